@@ -1,0 +1,52 @@
+# The few words in which every CMakeLists.txt of the tree is written.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_compile_definitions(_GNU_SOURCE FERMATA_VERSION="${PROJECT_VERSION}")
+
+# Warnings and sanitizers for our own code; generated code (protos) links none of this.
+add_library(fermata_flags INTERFACE)
+target_compile_options(fermata_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla
+  $<$<BOOL:${FERMATA_WERROR}>:-Werror>)
+target_include_directories(fermata_flags INTERFACE ${PROJECT_SOURCE_DIR}/libs)
+if(FERMATA_SANITIZE)
+  add_compile_options(-fsanitize=${FERMATA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${FERMATA_SANITIZE})
+endif()
+
+# fermata_library(NAME SOURCES file… [DEPS target…] [PRIVATE_DEPS target…]): static library libs/NAME, headers as "NAME/x.h".
+function(fermata_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC ${A_DEPS} PRIVATE fermata_flags ${A_PRIVATE_DEPS})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/libs)
+endfunction()
+
+# fermata_program(NAME SOURCES file… DEPS target…): build/PRESET/bin/NAME.
+function(fermata_program name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE fermata_flags ${A_DEPS})
+endfunction()
+
+# fermata_test(LIB NAME [DEPS target…]): tests/unit/LIB/NAME.c, a Criterion program, as ctest "LIB/NAME" with label unit.
+function(fermata_test lib name)
+  cmake_parse_arguments(A "" "TIMEOUT" "DEPS;SOURCES" ${ARGN})
+  add_executable(${lib}_${name} ${name}.c ${A_SOURCES})
+  target_link_libraries(${lib}_${name} PRIVATE fermata_flags ${lib} ${A_DEPS} criterion)
+  set_target_properties(${lib}_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${lib}/${name} COMMAND ${lib}_${name} -j1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  set_tests_properties(${lib}/${name} PROPERTIES LABELS unit TIMEOUT ${A_TIMEOUT})
+endfunction()
+
+# fermata_bench(NAME SOURCES file… DEPS target…): a benchmark program in bin/, run by `make bench`.
+function(fermata_bench name)
+  fermata_program(${name} ${ARGN})
+endfunction()
