@@ -1,0 +1,228 @@
+/*
+ * The data plane: tensors move straight between a gateway's memory and a worker's batch buffers.
+ *
+ * Two roles. The OWNER (gateway) registers its arena, publishes regions of it under unguessable handles,
+ * serves fetches from them and receives pushed results. The POOL (worker) holds one persistent connection to
+ * each owner it was told of (a PEER), fetches many items with one request straight into the caller's buffers,
+ * and pushes results straight from them. Nothing here knows of models, batches or budgets.
+ *
+ * Transport-neutral: transfer_ops_t (transport.h) is what a transport fills (tcp.c; the wire is described in
+ * docs/data-plane.md). Services call only the functions below.
+ *
+ * Threads: an owner or a pool and all that hangs on it belong to the thread of its uv loop; every function is
+ * called and every callback comes there. Use one pool for each loop. Callbacks may call any function of this
+ * header but transfer_owner_destroy and transfer_pool_destroy.
+ *
+ * Trust: a peer can lose its own connection by what it sends, and nothing else. Every length is checked
+ * against the limits before it is used; a handle that was never given out, was unpublished, or is asked for
+ * more bytes than its region has is answered STATUS_NOT_FOUND or STATUS_INVALID_ARGUMENT for that item alone.
+ *
+ * Hot path: in steady state a fetch, a push and their serving allocate nothing.
+ */
+#ifndef TRANSFER_TRANSFER_H
+#define TRANSFER_TRANSFER_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct uv_loop_s;
+
+enum {
+    TRANSFER_TEXT_BYTES = 256,    /* error text of a result, its NUL included */
+    TRANSFER_ADDRESS_BYTES = 128, /* "host:port", "[v6]:port", its NUL included */
+};
+
+/* What both sides accept; the smaller of the two sides holds on a connection. 0 = the default. */
+typedef struct {
+    uint64_t max_item_bytes;  /* one item or one result payload; default 64 MiB */
+    uint32_t max_items;       /* items of one fetch, results of one push; default 4096 */
+    uint32_t max_connections; /* owner: more are closed on accept; default 1024 */
+    uint32_t max_requests;    /* pool: fetches and pushes under way, all peers together; default 4096 */
+    uint64_t stall_ns;        /* a connection in the middle of a frame without progress; default 10 s */
+    uint64_t idle_ns;         /* pool: a connection without requests is closed; default 60 s */
+} transfer_limits_t;
+
+/* What a region is known by to peers. 128 bits: slot index and generation, and 64 bits from getrandom. */
+typedef struct {
+    uint64_t hi, lo;
+} transfer_handle_t;
+
+/* Counted since creation. */
+typedef struct {
+    uint64_t items, item_bytes;     /* fetched (pool) or served (owner) with STATUS_OK */
+    uint64_t results, result_bytes; /* pushed (pool) or received (owner) */
+    uint64_t item_errors;           /* items answered with another status */
+    uint64_t protocol_errors;       /* connections closed for what the other side sent */
+    uint64_t connects;              /* connections that came to be */
+    uint32_t connections;           /* now */
+} transfer_stats_t;
+
+/* How a task was run, as the client may want to know it. */
+typedef struct {
+    uint32_t batch_size; /* rows of the batch this task was in */
+    uint64_t queue_ns;   /* in the worker, from grant received to execution start, fetch not counted */
+    uint64_t fetch_ns;   /* pulling the inputs of the batch */
+    uint64_t exec_ns;    /* executing the batch */
+} transfer_timing_t;
+
+/* ---------------------------------------------------------------------------------------------------- owner
+ * -- */
+
+typedef struct transfer_owner transfer_owner_t;
+typedef struct transfer_memory transfer_memory_t;
+
+/* A result that a peer is pushing. Valid only during the callback. */
+typedef struct {
+    uint64_t task_id;
+    status_t status;    /* of the task; not STATUS_OK: text says why, and there is no payload */
+    const char *text;   /* "" when there is none */
+    uint64_t len_bytes; /* of the payload */
+    transfer_timing_t timing;
+} transfer_incoming_t;
+
+/* Where the payload of a result goes. buffer NULL = read it and throw it away. */
+typedef struct {
+    void *buffer; /* len_bytes of it; belongs to the transfer until `done` */
+    void *token;  /* comes back in `done` */
+} transfer_dest_t;
+
+typedef struct {
+    /* The header of a result has arrived; says where the payload goes (also called when len_bytes is 0). */
+    transfer_dest_t (*begin)(void *ctx, const transfer_incoming_t *result);
+    /* Once for each begin, discarded ones too. STATUS_OK: all payload bytes are in the buffer (for a task
+     * that failed: there was none to come; `begin` told the task's status). STATUS_UNAVAILABLE: the
+     * connection broke; the buffer is the caller's again and the result counts as never sent. */
+    void (*done)(void *ctx, void *token, uint64_t task_id, status_t status);
+} transfer_receiver_t;
+
+typedef struct {
+    struct uv_loop_s *loop;
+    const char *transport; /* NULL = "tcp" */
+    const char *address;   /* "host:port" to listen on; port 0 = a free one */
+    uint64_t instance_id;  /* of this process; a peer that looks for another instance is turned away */
+    uint32_t max_regions;  /* published at once; default 65536 */
+    transfer_limits_t limits;
+    transfer_receiver_t receiver;
+    void *ctx; /* of the receiver */
+} transfer_owner_options_t;
+
+/* Listens from now on. STATUS_INVALID_ARGUMENT for an address that cannot be read, STATUS_IO when it cannot
+ * be bound. */
+status_t transfer_owner_create(const transfer_owner_options_t *options, transfer_owner_t **owner, err_t *err);
+
+/* Closes all connections (done callbacks come now with STATUS_UNAVAILABLE), unpublishes all regions (release
+ * callbacks come now), closes the listener. The loop must run once more for its handles to be freed. */
+void transfer_owner_destroy(transfer_owner_t *owner);
+
+/* The address really listened on, "127.0.0.1:8003"; lives as long as the owner. */
+const char *transfer_owner_address(const transfer_owner_t *owner);
+
+void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats);
+
+/* Makes [base, base + len_bytes) publishable (RDMA: pins and registers it). Must outlive the owner or be
+ * unregistered after all its regions were unpublished and released. */
+status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes,
+                                  transfer_memory_t **memory, err_t *err);
+void transfer_memory_unregister(transfer_memory_t *memory);
+
+/* Called exactly once, when a region is unpublished and no write from it is pending any more. */
+typedef void (*transfer_release_fn)(void *ctx);
+
+/* Gives [data, data + len_bytes), inside memory, a handle that peers may fetch from. The bytes must not
+ * change until released. STATUS_NO_MEMORY: max_regions are published. STATUS_INVALID_ARGUMENT: not inside
+ * memory. release may be NULL. */
+status_t transfer_publish(transfer_memory_t *memory, const void *data, size_t len_bytes,
+                          transfer_release_fn release, void *ctx, transfer_handle_t *handle);
+
+/* The handle is dead when this returns; release comes now, or when the last pending write from it has ended.
+ * A handle that is not published is ignored (false). */
+bool transfer_unpublish(transfer_owner_t *owner, transfer_handle_t handle);
+
+/* ----------------------------------------------------------------------------------------------------- pool
+ * -- */
+
+typedef struct transfer_pool transfer_pool_t;
+typedef struct transfer_peer transfer_peer_t;
+
+typedef struct {
+    struct uv_loop_s *loop;
+    const char *transport; /* NULL = "tcp" */
+    transfer_limits_t limits;
+} transfer_pool_options_t;
+
+status_t transfer_pool_create(const transfer_pool_options_t *options, transfer_pool_t **pool, err_t *err);
+
+/* Fails all requests (done callbacks come now with STATUS_UNAVAILABLE), closes all peers. The loop must run
+ * once more. */
+void transfer_pool_destroy(transfer_pool_t *pool);
+
+void transfer_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats);
+
+/* A peer: the owner with this instance id at this address. Does not block: the connection is made at the
+ * first request (or by transfer_peer_connect), closed when idle and made again at need.
+ * STATUS_INVALID_ARGUMENT: the address is not a numeric IPv4/IPv6 address or a name with a port. Names are
+ * resolved here and now, once. instance_id 0 = any. */
+status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t instance_id,
+                            transfer_peer_t **peer, err_t *err);
+
+/* Starts connecting now, so that the first request finds the connection made. */
+void transfer_peer_connect(transfer_peer_t *peer);
+
+/* Fails its requests (done callbacks come now, STATUS_UNAVAILABLE) and frees it. */
+void transfer_peer_close(transfer_peer_t *peer);
+
+/* A request under way; 0 = none. Stale ones are recognised. */
+typedef uint64_t transfer_request_t;
+
+/* One item of a fetch. `handle`, `offset`, `len_bytes`, `iov` are the caller's; `status` is set before done.
+ */
+typedef struct {
+    transfer_handle_t handle;
+    uint64_t offset;         /* in the region */
+    uint64_t len_bytes;      /* must equal the sum of the iov lengths */
+    const struct iovec *iov; /* where the bytes go, in order; not modified */
+    uint32_t iov_count;
+    status_t status; /* STATUS_OK: all bytes are there. Otherwise the iov's content is undefined. */
+} transfer_item_t;
+
+/* status is STATUS_OK when the owner answered all items (each has its own status), otherwise why it did not:
+ * UNAVAILABLE (no connection, or it broke), DEADLINE_EXCEEDED, CANCELLED. Items that were not answered then
+ * carry it too. */
+typedef void (*transfer_done_fn)(void *ctx, status_t status);
+
+/*
+ * Fetches count items. items, and all their iovs, must stay untouched until done. timeout_ns 0 = none.
+ *
+ * STATUS_OK: done comes exactly once, never from within this call. Any other status: done never comes.
+ * INVALID_ARGUMENT (no items, lengths that do not agree), TOO_LARGE (over the limits), NO_MEMORY
+ * (max_requests under way), UNAVAILABLE (the last connect failed and the back-off, at most 1 s, has not
+ * passed).
+ */
+status_t transfer_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count, uint64_t timeout_ns,
+                        transfer_done_fn done, void *ctx, transfer_request_t *request);
+
+/* One result of a push. */
+typedef struct {
+    uint64_t task_id;
+    status_t status;  /* not STATUS_OK: text says why, iov must be empty */
+    const char *text; /* NULL = none; cut to TRANSFER_TEXT_BYTES - 1 */
+    transfer_timing_t timing;
+    const struct iovec *iov; /* payload, in order */
+    uint32_t iov_count;
+} transfer_result_t;
+
+/* Pushes count results; results, texts and payloads must stay untouched until done. done comes when the owner
+ * has acknowledged all of them (STATUS_OK). Returns as transfer_fetch does. */
+status_t transfer_push(transfer_peer_t *peer, const transfer_result_t *results, uint32_t count,
+                       uint64_t timeout_ns, transfer_done_fn done, void *ctx, transfer_request_t *request);
+
+/* Gives a request up: done comes from within this call with STATUS_CANCELLED and after it no buffer is
+ * touched. False, and nothing happens: it ended already, or it is a push whose bytes are partly sent (it will
+ * end by itself). */
+bool transfer_cancel(transfer_pool_t *pool, transfer_request_t request);
+
+#endif
