@@ -1,0 +1,29 @@
+/*
+ * The measured profile of a model, kept beside the model so that the next start need not measure again.
+ * A text file of `key value` lines and one `batch SIZE LATENCY_NS` line per measured size.
+ */
+#ifndef PROFILE_PROFILE_CACHE_H
+#define PROFILE_PROFILE_CACHE_H
+
+#include "profile/profile.h"
+
+enum { PROFILE_CACHE_TEXT_BYTES = 128 };
+
+typedef struct {
+    char device[PROFILE_CACHE_TEXT_BYTES];     /* what it was measured on: one line, compared exactly */
+    char model_hash[PROFILE_CACHE_TEXT_BYTES]; /* of the model file, compared exactly */
+    char date[PROFILE_CACHE_TEXT_BYTES];       /* when, for the reader only */
+} profile_cache_key_t;
+
+/* STATUS_OK only if the file is well formed and was measured on this device for this very model. NOT_FOUND:
+ * there is no file, or it is of another device or model (the text says which). INVALID_ARGUMENT: broken, with
+ * FILE:LINE. */
+status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,
+                            err_t *err);
+
+/* Replaces the file in one step (a temporary file beside it, then rename), so that a reader never sees half
+ * of it. */
+status_t profile_cache_write(const char *path, const profile_cache_key_t *key, const profile_t *profile,
+                             err_t *err);
+
+#endif

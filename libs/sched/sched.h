@@ -1,0 +1,171 @@
+/*
+ * The scheduling core of one sub-cluster (DESIGN.md 2.1, 2.2, 6): tasks in, grants and drops out.
+ *
+ * Pure: no clock, I/O or threads; all memory is allocated by sched_create. The service, the simulator and the
+ * tests drive this same object:
+ *
+ *     sched_submit / sched_batch_done / …   tell what happened at `now_ns`  (never call back)
+ *     wake_at = sched_run(now_ns, sink)     decides; every action comes out of here, through the sink
+ *
+ * After telling what happened, call sched_run with the same now; call it again at wake_at. Several events may
+ * be told before one sched_run (a whole message of tasks costs one candidate update per model). Times are
+ * nanoseconds on one monotonic clock of the caller; `now_ns` never runs backwards. One thread at a time.
+ *
+ * Inside it is Symphony's Figure 18 (sched/shard.h, sched/matcher.h): one model shard per model, one matcher,
+ * and three messages between them. All GPUs of one sched_t are alike: they share the profiles. GPU ids are
+ * chosen by the caller, and among GPUs that are free the lowest id is taken, so low load leaves the high ids
+ * idle.
+ */
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+
+#include "base/status.h"
+#include "profile/profile.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCHED_NEVER INT64_MAX
+
+typedef struct sched sched_t;
+
+typedef struct {
+    uint32_t models_max; /* model ids are 0 .. models_max - 1 */
+    uint32_t gpus_max;   /* GPU ids are 0 .. gpus_max - 1 */
+    uint32_t tasks_max;  /* queued and in flight together; 64 bytes each */
+    uint32_t batch_max;  /* no batch is larger, whatever a profile says */
+    /* Batches granted to one GPU and not reported done. 2 lets the next batch's inputs travel while one runs,
+     * and is also what a GPU that went silent can cost. 0: the default, 2. */
+    uint32_t gpu_inflight_max;
+} sched_limits_t;
+
+/* A task is one row of a batch. The tag is the caller's and comes back in the actions. */
+typedef struct {
+    uint64_t tag;
+    int64_t arrival_ns;
+    int64_t deadline_ns; /* the batch must have finished by then (the caller takes off the way back to the
+                            client) */
+} sched_task_t;
+
+/* Names a task that is in the core, for sched_cancel. A ref of a task that is gone is recognised as such. */
+typedef uint64_t sched_ref_t;
+
+typedef enum {
+    SCHED_DROP_EXPIRED,       /* could not have made it even alone */
+    SCHED_DROP_WINDOW,        /* given up so that those behind it run in a larger batch */
+    SCHED_DROP_GPU_LOST,      /* was in flight on a GPU that went away, too late for another try */
+    SCHED_DROP_MODEL_REMOVED, /* its model left this core */
+    SCHED_DROP_REASONS,
+} sched_drop_t;
+
+typedef enum { SCHED_GRANT, SCHED_DROP, SCHED_PREEMPT } sched_action_kind_t;
+
+typedef struct {
+    sched_action_kind_t kind;
+    uint32_t model;
+    union {
+        struct {
+            uint32_t gpu;
+            uint64_t batch_id; /* unique in this sched_t */
+            int64_t start_ns;  /* the GPU should start then: not before, for the prediction counts on it */
+            int64_t finish_ns; /* predicted: start + latency of the batch */
+            const sched_task_t *tasks; /* valid during the sink call; earliest deadline first */
+            uint32_t count;
+        } grant;
+        struct {
+            sched_task_t task;
+            sched_drop_t reason;
+        } drop;
+        struct { /* stop this batch: its tasks are back in the queue, a late result of it is unknown here */
+            uint32_t gpu;
+            uint64_t batch_id;
+        } preempt;
+    };
+} sched_action_t;
+
+/* Called inside sched_run, in the order of the decisions. Must not call into the same sched_t. */
+typedef void (*sched_sink_fn)(void *ctx, const sched_action_t *action);
+
+/* What the scheduler is told about a model, besides its profile. Zero means: none, derive it. */
+typedef struct {
+    int64_t slo_ns; /* the usual budget of a request; policies plan with it, deadlines come with the tasks */
+    uint32_t max_batch;   /* 0: the profile's */
+    int64_t timeout_ns;   /* policy `timeout`: wait of the first request; 0: the policy's k */
+    uint64_t preferred;   /* policy `timeout`: bit b-1 set: dispatch at once when b requests wait (Triton) */
+    uint32_t exit_points; /* places where a running batch can stop, 0: it cannot be preempted (Shepherd 6) */
+    double rate_hint;     /* requests/s expected, before anything was measured (policy `nexus`) */
+} sched_model_opts_t;
+
+/* Upper bounds of the way scheduler -> worker (ctrl) and of fetching one input (data), as measured by the
+ * caller. A batch of b is granted ctrl_ns + fixed_ns + b·data_ns before it is to start. */
+typedef struct {
+    int64_t ctrl_ns;
+    int64_t fixed_ns;
+    int64_t data_ns;
+} sched_delays_t;
+
+/* The policy is "fermata" until sched_set_policy. NULL and *err on bad limits or no memory. */
+sched_t *sched_create(const sched_limits_t *limits, err_t *err);
+void sched_destroy(sched_t *sched);
+
+/* Switches the policy at run time; nothing is dropped, running batches go on. params: "key=value,key=value",
+ * or NULL. INVALID_ARGUMENT names an unknown policy, key or a bad value and leaves all as it was. */
+status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, const char *params, err_t *err);
+const char *sched_policy(const sched_t *sched);
+/* Name of the i-th policy, NULL behind the last: for --help and error texts. */
+const char *sched_policy_name(uint32_t index);
+
+status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile,
+                         const sched_model_opts_t *opts, err_t *err);
+/* Queued tasks are dropped (MODEL_REMOVED) by the next sched_run; running batches go on. */
+status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model);
+status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile);
+
+/* The GPU is free from free_at_ns on, and may run every model until sched_allow says otherwise. */
+status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns);
+/* The tasks of its batches go back to their queues (see SCHED_DROP_GPU_LOST). */
+status_t sched_remove_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu);
+/* No further grants; the batches in flight end as usual, then sched_gpu_inflight is 0 and it may be removed.
+ */
+status_t sched_drain_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu);
+uint32_t sched_gpu_inflight(const sched_t *sched, uint32_t gpu);
+/* Whether a model is loaded on a GPU. All pairs are allowed at first (sub-clusters are uniform). */
+status_t sched_allow(sched_t *sched, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed);
+
+void sched_set_delays(sched_t *sched, int64_t now_ns, const sched_delays_t *delays);
+
+/* NOT_FOUND: no such model. UNAVAILABLE: tasks_max reached. *ref (may be NULL) is set on success. O(1) when
+ * the deadlines of a model come in order, else O(log n) amortised. */
+status_t sched_submit(sched_t *sched, int64_t now_ns, uint32_t model, const sched_task_t *task,
+                      sched_ref_t *ref);
+/* Takes a waiting task out, with no action. False: it is unknown, or already in a granted batch. */
+bool sched_cancel(sched_t *sched, int64_t now_ns, sched_ref_t ref);
+
+/* The worker says how a batch goes. free_at_ns, measured, replaces the prediction for the next grant. False:
+ * no such batch (preempted, of a removed GPU): harmless. */
+bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t finish_ns);
+bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns);
+/* Ends a batch that failed at the worker without its GPU being lost: its tasks are queued again if requeue,
+ * else they are the caller's to answer. */
+bool sched_batch_failed(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns, bool requeue);
+/* Something outside says when a GPU will be free (a worker that joins while it is busy). */
+status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns);
+
+/* Decides all that is due at now_ns and returns when to be called again at the latest (SCHED_NEVER: on the
+ * next event). */
+int64_t sched_run(sched_t *sched, int64_t now_ns, sched_sink_fn sink, void *ctx);
+
+typedef struct {
+    uint64_t submitted, granted, cancelled; /* tasks; granted counts a task once per grant */
+    uint64_t dropped[SCHED_DROP_REASONS];
+    uint64_t batches, preempted_batches;
+    uint32_t queued, in_flight;
+    int64_t busy_ns; /* predicted execution time of the granted batches */
+} sched_model_stats_t;
+/* False: no such model. */
+bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t *stats);
+
+/* NULL when every invariant of the core holds, else the one that is broken. O(everything): for tests. */
+const char *sched_validate(const sched_t *sched);
+
+#endif
