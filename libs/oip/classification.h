@@ -1,0 +1,29 @@
+/*
+ * What becomes of a score vector: softmax, and Triton's classification extension.
+ * Pure; sizes are checked by the caller through oip_classify_shape.
+ */
+#ifndef OIP_CLASSIFICATION_H
+#define OIP_CLASSIFICATION_H
+
+#include "oip/model_spec.h"
+
+/* In place over each row of `classes` FP32 scores; a row with a NaN stays NaN. */
+void oip_softmax_fp32(float *scores, size_t rows, size_t classes);
+
+/* No client shows more than a few; the bound keeps the working set of a top-k on the stack. */
+enum { OIP_MAX_CLASSIFICATION = 1024 };
+
+/* The shape of the answer for an output of this shape: last dimension (or all of one row, for batched
+ * models) becomes min(k, classes). INVALID_ARGUMENT for BYTES, BOOL, FP16, BF16 and k out of range. */
+status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output, uint32_t rows,
+                            uint32_t k, oip_shape_t *shape, uint32_t *classes, err_t *err);
+
+/* Upper bound of what oip_classify_row writes. */
+size_t oip_classify_row_bytes(const oip_model_spec_t *spec, uint32_t k);
+
+/* Writes the k best of one row as BYTES elements `value:index[:label]`, best first, equal values by index.
+ * Returns the bytes written into out (at most oip_classify_row_bytes). */
+size_t oip_classify_row(const oip_model_spec_t *spec, oip_datatype_t type, const void *row, uint32_t classes,
+                        uint32_t k, uint8_t *out);
+
+#endif

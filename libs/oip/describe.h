@@ -1,0 +1,57 @@
+/*
+ * What a server says about itself and its models: metadata, configuration, statistics, repository index,
+ * as JSON for REST and as protobuf for gRPC. Cold paths; they allocate and free what they need.
+ *
+ * Each function appends one complete document to `out` and returns INVALID_ARGUMENT or NO_MEMORY on failure.
+ */
+#ifndef OIP_DESCRIBE_H
+#define OIP_DESCRIBE_H
+
+#include "oip/buffer.h"
+#include "oip/model_spec.h"
+
+/* What we honour of Triton's list; clients look for "statistics", "binary_tensor_data", … */
+extern const char *const oip_extensions[];
+extern const uint32_t oip_extension_count;
+
+typedef struct {
+    uint64_t count, ns;
+} oip_duration_t;
+
+typedef struct {
+    uint64_t batch_size;
+    oip_duration_t compute_input, compute_infer, compute_output;
+} oip_batch_stats_t;
+
+typedef struct {
+    const char *name, *version;
+    uint64_t last_inference_ms; /* Unix time; 0 = never */
+    uint64_t inference_count;   /* rows */
+    uint64_t execution_count;   /* batches */
+    oip_duration_t success, fail, queue, compute_input, compute_infer, compute_output, cache_hit, cache_miss;
+    const oip_batch_stats_t *batches;
+    uint32_t batch_count;
+} oip_model_stats_t;
+
+typedef struct {
+    const char *name, *version;
+    const char *state;  /* "READY", "UNAVAILABLE", "LOADING", "UNLOADING" */
+    const char *reason; /* "" when there is none */
+} oip_index_entry_t;
+
+status_t oip_describe_server_json(oip_buffer_t *out, const char *name, const char *version);
+/* versions: all that the server has of the model. */
+status_t oip_describe_model_json(oip_buffer_t *out, const oip_model_spec_t *spec, const char *const *versions,
+                                 uint32_t version_count);
+status_t oip_describe_config_json(oip_buffer_t *out, const oip_model_spec_t *spec);
+status_t oip_describe_stats_json(oip_buffer_t *out, const oip_model_stats_t *stats, uint32_t count);
+status_t oip_describe_index_json(oip_buffer_t *out, const oip_index_entry_t *entries, uint32_t count);
+
+status_t oip_describe_server_pb(oip_buffer_t *out, const char *name, const char *version);
+status_t oip_describe_model_pb(oip_buffer_t *out, const oip_model_spec_t *spec, const char *const *versions,
+                               uint32_t version_count);
+status_t oip_describe_config_pb(oip_buffer_t *out, const oip_model_spec_t *spec);
+status_t oip_describe_stats_pb(oip_buffer_t *out, const oip_model_stats_t *stats, uint32_t count);
+status_t oip_describe_index_pb(oip_buffer_t *out, const oip_index_entry_t *entries, uint32_t count);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * What a model looks like to the protocol: the gateway builds one per catalogue entry, and everything that
+ * validates, describes or answers reads it. Immutable once built, so any thread may read it.
+ *
+ * All pointers belong to whoever built the spec (one block, as a rule) and live as long as it does.
+ */
+#ifndef OIP_MODEL_SPEC_H
+#define OIP_MODEL_SPEC_H
+
+#include "oip/tensor.h"
+
+/* Real classifiers have one input; the largest public models (speech, recommendation) stay below 64. */
+enum { OIP_MAX_TENSORS = 64 };
+
+typedef struct {
+    const char *name;
+    oip_datatype_t datatype;
+    oip_shape_t dims; /* of one row, so without the batch dimension; -1 = any */
+} oip_tensor_spec_t;
+
+typedef struct {
+    const char *name;
+    const char *version;  /* "1" */
+    const char *platform; /* "onnx_onednn" */
+    uint32_t max_batch;   /* 0: the model cannot be batched; tensors then have exactly the dims of the spec */
+    uint32_t input_count, output_count;
+    const oip_tensor_spec_t *inputs, *outputs;
+    int64_t slo_ns;            /* budget of a request that names none */
+    const char *const *labels; /* of the classes, or NULL */
+    uint32_t label_count;
+    int32_t picture_input;  /* input that also accepts BYTES holding a JPEG or PNG picture; -1 = none */
+    int32_t softmax_output; /* output that the gateway turns into probabilities; -1 = none */
+} oip_model_spec_t;
+
+/* The shape as metadata shows it: a leading -1 when the model is batched. */
+oip_shape_t oip_model_spec_public_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *tensor);
+/* Bytes of one row, or false when the row has no fixed size (a -1 dimension, or BYTES). */
+bool oip_tensor_spec_row_bytes(const oip_tensor_spec_t *tensor, uint64_t *len_bytes);
+/* Index of the tensor of that name, or -1. */
+int32_t oip_model_spec_input(const oip_model_spec_t *spec, const char *name);
+int32_t oip_model_spec_output(const oip_model_spec_t *spec, const char *name);
+/* Checks what the rest relies on (counts, names, datatypes, dims in range); for specs that came over a wire.
+ */
+status_t oip_model_spec_check(const oip_model_spec_t *spec, err_t *err);
+
+#endif
