@@ -1,0 +1,70 @@
+# A thin front to CMake. `make` builds the programs into build/release/bin; `make help` lists the rest.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+VENV := build/venv
+# The thread sanitizer of GCC 12 cannot place its shadow under newer kernels' address randomisation.
+NO_ASLR := setarch $(shell uname -m) -R
+
+.DEFAULT_GOAL := build
+.PHONY: build help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
+
+deps:
+	@scripts/install-deps
+
+test-deps: $(VENV)/.installed
+	@scripts/install-deps --test
+
+$(VENV)/.installed: tests/requirements.txt
+	@scripts/install-deps --test
+	@scripts/make-venv $(VENV) tests/requirements.txt
+
+build: deps ## build the release preset into build/release/bin
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+demo: build ## start everything, classify the example pictures by REST and gRPC, stop cleanly
+	scripts/demo build/release/bin
+
+test: test-deps build check unit asan tsan e2e ## all checks and tests
+
+check: test-deps build ## format, dependency graph, second compiler
+	scripts/format --check
+	scripts/check-deps
+	scripts/check-clang build/release $(JOBS)
+
+unit: build ## unit tests, release
+	ctest --preset release -LE 'e2e|bench' -j $(JOBS)
+
+asan: deps ## unit tests with the address, leak and undefined-behaviour sanitizers
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS)
+
+tsan: deps ## unit tests with the thread sanitizer
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	$(NO_ASLR) ctest --preset tsan -j $(JOBS)
+
+e2e: test-deps build ## the running system against stock clients
+	ctest --preset release -L e2e
+
+bench: build ## measure, and print each figure beside its goal
+	tests/bench/run-all build/release/bin
+
+format: test-deps ## format the C sources
+	scripts/format
+
+format-check: test-deps ## check the format of the C sources
+	scripts/format --check
+
+compose-test: ## build the image and run compose.yaml with podman (needs root)
+	deploy/compose-test
+
+sweep: build ## compare the scheduling policies over the model zoo
+	tests/bench/sweep build/release/bin
+
+clean: ## remove everything that was built
+	rm -rf build
