@@ -43,10 +43,11 @@ status_t log_parse_format(const char *text, log_format_t *format);
 
 void log_write(log_level_t level, const char *event, const log_field_t *fields);
 
-#define log_at(level, event, ...)                                                                              \
-    do {                                                                                                       \
-        if (log_enabled(level))                                                                                \
-            log_write(level, event, (const log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){.kind = LOG_FIELD_END}}); \
+#define log_at(level, event, ...)                                                                \
+    do {                                                                                         \
+        if (log_enabled(level))                                                                  \
+            log_write(level, event,                                                              \
+                      (const log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){.kind = LOG_FIELD_END}}); \
     } while (0)
 #define log_debug(event, ...) log_at(LOG_DEBUG, event, __VA_ARGS__)
 #define log_info(event, ...) log_at(LOG_INFO, event, __VA_ARGS__)

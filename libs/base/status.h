@@ -12,16 +12,16 @@
 
 typedef enum {
     STATUS_OK = 0,
-    STATUS_INVALID_ARGUMENT,   /* the caller's input is wrong; the text names the field   HTTP 400 */
-    STATUS_NOT_FOUND,          /* no such model, version, handle, …                       HTTP 404 */
-    STATUS_TOO_LARGE,          /* over a configured limit                                 HTTP 413 */
-    STATUS_UNAVAILABLE,        /* overloaded, not ready or the peer is gone; retry later  HTTP 503 */
-    STATUS_DEADLINE_EXCEEDED,  /* the deadline passed or cannot be met any more           HTTP 504 */
-    STATUS_CANCELLED,          /* the client gave up                                      HTTP 499 */
-    STATUS_UNSUPPORTED,        /* valid, but not implemented here                         HTTP 501 */
-    STATUS_NO_MEMORY,          /* a bounded pool or the heap is exhausted                 HTTP 503 */
-    STATUS_IO,                 /* the operating system or the network said no             HTTP 500 */
-    STATUS_INTERNAL,           /* a bug or a broken peer                                  HTTP 500 */
+    STATUS_INVALID_ARGUMENT,  /* the caller's input is wrong; the text names the field   HTTP 400 */
+    STATUS_NOT_FOUND,         /* no such model, version, handle, …                       HTTP 404 */
+    STATUS_TOO_LARGE,         /* over a configured limit                                 HTTP 413 */
+    STATUS_UNAVAILABLE,       /* overloaded, not ready or the peer is gone; retry later  HTTP 503 */
+    STATUS_DEADLINE_EXCEEDED, /* the deadline passed or cannot be met any more           HTTP 504 */
+    STATUS_CANCELLED,         /* the client gave up                                      HTTP 499 */
+    STATUS_UNSUPPORTED,       /* valid, but not implemented here                         HTTP 501 */
+    STATUS_NO_MEMORY,         /* a bounded pool or the heap is exhausted                 HTTP 503 */
+    STATUS_IO,                /* the operating system or the network said no             HTTP 500 */
+    STATUS_INTERNAL,          /* a bug or a broken peer                                  HTTP 500 */
 } status_t;
 
 enum { ERR_TEXT_BYTES = 256 };
@@ -40,7 +40,8 @@ int status_to_grpc(status_t code);
 
 /* Fills err (which may be NULL) and returns code, so that `return err_set(err, STATUS_…, "…")` reads well. */
 status_t err_set(err_t *err, status_t code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-status_t err_vset(err_t *err, status_t code, const char *fmt, va_list args) __attribute__((format(printf, 3, 0)));
+status_t err_vset(err_t *err, status_t code, const char *fmt, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 /* Puts "prefix: " before the text that is there, as an error climbs through layers. Returns err->code. */
 status_t err_prefix(err_t *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,70 @@
+/*
+ * Every metric of every program, once: X(ID, name, kind, unit, labels, help).
+ *
+ * kind: COUNTER GAUGE HISTOGRAM. labels: comma-separated names, "" for none; a series gives its values in
+ * this order. unit says what the program records and what is shown: NONE as it is; NS_AS_S nanoseconds in,
+ * seconds out; NS_AS_US nanoseconds in, microseconds out (Triton's). Histograms of unit NS_AS_S have the
+ * latency buckets, of NONE powers of two.
+ */
+#ifndef METRICS_NAMES_H
+#define METRICS_NAMES_H
+
+/* clang-format off */
+#define METRICS_NAMES(X) \
+    /* Every program */ \
+    X(BUILD_INFO, "fermata_build_info", GAUGE, NONE, "service,version", "Always 1; the labels say what runs.") \
+    X(START_TIME, "fermata_start_time_seconds", GAUGE, NONE, "", "Unix time at which the process started.") \
+    X(RESIDENT_BYTES, "fermata_resident_memory_bytes", GAUGE, NONE, "", "Resident memory of the process.") \
+    X(LOG_LINES, "fermata_log_lines_total", COUNTER, NONE, "level", "Log lines written.") \
+    /* Gateway */ \
+    X(GATEWAY_REQUESTS, "fermata_gateway_requests_total", COUNTER, NONE, "protocol,model,status", "Inference requests answered, by status.") \
+    X(GATEWAY_REQUEST_SECONDS, "fermata_gateway_request_seconds", HISTOGRAM, NS_AS_S, "protocol,model", "Time from the request's last byte to the answer.") \
+    X(GATEWAY_TASKS, "fermata_gateway_tasks_total", COUNTER, NONE, "model,status", "Tasks (batch rows) ended, by status.") \
+    X(GATEWAY_TASKS_IN_FLIGHT, "fermata_gateway_tasks_in_flight", GAUGE, NONE, "", "Tasks submitted and not yet answered.") \
+    X(GATEWAY_CONNECTIONS, "fermata_gateway_connections", GAUGE, NONE, "protocol", "Open client connections.") \
+    X(GATEWAY_BAD_REQUESTS, "fermata_gateway_bad_requests_total", COUNTER, NONE, "protocol,status", "Requests refused before a model was chosen.") \
+    X(GATEWAY_PREPROCESS_SECONDS, "fermata_gateway_preprocess_seconds", HISTOGRAM, NS_AS_S, "model", "Decoding, resizing and normalising one picture.") \
+    X(GATEWAY_PREPROCESS_QUEUE, "fermata_gateway_preprocess_queue", GAUGE, NONE, "", "Pictures waiting for a preprocessing thread.") \
+    X(GATEWAY_ARENA_USED_BYTES, "fermata_gateway_arena_used_bytes", GAUGE, NONE, "", "Bytes of the tensor arena in use.") \
+    X(GATEWAY_ARENA_BYTES, "fermata_gateway_arena_bytes", GAUGE, NONE, "", "Size of the tensor arena.") \
+    X(GATEWAY_ARENA_REFUSALS, "fermata_gateway_arena_refusals_total", COUNTER, NONE, "", "Allocations that found the tensor arena full.") \
+    X(GATEWAY_LATE_RESULTS, "fermata_gateway_late_results_total", COUNTER, NONE, "", "Results that came after their task had ended.") \
+    X(GATEWAY_SCHEDULER_CONNECTED, "fermata_gateway_scheduler_connected", GAUGE, NONE, "", "1 while the stream to the scheduler is up.") \
+    X(GATEWAY_RESUBMITTED, "fermata_gateway_resubmitted_tasks_total", COUNTER, NONE, "", "Tasks sent again to a new scheduler epoch.") \
+    /* Scheduler */ \
+    X(SCHED_TASKS, "fermata_scheduler_tasks_total", COUNTER, NONE, "model,outcome", "Tasks that left the queue: granted, dropped, cancelled, retried.") \
+    X(SCHED_QUEUE, "fermata_scheduler_queue_tasks", GAUGE, NONE, "model", "Tasks waiting.") \
+    X(SCHED_QUEUE_SECONDS, "fermata_scheduler_queue_seconds", HISTOGRAM, NS_AS_S, "model", "Time in the queue of the tasks that were granted.") \
+    X(SCHED_BATCHES, "fermata_scheduler_batches_total", COUNTER, NONE, "model", "Batches granted.") \
+    X(SCHED_BATCH_SIZE, "fermata_scheduler_batch_size", HISTOGRAM, NONE, "model", "Size of the granted batches.") \
+    X(SCHED_DECISION_SECONDS, "fermata_scheduler_decision_seconds", HISTOGRAM, NS_AS_S, "", "One turn of the scheduling core.") \
+    X(SCHED_GATEWAYS, "fermata_scheduler_gateways", GAUGE, NONE, "", "Gateways connected.") \
+    X(SCHED_WORKERS, "fermata_scheduler_workers", GAUGE, NONE, "", "Workers connected.") \
+    X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "state", "Devices by state: free, busy.") \
+    X(SCHED_EPOCH, "fermata_scheduler_epoch", GAUGE, NONE, "", "Epoch of this scheduler.") \
+    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NONE, "path", "Bound on the network delay in use: ctrl, data.") \
+    /* Worker */ \
+    X(WORKER_BATCHES, "fermata_worker_batches_total", COUNTER, NONE, "model,status", "Batches run, by status.") \
+    X(WORKER_TASKS, "fermata_worker_tasks_total", COUNTER, NONE, "model,status", "Tasks run, by status.") \
+    X(WORKER_EXEC_SECONDS, "fermata_worker_exec_seconds", HISTOGRAM, NS_AS_S, "model", "Execution of one batch.") \
+    X(WORKER_FETCH_SECONDS, "fermata_worker_fetch_seconds", HISTOGRAM, NS_AS_S, "model", "Fetching the inputs of one batch.") \
+    X(WORKER_PUSH_SECONDS, "fermata_worker_push_seconds", HISTOGRAM, NS_AS_S, "model", "Pushing the outputs of one batch.") \
+    X(WORKER_LATE_START_SECONDS, "fermata_worker_late_start_seconds", HISTOGRAM, NS_AS_S, "", "How much later than granted a batch started.") \
+    X(WORKER_BUSY_SECONDS, "fermata_worker_device_busy_seconds_total", COUNTER, NS_AS_S, "device", "Time in which the device was running batches.") \
+    X(WORKER_MODELS, "fermata_worker_models", GAUGE, NONE, "state", "Model versions by state.") \
+    X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model", "Memory of a loaded model.") \
+    X(WORKER_SCHEDULER_CONNECTED, "fermata_worker_scheduler_connected", GAUGE, NONE, "", "1 while the stream to the scheduler is up.") \
+    /* Triton's names, so that its dashboards work */ \
+    X(NV_SUCCESS, "nv_inference_request_success", COUNTER, NONE, "model,version", "Number of successful inference requests, all batch sizes") \
+    X(NV_FAILURE, "nv_inference_request_failure", COUNTER, NONE, "model,version", "Number of failed inference requests, all batch sizes") \
+    X(NV_COUNT, "nv_inference_count", COUNTER, NONE, "model,version", "Number of inferences performed (does not include cached requests)") \
+    X(NV_EXEC_COUNT, "nv_inference_exec_count", COUNTER, NONE, "model,version", "Number of model executions performed (does not include cached requests)") \
+    X(NV_PENDING, "nv_inference_pending_request_count", GAUGE, NONE, "model,version", "Instantaneous number of pending requests awaiting execution per-model.") \
+    X(NV_REQUEST_US, "nv_inference_request_duration_us", COUNTER, NS_AS_US, "model,version", "Cumulative inference request duration in microseconds (includes cached requests)") \
+    X(NV_QUEUE_US, "nv_inference_queue_duration_us", COUNTER, NS_AS_US, "model,version", "Cumulative inference queuing duration in microseconds (includes cached requests)") \
+    X(NV_INPUT_US, "nv_inference_compute_input_duration_us", COUNTER, NS_AS_US, "model,version", "Cumulative compute input duration in microseconds (does not include cached requests)") \
+    X(NV_INFER_US, "nv_inference_compute_infer_duration_us", COUNTER, NS_AS_US, "model,version", "Cumulative compute inference duration in microseconds (does not include cached requests)") \
+    X(NV_OUTPUT_US, "nv_inference_compute_output_duration_us", COUNTER, NS_AS_US, "model,version", "Cumulative inference compute output duration in microseconds (does not include cached requests)")
+/* clang-format on */
+
+#endif
