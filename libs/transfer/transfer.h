@@ -51,6 +51,12 @@ typedef struct {
     uint64_t hi, lo;
 } transfer_handle_t;
 
+/* In constant time, so that a guess learns nothing from how long its refusal took. */
+static inline bool transfer_handle_equal(transfer_handle_t a, transfer_handle_t b)
+{
+    return ((a.hi ^ b.hi) | (a.lo ^ b.lo)) == 0;
+}
+
 /* Counted since creation. */
 typedef struct {
     uint64_t items, item_bytes;     /* fetched (pool) or served (owner) with STATUS_OK */
@@ -69,8 +75,7 @@ typedef struct {
     uint64_t exec_ns;    /* executing the batch */
 } transfer_timing_t;
 
-/* ---------------------------------------------------------------------------------------------------- owner
- * -- */
+/* ---- owner ---- */
 
 typedef struct transfer_owner transfer_owner_t;
 typedef struct transfer_memory transfer_memory_t;
@@ -78,6 +83,8 @@ typedef struct transfer_memory transfer_memory_t;
 /* A result that a peer is pushing. Valid only during the callback. */
 typedef struct {
     uint64_t task_id;
+    transfer_handle_t
+        handle; /* the input's: shows that the pusher was granted this task; the receiver must check it */
     status_t status;    /* of the task; not STATUS_OK: text says why, and there is no payload */
     const char *text;   /* "" when there is none */
     uint64_t len_bytes; /* of the payload */
@@ -142,8 +149,7 @@ status_t transfer_publish(transfer_memory_t *memory, const void *data, size_t le
  * A handle that is not published is ignored (false). */
 bool transfer_unpublish(transfer_owner_t *owner, transfer_handle_t handle);
 
-/* ----------------------------------------------------------------------------------------------------- pool
- * -- */
+/* ---- pool ---- */
 
 typedef struct transfer_pool transfer_pool_t;
 typedef struct transfer_peer transfer_peer_t;
@@ -162,10 +168,9 @@ void transfer_pool_destroy(transfer_pool_t *pool);
 
 void transfer_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats);
 
-/* A peer: the owner with this instance id at this address. Does not block: the connection is made at the
- * first request (or by transfer_peer_connect), closed when idle and made again at need.
- * STATUS_INVALID_ARGUMENT: the address is not a numeric IPv4/IPv6 address or a name with a port. Names are
- * resolved here and now, once. instance_id 0 = any. */
+/* A peer: the owner with this instance id (0 = any) at this "host:port". Does not block: the connection is
+ * made, and a name resolved, at the first request or by transfer_peer_connect; it is closed when idle and
+ * made again at need. STATUS_INVALID_ARGUMENT: the address has no host or no port. */
 status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t instance_id,
                             transfer_peer_t **peer, err_t *err);
 
