@@ -7,7 +7,7 @@
 #ifndef OIP_DESCRIBE_H
 #define OIP_DESCRIBE_H
 
-#include "oip/buffer.h"
+#include "base/strbuf.h"
 #include "oip/model_spec.h"
 
 /* What we honour of Triton's list; clients look for "statistics", "binary_tensor_data", … */
@@ -39,19 +39,19 @@ typedef struct {
     const char *reason; /* "" when there is none */
 } oip_index_entry_t;
 
-status_t oip_describe_server_json(oip_buffer_t *out, const char *name, const char *version);
+status_t oip_describe_server_json(strbuf_t *out, const char *name, const char *version);
 /* versions: all that the server has of the model. */
-status_t oip_describe_model_json(oip_buffer_t *out, const oip_model_spec_t *spec, const char *const *versions,
+status_t oip_describe_model_json(strbuf_t *out, const oip_model_spec_t *spec, const char *const *versions,
                                  uint32_t version_count);
-status_t oip_describe_config_json(oip_buffer_t *out, const oip_model_spec_t *spec);
-status_t oip_describe_stats_json(oip_buffer_t *out, const oip_model_stats_t *stats, uint32_t count);
-status_t oip_describe_index_json(oip_buffer_t *out, const oip_index_entry_t *entries, uint32_t count);
+status_t oip_describe_config_json(strbuf_t *out, const oip_model_spec_t *spec);
+status_t oip_describe_stats_json(strbuf_t *out, const oip_model_stats_t *stats, uint32_t count);
+status_t oip_describe_index_json(strbuf_t *out, const oip_index_entry_t *entries, uint32_t count);
 
-status_t oip_describe_server_pb(oip_buffer_t *out, const char *name, const char *version);
-status_t oip_describe_model_pb(oip_buffer_t *out, const oip_model_spec_t *spec, const char *const *versions,
+status_t oip_describe_server_pb(strbuf_t *out, const char *name, const char *version);
+status_t oip_describe_model_pb(strbuf_t *out, const oip_model_spec_t *spec, const char *const *versions,
                                uint32_t version_count);
-status_t oip_describe_config_pb(oip_buffer_t *out, const oip_model_spec_t *spec);
-status_t oip_describe_stats_pb(oip_buffer_t *out, const oip_model_stats_t *stats, uint32_t count);
-status_t oip_describe_index_pb(oip_buffer_t *out, const oip_index_entry_t *entries, uint32_t count);
+status_t oip_describe_config_pb(strbuf_t *out, const oip_model_spec_t *spec);
+status_t oip_describe_stats_pb(strbuf_t *out, const oip_model_stats_t *stats, uint32_t count);
+status_t oip_describe_index_pb(strbuf_t *out, const oip_index_entry_t *entries, uint32_t count);
 
 #endif

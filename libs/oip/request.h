@@ -8,7 +8,7 @@
 #ifndef OIP_REQUEST_H
 #define OIP_REQUEST_H
 
-#include "oip/buffer.h"
+#include "base/strbuf.h"
 #include "oip/model_spec.h"
 
 #include <sys/uio.h>
@@ -113,9 +113,9 @@ typedef struct {
  */
 enum { OIP_REPLY_IOVECS = 256, OIP_REPLY_COPY_BYTES = 4096 };
 
-/* A reply ready for the transport: send iov[0..iov_count) in order. Reused; see oip_buffer_t. */
+/* A reply ready for the transport: send iov[0..iov_count) in order. Reused; see strbuf_t. */
 typedef struct {
-    oip_buffer_t head; /* what we wrote; the iovecs point into it and into the outputs' pieces */
+    strbuf_t head; /* what we wrote; the iovecs point into it and into the outputs' pieces */
     struct iovec iov[OIP_REPLY_IOVECS];
     uint32_t iov_count;
     size_t len_bytes;  /* all of it */

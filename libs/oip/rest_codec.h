@@ -34,12 +34,13 @@ status_t oip_rest_parse_raw(oip_request_t *request, const oip_model_spec_t *spec
 bool oip_rest_is_picture(const void *body, size_t body_bytes);
 
 /*
- * Writes the answer. Floats are the shortest text that reads back equal; NaN and infinities have no JSON
- * and, like FP16 and BF16 data outside binary outputs, are an error that says so (UNSUPPORTED).
+ * Writes the answer. Floats are the shortest text that reads back equal; NaN and infinities are written as
+ * NaN, Infinity and -Infinity, which Triton writes and the stock clients read. FP16 and BF16 have no JSON
+ * form: INVALID_ARGUMENT unless the output is binary.
  */
 status_t oip_rest_write(oip_reply_t *reply, const oip_response_t *response, err_t *err);
 
 /* {"error":"…"} into buffer. */
-void oip_rest_write_error(oip_buffer_t *buffer, const err_t *error);
+void oip_rest_write_error(strbuf_t *buffer, const err_t *error);
 
 #endif
