@@ -67,9 +67,14 @@ static inline int64_t profile_latency_ns(const profile_t *profile, uint32_t batc
     return profile->table_ns[profile->table_len] + profile->alpha_ns * (int64_t)(batch - profile->table_len);
 }
 
-/* Largest batch <= max_batch with latency <= budget_ns; 0 if not even one fits. O(log table_len), O(1) for a
- * line. */
-uint32_t profile_largest_batch(const profile_t *profile, int64_t budget_ns);
+/* Largest batch <= max_batch with latency(b) + b·extra_ns <= budget_ns; 0 if not even one fits. extra_ns >= 0
+ * is what each row costs besides (fetching its input). O(log table_len), O(1) for a line. */
+uint32_t profile_largest_batch_sloped(const profile_t *profile, int64_t budget_ns, int64_t extra_ns);
+
+static inline uint32_t profile_largest_batch(const profile_t *profile, int64_t budget_ns)
+{
+    return profile_largest_batch_sloped(profile, budget_ns, 0);
+}
 
 /* NULL when every promise of profile_t holds, else the one that is broken. */
 const char *profile_validate(const profile_t *profile);

@@ -1,0 +1,139 @@
+#include "profile/profile_cache.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FORMAT_VERSION = 1, LINE_BYTES = 512, PATH_BYTES = 4096 };
+
+typedef struct {
+    const char *path;
+    unsigned line_number;
+    uint32_t version;
+    uint32_t max_batch;
+    profile_cache_key_t key;
+    profile_point_t points[PROFILE_TABLE_MAX];
+    uint32_t count;
+} cache_t;
+
+static bool copy_text(char *into, const char *text)
+{
+    if (strlen(text) >= PROFILE_CACHE_TEXT_BYTES)
+        return false;
+    strcpy(into, text);
+    return true;
+}
+
+static bool parse_batch(cache_t *cache, const char *text)
+{
+    profile_point_t point;
+    int used = 0;
+    if (cache->count == PROFILE_TABLE_MAX ||
+        sscanf(text, "%" SCNu32 " %" SCNd64 "%n", &point.batch, &point.latency_ns, &used) != 2 ||
+        text[used] != '\0')
+        return false;
+    cache->points[cache->count++] = point;
+    return true;
+}
+
+static bool parse_uint(const char *text, uint32_t *value)
+{
+    int used = 0;
+    return sscanf(text, "%" SCNu32 "%n", value, &used) == 1 && text[used] == '\0';
+}
+
+static bool parse_line(cache_t *cache, char *line)
+{
+    char *value = strchr(line, ' ');
+    if (!value)
+        return false;
+    *value++ = '\0';
+    if (strcmp(line, "fermata_profile") == 0)
+        return parse_uint(value, &cache->version) && cache->version == FORMAT_VERSION;
+    if (strcmp(line, "device") == 0)
+        return copy_text(cache->key.device, value);
+    if (strcmp(line, "model") == 0)
+        return copy_text(cache->key.model_hash, value);
+    if (strcmp(line, "date") == 0)
+        return copy_text(cache->key.date, value);
+    if (strcmp(line, "max_batch") == 0)
+        return parse_uint(value, &cache->max_batch);
+    return strcmp(line, "batch") == 0 && parse_batch(cache, value);
+}
+
+static status_t parse_file(cache_t *cache, FILE *file, err_t *err)
+{
+    char line[LINE_BYTES];
+    while (fgets(line, sizeof(line), file)) {
+        cache->line_number++;
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] == '\0' || line[0] == '#')
+            continue;
+        if (!parse_line(cache, line))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: not a line of a profile", cache->path,
+                           cache->line_number);
+    }
+    if (cache->version != FORMAT_VERSION)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s:1: not a profile of version %d", cache->path,
+                       FORMAT_VERSION);
+    return STATUS_OK;
+}
+
+status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,
+                            err_t *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
+    cache_t cache = {.path = path};
+    status_t status = parse_file(&cache, file, err);
+    fclose(file);
+    if (status != STATUS_OK)
+        return status;
+    if (strcmp(cache.key.device, device) != 0)
+        return err_set(err, STATUS_NOT_FOUND, "%s was measured on '%.60s'", path, cache.key.device);
+    if (strcmp(cache.key.model_hash, model_hash) != 0)
+        return err_set(err, STATUS_NOT_FOUND, "%s was measured for another model file", path);
+    err_t why;
+    if (profile_from_points(profile, cache.points, cache.count, cache.max_batch, &why) != STATUS_OK)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: %.160s", path, cache.line_number, why.text);
+    return STATUS_OK;
+}
+
+static bool is_one_line(const char *text)
+{
+    return text[0] != '\0' && strpbrk(text, "\r\n") == NULL;
+}
+
+static bool write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile)
+{
+    fprintf(file, "fermata_profile %d\ndevice %s\nmodel %s\ndate %s\nmax_batch %u\n", FORMAT_VERSION,
+            key->device, key->model_hash, key->date[0] ? key->date : "unknown", profile->max_batch);
+    uint32_t last = profile->table_len ? profile->table_len : 2; /* two points are a line */
+    for (uint32_t b = 1; b <= last; b++)
+        fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));
+    return fflush(file) == 0 && fsync(fileno(file)) == 0;
+}
+
+status_t profile_cache_write(const char *path, const profile_cache_key_t *key, const profile_t *profile,
+                             err_t *err)
+{
+    char beside[PATH_BYTES];
+    if (!is_one_line(key->device) || !is_one_line(key->model_hash) || strpbrk(key->date, "\r\n"))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "device and model hash of a profile are one line each");
+    if (snprintf(beside, sizeof(beside), "%s.%d.new", path, (int)getpid()) >= (int)sizeof(beside))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the path of the profile is too long");
+    FILE *file = fopen(beside, "we");
+    if (!file)
+        return err_set(err, STATUS_IO, "%s: %s", beside, strerror(errno));
+    bool written = write_lines(file, key, profile);
+    written = fclose(file) == 0 && written;
+    if (written && rename(beside, path) == 0)
+        return STATUS_OK;
+    status_t status = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    unlink(beside);
+    return status;
+}
