@@ -1,0 +1,28 @@
+/*
+ * The owned form of engine_model_info_t, which every engine keeps per model.
+ */
+#ifndef ENGINE_DESCRIBE_H
+#define ENGINE_DESCRIBE_H
+
+#include "engine/engine.h"
+
+typedef struct {
+    engine_model_info_t info;
+    engine_tensor_t *inputs, *outputs; /* names owned as well */
+} description_t;
+
+/* From the ONNX file when `what` names one, else from the bare description. Unwinds on failure. */
+status_t describe(description_t *d, const engine_load_t *what, err_t *err);
+
+/* Copies bare descriptions; checks ranks, types, dims and names. */
+status_t description_from_tensors(description_t *d, const engine_load_t *what, err_t *err);
+void description_dispose(description_t *d);
+
+/* Room for input_count and output_count tensors, all zero. */
+status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err);
+
+/* Fills one tensor: copies the name and computes row_bytes. */
+status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
+                         const int64_t *dims, err_t *err);
+
+#endif

@@ -1,0 +1,147 @@
+#include "engine/fifo.h"
+
+enum { SLOT_SEQ = 0 }; /* of engine_private: the place of the job in the order */
+
+void fifo_init(fifo_t *fifo)
+{
+    *fifo = (fifo_t){.next_seq = 1};
+    pthread_mutex_init(&fifo->mutex, NULL);
+    pthread_cond_init(&fifo->work, NULL);
+    pthread_cond_init(&fifo->settled, NULL);
+}
+
+void fifo_dispose(fifo_t *fifo)
+{
+    pthread_cond_destroy(&fifo->settled);
+    pthread_cond_destroy(&fifo->work);
+    pthread_mutex_destroy(&fifo->mutex);
+}
+
+bool fifo_push(fifo_t *fifo, engine_job_t *job)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    job->next = NULL;
+    job->engine_private[SLOT_SEQ] = fifo->next_seq++;
+    bool idle = !fifo->head && !fifo->running;
+    if (fifo->head)
+        fifo->tail->next = job;
+    else
+        fifo->head = job;
+    fifo->tail = job;
+    pthread_cond_signal(&fifo->work);
+    pthread_mutex_unlock(&fifo->mutex);
+    return idle;
+}
+
+static engine_job_t *begin_locked(fifo_t *fifo)
+{
+    engine_job_t *job = fifo->head;
+    if (job) {
+        fifo->head = job->next;
+        fifo->running_seq = job->engine_private[SLOT_SEQ];
+    }
+    fifo->running = job;
+    return job;
+}
+
+engine_job_t *fifo_next(fifo_t *fifo)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    if (fifo->running)
+        pthread_cond_broadcast(&fifo->settled);
+    engine_job_t *job = begin_locked(fifo);
+    pthread_mutex_unlock(&fifo->mutex);
+    return job;
+}
+
+engine_job_t *fifo_wait(fifo_t *fifo)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    if (fifo->running)
+        pthread_cond_broadcast(&fifo->settled);
+    fifo->running = NULL;
+    while (!fifo->head && !fifo->stop)
+        pthread_cond_wait(&fifo->work, &fifo->mutex);
+    engine_job_t *job = begin_locked(fifo);
+    pthread_mutex_unlock(&fifo->mutex);
+    return job;
+}
+
+void fifo_stop(fifo_t *fifo)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    fifo->stop = true;
+    pthread_cond_broadcast(&fifo->work);
+    pthread_mutex_unlock(&fifo->mutex);
+}
+
+static bool unlink_locked(fifo_t *fifo, engine_job_t *job)
+{
+    engine_job_t *before = NULL;
+    for (engine_job_t *at = fifo->head; at; before = at, at = at->next) {
+        if (at != job)
+            continue;
+        if (before)
+            before->next = at->next;
+        else
+            fifo->head = at->next;
+        if (fifo->tail == at)
+            fifo->tail = before;
+        return true;
+    }
+    return false;
+}
+
+bool fifo_cancel(fifo_t *fifo, engine_job_t *job)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    bool found = unlink_locked(fifo, job);
+    fifo->cancelling += found;
+    pthread_mutex_unlock(&fifo->mutex);
+    if (!found)
+        return false;
+    err_t err;
+    fifo_answer(job, err_set(&err, STATUS_CANCELLED, "cancelled before it ran"), &err);
+    pthread_mutex_lock(&fifo->mutex);
+    fifo->cancelling--;
+    pthread_cond_broadcast(&fifo->settled);
+    pthread_mutex_unlock(&fifo->mutex);
+    return true;
+}
+
+void fifo_flush(fifo_t *fifo)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    uint64_t last = fifo->next_seq - 1;
+    while (fifo->cancelling || (fifo->running && fifo->running_seq <= last) ||
+           (fifo->head && fifo->head->engine_private[SLOT_SEQ] <= last))
+        pthread_cond_wait(&fifo->settled, &fifo->mutex);
+    pthread_mutex_unlock(&fifo->mutex);
+}
+
+status_t fifo_check_job(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
+{
+    if (job->batch < 1 || job->batch > info->max_batch)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", job->batch,
+                       info->max_batch);
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        if (!job->inputs[i])
+            return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has no buffer", info->inputs[i].name);
+        if (!info->inputs[i].row_bytes && !job->input_shapes)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' varies but has no shape",
+                           info->inputs[i].name);
+    }
+    for (uint32_t i = 0; i < info->output_count; i++) {
+        if (!job->outputs[i])
+            return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' has no buffer", info->outputs[i].name);
+        if (!info->outputs[i].row_bytes && (!job->output_shapes || !job->output_capacity_bytes))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' varies but has no capacity",
+                           info->outputs[i].name);
+    }
+    return STATUS_OK;
+}
+
+void fifo_answer(engine_job_t *job, status_t status, const err_t *err)
+{
+    job->done(job, status, status == STATUS_OK ? NULL : err);
+}
