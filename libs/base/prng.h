@@ -24,6 +24,5 @@ double prng_uniform(prng_t *prng);                        /* [0, 1), 53 bits */
 double prng_exponential(prng_t *prng, double mean);       /* mean > 0 */
 double prng_normal(prng_t *prng, double mean, double deviation);
 double prng_gamma(prng_t *prng, double shape, double scale); /* shape, scale > 0; mean = shape * scale */
-uint64_t prng_poisson(prng_t *prng, double mean);            /* mean >= 0 */
 
 #endif

@@ -60,6 +60,17 @@ status_t err_set(err_t *err, status_t code, const char *fmt, ...)
     return code;
 }
 
+/* ": tail" after the first at_bytes of text; what does not fit is cut. */
+static void append_cut(char *text, size_t at_bytes, const char *tail)
+{
+    const char *parts[] = {": ", tail};
+    for (size_t i = 0; i < 2; i++)
+        for (const char *p = parts[i]; *p != '\0' && at_bytes + 1 < ERR_TEXT_BYTES; p++)
+            text[at_bytes++] = *p;
+    if (at_bytes < ERR_TEXT_BYTES)
+        text[at_bytes] = '\0';
+}
+
 status_t err_prefix(err_t *err, const char *fmt, ...)
 {
     if (err == NULL)
@@ -70,7 +81,7 @@ status_t err_prefix(err_t *err, const char *fmt, ...)
     va_start(args, fmt);
     int n = vsnprintf(err->text, sizeof err->text, fmt, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof err->text)
-        snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", old);
+    if (n >= 0)
+        append_cut(err->text, (size_t)n, old);
     return err->code;
 }
