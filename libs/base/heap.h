@@ -11,6 +11,7 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include "base/container.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -58,7 +59,5 @@ static inline bool heap_contains(const heap_node_t *node)
 }
 
 bool heap_validate(const heap_t *heap, err_t *err);
-
-#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

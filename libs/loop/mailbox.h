@@ -9,6 +9,7 @@
 #ifndef LOOP_MAILBOX_H
 #define LOOP_MAILBOX_H
 
+#include "base/container.h"
 #include "base/status.h"
 
 #include <stdatomic.h>

@@ -1,0 +1,36 @@
+/* What the files of this library share about a loop. */
+#ifndef LOOP_INTERNAL_H
+#define LOOP_INTERNAL_H
+
+#include "base/heap.h"
+#include "loop/loop.h"
+#include "loop/timer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* All timers of a loop: see timer.c. */
+typedef struct {
+    heap_t heap;
+    uint32_t reserved; /* timers that exist, started or not: the heap has room for all */
+    uint64_t starts;   /* the tie among equal times: first started, first fired */
+    int fd;
+    uv_poll_t poll;
+    int64_t armed_at_ns; /* what the timerfd is set to; INT64_MAX: not set */
+    loop_timer_t *due;   /* list of this turn's */
+} timers_t;
+
+struct loop {
+    uv_loop_t uv;
+    uv_async_t stop;          /* wakes the loop to see `stopping` */
+    _Atomic pthread_t thread; /* of the last loop_run or, before it, of loop_create */
+    atomic_bool stopping;
+    mailbox_t jobs;
+    timers_t timers;
+};
+
+status_t timers_init(loop_t *loop, err_t *err);
+void timers_dispose(loop_t *loop); /* begins to close */
+void timers_free(loop_t *loop);    /* after the closing */
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * A stack that everybody pushes to and only the loop takes, all at once; taken, it is turned round to oldest
+ * first.
+ *
+ * The poster that finds the stack empty wakes the loop. If the loop takes the stack between that push and the
+ * wake-up, one wake-up finds nothing: harmless. The other order (pushed, not woken) cannot be: every take
+ * leaves NULL, so the next push wakes.
+ */
+#include "loop/mailbox.h"
+
+#include "loop/loop.h"
+
+#include <stdlib.h>
+
+struct mailbox_handle {
+    uv_async_t async;
+};
+
+/* The node's contents and next are published by the release; the taker acquires. */
+static mailbox_node_t *take_all(mailbox_t *box)
+{
+    mailbox_node_t *newest = atomic_exchange_explicit(&box->head, NULL, memory_order_acquire);
+    mailbox_node_t *oldest = NULL;
+    while (newest != NULL) {
+        mailbox_node_t *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+static void deliver_all(mailbox_t *box)
+{
+    mailbox_node_t *first = take_all(box);
+    if (first != NULL)
+        box->deliver(box->arg, first);
+}
+
+static void on_wake(uv_async_t *async)
+{
+    mailbox_t *box = async->data;
+    if (box != NULL)
+        deliver_all(box);
+}
+
+status_t mailbox_init(mailbox_t *box, loop_t *loop, mailbox_deliver_fn_t deliver, void *arg, err_t *err)
+{
+    struct mailbox_handle *handle = malloc(sizeof *handle);
+    if (handle == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a mailbox");
+    int rc = uv_async_init(loop_uv(loop), &handle->async, on_wake);
+    if (rc != 0) {
+        free(handle);
+        return err_set(err, STATUS_IO, "cannot create a wake-up handle: %s", uv_strerror(rc));
+    }
+    handle->async.data = box;
+    atomic_init(&box->head, NULL);
+    box->deliver = deliver;
+    box->arg = arg;
+    box->handle = handle;
+    return STATUS_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle); /* the async is its first member */
+}
+
+void mailbox_dispose(mailbox_t *box)
+{
+    if (box->handle == NULL)
+        return;
+    deliver_all(box);
+    box->handle->async.data = NULL;
+    uv_close((uv_handle_t *)&box->handle->async, on_closed);
+    box->handle = NULL;
+}
+
+void mailbox_post_list(mailbox_t *box, mailbox_node_t *first, mailbox_node_t *last)
+{
+    /* The stack is newest first: turn the list round, then its old first hangs on what was there. */
+    mailbox_node_t *newest = NULL;
+    last->next = NULL;
+    for (mailbox_node_t *n = first; n != NULL;) {
+        mailbox_node_t *next = n->next;
+        n->next = newest;
+        newest = n;
+        n = next;
+    }
+    mailbox_node_t *old = atomic_load_explicit(&box->head, memory_order_relaxed);
+    do {
+        first->next = old;
+    } while (!atomic_compare_exchange_weak_explicit(&box->head, &old, newest, memory_order_release,
+                                                    memory_order_relaxed));
+    if (old == NULL)
+        uv_async_send(&box->handle->async);
+}
+
+void mailbox_post(mailbox_t *box, mailbox_node_t *node)
+{
+    mailbox_post_list(box, node, node);
+}
