@@ -1,0 +1,67 @@
+/*
+ * The models, as the scheduler last described them. Entries are shared: a request keeps its model until it is
+ * answered, also when the catalogue has moved on. Loop thread only; what an entry's spec points to is
+ * immutable.
+ */
+#ifndef GATEWAY_CATALOGUE_H
+#define GATEWAY_CATALOGUE_H
+
+#include "base/strbuf.h"
+#include "image/pipeline.h"
+#include "oip/describe.h"
+#include "oip/model_spec.h"
+#include "stats.h"
+
+typedef struct catalogue catalogue_t;
+struct metrics;
+
+/* 1,024 models × 8 versions are far beyond what a cluster of this kind serves. */
+enum { CATALOGUE_MODELS_MAX = 8192 };
+
+typedef struct model_entry {
+    oip_model_spec_t spec;
+    image_pipeline_t pipeline;                  /* image_pipeline_present says whether there is one */
+    uint64_t input_row_bytes, output_row_bytes; /* of one task: all inputs, all outputs, concatenated */
+    uint64_t input_bytes[OIP_MAX_TENSORS], output_bytes[OIP_MAX_TENSORS]; /* of one row of each tensor */
+    uint32_t priority;
+    int64_t version;
+    /* What changes while the description stays: */
+    uint32_t id; /* of this scheduler epoch; meaningful while listed */
+    bool listed; /* in the newest catalogue */
+    bool ready;
+    char reason[256]; /* when not ready; "" otherwise */
+    model_stats_t stats;
+    uint32_t refs;
+} model_entry_t;
+
+status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_t *err);
+void catalogue_destroy(catalogue_t *catalogue); /* entries still referred to live on */
+
+/*
+ * Finds a model; version NULL or "" means the highest ready one (else the highest). NOT_FOUND names the model
+ * or version. The entry may be not ready: session_submit refuses it with its reason. Borrowed until the next
+ * turn of the loop; keep it with model_entry_ref.
+ */
+status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
+                        err_t *err);
+
+void model_entry_ref(model_entry_t *entry);
+void model_entry_unref(model_entry_t *entry);
+
+/* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many there
+ * are. */
+uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
+
+/* Walks all entries, by name and version: for (uint32_t i = 0; (e = catalogue_next(c, &i)) != NULL;) … */
+model_entry_t *catalogue_next(catalogue_t *catalogue, uint32_t *cursor);
+uint32_t catalogue_ready_count(const catalogue_t *catalogue);
+
+/*
+ * The documents of the repository index and of the statistics, for one model (name, version may be "") or all
+ * (name ""). pb: protobuf, else JSON. NOT_FOUND as catalogue_find.
+ */
+status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb, strbuf_t *out);
+status_t catalogue_write_stats(catalogue_t *catalogue, const char *name, const char *version, bool pb,
+                               strbuf_t *out, err_t *err);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The gateway process: who holds what. One loop thread owns everything here; only preprocessing runs
+ * elsewhere.
+ *
+ *   rest.c, grpc.c ──▶ session.c ──▶ control.c   ──▶ scheduler     {task id, model, budget, handle}
+ *    (front ends)        │   │  └───▶ dataplane.c ◀─▶ workers       inputs out, results in
+ *                        │   └─────▶ preprocess.c, postprocess.c
+ *                        └─────────▶ catalogue.c, stats.c
+ */
+#ifndef GATEWAY_GATEWAY_H
+#define GATEWAY_GATEWAY_H
+
+#include "base/arena.h"
+#include "loop/loop.h"
+#include "metrics/metrics.h"
+
+#define GATEWAY_SERVER_NAME "fermata"
+
+typedef struct catalogue catalogue_t;
+typedef struct control control_t;
+typedef struct dataplane dataplane_t;
+typedef struct preprocess preprocess_t;
+typedef struct sessions sessions_t;
+
+typedef struct gateway {
+    const char *name;     /* for people: host name and pid, or --name */
+    uint64_t instance_id; /* random, one per process start */
+    loop_t *loop;
+    metrics_t *metrics;
+    arena_t *arena;           /* every tensor from parse to answer */
+    catalogue_t *catalogue;   /* the models that the scheduler knows */
+    control_t *control;       /* the stream to the scheduler */
+    dataplane_t *dataplane;   /* what workers fetch from and push to */
+    preprocess_t *preprocess; /* pictures to tensors; NULL: no model can take pictures */
+    sessions_t *sessions;     /* the requests under way */
+    size_t body_bytes_max;    /* of one client request */
+} gateway_t;
+
+/* Ready = the scheduler is there and at least one model is ready. reason (may be NULL) says why not. */
+bool gateway_is_ready(const gateway_t *gateway, const char **reason);
+
+#endif

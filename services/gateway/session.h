@@ -1,0 +1,81 @@
+/*
+ * One inference request from parse to answer, the same for every front end. Loop thread only.
+ *
+ *   session_t *s = session_open(gateway, PROTOCOL_GRPC, &err);        a slot, or UNAVAILABLE
+ *   oip_grpc_parse(&s->request, …, &s->allocator, &err);              the codec fills s->request
+ *   session_set_model(s, s->request.model, s->request.version, &err); NOT_FOUND
+ *   session_submit(s, budget_ns, done, arg);                          validates, … and calls done exactly
+ * once … session_cancel(s) when the client is gone: done still comes, with STATUS_CANCELLED done(s, arg):
+ * s->error.code tells; on STATUS_OK write s->response into s->reply and send its iovecs session_close(s) when
+ * the bytes are sent (or instead of submit, when the parse failed)
+ *
+ * What it promises: after session_submit, done comes exactly once, from the loop or from within
+ * session_submit, no later than the deadline plus SESSION_BACKSTOP_NS, whatever scheduler and workers do. A
+ * row that fails fails its request.
+ *
+ * Memory of a session (slot, tensors, reply) stays put until session_close; inputs that the codec borrowed
+ * from the transport's body need to live only until session_submit returns.
+ *
+ *   states: OPEN ─submit─▶ PREPROCESSING ─▶ WAITING ─▶ DONE ─close─▶ (slot free when workers' transfers have
+ * ended) └──────────────────┴───────────┴── any failure ──▶ DONE
+ */
+#ifndef GATEWAY_SESSION_H
+#define GATEWAY_SESSION_H
+
+#include "catalogue.h"
+#include "gateway.h"
+#include "oip/request.h"
+#include "transfer/transfer.h"
+
+typedef struct session session_t;
+typedef void (*session_done_fn)(session_t *session, void *arg);
+
+enum {
+    /* How long after the deadline an answer may leave: a pushed result or a drop on its way gets this much.
+     */
+    SESSION_BACKSTOP_NS = 20 * 1000 * 1000,
+    /* Rows of one request; the task id has 12 bits for them. */
+    SESSION_ROWS_MAX = 4096,
+    SESSION_REGIONS_MAX = OIP_MAX_TENSORS + 16,
+};
+
+/* No deadline of the transport's own: the request's `timeout`, else the model's SLO counts. */
+#define SESSION_NO_BUDGET INT64_MAX
+
+/* What front ends see of a session. Only `request` and `reply` are theirs to write. */
+struct session {
+    gateway_t *gateway;
+    oip_request_t request;
+    oip_allocator_t allocator; /* arena memory of this session, for the codec and for bodies */
+    model_entry_t *model;      /* NULL until session_set_model */
+
+    err_t error;       /* in done: why there is no response; code STATUS_OK: there is one */
+    const char *stage; /* in done, on failure: "gateway", "admission", "queue", "worker", "lost", "fetch" */
+    uint32_t retry_after_ms; /* in done, on failure: the advice for UNAVAILABLE; 0 = none */
+    oip_response_t response; /* in done, on success; its pieces lie in the arena until session_close */
+    oip_reply_t reply;       /* for the front end's codec */
+    void *front;             /* free for the front end */
+
+    struct session_private *internal;
+};
+
+/* UNAVAILABLE when too many requests are under way. */
+session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err);
+void session_close(session_t *session); /* not between submit and done */
+
+/* 64-byte aligned arena memory that lives until session_close; NULL when the arena is full. */
+void *session_alloc(session_t *session, size_t len_bytes);
+
+/* catalogue_find, and keeps the entry. Before the parse for REST (raw bodies need the spec), after it for
+ * gRPC. */
+status_t session_set_model(session_t *session, const char *name, const char *version, err_t *err);
+
+/* budget_ns: what the transport's deadline leaves from now, or SESSION_NO_BUDGET. */
+void session_submit(session_t *session, int64_t budget_ns, session_done_fn done, void *arg);
+/* Only between submit and done; done comes from within. */
+void session_cancel(session_t *session);
+
+/* Counts a request that was refused before it was submitted, when a model was already chosen or not. */
+void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status);
+
+#endif
