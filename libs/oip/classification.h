@@ -13,10 +13,12 @@ void oip_softmax_fp32(float *scores, size_t rows, size_t classes);
 /* No client shows more than a few; the bound keeps the working set of a top-k on the stack. */
 enum { OIP_MAX_CLASSIFICATION = 1024 };
 
-/* The shape of the answer for an output of this shape: last dimension (or all of one row, for batched
- * models) becomes min(k, classes). INVALID_ARGUMENT for BYTES, BOOL, FP16, BF16 and k out of range. */
-status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output, uint32_t rows,
-                            uint32_t k, oip_shape_t *shape, uint32_t *classes, err_t *err);
+/* The shape of the answer for an output whose rows have the (real) shape `row`: [rows, min(k, classes)], or
+ * without rows for models that are not batched. INVALID_ARGUMENT for datatypes that are no numbers to compare and for
+ * k out of range. */
+status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output,
+                            const oip_shape_t *row, uint32_t rows, uint32_t k, oip_shape_t *shape,
+                            uint32_t *classes, err_t *err);
 
 /* Upper bound of what oip_classify_row writes. */
 size_t oip_classify_row_bytes(const oip_model_spec_t *spec, uint32_t k);

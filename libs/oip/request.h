@@ -26,7 +26,7 @@ typedef struct {
     oip_shape_t shape;
     const uint8_t *data; /* NULL until it is there; len_bytes may be 0 */
     size_t len_bytes;
-    bool borrowed;      /* data points into the body */
+    bool borrowed;      /* data points into the body, at any alignment */
     int32_t spec_index; /* set by oip_validate_request */
     bool picture; /* BYTES with encoded pictures for the model's picture input; set by oip_validate_request */
 } oip_input_t;
@@ -118,6 +118,7 @@ typedef struct {
     strbuf_t head; /* what we wrote; the iovecs point into it and into the outputs' pieces */
     struct iovec iov[OIP_REPLY_IOVECS];
     uint32_t iov_count;
+    size_t run_end;    /* while it is written: how much of the head the iovecs cover */
     size_t len_bytes;  /* all of it */
     size_t json_bytes; /* REST: value of Inference-Header-Content-Length; 0 = all is JSON, no such header */
 } oip_reply_t;

@@ -1,0 +1,165 @@
+#include "oip/classification.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void softmax_row(float *scores, size_t classes)
+{
+    float top = scores[0];
+    float sum = 0;
+    for (size_t i = 1; i < classes; i++)
+        top = scores[i] > top ? scores[i] : top;
+    for (size_t i = 0; i < classes; i++) {
+        scores[i] = expf(scores[i] - top);
+        sum += scores[i];
+    }
+    for (size_t i = 0; i < classes; i++)
+        scores[i] /= sum;
+}
+
+void oip_softmax_fp32(float *scores, size_t rows, size_t classes)
+{
+    if (classes == 0)
+        return;
+    for (size_t i = 0; i < rows; i++)
+        softmax_row(scores + i * classes, classes);
+}
+
+status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output,
+                            const oip_shape_t *row, uint32_t rows, uint32_t k, oip_shape_t *shape,
+                            uint32_t *classes, err_t *err)
+{
+    uint64_t count;
+    switch (output->datatype) {
+    case OIP_BOOL:
+    case OIP_FP16:
+    case OIP_BF16:
+    case OIP_BYTES:
+        return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' is %s, classification needs numbers",
+                       output->name, oip_datatype_name(output->datatype));
+    default:
+        break;
+    }
+    if (k == 0 || k > OIP_MAX_CLASSIFICATION)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "classification of output '%s' must be 1 to %d",
+                       output->name, OIP_MAX_CLASSIFICATION);
+    if (!oip_shape_elements(row, &count) || count == 0 || count > UINT32_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' has nothing to classify", output->name);
+    *classes = (uint32_t)count;
+    uint32_t best = k < count ? k : (uint32_t)count;
+    *shape = spec->max_batch > 0 ? (oip_shape_t){.rank = 2, .dims = {rows, best}}
+                                 : (oip_shape_t){.rank = 1, .dims = {best}};
+    return STATUS_OK;
+}
+
+/* "-3.402823e+38:4294967295:" and the prefix */
+enum { SCORE_BYTES = 64 };
+
+size_t oip_classify_row_bytes(const oip_model_spec_t *spec, uint32_t k)
+{
+    size_t longest = 0;
+    for (uint32_t i = 0; i < spec->label_count; i++) {
+        size_t len = strlen(spec->labels[i]);
+        longest = len > longest ? len : longest;
+    }
+    return (size_t)k * (SCORE_BYTES + longest);
+}
+
+static double score_at(oip_datatype_t type, const uint8_t *row, uint32_t index)
+{
+    union {
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } v;
+    size_t bytes = oip_datatype_bytes(type);
+    memcpy(&v, row + index * bytes, bytes);
+    switch (type) {
+    case OIP_UINT8:
+        return row[index];
+    case OIP_INT8:
+        return (int8_t)row[index];
+    case OIP_UINT16:
+        return v.u16;
+    case OIP_INT16:
+        return v.i16;
+    case OIP_UINT32:
+        return v.u32;
+    case OIP_INT32:
+        return v.i32;
+    case OIP_UINT64:
+        return (double)v.u64;
+    case OIP_INT64:
+        return (double)v.i64;
+    case OIP_FP32:
+        return (double)v.f32;
+    default:
+        return v.f64;
+    }
+}
+
+typedef struct {
+    double score;
+    uint32_t index;
+} ranked_t;
+
+/* NaN ranks last. */
+static bool is_better(ranked_t a, ranked_t b)
+{
+    if (isnan(a.score) || isnan(b.score))
+        return !isnan(a.score) || (isnan(b.score) && a.index < b.index);
+    return a.score > b.score || (a.score == b.score && a.index < b.index);
+}
+
+/* Keeps the best ones sorted by insertion: k is small and most candidates fail the first comparison. */
+static uint32_t rank(oip_datatype_t type, const void *row, uint32_t classes, uint32_t k, ranked_t *best)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < classes; i++) {
+        ranked_t candidate = {.score = score_at(type, row, i), .index = i};
+        if (count == k && !is_better(candidate, best[k - 1]))
+            continue;
+        uint32_t at = count < k ? count++ : k - 1;
+        for (; at > 0 && is_better(candidate, best[at - 1]); at--)
+            best[at] = best[at - 1];
+        best[at] = candidate;
+    }
+    return count;
+}
+
+static size_t write_class(const oip_model_spec_t *spec, oip_datatype_t type, ranked_t ranked, uint8_t *out)
+{
+    char text[SCORE_BYTES];
+    bool is_float = type == OIP_FP32 || type == OIP_FP64;
+    uint32_t len = (uint32_t)(is_float ? snprintf(text, sizeof text, "%f:%u", ranked.score, ranked.index)
+                                       : snprintf(text, sizeof text, "%.0f:%u", ranked.score, ranked.index));
+    if (len >= sizeof text - sizeof len) /* numbers beyond 10^40 are shorter with an exponent */
+        len = (uint32_t)snprintf(text, sizeof text, "%g:%u", ranked.score, ranked.index);
+    const char *label = ranked.index < spec->label_count ? spec->labels[ranked.index] : NULL;
+    uint32_t label_len = label && label[0] ? (uint32_t)strlen(label) : 0;
+    uint32_t total = len + (label_len ? 1 + label_len : 0);
+    memcpy(out, &total, sizeof total);
+    memcpy(out + sizeof total, text, len);
+    if (label_len) {
+        out[sizeof total + len] = ':';
+        memcpy(out + sizeof total + len + 1, label, label_len);
+    }
+    return sizeof total + total;
+}
+
+size_t oip_classify_row(const oip_model_spec_t *spec, oip_datatype_t type, const void *row, uint32_t classes,
+                        uint32_t k, uint8_t *out)
+{
+    ranked_t best[OIP_MAX_CLASSIFICATION];
+    size_t len = 0;
+    uint32_t count = rank(type, row, classes, k < OIP_MAX_CLASSIFICATION ? k : OIP_MAX_CLASSIFICATION, best);
+    for (uint32_t i = 0; i < count; i++)
+        len += write_class(spec, type, best[i], out + len);
+    return len;
+}

@@ -1,0 +1,95 @@
+#include "oip/json_write.h"
+#include "oip/reply.h"
+#include "oip/rest_codec.h"
+
+#include <string.h>
+
+static void write_text_member(strbuf_t *out, const char *prefix, const char *text)
+{
+    strbuf_puts(out, prefix);
+    strbuf_json_string(out, text);
+}
+
+static void write_uint(strbuf_t *out, const char *prefix, uint64_t value)
+{
+    char text[JSON_NUMBER_BYTES];
+    strbuf_puts(out, prefix);
+    strbuf_append(out, text, json_write_uint64(text, value));
+}
+
+static void write_header(strbuf_t *out, const oip_response_t *response)
+{
+    write_text_member(out, "{\"model_name\":", response->model);
+    write_text_member(out, ",\"model_version\":", response->version);
+    if (response->id[0])
+        write_text_member(out, ",\"id\":", response->id);
+    if (!response->has_timing)
+        return;
+    write_uint(out, ",\"parameters\":{\"fermata_batch_size\":", response->batch_size);
+    write_uint(out, ",\"fermata_queue_us\":", response->queue_us);
+    write_uint(out, ",\"fermata_compute_us\":", response->compute_us);
+    strbuf_puts(out, "}");
+}
+
+static void write_data(strbuf_t *out, const oip_output_t *output)
+{
+    bool first = true;
+    strbuf_puts(out, ",\"data\":[");
+    for (uint32_t i = 0; i < output->piece_count; i++) {
+        json_write_elements(out, output->datatype, output->pieces[i].iov_base, output->pieces[i].iov_len,
+                            first);
+        first = first && output->pieces[i].iov_len == 0;
+    }
+    strbuf_puts(out, "]}");
+}
+
+static status_t write_output(strbuf_t *out, const oip_output_t *output, err_t *err)
+{
+    char shape[OIP_SHAPE_TEXT_BYTES];
+    if (!output->binary && (output->datatype == OIP_FP16 || output->datatype == OIP_BF16))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "output '%s' is %s, which has no JSON form; ask for it with binary_data", output->name,
+                       oip_datatype_name(output->datatype));
+    write_text_member(out, "{\"name\":", output->name);
+    write_text_member(out, ",\"datatype\":", oip_datatype_name(output->datatype));
+    strbuf_puts(out, ",\"shape\":");
+    strbuf_puts(out, oip_shape_format(&output->shape, shape));
+    if (output->binary) {
+        write_uint(out, ",\"parameters\":{\"binary_data_size\":", reply_output_bytes(output));
+        strbuf_puts(out, "}}");
+    } else {
+        write_data(out, output);
+    }
+    return STATUS_OK;
+}
+
+status_t oip_rest_write(oip_reply_t *reply, const oip_response_t *response, err_t *err)
+{
+    bool binary = false;
+    reply_begin(reply);
+    write_header(&reply->head, response);
+    strbuf_puts(&reply->head, ",\"outputs\":[");
+    for (uint32_t i = 0; i < response->output_count; i++) {
+        if (i > 0)
+            strbuf_putc(&reply->head, ',');
+        status_t status = write_output(&reply->head, &response->outputs[i], err);
+        if (status)
+            return status;
+        binary = binary || response->outputs[i].binary;
+    }
+    strbuf_puts(&reply->head, "]}");
+    size_t json_bytes = reply->head.len_bytes;
+    for (uint32_t i = 0; i < response->output_count; i++)
+        if (response->outputs[i].binary)
+            reply_pieces(reply, response->outputs[i].pieces, response->outputs[i].piece_count);
+    status_t status = reply_finish(reply, err);
+    if (status == STATUS_OK)
+        reply->json_bytes = binary ? json_bytes : 0;
+    return status;
+}
+
+void oip_rest_write_error(strbuf_t *buffer, const err_t *error)
+{
+    write_text_member(buffer, "{\"error\":", error->text);
+    strbuf_putc(buffer, '}');
+}
