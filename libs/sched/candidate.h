@@ -1,0 +1,26 @@
+/*
+ * The first of the three messages between the two halves (Symphony Figure 18): the batch a model would run
+ * next. Only the latest candidate of a model counts.
+ *
+ *      now        ready                latest
+ *   ────┼───────────┼────────────────────┼────▶ start of the batch
+ *       └─ waiting ─┴─ ready for a GPU ──┴─ would miss the head's deadline
+ *
+ * The grant leaves `lead_ns` before the start, for the way to the worker and the fetching of inputs.
+ */
+#ifndef SCHED_CANDIDATE_H
+#define SCHED_CANDIDATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    uint32_t batch; /* 0: the model has nothing to run */
+    bool closed;    /* a task that arrives behind the queue's end changes nothing here */
+    int64_t ready_ns;
+    int64_t latest_ns;
+    int64_t key; /* among ready candidates the least goes first */
+    int64_t lead_ns;
+} candidate_t;
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * The inside of sched_t, shared by its source files only.
+ */
+#ifndef SCHED_CORE_H
+#define SCHED_CORE_H
+
+#include "sched/batch_table.h"
+#include "sched/matcher.h"
+#include "sched/policy.h"
+
+typedef struct {
+    bool present, draining;
+    int64_t free_ns; /* after all that is granted to it */
+} core_gpu_t;
+
+struct sched {
+    sched_limits_t limits;
+    task_pool_t pool;
+    batch_table_t batches;
+    matcher_t matcher;
+    policy_t policy;
+    sched_delays_t delays;
+    shard_t *shards;
+    core_gpu_t *gpus;
+    heap_t expiry;             /* when each model's candidate cannot be met any more */
+    heap_node_t *expiry_nodes; /* per model */
+    uint32_t dirty;            /* chain of models whose candidates are to be made anew */
+    int64_t tick_ns;           /* the policy's slow loop is due */
+    sched_task_t *granted;     /* what the sink sees of a grant: batch_max of them */
+    sched_sink_fn sink;        /* during sched_run */
+    void *sink_ctx;
+};
+
+void core_mark_dirty(sched_t *sched, uint32_t model);
+void core_mark_all_dirty(sched_t *sched);
+
+/* Tells the matcher what it may do with the GPU: grant it from free_ns on, or nothing. */
+void core_offer_gpu(sched_t *sched, uint32_t gpu);
+
+/* Ends a batch: its tasks are queued again (lost: because the GPU went away) or given back to the pool. */
+typedef enum { CORE_TASKS_DONE, CORE_TASKS_REQUEUE, CORE_TASKS_LOST } core_tasks_t;
+void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what);
+
+static inline bool core_has_model(const sched_t *sched, uint32_t model)
+{
+    return model < sched->limits.models_max && sched->shards[model].present;
+}
+
+static inline bool core_has_gpu(const sched_t *sched, uint32_t gpu)
+{
+    return gpu < sched->limits.gpus_max && sched->gpus[gpu].present;
+}
+
+#endif

@@ -1,0 +1,47 @@
+#include "sched/gather.h"
+
+gathered_t gather(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t target)
+{
+    uint32_t head;
+    while ((head = shard_head(shard)) != TASK_NONE) {
+        const sched_task_t *task = shard_task(shard, head);
+        uint32_t feasible = shard_feasible(shard, now_ns, gpu_free_ns, task->deadline_ns);
+        uint32_t len = shard->queue.len;
+        uint32_t wanted = target < len ? target : len;
+        if (feasible == 0) {
+            shard_give_up(shard, head, SCHED_DROP_EXPIRED);
+        } else if (feasible < wanted) {
+            shard_give_up(shard, head, SCHED_DROP_WINDOW);
+        } else {
+            return (gathered_t){.batch = feasible < len ? feasible : len,
+                                .feasible = feasible,
+                                .closed = feasible <= len && feasible >= target,
+                                .deadline_ns = task->deadline_ns,
+                                .arrival_ns = task->arrival_ns};
+        }
+    }
+    return (gathered_t){0};
+}
+
+int64_t gather_frontrun_ns(const shard_t *shard, const gathered_t *gathered)
+{
+    if (gathered->batch >= gathered->feasible)
+        return INT64_MIN;
+    return gathered->deadline_ns - profile_latency_ns(&shard->profile, gathered->batch + 1);
+}
+
+void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t now_ns, int64_t gpu_free_ns,
+                      int64_t ready_ns, candidate_t *candidate)
+{
+    candidate->batch = gathered->batch;
+    if (gathered->batch == 0) {
+        candidate->closed = false;
+        return;
+    }
+    int64_t earliest_ns = shard_earliest_ns(shard, now_ns, gpu_free_ns, gathered->batch);
+    candidate->closed = gathered->closed;
+    candidate->lead_ns = shard_lead_ns(shard, gathered->batch);
+    candidate->ready_ns = ready_ns > earliest_ns ? ready_ns : earliest_ns;
+    candidate->latest_ns = gathered->deadline_ns - profile_latency_ns(&shard->profile, gathered->batch);
+    candidate->key = candidate->latest_ns;
+}

@@ -1,0 +1,203 @@
+#include "sched/matcher.h"
+
+#include "sched/sched.h"
+
+static void ready_insert(matcher_t *matcher, uint32_t model)
+{
+    match_model_t *entry = &matcher->models[model];
+    if (matcher->ready.len == 0)
+        matcher->lead_ns = 0;
+    if (entry->candidate.lead_ns > matcher->lead_ns)
+        matcher->lead_ns = entry->candidate.lead_ns;
+    entry->state = MATCH_READY;
+    heap_insert(&matcher->ready, &entry->node, entry->candidate.key, model);
+}
+
+static void model_detach(matcher_t *matcher, match_model_t *entry, match_state_t state)
+{
+    if (entry->state == MATCH_WAITING)
+        heap_remove(&matcher->waiting, &entry->node);
+    else if (entry->state == MATCH_READY)
+        heap_remove(&matcher->ready, &entry->node);
+    entry->state = state;
+}
+
+void matcher_on_candidate(matcher_t *matcher, int64_t now_ns, uint32_t model, const candidate_t *candidate)
+{
+    match_model_t *entry = &matcher->models[model];
+    int64_t due_ns = candidate->ready_ns - candidate->lead_ns;
+    entry->candidate = *candidate;
+    if (candidate->batch && due_ns > now_ns && entry->state == MATCH_WAITING) {
+        heap_update(&matcher->waiting, &entry->node, due_ns, model); /* the usual case: one more task */
+        return;
+    }
+    model_detach(matcher, entry, MATCH_NONE);
+    if (candidate->batch == 0)
+        return;
+    if (due_ns <= now_ns) {
+        ready_insert(matcher, model);
+        return;
+    }
+    entry->state = MATCH_WAITING;
+    heap_insert(&matcher->waiting, &entry->node, due_ns, model);
+}
+
+void matcher_close_gpu(matcher_t *matcher, uint32_t gpu)
+{
+    match_gpu_t *entry = &matcher->gpus[gpu];
+    if (entry->state == GPU_BUSY)
+        heap_remove(&matcher->busy, &entry->node);
+    else if (entry->state == GPU_FREE)
+        bitmap_remove(&matcher->free, gpu);
+    entry->state = GPU_CLOSED;
+}
+
+void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns)
+{
+    match_gpu_t *entry = &matcher->gpus[gpu];
+    matcher_close_gpu(matcher, gpu);
+    entry->free_ns = free_ns;
+    entry->state = GPU_BUSY;
+    heap_insert(&matcher->busy, &entry->node, free_ns, gpu);
+}
+
+void matcher_allow(matcher_t *matcher, uint32_t model, uint32_t gpu, bool allowed)
+{
+    uint64_t bit = (uint64_t)model * matcher->gpus_max + gpu;
+    uint64_t mask = UINT64_C(1) << (bit % 64);
+    bool was_denied = matcher->denied[bit / 64] & mask;
+    if (was_denied != allowed)
+        return;
+    matcher->denied[bit / 64] ^= mask;
+    if (allowed) {
+        matcher->denials--;
+        matcher->models[model].denied--;
+    } else {
+        matcher->denials++;
+        matcher->models[model].denied++;
+    }
+}
+
+static bool is_denied(const matcher_t *matcher, uint32_t model, uint32_t gpu)
+{
+    uint64_t bit = (uint64_t)model * matcher->gpus_max + gpu;
+    return matcher->denied[bit / 64] >> (bit % 64) & 1;
+}
+
+static void ripen(matcher_t *matcher, int64_t now_ns)
+{
+    while (heap_min_key(&matcher->waiting) <= now_ns) {
+        match_model_t *entry = CONTAINER_OF(heap_pop(&matcher->waiting), match_model_t, node);
+        ready_insert(matcher, (uint32_t)(entry - matcher->models));
+    }
+    int64_t horizon_ns = now_ns + (matcher->ready.len ? matcher->lead_ns : 0);
+    while (heap_min_key(&matcher->busy) <= horizon_ns) {
+        match_gpu_t *entry = CONTAINER_OF(heap_pop(&matcher->busy), match_gpu_t, node);
+        entry->state = GPU_FREE;
+        bitmap_add(&matcher->free, (uint32_t)(entry - matcher->gpus));
+    }
+}
+
+/* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE. */
+static uint32_t pick_gpu(const matcher_t *matcher, uint32_t model)
+{
+    const match_model_t *entry = &matcher->models[model];
+    uint32_t gpu = bitmap_first(&matcher->free);
+    if (entry->denied == 0)
+        return gpu;
+    while (gpu != BITMAP_NONE && is_denied(matcher, model, gpu))
+        gpu = bitmap_next(&matcher->free, gpu + 1);
+    return gpu;
+}
+
+/* Placements differ, so the first by key may have no GPU where a later one has: look at all of them. */
+static uint32_t pick_model_restricted(const matcher_t *matcher)
+{
+    const heap_slot_t *best = NULL;
+    for (uint32_t i = 0; i < matcher->ready.len; i++) {
+        const heap_slot_t *slot = &matcher->ready.slots[i];
+        bool better = !best || slot->key < best->key || (slot->key == best->key && slot->tie < best->tie);
+        if (better && pick_gpu(matcher, (uint32_t)slot->tie) != BITMAP_NONE)
+            best = slot;
+    }
+    return best ? (uint32_t)best->tie : UINT32_MAX;
+}
+
+uint32_t matcher_first_ready(const matcher_t *matcher)
+{
+    heap_node_t *node = heap_min(&matcher->ready);
+    return node ? (uint32_t)(CONTAINER_OF(node, match_model_t, node) - matcher->models) : UINT32_MAX;
+}
+
+uint32_t matcher_free_count(const matcher_t *matcher)
+{
+    return bitmap_count(&matcher->free);
+}
+
+bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
+{
+    ripen(matcher, now_ns);
+    while (matcher->ready.len && bitmap_count(&matcher->free)) {
+        uint32_t model = matcher->denials ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
+        if (model == UINT32_MAX)
+            return false;
+        match_model_t *entry = &matcher->models[model];
+        uint32_t gpu = pick_gpu(matcher, model);
+        int64_t free_ns = matcher->gpus[gpu].free_ns;
+        int64_t start_ns = now_ns + entry->candidate.lead_ns;
+        if (free_ns > entry->candidate.latest_ns || start_ns > entry->candidate.latest_ns) {
+            model_detach(matcher, entry, MATCH_STALE);
+            continue;
+        }
+        *grant = (match_grant_t){.model = model, .gpu = gpu, .gpu_free_ns = free_ns};
+        model_detach(matcher, entry, MATCH_NONE);
+        matcher_close_gpu(matcher, gpu);
+        return true;
+    }
+    return false;
+}
+
+int64_t matcher_wake_ns(const matcher_t *matcher)
+{
+    int64_t wake_ns = heap_min_key(&matcher->waiting);
+    int64_t gpu_ns = heap_min_key(&matcher->busy);
+    if (matcher->ready.len && gpu_ns != INT64_MAX && gpu_ns - matcher->lead_ns < wake_ns)
+        wake_ns = gpu_ns - matcher->lead_ns;
+    return wake_ns;
+}
+
+static const char *validate_models(const matcher_t *matcher)
+{
+    uint32_t waiting = 0, ready = 0;
+    for (uint32_t m = 0; m < matcher->models_max; m++) {
+        const match_model_t *entry = &matcher->models[m];
+        waiting += entry->state == MATCH_WAITING;
+        ready += entry->state == MATCH_READY;
+        if (heap_contains(&entry->node) != (entry->state == MATCH_WAITING || entry->state == MATCH_READY))
+            return "a model's heap node does not fit its state";
+        if (entry->state == MATCH_READY && entry->candidate.lead_ns > matcher->lead_ns)
+            return "the largest lead of the ready is too small";
+    }
+    if (waiting != matcher->waiting.len || ready != matcher->ready.len)
+        return "a heap of models holds others than its own";
+    return heap_validate(&matcher->waiting, NULL) && heap_validate(&matcher->ready, NULL)
+               ? NULL
+               : "a heap of models";
+}
+
+const char *matcher_validate(const matcher_t *matcher)
+{
+    uint32_t busy = 0;
+    for (uint32_t g = 0; g < matcher->gpus_max; g++) {
+        const match_gpu_t *entry = &matcher->gpus[g];
+        busy += entry->state == GPU_BUSY;
+        if (heap_contains(&entry->node) != (entry->state == GPU_BUSY))
+            return "a GPU's heap node does not fit its state";
+        if (bitmap_has(&matcher->free, g) != (entry->state == GPU_FREE))
+            return "the free set does not fit the GPUs' states";
+    }
+    if (busy != matcher->busy.len || !heap_validate(&matcher->busy, NULL) ||
+        !bitmap_validate(&matcher->free, NULL))
+        return "the busy heap or the free set";
+    return validate_models(matcher);
+}

@@ -1,0 +1,82 @@
+/*
+ * Hot path. The GPU half of the core: it sees one candidate per model and the time each GPU is free, and
+ * binds them. It sees no queue. Messages in: candidate, GPU free-at. Message out: GPU granted.
+ *
+ * A candidate waits in a timer heap until its grant may leave (ready - lead), then stands in the ready heap
+ * by key. A GPU stands in the busy heap by the time it is free, and in the free set from `horizon` on, which
+ * is now plus the largest lead among the ready candidates: a grant may leave while the GPU is still busy
+ * (Figure 18, set_gpu_timer). Of the free set the lowest id is taken.
+ *
+ *   candidate:  NONE ──▶ WAITING ──▶ READY ──▶ granted (NONE)         GPU:  CLOSED ──▶ BUSY ──▶ FREE
+ *                 ▲                    └─────▶ STALE: too late,                ▲          granted  │
+ *                 └──── a new candidate ◀────── its shard will make a new one  └──────────────────┘
+ *
+ * O(log M + log G) per message. All memory comes from matcher_init.
+ */
+#ifndef SCHED_MATCHER_H
+#define SCHED_MATCHER_H
+
+#include "base/bitmap.h"
+#include "base/heap.h"
+#include "sched/candidate.h"
+
+typedef enum { MATCH_NONE, MATCH_WAITING, MATCH_READY, MATCH_STALE } match_state_t;
+typedef enum { GPU_CLOSED, GPU_BUSY, GPU_FREE } gpu_state_t;
+
+typedef struct {
+    candidate_t candidate;
+    heap_node_t node; /* in `waiting` or `ready` */
+    match_state_t state;
+    uint32_t denied; /* GPUs that it may not use */
+} match_model_t;
+
+typedef struct {
+    int64_t free_ns;
+    heap_node_t node; /* in `busy` */
+    gpu_state_t state;
+} match_gpu_t;
+
+typedef struct {
+    match_model_t *models;
+    match_gpu_t *gpus;
+    uint32_t models_max, gpus_max;
+    heap_t waiting, ready, busy;
+    bitmap_t free;
+    int64_t lead_ns;  /* at least the largest lead among the ready; 0 when none is */
+    uint64_t *denied; /* bit model · gpus_max + gpu */
+    uint32_t denials; /* bits set: 0 is the fast path */
+} matcher_t;
+
+typedef struct {
+    uint32_t model, gpu;
+    int64_t gpu_free_ns;
+} match_grant_t;
+
+status_t matcher_init(matcher_t *matcher, uint32_t models_max, uint32_t gpus_max, err_t *err);
+void matcher_dispose(matcher_t *matcher);
+
+/* The model's candidate is now this one (batch 0: none). */
+void matcher_on_candidate(matcher_t *matcher, int64_t now_ns, uint32_t model, const candidate_t *candidate);
+
+/* The GPU may be granted again, and is free from free_ns on. */
+void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns);
+/* The GPU may not be granted until the next matcher_on_gpu_free. */
+void matcher_close_gpu(matcher_t *matcher, uint32_t gpu);
+
+void matcher_allow(matcher_t *matcher, uint32_t model, uint32_t gpu, bool allowed);
+
+/* The next binding that is due. The model is left without a candidate, the GPU closed, until their messages
+ * come. */
+bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant);
+
+/* The first ready model by key, or UINT32_MAX: for policies that may make room for it. */
+uint32_t matcher_first_ready(const matcher_t *matcher);
+/* GPUs that stand free at this moment. */
+uint32_t matcher_free_count(const matcher_t *matcher);
+
+/* When matcher_next must be asked again if no message comes. */
+int64_t matcher_wake_ns(const matcher_t *matcher);
+
+const char *matcher_validate(const matcher_t *matcher);
+
+#endif

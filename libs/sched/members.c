@@ -1,0 +1,229 @@
+/*
+ * Models, GPUs and policies join, change and leave. None of this is a hot path.
+ */
+#include "sched/core.h"
+
+#include <string.h>
+
+status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, const char *params, err_t *err)
+{
+    double values[POLICY_PARAMS_MAX];
+    const policy_ops_t *ops = policy_find(name);
+    if (!ops)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "there is no policy '%s'", name);
+    status_t status = policy_parse(ops, params, values, err);
+    if (status != STATUS_OK)
+        return status;
+    policy_start(&sched->policy, ops, values);
+    sched->tick_ns = now_ns;
+    core_mark_all_dirty(sched);
+    return STATUS_OK;
+}
+
+const char *sched_policy(const sched_t *sched)
+{
+    return sched->policy.ops->name;
+}
+
+const char *sched_policy_name(uint32_t index)
+{
+    return policy_name(index);
+}
+
+/* Models */
+
+static void set_limit(const sched_t *sched, shard_t *shard)
+{
+    uint32_t limit = sched->limits.batch_max;
+    if (shard->profile.max_batch < limit)
+        limit = shard->profile.max_batch;
+    if (shard->opts.max_batch && shard->opts.max_batch < limit)
+        limit = shard->opts.max_batch;
+    shard->limit = limit;
+}
+
+static status_t check_profile(const profile_t *profile, err_t *err)
+{
+    const char *broken = profile_validate(profile);
+    return broken ? err_set(err, STATUS_INVALID_ARGUMENT, "profile: %s", broken) : STATUS_OK;
+}
+
+status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile,
+                         const sched_model_opts_t *opts, err_t *err)
+{
+    if (model >= sched->limits.models_max)
+        return err_set(err, STATUS_TOO_LARGE, "model id %u, but models_max is %u", model,
+                       sched->limits.models_max);
+    if (sched->shards[model].present)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "model id %u is in use", model);
+    status_t status = check_profile(profile, err);
+    if (status != STATUS_OK)
+        return status;
+    shard_t *shard = &sched->shards[model];
+    shard->present = true;
+    shard->profile = *profile;
+    shard->opts = opts ? *opts : (sched_model_opts_t){0};
+    shard->delays = sched->delays;
+    shard->plan = (shard_plan_t){0};
+    shard->candidate = (candidate_t){0};
+    shard->stats = (sched_model_stats_t){0};
+    set_limit(sched, shard);
+    memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
+           sched->policy.ops->model_bytes);
+    sched->tick_ns = now_ns;
+    return STATUS_OK;
+}
+
+status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile)
+{
+    if (!core_has_model(sched, model))
+        return STATUS_NOT_FOUND;
+    status_t status = check_profile(profile, NULL);
+    if (status != STATUS_OK)
+        return status;
+    sched->shards[model].profile = *profile;
+    set_limit(sched, &sched->shards[model]);
+    sched->tick_ns = now_ns;
+    core_mark_dirty(sched, model);
+    return STATUS_OK;
+}
+
+/* Its batches go on without it: their tasks have been granted, and end when they do. */
+static void orphan_batches(sched_t *sched, uint32_t model)
+{
+    for (uint32_t b = 0; b < sched->batches.capacity; b++) {
+        batch_slot_t *slot = &sched->batches.slots[b];
+        if (slot->generation % 2 == 1 && slot->model == model)
+            slot->model = BATCH_NO_MODEL;
+    }
+}
+
+status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model)
+{
+    if (!core_has_model(sched, model))
+        return STATUS_NOT_FOUND;
+    shard_t *shard = &sched->shards[model];
+    shard_drop_all(shard, SCHED_DROP_MODEL_REMOVED);
+    orphan_batches(sched, model);
+    shard->candidate = (candidate_t){0};
+    matcher_on_candidate(&sched->matcher, now_ns, model, &shard->candidate);
+    for (uint32_t g = 0; g < sched->limits.gpus_max; g++)
+        matcher_allow(&sched->matcher, model, g, true);
+    heap_remove(&sched->expiry, &sched->expiry_nodes[model]);
+    core_mark_dirty(sched, model); /* so that the next run tells of the drops */
+    shard->present = false;
+    sched->tick_ns = now_ns;
+    return STATUS_OK;
+}
+
+/* GPUs */
+
+static void count_gpus(sched_t *sched, int64_t now_ns)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < sched->limits.gpus_max; g++)
+        count += sched->gpus[g].present && !sched->gpus[g].draining;
+    sched->policy.gpus = count;
+    sched->tick_ns = now_ns;
+}
+
+status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns)
+{
+    if (gpu >= sched->limits.gpus_max)
+        return STATUS_TOO_LARGE;
+    if (sched->gpus[gpu].present)
+        return STATUS_INVALID_ARGUMENT;
+    sched->gpus[gpu] = (core_gpu_t){.present = true, .free_ns = free_at_ns};
+    core_offer_gpu(sched, gpu);
+    count_gpus(sched, now_ns);
+    return STATUS_OK;
+}
+
+status_t sched_remove_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu)
+{
+    if (!core_has_gpu(sched, gpu))
+        return STATUS_NOT_FOUND;
+    while (sched->batches.gpu_first[gpu] != BATCH_NONE)
+        core_end_batch(sched, sched->batches.gpu_first[gpu], CORE_TASKS_LOST);
+    sched->gpus[gpu].present = false;
+    core_offer_gpu(sched, gpu);
+    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+        matcher_allow(&sched->matcher, m, gpu, true);
+    count_gpus(sched, now_ns);
+    return STATUS_OK;
+}
+
+status_t sched_drain_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu)
+{
+    if (!core_has_gpu(sched, gpu))
+        return STATUS_NOT_FOUND;
+    sched->gpus[gpu].draining = true;
+    core_offer_gpu(sched, gpu);
+    count_gpus(sched, now_ns);
+    return STATUS_OK;
+}
+
+uint32_t sched_gpu_inflight(const sched_t *sched, uint32_t gpu)
+{
+    return core_has_gpu(sched, gpu) ? sched->batches.gpu_count[gpu] : 0;
+}
+
+status_t sched_allow(sched_t *sched, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed)
+{
+    (void)now_ns;
+    if (!core_has_model(sched, model) || !core_has_gpu(sched, gpu))
+        return STATUS_NOT_FOUND;
+    matcher_allow(&sched->matcher, model, gpu, allowed);
+    return STATUS_OK;
+}
+
+void sched_set_delays(sched_t *sched, int64_t now_ns, const sched_delays_t *delays)
+{
+    (void)now_ns;
+    sched->delays = *delays;
+    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+        sched->shards[m].delays = *delays;
+    core_mark_all_dirty(sched);
+}
+
+/* Looking in */
+
+bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t *stats)
+{
+    if (!core_has_model(sched, model))
+        return false;
+    *stats = sched->shards[model].stats;
+    stats->queued = sched->shards[model].queue.len;
+    return true;
+}
+
+static const char *validate_counts(const sched_t *sched)
+{
+    uint32_t queued = 0, dropped = 0, in_flight = 0;
+    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+        queued += sched->shards[m].queue.len;
+    for (uint32_t i = 0; i < sched->pool.capacity; i++) {
+        dropped += sched->pool.slots[i].state == TASK_GIVEN_UP;
+        in_flight += sched->pool.slots[i].state == TASK_IN_FLIGHT;
+    }
+    if (queued + dropped + in_flight != sched->pool.used)
+        return "a task is in no place or in two";
+    uint32_t batched = 0;
+    for (uint32_t b = 0; b < sched->batches.capacity; b++) {
+        if (sched->batches.slots[b].generation % 2 == 1)
+            batched += sched->batches.slots[b].count;
+    }
+    return batched == in_flight ? NULL : "tasks in flight are not those of the batches";
+}
+
+const char *sched_validate(const sched_t *sched)
+{
+    const char *broken = matcher_validate(&sched->matcher);
+    for (uint32_t m = 0; !broken && m < sched->limits.models_max; m++)
+        broken = shard_validate(&sched->shards[m]);
+    if (!broken)
+        broken = batch_table_validate(&sched->batches, sched->limits.gpu_inflight_max);
+    if (!broken && !heap_validate(&sched->expiry, NULL))
+        broken = "the expiry heap";
+    return broken ? broken : validate_counts(sched);
+}

@@ -1,0 +1,189 @@
+#include "sched/model_queue.h"
+
+void model_queue_init(model_queue_t *queue)
+{
+    *queue = (model_queue_t){.head = TASK_NONE, .tail = TASK_NONE, .root = TASK_NONE};
+}
+
+static bool comes_before(const task_slot_t *a, const task_slot_t *b)
+{
+    if (a->task.deadline_ns != b->task.deadline_ns)
+        return a->task.deadline_ns < b->task.deadline_ns;
+    return a->order < b->order;
+}
+
+/* Pairing heap. In it, child is the first child, next the following sibling, and prev the preceding sibling
+ * or, for a first child, the parent. A root has neither next nor prev. */
+
+static uint32_t meld(task_pool_t *pool, uint32_t a, uint32_t b)
+{
+    if (a == TASK_NONE || b == TASK_NONE)
+        return a == TASK_NONE ? b : a;
+    if (comes_before(&pool->slots[b], &pool->slots[a])) {
+        uint32_t swap = a;
+        a = b;
+        b = swap;
+    }
+    task_slot_t *parent = &pool->slots[a], *child = &pool->slots[b];
+    child->next = parent->child;
+    child->prev = a;
+    if (parent->child != TASK_NONE)
+        pool->slots[parent->child].prev = b;
+    parent->child = b;
+    return a;
+}
+
+/* Melds a chain of siblings: in pairs from the left, then the pairs from the right. The pairs wait in a chain
+ * through prev, so no recursion and no memory. */
+static uint32_t meld_siblings(task_pool_t *pool, uint32_t first)
+{
+    uint32_t pairs = TASK_NONE;
+    while (first != TASK_NONE) {
+        uint32_t second = pool->slots[first].next;
+        uint32_t rest = second == TASK_NONE ? TASK_NONE : pool->slots[second].next;
+        pool->slots[first].next = TASK_NONE;
+        if (second != TASK_NONE)
+            pool->slots[second].next = TASK_NONE;
+        uint32_t pair = meld(pool, first, second);
+        pool->slots[pair].prev = pairs;
+        pairs = pair;
+        first = rest;
+    }
+    uint32_t root = TASK_NONE;
+    while (pairs != TASK_NONE) {
+        uint32_t before = pool->slots[pairs].prev;
+        root = meld(pool, pairs, root);
+        pairs = before;
+    }
+    if (root != TASK_NONE)
+        pool->slots[root].prev = TASK_NONE;
+    return root;
+}
+
+static void heap_detach(model_queue_t *queue, task_pool_t *pool, uint32_t index)
+{
+    task_slot_t *slot = &pool->slots[index];
+    uint32_t children = meld_siblings(pool, slot->child);
+    if (queue->root == index) {
+        queue->root = children;
+    } else {
+        task_slot_t *before = &pool->slots[slot->prev];
+        if (before->child == index)
+            before->child = slot->next;
+        else
+            before->next = slot->next;
+        if (slot->next != TASK_NONE)
+            pool->slots[slot->next].prev = slot->prev;
+        queue->root = meld(pool, queue->root, children);
+    }
+    slot->next = slot->prev = slot->child = TASK_NONE;
+}
+
+static void list_detach(model_queue_t *queue, task_pool_t *pool, uint32_t index)
+{
+    task_slot_t *slot = &pool->slots[index];
+    if (slot->prev != TASK_NONE)
+        pool->slots[slot->prev].next = slot->next;
+    else
+        queue->head = slot->next;
+    if (slot->next != TASK_NONE)
+        pool->slots[slot->next].prev = slot->prev;
+    else
+        queue->tail = slot->prev;
+    slot->next = slot->prev = TASK_NONE;
+}
+
+void model_queue_push(model_queue_t *queue, task_pool_t *pool, uint32_t index)
+{
+    task_slot_t *slot = &pool->slots[index];
+    queue->len++;
+    if (queue->tail != TASK_NONE && comes_before(slot, &pool->slots[queue->tail])) {
+        slot->state = TASK_IN_HEAP;
+        queue->root = meld(pool, queue->root, index);
+        return;
+    }
+    slot->state = TASK_IN_ORDER;
+    slot->prev = queue->tail;
+    if (queue->tail != TASK_NONE)
+        pool->slots[queue->tail].next = index;
+    else
+        queue->head = index;
+    queue->tail = index;
+}
+
+void model_queue_remove(model_queue_t *queue, task_pool_t *pool, uint32_t index)
+{
+    queue->len--;
+    if (pool->slots[index].state == TASK_IN_HEAP)
+        heap_detach(queue, pool, index);
+    else
+        list_detach(queue, pool, index);
+}
+
+uint32_t model_queue_head(const model_queue_t *queue, const task_pool_t *pool)
+{
+    if (queue->root == TASK_NONE)
+        return queue->head;
+    if (queue->head == TASK_NONE || comes_before(&pool->slots[queue->root], &pool->slots[queue->head]))
+        return queue->root;
+    return queue->head;
+}
+
+uint32_t model_queue_pop(model_queue_t *queue, task_pool_t *pool)
+{
+    uint32_t head = model_queue_head(queue, pool);
+    if (head != TASK_NONE)
+        model_queue_remove(queue, pool, head);
+    return head;
+}
+
+/* The heap is walked without recursion: down by child, else right by next, else up by prev. */
+static const char *validate_heap(const model_queue_t *queue, const task_pool_t *pool, uint32_t model,
+                                 uint32_t *count)
+{
+    uint32_t at = queue->root;
+    while (at != TASK_NONE) {
+        const task_slot_t *slot = &pool->slots[at];
+        if (slot->state != TASK_IN_HEAP || slot->model != model)
+            return "a slot in the heap of a queue is not of it";
+        if (++*count > queue->len)
+            return "a queue holds more than its length";
+        if (slot->child != TASK_NONE && comes_before(&pool->slots[slot->child], slot))
+            return "a child in a queue's heap comes before its parent";
+        if (slot->child != TASK_NONE) {
+            at = slot->child;
+            continue;
+        }
+        while (at != TASK_NONE && pool->slots[at].next == TASK_NONE) {
+            uint32_t up = pool->slots[at].prev; /* back to the first sibling, then to the parent */
+            while (up != TASK_NONE && pool->slots[up].child != at) {
+                at = up;
+                up = pool->slots[at].prev;
+            }
+            at = up;
+        }
+        if (at != TASK_NONE)
+            at = pool->slots[at].next;
+    }
+    return NULL;
+}
+
+const char *model_queue_validate(const model_queue_t *queue, const task_pool_t *pool, uint32_t model)
+{
+    uint32_t count = 0, before = TASK_NONE;
+    for (uint32_t at = queue->head; at != TASK_NONE; before = at, at = pool->slots[at].next) {
+        const task_slot_t *slot = &pool->slots[at];
+        if (slot->state != TASK_IN_ORDER || slot->model != model || slot->prev != before)
+            return "a slot in the list of a queue is not of it";
+        if (++count > queue->len)
+            return "a queue holds more than its length";
+        if (before != TASK_NONE && comes_before(slot, &pool->slots[before]))
+            return "the list of a queue is out of order";
+    }
+    if (before != queue->tail)
+        return "the tail of a queue is not its last";
+    const char *broken = validate_heap(queue, pool, model, &count);
+    if (broken)
+        return broken;
+    return count == queue->len ? NULL : "the length of a queue is not what it holds";
+}

@@ -1,0 +1,107 @@
+#include "sched/policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const policy_ops_t policy_fermata_ops, policy_deferred_ops, policy_eager_ops, policy_timeout_ops;
+
+/* The first is the default. */
+static const policy_ops_t *const policies[] = {
+    &policy_deferred_ops,
+    &policy_eager_ops,
+    &policy_timeout_ops,
+};
+enum { POLICIES = sizeof(policies) / sizeof(policies[0]) };
+
+size_t policy_state_bytes(void)
+{
+    size_t most = 0;
+    for (unsigned i = 0; i < POLICIES; i++)
+        most = policies[i]->state_bytes > most ? policies[i]->state_bytes : most;
+    return most;
+}
+
+size_t policy_model_bytes(void)
+{
+    size_t most = 0;
+    for (unsigned i = 0; i < POLICIES; i++)
+        most = policies[i]->model_bytes > most ? policies[i]->model_bytes : most;
+    return most;
+}
+
+const char *policy_name(uint32_t index)
+{
+    return index < POLICIES ? policies[index]->name : NULL;
+}
+
+const policy_ops_t *policy_find(const char *name)
+{
+    for (unsigned i = 0; i < POLICIES; i++) {
+        if (strcmp(policies[i]->name, name) == 0)
+            return policies[i];
+    }
+    return NULL;
+}
+
+static int param_index(const policy_ops_t *ops, const char *key, size_t len)
+{
+    for (int i = 0; ops->params && ops->params[i].name; i++) {
+        if (strlen(ops->params[i].name) == len && strncmp(ops->params[i].name, key, len) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static bool parse_choice(const policy_param_t *param, const char *text, size_t len, double *value)
+{
+    for (int i = 0; param->choices[i]; i++) {
+        if (strlen(param->choices[i]) == len && strncmp(param->choices[i], text, len) == 0) {
+            *value = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_value(const policy_param_t *param, const char *text, size_t len, double *value)
+{
+    char *end;
+    if (param->choices)
+        return parse_choice(param, text, len, value);
+    double v = strtod(text, &end);
+    if (len == 0 || end != text + len || !(v >= param->least && v <= param->most))
+        return false;
+    *value = v;
+    return true;
+}
+
+status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX], err_t *err)
+{
+    for (int i = 0; ops->params && ops->params[i].name; i++)
+        values[i] = ops->params[i].preset;
+    while (text && *text) {
+        size_t len = strcspn(text, ",");
+        size_t key_len = strcspn(text, "=,");
+        int i = param_index(ops, text, key_len);
+        if (i < 0 || key_len == len)
+            return err_set(err, STATUS_INVALID_ARGUMENT,
+                           "policy %s has no parameter '%.*s' that is given as key=value", ops->name,
+                           (int)len, text);
+        if (!parse_value(&ops->params[i], text + key_len + 1, len - key_len - 1, &values[i]))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: bad value in '%.*s'", ops->name,
+                           (int)len, text);
+        text += len + (text[len] == ',');
+    }
+    return STATUS_OK;
+}
+
+void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
+{
+    policy->ops = ops;
+    memset(policy->state, 0, ops->state_bytes);
+    memset(policy->model_state, 0, ops->model_bytes * policy->models_max);
+    for (int i = 0; ops->params && ops->params[i].name; i++)
+        memcpy((char *)policy->state + ops->params[i].offset, &values[i], sizeof(values[i]));
+    for (uint32_t m = 0; m < policy->models_max; m++)
+        policy->shards[m].plan = (shard_plan_t){0};
+}

@@ -1,0 +1,81 @@
+/*
+ * The seam between the core and the policies: one file policy_NAME.c each, ending in one table, and one line
+ * in policy.c.
+ *
+ * A policy answers one question on the fast path: the candidate of a model (which heads to give up, how large
+ * a batch, when it is ready, how urgent). What it needs to know of other models or GPUs it works out in its
+ * slow loop, and leaves in the shards' plans. It keeps its own numbers in `state` (one block) and
+ * `model_state` (one block per model), which are zeroed when it starts; it allocates nothing.
+ */
+#ifndef SCHED_POLICY_H
+#define SCHED_POLICY_H
+
+#include "sched/shard.h"
+
+typedef struct policy policy_t;
+
+/* A parameter is a double in the policy's state. With choices (NULL-terminated) it is the index of the word
+ * given. */
+typedef struct {
+    const char *name;
+    size_t offset;
+    double least, most, preset;
+    const char *const *choices;
+    const char *help;
+} policy_param_t;
+
+/* A running batch that may be stopped for a candidate. */
+typedef struct {
+    uint32_t gpu;
+    uint32_t model;
+    uint32_t count;
+    int64_t start_ns, finish_ns;
+} policy_running_t;
+
+typedef struct {
+    const char *name;
+    const char *help;
+    const policy_param_t *params; /* ends with a name of NULL; may be NULL */
+    size_t state_bytes, model_bytes;
+    /* The batch this model would run next. It gives up (shard_give_up) what it will not serve, and leaves no
+     * candidate only if the queue is then empty. */
+    void (*candidate)(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
+                      candidate_t *candidate);
+    /* Optional: the slow loop. Returns when it is next due. All candidates are made anew afterwards. */
+    int64_t (*tick)(policy_t *policy, int64_t now_ns);
+    /* Optional: whether this ready candidate, for which no GPU is free, is worth stopping that batch; if so,
+     * *free_ns is when the GPU can start it. Of those it agrees to, the smallest batch is stopped. */
+    bool (*preempts)(policy_t *policy, const shard_t *shard, const shard_t *running_shard,
+                     const policy_running_t *running, int64_t now_ns, int64_t *free_ns);
+} policy_ops_t;
+
+struct policy {
+    const policy_ops_t *ops;
+    shard_t *shards; /* models_max of them; look at `present` */
+    uint32_t models_max;
+    uint32_t gpus; /* that may be granted */
+    void *state;
+    char *model_state; /* models_max blocks of ops->model_bytes */
+};
+
+static inline void *policy_model(const policy_t *policy, uint32_t model)
+{
+    return policy->model_state + (size_t)model * policy->ops->model_bytes;
+}
+
+/* Sizes that hold the state of any policy. */
+size_t policy_state_bytes(void);
+size_t policy_model_bytes(void);
+
+const policy_ops_t *policy_find(const char *name); /* NULL: unknown */
+const char *policy_name(uint32_t index);           /* NULL behind the last */
+
+/* Reads "key=value,key=value" over the presets. *values holds one double per parameter. */
+enum { POLICY_PARAMS_MAX = 16 };
+status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX],
+                      err_t *err);
+
+/* Zeroes the state and sets the parameters. */
+void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX]);
+
+#endif

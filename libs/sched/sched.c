@@ -1,0 +1,283 @@
+/*
+ * Hot path. The composite of the two halves: what happened (tasks and batches), and sched_run, which decides.
+ * Models, GPUs and policies come and go in members.c.
+ */
+#include "sched/core.h"
+
+void core_mark_dirty(sched_t *sched, uint32_t model)
+{
+    shard_t *shard = &sched->shards[model];
+    if (shard->dirty)
+        return;
+    shard->dirty = true;
+    shard->dirty_next = sched->dirty;
+    sched->dirty = model;
+}
+
+void core_mark_all_dirty(sched_t *sched)
+{
+    for (uint32_t m = sched->limits.models_max; m-- > 0;) {
+        if (sched->shards[m].present)
+            core_mark_dirty(sched, m);
+    }
+}
+
+status_t sched_submit(sched_t *sched, int64_t now_ns, uint32_t model, const sched_task_t *task,
+                      sched_ref_t *ref)
+{
+    (void)now_ns;
+    if (!core_has_model(sched, model))
+        return STATUS_NOT_FOUND;
+    uint32_t index = task_pool_take(&sched->pool, model, task);
+    if (index == TASK_NONE)
+        return STATUS_UNAVAILABLE;
+    if (shard_submit(&sched->shards[model], index))
+        core_mark_dirty(sched, model);
+    if (ref)
+        *ref = task_pool_ref(&sched->pool, index);
+    return STATUS_OK;
+}
+
+bool sched_cancel(sched_t *sched, int64_t now_ns, sched_ref_t ref)
+{
+    (void)now_ns;
+    uint32_t task = task_pool_find(&sched->pool, ref);
+    if (task == TASK_NONE)
+        return false;
+    uint32_t model = sched->pool.slots[task].model;
+    if (!shard_cancel(&sched->shards[model], task))
+        return false;
+    core_mark_dirty(sched, model);
+    return true;
+}
+
+/* Drops */
+
+static void emit_dropped(sched_t *sched, shard_t *shard)
+{
+    for (uint32_t task; (task = shard_take_dropped(shard)) != TASK_NONE;) {
+        const task_slot_t *slot = &sched->pool.slots[task];
+        sched_action_t action = {.kind = SCHED_DROP,
+                                 .model = slot->model,
+                                 .drop = {.task = slot->task, .reason = (sched_drop_t)slot->reason}};
+        task_pool_give(&sched->pool, task);
+        sched->sink(sched->sink_ctx, &action);
+    }
+}
+
+/* Candidates */
+
+static void set_expiry(sched_t *sched, uint32_t model)
+{
+    heap_node_t *node = &sched->expiry_nodes[model];
+    int64_t wake_ns = shard_wake_ns(&sched->shards[model]);
+    if (wake_ns == SCHED_NEVER)
+        heap_remove(&sched->expiry, node);
+    else if (heap_contains(node))
+        heap_update(&sched->expiry, node, wake_ns, model);
+    else
+        heap_insert(&sched->expiry, node, wake_ns, model);
+}
+
+static void refresh(sched_t *sched, int64_t now_ns, shard_t *shard)
+{
+    sched->policy.ops->candidate(&sched->policy, shard, now_ns, SHARD_ANY_GPU, &shard->candidate);
+    matcher_on_candidate(&sched->matcher, now_ns, shard->model, &shard->candidate);
+    set_expiry(sched, shard->model);
+    emit_dropped(sched, shard);
+}
+
+static void refresh_dirty(sched_t *sched, int64_t now_ns)
+{
+    while (sched->dirty != TASK_NONE) {
+        shard_t *shard = &sched->shards[sched->dirty];
+        sched->dirty = shard->dirty_next;
+        shard->dirty = false;
+        if (shard->present)
+            refresh(sched, now_ns, shard);
+        else
+            emit_dropped(sched, shard);
+    }
+}
+
+static void refresh_expired(sched_t *sched, int64_t now_ns)
+{
+    while (heap_min_key(&sched->expiry) <= now_ns) {
+        heap_node_t *node = heap_min(&sched->expiry);
+        refresh(sched, now_ns, &sched->shards[node - sched->expiry_nodes]);
+    }
+}
+
+/* Grants */
+
+void core_offer_gpu(sched_t *sched, uint32_t gpu)
+{
+    const core_gpu_t *entry = &sched->gpus[gpu];
+    bool open =
+        entry->present && !entry->draining && sched->batches.gpu_count[gpu] < sched->limits.gpu_inflight_max;
+    if (open)
+        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns);
+    else
+        matcher_close_gpu(&sched->matcher, gpu);
+}
+
+static void emit_grant(sched_t *sched, uint32_t batch)
+{
+    const batch_slot_t *slot = &sched->batches.slots[batch];
+    uint32_t task = slot->first_task;
+    for (uint32_t i = 0; i < slot->count; i++) {
+        sched->granted[i] = sched->pool.slots[task].task;
+        task = sched->pool.slots[task].next;
+    }
+    sched_action_t action = {.kind = SCHED_GRANT,
+                             .model = slot->model,
+                             .grant = {.gpu = slot->gpu,
+                                       .batch_id = batch_table_id(&sched->batches, batch),
+                                       .start_ns = slot->start_ns,
+                                       .finish_ns = slot->finish_ns,
+                                       .tasks = sched->granted,
+                                       .count = slot->count}};
+    sched->sink(sched->sink_ctx, &action);
+}
+
+/* "GPU granted" reaches the shard: it cuts its batch, and answers with "GPU free-at" and the next candidate.
+ * The batch is the candidate's: refresh_dirty and refresh_expired have made sure that it is still right at
+ * now_ns. */
+static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
+{
+    shard_t *shard = &sched->shards[match->model];
+    uint32_t count = shard->candidate.batch;
+    uint32_t batch = batch_table_take(&sched->batches, match->gpu);
+    batch_slot_t *slot = &sched->batches.slots[batch];
+    slot->model = match->model;
+    slot->count = count;
+    slot->first_task = shard_pop_batch(shard, count);
+    slot->start_ns = shard_earliest_ns(shard, now_ns, match->gpu_free_ns, count);
+    slot->finish_ns = slot->start_ns + profile_latency_ns(&shard->profile, count);
+    shard->stats.granted += count;
+    shard->stats.in_flight += count;
+    shard->stats.batches++;
+    shard->stats.busy_ns += slot->finish_ns - slot->start_ns;
+    sched->gpus[match->gpu].free_ns = slot->finish_ns;
+    core_offer_gpu(sched, match->gpu);
+    emit_grant(sched, batch);
+    refresh(sched, now_ns, shard);
+}
+
+/* Batches end */
+
+static void release_tasks(sched_t *sched, const batch_slot_t *slot, core_tasks_t what)
+{
+    shard_t *shard = slot->model == BATCH_NO_MODEL ? NULL : &sched->shards[slot->model];
+    uint32_t task = slot->first_task;
+    for (uint32_t i = 0; i < slot->count; i++) {
+        uint32_t next = sched->pool.slots[task].next;
+        if (shard && what != CORE_TASKS_DONE)
+            shard_requeue(shard, task, what == CORE_TASKS_LOST);
+        else
+            task_pool_give(&sched->pool, task);
+        task = next;
+    }
+    if (!shard)
+        return;
+    shard->stats.in_flight -= slot->count;
+    if (what != CORE_TASKS_DONE)
+        core_mark_dirty(sched, slot->model);
+}
+
+void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what)
+{
+    release_tasks(sched, &sched->batches.slots[batch], what);
+    batch_table_give(&sched->batches, batch);
+}
+
+/* What is measured moves the predictions of all that the GPU has still to do. */
+static void repredict(sched_t *sched, uint32_t gpu, int64_t free_ns)
+{
+    for (uint32_t b = sched->batches.gpu_first[gpu]; b != BATCH_NONE; b = sched->batches.slots[b].next) {
+        batch_slot_t *slot = &sched->batches.slots[b];
+        int64_t latency_ns = slot->finish_ns - slot->start_ns;
+        if (slot->start_ns < free_ns)
+            slot->start_ns = free_ns;
+        slot->finish_ns = slot->start_ns + latency_ns;
+        free_ns = slot->finish_ns;
+    }
+    sched->gpus[gpu].free_ns = free_ns;
+    core_offer_gpu(sched, gpu);
+}
+
+bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t finish_ns)
+{
+    (void)now_ns;
+    uint32_t batch = batch_table_find(&sched->batches, batch_id);
+    if (batch == BATCH_NONE)
+        return false;
+    batch_slot_t *slot = &sched->batches.slots[batch];
+    if (sched->batches.gpu_first[slot->gpu] != batch)
+        return false; /* one before it has not been reported done: its end is what counts */
+    slot->start_ns += finish_ns - slot->finish_ns;
+    slot->finish_ns = finish_ns;
+    repredict(sched, slot->gpu, slot->start_ns);
+    return true;
+}
+
+static bool end_reported(sched_t *sched, uint64_t batch_id, int64_t free_at_ns, core_tasks_t what)
+{
+    uint32_t batch = batch_table_find(&sched->batches, batch_id);
+    if (batch == BATCH_NONE)
+        return false;
+    uint32_t gpu = sched->batches.slots[batch].gpu;
+    core_end_batch(sched, batch, what);
+    repredict(sched, gpu, free_at_ns);
+    return true;
+}
+
+bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns)
+{
+    (void)now_ns;
+    return end_reported(sched, batch_id, free_at_ns, CORE_TASKS_DONE);
+}
+
+bool sched_batch_failed(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns, bool requeue)
+{
+    (void)now_ns;
+    return end_reported(sched, batch_id, free_at_ns, requeue ? CORE_TASKS_REQUEUE : CORE_TASKS_DONE);
+}
+
+status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns)
+{
+    (void)now_ns;
+    if (!core_has_gpu(sched, gpu))
+        return STATUS_NOT_FOUND;
+    repredict(sched, gpu, free_at_ns);
+    return STATUS_OK;
+}
+
+/* Deciding */
+
+static void tick(sched_t *sched, int64_t now_ns)
+{
+    if (now_ns < sched->tick_ns || !sched->policy.ops->tick)
+        return;
+    sched->tick_ns = sched->policy.ops->tick(&sched->policy, now_ns);
+    core_mark_all_dirty(sched);
+}
+
+int64_t sched_run(sched_t *sched, int64_t now_ns, sched_sink_fn sink, void *ctx)
+{
+    match_grant_t match;
+    sched->sink = sink;
+    sched->sink_ctx = ctx;
+    tick(sched, now_ns);
+    do {
+        refresh_dirty(sched, now_ns);
+        refresh_expired(sched, now_ns);
+    } while (matcher_next(&sched->matcher, now_ns, &match) && (grant(sched, now_ns, &match), true));
+    int64_t wake_ns = matcher_wake_ns(&sched->matcher);
+    int64_t expiry_ns = heap_min_key(&sched->expiry);
+    if (expiry_ns < wake_ns)
+        wake_ns = expiry_ns;
+    if (sched->policy.ops->tick && sched->tick_ns < wake_ns)
+        wake_ns = sched->tick_ns;
+    return wake_ns;
+}

@@ -1,0 +1,126 @@
+#include "sched/shard.h"
+
+void shard_init(shard_t *shard, task_pool_t *pool, uint32_t model)
+{
+    *shard = (shard_t){.pool = pool, .model = model, .dropped_head = TASK_NONE, .dropped_tail = TASK_NONE};
+    model_queue_init(&shard->queue);
+}
+
+bool shard_submit(shard_t *shard, uint32_t task)
+{
+    task_pool_t *pool = shard->pool;
+    uint32_t head = model_queue_head(&shard->queue, pool);
+    model_queue_push(&shard->queue, pool, task);
+    shard->stats.submitted++;
+    return !shard->candidate.closed || model_queue_head(&shard->queue, pool) != head;
+}
+
+bool shard_cancel(shard_t *shard, uint32_t task)
+{
+    uint8_t state = shard->pool->slots[task].state;
+    if (state != TASK_IN_ORDER && state != TASK_IN_HEAP)
+        return false;
+    model_queue_remove(&shard->queue, shard->pool, task);
+    task_pool_give(shard->pool, task);
+    shard->stats.cancelled++;
+    return true;
+}
+
+void shard_requeue(shard_t *shard, uint32_t task, bool lost)
+{
+    task_slot_t *slot = &shard->pool->slots[task];
+    slot->next = slot->prev = slot->child = TASK_NONE;
+    if (lost)
+        slot->lost = 1;
+    model_queue_push(&shard->queue, shard->pool, task);
+}
+
+void shard_give_up(shard_t *shard, uint32_t task, sched_drop_t reason)
+{
+    task_slot_t *slot = &shard->pool->slots[task];
+    model_queue_remove(&shard->queue, shard->pool, task);
+    slot->state = TASK_GIVEN_UP;
+    slot->reason = (uint8_t)(slot->lost && reason != SCHED_DROP_MODEL_REMOVED ? SCHED_DROP_GPU_LOST : reason);
+    shard->stats.dropped[slot->reason]++;
+    if (shard->dropped_tail == TASK_NONE)
+        shard->dropped_head = task;
+    else
+        shard->pool->slots[shard->dropped_tail].next = task;
+    shard->dropped_tail = task;
+}
+
+void shard_drop_all(shard_t *shard, sched_drop_t reason)
+{
+    for (uint32_t task; (task = shard_head(shard)) != TASK_NONE;)
+        shard_give_up(shard, task, reason);
+}
+
+uint32_t shard_take_dropped(shard_t *shard)
+{
+    uint32_t task = shard->dropped_head;
+    if (task == TASK_NONE)
+        return TASK_NONE;
+    shard->dropped_head = shard->pool->slots[task].next;
+    if (shard->dropped_head == TASK_NONE)
+        shard->dropped_tail = TASK_NONE;
+    return task;
+}
+
+uint32_t shard_head(const shard_t *shard)
+{
+    return model_queue_head(&shard->queue, shard->pool);
+}
+
+uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns)
+{
+    int64_t first_ns = now_ns + shard->delays.ctrl_ns + shard->delays.fixed_ns;
+    uint32_t batch =
+        profile_largest_batch_sloped(&shard->profile, deadline_ns - first_ns, shard->delays.data_ns);
+    if (gpu_free_ns > first_ns) {
+        uint32_t later = profile_largest_batch(&shard->profile, deadline_ns - gpu_free_ns);
+        batch = later < batch ? later : batch;
+    }
+    return batch < shard->limit ? batch : shard->limit;
+}
+
+int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t batch)
+{
+    int64_t arrived_ns = now_ns + shard_lead_ns(shard, batch);
+    return arrived_ns > gpu_free_ns ? arrived_ns : gpu_free_ns;
+}
+
+uint32_t shard_pop_batch(shard_t *shard, uint32_t count)
+{
+    uint32_t first = TASK_NONE, last = TASK_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t task = model_queue_pop(&shard->queue, shard->pool);
+        shard->pool->slots[task].state = TASK_IN_FLIGHT;
+        if (last == TASK_NONE)
+            first = task;
+        else
+            shard->pool->slots[last].next = task;
+        last = task;
+    }
+    return first;
+}
+
+const char *shard_validate(const shard_t *shard)
+{
+    const candidate_t *candidate = &shard->candidate;
+    const char *broken = model_queue_validate(&shard->queue, shard->pool, shard->model);
+    if (broken || shard->dirty)
+        return broken;
+    if (candidate->batch > shard->queue.len)
+        return "a candidate is larger than its queue";
+    if (candidate->batch > shard->limit)
+        return "a candidate is larger than its model allows";
+    if (candidate->batch && candidate->latest_ns < candidate->ready_ns)
+        return "a candidate is ready only when it is too late";
+    if (shard->queue.len && !candidate->batch)
+        return "tasks wait and there is no candidate";
+    for (uint32_t at = shard->dropped_head; at != TASK_NONE; at = shard->pool->slots[at].next) {
+        if (shard->pool->slots[at].state != TASK_GIVEN_UP)
+            return "the drop chain holds a task that was not given up";
+    }
+    return NULL;
+}

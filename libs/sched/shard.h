@@ -1,0 +1,85 @@
+/*
+ * Hot path. The model half of the core: one model's queue, its current candidate, and its plan. It sees no
+ * GPU and no other model. Shards may live on several threads, each group of them with its own task pool.
+ *
+ * What is given up goes to the drop chain, in the order of the decisions, until shard_take_dropped takes it
+ * away.
+ */
+#ifndef SCHED_SHARD_H
+#define SCHED_SHARD_H
+
+#include "sched/candidate.h"
+#include "sched/model_queue.h"
+
+#define SHARD_ANY_GPU INT64_MIN /* no GPU is meant: only now and the lead count */
+
+/* What the slow loop of a policy has decided about this model; the fast path only reads it. */
+typedef struct {
+    int64_t margin_ns;     /* ready so long before frontrun */
+    int64_t wait_ns;       /* policy `timeout`: after the first arrival */
+    int64_t bias_ns;       /* taken off the key */
+    uint32_t min_batch;    /* ready as soon as so many are there */
+    uint32_t target_batch; /* heads that would keep a batch below this are given up; 0: none are */
+} shard_plan_t;
+
+typedef struct {
+    task_pool_t *pool;
+    uint32_t model;
+    bool present;
+    bool dirty;          /* its candidate is to be made anew; in the chain of the composite */
+    uint32_t dirty_next; /* a model */
+    model_queue_t queue;
+    uint32_t dropped_head, dropped_tail;
+    uint32_t limit; /* no batch is larger */
+    candidate_t candidate;
+    shard_plan_t plan;
+    sched_delays_t delays;
+    sched_model_opts_t opts;
+    sched_model_stats_t stats;
+    profile_t profile;
+} shard_t;
+
+void shard_init(shard_t *shard, task_pool_t *pool, uint32_t model);
+
+/* True: the candidate must be made anew. */
+bool shard_submit(shard_t *shard, uint32_t task);
+bool shard_cancel(shard_t *shard, uint32_t task);
+/* A task of a batch that did not come to its end; lost: its GPU went away. */
+void shard_requeue(shard_t *shard, uint32_t task, bool lost);
+void shard_drop_all(shard_t *shard, sched_drop_t reason);
+
+/* For the policies. */
+void shard_give_up(shard_t *shard, uint32_t task, sched_drop_t reason);
+uint32_t shard_head(const shard_t *shard); /* TASK_NONE when empty */
+static inline const sched_task_t *shard_task(const shard_t *shard, uint32_t task)
+{
+    return &shard->pool->slots[task].task;
+}
+
+static inline int64_t shard_lead_ns(const shard_t *shard, uint32_t batch)
+{
+    return shard->delays.ctrl_ns + shard->delays.fixed_ns + shard->delays.data_ns * (int64_t)batch;
+}
+
+/* The largest batch, of the queue or not, that can start at or after gpu_free_ns and end by the deadline. */
+uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns);
+
+/* Earliest start of a batch on a GPU that is free from gpu_free_ns on. */
+int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t batch);
+
+/* When the candidate cannot be met any more and must be made anew, if nothing happens before. */
+static inline int64_t shard_wake_ns(const shard_t *shard)
+{
+    return shard->candidate.batch ? shard->candidate.latest_ns - shard->candidate.lead_ns + 1 : SCHED_NEVER;
+}
+
+/* The next one given up, or TASK_NONE; its slot is still valid and is the caller's to give back to the pool.
+ */
+uint32_t shard_take_dropped(shard_t *shard);
+
+/* Pops `count` tasks into a chain (through next), earliest deadline first; returns the first. */
+uint32_t shard_pop_batch(shard_t *shard, uint32_t count);
+
+const char *shard_validate(const shard_t *shard);
+
+#endif

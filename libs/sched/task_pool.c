@@ -1,0 +1,44 @@
+#include "sched/task_pool.h"
+
+void task_pool_init(task_pool_t *pool, task_slot_t *slots, uint32_t capacity)
+{
+    *pool = (task_pool_t){.slots = slots, .capacity = capacity, .free = capacity ? 0 : TASK_NONE};
+    for (uint32_t i = 0; i < capacity; i++)
+        slots[i] = (task_slot_t){.next = i + 1 < capacity ? i + 1 : TASK_NONE, .state = TASK_FREE};
+}
+
+uint32_t task_pool_take(task_pool_t *pool, uint32_t model, const sched_task_t *task)
+{
+    uint32_t index = pool->free;
+    if (index == TASK_NONE)
+        return TASK_NONE;
+    task_slot_t *slot = &pool->slots[index];
+    pool->free = slot->next;
+    pool->used++;
+    slot->task = *task;
+    slot->order = pool->order++;
+    slot->next = slot->prev = slot->child = TASK_NONE;
+    slot->model = model;
+    slot->lost = 0;
+    return index;
+}
+
+void task_pool_give(task_pool_t *pool, uint32_t index)
+{
+    task_slot_t *slot = &pool->slots[index];
+    slot->state = TASK_FREE;
+    slot->generation++;
+    slot->next = pool->free;
+    pool->free = index;
+    pool->used--;
+}
+
+uint32_t task_pool_find(const task_pool_t *pool, sched_ref_t ref)
+{
+    uint64_t place = ref - 1;
+    uint32_t index = (uint32_t)place;
+    if (ref == 0 || index >= pool->capacity)
+        return TASK_NONE;
+    const task_slot_t *slot = &pool->slots[index];
+    return slot->state != TASK_FREE && slot->generation == (uint32_t)(place >> 32) ? index : TASK_NONE;
+}
