@@ -24,7 +24,7 @@ typedef enum {
     STATUS_INTERNAL,          /* a bug or a broken peer                                  HTTP 500 */
 } status_t;
 
-enum { ERR_TEXT_BYTES = 256 };
+enum { ERR_TEXT_BYTES = 512 }; /* a configuration error lists the allowed keys */
 
 typedef struct {
     status_t code;

@@ -84,6 +84,22 @@ typedef struct {
 
 typedef struct config config_t;
 
+/* The two options that every program has; cfg_type has `int log_level` (a log_level_t) and `int log_format` (a log_format_t). */
+extern const char *const config_log_levels[];
+extern const char *const config_log_formats[];
+#define CONFIG_LOG_OPTIONS(cfg_type)                                                                  \
+    {.name = "log_level",                                                                             \
+     .type = CONFIG_ENUM,                                                                             \
+     .group = "Logging",                                                                              \
+     .help = "Least level that is logged.",                                                           \
+     .def = "info",                                                                                   \
+     .choices = config_log_levels,                                                                    \
+     .offset = offsetof(cfg_type, log_level)},                                                        \
+    {                                                                                                 \
+        .name = "log_format", .type = CONFIG_ENUM, .group = "Logging", .help = "Form of a log line.", \
+        .def = "text", .choices = config_log_formats, .offset = offsetof(cfg_type, log_format)        \
+    }
+
 /* What to do next. Texts for the user have been printed (help and version to stdout, mistakes to stderr). */
 bool config_start(const config_schema_t *schema, int argc, char **argv, void *out, config_t **config,
                   int *exit_code);

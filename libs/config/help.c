@@ -1,0 +1,138 @@
+/* --help, from the table. */
+#include "config/config.h"
+
+#include "base/strbuf.h"
+#include "config/options.h"
+
+#include <string.h>
+
+enum { TEXT_COLUMN = 34, WIDTH = 100, HELP_MAX_BYTES = 1 << 20 };
+
+static const char *metavar_of(const config_option_t *option)
+{
+    static const char *const by_type[] = {
+        [CONFIG_STRING] = "TEXT",   [CONFIG_PATH] = "PATH", [CONFIG_INT] = "N",
+        [CONFIG_DOUBLE] = "NUMBER", [CONFIG_BOOL] = "",     [CONFIG_DURATION] = "DURATION",
+        [CONFIG_BYTES] = "SIZE",    [CONFIG_ENUM] = "WORD", [CONFIG_ADDRESS] = "HOST:PORT",
+        [CONFIG_LIST] = "TEXT",
+    };
+    return option->metavar != NULL ? option->metavar : by_type[option->type];
+}
+
+static void put_column(strbuf_t *out, size_t from, size_t to)
+{
+    for (; from < to; from++)
+        strbuf_putc(out, ' ');
+}
+
+/* Words of text, from column TEXT_COLUMN, wrapped at WIDTH. *column is where the cursor is. */
+static void put_wrapped(strbuf_t *out, const char *text, size_t *column)
+{
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        bool first = *column == TEXT_COLUMN;
+        if (!first && *column + 1 + word > WIDTH) {
+            strbuf_putc(out, '\n');
+            put_column(out, 0, TEXT_COLUMN);
+            *column = TEXT_COLUMN;
+            first = true;
+        }
+        if (!first)
+            strbuf_putc(out, ' ');
+        strbuf_append(out, text, word);
+        *column += word + !first;
+        text += word;
+        text += strspn(text, " ");
+    }
+}
+
+static void put_entry(strbuf_t *out, const char *flag, const char *help, const char *details)
+{
+    size_t start = out->len_bytes;
+    strbuf_printf(out, "  %s", flag);
+    size_t column = out->len_bytes - start;
+    if (column + 2 > TEXT_COLUMN) {
+        strbuf_putc(out, '\n');
+        column = 0;
+    }
+    put_column(out, column, TEXT_COLUMN);
+    column = TEXT_COLUMN;
+    put_wrapped(out, help, &column);
+    put_wrapped(out, details, &column);
+    strbuf_putc(out, '\n');
+}
+
+static void put_choices(strbuf_t *details, const config_option_t *option)
+{
+    for (int i = 0; option->choices[i] != NULL; i++)
+        strbuf_printf(details, "%s%s", i > 0 ? " | " : "", option->choices[i]);
+    strbuf_puts(details, "; ");
+}
+
+static void put_option(strbuf_t *out, const config_option_t *option)
+{
+    char name[OPTION_NAME_BYTES], env[OPTION_NAME_BYTES];
+    strbuf_t flag, details;
+    strbuf_init(&flag, 256);
+    strbuf_init(&details, 4096);
+    option_flag_name(option->name, name);
+    option_env_name(option->name, env);
+    const char *metavar = metavar_of(option);
+    strbuf_printf(&flag, option->type == CONFIG_BOOL ? "--[no-]%s" : "--%s", name);
+    if (*metavar != '\0')
+        strbuf_printf(&flag, " %s", metavar);
+    strbuf_putc(&details, '(');
+    if (option->type == CONFIG_ENUM)
+        put_choices(&details, option);
+    if (option->type == CONFIG_LIST)
+        strbuf_puts(&details, "repeatable; ");
+    if (option->required)
+        strbuf_puts(&details, "required; ");
+    else if (option->def != NULL && *option->def != '\0')
+        strbuf_printf(&details, "default %s; ", option->def);
+    strbuf_printf(&details, "%s)", env);
+    put_entry(out, flag.data, option->help, details.data);
+    strbuf_dispose(&flag);
+    strbuf_dispose(&details);
+}
+
+static bool group_seen_before(const config_schema_t *schema, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (strcmp(schema->options[j].group, schema->options[i].group) == 0)
+            return true;
+    return false;
+}
+
+static void put_groups(strbuf_t *out, const config_schema_t *schema)
+{
+    for (size_t i = 0; i < schema->options_len; i++) {
+        if (group_seen_before(schema, i))
+            continue;
+        strbuf_printf(out, "\n%s:\n", schema->options[i].group);
+        for (size_t j = i; j < schema->options_len; j++)
+            if (strcmp(schema->options[j].group, schema->options[i].group) == 0)
+                put_option(out, &schema->options[j]);
+    }
+}
+
+char *config_help_text(const config_schema_t *schema)
+{
+    strbuf_t out;
+    strbuf_init(&out, HELP_MAX_BYTES);
+    strbuf_printf(&out, "Usage: %s [OPTION...]%s%s\n%s\n", schema->program,
+                  schema->positionals != NULL ? " " : "",
+                  schema->positionals != NULL ? schema->positionals : "", schema->summary);
+    put_groups(&out, schema);
+    strbuf_puts(&out, "\nGeneral:\n");
+    put_entry(&out, "--config FILE", "YAML file with these options (keys with _ for -).", "(FERMATA_CONFIG)");
+    put_entry(&out, "--help", "Show this and exit.", "");
+    put_entry(&out, "--version", "Show the version and exit.", "");
+    if (schema->epilog != NULL)
+        strbuf_printf(&out, "\n%s\n", schema->epilog);
+    strbuf_puts(&out,
+                "\nA flag wins over its environment variable, that over the file, that over the default.\n");
+    char *text = strbuf_take(&out);
+    strbuf_dispose(&out);
+    return text;
+}
