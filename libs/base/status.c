@@ -51,13 +51,12 @@ status_t err_vset(err_t *err, status_t code, const char *fmt, va_list args)
     return code;
 }
 
-status_t err_set(err_t *err, status_t code, const char *fmt, ...)
+void err_fill(err_t *err, status_t code, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     err_vset(err, code, fmt, args);
     va_end(args);
-    return code;
 }
 
 /* ": tail" after the first at_bytes of text; what does not fit is cut. */

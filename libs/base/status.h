@@ -38,8 +38,17 @@ const char *status_name(status_t code);
 int status_to_http(status_t code);
 int status_to_grpc(status_t code);
 
-/* Fills err (which may be NULL) and returns code, so that `return err_set(err, STATUS_…, "…")` reads well. */
-status_t err_set(err_t *err, status_t code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/*
+ * Fills err (which may be NULL) and yields code, so that `return err_set(err, STATUS_…, "…")` reads well.
+ * A macro, so that the compiler sees that the code it yields is not STATUS_OK.
+ */
+#define err_set(err, code, ...)                \
+    __extension__({                            \
+        const status_t err_code_ = (code);     \
+        err_fill(err, err_code_, __VA_ARGS__); \
+        err_code_;                             \
+    })
+void err_fill(err_t *err, status_t code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 status_t err_vset(err_t *err, status_t code, const char *fmt, va_list args)
     __attribute__((format(printf, 3, 0)));
 
