@@ -52,7 +52,7 @@ static status_t get_uint64(const char *name, const oip_value_t *value, uint64_t 
 
 static status_t set_timeout(oip_request_t *request, const oip_value_t *value, err_t *err)
 {
-    uint64_t timeout_us;
+    uint64_t timeout_us = 0;
     status_t status = get_uint64("timeout", value, &timeout_us, err);
     if (status)
         return status;
@@ -86,7 +86,7 @@ status_t oip_requested_set_parameter(oip_requested_t *requested, const char *nam
         status = get_bool(name, value, &requested->binary, err);
         requested->binary_set = true;
     } else if (strcmp(name, "classification") == 0) {
-        uint64_t k;
+        uint64_t k = 0;
         status = get_uint64(name, value, &k, err);
         if (status == STATUS_OK && k > UINT32_MAX)
             status = wrong_kind(name, "a count of classes", err);

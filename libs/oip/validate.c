@@ -89,7 +89,7 @@ static status_t check_inputs(oip_request_t *request, const oip_model_spec_t *spe
     const oip_input_t *seen[OIP_MAX_TENSORS] = {0};
     for (uint32_t i = 0; i < request->input_count; i++) {
         oip_input_t *input = &request->inputs[i];
-        int64_t rows;
+        int64_t rows = 0;
         input->spec_index = oip_model_spec_input(spec, input->name);
         if (input->spec_index < 0)
             return err_set(err, STATUS_INVALID_ARGUMENT, "unknown input '%s' for model '%s'", input->name,
