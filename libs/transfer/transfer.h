@@ -83,11 +83,10 @@ typedef struct transfer_memory transfer_memory_t;
 /* A result that a peer is pushing. Valid only during the callback. */
 typedef struct {
     uint64_t task_id;
-    transfer_handle_t
-        handle; /* the input's: shows that the pusher was granted this task; the receiver must check it */
-    status_t status;    /* of the task; not STATUS_OK: text says why, and there is no payload */
-    const char *text;   /* "" when there is none */
-    uint64_t len_bytes; /* of the payload */
+    transfer_handle_t handle; /* the input's: shows that the pusher was granted the task; to be checked */
+    status_t status;          /* of the task; not STATUS_OK: text says why, and there is no payload */
+    const char *text;         /* "" when there is none */
+    uint64_t len_bytes;       /* of the payload */
     transfer_timing_t timing;
 } transfer_incoming_t;
 
@@ -213,8 +212,9 @@ status_t transfer_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t 
 /* One result of a push. */
 typedef struct {
     uint64_t task_id;
-    status_t status;  /* not STATUS_OK: text says why, iov must be empty */
-    const char *text; /* NULL = none; cut to TRANSFER_TEXT_BYTES - 1 */
+    transfer_handle_t handle; /* the one the task's input was fetched with */
+    status_t status;          /* not STATUS_OK: text says why, iov must be empty */
+    const char *text;         /* NULL = none; cut to TRANSFER_TEXT_BYTES - 1 */
     transfer_timing_t timing;
     const struct iovec *iov; /* payload, in order */
     uint32_t iov_count;
