@@ -1,0 +1,466 @@
+#include "transfer/conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    BUF_BYTES = 16 << 10,   /* headers and records of an ordinary frame; bounds what is copied of a payload */
+    BUF_KEPT_MAX = 1 << 16, /* grown beyond by an unusual frame: shrinks again */
+    IOV_BATCH = 64,         /* iovs of one system call: a batch of 32 rows with two inputs */
+    EVENT_BYTES =
+        4 << 20, /* read or written at one event, so that one connection does not starve the others */
+    CONN_STALL_BYTES = 1 << 16, /* in each stall time */
+};
+
+static void conn_on_poll(uv_poll_t *poll, int status, int events);
+
+static void conn_update_events(conn_t *conn)
+{
+    int events = 0;
+
+    if (conn->closed)
+        return;
+    if (conn->connecting)
+        events = UV_WRITABLE;
+    else if (conn->broken)
+        events = UV_READABLE;
+    else
+        events = (conn->paused ? 0 : UV_READABLE) | (TAILQ_EMPTY(&conn->tx.queue) ? 0 : UV_WRITABLE);
+    if (events == conn->events)
+        return;
+    conn->events = events;
+    uv_poll_start(&conn->poll, events, conn_on_poll);
+}
+
+status_t conn_init(conn_t *conn, uv_loop_t *loop, int fd, bool connecting, const conn_ops_t *ops,
+                   conn_shared_t *shared)
+{
+    int on = 1;
+
+    *conn = (conn_t){.fd = fd, .ops = ops, .shared = shared, .connecting = connecting};
+    TAILQ_INIT(&conn->tx.queue);
+    conn->rx.buf = malloc(BUF_BYTES);
+    if (!conn->rx.buf) {
+        close(fd);
+        return STATUS_NO_MEMORY;
+    }
+    conn->rx.cap = BUF_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (uv_poll_init(loop, &conn->poll, fd) != 0) {
+        free(conn->rx.buf);
+        close(fd);
+        return STATUS_IO;
+    }
+    conn_update_events(conn);
+    return STATUS_OK;
+}
+
+/* ---- sending ---- */
+
+static void conn_recycle(conn_t *conn, frame_t *frame)
+{
+    conn->ops->sent(conn, frame);
+    frame_put(&conn->shared->frames, frame);
+}
+
+void conn_send(conn_t *conn, frame_t *frame)
+{
+    TAILQ_INSERT_TAIL(&conn->tx.queue, frame, link);
+    conn->tx.weight += frame->weight;
+    if (conn->pause_weight && conn->tx.weight >= conn->pause_weight)
+        conn->paused = true;
+}
+
+void conn_withdraw(conn_t *conn, frame_t *frame)
+{
+    TAILQ_REMOVE(&conn->tx.queue, frame, link);
+    conn->tx.weight -= frame->weight;
+    frame_put(&conn->shared->frames, frame);
+    conn_update_events(conn);
+}
+
+static int tx_vector(conn_t *conn, struct iovec *iov, size_t *want)
+{
+    frame_t *frame;
+    int n = 0;
+
+    *want = 0;
+    TAILQ_FOREACH(frame, &conn->tx.queue, link)
+    {
+        for (uint32_t i = frame->iov_pos; i < frame->iov_count && n < IOV_BATCH; i++) {
+            size_t off = i == frame->iov_pos ? frame->iov_off : 0;
+            iov[n].iov_base = (uint8_t *)frame->iov[i].iov_base + off;
+            iov[n].iov_len = frame->iov[i].iov_len - off;
+            *want += iov[n++].iov_len;
+        }
+        if (n == IOV_BATCH)
+            break;
+    }
+    return n;
+}
+
+static void tx_advance(conn_t *conn, size_t sent)
+{
+    frame_t *frame;
+
+    conn->tx.bytes += sent;
+    while ((frame = TAILQ_FIRST(&conn->tx.queue))) {
+        size_t left = frame->iov[frame->iov_pos].iov_len - frame->iov_off;
+        if (sent < left) {
+            frame->iov_off += sent;
+            return;
+        }
+        sent -= left;
+        frame->iov_off = 0;
+        if (++frame->iov_pos < frame->iov_count)
+            continue;
+        TAILQ_REMOVE(&conn->tx.queue, frame, link);
+        conn->tx.weight -= frame->weight;
+        conn->tx.frames++;
+        conn_recycle(conn, frame);
+    }
+}
+
+void conn_flush(conn_t *conn)
+{
+    size_t budget = EVENT_BYTES;
+
+    while (!conn->closed && !conn->connecting && !conn->broken && budget > 0 &&
+           !TAILQ_EMPTY(&conn->tx.queue)) {
+        struct iovec iov[IOV_BATCH];
+        size_t want;
+        struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)tx_vector(conn, iov, &want)};
+        ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+            /* The caller may be in the middle of something; the shutdown makes the poll report it. */
+            conn->broken = true;
+            shutdown(conn->fd, SHUT_RDWR);
+        }
+        if (sent < 0)
+            break;
+        tx_advance(conn, (size_t)sent);
+        if ((size_t)sent < want)
+            break;
+        budget -= (size_t)sent < budget ? (size_t)sent : budget;
+    }
+    conn_update_events(conn);
+}
+
+/* ---- receiving ---- */
+
+bool conn_expect(conn_t *conn, void *base, size_t len_bytes)
+{
+    if (!frame_grow(&conn->rx.segments, &conn->rx.segment_cap, conn->rx.count + 1, sizeof(struct iovec)))
+        return false;
+    conn->rx.segments[conn->rx.count++] = (struct iovec){.iov_base = base, .iov_len = len_bytes};
+    return true;
+}
+
+void conn_discard(conn_t *conn)
+{
+    for (uint32_t i = conn->rx.pos; i < conn->rx.count; i++)
+        conn->rx.segments[i].iov_base = NULL;
+}
+
+/* Makes room for `need` contiguous bytes from start on. */
+static bool rx_reserve(conn_t *conn, size_t need)
+{
+    size_t held = conn->rx.end - conn->rx.start;
+    size_t cap = need > BUF_BYTES ? need : BUF_BYTES;
+    bool shrink = conn->rx.cap > BUF_KEPT_MAX && cap < conn->rx.cap && held <= cap;
+    bool cramped = conn->rx.start > 0 && conn->rx.cap - conn->rx.end < BUF_BYTES / 4;
+
+    if (conn->rx.start + need <= conn->rx.cap && !shrink && !cramped)
+        return true;
+    memmove(conn->rx.buf, conn->rx.buf + conn->rx.start, held);
+    conn->rx.start = 0;
+    conn->rx.end = held;
+    if (need <= conn->rx.cap && !shrink)
+        return true;
+    uint8_t *buf = realloc(conn->rx.buf, cap);
+    if (!buf)
+        return shrink;
+    conn->rx.buf = buf;
+    conn->rx.cap = cap;
+    return true;
+}
+
+/* Moves past n payload bytes that have arrived where they belong. */
+static void rx_payload_advance(conn_t *conn, size_t n)
+{
+    conn->rx.off += n;
+    while (!conn->closed && conn->rx.pos < conn->rx.count &&
+           conn->rx.off >= conn->rx.segments[conn->rx.pos].iov_len) {
+        conn->rx.off -= conn->rx.segments[conn->rx.pos].iov_len;
+        conn->rx.pos++;
+        if (conn->ops->segment)
+            conn->ops->segment(conn, conn->rx.pos - 1);
+    }
+}
+
+/* What came in behind the records belongs to the segments. */
+static void rx_payload_from_buf(conn_t *conn)
+{
+    rx_payload_advance(conn, 0); /* leading empty ones */
+    while (!conn->closed && conn->rx.pos < conn->rx.count && conn->rx.start < conn->rx.end) {
+        struct iovec *segment = &conn->rx.segments[conn->rx.pos];
+        size_t n = segment->iov_len - conn->rx.off;
+        if (n > conn->rx.end - conn->rx.start)
+            n = conn->rx.end - conn->rx.start;
+        if (segment->iov_base)
+            memcpy((uint8_t *)segment->iov_base + conn->rx.off, conn->rx.buf + conn->rx.start, n);
+        conn->rx.start += n;
+        rx_payload_advance(conn, n);
+    }
+}
+
+static bool rx_header(conn_t *conn)
+{
+    if (conn->rx.end - conn->rx.start < WIRE_HEADER_BYTES)
+        return false;
+    if (!wire_get_header(conn->rx.buf + conn->rx.start, &conn->rx.header)) {
+        conn_close(conn, true, "not a frame of this protocol");
+        return false;
+    }
+    if (!conn->ops->accept(conn, &conn->rx.header, &conn->rx.records_bytes)) {
+        conn_close(conn, true, "unexpected frame or one over the limits");
+        return false;
+    }
+    conn->rx.start += WIRE_HEADER_BYTES;
+    conn->rx.stage = CONN_RECORDS;
+    return true;
+}
+
+static bool rx_records(conn_t *conn)
+{
+    if (conn->rx.end - conn->rx.start < conn->rx.records_bytes)
+        return false;
+    const uint8_t *records = conn->rx.buf + conn->rx.start;
+    conn->rx.count = 0;
+    conn->rx.pos = 0;
+    conn->rx.off = 0;
+    conn->rx.start += conn->rx.records_bytes;
+    conn->rx.stage = CONN_PAYLOAD;
+    if (!conn->ops->frame(conn, &conn->rx.header, records)) {
+        conn_close(conn, true, "broken frame");
+        return false;
+    }
+    return true;
+}
+
+static bool rx_payload(conn_t *conn)
+{
+    rx_payload_from_buf(conn);
+    if (conn->closed || conn->rx.pos < conn->rx.count)
+        return false;
+    conn->rx.stage = CONN_HEADER;
+    conn->rx.frames++;
+    conn->ops->complete(conn);
+    return true;
+}
+
+/* Takes as many steps as the bytes at hand allow. */
+static void rx_run(conn_t *conn)
+{
+    bool more = true;
+
+    while (more && !conn->closed && !(conn->paused && conn->rx.stage == CONN_HEADER)) {
+        switch (conn->rx.stage) {
+        case CONN_HEADER:
+            more = rx_header(conn);
+            break;
+        case CONN_RECORDS:
+            more = rx_records(conn);
+            break;
+        case CONN_PAYLOAD:
+            more = rx_payload(conn);
+            break;
+        }
+    }
+    if (conn->rx.start == conn->rx.end)
+        conn->rx.start = conn->rx.end = 0;
+}
+
+static size_t rx_need(const conn_t *conn)
+{
+    return conn->rx.stage == CONN_RECORDS ? conn->rx.records_bytes : WIRE_HEADER_BYTES;
+}
+
+/* Segments of the present payload, then the buffer. */
+static int rx_vector(conn_t *conn, struct iovec *iov, size_t *want, size_t *payload)
+{
+    int n = 0;
+    uint32_t i = conn->rx.pos;
+
+    *payload = 0;
+    if (conn->rx.stage == CONN_PAYLOAD) {
+        for (; i < conn->rx.count && n < IOV_BATCH - 1; i++) {
+            struct iovec *segment = &conn->rx.segments[i];
+            size_t off = i == conn->rx.pos ? conn->rx.off : 0;
+            size_t len = segment->iov_len - off;
+            bool discard = !segment->iov_base;
+            iov[n].iov_base = discard ? (void *)conn->shared->scratch : (uint8_t *)segment->iov_base + off;
+            iov[n].iov_len = discard && len > CONN_SCRATCH_BYTES ? CONN_SCRATCH_BYTES : len;
+            *payload += iov[n++].iov_len;
+            if (discard && len > CONN_SCRATCH_BYTES) {
+                *want = *payload;
+                return n;
+            }
+        }
+    }
+    *want = *payload;
+    if (conn->rx.stage != CONN_PAYLOAD || i == conn->rx.count) {
+        iov[n].iov_base = conn->rx.buf + conn->rx.end;
+        iov[n].iov_len = conn->rx.cap - conn->rx.end;
+        *want += iov[n++].iov_len;
+    }
+    return n;
+}
+
+/* One readv and what follows from it. False: nothing more to read now. */
+static bool conn_read_once(conn_t *conn, size_t *budget)
+{
+    struct iovec iov[IOV_BATCH];
+    size_t want, payload;
+
+    if (!rx_reserve(conn, rx_need(conn))) {
+        conn_close(conn, false, "out of memory");
+        return false;
+    }
+    int n = rx_vector(conn, iov, &want, &payload);
+    ssize_t got = readv(conn->fd, iov, n);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return false;
+    if (got < 0 && errno == EINTR)
+        return true;
+    if (got <= 0) {
+        conn_close(conn, false, got == 0 ? "closed by the other side" : strerror(errno));
+        return false;
+    }
+
+    size_t direct = (size_t)got < payload ? (size_t)got : payload;
+    conn->rx.bytes += (size_t)got;
+    conn->rx.end += (size_t)got - direct;
+    if (direct)
+        rx_payload_advance(conn, direct);
+    rx_run(conn);
+    *budget -= (size_t)got < *budget ? (size_t)got : *budget;
+    return (size_t)got == want;
+}
+
+static void conn_read(conn_t *conn)
+{
+    size_t budget = EVENT_BYTES;
+
+    while (!conn->closed && !conn->paused && budget > 0 && conn_read_once(conn, &budget))
+        ;
+}
+
+/* ---- events ---- */
+
+static bool conn_finish_connect(conn_t *conn, int status)
+{
+    int error =
+        status < 0 ? ECONNREFUSED : 0; /* libuv knows only that there was one; the socket knows which */
+    int known = 0;
+    socklen_t len = sizeof(known);
+
+    if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &known, &len) == 0 && known != 0)
+        error = known;
+    if (error) {
+        conn_close(conn, false, strerror(error));
+        return false;
+    }
+    conn->connecting = false;
+    conn->ops->connected(conn);
+    return !conn->closed;
+}
+
+/* Reads and writes until neither can go on. A drained queue ends a pause, and frames may wait in the buffer
+ * then. */
+static void conn_pump(conn_t *conn, bool readable)
+{
+    if (readable)
+        conn_read(conn);
+    for (;;) {
+        conn_flush(conn);
+        if (conn->closed || !conn->paused || conn->tx.weight >= conn->pause_weight)
+            break;
+        conn->paused = false;
+        rx_run(conn);
+    }
+    conn_update_events(conn);
+}
+
+static void conn_on_poll(uv_poll_t *poll, int status, int events)
+{
+    conn_t *conn = (conn_t *)poll;
+
+    if (conn->connecting) {
+        if (conn_finish_connect(conn, status))
+            conn_pump(conn, false);
+        return;
+    }
+    if (status < 0 || conn->broken) {
+        conn_close(conn, false, "connection reset");
+        return;
+    }
+    conn_pump(conn, events & UV_READABLE);
+}
+
+static void conn_on_uv_close(uv_handle_t *handle)
+{
+    conn_t *conn = (conn_t *)handle;
+
+    free(conn->rx.buf);
+    free(conn->rx.segments);
+    conn->ops->freed(conn);
+}
+
+void conn_close(conn_t *conn, bool protocol, const char *why)
+{
+    frame_t *frame;
+
+    if (conn->closed)
+        return;
+    conn->closed = true;
+    uv_close((uv_handle_t *)&conn->poll, conn_on_uv_close);
+    close(conn->fd);
+    conn->fd = -1;
+    while ((frame = TAILQ_FIRST(&conn->tx.queue))) {
+        TAILQ_REMOVE(&conn->tx.queue, frame, link);
+        conn_recycle(conn, frame);
+    }
+    conn->ops->closed(conn, protocol, why);
+}
+
+static bool window_stalled(conn_window_t *window, bool busy, uint64_t bytes, uint64_t frames, uint64_t now_ns,
+                           uint64_t stall_ns)
+{
+    if (!busy) {
+        window->since_ns = 0;
+        return false;
+    }
+    if (window->since_ns == 0 || window->frames != frames || bytes - window->bytes >= CONN_STALL_BYTES) {
+        *window = (conn_window_t){.since_ns = now_ns, .bytes = bytes, .frames = frames};
+        return false;
+    }
+    return now_ns - window->since_ns >= stall_ns;
+}
+
+bool conn_stalled(conn_t *conn, uint64_t now_ns, uint64_t stall_ns)
+{
+    bool receiving = !conn->paused && (conn->rx.stage != CONN_HEADER || conn->rx.end > conn->rx.start);
+    bool sending = !TAILQ_EMPTY(&conn->tx.queue);
+    bool rx = window_stalled(&conn->rx_window, receiving, conn->rx.bytes, conn->rx.frames, now_ns, stall_ns);
+    bool tx = window_stalled(&conn->tx_window, sending, conn->tx.bytes, conn->tx.frames, now_ns, stall_ns);
+
+    return rx || tx;
+}

@@ -1,0 +1,134 @@
+#include "transfer/region.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+status_t region_table_init(region_table_t *table, uint32_t capacity)
+{
+    *table = (region_table_t){.capacity = capacity, .free_head = REGION_NONE};
+    table->slots = calloc(capacity, sizeof(region_t));
+    return table->slots ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static void region_give_back(region_table_t *table, region_t *region)
+{
+    transfer_release_fn release = region->release;
+    void *ctx = region->ctx;
+
+    region->state = REGION_FREE;
+    region->next_free = table->free_head;
+    table->free_head = (uint32_t)(region - table->slots);
+    if (release)
+        release(ctx);
+}
+
+void region_table_dispose(region_table_t *table)
+{
+    for (uint32_t i = 0; i < table->used; i++) {
+        if (table->slots[i].state != REGION_FREE)
+            region_give_back(table, &table->slots[i]);
+    }
+    free(table->slots);
+    table->slots = NULL;
+}
+
+static bool random_word(region_table_t *table, uint64_t *word)
+{
+    if (table->random_left == 0) {
+        ssize_t got;
+        do
+            got = getrandom(table->random, sizeof(table->random), 0);
+        while (got < 0 && errno == EINTR);
+        if (got != (ssize_t)sizeof(table->random))
+            return false;
+        table->random_left = REGION_RANDOM_WORDS;
+    }
+    *word = table->random[--table->random_left];
+    table->random[table->random_left] = 0;
+    return true;
+}
+
+static uint32_t take_slot(region_table_t *table)
+{
+    uint32_t index = table->free_head;
+
+    if (index != REGION_NONE)
+        table->free_head = table->slots[index].next_free;
+    else if (table->used < table->capacity)
+        index = table->used++;
+    return index;
+}
+
+status_t region_publish(region_table_t *table, const void *data, size_t len_bytes,
+                        transfer_release_fn release, void *ctx, transfer_handle_t *handle)
+{
+    uint64_t word;
+
+    if (!random_word(table, &word))
+        return STATUS_IO;
+    uint32_t index = take_slot(table);
+    if (index == REGION_NONE)
+        return STATUS_NO_MEMORY;
+
+    region_t *region = &table->slots[index];
+    uint64_t generation = (region->handle.hi >> 32) + 1;
+    region->handle = (transfer_handle_t){.hi = generation << 32 | index, .lo = word};
+    region->data = data;
+    region->len_bytes = len_bytes;
+    region->release = release;
+    region->ctx = ctx;
+    region->pins = 0;
+    region->state = REGION_PUBLISHED;
+    table->published++;
+    *handle = region->handle;
+    return STATUS_OK;
+}
+
+static region_t *region_find(region_table_t *table, transfer_handle_t handle)
+{
+    uint32_t index = (uint32_t)handle.hi;
+
+    if (index >= table->used)
+        return NULL;
+    region_t *region = &table->slots[index];
+    bool equal = transfer_handle_equal(region->handle, handle);
+    return equal & (region->state == REGION_PUBLISHED) ? region : NULL;
+}
+
+bool region_unpublish(region_table_t *table, transfer_handle_t handle)
+{
+    region_t *region = region_find(table, handle);
+
+    if (!region)
+        return false;
+    table->published--;
+    region->state = REGION_RETIRED;
+    if (region->pins == 0)
+        region_give_back(table, region);
+    return true;
+}
+
+status_t region_pin(region_table_t *table, transfer_handle_t handle, uint64_t offset, uint64_t len_bytes,
+                    uint32_t *index, const uint8_t **data)
+{
+    region_t *region = region_find(table, handle);
+
+    if (!region)
+        return STATUS_NOT_FOUND;
+    if (offset > region->len_bytes || len_bytes > region->len_bytes - offset)
+        return STATUS_INVALID_ARGUMENT;
+    region->pins++;
+    *index = (uint32_t)(region - table->slots);
+    *data = region->data + offset;
+    return STATUS_OK;
+}
+
+void region_unpin(region_table_t *table, uint32_t index)
+{
+    region_t *region = &table->slots[index];
+
+    region->pins--;
+    if (region->pins == 0 && region->state == REGION_RETIRED)
+        region_give_back(table, region);
+}

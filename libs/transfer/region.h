@@ -1,0 +1,54 @@
+/*
+ * The table of published regions: handle -> bytes, with pins for the writes under way. Shared by all
+ * transports.
+ *
+ * A handle is {hi = generation << 32 | slot index, lo = 64 random bits}. A look-up costs the same whether the
+ * handle is right or wrong: one slot read and one comparison of 128 bits. An unpublished region with pins is
+ * RETIRED: no handle finds it any more, its release comes with the last unpin.
+ */
+#ifndef TRANSFER_REGION_H
+#define TRANSFER_REGION_H
+
+#include "transfer/transfer.h"
+
+typedef struct {
+    const uint8_t *data;
+    size_t len_bytes;
+    transfer_handle_t handle; /* of the present or last use */
+    transfer_release_fn release;
+    void *ctx;
+    uint32_t pins;
+    uint32_t next_free;
+    enum { REGION_FREE, REGION_PUBLISHED, REGION_RETIRED } state;
+} region_t;
+
+enum { REGION_RANDOM_WORDS = 64 };
+
+typedef struct {
+    region_t *slots;
+    uint32_t capacity;
+    uint32_t used; /* slots ever used; those above were never touched, so an idle table costs no memory */
+    uint32_t free_head; /* of the slots given back; REGION_NONE at the end */
+    uint32_t published;
+    uint64_t random[REGION_RANDOM_WORDS]; /* one getrandom call serves this many publishes */
+    uint32_t random_left;
+} region_table_t;
+
+enum { REGION_NONE = UINT32_MAX };
+
+status_t region_table_init(region_table_t *table, uint32_t capacity);
+
+/* Releases whatever is still published. All pins must be gone. */
+void region_table_dispose(region_table_t *table);
+
+status_t region_publish(region_table_t *table, const void *data, size_t len_bytes,
+                        transfer_release_fn release, void *ctx, transfer_handle_t *handle);
+bool region_unpublish(region_table_t *table, transfer_handle_t handle);
+
+/* Finds [offset, offset + len_bytes) of a region and pins it. NOT_FOUND: no such handle; INVALID_ARGUMENT:
+ * outside. */
+status_t region_pin(region_table_t *table, transfer_handle_t handle, uint64_t offset, uint64_t len_bytes,
+                    uint32_t *index, const uint8_t **data);
+void region_unpin(region_table_t *table, uint32_t index);
+
+#endif

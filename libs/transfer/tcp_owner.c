@@ -1,0 +1,574 @@
+/* The owner over TCP: serves fetches from the arena, receives pushed results. A hot path: allocates per
+ * connection only. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transfer/region.h"
+#include "transfer/tcp.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    ACCEPTS_PER_EVENT = 64, /* more wait for the next turn of the loop */
+    LISTEN_BACKLOG = 512,
+};
+
+struct transfer_owner {
+    transfer_head_t head;
+    uv_poll_t listener; /* first of the two handles that keep the owner alive after destroy */
+    uv_timer_t sweep;
+    int handles;
+    int fd;
+    bool listening;
+    uv_loop_t *loop;
+    uint64_t instance_id;
+    transfer_limits_t limits;
+    transfer_receiver_t receiver;
+    void *ctx;
+    region_table_t regions;
+    conn_shared_t shared;
+    TAILQ_HEAD(, owner_conn) conns;
+    transfer_stats_t stats;
+    uint64_t logged_ns; /* when a bad peer was last logged: one line a second at most */
+    char address[TRANSFER_ADDRESS_BYTES];
+};
+
+struct transfer_memory {
+    transfer_head_t head;
+    transfer_owner_t *owner;
+    const uint8_t *base;
+    size_t len_bytes;
+};
+
+/* One result of the push that is being received. */
+typedef struct {
+    void *token;
+    uint64_t task_id;
+    uint64_t len_bytes;
+} incoming_t;
+
+typedef struct owner_conn {
+    conn_t conn;
+    transfer_owner_t *owner;
+    TAILQ_ENTRY(owner_conn) link;
+    bool greeted;
+    uint64_t since_ns;
+    uint32_t max_items; /* agreed in HELLO */
+    uint64_t max_item_bytes;
+    incoming_t *incoming; /* of the present PUSH; those before `completed` are done */
+    uint32_t incoming_count, incoming_cap, completed;
+} owner_conn_t;
+
+/* ---- what goes out ---- */
+
+static frame_t *owner_frame(owner_conn_t *oc, uint8_t type, const wire_header_t *to, size_t records_bytes,
+                            uint32_t iovs)
+{
+    frame_t *frame = frame_get(&oc->owner->shared.frames, WIRE_HEADER_BYTES + records_bytes, iovs, iovs);
+
+    if (frame)
+        wire_put_header(frame->meta, &(wire_header_t){.type = type, .seq = to->seq, .count = to->count});
+    return frame;
+}
+
+static bool owner_send_hello(owner_conn_t *oc)
+{
+    frame_t *frame = owner_frame(oc, WIRE_HELLO, &(wire_header_t){.count = 1}, WIRE_HELLO_BYTES, 0);
+
+    if (!frame)
+        return false;
+    wire_put_hello(frame->meta + WIRE_HEADER_BYTES, &(wire_hello_t){.min_version = WIRE_VERSION,
+                                                                    .max_version = WIRE_VERSION,
+                                                                    .max_items = oc->max_items,
+                                                                    .max_item_bytes = oc->max_item_bytes,
+                                                                    .instance_id = oc->owner->instance_id});
+    conn_send(&oc->conn, frame);
+    return true;
+}
+
+/* Tells the peer why, as far as its socket takes it, and ends the connection. */
+static bool owner_send_bye(owner_conn_t *oc, status_t code, const char *text)
+{
+    frame_t *frame = owner_frame(oc, WIRE_BYE, &(wire_header_t){.count = code}, WIRE_BYE_BYTES, 0);
+
+    if (frame) {
+        memset(frame->meta + WIRE_HEADER_BYTES, 0, WIRE_BYE_BYTES);
+        memcpy(frame->meta + WIRE_HEADER_BYTES, text, strnlen(text, WIRE_BYE_BYTES - 1));
+        conn_send(&oc->conn, frame);
+        conn_flush(&oc->conn);
+    }
+    return false;
+}
+
+/* ---- what comes in ---- */
+
+static bool owner_accept(conn_t *conn, const wire_header_t *header, size_t *records_bytes)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+
+    if (!oc->greeted) {
+        *records_bytes = WIRE_HELLO_BYTES;
+        return header->type == WIRE_HELLO && header->count == 1 && header->extra_bytes == 0;
+    }
+    if (header->count == 0 || header->count > oc->max_items)
+        return false;
+    switch (header->type) {
+    case WIRE_FETCH:
+        *records_bytes = (size_t)header->count * WIRE_ITEM_BYTES;
+        return header->extra_bytes == 0;
+    case WIRE_PUSH:
+        *records_bytes = (size_t)header->count * WIRE_RESULT_BYTES + header->extra_bytes;
+        return header->extra_bytes <= WIRE_EXTRA_MAX;
+    default:
+        return false;
+    }
+}
+
+static bool owner_on_hello(owner_conn_t *oc, const uint8_t *record)
+{
+    const transfer_owner_t *owner = oc->owner;
+    wire_hello_t hello;
+
+    wire_get_hello(record, &hello);
+    if (hello.min_version > WIRE_VERSION || hello.max_version < WIRE_VERSION)
+        return owner_send_bye(oc, STATUS_UNSUPPORTED, "this gateway's data plane speaks version 1 only");
+    if (hello.instance_id != 0 && hello.instance_id != owner->instance_id)
+        return owner_send_bye(oc, STATUS_NOT_FOUND, "another instance listens here now");
+    if (hello.max_items == 0 || hello.max_item_bytes == 0)
+        return false;
+    oc->max_items = hello.max_items < owner->limits.max_items ? hello.max_items : owner->limits.max_items;
+    oc->max_item_bytes = hello.max_item_bytes < owner->limits.max_item_bytes ? hello.max_item_bytes
+                                                                             : owner->limits.max_item_bytes;
+    oc->greeted = true;
+    /* Stop reading when a full request's worth of answers is unread on the other side: bounds what a peer can
+     * pin. */
+    oc->conn.pause_weight = oc->max_items;
+    return owner_send_hello(oc);
+}
+
+/* One item of a fetch: its state goes into the records, its bytes behind them. */
+static uint8_t *owner_serve_item(owner_conn_t *oc, frame_t *frame, const uint8_t *record, uint8_t *to)
+{
+    transfer_owner_t *owner = oc->owner;
+    const uint8_t *data;
+    wire_item_t item;
+    uint32_t index;
+    status_t status = STATUS_TOO_LARGE;
+
+    wire_get_item(record, &item);
+    if (item.len_bytes <= oc->max_item_bytes)
+        status = region_pin(&owner->regions, item.handle, item.offset, item.len_bytes, &index, &data);
+    if (status != STATUS_OK) {
+        owner->stats.item_errors++;
+        return wire_put_state(to, &(wire_state_t){.status = status});
+    }
+    frame->pins[frame->pin_count++] = index;
+    frame_add(frame, data, item.len_bytes);
+    owner->stats.items++;
+    owner->stats.item_bytes += item.len_bytes;
+    return wire_put_state(to, &(wire_state_t){.status = STATUS_OK, .len_bytes = item.len_bytes});
+}
+
+static bool owner_on_fetch(owner_conn_t *oc, const wire_header_t *header, const uint8_t *records)
+{
+    frame_t *frame =
+        owner_frame(oc, WIRE_DATA, header, (size_t)header->count * WIRE_STATE_BYTES, header->count);
+
+    if (!frame)
+        return false;
+    uint8_t *to = frame->meta + WIRE_HEADER_BYTES;
+    for (uint32_t i = 0; i < header->count; i++)
+        to = owner_serve_item(oc, frame, records + (size_t)i * WIRE_ITEM_BYTES, to);
+    frame->weight = header->count;
+    conn_send(&oc->conn, frame);
+    return true;
+}
+
+static bool result_valid(const owner_conn_t *oc, const wire_result_t *result, uint64_t text_left)
+{
+    return wire_status_valid(result->status) && result->len_bytes <= oc->max_item_bytes &&
+           result->text_bytes < TRANSFER_TEXT_BYTES && result->text_bytes <= text_left &&
+           (result->status == STATUS_OK || result->len_bytes == 0);
+}
+
+/* Everything is checked before the first result is handed on. */
+static bool owner_check_push(const owner_conn_t *oc, const wire_header_t *header, const uint8_t *records)
+{
+    uint64_t text_left = header->extra_bytes;
+
+    for (uint32_t i = 0; i < header->count; i++) {
+        wire_result_t result;
+        wire_get_result(records + (size_t)i * WIRE_RESULT_BYTES, &result);
+        if (!result_valid(oc, &result, text_left))
+            return false;
+        text_left -= result.text_bytes;
+    }
+    return text_left == 0;
+}
+
+/* One printable line, whatever the peer sent. */
+static void copy_text(char to[TRANSFER_TEXT_BYTES], const uint8_t *from, uint32_t len)
+{
+    for (uint32_t i = 0; i < len; i++)
+        to[i] = from[i] < 0x20 || from[i] == 0x7f ? '?' : (char)from[i];
+    to[len] = '\0';
+}
+
+static bool owner_begin_result(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
+{
+    transfer_owner_t *owner = oc->owner;
+    char line[TRANSFER_TEXT_BYTES];
+
+    copy_text(line, text, result->text_bytes);
+    transfer_dest_t dest =
+        owner->receiver.begin(owner->ctx, &(transfer_incoming_t){.task_id = result->task_id,
+                                                                 .handle = result->handle,
+                                                                 .status = result->status,
+                                                                 .text = line,
+                                                                 .len_bytes = result->len_bytes,
+                                                                 .timing = result->timing});
+    oc->incoming[oc->incoming_count++] =
+        (incoming_t){.token = dest.token, .task_id = result->task_id, .len_bytes = result->len_bytes};
+    return conn_expect(&oc->conn, dest.buffer, result->len_bytes);
+}
+
+static bool owner_on_push(owner_conn_t *oc, const wire_header_t *header, const uint8_t *records)
+{
+    const uint8_t *text = records + (size_t)header->count * WIRE_RESULT_BYTES;
+
+    if (!owner_check_push(oc, header, records) ||
+        !frame_grow(&oc->incoming, &oc->incoming_cap, header->count, sizeof(incoming_t)))
+        return false;
+    oc->incoming_count = 0;
+    oc->completed = 0;
+    for (uint32_t i = 0; i < header->count; i++) {
+        wire_result_t result;
+        wire_get_result(records + (size_t)i * WIRE_RESULT_BYTES, &result);
+        if (!owner_begin_result(oc, &result, text))
+            return false;
+        text += result.text_bytes;
+    }
+    return true;
+}
+
+static bool owner_frame_in(conn_t *conn, const wire_header_t *header, const uint8_t *records)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+
+    switch (header->type) {
+    case WIRE_HELLO:
+        return owner_on_hello(oc, records);
+    case WIRE_FETCH:
+        return owner_on_fetch(oc, header, records);
+    default:
+        return owner_on_push(oc, header, records);
+    }
+}
+
+static void owner_segment(conn_t *conn, uint32_t index)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+    transfer_owner_t *owner = oc->owner;
+    incoming_t *in = &oc->incoming[index];
+
+    oc->completed = index + 1;
+    owner->stats.results++;
+    owner->stats.result_bytes += in->len_bytes;
+    owner->receiver.done(owner->ctx, in->token, in->task_id, STATUS_OK);
+}
+
+static void owner_complete(conn_t *conn)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+
+    if (conn->rx.header.type != WIRE_PUSH)
+        return;
+    oc->incoming_count = 0;
+    oc->completed = 0;
+    frame_t *frame = owner_frame(oc, WIRE_ACK, &conn->rx.header, 0, 0);
+    if (frame)
+        conn_send(conn, frame);
+    else
+        conn_close(conn, false, "out of memory");
+}
+
+static void owner_sent(conn_t *conn, frame_t *frame)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+
+    for (uint32_t i = 0; i < frame->pin_count; i++)
+        region_unpin(&oc->owner->regions, frame->pins[i]);
+    frame->pin_count = 0;
+}
+
+static void owner_closed(conn_t *conn, bool protocol, const char *why)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+    transfer_owner_t *owner = oc->owner;
+    uint64_t now = (uint64_t)clock_now_ns();
+
+    TAILQ_REMOVE(&owner->conns, oc, link);
+    owner->stats.connections--;
+    if (protocol) {
+        owner->stats.protocol_errors++;
+        if (now - owner->logged_ns > (uint64_t)NS_PER_S) {
+            owner->logged_ns = now;
+            log_warn("data_peer_dropped", LOG_STR("reason", why));
+        }
+    }
+    while (oc->completed < oc->incoming_count) {
+        incoming_t *in = &oc->incoming[oc->completed++];
+        owner->receiver.done(owner->ctx, in->token, in->task_id, STATUS_UNAVAILABLE);
+    }
+}
+
+static void owner_freed(conn_t *conn)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+
+    free(oc->incoming);
+    free(oc);
+}
+
+static const conn_ops_t owner_conn_ops = {
+    .accept = owner_accept,
+    .frame = owner_frame_in,
+    .segment = owner_segment,
+    .complete = owner_complete,
+    .sent = owner_sent,
+    .closed = owner_closed,
+    .freed = owner_freed,
+};
+
+/* ---- listening ---- */
+
+static void owner_admit(transfer_owner_t *owner, int fd)
+{
+    owner_conn_t *oc = NULL;
+
+    if (owner->stats.connections >= owner->limits.max_connections || !(oc = calloc(1, sizeof(*oc)))) {
+        close(fd);
+        return;
+    }
+    oc->owner = owner;
+    oc->since_ns = (uint64_t)clock_now_ns();
+    if (conn_init(&oc->conn, owner->loop, fd, false, &owner_conn_ops, &owner->shared) != STATUS_OK) {
+        free(oc);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&owner->conns, oc, link);
+    owner->stats.connections++;
+    owner->stats.connects++;
+}
+
+static void owner_on_listener(uv_poll_t *poll, int status, int events)
+{
+    transfer_owner_t *owner = poll->data;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
+        int fd = accept4(owner->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            owner_admit(owner, fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            /* The listener would report readable without end; the sweep tries again. */
+            uv_poll_stop(&owner->listener);
+            owner->listening = false;
+            return;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        }
+    }
+}
+
+static void owner_on_sweep(uv_timer_t *timer)
+{
+    transfer_owner_t *owner = timer->data;
+    uint64_t now = (uint64_t)clock_now_ns();
+    owner_conn_t *oc = TAILQ_FIRST(&owner->conns);
+
+    while (oc) {
+        owner_conn_t *next = TAILQ_NEXT(oc, link);
+        bool silent = !oc->greeted && now - oc->since_ns >= owner->limits.stall_ns;
+        if (silent || conn_stalled(&oc->conn, now, owner->limits.stall_ns))
+            conn_close(&oc->conn, true, silent ? "no HELLO" : "stalled in the middle of a frame");
+        oc = next;
+    }
+    if (!owner->listening) {
+        owner->listening = true;
+        uv_poll_start(&owner->listener, UV_READABLE, owner_on_listener);
+    }
+}
+
+static int listen_on(const struct addrinfo *info)
+{
+    int on = 1;
+    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, LISTEN_BACKLOG) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static void owner_name_address(transfer_owner_t *owner)
+{
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof(bound);
+    char host[TCP_HOST_BYTES] = "?", port[TCP_PORT_BYTES] = "?";
+
+    if (getsockname(owner->fd, (struct sockaddr *)&bound, &len) == 0)
+        getnameinfo((struct sockaddr *)&bound, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(owner->address, sizeof(owner->address), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static status_t owner_listen(transfer_owner_t *owner, const char *address, err_t *err)
+{
+    char host[TCP_HOST_BYTES], port[TCP_PORT_BYTES];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *infos = NULL;
+
+    status_t status = tcp_split_address(address, host, port, err);
+    if (status != STATUS_OK)
+        return status;
+    int failed = getaddrinfo(host, port, &hints, &infos);
+    if (failed)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s: %s", address, gai_strerror(failed));
+    owner->fd = -1;
+    for (struct addrinfo *info = infos; info && owner->fd < 0; info = info->ai_next)
+        owner->fd = listen_on(info);
+    freeaddrinfo(infos);
+    if (owner->fd < 0)
+        return err_set(err, STATUS_IO, "cannot listen on %s: %s", address, strerror(errno));
+    owner_name_address(owner);
+    return STATUS_OK;
+}
+
+static void owner_on_handle_closed(uv_handle_t *handle)
+{
+    transfer_owner_t *owner = handle->data;
+
+    if (--owner->handles == 0)
+        free(owner);
+}
+
+static void owner_start(transfer_owner_t *owner)
+{
+    uint64_t sweep_ms = tcp_sweep_ms(&owner->limits);
+
+    owner->listener.data = owner;
+    owner->sweep.data = owner;
+    owner->handles = 2;
+    owner->listening = true;
+    uv_timer_init(owner->loop, &owner->sweep);
+    uv_timer_start(&owner->sweep, owner_on_sweep, sweep_ms, sweep_ms);
+    uv_poll_start(&owner->listener, UV_READABLE, owner_on_listener);
+}
+
+status_t tcp_owner_create(const transfer_owner_options_t *options, transfer_owner_t **out, err_t *err)
+{
+    transfer_owner_t *owner = calloc(1, sizeof(*owner));
+    status_t status;
+
+    if (!owner)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    owner->head.ops = &transfer_tcp_ops;
+    owner->loop = options->loop;
+    owner->instance_id = options->instance_id;
+    owner->limits = options->limits;
+    owner->receiver = options->receiver;
+    owner->ctx = options->ctx;
+    TAILQ_INIT(&owner->conns);
+    frame_pool_init(&owner->shared.frames);
+    if (region_table_init(&owner->regions, options->max_regions) != STATUS_OK) {
+        status = err_set(err, STATUS_NO_MEMORY, "out of memory for %u regions", options->max_regions);
+        goto free_owner;
+    }
+    status = owner_listen(owner, options->address, err);
+    if (status != STATUS_OK)
+        goto dispose_regions;
+    if (uv_poll_init(owner->loop, &owner->listener, owner->fd) != 0) {
+        status = err_set(err, STATUS_IO, "cannot poll the data plane's listener");
+        goto close_fd;
+    }
+    owner_start(owner);
+    *out = owner;
+    return STATUS_OK;
+
+close_fd:
+    close(owner->fd);
+dispose_regions:
+    region_table_dispose(&owner->regions);
+free_owner:
+    free(owner);
+    return status;
+}
+
+void tcp_owner_destroy(transfer_owner_t *owner)
+{
+    owner_conn_t *oc;
+
+    while ((oc = TAILQ_FIRST(&owner->conns)))
+        conn_close(&oc->conn, false, "shutting down");
+    region_table_dispose(&owner->regions);
+    frame_pool_dispose(&owner->shared.frames);
+    uv_close((uv_handle_t *)&owner->listener, owner_on_handle_closed);
+    uv_close((uv_handle_t *)&owner->sweep, owner_on_handle_closed);
+    close(owner->fd);
+}
+
+const char *tcp_owner_address(const transfer_owner_t *owner)
+{
+    return owner->address;
+}
+
+void tcp_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats)
+{
+    *stats = owner->stats;
+}
+
+/* ---- regions ---- */
+
+status_t tcp_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes, transfer_memory_t **out,
+                             err_t *err)
+{
+    transfer_memory_t *memory = calloc(1, sizeof(*memory));
+
+    if (!memory)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    *memory = (transfer_memory_t){
+        .head.ops = &transfer_tcp_ops, .owner = owner, .base = base, .len_bytes = len_bytes};
+    *out = memory;
+    return STATUS_OK;
+}
+
+void tcp_memory_unregister(transfer_memory_t *memory)
+{
+    free(memory);
+}
+
+status_t tcp_publish(transfer_memory_t *memory, const void *data, size_t len_bytes,
+                     transfer_release_fn release, void *ctx, transfer_handle_t *handle)
+{
+    const uint8_t *from = data;
+
+    if (from < memory->base || len_bytes > memory->len_bytes ||
+        (size_t)(from - memory->base) > memory->len_bytes - len_bytes)
+        return STATUS_INVALID_ARGUMENT;
+    return region_publish(&memory->owner->regions, data, len_bytes, release, ctx, handle);
+}
+
+bool tcp_unpublish(transfer_owner_t *owner, transfer_handle_t handle)
+{
+    return region_unpublish(&owner->regions, handle);
+}

@@ -1,0 +1,561 @@
+/* One peer over TCP: connecting, greeting, sending requests, receiving their answers. A hot path. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "transfer/tcp_pool.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const uint64_t BACKOFF_MIN_NS = UINT64_C(10000000);
+static const uint64_t BACKOFF_MAX_NS = UINT64_C(1000000000);
+
+static transfer_peer_t *peer_of(conn_t *conn)
+{
+    return ((peer_conn_t *)conn)->peer;
+}
+
+/* ---- the end of a connection ---- */
+
+static void peer_drop_addresses(transfer_peer_t *peer)
+{
+    if (peer->addresses)
+        uv_freeaddrinfo(peer->addresses);
+    peer->addresses = NULL;
+    peer->address = NULL;
+}
+
+void peer_detach(transfer_peer_t *peer)
+{
+    peer_conn_t *pc = peer->pc;
+
+    peer->pc = NULL;
+    peer->state = PEER_IDLE;
+    peer_drop_addresses(peer);
+    if (peer->lookup) {
+        peer->lookup->peer = NULL;
+        uv_cancel((uv_req_t *)&peer->lookup->request);
+        peer->lookup = NULL;
+    }
+    if (pc) {
+        if (!pc->conn.connecting)
+            peer->pool->stats.connections--;
+        conn_close(&pc->conn, false, "");
+        pc->peer = NULL;
+    }
+}
+
+static void list_fail(transfer_pool_t *pool, struct request_list *list)
+{
+    request_t *request;
+
+    while ((request = TAILQ_FIRST(list))) {
+        TAILQ_REMOVE(list, request, link);
+        if (request->state == REQUEST_GHOST) {
+            request_free(pool, request);
+            continue;
+        }
+        request->state = REQUEST_FAILING;
+        request->status = STATUS_UNAVAILABLE;
+        TAILQ_INSERT_TAIL(&pool->failing, request, link);
+    }
+}
+
+void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
+{
+    transfer_pool_t *pool = peer->pool;
+    request_t *request;
+
+    if (backoff) {
+        peer->retry_at_ns = (uint64_t)clock_now_ns() + peer->backoff_ns;
+        peer->backoff_ns = peer->backoff_ns * 2 < BACKOFF_MAX_NS ? peer->backoff_ns * 2 : BACKOFF_MAX_NS;
+    }
+    if (!TAILQ_EMPTY(&peer->waiting) || !TAILQ_EMPTY(&peer->sent))
+        log_warn("data_peer_lost", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+                 LOG_STR("reason", why));
+    peer_detach(peer);
+    list_fail(pool, &peer->sent);
+    list_fail(pool, &peer->waiting);
+    /* All are collected; from here on callbacks may do what they like, closing this peer included. */
+    while ((request = TAILQ_FIRST(&pool->failing)))
+        request_finish(pool, request, &pool->failing, request->status);
+}
+
+/* ---- what goes out ---- */
+
+static frame_t *peer_frame(transfer_peer_t *peer, const wire_header_t *header, size_t records_bytes,
+                           uint32_t iovs)
+{
+    frame_t *frame = frame_get(&peer->pool->shared.frames,
+                               WIRE_HEADER_BYTES + records_bytes + header->extra_bytes, iovs, 0);
+
+    if (frame)
+        wire_put_header(frame->meta, header);
+    return frame;
+}
+
+static frame_t *peer_encode_fetch(transfer_peer_t *peer, const request_t *request)
+{
+    wire_header_t header = {.type = WIRE_FETCH, .seq = request->seq, .count = request->count};
+    frame_t *frame = peer_frame(peer, &header, (size_t)request->count * WIRE_ITEM_BYTES, 0);
+
+    if (!frame)
+        return NULL;
+    uint8_t *to = frame->meta + WIRE_HEADER_BYTES;
+    for (uint32_t i = 0; i < request->count; i++) {
+        const transfer_item_t *item = &request->items[i];
+        to = wire_put_item(
+            to, &(wire_item_t){.handle = item->handle, .offset = item->offset, .len_bytes = item->len_bytes});
+    }
+    return frame;
+}
+
+static uint64_t iov_bytes(const struct iovec *iov, uint32_t count)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        sum += iov[i].iov_len;
+    return sum;
+}
+
+static uint32_t text_bytes(const char *text, uint32_t room)
+{
+    size_t len = text ? strnlen(text, TRANSFER_TEXT_BYTES - 1) : 0;
+
+    return len < room ? (uint32_t)len : room;
+}
+
+static frame_t *peer_encode_push(transfer_peer_t *peer, const request_t *request)
+{
+    wire_header_t header = {.type = WIRE_PUSH, .seq = request->seq, .count = request->count};
+    uint32_t iovs = 0;
+
+    for (uint32_t i = 0; i < request->count; i++) {
+        iovs += request->results[i].iov_count;
+        header.extra_bytes += text_bytes(request->results[i].text, WIRE_EXTRA_MAX - header.extra_bytes);
+    }
+    frame_t *frame = peer_frame(peer, &header, (size_t)request->count * WIRE_RESULT_BYTES, iovs);
+    if (!frame)
+        return NULL;
+
+    uint8_t *to = frame->meta + WIRE_HEADER_BYTES;
+    uint8_t *text = to + (size_t)request->count * WIRE_RESULT_BYTES;
+    uint32_t room = WIRE_EXTRA_MAX;
+    for (uint32_t i = 0; i < request->count; i++) {
+        const transfer_result_t *result = &request->results[i];
+        uint32_t len = text_bytes(result->text, room);
+        to = wire_put_result(to, &(wire_result_t){.task_id = result->task_id,
+                                                  .handle = result->handle,
+                                                  .len_bytes = iov_bytes(result->iov, result->iov_count),
+                                                  .status = result->status,
+                                                  .text_bytes = len,
+                                                  .timing = result->timing});
+        if (len)
+            memcpy(text, result->text, len);
+        text += len;
+        room -= len;
+        for (uint32_t k = 0; k < result->iov_count; k++)
+            frame_add(frame, result->iov[k].iov_base, result->iov[k].iov_len);
+    }
+    return frame;
+}
+
+/* Only the negotiated limits can be exceeded here; our own were checked when the request was made. */
+static bool peer_within_limits(const transfer_peer_t *peer, const request_t *request)
+{
+    if (request->count > peer->max_items)
+        return false;
+    for (uint32_t i = 0; i < request->count; i++) {
+        uint64_t bytes = request->kind == WIRE_FETCH
+                             ? request->items[i].len_bytes
+                             : iov_bytes(request->results[i].iov, request->results[i].iov_count);
+        if (bytes > peer->max_item_bytes)
+            return false;
+    }
+    return true;
+}
+
+static bool peer_send(transfer_peer_t *peer, request_t *request)
+{
+    request->seq = peer->next_seq++;
+    frame_t *frame =
+        request->kind == WIRE_FETCH ? peer_encode_fetch(peer, request) : peer_encode_push(peer, request);
+    if (!frame)
+        return false;
+    frame->request = request;
+    request->frame = frame;
+    request->state = REQUEST_SENT;
+    TAILQ_REMOVE(&peer->waiting, request, link);
+    TAILQ_INSERT_TAIL(&peer->sent, request, link);
+    conn_send(&peer->pc->conn, frame);
+    return true;
+}
+
+void peer_send_waiting(transfer_peer_t *peer)
+{
+    transfer_pool_t *pool = peer->pool;
+    struct request_list refused = TAILQ_HEAD_INITIALIZER(refused);
+    request_t *request, *next;
+
+    if (peer->state != PEER_READY)
+        return;
+    for (request = TAILQ_FIRST(&peer->waiting); request; request = next) {
+        next = TAILQ_NEXT(request, link);
+        status_t status = !peer_within_limits(peer, request) ? STATUS_TOO_LARGE
+                          : !peer_send(peer, request)        ? STATUS_NO_MEMORY
+                                                             : STATUS_OK;
+        if (status == STATUS_OK)
+            continue;
+        TAILQ_REMOVE(&peer->waiting, request, link);
+        request->state = REQUEST_FAILING;
+        request->status = status;
+        TAILQ_INSERT_TAIL(&pool->failing, request, link);
+    }
+    conn_flush(&peer->pc->conn);
+}
+
+static bool peer_send_hello(transfer_peer_t *peer)
+{
+    const transfer_limits_t *limits = &peer->pool->limits;
+    frame_t *frame = peer_frame(peer, &(wire_header_t){.type = WIRE_HELLO, .count = 1}, WIRE_HELLO_BYTES, 0);
+
+    if (!frame)
+        return false;
+    wire_put_hello(frame->meta + WIRE_HEADER_BYTES, &(wire_hello_t){.min_version = WIRE_VERSION,
+                                                                    .max_version = WIRE_VERSION,
+                                                                    .max_items = limits->max_items,
+                                                                    .max_item_bytes = limits->max_item_bytes,
+                                                                    .instance_id = peer->instance_id});
+    conn_send(&peer->pc->conn, frame);
+    return true;
+}
+
+/* ---- what comes in ---- */
+
+static bool peer_accept(conn_t *conn, const wire_header_t *header, size_t *records_bytes)
+{
+    transfer_peer_t *peer = peer_of(conn);
+    const request_t *request = TAILQ_FIRST(&peer->sent);
+
+    if (header->extra_bytes != 0)
+        return false;
+    switch (header->type) {
+    case WIRE_BYE:
+        *records_bytes = WIRE_BYE_BYTES;
+        return true;
+    case WIRE_HELLO:
+        *records_bytes = WIRE_HELLO_BYTES;
+        return peer->state == PEER_GREETING && header->count == 1;
+    case WIRE_DATA:
+        *records_bytes = (size_t)header->count * WIRE_STATE_BYTES;
+        break;
+    case WIRE_ACK:
+        *records_bytes = 0;
+        break;
+    default:
+        return false;
+    }
+    /* Answers come in the order of the requests, and never before the request has wholly left. */
+    return peer->state == PEER_READY && request && !request->frame && request->seq == header->seq &&
+           request->count == header->count && (request->kind == WIRE_FETCH) == (header->type == WIRE_DATA);
+}
+
+static bool peer_on_hello(transfer_peer_t *peer, const uint8_t *record)
+{
+    wire_hello_t hello;
+
+    wire_get_hello(record, &hello);
+    if (hello.min_version > WIRE_VERSION || hello.max_version < WIRE_VERSION || hello.max_items == 0 ||
+        hello.max_items > peer->pool->limits.max_items ||
+        hello.max_item_bytes > peer->pool->limits.max_item_bytes)
+        return false;
+    peer->max_items = hello.max_items;
+    peer->max_item_bytes = hello.max_item_bytes;
+    peer->state = PEER_READY;
+    peer->used_ns = (uint64_t)clock_now_ns();
+    peer->backoff_ns = BACKOFF_MIN_NS;
+    peer->retry_at_ns = 0;
+    peer_drop_addresses(peer);
+    return true;
+}
+
+static bool peer_on_bye(transfer_peer_t *peer, const wire_header_t *header, const uint8_t *record)
+{
+    char text[WIRE_BYE_BYTES];
+
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = record[i] && (record[i] < 0x20 || record[i] > 0x7e) ? '?' : (char)record[i];
+    text[sizeof(text) - 1] = '\0';
+    log_warn("data_peer_refused", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+             LOG_U64("code", header->count), LOG_STR("reason", text));
+    return false;
+}
+
+/* The state of one item; its segments are the caller's iovs. */
+static bool peer_expect_item(conn_t *conn, const request_t *request, uint32_t i, const wire_state_t *state)
+{
+    bool ghost = request->state == REQUEST_GHOST;
+    transfer_stats_t *stats = &request->peer->pool->stats;
+
+    if (!wire_status_valid(state->status) || state->len_bytes > request->peer->max_item_bytes)
+        return false;
+    if (ghost)
+        return conn_expect(conn, NULL, state->len_bytes);
+
+    transfer_item_t *item = &request->items[i];
+    if (state->len_bytes != (state->status == STATUS_OK ? item->len_bytes : 0))
+        return false;
+    item->status = state->status;
+    if (state->status != STATUS_OK) {
+        stats->item_errors++;
+        return true;
+    }
+    stats->items++;
+    stats->item_bytes += item->len_bytes;
+    for (uint32_t k = 0; k < item->iov_count; k++) {
+        if (!conn_expect(conn, item->iov[k].iov_base, item->iov[k].iov_len))
+            return false;
+    }
+    return true;
+}
+
+static bool peer_on_data(conn_t *conn, transfer_peer_t *peer, const wire_header_t *header,
+                         const uint8_t *records)
+{
+    const request_t *request = TAILQ_FIRST(&peer->sent);
+
+    for (uint32_t i = 0; i < header->count; i++) {
+        wire_state_t state;
+        wire_get_state(records + (size_t)i * WIRE_STATE_BYTES, &state);
+        if (!peer_expect_item(conn, request, i, &state))
+            return false;
+    }
+    return true;
+}
+
+static bool peer_frame_in(conn_t *conn, const wire_header_t *header, const uint8_t *records)
+{
+    transfer_peer_t *peer = peer_of(conn);
+
+    switch (header->type) {
+    case WIRE_HELLO:
+        return peer_on_hello(peer, records);
+    case WIRE_BYE:
+        return peer_on_bye(peer, header, records);
+    case WIRE_DATA:
+        return peer_on_data(conn, peer, header, records);
+    default:
+        return true;
+    }
+}
+
+static void request_count_results(transfer_peer_t *peer, const request_t *request)
+{
+    transfer_stats_t *stats = &peer->pool->stats;
+
+    stats->results += request->count;
+    for (uint32_t i = 0; i < request->count; i++)
+        stats->result_bytes += iov_bytes(request->results[i].iov, request->results[i].iov_count);
+}
+
+static void peer_fail_refused(transfer_pool_t *pool)
+{
+    request_t *request;
+
+    while ((request = TAILQ_FIRST(&pool->failing)))
+        request_finish(pool, request, &pool->failing, request->status);
+}
+
+static void peer_complete(conn_t *conn)
+{
+    transfer_peer_t *peer = peer_of(conn);
+    transfer_pool_t *pool = peer->pool;
+    request_t *request = TAILQ_FIRST(&peer->sent);
+
+    if (conn->rx.header.type == WIRE_HELLO) {
+        peer_send_waiting(peer);
+        peer_fail_refused(pool);
+        return;
+    }
+    peer->used_ns = (uint64_t)clock_now_ns();
+    if (request->state == REQUEST_GHOST) {
+        TAILQ_REMOVE(&peer->sent, request, link);
+        request_free(pool, request);
+        return;
+    }
+    if (request->kind == WIRE_PUSH)
+        request_count_results(peer, request);
+    request_finish(pool, request, &peer->sent, STATUS_OK);
+}
+
+static void peer_sent(conn_t *conn, frame_t *frame)
+{
+    (void)conn;
+    if (frame->request)
+        ((request_t *)frame->request)->frame = NULL;
+}
+
+void peer_make_ghost(transfer_peer_t *peer, request_t *request)
+{
+    conn_t *conn = &peer->pc->conn;
+
+    request->state = REQUEST_GHOST;
+    if (conn->rx.stage == CONN_PAYLOAD && request == TAILQ_FIRST(&peer->sent))
+        conn_discard(conn);
+}
+
+/* ---- connecting ---- */
+
+static bool peer_try_addresses(transfer_peer_t *peer);
+
+static void peer_connected(conn_t *conn)
+{
+    transfer_peer_t *peer = peer_of(conn);
+
+    peer->state = PEER_GREETING;
+    peer->pool->stats.connects++;
+    peer->pool->stats.connections++;
+    if (!peer_send_hello(peer))
+        conn_close(conn, false, "out of memory");
+}
+
+static void peer_closed(conn_t *conn, bool protocol, const char *why)
+{
+    transfer_peer_t *peer = peer_of(conn);
+
+    if (!peer || !peer->pc)
+        return; /* we let go of it ourselves */
+    if (protocol)
+        peer->pool->stats.protocol_errors++;
+    if (peer->state == PEER_CONNECTING) {
+        peer->pc->peer = NULL;
+        peer->pc = NULL;
+        peer->address = peer->address->ai_next;
+        if (!peer_try_addresses(peer))
+            peer_fail(peer, true, why);
+        return;
+    }
+    peer_conn_t *pc = peer->pc;
+    peer->pool->stats.connections--;
+    peer->pc = NULL;
+    pc->peer = NULL;
+    peer_fail(peer, peer->state == PEER_GREETING || protocol, why);
+}
+
+static void peer_freed(conn_t *conn)
+{
+    free(conn);
+}
+
+static const conn_ops_t peer_conn_ops = {
+    .connected = peer_connected,
+    .accept = peer_accept,
+    .frame = peer_frame_in,
+    .complete = peer_complete,
+    .sent = peer_sent,
+    .closed = peer_closed,
+    .freed = peer_freed,
+};
+
+/* Starts a connection to peer->address; false: this address will not do. */
+static bool peer_open_socket(transfer_peer_t *peer)
+{
+    const struct addrinfo *to = peer->address;
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return false;
+    if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS) {
+        close(fd);
+        return false;
+    }
+    peer_conn_t *pc = calloc(1, sizeof(*pc));
+    if (!pc) {
+        close(fd);
+        return false;
+    }
+    pc->peer = peer;
+    /* A connection that stands at once is reported writable at once, so both ways are one. */
+    if (conn_init(&pc->conn, peer->pool->loop, fd, true, &peer_conn_ops, &peer->pool->shared) != STATUS_OK) {
+        free(pc);
+        return false;
+    }
+    peer->pc = pc;
+    peer->state = PEER_CONNECTING;
+    return true;
+}
+
+static bool peer_try_addresses(transfer_peer_t *peer)
+{
+    for (; peer->address; peer->address = peer->address->ai_next) {
+        if (peer_open_socket(peer))
+            return true;
+    }
+    return false;
+}
+
+static void peer_on_lookup(uv_getaddrinfo_t *req, int status, struct addrinfo *addresses)
+{
+    peer_lookup_t *lookup = (peer_lookup_t *)req;
+    transfer_peer_t *peer = lookup->peer;
+
+    free(lookup);
+    if (!peer) {
+        if (status == 0)
+            uv_freeaddrinfo(addresses);
+        return;
+    }
+    peer->lookup = NULL;
+    peer->addresses = peer->address = status == 0 ? addresses : NULL;
+    if (!peer_try_addresses(peer))
+        peer_fail(peer, true, status == 0 ? "no address can be connected to" : uv_strerror(status));
+}
+
+/* A numeric address needs no look-up and no other thread. */
+static bool peer_start_numeric(transfer_peer_t *peer)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+
+    if (getaddrinfo(peer->host, peer->port, &hints, &peer->addresses) != 0) {
+        peer->addresses = NULL;
+        return false;
+    }
+    peer->address = peer->addresses;
+    return true;
+}
+
+static bool peer_start_lookup(transfer_peer_t *peer)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    peer_lookup_t *lookup = calloc(1, sizeof(*lookup));
+
+    if (!lookup)
+        return false;
+    lookup->peer = peer;
+    if (uv_getaddrinfo(peer->pool->loop, &lookup->request, peer_on_lookup, peer->host, peer->port, &hints) !=
+        0) {
+        free(lookup);
+        return false;
+    }
+    peer->lookup = lookup;
+    peer->state = PEER_RESOLVING;
+    return true;
+}
+
+bool peer_start(transfer_peer_t *peer)
+{
+    uint64_t now = (uint64_t)clock_now_ns();
+
+    if (peer->state != PEER_IDLE)
+        return true;
+    if (peer->closing || now < peer->retry_at_ns)
+        return false;
+    peer->since_ns = now;
+    if (peer_start_numeric(peer) ? peer_try_addresses(peer) : peer_start_lookup(peer))
+        return true;
+    peer_fail(peer, true, "cannot connect");
+    return false;
+}

@@ -1,0 +1,384 @@
+/* The pool over TCP: its peers, its requests and their time-outs. A hot path: requests are slots made at the
+ * start. */
+#include "transfer/tcp_pool.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+/* ---- requests ---- */
+
+static request_t *request_take(transfer_pool_t *pool)
+{
+    request_t *request = TAILQ_FIRST(&pool->free);
+
+    if (request)
+        TAILQ_REMOVE(&pool->free, request, link);
+    else if (pool->requests_used < pool->limits.max_requests)
+        request = &pool->requests[pool->requests_used++];
+    return request;
+}
+
+static transfer_request_t request_id(const transfer_pool_t *pool, const request_t *request)
+{
+    return (uint64_t)(request->generation + 1) << 32 | (uint32_t)(request - pool->requests);
+}
+
+static request_t *request_find(transfer_pool_t *pool, transfer_request_t id)
+{
+    uint32_t index = (uint32_t)id;
+
+    if (index >= pool->requests_used)
+        return NULL;
+    request_t *request = &pool->requests[index];
+    return request->state != REQUEST_FREE && request_id(pool, request) == id ? request : NULL;
+}
+
+void request_free(transfer_pool_t *pool, request_t *request)
+{
+    if (request->frame)
+        request->frame->request = NULL;
+    request->frame = NULL;
+    request->state = REQUEST_FREE;
+    request->generation = (request->generation + 1) & INT32_MAX;
+    TAILQ_INSERT_HEAD(&pool->free, request, link);
+}
+
+static void request_mark_items(request_t *request, status_t status)
+{
+    if (status == STATUS_OK || request->kind != WIRE_FETCH)
+        return;
+    for (uint32_t i = 0; i < request->count; i++)
+        request->items[i].status = status;
+}
+
+void request_finish(transfer_pool_t *pool, request_t *request, struct request_list *list, status_t status)
+{
+    transfer_done_fn done = request->done;
+    void *ctx = request->ctx;
+
+    TAILQ_REMOVE(list, request, link);
+    request_mark_items(request, status);
+    request_free(pool, request);
+    done(ctx, status);
+}
+
+/* Takes a request off its connection, as far as that can be done, and tells its owner. */
+static bool request_give_up(request_t *request, status_t status)
+{
+    transfer_peer_t *peer = request->peer;
+    transfer_pool_t *pool = peer->pool;
+    transfer_done_fn done = request->done;
+    void *ctx = request->ctx;
+
+    switch (request->state) {
+    case REQUEST_FAILING:
+        request_finish(pool, request, &pool->failing, status);
+        return true;
+    case REQUEST_WAITING:
+        request_finish(pool, request, &peer->waiting, status);
+        return true;
+    case REQUEST_SENT:
+        break;
+    default:
+        return false;
+    }
+    if (request->frame && !frame_started(request->frame)) {
+        conn_withdraw(&peer->pc->conn, request->frame);
+        request->frame = NULL;
+        request_finish(pool, request, &peer->sent, status);
+        return true;
+    }
+    if (request->frame && request->kind == WIRE_PUSH)
+        return false;
+    request_mark_items(request, status);
+    peer_make_ghost(peer, request);
+    done(ctx, status);
+    return true;
+}
+
+bool tcp_cancel(transfer_pool_t *pool, transfer_request_t id)
+{
+    request_t *request = request_find(pool, id);
+
+    return request && request_give_up(request, STATUS_CANCELLED);
+}
+
+/* ---- time-outs ---- */
+
+static void pool_on_timeout(uv_timer_t *timer);
+
+static void pool_arm(transfer_pool_t *pool, uint64_t at_ns, uint64_t now_ns)
+{
+    if (at_ns == 0 || (pool->timeout_at_ns != 0 && pool->timeout_at_ns <= at_ns))
+        return;
+    pool->timeout_at_ns = at_ns;
+    uint64_t ms = at_ns > now_ns ? (at_ns - now_ns + 999999) / 1000000 : 0;
+    uv_update_time(pool->loop);
+    uv_timer_start(&pool->timeout, pool_on_timeout, ms, 0);
+}
+
+static bool request_is_open(const request_t *request)
+{
+    return request->state == REQUEST_WAITING || request->state == REQUEST_SENT;
+}
+
+/* One that is due; also finds when the next of the others is. */
+static request_t *pool_next_due(transfer_pool_t *pool, uint64_t now_ns, uint64_t *next_ns)
+{
+    *next_ns = 0;
+    for (uint32_t i = 0; i < pool->requests_used; i++) {
+        request_t *request = &pool->requests[i];
+        if (!request_is_open(request) || request->deadline_ns == 0)
+            continue;
+        if (request->deadline_ns <= now_ns)
+            return request;
+        if (*next_ns == 0 || request->deadline_ns < *next_ns)
+            *next_ns = request->deadline_ns;
+    }
+    return NULL;
+}
+
+/*
+ * Walks the request slots: few, and only when the earliest of the deadlines has really come, which in a
+ * healthy system is once per time-out period and not once per request.
+ */
+static void pool_on_timeout(uv_timer_t *timer)
+{
+    transfer_pool_t *pool = timer->data;
+    uint64_t now = (uint64_t)clock_now_ns(), next;
+    request_t *request;
+
+    pool->timeout_at_ns = 0;
+    while ((request = pool_next_due(pool, now, &next))) {
+        /* A push that is stuck half-way can only end with its connection. */
+        if (!request_give_up(request, STATUS_DEADLINE_EXCEEDED))
+            peer_fail(request->peer, false, "a push timed out half-way");
+    }
+    pool_arm(pool, next, now);
+}
+
+static bool peer_idle_too_long(const transfer_peer_t *peer, uint64_t now)
+{
+    return peer->state == PEER_READY && TAILQ_EMPTY(&peer->sent) && TAILQ_EMPTY(&peer->waiting) &&
+           now - peer->used_ns >= peer->pool->limits.idle_ns;
+}
+
+static bool peer_stuck(transfer_peer_t *peer, uint64_t now)
+{
+    uint64_t stall_ns = peer->pool->limits.stall_ns;
+
+    if (peer->state == PEER_READY)
+        return conn_stalled(&peer->pc->conn, now, stall_ns);
+    return peer->state != PEER_IDLE && now - peer->since_ns >= stall_ns;
+}
+
+static void pool_on_sweep(uv_timer_t *timer)
+{
+    transfer_pool_t *pool = timer->data;
+    uint64_t now = (uint64_t)clock_now_ns();
+    transfer_peer_t *peer;
+
+    TAILQ_FOREACH(peer, &pool->peers, link)
+    {
+        if (peer_idle_too_long(peer, now))
+            peer_detach(peer);
+    }
+    /* Failing calls back, which may close any peer: begin again after each. */
+    for (peer = TAILQ_FIRST(&pool->peers); peer;) {
+        if (peer_stuck(peer, now)) {
+            peer_fail(peer, true, "stalled");
+            peer = TAILQ_FIRST(&pool->peers);
+        } else {
+            peer = TAILQ_NEXT(peer, link);
+        }
+    }
+}
+
+/* ---- pool and peers ---- */
+
+static void pool_on_handle_closed(uv_handle_t *handle)
+{
+    transfer_pool_t *pool = handle->data;
+
+    if (--pool->handles == 0)
+        free(pool);
+}
+
+status_t tcp_pool_create(const transfer_pool_options_t *options, transfer_pool_t **out, err_t *err)
+{
+    transfer_pool_t *pool = calloc(1, sizeof(*pool));
+    request_t *requests = calloc(options->limits.max_requests, sizeof(*requests));
+    uint64_t sweep_ms = tcp_sweep_ms(&options->limits);
+
+    if (!pool || !requests) {
+        free(pool);
+        free(requests);
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    pool->head.ops = &transfer_tcp_ops;
+    pool->loop = options->loop;
+    pool->limits = options->limits;
+    pool->requests = requests;
+    TAILQ_INIT(&pool->peers);
+    TAILQ_INIT(&pool->free);
+    TAILQ_INIT(&pool->failing);
+    frame_pool_init(&pool->shared.frames);
+    pool->handles = 2;
+    uv_timer_init(pool->loop, &pool->sweep);
+    uv_timer_init(pool->loop, &pool->timeout);
+    pool->sweep.data = pool;
+    pool->timeout.data = pool;
+    uv_timer_start(&pool->sweep, pool_on_sweep, sweep_ms, sweep_ms);
+    *out = pool;
+    return STATUS_OK;
+}
+
+void tcp_pool_destroy(transfer_pool_t *pool)
+{
+    transfer_peer_t *peer;
+
+    while ((peer = TAILQ_FIRST(&pool->peers)))
+        tcp_peer_close(peer);
+    frame_pool_dispose(&pool->shared.frames);
+    free(pool->requests);
+    pool->requests = NULL;
+    uv_close((uv_handle_t *)&pool->sweep, pool_on_handle_closed);
+    uv_close((uv_handle_t *)&pool->timeout, pool_on_handle_closed);
+}
+
+void tcp_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats)
+{
+    *stats = pool->stats;
+}
+
+status_t tcp_peer_open(transfer_pool_t *pool, const char *address, uint64_t instance_id,
+                       transfer_peer_t **out, err_t *err)
+{
+    transfer_peer_t *peer = calloc(1, sizeof(*peer));
+
+    if (!peer)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    status_t status = tcp_split_address(address, peer->host, peer->port, err);
+    if (status != STATUS_OK) {
+        free(peer);
+        return status;
+    }
+    peer->head.ops = &transfer_tcp_ops;
+    peer->pool = pool;
+    peer->instance_id = instance_id;
+    peer->backoff_ns = UINT64_C(10000000);
+    TAILQ_INIT(&peer->waiting);
+    TAILQ_INIT(&peer->sent);
+    TAILQ_INSERT_TAIL(&pool->peers, peer, link);
+    *out = peer;
+    return STATUS_OK;
+}
+
+void tcp_peer_connect(transfer_peer_t *peer)
+{
+    peer_start(peer);
+}
+
+void tcp_peer_close(transfer_peer_t *peer)
+{
+    TAILQ_REMOVE(&peer->pool->peers, peer, link);
+    peer->closing = true; /* callbacks may still ask for more */
+    peer_fail(peer, false, "closed here");
+    free(peer);
+}
+
+static status_t items_check(const transfer_pool_t *pool, const transfer_item_t *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t sum = 0;
+        if (items[i].len_bytes > pool->limits.max_item_bytes)
+            return STATUS_TOO_LARGE;
+        for (uint32_t k = 0; k < items[i].iov_count; k++)
+            sum += items[i].iov[k].iov_len;
+        if (sum != items[i].len_bytes)
+            return STATUS_INVALID_ARGUMENT;
+    }
+    return STATUS_OK;
+}
+
+static status_t results_check(const transfer_pool_t *pool, const transfer_result_t *results, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t sum = 0;
+        for (uint32_t k = 0; k < results[i].iov_count; k++)
+            sum += results[i].iov[k].iov_len;
+        if (sum > pool->limits.max_item_bytes)
+            return STATUS_TOO_LARGE;
+        if (results[i].status != STATUS_OK && sum != 0)
+            return STATUS_INVALID_ARGUMENT;
+    }
+    return STATUS_OK;
+}
+
+static void request_set_deadline(transfer_pool_t *pool, request_t *request, uint64_t timeout_ns)
+{
+    uint64_t now = (uint64_t)clock_now_ns();
+
+    request->deadline_ns = now + timeout_ns;
+    pool_arm(pool, request->deadline_ns, now);
+}
+
+/* On a connection that stands the request leaves now. If it cannot, the caller hears it here and not by a
+ * callback. */
+static status_t request_start(transfer_peer_t *peer, const request_t *wanted, uint64_t timeout_ns,
+                              transfer_request_t *id)
+{
+    transfer_pool_t *pool = peer->pool;
+
+    if (!peer_start(peer))
+        return STATUS_UNAVAILABLE;
+    request_t *request = request_take(pool);
+    if (!request)
+        return STATUS_NO_MEMORY;
+    uint32_t generation = request->generation;
+    *request = *wanted;
+    request->generation = generation;
+    request->peer = peer;
+    request->state = REQUEST_WAITING;
+    TAILQ_INSERT_TAIL(&peer->waiting, request, link);
+    peer_send_waiting(peer);
+    if (request->state == REQUEST_FAILING) {
+        status_t status = request->status;
+        TAILQ_REMOVE(&pool->failing, request, link);
+        request_free(pool, request);
+        return status;
+    }
+    if (timeout_ns)
+        request_set_deadline(pool, request, timeout_ns);
+    if (id)
+        *id = request_id(pool, request);
+    return STATUS_OK;
+}
+
+status_t tcp_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count, uint64_t timeout_ns,
+                   transfer_done_fn done, void *ctx, transfer_request_t *id)
+{
+    request_t wanted = {.kind = WIRE_FETCH, .count = count, .items = items, .done = done, .ctx = ctx};
+    status_t status;
+
+    if (count == 0)
+        return STATUS_INVALID_ARGUMENT;
+    if (count > peer->pool->limits.max_items)
+        return STATUS_TOO_LARGE;
+    status = items_check(peer->pool, items, count);
+    return status == STATUS_OK ? request_start(peer, &wanted, timeout_ns, id) : status;
+}
+
+status_t tcp_push(transfer_peer_t *peer, const transfer_result_t *results, uint32_t count,
+                  uint64_t timeout_ns, transfer_done_fn done, void *ctx, transfer_request_t *id)
+{
+    request_t wanted = {.kind = WIRE_PUSH, .count = count, .results = results, .done = done, .ctx = ctx};
+    status_t status;
+
+    if (count == 0)
+        return STATUS_INVALID_ARGUMENT;
+    if (count > peer->pool->limits.max_items)
+        return STATUS_TOO_LARGE;
+    status = results_check(peer->pool, results, count);
+    return status == STATUS_OK ? request_start(peer, &wanted, timeout_ns, id) : status;
+}

@@ -1,0 +1,112 @@
+/*
+ * Inside of the pool: tcp_pool.c (pool, requests, time-outs) and tcp_peer.c (one peer's connection and its
+ * frames).
+ *
+ * A request's life, and the list it is on:
+ *
+ *   FREE --fetch/push--> WAITING (peer->waiting: no connection yet) --READY--> SENT (peer->sent, in wire
+ * order) ^                     |                                                   |  | | +--cancel,
+ * time-out, peer gone--> done              |  +--answered--> done | +--cancel, time-out--> done, GHOST
+ *     +------- GHOST: the answer is still to come and will be thrown away; keeps its place in peer->sent
+ * --------+
+ */
+#ifndef TRANSFER_TCP_POOL_H
+#define TRANSFER_TCP_POOL_H
+
+#include "transfer/tcp.h"
+
+typedef enum { REQUEST_FREE, REQUEST_WAITING, REQUEST_SENT, REQUEST_GHOST, REQUEST_FAILING } request_state_t;
+
+typedef struct request {
+    TAILQ_ENTRY(request) link; /* in the list of its state */
+    transfer_peer_t *peer;
+    request_state_t state;
+    uint32_t generation;
+    uint8_t kind;    /* WIRE_FETCH or WIRE_PUSH */
+    status_t status; /* what done will say, while FAILING */
+    uint32_t seq, count;
+    uint64_t deadline_ns; /* 0 = none */
+    transfer_item_t *items;
+    const transfer_result_t *results;
+    frame_t *frame; /* not yet wholly sent; NULL otherwise */
+    transfer_done_fn done;
+    void *ctx;
+} request_t;
+
+TAILQ_HEAD(request_list, request);
+TAILQ_HEAD(peer_list, transfer_peer);
+
+struct transfer_pool {
+    transfer_head_t head;
+    uv_timer_t sweep;       /* stalls and idle connections */
+    uv_timer_t timeout;     /* the earliest deadline of a request */
+    uint64_t timeout_at_ns; /* when that fires; 0 = not set */
+    int handles;
+    uv_loop_t *loop;
+    transfer_limits_t limits;
+    conn_shared_t shared;
+    struct peer_list peers;
+    request_t *requests;    /* max_requests of them */
+    uint32_t requests_used; /* ever touched */
+    struct request_list free;
+    struct request_list failing; /* their connection is gone; done is about to be called */
+    transfer_stats_t stats;
+};
+
+typedef struct peer_conn {
+    conn_t conn;
+    transfer_peer_t *peer; /* NULL once the peer has let go of it */
+} peer_conn_t;
+
+typedef struct peer_lookup {
+    uv_getaddrinfo_t request;
+    transfer_peer_t *peer; /* NULL: nobody waits any more */
+} peer_lookup_t;
+
+struct transfer_peer {
+    transfer_head_t head;
+    transfer_pool_t *pool;
+    TAILQ_ENTRY(transfer_peer) link;
+    enum { PEER_IDLE, PEER_RESOLVING, PEER_CONNECTING, PEER_GREETING, PEER_READY } state;
+    bool closing;
+    peer_conn_t *pc;
+    peer_lookup_t *lookup;
+    struct addrinfo *addresses, *address; /* while connecting: all, and the one being tried */
+    struct request_list waiting, sent;
+    uint32_t next_seq;
+    uint32_t max_items; /* agreed in HELLO */
+    uint64_t max_item_bytes;
+    uint64_t instance_id;
+    uint64_t since_ns;    /* when connecting began */
+    uint64_t used_ns;     /* when the last request ended */
+    uint64_t backoff_ns;  /* after the next failure */
+    uint64_t retry_at_ns; /* no connect before this */
+    char host[TCP_HOST_BYTES], port[TCP_PORT_BYTES];
+};
+
+/* tcp_pool.c */
+
+/* Ends a request that is on `list` (NULL: on none): calls done with status after the request is free again.
+ */
+void request_finish(transfer_pool_t *pool, request_t *request, struct request_list *list, status_t status);
+void request_free(transfer_pool_t *pool, request_t *request);
+
+/* tcp_peer.c */
+
+/* Begins connecting if there is no connection. False: not now (the back-off has not passed, or it failed at
+ * once). */
+bool peer_start(transfer_peer_t *peer);
+
+/* Encodes and sends what waits, when READY. */
+void peer_send_waiting(transfer_peer_t *peer);
+
+/* Ends the connection and fails all requests. backoff: connecting failed, do not try again at once. */
+void peer_fail(transfer_peer_t *peer, bool backoff, const char *why);
+
+/* The request is given up but its answer is still to come. */
+void peer_make_ghost(transfer_peer_t *peer, request_t *request);
+
+/* Lets go of connection and look-up without calling anybody back. */
+void peer_detach(transfer_peer_t *peer);
+
+#endif

@@ -1,0 +1,212 @@
+#include "harness.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const int64_t PATIENCE_NS = 20 * NS_PER_S;
+
+void outcome_set(void *ctx, status_t status)
+{
+    outcome_t *outcome = ctx;
+
+    outcome->calls++;
+    outcome->status = status;
+}
+
+void count_release(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+static transfer_dest_t rig_begin(void *ctx, const transfer_incoming_t *result)
+{
+    rig_t *rig = ctx;
+
+    cr_assert_lt(rig->received_count, MAX_RECEIVED);
+    received_t *received = &rig->received[rig->received_count++];
+    received->header = *result;
+    snprintf(received->text, sizeof(received->text), "%s", result->text);
+    received->buffer = rig->discard || result->len_bytes == 0 ? NULL : malloc(result->len_bytes);
+    return (transfer_dest_t){.buffer = received->buffer, .token = received};
+}
+
+static void rig_done(void *ctx, void *token, uint64_t task_id, status_t status)
+{
+    rig_t *rig = ctx;
+    received_t *received = token;
+
+    cr_assert_eq(task_id, received->header.task_id);
+    received->done++;
+    received->status = status;
+    rig->done_count++;
+}
+
+void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
+{
+    err_t err;
+
+    memset(rig, 0, sizeof(*rig));
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    uv_loop_init(&rig->loop);
+    transfer_owner_options_t owner = {.loop = &rig->loop,
+                                      .address = "127.0.0.1:0",
+                                      .instance_id = 77,
+                                      .receiver = {.begin = rig_begin, .done = rig_done},
+                                      .ctx = rig};
+    transfer_pool_options_t pool = {.loop = &rig->loop};
+    if (owner_limits)
+        owner.limits = *owner_limits;
+    if (pool_limits)
+        pool.limits = *pool_limits;
+    cr_assert_eq(transfer_owner_create(&owner, &rig->owner, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(transfer_pool_create(&pool, &rig->pool, &err), STATUS_OK);
+    rig->arena = malloc(ARENA_BYTES);
+    for (size_t i = 0; i < ARENA_BYTES; i++)
+        rig->arena[i] = (uint8_t)(i * 31 + (i >> 8));
+    cr_assert_eq(transfer_memory_register(rig->owner, rig->arena, ARENA_BYTES, &rig->memory, &err),
+                 STATUS_OK);
+    cr_assert_eq(transfer_peer_open(rig->pool, transfer_owner_address(rig->owner), 77, &rig->peer, &err),
+                 STATUS_OK);
+}
+
+void rig_stop_owner(rig_t *rig)
+{
+    transfer_owner_destroy(rig->owner);
+    rig->owner = NULL;
+}
+
+void rig_dispose(rig_t *rig)
+{
+    transfer_pool_destroy(rig->pool);
+    transfer_owner_destroy(rig->owner);
+    transfer_memory_unregister(rig->memory);
+    uv_run(&rig->loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&rig->loop), 0);
+    for (int i = 0; i < rig->received_count; i++)
+        free(rig->received[i].buffer);
+    free(rig->arena);
+}
+
+static void on_guard(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* One turn that ends at the latest after a little while, so that the deadline is looked at. */
+static void rig_turn(rig_t *rig)
+{
+    uv_timer_t guard;
+
+    uv_timer_init(&rig->loop, &guard);
+    uv_update_time(&rig->loop);
+    uv_timer_start(&guard, on_guard, 5, 0);
+    uv_run(&rig->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&guard, NULL);
+    uv_run(&rig->loop, UV_RUN_NOWAIT);
+}
+
+void rig_until(rig_t *rig, const int *value, int want)
+{
+    int64_t end = clock_now_ns() + PATIENCE_NS;
+
+    while (*value < want) {
+        cr_assert(clock_now_ns() < end, "nothing happened in time");
+        rig_turn(rig);
+    }
+}
+
+void rig_settle(rig_t *rig)
+{
+    for (int i = 0; i < 20; i++)
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+}
+
+transfer_handle_t rig_publish(rig_t *rig, size_t at, size_t len, int *released)
+{
+    transfer_handle_t handle;
+
+    cr_assert_eq(transfer_publish(rig->memory, rig->arena + at, len, released ? count_release : NULL,
+                                  released, &handle),
+                 STATUS_OK);
+    return handle;
+}
+
+int raw_connect(rig_t *rig)
+{
+    const char *colon = strrchr(transfer_owner_address(rig->owner), ':');
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(colon + 1)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+void raw_send(rig_t *rig, int fd, const void *data, size_t len)
+{
+    const uint8_t *from = data;
+    int64_t end = clock_now_ns() + PATIENCE_NS;
+
+    while (len > 0) {
+        ssize_t sent = send(fd, from, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN)
+            return; /* closed by the owner: the caller looks for that */
+        if (sent > 0) {
+            from += sent;
+            len -= (size_t)sent;
+        } else {
+            cr_assert(clock_now_ns() < end);
+            rig_turn(rig);
+        }
+    }
+    rig_settle(rig);
+}
+
+size_t raw_recv(rig_t *rig, int fd, void *data, size_t len)
+{
+    size_t have = 0;
+    int64_t end = clock_now_ns() + PATIENCE_NS;
+
+    while (have < len) {
+        ssize_t got = recv(fd, (uint8_t *)data + have, len - have, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN))
+            break;
+        if (got > 0) {
+            have += (size_t)got;
+        } else {
+            cr_assert(clock_now_ns() < end, "nothing came");
+            rig_turn(rig);
+        }
+    }
+    return have;
+}
+
+void raw_expect_end(rig_t *rig, int fd)
+{
+    uint8_t junk[4096];
+
+    while (raw_recv(rig, fd, junk, sizeof(junk)) == sizeof(junk))
+        ;
+    close(fd);
+}
+
+void raw_greet(rig_t *rig, int fd)
+{
+    uint8_t hello[WIRE_HEADER_BYTES + WIRE_HELLO_BYTES];
+
+    wire_put_header(hello, &(wire_header_t){.type = WIRE_HELLO, .count = 1});
+    wire_put_hello(hello + WIRE_HEADER_BYTES, &(wire_hello_t){.min_version = 1,
+                                                              .max_version = 1,
+                                                              .max_items = 4096,
+                                                              .max_item_bytes = UINT64_C(1) << 40});
+    raw_send(rig, fd, hello, sizeof(hello));
+    cr_assert_eq(raw_recv(rig, fd, hello, sizeof(hello)), sizeof(hello));
+}
