@@ -9,7 +9,7 @@
 
 /* The message and what it points to; it borrows from the pipeline, and must not be moved once filled. */
 typedef struct {
-    Fermata__Control__V1__ImagePipeline message;
+    Control__ImagePipeline message;
     double mean[3], std[3];
 } image_pipeline_wire_t;
 
@@ -17,8 +17,7 @@ void image_pipeline_to_wire(const image_pipeline_t *pipeline, image_pipeline_wir
 
 /* message may be NULL (no preprocessing), softmax_output may be NULL or "". Checks; INVALID_ARGUMENT names
  * the key. */
-status_t image_pipeline_from_wire(image_pipeline_t *pipeline,
-                                  const Fermata__Control__V1__ImagePipeline *message,
+status_t image_pipeline_from_wire(image_pipeline_t *pipeline, const Control__ImagePipeline *message,
                                   const char *softmax_output, err_t *err);
 
 #endif

@@ -1,0 +1,74 @@
+#include "image/codec.h"
+
+static const image_codec_ops_t *const codecs[] = {
+    [IMAGE_JPEG] = &image_jpeg_ops, [IMAGE_PNG] = &image_png_ops};
+
+void image_from_rgb(const uint8_t *in, size_t pixels, image_mode_t mode, uint8_t *out)
+{
+    for (size_t i = 0; i < pixels; i++, in += 3) {
+        uint8_t r = in[0], g = in[1], b = in[2];
+        if (mode == IMAGE_L) {
+            out[i] = image_luma(r, g, b);
+            continue;
+        }
+        out[i * 3] = mode == IMAGE_RGB ? r : b;
+        out[i * 3 + 1] = g;
+        out[i * 3 + 2] = mode == IMAGE_RGB ? b : r;
+    }
+}
+
+/* From the end, so that one buffer can hold both. */
+void image_from_grey(const uint8_t *in, size_t pixels, image_mode_t mode, uint8_t *out)
+{
+    for (size_t i = pixels; i-- > 0;) {
+        uint8_t grey = in[i];
+        if (mode == IMAGE_L)
+            out[i] = grey;
+        else
+            out[i * 3] = out[i * 3 + 1] = out[i * 3 + 2] = grey;
+    }
+}
+
+static status_t check_limits(const image_info_t *info, const image_limits_t *limits, err_t *err)
+{
+    if (info->width == 0 || info->height == 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the picture has no pixels");
+    if (info->width > limits->max_side || info->height > limits->max_side ||
+        (uint64_t)info->width * info->height > limits->max_pixels)
+        return err_set(err, STATUS_TOO_LARGE,
+                       "the picture is %u x %u pixels, over the limit of %u a side and %llu in all",
+                       info->width, info->height, limits->max_side, (unsigned long long)limits->max_pixels);
+    return STATUS_OK;
+}
+
+status_t image_probe(const void *data, size_t len_bytes, const image_limits_t *limits, image_info_t *info,
+                     err_t *err)
+{
+    image_format_t format;
+    image_info_t found = {0};
+    if (len_bytes > limits->max_file_bytes)
+        return err_set(err, STATUS_TOO_LARGE, "the picture file has %zu bytes, the limit is %zu", len_bytes,
+                       limits->max_file_bytes);
+    if (!image_recognise(data, len_bytes, &format))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "neither a JPEG nor a PNG picture");
+    status_t status = codecs[format]->probe(data, len_bytes, &found, err);
+    if (status == STATUS_OK)
+        status = check_limits(&found, limits, err);
+    if (status)
+        return status;
+    found.format = format;
+    *info = found;
+    return STATUS_OK;
+}
+
+status_t image_decode(const void *data, size_t len_bytes, image_mode_t mode, const image_limits_t *limits,
+                      image_t *image, err_t *err)
+{
+    image_info_t info;
+    status_t status = image_probe(data, len_bytes, limits, &info, err);
+    if (status == STATUS_OK)
+        status = image_reserve(image, info.width, info.height, mode == IMAGE_L ? 1 : 3, err);
+    if (status == STATUS_OK)
+        status = codecs[info.format]->decode(data, len_bytes, mode, image, err);
+    return status;
+}

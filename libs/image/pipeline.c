@@ -1,0 +1,303 @@
+/*
+ * The declared form: configuration text in and out.
+ */
+#include "image/pipeline.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Larger inputs than any vision model's; also keeps width x height x 3 floats far below overflow. */
+enum { MAX_TARGET_SIDE = 8192 };
+
+static const char *const mode_names[] = {[IMAGE_RGB] = "RGB", [IMAGE_BGR] = "BGR", [IMAGE_L] = "L"};
+static const char *const resize_mode_names[] = {
+    [IMAGE_STRETCH] = "stretch", [IMAGE_SHORTER_SIDE] = "shorter_side"};
+static const char *const layout_names[] = {[IMAGE_NCHW] = "NCHW", [IMAGE_NHWC] = "NHWC"};
+static const char *const datatype_names[] = {[IMAGE_FP32] = "FP32", [IMAGE_UINT8] = "UINT8"};
+#define NAMES(table) table, sizeof(table) / sizeof((table)[0])
+
+void image_pipeline_init(image_pipeline_t *pipeline)
+{
+    *pipeline = (image_pipeline_t){.decode = IMAGE_RGB,
+                                   .filter = IMAGE_BILINEAR,
+                                   .resize_mode = IMAGE_STRETCH,
+                                   .scale = 1.0F,
+                                   .std = {1.0F, 1.0F, 1.0F},
+                                   .layout = IMAGE_NCHW,
+                                   .datatype = IMAGE_FP32};
+}
+
+static status_t wrong(const char *key, const char *value, const char *wanted, err_t *err)
+{
+    return err_set(err, STATUS_INVALID_ARGUMENT, "%s: '%.64s' is not %s", key, value, wanted);
+}
+
+static status_t set_name(char name[IMAGE_NAME_BYTES], const char *key, const char *value, err_t *err)
+{
+    size_t len = strlen(value);
+    if (len == 0 || len >= IMAGE_NAME_BYTES || strpbrk(value, "\r\n"))
+        return wrong(key, value, "the name of a tensor", err);
+    memcpy(name, value, len + 1);
+    return STATUS_OK;
+}
+
+static status_t set_choice(int *choice, const char *const *names, size_t count, const char *key,
+                           const char *value, err_t *err)
+{
+    char wanted[64] = "one of";
+    for (size_t i = 0; i < count; i++) {
+        if (strcasecmp(value, names[i]) == 0) {
+            *choice = (int)i;
+            return STATUS_OK;
+        }
+        snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), " %s", names[i]);
+    }
+    return wrong(key, value, wanted, err);
+}
+
+static status_t set_side(uint32_t *side, const char *key, const char *value, err_t *err)
+{
+    char *end;
+    long number = strtol(value, &end, 10);
+    if (end == value || *end || number < 1 || number > MAX_TARGET_SIDE)
+        return wrong(key, value, "a number of pixels from 1 to 8192", err);
+    *side = (uint32_t)number;
+    return STATUS_OK;
+}
+
+static const char *skip_separators(const char *at)
+{
+    return at + strspn(at, "[], \t");
+}
+
+static status_t set_floats(float *values, size_t count, const char *key, const char *value, err_t *err)
+{
+    size_t found = 0;
+    for (const char *at = skip_separators(value); *at; at = skip_separators(at)) {
+        char *end;
+        float number = strtof(at, &end);
+        if (end == at || !isfinite(number) || found == count)
+            return wrong(key, value, count == 1 ? "a number" : "one or three numbers", err);
+        values[found++] = number;
+        at = end;
+    }
+    if (count == 3 && found == 1)
+        values[1] = values[2] = values[0];
+    else if (found != count)
+        return wrong(key, value, count == 1 ? "a number" : "one or three numbers", err);
+    return STATUS_OK;
+}
+
+static status_t set_bool(bool *truth, const char *key, const char *value, err_t *err)
+{
+    bool yes = strcasecmp(value, "true") == 0;
+    if (!yes && strcasecmp(value, "false") != 0)
+        return wrong(key, value, "true or false", err);
+    *truth = yes;
+    return STATUS_OK;
+}
+
+static status_t set_resize(image_pipeline_t *p, const char *key, const char *word, const char *value,
+                           err_t *err)
+{
+    int choice = p->resize_mode;
+    status_t status;
+    if (strcmp(word, "width") == 0)
+        return set_side(&p->resize_width, key, value, err);
+    if (strcmp(word, "height") == 0)
+        return set_side(&p->resize_height, key, value, err);
+    if (strcmp(word, "filter") == 0)
+        return image_filter_parse(value, &p->filter)
+                   ? STATUS_OK
+                   : wrong(key, value, "one of nearest box bilinear hamming bicubic lanczos", err);
+    if (strcmp(word, "mode") != 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "unknown key %s", key);
+    status = set_choice(&choice, NAMES(resize_mode_names), key, value, err);
+    p->resize_mode = (image_resize_mode_t)choice;
+    return status;
+}
+
+static status_t set_preprocess(image_pipeline_t *p, const char *key, const char *word, const char *value,
+                               err_t *err)
+{
+    int choice = 0;
+    status_t status;
+    if (strcmp(word, "input") == 0)
+        return set_name(p->input, key, value, err);
+    if (strncmp(word, "resize.", 7) == 0)
+        return set_resize(p, key, word + 7, value, err);
+    if (strcmp(word, "crop.width") == 0)
+        return set_side(&p->crop_width, key, value, err);
+    if (strcmp(word, "crop.height") == 0)
+        return set_side(&p->crop_height, key, value, err);
+    if (strcmp(word, "scale") == 0)
+        return set_floats(&p->scale, 1, key, value, err);
+    if (strcmp(word, "mean") == 0)
+        return set_floats(p->mean, 3, key, value, err);
+    if (strcmp(word, "std") == 0)
+        return set_floats(p->std, 3, key, value, err);
+    if (strcmp(word, "invert") == 0)
+        return set_bool(&p->invert, key, value, err);
+    if (strcmp(word, "decode") == 0) {
+        status = set_choice(&choice, NAMES(mode_names), key, value, err);
+        if (status == STATUS_OK)
+            p->decode = (image_mode_t)choice;
+        return status;
+    }
+    if (strcmp(word, "layout") == 0) {
+        status = set_choice(&choice, NAMES(layout_names), key, value, err);
+        if (status == STATUS_OK)
+            p->layout = (image_layout_t)choice;
+        return status;
+    }
+    if (strcmp(word, "datatype") != 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "unknown key %s", key);
+    status = set_choice(&choice, NAMES(datatype_names), key, value, err);
+    if (status == STATUS_OK)
+        p->datatype = (image_datatype_t)choice;
+    return status;
+}
+
+status_t image_pipeline_set(image_pipeline_t *pipeline, const char *key, const char *value, err_t *err)
+{
+    static const char preprocess[] = "preprocess.";
+    if (strcmp(key, "postprocess.softmax") == 0)
+        return set_name(pipeline->softmax, key, value, err);
+    if (strncmp(key, preprocess, strlen(preprocess)) == 0)
+        return set_preprocess(pipeline, key, key + strlen(preprocess), value, err);
+    return err_set(err, STATUS_INVALID_ARGUMENT, "unknown key %s", key);
+}
+
+static bool is_plain(const image_pipeline_t *p)
+{
+    bool plain = p->scale == 1.0F;
+    for (int i = 0; i < 3; i++)
+        plain = plain && p->mean[i] == 0.0F && p->std[i] == 1.0F;
+    return plain;
+}
+
+status_t image_pipeline_check(const image_pipeline_t *p, err_t *err)
+{
+    if (!image_pipeline_present(p)) {
+        image_pipeline_t untouched;
+        image_pipeline_init(&untouched);
+        if (p->resize_width || p->resize_height || p->crop_width || p->crop_height || p->invert ||
+            !is_plain(p) || p->decode != untouched.decode)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.input is missing");
+        return STATUS_OK;
+    }
+    if (!p->resize_width != !p->resize_height)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.resize needs both width and height");
+    if (!p->crop_width != !p->crop_height)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.crop needs both width and height");
+    if (p->resize_mode == IMAGE_SHORTER_SIDE && !p->resize_width)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "preprocess.resize.mode shorter_side needs width and height");
+    if (p->resize_width && p->crop_width &&
+        (p->crop_width > p->resize_width || p->crop_height > p->resize_height))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.crop is larger than preprocess.resize");
+    for (int i = 0; i < 3; i++)
+        if (p->std[i] == 0.0F)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.std must not be 0");
+    if (p->datatype == IMAGE_UINT8 && !is_plain(p))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "preprocess.scale, mean and std need preprocess.datatype FP32");
+    return STATUS_OK;
+}
+
+bool image_pipeline_present(const image_pipeline_t *pipeline)
+{
+    return pipeline->input[0] != '\0';
+}
+
+static void add_line(char *text, const char *key, const char *value)
+{
+    size_t len = strlen(text);
+    snprintf(text + len, IMAGE_PIPELINE_TEXT_BYTES - len, "%s=%s\n", key, value);
+}
+
+static void add_side(char *text, const char *key, uint32_t side)
+{
+    char value[16];
+    if (side == 0)
+        return;
+    snprintf(value, sizeof value, "%u", side);
+    add_line(text, key, value);
+}
+
+/* 9 digits bring a float back exactly. */
+static void add_floats(char *text, const char *key, const float *values, int count)
+{
+    char value[64] = "";
+    for (int i = 0; i < count; i++)
+        snprintf(value + strlen(value), sizeof value - strlen(value), "%s%.9g", i ? "," : "",
+                 (double)values[i]);
+    add_line(text, key, value);
+}
+
+void image_pipeline_format(const image_pipeline_t *p, char text[IMAGE_PIPELINE_TEXT_BYTES])
+{
+    text[0] = '\0';
+    if (p->softmax[0])
+        add_line(text, "postprocess.softmax", p->softmax);
+    if (!image_pipeline_present(p))
+        return;
+    add_line(text, "preprocess.input", p->input);
+    add_line(text, "preprocess.decode", mode_names[p->decode]);
+    add_side(text, "preprocess.resize.width", p->resize_width);
+    add_side(text, "preprocess.resize.height", p->resize_height);
+    add_line(text, "preprocess.resize.filter", image_filter_name(p->filter));
+    add_line(text, "preprocess.resize.mode", resize_mode_names[p->resize_mode]);
+    add_side(text, "preprocess.crop.width", p->crop_width);
+    add_side(text, "preprocess.crop.height", p->crop_height);
+    add_floats(text, "preprocess.scale", &p->scale, 1);
+    add_floats(text, "preprocess.mean", p->mean, 3);
+    add_floats(text, "preprocess.std", p->std, 3);
+    add_line(text, "preprocess.layout", layout_names[p->layout]);
+    add_line(text, "preprocess.datatype", datatype_names[p->datatype]);
+    add_line(text, "preprocess.invert", p->invert ? "true" : "false");
+}
+
+static status_t parse_line(image_pipeline_t *pipeline, char *line, err_t *err)
+{
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "image pipeline: '%.64s' is no key=value", line);
+    *equals = '\0';
+    return image_pipeline_set(pipeline, line, equals + 1, err);
+}
+
+status_t image_pipeline_parse(image_pipeline_t *pipeline, const char *text, err_t *err)
+{
+    char lines[IMAGE_PIPELINE_TEXT_BYTES];
+    size_t len = strlen(text);
+    image_pipeline_t parsed;
+    if (len >= sizeof lines)
+        return err_set(err, STATUS_TOO_LARGE, "image pipeline of %zu bytes", len);
+    memcpy(lines, text, len + 1);
+    image_pipeline_init(&parsed);
+    char *rest = lines;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        status_t status = line[0] ? parse_line(&parsed, line, err) : STATUS_OK;
+        if (status)
+            return status;
+    }
+    status_t status = image_pipeline_check(&parsed, err);
+    if (status == STATUS_OK)
+        *pipeline = parsed;
+    return status;
+}
+
+bool image_pipeline_size(const image_pipeline_t *pipeline, uint32_t *width, uint32_t *height)
+{
+    *width = pipeline->crop_width ? pipeline->crop_width : pipeline->resize_width;
+    *height = pipeline->crop_height ? pipeline->crop_height : pipeline->resize_height;
+    return *width != 0;
+}
+
+uint32_t image_pipeline_channels(const image_pipeline_t *pipeline)
+{
+    return pipeline->decode == IMAGE_L ? 1 : 3;
+}
