@@ -2,8 +2,10 @@
 
 #include "base/clock.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static rig_t rig;
@@ -332,10 +334,9 @@ Test(fetch, reconnects_after_a_back_off_and_only_to_the_same_instance)
 
 Test(fetch, a_silent_owner_is_given_up_at_the_time_out)
 {
-    uv_tcp_t mute;
-    struct sockaddr_storage name;
-    int len = sizeof(name);
-    struct sockaddr_in any;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(name);
+    int mute = socket(AF_INET, SOCK_STREAM, 0); /* the kernel accepts for it, and that is all */
     transfer_peer_t *peer;
     char address[64];
     uint8_t out[10];
@@ -343,12 +344,10 @@ Test(fetch, a_silent_owner_is_given_up_at_the_time_out)
     outcome_t outcome = {0};
 
     rig_init(&rig, NULL, NULL);
-    uv_tcp_init(&rig.loop, &mute);
-    uv_ip4_addr("127.0.0.1", 0, &any);
-    uv_tcp_bind(&mute, (struct sockaddr *)&any, 0);
-    uv_listen((uv_stream_t *)&mute, 5, NULL);
-    uv_tcp_getsockname(&mute, (struct sockaddr *)&name, &len);
-    snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(((struct sockaddr_in *)&name)->sin_port));
+    cr_assert_eq(bind(mute, (struct sockaddr *)&name, len), 0);
+    cr_assert_eq(listen(mute, 5), 0);
+    getsockname(mute, (struct sockaddr *)&name, &len);
+    snprintf(address, sizeof(address), "127.0.0.1:%d", ntohs(name.sin_port));
     cr_assert_eq(transfer_peer_open(rig.pool, address, 0, &peer, NULL), STATUS_OK);
     transfer_item_t item = item_of((transfer_handle_t){1, 2}, 0, &iov, 1);
     int64_t start = clock_now_ns();
@@ -357,7 +356,7 @@ Test(fetch, a_silent_owner_is_given_up_at_the_time_out)
     cr_assert_eq(outcome.status, STATUS_DEADLINE_EXCEEDED);
     cr_assert_eq(item.status, STATUS_DEADLINE_EXCEEDED);
     cr_assert_geq(clock_now_ns() - start, 20 * NS_PER_MS);
-    uv_close((uv_handle_t *)&mute, NULL);
+    close(mute);
     rig_dispose(&rig);
 }
 
