@@ -21,8 +21,7 @@ rpc_bytes_t *rpc_pack_with_parts(const ProtobufCMessage *message, uint32_t field
  * Bump allocator for unpacking: everything unpacked dies at once with rpc_arena_reset, single frees do
  * nothing.
  *
- *   first block (kept) -> overflow blocks (freed by reset; the first block then grows to what was used, up to
- * keep_max)
+ *   first block (kept) <- overflow block <- overflow block in use        reset frees the overflow blocks
  *
  * Use from one thread at a time. limit_bytes bounds the sum over blocks, because a few bytes on the wire can
  * unpack to a hundred times as much; past it unpacking fails cleanly.

@@ -25,8 +25,8 @@ enum { RPC_THREADS_MAX = 16 };
 
 typedef struct {
     struct loop *loop; /* NULL = direct */
-    unsigned threads;       /* completion-queue threads; 0 = 1 */
-    const char *name;       /* of the threads, at most 10 characters; NULL = "rpc" */
+    unsigned threads;  /* completion-queue threads; 0 = 1 */
+    const char *name;  /* of the threads, at most 10 characters; NULL = "rpc" */
 } rpc_runtime_options_t;
 
 /* With a loop: call on the loop's thread, as for destroy. */

@@ -14,6 +14,8 @@
 #include "rpc/runtime.h"
 #include "rpc/stream.h"
 
+#include <stdbool.h>
+
 typedef struct rpc_server rpc_server_t;
 
 /*
@@ -29,6 +31,7 @@ typedef struct {
     const char *address; /* "host:port"; port 0 picks a free one */
     rpc_limits_t limits;
     unsigned accept_slots; /* calls accepted at once per thread before the next request is matched; 0 = 128 */
+    unsigned calls_max;    /* unary calls unfinished at once; over it: UNAVAILABLE; 0 = 16384 */
 } rpc_server_options_t;
 
 status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *options, rpc_server_t **server,
@@ -66,10 +69,11 @@ const char *rpc_call_peer(rpc_call_t *call); /* "127.0.0.1:43210" */
 /* What is left of the client's deadline; RPC_NO_DEADLINE when it has none; may be negative. */
 int64_t rpc_call_remaining_ns(const rpc_call_t *call);
 
-/* The client has gone or its deadline passed before finish. Set it inside the handler; it comes on the
- * delivery thread, at most once, and does not begin after rpc_call_finish has returned. */
+/* The client has gone or its deadline passed before finish. Set it inside the handler; it comes on the delivery
+ * thread, at most once, and never after a finish on that thread (a finish on another thread may meet it half-way).
+ * A client that has gone before the handler would run is not shown to the handler at all. */
 void rpc_call_on_cancel(rpc_call_t *call, void (*on_cancel)(rpc_call_t *call, void *arg), void *arg);
-bool rpc_call_cancelled(const rpc_call_t *call);
+bool rpc_call_cancelled(rpc_call_t *call);
 
 /* Metadata of the request by lower-case key; false when absent. The text is not NUL-terminated. */
 bool rpc_call_metadata(const rpc_call_t *call, const char *key, const char **value, size_t *len_bytes);

@@ -2,7 +2,7 @@
  * One bidirectional stream, the same at both ends. Servers get streams through rpc_server_add_stream, clients
  * through an rpc_link_t, which opens a new one whenever the last has ended.
  *
- * Life: on_open, then any number of on_message / on_writable, then exactly one on_close, after which the
+ * Life: on_open (not when a client gives up before a server answered), then any number of on_message / on_writable, then exactly one on_close, after which the
  * stream does not exist any more. All callbacks come on the runtime's delivery thread, one at a time. The
  * functions may be called from any thread until on_close returns; a program that sends from threads other
  * than the delivery thread has to stop them before.
@@ -28,7 +28,7 @@ enum {
 };
 
 typedef struct {
-    /* The peer is there (client: the server has accepted the call). Optional. */
+    /* The peer is there. Optional. A server that rejects the call also answers: then on_close follows at once. */
     void (*on_open)(rpc_stream_t *stream, void *arg);
 
     /* A message; bytes is freed after the call unless the callee takes it by setting *keep = true. */

@@ -1,0 +1,284 @@
+#include "rpc/server.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "rpc/server_internal.h"
+
+#include <grpc/grpc_security.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACCEPT_SLOTS_DEFAULT = 128, CALLS_DEFAULT = 16384 };
+
+/* ---- Counting what is alive; the last one out ends the stop ---- */
+
+static void server_deliver(rpc_actor_t *actor)
+{
+    rpc_server_t *server = container_of(actor, rpc_server_t, actor);
+    pthread_mutex_lock(&server->lock);
+    actor->scheduled = false;
+    bool tell = server->stopped && !server->told;
+    server->told |= tell;
+    pthread_mutex_unlock(&server->lock);
+    if (tell && server->on_stopped != NULL)
+        server->on_stopped(server->on_stopped_arg); /* may destroy the server */
+}
+
+void rpc_server_release(rpc_server_t *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool post = false;
+    if (--server->objects == 0 && server->stopping) {
+        server->stopped = true;
+        post = rpc_actor_mark(&server->actor);
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (post)
+        rpc_actor_post(server->runtime, &server->actor);
+}
+
+bool rpc_server_admit(rpc_server_t *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool admitted = server->calls < server->calls_max;
+    server->calls += admitted;
+    pthread_mutex_unlock(&server->lock);
+    return admitted;
+}
+
+/* ---- Accepting ---- */
+
+static void stream_ended(void *owner, rpc_stream_t *stream, rpc_code_t code, const char *text)
+{
+    (void)stream;
+    (void)code;
+    (void)text;
+    rpc_server_release(owner);
+}
+
+/* The slot's grpc_call goes on as a stream; the slot itself is free again. */
+static void accept_stream(rpc_call_t *slot, const rpc_method_t *method)
+{
+    rpc_server_t *server = slot->server;
+    rpc_stream_init_t init = {
+        .queue = slot->queue,
+        .ops = &method->stream,
+        .arg = method->arg,
+        .send_limit_bytes = rpc_send_queue_bytes(&server->limits),
+        .owner = {.ended = stream_ended, .owner = server},
+    };
+    grpc_call *call = slot->call;
+    slot->call = NULL;
+    pthread_mutex_lock(&server->lock);
+    server->objects++;
+    pthread_mutex_unlock(&server->lock);
+    if (rpc_stream_accept(&init, call) == NULL)
+        rpc_server_release(server);
+    rpc_call_recycle(slot);
+}
+
+static const rpc_method_t *method_of(const rpc_call_t *slot)
+{
+    const grpc_slice *path = &slot->details.method;
+    return strmap_get_n(&slot->server->by_path, (const char *)GRPC_SLICE_START_PTR(*path),
+                        GRPC_SLICE_LENGTH(*path));
+}
+
+static void on_accepted(rpc_tag_t *tag, bool ok)
+{
+    rpc_call_t *slot = container_of(tag, rpc_call_t, accept_tag);
+    rpc_server_t *server = slot->server;
+    if (!ok) { /* the server stops */
+        rpc_call_recycle(slot);
+        return;
+    }
+    rpc_server_arm(server, slot->queue);
+    const rpc_method_t *method = method_of(slot);
+    if (method == NULL)
+        rpc_call_reject(slot, RPC_UNIMPLEMENTED, "unknown method");
+    else if (method->unary == NULL)
+        accept_stream(slot, method);
+    else if (rpc_server_admit(server))
+        rpc_call_begin(slot, method);
+    else
+        rpc_call_reject(slot, RPC_UNAVAILABLE, "too many calls at once");
+}
+
+static rpc_call_t *slot_take(rpc_server_t *server, rpc_queue_t *queue)
+{
+    pthread_mutex_lock(&server->lock);
+    rpc_call_t *slot = NULL;
+    if (!server->stopping) {
+        slot = server->free_calls;
+        if (slot != NULL)
+            server->free_calls = slot->next_free;
+        else
+            slot = rpc_call_new(server, queue);
+        server->objects += slot != NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+    return slot;
+}
+
+void rpc_server_arm(rpc_server_t *server, rpc_queue_t *queue)
+{
+    rpc_call_t *slot = slot_take(server, queue);
+    if (slot == NULL)
+        return;
+    slot->queue = queue;
+    slot->accept_tag.done = on_accepted;
+    rpc_hand_over(&slot->accept_tag);
+    grpc_call_error error = grpc_server_request_call(
+        server->grpc, &slot->call, &slot->details, &slot->metadata, queue->cq, queue->cq, &slot->accept_tag);
+    if (error != GRPC_CALL_OK) {
+        log_error("rpc_accept_refused", LOG_I64("error", error));
+        rpc_call_recycle(slot);
+    }
+}
+
+/* ---- Making and starting ---- */
+
+status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *options, rpc_server_t **out,
+                           err_t *err)
+{
+    rpc_server_t *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
+    server->host = strdup(options->address);
+    if (server->host == NULL || strmap_init(&server->by_path, RPC_METHODS_MAX, err) != STATUS_OK) {
+        free(server->host);
+        free(server);
+        return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
+    }
+    server->actor.deliver = server_deliver;
+    server->runtime = runtime;
+    server->limits = options->limits;
+    server->accept_slots = options->accept_slots != 0 ? options->accept_slots : ACCEPT_SLOTS_DEFAULT;
+    server->calls_max = options->calls_max != 0 ? options->calls_max : CALLS_DEFAULT;
+    pthread_mutex_init(&server->lock, NULL);
+    *out = server;
+    return STATUS_OK;
+}
+
+static status_t add_method(rpc_server_t *server, const char *path, rpc_method_t method)
+{
+    if (server->grpc != NULL || server->method_count == RPC_METHODS_MAX || path[0] != '/')
+        return STATUS_INVALID_ARGUMENT;
+    method.path = strdup(path);
+    if (method.path == NULL)
+        return STATUS_NO_MEMORY;
+    rpc_method_t *slot = &server->methods[server->method_count++];
+    *slot = method;
+    return strmap_put(&server->by_path, slot->path, slot) ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+status_t rpc_server_add_unary(rpc_server_t *server, const char *path, rpc_unary_fn handler, void *arg)
+{
+    return add_method(server, path, (rpc_method_t){.unary = handler, .arg = arg});
+}
+
+status_t rpc_server_add_stream(rpc_server_t *server, const char *path, const rpc_stream_ops_t *ops, void *arg)
+{
+    return add_method(server, path, (rpc_method_t){.stream = *ops, .arg = arg});
+}
+
+/* "host:port" with the port that was bound. */
+static status_t note_address(rpc_server_t *server)
+{
+    const char *colon = strrchr(server->host, ':');
+    int host_len = colon != NULL ? (int)(colon - server->host) : (int)strlen(server->host);
+    return asprintf(&server->address, "%.*s:%d", host_len, server->host, server->port) > 0 ? STATUS_OK
+                                                                                           : STATUS_NO_MEMORY;
+}
+
+status_t rpc_server_start(rpc_server_t *server, err_t *err)
+{
+    grpc_arg list[RPC_ARGS_MAX];
+    grpc_channel_args args = {.num_args = rpc_limits_args(&server->limits, true, list), .args = list};
+    server->grpc = grpc_server_create(&args, NULL);
+    for (unsigned i = 0; i < server->runtime->queue_count; i++)
+        grpc_server_register_completion_queue(server->grpc, server->runtime->queues[i].cq, NULL);
+    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    server->port = grpc_server_add_http2_port(server->grpc, server->host, credentials);
+    grpc_server_credentials_release(credentials);
+    if (server->port <= 0) {
+        server->port = 0;
+        return err_set(err, STATUS_IO, "cannot listen on %s (address in use or not of this host)",
+                       server->host);
+    }
+    if (note_address(server) != STATUS_OK)
+        return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
+    grpc_server_start(server->grpc);
+    for (unsigned i = 0; i < server->runtime->queue_count; i++)
+        for (unsigned slot = 0; slot < server->accept_slots; slot++)
+            rpc_server_arm(server, &server->runtime->queues[i]);
+    return STATUS_OK;
+}
+
+const char *rpc_server_address(const rpc_server_t *server)
+{
+    return server->address;
+}
+
+int rpc_server_port(const rpc_server_t *server)
+{
+    return server->port;
+}
+
+/* ---- Stopping ---- */
+
+static void on_drain_over(rpc_timer_t *timer)
+{
+    rpc_server_t *server = container_of(timer, rpc_server_t, drain_timer);
+    grpc_server_cancel_all_calls(server->grpc);
+    rpc_server_release(server);
+}
+
+static void on_shut_down(rpc_tag_t *tag, bool ok)
+{
+    (void)ok;
+    rpc_server_t *server = container_of(tag, rpc_server_t, stop_tag);
+    if (rpc_timer_stop(&server->runtime->queues[0], &server->drain_timer))
+        rpc_server_release(server);
+    rpc_server_release(server);
+}
+
+void rpc_server_stop(rpc_server_t *server, int64_t drain_ns, void (*on_stopped)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&server->lock);
+    bool first = !server->stopping;
+    if (first) {
+        server->stopping = true;
+        server->on_stopped = on_stopped;
+        server->on_stopped_arg = arg;
+        server->objects += 2; /* the shutdown and the timer */
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (!first)
+        return;
+    server->stop_tag.done = on_shut_down;
+    server->drain_timer.fire = on_drain_over;
+    rpc_timer_start(&server->runtime->queues[0], &server->drain_timer, clock_now_ns() + drain_ns);
+    rpc_hand_over(&server->stop_tag);
+    grpc_server_shutdown_and_notify(server->grpc, server->runtime->queues[0].cq, &server->stop_tag);
+}
+
+void rpc_server_destroy(rpc_server_t *server)
+{
+    if (server == NULL)
+        return;
+    if (server->grpc != NULL)
+        grpc_server_destroy(server->grpc);
+    while (server->free_calls != NULL) {
+        rpc_call_t *call = server->free_calls;
+        server->free_calls = call->next_free;
+        rpc_call_destroy(call);
+    }
+    for (unsigned i = 0; i < server->method_count; i++)
+        free(server->methods[i].path);
+    strmap_dispose(&server->by_path);
+    pthread_mutex_destroy(&server->lock);
+    free(server->address);
+    free(server->host);
+    free(server);
+}
