@@ -1,0 +1,38 @@
+/*
+ * Seeded request streams: when the next request of one model comes.
+ */
+#ifndef SIM_ARRIVALS_H
+#define SIM_ARRIVALS_H
+
+#include "base/prng.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+typedef enum { ARRIVALS_POISSON, ARRIVALS_UNIFORM, ARRIVALS_GAMMA, ARRIVALS_MMPP } arrivals_kind_t;
+
+/* poisson | uniform | gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is
+ * FACTOR and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S. */
+typedef struct {
+    arrivals_kind_t kind;
+    double shape;
+    double factor, dwell_s;
+} arrivals_spec_t;
+
+status_t arrivals_parse(const char *text, arrivals_spec_t *spec, err_t *err);
+
+typedef struct {
+    arrivals_spec_t spec;
+    prng_t prng;
+    double at_s;
+    bool busy;         /* mmpp: the state */
+    double switches_s; /* mmpp: when it ends */
+} arrivals_t;
+
+/* stream: a number of its own per model, so that one model's stream does not depend on the others. */
+void arrivals_init(arrivals_t *arrivals, const arrivals_spec_t *spec, uint64_t seed, uint64_t stream);
+
+/* The next arrival, in seconds from the start, when the mean rate is rate_rps > 0 from the last arrival on. */
+double arrivals_next_s(arrivals_t *arrivals, double rate_rps);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * A discrete-event simulation of one sub-cluster around the very scheduling core that the service runs (sched/sched.h):
+ * a virtual clock, seeded streams of requests, GPUs that take what the profiles say. Same configuration, same result,
+ * byte for byte. Each simulation is on its own: several may run on several threads.
+ */
+#ifndef SIM_SIMULATION_H
+#define SIM_SIMULATION_H
+
+#include "base/histogram.h"
+#include "sim/net.h"
+#include "sim/workload.h"
+
+/* What a GPU did, told when it ends or is broken off; times in ns from the start. */
+typedef struct {
+    uint32_t gpu, model, count, late;
+    int64_t start_ns, end_ns;
+    bool preempted;
+} simulation_batch_t;
+
+typedef struct {
+    double at_s;
+    uint32_t gpu;
+    bool up; /* false: the GPU fails, with what it runs */
+} simulation_change_t;
+
+typedef struct {
+    const workload_t *workload;
+    uint32_t gpus;
+    const char *policy, *params; /* NULL: the default */
+    double seconds;              /* of arrivals that are counted, after the warm-up */
+    double warmup_s;
+    uint64_t seed;
+    net_t net;
+    double jitter; /* standard deviation of a GPU's latency, as a part of it */
+    const simulation_change_t *changes;
+    uint32_t change_count;
+    /* Stop as soon as the worst model's bad rate is surely above this; 0: never. */
+    double give_up_bad_rate;
+    void (*on_batch)(void *ctx, const simulation_batch_t *batch); /* optional */
+    void (*on_drop)(void *ctx, uint32_t model, int64_t arrival_ns, int64_t now_ns);
+    void (*on_progress)(void *ctx, double fraction);
+    void *ctx;
+} simulation_config_t;
+
+typedef struct {
+    uint64_t arrived, good, late, unanswered;
+    uint64_t dropped[SCHED_DROP_REASONS];
+    double bad_rate;
+} simulation_model_t;
+
+enum { SIMULATION_BATCH_SIZES = 1025 }; /* larger ones count as the last */
+
+typedef struct {
+    simulation_model_t *models; /* per model of the workload */
+    uint32_t model_count;
+    double *gpu_busy; /* per GPU: fraction of the counted time */
+    uint32_t gpu_count;
+    simulation_model_t all;
+    double seconds;
+    double offered_rps, goodput_rps, bad_rate, worst_model_bad_rate;
+    double gpu_busy_fraction, wasted_fraction; /* of the GPUs' time */
+    uint32_t gpus_used, gpu_highest;           /* highest: id of the highest used, plus 1 */
+    uint32_t median_batch;
+    uint64_t batches, preemptions, requests; /* requests: simulated, warm-up included */
+    uint64_t batch_sizes[SIMULATION_BATCH_SIZES];
+    histogram_t latency, queueing; /* of requests that were answered in time or late */
+    bool gave_up;
+} simulation_result_t;
+
+/* *result is the caller's to dispose on STATUS_OK. INVALID_ARGUMENT: the configuration (zero GPUs, no rate, no time,
+ * unknown policy, …); INTERNAL: the core broke a promise (a batch on two GPUs, a late grant, …). */
+status_t simulation_run(const simulation_config_t *config, simulation_result_t **result, err_t *err);
+void simulation_result_dispose(simulation_result_t *result);
+
+#endif

@@ -1,0 +1,246 @@
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OPT_MODELS = 256,
+    OPT_GPUS,
+    OPT_POLICY,
+    OPT_PARAMS,
+    OPT_RATE,
+    OPT_SECONDS,
+    OPT_WARMUP,
+    OPT_SEED,
+    OPT_SEEDS,
+    OPT_COPIES,
+    OPT_SLO,
+    OPT_ARRIVALS,
+    OPT_POPULARITY,
+    OPT_NET,
+    OPT_JITTER,
+    OPT_TIMELINE,
+    OPT_RULE,
+    OPT_JSON,
+    OPT_PER_MODEL,
+    OPT_HELP,
+    OPT_VERSION,
+};
+
+static const struct option long_options[] = {{"models", required_argument, NULL, OPT_MODELS},
+                                             {"gpus", required_argument, NULL, OPT_GPUS},
+                                             {"policy", required_argument, NULL, OPT_POLICY},
+                                             {"params", required_argument, NULL, OPT_PARAMS},
+                                             {"rate", required_argument, NULL, OPT_RATE},
+                                             {"seconds", required_argument, NULL, OPT_SECONDS},
+                                             {"warmup", required_argument, NULL, OPT_WARMUP},
+                                             {"seed", required_argument, NULL, OPT_SEED},
+                                             {"seeds", required_argument, NULL, OPT_SEEDS},
+                                             {"copies", required_argument, NULL, OPT_COPIES},
+                                             {"slo", required_argument, NULL, OPT_SLO},
+                                             {"arrivals", required_argument, NULL, OPT_ARRIVALS},
+                                             {"popularity", required_argument, NULL, OPT_POPULARITY},
+                                             {"net", required_argument, NULL, OPT_NET},
+                                             {"jitter", required_argument, NULL, OPT_JITTER},
+                                             {"timeline", required_argument, NULL, OPT_TIMELINE},
+                                             {"rule", required_argument, NULL, OPT_RULE},
+                                             {"json", no_argument, NULL, OPT_JSON},
+                                             {"per-model", no_argument, NULL, OPT_PER_MODEL},
+                                             {"help", no_argument, NULL, OPT_HELP},
+                                             {"version", no_argument, NULL, OPT_VERSION},
+                                             {0}};
+
+const char *options_help(void)
+{
+    return "Usage: fermata-sim run|goodput|bound --models FILE.csv --gpus N [OPTION]...\n"
+           "\n"
+           "Simulates a cluster of GPUs under the scheduling core that the service runs.\n"
+           "  run      one rate, and what came of it\n"
+           "  goodput  the highest rate at which every model loses at most 1 % of its requests\n"
+           "  bound    the fluid upper bound on goodput\n"
+           "\n"
+           "  --models FILE        CSV with columns name,alpha_ms,beta_ms,slo_ms and by choice weight, "
+           "exit_points,\n"
+           "                       max_batch, timeout_ms\n"
+           "  --gpus N             how many, all alike\n"
+           "  --copies N           every model N times (default 1)\n"
+           "  --slo MS             instead of the file's\n"
+           "  --policy NAME        fermata, deferred, eager, timeout, clockwork, nexus, shepherd (default: "
+           "fermata)\n"
+           "  --params K=V,...     the policy's parameters\n"
+           "  --rate R             requests/s of all models together (run)\n"
+           "  --seconds S          simulated seconds that count (default 20)\n"
+           "  --warmup S           seconds before them that do not (default 2)\n"
+           "  --seed K             of all chance (default 1)\n"
+           "  --seeds N            goodput: mean over the seeds K .. K+N-1 (default 1)\n"
+           "  --arrivals A         poisson (default), uniform, gamma:SHAPE, mmpp:FACTOR,DWELL_S\n"
+           "  --popularity P       equal, zipf:S (default: the weights of the file)\n"
+           "  --net NET            zero (default), rdma, tcp, fixed:CTRL_US[,DATA_US], or FILE.csv "
+           "(quantile,delay_us)\n"
+           "  --jitter F           standard deviation of GPU latencies, as a part of them (default 0)\n"
+           "  --rule worst|mean    goodput: 1 % lost of each model (default), or of all together\n"
+           "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
+           "  --json               one line of JSON\n"
+           "  --per-model          run: a line per model\n"
+           "  --help, --version\n";
+}
+
+static status_t number(const char *option, const char *text, double least, double most, double *value,
+                       err_t *err)
+{
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !isfinite(v))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--%s: '%.60s' is not a number", option, text);
+    if (v < least || v > most)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--%s: %s is not within %g..%g", option, text, least,
+                       most);
+    *value = v;
+    return STATUS_OK;
+}
+
+static status_t count(const char *option, const char *text, double least, double most, uint32_t *value,
+                      err_t *err)
+{
+    double v;
+    status_t status = number(option, text, least, most, &v, err);
+    if (status == STATUS_OK && v != floor(v))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--%s: %s is not whole", option, text);
+    if (status == STATUS_OK)
+        *value = (uint32_t)v;
+    return status;
+}
+
+static status_t parse_rule(const char *text, goodput_rule_t *rule, err_t *err)
+{
+    if (strcmp(text, "worst") != 0 && strcmp(text, "mean") != 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--rule: '%.60s' is neither worst nor mean", text);
+    *rule = text[0] == 'w' ? GOODPUT_WORST_MODEL : GOODPUT_MEAN;
+    return STATUS_OK;
+}
+
+static status_t parse_seed(const char *text, uint64_t *seed, err_t *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || text[0] == '-')
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--seed: '%.60s' is not a whole number", text);
+    *seed = value;
+    return STATUS_OK;
+}
+
+static void set_text(options_t *options, int option, const char *text)
+{
+    const char **place = option == OPT_MODELS       ? &options->models_path
+                         : option == OPT_POLICY     ? &options->policy
+                         : option == OPT_PARAMS     ? &options->params
+                         : option == OPT_ARRIVALS   ? &options->arrivals
+                         : option == OPT_POPULARITY ? &options->popularity
+                         : option == OPT_NET        ? &options->net
+                                                    : &options->timeline_path;
+    *place = text;
+}
+
+static status_t parse_option(options_t *options, int option, const char *text, err_t *err)
+{
+    switch (option) {
+    case OPT_GPUS:
+        return count("gpus", text, 1, 16384, &options->gpus, err);
+    case OPT_RATE:
+        return number("rate", text, 1e-6, 1e9, &options->rate_rps, err);
+    case OPT_SECONDS:
+        return number("seconds", text, 1e-3, 1e6, &options->seconds, err);
+    case OPT_WARMUP:
+        return number("warmup", text, 0, 1e6, &options->warmup_s, err);
+    case OPT_JITTER:
+        return number("jitter", text, 0, 1, &options->jitter, err);
+    case OPT_SLO:
+        return number("slo", text, 1e-3, 1e6, &options->slo_ms, err);
+    case OPT_SEEDS:
+        return count("seeds", text, 1, 1000, &options->seeds, err);
+    case OPT_COPIES:
+        return count("copies", text, 1, 10000, &options->copies, err);
+    case OPT_SEED:
+        return parse_seed(text, &options->seed, err);
+    case OPT_RULE:
+        return parse_rule(text, &options->rule, err);
+    case OPT_JSON:
+        options->json = true;
+        return STATUS_OK;
+    case OPT_PER_MODEL:
+        options->per_model = true;
+        return STATUS_OK;
+    case OPT_HELP:
+        options->command = COMMAND_HELP;
+        return STATUS_OK;
+    case OPT_VERSION:
+        options->command = COMMAND_VERSION;
+        return STATUS_OK;
+    default:
+        set_text(options, option, text);
+        return STATUS_OK;
+    }
+}
+
+static status_t parse_command(const char *word, command_t *command, err_t *err)
+{
+    static const char *const words[] = {"run", "goodput", "bound"};
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *command = (command_t)i;
+            return STATUS_OK;
+        }
+    }
+    return err_set(err, STATUS_INVALID_ARGUMENT, "'%.60s' is none of run, goodput, bound", word);
+}
+
+static status_t check_needed(const options_t *options, err_t *err)
+{
+    if (!options->models_path)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--models is missing");
+    if (options->gpus == 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--gpus is missing");
+    if (options->command == COMMAND_RUN && !(options->rate_rps > 0))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--rate is missing");
+    return STATUS_OK;
+}
+
+status_t options_parse(int argc, char **argv, options_t *options, err_t *err)
+{
+    *options = (options_t){.command = COMMAND_HELP,
+                           .seconds = 20,
+                           .warmup_s = 2,
+                           .seed = 1,
+                           .seeds = 1,
+                           .copies = 1,
+                           .arrivals = "poisson",
+                           .net = "zero"};
+    if (argc < 2)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "a command is missing");
+    if (argv[1][0] != '-') {
+        status_t status = parse_command(argv[1], &options->command, err);
+        if (status != STATUS_OK)
+            return status;
+        argc--;
+        argv++;
+    }
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
+        if (option == '?')
+            return err_set(err, STATUS_INVALID_ARGUMENT, "unknown option or missing value: %.80s",
+                           argv[optind - 1]);
+        status_t status = parse_option(options, option, optarg, err);
+        if (status != STATUS_OK || options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
+            return status;
+    }
+    if (optind < argc)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "'%.80s' is not an option", argv[optind]);
+    if (options->command == COMMAND_HELP)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "a command is missing");
+    return check_needed(options, err);
+}

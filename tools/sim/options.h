@@ -1,0 +1,35 @@
+/*
+ * The command line of fermata-sim.
+ */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include "sim/goodput.h"
+
+typedef enum {
+    COMMAND_RUN,
+    COMMAND_GOODPUT,
+    COMMAND_BOUND,
+    COMMAND_SCENARIO,
+    COMMAND_HELP,
+    COMMAND_VERSION
+} command_t;
+
+typedef struct {
+    command_t command;
+    const char *models_path;
+    uint32_t gpus;
+    const char *policy, *params;
+    double rate_rps, seconds, warmup_s, jitter, slo_ms;
+    uint64_t seed;
+    uint32_t seeds, copies;
+    const char *arrivals, *popularity, *net, *timeline_path;
+    goodput_rule_t rule;
+    bool json, per_model;
+} options_t;
+
+/* INVALID_ARGUMENT with a text for the user (exit code 2). */
+status_t options_parse(int argc, char **argv, options_t *options, err_t *err);
+const char *options_help(void);
+
+#endif

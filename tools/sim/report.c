@@ -1,0 +1,62 @@
+#include "report.h"
+
+#include <inttypes.h>
+
+static double quantile_ms(const histogram_t *histogram, double q)
+{
+    return (double)histogram_quantile_ns(histogram, q) / 1e6;
+}
+
+void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rps, double bound_rps)
+{
+    fputc('{', out);
+    if (goodput_rate_rps >= 0)
+        fprintf(out, "\"goodput_rate_rps\": %.1f, ", goodput_rate_rps);
+    fprintf(
+        out,
+        "\"offered_rps\": %.3f, \"goodput_rps\": %.3f, \"bad_rate\": %.6f, \"worst_model_bad_rate\": %.6f, ",
+        r->offered_rps, r->goodput_rps, r->bad_rate, r->worst_model_bad_rate);
+    fprintf(out,
+            "\"gpu_busy_fraction\": %.6f, \"gpus_used\": %u, \"gpu_highest\": %u, \"median_batch\": %u, ",
+            r->gpu_busy_fraction, r->gpus_used, r->gpu_highest, r->median_batch);
+    fprintf(out, "\"p50_ms\": %.3f, \"p99_ms\": %.3f, \"p999_ms\": %.3f, ", quantile_ms(&r->latency, 0.5),
+            quantile_ms(&r->latency, 0.99), quantile_ms(&r->latency, 0.999));
+    fprintf(out, "\"queue_p50_ms\": %.3f, \"queue_p99_ms\": %.3f, ", quantile_ms(&r->queueing, 0.5),
+            quantile_ms(&r->queueing, 0.99));
+    fprintf(out, "\"preemptions\": %" PRIu64 ", \"wasted_fraction\": %.6f, \"batches\": %" PRIu64 ", ",
+            r->preemptions, r->wasted_fraction, r->batches);
+    fprintf(out, "\"late\": %" PRIu64 ", \"expired\": %" PRIu64 ", \"window_dropped\": %" PRIu64 ", ",
+            r->all.late, r->all.dropped[SCHED_DROP_EXPIRED], r->all.dropped[SCHED_DROP_WINDOW]);
+    fprintf(out, "\"bound_rps\": %.1f}\n", bound_rps);
+}
+
+void report_text(FILE *out, const simulation_result_t *r, double goodput_rate_rps, double bound_rps)
+{
+    if (goodput_rate_rps >= 0)
+        fprintf(out, "goodput     %10.1f r/s   %.3f of the fluid bound %.1f r/s\n", goodput_rate_rps,
+                goodput_rate_rps / bound_rps, bound_rps);
+    fprintf(out, "offered     %10.1f r/s   answered in time %.1f r/s\n", r->offered_rps, r->goodput_rps);
+    fprintf(out, "bad         %10.3f %%     worst model %.3f %%\n", 100 * r->bad_rate,
+            100 * r->worst_model_bad_rate);
+    fprintf(out, "GPUs        %10.3f busy  %u of %u used\n", r->gpu_busy_fraction, r->gpus_used,
+            r->gpu_count);
+    fprintf(out, "batch       %10u median of %" PRIu64 "\n", r->median_batch, r->batches);
+    fprintf(out, "latency     %10.3f ms    p99 %.3f ms, p99.9 %.3f ms\n", quantile_ms(&r->latency, 0.5),
+            quantile_ms(&r->latency, 0.99), quantile_ms(&r->latency, 0.999));
+    fprintf(out, "queueing    %10.3f ms    p99 %.3f ms\n", quantile_ms(&r->queueing, 0.5),
+            quantile_ms(&r->queueing, 0.99));
+    if (r->preemptions)
+        fprintf(out, "preempted   %10" PRIu64 " batches, %.2f %% of the GPUs' time wasted\n", r->preemptions,
+                100 * r->wasted_fraction);
+}
+
+void report_models(FILE *out, const simulation_result_t *result, const workload_t *workload)
+{
+    fprintf(out, "%-24s %10s %9s %9s %9s %9s\n", "model", "arrived", "bad %", "expired", "window", "late");
+    for (uint32_t m = 0; m < result->model_count; m++) {
+        const simulation_model_t *entry = &result->models[m];
+        fprintf(out, "%-24s %10" PRIu64 " %9.3f %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n",
+                workload->models[m].name, entry->arrived, 100 * entry->bad_rate,
+                entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late);
+    }
+}

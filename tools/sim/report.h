@@ -1,0 +1,16 @@
+/*
+ * Results as a line of JSON, or as text for people.
+ */
+#ifndef SIM_REPORT_H
+#define SIM_REPORT_H
+
+#include "sim/simulation.h"
+
+#include <stdio.h>
+
+/* goodput_rate_rps < 0: of a plain run. */
+void report_json(FILE *out, const simulation_result_t *result, double goodput_rate_rps, double bound_rps);
+void report_text(FILE *out, const simulation_result_t *result, double goodput_rate_rps, double bound_rps);
+void report_models(FILE *out, const simulation_result_t *result, const workload_t *workload);
+
+#endif
