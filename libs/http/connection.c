@@ -1,0 +1,267 @@
+/*
+ * A connection: accepted, read, timed and closed.
+ */
+#include "http/address.h"
+#include "http/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ closing */
+
+void connection_unref(http_connection_t *connection)
+{
+    if (--connection->refs > 0)
+        return;
+    http_server_t *server = connection->server;
+    if (connection->prev)
+        connection->prev->next = connection->next;
+    else
+        server->connections = connection->next;
+    if (connection->next)
+        connection->next->prev = connection->prev;
+    if (connection->refused)
+        server->refused_count--;
+    else
+        server->connection_count--;
+    server->counters.connections_open--;
+    free(connection->stash);
+    free(connection);
+    server_check_stopped(server);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    connection_unref(handle->data);
+}
+
+void connection_close(http_connection_t *connection)
+{
+    if (connection->state == CONNECTION_CLOSED)
+        return;
+    connection->state = CONNECTION_CLOSED;
+    uv_close((uv_handle_t *)&connection->tcp, on_handle_closed);
+    uv_close((uv_handle_t *)&connection->timer, on_handle_closed);
+    http_request_t *current = connection->current;
+    connection->current = NULL;
+    if (current && (!current->headers_done || current->sent)) /* else it is in the queue */
+        request_recycle(current);
+    while (connection->first)
+        request_orphan(queue_pop(connection));
+}
+
+static void on_shutdown(uv_shutdown_t *shutdown, int rc)
+{
+    (void)shutdown;
+    (void)rc;
+}
+
+/* A close with unread input would reset the connection and could take the answer with it. */
+void connection_linger(http_connection_t *connection)
+{
+    if (connection->state != CONNECTION_OPEN)
+        return;
+    connection->state = CONNECTION_LINGERING;
+    connection->linger_ms = uv_now(connection->server->loop);
+    if (uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shutdown) != 0)
+        connection_close(connection);
+    else
+        connection_arm_timer(connection);
+}
+
+bool connection_is_idle(const http_connection_t *connection)
+{
+    return connection->pending == 0 && !connection->current;
+}
+
+/* ------------------------------------------------------------------ time-outs */
+
+typedef enum { WAIT_NOTHING, WAIT_IDLE, WAIT_HEADERS, WAIT_BODY, WAIT_WRITE, WAIT_LINGER } wait_t;
+
+/* What the client owes us most urgently, and until when (ms of the loop). */
+static wait_t next_deadline(const http_connection_t *connection, uint64_t *deadline_ms)
+{
+    const http_server_config_t *config = &connection->server->config;
+    const http_request_t *current = connection->current;
+    wait_t wait = WAIT_NOTHING;
+    *deadline_ms = UINT64_MAX;
+    if (connection->state == CONNECTION_LINGERING) {
+        *deadline_ms = connection->linger_ms + LINGER_MS;
+        return WAIT_LINGER;
+    }
+    if (current && !connection->no_more) {
+        wait = current->headers_done ? WAIT_BODY : WAIT_HEADERS;
+        *deadline_ms = connection->receive_ms +
+                       (current->headers_done ? config->body_timeout_ms : config->header_timeout_ms);
+    } else if (connection->pending == 0) {
+        wait = WAIT_IDLE;
+        *deadline_ms = connection->active_ms + config->idle_timeout_ms;
+    }
+    if (connection->writing && connection->write_ms + config->write_timeout_ms < *deadline_ms) {
+        wait = WAIT_WRITE;
+        *deadline_ms = connection->write_ms + config->write_timeout_ms;
+    }
+    return wait;
+}
+
+static void on_deadline(http_connection_t *connection, wait_t wait)
+{
+    connection->corked = true;
+    if (wait == WAIT_HEADERS)
+        receive_fail(connection, 408, "the headers did not arrive in time");
+    else if (wait == WAIT_BODY)
+        receive_fail(connection, 408, "the body did not arrive in time");
+    else
+        connection_close(connection);
+    connection->corked = false;
+    if (connection->state == CONNECTION_OPEN)
+        connection_flush(connection);
+}
+
+/* The rest of a blocked write got shorter since the last look: the client is alive. */
+static void note_write_progress(http_connection_t *connection, uint64_t now_ms)
+{
+    size_t left = uv_stream_get_write_queue_size((uv_stream_t *)&connection->tcp);
+    if (connection->writing && left < connection->write_seen)
+        connection->write_ms = now_ms;
+    connection->write_seen = left;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    http_connection_t *connection = timer->data;
+    uint64_t now_ms = uv_now(connection->server->loop), deadline_ms;
+    connection->timer_at_ms = 0;
+    note_write_progress(connection, now_ms);
+    wait_t wait = next_deadline(connection, &deadline_ms);
+    if (wait != WAIT_NOTHING && deadline_ms <= now_ms)
+        on_deadline(connection, wait);
+    else
+        connection_arm_timer(connection);
+}
+
+/* The timer may fire too early, which costs one look, but moving a deadline back costs nothing. */
+void connection_arm_timer(http_connection_t *connection)
+{
+    uint64_t deadline_ms, now_ms = uv_now(connection->server->loop);
+    if (next_deadline(connection, &deadline_ms) == WAIT_NOTHING)
+        return;
+    if (connection->timer_at_ms != 0 && connection->timer_at_ms <= deadline_ms)
+        return;
+    connection->timer_at_ms = deadline_ms;
+    uv_timer_start(&connection->timer, on_timer, deadline_ms > now_ms ? deadline_ms - now_ms : 0, 0);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    (void)suggested;
+    *buf = receive_buffer(handle->data);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
+{
+    http_connection_t *connection = stream->data;
+    if (nread == 0)
+        return;
+    if (nread < 0) {
+        connection_close(connection);
+        return;
+    }
+    connection->server->counters.bytes_in += (uint64_t)nread;
+    if (connection->state != CONNECTION_OPEN)
+        return;
+    connection->active_ms = uv_now(connection->server->loop);
+    if (connection->no_more)
+        connection->drain_input = true;
+    else
+        connection_parse(connection, (const uint8_t *)buf->base, (size_t)nread);
+}
+
+/* The queue has room again: parses what was put aside, then reads on. */
+void connection_resume(http_connection_t *connection)
+{
+    if (!connection->parser_paused || connection->pending >= connection->server->config.pipeline_max)
+        return;
+    uint8_t *stash = connection->stash;
+    size_t len = connection->stash_len;
+    connection->stash = NULL;
+    connection->stash_len = 0;
+    connection->parser_paused = false;
+    connection_parse(connection, stash, len);
+    free(stash);
+    if (connection->state == CONNECTION_OPEN && !connection->parser_paused)
+        uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
+}
+
+/* ------------------------------------------------------------------ accepting */
+
+static void name_peer(http_connection_t *connection)
+{
+    struct sockaddr_storage address = {0};
+    int len = sizeof address;
+    uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)&address, &len);
+    address_print(&address, connection->peer, sizeof connection->peer);
+}
+
+static http_connection_t *connection_create(http_server_t *server)
+{
+    http_connection_t *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->server = server;
+    connection->tcp.data = connection->timer.data = connection;
+    connection->refs = 2;
+    connection->active_ms = uv_now(server->loop);
+    uv_tcp_init(server->loop, &connection->tcp);
+    uv_timer_init(server->loop, &connection->timer);
+    llhttp_init(&connection->parser, HTTP_REQUEST, &server->parser_settings);
+    connection->parser.data = connection;
+    connection->next = server->connections;
+    if (connection->next)
+        connection->next->prev = connection;
+    server->connections = connection;
+    server->counters.connections_open++;
+    server->counters.connections_total++;
+    return connection;
+}
+
+static void refuse(http_connection_t *connection)
+{
+    http_server_t *server = connection->server;
+    connection->refused = true;
+    server->refused_count++;
+    server->counters.connections_refused++;
+    if (server->refused_count > REFUSED_MAX) {
+        connection_close(connection);
+        return;
+    }
+    connection->corked = true;
+    receive_fail(connection, 503, "the server has no room for another connection");
+    connection->corked = false;
+    connection_flush(connection);
+}
+
+void connection_accept(http_server_t *server, uv_stream_t *listener)
+{
+    http_connection_t *connection = connection_create(server);
+    if (!connection)
+        return; /* libuv keeps the socket until the next call */
+    bool full = server->connection_count >= server->config.connections_max;
+    if (!full)
+        server->connection_count++;
+    if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0) {
+        connection->refused = full;
+        server->refused_count += full;
+        connection_close(connection);
+        return;
+    }
+    uv_tcp_nodelay(&connection->tcp, 1);
+    name_peer(connection);
+    uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
+    if (full)
+        refuse(connection);
+    else
+        connection_arm_timer(connection);
+}

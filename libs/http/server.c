@@ -1,0 +1,240 @@
+/*
+ * The server as a whole: listening, the work put off to the next turn of the loop, stopping.
+ */
+#include "base/log.h"
+#include "http/address.h"
+#include "http/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ work put off */
+
+/*
+ * Closing a connection or resuming its parser calls handlers. Neither may happen inside of http_respond,
+ * which handlers call with their own affairs half done, so both wait for the loop.
+ */
+static void on_deferring(uv_idle_t *idle)
+{
+    http_server_t *server = idle->data;
+    http_connection_t *connection, *next = server->deferred;
+    server->deferred = NULL; /* what is put off from here on is for the next turn */
+    while ((connection = next)) {
+        next = connection->deferred_next;
+        connection->deferred = false;
+        if (connection->broken)
+            connection_close(connection);
+        else if (connection->state == CONNECTION_OPEN)
+            connection_resume(connection);
+        connection_unref(connection);
+    }
+    if (!server->deferred)
+        uv_idle_stop(&server->deferring);
+    server_check_stopped(server);
+}
+
+void server_defer(http_server_t *server, http_connection_t *connection)
+{
+    if (!connection->deferred) {
+        connection->deferred = true;
+        connection->refs++;
+        connection->deferred_next = server->deferred;
+        server->deferred = connection;
+    }
+    uv_idle_start(&server->deferring, on_deferring);
+}
+
+const char *server_date(http_server_t *server)
+{
+    time_t now = time(NULL);
+    if (server->date_s != (uint64_t)now) {
+        struct tm utc;
+        gmtime_r(&now, &utc);
+        strftime(server->date_text, sizeof server->date_text, "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n",
+                 &utc);
+        server->date_s = (uint64_t)now;
+    }
+    return server->date_text;
+}
+
+/* ------------------------------------------------------------------ listening */
+
+#define DEFAULT(field, value) config->field = config->field ? config->field : (value)
+static void fill_defaults(http_server_config_t *config)
+{
+    DEFAULT(backlog, 1024);
+    DEFAULT(connections_max, 4096);
+    DEFAULT(pipeline_max, 16);
+    DEFAULT(header_bytes_max, 16 << 10);
+    DEFAULT(body_bytes_max, 64 << 20);
+    DEFAULT(header_timeout_ms, 10000);
+    DEFAULT(body_timeout_ms, 20000);
+    DEFAULT(idle_timeout_ms, 120000);
+    DEFAULT(write_timeout_ms, 20000);
+}
+
+static void on_connection(uv_stream_t *listener, int rc)
+{
+    http_server_t *server = listener->data;
+    if (rc < 0)
+        log_warn("http_accept_failed", LOG_STR("listen", server->address),
+                 LOG_STR("reason", uv_strerror(rc)));
+    else
+        connection_accept(server, listener);
+}
+
+static int listen_on(http_server_t *server, const struct sockaddr_storage *address)
+{
+    int rc = 0, one = 1;
+    uv_os_fd_t fd;
+    if (server->config.reuse_port) {
+        rc = uv_fileno((uv_handle_t *)&server->listener, &fd);
+        if (rc == 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0)
+            return uv_translate_sys_error(errno);
+    }
+    if (rc == 0)
+        rc = uv_tcp_bind(&server->listener, (const struct sockaddr *)address, 0);
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&server->listener, server->config.backlog, on_connection);
+    return rc;
+}
+
+static void note_address(http_server_t *server)
+{
+    struct sockaddr_storage address = {0};
+    int len = sizeof address;
+    uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
+    address_print(&address, server->address, sizeof server->address);
+    server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                       : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+static void free_server(http_server_t *server)
+{
+    request_dispose_all(server);
+    router_destroy(server->router);
+    free(server);
+}
+
+static void on_create_undone(uv_handle_t *handle)
+{
+    http_server_t *server = handle->data;
+    if (--server->open_handles == 0)
+        free_server(server);
+}
+
+static void close_handles(http_server_t *server, uv_close_cb closed)
+{
+    if (!uv_is_closing((uv_handle_t *)&server->listener))
+        uv_close((uv_handle_t *)&server->listener, closed);
+    uv_close((uv_handle_t *)&server->stop_timer, closed);
+    uv_close((uv_handle_t *)&server->deferring, closed);
+}
+
+status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config, const http_route_t *routes,
+                            size_t route_count, http_server_t **server, err_t *err)
+{
+    struct sockaddr_storage address;
+    status_t status = address_parse(config->listen, &address, err);
+    if (status != STATUS_OK)
+        return status;
+    http_server_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for an HTTP server");
+    status = router_create(routes, route_count, &made->router, err);
+    if (status != STATUS_OK) {
+        free(made);
+        return status;
+    }
+    made->loop = loop;
+    made->config = *config;
+    made->config.listen = NULL; /* the caller's text; ours is `address` */
+    fill_defaults(&made->config);
+    receive_settings(&made->parser_settings);
+    made->open_handles = 3;
+    made->listener.data = made->stop_timer.data = made->deferring.data = made;
+    uv_timer_init(loop, &made->stop_timer);
+    uv_idle_init(loop, &made->deferring);
+    int rc = uv_tcp_init_ex(loop, &made->listener, address.ss_family);
+    if (rc == 0)
+        rc = listen_on(made, &address);
+    if (rc != 0) {
+        close_handles(made, on_create_undone);
+        return err_set(err, STATUS_IO, "cannot listen on %s: %s", config->listen, uv_strerror(rc));
+    }
+    note_address(made);
+    *server = made;
+    return STATUS_OK;
+}
+
+const char *http_server_address(const http_server_t *server)
+{
+    return server->address;
+}
+
+uint16_t http_server_port(const http_server_t *server)
+{
+    return server->port;
+}
+
+const http_server_counters_t *http_server_counters(const http_server_t *server)
+{
+    return &server->counters;
+}
+
+/* ------------------------------------------------------------------ stopping */
+
+static void on_stopped(uv_handle_t *handle)
+{
+    http_server_t *server = handle->data;
+    if (--server->open_handles > 0)
+        return;
+    server->stopped = true;
+    if (server->stop_done)
+        server->stop_done(server, server->stop_user);
+}
+
+void server_check_stopped(http_server_t *server)
+{
+    if (!server->stopping || server->finishing || server->connections || server->owed > 0 || server->deferred)
+        return;
+    server->finishing = true;
+    close_handles(server, on_stopped);
+}
+
+static void close_connections(http_server_t *server, bool idle_only)
+{
+    http_connection_t *next;
+    for (http_connection_t *connection = server->connections; connection; connection = next) {
+        next = connection->next; /* closing frees from the loop only */
+        if (!idle_only || connection_is_idle(connection))
+            connection_close(connection);
+    }
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    close_connections(timer->data, false);
+}
+
+void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stopped_fn done, void *user)
+{
+    server->stop_done = done;
+    server->stop_user = user;
+    if (server->finishing)
+        return;
+    if (!server->stopping) {
+        server->stopping = true;
+        uv_close((uv_handle_t *)&server->listener, on_stopped);
+        close_connections(server, true);
+    }
+    uv_timer_start(&server->stop_timer, on_grace_over, grace_ms, 0);
+    uv_idle_start(&server->deferring, on_deferring); /* with nothing left, done still comes from the loop */
+}
+
+void http_server_destroy(http_server_t *server)
+{
+    if (server)
+        free_server(server);
+}
