@@ -5,12 +5,12 @@
  * sentinel
  *
  *   block size n units (header included) -> class (row, column):
- *     n < 16:  row 0, column n                   exact
- *     else:    row = log2(n) - 3, column = the 4 bits after the highest one
+ *     n < 32:  row 0, column n                   exact
+ *     else:    row = log2(n) - 4, column = the 5 bits after the highest one
  *
- * A free block hangs in the list of the class that its size falls into. An allocation rounds its size up to
- * the next class border, so that any block of any class from there on fits: two bit searches find one, no
- * list is walked.
+ * A free block hangs in the list of the class that its size falls into. A region's size is rounded up to a class
+ * border (by 1/32 at most), so that any block of any class from there on fits: two bit searches find one, no list is
+ * walked, and the room of a region that came back is found by the next one of its size even when all else is full.
  */
 #include "base/arena.h"
 
@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UNIT_BYTES = ARENA_ALIGN_BYTES, COLUMN_BITS = 4, COLUMNS = 1 << COLUMN_BITS, ROWS = 40 };
+enum { UNIT_BYTES = ARENA_ALIGN_BYTES, COLUMN_BITS = 5, COLUMNS = 1 << COLUMN_BITS, ROWS = 40 };
 #define ARENA_MAX_BYTES (SIZE_MAX / 2 < (size_t)1 << 46 ? SIZE_MAX / 2 : (size_t)1 << 46)
 enum { BLOCK_FREE = 0x66726565, BLOCK_USED = 0x75736564, BLOCK_END = 0x656e6421 };
 
@@ -199,8 +199,9 @@ static void count_alloc(arena_t *arena, uint64_t units)
 void *arena_alloc(arena_t *arena, size_t len_bytes)
 {
     uint64_t units = len_bytes <= UNIT_BYTES ? 2 : 1 + (len_bytes - 1) / UNIT_BYTES + 1;
+    units = round_up_to_class(units);
     pthread_mutex_lock(&arena->lock);
-    block_t *b = len_bytes > arena->total_bytes ? NULL : find_block(arena, round_up_to_class(units));
+    block_t *b = len_bytes > arena->total_bytes ? NULL : find_block(arena, units);
     if (b == NULL) {
         arena->stats.refusals++;
         pthread_mutex_unlock(&arena->lock);

@@ -3,7 +3,8 @@
  * buffers.
  *
  * One anonymous mapping of fixed size, cut by two-level segregated fit: alloc and free are O(1), every region
- * is ARENA_ALIGN_BYTES-aligned, neighbours merge at once. Each region costs one header of ARENA_ALIGN_BYTES.
+ * is ARENA_ALIGN_BYTES-aligned, neighbours merge at once. Each region costs one header of ARENA_ALIGN_BYTES and is
+ * rounded up by 1/32 at most.
  *
  * Threads: every function may be called from any thread (one short mutex); the bytes of a region belong to
  * whoever holds it. The pages are touched on first use; nothing is zeroed.
@@ -25,7 +26,7 @@ typedef struct {
     size_t total_bytes;   /* of the mapping, headers included */
     size_t used_bytes;    /* in regions that are out now, headers and rounding included */
     size_t peak_bytes;    /* the most that used_bytes ever was */
-    size_t largest_bytes; /* a request of this size would succeed now (a lower bound, 1/16 exact) */
+    size_t largest_bytes; /* a request of this size would succeed now (a lower bound, to 1/32) */
     size_t regions;       /* out now */
     uint64_t allocs;      /* since creation */
     uint64_t refusals;    /* allocs that found no room */
