@@ -2,10 +2,11 @@
  * One bidirectional stream, the same at both ends. Servers get streams through rpc_server_add_stream, clients
  * through an rpc_link_t, which opens a new one whenever the last has ended.
  *
- * Life: on_open (not when a client gives up before a server answered), then any number of on_message / on_writable, then exactly one on_close, after which the
- * stream does not exist any more. All callbacks come on the runtime's delivery thread, one at a time. The
- * functions may be called from any thread until on_close returns; a program that sends from threads other
- * than the delivery thread has to stop them before.
+ * Life: on_open, then any number of on_message / on_writable, then exactly one on_close, after which the stream does
+ * not exist any more. A stream that never opened (a link closed before a server answered) calls nothing. All
+ * callbacks come on the runtime's delivery thread, one at a time.
+ * The functions may be called from any thread until on_close returns; a program that sends from threads other than
+ * the delivery thread has to stop them before.
  *
  * Bounds: RPC_STREAM_QUEUE messages and rpc_limits_t.send_queue_bytes wait to be sent, then sending is
  * refused; RPC_STREAM_INBOX received messages wait for delivery, then the peer is slowed down by HTTP/2's
