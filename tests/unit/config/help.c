@@ -1,0 +1,95 @@
+#include "config/config.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    int64_t timeout_ns;
+    bool verbose;
+    int policy;
+    config_list_t tags;
+} cfg_t;
+
+static const char *const policies[] = {"symphony", "eager", NULL};
+static const config_option_t options[] = {
+    {"timeout", CONFIG_DURATION, "Limits",
+     "How long to wait before giving up on an answer that may never come from the other side.", .def = "25ms",
+     .offset = offsetof(cfg_t, timeout_ns)},
+    {"policy", CONFIG_ENUM, "Scheduling", "Batching policy.", .choices = policies,
+     .offset = offsetof(cfg_t, policy)},
+    {"verbose", CONFIG_BOOL, "Limits", "Talk.", .offset = offsetof(cfg_t, verbose)},
+    {"tags", CONFIG_LIST, "Scheduling", "Tags.", .metavar = "TAG", .required = true,
+     .offset = offsetof(cfg_t, tags)},
+};
+static const config_schema_t schema = {.program = "fermata-x",
+                                       .summary = "Does x.",
+                                       .options = options,
+                                       .options_len = 4,
+                                       .positionals = "MODEL...",
+                                       .epilog = "See also y."};
+
+Test(help, is_made_from_the_table)
+{
+    char *text = config_help_text(&schema);
+    cr_expect_str_eq(
+        text, "Usage: fermata-x [OPTION...] MODEL...\n"
+              "Does x.\n"
+              "\n"
+              "Limits:\n"
+              "  --timeout DURATION              How long to wait before giving up on an answer that may "
+              "never come\n"
+              "                                  from the other side. (default 25ms; FERMATA_TIMEOUT)\n"
+              "  --[no-]verbose                  Talk. (FERMATA_VERBOSE)\n"
+              "\n"
+              "Scheduling:\n"
+              "  --policy WORD                   Batching policy. (symphony | eager; FERMATA_POLICY)\n"
+              "  --tags TAG                      Tags. (repeatable; required; FERMATA_TAGS)\n"
+              "\n"
+              "General:\n"
+              "  --config FILE                   YAML file with these options (keys with _ for -). "
+              "(FERMATA_CONFIG)\n"
+              "  --help                          Show this and exit.\n"
+              "  --version                       Show the version and exit.\n"
+              "\n"
+              "See also y.\n"
+              "\n"
+              "A flag wins over its environment variable, that over the file, that over the default.\n");
+    free(text);
+}
+
+static bool start(const char *flag, int *exit_code)
+{
+    cfg_t cfg;
+    config_t *config;
+    char program[] = "fermata-x", *argv[] = {program, (char *)(uintptr_t)flag, NULL};
+    bool go = config_start(&schema, 2, argv, &cfg, &config, exit_code);
+    if (go)
+        config_destroy(config);
+    return go;
+}
+
+Test(help, exit_codes, .init = cr_redirect_stderr)
+{
+    int code = -1;
+    err_t err = {0};
+    cr_expect(start("--tags=a", &code));
+    cr_expect_not(start("--nonsense", &code));
+    cr_expect_eq(code, 2);
+    cr_expect_eq(config_exit(&schema, STATUS_OK, &err), 0);
+    err_set(&err, STATUS_IO, "port 1 is taken");
+    cr_expect_eq(config_exit(&schema, STATUS_IO, &err), 1);
+    cr_expect_eq(config_exit(&schema, STATUS_IO, NULL), 1);
+    cr_expect_stderr_eq_str(
+        "fermata-x: unknown flag --nonsense (see --help)\nfermata-x: port 1 is taken\nfermata-x: io\n");
+}
+
+Test(help, version_goes_to_stdout, .init = cr_redirect_stdout)
+{
+    int code = -1;
+    cr_expect_not(start("--version", &code));
+    cr_expect_eq(code, 0);
+    fflush(stdout);
+    cr_expect_stdout_eq_str("fermata-x " FERMATA_VERSION "\n");
+}

@@ -1,0 +1,169 @@
+#include "metrics/metrics.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static metrics_t *reg;
+static strbuf_t text;
+
+static void set_up(void)
+{
+    reg = metrics_create("test", NULL);
+    strbuf_init(&text, METRICS_TEXT_MAX_BYTES);
+}
+
+static void tear_down(void)
+{
+    metrics_destroy(reg);
+    strbuf_dispose(&text);
+}
+
+TestSuite(metrics, .init = set_up, .fini = tear_down);
+
+static const char *exposed(void)
+{
+    strbuf_clear(&text);
+    metrics_write(reg, &text);
+    return text.data;
+}
+
+Test(metrics, counters_and_gauges_are_exposed)
+{
+    metrics_add(metrics_series(reg, METRIC_SCHED_TASKS, "digits", "granted"), 3);
+    metrics_add(metrics_series(reg, METRIC_SCHED_TASKS, "digits", "granted"), 4);
+    metrics_add(metrics_series(reg, METRIC_SCHED_TASKS, "digits", "dropped"), 1);
+    metrics_set(metrics_series(reg, METRIC_SCHED_WORKERS), 2);
+    metrics_gauge_add(metrics_series(reg, METRIC_SCHED_WORKERS), -0.5);
+    cr_expect_not_null(
+        strstr(exposed(), "# HELP fermata_scheduler_tasks_total Tasks that left the queue: granted, dropped, "
+                          "cancelled, retried.\n"
+                          "# TYPE fermata_scheduler_tasks_total counter\n"
+                          "fermata_scheduler_tasks_total{model=\"digits\",outcome=\"granted\"} 7\n"
+                          "fermata_scheduler_tasks_total{model=\"digits\",outcome=\"dropped\"} 1\n"));
+    cr_expect_not_null(strstr(text.data, "fermata_scheduler_workers 1.5\n"));
+    cr_expect_not_null(
+        strstr(text.data, "fermata_build_info{service=\"test\",version=\"" FERMATA_VERSION "\"} 1\n"));
+    cr_expect_null(strstr(text.data, "fermata_scheduler_gateways"), "nothing is shown of what nobody uses");
+}
+
+Test(metrics, histograms_are_cumulative_and_in_seconds)
+{
+    metric_t *h = metrics_series(reg, METRIC_WORKER_EXEC_SECONDS, "m");
+    metrics_observe(h, 50000);
+    metrics_observe(h, 50001);
+    metrics_observe(h, 1500000000);
+    metrics_observe(h, INT64_C(20000000000));
+    metrics_observe(h, -1);
+    const char *got = exposed();
+    cr_expect_not_null(strstr(got, "# TYPE fermata_worker_exec_seconds histogram\n"
+                                   "fermata_worker_exec_seconds_bucket{model=\"m\",le=\"5e-05\"} 2\n"
+                                   "fermata_worker_exec_seconds_bucket{model=\"m\",le=\"0.0001\"} 3\n"));
+    cr_expect_not_null(strstr(got, "fermata_worker_exec_seconds_bucket{model=\"m\",le=\"2.5\"} 4\n"
+                                   "fermata_worker_exec_seconds_bucket{model=\"m\",le=\"10\"} 4\n"
+                                   "fermata_worker_exec_seconds_bucket{model=\"m\",le=\"+Inf\"} 5\n"
+                                   "fermata_worker_exec_seconds_sum{model=\"m\"} 21.500100001\n"
+                                   "fermata_worker_exec_seconds_count{model=\"m\"} 5\n"));
+    cr_expect_eq(metrics_value(h), 5);
+}
+
+Test(metrics, sizes_have_power_of_two_buckets_and_units_are_converted)
+{
+    metrics_observe(metrics_series(reg, METRIC_SCHED_BATCH_SIZE, "m"), 5);
+    metrics_add(metrics_series(reg, METRIC_NV_QUEUE_US, "m", "1"), 1999);
+    metrics_add(metrics_series(reg, METRIC_WORKER_BUSY_SECONDS, "0"), 1500000000);
+    metrics_observe(metrics_series(reg, METRIC_SCHED_DECISION_SECONDS), 1);
+    const char *got = exposed();
+    cr_expect_not_null(strstr(got, "fermata_scheduler_batch_size_bucket{model=\"m\",le=\"4\"} 0\n"
+                                   "fermata_scheduler_batch_size_bucket{model=\"m\",le=\"8\"} 1\n"));
+    cr_expect_not_null(strstr(got, "nv_inference_queue_duration_us{model=\"m\",version=\"1\"} 1\n"));
+    cr_expect_not_null(strstr(got, "fermata_worker_device_busy_seconds_total{device=\"0\"} 1.5\n"));
+    cr_expect_not_null(strstr(got, "fermata_scheduler_decision_seconds_bucket{le=\"5e-05\"} 1\n"));
+    cr_expect_not_null(strstr(got, "fermata_scheduler_decision_seconds_sum 0.000000001\n"));
+}
+
+Test(metrics, labels_are_escaped_and_cut)
+{
+    char longer[300];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    metrics_set(metrics_series(reg, METRIC_SCHED_QUEUE, "a\"b\\c\nd"), NAN);
+    metrics_set(metrics_series(reg, METRIC_WORKER_MODEL_BYTES, longer), -INFINITY);
+    cr_expect_not_null(strstr(exposed(), "fermata_scheduler_queue_tasks{model=\"a\\\"b\\\\c\\nd\"} NaN\n"));
+    cr_expect_not_null(strstr(text.data, "x\"} -Inf\n"));
+    cr_expect_eq(metrics_series(reg, METRIC_WORKER_MODEL_BYTES, longer),
+                 metrics_series(reg, METRIC_WORKER_MODEL_BYTES, longer));
+}
+
+Test(metrics, hidden_series_come_back_when_asked_for)
+{
+    metric_t *s = metrics_series(reg, METRIC_SCHED_QUEUE, "gone");
+    metrics_hide(s);
+    cr_expect_null(strstr(exposed(), "fermata_scheduler_queue_tasks"));
+    cr_expect_eq(metrics_series(reg, METRIC_SCHED_QUEUE, "gone"), s);
+    cr_expect_not_null(strstr(exposed(), "{model=\"gone\"}"));
+}
+
+Test(metrics, series_are_bounded)
+{
+    char name[16];
+    metric_t *last = NULL;
+    for (int i = 0; i < METRICS_SERIES_MAX + 2; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        metric_t *s = metrics_series(reg, METRIC_SCHED_BATCHES, name);
+        cr_assert_not_null(s);
+        if (i == METRICS_SERIES_MAX)
+            last = s;
+        else if (i > METRICS_SERIES_MAX)
+            cr_expect_eq(s, last);
+        metrics_add(s, 1);
+    }
+    cr_expect_not_null(strstr(exposed(), "fermata_scheduler_batches_total{model=\"other\"} 2\n"));
+}
+
+static void collect(void *arg)
+{
+    metrics_set(metrics_series(reg, METRIC_SCHED_GATEWAYS), *(double *)arg);
+}
+
+Test(metrics, collectors_run_before_each_exposition)
+{
+    double gateways = 3;
+    cr_assert_eq(metrics_on_collect(reg, collect, &gateways), STATUS_OK);
+    cr_expect_not_null(strstr(exposed(), "fermata_scheduler_gateways 3\n"));
+    for (int i = 1; i < 16; i++)
+        metrics_on_collect(reg, collect, &gateways);
+    cr_expect_eq(metrics_on_collect(reg, collect, &gateways), STATUS_NO_MEMORY);
+}
+
+enum { UPDATES = 20000, THREADS = 3 };
+
+static void *update(void *arg)
+{
+    (void)arg;
+    metric_t *c = metrics_series(reg, METRIC_NV_SUCCESS, "m", "1"),
+             *g = metrics_series(reg, METRIC_NV_PENDING, "m", "1");
+    metric_t *h = metrics_series(reg, METRIC_SCHED_QUEUE_SECONDS, "m");
+    for (int i = 0; i < UPDATES; i++) {
+        metrics_add(c, 1);
+        metrics_gauge_add(g, 1);
+        metrics_observe(h, i * 1000);
+    }
+    return NULL;
+}
+
+Test(metrics, threads_lose_no_update)
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, update, NULL);
+    exposed();
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    cr_expect_eq(metrics_value(metrics_series(reg, METRIC_NV_SUCCESS, "m", "1")), THREADS * UPDATES);
+    cr_expect_eq(metrics_gauge_value(metrics_series(reg, METRIC_NV_PENDING, "m", "1")), THREADS * UPDATES);
+    cr_expect_eq(metrics_value(metrics_series(reg, METRIC_SCHED_QUEUE_SECONDS, "m")), THREADS * UPDATES);
+}
