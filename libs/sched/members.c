@@ -67,6 +67,7 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     shard->plan = (shard_plan_t){0};
     shard->candidate = (candidate_t){0};
     shard->stats = (sched_model_stats_t){0};
+    shard->budget_ns = 0;
     set_limit(sched, shard);
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);

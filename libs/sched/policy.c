@@ -7,6 +7,7 @@ extern const policy_ops_t policy_fermata_ops, policy_deferred_ops, policy_eager_
 
 /* The first is the default. */
 static const policy_ops_t *const policies[] = {
+    &policy_fermata_ops,
     &policy_deferred_ops,
     &policy_eager_ops,
     &policy_timeout_ops,

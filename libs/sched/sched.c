@@ -25,13 +25,12 @@ void core_mark_all_dirty(sched_t *sched)
 status_t sched_submit(sched_t *sched, int64_t now_ns, uint32_t model, const sched_task_t *task,
                       sched_ref_t *ref)
 {
-    (void)now_ns;
     if (!core_has_model(sched, model))
         return STATUS_NOT_FOUND;
     uint32_t index = task_pool_take(&sched->pool, model, task);
     if (index == TASK_NONE)
         return STATUS_UNAVAILABLE;
-    if (shard_submit(&sched->shards[model], index))
+    if (shard_submit(&sched->shards[model], now_ns, index))
         core_mark_dirty(sched, model);
     if (ref)
         *ref = task_pool_ref(&sched->pool, index);

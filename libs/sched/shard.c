@@ -6,12 +6,13 @@ void shard_init(shard_t *shard, task_pool_t *pool, uint32_t model)
     model_queue_init(&shard->queue);
 }
 
-bool shard_submit(shard_t *shard, uint32_t task)
+bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
 {
     task_pool_t *pool = shard->pool;
     uint32_t head = model_queue_head(&shard->queue, pool);
     model_queue_push(&shard->queue, pool, task);
     shard->stats.submitted++;
+    shard->budget_ns += pool->slots[task].task.deadline_ns - now_ns;
     return !shard->candidate.closed || model_queue_head(&shard->queue, pool) != head;
 }
 

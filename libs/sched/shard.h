@@ -36,13 +36,14 @@ typedef struct {
     sched_delays_t delays;
     sched_model_opts_t opts;
     sched_model_stats_t stats;
+    int64_t budget_ns; /* sum over all submitted: what was left when they came */
     profile_t profile;
 } shard_t;
 
 void shard_init(shard_t *shard, task_pool_t *pool, uint32_t model);
 
 /* True: the candidate must be made anew. */
-bool shard_submit(shard_t *shard, uint32_t task);
+bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task);
 bool shard_cancel(shard_t *shard, uint32_t task);
 /* A task of a batch that did not come to its end; lost: its GPU went away. */
 void shard_requeue(shard_t *shard, uint32_t task, bool lost);

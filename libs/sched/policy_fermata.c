@@ -1,0 +1,193 @@
+/*
+ * Fermata's own policy: deferral with a feed-forward margin (docs/policies/fermata.md).
+ *
+ * Pure deferral leaves GPUs idle when many models contend, pure eagerness breaks batches up. Here a slow loop works out
+ * from the measured rates how much of the idle capacity may be spent on starting early, and turns it into a margin S
+ * common to all models (ready S before frontrun) and a batch per model that is large enough to start at once. Heads that
+ * would keep a batch far below the planned one are given up. Two feedbacks: when someone starves, start earlier; who loses
+ * more than the others gets more urgency and gives up fewer heads.
+ */
+#include "sched/fluid.h"
+#include "sched/gather.h"
+#include "sched/policy.h"
+#include "sched/rates.h"
+
+#include <math.h>
+
+typedef struct {
+    /* parameters */
+    double rate_tau_ms, loss_tau_ms;
+    double kappa, fairness, urgency, efficiency;
+    double starve_limit, starve_gain;
+    /* state */
+    double starve; /* x: part of the idle capacity that starvation has claimed */
+    int64_t begun_ns, last_ns;
+    bool begun;
+} fermata_t;
+
+typedef struct {
+    fluid_model_t fluid; /* first: see fluid_models_t */
+    rates_t rates;
+} fermata_model_t;
+
+/* Fast path */
+
+static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
+                              candidate_t *candidate)
+{
+    (void)policy;
+    const shard_plan_t *plan = &shard->plan;
+    gathered_t gathered = gather(shard, now_ns, gpu_free_ns, plan->target_batch);
+    int64_t ready_ns = gather_frontrun_ns(shard, &gathered);
+    if (gathered.batch >= plan->min_batch)
+        ready_ns = INT64_MIN;
+    else if (ready_ns != INT64_MIN)
+        ready_ns -= plan->margin_ns;
+    gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns, candidate);
+    candidate->key -= plan->bias_ns;
+}
+
+/* Slow loop */
+
+static double clip(double value, double least, double most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
+{
+    rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms, state->loss_tau_ms);
+    double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : (double)shard->opts.slo_ns / 1e6;
+    fluid_model_t *fluid = &model->fluid;
+    fluid->rate = rates_per_ms(&model->rates);
+    fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
+    fluid->alpha = (double)(shard->profile.alpha_ns + shard->delays.data_ns) / 1e6;
+    fluid->beta = (double)shard->profile.beta_ns / 1e6;
+    double most = fluid->alpha > 0 ? (fluid->slo - fluid->beta) / fluid->alpha : shard->limit;
+    fluid->most = clip(most, 1, shard->limit);
+}
+
+typedef struct {
+    double bad, worst_expired; /* pooled bad rate; highest part of a model's requests that starved */
+} losses_t;
+
+static losses_t measure_all(policy_t *policy, double dt_ms)
+{
+    losses_t losses = {0};
+    double requests = 0, dropped = 0;
+    for (uint32_t m = 0; m < policy->models_max; m++) {
+        fermata_model_t *model = policy_model(policy, m);
+        if (!policy->shards[m].present) {
+            model->fluid.rate = 0;
+            continue;
+        }
+        measure(policy->state, &policy->shards[m], model, dt_ms);
+        requests += model->rates.requests;
+        dropped += model->rates.dropped;
+        if (model->rates.requests > 0)
+            losses.worst_expired = fmax(losses.worst_expired, model->rates.expired / model->rates.requests);
+    }
+    losses.bad = requests > 0 ? dropped / requests : 0;
+    return losses;
+}
+
+typedef struct {
+    double margin; /* ms */
+    double price;  /* 0: no batch is large enough to start before its time */
+} plan_t;
+
+static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_t gpus)
+{
+    double load = gpus ? fluid_use_at_margin(models, 0) / gpus : 2;
+    if (load > 1) {
+        fluid_scale_to(models, gpus);
+        return (plan_t){0};
+    }
+    double wait = fluid_erlang_c(gpus, load * gpus);
+    double spend = clip(state->starve + fmin(load * load * load * load, wait), 0, 1);
+    double budget = (load + (1 - load) * spend) * gpus;
+    double longest = 0;
+    for (uint32_t m = 0; m < models->count; m++)
+        longest = fmax(longest,
+                       ((fermata_model_t *)((char *)models->first + (size_t)m * models->stride))->fluid.slo);
+    return (plan_t){.margin = fluid_margin(models, budget, longest), .price = fluid_price(models, budget)};
+}
+
+static uint32_t whole_batch(double batch)
+{
+    return batch >= PROFILE_BATCH_MAX ? PROFILE_BATCH_MAX : batch > 1 ? (uint32_t)ceil(batch - 1e-9) : 1;
+}
+
+static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model_t *model, plan_t common,
+                     double bad)
+{
+    const fluid_model_t *fluid = &model->fluid;
+    const rates_t *rates = &model->rates;
+    double own_bad = rates->requests > 0 ? rates->dropped / rates->requests : bad;
+    double unfair = clip((own_bad - bad) / 0.01, -1, 1);
+    double kappa = state->kappa * (1 - state->fairness * unfair);
+    double batch = fluid_batch(fluid, common.margin);
+    double efficiency = state->efficiency * batch / (fluid->alpha * batch + fluid->beta);
+    double target = kappa * batch;
+    if (efficiency * fluid->alpha < 1)
+        target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
+    shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
+    shard->plan.min_batch =
+        common.price > 0 ? whole_batch(fluid->beta * fluid->rate / common.price) : PROFILE_BATCH_MAX;
+    shard->plan.margin_ns = (int64_t)(common.margin * 1e6);
+    double slack = fluid->slo - fluid->alpha - fluid->beta;
+    shard->plan.bias_ns = (int64_t)(state->urgency * unfair * fmax(slack, 0) * 1e6);
+}
+
+static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
+{
+    fermata_t *state = policy->state;
+    if (!state->begun) {
+        state->begun = true;
+        state->begun_ns = now_ns;
+        state->last_ns = now_ns;
+    }
+    double dt_ms = (double)(now_ns - state->last_ns) / 1e6;
+    state->last_ns = now_ns;
+    losses_t losses = measure_all(policy, dt_ms);
+    double hunger = clip((losses.worst_expired - state->starve_limit) / state->starve_limit, -1, 1);
+    state->starve = clip(state->starve + state->starve_gain * dt_ms / 1e3 * hunger, 0, 1);
+    fluid_models_t models = {.first = policy->model_state,
+                             .count = policy->models_max,
+                             .stride = (uint32_t)policy->ops->model_bytes};
+    plan_t common = plan(state, &models, policy->gpus);
+    for (uint32_t m = 0; m < policy->models_max; m++) {
+        if (policy->shards[m].present)
+            set_plan(state, &policy->shards[m], policy_model(policy, m), common, losses.bad);
+    }
+    bool early = now_ns - state->begun_ns < INT64_C(1000000000);
+    return now_ns + (early ? 20 : 100) * INT64_C(1000000);
+}
+
+#define PARAM(field, low, high, value, text)                                                               \
+    {                                                                                                      \
+        .name = #field, .offset = offsetof(fermata_t, field), .least = low, .most = high, .preset = value, \
+        .help = text                                                                                       \
+    }
+
+static const policy_param_t fermata_params[] = {
+    PARAM(rate_tau_ms, 10, 1e5, 1000, "time constant of the rates"),
+    PARAM(loss_tau_ms, 10, 1e6, 10000, "time constant of the losses"),
+    PARAM(kappa, 0, 2, 0.9, "part of the planned batch below which heads are given up"),
+    PARAM(fairness, 0, 1, 0.3, "how much less who loses more than others gives up"),
+    PARAM(urgency, 0, 1, 0.1, "part of the slack that who loses more than others gains"),
+    PARAM(efficiency, 0, 1, 0.985, "part of the planned batch's efficiency below which heads are given up"),
+    PARAM(starve_limit, 1e-6, 1, 0.002, "part of a model's requests that may starve"),
+    PARAM(starve_gain, 0, 100, 0.2, "how fast starvation claims idle capacity, per second"),
+    {0},
+};
+
+const policy_ops_t policy_fermata_ops = {
+    .name = "fermata",
+    .help = "holds each batch as long as that pays: deferral, with idle GPUs spent on starting early",
+    .params = fermata_params,
+    .state_bytes = sizeof(fermata_t),
+    .model_bytes = sizeof(fermata_model_t),
+    .candidate = fermata_candidate,
+    .tick = fermata_tick,
+};

@@ -1,0 +1,27 @@
+/*
+ * What a slow loop measures of one model: its rate, its budgets, what it lost. Exponentially weighted, and right from the
+ * first moment on (the weights are counted too). Embedded in a policy's model_state; zero it to start.
+ */
+#ifndef SCHED_RATES_H
+#define SCHED_RATES_H
+
+#include "sched/shard.h"
+
+typedef struct {
+    double arrivals, time_ms;          /* decaying with the rate's time constant */
+    double requests, dropped, expired; /* decaying with the losses' time constant */
+    double budget_ms; /* mean of what the requests had left when they came; 0: none came yet */
+    uint64_t submitted_seen, dropped_seen, expired_seen;
+    int64_t budget_seen_ns;
+    bool started;
+} rates_t;
+
+/* Takes in what happened in the last dt_ms. */
+void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rate_tau_ms, double loss_tau_ms);
+
+static inline double rates_per_ms(const rates_t *rates)
+{
+    return rates->time_ms > 0 ? rates->arrivals / rates->time_ms : 0;
+}
+
+#endif
