@@ -128,7 +128,10 @@ struct http_connection {
     size_t write_seen;   /* of them not taken at the last look */
     uint64_t linger_ms;
     uint64_t timer_at_ms; /* 0: not running */
-    bool stopped;                            /* by a parser callback */
+    const uint8_t *chunk; /* being parsed */
+    char last_byte;       /* of the chunk before */
+    bool in_field;        /* in the middle of a header's name */
+    bool stopped;         /* by a parser callback */
     int fail_status;      /* why it stopped the parser; 0: it has been answered */
     const char *fail_text;
     char peer[PEER_BYTES];

@@ -61,6 +61,22 @@ static int on_header_text(llhttp_t *parser, const char *at, size_t len)
     return add_text(parser, at, len, 431);
 }
 
+/*
+ * llhttp 8.1 takes a bare CR for the end of a line, which a proxy in front may not: a way to smuggle headers. A name must
+ * follow an LF.
+ */
+static int on_header_field(llhttp_t *parser, const char *at, size_t len)
+{
+    http_connection_t *connection = parser->data;
+    if (!connection->in_field && len > 0) {
+        const char *chunk = (const char *)connection->chunk;
+        connection->in_field = true;
+        if ((at > chunk ? at[-1] : connection->last_byte) != '\n')
+            return stop_parser(connection, 400, "malformed HTTP: a line ends in CR without LF");
+    }
+    return on_header_text(parser, at, len);
+}
+
 static int on_url_complete(llhttp_t *parser)
 {
     http_connection_t *connection = parser->data;
@@ -73,6 +89,7 @@ static int on_header_field_complete(llhttp_t *parser)
 {
     http_connection_t *connection = parser->data;
     http_request_t *request = connection->current;
+    connection->in_field = false;
     if (request->headers_done)
         return 0;
     if (request->header_count == HTTP_HEADERS_MAX)
@@ -194,6 +211,7 @@ static void route_request(http_connection_t *connection, http_request_t *request
         http_respond_error(request, 400, NULL, "the path has a broken percent escape");
     } else if (request->content_length > 0 &&
                (uint64_t)request->content_length > server->config.body_bytes_max) {
+        request->close = true;
         http_respond_error(request, 413, NULL, "the body of %lld bytes is over the limit of %llu",
                            (long long)request->content_length,
                            (unsigned long long)server->config.body_bytes_max);
@@ -343,7 +361,7 @@ void receive_settings(llhttp_settings_t *settings)
     settings->on_url = on_url;
     settings->on_url_complete = on_url_complete;
     settings->on_method_complete = on_method_complete;
-    settings->on_header_field = on_header_text;
+    settings->on_header_field = on_header_field;
     settings->on_header_field_complete = on_header_field_complete;
     settings->on_header_value = on_header_text;
     settings->on_header_value_complete = on_header_value_complete;
@@ -430,7 +448,9 @@ static void stopped_by_callback(http_connection_t *connection)
 void connection_parse(http_connection_t *connection, const uint8_t *data, size_t len)
 {
     llhttp_t *parser = &connection->parser;
+    char last_byte = len > 0 ? (char)data[len - 1] : 0;
     connection->corked = true;
+    connection->chunk = data;
     while (len > 0 && connection->state == CONNECTION_OPEN && !connection->no_more) {
         llhttp_errno_t rc = llhttp_execute(parser, (const char *)data, len);
         if (rc == HPE_OK)
@@ -450,6 +470,9 @@ void connection_parse(http_connection_t *connection, const uint8_t *data, size_t
         } else if (connection->stopped) {
             stopped_by_callback(connection);
             break;
+        } else if (rc == HPE_PAUSED_H2_UPGRADE) {
+            receive_fail(connection, 505, "only HTTP/1.0 and HTTP/1.1 are served here");
+            break;
         } else {
             char text[128];
             snprintf(text, sizeof text, "malformed HTTP: %s", llhttp_get_error_reason(parser));
@@ -458,5 +481,6 @@ void connection_parse(http_connection_t *connection, const uint8_t *data, size_t
         }
     }
     connection->corked = false;
+    connection->last_byte = last_byte;
     connection_flush(connection);
 }
