@@ -24,8 +24,8 @@ typedef struct {
 } setting_t;
 
 struct config {
-    const config_schema_t *schema;
-    setting_t *settings; /* one per option */
+    config_schema_t schema; /* a copy: only the tables it points to must outlive this */
+    setting_t *settings;    /* one per option */
     ydoc_t *file;
     char **owned; /* strings made here */
     size_t owned_len;
@@ -73,7 +73,7 @@ static status_t add_text(config_t *config, size_t i, source_t source, const char
         return no_memory(err);
     if (setting->source > source)
         return STATUS_OK;
-    if (setting->source < source || config->schema->options[i].type != CONFIG_LIST)
+    if (setting->source < source || config->schema.options[i].type != CONFIG_LIST)
         setting->len = 0;
     setting->source = source;
     return append(&setting->texts, &setting->len, text) ? STATUS_OK : no_memory(err);
@@ -142,10 +142,10 @@ static status_t read_flag(config_t *config, int argc, char *const *argv, int *at
 {
     flag_t flag;
     const char *arg = argv[*at];
-    status_t st = parse_flag(config->schema, arg, &flag, err);
+    status_t st = parse_flag(&config->schema, arg, &flag, err);
     if (st != STATUS_OK)
         return st;
-    if (flag.value == NULL && config->schema->options[flag.option].type == CONFIG_BOOL)
+    if (flag.value == NULL && config->schema.options[flag.option].type == CONFIG_BOOL)
         flag.value = flag.negated ? "false" : "true";
     if (flag.value == NULL) {
         if (*at + 1 >= argc)
@@ -157,7 +157,7 @@ static status_t read_flag(config_t *config, int argc, char *const *argv, int *at
 
 static status_t read_positional(config_t *config, const char *arg, err_t *err)
 {
-    if (config->schema->positionals == NULL)
+    if (config->schema.positionals == NULL)
         return err_set(err, STATUS_INVALID_ARGUMENT, "unexpected argument \"%.80s\" (see --help)", arg);
     const char *text = own(config, strdup(arg));
     if (text == NULL || !append(&config->positionals, &config->positionals_len, text))
@@ -175,7 +175,7 @@ static status_t read_flags(config_t *config, int argc, char *const *argv, const 
         status_t st = STATUS_OK;
         if (only_positionals || strncmp(arg, "--", 2) != 0)
             st = !only_positionals && arg[0] == '-' && arg[1] != '\0'
-                     ? unknown_flag(config->schema, arg, arg + 1, err)
+                     ? unknown_flag(&config->schema, arg, arg + 1, err)
                      : read_positional(config, arg, err);
         else if (arg[2] == '\0')
             only_positionals = true;
@@ -221,13 +221,13 @@ static status_t add_env_list(config_t *config, size_t i, const char *text, err_t
 /* An empty variable counts as not set: that is what compose files and shells make of "no value". */
 static status_t read_env(config_t *config, char *const *env, err_t *err)
 {
-    for (size_t i = 0; i < config->schema->options_len; i++) {
+    for (size_t i = 0; i < config->schema.options_len; i++) {
         char name[OPTION_NAME_BYTES];
-        option_env_name(config->schema->options[i].name, name);
+        option_env_name(config->schema.options[i].name, name);
         const char *text = find_env(env, name);
         if (text == NULL || *text == '\0')
             continue;
-        status_t st = config->schema->options[i].type == CONFIG_LIST
+        status_t st = config->schema.options[i].type == CONFIG_LIST
                           ? add_env_list(config, i, text, err)
                           : add_text(config, i, SOURCE_ENV, own(config, strdup(text)), err);
         if (st != STATUS_OK)
@@ -251,7 +251,7 @@ static const char *file_text(config_t *config, const config_option_t *option, co
 static status_t read_file_value(config_t *config, const char *path, size_t i, const ydoc_node_t *node,
                                 err_t *err)
 {
-    const config_option_t *option = &config->schema->options[i];
+    const config_option_t *option = &config->schema.options[i];
     bool list = option->type == CONFIG_LIST && ydoc_kind(node) == YDOC_LIST;
     size_t len = list ? ydoc_len(node) : 1;
     for (size_t k = 0; k < len; k++) {
@@ -273,7 +273,7 @@ static status_t read_file(config_t *config, const char *path, err_t *err)
     status_t st = ydoc_load(path, &config->file, err);
     if (st != STATUS_OK)
         return st;
-    const char **names = option_names(config->schema);
+    const char **names = option_names(&config->schema);
     if (names == NULL)
         return no_memory(err);
     const ydoc_node_t *root = ydoc_root(config->file);
@@ -282,7 +282,7 @@ static status_t read_file(config_t *config, const char *path, err_t *err)
     for (size_t i = 0; i < ydoc_len(root) && st == STATUS_OK; i++) {
         const ydoc_node_t *node = ydoc_at(root, i);
         const char *key = ydoc_key(node);
-        st = read_file_value(config, path, (size_t)find_option(config->schema, key, strlen(key)), node, err);
+        st = read_file_value(config, path, (size_t)find_option(&config->schema, key, strlen(key)), node, err);
     }
     return st;
 }
@@ -318,7 +318,7 @@ static status_t missing(const config_option_t *option, err_t *err)
 
 static status_t convert(config_t *config, size_t i, err_t *err)
 {
-    const config_option_t *option = &config->schema->options[i];
+    const config_option_t *option = &config->schema.options[i];
     setting_t *setting = &config->settings[i];
     setting->value = option_zero();
     if (setting->source == SOURCE_DEFAULT && option->required)
@@ -356,7 +356,7 @@ static config_t *new_config(const config_schema_t *schema)
     config_t *config = calloc(1, sizeof *config);
     if (config == NULL)
         return NULL;
-    config->schema = schema;
+    config->schema = *schema;
     config->settings = calloc(schema->options_len + 1, sizeof *config->settings);
     if (config->settings != NULL)
         return config;
@@ -372,7 +372,7 @@ static status_t read_all(config_t *config, int argc, char *const *argv, char *co
         st = read_env(config, env, err);
     if (st == STATUS_OK && path != NULL && *path != '\0')
         st = read_file(config, path, err);
-    for (size_t i = 0; i < config->schema->options_len && st == STATUS_OK; i++)
+    for (size_t i = 0; i < config->schema.options_len && st == STATUS_OK; i++)
         st = convert(config, i, err);
     return st;
 }
@@ -401,7 +401,7 @@ void config_destroy(config_t *config)
 {
     if (config == NULL)
         return;
-    for (size_t i = 0; i < config->schema->options_len; i++)
+    for (size_t i = 0; i < config->schema.options_len; i++)
         free(config->settings[i].texts);
     for (size_t i = 0; i < config->owned_len; i++)
         free(config->owned[i]);
@@ -421,7 +421,7 @@ const char *const *config_positionals(const config_t *config, size_t *len)
 const char *config_source(const config_t *config, const char *name)
 {
     static const char *const names[] = {"default", "file", "environment", "flag"};
-    int i = find_option(config->schema, name, strlen(name));
+    int i = find_option(&config->schema, name, strlen(name));
     return i < 0 ? NULL : names[config->settings[i].source];
 }
 

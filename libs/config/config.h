@@ -82,7 +82,8 @@ typedef struct {
     const char *epilog;      /* printed after the options, or NULL */
 } config_schema_t;
 
-typedef struct config config_t; /* points to the schema, which is static in every program */
+/* Points to the table of options and its texts: they are static in every program. */
+typedef struct config config_t;
 
 /* The two options that every program has; cfg_type has `int log_level` (a log_level_t) and `int log_format` (a log_format_t). */
 extern const char *const config_log_levels[];

@@ -36,7 +36,7 @@ void plain_failed(bool fatal, const char *file, int line, const char *what, cons
     __attribute__((format(printf, 5, 6)));
 
 #define PLAIN_ENTRY(id, suite_, name_, run_, ...)                                              \
-    static plain_test_t id##_entry = {suite_, name_, run_, {.timeout = 0, __VA_ARGS__}, NULL}; \
+    static plain_test_t id##_entry = {suite_, name_, run_, {__VA_ARGS__}, NULL};               \
     __attribute__((constructor)) static void id##_register(void)                               \
     {                                                                                          \
         plain_register(&id##_entry);                                                           \
