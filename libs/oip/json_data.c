@@ -37,10 +37,10 @@ static status_t bad_element(data_reader_t *data)
 /* Takes the comma when a scalar follows it. Lists may follow scalars only in broken documents, which then fail. */
 static inline bool another_scalar(json_reader_t *reader)
 {
-    if (json_peek(reader) != ',')
+    if (json_read_peek(reader) != ',')
         return false;
     const char *comma = reader->at++;
-    if (json_peek(reader) != '[')
+    if (json_read_peek(reader) != '[')
         return true;
     reader->at = comma;
     return false;
@@ -49,35 +49,35 @@ static inline bool another_scalar(json_reader_t *reader)
 static inline bool take_int(json_reader_t *reader, int64_t min, int64_t max, int64_t *value, status_t *status)
 {
     json_number_t number;
-    *status = json_number(reader, &number);
-    return *status == STATUS_OK && json_number_int64(&number, value) && *value >= min && *value <= max;
+    *status = json_read_number(reader, &number);
+    return *status == STATUS_OK && json_read_int64(&number, value) && *value >= min && *value <= max;
 }
 
 static inline bool take_uint(json_reader_t *reader, uint64_t max, uint64_t *value, status_t *status)
 {
     json_number_t number;
-    *status = json_number(reader, &number);
-    return *status == STATUS_OK && json_number_uint64(&number, value) && *value <= max;
+    *status = json_read_number(reader, &number);
+    return *status == STATUS_OK && json_read_uint64(&number, value) && *value <= max;
 }
 
 /* Written numbers must fit, infinities must be spelled out. */
 static inline bool take_double(json_reader_t *reader, double max, double *value, status_t *status)
 {
     json_number_t number;
-    *status = json_number(reader, &number);
+    *status = json_read_number(reader, &number);
     if (*status)
         return false;
-    *value = json_number_double(&number);
+    *value = json_read_double(&number);
     return number.special || fabs(*value) <= max;
 }
 
 static inline bool take_bool(json_reader_t *reader, uint64_t *value, status_t *status)
 {
-    char c = json_peek(reader);
+    char c = json_read_peek(reader);
     if (c == '0' || c == '1')
         return take_uint(reader, 1, value, status);
     bool truth;
-    *status = json_bool(reader, &truth);
+    *status = json_read_bool(reader, &truth);
     *value = *status == STATUS_OK && truth;
     return *status == STATUS_OK;
 }
@@ -119,12 +119,12 @@ static status_t run_bytes(data_reader_t *data)
         uint32_t prefix;
         if (data->read == data->count)
             return too_many(data);
-        if (json_peek(data->reader) != '"')
+        if (json_read_peek(data->reader) != '"')
             return bad_element(data);
         if (free_bytes < sizeof prefix)
             return err_set(data->reader->err, STATUS_INTERNAL, "input '%s' outgrew its memory", data->name);
-        status_t status = json_string(data->reader, (char *)data->out + data->len_bytes + sizeof prefix,
-                                      free_bytes - sizeof prefix, &len);
+        status_t status = json_read_string(data->reader, (char *)data->out + data->len_bytes + sizeof prefix,
+                                           free_bytes - sizeof prefix, &len);
         if (status)
             return status;
         prefix = (uint32_t)len; /* bodies are far below 4 GiB */
@@ -145,7 +145,7 @@ static status_t read_item(json_reader_t *reader, void *user)
 {
     data_reader_t *data = user;
     if (reader->at < reader->end && *reader->at == '[')
-        return json_array(reader, read_item, data);
+        return json_read_array(reader, read_item, data);
     return data->run(data);
 }
 
@@ -163,9 +163,9 @@ status_t json_data_read(json_reader_t *reader, const char *name, oip_datatype_t 
         return err_set(reader->err, STATUS_INVALID_ARGUMENT,
                        "input '%s' is %s, which has no JSON form; send it with binary_data_size", name,
                        oip_datatype_name(type));
-    if (json_peek(reader) != '[')
-        return json_fail(reader, "data of input '%s' is no array", name);
-    status_t status = json_array(reader, read_item, &data);
+    if (json_read_peek(reader) != '[')
+        return json_read_fail(reader, "data of input '%s' is no array", name);
+    status_t status = json_read_array(reader, read_item, &data);
     if (status)
         return status;
     if (data.read != count)

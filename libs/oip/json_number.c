@@ -42,7 +42,7 @@ static status_t take_exponent(json_reader_t *reader, json_number_t *number)
     if (reader->at < reader->end && (*reader->at == '+' || *reader->at == '-'))
         negative = *reader->at++ == '-';
     if (!at_digit(reader))
-        return json_fail(reader, "expected the digits of an exponent");
+        return json_read_fail(reader, "expected the digits of an exponent");
     for (; at_digit(reader); reader->at++)
         if (exponent < 100000) /* far over what any double has; strtod reads the text itself */
             exponent = exponent * 10 + (*reader->at - '0');
@@ -66,13 +66,13 @@ static status_t take_special(json_reader_t *reader, json_number_t *number)
     else if (take_word(reader, "Infinity"))
         number->special = 'I';
     else
-        return json_fail(reader, "expected a value");
+        return json_read_fail(reader, "expected a value");
     return STATUS_OK;
 }
 
-status_t json_number(json_reader_t *reader, json_number_t *number)
+status_t json_read_number(json_reader_t *reader, json_number_t *number)
 {
-    json_space(reader);
+    json_read_space(reader);
     *number = (json_number_t){.integral = true, .text = reader->at};
     if (reader->at < reader->end && *reader->at == '-') {
         number->negative = true;
@@ -83,7 +83,7 @@ status_t json_number(json_reader_t *reader, json_number_t *number)
     if (*reader->at == '0') {
         reader->at++;
         if (at_digit(reader))
-            return json_fail(reader, "number with a leading zero");
+            return json_read_fail(reader, "number with a leading zero");
     } else {
         take_digits(reader, number);
     }
@@ -91,7 +91,7 @@ status_t json_number(json_reader_t *reader, json_number_t *number)
         number->integral = false;
         reader->at++;
         if (!at_digit(reader))
-            return json_fail(reader, "expected the digits of a fraction");
+            return json_read_fail(reader, "expected the digits of a fraction");
         number->exponent = -(int32_t)take_digits(reader, number);
     }
     if (reader->at < reader->end && (*reader->at | 0x20) == 'e') {
@@ -101,7 +101,7 @@ status_t json_number(json_reader_t *reader, json_number_t *number)
         number->integral = false;
     }
     /* A document never ends in a number, and strtod needs something that stops it. */
-    return reader->at < reader->end ? STATUS_OK : json_fail(reader, "unexpected end");
+    return reader->at < reader->end ? STATUS_OK : json_read_fail(reader, "unexpected end");
 }
 
 #if LDBL_MANT_DIG == 64
@@ -148,7 +148,7 @@ static bool fast_double(const json_number_t *number, double *value)
 }
 #endif
 
-double json_number_double(const json_number_t *number)
+double json_read_double(const json_number_t *number)
 {
     double value;
     if (number->special)
@@ -158,7 +158,7 @@ double json_number_double(const json_number_t *number)
     return number->negative ? -value : value;
 }
 
-bool json_number_int64(const json_number_t *number, int64_t *value)
+bool json_read_int64(const json_number_t *number, int64_t *value)
 {
     uint64_t limit = (uint64_t)INT64_MAX + (number->negative ? 1 : 0);
     if (number->special || !number->integral || number->inexact || number->mantissa > limit)
@@ -167,7 +167,7 @@ bool json_number_int64(const json_number_t *number, int64_t *value)
     return true;
 }
 
-bool json_number_uint64(const json_number_t *number, uint64_t *value)
+bool json_read_uint64(const json_number_t *number, uint64_t *value)
 {
     if (number->special || !number->integral || number->inexact ||
         (number->negative && number->mantissa != 0))

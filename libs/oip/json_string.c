@@ -52,16 +52,16 @@ static status_t read_unicode(json_reader_t *reader, uint32_t *code)
 {
     uint32_t low;
     if (!read_hex4(reader, code))
-        return json_fail(reader, "expected four hexadecimal digits");
+        return json_read_fail(reader, "expected four hexadecimal digits");
     if (*code >= 0xdc00 && *code <= 0xdfff)
-        return json_fail(reader, "lone surrogate");
+        return json_read_fail(reader, "lone surrogate");
     if (*code < 0xd800 || *code > 0xdbff)
         return STATUS_OK;
     if (reader->end - reader->at < 6 || reader->at[0] != '\\' || reader->at[1] != 'u')
-        return json_fail(reader, "lone surrogate");
+        return json_read_fail(reader, "lone surrogate");
     reader->at += 2;
     if (!read_hex4(reader, &low) || low < 0xdc00 || low > 0xdfff)
-        return json_fail(reader, "lone surrogate");
+        return json_read_fail(reader, "lone surrogate");
     *code = 0x10000 + ((*code - 0xd800) << 10) + (low - 0xdc00);
     return STATUS_OK;
 }
@@ -71,7 +71,7 @@ static status_t read_escape(json_reader_t *reader, char *out, size_t *len)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (reader->at == reader->end)
-        return json_fail(reader, "unterminated string");
+        return json_read_fail(reader, "unterminated string");
     char c = *reader->at++;
     if (c == 'u') {
         uint32_t code = 0;
@@ -81,7 +81,7 @@ static status_t read_escape(json_reader_t *reader, char *out, size_t *len)
     }
     const char *found = c ? strchr(from, c) : NULL;
     if (!found)
-        return json_fail(reader, "unknown escape");
+        return json_read_fail(reader, "unknown escape");
     out[0] = to[found - from];
     *len = 1;
     return STATUS_OK;
@@ -94,11 +94,11 @@ static const char *plain_end(const char *at, const char *end)
     return at;
 }
 
-status_t json_string(json_reader_t *reader, char *out, size_t cap, size_t *len)
+status_t json_read_string(json_reader_t *reader, char *out, size_t cap, size_t *len)
 {
     size_t used = 0;
-    if (json_peek(reader) != '"')
-        return json_fail(reader, "expected a string");
+    if (json_read_peek(reader) != '"')
+        return json_read_fail(reader, "expected a string");
     reader->at++;
     for (;;) {
         const char *stop = plain_end(reader->at, reader->end);
@@ -108,9 +108,9 @@ status_t json_string(json_reader_t *reader, char *out, size_t cap, size_t *len)
         reader->at = stop;
         if (count == 0) {
             if (stop == reader->end)
-                return json_fail(reader, "unterminated string");
+                return json_read_fail(reader, "unterminated string");
             if ((uint8_t)*stop < 0x20)
-                return json_fail(reader, "control character in a string");
+                return json_read_fail(reader, "control character in a string");
             reader->at++;
             if (*stop == '"')
                 break;
@@ -120,7 +120,7 @@ status_t json_string(json_reader_t *reader, char *out, size_t cap, size_t *len)
             from = piece;
         }
         if (count > cap - used)
-            return json_fail(reader, "string longer than %zu bytes", cap);
+            return json_read_fail(reader, "string longer than %zu bytes", cap);
         memcpy(out + used, from, count);
         used += count;
     }
@@ -128,14 +128,14 @@ status_t json_string(json_reader_t *reader, char *out, size_t cap, size_t *len)
     return STATUS_OK;
 }
 
-status_t json_text(json_reader_t *reader, char *out, size_t cap)
+status_t json_read_text(json_reader_t *reader, char *out, size_t cap)
 {
     size_t len = 0;
-    status_t status = json_string(reader, out, cap - 1, &len);
+    status_t status = json_read_string(reader, out, cap - 1, &len);
     if (status)
         return status;
     if (memchr(out, '\0', len))
-        return json_fail(reader, "NUL character in a name");
+        return json_read_fail(reader, "NUL character in a name");
     out[len] = '\0';
     return STATUS_OK;
 }

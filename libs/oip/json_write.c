@@ -66,7 +66,7 @@ static size_t write_decimal(char *out, uint64_t digits, int exponent)
         }
         return (size_t)(at - out);
     }
-    if (point <= 0 && point > -5) {
+    if (point <= 0 && point > -4) {
         *at++ = '0';
         *at++ = '.';
         for (int i = point; i < 0; i++)

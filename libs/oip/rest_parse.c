@@ -24,7 +24,7 @@ typedef struct {
 static status_t keep_text(rest_parse_t *parse, json_reader_t *reader, const char *what, const char **kept)
 {
     char text[OIP_NAME_BYTES];
-    status_t status = json_text(reader, text, sizeof text);
+    status_t status = json_read_text(reader, text, sizeof text);
     if (status)
         return err_prefix(parse->err, "%s", what), status;
     *kept = oip_request_keep(parse->request, text, strlen(text));
@@ -40,29 +40,29 @@ static status_t keep_text(rest_parse_t *parse, json_reader_t *reader, const char
 static status_t read_value(json_reader_t *reader, oip_value_t *value, char text[OIP_NAME_BYTES], bool *scalar)
 {
     json_number_t number;
-    char c = json_peek(reader);
+    char c = json_read_peek(reader);
     *scalar = true;
     if (c == '"') {
         *value = (oip_value_t){.kind = OIP_PARAM_STRING, .str = text};
-        return json_text(reader, text, OIP_NAME_BYTES);
+        return json_read_text(reader, text, OIP_NAME_BYTES);
     }
     if (c == 't' || c == 'f') {
         value->kind = OIP_PARAM_BOOL;
-        return json_bool(reader, &value->b);
+        return json_read_bool(reader, &value->b);
     }
     if (c == '{' || c == '[' || c == 'n') {
         *scalar = false;
-        return json_skip(reader);
+        return json_read_skip(reader);
     }
-    status_t status = json_number(reader, &number);
+    status_t status = json_read_number(reader, &number);
     if (status)
         return status;
-    if (json_number_int64(&number, &value->i64))
+    if (json_read_int64(&number, &value->i64))
         value->kind = OIP_PARAM_INT64;
-    else if (json_number_uint64(&number, &value->u64))
+    else if (json_read_uint64(&number, &value->u64))
         value->kind = OIP_PARAM_UINT64;
     else
-        *value = (oip_value_t){.kind = OIP_PARAM_DOUBLE, .f64 = json_number_double(&number)};
+        *value = (oip_value_t){.kind = OIP_PARAM_DOUBLE, .f64 = json_read_double(&number)};
     return STATUS_OK;
 }
 
@@ -97,7 +97,7 @@ static status_t on_input_parameter(json_reader_t *reader, const char *key, void 
     if (status || strcmp(key, "binary_data_size") != 0)
         return status;
     if (!scalar || value.kind != OIP_PARAM_INT64 || value.i64 < 0)
-        return json_fail(reader, "parameter 'binary_data_size' must be an integer of at least 0");
+        return json_read_fail(reader, "parameter 'binary_data_size' must be an integer of at least 0");
     state->has_binary = true;
     state->binary_bytes = (uint64_t)value.i64;
     return STATUS_OK;
@@ -123,13 +123,13 @@ static status_t on_dimension(json_reader_t *reader, void *user)
     oip_shape_t *shape = user;
     json_number_t number;
     int64_t dim;
-    status_t status = json_number(reader, &number);
+    status_t status = json_read_number(reader, &number);
     if (status)
         return status;
-    if (!json_number_int64(&number, &dim) || dim < 0)
-        return json_fail(reader, "a dimension of 'shape' must be an integer of at least 0");
+    if (!json_read_int64(&number, &dim) || dim < 0)
+        return json_read_fail(reader, "a dimension of 'shape' must be an integer of at least 0");
     if (shape->rank == OIP_MAX_RANK)
-        return json_fail(reader, "'shape' has more than %d dimensions", OIP_MAX_RANK);
+        return json_read_fail(reader, "'shape' has more than %d dimensions", OIP_MAX_RANK);
     shape->dims[shape->rank++] = dim;
     return STATUS_OK;
 }
@@ -137,11 +137,11 @@ static status_t on_dimension(json_reader_t *reader, void *user)
 static status_t read_datatype(json_reader_t *reader, oip_datatype_t *type)
 {
     char text[16];
-    status_t status = json_text(reader, text, sizeof text);
+    status_t status = json_read_text(reader, text, sizeof text);
     if (status)
         return status;
     *type = oip_datatype_parse(text, strlen(text));
-    return *type != OIP_INVALID ? STATUS_OK : json_fail(reader, "unknown datatype '%s'", text);
+    return *type != OIP_INVALID ? STATUS_OK : json_read_fail(reader, "unknown datatype '%s'", text);
 }
 
 static status_t take_binary(input_parse_t *state)
@@ -243,7 +243,7 @@ static status_t on_data(json_reader_t *reader, input_parse_t *state)
         reader->at = state->data.at;
         return status;
     }
-    status_t status = json_skip(reader);
+    status_t status = json_read_skip(reader);
     state->data.end = reader->at;
     return status;
 }
@@ -255,14 +255,14 @@ static status_t on_input_member(json_reader_t *reader, const char *key, void *us
         return keep_text(state->parse, reader, "input name", &state->input->name);
     if (strcmp(key, "shape") == 0) {
         state->has_shape = true;
-        return json_array(reader, on_dimension, &state->input->shape);
+        return json_read_array(reader, on_dimension, &state->input->shape);
     }
     if (strcmp(key, "datatype") == 0)
         return read_datatype(reader, &state->input->datatype);
     if (strcmp(key, "parameters") == 0)
-        return json_object(reader, on_input_parameter, state);
+        return json_read_object(reader, on_input_parameter, state);
     if (strcmp(key, "data") != 0)
-        return json_skip(reader);
+        return json_read_skip(reader);
     return on_data(reader, state);
 }
 
@@ -271,10 +271,10 @@ static status_t on_input(json_reader_t *reader, void *user)
     rest_parse_t *parse = user;
     oip_request_t *request = parse->request;
     if (request->input_count == OIP_MAX_TENSORS)
-        return json_fail(reader, "more than %d inputs", OIP_MAX_TENSORS);
+        return json_read_fail(reader, "more than %d inputs", OIP_MAX_TENSORS);
     input_parse_t state = {.parse = parse, .input = &request->inputs[request->input_count]};
     *state.input = (oip_input_t){0};
-    status_t status = json_object(reader, on_input_member, &state);
+    status_t status = json_read_object(reader, on_input_member, &state);
     if (status == STATUS_OK)
         status = finish_input(&state);
     request->input_count++;
@@ -294,8 +294,8 @@ static status_t on_output_member(json_reader_t *reader, const char *key, void *u
     if (strcmp(key, "name") == 0)
         return keep_text(state->parse, reader, "output name", &state->requested->name);
     if (strcmp(key, "parameters") == 0)
-        return json_object(reader, on_output_parameter, state->requested);
-    return json_skip(reader);
+        return json_read_object(reader, on_output_parameter, state->requested);
+    return json_read_skip(reader);
 }
 
 static status_t on_output(json_reader_t *reader, void *user)
@@ -303,10 +303,10 @@ static status_t on_output(json_reader_t *reader, void *user)
     rest_parse_t *parse = user;
     oip_request_t *request = parse->request;
     if (request->requested_count == OIP_MAX_TENSORS)
-        return json_fail(reader, "more than %d outputs", OIP_MAX_TENSORS);
+        return json_read_fail(reader, "more than %d outputs", OIP_MAX_TENSORS);
     output_parse_t state = {.parse = parse, .requested = &request->requested[request->requested_count]};
     *state.requested = (oip_requested_t){0};
-    status_t status = json_object(reader, on_output_member, &state);
+    status_t status = json_read_object(reader, on_output_member, &state);
     if (status == STATUS_OK && !state.requested->name)
         status = err_set(parse->err, STATUS_INVALID_ARGUMENT, "an output has no 'name'");
     request->requested_count++;
@@ -319,23 +319,23 @@ static status_t on_member(json_reader_t *reader, const char *key, void *user)
     if (strcmp(key, "id") == 0)
         return keep_text(parse, reader, "id", &parse->request->id);
     if (strcmp(key, "parameters") == 0)
-        return json_object(reader, on_request_parameter, parse);
+        return json_read_object(reader, on_request_parameter, parse);
     if (strcmp(key, "inputs") == 0)
-        return json_array(reader, on_input, parse);
+        return json_read_array(reader, on_input, parse);
     if (strcmp(key, "outputs") == 0)
-        return json_array(reader, on_output, parse);
-    return json_skip(reader);
+        return json_read_array(reader, on_output, parse);
+    return json_read_skip(reader);
 }
 
 static status_t parse_document(rest_parse_t *parse, const char *json, size_t json_bytes)
 {
     json_reader_t reader = {.begin = json, .at = json, .end = json + json_bytes, .err = parse->err};
-    status_t status = json_object(&reader, on_member, parse);
+    status_t status = json_read_object(&reader, on_member, parse);
     if (status)
         return status;
-    json_space(&reader);
+    json_read_space(&reader);
     if (reader.at != reader.end)
-        return json_fail(&reader, "something follows the document");
+        return json_read_fail(&reader, "something follows the document");
     if (parse->binary_bytes > 0)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT,
                        "the body has %zu bytes behind the binary data of its inputs", parse->binary_bytes);
