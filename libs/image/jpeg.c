@@ -12,13 +12,17 @@ static status_t open_jpeg(const uint8_t *data, size_t len_bytes, tjhandle *handl
     tjhandle opened = tjInitDecompress();
     if (!opened)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a JPEG decoder");
-    if (tjDecompressHeader3(opened, data, len_bytes, width, height, subsampling, colours) != 0) {
-        err_set(err, STATUS_INVALID_ARGUMENT, "broken JPEG picture: %s", tjGetErrorStr2(opened));
-        tjDestroy(opened);
-        return STATUS_INVALID_ARGUMENT;
+    *width = *height = 0;
+    int code = tjDecompressHeader3(opened, data, len_bytes, width, height, subsampling, colours);
+    if (code == 0 && *width > 0 && *height > 0) {
+        *handle = opened;
+        return STATUS_OK;
     }
-    *handle = opened;
-    return STATUS_OK;
+    /* A file that ends after its tables is a success without a size to the library. */
+    err_set(err, STATUS_INVALID_ARGUMENT, "broken JPEG picture: %s",
+            code ? tjGetErrorStr2(opened) : "there is no picture in it");
+    tjDestroy(opened);
+    return STATUS_INVALID_ARGUMENT;
 }
 
 static uint32_t channels_of(int colours)
@@ -31,7 +35,7 @@ static uint32_t channels_of(int colours)
 static status_t jpeg_probe(const uint8_t *data, size_t len_bytes, image_info_t *info, err_t *err)
 {
     tjhandle handle;
-    int width, height, subsampling, colours;
+    int width, height, subsampling = 0, colours = 0;
     status_t status = open_jpeg(data, len_bytes, &handle, &width, &height, &subsampling, &colours, err);
     if (status)
         return status;
@@ -93,7 +97,7 @@ static status_t jpeg_decode(const uint8_t *data, size_t len_bytes, image_mode_t 
                             err_t *err)
 {
     tjhandle handle;
-    int width, height, subsampling, colours;
+    int width, height, subsampling = 0, colours = 0;
     status_t status = open_jpeg(data, len_bytes, &handle, &width, &height, &subsampling, &colours, err);
     if (status)
         return status;

@@ -288,6 +288,7 @@ Test(grpc, every_cut_and_flip_lives)
     pair_t pair;
     pair_init(&pair);
     parse(&pair.message);
+    teardown();
     for (size_t len = 0; len < packed_bytes; len++) {
         setup();
         parse_bytes(packed, len);
