@@ -157,6 +157,7 @@ static status_t run_load(load_t *load, err_t *err)
     const load_options_t *o = load->options;
     runner_options_t options = {.loop = load->loop,
                                 .protocol = load->protocol,
+                                .ops = target_ops(load->protocol),
                                 .targets = load->targets,
                                 .target_count = load->target_count,
                                 .flows = load->flows,

@@ -161,7 +161,7 @@ static void runner_issue(runner_t *r, flow_t *flow, int64_t intended_ns)
         return;
     }
     *slot = request;
-    if (target_ops(r->o.protocol)->infer(target, &flow->model, payload, on_answer, slot) != STATUS_OK) {
+    if (r->o.ops->infer(target, &flow->model, payload, on_answer, slot) != STATUS_OK) {
         pool_put(&r->slots, slot);
         runner_not_sent(r, &request);
     }

@@ -40,6 +40,7 @@ typedef struct {
 typedef struct {
     loop_t *loop;
     protocol_t protocol;
+    const target_ops_t *ops;
     target_t **targets; /* taken in turn */
     uint32_t target_count;
     flow_t *flows;

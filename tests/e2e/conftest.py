@@ -1,0 +1,30 @@
+import pathlib
+
+import pytest
+
+import system
+
+
+def pytest_addoption(parser):
+    parser.addoption("--bin", default=str(system.ROOT / "build" / "release" / "bin"), help="folder with the programs")
+
+
+@pytest.fixture(scope="session")
+def bin_dir(request):
+    return pathlib.Path(request.config.getoption("--bin")).resolve()
+
+
+@pytest.fixture(scope="session")
+def up(bin_dir, tmp_path_factory):
+    """The digits model behind one gateway, one scheduler and one worker, for every test that only asks."""
+    running = system.Up(bin_dir, tmp_path_factory.mktemp("up") / "up.log")
+    yield running
+    assert running.stop() == 0, running.log()[-4000:]
+
+
+@pytest.fixture
+def cluster(bin_dir, tmp_path):
+    running = system.Cluster(bin_dir, tmp_path)
+    yield running
+    for service in reversed(running.running):
+        service.stop()

@@ -1,0 +1,161 @@
+"""Starting and stopping Fermata: as a whole (`fermata up`) or service by service.
+
+Every service listens on ports that the kernel picks and says which in its `ready` line, so that tests never collide
+and never sleep: they wait for the line, or for a condition with a deadline.
+"""
+
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODELS = ROOT / "examples" / "models"
+PICTURES = ROOT / "examples" / "pictures"
+
+START_S = 60  # profiling a model at load takes seconds on a busy machine
+STOP_S = 20
+ANY_PORT = "127.0.0.1:0"
+
+
+class Dead(Exception):
+    """The process ended, or did not say what it should in time; the message has the end of its log."""
+
+
+class Process:
+    """A child with its stdout as a queue of lines and its stderr in a file."""
+
+    def __init__(self, command, log_path, env=None):
+        self.command = [str(word) for word in command]
+        self.log_path = pathlib.Path(log_path)
+        self.lines = queue.Queue()
+        with open(self.log_path, "wb") as log:
+            self.child = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                                          env={**os.environ, **(env or {})}, text=True)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.child.stdout:
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put(None)
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def wait_line(self, matches, seconds=START_S):
+        """The first line of stdout for which matches(line) is true."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0, end - time.monotonic()))
+            except queue.Empty:
+                raise Dead(f"{self.command} said nothing fitting in {seconds} s\n{self.log()[-4000:]}") from None
+            if line is None:
+                raise Dead(f"{self.command} ended with {self.child.wait()}\n{self.log()[-4000:]}")
+            if matches(line):
+                return line
+
+    def wait(self, seconds=STOP_S):
+        return self.child.wait(timeout=seconds)
+
+    def kill(self):
+        """kill -9, as a crash does."""
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self, sig=signal.SIGTERM):
+        """A clean stop; returns the exit code."""
+        if self.child.poll() is None:
+            self.child.send_signal(sig)
+            try:
+                self.child.wait(timeout=STOP_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise Dead(f"{self.command} did not stop in {STOP_S} s\n{self.log()[-4000:]}") from None
+        return self.child.returncode
+
+
+class Service(Process):
+    """One service started by hand; its addresses are attributes (`.http`, `.grpc`, `.metrics`, `.data`)."""
+
+    def __init__(self, command, log_path, env=None):
+        super().__init__(command, log_path, env)
+        line = self.wait_line(lambda text: text.startswith("ready "))
+        self.ready = json.loads(line.removeprefix("ready "))
+        assert self.ready["pid"] == self.pid
+
+    def __getattr__(self, name):
+        if name != "ready" and name in self.__dict__.get("ready", {}):
+            return self.ready[name]
+        raise AttributeError(name)
+
+
+class Cluster:
+    """Services started one by one, for tests that kill and restart them."""
+
+    def __init__(self, bin_dir, folder):
+        self.bin, self.folder, self.count = pathlib.Path(bin_dir), pathlib.Path(folder), 0
+        self.running = []
+
+    def start(self, name, *flags):
+        self.count += 1
+        service = Service([self.bin / f"fermata-{name}", *flags], self.folder / f"{name}-{self.count}.log")
+        self.running.append(service)
+        return service
+
+    def scheduler(self, *flags):
+        return self.start("scheduler", "--grpc-address", ANY_PORT, "--http-address", ANY_PORT, *flags)
+
+    def gateway(self, scheduler, *flags):
+        return self.start("gateway", "--scheduler", scheduler.grpc, "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+                          "--metrics-address", ANY_PORT, "--data-address", ANY_PORT, *flags)
+
+    def worker(self, scheduler, models=MODELS, *flags):
+        return self.start("worker", "--scheduler", scheduler.grpc, "--models", models, "--metrics-address", ANY_PORT, *flags)
+
+    def stop(self):
+        codes = [service.stop() for service in reversed(self.running)]
+        self.running.clear()
+        return codes
+
+
+class Up(Process):
+    """`fermata up --json`: everything on this machine, ready when the constructor returns."""
+
+    def __init__(self, bin_dir, log_path, *flags, models=MODELS):
+        super().__init__([pathlib.Path(bin_dir) / "fermata", "up", "--json", "--models", models, "--any-port", *flags], log_path)
+        self.ready = json.loads(self.wait_line(lambda text: text.startswith("{")))
+        self.gateways = self.ready["gateways"]
+        self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]
+
+    def pids(self):
+        return [service["pid"] for service in [self.ready["scheduler"], *self.gateways, *self.ready["workers"]]]
+
+
+def wait_until(condition, what, seconds=START_S):
+    """Asks until the condition holds; the pause only keeps a loop of requests from eating the CPU."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Dead(f"after {seconds} s still not so: {what}")
+        time.sleep(0.02)
+
+
+def alive(pid):
+    """True for a process that runs (a zombie does not)."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
