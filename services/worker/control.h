@@ -1,0 +1,47 @@
+/*
+ * The stream to the scheduler: registers, reports models and batches, obeys grants. Comes back by itself; a new scheduler
+ * gets everything anew. Loop thread.
+ *
+ * Only the newest epoch is obeyed: a message of an older one is dropped. With each new stream, catalogue ids and gateway
+ * numbers begin anew and batches of the last one that have not begun are revoked.
+ */
+#ifndef WORKER_CONTROL_H
+#define WORKER_CONTROL_H
+
+#include "repository.h"
+#include "rpc/runtime.h"
+#include "run.h"
+
+typedef struct control control_t;
+
+typedef struct {
+    loop_t *loop;
+    rpc_runtime_t *rpc;
+    const char *scheduler; /* host:port */
+    const char *name;
+    uint64_t instance_id;
+    const worker_devices_t *devices;
+    repository_t *repository;
+    peers_t *peers;
+    metrics_t *metrics;
+} control_options_t;
+
+/* Connects from control_start on. */
+status_t control_create(const control_options_t *options, control_t **control, err_t *err);
+status_t control_start(control_t *control, run_t *run, err_t *err);
+
+/* Ends the stream; closed comes on the loop, then destroy may be called. */
+void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx);
+void control_destroy(control_t *control);
+
+/* A model has changed its state. */
+void control_report_model(control_t *control, const model_t *model);
+
+/* A batch has ended: sent with others of the same turn of the loop. Is a run_report_fn; ctx is the control_t. */
+void control_report_batch(void *ctx, const run_report_t *report);
+
+/* Fills a report; what it points to is the model's or is freed with model_report_dispose. */
+void model_report_fill(Control__ModelReport *report, const model_t *model);
+void model_report_dispose(Control__ModelReport *report);
+
+#endif

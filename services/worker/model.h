@@ -1,0 +1,79 @@
+/*
+ * One model version on this worker: from its place in the repository to what a batch needs to run it.
+ *
+ * Threads: created and destroyed on the loop. While `state` is LOADING the loader thread fills everything up to
+ * the line below; the loop then sets the state and the rest never changes but for what lies below the line,
+ * which is the loop's.
+ */
+#ifndef WORKER_MODEL_H
+#define WORKER_MODEL_H
+
+#include "model_config.h"
+#include "profile/profile.h"
+#include "worker.h"
+
+#include <limits.h>
+
+enum { MODEL_NAME_BYTES = 128 };
+
+typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED } model_state_t;
+
+/* Memory of one batch: a buffer for each input and each output, max_batch rows long. */
+typedef struct model_buffers {
+    struct model_buffers *next;
+    engine_t *engine;         /* whose buffer_alloc it came from */
+    uint32_t group;           /* the free list it goes back to */
+    void **inputs, **outputs; /* both in one array */
+} model_buffers_t;
+
+typedef struct model {
+    char name[MODEL_NAME_BYTES];
+    int64_t version;
+    char dir[PATH_MAX]; /* MODEL in the repository; "" = a model without a file (emulated) */
+    bool bare;          /* no file: described by emulated_elements below */
+    uint32_t emulated_elements;
+    model_config_t config;
+    profile_t profile;
+    engine_model_t **on_device; /* one for each device */
+    uint32_t on_device_count;
+    const engine_model_info_t *info;      /* of the first; that of all */
+    uint64_t row_in_bytes, row_out_bytes; /* one task's input and output item */
+    int64_t slo_ns;
+    status_t load_status;
+    err_t load_err;
+
+    /* ---- the loop's ---- */
+    model_state_t state;
+    uint32_t catalogue_id; /* given by the scheduler that we are connected to */
+    bool has_catalogue_id;
+    model_buffers_t **free_buffers; /* one list for each buffer group */
+    uint32_t buffer_groups;
+    metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
+    metric_t *exec, *fetch, *push;
+} model_t;
+
+status_t model_create(const char *name, int64_t version, const char *dir, model_t **model, err_t *err);
+
+/* Unloads it from all devices. No batch of it may be under way. */
+void model_destroy(model_t *model, const worker_devices_t *devices);
+
+/*
+ * Loads it on all devices, prepares all batch sizes and finds its profile: by measuring, from the cache beside the
+ * model, or given (emulated). Blocks; loader thread. *stop set by another thread makes it return early with CANCELLED.
+ */
+typedef struct {
+    const worker_devices_t *devices;
+    int64_t
+        profile_budget_ns; /* measuring takes about this long at most; sizes not reached are extrapolated */
+    bool use_cache;
+    const _Atomic(int) *stop;
+} model_load_options_t;
+status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
+
+/* Buffers for one batch on a device, reused ones first. NULL: no memory. Loop. */
+model_buffers_t *model_buffers_get(model_t *model, const worker_devices_t *devices, uint32_t device);
+void model_buffers_put(model_t *model, model_buffers_t *buffers);
+
+const char *model_state_name(model_state_t state);
+
+#endif

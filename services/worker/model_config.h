@@ -1,0 +1,35 @@
+/*
+ * MODEL/config.yaml of the model repository (docs/model-repository.md). Every key is optional; one that is not known
+ * is an error with file and line.
+ */
+#ifndef WORKER_MODEL_CONFIG_H
+#define WORKER_MODEL_CONFIG_H
+
+#include "engine/engine.h"
+#include "image/pipeline.h"
+
+enum {
+    MODEL_MODE_BYTES = 16,
+    MODEL_LABELS_MAX = 100000, /* ImageNet-21k has 21,843 */
+};
+
+typedef struct {
+    int64_t slo_ns;     /* 0 = not given */
+    uint32_t max_batch; /* 0 = not given */
+    uint32_t priority;
+    int64_t version; /* the one to serve; 0 = the highest */
+    engine_precision_t precision;
+    char mode[MODEL_MODE_BYTES]; /* "whole" unless given */
+    image_pipeline_t image;
+    char **labels; /* NULL = none */
+    uint32_t label_count;
+    bool has_line; /* emulate: the emulated engine's alpha · b + beta */
+    int64_t alpha_ns, beta_ns;
+} model_config_t;
+
+/* Defaults, then what model_dir/config.yaml says, if there is one, then the labels file that it names. */
+status_t model_config_read(const char *model_dir, model_config_t *config, err_t *err);
+void model_config_init(model_config_t *config);
+void model_config_dispose(model_config_t *config);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * The gateways, as the scheduler numbers them, and the data-plane connection to each. A gateway is one instance of one
+ * process: it keeps its connection when a new scheduler numbers it otherwise. Loop thread.
+ */
+#ifndef WORKER_PEERS_H
+#define WORKER_PEERS_H
+
+#include "transfer/transfer.h"
+
+typedef struct peers peers_t;
+
+/* One gateway. Batches that talk to it hold it. */
+typedef struct peer {
+    struct peer *next;
+    uint64_t instance_id;
+    char address[TRANSFER_ADDRESS_BYTES];
+    transfer_peer_t *transfer;
+    uint32_t refs; /* table entries and batches */
+} peer_t;
+
+enum { PEERS_MAX = 4096 }; /* indices a scheduler may use; it reuses those of gateways that left */
+
+status_t peers_create(transfer_pool_t *pool, peers_t **peers, err_t *err);
+/* All batches must have let go. */
+void peers_destroy(peers_t *peers);
+
+/* The scheduler says: index is this gateway now. */
+status_t peers_set(peers_t *peers, uint32_t index, uint64_t instance_id, const char *address, err_t *err);
+void peers_remove(peers_t *peers, uint32_t index);
+/* Another scheduler: its numbers mean something else. */
+void peers_clear(peers_t *peers);
+
+/* Holds it until peer_release; NULL: no such index. */
+peer_t *peers_hold(peers_t *peers, uint32_t index);
+void peer_release(peers_t *peers, peer_t *peer);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * Granted batches: fetch -> wait for the start -> execute -> push, several under way on each device, so that the inputs of
+ * the next batch come in while the present one is executed. Loop thread; a hot path: what a batch needs is recycled.
+ *
+ *   FETCHING ──all rows here or given up──▶ READY ──start has come──▶ SUBMITTED ──engine done──▶ PUSHING ──▶ free
+ *      │                                      │                          │
+ *      └── no row left, revoked ──────────────┴── revoked ───────────────┴── engine failed ──▶ reported, free
+ *
+ * Each granted batch is reported exactly once, when its execution has ended or it is clear that there will be none; the
+ * outputs are handed to the data plane just before.
+ *
+ * Rows: one whose input cannot be fetched is left out, the rest runs. A failure of the engine fails the batch: nothing
+ * is pushed and the scheduler decides whether to try elsewhere.
+ */
+#ifndef WORKER_RUN_H
+#define WORKER_RUN_H
+
+#include "control.pb-c.h"
+#include "model.h"
+#include "peers.h"
+
+typedef struct run run_t;
+
+enum {
+    RUN_QUEUE_MAX =
+        32, /* batches of one device that are not yet executed; a scheduler grants two or three ahead */
+};
+
+typedef struct {
+    uint64_t batch_id;
+    uint32_t generation; /* of the connection that granted it */
+    uint32_t device;
+    status_t status;
+    const char *reason; /* "" when OK */
+    int64_t exec_ns, fetch_ns, push_ns, wait_ns, free_in_ns;
+    const uint32_t *failed_row, *failed_status; /* valid during the call */
+    uint32_t failed_count;
+} run_report_t;
+
+typedef void (*run_report_fn)(void *ctx, const run_report_t *report);
+
+typedef struct {
+    loop_t *loop;
+    const worker_devices_t *devices;
+    peers_t *peers;
+    transfer_pool_t *pool;
+    metrics_t *metrics;
+    run_report_fn report;
+    void *ctx;
+} run_options_t;
+
+status_t run_create(const run_options_t *options, run_t **run, err_t *err);
+
+/* Revokes what has not begun, waits for what executes, then frees. What is being pushed is given up. */
+void run_destroy(run_t *run);
+
+/* model NULL: the catalogue id is not known; reported at once, as everything that is wrong with a grant. */
+void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__Grant *grant);
+
+void run_revoke(run_t *run, uint64_t batch_id);
+/* Revokes everything that has not begun. */
+void run_revoke_all(run_t *run);
+
+/* Batches not yet wholly pushed. */
+uint32_t run_under_way(const run_t *run);
+
+#endif

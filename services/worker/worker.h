@@ -1,0 +1,44 @@
+/*
+ * The worker process: who holds what. One loop thread owns everything here; the loader thread builds models,
+ * and each engine executes on threads of its own.
+ *
+ *   repository.c ─▶ loader.c ─▶ model.c                    what can be run
+ *                      └─▶ profiler.c                      how long it takes
+ *   scheduler ◀─▶ control.c ─▶ run.c ─▶ engine             grants in, batches done out
+ *                     └─▶ peers.c ◀──┴─▶ libs/transfer ◀─▶ gateways    inputs in, outputs out
+ */
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "metrics/metrics.h"
+
+enum {
+    WORKER_DEVICES_MAX = 4096, /* emulated ones in one process; a host has 16 real ones at most */
+    WORKER_TEXT_BYTES = 128,
+};
+
+typedef struct {
+    engine_t *engine;
+    char name[WORKER_TEXT_BYTES]; /* "cpu0", "emulated17", as the scheduler shows it */
+    metric_t *busy;
+} worker_device_t;
+
+/* The devices of the process: all of one kind, served by one engine backend. */
+typedef struct {
+    const engine_ops_t *ops;
+    const char *kind;                 /* "cpu", "cuda", "emulated" */
+    char identity[WORKER_TEXT_BYTES]; /* what a profile measured here is valid for */
+    worker_device_t *list;
+    uint32_t count;
+    uint64_t memory_bytes; /* of each */
+} worker_devices_t;
+
+/* Opens count devices of the engine of that name (0 = as many as there are). Unwinds on failure. */
+status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint32_t count,
+                             const engine_config_t *config, metrics_t *metrics, err_t *err);
+/* After all models are unloaded. */
+void worker_devices_close(worker_devices_t *devices);
+
+#endif
