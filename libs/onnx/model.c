@@ -1,0 +1,121 @@
+#include "onnx/model.h"
+
+#include "onnx.pb-c.h"
+#include "onnx/internal.h"
+#include "onnx/scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Protobuf itself stops at 2 GiB; larger models keep their weights in external files. */
+#define MAX_FILE_BYTES ((size_t)1 << 31)
+
+static status_t check_model(const Onnx__ModelProto *proto, err_t *err)
+{
+    if (!proto->graph)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the file holds no graph");
+    if (!proto->graph->n_node && !proto->graph->n_output)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the graph is empty");
+    return STATUS_OK;
+}
+
+status_t onnx_model_parse(const void *bytes, size_t len_bytes, const char *folder, onnx_model_t **out,
+                          err_t *err)
+{
+    if (len_bytes > MAX_FILE_BYTES)
+        return err_set(err, STATUS_TOO_LARGE, "the file has %zu bytes; at most %zu are read", len_bytes,
+                       MAX_FILE_BYTES);
+    status_t status = scan_message(&onnx__model_proto__descriptor, bytes, len_bytes, ONNX_MAX_DEPTH,
+                                   ONNX_MAX_MESSAGES, err);
+    if (status != STATUS_OK)
+        return status;
+    onnx_model_t *model = calloc(1, sizeof *model);
+    if (!model)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the model");
+    model->proto = onnx__model_proto__unpack(NULL, len_bytes, bytes);
+    if (model->proto)
+        status = check_model(model->proto, err);
+    else
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "the file is no ONNX model");
+    if (status == STATUS_OK && folder && !(model->folder = realpath(folder, NULL)))
+        status = err_set(err, STATUS_IO, "the folder '%s' cannot be resolved: %s", folder, strerror(errno));
+    if (status != STATUS_OK) {
+        onnx_model_destroy(model);
+        return status;
+    }
+    *out = model;
+    return STATUS_OK;
+}
+
+static status_t map_file(int fd, const char *path, void **bytes, size_t *len, err_t *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s is not a regular file", path);
+    if (st.st_size == 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s is empty", path);
+    *len = (size_t)st.st_size;
+    *bytes = mmap(NULL, *len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (*bytes == MAP_FAILED)
+        return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    return STATUS_OK;
+}
+
+status_t onnx_model_load(const char *path, onnx_model_t **model, err_t *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
+    void *bytes;
+    size_t len;
+    status_t status = map_file(fd, path, &bytes, &len, err);
+    close(fd);
+    if (status != STATUS_OK)
+        return status;
+    char *copy = strdup(path);
+    status = copy ? onnx_model_parse(bytes, len, dirname(copy), model, err)
+                  : err_set(err, STATUS_NO_MEMORY, "no memory for the model");
+    free(copy);
+    munmap(bytes, len);
+    return status;
+}
+
+void onnx_model_destroy(onnx_model_t *model)
+{
+    if (!model)
+        return;
+    if (model->proto)
+        onnx__model_proto__free_unpacked(model->proto, NULL);
+    free(model->folder);
+    free(model);
+}
+
+const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model)
+{
+    return model->proto;
+}
+
+static bool is_standard(const char *domain)
+{
+    return !domain || !*domain || !strcmp(domain, "ai.onnx");
+}
+
+int64_t onnx_model_opset(const onnx_model_t *model, const char *domain)
+{
+    for (size_t i = 0; i < model->proto->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *set = model->proto->opset_import[i];
+        bool same =
+            is_standard(domain) ? is_standard(set->domain) : set->domain && !strcmp(set->domain, domain);
+        if (same)
+            return set->version;
+    }
+    return 0;
+}
