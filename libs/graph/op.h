@@ -1,0 +1,91 @@
+/*
+ * Operators: one table of what each means, with a shape function and a reference kernel. Constant folding,
+ * the tests and every engine for what it has no faster kernel use them.
+ *
+ * Both functions are pure and run on any thread. Shapes are concrete when infer is called; contents may be
+ * missing.
+ */
+#ifndef GRAPH_OP_H
+#define GRAPH_OP_H
+
+#include "graph/graph.h"
+
+typedef struct {
+    const node_t *node;
+    uint32_t in_count, out_count;
+    const tensor_t *const *in; /* NULL = absent; in infer, data may be NULL */
+    tensor_t *const *out;      /* NULL = not wanted; in eval, data has room */
+    bool needs_value;          /* set by infer: the result's shape depends on contents that are not there */
+    err_t *err;
+} op_ctx_t;
+
+struct op {
+    const char *name;
+    uint8_t min_in, max_in, min_out, max_out; /* 255 = any number */
+    uint8_t flags;
+    status_t (*infer)(op_ctx_t *c); /* sets dtype, rank and dims of the outputs */
+    status_t (*eval)(op_ctx_t *c);  /* computes them */
+    const void *aux;                /* for operators that share functions */
+    const char *domain;             /* NULL = the standard one */
+    int32_t since;                  /* lowest opset whose meaning is implemented */
+};
+
+enum {
+    OP_SHAPE_ONLY = 1, /* the result depends on the shapes of the inputs alone */
+    OP_RANDOM = 2,     /* never folded */
+    OP_VIEW = 4,       /* output 0 has the bytes of input 0, in order */
+};
+
+/* NULL = we lack it. */
+const op_t *op_find(const char *domain, const char *name);
+
+/* The whole list, for documentation: calls back for each. */
+void op_each(void (*fn)(void *arg, const op_t *op), void *arg);
+
+bool op_is(const node_t *node, const char *name);
+
+/* Attributes with defaults. A wrong kind counts as absent. */
+int64_t op_int(const op_ctx_t *c, const char *name, int64_t otherwise);
+double op_float(const op_ctx_t *c, const char *name, double otherwise);
+const char *op_string(const op_ctx_t *c, const char *name, const char *otherwise);
+const attr_t *op_ints(const op_ctx_t *c, const char *name); /* NULL = absent */
+
+/* The input, or NULL when it is absent. */
+const tensor_t *op_in(const op_ctx_t *c, uint32_t i);
+tensor_t *op_out(const op_ctx_t *c, uint32_t i);
+
+/* Sets the shape of an output, which may be absent, and checks it. */
+status_t op_set(op_ctx_t *c, uint32_t i, dtype_t dtype, uint32_t rank, const int64_t *dims);
+status_t op_set_like(op_ctx_t *c, uint32_t i, const tensor_t *t);
+
+/* INVALID_ARGUMENT with a message; err_prefix adds the node. */
+status_t op_bad(op_ctx_t *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+status_t op_unsupported(op_ctx_t *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * A list of integers from input i. UNAVAILABLE with needs_value set when the contents are not known; count =
+ * 0 when the input is absent.
+ */
+enum { OP_MAX_INTS = 64 };
+typedef struct {
+    uint32_t count;
+    int64_t v[OP_MAX_INTS];
+} ints_t;
+status_t op_read_ints(op_ctx_t *c, uint32_t i, ints_t *ints);
+/* From the attribute when it is there, else from input i (operators that moved the list from one to the
+ * other). */
+status_t op_read_ints_either(op_ctx_t *c, const char *attr, uint32_t i, ints_t *ints);
+
+/* axis in [-rank, rank) -> [0, rank). */
+status_t op_axis(op_ctx_t *c, int64_t axis, uint32_t rank, uint32_t *out);
+
+/* Numpy's broadcasting of a and b (any rank). */
+status_t op_broadcast(op_ctx_t *c, const tensor_t *a, const tensor_t *b, tensor_t *out);
+
+/* A scalar input as a number, or the default when absent. Its data must be there (eval). */
+double op_scalar_f64(const op_ctx_t *c, uint32_t i, double otherwise);
+
+/* infer of many: output 0 is like input 0. */
+status_t op_infer_same(op_ctx_t *c);
+
+#endif
