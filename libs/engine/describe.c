@@ -100,7 +100,194 @@ status_t description_from_tensors(description_t *d, const engine_load_t *what, e
     return STATUS_OK;
 }
 
+status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
+{
+    onnx_model_t *model;
+    status_t status = what->path ? onnx_model_load(what->path, &model, err)
+                                 : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, err);
+    if (status != STATUS_OK)
+        return status;
+    status = graph_import(model, graph, err);
+    onnx_model_destroy(model);
+    return status;
+}
+
+/* Sizes to try for open dimensions: small ones suit text models, larger ones images. */
+static const int64_t trials[][2] = {{16, 24}, {224, 256}, {1, 2}, {512, 640}};
+enum { TRIALS = sizeof trials / sizeof trials[0] };
+
+/* Shapes of the outputs for a batch and a size of what else is open; rank UINT32_MAX = not known before running. */
+typedef struct {
+    tensor_t outputs[ENGINE_MAX_IO];
+} probe_t;
+
+static status_t probe(const graph_t *graph, bool batchable, int64_t batch, int64_t size, probe_t *p,
+                      err_t *err)
+{
+    tensor_t inputs[ENGINE_MAX_IO];
+    graph_t *instance;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        inputs[i] = (tensor_t){.dtype = io->dtype, .rank = io->rank};
+        for (uint32_t k = 0; k < io->rank; k++)
+            inputs[i].dims[k] = io->dims[k] < 0 ? size : io->dims[k];
+        if (batchable)
+            inputs[i].dims[0] = batch;
+    }
+    status_t status = graph_instantiate(graph, inputs, &instance, err);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t i = 0; i < instance->output_count; i++) {
+        const value_t *value = &instance->values[instance->outputs[i].value];
+        p->outputs[i] = value->t;
+        if (!value->shaped)
+            p->outputs[i].rank = UINT32_MAX;
+    }
+    graph_destroy(instance);
+    return STATUS_OK;
+}
+
+static bool has_open_dims(const graph_t *graph, bool batchable)
+{
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        for (uint32_t k = batchable; k < graph->inputs[i].rank; k++)
+            if (graph->inputs[i].dims[k] < 0)
+                return true;
+    return false;
+}
+
+/* Output shapes with -1 where they vary; as declared when no trial works or contents decide. */
+static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+{
+    probe_t other;
+    status_t status = STATUS_OK;
+    bool open = has_open_dims(graph, batchable);
+    for (uint32_t t = 0; t < (open ? TRIALS : 1); t++) {
+        status = probe(graph, batchable, 1, trials[t][0], out, err);
+        if (status == STATUS_OK && open)
+            status = probe(graph, batchable, 1, trials[t][1], &other, err);
+        if (status == STATUS_OK)
+            break;
+    }
+    if (status != STATUS_OK && !open)
+        return status;
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        const graph_io_t *io = &graph->outputs[i];
+        tensor_t *o = &out->outputs[i];
+        if (status != STATUS_OK || o->rank == UINT32_MAX) {
+            if (!io->declared)
+                return err_set(err, STATUS_UNSUPPORTED,
+                               "the shape of output '%.80s' is neither declared nor derivable", io->name);
+            *o = (tensor_t){.dtype = io->dtype, .rank = io->rank};
+            memcpy(o->dims, io->dims, sizeof io->dims);
+            continue;
+        }
+        for (uint32_t k = 0; open && k < o->rank; k++)
+            if (other.outputs[i].dims[k] != o->dims[k])
+                o->dims[k] = -1;
+    }
+    return STATUS_OK;
+}
+
+/* NULL when every output has one row per row of the batch, else the name of one that has not. */
+static const char *grows_not(const graph_t *graph)
+{
+    probe_t one, two;
+    for (uint32_t t = 0; t < TRIALS; t++) {
+        if (probe(graph, true, 1, trials[t][0], &one, NULL) != STATUS_OK ||
+            probe(graph, true, 2, trials[t][0], &two, NULL) != STATUS_OK)
+            continue;
+        for (uint32_t i = 0; i < graph->output_count; i++) {
+            tensor_t *a = &one.outputs[i], *b = &two.outputs[i];
+            bool grows = a->rank != UINT32_MAX && b->rank != UINT32_MAX && a->rank >= 1 && a->dims[0] == 1 &&
+                         b->dims[0] == 2;
+            if (!grows)
+                return graph->outputs[i].name;
+        }
+        return NULL;
+    }
+    return graph->output_count ? graph->outputs[0].name : "";
+}
+
+static bool may_batch(const graph_t *graph, engine_batching_t batching)
+{
+    if (batching == ENGINE_BATCH_NONE || !graph->input_count)
+        return false;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        bool leads =
+            io->rank >= 1 && (io->dims[0] < 0 || (batching == ENGINE_BATCH_FORCE && io->dims[0] == 1));
+        if (!leads)
+            return false;
+    }
+    return true;
+}
+
+static status_t decide_batching(const graph_t *graph, const engine_load_t *what, bool *batchable, err_t *err)
+{
+    *batchable = may_batch(graph, what->batching);
+    const char *stuck = *batchable ? grows_not(graph) : NULL;
+    if (stuck)
+        *batchable = false;
+    if (what->batching != ENGINE_BATCH_FORCE || *batchable)
+        return STATUS_OK;
+    if (stuck)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "max_batch is given, but output '%.80s' does not grow with the batch", stuck);
+    return err_set(err, STATUS_INVALID_ARGUMENT,
+                   "max_batch is given, but not every input has a leading batch dimension");
+}
+
+static status_t set_all(description_t *d, const graph_t *graph, const probe_t *outputs, bool batchable,
+                        err_t *err)
+{
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        status = description_set(&d->inputs[i], io->name, io->dtype, io->rank - batchable,
+                                 io->dims + batchable, err);
+    }
+    for (uint32_t i = 0; status == STATUS_OK && i < graph->output_count; i++) {
+        const tensor_t *o = &outputs->outputs[i];
+        status = description_set(&d->outputs[i], graph->outputs[i].name, o->dtype, o->rank - batchable,
+                                 o->dims + batchable, err);
+    }
+    return status;
+}
+
+status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err)
+{
+    probe_t outputs;
+    bool batchable;
+    if (what->max_batch > ENGINE_MAX_BATCH)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
+                       ENGINE_MAX_BATCH);
+    status_t status = description_init(d, graph->input_count, graph->output_count, err);
+    if (status != STATUS_OK)
+        return status;
+    status = decide_batching(graph, what, &batchable, err);
+    if (status == STATUS_OK)
+        status = vary(graph, batchable, &outputs, err);
+    if (status == STATUS_OK)
+        status = set_all(d, graph, &outputs, batchable, err);
+    if (status != STATUS_OK) {
+        description_dispose(d);
+        return status;
+    }
+    d->info.batchable = batchable;
+    d->info.max_batch = !batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
+    return STATUS_OK;
+}
+
 status_t describe(description_t *d, const engine_load_t *what, err_t *err)
 {
-    return description_from_tensors(d, what, err);
+    graph_t *graph;
+    if (!what->path && !what->bytes)
+        return description_from_tensors(d, what, err);
+    status_t status = describe_open(what, &graph, err);
+    if (status != STATUS_OK)
+        return status;
+    status = describe_graph(d, graph, what, err);
+    graph_destroy(graph);
+    return status;
 }

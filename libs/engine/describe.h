@@ -5,13 +5,23 @@
 #define ENGINE_DESCRIBE_H
 
 #include "engine/engine.h"
+#include "graph/graph.h"
 
 typedef struct {
     engine_model_info_t info;
     engine_tensor_t *inputs, *outputs; /* names owned as well */
 } description_t;
 
-/* From the ONNX file when `what` names one, else from the bare description. Unwinds on failure. */
+/* The template of the ONNX file or bytes that `what` names. */
+status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err);
+
+/*
+ * Inputs and outputs of a graph. What varies is found by trying: the graph is instantiated with different sizes, and a
+ * model is batchable when its outputs really grow with the batch.
+ */
+status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err);
+
+/* For an engine that keeps no graph: from the ONNX file when `what` names one, else from the bare description. */
 status_t describe(description_t *d, const engine_load_t *what, err_t *err);
 
 /* Copies bare descriptions; checks ranks, types, dims and names. */

@@ -9,6 +9,7 @@
 
 static const engine_ops_t *const backends[] = {
     &engine_emulated,
+    &engine_reference,
 };
 
 static const char *plugin_dir;

@@ -13,13 +13,13 @@
  * A backend is one file that ends in one `static const engine_ops_t` and a line in engine.c. A backend in a
  * plug-in (shared object) exports `const engine_ops_t *fermata_engine(uint32_t abi)`, which returns NULL for
  * an abi it was not built for. The table and everything it points to use only the types of this header,
- * base/status.h and graph/dtype.h.
+ * base/status.h and onnx/dtype.h.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
 #include "base/status.h"
-#include "graph/dtype.h"
+#include "onnx/dtype.h"
 
 #include <stdbool.h>
 #include <stddef.h>

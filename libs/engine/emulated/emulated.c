@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "engine/backends.h"
+#include "engine/cpu.h"
 #include "engine/describe.h"
 #include "engine/emulated/timer.h"
 #include "engine/fifo.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 struct engine {
-    timer_entry_t entry; /* of the running job */
+    emulated_entry_t entry; /* of the running job */
     fifo_t fifo;
     engine_job_t *running;
     double jitter;
@@ -26,11 +27,6 @@ struct engine_model {
     engine_latency_fn latency;
     void *latency_arg;
 };
-
-static uint32_t emulated_device_count(void)
-{
-    return UINT32_MAX;
-}
 
 static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
 {
@@ -89,7 +85,7 @@ static void drive(engine_t *engine, engine_job_t *job, int64_t now_ns)
         if (ns) {
             engine->running = job;
             engine->entry.due_ns = now_ns;
-            timer_add(&engine->entry);
+            emulated_timer_add(&engine->entry);
             return;
         }
         finish(job);
@@ -97,7 +93,7 @@ static void drive(engine_t *engine, engine_job_t *job, int64_t now_ns)
 }
 
 /* The next job begins when the last one was due, not when this thread got the processor. */
-static void fire(timer_entry_t *entry)
+static void fire(emulated_entry_t *entry)
 {
     engine_t *engine = (engine_t *)entry;
     finish(engine->running);
@@ -131,7 +127,7 @@ static status_t emulated_open(const engine_config_t *config, engine_t **out, err
     engine_t *engine = calloc(1, sizeof *engine);
     if (!engine)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an emulated engine");
-    status_t status = timer_acquire(err);
+    status_t status = emulated_timer_acquire(err);
     if (status != STATUS_OK) {
         free(engine);
         return status;
@@ -149,7 +145,22 @@ static void emulated_close(engine_t *engine)
     fifo_flush(&engine->fifo);
     fifo_dispose(&engine->fifo);
     free(engine);
-    timer_release();
+    emulated_timer_release();
+}
+
+/* A row of no bytes is not one that varies. */
+static bool tensor_is_empty(const engine_tensor_t *t)
+{
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (t->dims[i] < 0)
+            return false;
+    return true;
+}
+
+static void unload(engine_model_t *model)
+{
+    description_dispose(&model->description);
+    free(model);
 }
 
 static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t **out, err_t *err)
@@ -166,16 +177,18 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         free(model);
         return status;
     }
+    for (uint32_t i = 0; i < model->description.info.output_count; i++) {
+        if (model->description.outputs[i].row_bytes || tensor_is_empty(&model->description.outputs[i]))
+            continue;
+        err_set(err, STATUS_UNSUPPORTED, "model '%.60s': output '%.80s' varies, which cannot be emulated",
+                what->name, model->description.outputs[i].name);
+        unload(model);
+        return STATUS_UNSUPPORTED;
+    }
     model->latency = what->latency;
     model->latency_arg = what->latency_arg;
     *out = model;
     return STATUS_OK;
-}
-
-static void unload(engine_model_t *model)
-{
-    description_dispose(&model->description);
-    free(model);
 }
 
 static const engine_model_info_t *info(const engine_model_t *model)
@@ -183,24 +196,11 @@ static const engine_model_info_t *info(const engine_model_t *model)
     return &model->description.info;
 }
 
-static void *buffer_alloc(engine_t *engine, size_t len_bytes)
-{
-    (void)engine;
-    size_t align = ENGINE_ALIGN_BYTES;
-    return aligned_alloc(align, (len_bytes + align - 1) / align * align);
-}
-
-static void buffer_free(engine_t *engine, void *buffer)
-{
-    (void)engine;
-    free(buffer);
-}
-
 const engine_ops_t engine_emulated = {
     .abi = ENGINE_ABI,
     .size_bytes = sizeof(engine_ops_t),
     .name = "emulated",
-    .device_count = emulated_device_count,
+    .device_count = cpu_device_count,
     .open = emulated_open,
     .close = emulated_close,
     .load = load,
@@ -210,6 +210,6 @@ const engine_ops_t engine_emulated = {
     .submit = submit,
     .cancel = cancel,
     .flush = flush,
-    .buffer_alloc = buffer_alloc,
-    .buffer_free = buffer_free,
+    .buffer_alloc = cpu_buffer_alloc,
+    .buffer_free = cpu_buffer_free,
 };

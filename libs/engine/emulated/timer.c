@@ -7,30 +7,30 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* A binary heap by due_ns. Its capacity follows the holders, so that timer_add never fails. */
+/* A binary heap by due_ns. Its capacity follows the holders, so that emulated_timer_add never fails. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
     bool started, stop;
-    timer_entry_t **heap;
+    emulated_entry_t **heap;
     uint32_t count, capacity, holders;
 } timer = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Starting and stopping the thread are rare; one lock keeps them apart. */
 static pthread_mutex_t lifecycle = PTHREAD_MUTEX_INITIALIZER;
 
-static void heap_put(timer_entry_t *entry, uint32_t place)
+static void heap_put(emulated_entry_t *entry, uint32_t place)
 {
     timer.heap[place] = entry;
     entry->place = place;
 }
 
-static void heap_add(timer_entry_t *entry)
+static void heap_add(emulated_entry_t *entry)
 {
     uint32_t at = timer.count++;
     for (; at > 0; at = (at - 1) / 2) {
-        timer_entry_t *parent = timer.heap[(at - 1) / 2];
+        emulated_entry_t *parent = timer.heap[(at - 1) / 2];
         if (parent->due_ns <= entry->due_ns)
             break;
         heap_put(parent, at);
@@ -38,9 +38,9 @@ static void heap_add(timer_entry_t *entry)
     heap_put(entry, at);
 }
 
-static timer_entry_t *heap_take(void)
+static emulated_entry_t *heap_take(void)
 {
-    timer_entry_t *first = timer.heap[0], *last = timer.heap[--timer.count];
+    emulated_entry_t *first = timer.heap[0], *last = timer.heap[--timer.count];
     uint32_t at = 0;
     for (uint32_t child = 1; child < timer.count; child = 2 * at + 1) {
         if (child + 1 < timer.count && timer.heap[child + 1]->due_ns < timer.heap[child]->due_ns)
@@ -72,7 +72,7 @@ static void *timer_main(void *arg)
         } else if (timer.heap[0]->due_ns > clock_now_ns()) {
             wait_until(timer.heap[0]->due_ns);
         } else {
-            timer_entry_t *entry = heap_take();
+            emulated_entry_t *entry = heap_take();
             pthread_mutex_unlock(&timer.mutex);
             entry->fire(entry);
             pthread_mutex_lock(&timer.mutex);
@@ -103,7 +103,7 @@ static status_t reserve_locked(err_t *err)
     if (timer.holders < timer.capacity)
         return STATUS_OK;
     uint32_t capacity = timer.capacity ? 2 * timer.capacity : 64;
-    timer_entry_t **heap = realloc(timer.heap, capacity * sizeof(timer_entry_t *));
+    emulated_entry_t **heap = realloc(timer.heap, capacity * sizeof(emulated_entry_t *));
     if (!heap)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an emulated engine");
     timer.heap = heap;
@@ -111,7 +111,7 @@ static status_t reserve_locked(err_t *err)
     return STATUS_OK;
 }
 
-status_t timer_acquire(err_t *err)
+status_t emulated_timer_acquire(err_t *err)
 {
     pthread_mutex_lock(&lifecycle);
     pthread_mutex_lock(&timer.mutex);
@@ -142,7 +142,7 @@ static void stop(void)
     timer.capacity = 0;
 }
 
-void timer_release(void)
+void emulated_timer_release(void)
 {
     pthread_mutex_lock(&lifecycle);
     pthread_mutex_lock(&timer.mutex);
@@ -153,7 +153,7 @@ void timer_release(void)
     pthread_mutex_unlock(&lifecycle);
 }
 
-void timer_add(timer_entry_t *entry)
+void emulated_timer_add(emulated_entry_t *entry)
 {
     pthread_mutex_lock(&timer.mutex);
     heap_add(entry);

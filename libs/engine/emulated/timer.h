@@ -9,17 +9,17 @@
 
 #include <stdint.h>
 
-typedef struct timer_entry timer_entry_t;
-struct timer_entry {
+typedef struct emulated_entry emulated_entry_t;
+struct emulated_entry {
     int64_t due_ns;
-    void (*fire)(timer_entry_t *entry); /* on the timer's thread, the entry no longer queued */
-    uint32_t place;                     /* in the heap; the timer's */
+    void (*fire)(emulated_entry_t *entry); /* on the timer's thread, the entry no longer queued */
+    uint32_t place;                        /* in the heap; the timer's */
 };
 
-status_t timer_acquire(err_t *err);
-void timer_release(void);
+status_t emulated_timer_acquire(err_t *err);
+void emulated_timer_release(void);
 
 /* Queues an entry that is not queued. It may be called from fire. Each holder may have one entry queued. */
-void timer_add(timer_entry_t *entry);
+void emulated_timer_add(emulated_entry_t *entry);
 
 #endif

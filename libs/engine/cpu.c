@@ -1,0 +1,153 @@
+#include "engine/cpu.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void pin(const cpu_t *cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (uint32_t i = 0; i < cpu->cpu_count; i++)
+        CPU_SET((size_t)cpu->cpus[i], &set);
+    if (cpu->cpu_count)
+        pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+static void *cpu_main(void *arg)
+{
+    cpu_t *cpu = arg;
+    engine_job_t *job;
+    pin(cpu);
+    if (cpu->start)
+        cpu->start(cpu);
+    while ((job = fifo_wait(&cpu->fifo))) {
+        err_t err;
+        job->started_ns = clock_now_ns();
+        status_t status = cpu->run(cpu, job, &err);
+        job->finished_ns = clock_now_ns();
+        fifo_answer(job, status, &err);
+    }
+    return NULL;
+}
+
+static status_t copy_cpus(cpu_t *cpu, const engine_config_t *config, err_t *err)
+{
+    cpu->cpus = NULL;
+    cpu->cpu_count = config->cpu_count;
+    if (!config->cpu_count)
+        return STATUS_OK;
+    for (uint32_t i = 0; i < config->cpu_count; i++)
+        if (config->cpus[i] < 0 || config->cpus[i] >= CPU_SETSIZE)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "there is no CPU %d", config->cpus[i]);
+    size_t len = config->cpu_count * sizeof *cpu->cpus;
+    cpu->cpus = malloc(len);
+    if (!cpu->cpus)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
+    memcpy(cpu->cpus, config->cpus, len);
+    return STATUS_OK;
+}
+
+status_t cpu_init(cpu_t *cpu, const engine_config_t *config, err_t *err)
+{
+    status_t status = copy_cpus(cpu, config, err);
+    if (status != STATUS_OK)
+        return status;
+    fifo_init(&cpu->fifo);
+    if (!pthread_create(&cpu->thread, NULL, cpu_main, cpu))
+        return STATUS_OK;
+    fifo_dispose(&cpu->fifo);
+    free(cpu->cpus);
+    return err_set(err, STATUS_IO, "cannot start the thread of an engine");
+}
+
+void cpu_dispose(cpu_t *cpu)
+{
+    fifo_stop(&cpu->fifo);
+    pthread_join(cpu->thread, NULL);
+    fifo_dispose(&cpu->fifo);
+    free(cpu->cpus);
+}
+
+void cpu_submit(cpu_t *cpu, engine_job_t *job)
+{
+    err_t err;
+    status_t status = fifo_check_job(cpu->info(job->model), job, &err);
+    if (status != STATUS_OK)
+        fifo_answer(job, status, &err);
+    else
+        fifo_push(&cpu->fifo, job);
+}
+
+uint32_t cpu_device_count(void)
+{
+    return UINT32_MAX;
+}
+
+void *cpu_buffer_alloc(engine_t *engine, size_t len_bytes)
+{
+    (void)engine;
+    size_t align = ENGINE_ALIGN_BYTES;
+    return len_bytes > SIZE_MAX / 2 ? NULL : aligned_alloc(align, (len_bytes + align) / align * align);
+}
+
+void cpu_buffer_free(engine_t *engine, void *buffer)
+{
+    (void)engine;
+    free(buffer);
+}
+
+static status_t match_shape(const engine_tensor_t *t, const engine_shape_t *shape, bool batchable,
+                            uint32_t batch, err_t *err)
+{
+    if (shape->rank != t->rank + batchable || (batchable && shape->dims[0] != batch))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "input '%.80s' has a shape of the wrong rank or batch",
+                       t->name);
+    for (uint32_t k = 0; k < t->rank; k++) {
+        int64_t dim = shape->dims[k + batchable];
+        if (dim < 0 || (t->dims[k] >= 0 && dim != t->dims[k]))
+            return err_set(err, STATUS_INVALID_ARGUMENT,
+                           "input '%.80s': dimension %u is %lld where %lld is wanted", t->name, k,
+                           (long long)dim, (long long)t->dims[k]);
+    }
+    return STATUS_OK;
+}
+
+status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job, tensor_t *inputs,
+                        err_t *err)
+{
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        const engine_tensor_t *t = &info->inputs[i];
+        tensor_t *in = &inputs[i];
+        *in =
+            (tensor_t){.dtype = t->dtype, .rank = t->rank + info->batchable, .data = (void *)job->inputs[i]};
+        if (info->batchable)
+            in->dims[0] = job->batch;
+        memcpy(in->dims + info->batchable, t->dims, t->rank * sizeof t->dims[0]);
+        if (!job->input_shapes)
+            continue;
+        status_t status = match_shape(t, &job->input_shapes[i], info->batchable, job->batch, err);
+        if (status != STATUS_OK)
+            return status;
+        memcpy(in->dims, job->input_shapes[i].dims, in->rank * sizeof in->dims[0]);
+    }
+    return STATUS_OK;
+}
+
+status_t cpu_job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i, const tensor_t *shape,
+                        err_t *err)
+{
+    size_t bytes = tensor_bytes(shape), row_bytes = info->outputs[i].row_bytes;
+    size_t room =
+        row_bytes || !job->output_capacity_bytes ? row_bytes * job->batch : job->output_capacity_bytes[i];
+    if (bytes > room || (row_bytes && bytes != room))
+        return err_set(err, STATUS_TOO_LARGE, "output '%.80s' has %zu bytes and does not fit its %zu",
+                       info->outputs[i].name, bytes, room);
+    if (job->output_shapes) {
+        job->output_shapes[i].rank = shape->rank;
+        memcpy(job->output_shapes[i].dims, shape->dims, sizeof job->output_shapes[i].dims);
+    }
+    return STATUS_OK;
+}

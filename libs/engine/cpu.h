@@ -1,0 +1,40 @@
+/*
+ * What the engines on the CPU share: one thread that takes jobs from the queue and runs them.
+ */
+#ifndef ENGINE_CPU_H
+#define ENGINE_CPU_H
+
+#include "engine/describe.h"
+#include "engine/fifo.h"
+
+typedef struct cpu {
+    fifo_t fifo;
+    pthread_t thread;
+    /* Runs one job to the end, on the thread of the engine. */
+    status_t (*run)(struct cpu *cpu, engine_job_t *job, err_t *err);
+    const engine_model_info_t *(*info)(const engine_model_t *model);
+    void (*start)(struct cpu *cpu); /* first thing on the thread; may be NULL */
+    int *cpus;
+    uint32_t cpu_count;
+} cpu_t;
+
+/* run, info and start are set before. Pins the thread when the configuration says so. */
+status_t cpu_init(cpu_t *cpu, const engine_config_t *config, err_t *err);
+void cpu_dispose(cpu_t *cpu); /* answers what is queued, then ends the thread */
+
+void cpu_submit(cpu_t *cpu, engine_job_t *job);
+
+uint32_t cpu_device_count(void);
+
+void *cpu_buffer_alloc(engine_t *engine, size_t len_bytes);
+void cpu_buffer_free(engine_t *engine, void *buffer);
+
+/* Full shapes of the inputs of a job, checked against the description; data points to the job's buffers. */
+status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job, tensor_t *inputs,
+                        err_t *err);
+
+/* Room for one output of this shape: checks the capacity and reports the shape when it varies. */
+status_t cpu_job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i, const tensor_t *shape,
+                        err_t *err);
+
+#endif
