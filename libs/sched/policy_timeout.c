@@ -32,7 +32,7 @@ static void timeout_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
 {
     gathered_t gathered = gather(shard, now_ns, gpu_free_ns, 0);
     int64_t ready_ns = gathered.arrival_ns + wait_ns(policy->state, shard);
-    if (gathered.batch >= gathered.feasible || is_preferred(shard, gathered.batch))
+    if (gathered.batch >= shard->limit || is_preferred(shard, gathered.batch))
         ready_ns = INT64_MIN;
     int64_t latest_ns =
         gathered.deadline_ns - profile_latency_ns(&shard->profile, gathered.batch ? gathered.batch : 1);
