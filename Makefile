@@ -3,7 +3,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 VENV := build/venv
 # The thread sanitizer of GCC 12 cannot place its shadow under newer kernels' address randomisation.
-NO_ASLR := setarch $(shell uname -m) -R
+NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
 .PHONY: build help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep clean

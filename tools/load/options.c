@@ -7,7 +7,6 @@
 
 static const char *const protocols[] = {"rest", "grpc", NULL};
 static const char *const arrivals[] = {"poisson", "uniform", NULL};
-static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
 #define FIELD(name) .offset = offsetof(load_options_t, name)
 
@@ -56,7 +55,7 @@ static const config_option_t options[] = {
     {"json", CONFIG_BOOL, "Output", "Print the report as one JSON document", .def = "false", FIELD(json)},
     {"results", CONFIG_PATH, "Output", "Write one JSON line per answer, with its outputs, to this file",
      .metavar = "FILE", FIELD(results)},
-    {"log_level", CONFIG_ENUM, "Output", "Least severe line to log", .def = "warn", .choices = levels,
+    {"log_level", CONFIG_ENUM, "Output", "Least severe line to log", .def = "warn", .choices = config_log_levels,
      FIELD(log_level)},
 };
 
