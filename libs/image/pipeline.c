@@ -102,7 +102,7 @@ static status_t set_bool(bool *truth, const char *key, const char *value, err_t 
 static status_t set_resize(image_pipeline_t *p, const char *key, const char *word, const char *value,
                            err_t *err)
 {
-    int choice = p->resize_mode;
+    int choice = (int)p->resize_mode;
     status_t status;
     if (strcmp(word, "width") == 0)
         return set_side(&p->resize_width, key, value, err);

@@ -93,7 +93,7 @@ static region_t *region_find(region_table_t *table, transfer_handle_t handle)
         return NULL;
     region_t *region = &table->slots[index];
     bool equal = transfer_handle_equal(region->handle, handle);
-    return equal & (region->state == REGION_PUBLISHED) ? region : NULL;
+    return (equal & (region->state == REGION_PUBLISHED)) ? region : NULL;
 }
 
 bool region_unpublish(region_table_t *table, transfer_handle_t handle)

@@ -55,8 +55,8 @@ static const config_option_t options[] = {
     {"json", CONFIG_BOOL, "Output", "Print the report as one JSON document", .def = "false", FIELD(json)},
     {"results", CONFIG_PATH, "Output", "Write one JSON line per answer, with its outputs, to this file",
      .metavar = "FILE", FIELD(results)},
-    {"log_level", CONFIG_ENUM, "Output", "Least severe line to log", .def = "warn", .choices = config_log_levels,
-     FIELD(log_level)},
+    {"log_level", CONFIG_ENUM, "Output", "Least severe line to log", .def = "warn",
+     .choices = config_log_levels, FIELD(log_level)},
 };
 
 const config_schema_t load_schema = {

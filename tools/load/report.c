@@ -11,7 +11,7 @@ static const struct {
 } quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99_9", 0.999}};
 enum { QUANTILES = sizeof quantiles / sizeof *quantiles };
 
-static const char *protocol_name(int protocol)
+static const char *protocol_name(protocol_t protocol)
 {
     return protocol == PROTOCOL_REST ? "rest" : "grpc";
 }
@@ -82,7 +82,7 @@ static void merge_flows(const report_t *report, tally_t *total)
 static void text_mode(const report_t *report, strbuf_t *out)
 {
     const load_options_t *o = report->options;
-    strbuf_printf(out, "%s, ", protocol_name(o->protocol));
+    strbuf_printf(out, "%s, ", protocol_name((protocol_t)o->protocol));
     if (o->concurrency > 0)
         strbuf_printf(out, "closed loop, %lld under way", (long long)o->concurrency);
     else
@@ -176,7 +176,7 @@ void report_json(const report_t *report, strbuf_t *out)
         out,
         "{\"protocol\":\"%s\",\"loop\":\"%s\",\"arrivals\":\"%s\",\"concurrency\":%lld,\"rows\":%lld,"
         "\"deadline_us\":%lld,\"seed\":%lld,\"window_s\":%.6f,\"models\":[",
-        protocol_name(o->protocol), o->concurrency > 0 ? "closed" : "open",
+        protocol_name((protocol_t)o->protocol), o->concurrency > 0 ? "closed" : "open",
         o->arrivals == ARRIVALS_POISSON ? "poisson" : "uniform", (long long)o->concurrency,
         (long long)o->rows, (long long)(o->deadline_ns / NS_PER_US), (long long)o->seed,
         (double)report->window_ns / (double)NS_PER_S);

@@ -9,7 +9,7 @@ Test(tensor, datatype_names_go_both_ways)
 {
     for (int i = OIP_INVALID + 1; i < OIP_DATATYPE_COUNT; i++) {
         const char *name = oip_datatype_name((oip_datatype_t)i);
-        cr_assert_eq(oip_datatype_parse(name, strlen(name)), i, "%s", name);
+        cr_assert_eq(oip_datatype_parse(name, strlen(name)), (oip_datatype_t)i, "%s", name);
     }
     cr_assert_eq(oip_datatype_parse("FP3", 3), OIP_INVALID);
     cr_assert_eq(oip_datatype_parse("fp32", 4), OIP_INVALID);

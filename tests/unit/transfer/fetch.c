@@ -412,7 +412,7 @@ static int again_status = -1;
 static void close_and_ask(void *ctx, status_t status)
 {
     outcome_set(ctx, status);
-    again_status = transfer_fetch(rig.peer, &again_item, 1, 0, outcome_set, ctx, NULL);
+    again_status = (int)transfer_fetch(rig.peer, &again_item, 1, 0, outcome_set, ctx, NULL);
 }
 
 Test(fetch, a_peer_that_is_being_closed_takes_nothing_more)
