@@ -78,10 +78,10 @@ void matcher_allow(matcher_t *matcher, uint32_t model, uint32_t gpu, bool allowe
     }
 }
 
-static bool is_denied(const matcher_t *matcher, uint32_t model, uint32_t gpu)
+bool matcher_may_use(const matcher_t *matcher, uint32_t model, uint32_t gpu)
 {
     uint64_t bit = (uint64_t)model * matcher->gpus_max + gpu;
-    return matcher->denied[bit / 64] >> (bit % 64) & 1;
+    return !(matcher->denied[bit / 64] >> (bit % 64) & 1);
 }
 
 static void ripen(matcher_t *matcher, int64_t now_ns)
@@ -105,7 +105,7 @@ static uint32_t pick_gpu(const matcher_t *matcher, uint32_t model)
     uint32_t gpu = bitmap_first(&matcher->free);
     if (entry->denied == 0)
         return gpu;
-    while (gpu != BITMAP_NONE && is_denied(matcher, model, gpu))
+    while (gpu != BITMAP_NONE && !matcher_may_use(matcher, model, gpu))
         gpu = bitmap_next(&matcher->free, gpu + 1);
     return gpu;
 }

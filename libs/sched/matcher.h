@@ -64,6 +64,7 @@ void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns);
 void matcher_close_gpu(matcher_t *matcher, uint32_t gpu);
 
 void matcher_allow(matcher_t *matcher, uint32_t model, uint32_t gpu, bool allowed);
+bool matcher_may_use(const matcher_t *matcher, uint32_t model, uint32_t gpu);
 
 /* The next binding that is due. The model is left without a candidate, the GPU closed, until their messages
  * come. */

@@ -3,14 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const policy_ops_t policy_fermata_ops, policy_deferred_ops, policy_eager_ops, policy_timeout_ops;
+extern const policy_ops_t policy_fermata_ops, policy_deferred_ops, policy_eager_ops, policy_timeout_ops,
+    policy_clockwork_ops, policy_shepherd_ops;
 
 /* The first is the default. */
 static const policy_ops_t *const policies[] = {
-    &policy_fermata_ops,
-    &policy_deferred_ops,
-    &policy_eager_ops,
-    &policy_timeout_ops,
+    &policy_fermata_ops, &policy_deferred_ops,  &policy_eager_ops,
+    &policy_timeout_ops, &policy_clockwork_ops, &policy_shepherd_ops,
 };
 enum { POLICIES = sizeof(policies) / sizeof(policies[0]) };
 

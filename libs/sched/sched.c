@@ -252,6 +252,64 @@ status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fr
     return STATUS_OK;
 }
 
+/* Preemption */
+
+/* Of the batches that run alone on their GPUs, the smallest one that the policy would stop for this model. */
+static uint32_t find_victim(sched_t *sched, int64_t now_ns, const shard_t *shard, int64_t *free_ns)
+{
+    uint32_t victim = BATCH_NONE;
+    for (uint32_t g = 0; g < sched->limits.gpus_max; g++) {
+        uint32_t batch = sched->batches.gpu_first[g];
+        if (sched->batches.gpu_count[g] != 1 || sched->gpus[g].draining ||
+            !matcher_may_use(&sched->matcher, shard->model, g))
+            continue;
+        const batch_slot_t *slot = &sched->batches.slots[batch];
+        policy_running_t running = {.gpu = g,
+                                    .model = slot->model,
+                                    .count = slot->count,
+                                    .start_ns = slot->start_ns,
+                                    .finish_ns = slot->finish_ns};
+        int64_t stop_ns;
+        if (slot->model == BATCH_NO_MODEL || slot->start_ns > now_ns || slot->finish_ns <= now_ns ||
+            (victim != BATCH_NONE && slot->count >= sched->batches.slots[victim].count))
+            continue;
+        if (sched->policy.ops->preempts(&sched->policy, shard, &sched->shards[slot->model], &running, now_ns,
+                                        &stop_ns) &&
+            stop_ns <= shard->candidate.latest_ns) {
+            victim = batch;
+            *free_ns = stop_ns;
+        }
+    }
+    return victim;
+}
+
+/* The stopped batch's tasks are queued again after the grant that it made room for (Shepherd, Algorithm 1, line 19). */
+static bool preempt(sched_t *sched, int64_t now_ns)
+{
+    uint32_t model = matcher_first_ready(&sched->matcher);
+    match_grant_t match = {.model = model};
+    if (model == UINT32_MAX)
+        return false;
+    uint32_t victim = find_victim(sched, now_ns, &sched->shards[model], &match.gpu_free_ns);
+    if (victim == BATCH_NONE)
+        return false;
+    batch_slot_t stopped = sched->batches.slots[victim];
+    shard_t *shard = &sched->shards[stopped.model];
+    sched_action_t action = {
+        .kind = SCHED_PREEMPT,
+        .model = stopped.model,
+        .preempt = {.gpu = stopped.gpu, .batch_id = batch_table_id(&sched->batches, victim)}};
+    shard->stats.preempted_batches++;
+    shard->stats.busy_ns -= stopped.finish_ns - match.gpu_free_ns;
+    batch_table_give(&sched->batches, victim);
+    sched->sink(sched->sink_ctx, &action);
+    match.gpu = stopped.gpu;
+    matcher_on_candidate(&sched->matcher, now_ns, model, &(candidate_t){0});
+    grant(sched, now_ns, &match);
+    release_tasks(sched, &stopped, CORE_TASKS_REQUEUE);
+    return true;
+}
+
 /* Deciding */
 
 static void tick(sched_t *sched, int64_t now_ns)
@@ -271,7 +329,9 @@ int64_t sched_run(sched_t *sched, int64_t now_ns, sched_sink_fn sink, void *ctx)
     do {
         refresh_dirty(sched, now_ns);
         refresh_expired(sched, now_ns);
-    } while (matcher_next(&sched->matcher, now_ns, &match) && (grant(sched, now_ns, &match), true));
+        while (matcher_next(&sched->matcher, now_ns, &match))
+            grant(sched, now_ns, &match);
+    } while (sched->policy.ops->preempts && preempt(sched, now_ns));
     int64_t wake_ns = matcher_wake_ns(&sched->matcher);
     int64_t expiry_ns = heap_min_key(&sched->expiry);
     if (expiry_ns < wake_ns)
