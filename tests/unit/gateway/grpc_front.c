@@ -1,0 +1,423 @@
+/*
+ * The gRPC front end over a real connection, with sessions of the test's own in place of session.c.
+ */
+#include "../../../services/gateway/grpc_front.h"
+#include "../../../services/gateway/catalogue.h"
+#include "../../../services/gateway/session.h"
+#include "base/clock.h"
+#include "open_inference.pb-c.h"
+#include "rpc/client.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define METHOD(name) "/inference.GRPCInferenceService/" name
+
+/* ---- the gateway behind the front end ---- */
+
+enum { LARGE_BYTES = 3 << 20 };
+
+static const oip_tensor_spec_t inputs[] = {
+    {.name = "x", .datatype = OIP_INT32, .dims = {.rank = 1, .dims = {2}}}};
+static const oip_tensor_spec_t outputs[] = {
+    {.name = "y", .datatype = OIP_INT32, .dims = {.rank = 1, .dims = {2}}}};
+static model_entry_t model = {.spec = {.name = "m",
+                                       .version = "1",
+                                       .platform = "test",
+                                       .max_batch = 4,
+                                       .input_count = 1,
+                                       .output_count = 1,
+                                       .inputs = inputs,
+                                       .outputs = outputs,
+                                       .picture_input = -1,
+                                       .softmax_output = -1},
+                              .ready = true};
+
+static struct {
+    int open, closed, refused, cancelled;
+    status_t refusal;
+    bool ready;
+    int64_t budget_ns;
+    session_t *held;
+    session_done_fn held_done;
+    void *held_arg;
+    uint8_t *large;
+    struct iovec piece;
+} fake;
+
+static void *fake_alloc(void *self, size_t len_bytes)
+{
+    (void)self;
+    (void)len_bytes;
+    return NULL;
+}
+
+session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
+{
+    session_t *session = calloc(1, sizeof *session);
+    (void)err;
+    cr_assert_eq(protocol, PROTOCOL_GRPC);
+    session->gateway = gateway;
+    session->allocator = (oip_allocator_t){fake_alloc, NULL};
+    oip_reply_init(&session->reply, 1 << 20);
+    fake.open++;
+    return session;
+}
+
+void session_close(session_t *session)
+{
+    oip_reply_dispose(&session->reply);
+    free(session);
+    fake.closed++;
+}
+
+status_t session_set_model(session_t *session, const char *name, const char *version, err_t *err)
+{
+    return catalogue_find(session->gateway->catalogue, name, version, &session->model, err);
+}
+
+void session_submit(session_t *session, int64_t budget_ns, session_done_fn done, void *arg)
+{
+    fake.budget_ns = budget_ns;
+    oip_validate_request(&session->request, &model.spec, &session->error);
+    if (strcmp(session->request.id, "hold") == 0) {
+        fake.held = session;
+        fake.held_done = done;
+        fake.held_arg = arg;
+        return;
+    }
+    if (strcmp(session->request.id, "late") == 0)
+        err_set(&session->error, STATUS_DEADLINE_EXCEEDED, "too late");
+    session->response =
+        (oip_response_t){.model = "m", .version = "1", .id = session->request.id, .output_count = 1};
+    fake.piece = (struct iovec){(void *)"12345678", 8};
+    if (strcmp(session->request.id, "large") == 0)
+        fake.piece = (struct iovec){fake.large, LARGE_BYTES};
+    session->response.outputs[0] = (oip_output_t){.name = "y",
+                                                  .datatype = OIP_INT32,
+                                                  .shape = {.rank = 2, .dims = {1, 2}},
+                                                  .pieces = &fake.piece,
+                                                  .piece_count = 1};
+    done(session, arg);
+}
+
+void session_cancel(session_t *session)
+{
+    fake.cancelled++;
+    err_set(&session->error, STATUS_CANCELLED, "gone");
+    fake.held_done(session, fake.held_arg);
+}
+
+void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status)
+{
+    (void)gateway;
+    (void)protocol;
+    fake.refused++;
+    fake.refusal = status;
+}
+
+status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
+                        err_t *err)
+{
+    (void)catalogue;
+    if (strcmp(name, "m") != 0 || (version[0] && strcmp(version, "1") != 0))
+        return err_set(err, STATUS_NOT_FOUND, "no model '%s'", name);
+    *entry = &model;
+    return STATUS_OK;
+}
+
+uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap)
+{
+    (void)catalogue;
+    (void)name;
+    (void)cap;
+    versions[0] = "1";
+    return 1;
+}
+
+status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb, strbuf_t *out)
+{
+    const oip_index_entry_t entry = {"m", "1", only_ready ? "READY" : "ANY", ""};
+    (void)catalogue;
+    cr_assert(pb);
+    return oip_describe_index_pb(out, &entry, 1);
+}
+
+status_t catalogue_write_stats(catalogue_t *catalogue, const char *name, const char *version, bool pb,
+                               strbuf_t *out, err_t *err)
+{
+    const oip_model_stats_t stats = {.name = "m", .version = "1", .inference_count = 5};
+    (void)catalogue;
+    (void)version;
+    (void)pb;
+    if (name[0] && strcmp(name, "m") != 0)
+        return err_set(err, STATUS_NOT_FOUND, "no model '%s'", name);
+    return oip_describe_stats_pb(out, &stats, 1);
+}
+
+bool gateway_is_ready(const gateway_t *gateway, const char **reason)
+{
+    (void)gateway;
+    (void)reason;
+    return fake.ready;
+}
+
+/* ---- the client ---- */
+
+static gateway_t gateway;
+static grpc_front_t *front;
+static rpc_runtime_t *runtime;
+static rpc_client_t *client;
+
+typedef struct {
+    bool done;
+    rpc_code_t code;
+    char text[256];
+    rpc_bytes_t *bytes;
+} answer_t;
+
+/* Turns the loop until the condition holds; fails after ten seconds (a hang, not a measure of speed). */
+#define until(condition)                                        \
+    do {                                                        \
+        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;     \
+        while (!(condition) && clock_now_ns() < until_ns_)      \
+            loop_run_once(gateway.loop, 5 * NS_PER_MS);         \
+        cr_assert(condition, "did not happen: %s", #condition); \
+    } while (0)
+
+static void on_answer(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
+{
+    answer_t *answer = arg;
+    answer->code = code;
+    strncpy(answer->text, text ? text : "", sizeof answer->text - 1);
+    answer->bytes = response;
+    *keep = true;
+    answer->done = true;
+}
+
+static void setup(void)
+{
+    err_t err;
+    memset(&fake, 0, sizeof fake);
+    fake.ready = true;
+    fake.large = malloc(LARGE_BYTES);
+    memset(fake.large, 'L', LARGE_BYTES);
+    gateway = (gateway_t){.body_bytes_max = 1 << 20};
+    cr_assert_eq(loop_create(&gateway.loop, &err), STATUS_OK);
+    cr_assert_eq(grpc_front_create(&gateway, "127.0.0.1:0", &front, &err), STATUS_OK, "%s", err.text);
+    rpc_runtime_options_t options = {.loop = gateway.loop, .name = "client"};
+    cr_assert_eq(rpc_runtime_create(&options, &runtime, &err), STATUS_OK);
+    rpc_client_options_t client_options = {.address = grpc_front_address(front)};
+    cr_assert_eq(rpc_client_create(runtime, &client_options, &client, &err), STATUS_OK);
+}
+
+static void set_flag(void *flag)
+{
+    *(bool *)flag = true;
+}
+
+static void teardown(void)
+{
+    bool stopped = false;
+    rpc_client_destroy(client);
+    rpc_runtime_destroy(runtime);
+    grpc_front_stop(front, NS_PER_S, set_flag, &stopped);
+    until(stopped);
+    grpc_front_destroy(front);
+    loop_destroy(gateway.loop);
+    cr_assert_eq(fake.open, fake.closed, "every session is closed");
+    free(fake.large);
+}
+
+TestSuite(grpc_front, .init = setup, .fini = teardown, .timeout = 60);
+
+static rpc_unary_t *start(const char *method, const void *message, size_t len_bytes, int64_t timeout_ns,
+                          answer_t *answer)
+{
+    rpc_unary_options_t options = {.method = method, .timeout_ns = timeout_ns, .wait_for_ready = true};
+    *answer = (answer_t){0};
+    return rpc_client_unary(client, &options, rpc_bytes_copy(message, len_bytes), on_answer, answer);
+}
+
+static answer_t call(const char *method, const void *message, size_t len_bytes)
+{
+    answer_t answer;
+    start(method, message, len_bytes, RPC_NO_DEADLINE, &answer);
+    until(answer.done);
+    return answer;
+}
+
+/* name = 1 (and a version = 2). */
+#define NAME_M "\x0a\x01m"
+#define CALL(method, text) call(METHOD(method), text, sizeof(text) - 1)
+
+static size_t infer_message(const char *name, const char *id, uint8_t *out)
+{
+    Inference__ModelInferRequest message = INFERENCE__MODEL_INFER_REQUEST__INIT;
+    Inference__ModelInferRequest__InferInputTensor input =
+        INFERENCE__MODEL_INFER_REQUEST__INFER_INPUT_TENSOR__INIT;
+    Inference__ModelInferRequest__InferInputTensor *input_list[] = {&input};
+    ProtobufCBinaryData raw = {8, (uint8_t *)"abcdefgh"};
+    int64_t dims[] = {1, 2};
+    message.model_name = (char *)(uintptr_t)name;
+    message.id = (char *)(uintptr_t)id;
+    message.n_inputs = 1;
+    message.inputs = input_list;
+    input.name = (char *)"x";
+    input.datatype = (char *)"INT32";
+    input.n_shape = 2;
+    input.shape = dims;
+    message.n_raw_input_contents = 1;
+    message.raw_input_contents = &raw;
+    return inference__model_infer_request__pack(&message, out);
+}
+
+static answer_t infer(const char *name, const char *id)
+{
+    uint8_t message[512];
+    return call(METHOD("ModelInfer"), message, infer_message(name, id, message));
+}
+
+static Inference__ModelInferResponse *read_response(const answer_t *answer)
+{
+    cr_assert_eq(answer->code, RPC_OK, "%s", answer->text);
+    return inference__model_infer_response__unpack(NULL, rpc_bytes_len(answer->bytes),
+                                                   rpc_bytes_flat(answer->bytes));
+}
+
+Test(grpc_front, infers)
+{
+    answer_t answer = infer("m", "seven");
+    Inference__ModelInferResponse *response = read_response(&answer);
+    cr_assert_str_eq(response->id, "seven");
+    cr_assert_eq(memcmp(response->raw_output_contents[0].data, "12345678", 8), 0);
+    cr_assert_eq(fake.budget_ns, SESSION_NO_BUDGET);
+    inference__model_infer_response__free_unpacked(response, NULL);
+    rpc_bytes_free(answer.bytes);
+}
+
+Test(grpc_front, lends_large_answers)
+{
+    for (int i = 0; i < 3; i++) {
+        answer_t answer = infer("m", "large");
+        Inference__ModelInferResponse *response = read_response(&answer);
+        cr_assert_eq(response->raw_output_contents[0].len, LARGE_BYTES);
+        cr_assert_eq(memcmp(response->raw_output_contents[0].data, fake.large, LARGE_BYTES), 0);
+        inference__model_infer_response__free_unpacked(response, NULL);
+        rpc_bytes_free(answer.bytes);
+        until(fake.closed == fake.open);
+    }
+}
+
+Test(grpc_front, errors_keep_their_code_and_text)
+{
+    answer_t answer = infer("nobody", "");
+    cr_assert_eq(answer.code, RPC_NOT_FOUND);
+    cr_assert_str_eq(answer.text, "no model 'nobody'");
+    cr_assert(fake.refused == 1 && fake.refusal == STATUS_NOT_FOUND);
+    answer = infer("m", "late");
+    cr_assert_eq(answer.code, RPC_DEADLINE_EXCEEDED);
+    cr_assert_str_eq(answer.text, "too late");
+    cr_assert_eq(fake.refused, 1);
+    answer = CALL("ModelInfer", "\x0a\x7fm");
+    cr_assert_eq(answer.code, RPC_INVALID_ARGUMENT);
+    answer = CALL("ModelInfer", "");
+    cr_assert_eq(answer.code, RPC_NOT_FOUND);
+    uint8_t *huge = calloc(1, 2 << 20);
+    answer = call(METHOD("ModelInfer"), huge, 2 << 20);
+    cr_assert_eq(answer.code, RPC_RESOURCE_EXHAUSTED, "%s", answer.text);
+    free(huge);
+}
+
+Test(grpc_front, a_client_that_goes_cancels_its_session)
+{
+    uint8_t message[512];
+    answer_t answer;
+    rpc_unary_t *unary =
+        start(METHOD("ModelInfer"), message, infer_message("m", "hold", message), 30 * NS_PER_S, &answer);
+    until(fake.held);
+    cr_assert(fake.budget_ns > 20 * NS_PER_S && fake.budget_ns <= 30 * NS_PER_S);
+    rpc_unary_cancel(unary);
+    until(answer.done);
+    cr_assert_eq(answer.code, RPC_CANCELLED);
+    until(fake.cancelled == 1 && fake.closed == fake.open);
+}
+
+Test(grpc_front, the_deadline_of_the_client_cancels_too)
+{
+    uint8_t message[512];
+    answer_t answer;
+    start(METHOD("ModelInfer"), message, infer_message("m", "hold", message), 50 * NS_PER_MS, &answer);
+    until(answer.done);
+    cr_assert_eq(answer.code, RPC_DEADLINE_EXCEEDED);
+    until(fake.cancelled == 1 && fake.closed == fake.open);
+}
+
+static void assert_bytes(answer_t answer, const char *wanted, size_t len_bytes)
+{
+    cr_assert_eq(answer.code, RPC_OK, "%s", answer.text);
+    cr_assert_eq(rpc_bytes_len(answer.bytes), len_bytes);
+    cr_assert_eq(memcmp(rpc_bytes_flat(answer.bytes), wanted, len_bytes), 0);
+    rpc_bytes_free(answer.bytes);
+}
+
+Test(grpc_front, liveness_and_readiness)
+{
+    assert_bytes(CALL("ServerLive", ""), "\x08\x01", 2);
+    assert_bytes(CALL("ServerReady", ""), "\x08\x01", 2);
+    assert_bytes(CALL("ModelReady", NAME_M), "\x08\x01", 2);
+    assert_bytes(CALL("ModelReady", "\x0a\x01q"), "", 0);
+    assert_bytes(call("/grpc.health.v1.Health/Check", "", 0), "\x08\x01", 2);
+    fake.ready = false;
+    assert_bytes(CALL("ServerReady", ""), "", 0);
+    assert_bytes(call("/grpc.health.v1.Health/Check", "", 0), "\x08\x02", 2);
+    cr_assert_eq(call("/grpc.health.v1.Health/Check", NAME_M, 3).code, RPC_NOT_FOUND);
+}
+
+Test(grpc_front, describes_models)
+{
+    answer_t answer = CALL("ModelMetadata", NAME_M "\x12\x01"
+                                                   "1");
+    cr_assert_eq(answer.code, RPC_OK, "%s", answer.text);
+    Inference__ModelMetadataResponse *metadata = inference__model_metadata_response__unpack(
+        NULL, rpc_bytes_len(answer.bytes), rpc_bytes_flat(answer.bytes));
+    cr_assert_str_eq(metadata->inputs[0]->name, "x");
+    cr_assert_str_eq(metadata->versions[0], "1");
+    inference__model_metadata_response__free_unpacked(metadata, NULL);
+    rpc_bytes_free(answer.bytes);
+    answer = CALL("ModelConfig", NAME_M);
+    cr_assert_eq(answer.code, RPC_OK);
+    rpc_bytes_free(answer.bytes);
+    answer = CALL("ModelStatistics", "");
+    cr_assert_eq(answer.code, RPC_OK);
+    rpc_bytes_free(answer.bytes);
+    answer = CALL("RepositoryIndex", "\x10\x01");
+    assert_bytes(answer,
+                 "\x0a\x0d\x0a\x01m\x12\x01"
+                 "1\x1a\x05READY",
+                 15);
+    assert_bytes(CALL("RepositoryIndex", ""),
+                 "\x0a\x0b\x0a\x01m\x12\x01"
+                 "1\x1a\x03"
+                 "ANY",
+                 13);
+    answer = CALL("ServerMetadata", "");
+    cr_assert_eq(answer.code, RPC_OK);
+    rpc_bytes_free(answer.bytes);
+    cr_assert_eq(CALL("ModelMetadata", "\x0a\x01q").code, RPC_NOT_FOUND);
+    cr_assert_eq(CALL("ModelConfig", "\x0a\x01q").code, RPC_NOT_FOUND);
+    cr_assert_eq(CALL("ModelStatistics", "\x0a\x01q").code, RPC_NOT_FOUND);
+    cr_assert_eq(CALL("ModelConfig", "\x0a\x09q").code, RPC_INVALID_ARGUMENT);
+    cr_assert_eq(CALL("ModelReady", "\x0a\x01\0").code, RPC_INVALID_ARGUMENT, "a NUL in a name");
+    cr_assert_eq(CALL("RepositoryIndex", "\x0a\x09q").code, RPC_INVALID_ARGUMENT);
+}
+
+Test(grpc_front, says_what_it_does_not_do)
+{
+    answer_t answer = CALL("SystemSharedMemoryRegister", "");
+    cr_assert_eq(answer.code, RPC_UNIMPLEMENTED);
+    cr_assert(strstr(answer.text, "shared memory"), "%s", answer.text);
+    cr_assert_eq(CALL("RepositoryModelLoad", "").code, RPC_UNIMPLEMENTED);
+    cr_assert_eq(CALL("NoSuchMethod", "").code, RPC_UNIMPLEMENTED);
+}
