@@ -40,8 +40,8 @@ void control_report_model(control_t *control, const model_t *model);
 /* A batch has ended: sent with others of the same turn of the loop. Is a run_report_fn; ctx is the control_t. */
 void control_report_batch(void *ctx, const run_report_t *report);
 
-/* Fills a report; what it points to is the model's or is freed with model_report_dispose. */
-void model_report_fill(Control__ModelReport *report, const model_t *model);
+/* Fills a report, whose fields point into the model until model_report_dispose. NO_MEMORY. */
+status_t model_report_fill(Control__ModelReport *report, const model_t *model);
 void model_report_dispose(Control__ModelReport *report);
 
 #endif

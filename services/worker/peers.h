@@ -14,8 +14,8 @@ typedef struct peer {
     struct peer *next;
     uint64_t instance_id;
     char address[TRANSFER_ADDRESS_BYTES];
-    transfer_peer_t *transfer;
-    uint32_t refs; /* table entries and batches */
+    transfer_peer_t *transfer; /* NULL after peers_disconnect */
+    uint32_t refs;             /* table entries and batches */
 } peer_t;
 
 enum { PEERS_MAX = 4096 }; /* indices a scheduler may use; it reuses those of gateways that left */
@@ -27,8 +27,11 @@ void peers_destroy(peers_t *peers);
 /* The scheduler says: index is this gateway now. */
 status_t peers_set(peers_t *peers, uint32_t index, uint64_t instance_id, const char *address, err_t *err);
 void peers_remove(peers_t *peers, uint32_t index);
-/* Another scheduler: its numbers mean something else. */
+/* Another scheduler: its numbers mean something else. The connections stay until the next time. */
 void peers_clear(peers_t *peers);
+
+/* Closes all connections: whatever is under way fails now. Nothing can be asked of a peer after this. */
+void peers_disconnect(peers_t *peers);
 
 /* Holds it until peer_release; NULL: no such index. */
 peer_t *peers_hold(peers_t *peers, uint32_t index);

@@ -35,9 +35,10 @@ typedef struct {
     uint64_t memory_bytes; /* of each */
 } worker_devices_t;
 
-/* Opens count devices of the engine of that name (0 = as many as there are). Unwinds on failure. */
+/* Opens count devices of the engine of that name (0 = as many as there are; emulated: 1). pin: each
+ * device's threads stay on CPUs of their own. Unwinds on failure. */
 status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint32_t count,
-                             const engine_config_t *config, metrics_t *metrics, err_t *err);
+                             const engine_config_t *config, bool pin, metrics_t *metrics, err_t *err);
 /* After all models are unloaded. */
 void worker_devices_close(worker_devices_t *devices);
 

@@ -1,0 +1,89 @@
+/*
+ * One granted batch: its rows, what is fetched for them and what is pushed back. Memory only; run.c drives it.
+ *
+ * Rows lie in the batch buffers grouped by gateway, so that one fetch and one push for each gateway name a contiguous
+ * stretch of items and results:
+ *
+ *   rows     | g0 | g0 | g0 | g1 | g1 |          groups[0] = {first 0, count 3}, groups[1] = {first 3, count 2}
+ *   inputs   | .. | .. | .. | .. | .. |          row k of input i at inputs[i] + k · row_bytes(i)
+ */
+#ifndef WORKER_BATCH_H
+#define WORKER_BATCH_H
+
+#include "control.pb-c.h"
+#include "loop/timer.h"
+#include "model.h"
+#include "peers.h"
+
+#include <sys/queue.h>
+
+typedef struct run run_t;
+typedef struct batch batch_t;
+
+typedef enum { BATCH_FETCHING, BATCH_READY, BATCH_SUBMITTED, BATCH_PUSHING } batch_state_t;
+
+typedef struct {
+    uint64_t task_id;
+    transfer_handle_t handle;
+    uint32_t grant_row;
+} batch_row_t;
+
+/* The rows of one gateway. */
+typedef struct {
+    batch_t *batch;
+    peer_t *peer; /* held; NULL: the index was not known */
+    uint32_t gateway, first, count;
+    transfer_request_t request; /* 0 = none under way */
+    bool pushed_again;
+} batch_group_t;
+
+struct batch {
+    mailbox_node_t node; /* from the engine's thread to the loop */
+    engine_job_t job;
+    loop_timer_t timer; /* of the start */
+    TAILQ_ENTRY(batch) link;
+    run_t *run;
+    model_t *model;
+    model_buffers_t *buffers;
+    uint64_t id;
+    uint32_t generation, device;
+    batch_state_t state;
+    bool revoked;
+    uint32_t granted; /* rows of the grant */
+    uint32_t count;   /* rows in the buffers now */
+    uint32_t pending; /* requests under way */
+    int64_t granted_ns, start_at_ns, fetched_ns;
+    status_t status; /* of the execution */
+    err_t err;
+
+    batch_group_t *groups;
+    batch_row_t *rows;
+    transfer_item_t *items;
+    transfer_result_t *results;
+    struct iovec *in_iov, *out_iov; /* row k's begin at k · inputs, k · outputs */
+    uint32_t *failed_row, *failed_status, *group_of;
+    uint32_t group_count, failed_count;
+    uint32_t cap_rows, cap_in, cap_out; /* what the arrays have room for */
+};
+
+TAILQ_HEAD(batch_list, batch);
+
+/* Makes room for a batch of so many rows of this model; keeps it from use to use. False: no memory. */
+bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows);
+void batch_free_memory(batch_t *batch);
+
+/* Takes over the rows of a grant: groups them, names their places. Rows that cannot be fetched at all fail here. */
+void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant);
+
+/* Notes a row as failed. */
+void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status);
+
+/* Moves the rows whose items have come together, in order; the others fail with their item's status. */
+void batch_compact(batch_t *batch);
+
+/* Fills the results of all rows from the output buffers. */
+void batch_fill_results(batch_t *batch, const transfer_timing_t *timing);
+
+void batch_release_peers(batch_t *batch, peers_t *peers);
+
+#endif

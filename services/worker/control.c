@@ -1,0 +1,467 @@
+#include "control.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rpc/client.h"
+#include "rpc/pb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+enum {
+    PROTOCOL_VERSION = 1,
+    PENDING_MAX = 1 << 16, /* batches done while the stream is full; with more the stream is begun anew */
+};
+#define CONTROL_METHOD "/fermata.control.v1.Control/Worker"
+
+struct control {
+    control_options_t options;
+    run_t *run;
+    rpc_client_t *client;
+    rpc_link_t *link;
+    rpc_arena_t arena;
+    uv_prepare_t flush;  /* before the loop sleeps: one message for all batches that ended in this turn */
+    uint64_t epoch;      /* newest seen */
+    uint32_t generation; /* counts streams; batches of an older one are not reported */
+    bool welcome;        /* this stream has been answered */
+    model_t **by_id;     /* models by catalogue id */
+    uint32_t by_id_cap;
+    Control__BatchDone *done;
+    Control__BatchDone **done_list;
+    uint32_t done_count, done_cap;
+    metric_t *connected;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+enum { CATALOGUE_ID_MAX = 1 << 20 }; /* never reused within an epoch; far more loads than an epoch sees */
+
+/* ---- sending ---- */
+
+static void control_send(control_t *control, Control__WorkerToScheduler *message)
+{
+    rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
+
+    if (!stream)
+        return;
+    message->epoch = control->epoch;
+    rpc_bytes_t *bytes = rpc_pack(&message->base);
+    /* A message that is lost would leave the scheduler waiting: better begin anew, with everything. */
+    if (!bytes || rpc_stream_send(stream, bytes) != STATUS_OK)
+        rpc_stream_cancel(stream);
+}
+
+static void control_send_hello(control_t *control)
+{
+    const worker_devices_t *devices = control->options.devices;
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__Hello hello = CONTROL__HELLO__INIT;
+    Control__Device *list = calloc(devices->count, sizeof(*list));
+    Control__Device **pointers = calloc(devices->count, sizeof(*pointers));
+
+    if (list && pointers) {
+        for (uint32_t i = 0; i < devices->count; i++) {
+            control__device__init(&list[i]);
+            list[i].name = devices->list[i].name;
+            list[i].kind = (char *)(uintptr_t)devices->kind;
+            list[i].memory_bytes = devices->memory_bytes;
+            pointers[i] = &list[i];
+        }
+        hello.min_version = hello.max_version = PROTOCOL_VERSION;
+        hello.instance_id = control->options.instance_id;
+        hello.name = (char *)(uintptr_t)control->options.name;
+        hello.n_devices = devices->count;
+        hello.devices = pointers;
+        message.hello = &hello;
+        control_send(control, &message);
+    }
+    free(list);
+    free(pointers);
+}
+
+void control_report_model(control_t *control, const model_t *model)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__ModelReport report, *list = &report;
+
+    if (!control->welcome || model_report_fill(&report, model) != STATUS_OK)
+        return;
+    message.n_models = 1;
+    message.models = &list;
+    control_send(control, &message);
+    model_report_dispose(&report);
+}
+
+static void control_send_all_models(control_t *control)
+{
+    const repository_t *repository = control->options.repository;
+
+    for (uint32_t i = 0; i < repository->count; i++)
+        control_report_model(control, repository->models[i]);
+}
+
+static void control_send_pong(control_t *control, const Control__Ping *ping, int64_t received_ns)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__Pong pong = CONTROL__PONG__INIT;
+
+    pong.sent_ns = ping->sent_ns;
+    pong.held_ns = clock_now_ns() - received_ns;
+    message.pong = &pong;
+    control_send(control, &message);
+}
+
+/* ---- batches that have ended ---- */
+
+static bool done_reserve(control_t *control)
+{
+    uint32_t cap = control->done_cap ? control->done_cap * 2 : 64;
+
+    if (control->done_count < control->done_cap)
+        return true;
+    if (cap > PENDING_MAX)
+        return false;
+    Control__BatchDone *done = realloc(control->done, cap * sizeof(*done));
+    if (!done)
+        return false;
+    control->done = done;
+    Control__BatchDone **list = realloc(control->done_list, cap * sizeof(*list));
+    if (!list)
+        return false;
+    control->done_list = list;
+    control->done_cap = cap;
+    return true;
+}
+
+/* Rare: most batches lose no row and have no reason. */
+static bool done_copy_failures(Control__BatchDone *done, const run_report_t *report)
+{
+    size_t bytes = report->failed_count * sizeof(uint32_t);
+
+    if (report->reason[0])
+        done->reason = strdup(report->reason);
+    if (bytes == 0)
+        return true;
+    done->failed_row = malloc(bytes);
+    done->failed_status = malloc(bytes);
+    if (!done->failed_row || !done->failed_status)
+        return false;
+    memcpy(done->failed_row, report->failed_row, bytes);
+    memcpy(done->failed_status, report->failed_status, bytes);
+    done->n_failed_row = done->n_failed_status = report->failed_count;
+    return true;
+}
+
+static void done_clear(control_t *control)
+{
+    for (uint32_t i = 0; i < control->done_count; i++) {
+        Control__BatchDone *done = &control->done[i];
+        if (done->reason != (char *)protobuf_c_empty_string)
+            free(done->reason);
+        free(done->failed_row);
+        free(done->failed_status);
+    }
+    control->done_count = 0;
+}
+
+void control_report_batch(void *ctx, const run_report_t *report)
+{
+    control_t *control = ctx;
+
+    if (report->generation != control->generation || !control->welcome)
+        return;
+    if (!done_reserve(control)) {
+        rpc_stream_t *stream = rpc_link_stream(control->link);
+        if (stream)
+            rpc_stream_cancel(stream);
+        return;
+    }
+    Control__BatchDone *done = &control->done[control->done_count++];
+    control__batch_done__init(done);
+    done->batch_id = report->batch_id;
+    done->device = report->device;
+    done->status = report->status;
+    done->exec_ns = report->exec_ns;
+    done->fetch_ns = report->fetch_ns;
+    done->push_ns = report->push_ns;
+    done->free_in_ns = report->free_in_ns;
+    done->wait_ns = report->wait_ns;
+    done_copy_failures(done, report);
+}
+
+static void control_on_flush(uv_prepare_t *prepare)
+{
+    control_t *control = prepare->data;
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+
+    if (control->done_count == 0)
+        return;
+    for (uint32_t i = 0; i < control->done_count; i++)
+        control->done_list[i] = &control->done[i];
+    message.n_done = control->done_count;
+    message.done = control->done_list;
+    control_send(control, &message);
+    done_clear(control);
+}
+
+/* ---- receiving ---- */
+
+static void forget_catalogue(control_t *control)
+{
+    memset(control->by_id, 0, control->by_id_cap * sizeof(*control->by_id));
+}
+
+static void control_on_welcome(control_t *control, const Control__SchedulerToWorker *message)
+{
+    control->welcome = true;
+    if (message->epoch != control->epoch)
+        log_info("scheduler_joined", LOG_U64("epoch", message->epoch),
+                 LOG_STR("scheduler", control->options.scheduler),
+                 LOG_U64("index", message->welcome->peer_index));
+    control->epoch = message->epoch;
+    forget_catalogue(control);
+    peers_clear(control->options.peers);
+    metrics_set(control->connected, 1);
+    control_send_all_models(control);
+}
+
+static void control_on_model_id(control_t *control, const Control__ModelId *id)
+{
+    model_t *model = repository_find(control->options.repository, id->name);
+    uint32_t cap = control->by_id_cap;
+
+    if (!model || (model->version && model->version != id->version) || id->id >= CATALOGUE_ID_MAX) {
+        log_warn("unknown_model_named", LOG_STR("model", id->name), LOG_I64("version", id->version));
+        return;
+    }
+    while (cap <= id->id)
+        cap = cap ? cap * 2 : 64;
+    if (cap > control->by_id_cap) {
+        model_t **by_id = realloc(control->by_id, cap * sizeof(*by_id));
+        if (!by_id)
+            return;
+        memset(by_id + control->by_id_cap, 0, (cap - control->by_id_cap) * sizeof(*by_id));
+        control->by_id = by_id;
+        control->by_id_cap = cap;
+    }
+    control->by_id[id->id] = model;
+}
+
+static void control_on_peers(control_t *control, const Control__PeerTable *table)
+{
+    err_t err;
+
+    for (size_t i = 0; i < table->n_gone; i++)
+        peers_remove(control->options.peers, table->gone[i]);
+    for (size_t i = 0; i < table->n_peers; i++) {
+        const Control__Peer *peer = table->peers[i];
+        if (peers_set(control->options.peers, peer->index, peer->instance_id, peer->data_address, &err) !=
+            STATUS_OK)
+            log_warn("gateway_unusable", LOG_STR("gateway", peer->name),
+                     LOG_STR("address", peer->data_address), LOG_ERR(&err));
+    }
+}
+
+static void control_on_drain(control_t *control, bool drain)
+{
+    const worker_devices_t *devices = control->options.devices;
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__DeviceState *states = calloc(devices->count, sizeof(*states));
+    Control__DeviceState **list = calloc(devices->count, sizeof(*list));
+
+    log_info(drain ? "draining" : "serving_again", LOG_U64("batches", run_under_way(control->run)));
+    if (states && list) {
+        for (uint32_t i = 0; i < devices->count; i++) {
+            control__device_state__init(&states[i]);
+            states[i].device = i;
+            states[i].status =
+                drain ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING : CONTROL__DEVICE_STATUS__DEVICE_READY;
+            list[i] = &states[i];
+        }
+        message.n_devices = devices->count;
+        message.devices = list;
+        control_send(control, &message);
+    }
+    free(states);
+    free(list);
+}
+
+static void control_on_grants(control_t *control, const Control__SchedulerToWorker *message)
+{
+    for (size_t i = 0; i < message->n_grants; i++) {
+        const Control__Grant *grant = message->grants[i];
+        model_t *model = grant->model < control->by_id_cap ? control->by_id[grant->model] : NULL;
+        run_grant(control->run, control->generation, model, grant);
+    }
+}
+
+/* In field order: names come before what uses them. */
+static void control_handle(control_t *control, const Control__SchedulerToWorker *message)
+{
+    int64_t now = clock_now_ns();
+
+    if (message->welcome && !control->welcome)
+        control_on_welcome(control, message);
+    if (message->ping)
+        control_send_pong(control, message->ping, now);
+    for (size_t i = 0; i < message->n_model_ids; i++)
+        control_on_model_id(control, message->model_ids[i]);
+    if (message->peers)
+        control_on_peers(control, message->peers);
+    control_on_grants(control, message);
+    if (message->revoke) {
+        for (size_t i = 0; i < message->revoke->n_batch_id; i++)
+            run_revoke(control->run, message->revoke->batch_id[i]);
+    }
+    if (message->drain)
+        control_on_drain(control, message->drain->drain);
+}
+
+/* What a message may be: newer or as new as all seen, and nothing before the welcome. */
+static const char *control_objection(const control_t *control, const Control__SchedulerToWorker *message)
+{
+    if (message->epoch < control->epoch)
+        return "it is of an older epoch";
+    if (!control->welcome && !message->welcome)
+        return "it comes before the welcome";
+    if (control->welcome && message->epoch != control->epoch)
+        return "it is of another epoch than the welcome of its stream";
+    if (message->welcome && message->welcome->version != PROTOCOL_VERSION)
+        return "it wants another protocol version";
+    return NULL;
+}
+
+static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    control_t *control = arg;
+    const char *objection = "it cannot be parsed";
+
+    (void)keep;
+    rpc_arena_reset(&control->arena);
+    const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)rpc_unpack(
+        &control__scheduler_to_worker__descriptor, bytes, &control->arena);
+    if (message)
+        objection = control_objection(control, message);
+    if (objection) {
+        log_warn("scheduler_message_dropped", LOG_STR("reason", objection),
+                 LOG_U64("newest_epoch", control->epoch));
+        if (!message || !control->welcome)
+            rpc_stream_cancel(stream);
+        return;
+    }
+    control_handle(control, message);
+}
+
+/* ---- the stream ---- */
+
+static void control_on_open(rpc_stream_t *stream, void *arg)
+{
+    control_t *control = arg;
+
+    (void)stream;
+    control->generation++;
+    control->welcome = false;
+    done_clear(control);
+    run_revoke_all(control->run);
+    control_send_hello(control);
+}
+
+static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    control_t *control = arg;
+
+    (void)stream;
+    if (control->welcome || code == RPC_FAILED_PRECONDITION)
+        log_warn("scheduler_lost", LOG_STR("scheduler", control->options.scheduler),
+                 LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+    control->welcome = false;
+    metrics_set(control->connected, 0);
+}
+
+static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
+                             const char *text)
+{
+    control_t *control = arg;
+
+    (void)link;
+    if (state == RPC_LINK_DOWN)
+        log_debug("scheduler_link_down", LOG_STR("scheduler", control->options.scheduler),
+                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+}
+
+status_t control_create(const control_options_t *options, control_t **out, err_t *err)
+{
+    control_t *control = calloc(1, sizeof(*control));
+    rpc_client_options_t client = {.address = options->scheduler};
+
+    if (!control)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    control->options = *options;
+    control->connected = metrics_series(options->metrics, METRIC_WORKER_SCHEDULER_CONNECTED);
+    rpc_arena_init(&control->arena, 64 << 20);
+    status_t status = rpc_client_create(options->rpc, &client, &control->client, err);
+    if (status != STATUS_OK) {
+        free(control);
+        return status;
+    }
+    *out = control;
+    return STATUS_OK;
+}
+
+status_t control_start(control_t *control, run_t *run, err_t *err)
+{
+    rpc_link_options_t link = {
+        .method = CONTROL_METHOD,
+        .ops = {.on_open = control_on_open, .on_message = control_on_message, .on_close = control_on_close},
+        .on_state = control_on_state,
+        .arg = control};
+
+    control->run = run;
+    uv_prepare_init(loop_uv(control->options.loop), &control->flush);
+    control->flush.data = control;
+    uv_prepare_start(&control->flush, control_on_flush);
+    uv_unref((uv_handle_t *)&control->flush);
+    return rpc_link_create(control->client, &link, &control->link, err);
+}
+
+static void control_on_link_closed(void *arg)
+{
+    control_t *control = arg;
+
+    control->link = NULL;
+    control->closed(control->closed_ctx);
+}
+
+void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
+{
+    control->closed = closed;
+    control->closed_ctx = ctx;
+    control->welcome = false;
+    if (control->link)
+        rpc_link_close(control->link, control_on_link_closed, control);
+    else
+        closed(ctx);
+}
+
+static void control_on_flush_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void control_destroy(control_t *control)
+{
+    if (!control)
+        return;
+    rpc_client_destroy(control->client);
+    rpc_arena_dispose(&control->arena);
+    done_clear(control);
+    free(control->done);
+    free(control->done_list);
+    free(control->by_id);
+    if (control->flush.data)
+        uv_close((uv_handle_t *)&control->flush, control_on_flush_closed);
+    else
+        free(control);
+}

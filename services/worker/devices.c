@@ -1,0 +1,102 @@
+#include "worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CPUS_MAX = 256 };
+
+static void cpu_model_name(char *text, size_t len)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+
+    snprintf(text, len, "CPU");
+    while (file && fgets(line, sizeof(line), file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(text, len, "%.60s", colon + 2);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+static uint64_t host_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+static void name_devices(worker_devices_t *devices, const char *engine, const engine_config_t *config)
+{
+    char cpu[64];
+
+    devices->kind = strcmp(engine, "onednn") == 0 ? "cpu" : devices->ops->name;
+    cpu_model_name(cpu, sizeof(cpu));
+    if (strcmp(engine, "onednn") == 0)
+        snprintf(devices->identity, sizeof(devices->identity), "onednn; %s; %u threads", cpu,
+                 config->threads ? config->threads : 1);
+    else
+        snprintf(devices->identity, sizeof(devices->identity), "%s", engine);
+    devices->memory_bytes = config->memory_limit_bytes ? config->memory_limit_bytes : host_memory_bytes();
+}
+
+/* Neighbouring devices get neighbouring CPUs; more devices than CPUs share them. */
+static void pin_device(engine_config_t *config, int cpus[CPUS_MAX])
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = config->threads ? config->threads : 1;
+
+    config->cpus = cpus;
+    config->cpu_count = threads < CPUS_MAX ? threads : CPUS_MAX;
+    for (uint32_t i = 0; i < config->cpu_count; i++)
+        cpus[i] = (int)((config->index * threads + i) % (uint32_t)(online > 0 ? online : 1));
+}
+
+status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint32_t count,
+                             const engine_config_t *config, bool pin, metrics_t *metrics, err_t *err)
+{
+    *devices = (worker_devices_t){0};
+    if (engine_find(engine, &devices->ops, err) != STATUS_OK)
+        return err->code;
+    uint32_t here = devices->ops->device_count();
+    if (count == 0)
+        count = here == UINT32_MAX ? 1 : here;
+    if (count == 0 || count > here || count > WORKER_DEVICES_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "engine %s: %u devices asked for, %u here", engine,
+                       count, here < WORKER_DEVICES_MAX ? here : WORKER_DEVICES_MAX);
+    devices->list = calloc(count, sizeof(*devices->list));
+    if (!devices->list)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", count);
+    name_devices(devices, engine, config);
+    for (; devices->count < count; devices->count++) {
+        worker_device_t *device = &devices->list[devices->count];
+        engine_config_t own = *config;
+        int cpus[CPUS_MAX];
+        own.index = devices->count;
+        if (pin)
+            pin_device(&own, cpus);
+        snprintf(device->name, sizeof(device->name), "%s%u", devices->kind, devices->count);
+        device->busy = metrics_series(metrics, METRIC_WORKER_BUSY_SECONDS, device->name);
+        if (devices->ops->open(&own, &device->engine, err) != STATUS_OK) {
+            err_prefix(err, "device %s", device->name);
+            worker_devices_close(devices);
+            return err->code;
+        }
+    }
+    return STATUS_OK;
+}
+
+void worker_devices_close(worker_devices_t *devices)
+{
+    for (uint32_t i = 0; i < devices->count; i++)
+        devices->ops->close(devices->list[i].engine);
+    free(devices->list);
+    devices->list = NULL;
+    devices->count = 0;
+}

@@ -1,0 +1,357 @@
+#include "base/clock.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "control.h"
+#include "http/server.h"
+#include "loader.h"
+#include "loop/signals.h"
+#include "loop/timer.h"
+#include "metrics_http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* How long a stopping worker waits for batches that execute or are being pushed. */
+static const int64_t STOP_PATIENCE_NS = 3 * NS_PER_S;
+static const int64_t STOP_POLL_NS = 5 * NS_PER_MS;
+
+typedef struct {
+    config_address_t scheduler, metrics_address;
+    const char *models, *profile, *name;
+    int engine, log_level, log_format;
+    int64_t devices, threads, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
+    double emulated_jitter;
+    bool pin, profile_cache;
+} options_t;
+
+static const char *const engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
+
+#define AT(field) .offset = offsetof(options_t, field)
+static const config_option_t option_table[] = {
+    {"scheduler", CONFIG_ADDRESS, "Cluster", "Control address of the scheduler.", .def = "127.0.0.1:9000",
+     AT(scheduler)},
+    {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
+    {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "0.0.0.0:9101",
+     AT(metrics_address)},
+    {"models", CONFIG_PATH, "Models", "Model repository.", AT(models)},
+    {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "10s",
+     .min = 0, .max = INT64_MAX, AT(profile_budget)},
+    {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
+     AT(profile_cache)},
+    {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = engines,
+     AT(engine)},
+    {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
+     .def = "0", .min = 0, .max = WORKER_DEVICES_MAX, AT(devices)},
+    {"threads", CONFIG_INT, "Devices", "CPU threads of each device.", .def = "1", .min = 1, .max = 256,
+     AT(threads)},
+    {"pin", CONFIG_BOOL, "Devices", "Keep the threads of each device on CPUs of their own.", .def = "false",
+     AT(pin)},
+    {"memory_limit", CONFIG_BYTES, "Devices", "For the models of one device; 0 = what there is.", .def = "0",
+     .min = 0, .max = INT64_MAX, AT(memory_limit)},
+    {"profile", CONFIG_PATH, "Emulation", "CSV with name,alpha_ms,beta_ms,slo_ms: each line is a model.",
+     AT(profile)},
+    {"emulated_elements", CONFIG_INT, "Emulation", "FP32 elements of input and output of such a model.",
+     .def = "16", .min = 1, .max = 1 << 24, AT(emulated_elements)},
+    {"emulated_max_batch", CONFIG_INT, "Emulation", "Largest batch of such a model.", .def = "64", .min = 1,
+     .max = ENGINE_MAX_BATCH, AT(emulated_max_batch)},
+    {"emulated_jitter", CONFIG_DOUBLE, "Emulation", "Spread of latencies: 0.1 = 10 % up and down.",
+     .def = "0", AT(emulated_jitter)},
+    CONFIG_LOG_OPTIONS(options_t),
+};
+
+static const config_schema_t schema = {
+    .program = "fermata-worker",
+    .summary = "Holds models on devices and runs the batches that the scheduler grants.",
+    .options = option_table,
+    .options_len = sizeof(option_table) / sizeof(option_table[0]),
+};
+
+typedef struct {
+    const options_t *options;
+    loop_t *loop;
+    loop_signals_t *signals;
+    metrics_t *metrics;
+    http_server_t *http;
+    rpc_runtime_t *rpc;
+    worker_devices_t devices;
+    repository_t repository;
+    loader_t *loader;
+    transfer_pool_t *pool;
+    peers_t *peers;
+    run_t *run;
+    control_t *control;
+    loop_timer_t stop_timer;
+    bool stop_timer_ready;
+    int64_t stop_at_ns; /* 0 = not stopping */
+    bool control_closed, http_stopped;
+    char name[WORKER_TEXT_BYTES], scheduler[CONFIG_ADDRESS_TEXT_BYTES],
+        metrics_address[CONFIG_ADDRESS_TEXT_BYTES];
+} worker_t;
+
+/* ---- stopping ---- */
+
+static void worker_on_stop_timer(loop_timer_t *timer, void *arg)
+{
+    worker_t *worker = arg;
+    bool quiet = worker->control_closed && worker->http_stopped && run_under_way(worker->run) == 0;
+
+    if (quiet || clock_now_ns() >= worker->stop_at_ns)
+        loop_stop(worker->loop);
+    else
+        loop_timer_start_in(timer, STOP_POLL_NS);
+}
+
+static void worker_on_control_closed(void *ctx)
+{
+    ((worker_t *)ctx)->control_closed = true;
+}
+
+static void worker_on_http_stopped(http_server_t *server, void *user)
+{
+    (void)server;
+    ((worker_t *)user)->http_stopped = true;
+}
+
+static void worker_on_signal(void *arg, int signum)
+{
+    worker_t *worker = arg;
+
+    log_info("stopping", LOG_I64("signal", signum), LOG_U64("batches", run_under_way(worker->run)));
+    worker->stop_at_ns = clock_now_ns() + STOP_PATIENCE_NS;
+    control_stop(worker->control, worker_on_control_closed, worker);
+    http_server_stop(worker->http, 100, worker_on_http_stopped, worker);
+    run_revoke_all(worker->run);
+    loop_timer_start_in(&worker->stop_timer, 0);
+}
+
+/* ---- metrics ---- */
+
+static void worker_on_collect(void *arg)
+{
+    worker_t *worker = arg;
+    uint32_t counts[3] = {0};
+
+    for (uint32_t i = 0; i < worker->repository.count; i++) {
+        const model_t *model = worker->repository.models[i];
+        counts[model->state]++;
+        if (model->state == MODEL_READY)
+            metrics_set(metrics_series(worker->metrics, METRIC_WORKER_MODEL_BYTES, model->name),
+                        (double)model->info->memory_bytes);
+    }
+    for (int state = 0; state < 3; state++)
+        metrics_set(
+            metrics_series(worker->metrics, METRIC_WORKER_MODELS, model_state_name((model_state_t)state)),
+            counts[state]);
+}
+
+static void model_name_metrics(metrics_t *metrics, model_t *model)
+{
+    model->batches_ok = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "ok");
+    model->batches_failed = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "failed");
+    model->tasks_ok = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "ok");
+    model->tasks_failed = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "failed");
+    model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
+    model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
+    model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
+}
+
+/* ---- starting ---- */
+
+static void worker_on_model(void *ctx, model_t *model)
+{
+    control_report_model(((worker_t *)ctx)->control, model);
+}
+
+static void worker_name(worker_t *worker)
+{
+    const options_t *options = worker->options;
+    config_address_t scheduler = options->scheduler;
+    char host[64] = "worker";
+
+    gethostname(host, sizeof(host) - 1);
+    if (options->name)
+        snprintf(worker->name, sizeof(worker->name), "%s", options->name);
+    else
+        snprintf(worker->name, sizeof(worker->name), "%s/%d", host, (int)getpid());
+    if (!scheduler.host[0])
+        snprintf(scheduler.host, sizeof(scheduler.host), "127.0.0.1");
+    value_format_address(&scheduler, worker->scheduler, sizeof(worker->scheduler));
+    value_format_address(&options->metrics_address, worker->metrics_address, sizeof(worker->metrics_address));
+}
+
+static status_t worker_open_models(worker_t *worker, err_t *err)
+{
+    const options_t *options = worker->options;
+    bool emulated = strcmp(engines[options->engine], "emulated") == 0;
+
+    if (!options->models && !(emulated && options->profile))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--models is required (or --profile with --engine emulated)");
+    if (options->profile && !emulated)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--profile is for --engine emulated only");
+    if (options->models && repository_scan(&worker->repository, options->models, err) != STATUS_OK)
+        return err->code;
+    if (options->profile &&
+        repository_add_profiles(&worker->repository, options->profile, (uint32_t)options->emulated_elements,
+                                (uint32_t)options->emulated_max_batch, err) != STATUS_OK)
+        return err->code;
+    for (uint32_t i = 0; i < worker->repository.count; i++)
+        model_name_metrics(worker->metrics, worker->repository.models[i]);
+    return STATUS_OK;
+}
+
+static status_t worker_open_devices(worker_t *worker, err_t *err)
+{
+    const options_t *options = worker->options;
+    engine_config_t config = {.threads = (uint32_t)options->threads,
+                              .memory_limit_bytes = (uint64_t)options->memory_limit,
+                              .jitter = options->emulated_jitter};
+    const char *engine = engines[options->engine];
+    uint32_t count = (uint32_t)options->devices;
+
+    if (count == 0 && strcmp(engine, "cuda") != 0)
+        count = 1;
+    return worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
+}
+
+/* Everything that turns on the loop, from the outside in. */
+static status_t worker_open_services(worker_t *worker, err_t *err)
+{
+    transfer_pool_options_t pool = {.loop = loop_uv(worker->loop)};
+    rpc_runtime_options_t rpc = {.loop = worker->loop, .name = "control"};
+    control_options_t control = {.loop = worker->loop,
+                                 .scheduler = worker->scheduler,
+                                 .name = worker->name,
+                                 .devices = &worker->devices,
+                                 .repository = &worker->repository,
+                                 .metrics = worker->metrics};
+
+    if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
+        return err_set(err, STATUS_IO, "getrandom: %m");
+    if (metrics_http_create(loop_uv(worker->loop), worker->metrics_address, worker->metrics, &worker->http,
+                            err) != STATUS_OK ||
+        transfer_pool_create(&pool, &worker->pool, err) != STATUS_OK ||
+        peers_create(worker->pool, &worker->peers, err) != STATUS_OK ||
+        rpc_runtime_create(&rpc, &worker->rpc, err) != STATUS_OK)
+        return err->code;
+    control.rpc = worker->rpc;
+    control.peers = worker->peers;
+    if (control_create(&control, &worker->control, err) != STATUS_OK)
+        return err->code;
+    run_options_t run = {.loop = worker->loop,
+                         .devices = &worker->devices,
+                         .peers = worker->peers,
+                         .pool = worker->pool,
+                         .metrics = worker->metrics,
+                         .report = control_report_batch,
+                         .ctx = worker->control};
+    return run_create(&run, &worker->run, err);
+}
+
+static status_t worker_start(worker_t *worker, err_t *err)
+{
+    const options_t *options = worker->options;
+    model_load_options_t load = {.devices = &worker->devices,
+                                 .profile_budget_ns = options->profile_budget,
+                                 .use_cache = options->profile_cache};
+
+    if (loop_timer_init(&worker->stop_timer, worker->loop, worker_on_stop_timer, worker, err) != STATUS_OK)
+        return err->code;
+    worker->stop_timer_ready = true;
+    if (metrics_on_collect(worker->metrics, worker_on_collect, worker) != STATUS_OK)
+        return err_set(err, STATUS_INTERNAL, "too many collectors");
+    if (control_start(worker->control, worker->run, err) != STATUS_OK ||
+        loader_start(worker->loop, &worker->repository, &load, worker_on_model, worker, &worker->loader,
+                     err) != STATUS_OK)
+        return err->code;
+    return loop_signals_create(&worker->signals, worker->loop, worker_on_signal, worker, err);
+}
+
+static void worker_print_ready(const worker_t *worker)
+{
+    printf("ready {\"service\":\"worker\",\"metrics\":\"%s\",\"devices\":%u,\"models\":%u,\"pid\":%d}\n",
+           http_server_address(worker->http), worker->devices.count, worker->repository.count, (int)getpid());
+    fflush(stdout);
+}
+
+/* In the order of loop/loop.h; also unwinds a start that failed half-way. */
+static void worker_close(worker_t *worker)
+{
+    loader_destroy(worker->loader);
+    run_destroy(worker->run);
+    control_destroy(worker->control);
+    peers_destroy(worker->peers);
+    transfer_pool_destroy(worker->pool);
+    http_server_destroy(worker->http);
+    if (worker->rpc)
+        rpc_runtime_destroy(worker->rpc);
+    if (worker->devices.ops) {
+        repository_dispose(&worker->repository, &worker->devices);
+        worker_devices_close(&worker->devices);
+    }
+    if (worker->signals)
+        loop_signals_destroy(worker->signals);
+    if (worker->stop_timer_ready)
+        loop_timer_dispose(&worker->stop_timer);
+    if (worker->loop)
+        loop_destroy(worker->loop);
+    metrics_destroy(worker->metrics);
+}
+
+/* Every gateway is a descriptor and every emulated device may be busy with several. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static status_t worker_main(const options_t *options, err_t *err)
+{
+    worker_t worker = {.options = options};
+    status_t status = STATUS_NO_MEMORY;
+
+    raise_descriptor_limit();
+    worker_name(&worker);
+    worker.metrics = metrics_create("worker", err);
+    if (!worker.metrics)
+        return err->code;
+    status = loop_create(&worker.loop, err);
+    if (status == STATUS_OK)
+        status = worker_open_devices(&worker, err);
+    if (status == STATUS_OK)
+        status = worker_open_models(&worker, err);
+    if (status == STATUS_OK)
+        status = worker_open_services(&worker, err);
+    if (status == STATUS_OK)
+        status = worker_start(&worker, err);
+    if (status == STATUS_OK) {
+        worker_print_ready(&worker);
+        loop_run(worker.loop);
+        log_info("stopped");
+    }
+    worker_close(&worker);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    options_t options;
+    config_t *config;
+    int exit_code;
+    err_t err = {0};
+
+    if (!config_start(&schema, argc, argv, &options, &config, &exit_code))
+        return exit_code;
+    log_init("worker", (log_level_t)options.log_level, (log_format_t)options.log_format);
+    status_t status = worker_main(&options, &err);
+    config_destroy(config);
+    return config_exit(&schema, status, &err);
+}

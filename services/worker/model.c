@@ -1,0 +1,362 @@
+#include "model.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "profile/profile_cache.h"
+#include "profiler.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Deadline of a model whose config gives none: long enough for batches to form, see docs/model-repository.md. */
+static const int64_t SLO_MIN_NS = 100 * NS_PER_MS;
+enum { SLO_BATCH = 8, SLO_TIMES = 2 };
+
+const char *model_state_name(model_state_t state)
+{
+    static const char *const names[] = {"loading", "ready", "failed"};
+
+    return names[state];
+}
+
+status_t model_create(const char *name, int64_t version, const char *dir, model_t **out, err_t *err)
+{
+    model_t *model = calloc(1, sizeof(*model));
+
+    if (!model)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    snprintf(model->name, sizeof(model->name), "%s", name);
+    snprintf(model->dir, sizeof(model->dir), "%s", dir);
+    model->version = version;
+    model_config_init(&model->config);
+    *out = model;
+    return STATUS_OK;
+}
+
+/* ---- buffers ---- */
+
+/* Host memory is as good for one device as for the other; pinned memory stays with its engine. */
+static uint32_t buffer_group(const worker_devices_t *devices, uint32_t device)
+{
+    return strcmp(devices->kind, "cuda") == 0 ? device : 0;
+}
+
+static void buffers_free(model_buffers_t *buffers, const engine_model_info_t *info, const engine_ops_t *ops)
+{
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        if (buffers->inputs[i])
+            ops->buffer_free(buffers->engine, buffers->inputs[i]);
+    }
+    free(buffers);
+}
+
+static model_buffers_t *buffers_create(const model_t *model, const worker_devices_t *devices, uint32_t device)
+{
+    const engine_model_info_t *info = model->info;
+    uint32_t total = info->input_count + info->output_count;
+    model_buffers_t *buffers = calloc(1, sizeof(*buffers) + total * sizeof(void *));
+
+    if (!buffers)
+        return NULL;
+    buffers->engine = devices->list[device].engine;
+    buffers->group = buffer_group(devices, device);
+    buffers->inputs = (void **)(buffers + 1);
+    buffers->outputs = buffers->inputs + info->input_count;
+    for (uint32_t i = 0; i < total; i++) {
+        const engine_tensor_t *tensor =
+            i < info->input_count ? &info->inputs[i] : &info->outputs[i - info->input_count];
+        size_t len = tensor->row_bytes * info->max_batch;
+        buffers->inputs[i] = devices->ops->buffer_alloc(buffers->engine, len ? len : 1);
+        if (!buffers->inputs[i]) {
+            buffers_free(buffers, info, devices->ops);
+            return NULL;
+        }
+    }
+    return buffers;
+}
+
+model_buffers_t *model_buffers_get(model_t *model, const worker_devices_t *devices, uint32_t device)
+{
+    model_buffers_t **list = &model->free_buffers[buffer_group(devices, device)];
+    model_buffers_t *buffers = *list;
+
+    if (!buffers)
+        return buffers_create(model, devices, device);
+    *list = buffers->next;
+    return buffers;
+}
+
+void model_buffers_put(model_t *model, model_buffers_t *buffers)
+{
+    buffers->next = model->free_buffers[buffers->group];
+    model->free_buffers[buffers->group] = buffers;
+}
+
+static void model_unload(model_t *model, const worker_devices_t *devices)
+{
+    for (uint32_t i = 0; i < model->on_device_count; i++)
+        devices->ops->unload(model->on_device[i]);
+    free(model->on_device);
+    model->on_device = NULL;
+    model->on_device_count = 0;
+    model->info = NULL;
+}
+
+void model_destroy(model_t *model, const worker_devices_t *devices)
+{
+    for (uint32_t g = 0; g < model->buffer_groups; g++) {
+        while (model->free_buffers[g]) {
+            model_buffers_t *buffers = model->free_buffers[g];
+            model->free_buffers[g] = buffers->next;
+            buffers_free(buffers, model->info, devices->ops);
+        }
+    }
+    free(model->free_buffers);
+    model_unload(model, devices);
+    model_config_dispose(&model->config);
+    free(model);
+}
+
+/* ---- loading ---- */
+
+static int64_t latency_of(void *arg, uint32_t batch)
+{
+    return profile_latency_ns(&((const model_t *)arg)->profile, batch);
+}
+
+static void describe_bare(const model_t *model, engine_load_t *load, engine_tensor_t tensors[2])
+{
+    tensors[0] =
+        (engine_tensor_t){.name = "input", .dtype = DTYPE_F32, .rank = 1, .dims = {model->emulated_elements}};
+    tensors[1] = tensors[0];
+    tensors[1].name = "output";
+    load->inputs = &tensors[0];
+    load->outputs = &tensors[1];
+    load->input_count = load->output_count = 1;
+    load->batching = ENGINE_BATCH_FORCE;
+}
+
+static status_t load_on_devices(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const worker_devices_t *devices = options->devices;
+    char path[PATH_MAX + 64];
+    engine_tensor_t tensors[2];
+    engine_load_t load = {.name = model->name,
+                          .path = path,
+                          .max_batch = model->config.max_batch,
+                          .batching = model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : ENGINE_BATCH_AUTO,
+                          .precision = model->config.precision};
+
+    snprintf(path, sizeof(path), "%s/%lld/model.onnx", model->dir, (long long)model->version);
+    if (model->bare) {
+        load.path = NULL;
+        describe_bare(model, &load, tensors);
+    }
+    if (strcmp(devices->kind, "emulated") == 0) {
+        load.latency = latency_of;
+        load.latency_arg = model;
+    }
+    model->on_device = calloc(devices->count, sizeof(*model->on_device));
+    if (!model->on_device)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < devices->count; i++) {
+        if (atomic_load(options->stop))
+            return err_set(err, STATUS_CANCELLED, "stopped");
+        status_t status = devices->ops->load(devices->list[i].engine, &load, &model->on_device[i], err);
+        if (status != STATUS_OK)
+            return status;
+        model->on_device_count++;
+    }
+    model->info = devices->ops->info(model->on_device[0]);
+    return STATUS_OK;
+}
+
+/* The data plane carries rows of fixed size. */
+static status_t measure_rows(model_t *model, err_t *err)
+{
+    const engine_model_info_t *info = model->info;
+
+    model->row_in_bytes = model->row_out_bytes = 0;
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        bool input = i < info->input_count;
+        const engine_tensor_t *tensor = input ? &info->inputs[i] : &info->outputs[i - info->input_count];
+        if (tensor->row_bytes == 0)
+            return err_set(err, STATUS_UNSUPPORTED, "%s '%s' has a dimension that varies beside the batch",
+                           input ? "input" : "output", tensor->name);
+        *(input ? &model->row_in_bytes : &model->row_out_bytes) += tensor->row_bytes;
+    }
+    return STATUS_OK;
+}
+
+static status_t prepare_all(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const worker_devices_t *devices = options->devices;
+
+    for (uint32_t i = 0; i < devices->count; i++) {
+        for (uint32_t b = 1; b <= model->info->max_batch; b++) {
+            if (atomic_load(options->stop))
+                return err_set(err, STATUS_CANCELLED, "stopped");
+            status_t status = devices->ops->prepare(model->on_device[i], b, err);
+            if (status != STATUS_OK)
+                return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* FNV-1a: tells models apart, resists nobody. */
+static status_t hash_file(const char *path, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err)
+{
+    FILE *file = fopen(path, "rb");
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    unsigned char chunk[1 << 14];
+    size_t got;
+
+    if (!file)
+        return err_set(err, STATUS_IO, "%.200s: %m", path);
+    while ((got = fread(chunk, 1, sizeof(chunk), file)) > 0) {
+        for (size_t i = 0; i < got; i++)
+            hash = (hash ^ chunk[i]) * UINT64_C(0x100000001b3);
+    }
+    fclose(file);
+    snprintf(text, PROFILE_CACHE_TEXT_BYTES, "fnv1a:%016llx", (unsigned long long)hash);
+    return STATUS_OK;
+}
+
+static void store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
+                          const char *hash)
+{
+    profile_cache_key_t key = {0};
+    time_t now = time(NULL);
+    struct tm tm;
+    err_t err;
+
+    snprintf(key.device, sizeof(key.device), "%s", devices->identity);
+    snprintf(key.model_hash, sizeof(key.model_hash), "%s", hash);
+    gmtime_r(&now, &tm);
+    strftime(key.date, sizeof(key.date), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    if (profile_cache_write(path, &key, &model->profile, &err) != STATUS_OK)
+        log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&err));
+}
+
+static status_t measure_profile(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const worker_devices_t *devices = options->devices;
+    char path[PATH_MAX + 64], file[PATH_MAX + 64], hash[PROFILE_CACHE_TEXT_BYTES];
+    profiler_t profiler = {.ops = devices->ops,
+                           .engine = devices->list[0].engine,
+                           .model = model->on_device[0],
+                           .budget_ns = options->profile_budget_ns,
+                           .stop = options->stop};
+    err_t why;
+
+    snprintf(file, sizeof(file), "%s/%lld/model.onnx", model->dir, (long long)model->version);
+    snprintf(path, sizeof(path), "%s/%lld/profile.%s.txt", model->dir, (long long)model->version,
+             devices->ops->name);
+    if (hash_file(file, hash, err) != STATUS_OK)
+        return err->code;
+    if (options->use_cache &&
+        profile_cache_read(path, devices->identity, hash, &model->profile, &why) == STATUS_OK &&
+        model->profile.max_batch == model->info->max_batch)
+        return STATUS_OK;
+    int64_t begin = clock_now_ns();
+    status_t status = profiler_measure(&profiler, &model->profile, err);
+    if (status != STATUS_OK)
+        return status;
+    log_info("model_profiled", LOG_STR("model", model->name),
+             LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
+             LOG_MS("max_ms", profile_latency_ns(&model->profile, model->info->max_batch)),
+             LOG_MS("took_ms", clock_now_ns() - begin));
+    if (options->use_cache)
+        store_profile(model, devices, path, hash);
+    return STATUS_OK;
+}
+
+/* Before the load: the emulated engine asks for latencies, not the other way round. */
+static status_t give_profile(model_t *model, err_t *err)
+{
+    uint32_t max_batch = model->config.max_batch ? model->config.max_batch : ENGINE_DEFAULT_MAX_BATCH;
+
+    if (model->config.has_line)
+        return profile_from_line(&model->profile, model->config.alpha_ns, model->config.beta_ns, max_batch,
+                                 err);
+    if (model->profile.max_batch == 0)
+        return err_set(
+            err, STATUS_INVALID_ARGUMENT,
+            "the emulated engine needs a profile: 'emulate' in config.yaml or a line in --profile");
+    return STATUS_OK;
+}
+
+static int64_t default_slo_ns(const model_t *model)
+{
+    uint32_t batch = model->info->max_batch < SLO_BATCH ? model->info->max_batch : SLO_BATCH;
+    int64_t slo = SLO_TIMES * profile_latency_ns(&model->profile, batch);
+
+    return slo > SLO_MIN_NS ? slo : SLO_MIN_NS;
+}
+
+static status_t check_pipeline(const model_t *model, err_t *err)
+{
+    const image_pipeline_t *image = &model->config.image;
+    bool input = !image->input[0], softmax = !image->softmax[0];
+
+    for (uint32_t i = 0; i < model->info->input_count; i++)
+        input |= strcmp(model->info->inputs[i].name, image->input) == 0;
+    for (uint32_t i = 0; i < model->info->output_count; i++)
+        softmax |= strcmp(model->info->outputs[i].name, image->softmax) == 0;
+    if (!input)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.input: the model has no input '%s'",
+                       image->input);
+    if (!softmax)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "postprocess.softmax: the model has no output '%s'",
+                       image->softmax);
+    return STATUS_OK;
+}
+
+static status_t load_steps(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    bool emulated = strcmp(options->devices->kind, "emulated") == 0;
+    status_t status = STATUS_OK;
+
+    if (strcmp(model->config.mode, "whole") != 0)
+        return err_set(err, STATUS_UNSUPPORTED, "execution mode '%s' is not built in", model->config.mode);
+    if (emulated)
+        status = give_profile(model, err);
+    if (status == STATUS_OK)
+        status = load_on_devices(model, options, err);
+    if (status == STATUS_OK)
+        status = measure_rows(model, err);
+    if (status == STATUS_OK)
+        status = check_pipeline(model, err);
+    if (status == STATUS_OK)
+        status = prepare_all(model, options, err);
+    if (status == STATUS_OK && !emulated)
+        status = measure_profile(model, options, err);
+    return status;
+}
+
+status_t model_load(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    err_t local = {0};
+    status_t status = load_steps(model, options, &local);
+
+    if (status == STATUS_OK) {
+        model->buffer_groups = strcmp(options->devices->kind, "cuda") == 0 ? options->devices->count : 1;
+        model->free_buffers = calloc(model->buffer_groups, sizeof(*model->free_buffers));
+        if (!model->free_buffers) {
+            model->buffer_groups = 0;
+            status = err_set(&local, STATUS_NO_MEMORY, "out of memory");
+        }
+    }
+    if (status != STATUS_OK) {
+        model_unload(model, options->devices);
+        if (err)
+            *err = local;
+        return status;
+    }
+    model->slo_ns = model->config.slo_ns ? model->config.slo_ns : default_slo_ns(model);
+    return STATUS_OK;
+}

@@ -1,0 +1,127 @@
+/* What the scheduler, and through it the gateways, are told of a model. */
+#include "control.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One allocation for all that the report points to beside the model itself. */
+typedef struct {
+    Control__Tensor tensors[2 * ENGINE_MAX_IO];
+    Control__Tensor *list[2 * ENGINE_MAX_IO];
+    Control__Latency latency;
+    Control__ImagePipeline image;
+    int64_t table_ns[ENGINE_MAX_BATCH];
+    double mean[3], std[3];
+} report_parts_t;
+
+static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, const engine_model_info_t *info)
+{
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        const engine_tensor_t *from =
+            i < info->input_count ? &info->inputs[i] : &info->outputs[i - info->input_count];
+        Control__Tensor *to = &parts->tensors[i];
+        control__tensor__init(to);
+        to->name = (char *)(uintptr_t)from->name;
+        to->datatype = (char *)(uintptr_t)dtype_oip_name(from->dtype);
+        to->n_dims = from->rank;
+        to->dims = (int64_t *)(uintptr_t)from->dims;
+        parts->list[i] = to;
+    }
+    report->n_inputs = info->input_count;
+    report->inputs = parts->list;
+    report->n_outputs = info->output_count;
+    report->outputs = parts->list + info->input_count;
+}
+
+static void fill_latency(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
+{
+    control__latency__init(&parts->latency);
+    for (uint32_t b = 1; b <= model->info->max_batch; b++)
+        parts->table_ns[b - 1] = profile_latency_ns(&model->profile, b);
+    parts->latency.n_table_ns = model->info->max_batch;
+    parts->latency.table_ns = parts->table_ns;
+    parts->latency.alpha_ns = (double)model->profile.alpha_ns;
+    parts->latency.beta_ns = (double)model->profile.beta_ns;
+    report->latency = &parts->latency;
+}
+
+static void fill_image(Control__ModelReport *report, report_parts_t *parts, const image_pipeline_t *image)
+{
+    static char *const colors[] = {"RGB", "BGR", "L"}, *const modes[] = {"stretch", "shorter_side"};
+    static char *const layouts[] = {"NCHW", "NHWC"}, *const types[] = {"FP32", "UINT8"};
+    Control__ImagePipeline *to = &parts->image;
+
+    report->softmax_output = (char *)(uintptr_t)image->softmax;
+    if (!image_pipeline_present(image))
+        return;
+    control__image_pipeline__init(to);
+    to->input = (char *)(uintptr_t)image->input;
+    to->resize_width = image->resize_width;
+    to->resize_height = image->resize_height;
+    to->resize_mode = modes[image->resize_mode];
+    to->filter = (char *)(uintptr_t)image_filter_name(image->filter);
+    to->crop_width = image->crop_width;
+    to->crop_height = image->crop_height;
+    to->scale = (double)image->scale;
+    to->n_mean = to->n_std = image_pipeline_channels(image);
+    for (int i = 0; i < 3; i++) {
+        parts->mean[i] = (double)image->mean[i];
+        parts->std[i] = (double)image->std[i];
+    }
+    to->mean = parts->mean;
+    to->std = parts->std;
+    to->color = colors[image->decode];
+    to->layout = layouts[image->layout];
+    to->datatype = types[image->datatype];
+    to->invert = image->invert;
+    report->image = to;
+}
+
+static Control__ModelState state_of(const model_t *model)
+{
+    switch (model->state) {
+    case MODEL_LOADING:
+        return CONTROL__MODEL_STATE__MODEL_STATE_LOADING;
+    case MODEL_READY:
+        return CONTROL__MODEL_STATE__MODEL_STATE_READY;
+    default:
+        return CONTROL__MODEL_STATE__MODEL_STATE_FAILED;
+    }
+}
+
+status_t model_report_fill(Control__ModelReport *report, const model_t *model)
+{
+    control__model_report__init(report);
+    report->name = (char *)(uintptr_t)model->name;
+    report->version = model->version ? model->version : 1;
+    report->state = state_of(model);
+    report->platform = model->bare ? "fermata_emulated" : "onnx_onnxv1";
+    if (model->state == MODEL_FAILED)
+        report->reason = (char *)(uintptr_t)model->load_err.text;
+    else if (model->state == MODEL_LOADING)
+        report->reason = "loading";
+    if (model->state != MODEL_READY)
+        return STATUS_OK;
+
+    report_parts_t *parts = calloc(1, sizeof(*parts));
+    if (!parts)
+        return STATUS_NO_MEMORY;
+    report->max_batch = model->info->batchable ? model->info->max_batch : 0;
+    report->slo_ns = model->slo_ns;
+    report->memory_bytes = model->info->memory_bytes;
+    report->priority = model->config.priority;
+    report->mode = (char *)(uintptr_t)model->config.mode;
+    report->n_labels = model->config.label_count;
+    report->labels = model->config.labels;
+    fill_tensors(report, parts, model->info);
+    fill_latency(report, parts, model);
+    fill_image(report, parts, &model->config.image);
+    return STATUS_OK;
+}
+
+void model_report_dispose(Control__ModelReport *report)
+{
+    if (report->latency)
+        free((char *)report->latency - offsetof(report_parts_t, latency));
+    report->latency = NULL;
+}

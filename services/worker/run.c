@@ -1,0 +1,552 @@
+#include "run.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "batch.h"
+
+#include <stdlib.h>
+
+/* A fetch is waited for at least this long, whatever the budget says: less would fail on any hiccup. */
+static const int64_t FETCH_MIN_NS = 2 * NS_PER_MS;
+/* When a grant tells no finish budget. */
+static const int64_t FETCH_DEFAULT_NS = NS_PER_S;
+/* Long beyond any deadline: only keeps a stuck gateway from holding batch buffers. */
+static const uint64_t PUSH_TIMEOUT_NS = 10 * (uint64_t)NS_PER_S;
+
+typedef struct {
+    struct batch_list queue; /* granted and not yet executed, in the order of their grants */
+    uint32_t queued;
+} device_t;
+
+struct run {
+    run_options_t options;
+    mailbox_t mailbox; /* executed batches, from the engines' threads */
+    device_t *devices;
+    struct batch_list free;
+    struct batch_list pushing;
+    mailbox_node_t *answered; /* executed inside submit or cancel, newest first */
+    uint32_t under_way;
+    bool draining_answers, stopping;
+    metric_t *late_start;
+};
+
+static void batch_fetched(batch_t *batch);
+
+/* ---- the end of a batch ---- */
+
+static void run_recycle(run_t *run, batch_t *batch)
+{
+    if (batch->buffers)
+        model_buffers_put(batch->model, batch->buffers);
+    batch->buffers = NULL;
+    run->under_way--;
+    TAILQ_INSERT_HEAD(&run->free, batch, link);
+    batch_release_peers(batch, run->options.peers);
+}
+
+/* What the device will still be busy with. */
+static int64_t device_free_in_ns(const run_t *run, uint32_t device)
+{
+    const batch_t *batch;
+    int64_t sum = 0;
+
+    TAILQ_FOREACH(batch, &run->devices[device].queue, link)
+    {
+        if (batch->state == BATCH_SUBMITTED)
+            sum += profile_latency_ns(&batch->model->profile, batch->count);
+    }
+    return sum;
+}
+
+static void run_count(const batch_t *batch, status_t status)
+{
+    model_t *model = batch->model;
+
+    metrics_add(status == STATUS_OK ? model->batches_ok : model->batches_failed, 1);
+    if (status == STATUS_OK)
+        metrics_add(model->tasks_ok, batch->count);
+    metrics_add(model->tasks_failed, status == STATUS_OK ? batch->failed_count : batch->granted);
+}
+
+/* The batch leaves its device; the scheduler hears of it. */
+static void batch_report(batch_t *batch, status_t status, const char *reason, int64_t push_ns)
+{
+    run_t *run = batch->run;
+    const engine_job_t *job = &batch->job;
+    bool ran = status == STATUS_OK;
+
+    TAILQ_REMOVE(&run->devices[batch->device].queue, batch, link);
+    run->devices[batch->device].queued--;
+    run_count(batch, status);
+    run_report_t report = {.batch_id = batch->id,
+                           .generation = batch->generation,
+                           .device = batch->device,
+                           .status = status,
+                           .reason = reason,
+                           .exec_ns = ran ? job->finished_ns - job->started_ns : 0,
+                           .fetch_ns = batch->fetched_ns ? batch->fetched_ns - batch->granted_ns : 0,
+                           .push_ns = push_ns,
+                           .wait_ns = ran ? job->started_ns - batch->fetched_ns : 0,
+                           .free_in_ns = device_free_in_ns(run, batch->device),
+                           .failed_row = batch->failed_row,
+                           .failed_status = batch->failed_status,
+                           .failed_count = batch->failed_count};
+    run->options.report(run->options.ctx, &report);
+}
+
+/* It did not run, or not to its end: nothing is pushed. */
+static void batch_abort(batch_t *batch, status_t status, const char *reason)
+{
+    loop_timer_stop(&batch->timer);
+    batch_report(batch, status, reason, 0);
+    run_recycle(batch->run, batch);
+}
+
+static void report_refusal(run_t *run, uint32_t generation, const Control__Grant *grant, status_t status,
+                           const char *reason)
+{
+    run_report_t report = {.batch_id = grant->batch_id,
+                           .generation = generation,
+                           .device = grant->device,
+                           .status = status,
+                           .reason = reason};
+
+    log_warn("grant_refused", LOG_U64("batch", grant->batch_id), LOG_STR("status", status_name(status)),
+             LOG_STR("reason", reason));
+    run->options.report(run->options.ctx, &report);
+}
+
+/* ---- pushing ---- */
+
+static void group_on_pushed(void *ctx, status_t status);
+
+static status_t group_push(batch_group_t *group)
+{
+    batch_t *batch = group->batch;
+    status_t status = STATUS_UNAVAILABLE;
+
+    if (group->peer->transfer)
+        status = transfer_push(group->peer->transfer, batch->results + group->first, group->count,
+                               PUSH_TIMEOUT_NS, group_on_pushed, group, &group->request);
+    if (status == STATUS_OK)
+        batch->pending++;
+    return status;
+}
+
+static void group_push_failed(const batch_group_t *group, status_t status)
+{
+    log_warn("push_failed", LOG_STR("gateway", group->peer->address),
+             LOG_STR("model", group->batch->model->name), LOG_U64("tasks", group->count),
+             LOG_STR("status", status_name(status)));
+}
+
+static void batch_pushed(batch_t *batch)
+{
+    run_t *run = batch->run;
+
+    metrics_observe(batch->model->push, clock_now_ns() - batch->job.finished_ns);
+    TAILQ_REMOVE(&run->pushing, batch, link);
+    run_recycle(run, batch);
+}
+
+static void group_on_pushed(void *ctx, status_t status)
+{
+    batch_group_t *group = ctx;
+    batch_t *batch = group->batch;
+
+    group->request = 0;
+    batch->pending--;
+    if (status == STATUS_UNAVAILABLE && !group->pushed_again && !batch->run->stopping) {
+        /* The connection broke; if the gateway still lives the results reach it on a new one. */
+        group->pushed_again = true;
+        status = group_push(group);
+    }
+    if (status != STATUS_OK)
+        group_push_failed(group, status);
+    if (batch->pending == 0)
+        batch_pushed(batch);
+}
+
+static void batch_push(batch_t *batch)
+{
+    run_t *run = batch->run;
+    const engine_job_t *job = &batch->job;
+    transfer_timing_t timing = {.batch_size = batch->count,
+                                .queue_ns = (uint64_t)(job->started_ns - batch->fetched_ns),
+                                .fetch_ns = (uint64_t)(batch->fetched_ns - batch->granted_ns),
+                                .exec_ns = (uint64_t)(job->finished_ns - job->started_ns)};
+
+    batch_fill_results(batch, &timing);
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        batch_group_t *group = &batch->groups[g];
+        status_t status = group->count ? group_push(group) : STATUS_OK;
+        if (status != STATUS_OK)
+            group_push_failed(group, status);
+    }
+    batch->state = BATCH_PUSHING;
+    batch_report(batch, STATUS_OK, "", clock_now_ns() - job->finished_ns);
+    TAILQ_INSERT_TAIL(&run->pushing, batch, link);
+    if (batch->pending == 0)
+        batch_pushed(batch);
+}
+
+/* ---- executing ---- */
+
+static void batch_executed(batch_t *batch)
+{
+    run_t *run = batch->run;
+    const engine_job_t *job = &batch->job;
+
+    if (batch->status != STATUS_OK) {
+        if (batch->status != STATUS_CANCELLED)
+            log_error("batch_failed", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+                      LOG_STR("device", run->options.devices->list[batch->device].name),
+                      LOG_ERR(&batch->err));
+        batch_abort(batch, batch->status, batch->err.text);
+        return;
+    }
+    metrics_observe(batch->model->exec, job->finished_ns - job->started_ns);
+    metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
+    metrics_observe(run->late_start,
+                    job->started_ns > batch->start_at_ns ? job->started_ns - batch->start_at_ns : 0);
+    metrics_add(run->options.devices->list[batch->device].busy,
+                (uint64_t)(job->finished_ns - job->started_ns));
+    batch_push(batch);
+}
+
+/* Those that the engine answered on this very thread, once it is out of the engine again. */
+static void run_drain_answers(run_t *run)
+{
+    if (run->draining_answers)
+        return;
+    run->draining_answers = true;
+    while (run->answered) {
+        batch_t *batch = CONTAINER_OF(run->answered, batch_t, node);
+        run->answered = run->answered->next;
+        batch_executed(batch);
+    }
+    run->draining_answers = false;
+}
+
+/* On a thread of the engine, or inside submit or cancel on the loop's. */
+static void batch_on_engine(engine_job_t *job, status_t status, const err_t *err)
+{
+    batch_t *batch = job->arg;
+    run_t *run = batch->run;
+
+    batch->status = status;
+    batch->err = err ? *err : (err_t){.code = status};
+    if (!loop_on_thread(run->options.loop)) {
+        mailbox_post(&run->mailbox, &batch->node);
+        return;
+    }
+    batch->node.next = run->answered;
+    run->answered = &batch->node;
+}
+
+static void run_deliver(void *arg, mailbox_node_t *first)
+{
+    (void)arg;
+    for (mailbox_node_t *node = first; node;) {
+        batch_t *batch = CONTAINER_OF(node, batch_t, node);
+        node = node->next;
+        batch_executed(batch);
+    }
+}
+
+static void batch_submit(batch_t *batch)
+{
+    run_t *run = batch->run;
+    const worker_devices_t *devices = run->options.devices;
+
+    batch->state = BATCH_SUBMITTED;
+    batch->job = (engine_job_t){.model = batch->model->on_device[batch->device],
+                                .batch = batch->count,
+                                .inputs = (const void *const *)batch->buffers->inputs,
+                                .outputs = batch->buffers->outputs,
+                                .done = batch_on_engine,
+                                .arg = batch};
+    devices->ops->submit(devices->list[batch->device].engine, &batch->job);
+    run_drain_answers(run);
+}
+
+static void batch_on_start(loop_timer_t *timer, void *arg)
+{
+    (void)timer;
+    batch_submit(arg);
+}
+
+/* ---- fetching ---- */
+
+static void group_on_fetched(void *ctx, status_t status)
+{
+    batch_group_t *group = ctx;
+
+    (void)status; /* each item has its own */
+    group->request = 0;
+    if (--group->batch->pending == 0)
+        batch_fetched(group->batch);
+}
+
+static void batch_fetched(batch_t *batch)
+{
+    batch->fetched_ns = clock_now_ns();
+    batch_compact(batch);
+    if (batch->revoked) {
+        batch_abort(batch, STATUS_CANCELLED, "revoked");
+    } else if (batch->count == 0) {
+        batch_abort(batch, STATUS_UNAVAILABLE, "no input of the batch could be fetched");
+    } else {
+        batch->state = BATCH_READY;
+        if (batch->fetched_ns >= batch->start_at_ns)
+            batch_submit(batch);
+        else
+            loop_timer_start(&batch->timer, batch->start_at_ns);
+    }
+}
+
+static uint64_t fetch_timeout_ns(const batch_t *batch, const Control__Grant *grant)
+{
+    int64_t latest_start_ns =
+        grant->finish_in_ns > 0
+            ? grant->finish_in_ns - profile_latency_ns(&batch->model->profile, batch->granted)
+            : FETCH_DEFAULT_NS;
+
+    if (latest_start_ns < grant->start_in_ns)
+        latest_start_ns = grant->start_in_ns;
+    return (uint64_t)(latest_start_ns > FETCH_MIN_NS ? latest_start_ns : FETCH_MIN_NS);
+}
+
+static void batch_fetch(batch_t *batch, uint64_t timeout_ns)
+{
+    /* Requests never end within transfer_fetch, so pending cannot fall to 0 in this loop. */
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        batch_group_t *group = &batch->groups[g];
+        status_t status = STATUS_UNAVAILABLE;
+        if (group->count == 0)
+            continue;
+        if (group->peer->transfer)
+            status = transfer_fetch(group->peer->transfer, batch->items + group->first, group->count,
+                                    timeout_ns, group_on_fetched, group, &group->request);
+        if (status == STATUS_OK) {
+            batch->pending++;
+            continue;
+        }
+        for (uint32_t i = 0; i < group->count; i++)
+            batch->items[group->first + i].status = status;
+    }
+    if (batch->pending == 0)
+        batch_fetched(batch);
+}
+
+/* ---- granting ---- */
+
+static batch_t *run_take(run_t *run)
+{
+    batch_t *batch = TAILQ_FIRST(&run->free);
+
+    if (batch) {
+        TAILQ_REMOVE(&run->free, batch, link);
+        return batch;
+    }
+    batch = calloc(1, sizeof(*batch));
+    if (batch &&
+        loop_timer_init(&batch->timer, run->options.loop, batch_on_start, batch, NULL) != STATUS_OK) {
+        free(batch);
+        return NULL;
+    }
+    if (batch)
+        batch->run = run;
+    return batch;
+}
+
+static bool arrays_agree(const Control__Grant *grant)
+{
+    size_t n = grant->n_task_id;
+
+    return n > 0 && grant->n_gateway == n && grant->n_handle_hi == n && grant->n_handle_lo == n &&
+           grant->n_offset_bytes == n && grant->n_len_bytes == n;
+}
+
+static status_t grant_check(const run_t *run, const model_t *model, const Control__Grant *grant,
+                            const char **reason)
+{
+    if (!arrays_agree(grant)) {
+        *reason = "the grant's arrays differ in length or are empty";
+        return STATUS_INVALID_ARGUMENT;
+    }
+    if (!model || model->state != MODEL_READY) {
+        *reason = model ? "the model is not ready on this worker" : "unknown model id";
+        return STATUS_NOT_FOUND;
+    }
+    if (grant->device >= run->options.devices->count) {
+        *reason = "no such device";
+        return STATUS_INVALID_ARGUMENT;
+    }
+    if (grant->n_task_id > model->info->max_batch) {
+        *reason = "the batch is larger than the model's max_batch";
+        return STATUS_TOO_LARGE;
+    }
+    if (run->stopping || run->devices[grant->device].queued >= RUN_QUEUE_MAX) {
+        *reason = run->stopping ? "the worker is stopping" : "the device's queue is full";
+        return STATUS_UNAVAILABLE;
+    }
+    return STATUS_OK;
+}
+
+/* Takes a batch with buffers and room; NULL: no memory. */
+static batch_t *run_prepare(run_t *run, model_t *model, const Control__Grant *grant)
+{
+    batch_t *batch = run_take(run);
+
+    if (!batch)
+        return NULL;
+    batch->model = model;
+    batch->group_count = 0;
+    run->under_way++;
+    if (batch_reserve(batch, model, (uint32_t)grant->n_task_id))
+        batch->buffers = model_buffers_get(model, run->options.devices, grant->device);
+    if (!batch->buffers) {
+        run_recycle(run, batch);
+        return NULL;
+    }
+    return batch;
+}
+
+void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__Grant *grant)
+{
+    const char *reason = "";
+    status_t status = grant_check(run, model, grant, &reason);
+    batch_t *batch = NULL;
+
+    if (status == STATUS_OK && !(batch = run_prepare(run, model, grant))) {
+        status = STATUS_NO_MEMORY;
+        reason = "no memory for the batch";
+    }
+    if (status != STATUS_OK) {
+        report_refusal(run, generation, grant, status, reason);
+        return;
+    }
+    batch->id = grant->batch_id;
+    batch->generation = generation;
+    batch->device = grant->device;
+    batch->granted = (uint32_t)grant->n_task_id;
+    batch->granted_ns = clock_now_ns();
+    batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? grant->start_in_ns : 0);
+    batch->fetched_ns = 0;
+    batch->pending = 0;
+    batch->revoked = false;
+    batch->state = BATCH_FETCHING;
+    TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
+    run->devices[batch->device].queued++;
+    batch_place(batch, run->options.peers, grant);
+    batch_fetch(batch, fetch_timeout_ns(batch, grant));
+}
+
+/* ---- revoking ---- */
+
+static void batch_revoke(batch_t *batch)
+{
+    run_t *run = batch->run;
+    const worker_devices_t *devices = run->options.devices;
+
+    switch (batch->state) {
+    case BATCH_FETCHING:
+        batch->revoked = true;
+        /* The last cancelled request ends the batch, so `pending` is looked at before each. */
+        for (uint32_t g = 0; batch->pending > 0 && g < batch->group_count; g++)
+            transfer_cancel(run->options.pool, batch->groups[g].request);
+        break;
+    case BATCH_READY:
+        batch_abort(batch, STATUS_CANCELLED, "revoked");
+        break;
+    case BATCH_SUBMITTED:
+        devices->ops->cancel(devices->list[batch->device].engine, &batch->job);
+        run_drain_answers(run);
+        break;
+    case BATCH_PUSHING:
+        break;
+    }
+}
+
+void run_revoke(run_t *run, uint64_t batch_id)
+{
+    for (uint32_t d = 0; d < run->options.devices->count; d++) {
+        batch_t *batch;
+        TAILQ_FOREACH(batch, &run->devices[d].queue, link)
+        {
+            if (batch->id == batch_id) {
+                batch_revoke(batch);
+                return;
+            }
+        }
+    }
+}
+
+void run_revoke_all(run_t *run)
+{
+    for (uint32_t d = 0; d < run->options.devices->count; d++) {
+        batch_t *batch = TAILQ_FIRST(&run->devices[d].queue), *next;
+        for (; batch; batch = next) {
+            next = TAILQ_NEXT(batch, link);
+            batch_revoke(batch);
+        }
+    }
+}
+
+/* ---- life ---- */
+
+uint32_t run_under_way(const run_t *run)
+{
+    return run->under_way;
+}
+
+status_t run_create(const run_options_t *options, run_t **out, err_t *err)
+{
+    run_t *run = calloc(1, sizeof(*run));
+    device_t *devices = calloc(options->devices->count, sizeof(*devices));
+
+    if (!run || !devices) {
+        free(run);
+        free(devices);
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    run->options = *options;
+    run->devices = devices;
+    TAILQ_INIT(&run->free);
+    TAILQ_INIT(&run->pushing);
+    for (uint32_t d = 0; d < options->devices->count; d++)
+        TAILQ_INIT(&devices[d].queue);
+    run->late_start = metrics_series(options->metrics, METRIC_WORKER_LATE_START_SECONDS);
+    status_t status = mailbox_init(&run->mailbox, options->loop, run_deliver, run, err);
+    if (status != STATUS_OK) {
+        free(devices);
+        free(run);
+        return status;
+    }
+    *out = run;
+    return STATUS_OK;
+}
+
+void run_destroy(run_t *run)
+{
+    const worker_devices_t *devices;
+    batch_t *batch;
+
+    if (!run)
+        return;
+    run->stopping = true;
+    devices = run->options.devices;
+    run_revoke_all(run);
+    for (uint32_t d = 0; d < devices->count; d++)
+        devices->ops->flush(devices->list[d].engine);
+    mailbox_dispose(&run->mailbox);
+    peers_disconnect(run->options.peers);
+    while ((batch = TAILQ_FIRST(&run->free))) {
+        TAILQ_REMOVE(&run->free, batch, link);
+        loop_timer_dispose(&batch->timer);
+        batch_free_memory(batch);
+    }
+    free(run->devices);
+    free(run);
+}
