@@ -1,0 +1,26 @@
+#include "fermata/ask.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(ask, models_of_a_repository_index)
+{
+    json_t *index =
+        json_loads("[{\"name\": \"a\", \"version\": \"1\", \"state\": \"READY\", \"reason\": \"\"},"
+                   " {\"name\": \"b\", \"version\": \"2\", \"state\": \"LOADING\"},"
+                   " {\"name\": \"c\", \"state\": \"UNAVAILABLE\", \"reason\": \"bad node\"},"
+                   " {\"name\": \"d\", \"state\": \"UNAVAILABLE\", \"reason\": \"loading\"},"
+                   " {\"name\": \"e\", \"state\": \"UNAVAILABLE\"}, 7]",
+                   0, NULL);
+    static const model_readiness_t expected[] = {MODEL_IS_READY,   MODEL_IS_LOADING, MODEL_HAS_FAILED,
+                                                 MODEL_IS_LOADING, MODEL_IS_LOADING, MODEL_IS_LOADING};
+    model_state_t models[6];
+    cr_assert_eq(ask_models(index, models, 6), 6);
+    for (int i = 0; i < 6; i++)
+        cr_expect_eq(models[i].readiness, expected[i], "model %d", i);
+    cr_expect_str_eq(models[1].version, "2");
+    cr_expect_str_eq(models[2].reason, "bad node");
+    cr_expect_eq(ask_models(index, models, 2), 2);
+    cr_expect_eq(ask_models(NULL, models, 6), 0);
+    json_decref(index);
+}

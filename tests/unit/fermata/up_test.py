@@ -1,0 +1,324 @@
+"""`fermata up` with fake services: what it says, how it ends, and that it leaves nothing behind.
+
+    up_test.py PATH_OF_FERMATA [unittest arguments]
+
+The fakes are scripts in a folder of each test. Waiting is always for a line or for the end, never for a time.
+"""
+
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+FERMATA = pathlib.Path(sys.argv.pop(1)).resolve()
+PATIENCE_S = 60
+
+SERVICE = """#!/bin/sh
+# A service that says it is ready and waits for its end (in a read that never returns: no child of its own).
+name=${0##*/fermata-}
+echo "$@" > "%(folder)s/$name-$$.args"
+trap 'echo "$name" >> "%(folder)s/stopped"; exit 0' TERM
+echo "$name speaks" >&2
+echo "ready {\\"service\\":\\"$name\\",\\"http\\":\\"127.0.0.1:1\\",\\"grpc\\":\\"127.0.0.1:2\\",\\"metrics\\":\\"127.0.0.1:3\\",\\"pid\\":$$}"
+mkfifo "%(folder)s/$$.never" && exec 3<>"%(folder)s/$$.never"
+while :; do read -r nothing <&3; done
+"""
+
+GATEWAY = """#!/usr/bin/env python3
+import http.server, json, os, pathlib, signal, sys
+folder = pathlib.Path("%(folder)s")
+MODELS = %(models)s
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def reply(self, status, body):
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        if self.path == "/v2/health/ready":
+            self.reply(200, {})
+        elif self.path == "/v2/models/digits":
+            self.reply(200, {"name": "digits", "versions": ["1"], "platform": "onnx",
+                             "inputs": [{"name": "image", "datatype": "FP32", "shape": [-1, 8]}], "outputs": []})
+        elif self.path == "/v2/models/digits/ready":
+            self.reply(200, {})
+        else:
+            self.reply(404, {"error": "unknown model 'nothing'"})
+
+    def do_POST(self):
+        self.reply(200, MODELS)
+
+    def log_message(self, *words):
+        pass
+
+def stop(*_):
+    (folder / "stopped").open("a").write("gateway\\n")
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, stop)
+(folder / f"gateway-{os.getpid()}.args").write_text(" ".join(sys.argv[1:]))
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print("ready " + json.dumps({"service": "gateway", "http": "127.0.0.1:%%d" %% server.server_port, "grpc": "127.0.0.1:4",
+                             "pid": os.getpid()}), flush=True)
+server.serve_forever()
+"""
+
+READY = [{"name": "digits", "version": "1", "state": "READY", "reason": ""}]
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition):
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
+
+
+class Up:
+    """`fermata up` with its two streams as queues of lines."""
+
+    def __init__(self, folder, *flags):
+        command = [FERMATA, "up", "--bin-dir", folder, "--models", folder, "--any-port", *flags]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines = queue.Queue()
+        self.said = ""
+        self.threads = [threading.Thread(target=self.read, args=(stream,), daemon=True)
+                        for stream in (self.process.stdout, self.process.stderr)]
+        for thread in self.threads:
+            thread.start()
+
+    def read(self, stream):
+        for line in stream:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def wait_for(self, part):
+        while True:
+            line = self.lines.get(timeout=PATIENCE_S)
+            assert line is not None, f"it ended without saying {part!r}:\n{self.said}"
+            self.said += line
+            if part in line:
+                return line
+
+    def end(self):
+        """The exit code; after it, `said` has everything."""
+        code = self.process.wait(PATIENCE_S)
+        for thread in self.threads:
+            thread.join(PATIENCE_S)
+        while not self.lines.empty():
+            self.said += self.lines.get() or ""
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code
+
+
+class UpTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.fake("scheduler", SERVICE)
+        self.fake("worker", SERVICE)
+        self.fake("gateway", GATEWAY, models=READY)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def fake(self, name, script, **values):
+        path = self.folder / f"fermata-{name}"
+        path.write_text(script % {"folder": self.folder, **values} if "%(" in script else script)
+        path.chmod(0o755)
+
+    def args_of(self, name):
+        return [path.read_text() for path in self.folder.glob(f"{name}-*.args")]
+
+    def start_json(self, *flags):
+        up = Up(self.folder, "--json", *flags)
+        ready = json.loads(up.wait_for('{"scheduler"'))
+        return up, ready
+
+    def pids(self, ready):
+        return [service["pid"] for service in [ready["scheduler"], *ready["gateways"], *ready["workers"]]]
+
+    def expect_all_gone(self, pids):
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+
+    def test_ready_report_and_clean_stop_in_order(self):
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            (self.folder / "stopped").unlink(missing_ok=True)
+            up, ready = self.start_json("--gateways", "2", "--workers", "2")
+            pids = self.pids(ready)
+            self.assertEqual(len(pids), 5)
+            self.assertTrue(all(alive(pid) for pid in pids))
+            self.assertEqual(ready["models"], [{"name": "digits", "version": "1", "state": "ready", "reason": ""}])
+            self.assertNotEqual(ready["gateways"][0]["http"], ready["gateways"][1]["http"])
+            up.process.send_signal(sig)
+            self.assertEqual(up.end(), 0, up.said)
+            self.expect_all_gone(pids)
+            self.assertEqual((self.folder / "stopped").read_text().split(), ["gateway"] * 2 + ["worker"] * 2 + ["scheduler"])
+            self.assertIn("[worker-0] worker speaks", up.said)
+
+    def test_text_report_has_a_line_to_copy(self):
+        up = Up(self.folder)
+        up.wait_for("curl http://127.0.0.1:")
+        up.wait_for("Ctrl-C stops everything")
+        up.process.terminate()
+        self.assertEqual(up.end(), 0, up.said)
+        self.assertIn("digits, version 1: ready", up.said)
+
+    def test_services_get_their_flags(self):
+        up, _ = self.start_json("--policy", "eager", "--engine", "emulated", "--gpus", "3")
+        up.process.terminate()
+        up.end()
+        self.assertIn("--policy eager", self.args_of("scheduler")[0])
+        self.assertIn("--scheduler 127.0.0.1:2 --name worker-0", self.args_of("worker")[0])
+        self.assertIn("--engine emulated --devices 3", self.args_of("worker")[0])
+
+    def test_a_service_that_fails_at_start(self):
+        self.fake("worker", "#!/bin/sh\necho 'no such device' >&2\nexit 3\n")
+        up = Up(self.folder)
+        self.assertEqual(up.end(), 1)
+        self.assertIn("[worker-0] no such device", up.said)
+        self.assertRegex(up.said, r"fermata up: worker-0 \(pid \d+\) exited with status 3 before it was ready; stopping everything")
+
+    def test_a_program_that_is_not_there(self):
+        (self.folder / "fermata-scheduler").unlink()
+        up = Up(self.folder)
+        self.assertEqual(up.end(), 1)
+        self.assertIn("fermata: cannot run", up.said)
+        self.assertIn("scheduler (pid", up.said)
+
+    def test_a_service_that_never_gets_ready(self):
+        self.fake("gateway", "#!/bin/sh\nexec sleep 1000\n")
+        up = Up(self.folder, "--ready-timeout", "300ms")
+        self.assertEqual(up.end(), 1)
+        self.assertRegex(up.said, r"not ready within 300ms: gateway-0 \(pid \d+\) has not printed its ready line")
+
+    def test_a_model_that_never_gets_ready(self):
+        self.fake("gateway", GATEWAY, models=[{"name": "slow", "version": "1", "state": "LOADING"}])
+        up = Up(self.folder, "--ready-timeout", "1s")
+        self.assertEqual(up.end(), 1)
+        self.assertRegex(up.said, r"not ready within 1s: waiting for the gateway at 127.0.0.1:\d+: model slow is loading")
+
+    def test_a_broken_model_is_told_and_the_others_serve(self):
+        broken = {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "node 'x': unknown operator Foo"}
+        self.fake("gateway", GATEWAY, models=[broken, *READY])
+        up, ready = self.start_json()
+        up.process.terminate()
+        self.assertEqual(up.end(), 0)
+        self.assertIn("model broken is not ready: node 'x': unknown operator Foo", up.said)
+        self.assertEqual([model["state"] for model in ready["models"]], ["failed", "ready"])
+        self.fake("gateway", GATEWAY, models=[broken])
+        up = Up(self.folder)
+        self.assertEqual(up.end(), 1)
+        self.assertIn("no model could be loaded", up.said)
+
+    def test_a_service_that_dies_later_ends_everything(self):
+        up, ready = self.start_json()
+        os.kill(ready["workers"][0]["pid"], signal.SIGKILL)
+        self.assertEqual(up.end(), 1)
+        self.assertIn(f"worker-0 (pid {ready['workers'][0]['pid']}) was killed by signal 9 (Killed); stopping everything", up.said)
+        self.expect_all_gone(self.pids(ready))
+
+    def test_restart_is_loud_and_keeps_the_address(self):
+        up, ready = self.start_json("--restart")
+        gateway = ready["gateways"][0]
+        os.kill(gateway["pid"], signal.SIGKILL)
+        up.wait_for("was killed by signal 9 (Killed); starting it again")
+        up.wait_for("gateway-0 (pid")
+        up.process.terminate()
+        self.assertEqual(up.end(), 0, up.said)
+        self.assertRegex(up.said, r"gateway-0 \(pid \d+\) runs again")
+        self.assertTrue(any(f"--http-address {gateway['http']}" in args for args in self.args_of("gateway")))
+
+    def test_a_stubborn_service_is_killed(self):
+        self.fake("worker", SERVICE.replace("exit 0' TERM", "' TERM"))
+        up, ready = self.start_json("--grace", "300ms")
+        up.process.terminate()
+        self.assertEqual(up.end(), 1)
+        self.assertRegex(up.said, r"worker-0 \(pid \d+\) did not stop within 300ms: killing it")
+        self.expect_all_gone(self.pids(ready))
+
+    def test_a_bad_end_at_the_stop_is_told(self):
+        self.fake("worker", SERVICE.replace("exit 0' TERM", "exit 7' TERM"))
+        up, _ = self.start_json()
+        up.process.terminate()
+        self.assertEqual(up.end(), 1)
+        self.assertRegex(up.said, r"worker-0 \(pid \d+\) exited with status 7")
+
+    def test_nothing_outlives_a_killed_up(self):
+        up, ready = self.start_json()
+        pids = self.pids(ready)
+        up.process.kill()
+        up.process.wait()
+        wait_until(lambda: not any(alive(pid) for pid in pids))
+        up.end()
+
+    def test_log_files(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        up, _ = self.start_json("--log-dir", logs)
+        up.process.terminate()
+        self.assertEqual(up.end(), 0)
+        self.assertEqual((logs / "worker-0.log").read_text(), "worker speaks\n")
+        self.assertNotIn("worker speaks", up.said)
+
+    def test_model_commands(self):
+        up, ready = self.start_json()
+        url = "http://" + ready["gateways"][0]["http"]
+
+        def model(*words):
+            return subprocess.run([FERMATA, "model", *words], capture_output=True, text=True, timeout=PATIENCE_S)
+
+        listed = model("list", "--url", url)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertRegex(listed.stdout, r"digits +1 +ready")
+        shown = model("status", "digits", "--url", url)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("image FP32 [-1,8]", shown.stdout)
+        self.assertIn("state    ready", shown.stdout)
+        missing = model("status", "nothing", "--url", url)
+        self.assertEqual((missing.returncode, missing.stderr), (1, "fermata model: unknown model 'nothing'\n"))
+        self.assertEqual(model("status", "a/b", "--url", url).returncode, 1)
+        self.assertEqual(model("dance").returncode, 2)
+        up.process.terminate()
+        self.assertEqual(up.end(), 0)
+        gone = model("list", "--url", url)
+        self.assertEqual(gone.returncode, 1)
+        self.assertIn(ready["gateways"][0]["http"], gone.stderr)
+
+    def test_usage(self):
+        def run(*words):
+            got = subprocess.run([FERMATA, *words], capture_output=True, text=True, timeout=PATIENCE_S)
+            return got.returncode, got.stdout, got.stderr
+
+        self.assertEqual(run()[0], 2)
+        self.assertEqual(run("dance"), (2, "", "fermata: unknown command dance (see fermata --help)\n"))
+        self.assertIn("fermata up", run("up", "--help")[1])
+        self.assertIn("up ", run("--help")[1])
+        self.assertRegex(run("--version")[1], r"^fermata \d+\.\d+\.\d+\n$")
+        self.assertEqual(run("version"), run("--version"))
+        code, _, stderr = run("up")
+        self.assertEqual((code, stderr), (2, "fermata up: flag --models is required (or --profile with --engine emulated)\n"))
+        code, _, stderr = run("up", "--models", "/nowhere")
+        self.assertEqual((code, stderr), (2, "fermata up: flag --models: /nowhere: No such file or directory\n"))
+        self.assertEqual(run("up", "--models", "/", "--workers", "0")[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,68 @@
+#include "fermata/ask.h"
+
+#include <stdio.h>
+#include <string.h>
+
+json_t *ask_json(const http_client_response_t *response)
+{
+    size_t len;
+    if (response == NULL)
+        return NULL;
+    const uint8_t *body = http_client_response_body(response, &len);
+    return len > 0 ? json_loadb((const char *)body, len, 0, NULL) : NULL;
+}
+
+const char *ask_reason(const http_client_response_t *response, const err_t *err, char *text,
+                       size_t text_bytes)
+{
+    json_t *body = ask_json(response);
+    const char *said = json_string_value(json_object_get(body, "error"));
+    if (response == NULL)
+        snprintf(text, text_bytes, "%s", err != NULL ? err->text : "no answer");
+    else if (said != NULL)
+        snprintf(text, text_bytes, "%s", said);
+    else
+        snprintf(text, text_bytes, "it answered %d (%s)", http_client_response_status(response),
+                 http_status_text(http_client_response_status(response)));
+    json_decref(body);
+    return text;
+}
+
+static void copy_text(char *to, size_t to_bytes, const json_t *entry, const char *key)
+{
+    const char *text = json_string_value(json_object_get(entry, key));
+    snprintf(to, to_bytes, "%s", text != NULL ? text : "");
+}
+
+/* A model that is on its way is shown as LOADING, or as UNAVAILABLE with a reason that says so or none yet. */
+static model_readiness_t readiness_of(const char *state, const char *reason)
+{
+    if (strcmp(state, "READY") == 0)
+        return MODEL_IS_READY;
+    if (strcmp(state, "LOADING") == 0 || reason[0] == '\0' || strstr(reason, "loading") != NULL)
+        return MODEL_IS_LOADING;
+    return MODEL_HAS_FAILED;
+}
+
+size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
+{
+    size_t n = json_array_size(index);
+    if (n > cap)
+        n = cap;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *entry = json_array_get(index, i);
+        char state[32];
+        copy_text(models[i].name, sizeof models[i].name, entry, "name");
+        copy_text(models[i].version, sizeof models[i].version, entry, "version");
+        copy_text(models[i].reason, sizeof models[i].reason, entry, "reason");
+        copy_text(state, sizeof state, entry, "state");
+        models[i].readiness = readiness_of(state, models[i].reason);
+    }
+    return n;
+}
+
+const char *model_readiness_name(model_readiness_t readiness)
+{
+    static const char *const names[] = {"ready", "loading", "failed"};
+    return names[readiness];
+}

@@ -1,0 +1,34 @@
+/* Small questions to a server over HTTP, and what a gateway says about its models. */
+#ifndef FERMATA_ASK_H
+#define FERMATA_ASK_H
+
+#include "base/status.h"
+#include "http/client.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* The body as JSON, or NULL (no answer, or not JSON). The caller owns it. */
+json_t *ask_json(const http_client_response_t *response);
+
+/* The reason in an error body ({"error": "…"}), or a text for the status. Returns text. */
+const char *ask_reason(const http_client_response_t *response, const err_t *err, char *text,
+                       size_t text_bytes);
+
+enum { ASK_NAME_BYTES = 128, ASK_REASON_BYTES = 256, ASK_MODELS_MAX = 1024 };
+
+typedef enum { MODEL_IS_READY, MODEL_IS_LOADING, MODEL_HAS_FAILED } model_readiness_t;
+
+typedef struct {
+    char name[ASK_NAME_BYTES];
+    char version[ASK_NAME_BYTES];
+    char reason[ASK_REASON_BYTES];
+    model_readiness_t readiness;
+} model_state_t;
+
+/* From a repository index. Returns how many; at most cap. */
+size_t ask_models(const json_t *index, model_state_t *models, size_t cap);
+
+const char *model_readiness_name(model_readiness_t readiness);
+
+#endif

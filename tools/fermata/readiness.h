@@ -1,0 +1,24 @@
+/*
+ * Waits until every gateway is ready and knows what has become of each model: ready or failed. Asks the gateways one after the
+ * other, again and again, over HTTP. Loop thread only.
+ */
+#ifndef FERMATA_READINESS_H
+#define FERMATA_READINESS_H
+
+#include "fermata/ask.h"
+#include "loop/loop.h"
+
+typedef struct readiness readiness_t;
+
+/* Called once. models is valid until readiness_destroy; any_ready is false when every model has failed. */
+typedef void (*readiness_fn_t)(void *arg, const model_state_t *models, size_t models_len, bool any_ready);
+
+/* addresses: of the gateways' REST servers, copied. */
+status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *addresses, size_t addresses_len,
+                          readiness_fn_t fn, void *arg, err_t *err);
+void readiness_destroy(readiness_t *readiness); /* NULL is allowed; not from within fn */
+
+/* What is being waited for, in words. */
+const char *readiness_waiting_for(const readiness_t *readiness);
+
+#endif

@@ -1,0 +1,30 @@
+/* What `fermata up` is asked to do. */
+#ifndef FERMATA_UP_OPTIONS_H
+#define FERMATA_UP_OPTIONS_H
+
+#include "config/config.h"
+
+typedef struct {
+    const char *models;
+    int engine;
+    int64_t gateways, workers, gpus, threads;
+    const char *policy, *profile;
+    const char *host;
+    bool any_port;
+    int64_t http, grpc, metrics, data, scheduler_grpc, scheduler_http, worker_metrics;
+    bool json, restart;
+    int64_t ready_timeout_ns, grace_ns;
+    const char *log_dir, *bin_dir;
+    const char *gateway_config, *scheduler_config, *worker_config;
+    config_list_t gateway_flags, scheduler_flags, worker_flags;
+    int log_level, log_format;
+} up_options_t;
+
+extern const config_schema_t up_schema;
+
+/* After config_start: what the table alone cannot say. With any_port, ports that nobody chose become 0. */
+status_t up_options_finish(up_options_t *options, const config_t *config, err_t *err);
+
+const char *up_engine_name(const up_options_t *options);
+
+#endif

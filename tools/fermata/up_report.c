@@ -1,0 +1,129 @@
+/* What `fermata up` prints when it is ready. */
+#include "fermata/up.h"
+
+#include "base/clock.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An address to listen at is not one to connect to when it means "all". */
+static const char *reachable(const char *address, char *text, size_t text_bytes)
+{
+    if (address == NULL)
+        address = "?";
+    const char *port = strrchr(address, ':');
+    bool all = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    snprintf(text, text_bytes, "%s%s", all ? "127.0.0.1" : "", all ? port : address);
+    return text;
+}
+
+static const member_t *first_of(const up_t *up, role_t role)
+{
+    for (size_t i = 0; i < up->members_len; i++)
+        if (up->members[i].role == role)
+            return &up->members[i];
+    return NULL;
+}
+
+static void print_member(const member_t *m)
+{
+    char http[128], grpc[128], metrics[128];
+    reachable(m->addresses.http, http, sizeof http);
+    reachable(m->addresses.grpc, grpc, sizeof grpc);
+    reachable(m->addresses.metrics, metrics, sizeof metrics);
+    if (m->role == ROLE_GATEWAY)
+        printf("  %-12s REST http://%s   gRPC %s   metrics http://%s/metrics\n", m->name, http, grpc,
+               metrics);
+    else if (m->role == ROLE_SCHEDULER)
+        printf("  %-12s http://%s   gRPC %s\n", m->name, http, grpc);
+    else
+        printf("  %-12s metrics http://%s/metrics\n", m->name, metrics);
+}
+
+/* A picture beside the models, as examples/pictures is beside examples/models. */
+static bool find_picture(const char *models, char *text, size_t text_bytes)
+{
+    char pattern[512];
+    glob_t found;
+    if (models == NULL ||
+        snprintf(pattern, sizeof pattern, "%s/../pictures/*.jpg", models) >= (int)sizeof pattern)
+        return false;
+    bool any = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
+    if (any)
+        snprintf(text, text_bytes, "%s", found.gl_pathv[0]);
+    globfree(&found);
+    return any;
+}
+
+static void print_try(const up_t *up, const model_state_t *models, size_t models_len)
+{
+    char http[128], picture[512];
+    reachable(first_of(up, ROLE_GATEWAY)->addresses.http, http, sizeof http);
+    size_t i = 0;
+    while (i < models_len && models[i].readiness != MODEL_IS_READY)
+        i++;
+    if (i == models_len)
+        return;
+    printf("\nTry:\n  curl http://%s/v2/models/%s\n", http, models[i].name);
+    if (find_picture(up->options->models, picture, sizeof picture))
+        printf("  curl -H 'Content-Type: image/jpeg' --data-binary @%s http://%s/v2/models/%s/infer\n",
+               picture, http, models[i].name);
+}
+
+void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)
+{
+    printf("Fermata is up after %.1f s.\n\n", (double)(clock_now_ns() - up->started_ns) / 1e9);
+    for (size_t i = 0; i < up->members_len; i++)
+        print_member(&up->members[i]);
+    printf("\nModels:\n");
+    for (size_t i = 0; i < models_len; i++)
+        printf("  %s, version %s: %s%s%s\n", models[i].name, models[i].version,
+               model_readiness_name(models[i].readiness), models[i].reason[0] != '\0' ? ": " : "",
+               models[i].reason);
+    print_try(up, models, models_len);
+    printf("\nCtrl-C stops everything.\n");
+    fflush(stdout);
+}
+
+static json_t *member_json(const member_t *m)
+{
+    json_t *object = json_pack("{s:s, s:i}", "name", m->name, "pid", child_pid(m->child));
+    const char *const keys[] = {"http", "grpc", "metrics", "data"};
+    const char *const values[] = {m->addresses.http, m->addresses.grpc, m->addresses.metrics,
+                                  m->addresses.data};
+    for (int i = 0; i < 4; i++)
+        if (values[i] != NULL)
+            json_object_set_new(object, keys[i], json_string(values[i]));
+    return object;
+}
+
+static json_t *members_json(const up_t *up, role_t role)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < up->members_len; i++)
+        if (up->members[i].role == role)
+            json_array_append_new(array, member_json(&up->members[i]));
+    return array;
+}
+
+static json_t *models_json(const model_state_t *models, size_t models_len)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < models_len; i++)
+        json_array_append_new(
+            array, json_pack("{s:s, s:s, s:s, s:s}", "name", models[i].name, "version", models[i].version,
+                             "state", model_readiness_name(models[i].readiness), "reason", models[i].reason));
+    return array;
+}
+
+void up_report_json(const up_t *up, const model_state_t *models, size_t models_len)
+{
+    json_t *report = json_pack("{s:o, s:o, s:o, s:o}", "scheduler", member_json(first_of(up, ROLE_SCHEDULER)),
+                               "gateways", members_json(up, ROLE_GATEWAY), "workers",
+                               members_json(up, ROLE_WORKER), "models", models_json(models, models_len));
+    json_dumpf(report, stdout, JSON_COMPACT);
+    putchar('\n');
+    fflush(stdout);
+    json_decref(report);
+}
