@@ -1,5 +1,6 @@
 #include "oip/json_write.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,17 +35,25 @@ static size_t write_special(char *out, double value)
     return len;
 }
 
-/* 10^exponent for |exponent| <= 60, within a few units in the last place of a double. */
-static double power_of_ten(int exponent)
+/* Correctly rounded by the compiler: what scaling any float to 9 digits before the point takes. */
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10,
+                                1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21,
+                                1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31, 1e32,
+                                1e33, 1e34, 1e35, 1e36, 1e37, 1e38, 1e39, 1e40, 1e41, 1e42, 1e43,
+                                1e44, 1e45, 1e46, 1e47, 1e48, 1e49, 1e50, 1e51, 1e52, 1e53};
+
+static double scale_by_ten(double x, int exponent)
 {
-    static const double exact[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    int size = exponent < 0 ? -exponent : exponent;
-    double power = 1.0;
-    for (; size > 22; size -= 22)
-        power *= exact[22];
-    power *= exact[size];
-    return exponent < 0 ? 1.0 / power : power;
+    return exponent < 0 ? x / powers[-exponent] : x * powers[exponent];
+}
+
+/* The decimal exponent of x > 0: a guess from the binary one, which is right or one too small. */
+static int magnitude_of(double x)
+{
+    int binary;
+    frexp(x, &binary);
+    int guess = (int)floor((binary - 1) * 0.30102999566398119);
+    return scale_by_ten(x, -guess) >= 10.0 ? guess + 1 : guess;
 }
 
 /* Writes digits * 10^exponent, digits not ending in 0: plainly where that is short, else with an exponent. */
@@ -85,10 +94,27 @@ static size_t write_decimal(char *out, uint64_t digits, int exponent)
 }
 
 /*
- * A float32 fits a double with 29 bits to spare, so scaling it to an integer of 6 to 10 digits and back in doubles
- * tells whether those digits lie safely inside the interval that reads back as this float. "Safely" leaves out the
- * outer millionth of the interval, where double rounding could decide; one more digit settles those.
+ * A float32 fits a double with 29 bits to spare. Scaled to 9 digits before the point, its neighbours are at least 3
+ * apart and the scaling is off by less than 1e-6, so comparing with half that distance tells which integers read back
+ * as this float; the outer millionth of the interval, where rounding could decide, is left out. 9 digits always do.
  */
+static uint64_t shorten(double scaled, double half_gap, int digits, int *dropped)
+{
+    static const uint32_t units[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    for (;; digits++) {
+        int drop = digits < 9 ? 9 - digits : 0;
+        uint64_t unit = units[drop], count = ((uint64_t)scaled + unit / 2) / unit;
+        if (drop > 0 && fabs((double)(count * unit) - scaled) >= half_gap)
+            continue;
+        if (drop == 0)
+            count = (uint64_t)llrint(scaled);
+        for (; count % 10 == 0; count /= 10)
+            drop++;
+        *dropped = drop;
+        return count;
+    }
+}
+
 size_t json_write_fp32(char *out, float value)
 {
     if (!isfinite(value))
@@ -96,26 +122,19 @@ size_t json_write_fp32(char *out, float value)
     char *at = out;
     if (signbit(value))
         *at++ = '-';
-    double x = fabs((double)value);
+    float size = fabsf(value);
+    double x = (double)size;
     if (x < 1e9 && x == (double)(uint32_t)x) {
         at += json_write_uint64(at, (uint64_t)x);
         memcpy(at, ".0", 2);
         return (size_t)(at - out) + 2;
     }
-    float size = fabsf(value);
-    double half_gap = (x - (double)nextafterf(size, 0.0F)) / 2 * (1 - 1e-6);
-    int magnitude = (int)floor(log10(x));
-    for (int digits = 6;; digits++) {
-        int shift = digits - 1 - magnitude;
-        uint64_t scaled = (uint64_t)llrint(x * power_of_ten(shift));
-        double back =
-            shift < 0 ? (double)scaled * power_of_ten(-shift) : (double)scaled / power_of_ten(shift);
-        if (fabs(back - x) >= half_gap && digits < 10)
-            continue;
-        for (; scaled % 10 == 0; scaled /= 10)
-            shift--;
-        return (size_t)(at - out) + write_decimal(at, scaled, -shift);
-    }
+    /* Towards zero the neighbour is never farther than on the other side. Below 6 digits only subnormals end. */
+    double gap = x - (double)nextafterf(size, 0.0F);
+    int shift = 8 - magnitude_of(x), dropped;
+    uint64_t digits = shorten(scale_by_ten(x, shift), scale_by_ten(gap, shift) / 2 * (1 - 1e-6),
+                              size < FLT_MIN ? 1 : 6, &dropped);
+    return (size_t)(at - out) + write_decimal(at, digits, dropped - shift);
 }
 
 size_t json_write_fp64(char *out, double value)
