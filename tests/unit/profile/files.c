@@ -1,0 +1,144 @@
+#include "profile/profile_cache.h"
+#include "profile/profile_csv.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[64];
+
+static void write_file(const char *text)
+{
+    strcpy(path, "/tmp/fermata-profile-XXXXXX");
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void remove_file(void)
+{
+    unlink(path);
+}
+
+static void csv_fails(const char *text, const char *reason)
+{
+    profile_entry_t *entries = NULL;
+    uint32_t count = 0;
+    err_t err;
+    char expected[256];
+    write_file(text);
+    snprintf(expected, sizeof(expected), "%s:%s", path, reason);
+    cr_assert_eq(profile_csv_read(path, &entries, &count, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(err.text, expected);
+    cr_assert_null(entries);
+    remove_file();
+}
+
+Test(csv, reads_columns_in_any_order)
+{
+    profile_entry_t *entries;
+    uint32_t count;
+    err_t err;
+    write_file(
+        "# two models\nname,slo_ms,beta_ms,alpha_ms,weight\nA,25,5.072,1.053,2\n\nB,70,18.368,5.09,0.5\r\n");
+    cr_assert_eq(profile_csv_read(path, &entries, &count, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(count, 2);
+    cr_assert_str_eq(entries[1].name, "B");
+    cr_assert_eq(entries[0].profile.alpha_ns, 1053000);
+    cr_assert_eq(entries[0].profile.beta_ns, 5072000);
+    cr_assert_eq(entries[1].slo_ns, 70000000);
+    cr_assert_float_eq(entries[1].weight, 0.5, 0);
+    free(entries);
+    remove_file();
+}
+
+Test(csv, errors_name_file_and_line)
+{
+    csv_fails("name,alpha_ms\nA,1\n", "1: missing column: beta_ms");
+    csv_fails("name,alpha_ms,beta_ms,colour\n", "1: unknown column: colour");
+    csv_fails("name,alpha_ms,beta_ms,name\n", "1: column appears twice: name");
+    csv_fails("name,alpha_ms,beta_ms\n", "1: no models");
+    csv_fails("", "0: no header line");
+    csv_fails("name,alpha_ms,beta_ms\nA,1,x\n", "2: not a number: beta_ms is 'x'");
+    csv_fails("name,alpha_ms,beta_ms\nA,1,\n", "2: not a number: beta_ms is ''");
+    csv_fails("name,alpha_ms,beta_ms\nA,1,nan\n", "2: not a number: beta_ms is 'nan'");
+    csv_fails("name,alpha_ms,beta_ms\nA,inf,1\n", "2: not a number: alpha_ms is 'inf'");
+    csv_fails("name,alpha_ms,beta_ms\nA,-1,1\n", "2: negative: alpha_ms is '-1'");
+    csv_fails("name,alpha_ms,beta_ms\nA,1\n", "2: missing field: beta_ms");
+    csv_fails("name,alpha_ms,beta_ms\nA,1,2,3\n", "2: more fields than columns");
+    csv_fails("name,alpha_ms,beta_ms\n\nA,1,2\nA,1,2\n", "4: name appears twice: A");
+    csv_fails("name,alpha_ms,beta_ms,slo_ms\nA,1,5,5.9\n",
+              "2: slo_ms is below the latency of a batch of one: A");
+    csv_fails("name,alpha_ms,beta_ms,slo_ms\nA,1,5,0\n",
+              "2: slo_ms is below the latency of a batch of one: A");
+}
+
+Test(csv, a_file_that_is_not_there)
+{
+    profile_entry_t *entries;
+    uint32_t count;
+    err_t err;
+    cr_assert_eq(profile_csv_read("/nowhere/models.csv", &entries, &count, &err), STATUS_NOT_FOUND);
+}
+
+static profile_t measured(void)
+{
+    profile_t profile;
+    err_t err;
+    profile_point_t list[] = {{1, 6300000}, {2, 14500000}, {4, 20000000}};
+    cr_assert_eq(profile_from_points(&profile, list, 3, 16, &err), STATUS_OK);
+    return profile;
+}
+
+Test(cache, comes_back_as_it_was)
+{
+    profile_t before = measured(), after;
+    profile_cache_key_t key = {.device = "Xeon, 8 threads", .model_hash = "sha256:abc", .date = "2026-11-20"};
+    err_t err;
+    write_file("");
+    cr_assert_eq(profile_cache_write(path, &key, &before, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abc", &after, &err), STATUS_OK, "%s",
+                 err.text);
+    cr_assert_eq(after.max_batch, 16);
+    for (uint32_t b = 1; b <= 4; b++)
+        cr_assert_eq(profile_latency_ns(&after, b), profile_latency_ns(&before, b));
+    cr_assert_eq(profile_cache_read(path, "A100", "sha256:abc", &after, &err), STATUS_NOT_FOUND);
+    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abd", &after, &err), STATUS_NOT_FOUND);
+    remove_file();
+    cr_assert_eq(profile_cache_read(path, "x", "y", &after, &err), STATUS_NOT_FOUND);
+}
+
+static void cache_fails(const char *text, const char *where)
+{
+    profile_t profile;
+    err_t err;
+    char expected[128];
+    write_file(text);
+    snprintf(expected, sizeof(expected), "%s:%s", path, where);
+    cr_assert_eq(profile_cache_read(path, "d", "m", &profile, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(strncmp(err.text, expected, strlen(expected)), 0, "%s", err.text);
+    remove_file();
+}
+
+Test(cache, broken_files_are_named_with_their_line)
+{
+    cache_fails("", "1:");
+    cache_fails("fermata_profile 2\n", "1:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1\n", "4:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5x\n", "4:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\ncolour red\n", "4:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 -5\n", "4:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\n", "3:");
+}
+
+Test(cache, refuses_a_key_of_two_lines)
+{
+    profile_t profile = measured();
+    profile_cache_key_t key = {.device = "a\nb", .model_hash = "m"};
+    err_t err;
+    cr_assert_eq(profile_cache_write("/tmp/never-written", &key, &profile, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_neq(access("/tmp/never-written", F_OK), 0);
+}
