@@ -7,7 +7,7 @@
 #define AT(field) .offset = offsetof(up_options_t, field)
 #define S_NS INT64_C(1000000000)
 
-static const char *const engines[] = {"onednn", "emulated", "cuda", NULL};
+static const char *const engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
 
 static const config_option_t options[] = {
     {"models", CONFIG_PATH, "What to serve", "Model repository: a folder with MODEL/VERSION/model.onnx.",
