@@ -1,0 +1,191 @@
+/*
+ * Small cases, one schedule per policy, worked out by hand.
+ */
+#include "play.h"
+
+#include <criterion/criterion.h>
+
+/* Two models, one GPU. A is urgent and small, B patient and large. */
+static void two_models(play_t *play, const char *policy, const char *params)
+{
+    play_start(play, policy, params, 1);
+    play_model(play, 0, 'A', 1, 2, 10);
+    play_model(play, 1, 'B', 1, 4, 30);
+    play_arrive(play, 1, 0, 1, 3);
+    play_arrive(play, 0, 1, 1, 3);
+}
+
+Test(policies, eager_takes_what_is_there_the_most_urgent_first)
+{
+    play_t play;
+    two_models(&play, "eager", NULL);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 B1 until 5\n"
+                                            "5 gpu1 A1-A3 until 10\n"
+                                            "10 gpu1 B2-B3 until 16\n");
+    play_stop(&play);
+}
+
+/* A's frontrun is 11 - l(2) = 7, then with A2 6, with A3 5. B's is 30 - l(4) = 22. */
+Test(policies, deferred_waits_until_one_more_would_not_fit)
+{
+    play_t play;
+    two_models(&play, "deferred", NULL);
+    cr_assert_str_eq(play_until(&play, 60), "5 gpu1 A1-A3 until 10\n"
+                                            "22 gpu1 B1-B3 until 29\n");
+    play_stop(&play);
+}
+
+/* B1 has waited 2 at 2; A1, from 1, would at 3 but the GPU is busy until 9: then only A3 can still make it. */
+Test(policies, timeout_waits_k_from_the_first_arrival)
+{
+    play_t play;
+    two_models(&play, "timeout", "k_ms=2");
+    cr_assert_str_eq(play_until(&play, 60), "2 gpu1 B1-B3 until 9\n"
+                                            "8 drop A1 expired\n"
+                                            "9 gpu1 A2 until 12\n"
+                                            "10 drop A3 expired\n");
+    play_stop(&play);
+}
+
+Test(policies, timeout_goes_at_once_when_full_or_of_a_preferred_size)
+{
+    play_t play;
+    profile_t profile;
+    err_t err;
+    cr_assert_eq(profile_from_line(&profile, play_ns(1), play_ns(2), 4, &err), STATUS_OK);
+    play_start(&play, "timeout", "k_ms=20", 4);
+    play_model_opts(&play, 0, 'F', &profile, (sched_model_opts_t){.slo_ns = play_ns(100)});
+    play_model_opts(&play, 1, 'P', &profile,
+                    (sched_model_opts_t){.slo_ns = play_ns(100), .preferred = 1 << 1});
+    play_model_opts(&play, 2, 'O', &profile,
+                    (sched_model_opts_t){.slo_ns = play_ns(100), .timeout_ns = play_ns(3)});
+    play_arrive(&play, 0, 0, 1, 5);
+    play_arrive(&play, 1, 0.5, 1, 3);
+    play_arrive(&play, 2, 0.75, 1, 1);
+    cr_assert_str_eq(play_until(&play, 60), "1.5 gpu1 P1-P2 until 5.5\n"
+                                            "3 gpu2 F1-F4 until 9\n"
+                                            "3.75 gpu3 O1 until 6.75\n"
+                                            "22.5 gpu1 P3 until 25.5\n"
+                                            "24 gpu2 F5 until 27\n");
+    play_stop(&play);
+}
+
+Test(policies, clockwork_offers_every_size_or_powers_of_two)
+{
+    play_t play;
+    two_models(&play, "clockwork", NULL);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 B1 until 5\n"
+                                            "5 gpu1 A1-A3 until 10\n"
+                                            "10 gpu1 B2-B3 until 16\n");
+    play_stop(&play);
+    two_models(&play, "clockwork", "sizes=pow2");
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 B1 until 5\n"
+                                            "5 gpu1 A1-A2 until 9\n"
+                                            "9 gpu1 A3 until 12\n"
+                                            "12 gpu1 B2-B3 until 18\n");
+    play_stop(&play);
+}
+
+/* Twice what one GPU can do. Dropping only the hopeless leaves heads that force small batches; the window drop settles
+ * near the batches of the staggered schedule, 2·l(b) <= 24, about 50 of them. */
+Test(policies, window_drop_gives_up_heads_to_keep_batches_large)
+{
+    play_t play;
+    play_start(&play, "deferred", "drop=window", 1);
+    play_model(&play, 0, 'R', 1, 5, 24);
+    play_arrive(&play, 0, 0, 0.5, 1200);
+    play_until(&play, 590);
+    size_t grants = play.grants, drops = play.drops;
+    cr_assert_gt(drops, 500);
+    cr_assert_leq(grants, 66, "%zu batches: they are small", grants);
+    play_stop(&play);
+    play_start(&play, "deferred", "drop=head", 1);
+    play_model(&play, 0, 'R', 1, 5, 24);
+    play_arrive(&play, 0, 0, 0.5, 1200);
+    play_until(&play, 590);
+    cr_assert_gt(play.grants, grants + 20, "%zu batches: dropping only the hopeless makes small batches",
+                 play.grants);
+    play_stop(&play);
+}
+
+Test(policies, shepherd_prefers_the_larger_batch)
+{
+    play_t play;
+    play_start(&play, "shepherd", "preempt=off", 1);
+    play_model(&play, 0, 'A', 1, 2, 40);
+    play_model(&play, 1, 'B', 1, 4, 60);
+    play_arrive(&play, 0, 0, 1, 2);
+    play_arrive(&play, 1, 0.5, 0.5, 3);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 A1 until 3\n"
+                                            "3 gpu1 B1-B3 until 10\n"
+                                            "10 gpu1 A2 until 13\n");
+    play_stop(&play);
+}
+
+/* Shepherd's Figure 3: each request takes 10 and may take 10. On one GPU 7 of 10 are lost, on six none. */
+static size_t figure_3_drops(uint32_t gpus)
+{
+    play_t play;
+    play_start(&play, "shepherd", NULL, gpus);
+    play_model(&play, 0, 'R', 10, 0, 10);
+    play_arrive(&play, 0, 0, 0, 3);
+    play_arrive(&play, 0, 40, 0, 1);
+    play_arrive(&play, 0, 80, 0, 6);
+    play_until(&play, 200);
+    size_t drops = play.drops;
+    play_stop(&play);
+    return drops;
+}
+
+Test(policies, shepherd_figure_3)
+{
+    cr_assert_eq(figure_3_drops(1), 7);
+    cr_assert_eq(figure_3_drops(6), 0);
+}
+
+/* Shepherd's Figure 4: r must run at once. In scenario A nothing else comes. In B a burst of K comes at 5, as urgent. With
+ * preemption both are decided well; without it, B is lost. */
+static void figure_4(play_t *play, const char *params, unsigned burst)
+{
+    play_start(play, "shepherd", params, 1);
+    play_model(play, 0, 'R', 0, 10, 10);
+    play_arrive(play, 0, 0, 0, 1);
+    play_arrive(play, 0, 5, 0, burst);
+}
+
+Test(policies, shepherd_figure_4_scenario_a)
+{
+    play_t play;
+    figure_4(&play, "exits=1000000", 0);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 R1 until 10\n");
+    play_stop(&play);
+}
+
+Test(policies, shepherd_figure_4_scenario_b)
+{
+    play_t play;
+    profile_t profile;
+    err_t err;
+    cr_assert_eq(profile_from_line(&profile, 0, play_ns(10), 256, &err), STATUS_OK);
+    play_start(&play, "shepherd", "exits=1000000", 1);
+    play_model_opts(&play, 0, 'R', &profile, (sched_model_opts_t){.slo_ns = play_ns(10)});
+    play_arrive(&play, 0, 0, 0, 1);
+    for (int i = 0; i < 5; i++)
+        play_arrive_slo(&play, 0, 5, 10.001); /* the exit point is a moment away */
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 R1 until 10\n"
+                                            "5 preempt gpu1\n"
+                                            "5 gpu1 R2-R6 until 15\n"
+                                            "5 drop R1 expired\n");
+    play_stop(&play);
+}
+
+Test(policies, shepherd_without_preemption_loses_the_burst)
+{
+    play_t play;
+    figure_4(&play, "preempt=off,exits=1000000", 3);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 R1 until 10\n"
+                                            "5 drop R2 expired\n"
+                                            "5 drop R3 expired\n"
+                                            "5 drop R4 expired\n");
+    play_stop(&play);
+}
