@@ -4,26 +4,43 @@
 #include <stdio.h>
 #include <string.h>
 
-static void softmax_row(float *scores, size_t classes)
+/* Outputs lie side by side in an item, so floats may start anywhere. */
+static float load(const uint8_t *at)
 {
-    float top = scores[0];
-    float sum = 0;
-    for (size_t i = 1; i < classes; i++)
-        top = scores[i] > top ? scores[i] : top;
-    for (size_t i = 0; i < classes; i++) {
-        scores[i] = expf(scores[i] - top);
-        sum += scores[i];
-    }
-    for (size_t i = 0; i < classes; i++)
-        scores[i] /= sum;
+    float value;
+    memcpy(&value, at, sizeof value);
+    return value;
 }
 
-void oip_softmax_fp32(float *scores, size_t rows, size_t classes)
+static void store(uint8_t *at, float value)
 {
+    memcpy(at, &value, sizeof value);
+}
+
+static void softmax_row(uint8_t *scores, size_t classes)
+{
+    const size_t step = sizeof(float);
+    float top = load(scores), sum = 0;
+    for (size_t i = 1; i < classes; i++) {
+        float score = load(scores + i * step);
+        top = score > top ? score : top;
+    }
+    for (size_t i = 0; i < classes; i++) {
+        float power = expf(load(scores + i * step) - top);
+        store(scores + i * step, power);
+        sum += power;
+    }
+    for (size_t i = 0; i < classes; i++)
+        store(scores + i * step, load(scores + i * step) / sum);
+}
+
+void oip_softmax_fp32(void *scores, size_t rows, size_t classes)
+{
+    uint8_t *at = scores;
     if (classes == 0)
         return;
     for (size_t i = 0; i < rows; i++)
-        softmax_row(scores + i * classes, classes);
+        softmax_row(at + i * classes * sizeof(float), classes);
 }
 
 status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output,

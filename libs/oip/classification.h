@@ -7,8 +7,8 @@
 
 #include "oip/model_spec.h"
 
-/* In place over each row of `classes` FP32 scores; a row with a NaN stays NaN. */
-void oip_softmax_fp32(float *scores, size_t rows, size_t classes);
+/* In place over each row of `classes` FP32 scores, at any alignment; a row with a NaN becomes NaN. */
+void oip_softmax_fp32(void *scores, size_t rows, size_t classes);
 
 /* No client shows more than a few; the bound keeps the working set of a top-k on the stack. */
 enum { OIP_MAX_CLASSIFICATION = 1024 };

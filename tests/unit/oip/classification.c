@@ -14,6 +14,11 @@ Test(softmax, rows_sum_to_one)
     cr_assert_float_eq(scores[2], 0.66524096F, 1e-6);
     cr_assert_float_eq(scores[3] + scores[4] + scores[5], 1, 1e-6, "large scores do not overflow");
     cr_assert_float_eq(scores[4], 0.7310586F, 1e-6);
+    uint8_t odd[9];
+    memcpy(odd + 1, (const float[]){0, 0}, 8);
+    oip_softmax_fp32(odd + 1, 1, 2);
+    memcpy(scores, odd + 1, 8);
+    cr_assert_float_eq(scores[0], 0.5F, 1e-6, "at any alignment");
     float bad[] = {NAN, 1};
     oip_softmax_fp32(bad, 1, 2);
     cr_assert(isnan(bad[0]));
