@@ -191,13 +191,16 @@ static void on_stopped(uv_handle_t *handle)
     if (--server->open_handles > 0)
         return;
     server->stopped = true;
-    if (server->stop_done)
+    if (server->abandoned)
+        free_server(server);
+    else if (server->stop_done)
         server->stop_done(server, server->stop_user);
 }
 
 void server_check_stopped(http_server_t *server)
 {
-    if (!server->stopping || server->finishing || server->connections || server->owed > 0 || server->deferred)
+    bool owed = server->owed > 0 && !server->abandoned;
+    if (!server->stopping || server->finishing || server->connections || owed || server->deferred)
         return;
     server->finishing = true;
     close_handles(server, on_stopped);
@@ -235,6 +238,13 @@ void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stop
 
 void http_server_destroy(http_server_t *server)
 {
-    if (server)
+    if (!server)
+        return;
+    if (server->stopped) {
         free_server(server);
+        return;
+    }
+    server->abandoned = true; /* freed when the loop has closed its handles */
+    http_server_stop(server, 0, NULL, NULL);
+    close_connections(server, false);
 }

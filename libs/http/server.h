@@ -84,7 +84,12 @@ uint16_t http_server_port(const http_server_t *server);
  */
 typedef void (*http_server_stopped_fn)(http_server_t *server, void *user);
 void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stopped_fn done, void *user);
-void http_server_destroy(http_server_t *server); /* NULL is fine */
+
+/*
+ * After done; NULL is fine. Without a stop (a start that failed half-way) everything is closed now, requests that are not
+ * answered are lost, and the memory is freed when the loop has turned once more.
+ */
+void http_server_destroy(http_server_t *server);
 
 typedef struct {
     uint64_t connections_open;

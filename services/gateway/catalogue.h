@@ -27,12 +27,19 @@ typedef struct model_entry {
     int64_t version;
     /* What changes while the description stays: */
     uint32_t id; /* of this scheduler epoch; meaningful while listed */
-    bool listed; /* in the newest catalogue */
+    bool listed; /* in the newest catalogue; false: kept for a while, or replaced */
     bool ready;
-    char reason[256]; /* when not ready; "" otherwise */
+    char reason[ERR_TEXT_BYTES]; /* when not ready; "" otherwise */
+    char defect[ERR_TEXT_BYTES]; /* why this gateway can never serve it; "" = it can */
     model_stats_t stats;
     uint32_t refs;
+    struct model_entry *next; /* of the list, by name and version */
+    void *memory;             /* what the spec points to */
+    uint8_t *description;     /* packed, without what may change: two equal ones are the same model */
+    size_t description_bytes;
 } model_entry_t;
+
+struct Control__Catalogue;
 
 status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_t *err);
 void catalogue_destroy(catalogue_t *catalogue); /* entries still referred to live on */
@@ -47,6 +54,13 @@ status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *ve
 
 void model_entry_ref(model_entry_t *entry);
 void model_entry_unref(model_entry_t *entry);
+
+/*
+ * Takes over what the scheduler says. A model that it describes in a way that makes no sense is listed as not ready, with
+ * the reason. keep_absent: models that it does not name stay, unlisted and not ready: a scheduler that has just started
+ * may hear of them from the workers any moment.
+ */
+void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *message, bool keep_absent);
 
 /* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many there
  * are. */

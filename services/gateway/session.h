@@ -42,6 +42,9 @@ enum {
 /* No deadline of the transport's own: the request's `timeout`, else the model's SLO counts. */
 #define SESSION_NO_BUDGET INT64_MAX
 
+/* No request stays longer; a client that asks for more gets this much. */
+#define SESSION_BUDGET_MAX_NS (INT64_C(600) * 1000 * 1000 * 1000)
+
 /* What front ends see of a session. Only `request` and `reply` are theirs to write. */
 struct session {
     gateway_t *gateway;
@@ -75,7 +78,23 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
 /* Only between submit and done; done comes from within. */
 void session_cancel(session_t *session);
 
-/* Counts a request that was refused before it was submitted, when a model was already chosen or not. */
+/* Counts a request that was refused before it was submitted. */
 void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status);
+
+/* ---- for main.c and tests: all sessions of a gateway ---- */
+
+/* requests_max sessions may be open at once; their memory (about 60 KiB each) is touched when it is first used. */
+status_t sessions_create(gateway_t *gateway, uint32_t requests_max, sessions_t **sessions, err_t *err);
+/* Every session was closed and the data plane is gone. NULL is fine. */
+void sessions_destroy(sessions_t *sessions);
+
+/* Submitted and not yet answered: requests, and their tasks. */
+uint32_t sessions_waiting(const sessions_t *sessions);
+uint32_t sessions_tasks_waiting(const sessions_t *sessions);
+
+/* Their ends of the control stream and of the data plane; ctx of both is the sessions_t. */
+struct control_ops;
+const struct control_ops *sessions_control_ops(void);
+transfer_receiver_t sessions_receiver(void);
 
 #endif

@@ -1,0 +1,402 @@
+#include "catalogue.h"
+
+#include "base/log.h"
+#include "control.pb-c.h"
+#include "image/pipeline_wire.h"
+#include "metrics/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct catalogue {
+    metrics_t *metrics;
+    model_entry_t *first; /* by name, then version */
+    uint32_t count, ready_count;
+    uint64_t version; /* of the newest message */
+};
+
+status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_t *err)
+{
+    catalogue_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the model catalogue");
+    made->metrics = metrics;
+    *catalogue = made;
+    return STATUS_OK;
+}
+
+void catalogue_destroy(catalogue_t *catalogue)
+{
+    if (!catalogue)
+        return;
+    while (catalogue->first) {
+        model_entry_t *entry = catalogue->first;
+        catalogue->first = entry->next;
+        model_entry_unref(entry);
+    }
+    free(catalogue);
+}
+
+void model_entry_ref(model_entry_t *entry)
+{
+    entry->refs++;
+}
+
+void model_entry_unref(model_entry_t *entry)
+{
+    if (--entry->refs > 0)
+        return;
+    free(entry->memory);
+    free(entry->description);
+    free(entry);
+}
+
+/* ------------------------------------------------------------------ building an entry */
+
+/* One block for all that a spec points to; the first pass (block NULL) only counts. */
+typedef struct {
+    char *block;
+    size_t used;
+} carve_t;
+
+static void *carve(carve_t *carver, size_t bytes, size_t align)
+{
+    carver->used = (carver->used + align - 1) / align * align;
+    void *at = carver->block ? carver->block + carver->used : NULL;
+    carver->used += bytes;
+    return at;
+}
+
+static const char *carve_text(carve_t *carver, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *at = carve(carver, bytes, 1);
+    if (at)
+        memcpy(at, text, bytes);
+    return at;
+}
+
+static const oip_tensor_spec_t *carve_tensors(carve_t *carver, Control__Tensor *const *tensors, size_t count)
+{
+    oip_tensor_spec_t *specs = carve(carver, count * sizeof *specs, _Alignof(oip_tensor_spec_t));
+    for (size_t i = 0; i < count; i++) {
+        const Control__Tensor *tensor = tensors[i];
+        const char *name = carve_text(carver, tensor->name);
+        if (!specs)
+            continue;
+        specs[i] = (oip_tensor_spec_t){
+            .name = name,
+            .datatype = oip_datatype_parse(tensor->datatype, strlen(tensor->datatype)),
+            .dims = {.rank = (uint32_t)(tensor->n_dims < OIP_MAX_RANK ? tensor->n_dims : OIP_MAX_RANK)}};
+        for (size_t d = 0; d < tensor->n_dims && d < OIP_MAX_RANK; d++)
+            specs[i].dims.dims[d] = tensor->dims[d];
+    }
+    return specs;
+}
+
+static void carve_spec(carve_t *carver, const Control__ModelReport *report, oip_model_spec_t *spec)
+{
+    char version[24];
+    snprintf(version, sizeof version, "%" PRId64, report->version);
+    *spec = (oip_model_spec_t){.max_batch = report->max_batch,
+                               .input_count = (uint32_t)report->n_inputs,
+                               .output_count = (uint32_t)report->n_outputs,
+                               .slo_ns = report->slo_ns,
+                               .label_count = (uint32_t)report->n_labels,
+                               .picture_input = -1,
+                               .softmax_output = -1};
+    spec->inputs = carve_tensors(carver, report->inputs, report->n_inputs);
+    spec->outputs = carve_tensors(carver, report->outputs, report->n_outputs);
+    spec->name = carve_text(carver, report->name);
+    spec->version = carve_text(carver, version);
+    spec->platform = carve_text(carver, report->platform);
+    const char **labels = carve(carver, report->n_labels * sizeof *labels, _Alignof(char *));
+    for (size_t i = 0; i < report->n_labels; i++) {
+        const char *label = carve_text(carver, report->labels[i]);
+        if (labels)
+            labels[i] = label;
+    }
+    spec->labels = report->n_labels > 0 ? labels : NULL;
+}
+
+static status_t row_bytes(const char *kind, const oip_tensor_spec_t *tensors, uint32_t count, uint64_t *each,
+                          uint64_t *sum, err_t *err)
+{
+    *sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!oip_tensor_spec_row_bytes(&tensors[i], &each[i]))
+            return err_set(err, STATUS_UNSUPPORTED,
+                           "%s '%s' has no fixed size, which this gateway cannot serve", kind,
+                           tensors[i].name);
+        if (__builtin_add_overflow(*sum, each[i], sum) || *sum > UINT32_MAX)
+            return err_set(err, STATUS_UNSUPPORTED, "one row of the %ss has 4 GiB or more", kind);
+    }
+    return STATUS_OK;
+}
+
+/* What would make the rest of the gateway stumble. The entry is listed in any case, with the reason. */
+static status_t check_entry(model_entry_t *entry, const Control__ModelReport *report, err_t *err)
+{
+    oip_model_spec_t *spec = &entry->spec;
+    for (size_t i = 0; i < report->n_inputs + report->n_outputs; i++) {
+        const Control__Tensor *tensor =
+            i < report->n_inputs ? report->inputs[i] : report->outputs[i - report->n_inputs];
+        if (tensor->n_dims > OIP_MAX_RANK)
+            return err_set(err, STATUS_UNSUPPORTED, "tensor '%s' has more than %d dimensions", tensor->name,
+                           OIP_MAX_RANK);
+    }
+    if (oip_model_spec_check(spec, err) != STATUS_OK)
+        return err->code;
+    if (row_bytes("input", spec->inputs, spec->input_count, entry->input_bytes, &entry->input_row_bytes,
+                  err) ||
+        row_bytes("output", spec->outputs, spec->output_count, entry->output_bytes, &entry->output_row_bytes,
+                  err) ||
+        image_pipeline_from_wire(&entry->pipeline, report->image, report->softmax_output, err))
+        return err->code;
+    if (image_pipeline_present(&entry->pipeline))
+        spec->picture_input = oip_model_spec_input(spec, entry->pipeline.input);
+    if (entry->pipeline.softmax[0])
+        spec->softmax_output = oip_model_spec_output(spec, entry->pipeline.softmax);
+    if (image_pipeline_present(&entry->pipeline) && spec->picture_input < 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "preprocess names the input '%s', which the model has not", entry->pipeline.input);
+    if (entry->pipeline.softmax[0] && spec->softmax_output < 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "softmax names the output '%s', which the model has not",
+                       entry->pipeline.softmax);
+    return STATUS_OK;
+}
+
+static model_entry_t *build_entry(const Control__ModelReport *report, metrics_t *metrics)
+{
+    model_entry_t *entry = calloc(1, sizeof *entry);
+    carve_t carver = {0};
+    if (!entry)
+        return NULL;
+    carve_spec(&carver, report, &entry->spec);
+    carver = (carve_t){.block = malloc(carver.used + 1)};
+    entry->memory = carver.block;
+    if (!entry->memory) {
+        free(entry);
+        return NULL;
+    }
+    carve_spec(&carver, report, &entry->spec);
+    entry->version = report->version;
+    entry->priority = report->priority;
+    entry->refs = 1;
+    err_t err = {0};
+    if (check_entry(entry, report, &err) != STATUS_OK)
+        snprintf(entry->defect, sizeof entry->defect, "%s", err.text);
+    model_stats_init(&entry->stats, metrics, entry->spec.name, entry->spec.version);
+    return entry;
+}
+
+/* The report without what changes while the model stays the same, so that two of them can be compared. */
+static uint8_t *pack_description(const Control__ModelReport *report, size_t *bytes)
+{
+    Control__ModelReport still = *report;
+    still.state = CONTROL__MODEL_STATE__MODEL_STATE_UNKNOWN;
+    still.reason = (char *)(uintptr_t)protobuf_c_empty_string;
+    still.latency = NULL;
+    still.n_devices = 0;
+    still.memory_bytes = 0;
+    *bytes = control__model_report__get_packed_size(&still);
+    uint8_t *packed = malloc(*bytes + 1);
+    if (packed)
+        control__model_report__pack(&still, packed);
+    return packed;
+}
+
+/* ------------------------------------------------------------------ the list */
+
+static int compare(const model_entry_t *entry, const char *name, int64_t version)
+{
+    int order = strcmp(entry->spec.name, name);
+    return order != 0 ? order : (entry->version > version) - (entry->version < version);
+}
+
+static model_entry_t **place_of(catalogue_t *catalogue, const char *name, int64_t version)
+{
+    model_entry_t **at = &catalogue->first;
+    while (*at && compare(*at, name, version) < 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static bool is_same(const model_entry_t *entry, const uint8_t *description, size_t bytes)
+{
+    return entry->description_bytes == bytes && memcmp(entry->description, description, bytes) == 0;
+}
+
+static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *model)
+{
+    const Control__ModelReport *report = model->description;
+    size_t bytes;
+    uint8_t *description = pack_description(report, &bytes);
+    model_entry_t **place = place_of(catalogue, report->name, report->version), *entry = *place;
+    bool exists = entry && compare(entry, report->name, report->version) == 0;
+    if (!description)
+        return;
+    if (exists && is_same(entry, description, bytes)) {
+        free(description);
+    } else {
+        model_entry_t *made = catalogue->count < CATALOGUE_MODELS_MAX || exists
+                                  ? build_entry(report, catalogue->metrics)
+                                  : NULL;
+        if (!made) {
+            log_error("model_ignored", LOG_STR("model", report->name), LOG_I64("version", report->version));
+            free(description);
+            return;
+        }
+        made->description = description;
+        made->description_bytes = bytes;
+        made->next = exists ? entry->next : entry;
+        *place = made;
+        if (exists) {
+            entry->listed = false;
+            model_entry_unref(entry);
+        } else {
+            catalogue->count++;
+        }
+        entry = made;
+    }
+    entry->id = model->id;
+    entry->listed = true;
+    entry->ready = model->ready && !entry->defect[0];
+    snprintf(entry->reason, sizeof entry->reason, "%s",
+             entry->defect[0] ? entry->defect
+             : model->ready   ? ""
+                              : model->reason);
+}
+
+static void settle_unlisted(catalogue_t *catalogue, bool keep_absent)
+{
+    catalogue->ready_count = 0;
+    for (model_entry_t **at = &catalogue->first; *at;) {
+        model_entry_t *entry = *at;
+        catalogue->ready_count += entry->listed && entry->ready;
+        if (entry->listed || keep_absent) {
+            if (!entry->listed) {
+                entry->ready = false;
+                snprintf(entry->reason, sizeof entry->reason,
+                         "no worker has reported it to the scheduler yet");
+            }
+            at = &entry->next;
+        } else {
+            *at = entry->next;
+            catalogue->count--;
+            model_stats_hide(&entry->stats);
+            model_entry_unref(entry);
+        }
+    }
+}
+
+void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message, bool keep_absent)
+{
+    for (model_entry_t *entry = catalogue->first; entry; entry = entry->next)
+        entry->listed = false;
+    for (size_t i = 0; i < message->n_models; i++)
+        if (message->models[i]->description && message->models[i]->description->name[0])
+            put_model(catalogue, message->models[i]);
+    settle_unlisted(catalogue, keep_absent);
+    catalogue->version = message->version;
+    log_info("catalogue", LOG_U64("version", message->version), LOG_U64("models", catalogue->count),
+             LOG_U64("ready", catalogue->ready_count));
+}
+
+/* ------------------------------------------------------------------ reading */
+
+status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
+                        err_t *err)
+{
+    bool any_version = !version || !version[0];
+    model_entry_t *found = NULL;
+    bool name_known = false;
+    for (model_entry_t *at = catalogue->first; at; at = at->next) {
+        if (strcmp(at->spec.name, name) != 0)
+            continue;
+        name_known = true;
+        if (any_version ? !found || at->ready || !found->ready : strcmp(at->spec.version, version) == 0)
+            found = at;
+    }
+    if (!name_known)
+        return err_set(err, STATUS_NOT_FOUND, "unknown model '%s'", name);
+    if (!found)
+        return err_set(err, STATUS_NOT_FOUND, "model '%s' has no version '%s'", name, version);
+    *entry = found;
+    return STATUS_OK;
+}
+
+uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap)
+{
+    uint32_t count = 0;
+    for (model_entry_t *entry = catalogue->first; entry && count < cap; entry = entry->next)
+        if (strcmp(entry->spec.name, name) == 0)
+            versions[count++] = entry->spec.version;
+    return count;
+}
+
+model_entry_t *catalogue_next(catalogue_t *catalogue, uint32_t *cursor)
+{
+    uint32_t skip = (*cursor)++;
+    model_entry_t *entry = catalogue->first;
+    while (entry && skip-- > 0)
+        entry = entry->next;
+    return entry;
+}
+
+uint32_t catalogue_ready_count(const catalogue_t *catalogue)
+{
+    return catalogue->ready_count;
+}
+
+/* ------------------------------------------------------------------ documents */
+
+status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb, strbuf_t *out)
+{
+    oip_index_entry_t *entries = calloc(catalogue->count + 1, sizeof *entries);
+    uint32_t count = 0;
+    if (!entries)
+        return STATUS_NO_MEMORY;
+    for (const model_entry_t *entry = catalogue->first; entry; entry = entry->next)
+        if (entry->ready || !only_ready)
+            entries[count++] = (oip_index_entry_t){.name = entry->spec.name,
+                                                   .version = entry->spec.version,
+                                                   .state = entry->ready ? "READY" : "UNAVAILABLE",
+                                                   .reason = entry->reason};
+    status_t status =
+        pb ? oip_describe_index_pb(out, entries, count) : oip_describe_index_json(out, entries, count);
+    free(entries);
+    return status;
+}
+
+static bool is_wanted(const model_entry_t *entry, const char *name, const char *version)
+{
+    return (!name || !name[0] || strcmp(entry->spec.name, name) == 0) &&
+           (!version || !version[0] || strcmp(entry->spec.version, version) == 0);
+}
+
+status_t catalogue_write_stats(catalogue_t *catalogue, const char *name, const char *version, bool pb,
+                               strbuf_t *out, err_t *err)
+{
+    model_entry_t *found;
+    if (name && name[0] && catalogue_find(catalogue, name, version, &found, err) != STATUS_OK)
+        return STATUS_NOT_FOUND;
+    oip_model_stats_t *stats = calloc(catalogue->count + 1, sizeof *stats);
+    oip_batch_stats_t(*batches)[STATS_BATCHES_MAX] = calloc(catalogue->count + 1, sizeof *batches);
+    status_t status = STATUS_NO_MEMORY;
+    if (stats && batches) {
+        uint32_t count = 0;
+        for (const model_entry_t *entry = catalogue->first; entry; entry = entry->next) {
+            if (!is_wanted(entry, name, version))
+                continue;
+            model_stats_describe(&entry->stats, &stats[count], batches[count]);
+            count++;
+        }
+        status = pb ? oip_describe_stats_pb(out, stats, count) : oip_describe_stats_json(out, stats, count);
+    }
+    free(stats);
+    free(batches);
+    return status == STATUS_OK ? STATUS_OK : err_set(err, status, "cannot write the statistics");
+}

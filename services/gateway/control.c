@@ -1,0 +1,407 @@
+#include "control.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control.pb-c.h"
+#include "loop/timer.h"
+#include "rpc/client.h"
+#include "rpc/pb.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTROL_VERSION = 1 };
+
+/* A catalogue of a thousand models with a thousand labels each unpacks to some 50 MB. */
+enum { UNPACK_LIMIT_BYTES = 128 << 20, RECEIVE_LIMIT_BYTES = 64 << 20 };
+
+/* The scheduler is given up after so many of its ping intervals in silence, and not before SILENCE_MIN_NS. */
+enum { SILENT_INTERVALS = 20 };
+#define SILENCE_MIN_NS (2 * NS_PER_S)
+
+typedef enum { CONTROL_DOWN, CONTROL_GREETING, CONTROL_WELCOMED, CONTROL_UP } control_state_t;
+
+/* What leaves with the next message. */
+typedef struct {
+    size_t count, cancel_count;
+    uint64_t id[CONTROL_TASKS_MAX];
+    uint32_t model[CONTROL_TASKS_MAX];
+    int64_t deadline_ns[CONTROL_TASKS_MAX]; /* turned into budgets in place */
+    uint64_t handle_hi[CONTROL_TASKS_MAX], handle_lo[CONTROL_TASKS_MAX];
+    uint64_t offset_bytes[CONTROL_TASKS_MAX];
+    uint32_t len_bytes[CONTROL_TASKS_MAX];
+    uint32_t priority[CONTROL_TASKS_MAX];
+    uint64_t cancel[CONTROL_CANCELS_MAX];
+} outbox_t;
+
+struct control {
+    control_options_t options;
+    rpc_client_t *client;
+    rpc_link_t *link;
+    rpc_stream_t *stream;
+    control_state_t state;
+    uint64_t epoch; /* the newest seen */
+    rpc_arena_t arena;
+    uv_check_t after_poll;
+    uv_prepare_t before_poll; /* for what came from elsewhere: timers, posted jobs */
+    unsigned open_handles;
+    loop_timer_t silence;
+    int64_t heard_ns, silence_ns;
+    bool pong_due;
+    uint64_t pong_sent_ns;
+    int64_t ping_heard_ns;
+    metric_t *connected;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    char away[320];
+    outbox_t outbox;
+};
+
+/* ------------------------------------------------------------------ sending */
+
+static void fill_tasks(outbox_t *outbox, Control__TaskBatch *batch)
+{
+    int64_t now_ns = clock_now_ns();
+    for (size_t i = 0; i < outbox->count; i++)
+        outbox->deadline_ns[i] -= now_ns;
+    *batch = (Control__TaskBatch)CONTROL__TASK_BATCH__INIT;
+    batch->n_id = batch->n_model = batch->n_budget_ns = batch->n_handle_hi = batch->n_handle_lo =
+        batch->n_offset_bytes = batch->n_len_bytes = batch->n_priority = outbox->count;
+    batch->id = outbox->id;
+    batch->model = outbox->model;
+    batch->budget_ns = outbox->deadline_ns;
+    batch->handle_hi = outbox->handle_hi;
+    batch->handle_lo = outbox->handle_lo;
+    batch->offset_bytes = outbox->offset_bytes;
+    batch->len_bytes = outbox->len_bytes;
+    batch->priority = outbox->priority;
+    outbox->count = 0;
+}
+
+static void flush(control_t *control)
+{
+    outbox_t *outbox = &control->outbox;
+    if ((outbox->count == 0 && outbox->cancel_count == 0 && !control->pong_due) || !control->stream)
+        return;
+    Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    Control__TaskBatch tasks;
+    Control__CancelBatch cancels = CONTROL__CANCEL_BATCH__INIT;
+    Control__Pong pong = CONTROL__PONG__INIT;
+    message.epoch = control->epoch;
+    if (outbox->count > 0) {
+        fill_tasks(outbox, &tasks);
+        message.tasks = &tasks;
+    }
+    if (outbox->cancel_count > 0) {
+        cancels.n_id = outbox->cancel_count;
+        cancels.id = outbox->cancel;
+        message.cancels = &cancels;
+        outbox->cancel_count = 0;
+    }
+    if (control->pong_due) {
+        pong.sent_ns = control->pong_sent_ns;
+        pong.held_ns = clock_now_ns() - control->ping_heard_ns;
+        message.pong = &pong;
+        control->pong_due = false;
+    }
+    status_t status = rpc_stream_send(control->stream, rpc_pack(&message.base));
+    if (status != STATUS_OK) {
+        /* Its tasks are lost to the scheduler. With a new stream they are all submitted again. */
+        log_warn("control_send_failed", LOG_STR("status", status_name(status)));
+        rpc_stream_cancel(control->stream);
+    }
+}
+
+static void on_after_poll(uv_check_t *check)
+{
+    flush(check->data);
+}
+
+static void on_before_poll(uv_prepare_t *prepare)
+{
+    flush(prepare->data);
+}
+
+status_t control_submit(control_t *control, const control_task_t *task)
+{
+    outbox_t *outbox = &control->outbox;
+    if (outbox->count == CONTROL_TASKS_MAX)
+        flush(control);
+    if (outbox->count == CONTROL_TASKS_MAX)
+        return STATUS_UNAVAILABLE;
+    size_t i = outbox->count++;
+    outbox->id[i] = task->id;
+    outbox->model[i] = task->model;
+    outbox->deadline_ns[i] = task->deadline_ns;
+    outbox->handle_hi[i] = task->handle.hi;
+    outbox->handle_lo[i] = task->handle.lo;
+    outbox->offset_bytes[i] = task->offset_bytes;
+    outbox->len_bytes[i] = task->len_bytes;
+    outbox->priority[i] = task->priority;
+    return STATUS_OK;
+}
+
+void control_cancel(control_t *control, uint64_t id)
+{
+    if (control->state == CONTROL_UP && control->outbox.cancel_count < CONTROL_CANCELS_MAX)
+        control->outbox.cancel[control->outbox.cancel_count++] = id;
+}
+
+static void send_hello(control_t *control)
+{
+    Control__Hello hello = CONTROL__HELLO__INIT;
+    hello.min_version = hello.max_version = CONTROL_VERSION;
+    hello.instance_id = control->options.instance_id;
+    hello.name = (char *)(uintptr_t)control->options.name;
+    hello.data_address = (char *)(uintptr_t)control->options.data_address;
+    Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    message.epoch = control->epoch;
+    message.hello = &hello;
+    rpc_stream_send(control->stream, rpc_pack(&message.base));
+}
+
+/* ------------------------------------------------------------------ receiving */
+
+static void on_welcome(control_t *control, const Control__Welcome *welcome)
+{
+    control->state = CONTROL_WELCOMED;
+    int64_t silence_ns = welcome->ping_interval_ns > 0 && welcome->ping_interval_ns < NS_PER_S * 60
+                             ? welcome->ping_interval_ns * SILENT_INTERVALS
+                             : 0;
+    control->silence_ns = silence_ns > 0 && silence_ns < SILENCE_MIN_NS ? SILENCE_MIN_NS : silence_ns;
+    if (control->silence_ns > 0)
+        loop_timer_start_in(&control->silence, control->silence_ns);
+    log_info("scheduler_joined", LOG_STR("scheduler", control->options.scheduler),
+             LOG_U64("epoch", control->epoch), LOG_U64("version", welcome->version),
+             LOG_U64("peer_index", welcome->peer_index));
+}
+
+static const char *stage_text(uint32_t stage)
+{
+    static const char *const texts[] = {"scheduler", "admission", "queue", "worker", "lost", "fetch"};
+    return stage < sizeof texts / sizeof *texts ? texts[stage] : texts[0];
+}
+
+static void on_drops(control_t *control, const Control__DropBatch *drops)
+{
+    if (drops->n_status != drops->n_id || drops->n_stage != drops->n_id ||
+        drops->n_retry_after_ms != drops->n_id)
+        return;
+    for (size_t i = 0; i < drops->n_id; i++) {
+        uint32_t status = drops->status[i];
+        control_drop_t drop = {.id = drops->id[i],
+                               .status = status != STATUS_OK && status <= STATUS_INTERNAL ? (status_t)status
+                                                                                          : STATUS_INTERNAL,
+                               .stage = stage_text(drops->stage[i]),
+                               .retry_after_ms = drops->retry_after_ms[i]};
+        control->options.ops->on_drop(control->options.ctx, &drop);
+    }
+}
+
+static void on_catalogue(control_t *control, const Control__Catalogue *catalogue)
+{
+    control->options.ops->on_catalogue(control->options.ctx, catalogue);
+    if (control->state == CONTROL_WELCOMED) {
+        control->state = CONTROL_UP;
+        metrics_set(control->connected, 1);
+        control->options.ops->on_up(control->options.ctx);
+    }
+}
+
+static void dispatch(control_t *control, const Control__SchedulerToGateway *message)
+{
+    if (message->epoch < control->epoch) {
+        if (message->welcome) { /* an old scheduler took the call: somewhere there is a newer one */
+            snprintf(control->away, sizeof control->away, "the scheduler at %s is of an old epoch",
+                     control->options.scheduler);
+            rpc_stream_cancel(control->stream);
+        }
+        return;
+    }
+    control->epoch = message->epoch;
+    if (message->welcome && control->state == CONTROL_GREETING)
+        on_welcome(control, message->welcome);
+    if (control->state < CONTROL_WELCOMED)
+        return;
+    if (message->ping) {
+        control->pong_due = true;
+        control->pong_sent_ns = message->ping->sent_ns;
+        control->ping_heard_ns = control->heard_ns;
+    }
+    if (message->catalogue)
+        on_catalogue(control, message->catalogue);
+    if (message->drops)
+        on_drops(control, message->drops);
+}
+
+static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    control_t *control = arg;
+    (void)keep;
+    if (stream != control->stream)
+        return;
+    control->heard_ns = clock_now_ns();
+    ProtobufCMessage *message =
+        rpc_unpack(&control__scheduler_to_gateway__descriptor, bytes, &control->arena);
+    if (message) {
+        dispatch(control, (const Control__SchedulerToGateway *)message);
+    } else {
+        log_warn("control_message_broken", LOG_U64("bytes", rpc_bytes_len(bytes)));
+        rpc_stream_cancel(stream);
+    }
+    rpc_arena_reset(&control->arena);
+}
+
+/* ------------------------------------------------------------------ the stream's life */
+
+static void on_open(rpc_stream_t *stream, void *arg)
+{
+    control_t *control = arg;
+    control->stream = stream;
+    control->state = CONTROL_GREETING;
+    control->heard_ns = clock_now_ns();
+    control->outbox.count = control->outbox.cancel_count = 0;
+    control->pong_due = false;
+    send_hello(control);
+}
+
+static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    control_t *control = arg;
+    bool was_up = control->state == CONTROL_UP;
+    (void)stream;
+    control->stream = NULL;
+    control->state = CONTROL_DOWN;
+    control->outbox.count = control->outbox.cancel_count = 0;
+    loop_timer_stop(&control->silence);
+    metrics_set(control->connected, 0);
+    snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
+             control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "", text ? text : "");
+    log_warn("scheduler_left", LOG_STR("scheduler", control->options.scheduler),
+             LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text ? text : ""));
+    if (was_up)
+        control->options.ops->on_down(control->options.ctx);
+}
+
+static void on_link_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
+                          const char *text)
+{
+    control_t *control = arg;
+    (void)link;
+    if (state == RPC_LINK_DOWN && control->state == CONTROL_DOWN)
+        snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
+                 control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "",
+                 text ? text : "");
+}
+
+static void on_silence(loop_timer_t *timer, void *arg)
+{
+    control_t *control = arg;
+    int64_t quiet_ns = clock_now_ns() - control->heard_ns;
+    if (!control->stream)
+        return;
+    if (quiet_ns < control->silence_ns) {
+        loop_timer_start_in(timer, control->silence_ns - quiet_ns);
+        return;
+    }
+    log_warn("scheduler_silent", LOG_STR("scheduler", control->options.scheduler),
+             LOG_MS("quiet_ms", quiet_ns));
+    rpc_stream_cancel(control->stream);
+}
+
+bool control_is_up(const control_t *control)
+{
+    return control->state == CONTROL_UP;
+}
+
+const char *control_away_reason(const control_t *control)
+{
+    return control->away;
+}
+
+/* ------------------------------------------------------------------ making and ending */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    control_t *control = handle->data;
+    if (--control->open_handles > 0)
+        return;
+    rpc_client_destroy(control->client);
+    if (control->closed)
+        control->closed(control->closed_ctx);
+}
+
+static void start_handles(control_t *control)
+{
+    uv_loop_t *uv = loop_uv(control->options.loop);
+    uv_check_init(uv, &control->after_poll);
+    uv_prepare_init(uv, &control->before_poll);
+    control->after_poll.data = control->before_poll.data = control;
+    control->open_handles = 2;
+    uv_check_start(&control->after_poll, on_after_poll);
+    uv_prepare_start(&control->before_poll, on_before_poll);
+}
+
+status_t control_create(const control_options_t *options, control_t **control, err_t *err)
+{
+    control_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the control stream");
+    made->options = *options;
+    made->connected = metrics_series(options->metrics, METRIC_GATEWAY_SCHEDULER_CONNECTED);
+    snprintf(made->away, sizeof made->away, "no connection to the scheduler at %s yet", options->scheduler);
+    rpc_arena_init(&made->arena, UNPACK_LIMIT_BYTES);
+    status_t status = loop_timer_init(&made->silence, options->loop, on_silence, made, err);
+    if (status != STATUS_OK)
+        goto free_control;
+    const rpc_client_options_t client = {.address = options->scheduler,
+                                         .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES}};
+    status = rpc_client_create(options->rpc, &client, &made->client, err);
+    if (status != STATUS_OK)
+        goto dispose_timer;
+    const rpc_link_options_t link = {
+        .method = "/fermata.control.v1.Control/Gateway",
+        .ops = {.on_open = on_open, .on_message = on_message, .on_close = on_close},
+        .on_state = on_link_state,
+        .arg = made};
+    status = rpc_link_create(made->client, &link, &made->link, err);
+    if (status != STATUS_OK)
+        goto destroy_client;
+    start_handles(made);
+    *control = made;
+    return STATUS_OK;
+
+destroy_client:
+    rpc_client_destroy(made->client);
+dispose_timer:
+    loop_timer_dispose(&made->silence);
+free_control:
+    free(made);
+    return status;
+}
+
+static void on_link_closed(void *arg)
+{
+    control_t *control = arg;
+    uv_close((uv_handle_t *)&control->after_poll, on_handle_closed);
+    uv_close((uv_handle_t *)&control->before_poll, on_handle_closed);
+}
+
+void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
+{
+    control->closed = closed;
+    control->closed_ctx = ctx;
+    flush(control); /* the last cancellations */
+    rpc_link_close(control->link, on_link_closed, control);
+}
+
+void control_destroy(control_t *control)
+{
+    if (!control)
+        return;
+    loop_timer_dispose(&control->silence);
+    rpc_arena_dispose(&control->arena);
+    free(control);
+}

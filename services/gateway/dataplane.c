@@ -1,0 +1,93 @@
+#include "dataplane.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct dataplane {
+    transfer_owner_t *owner;
+    transfer_memory_t *memory;
+    char advertised[TRANSFER_ADDRESS_BYTES];
+};
+
+/* A wildcard listener is reached under the host's name. */
+static void advertise(dataplane_t *dataplane, const char *wanted)
+{
+    const char *real = transfer_owner_address(dataplane->owner);
+    const char *port = strrchr(real, ':') + 1;
+    char host[100];
+    if (wanted && wanted[0]) {
+        size_t len = strlen(wanted);
+        bool any_port = len > 2 && strcmp(wanted + len - 2, ":0") == 0;
+        snprintf(dataplane->advertised, sizeof dataplane->advertised, "%.*s%s",
+                 (int)(any_port ? len - 1 : len), wanted, any_port ? port : "");
+    } else if (strncmp(real, "0.0.0.0:", 8) == 0 || strncmp(real, "[::]:", 5) == 0) {
+        if (gethostname(host, sizeof host) != 0)
+            snprintf(host, sizeof host, "127.0.0.1");
+        host[sizeof host - 1] = '\0';
+        snprintf(dataplane->advertised, sizeof dataplane->advertised, "%s:%s", host, port);
+    } else {
+        snprintf(dataplane->advertised, sizeof dataplane->advertised, "%s", real);
+    }
+}
+
+status_t dataplane_create(const dataplane_options_t *options, dataplane_t **dataplane, err_t *err)
+{
+    dataplane_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the data plane");
+    const transfer_owner_options_t owner = {.loop = loop_uv(options->loop),
+                                            .address = options->listen,
+                                            .instance_id = options->instance_id,
+                                            .receiver = options->receiver,
+                                            .ctx = options->ctx};
+    status_t status = transfer_owner_create(&owner, &made->owner, err);
+    if (status != STATUS_OK)
+        goto free_dataplane;
+    status = transfer_memory_register(made->owner, arena_base(options->arena),
+                                      arena_total_bytes(options->arena), &made->memory, err);
+    if (status != STATUS_OK)
+        goto destroy_owner;
+    advertise(made, options->advertise);
+    *dataplane = made;
+    return STATUS_OK;
+
+destroy_owner:
+    transfer_owner_destroy(made->owner);
+free_dataplane:
+    free(made);
+    return status;
+}
+
+void dataplane_destroy(dataplane_t *dataplane)
+{
+    if (!dataplane)
+        return;
+    transfer_owner_destroy(dataplane->owner);
+    transfer_memory_unregister(dataplane->memory);
+    free(dataplane);
+}
+
+const char *dataplane_address(const dataplane_t *dataplane)
+{
+    return transfer_owner_address(dataplane->owner);
+}
+
+const char *dataplane_advertised(const dataplane_t *dataplane)
+{
+    return dataplane->advertised;
+}
+
+status_t dataplane_publish(dataplane_t *dataplane, const void *data, size_t len_bytes,
+                           transfer_release_fn release, void *ctx, transfer_handle_t *handle)
+{
+    return transfer_publish(dataplane->memory, data, len_bytes, release, ctx, handle);
+}
+
+void dataplane_unpublish(dataplane_t *dataplane, transfer_handle_t handle)
+{
+    transfer_unpublish(dataplane->owner, handle);
+}

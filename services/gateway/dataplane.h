@@ -1,0 +1,36 @@
+/*
+ * The gateway's side of the data plane: the arena is registered once, sessions publish parts of it, and what workers push
+ * is led to the session that waits for it. Loop thread only.
+ */
+#ifndef GATEWAY_DATAPLANE_H
+#define GATEWAY_DATAPLANE_H
+
+#include "base/arena.h"
+#include "loop/loop.h"
+#include "transfer/transfer.h"
+
+typedef struct dataplane dataplane_t;
+
+typedef struct {
+    loop_t *loop;
+    const char *listen;    /* "0.0.0.0:8003" */
+    const char *advertise; /* what workers are told; NULL or "" = derived from what is listened on */
+    uint64_t instance_id;
+    arena_t *arena;
+    transfer_receiver_t receiver;
+    void *ctx; /* of the receiver */
+} dataplane_options_t;
+
+status_t dataplane_create(const dataplane_options_t *options, dataplane_t **dataplane, err_t *err);
+/* Ends all transfers from within; the loop must run once more. NULL is fine. */
+void dataplane_destroy(dataplane_t *dataplane);
+
+const char *dataplane_address(const dataplane_t *dataplane);
+/* What to tell workers: never a wildcard address. */
+const char *dataplane_advertised(const dataplane_t *dataplane);
+
+status_t dataplane_publish(dataplane_t *dataplane, const void *data, size_t len_bytes,
+                           transfer_release_fn release, void *ctx, transfer_handle_t *handle);
+void dataplane_unpublish(dataplane_t *dataplane, transfer_handle_t handle);
+
+#endif

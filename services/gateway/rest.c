@@ -1,0 +1,374 @@
+#include "rest.h"
+
+#include "oip/describe.h"
+#include "oip/rest_codec.h"
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Documents are as large as the catalogue; a thousand models with their statistics make a few MB. */
+enum { DOCUMENT_MAX_BYTES = 256 << 20, VERSIONS_MAX = 64 };
+
+struct rest {
+    gateway_t *gateway;
+    http_server_t *server;
+    strbuf_t document;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+};
+
+static const char json_type[] = "application/json";
+
+/* ------------------------------------------------------------------ infer */
+
+static void respond_failure(http_request_t *request, const err_t *err, uint32_t retry_after_ms)
+{
+    char header[40] = "";
+    if (err->code == STATUS_UNAVAILABLE || err->code == STATUS_NO_MEMORY)
+        snprintf(header, sizeof header, "Retry-After: %u\r\n",
+                 (retry_after_ms + 999) / 1000 + (retry_after_ms == 0));
+    http_respond_error(request, status_to_http(err->code), header, "%s", err->text);
+}
+
+static void refuse(http_request_t *request, session_t *session, gateway_t *gateway, const err_t *err)
+{
+    session_count_refusal(gateway, PROTOCOL_REST, err->code);
+    if (session)
+        session_close(session);
+    http_request_set_context(request, NULL);
+    respond_failure(request, err, 0);
+}
+
+static bool is_picture_type(const char *type)
+{
+    return type && (strncasecmp(type, "image/jpeg", 10) == 0 || strncasecmp(type, "image/png", 9) == 0);
+}
+
+/* OIP_REST_ALL_JSON, the number in the header, or 0 for raw bodies; false when the header is no number. */
+static bool header_bytes(const http_request_t *request, int64_t *bytes)
+{
+    const char *text = http_request_header(request, "Inference-Header-Content-Length");
+    if (!text) {
+        *bytes = is_picture_type(http_request_header(request, "Content-Type")) ? 0 : OIP_REST_ALL_JSON;
+        return true;
+    }
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 18 || text[digits] != '\0')
+        return false;
+    *bytes = strtoll(text, NULL, 10);
+    return true;
+}
+
+static status_t check_headers(const http_request_t *request, int64_t *json_bytes, err_t *err)
+{
+    const char *encoding = http_request_header(request, "Content-Encoding");
+    if (encoding && strcasecmp(encoding, "identity") != 0)
+        return err_set(err, STATUS_UNSUPPORTED, "Content-Encoding '%s' is not supported", encoding);
+    if (!header_bytes(request, json_bytes))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "header Inference-Header-Content-Length is not a number");
+    return STATUS_OK;
+}
+
+/* The model is known and the body goes to its place: raw tensors straight into the arena, from where workers fetch them. */
+static void infer_headers(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    err_t err = {0};
+    int64_t json_bytes, length = http_request_content_length(request);
+    session_t *session = session_open(rest->gateway, PROTOCOL_REST, &err);
+    if (!session) {
+        refuse(request, NULL, rest->gateway, &err);
+        return;
+    }
+    if (session_set_model(session, http_request_param(request, "model"),
+                          http_request_param(request, "version"), &err) != STATUS_OK ||
+        check_headers(request, &json_bytes, &err) != STATUS_OK) {
+        refuse(request, session, rest->gateway, &err);
+        return;
+    }
+    http_request_set_context(request, session);
+    if (json_bytes == OIP_REST_ALL_JSON || length <= 0)
+        return;
+    void *body = session_alloc(session, (size_t)length);
+    if (!body) {
+        err_set(&err, STATUS_UNAVAILABLE, "the gateway has no memory left for tensors");
+        refuse(request, session, rest->gateway, &err);
+        return;
+    }
+    http_request_set_body_buffer(request, body, (size_t)length);
+}
+
+static void close_session(void *arg)
+{
+    session_close(arg);
+}
+
+static void respond_outputs(http_request_t *request, session_t *session)
+{
+    const oip_reply_t *reply = &session->reply;
+    char header[64] = "";
+    bool binary = reply->json_bytes > 0;
+    if (binary)
+        snprintf(header, sizeof header, "Inference-Header-Content-Length: %zu\r\n", reply->json_bytes);
+    http_respond(request, &(http_response_t){.status = 200,
+                                             .content_type = binary ? "application/octet-stream" : json_type,
+                                             .extra_headers = header,
+                                             .body = reply->iov,
+                                             .body_count = reply->iov_count,
+                                             .release = close_session,
+                                             .release_arg = session});
+}
+
+static void infer_done(session_t *session, void *arg)
+{
+    http_request_t *request = arg;
+    err_t err = session->error;
+    if (err.code == STATUS_OK && oip_rest_write(&session->reply, &session->response, &err) == STATUS_OK) {
+        respond_outputs(request, session);
+        return;
+    }
+    uint32_t retry_after_ms = session->retry_after_ms;
+    session_close(session);
+    respond_failure(request, &err, retry_after_ms);
+}
+
+static void infer_request(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    session_t *session = http_request_context(request);
+    err_t err = {0};
+    int64_t json_bytes;
+    size_t body_bytes;
+    const uint8_t *body = http_request_body(request, &body_bytes);
+    status_t status = check_headers(request, &json_bytes, &err);
+    if (status == STATUS_OK)
+        status = oip_rest_parse(&session->request, &session->model->spec, body ? (const char *)body : "",
+                                body_bytes, json_bytes, &session->allocator, &err);
+    if (status != STATUS_OK) {
+        refuse(request, session, rest->gateway, &err);
+        return;
+    }
+    session->front = request; /* from here on done answers */
+    session_submit(session, SESSION_NO_BUDGET, infer_done, request);
+}
+
+static void infer_closed(http_request_t *request, void *user)
+{
+    session_t *session = http_request_context(request);
+    (void)user;
+    if (session && session->front) {
+        session_cancel(session);
+        return;
+    }
+    if (session)
+        session_close(session);
+    http_respond_error(request, 499, NULL, "the client is gone");
+}
+
+/* ------------------------------------------------------------------ documents */
+
+static void respond_document(rest_t *rest, http_request_t *request, status_t status, const err_t *err)
+{
+    if (status != STATUS_OK)
+        http_respond_error(request, status_to_http(status), NULL, "%s",
+                           err && err->code != STATUS_OK ? err->text : "the answer cannot be written");
+    else
+        http_respond_copy(request, 200, json_type, NULL, rest->document.data, rest->document.len_bytes);
+    strbuf_clear(&rest->document);
+}
+
+static void get_server(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    respond_document(rest, request,
+                     oip_describe_server_json(&rest->document, GATEWAY_SERVER_NAME, FERMATA_VERSION), NULL);
+}
+
+static void get_live(http_request_t *request, void *user)
+{
+    (void)user;
+    http_respond_copy(request, 200, NULL, NULL, "", 0);
+}
+
+static void get_ready(http_request_t *request, void *user)
+{
+    const rest_t *rest = user;
+    const char *reason;
+    if (gateway_is_ready(rest->gateway, &reason))
+        http_respond_copy(request, 200, NULL, NULL, "", 0);
+    else
+        http_respond_error(request, 503, NULL, "not ready: %s", reason);
+}
+
+/* NULL: it has been answered. */
+static model_entry_t *find_model(rest_t *rest, http_request_t *request)
+{
+    err_t err = {0};
+    model_entry_t *entry;
+    if (catalogue_find(rest->gateway->catalogue, http_request_param(request, "model"),
+                       http_request_param(request, "version"), &entry, &err) == STATUS_OK)
+        return entry;
+    http_respond_err(request, &err);
+    return NULL;
+}
+
+static void get_model(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    const char *versions[VERSIONS_MAX];
+    const model_entry_t *entry = find_model(rest, request);
+    if (!entry)
+        return;
+    uint32_t count = catalogue_versions(rest->gateway->catalogue, entry->spec.name, versions, VERSIONS_MAX);
+    respond_document(rest, request, oip_describe_model_json(&rest->document, &entry->spec, versions, count),
+                     NULL);
+}
+
+static void get_model_ready(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    const model_entry_t *entry = find_model(rest, request);
+    if (!entry)
+        return;
+    if (entry->ready)
+        http_respond_copy(request, 200, NULL, NULL, "", 0);
+    else
+        http_respond_error(request, 503, NULL, "model '%s' version %s is not ready: %s", entry->spec.name,
+                           entry->spec.version, entry->reason);
+}
+
+static void get_config(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    const model_entry_t *entry = find_model(rest, request);
+    if (entry)
+        respond_document(rest, request, oip_describe_config_json(&rest->document, &entry->spec), NULL);
+}
+
+static void get_stats(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    err_t err = {0};
+    status_t status =
+        catalogue_write_stats(rest->gateway->catalogue, http_request_param(request, "model"),
+                              http_request_param(request, "version"), false, &rest->document, &err);
+    respond_document(rest, request, status, &err);
+}
+
+static void post_index(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    size_t len;
+    const char *body = (const char *)http_request_body(request, &len);
+    /* {"ready": true} is all that can be asked; a full parser would find nothing else. */
+    bool only_ready =
+        len > 0 && len < 256 && memmem(body, len, "\"ready\"", 7) && memmem(body, len, "true", 4);
+    respond_document(rest, request,
+                     catalogue_write_index(rest->gateway->catalogue, only_ready, false, &rest->document),
+                     NULL);
+}
+
+static void unsupported(http_request_t *request, void *user)
+{
+    (void)user;
+    http_respond_error(request, 501, NULL, "%s is not supported by this server", http_request_path(request));
+}
+
+/* ------------------------------------------------------------------ routes */
+
+static const http_handler_ops_t infer_ops = {
+    .on_headers = infer_headers, .on_request = infer_request, .on_close = infer_closed};
+static const http_handler_ops_t server_ops = {.on_request = get_server};
+static const http_handler_ops_t live_ops = {.on_request = get_live};
+static const http_handler_ops_t ready_ops = {.on_request = get_ready};
+static const http_handler_ops_t model_ops = {.on_request = get_model};
+static const http_handler_ops_t model_ready_ops = {.on_request = get_model_ready};
+static const http_handler_ops_t config_ops = {.on_request = get_config};
+static const http_handler_ops_t stats_ops = {.on_request = get_stats};
+static const http_handler_ops_t index_ops = {.on_request = post_index};
+static const http_handler_ops_t unsupported_ops = {.on_request = unsupported};
+
+/* The first that fits counts: the hot ones are first, and "stats" is no model. */
+static const http_route_t routes[] = {
+    {HTTP_METHOD_POST, "/v2/models/{model}/infer", &infer_ops, NULL},
+    {HTTP_METHOD_POST, "/v2/models/{model}/versions/{version}/infer", &infer_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/health/live", &live_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/health/ready", &ready_ops, NULL},
+    {HTTP_METHOD_GET, "/v2", &server_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/stats", &stats_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}", &model_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/ready", &model_ready_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/config", &config_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/stats", &stats_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}", &model_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/ready", &model_ready_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/config", &config_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/stats", &stats_ops, NULL},
+    {HTTP_METHOD_POST, "/v2/repository/index", &index_ops, NULL},
+    {HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &unsupported_ops, NULL},
+    {HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unsupported_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/systemsharedmemory/status", &unsupported_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/cudasharedmemory/status", &unsupported_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/trace/setting", &unsupported_ops, NULL},
+    {HTTP_METHOD_GET, "/v2/logging", &unsupported_ops, NULL},
+};
+enum { ROUTE_COUNT = sizeof routes / sizeof *routes };
+
+status_t rest_create(gateway_t *gateway, const http_server_config_t *config, rest_t **rest, err_t *err)
+{
+    rest_t *made = calloc(1, sizeof *made);
+    http_route_t bound[ROUTE_COUNT];
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the REST front end");
+    made->gateway = gateway;
+    memcpy(bound, routes, sizeof routes);
+    for (size_t i = 0; i < ROUTE_COUNT; i++)
+        bound[i].user = made;
+    status_t status =
+        http_server_create(loop_uv(gateway->loop), config, bound, ROUTE_COUNT, &made->server, err);
+    if (status != STATUS_OK) {
+        free(made);
+        return status;
+    }
+    strbuf_init(&made->document, DOCUMENT_MAX_BYTES);
+    *rest = made;
+    return STATUS_OK;
+}
+
+const char *rest_address(const rest_t *rest)
+{
+    return http_server_address(rest->server);
+}
+
+uint64_t rest_connections(const rest_t *rest)
+{
+    return http_server_counters(rest->server)->connections_open;
+}
+
+static void on_server_stopped(http_server_t *server, void *user)
+{
+    rest_t *rest = user;
+    (void)server;
+    if (rest->stopped)
+        rest->stopped(rest->stopped_arg);
+}
+
+void rest_stop(rest_t *rest, uint32_t grace_ms, void (*done)(void *arg), void *arg)
+{
+    rest->stopped = done;
+    rest->stopped_arg = arg;
+    http_server_stop(rest->server, grace_ms, on_server_stopped, rest);
+}
+
+void rest_destroy(rest_t *rest)
+{
+    if (!rest)
+        return;
+    http_server_destroy(rest->server);
+    strbuf_dispose(&rest->document);
+    free(rest);
+}

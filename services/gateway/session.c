@@ -1,0 +1,340 @@
+/*
+ * The life of a session: opened, submitted, answered once, closed. Hot path: a request costs pool and arena slots, no malloc.
+ */
+#include "session_private.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ memory */
+
+void *session_alloc(session_t *session, size_t len_bytes)
+{
+    slot_t *slot = slot_of(session);
+    if (slot->region_count == SESSION_REGIONS_MAX)
+        return NULL;
+    void *region = arena_alloc(slot->owner->gateway->arena, len_bytes);
+    if (region)
+        slot->regions[slot->region_count++] = region;
+    else
+        metrics_add(slot->owner->refusals, 1);
+    return region;
+}
+
+static void *alloc_for_codec(void *self, size_t len_bytes)
+{
+    return session_alloc(self, len_bytes);
+}
+
+bool slot_owns(const slot_t *slot, const void *data, size_t len_bytes)
+{
+    const arena_t *arena = slot->owner->gateway->arena;
+    return data && arena_contains(arena, data) &&
+           (len_bytes == 0 || arena_contains(arena, (const uint8_t *)data + len_bytes - 1));
+}
+
+/* ------------------------------------------------------------------ opening and closing */
+
+static void prepare_slot(slot_t *slot, sessions_t *sessions)
+{
+    slot->owner = sessions;
+    slot->session.gateway = sessions->gateway;
+    slot->session.allocator = (oip_allocator_t){.alloc = alloc_for_codec, .self = &slot->session};
+    slot->session.internal = slot;
+    /* JSON text is up to six times its tensor. */
+    oip_reply_init(&slot->session.reply, sessions->gateway->body_bytes_max * 6 + (1 << 20));
+    slot->prepared = true;
+    uint32_t index = pool_index(&sessions->slots, slot);
+    if (index >= sessions->slots_prepared)
+        sessions->slots_prepared = index + 1;
+}
+
+session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
+{
+    sessions_t *sessions = gateway->sessions;
+    slot_t *slot = pool_get(&sessions->slots);
+    if (!slot) {
+        err_set(err, STATUS_UNAVAILABLE, "%u requests are under way, which is all this gateway takes",
+                sessions->slots.capacity);
+        return NULL;
+    }
+    if (!slot->prepared)
+        prepare_slot(slot, sessions);
+    slot->generation++;
+    slot->refs = 1;
+    slot->state = SESSION_OPEN;
+    slot->protocol = protocol;
+    slot->region_count = 0;
+    slot->input = slot->output = NULL;
+    slot->published = slot->sent = slot->sent_before = false;
+    slot->rows = slot->rows_left = 0;
+    slot->session.model = NULL;
+    slot->session.front = NULL;
+    slot->session.stage = "";
+    slot->session.error.code = STATUS_OK;
+    oip_request_init(&slot->session.request);
+    return &slot->session;
+}
+
+void slot_unref(slot_t *slot)
+{
+    if (--slot->refs > 0)
+        return;
+    sessions_t *sessions = slot->owner;
+    for (uint32_t i = 0; i < slot->region_count; i++)
+        arena_free(sessions->gateway->arena, slot->regions[i]);
+    if (slot->session.model)
+        model_entry_unref(slot->session.model);
+    if (slot->session.reply.head.capacity_bytes > REPLY_KEEP_BYTES) {
+        oip_reply_dispose(&slot->session.reply);
+        oip_reply_init(&slot->session.reply, sessions->gateway->body_bytes_max * 6 + (1 << 20));
+    }
+    pool_put(&sessions->slots, slot);
+}
+
+void session_close(session_t *session)
+{
+    slot_unref(slot_of(session));
+}
+
+status_t session_set_model(session_t *session, const char *name, const char *version, err_t *err)
+{
+    gateway_t *gateway = session->gateway;
+    model_entry_t *entry;
+    status_t status = catalogue_find(gateway->catalogue, name, version, &entry, err);
+    if (status != STATUS_OK) {
+        if (!control_is_up(gateway->control)) /* it may well exist */
+            return err_set(err, STATUS_UNAVAILABLE, "model '%s' is not known here: %s", name,
+                           control_away_reason(gateway->control));
+        return status;
+    }
+    model_entry_ref(entry);
+    session->model = entry;
+    return STATUS_OK;
+}
+
+void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status)
+{
+    metrics_add(metrics_series(gateway->metrics, METRIC_GATEWAY_BAD_REQUESTS, protocol_name(protocol),
+                               status_name(status)),
+                1);
+}
+
+/* ------------------------------------------------------------------ the backstop */
+
+static void arm(sessions_t *sessions)
+{
+    int64_t next_ns = heap_min_key(&sessions->backstops);
+    if (next_ns < sessions->timer_at_ns) {
+        sessions->timer_at_ns = next_ns;
+        loop_timer_start(&sessions->timer, next_ns);
+    }
+}
+
+static void give_up(slot_t *slot)
+{
+    const control_t *control = slot->owner->gateway->control;
+    err_t err;
+    if (slot->state == SESSION_PREPROCESSING)
+        err_set(&err, STATUS_DEADLINE_EXCEEDED, "the picture was not decoded by the deadline");
+    else if (!control_is_up(control))
+        err_set(&err, STATUS_UNAVAILABLE, "%s", control_away_reason(control));
+    else if (!slot->sent)
+        err_set(&err, STATUS_UNAVAILABLE, "no worker has model '%s' since the scheduler has come back",
+                slot->session.model->spec.name);
+    else
+        err_set(&err, STATUS_DEADLINE_EXCEEDED, "no result by the deadline");
+    slot_finish(slot, &err, "gateway", 0);
+}
+
+/* One at a time from the heap, since each answer may change it. */
+static void on_backstop(loop_timer_t *timer, void *arg)
+{
+    sessions_t *sessions = arg;
+    int64_t now_ns = clock_now_ns();
+    (void)timer;
+    sessions->timer_at_ns = INT64_MAX;
+    while (heap_min_key(&sessions->backstops) <= now_ns)
+        give_up(CONTAINER_OF(heap_min(&sessions->backstops), slot_t, backstop));
+    arm(sessions);
+}
+
+/* ------------------------------------------------------------------ submitting */
+
+static int64_t budget_of(const slot_t *slot, int64_t transport_ns)
+{
+    const oip_request_t *request = &slot->session.request;
+    int64_t budget_ns = transport_ns;
+    if (request->timeout_us > 0 && request->timeout_us * NS_PER_US < budget_ns)
+        budget_ns = request->timeout_us * NS_PER_US;
+    if (budget_ns == SESSION_NO_BUDGET)
+        budget_ns = slot->session.model->spec.slo_ns;
+    return budget_ns < SESSION_BUDGET_MAX_NS ? budget_ns : SESSION_BUDGET_MAX_NS;
+}
+
+static status_t check(slot_t *slot, int64_t budget_ns, err_t *err)
+{
+    session_t *session = &slot->session;
+    const model_entry_t *model = session->model;
+    if (!model->ready && model->listed)
+        return err_set(err, STATUS_UNAVAILABLE, "model '%s' is not ready: %s", model->spec.name,
+                       model->reason[0] ? model->reason : "no worker has it");
+    if (session->request.sequence)
+        return err_set(err, STATUS_UNSUPPORTED, "sequences are not supported");
+    status_t status = oip_validate_request(&session->request, &model->spec, err);
+    if (status != STATUS_OK)
+        return status;
+    if (session->request.rows == 0 || session->request.rows > SESSION_ROWS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "a request has 1 to %d rows, not %u", SESSION_ROWS_MAX,
+                       session->request.rows);
+    if (budget_ns <= 0)
+        return err_set(err, STATUS_DEADLINE_EXCEEDED, "the deadline has passed already");
+    return STATUS_OK;
+}
+
+static status_t reserve(slot_t *slot, err_t *err)
+{
+    const model_entry_t *model = slot->session.model;
+    slot->rows = slot->rows_left = slot->session.request.rows;
+    memset(slot->receiving, 0, (slot->rows + 63) / 64 * sizeof *slot->receiving);
+    memset(slot->finished, 0, (slot->rows + 63) / 64 * sizeof *slot->finished);
+    slot->output = session_alloc(&slot->session, slot->rows * model->output_row_bytes);
+    if (!slot->output)
+        return err_set(err, STATUS_UNAVAILABLE, "the gateway has no memory left for tensors");
+    return slot_gather(slot, err);
+}
+
+void session_submit(session_t *session, int64_t budget_ns, session_done_fn done, void *arg)
+{
+    slot_t *slot = slot_of(session);
+    sessions_t *sessions = slot->owner;
+    err_t err = {0};
+    slot->done = done;
+    slot->arg = arg;
+    slot->begin_ns = slot->result_ns = clock_now_ns();
+    slot->timing = (row_timing_t){0};
+    budget_ns = budget_of(slot, budget_ns);
+    slot->deadline_ns = slot->begin_ns + budget_ns;
+    model_stats_submitted(&session->model->stats);
+    sessions->waiting_count++;
+    if (check(slot, budget_ns, &err) != STATUS_OK || reserve(slot, &err) != STATUS_OK) {
+        slot_finish(slot, &err, session->model->ready ? "gateway" : "admission", 0);
+        return;
+    }
+    sessions->tasks_waiting += slot->rows;
+    heap_insert(&sessions->backstops, &slot->backstop, slot->deadline_ns + SESSION_BACKSTOP_NS,
+                slot->generation);
+    arm(sessions);
+    if (slot->job.rows > 0) {
+        slot->state = SESSION_PREPROCESSING;
+        if (slot_preprocess(slot, &err) != STATUS_OK)
+            slot_finish(slot, &err, "gateway", 0);
+    } else {
+        slot_dispatch(slot);
+    }
+}
+
+void session_cancel(session_t *session)
+{
+    slot_t *slot = slot_of(session);
+    err_t err;
+    if (slot->state != SESSION_PREPROCESSING && slot->state != SESSION_WAITING)
+        return;
+    err_set(&err, STATUS_CANCELLED, "the client is gone");
+    slot_finish(slot, &err, "client", 0);
+}
+
+/* ------------------------------------------------------------------ answering */
+
+static void count_answer(slot_t *slot, status_t status)
+{
+    int64_t now_ns = clock_now_ns();
+    uint32_t rows = slot->rows > 0 ? slot->rows : 1;
+    const request_outcome_t outcome = {.protocol = slot->protocol,
+                                       .status = status,
+                                       .rows = rows,
+                                       .total_ns = (uint64_t)(now_ns - slot->begin_ns),
+                                       .output_ns = (uint64_t)(now_ns - slot->result_ns),
+                                       .timing = slot->timing};
+    model_stats_answered(&slot->session.model->stats, &outcome);
+}
+
+void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t retry_after_ms)
+{
+    session_t *session = &slot->session;
+    sessions_t *sessions = slot->owner;
+    if (heap_contains(&slot->backstop)) {
+        heap_remove(&sessions->backstops, &slot->backstop);
+        sessions->tasks_waiting -= slot->rows;
+    }
+    sessions->waiting_count--;
+    slot_withdraw(slot);
+    slot->state = SESSION_DONE;
+    session->error = *error;
+    session->stage = stage;
+    session->retry_after_ms = retry_after_ms;
+    count_answer(slot, error->code);
+    slot->done(session, slot->arg);
+}
+
+/* ------------------------------------------------------------------ all sessions */
+
+status_t sessions_create(gateway_t *gateway, uint32_t requests_max, sessions_t **sessions, err_t *err)
+{
+    if (requests_max == 0 || requests_max > SESSIONS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the number of requests must be 1 to %d", SESSIONS_MAX);
+    sessions_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the sessions");
+    made->gateway = gateway;
+    made->timer_at_ns = INT64_MAX;
+    made->late = metrics_series(gateway->metrics, METRIC_GATEWAY_LATE_RESULTS);
+    made->resubmitted = metrics_series(gateway->metrics, METRIC_GATEWAY_RESUBMITTED);
+    made->refusals = metrics_series(gateway->metrics, METRIC_GATEWAY_ARENA_REFUSALS);
+    status_t status = pool_init(&made->slots, sizeof(slot_t), requests_max, err);
+    if (status != STATUS_OK)
+        goto free_sessions;
+    status = heap_init(&made->backstops, requests_max, err);
+    if (status != STATUS_OK)
+        goto dispose_slots;
+    status = loop_timer_init(&made->timer, gateway->loop, on_backstop, made, err);
+    if (status != STATUS_OK)
+        goto dispose_heap;
+    *sessions = made;
+    return STATUS_OK;
+
+dispose_heap:
+    heap_dispose(&made->backstops);
+dispose_slots:
+    pool_dispose(&made->slots);
+free_sessions:
+    free(made);
+    return status;
+}
+
+void sessions_destroy(sessions_t *sessions)
+{
+    if (!sessions)
+        return;
+    for (uint32_t i = 0; i < sessions->slots_prepared; i++) {
+        slot_t *slot = pool_at(&sessions->slots, i);
+        if (slot->prepared)
+            oip_reply_dispose(&slot->session.reply);
+    }
+    loop_timer_dispose(&sessions->timer);
+    heap_dispose(&sessions->backstops);
+    pool_dispose(&sessions->slots);
+    free(sessions);
+}
+
+uint32_t sessions_waiting(const sessions_t *sessions)
+{
+    return sessions->waiting_count;
+}
+
+uint32_t sessions_tasks_waiting(const sessions_t *sessions)
+{
+    return sessions->tasks_waiting;
+}

@@ -1,0 +1,110 @@
+/*
+ * What the session's files share. A session is a slot of a pool; it is free again when nobody refers to it:
+ *
+ *   refs = front end (open … close) + published input (… released) + each push being received + a running preprocess job
+ *
+ * A task id is {slot's generation, slot's index, row}: whatever comes late finds that its session is another one.
+ *
+ *   63            32 31        12 11     0
+ *   |  generation   |   index    |  row  |
+ */
+#ifndef GATEWAY_SESSION_PRIVATE_H
+#define GATEWAY_SESSION_PRIVATE_H
+
+#include "base/container.h"
+#include "base/heap.h"
+#include "base/pool.h"
+#include "control.h"
+#include "dataplane.h"
+#include "loop/timer.h"
+#include "preprocess.h"
+#include "session.h"
+
+enum { ROW_BITS = 12, INDEX_BITS = 20, SESSIONS_MAX = 1 << INDEX_BITS };
+_Static_assert(1 << ROW_BITS == SESSION_ROWS_MAX, "a row must fit a task id");
+
+/* A reply's buffer of this size is kept for the next request of the slot; larger ones go back. */
+enum { REPLY_KEEP_BYTES = 64 << 10 };
+
+typedef enum { SESSION_OPEN, SESSION_PREPROCESSING, SESSION_WAITING, SESSION_DONE } session_state_t;
+
+typedef struct session_private {
+    session_t session;
+    sessions_t *owner;
+    uint32_t generation;
+    uint32_t refs;
+    bool prepared; /* what lives as long as the slot is there */
+    session_state_t state;
+    protocol_t protocol;
+    session_done_fn done;
+    void *arg;
+
+    int64_t begin_ns, deadline_ns, result_ns;
+    heap_node_t backstop;                /* in owner->backstops, while submitted */
+    struct session_private *prev, *next; /* owner->waiting, while WAITING */
+
+    void *regions[SESSION_REGIONS_MAX];
+    uint32_t region_count;
+    uint8_t *input, *output; /* rows × item bytes */
+    transfer_handle_t handle;
+    bool published;
+    bool sent, sent_before; /* on the present stream; on any */
+    uint32_t rows, rows_left;
+    uint64_t receiving[SESSION_ROWS_MAX / 64], finished[SESSION_ROWS_MAX / 64];
+    row_timing_t timing; /* of the row that came last */
+    preprocess_job_t job;
+    struct iovec pieces[OIP_MAX_TENSORS]; /* of the response, when one per output is enough */
+} slot_t;
+
+struct sessions {
+    gateway_t *gateway;
+    pool_t slots;
+    uint32_t slots_prepared; /* no slot from this index on was ever used */
+    heap_t backstops;
+    loop_timer_t timer;
+    int64_t timer_at_ns; /* INT64_MAX: not running. May be earlier than needed: then it just looks again */
+    slot_t *waiting;     /* newest first */
+    uint32_t waiting_count, tasks_waiting;
+    int64_t up_ns; /* start of the present stream to the scheduler */
+    metric_t *late, *resubmitted, *refusals;
+};
+
+static inline slot_t *slot_of(const session_t *session)
+{
+    return session->internal;
+}
+
+static inline bool bit_get(const uint64_t *bits, uint32_t i)
+{
+    return bits[i / 64] >> (i % 64) & 1;
+}
+
+static inline void bit_set(uint64_t *bits, uint32_t i)
+{
+    bits[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static inline void bit_clear(uint64_t *bits, uint32_t i)
+{
+    bits[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
+/* session.c */
+void slot_unref(slot_t *slot);
+bool slot_owns(const slot_t *slot, const void *data, size_t len_bytes); /* it lies in a region of the slot */
+/* Answers; the only place that does. error->code STATUS_OK: the response is filled. */
+void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t retry_after_ms);
+
+/* session_input.c: from the parsed request to the items that workers fetch */
+status_t slot_gather(slot_t *slot, err_t *err);
+/* Starts the decoding of the picture input; its end comes to slot_dispatch or slot_finish. */
+status_t slot_preprocess(slot_t *slot, err_t *err);
+
+/* session_tasks.c: the tasks of a session */
+void slot_dispatch(slot_t *slot);
+void slot_withdraw(slot_t *slot); /* no more tasks: unpublishes and cancels what is not finished */
+
+/* session_answer.c */
+status_t slot_answer(slot_t *slot, err_t *err);
+
+#endif

@@ -1,0 +1,300 @@
+/*
+ * The tasks of a session, one per row: published and submitted, given up, and their results received. Hot path.
+ */
+#include "session_private.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control.pb-c.h"
+
+#include <string.h>
+
+/* How long after a scheduler has come its workers may take to report the models that the last one knew. */
+#define ABSENT_GRACE_NS (30 * NS_PER_S)
+
+static uint64_t task_id(const slot_t *slot, uint32_t row)
+{
+    return (uint64_t)slot->generation << 32 | (uint64_t)pool_index(&slot->owner->slots, slot) << ROW_BITS |
+           row;
+}
+
+/* The session that the task belongs to, if it still waits for it. */
+static slot_t *find_task(const sessions_t *sessions, uint64_t id, uint32_t *row)
+{
+    uint32_t index = (uint32_t)id >> ROW_BITS;
+    *row = (uint32_t)id & (SESSION_ROWS_MAX - 1);
+    if (index >= sessions->slots.capacity || !pool_is_lent(&sessions->slots, index))
+        return NULL;
+    slot_t *slot = pool_at(&sessions->slots, index);
+    bool current =
+        slot->generation == (uint32_t)(id >> 32) && slot->state == SESSION_WAITING && *row < slot->rows;
+    return current ? slot : NULL;
+}
+
+/* ------------------------------------------------------------------ submitting */
+
+static void link_waiting(slot_t *slot)
+{
+    sessions_t *sessions = slot->owner;
+    slot->prev = NULL;
+    slot->next = sessions->waiting;
+    if (slot->next)
+        slot->next->prev = slot;
+    sessions->waiting = slot;
+    slot->state = SESSION_WAITING;
+}
+
+static void unlink_waiting(slot_t *slot)
+{
+    if (slot->prev)
+        slot->prev->next = slot->next;
+    else
+        slot->owner->waiting = slot->next;
+    if (slot->next)
+        slot->next->prev = slot->prev;
+}
+
+static uint32_t task_priority(const slot_t *slot)
+{
+    uint64_t priority = slot->session.request.priority;
+    if (priority == 0)
+        return slot->session.model->priority;
+    return priority < UINT32_MAX ? (uint32_t)priority : UINT32_MAX;
+}
+
+static bool submit_rows(slot_t *slot, uint32_t model_id)
+{
+    uint64_t item_bytes = slot->session.model->input_row_bytes;
+    control_task_t task = {.model = model_id,
+                           .deadline_ns = slot->deadline_ns,
+                           .handle = slot->handle,
+                           .len_bytes = (uint32_t)item_bytes,
+                           .priority = task_priority(slot)};
+    for (uint32_t row = 0; row < slot->rows; row++) {
+        if (bit_get(slot->finished, row))
+            continue;
+        task.id = task_id(slot, row);
+        task.offset_bytes = row * item_bytes;
+        if (control_submit(slot->owner->gateway->control, &task) != STATUS_OK)
+            return false;
+    }
+    slot->sent = slot->sent_before = true;
+    return true;
+}
+
+static void submit_or_fail(slot_t *slot, uint32_t model_id)
+{
+    err_t err;
+    if (submit_rows(slot, model_id))
+        return;
+    err_set(&err, STATUS_UNAVAILABLE, "the stream to the scheduler is congested");
+    slot_finish(slot, &err, "gateway", 0);
+}
+
+static void on_released(void *ctx)
+{
+    slot_unref(ctx);
+}
+
+void slot_dispatch(slot_t *slot)
+{
+    gateway_t *gateway = slot->owner->gateway;
+    err_t err;
+    link_waiting(slot);
+    slot->refs++;
+    status_t status =
+        dataplane_publish(gateway->dataplane, slot->input, slot->rows * slot->session.model->input_row_bytes,
+                          on_released, slot, &slot->handle);
+    if (status != STATUS_OK) {
+        slot->refs--;
+        err_set(&err, STATUS_UNAVAILABLE, "the input cannot be published (%s)", status_name(status));
+        slot_finish(slot, &err, "gateway", 0);
+        return;
+    }
+    slot->published = true;
+    /* Else it waits, until its deadline, for the scheduler or for a worker that brings the model. */
+    if (control_is_up(gateway->control) && slot->session.model->ready)
+        submit_or_fail(slot, slot->session.model->id);
+}
+
+void slot_withdraw(slot_t *slot)
+{
+    gateway_t *gateway = slot->owner->gateway;
+    if (slot->state == SESSION_WAITING)
+        unlink_waiting(slot);
+    if (slot->sent && control_is_up(gateway->control))
+        for (uint32_t row = 0; row < slot->rows; row++)
+            if (!bit_get(slot->finished, row))
+                control_cancel(gateway->control, task_id(slot, row));
+    slot->sent = false;
+    if (slot->published) {
+        slot->published = false;
+        dataplane_unpublish(gateway->dataplane, slot->handle);
+    }
+}
+
+/* ------------------------------------------------------------------ what the scheduler says */
+
+/* The entry itself when it is still listed, or its successor if that takes the same tensors. */
+static const model_entry_t *entry_now(const slot_t *slot)
+{
+    const model_entry_t *old = slot->session.model;
+    model_entry_t *now;
+    if (old->listed)
+        return old;
+    if (catalogue_find(slot->owner->gateway->catalogue, old->spec.name, old->spec.version, &now, NULL) !=
+        STATUS_OK)
+        return NULL;
+    bool same =
+        now->input_row_bytes == old->input_row_bytes && now->output_row_bytes == old->output_row_bytes &&
+        now->spec.input_count == old->spec.input_count && now->spec.output_count == old->spec.output_count;
+    return same ? now : NULL;
+}
+
+/* Submits what this stream has not carried yet and what is still worth it; the backstop answers the rest. */
+static void submit_unsent(sessions_t *sessions)
+{
+    int64_t now_ns = clock_now_ns();
+    uint64_t again = 0;
+    slot_t *next;
+    for (slot_t *slot = sessions->waiting; slot; slot = next) {
+        next = slot->next;
+        if (slot->sent || slot->deadline_ns <= now_ns)
+            continue;
+        const model_entry_t *entry = entry_now(slot);
+        if (!entry || !entry->ready) /* a worker may still bring it */
+            continue;
+        again += slot->sent_before ? slot->rows_left : 0;
+        submit_or_fail(slot, entry->id);
+    }
+    if (again == 0)
+        return;
+    metrics_add(sessions->resubmitted, again);
+    log_info("tasks_resubmitted", LOG_U64("tasks", again));
+}
+
+static void on_catalogue(void *ctx, const Control__Catalogue *catalogue)
+{
+    sessions_t *sessions = ctx;
+    bool up = control_is_up(sessions->gateway->control);
+    bool fresh = !up || clock_now_ns() - sessions->up_ns < ABSENT_GRACE_NS;
+    catalogue_update(sessions->gateway->catalogue, catalogue, fresh);
+    if (up)
+        submit_unsent(sessions);
+}
+
+/* A new stream: the scheduler at its other end knows nothing of what waits here. */
+static void on_up(void *ctx)
+{
+    sessions_t *sessions = ctx;
+    sessions->up_ns = clock_now_ns();
+    for (slot_t *slot = sessions->waiting; slot; slot = slot->next)
+        slot->sent = false;
+    submit_unsent(sessions);
+}
+
+static void on_down(void *ctx)
+{
+    (void)ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
+}
+
+static void on_drop(void *ctx, const control_drop_t *drop)
+{
+    uint32_t row;
+    slot_t *slot = find_task(ctx, drop->id, &row);
+    err_t err;
+    if (!slot || bit_get(slot->finished, row))
+        return;
+    if (drop->status == STATUS_DEADLINE_EXCEEDED)
+        err_set(&err, drop->status, "the deadline cannot be met (given up in stage %s)", drop->stage);
+    else if (drop->status == STATUS_UNAVAILABLE)
+        err_set(&err, drop->status, "overloaded or not available (given up in stage %s)", drop->stage);
+    else
+        err_set(&err, drop->status, "given up in stage %s (%s)", drop->stage, status_name(drop->status));
+    slot_finish(slot, &err, drop->stage, drop->retry_after_ms);
+}
+
+const control_ops_t *sessions_control_ops(void)
+{
+    static const control_ops_t ops = {
+        .on_catalogue = on_catalogue, .on_up = on_up, .on_down = on_down, .on_drop = on_drop};
+    return &ops;
+}
+
+/* ------------------------------------------------------------------ what workers push */
+
+static const transfer_dest_t discarded = {NULL, NULL};
+
+static void note_timing(slot_t *slot, const transfer_timing_t *timing)
+{
+    int64_t since_ns = clock_now_ns() - slot->begin_ns;
+    int64_t queue_ns = since_ns - (int64_t)timing->fetch_ns - (int64_t)timing->exec_ns;
+    slot->timing = (row_timing_t){.batch_size = timing->batch_size,
+                                  .queue_ns = queue_ns > 0 ? (uint64_t)queue_ns : 0,
+                                  .fetch_ns = timing->fetch_ns,
+                                  .exec_ns = timing->exec_ns};
+}
+
+static void fail_row(slot_t *slot, const transfer_incoming_t *result)
+{
+    uint64_t expected = slot->session.model->output_row_bytes;
+    err_t err;
+    if (result->status != STATUS_OK)
+        err_set(&err, result->status, "%s", result->text[0] ? result->text : "the worker failed the task");
+    else
+        err_set(&err, STATUS_INTERNAL, "the worker sent %llu bytes where %llu were expected",
+                (unsigned long long)result->len_bytes, (unsigned long long)expected);
+    slot_finish(slot, &err, "worker", 0);
+}
+
+static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
+{
+    sessions_t *sessions = ctx;
+    uint32_t row;
+    slot_t *slot = find_task(sessions, result->task_id, &row);
+    if (!slot || !transfer_handle_equal(slot->handle, result->handle) || bit_get(slot->receiving, row) ||
+        bit_get(slot->finished, row)) {
+        metrics_add(sessions->late, 1);
+        return discarded;
+    }
+    uint64_t expected = slot->session.model->output_row_bytes;
+    if (result->status != STATUS_OK || result->len_bytes != expected) {
+        fail_row(slot, result);
+        return discarded;
+    }
+    bit_set(slot->receiving, row);
+    slot->refs++;
+    note_timing(slot, &result->timing);
+    return (transfer_dest_t){.buffer = slot->output + row * expected, .token = slot};
+}
+
+static void on_row(slot_t *slot, uint32_t row)
+{
+    err_t err = {0};
+    bit_set(slot->finished, row);
+    model_stats_row(&slot->session.model->stats, &slot->timing);
+    if (--slot->rows_left > 0)
+        return;
+    slot->result_ns = clock_now_ns();
+    slot_answer(slot, &err);
+    slot_finish(slot, &err, err.code == STATUS_OK ? "" : "gateway", 0);
+}
+
+static void on_pushed(void *ctx, void *token, uint64_t id, status_t status)
+{
+    slot_t *slot = token;
+    uint32_t row;
+    if (!slot)
+        return;
+    if (find_task(ctx, id, &row) == slot) { /* else it was answered meanwhile */
+        bit_clear(slot->receiving, row);
+        if (status == STATUS_OK)
+            on_row(slot, row);
+    }
+    slot_unref(slot);
+}
+
+transfer_receiver_t sessions_receiver(void)
+{
+    return (transfer_receiver_t){.begin = on_push, .done = on_pushed};
+}
