@@ -1,4 +1,4 @@
-#include "../../../services/gateway/postprocess.h"
+#include "postprocess.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "../../../services/gateway/preprocess.h"
+#include "preprocess.h"
 
 #include "base/clock.h"
 
