@@ -210,7 +210,8 @@ static void control_on_flush(uv_prepare_t *prepare)
 
 static void forget_catalogue(control_t *control)
 {
-    memset(control->by_id, 0, control->by_id_cap * sizeof(*control->by_id));
+    for (uint32_t i = 0; i < control->by_id_cap; i++)
+        control->by_id[i] = NULL;
 }
 
 static void control_on_welcome(control_t *control, const Control__SchedulerToWorker *message)

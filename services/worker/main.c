@@ -186,13 +186,6 @@ static void worker_name(worker_t *worker)
 static status_t worker_open_models(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
-    bool emulated = strcmp(engines[options->engine], "emulated") == 0;
-
-    if (!options->models && !(emulated && options->profile))
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "--models is required (or --profile with --engine emulated)");
-    if (options->profile && !emulated)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "--profile is for --engine emulated only");
     if (options->models && repository_scan(&worker->repository, options->models, err) != STATUS_OK)
         return err->code;
     if (options->profile &&
@@ -341,6 +334,20 @@ static status_t worker_main(const options_t *options, err_t *err)
     return status;
 }
 
+/* What the option table cannot say. */
+static const char *usage_mistake(const options_t *options)
+{
+    bool emulated = strcmp(engines[options->engine], "emulated") == 0;
+
+    if (options->profile && !emulated)
+        return "--profile is for --engine emulated only";
+    if (!options->models && !options->profile)
+        return emulated ? "--models or --profile is required" : "--models is required";
+    if (!(options->emulated_jitter >= 0 && options->emulated_jitter < 1))
+        return "--emulated-jitter must be in [0, 1)";
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     options_t options;
@@ -350,6 +357,12 @@ int main(int argc, char **argv)
 
     if (!config_start(&schema, argc, argv, &options, &config, &exit_code))
         return exit_code;
+    const char *mistake = usage_mistake(&options);
+    if (mistake) {
+        fprintf(stderr, "fermata-worker: %s\n", mistake);
+        config_destroy(config);
+        return EXIT_CODE_USAGE;
+    }
     log_init("worker", (log_level_t)options.log_level, (log_format_t)options.log_format);
     status_t status = worker_main(&options, &err);
     config_destroy(config);

@@ -40,7 +40,7 @@ void peer_release(peers_t *peers, peer_t *peer)
 static peer_t *peers_find(const peers_t *peers, uint64_t instance_id, const char *address)
 {
     for (peer_t *peer = peers->all; peer; peer = peer->next) {
-        if (peer->instance_id == instance_id && strcmp(peer->address, address) == 0)
+        if (peer->transfer && peer->instance_id == instance_id && strcmp(peer->address, address) == 0)
             return peer;
     }
     return NULL;

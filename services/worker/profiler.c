@@ -10,11 +10,13 @@
 enum {
     WARM_RUNS = 2,
     RUNS_MIN = 3,
-    RUNS_MAX = 9,
+    RUNS_MAX = 101,
     SIZES_MAX = 32,
     ALWAYS_SIZES = 2, /* measured whatever the budget: two points make a slope */
 };
-/* A size is measured again and again for at most this long. */
+/* A size is measured for about this long, so that one disturbance of the machine does not cover all its runs. */
+static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
+/* One run this long is enough of its size. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
 
 typedef struct {
@@ -79,7 +81,7 @@ static status_t measure_size(const profiler_t *profiler, engine_job_t *job, int6
         if (warm > SIZE_BUDGET_NS)
             break; /* so slow that warming up is no matter */
     }
-    while (runs < RUNS_MIN || (runs < RUNS_MAX && clock_now_ns() - begin < SIZE_BUDGET_NS)) {
+    while (runs < RUNS_MIN || (runs < RUNS_MAX && clock_now_ns() - begin < SIZE_GOAL_NS)) {
         status_t status = run_once(profiler, job, &took[runs++], err);
         if (status != STATUS_OK)
             return status;

@@ -16,8 +16,8 @@ typedef struct {
 } profiler_t;
 
 /*
- * Sizes 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and max_batch, in this order: two runs to warm up, then the median of at
- * least 3 and at most 9. Ends early when the budget is used up (size 1 and 2 are always measured, so that there is a
+ * Sizes 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and max_batch, in this order: two runs to warm up, then the median of as
+ * many as fit 60 ms, but at least 3. Ends early when the budget is used up (size 1 and 2 are always measured, so that there is a
  * slope). CANCELLED when *stop was set; else what the engine says.
  */
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err);

@@ -1,0 +1,145 @@
+/* Models on the emulated engine and on the reference engine, from their folders to a ready description. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "control.h"
+#include "loader.h"
+#include "profiler.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Atomic(int) go_on;
+
+static metrics_t *open_devices(worker_devices_t *devices, const char *engine, uint32_t count)
+{
+    metrics_t *metrics = metrics_create("worker", NULL);
+    err_t err;
+
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    cr_assert_eq(worker_devices_open(devices, engine, count, &(engine_config_t){0}, false, metrics, &err),
+                 STATUS_OK, "%s", err.text);
+    return metrics;
+}
+
+Test(load, measured_sizes_grow_and_end_at_the_largest)
+{
+    uint32_t sizes[32];
+    uint32_t want[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+
+    cr_assert_eq(profiler_sizes(32, sizes, 32), 10);
+    cr_assert_arr_eq(sizes, want, sizeof(want));
+    cr_assert_eq(profiler_sizes(1, sizes, 32), 1);
+    cr_assert_eq(sizes[0], 1);
+    cr_assert_eq(profiler_sizes(10, sizes, 32), 7);
+    cr_assert_eq(sizes[6], 10);
+    for (uint32_t max = 1; max <= ENGINE_MAX_BATCH; max++) {
+        uint32_t count = profiler_sizes(max, sizes, 32);
+        cr_assert_eq(sizes[count - 1], max);
+        for (uint32_t i = 1; i < count; i++)
+            cr_assert_gt(sizes[i], sizes[i - 1], "max %u", max);
+    }
+}
+
+Test(load, an_emulated_model_is_described_from_its_profile)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 3);
+    model_load_options_t options = {.devices = &devices, .stop = &go_on};
+    Control__ModelReport report;
+    model_t *model;
+    err_t err;
+
+    cr_assert_eq(model_create("e", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(model_load(model, &options, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(err.text, "needs a profile"), "%s", err.text);
+    model->bare = true;
+    model->emulated_elements = 5;
+    model->config.has_line = true;
+    model->config.alpha_ns = NS_PER_MS;
+    model->config.beta_ns = 2 * NS_PER_MS;
+    model->config.max_batch = 4;
+    cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
+    model->state = MODEL_READY;
+    cr_assert_eq(model->row_in_bytes, 20);
+    cr_assert_eq(model->row_out_bytes, 20);
+    cr_assert_eq(model_report_fill(&report, model), STATUS_OK);
+    cr_assert_eq(report.max_batch, 4);
+    cr_assert_eq(report.latency->n_table_ns, 4);
+    cr_assert_eq(report.latency->table_ns[3], 6 * NS_PER_MS);
+    cr_assert_eq(report.n_inputs, 1);
+    cr_assert_str_eq(report.inputs[0]->datatype, "FP32");
+    cr_assert_eq(report.inputs[0]->dims[0], 5);
+    cr_assert_eq(report.slo_ns, 100 * NS_PER_MS, "the default");
+    cr_assert_null(report.image);
+    model_report_dispose(&report);
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+static void on_loaded(void *ctx, model_t *model)
+{
+    (void)model;
+    ++*(int *)ctx;
+}
+
+Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
+{
+    char dir[] = "/tmp/fermata-load-XXXXXX", command[300], path[300];
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "reference", 1);
+    model_load_options_t options = {.devices = &devices, .profile_budget_ns = 1, .use_cache = true};
+    repository_t repository = {0};
+    Control__ModelReport report;
+    loader_t *loader;
+    loop_t *loop;
+    int loaded = 0;
+
+    cr_assert_not_null(mkdtemp(dir));
+    snprintf(command, sizeof(command),
+             "cp -r examples/models/digits %s/digits && mkdir -p %s/broken/1 && echo junk > "
+             "%s/broken/1/model.onnx",
+             dir, dir, dir);
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(loop_create(&loop, NULL), STATUS_OK);
+    cr_assert_eq(repository_scan(&repository, dir, NULL), STATUS_OK);
+    cr_assert_eq(loader_start(loop, &repository, &options, on_loaded, &loaded, &loader, NULL), STATUS_OK);
+    int64_t end = clock_now_ns() + 60 * NS_PER_S;
+    while (loaded < 2 && clock_now_ns() < end)
+        loop_run_once(loop, NS_PER_MS);
+    loader_destroy(loader);
+
+    model_t *digits = repository_find(&repository, "digits"),
+            *broken = repository_find(&repository, "broken");
+    cr_assert_eq(broken->state, MODEL_FAILED);
+    cr_assert_eq(model_report_fill(&report, broken), STATUS_OK);
+    cr_assert_eq(report.state, CONTROL__MODEL_STATE__MODEL_STATE_FAILED);
+    cr_assert_gt(strlen(report.reason), 0);
+    model_report_dispose(&report);
+
+    cr_assert_eq(digits->state, MODEL_READY, "%s", digits->load_err.text);
+    cr_assert_eq(model_report_fill(&report, digits), STATUS_OK);
+    cr_assert_eq(report.max_batch, 32);
+    cr_assert_eq(report.n_labels, 10);
+    cr_assert_eq(report.slo_ns, 100 * NS_PER_MS);
+    cr_assert_str_eq(report.image->color, "L");
+    cr_assert_str_eq(report.image->filter, "box");
+    cr_assert_eq(report.image->n_mean, 1);
+    cr_assert_str_eq(report.softmax_output, "scores");
+    cr_assert_eq(report.latency->n_table_ns, 32);
+    cr_assert_gt(report.latency->table_ns[0], 0);
+    model_report_dispose(&report);
+    snprintf(path, sizeof(path), "%s/digits/1/profile.reference.txt", dir);
+    cr_assert_eq(access(path, R_OK), 0, "the profile is kept");
+
+    repository_dispose(&repository, &devices);
+    worker_devices_close(&devices);
+    loop_destroy(loop);
+    metrics_destroy(metrics);
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    cr_assert_eq(system(command), 0);
+}

@@ -1,0 +1,332 @@
+#include "support.h"
+
+static rig_t rig;
+
+static const pushed_t *find(const gateway_t *gateway, uint64_t task_id)
+{
+    for (int i = 0; i < gateway->begun; i++) {
+        if (gateway->pushed[i].task_id == task_id)
+            return &gateway->pushed[i];
+    }
+    return NULL;
+}
+
+Test(run, rows_of_two_gateways_go_there_and_back)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 5);
+    grant_add(&rig, &grant, 11, 200, 6);
+    grant_add(&rig, &grant, 10, 101, 7);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 3);
+    cr_assert_eq(rig.report_count, 0);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 2 && rig.gateways[1].done == 1);
+
+    cr_assert_eq(rig.report_count, 1);
+    const run_report_t *report = &rig.reports[0].report;
+    cr_assert_eq(report->batch_id, 1);
+    cr_assert_eq(report->generation, 7);
+    cr_assert_eq(report->status, STATUS_OK);
+    cr_assert_eq(report->exec_ns, 12345);
+    cr_assert_gt(report->fetch_ns, 0);
+    cr_assert_geq(report->wait_ns, 0);
+    cr_assert_eq(report->failed_count, 0);
+    const pushed_t *first = find(&rig.gateways[0], 100), *second = find(&rig.gateways[0], 101);
+    const pushed_t *other = find(&rig.gateways[1], 200);
+    cr_assert_float_eq(first->values[0], 50, 0);
+    cr_assert_float_eq(first->values[1], 54, 0);
+    cr_assert_float_eq(second->values[0], 70, 0);
+    cr_assert_float_eq(other->values[0], 1060, 0);
+    cr_assert_float_eq(other->values[1], 1064, 0);
+    cr_assert_eq(first->timing.batch_size, 3);
+    cr_assert_eq(first->timing.exec_ns, 12345);
+    cr_assert(transfer_handle_equal(first->handle, rig.gateways[0].handle));
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_batch_does_not_begin_before_its_start)
+{
+    grant_t grant;
+    int64_t begin = clock_now_ns();
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant.grant.start_in_ns = 40 * NS_PER_MS;
+    grant_add(&rig, &grant, 10, 100, 5);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_geq(clock_now_ns() - begin, 40 * NS_PER_MS);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_leq(rig.reports[0].report.fetch_ns, 40 * NS_PER_MS, "fetched while it waited");
+    rig_dispose(&rig);
+}
+
+Test(run, the_next_batch_is_fetched_and_submitted_while_one_executes)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    for (uint64_t id = 1; id <= 3; id++) {
+        grant_init(&grant, id, 1);
+        grant_add(&rig, &grant, 10, id, (uint32_t)id);
+        grant_send(&rig, &grant);
+    }
+    rig_until(&rig, engine_held() == 3);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.batch_id, 1);
+    cr_assert_eq(rig.reports[0].report.free_in_ns, 2 * 2 * NS_PER_MS, "two batches of one are still to run");
+    engine_finish(STATUS_OK, NULL);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.gateways[0].done, 3);
+    cr_assert_eq(rig.reports[2].report.free_in_ns, 0);
+    rig_dispose(&rig);
+}
+
+Test(run, rows_that_cannot_be_fetched_are_left_out)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 1);
+    grant_add(&rig, &grant, 99, 300, 1); /* a gateway nobody spoke of */
+    grant_add(&rig, &grant, 10, 101, 2);
+    grant.lo[2] ^= 1; /* a handle that was never given out */
+    grant_add(&rig, &grant, 11, 200, 3);
+    grant_add(&rig, &grant, 10, 102, 4);
+    grant_add(&rig, &grant, 10, 103, 4);
+    grant.len[5] = 8; /* not a row of this model */
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 3);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+
+    const reported_t *reported = &rig.reports[0];
+    cr_assert_eq(reported->report.status, STATUS_OK);
+    cr_assert_eq(reported->report.failed_count, 3);
+    uint32_t want[6] = {0, STATUS_UNAVAILABLE, STATUS_NOT_FOUND, 0, 0, STATUS_INVALID_ARGUMENT};
+    for (uint32_t i = 0; i < 3; i++)
+        cr_assert_eq(reported->failed_status[i], want[reported->failed_row[i]], "row %u",
+                     reported->failed_row[i]);
+    cr_assert_float_eq(find(&rig.gateways[0], 100)->values[0], 10, 0);
+    cr_assert_float_eq(find(&rig.gateways[0], 102)->values[0], 40, 0);
+    cr_assert_float_eq(find(&rig.gateways[1], 200)->values[0], 1030, 0);
+    cr_assert_eq(rig.gateways[0].begun, 2);
+    rig_dispose(&rig);
+}
+
+Test(run, a_batch_without_any_input_is_not_executed)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 99, 300, 1);
+    grant_send(&rig, &grant);
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_UNAVAILABLE);
+    cr_assert_eq(rig.reports[0].report.failed_count, 1);
+    cr_assert_eq(engine_held(), 0);
+    cr_assert_eq(run_under_way(rig.run), 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_gateway_that_dies_takes_only_its_own_rows_along)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    transfer_owner_destroy(rig.gateways[1].owner);
+    rig.gateways[1].owner = NULL;
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 11, 200, 1);
+    grant_add(&rig, &grant, 10, 100, 2);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[0].report.failed_count, 1);
+    cr_assert_eq(rig.reports[0].failed_row[0], 0);
+    cr_assert_eq(rig.reports[0].failed_status[0], STATUS_UNAVAILABLE);
+    cr_assert_float_eq(find(&rig.gateways[0], 100)->values[0], 20, 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_gateway_that_dies_before_the_push_does_not_hold_the_batch)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 1);
+    grant_add(&rig, &grant, 11, 200, 1);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    transfer_owner_destroy(rig.gateways[1].owner);
+    rig.gateways[1].owner = NULL;
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    cr_assert_eq(rig.gateways[0].done, 1);
+    rig_dispose(&rig);
+}
+
+Test(run, a_failure_of_the_engine_fails_the_batch_and_pushes_nothing)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 1);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_INTERNAL, "conv7: no such primitive");
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_INTERNAL);
+    cr_assert_str_eq(rig.reports[0].reason, "conv7: no such primitive");
+    cr_assert_eq(run_under_way(rig.run), 0);
+    cr_assert_eq(rig.gateways[0].begun, 0);
+    rig_dispose(&rig);
+}
+
+Test(run, wrong_grants_are_refused_with_a_reason)
+{
+    grant_t grant;
+    struct {
+        status_t status;
+        const char *reason;
+    } want[] = {
+        {STATUS_INVALID_ARGUMENT, "the grant's arrays differ in length or are empty"},
+        {STATUS_INVALID_ARGUMENT, "the grant's arrays differ in length or are empty"},
+        {STATUS_NOT_FOUND, "unknown model id"},
+        {STATUS_NOT_FOUND, "the model is not ready on this worker"},
+        {STATUS_INVALID_ARGUMENT, "no such device"},
+        {STATUS_TOO_LARGE, "the batch is larger than the model's max_batch"},
+    };
+
+    rig_init(&rig);
+    grant_init(&grant, 0, 0);
+    grant_send(&rig, &grant); /* empty */
+    grant_add(&rig, &grant, 10, 1, 1);
+    grant.grant.batch_id = 1;
+    grant.grant.gateway = grant.gateway;
+    grant.grant.n_gateway = 0; /* shorter than task_id */
+    run_grant(rig.run, 7, rig.model, &grant.grant);
+    grant.grant.batch_id = 2;
+    grant.grant.n_gateway = grant.grant.n_handle_hi = grant.grant.n_handle_lo = 1;
+    grant.grant.n_offset_bytes = grant.grant.n_len_bytes = 1;
+    run_grant(rig.run, 7, NULL, &grant.grant);
+    grant.grant.batch_id = 3;
+    rig.model->state = MODEL_LOADING;
+    grant_send(&rig, &grant);
+    rig.model->state = MODEL_READY;
+    grant.grant.batch_id = 4;
+    grant.grant.device = 2;
+    grant_send(&rig, &grant);
+    grant.grant.batch_id = 5;
+    grant.grant.device = 0;
+    for (int i = 0; i < MAX_BATCH; i++)
+        grant_add(&rig, &grant, 10, 1, 1);
+    grant_send(&rig, &grant);
+
+    cr_assert_eq(rig.report_count, 6);
+    for (int i = 0; i < 6; i++) {
+        cr_assert_eq(rig.reports[i].report.batch_id, (uint64_t)i);
+        cr_assert_eq(rig.reports[i].report.status, want[i].status, "case %d", i);
+        cr_assert_str_eq(rig.reports[i].reason, want[i].reason, "case %d", i);
+    }
+    cr_assert_eq(run_under_way(rig.run), 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_devices_queue_is_bounded)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    for (uint64_t id = 0; id <= RUN_QUEUE_MAX; id++) {
+        grant_init(&grant, id, 0);
+        grant_add(&rig, &grant, 10, id, 1);
+        grant_send(&rig, &grant);
+    }
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_eq(rig.reports[0].report.batch_id, RUN_QUEUE_MAX);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_UNAVAILABLE);
+    rig_until(&rig, engine_held() == RUN_QUEUE_MAX);
+    for (int i = 0; i < RUN_QUEUE_MAX; i++)
+        engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.gateways[0].done, RUN_QUEUE_MAX);
+    rig_dispose(&rig);
+}
+
+Test(run, revoked_batches_are_reported_once_in_every_state)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 1, 1);
+    grant_send(&rig, &grant);
+    run_revoke(rig.run, 1); /* while it fetches */
+    cr_assert_eq(rig.report_count, 1);
+
+    grant.grant.batch_id = 2;
+    grant.grant.start_in_ns = 3600 * NS_PER_S;
+    grant_send(&rig, &grant);
+    rig_until(&rig, metrics_value(rig.model->batches_failed) == 1 && rig.report_count == 1);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    run_revoke(rig.run, 2); /* while it waits for its start */
+    cr_assert_eq(rig.report_count, 2);
+
+    grant.grant.start_in_ns = 0;
+    for (grant.grant.batch_id = 3; grant.grant.batch_id <= 4; grant.grant.batch_id++)
+        grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 2);
+    run_revoke(rig.run, 4); /* in the engine's queue */
+    cr_assert_eq(rig.report_count, 3);
+    run_revoke(rig.run, 3); /* executing: too late */
+    run_revoke(rig.run, 12345);
+    cr_assert_eq(rig.report_count, 3);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+
+    uint64_t ids[4] = {1, 2, 4, 3};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(rig.reports[i].report.batch_id, ids[i]);
+        cr_assert_eq(rig.reports[i].report.status, i == 3 ? STATUS_OK : STATUS_CANCELLED);
+    }
+    cr_assert_eq(rig.gateways[0].done, 1);
+    rig_dispose(&rig);
+}
+
+Test(run, stopping_in_the_middle_leaks_nothing)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    for (uint64_t id = 1; id <= 3; id++) {
+        grant_init(&grant, id, 0);
+        grant_add(&rig, &grant, 10, id, 1);
+        grant_add(&rig, &grant, 11, id, 1);
+        grant_send(&rig, &grant);
+    }
+    rig_until(&rig, engine_held() == 3);
+    grant.grant.batch_id = 4;
+    grant_send(&rig, &grant);
+    engine_finish(STATUS_OK, NULL);
+    rig_dispose(&rig);
+    cr_assert_eq(rig.report_count, 4);
+}

@@ -1,0 +1,308 @@
+#include "support.h"
+
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the engine ---- */
+
+static engine_tensor_t inputs[] = {
+    {.name = "a", .dtype = DTYPE_F32, .rank = 1, .dims = {IN_A}, .row_bytes = IN_A * 4},
+    {.name = "b", .dtype = DTYPE_F32, .rank = 1, .dims = {IN_B}, .row_bytes = IN_B * 4}};
+static engine_tensor_t outputs[] = {
+    {.name = "o", .dtype = DTYPE_F32, .rank = 1, .dims = {OUT}, .row_bytes = OUT * 4}};
+static const engine_model_info_t info = {.inputs = inputs,
+                                         .outputs = outputs,
+                                         .input_count = 2,
+                                         .output_count = 1,
+                                         .batchable = true,
+                                         .max_batch = MAX_BATCH,
+                                         .memory_bytes = 1000};
+static engine_job_t *held_first;
+
+int engine_held(void)
+{
+    int count = 0;
+
+    for (engine_job_t *job = held_first; job; job = job->next)
+        count++;
+    return count;
+}
+
+engine_job_t *engine_oldest(void)
+{
+    return held_first;
+}
+
+static void manual_submit(engine_t *engine, engine_job_t *job)
+{
+    engine_job_t **at = &held_first;
+
+    (void)engine;
+    while (*at)
+        at = &(*at)->next;
+    job->next = NULL;
+    *at = job;
+}
+
+static bool manual_cancel(engine_t *engine, engine_job_t *job)
+{
+    (void)engine;
+    for (engine_job_t **at = &held_first; *at; at = &(*at)->next) {
+        if (*at == job && job != held_first) { /* the oldest has begun */
+            *at = job->next;
+            job->done(job, STATUS_CANCELLED, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct {
+    engine_job_t *job;
+    status_t status;
+    err_t err;
+} finish_t;
+
+static void *finish_main(void *arg)
+{
+    finish_t *finish = arg;
+
+    finish->job->done(finish->job, finish->status, finish->status == STATUS_OK ? NULL : &finish->err);
+    return NULL;
+}
+
+/* Output row: first of a, first of b, number of the row. */
+static void manual_compute(const engine_job_t *job)
+{
+    const float *a = job->inputs[0], *b = job->inputs[1];
+    float *out = job->outputs[0];
+
+    for (uint32_t row = 0; row < job->batch; row++) {
+        out[row * OUT] = a[row * IN_A];
+        out[row * OUT + 1] = b[row * IN_B];
+        out[row * OUT + 2] = (float)row;
+    }
+}
+
+void engine_finish(status_t status, const char *text)
+{
+    finish_t finish = {.job = held_first, .status = status, .err = {.code = status}};
+    pthread_t thread;
+
+    cr_assert_not_null(held_first);
+    snprintf(finish.err.text, sizeof(finish.err.text), "%s", text ? text : "");
+    held_first = held_first->next;
+    finish.job->started_ns = clock_now_ns();
+    manual_compute(finish.job);
+    finish.job->finished_ns = finish.job->started_ns + 12345;
+    pthread_create(&thread, NULL, finish_main, &finish);
+    pthread_join(thread, NULL);
+}
+
+static void manual_flush(engine_t *engine)
+{
+    (void)engine;
+    while (held_first)
+        engine_finish(STATUS_OK, NULL);
+}
+
+static void *manual_alloc(engine_t *engine, size_t len_bytes)
+{
+    (void)engine;
+    return malloc(len_bytes);
+}
+
+static void manual_free(engine_t *engine, void *buffer)
+{
+    (void)engine;
+    free(buffer);
+}
+
+static void manual_unload(engine_model_t *model)
+{
+    (void)model;
+}
+
+const engine_ops_t *engine_manual(void)
+{
+    static const engine_ops_t ops = {.name = "manual",
+                                     .unload = manual_unload,
+                                     .submit = manual_submit,
+                                     .cancel = manual_cancel,
+                                     .flush = manual_flush,
+                                     .buffer_alloc = manual_alloc,
+                                     .buffer_free = manual_free};
+    return &ops;
+}
+
+/* ---- the gateways ---- */
+
+static transfer_dest_t gateway_begin(void *ctx, const transfer_incoming_t *result)
+{
+    gateway_t *gateway = ctx;
+    pushed_t *pushed = &gateway->pushed[gateway->begun++];
+
+    *pushed = (pushed_t){.task_id = result->task_id,
+                         .status = result->status,
+                         .timing = result->timing,
+                         .handle = result->handle};
+    cr_assert_eq(result->len_bytes, sizeof(pushed->values));
+    return (transfer_dest_t){.buffer = pushed->values};
+}
+
+static void gateway_done(void *ctx, void *token, uint64_t task_id, status_t status)
+{
+    gateway_t *gateway = ctx;
+
+    (void)token;
+    (void)task_id;
+    gateway->done += status == STATUS_OK;
+}
+
+static void gateway_init(rig_t *rig, uint32_t index)
+{
+    gateway_t *gateway = &rig->gateways[index];
+    transfer_owner_options_t options = {.loop = loop_uv(rig->loop),
+                                        .address = "127.0.0.1:0",
+                                        .instance_id = 1000 + index,
+                                        .receiver = {gateway_begin, gateway_done},
+                                        .ctx = gateway};
+
+    /* Element j of row r of gateway g holds 1000 g + 10 r + j. */
+    for (uint32_t r = 0; r < ARENA_BYTES / ROW_BYTES; r++) {
+        for (uint32_t j = 0; j < IN_A + IN_B; j++)
+            gateway->arena[r * (IN_A + IN_B) + j] = (float)(1000 * index + 10 * r + j);
+    }
+    cr_assert_eq(transfer_owner_create(&options, &gateway->owner, NULL), STATUS_OK);
+    cr_assert_eq(
+        transfer_memory_register(gateway->owner, gateway->arena, ARENA_BYTES, &gateway->memory, NULL),
+        STATUS_OK);
+    cr_assert_eq(transfer_publish(gateway->memory, gateway->arena, ARENA_BYTES, NULL, NULL, &gateway->handle),
+                 STATUS_OK);
+    cr_assert_eq(
+        peers_set(rig->peers, 10 + index, 1000 + index, transfer_owner_address(gateway->owner), NULL),
+        STATUS_OK);
+}
+
+/* ---- the rig ---- */
+
+static void rig_report(void *ctx, const run_report_t *report)
+{
+    rig_t *rig = ctx;
+    reported_t *reported = &rig->reports[rig->report_count++];
+
+    reported->report = *report;
+    snprintf(reported->reason, sizeof(reported->reason), "%s", report->reason);
+    for (uint32_t i = 0; i < report->failed_count; i++) {
+        reported->failed_row[i] = report->failed_row[i];
+        reported->failed_status[i] = report->failed_status[i];
+    }
+}
+
+static void rig_model(rig_t *rig)
+{
+    model_t *model;
+
+    cr_assert_eq(model_create("m", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(profile_from_line(&model->profile, NS_PER_MS, NS_PER_MS, MAX_BATCH, NULL), STATUS_OK);
+    model->info = &info;
+    model->on_device = calloc(2, sizeof(*model->on_device));
+    model->on_device_count = 2;
+    model->row_in_bytes = ROW_BYTES;
+    model->row_out_bytes = OUT * 4;
+    model->buffer_groups = 1;
+    model->free_buffers = calloc(1, sizeof(*model->free_buffers));
+    model->state = MODEL_READY;
+    model->batches_ok = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "ok");
+    model->batches_failed = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "failed");
+    model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
+    model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
+    model->exec = metrics_series(rig->metrics, METRIC_WORKER_EXEC_SECONDS, "m");
+    model->fetch = metrics_series(rig->metrics, METRIC_WORKER_FETCH_SECONDS, "m");
+    model->push = metrics_series(rig->metrics, METRIC_WORKER_PUSH_SECONDS, "m");
+    rig->model = model;
+}
+
+void rig_init(rig_t *rig)
+{
+    err_t err;
+
+    memset(rig, 0, sizeof(*rig));
+    held_first = NULL;
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    cr_assert_eq(loop_create(&rig->loop, &err), STATUS_OK);
+    rig->metrics = metrics_create("worker", &err);
+    rig->devices = (worker_devices_t){.ops = engine_manual(), .kind = "manual", .count = 2};
+    rig->devices.list = calloc(2, sizeof(*rig->devices.list));
+    for (int i = 0; i < 2; i++)
+        rig->devices.list[i].busy = metrics_series(rig->metrics, METRIC_WORKER_BUSY_SECONDS, i ? "1" : "0");
+    cr_assert_eq(
+        transfer_pool_create(&(transfer_pool_options_t){.loop = loop_uv(rig->loop)}, &rig->pool, &err),
+        STATUS_OK);
+    cr_assert_eq(peers_create(rig->pool, &rig->peers, &err), STATUS_OK);
+    for (uint32_t i = 0; i < GATEWAYS; i++)
+        gateway_init(rig, i);
+    rig_model(rig);
+    run_options_t options = {.loop = rig->loop,
+                             .devices = &rig->devices,
+                             .peers = rig->peers,
+                             .pool = rig->pool,
+                             .metrics = rig->metrics,
+                             .report = rig_report,
+                             .ctx = rig};
+    cr_assert_eq(run_create(&options, &rig->run, &err), STATUS_OK);
+}
+
+void rig_dispose(rig_t *rig)
+{
+    run_destroy(rig->run);
+    model_destroy(rig->model, &rig->devices);
+    peers_destroy(rig->peers);
+    transfer_pool_destroy(rig->pool);
+    for (uint32_t i = 0; i < GATEWAYS; i++) {
+        transfer_owner_destroy(rig->gateways[i].owner);
+        transfer_memory_unregister(rig->gateways[i].memory);
+    }
+    loop_destroy(rig->loop);
+    metrics_destroy(rig->metrics);
+    free(rig->devices.list);
+}
+
+void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device)
+{
+    memset(grant, 0, sizeof(*grant));
+    control__grant__init(&grant->grant);
+    grant->grant.batch_id = batch_id;
+    grant->grant.device = device;
+    grant->grant.finish_in_ns = 5 * NS_PER_S;
+}
+
+void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, uint32_t row)
+{
+    size_t at = grant->grant.n_task_id++;
+    transfer_handle_t handle = rig->gateways[gateway == 11].handle;
+
+    grant->gateway[at] = gateway;
+    grant->task[at] = task_id;
+    grant->hi[at] = handle.hi;
+    grant->lo[at] = handle.lo;
+    grant->offset[at] = row * ROW_BYTES;
+    grant->len[at] = ROW_BYTES;
+}
+
+void grant_send(rig_t *rig, grant_t *grant)
+{
+    Control__Grant *to = &grant->grant;
+
+    to->n_gateway = to->n_handle_hi = to->n_handle_lo = to->n_offset_bytes = to->n_len_bytes = to->n_task_id;
+    to->gateway = grant->gateway;
+    to->task_id = grant->task;
+    to->handle_hi = grant->hi;
+    to->handle_lo = grant->lo;
+    to->offset_bytes = grant->offset;
+    to->len_bytes = grant->len;
+    run_grant(rig->run, 7, rig->model, to);
+}

@@ -1,0 +1,89 @@
+/*
+ * What the worker tests share: a loop, two gateways (data-plane owners) on it, two devices of an engine that finishes a
+ * batch when the test says so, one model with two inputs and one output, and a run that reports here.
+ */
+#ifndef TEST_WORKER_SUPPORT_H
+#define TEST_WORKER_SUPPORT_H
+
+#include "base/clock.h"
+#include "run.h"
+
+#include <criterion/criterion.h>
+
+enum {
+    GATEWAYS = 2,
+    ARENA_BYTES = 1 << 16,
+    IN_A = 4,
+    IN_B = 2,
+    OUT = 3,
+    ROW_BYTES = (IN_A + IN_B) * 4,
+    MAX_BATCH = 8
+};
+
+typedef struct {
+    uint64_t task_id;
+    status_t status;
+    float values[OUT];
+    transfer_timing_t timing;
+    transfer_handle_t handle;
+} pushed_t;
+
+typedef struct {
+    transfer_owner_t *owner;
+    transfer_memory_t *memory;
+    transfer_handle_t handle; /* of the whole arena */
+    float arena[ARENA_BYTES / 4];
+    pushed_t pushed[64];
+    int begun, done;
+} gateway_t;
+
+typedef struct {
+    run_report_t report;
+    char reason[256];
+    uint32_t failed_row[MAX_BATCH], failed_status[MAX_BATCH];
+} reported_t;
+
+typedef struct {
+    loop_t *loop;
+    metrics_t *metrics;
+    worker_devices_t devices;
+    model_t *model;
+    transfer_pool_t *pool;
+    peers_t *peers;
+    run_t *run;
+    gateway_t gateways[GATEWAYS];
+    reported_t reports[64];
+    int report_count;
+} rig_t;
+
+void rig_init(rig_t *rig);
+void rig_dispose(rig_t *rig);
+
+/* Turns the loop until the condition holds; fails the test after ten seconds. */
+#define rig_until(rig, condition)                                                  \
+    do {                                                                           \
+        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;                        \
+        while (!(condition) && clock_now_ns() < until_ns_)                         \
+            loop_run_once((rig)->loop, NS_PER_MS);                                 \
+        cr_assert(condition, "did not happen within ten seconds: %s", #condition); \
+    } while (0)
+
+/* A grant in the making. Rows are added one by one. */
+typedef struct {
+    Control__Grant grant;
+    uint32_t gateway[64], len[64];
+    uint64_t task[64], hi[64], lo[64], offset[64];
+} grant_t;
+
+void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device);
+/* A task of that gateway (index 10 or 11 in the peer table) whose input is at arena row `row`. */
+void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, uint32_t row);
+void grant_send(rig_t *rig, grant_t *grant);
+
+/* What the engine holds: jobs submitted and not finished. Finishes the oldest, from another thread. */
+int engine_held(void);
+engine_job_t *engine_oldest(void);
+void engine_finish(status_t status, const char *text);
+const engine_ops_t *engine_manual(void);
+
+#endif
