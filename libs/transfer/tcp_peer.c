@@ -63,15 +63,19 @@ static void list_fail(transfer_pool_t *pool, struct request_list *list)
     }
 }
 
+static void peer_back_off(transfer_peer_t *peer)
+{
+    peer->retry_at_ns = (uint64_t)clock_now_ns() + peer->backoff_ns;
+    peer->backoff_ns = peer->backoff_ns * 2 < BACKOFF_MAX_NS ? peer->backoff_ns * 2 : BACKOFF_MAX_NS;
+}
+
 void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
 {
     transfer_pool_t *pool = peer->pool;
     request_t *request;
 
-    if (backoff) {
-        peer->retry_at_ns = (uint64_t)clock_now_ns() + peer->backoff_ns;
-        peer->backoff_ns = peer->backoff_ns * 2 < BACKOFF_MAX_NS ? peer->backoff_ns * 2 : BACKOFF_MAX_NS;
-    }
+    if (backoff)
+        peer_back_off(peer);
     if (!TAILQ_EMPTY(&peer->waiting) || !TAILQ_EMPTY(&peer->sent))
         log_warn("data_peer_lost", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
                  LOG_STR("reason", why));
@@ -556,6 +560,8 @@ bool peer_start(transfer_peer_t *peer)
     peer->since_ns = now;
     if (peer_start_numeric(peer) ? peer_try_addresses(peer) : peer_start_lookup(peer))
         return true;
-    peer_fail(peer, true, "cannot connect");
+    /* Nothing is under way on an idle peer, so nobody needs to be told. */
+    peer_back_off(peer);
+    peer_detach(peer);
     return false;
 }
