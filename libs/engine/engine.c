@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static const engine_ops_t *const backends[] = {
+    &engine_onednn,
     &engine_emulated,
     &engine_reference,
 };

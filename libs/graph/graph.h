@@ -94,7 +94,7 @@ typedef struct graph {
     graph_io_t *inputs, *outputs;
     uint32_t value_count, value_capacity, node_count, node_capacity, input_count, output_count;
     int64_t opset;
-    bool fold_all;   /* graph_interpret: nothing is too large to be computed at once */
+    bool fold_all;                      /* graph_interpret: nothing is too large to be computed at once */
     bool open;                          /* some node has no known shape (after graph_propagate) */
     bool by_value;                      /* ... because it depends on the contents of a tensor */
     char by_value_text[ERR_TEXT_BYTES]; /* names the first such node */

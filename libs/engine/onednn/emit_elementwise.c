@@ -1,0 +1,225 @@
+/*
+ * Activations and arithmetic: in whatever layout the input has, in place where nobody reads it again.
+ */
+#include "engine/onednn/build.h"
+
+#include <math.h>
+#include <string.h>
+
+static status_t define_result(build_t *b, const node_t *node, dnnl_primitive_desc_t pd,
+                              const build_arg_t *args, uint32_t count, const build_arg_t *dst)
+{
+    dnnl_memory_desc_t md = dst->md;
+    uint32_t buffer = dst->buffer;
+    status_t status = build_step(b, node, pd, args, count);
+    return status == STATUS_OK ? build_define(b, node->out[0], &md, buffer) : status;
+}
+
+/* One elementwise primitive from a layout to the same layout. */
+static status_t add_eltwise(build_t *b, const node_t *node, int32_t value, const eltwise_t *e)
+{
+    layout_t main = *build_main(b, value);
+    uint32_t from = main.buffer, to = build_dies(b, value) ? from : UINT32_MAX;
+    for (uint32_t i = 0; i < e->count; i++) {
+        dnnl_eltwise_desc_t desc;
+        dnnl_primitive_desc_t pd;
+        dnnl_status_t status = dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, e->step[i].alg,
+                                                              &main.md, e->step[i].alpha, e->step[i].beta);
+        if (status == dnnl_success)
+            status = dnnl_primitive_desc_create(&pd, &desc, b->attr, b->engine, NULL);
+        if (status != dnnl_success)
+            return build_status(b, status);
+        if (to == UINT32_MAX)
+            to = build_buffer(b, dnnl_memory_desc_get_size(&main.md));
+        build_arg_t args[] = {{DNNL_ARG_SRC, from, main.md}, {DNNL_ARG_DST, to, main.md}};
+        status_t added = build_step(b, node, pd, args, 2);
+        if (added != STATUS_OK)
+            return added;
+        from = to;
+    }
+    return build_define(b, node->out[0], &main.md, to);
+}
+
+static bool is_f32(const build_t *b, int32_t value)
+{
+    return value >= 0 && build_tensor(b, value)->dtype == DTYPE_F32;
+}
+
+/* A constant of one element. */
+static const float *scalar(const build_t *b, int32_t value)
+{
+    const tensor_t *t = build_tensor(b, value);
+    return t->data && t->dtype == DTYPE_F32 && tensor_count(t) == 1 ? t->data : NULL;
+}
+
+static status_t unary(build_t *b, const node_t *node)
+{
+    if (!is_f32(b, node->in[0]))
+        return STATUS_UNSUPPORTED;
+    eltwise_t e = build_eltwise(node->op, node->attrs, node->attr_count, -INFINITY, INFINITY);
+    return e.count ? add_eltwise(b, node, node->in[0], &e) : STATUS_UNSUPPORTED;
+}
+
+static status_t clip(build_t *b, const node_t *node)
+{
+    float bounds[2] = {-INFINITY, INFINITY};
+    const char *const names[2] = {"min", "max"};
+    if (!is_f32(b, node->in[0]))
+        return STATUS_UNSUPPORTED;
+    for (uint32_t i = 0; i < 2; i++) {
+        const attr_t *a = node_attr(node, names[i]);
+        int32_t in = build_input(node, i + 1);
+        if (node->opset < 11 && a && a->kind == ATTR_FLOAT)
+            bounds[i] = a->f;
+        if (node->opset < 11 || in < 0)
+            continue;
+        if (!scalar(b, in))
+            return STATUS_UNSUPPORTED;
+        bounds[i] = *scalar(b, in);
+    }
+    eltwise_t e = build_eltwise(node->op, NULL, 0, bounds[0], bounds[1]);
+    return add_eltwise(b, node, node->in[0], &e);
+}
+
+/* x + c, x - c, c - x, x * c, x / c as one linear function; false for the rest. */
+static bool as_linear(const node_t *node, float c, bool constant_first, eltwise_t *e)
+{
+    float alpha = 1, beta = 0;
+    if (op_is(node, "Add"))
+        beta = c;
+    else if (op_is(node, "Mul"))
+        alpha = c;
+    else if (op_is(node, "Sub") && constant_first)
+        alpha = -1, beta = c;
+    else if (op_is(node, "Sub"))
+        beta = -c;
+    else if (op_is(node, "Div") && !constant_first)
+        alpha = 1 / c;
+    else
+        return false;
+    *e = (eltwise_t){.count = 1, .step = {{dnnl_eltwise_linear, alpha, beta}}};
+    return true;
+}
+
+static status_t with_scalar(build_t *b, const node_t *node)
+{
+    const tensor_t *out = build_tensor(b, node->out[0]);
+    for (uint32_t i = 0; i < 2; i++) {
+        const float *c = scalar(b, node->in[i]);
+        eltwise_t e;
+        if (c && tensor_same_shape(build_tensor(b, node->in[!i]), out) && as_linear(node, *c, i == 0, &e))
+            return add_eltwise(b, node, node->in[!i], &e);
+    }
+    return STATUS_UNSUPPORTED;
+}
+
+/* The dims of a value with ones in front, as many as the result has. */
+static bool padded_dims(const tensor_t *t, uint32_t rank, int64_t *dims)
+{
+    if (rank > DNNL_MAX_NDIMS || t->rank > rank || !rank)
+        return false;
+    for (uint32_t d = 0; d < rank; d++)
+        dims[d] = d < rank - t->rank ? 1 : t->dims[d - (rank - t->rank)];
+    return true;
+}
+
+/* The second operand, in a layout that goes with the first one's: the same when the shapes agree, else row-major. */
+static bool second_operand(build_t *b, int32_t value, uint32_t rank, const dnnl_memory_desc_t *first,
+                           build_arg_t *arg)
+{
+    const tensor_t *t = build_tensor(b, value);
+    int64_t dims[DNNL_MAX_NDIMS];
+    if (!padded_dims(t, rank, dims))
+        return false;
+    arg->arg = DNNL_ARG_SRC_1;
+    if (t->rank == rank && !memcmp(first->dims, t->dims, rank * sizeof *dims)) {
+        arg->md = *first;
+        arg->buffer = build_need(b, value, first);
+    } else if (t->rank == rank && !build_is_constant(b, value)) {
+        arg->md = build_main(b, value)->md;
+        arg->buffer = build_main(b, value)->buffer;
+    } else {
+        arg->md = build_md_strided(rank, dims, NULL);
+        arg->buffer = build_plain(b, value);
+    }
+    return arg->buffer != UINT32_MAX;
+}
+
+static dnnl_alg_kind_t binary_alg(const node_t *node)
+{
+    return op_is(node, "Add") || op_is(node, "Sum") ? dnnl_binary_add
+           : op_is(node, "Sub")                     ? dnnl_binary_sub
+           : op_is(node, "Mul")                     ? dnnl_binary_mul
+           : op_is(node, "Div")                     ? dnnl_binary_div
+           : op_is(node, "Max")                     ? dnnl_binary_max
+                                                    : dnnl_binary_min;
+}
+
+static status_t add_binary(build_t *b, const node_t *node, int32_t first, int32_t second)
+{
+    const tensor_t *out = build_tensor(b, node->out[0]);
+    layout_t main = *build_main(b, first);
+    build_arg_t args[3] = {{DNNL_ARG_SRC_0, main.buffer, main.md}};
+    dnnl_binary_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    if (!out->rank || !second_operand(b, second, out->rank, &main.md, &args[1]))
+        return STATUS_UNSUPPORTED;
+    dnnl_status_t status = dnnl_binary_desc_init(&desc, binary_alg(node), &main.md, &args[1].md, &main.md);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(&pd, &desc, b->attr, b->engine, NULL);
+    if (status != dnnl_success)
+        return build_status(b, status);
+    bool in_place = build_dies(b, first) && args[1].buffer != main.buffer;
+    args[2] = (build_arg_t){
+        DNNL_ARG_DST, in_place ? main.buffer : build_buffer(b, dnnl_memory_desc_get_size(&main.md)), main.md};
+    return define_result(b, node, pd, args, 3, &args[2]);
+}
+
+static bool commutes(const node_t *node)
+{
+    return !op_is(node, "Sub") && !op_is(node, "Div");
+}
+
+/* oneDNN broadcasts the second operand only. Axis attributes (opset < 7) are left to the reference kernel. */
+static status_t binary(build_t *b, const node_t *node)
+{
+    if (node->in_count != 2 || !is_f32(b, node->in[0]) || !is_f32(b, node->in[1]))
+        return STATUS_UNSUPPORTED;
+    if (node->opset < 7 && node_attr(node, "axis"))
+        return STATUS_UNSUPPORTED;
+    status_t status = with_scalar(b, node);
+    if (status != STATUS_UNSUPPORTED)
+        return status;
+    const tensor_t *out = build_tensor(b, node->out[0]);
+    if (tensor_same_shape(build_tensor(b, node->in[0]), out))
+        return add_binary(b, node, node->in[0], node->in[1]);
+    if (commutes(node) && tensor_same_shape(build_tensor(b, node->in[1]), out))
+        return add_binary(b, node, node->in[1], node->in[0]);
+    return STATUS_UNSUPPORTED;
+}
+
+/* Sqrt, square and general powers with a constant exponent. */
+static status_t power(build_t *b, const node_t *node)
+{
+    const float *exponent = scalar(b, node->in[1]);
+    if (!is_f32(b, node->in[0]) || !exponent ||
+        !tensor_same_shape(build_tensor(b, node->in[0]), build_tensor(b, node->out[0])))
+        return STATUS_UNSUPPORTED;
+    eltwise_t e = {.count = 1, .step = {{dnnl_eltwise_pow, 1, *exponent}}};
+    if (*exponent == 2)
+        e.step[0].alg = dnnl_eltwise_square;
+    else if (*exponent == 0.5f)
+        e.step[0].alg = dnnl_eltwise_sqrt;
+    else
+        return STATUS_UNSUPPORTED;
+    return add_eltwise(b, node, node->in[0], &e);
+}
+
+const emit_t emit_elementwise[] = {
+    {"Abs", unary},      {"Add", binary}, {"Clip", clip},         {"Div", binary},      {"Elu", unary},
+    {"Exp", unary},      {"Gelu", unary}, {"HardSigmoid", unary}, {"HardSwish", unary}, {"LeakyRelu", unary},
+    {"Log", unary},      {"Max", binary}, {"Min", binary},        {"Mish", unary},      {"Mul", binary},
+    {"Neg", unary},      {"Pow", power},  {"Relu", unary},        {"Round", unary},     {"Sigmoid", unary},
+    {"Softplus", unary}, {"Sqrt", unary}, {"Sub", binary},        {"Sum", binary},      {"Swish", unary},
+    {"Tanh", unary},     {NULL, NULL},
+};

@@ -1,0 +1,104 @@
+/*
+ * Operators that move data: views cost nothing, transpositions are reorders, Concat is a primitive.
+ */
+#include "engine/onednn/build.h"
+
+#include <string.h>
+
+/* The same bytes under another shape; only a row-major value can be seen so. */
+static status_t reshaped(build_t *b, const node_t *node)
+{
+    if (node->out[0] < 0 || (node->out_count > 1 && node->out[1] >= 0))
+        return STATUS_UNSUPPORTED;
+    uint32_t buffer = build_plain(b, node->in[0]);
+    if (buffer == UINT32_MAX)
+        return b->err->code;
+    /* A row-major copy that others may still read as the input must not be overwritten through the view. */
+    if (buffer != build_main(b, node->in[0])->buffer && b->states[node->in[0]].reads > 1)
+        b->plan->buffers[buffer].reads++;
+    return build_define(b, node->out[0], NULL, buffer);
+}
+
+/* Even the layout stays. */
+static status_t same(build_t *b, const node_t *node)
+{
+    if (node->out[0] < 0 || (node->out_count > 1 && node->out[1] >= 0))
+        return STATUS_UNSUPPORTED;
+    const layout_t main = *build_main(b, node->in[0]);
+    return build_define(b, node->out[0], main.plain ? NULL : &main.md, main.buffer);
+}
+
+static status_t transpose(build_t *b, const node_t *node)
+{
+    const tensor_t *x = build_tensor(b, node->in[0]), *y = build_tensor(b, node->out[0]);
+    const attr_t *perm = node_attr(node, "perm");
+    int64_t own[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
+    dnnl_primitive_desc_t pd;
+    if (x->dtype != DTYPE_F32 || !x->rank || x->rank > 6)
+        return STATUS_UNSUPPORTED;
+    tensor_strides(x, own);
+    for (uint32_t d = 0; d < x->rank; d++)
+        strides[d] = own[perm ? perm->ints[d] : x->rank - 1 - d];
+    dnnl_memory_desc_t from = build_md_strided(y->rank, y->dims, strides),
+                       to = build_md_strided(y->rank, y->dims, NULL);
+    dnnl_status_t made = dnnl_reorder_primitive_desc_create(&pd, &from, b->engine, &to, b->engine, b->attr);
+    if (made != dnnl_success)
+        return build_status(b, made);
+    build_arg_t args[] = {{DNNL_ARG_FROM, build_plain(b, node->in[0]), from},
+                          {DNNL_ARG_TO, build_buffer(b, tensor_bytes(y)), to}};
+    uint32_t buffer = args[1].buffer;
+    status_t status = build_step(b, node, pd, args, 2);
+    return status == STATUS_OK ? build_define(b, node->out[0], NULL, buffer) : status;
+}
+
+static status_t add_concat(build_t *b, const node_t *node, int axis, const dnnl_memory_desc_t *mds)
+{
+    build_arg_t args[BUILD_MAX_ARGS];
+    dnnl_primitive_desc_t pd;
+    uint32_t n = node->in_count;
+    dnnl_status_t made = dnnl_concat_primitive_desc_create(&pd, NULL, (int)n, axis, mds, b->attr, b->engine);
+    if (made != dnnl_success)
+        return build_status(b, made);
+    dnnl_memory_desc_t dst = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
+    for (uint32_t i = 0; i < n; i++)
+        args[i] = (build_arg_t){DNNL_ARG_MULTIPLE_SRC + (int)i, build_need(b, node->in[i], &mds[i]), mds[i]};
+    args[n] = (build_arg_t){DNNL_ARG_DST, build_buffer(b, dnnl_memory_desc_get_size(&dst)), dst};
+    uint32_t to = args[n].buffer;
+    status_t status = build_step(b, node, pd, args, n + 1);
+    return status == STATUS_OK ? build_define(b, node->out[0], &dst, to) : status;
+}
+
+/*
+ * Each input as it is when all are alike (blocked by the same number of channels, none of them padded), else row-major.
+ */
+static status_t concat(build_t *b, const node_t *node)
+{
+    const tensor_t *y = build_tensor(b, node->out[0]);
+    const attr_t *axis = node_attr(node, "axis");
+    int64_t at = axis && axis->kind == ATTR_INT ? axis->i : 1;
+    dnnl_memory_desc_t mds[BUILD_MAX_ARGS];
+    bool alike = true;
+    if (y->dtype != DTYPE_F32 || node->in_count + 1 > BUILD_MAX_ARGS)
+        return STATUS_UNSUPPORTED;
+    at = at < 0 ? at + y->rank : at;
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        const dnnl_memory_desc_t *md = &build_main(b, node->in[i])->md,
+                                 *first = &build_main(b, node->in[0])->md;
+        alike &= !memcmp(&md->format_desc.blocking.inner_nblks, &first->format_desc.blocking.inner_nblks,
+                         sizeof(int)) &&
+                 !memcmp(md->format_desc.blocking.inner_blks, first->format_desc.blocking.inner_blks,
+                         sizeof(dnnl_dims_t));
+        for (int d = 0; d < md->ndims; d++)
+            alike &= md->padded_dims[d] == md->dims[d];
+        mds[i] = *md;
+    }
+    for (uint32_t i = 0; !alike && i < node->in_count; i++)
+        build_md(build_tensor(b, node->in[i]), &mds[i]);
+    return add_concat(b, node, (int)at, mds);
+}
+
+const emit_t emit_layout[] = {
+    {"Concat", concat},       {"Dropout", same},       {"Flatten", reshaped},
+    {"Identity", same},       {"Reshape", reshaped},   {"Squeeze", reshaped},
+    {"Transpose", transpose}, {"Unsqueeze", reshaped}, {NULL, NULL},
+};

@@ -1,0 +1,210 @@
+/*
+ * Products of matrices: against constant weights as an inner product (weights laid out by oneDNN), else as a matmul on
+ * strided views.
+ */
+#include "engine/onednn/build.h"
+
+#include <string.h>
+
+static bool all_float(const build_t *b, const node_t *node)
+{
+    for (uint32_t i = 0; i < node->in_count; i++)
+        if (node->in[i] >= 0 && build_tensor(b, node->in[i])->dtype != DTYPE_F32)
+            return false;
+    return true;
+}
+
+/* [m, k] times the constant seen as [n, k]; the result has the shape of the node's. */
+typedef struct {
+    int64_t m, n, k;
+    int64_t weight_strides[2]; /* of n and of k */
+    int32_t weights, bias;     /* bias: n elements, or -1 */
+} inner_t;
+
+/* Sums land in the result's buffer, which is seen as [m, n]: the other operand must be row-major. */
+static uint32_t target(build_t *b, const node_t *node, int32_t sum, size_t len)
+{
+    if (sum < 0)
+        return build_buffer(b, len);
+    dnnl_memory_desc_t plain;
+    build_md(build_tensor(b, node->out[0]), &plain);
+    return build_sum_target(b, node, sum, &plain);
+}
+
+static status_t add_inner(build_t *b, const node_t *node, const inner_t *p)
+{
+    dnnl_memory_desc_t src = build_md_strided(2, (int64_t[]){p->m, p->k}, NULL);
+    dnnl_memory_desc_t dst = build_md_strided(2, (int64_t[]){p->m, p->n}, NULL);
+    dnnl_memory_desc_t weights = build_md_any(2, (int64_t[]){p->n, p->k}), bias;
+    dnnl_memory_desc_t seen = build_md_strided(2, (int64_t[]){p->n, p->k}, p->weight_strides);
+    dnnl_inner_product_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_attr_t attr;
+    int32_t sum;
+    bias = build_md_strided(1, (int64_t[]){p->n}, NULL);
+    status_t status = build_attr(b, node, &attr, &sum);
+    if (status != STATUS_OK)
+        return status;
+    dnnl_status_t made = dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &src, &weights,
+                                                              p->bias >= 0 ? &bias : NULL, &dst);
+    if (made == dnnl_success)
+        made = dnnl_primitive_desc_create(&pd, &desc, attr, b->engine, NULL);
+    dnnl_primitive_attr_destroy(attr);
+    if (made != dnnl_success)
+        return build_status(b, made);
+    weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+    build_arg_t args[4] = {{DNNL_ARG_SRC, build_plain(b, node->in[0]), src},
+                           {DNNL_ARG_WEIGHTS, build_weights(b, p->weights, &seen, &weights), weights},
+                           {DNNL_ARG_DST, target(b, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
+    uint32_t count = 3, to = args[2].buffer;
+    if (p->bias >= 0)
+        args[count++] = (build_arg_t){DNNL_ARG_BIAS, build_plain(b, p->bias), bias};
+    status = build_step(b, node, pd, args, count);
+    return status == STATUS_OK ? build_define(b, node->out[0], NULL, to) : status;
+}
+
+/* Operands as views with equal rank. */
+typedef struct {
+    uint32_t rank;
+    int64_t a[DNNL_MAX_NDIMS], a_strides[DNNL_MAX_NDIMS], w[DNNL_MAX_NDIMS], w_strides[DNNL_MAX_NDIMS],
+        out[DNNL_MAX_NDIMS];
+    int32_t bias; /* n elements, or -1 */
+    float scale;
+} matmul_t;
+
+static status_t matmul_attr(build_t *b, const node_t *node, float scale, dnnl_primitive_attr_t *attr,
+                            int32_t *sum)
+{
+    status_t status = build_attr(b, node, attr, sum);
+    if (status != STATUS_OK || scale == 1)
+        return status;
+    dnnl_status_t set = dnnl_primitive_attr_set_output_scales(*attr, 1, 0, &scale);
+    if (set != dnnl_success)
+        dnnl_primitive_attr_destroy(*attr);
+    return build_status(b, set);
+}
+
+static status_t add_matmul(build_t *b, const node_t *node, const matmul_t *p)
+{
+    dnnl_memory_desc_t src = build_md_strided(p->rank, p->a, p->a_strides);
+    dnnl_memory_desc_t weights = build_md_strided(p->rank, p->w, p->w_strides);
+    dnnl_memory_desc_t dst = build_md_strided(p->rank, p->out, NULL), bias;
+    int64_t bias_dims[DNNL_MAX_NDIMS];
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_attr_t attr;
+    int32_t sum;
+    for (uint32_t d = 0; d < p->rank; d++)
+        bias_dims[d] = d == p->rank - 1 ? p->out[d] : 1;
+    bias = build_md_strided(p->rank, bias_dims, NULL);
+    status_t status = matmul_attr(b, node, p->scale, &attr, &sum);
+    if (status != STATUS_OK)
+        return status;
+    dnnl_status_t made = dnnl_matmul_desc_init(&desc, &src, &weights, p->bias >= 0 ? &bias : NULL, &dst);
+    if (made == dnnl_success)
+        made = dnnl_primitive_desc_create(&pd, &desc, attr, b->engine, NULL);
+    dnnl_primitive_attr_destroy(attr);
+    if (made != dnnl_success)
+        return build_status(b, made);
+    build_arg_t args[4] = {{DNNL_ARG_SRC, build_plain(b, node->in[0]), src},
+                           {DNNL_ARG_WEIGHTS, build_plain(b, node->in[1]), weights},
+                           {DNNL_ARG_DST, target(b, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
+    uint32_t count = 3, to = args[2].buffer;
+    if (p->bias >= 0)
+        args[count++] = (build_arg_t){DNNL_ARG_BIAS, build_plain(b, p->bias), bias};
+    status = build_step(b, node, pd, args, count);
+    return status == STATUS_OK ? build_define(b, node->out[0], NULL, to) : status;
+}
+
+/* The addend of a Gemm is a bias when it has one element per column. */
+static bool is_bias(const build_t *b, int32_t value, int64_t n)
+{
+    const tensor_t *t = build_tensor(b, value);
+    return tensor_count(t) == (size_t)n && t->rank >= 1 && t->dims[t->rank - 1] == n;
+}
+
+static float attr_float(const node_t *node, const char *name)
+{
+    const attr_t *a = node_attr(node, name);
+    return a && a->kind == ATTR_FLOAT ? a->f : 1;
+}
+
+static bool attr_flag(const node_t *node, const char *name)
+{
+    const attr_t *a = node_attr(node, name);
+    return a && a->kind == ATTR_INT && a->i;
+}
+
+static status_t gemm(build_t *b, const node_t *node)
+{
+    const tensor_t *x = build_tensor(b, node->in[0]), *w = build_tensor(b, node->in[1]);
+    const tensor_t *y = build_tensor(b, node->out[0]);
+    bool ta = attr_flag(node, "transA"), tb = attr_flag(node, "transB");
+    float alpha = attr_float(node, "alpha"), beta = attr_float(node, "beta");
+    int32_t addend = build_input(node, 2);
+    int64_t m = y->dims[0], n = y->dims[1], k = x->dims[!ta];
+    if (!all_float(b, node) || (addend >= 0 && (beta != 1 || !is_bias(b, addend, n))))
+        return STATUS_UNSUPPORTED;
+    if (!ta && alpha == 1 && build_is_constant(b, node->in[1])) {
+        inner_t p = {m, n, k, {tb ? k : 1, tb ? 1 : n}, node->in[1], addend};
+        return add_inner(b, node, &p);
+    }
+    if (alpha != 1 && addend >= 0)
+        return STATUS_UNSUPPORTED; /* oneDNN scales the bias as well */
+    matmul_t p = {.rank = 2,
+                  .a = {m, k},
+                  .a_strides = {ta ? 1 : k, ta ? x->dims[1] : 1},
+                  .w = {k, n},
+                  .w_strides = {tb ? 1 : w->dims[1], tb ? k : 1},
+                  .out = {m, n},
+                  .bias = addend,
+                  .scale = alpha};
+    return add_matmul(b, node, &p);
+}
+
+/* Dims and strides with ones in front (stride irrelevant), a vector on the right as a column. */
+static void view(const tensor_t *t, uint32_t rank, bool right, int64_t *dims, int64_t *strides)
+{
+    tensor_t as = *t;
+    if (t->rank == 1 && right) {
+        as.rank = 2;
+        as.dims[1] = 1;
+    }
+    int64_t own[TENSOR_MAX_RANK];
+    tensor_strides(&as, own);
+    for (uint32_t d = 0; d < rank; d++) {
+        bool there = d >= rank - as.rank;
+        dims[d] = there ? as.dims[d - (rank - as.rank)] : 1;
+        strides[d] = there ? own[d - (rank - as.rank)] : (int64_t)tensor_count(&as);
+    }
+}
+
+static status_t matmul(build_t *b, const node_t *node)
+{
+    const tensor_t *x = build_tensor(b, node->in[0]), *w = build_tensor(b, node->in[1]);
+    if (!all_float(b, node))
+        return STATUS_UNSUPPORTED;
+    if (build_is_constant(b, node->in[1]) && w->rank == 2 && x->rank >= 1) {
+        int64_t k = w->dims[0], n = w->dims[1];
+        inner_t p = {(int64_t)tensor_count(x) / k, n, k, {1, n}, node->in[1], -1};
+        return add_inner(b, node, &p);
+    }
+    matmul_t p = {.bias = -1, .scale = 1};
+    uint32_t rank = x->rank > w->rank ? x->rank : w->rank;
+    p.rank = rank < 2 ? 2 : rank;
+    if (p.rank > 6)
+        return STATUS_UNSUPPORTED;
+    view(x, p.rank, false, p.a, p.a_strides);
+    view(w, p.rank, true, p.w, p.w_strides);
+    for (uint32_t d = 0; d < p.rank; d++)
+        p.out[d] = p.a[d] > p.w[d] ? p.a[d] : p.w[d];
+    p.out[p.rank - 2] = p.a[p.rank - 2];
+    p.out[p.rank - 1] = p.w[p.rank - 1];
+    return add_matmul(b, node, &p);
+}
+
+const emit_t emit_product[] = {
+    {"Gemm", gemm},
+    {"MatMul", matmul},
+    {NULL, NULL},
+};

@@ -1,0 +1,21 @@
+/*
+ * Rewrites that keep the meaning and make graphs cheaper to run.
+ */
+#ifndef GRAPH_FUSE_H
+#define GRAPH_FUSE_H
+
+#include "graph/graph.h"
+
+/*
+ * On a template: batch normalisations vanish into the convolution before them. Needs no shapes.
+ */
+status_t graph_fold_batch_norms(graph_t *graph, err_t *err);
+
+/*
+ * On an instance: an addition or an activation becomes the epilogue of the node that makes its input, when nobody else
+ * reads that. `allow` says what the engine can do: whether `tail` may be appended to `host` (NULL in tail.op: an addition).
+ */
+typedef bool (*graph_allow_fn)(const graph_t *graph, const node_t *host, const epilogue_t *tail);
+status_t graph_fuse_epilogues(graph_t *graph, graph_allow_fn allow, err_t *err);
+
+#endif
