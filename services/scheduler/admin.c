@@ -1,0 +1,230 @@
+/* fermata.admin.v1.Admin: unary calls on the gRPC port. Cold. */
+#include "admin.pb-c.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+status_t admin_set_policy(scheduler_t *s, const char *name, const char *params, err_t *err)
+{
+    char before[64];
+    (void)snprintf(before, sizeof before, "%s", sched_policy(s->core));
+    status_t status = sched_set_policy(s->core, now_of(), name, params, err);
+    if (status != STATUS_OK)
+        return status;
+    log_info("policy_set", LOG_STR("policy", name), LOG_STR("params", params != NULL ? params : ""),
+             LOG_STR("was", before));
+    scheduler_touch(s);
+    return STATUS_OK;
+}
+
+static ProtobufCMessage *request_of(rpc_call_t *call, scheduler_t *s, const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *request = rpc_unpack(type, rpc_call_request(call), &s->arena);
+    if (request == NULL)
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "unreadable request", NULL);
+    return request;
+}
+
+static void finish(rpc_call_t *call, scheduler_t *s, const ProtobufCMessage *response)
+{
+    rpc_call_finish(call, RPC_OK, NULL, rpc_pack(response));
+    rpc_arena_reset(&s->arena);
+}
+
+/* ---- GetState ---- */
+
+static void *make(scheduler_t *s, size_t count, size_t element_bytes)
+{
+    return rpc_arena_alloc(&s->arena, count * element_bytes + 1);
+}
+
+static bool add_gateways(scheduler_t *s, Admin__GetStateResponse *response)
+{
+    response->gateways = make(s, PEERS_MAX, sizeof *response->gateways);
+    for (uint32_t i = 0; i < PEERS_MAX && response->gateways != NULL; i++) {
+        gateway_t *gateway = s->gateways[i];
+        Admin__GatewayState *state = gateway != NULL ? make(s, 1, sizeof *state) : NULL;
+        if (state == NULL)
+            continue;
+        admin__gateway_state__init(state);
+        state->index = i;
+        state->name = gateway->peer.name;
+        state->instance_id = gateway->peer.instance_id;
+        state->data_address = gateway->data_address;
+        state->delay_ns = gateway->peer.delay_ns;
+        state->tasks = gateway->tasks_total;
+        response->gateways[response->n_gateways++] = state;
+    }
+    return response->gateways != NULL;
+}
+
+static void add_devices(scheduler_t *s, worker_t *worker, Admin__WorkerState *state)
+{
+    state->devices = make(s, worker->device_count, sizeof *state->devices);
+    for (uint32_t i = 0; i < worker->device_count && state->devices != NULL; i++) {
+        device_t *device = &worker->devices[i];
+        Admin__DeviceState *out = make(s, 1, sizeof *out);
+        if (out == NULL)
+            return;
+        admin__device_state__init(out);
+        out->index = i;
+        out->name = device->name;
+        out->kind = device->kind;
+        out->status = (char *)(uintptr_t)device_status(device);
+        out->inflight_batches = device->inflight;
+        state->devices[state->n_devices++] = out;
+    }
+}
+
+static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
+{
+    response->workers = make(s, PEERS_MAX, sizeof *response->workers);
+    for (uint32_t i = 0; i < PEERS_MAX && response->workers != NULL; i++) {
+        worker_t *worker = s->workers[i];
+        Admin__WorkerState *state = worker != NULL ? make(s, 1, sizeof *state) : NULL;
+        if (state == NULL)
+            continue;
+        admin__worker_state__init(state);
+        state->index = i;
+        state->name = worker->peer.name;
+        state->instance_id = worker->peer.instance_id;
+        state->draining = worker->draining;
+        state->delay_ns = worker->peer.delay_ns;
+        state->batches = worker->batches_total;
+        add_devices(s, worker, state);
+        response->workers[response->n_workers++] = state;
+    }
+    return response->workers != NULL;
+}
+
+static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
+{
+    response->models = make(s, s->model_count, sizeof *response->models);
+    for (uint32_t m = 0; m < s->model_count && response->models != NULL; m++) {
+        model_t *model = s->models[m];
+        Admin__ModelState *state = make(s, 1, sizeof *state);
+        if (state == NULL)
+            return false;
+        sched_model_stats_t stats = {0};
+        (void)sched_model_stats(s->core, m, &stats);
+        admin__model_state__init(state);
+        state->id = m;
+        state->name = model->name;
+        state->version = model->version;
+        state->ready = model->ready;
+        state->reason = model->reason;
+        state->workers = model->ready_workers;
+        state->max_batch = model->profile.max_batch;
+        state->slo_ns = model->slo_ns;
+        state->queued = stats.queued;
+        state->inflight = stats.in_flight;
+        state->done = model->done;
+        state->dropped = model->dropped;
+        response->models[response->n_models++] = state;
+    }
+    return response->models != NULL;
+}
+
+static void on_get_state(rpc_call_t *call, void *arg)
+{
+    scheduler_t *s = arg;
+    enum { POLICIES_MAX = 64 };
+    char *policies[POLICIES_MAX];
+    Admin__GetStateResponse response = ADMIN__GET_STATE_RESPONSE__INIT;
+    response.epoch = s->epoch;
+    response.scheduler_id = s->scheduler_id;
+    response.uptime_ns = now_of() - s->started_ns;
+    response.policy = (char *)(uintptr_t)sched_policy(s->core);
+    response.policies = policies;
+    for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i) != NULL; i++)
+        policies[response.n_policies++] = (char *)(uintptr_t)sched_policy_name(i);
+    if (add_gateways(s, &response) && add_workers(s, &response) && add_models(s, &response)) {
+        finish(call, s, &response.base);
+        return;
+    }
+    rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory for the state", NULL);
+    rpc_arena_reset(&s->arena);
+}
+
+/* ---- SetPolicy ---- */
+
+/* "key=value,key=value"; false when it does not fit. */
+static bool join_options(const Admin__SetPolicyRequest *request, char *params, size_t params_bytes)
+{
+    size_t len = 0;
+    params[0] = '\0';
+    for (size_t i = 0; i < request->n_options; i++) {
+        int n = snprintf(params + len, params_bytes - len, "%s%s=%s", i > 0 ? "," : "",
+                         request->options[i]->key, request->options[i]->value);
+        if (n < 0 || (size_t)n >= params_bytes - len)
+            return false;
+        len += (size_t)n;
+    }
+    return true;
+}
+
+static void on_set_policy(rpc_call_t *call, void *arg)
+{
+    scheduler_t *s = arg;
+    Admin__SetPolicyRequest *request =
+        (Admin__SetPolicyRequest *)request_of(call, s, &admin__set_policy_request__descriptor);
+    if (request == NULL)
+        return;
+    char params[1024], previous[64];
+    err_t err = {0};
+    Admin__SetPolicyResponse response = ADMIN__SET_POLICY_RESPONSE__INIT;
+    (void)snprintf(previous, sizeof previous, "%s", sched_policy(s->core));
+    response.previous = previous;
+    status_t status = join_options(request, params, sizeof params)
+                          ? admin_set_policy(s, request->policy, params, &err)
+                          : err_set(&err, STATUS_TOO_LARGE, "options are over %zu bytes", sizeof params);
+    if (status == STATUS_OK) {
+        finish(call, s, &response.base);
+        return;
+    }
+    rpc_call_finish(call, rpc_code_of(status), err.text, NULL);
+    rpc_arena_reset(&s->arena);
+}
+
+/* ---- DrainWorker ---- */
+
+static worker_t *worker_of(scheduler_t *s, const char *name)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        if (s->workers[i] != NULL && strcmp(s->workers[i]->peer.name, name) == 0)
+            return s->workers[i];
+    return NULL;
+}
+
+static void on_drain(rpc_call_t *call, void *arg)
+{
+    scheduler_t *s = arg;
+    Admin__DrainWorkerRequest *request =
+        (Admin__DrainWorkerRequest *)request_of(call, s, &admin__drain_worker_request__descriptor);
+    if (request == NULL)
+        return;
+    worker_t *worker = worker_of(s, request->name);
+    if (worker == NULL) {
+        rpc_call_finish(call, RPC_NOT_FOUND, "no worker of this name", NULL);
+        rpc_arena_reset(&s->arena);
+        return;
+    }
+    worker_drain(worker, !request->resume);
+    Admin__DrainWorkerResponse response = ADMIN__DRAIN_WORKER_RESPONSE__INIT;
+    for (uint32_t i = 0; i < worker->device_count; i++)
+        response.inflight_batches += worker->devices[i].inflight;
+    finish(call, s, &response.base);
+}
+
+status_t admin_init(scheduler_t *s)
+{
+    status_t status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/GetState", on_get_state, s);
+    if (status == STATUS_OK)
+        status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/SetPolicy", on_set_policy, s);
+    if (status == STATUS_OK)
+        status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/DrainWorker", on_drain, s);
+    return status;
+}

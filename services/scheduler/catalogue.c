@@ -1,0 +1,450 @@
+/*
+ * The models of the cluster, merged from the workers' reports by (name, version).
+ *
+ * A model is ready while at least one worker has it ready. All of them must describe the same interface; a worker that
+ * differs from what gateways already see is left out, with a log line and a reason. The latency in use is the slowest
+ * of those that are ready, because all devices of the core share one profile.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+model_t *catalogue_model(const scheduler_t *s, uint32_t id)
+{
+    return id < s->model_count ? s->models[id] : NULL;
+}
+
+static bool usable(const instance_t *instance)
+{
+    return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_READY && !instance->conflict;
+}
+
+bool catalogue_runs_on(const model_t *model, const device_t *device)
+{
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker == device->worker)
+            return usable(i) && (i->devices >> device->index & 1) != 0;
+    return false;
+}
+
+/* ---- The core follows ---- */
+
+static void allow_devices(scheduler_t *s, const model_t *model)
+{
+    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++)
+        if (s->gpus[gpu] != NULL && s->gpus[gpu]->in_core)
+            (void)sched_allow(s->core, now_of(), model->id, gpu, catalogue_runs_on(model, s->gpus[gpu]));
+}
+
+static void enter_core(scheduler_t *s, model_t *model)
+{
+    err_t err = {0};
+    sched_model_opts_t opts = {.slo_ns = model->slo_ns};
+    if (sched_add_model(s->core, now_of(), model->id, &model->profile, &opts, &err) == STATUS_OK)
+        model->in_core = true;
+    else
+        log_error("model_refused_by_core", LOG_STR("model", model->name), LOG_ERR(&err));
+}
+
+static void leave_core(scheduler_t *s, model_t *model)
+{
+    if (!model->in_core)
+        return;
+    model->in_core = false;
+    (void)sched_remove_model(s->core, now_of(), model->id);
+    driver_model_removed(s, model->id);
+    scheduler_touch(s);
+}
+
+static void merge_profiles(model_t *model)
+{
+    bool first = true;
+    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+        if (!usable(i))
+            continue;
+        if (first)
+            model->profile = i->profile;
+        else
+            profile_merge_slower(&model->profile, &i->profile);
+        first = false;
+    }
+}
+
+/* ---- What the reports amount to ---- */
+
+static const char *state_name(Control__ModelState state)
+{
+    switch (state) {
+    case CONTROL__MODEL_STATE__MODEL_STATE_LOADING:
+        return "loading";
+    case CONTROL__MODEL_STATE__MODEL_STATE_READY:
+        return "ready";
+    case CONTROL__MODEL_STATE__MODEL_STATE_FAILED:
+        return "failed";
+    case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING:
+        return "unloading";
+    default:
+        return "unknown";
+    }
+}
+
+static void explain(model_t *model)
+{
+    size_t len = 0;
+    model->reason[0] = '\0';
+    if (model->instances == NULL)
+        (void)snprintf(model->reason, sizeof model->reason, "no worker has it");
+    for (const instance_t *i = model->instances; i != NULL && len < sizeof model->reason; i = i->next) {
+        if (usable(i))
+            continue;
+        int n = snprintf(model->reason + len, sizeof model->reason - len, "%s%s: %s%s%s", len > 0 ? "; " : "",
+                         i->worker->peer.name, i->conflict ? "conflict" : state_name(i->state),
+                         i->reason[0] != '\0' ? ": " : "", i->reason);
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void choose_canonical(model_t *model)
+{
+    if (model->canonical != NULL && usable(model->canonical))
+        return;
+    instance_t *best = model->instances;
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->state == CONTROL__MODEL_STATE__MODEL_STATE_READY) {
+            best = i;
+            break;
+        }
+    model->canonical = best;
+}
+
+static void mark_conflicts(model_t *model)
+{
+    for (instance_t *i = model->instances; i != NULL; i = i->next) {
+        bool differs = i != model->canonical && i->state == CONTROL__MODEL_STATE__MODEL_STATE_READY &&
+                       i->signature != model->canonical->signature;
+        if (differs && !i->conflict) {
+            (void)snprintf(i->reason, sizeof i->reason, "another interface than on %s",
+                           model->canonical->worker->peer.name);
+            log_warn("model_conflict", LOG_STR("model", model->name), LOG_I64("version", model->version),
+                     LOG_STR("worker", i->worker->peer.name), LOG_STR("reason", i->reason));
+        }
+        i->conflict = differs;
+    }
+}
+
+static void count_ready(scheduler_t *s, model_t *model)
+{
+    bool was = model->ready;
+    model->ready_workers = 0;
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        model->ready_workers += usable(i);
+    model->ready = model->ready_workers > 0;
+    if (was && !model->ready)
+        model->unready_since_ns = now_of();
+    if (was != model->ready)
+        log_info(model->ready ? "model_ready" : "model_not_ready", LOG_STR("model", model->name),
+                 LOG_I64("version", model->version), LOG_U64("workers", model->ready_workers),
+                 LOG_STR("reason", model->reason));
+    s->catalogue_changed = true;
+    s->catalogue_version++;
+}
+
+static void settle(scheduler_t *s, model_t *model)
+{
+    choose_canonical(model);
+    mark_conflicts(model);
+    explain(model);
+    count_ready(s, model);
+    if (model->ready) {
+        merge_profiles(model);
+        model->slo_ns = model->canonical->report->slo_ns;
+        if (model->in_core)
+            (void)sched_update_profile(s->core, now_of(), model->id, &model->profile);
+        else
+            enter_core(s, model);
+    }
+    if (model->in_core)
+        allow_devices(s, model);
+    scheduler_touch(s);
+}
+
+/* ---- One report ---- */
+
+static uint64_t fnv1a(const uint8_t *data, size_t len)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Of what gateways rely on: tensors, batching, picture pipeline, labels. Not of speed, size or state. */
+static uint64_t signature_of(const Control__ModelReport *report)
+{
+    Control__ModelReport part = CONTROL__MODEL_REPORT__INIT;
+    part.n_inputs = report->n_inputs;
+    part.inputs = report->inputs;
+    part.n_outputs = report->n_outputs;
+    part.outputs = report->outputs;
+    part.max_batch = report->max_batch;
+    part.image = report->image;
+    part.n_labels = report->n_labels;
+    part.labels = report->labels;
+    part.softmax_output = report->softmax_output;
+    rpc_bytes_t *bytes = rpc_pack(&part.base);
+    uint64_t hash = fnv1a(rpc_bytes_flat(bytes), rpc_bytes_len(bytes));
+    rpc_bytes_free(bytes);
+    return hash;
+}
+
+static Control__ModelReport *copy_report(const Control__ModelReport *report)
+{
+    rpc_bytes_t *bytes = rpc_pack(&report->base);
+    Control__ModelReport *copy =
+        control__model_report__unpack(NULL, rpc_bytes_len(bytes), rpc_bytes_flat(bytes));
+    rpc_bytes_free(bytes);
+    return copy;
+}
+
+static status_t profile_of(const Control__ModelReport *report, profile_t *profile, err_t *err)
+{
+    uint32_t max_batch = report->max_batch > 0 ? report->max_batch : 1;
+    const Control__Latency *latency = report->latency;
+    if (latency == NULL)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "ready without a latency profile");
+    if (latency->n_table_ns == 0) {
+        if (!(latency->alpha_ns >= 0 && latency->alpha_ns < 1e13 && latency->beta_ns >= 0 &&
+              latency->beta_ns < 1e13))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "latency line out of range");
+        return profile_from_line(profile, (int64_t)latency->alpha_ns, (int64_t)latency->beta_ns, max_batch,
+                                 err);
+    }
+    profile_point_t points[PROFILE_TABLE_MAX];
+    uint32_t count =
+        latency->n_table_ns < PROFILE_TABLE_MAX ? (uint32_t)latency->n_table_ns : PROFILE_TABLE_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        points[i] = (profile_point_t){.batch = i + 1, .latency_ns = latency->table_ns[i]};
+        if (latency->table_ns[i] < 0 || latency->table_ns[i] > DURATION_MOST_NS)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "latency of a batch of %u out of range", i + 1);
+    }
+    return profile_from_points(profile, points, count, max_batch, err);
+}
+
+static uint64_t devices_of(const worker_t *worker, const Control__ModelReport *report)
+{
+    if (report->n_devices == 0)
+        return UINT64_MAX;
+    uint64_t mask = 0;
+    for (size_t i = 0; i < report->n_devices; i++)
+        if (report->devices[i] < worker->device_count)
+            mask |= UINT64_C(1) << report->devices[i];
+    return mask;
+}
+
+static instance_t *instance_of(model_t *model, worker_t *worker, bool make)
+{
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker == worker)
+            return i;
+    instance_t *instance = make ? calloc(1, sizeof *instance) : NULL;
+    if (instance == NULL)
+        return NULL;
+    instance->worker = worker;
+    instance->next = model->instances;
+    model->instances = instance;
+    return instance;
+}
+
+static void instance_remove(model_t *model, worker_t *worker)
+{
+    for (instance_t **link = &model->instances; *link != NULL; link = &(*link)->next) {
+        instance_t *instance = *link;
+        if (instance->worker != worker)
+            continue;
+        *link = instance->next;
+        if (model->canonical == instance)
+            model->canonical = NULL;
+        control__model_report__free_unpacked(instance->report, NULL);
+        free(instance);
+        return;
+    }
+}
+
+static void instance_fill(instance_t *instance, const Control__ModelReport *report)
+{
+    err_t err = {0};
+    Control__ModelReport *copy = copy_report(report);
+    if (copy == NULL)
+        return;
+    if (instance->report != NULL)
+        control__model_report__free_unpacked(instance->report, NULL);
+    instance->report = copy;
+    instance->state = report->state;
+    instance->signature = signature_of(report);
+    instance->devices = devices_of(instance->worker, report);
+    instance->conflict = false;
+    (void)snprintf(instance->reason, sizeof instance->reason, "%s", report->reason);
+    if (report->state != CONTROL__MODEL_STATE__MODEL_STATE_READY)
+        return;
+    if (profile_of(report, &instance->profile, &err) != STATUS_OK) {
+        instance->state = CONTROL__MODEL_STATE__MODEL_STATE_FAILED;
+        (void)snprintf(instance->reason, sizeof instance->reason, "%.180s", err.text);
+        peer_complain(&instance->worker->peer, NONSENSE_MODEL, err.text);
+    }
+}
+
+/* ---- Finding and making models ---- */
+
+static void model_metrics(scheduler_t *s, model_t *model)
+{
+    metrics_t *m = s->metrics;
+    model->metrics.granted = metrics_series(m, METRIC_SCHED_TASKS, model->name, "granted");
+    model->metrics.dropped = metrics_series(m, METRIC_SCHED_TASKS, model->name, "dropped");
+    model->metrics.cancelled = metrics_series(m, METRIC_SCHED_TASKS, model->name, "cancelled");
+    model->metrics.retried = metrics_series(m, METRIC_SCHED_TASKS, model->name, "retried");
+    model->metrics.queue = metrics_series(m, METRIC_SCHED_QUEUE, model->name);
+    model->metrics.queue_seconds = metrics_series(m, METRIC_SCHED_QUEUE_SECONDS, model->name);
+    model->metrics.batches = metrics_series(m, METRIC_SCHED_BATCHES, model->name);
+    model->metrics.batch_size = metrics_series(m, METRIC_SCHED_BATCH_SIZE, model->name);
+}
+
+static model_t *model_find(const scheduler_t *s, const char *name, int64_t version)
+{
+    for (uint32_t m = 0; m < s->model_count; m++)
+        if (s->models[m]->version == version && strcmp(s->models[m]->name, name) == 0)
+            return s->models[m];
+    return NULL;
+}
+
+static model_t *model_make(scheduler_t *s, const char *name, int64_t version)
+{
+    if (s->model_count == s->options.models_max)
+        return NULL;
+    model_t *model = calloc(1, sizeof *model);
+    char *copy = strdup(name);
+    if (model == NULL || copy == NULL) {
+        free(model);
+        free(copy);
+        return NULL;
+    }
+    model->id = s->model_count;
+    model->name = copy;
+    model->version = version;
+    model_metrics(s, model);
+    s->models[s->model_count++] = model;
+    return model;
+}
+
+void catalogue_report(worker_t *worker, const Control__ModelReport *report)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    if (report->name[0] == '\0' || strlen(report->name) > 255) {
+        peer_complain(&worker->peer, NONSENSE_MODEL, "model without a name, or with one over 255 bytes");
+        return;
+    }
+    bool gone = report->state == CONTROL__MODEL_STATE__MODEL_STATE_GONE;
+    model_t *model = model_find(s, report->name, report->version);
+    if (model == NULL && !gone)
+        model = model_make(s, report->name, report->version);
+    if (model == NULL) {
+        peer_complain(&worker->peer, NONSENSE_MODEL, gone ? "an unknown model is gone" : "too many models");
+        return;
+    }
+    if (gone) {
+        instance_remove(model, worker);
+    } else {
+        instance_t *instance = instance_of(model, worker, true);
+        if (instance == NULL)
+            return;
+        instance_fill(instance, report);
+        if (instance->report == NULL)
+            instance_remove(model, worker);
+        worker->model_ids_due = true;
+    }
+    settle(s, model);
+}
+
+void catalogue_worker_gone(worker_t *worker)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        if (instance_of(s->models[m], worker, false) == NULL)
+            continue;
+        instance_remove(s->models[m], worker);
+        settle(s, s->models[m]);
+    }
+}
+
+void catalogue_tick(scheduler_t *s)
+{
+    int64_t now_ns = now_of();
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        model_t *model = s->models[m];
+        if (model->in_core && !model->ready && now_ns - model->unready_since_ns > s->options.worker_grace_ns)
+            leave_core(s, model);
+    }
+}
+
+/* ---- For the gateways ---- */
+
+static Control__ModelReport *nothing_known(const model_t *model, rpc_arena_t *arena)
+{
+    Control__ModelReport *report = rpc_arena_alloc(arena, sizeof *report);
+    if (report == NULL)
+        return NULL;
+    control__model_report__init(report);
+    report->name = model->name;
+    report->version = model->version;
+    return report;
+}
+
+static Control__CatalogueModel *entry_of(model_t *model, rpc_arena_t *arena)
+{
+    Control__CatalogueModel *entry = rpc_arena_alloc(arena, sizeof *entry);
+    if (entry == NULL)
+        return NULL;
+    control__catalogue_model__init(entry);
+    entry->id = model->id;
+    entry->ready = model->ready;
+    entry->workers = model->ready_workers;
+    if (!model->ready)
+        entry->reason = model->reason;
+    entry->description = model->canonical != NULL ? model->canonical->report : nothing_known(model, arena);
+    return entry->description != NULL ? entry : NULL;
+}
+
+Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena)
+{
+    Control__Catalogue *catalogue = rpc_arena_alloc(arena, sizeof *catalogue);
+    if (catalogue == NULL)
+        return NULL;
+    control__catalogue__init(catalogue);
+    catalogue->version = s->catalogue_version;
+    catalogue->models = rpc_arena_alloc(arena, (s->model_count + 1) * sizeof *catalogue->models);
+    if (catalogue->models == NULL)
+        return NULL;
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        Control__CatalogueModel *entry = entry_of(s->models[m], arena);
+        if (entry == NULL)
+            return NULL;
+        catalogue->models[catalogue->n_models++] = entry;
+    }
+    return catalogue;
+}
+
+void catalogue_dispose(scheduler_t *s)
+{
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        model_t *model = s->models[m];
+        while (model->instances != NULL)
+            instance_remove(model, model->instances->worker);
+        free(model->name);
+        free(model);
+    }
+    free(s->models);
+}

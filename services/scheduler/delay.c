@@ -1,0 +1,97 @@
+#include "scheduler/delay.h"
+
+#include <string.h>
+
+void delay_add(delay_window_t *window, int64_t sample_ns)
+{
+    window->samples_ns[window->next] = sample_ns > 0 ? sample_ns : 0;
+    window->next = (window->next + 1) % DELAY_WINDOW;
+    if (window->count < DELAY_WINDOW)
+        window->count++;
+}
+
+/* Hoare's selection: the k-th smallest, reordering values. */
+static int64_t select_kth(int64_t *values, uint32_t count, uint32_t k)
+{
+    int64_t low = 0, high = (int64_t)count - 1;
+    while (low < high) {
+        int64_t pivot = values[low + (high - low) / 2], i = low, j = high;
+        while (i <= j) {
+            while (values[i] < pivot)
+                i++;
+            while (values[j] > pivot)
+                j--;
+            if (i <= j) {
+                int64_t swap = values[i];
+                values[i++] = values[j];
+                values[j--] = swap;
+            }
+        }
+        if ((int64_t)k <= j)
+            high = j;
+        else if ((int64_t)k >= i)
+            low = i;
+        else
+            break;
+    }
+    return values[k];
+}
+
+int64_t delay_quantile_ns(const delay_window_t *window, double q, int64_t fallback_ns)
+{
+    if (window->count == 0)
+        return fallback_ns;
+    int64_t values[DELAY_WINDOW];
+    memcpy(values, window->samples_ns, window->count * sizeof values[0]);
+    uint32_t rank = (uint32_t)(q * (double)window->count);
+    return select_kth(values, window->count, rank < window->count ? rank : window->count - 1);
+}
+
+static int64_t limited(int64_t value_ns)
+{
+    if (value_ns < DELAY_LEAST_NS)
+        return DELAY_LEAST_NS;
+    return value_ns < DELAY_MOST_NS ? value_ns : DELAY_MOST_NS;
+}
+
+int64_t delay_bound_ns(const delay_window_t *window, int64_t fallback_ns)
+{
+    return limited(delay_quantile_ns(window, 0.99, fallback_ns));
+}
+
+static uint32_t class_of(uint32_t batch)
+{
+    uint32_t class = 0;
+    for (; batch > 1 && class < DELAY_CLASSES - 1; batch /= 2)
+        class ++;
+    return class;
+}
+
+void fetch_delay_add(fetch_delay_t *delay, uint32_t batch, int64_t fetch_ns)
+{
+    enum { FORGET = 16 };
+    uint32_t class = class_of(batch);
+    double *mean = &delay->mean_batch[class];
+    *mean += ((double)batch - *mean) / (delay->classes[class].count == 0 ? 1 : FORGET);
+    delay_add(&delay->classes[class], fetch_ns);
+}
+
+void fetch_delay_bound(const fetch_delay_t *delay, int64_t fallback_ns, int64_t *fixed_ns,
+                       int64_t *per_task_ns)
+{
+    int64_t bounds_ns[DELAY_CLASSES];
+    int smallest = -1;
+    for (int c = 0; c < DELAY_CLASSES; c++) {
+        bounds_ns[c] = delay->classes[c].count > 0 ? delay_bound_ns(&delay->classes[c], 0) : -1;
+        if (smallest < 0 && bounds_ns[c] >= 0)
+            smallest = c;
+    }
+    *fixed_ns = smallest < 0 ? limited(fallback_ns) : bounds_ns[smallest];
+    *per_task_ns = 0;
+    for (int c = smallest + 1; smallest >= 0 && c < DELAY_CLASSES; c++) {
+        if (bounds_ns[c] <= *fixed_ns)
+            continue;
+        int64_t slope_ns = (int64_t)((double)(bounds_ns[c] - *fixed_ns) / delay->mean_batch[c]);
+        *per_task_ns = slope_ns > *per_task_ns ? slope_ns : *per_task_ns;
+    }
+}

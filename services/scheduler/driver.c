@@ -1,0 +1,466 @@
+/*
+ * Hot path. Drives libs/sched: tasks and ended batches in, grants and drops out. Allocates nothing per task but pool
+ * slots and the turn's scratch arena.
+ *
+ * Whatever happens in one turn of the loop (many messages) is told to the core first; the core then decides once, and
+ * each peer gets at most one frame.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+#include <stdlib.h>
+
+enum { RETRY_AFTER_FULL_MS = 100, RETRY_AFTER_SHED_MS = 50, RETRY_AFTER_LOST_MS = 1000 };
+
+/* ---- Tasks in ---- */
+
+static bool arrays_fit(const Control__TaskBatch *t)
+{
+    size_t n = t->n_id;
+    return t->n_model == n && t->n_budget_ns == n && t->n_handle_hi == n && t->n_handle_lo == n &&
+           t->n_offset_bytes == n && t->n_len_bytes == n && (t->n_priority == n || t->n_priority == 0);
+}
+
+/* A budget may be gone already (negative), but its size must make sense. */
+static int64_t clamp_budget(gateway_t *gateway, int64_t budget_ns)
+{
+    if (budget_ns <= DURATION_MOST_NS && budget_ns >= -DURATION_MOST_NS)
+        return budget_ns;
+    peer_complain(&gateway->peer, NONSENSE_TIME, "task budget beyond an hour");
+    return budget_ns > 0 ? DURATION_MOST_NS : -DURATION_MOST_NS;
+}
+
+static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64_t now_ns)
+{
+    gateway_t *gateway = task->gateway;
+    task->model = t->model[i];
+    task->handle_hi = t->handle_hi[i];
+    task->handle_lo = t->handle_lo[i];
+    task->offset_bytes = t->offset_bytes[i];
+    task->len_bytes = t->len_bytes[i];
+    task->arrival_ns = now_ns;
+    task->answer_ns = now_ns - gateway->peer.delay_ns + clamp_budget(gateway, t->budget_ns[i]);
+}
+
+static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    const model_t *model = catalogue_model(s, t->model[i]);
+    gateway->tasks_total++;
+    if (idmap_get(&gateway->by_id, t->id[i]) != NULL) {
+        peer_complain(&gateway->peer, NONSENSE_DUPLICATE, "a task id that is still in use");
+        return; /* the first one is answered */
+    }
+    if (model == NULL) {
+        peer_complain(&gateway->peer, NONSENSE_MODEL, "task for an unknown catalogue id");
+        gateway_drop(gateway, t->id[i], STATUS_NOT_FOUND, CONTROL__STAGE__STAGE_ADMISSION, 0);
+        return;
+    }
+    if (!model->in_core) {
+        gateway_drop(gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
+                     RETRY_AFTER_LOST_MS);
+        return;
+    }
+    task_t *task = task_take(s, gateway, t->id[i]);
+    if (task == NULL) {
+        gateway_drop(gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
+                     RETRY_AFTER_FULL_MS);
+        return;
+    }
+    fill_task(task, t, i, now_ns);
+    sched_task_t entry = {
+        .tag = task_tag(s, task),
+        .arrival_ns = now_ns,
+        .deadline_ns = task->answer_ns - s->push_bound_ns - gateway->peer.delay_ns,
+    };
+    status_t status = sched_submit(s->core, now_ns, task->model, &entry, &task->ref);
+    if (status != STATUS_OK)
+        task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
+}
+
+void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    if (!arrays_fit(tasks)) {
+        peer_complain(&gateway->peer, NONSENSE_ARRAYS, "task batch ignored");
+        return;
+    }
+    int64_t now_ns = now_of();
+    for (size_t i = 0; i < tasks->n_id; i++)
+        submit_one(gateway, tasks, i, now_ns);
+    scheduler_touch(s);
+}
+
+/* What waits leaves the core at once; what is granted goes on without anybody waiting for it. */
+static void cancel_task(scheduler_t *s, task_t *task, int64_t now_ns)
+{
+    model_t *model = catalogue_model(s, task->model);
+    if (model != NULL)
+        metrics_add(model->metrics.cancelled, 1);
+    if (task->batch == NULL && sched_cancel(s->core, now_ns, task->ref))
+        task_give(s, task);
+    else
+        task_orphan(task);
+}
+
+void driver_cancel(gateway_t *gateway, const Control__CancelBatch *cancels)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    int64_t now_ns = now_of();
+    for (size_t i = 0; i < cancels->n_id; i++) {
+        task_t *task = idmap_get(&gateway->by_id, cancels->id[i]);
+        if (task != NULL) /* else it ended while the message was under way */
+            cancel_task(s, task, now_ns);
+    }
+    scheduler_touch(s);
+}
+
+void driver_gateway_gone(gateway_t *gateway)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    int64_t now_ns = now_of();
+    while (gateway->tasks != NULL)
+        cancel_task(s, gateway->tasks, now_ns);
+    scheduler_touch(s);
+}
+
+/* ---- Batches ---- */
+
+static batch_t *batch_make(scheduler_t *s, device_t *device, uint64_t id, uint32_t model)
+{
+    batch_t *batch = pool_get(&s->batches);
+    if (batch == NULL)
+        return NULL;
+    *batch = (batch_t){
+        .id = id, .device = device, .model = model, .granted_ns = now_of(), .next = device->batches};
+    if (!idmap_put(&s->batches_by_id, id, batch)) {
+        pool_put(&s->batches, batch);
+        return NULL;
+    }
+    if (device->batches != NULL)
+        device->batches->prev = batch;
+    device->batches = batch;
+    device->inflight++;
+    return batch;
+}
+
+/* Its tasks must have been taken care of. */
+static void batch_give(scheduler_t *s, batch_t *batch)
+{
+    device_t *device = batch->device;
+    (void)idmap_remove(&s->batches_by_id, batch->id);
+    if (batch->prev != NULL)
+        batch->prev->next = batch->next;
+    else
+        device->batches = batch->next;
+    if (batch->next != NULL)
+        batch->next->prev = batch->prev;
+    device->inflight--;
+    pool_put(&s->batches, batch);
+}
+
+/* The core has queued the tasks of this batch again (unless their model is gone from it): those that nobody waits for
+ * leave it, those that have had their retries are dropped, the others wait for the next grant. */
+static void batch_requeued(scheduler_t *s, batch_t *batch, status_t status, Control__Stage stage)
+{
+    int64_t now_ns = now_of();
+    model_t *model = catalogue_model(s, batch->model);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        task->batch = NULL;
+        task->next_row = NULL;
+        bool again = !batch->detached && task->gateway != NULL && task->retries < RETRIES_MAX;
+        if (again) {
+            task->retries++;
+            metrics_add(model->metrics.retried, 1);
+        } else if (batch->detached || sched_cancel(s->core, now_ns, task->ref)) {
+            task_drop(s, task, status, stage, RETRY_AFTER_SHED_MS);
+        } /* else the core has given it up already, and says so when it runs */
+    }
+    batch_give(s, batch);
+    scheduler_touch(s);
+}
+
+void driver_device_lost(device_t *device)
+{
+    while (device->batches != NULL)
+        batch_requeued(device->worker->peer.scheduler, device->batches, STATUS_UNAVAILABLE,
+                       CONTROL__STAGE__STAGE_LOST);
+}
+
+void driver_model_removed(scheduler_t *s, uint32_t model)
+{
+    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++)
+        for (batch_t *b = s->gpus[gpu] != NULL ? s->gpus[gpu]->batches : NULL; b != NULL; b = b->next)
+            b->detached |= b->model == model;
+}
+
+/* Rows that failed although the batch ran. Their positions are few as a rule; a row named twice counts once. */
+static void drop_failed_rows(worker_t *worker, batch_t *batch, const Control__BatchDone *done)
+{
+    if (done->n_failed_row != done->n_failed_status) {
+        peer_complain(&worker->peer, NONSENSE_ARRAYS, "failed rows and their statuses differ in number");
+        return;
+    }
+    for (size_t i = 0; i < done->n_failed_row; i++) {
+        task_t *task = batch->first;
+        for (uint32_t row = 0; task != NULL && row < done->failed_row[i]; row++)
+            task = task->next_row;
+        if (task == NULL) {
+            peer_complain(&worker->peer, NONSENSE_BATCH, "a failed row beyond the batch");
+            continue;
+        }
+        if (task->gateway == NULL)
+            continue;
+        uint32_t status = done->failed_status[i];
+        if (status == STATUS_OK || status > STATUS_INTERNAL)
+            status = STATUS_INTERNAL;
+        gateway_drop(task->gateway, task->id, (status_t)status, CONTROL__STAGE__STAGE_FETCH, 0);
+        task_orphan(task); /* told; its slot goes with the batch */
+    }
+}
+
+static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__BatchDone *done, int64_t free_ns)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    model_t *model = catalogue_model(s, batch->model);
+    fetch_delay_add(&s->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
+    delay_add(&s->push, peer_duration(&worker->peer, done->push_ns));
+    (void)peer_duration(&worker->peer, done->exec_ns);
+    drop_failed_rows(worker, batch, done);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        model->done += task->gateway != NULL;
+        task_give(s, task);
+    }
+    (void)sched_batch_done(s->core, now_of(), batch->id, free_ns);
+    batch_give(s, batch);
+}
+
+void driver_batch_done(worker_t *worker, const Control__BatchDone *done)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    batch_t *batch = idmap_get(&s->batches_by_id, done->batch_id);
+    if (batch == NULL || batch->device->worker != worker) {
+        /* Of a batch that was revoked, or of a device that had counted as lost: nothing depends on it. */
+        peer_complain(&worker->peer, NONSENSE_BATCH, "a batch is done that is not in flight there");
+        return;
+    }
+    device_t *device = batch->device;
+    if (done->device != device->index)
+        peer_complain(&worker->peer, NONSENSE_DEVICE, "a batch is done on another device than granted");
+    int64_t free_ns = now_of() + peer_duration(&worker->peer, done->free_in_ns);
+    if (done->status == STATUS_OK) {
+        batch_succeeded(worker, batch, done, free_ns);
+    } else {
+        status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
+        log_warn("batch_failed", LOG_STR("worker", worker->peer.name), LOG_U64("batch", batch->id),
+                 LOG_STR("status", status_name(status)), LOG_STR("reason", done->reason));
+        (void)sched_batch_failed(s->core, now_of(), batch->id, free_ns, true);
+        batch_requeued(s, batch, status, CONTROL__STAGE__STAGE_WORKER);
+    }
+    device_settle(device);
+    scheduler_touch(s);
+}
+
+/* ---- Actions of the core ---- */
+
+static grant_node_t *grant_node(scheduler_t *s, uint32_t rows)
+{
+    size_t bytes = sizeof(grant_node_t) + rows * (5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
+    grant_node_t *node = rpc_arena_alloc(&s->scratch, bytes);
+    if (node == NULL)
+        return NULL;
+    Control__Grant *g = &node->grant;
+    control__grant__init(g);
+    g->n_task_id = g->n_handle_hi = g->n_handle_lo = g->n_offset_bytes = g->n_budget_ns = rows;
+    g->n_gateway = g->n_len_bytes = rows;
+    g->task_id = (uint64_t *)(node + 1);
+    g->handle_hi = g->task_id + rows;
+    g->handle_lo = g->handle_hi + rows;
+    g->offset_bytes = g->handle_lo + rows;
+    g->budget_ns = (int64_t *)(g->offset_bytes + rows);
+    g->gateway = (uint32_t *)(g->budget_ns + rows);
+    g->len_bytes = g->gateway + rows;
+    node->next = NULL;
+    return node;
+}
+
+static void put_row(Control__Grant *g, uint32_t row, const task_t *task, int64_t now_ns)
+{
+    /* A row whose gateway has just gone keeps its place, for the core has sized the batch with it; the worker finds
+     * no such peer and leaves it out. */
+    g->gateway[row] = task->gateway != NULL ? task->gateway->peer.index : UINT32_MAX;
+    g->task_id[row] = task->id;
+    g->handle_hi[row] = task->handle_hi;
+    g->handle_lo[row] = task->handle_lo;
+    g->offset_bytes[row] = task->offset_bytes;
+    g->len_bytes[row] = task->len_bytes;
+    g->budget_ns[row] = task->answer_ns - now_ns;
+}
+
+static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now_ns)
+{
+    model_t *model = catalogue_model(s, action->model);
+    metrics_add(model->metrics.granted, action->grant.count);
+    metrics_add(model->metrics.batches, 1);
+    metrics_observe(model->metrics.batch_size, action->grant.count);
+    for (uint32_t i = 0; i < action->grant.count; i++)
+        metrics_observe(model->metrics.queue_seconds, now_ns - action->grant.tasks[i].arrival_ns);
+}
+
+/* The batch begins when the device is free and the inputs are there; the worker hears of it up to ctrl_ns later, which
+ * is taken off so that it does not begin late. */
+static void on_grant(scheduler_t *s, const sched_action_t *action)
+{
+    int64_t now_ns = now_of();
+    device_t *device = s->gpus[action->grant.gpu];
+    worker_t *worker = device->worker;
+    uint32_t count = action->grant.count;
+    batch_t *batch = batch_make(s, device, action->grant.batch_id, action->model);
+    grant_node_t *node = batch != NULL ? grant_node(s, count) : NULL;
+    task_t **link = batch != NULL ? &batch->first : NULL;
+    for (uint32_t i = 0; i < count && batch != NULL; i++) {
+        task_t *task = task_of_tag(s, action->grant.tasks[i].tag);
+        if (task == NULL)
+            continue;
+        task->batch = batch;
+        *link = task;
+        link = &task->next_row;
+        if (node != NULL)
+            put_row(&node->grant, batch->count, task, now_ns);
+        batch->count++;
+    }
+    worker
+        ->grant_count++; /* also without memory: the flush sees that one is missing and gives the worker up */
+    worker->batches_total++;
+    note_grant(s, action, now_ns);
+    if (node == NULL)
+        return;
+    int64_t start_in_ns = action->grant.start_ns - now_ns - s->delays.ctrl_ns;
+    node->grant.batch_id = batch->id;
+    node->grant.model = action->model;
+    node->grant.device = device->index;
+    node->grant.start_in_ns = start_in_ns > 0 ? start_in_ns : 0;
+    node->grant.finish_in_ns = action->grant.finish_ns - now_ns;
+    *worker->grants_tail = node;
+    worker->grants_tail = &node->next;
+}
+
+static void on_drop(scheduler_t *s, const sched_action_t *action)
+{
+    static const struct {
+        status_t status;
+        Control__Stage stage;
+        uint32_t retry_after_ms;
+    } meaning[SCHED_DROP_REASONS] = {
+        [SCHED_DROP_EXPIRED] = {STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_QUEUE, 0},
+        [SCHED_DROP_WINDOW] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_QUEUE, RETRY_AFTER_SHED_MS},
+        [SCHED_DROP_GPU_LOST] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_SHED_MS},
+        [SCHED_DROP_MODEL_REMOVED] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_LOST_MS},
+    };
+    task_t *task = task_of_tag(s, action->drop.task.tag);
+    if (task == NULL)
+        return;
+    sched_drop_t reason = action->drop.reason;
+    task_drop(s, task, meaning[reason].status, meaning[reason].stage, meaning[reason].retry_after_ms);
+}
+
+/* The tasks are queued in the core again, and cost no retry. */
+static void on_preempt(scheduler_t *s, const sched_action_t *action)
+{
+    batch_t *batch = idmap_get(&s->batches_by_id, action->preempt.batch_id);
+    if (batch == NULL)
+        return;
+    worker_t *worker = batch->device->worker;
+    if (worker->revoked_count < sizeof worker->revoked / sizeof worker->revoked[0])
+        worker->revoked[worker->revoked_count++] = batch->id;
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        task->batch = NULL;
+        task->next_row = NULL;
+    }
+    batch_give(s, batch);
+}
+
+static void on_action(void *ctx, const sched_action_t *action)
+{
+    switch (action->kind) {
+    case SCHED_GRANT:
+        on_grant(ctx, action);
+        break;
+    case SCHED_DROP:
+        on_drop(ctx, action);
+        break;
+    case SCHED_PREEMPT:
+        on_preempt(ctx, action);
+        break;
+    }
+}
+
+void driver_run(scheduler_t *s)
+{
+    int64_t now_ns = now_of();
+    int64_t wake_ns = sched_run(s->core, now_ns, on_action, s);
+    if (wake_ns == SCHED_NEVER)
+        loop_timer_stop(&s->wake);
+    else
+        loop_timer_start(&s->wake, wake_ns);
+    metrics_observe(s->metric.decision, now_of() - now_ns);
+    workers_flush(s);
+    gateways_flush(s);
+    rpc_arena_reset(&s->scratch);
+    s->dirty = false; /* all that was touched meanwhile has just been sent */
+}
+
+static void on_wake(loop_timer_t *timer, void *arg)
+{
+    (void)timer;
+    scheduler_touch(arg);
+}
+
+/* ---- Making ---- */
+
+status_t driver_init(scheduler_t *s, err_t *err)
+{
+    uint32_t inflight = s->options.device_inflight_max != 0 ? s->options.device_inflight_max : 2;
+    sched_limits_t limits = {
+        .models_max = s->options.models_max,
+        .gpus_max = s->options.devices_max,
+        .tasks_max = s->options.tasks_max,
+        .batch_max = s->options.batch_max,
+        .gpu_inflight_max = inflight,
+    };
+    status_t status = pool_init(&s->tasks, sizeof(task_t), s->options.tasks_max, err);
+    if (status == STATUS_OK)
+        status = pool_init(&s->batches, sizeof(batch_t), s->options.devices_max * inflight, err);
+    if (status == STATUS_OK)
+        status = idmap_init(&s->batches_by_id, s->options.devices_max * inflight, err);
+    if (status == STATUS_OK)
+        status = loop_timer_init(&s->wake, s->loop, on_wake, s, err);
+    if (status != STATUS_OK)
+        return status;
+    s->gpus = calloc(s->options.devices_max, sizeof(*s->gpus));
+    s->models = calloc(s->options.models_max, sizeof(*s->models));
+    if (s->gpus == NULL || s->models == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", s->options.devices_max);
+    s->core = sched_create(&limits, err);
+    if (s->core == NULL)
+        return err->code;
+    s->delays =
+        (sched_delays_t){.ctrl_ns = s->options.initial_delay_ns, .fixed_ns = s->options.initial_delay_ns};
+    s->push_bound_ns = s->options.initial_delay_ns;
+    sched_set_delays(s->core, now_of(), &s->delays);
+    return sched_set_policy(s->core, now_of(), s->options.policy, s->options.policy_params, err);
+}
+
+void driver_dispose(scheduler_t *s)
+{
+    sched_destroy(s->core);
+    loop_timer_dispose(&s->wake);
+    idmap_dispose(&s->batches_by_id);
+    pool_dispose(&s->batches);
+    pool_dispose(&s->tasks);
+    free(s->gpus);
+}

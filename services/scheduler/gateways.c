@@ -1,0 +1,213 @@
+/* The stream of a gateway: tasks and cancellations in, catalogue and drops out. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_open(rpc_stream_t *stream, void *arg)
+{
+    scheduler_t *s = arg;
+    gateway_t *gateway = s->streams < 4 * PEERS_MAX && !s->stopping ? calloc(1, sizeof *gateway) : NULL;
+    rpc_stream_set_arg(stream, gateway);
+    if (gateway == NULL) {
+        rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
+        return;
+    }
+    s->streams++;
+    int64_t now_ns = now_of();
+    gateway->peer = (peer_t){.scheduler = s, .stream = stream, .opened_ns = now_ns, .heard_ns = now_ns};
+    (void)snprintf(gateway->peer.name, sizeof gateway->peer.name, "gateway@%s", rpc_stream_peer(stream));
+}
+
+/* ---- Joining ---- */
+
+static void announce_peer(scheduler_t *s)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        if (s->workers[i] != NULL)
+            s->workers[i]->peers_due = true;
+    scheduler_touch(s);
+}
+
+static void send_welcome(gateway_t *gateway)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    Control__Welcome welcome = CONTROL__WELCOME__INIT;
+    welcome.version = gateway->peer.version;
+    welcome.scheduler_id = s->scheduler_id;
+    welcome.peer_index = gateway->peer.index;
+    welcome.ping_interval_ns = s->options.ping_interval_ns;
+    Control__SchedulerToGateway frame = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    frame.epoch = s->epoch;
+    frame.welcome = &welcome;
+    peer_send(&gateway->peer, &frame.base);
+}
+
+static void join(gateway_t *gateway, const Control__Hello *hello)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    size_t len = strlen(hello->data_address);
+    if (len == 0 || len >= PEER_ADDRESS_BYTES) {
+        peer_complain(&gateway->peer, NONSENSE_HELLO, "data_address is empty or too long");
+        peer_close(&gateway->peer, RPC_INVALID_ARGUMENT, "hello.data_address is empty or too long");
+        return;
+    }
+    if (!peer_join(&gateway->peer, hello, (void **)s->gateways, "gateway"))
+        return;
+    memcpy(gateway->data_address, hello->data_address, len + 1);
+    if (idmap_init(&gateway->by_id, s->options.tasks_max, NULL) != STATUS_OK) {
+        peer_close(&gateway->peer, RPC_RESOURCE_EXHAUSTED, "no memory for this gateway's tasks");
+        return;
+    }
+    gateway->catalogue_due = true;
+    send_welcome(gateway);
+    announce_peer(s);
+}
+
+/* ---- Messages ---- */
+
+static void handle(gateway_t *gateway, const Control__GatewayToScheduler *frame)
+{
+    peer_t *peer = &gateway->peer;
+    if (!peer_epoch(peer, frame->epoch))
+        return;
+    if (!peer->joined) {
+        if (frame->hello != NULL)
+            join(gateway, frame->hello);
+        else
+            peer_close(peer, RPC_INVALID_ARGUMENT, "the first message must carry hello");
+        if (!peer->joined || peer->closing)
+            return;
+    } else if (frame->hello != NULL) {
+        peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
+    }
+    peer_ping_parts(peer, frame->ping, frame->pong);
+    if (frame->tasks != NULL)
+        driver_submit(gateway, frame->tasks);
+    if (frame->cancels != NULL)
+        driver_cancel(gateway, frame->cancels);
+}
+
+static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    (void)stream;
+    (void)keep;
+    gateway_t *gateway = arg;
+    if (gateway == NULL || gateway->peer.closing)
+        return;
+    scheduler_t *s = gateway->peer.scheduler;
+    gateway->peer.heard_ns = now_of();
+    Control__GatewayToScheduler *frame = (Control__GatewayToScheduler *)rpc_unpack(
+        &control__gateway_to_scheduler__descriptor, bytes, &s->arena);
+    if (frame != NULL) {
+        handle(gateway, frame);
+    } else {
+        peer_complain(&gateway->peer, NONSENSE_GARBAGE, "stream closed");
+        peer_close(&gateway->peer, RPC_INVALID_ARGUMENT, "unreadable message");
+    }
+    rpc_arena_reset(&s->arena);
+}
+
+static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    (void)stream;
+    gateway_t *gateway = arg;
+    if (gateway == NULL)
+        return;
+    scheduler_t *s = gateway->peer.scheduler;
+    s->streams--;
+    if (gateway->peer.joined) {
+        log_info("peer_left", LOG_STR("kind", "gateway"), LOG_STR("name", gateway->peer.name),
+                 LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+        driver_gateway_gone(gateway);
+        s->gateways[gateway->peer.index] = NULL;
+        idmap_dispose(&gateway->by_id);
+        announce_peer(s);
+    }
+    free(gateway->drops.id);
+    free(gateway->drops.status);
+    free(gateway->drops.stage);
+    free(gateway->drops.retry_after_ms);
+    free(gateway);
+}
+
+const rpc_stream_ops_t gateway_stream_ops = {
+    .on_open = on_open, .on_message = on_message, .on_close = on_close};
+
+/* ---- What goes out ---- */
+
+/* The arrays of drops grow to the largest turn ever and stay; tasks_max bounds them. */
+static bool drops_grow(drops_t *drops)
+{
+    uint32_t capacity = drops->capacity == 0 ? 64 : drops->capacity * 2;
+    uint64_t *id = realloc(drops->id, capacity * sizeof *id);
+    drops->id = id != NULL ? id : drops->id;
+    uint32_t **columns[] = {&drops->status, &drops->stage, &drops->retry_after_ms};
+    bool ok = id != NULL;
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t *column = realloc(*columns[i], capacity * sizeof *column);
+        *columns[i] = column != NULL ? column : *columns[i];
+        ok = ok && column != NULL;
+    }
+    if (ok)
+        drops->capacity = capacity;
+    return ok;
+}
+
+void gateway_drop(gateway_t *gateway, uint64_t id, status_t status, Control__Stage stage,
+                  uint32_t retry_after_ms)
+{
+    drops_t *drops = &gateway->drops;
+    if (drops->count == drops->capacity && !drops_grow(drops))
+        return; /* without memory the gateway's own deadline timer answers */
+    drops->id[drops->count] = id;
+    drops->status[drops->count] = (uint32_t)status;
+    drops->stage[drops->count] = (uint32_t)stage;
+    drops->retry_after_ms[drops->count] = retry_after_ms;
+    drops->count++;
+    scheduler_touch(gateway->peer.scheduler);
+}
+
+static void flush(gateway_t *gateway)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    peer_t *peer = &gateway->peer;
+    Control__SchedulerToGateway frame = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    Control__Ping ping = CONTROL__PING__INIT;
+    Control__Pong pong = CONTROL__PONG__INIT;
+    Control__DropBatch drops = CONTROL__DROP_BATCH__INIT;
+    int64_t now_ns = now_of();
+    ping.sent_ns = (uint64_t)now_ns;
+    pong.sent_ns = peer->pong_sent_ns;
+    pong.held_ns = now_ns - peer->pong_heard_ns;
+    drops.n_id = drops.n_status = drops.n_stage = drops.n_retry_after_ms = gateway->drops.count;
+    drops.id = gateway->drops.id;
+    drops.status = gateway->drops.status;
+    drops.stage = gateway->drops.stage;
+    drops.retry_after_ms = gateway->drops.retry_after_ms;
+    frame.epoch = s->epoch;
+    frame.ping = peer->has_ping ? &ping : NULL;
+    frame.pong = peer->has_pong ? &pong : NULL;
+    frame.drops = drops.n_id > 0 ? &drops : NULL;
+    frame.catalogue = gateway->catalogue_due ? catalogue_message(s, &s->scratch) : NULL;
+    gateway->catalogue_due = false;
+    peer->has_ping = peer->has_pong = false;
+    gateway->drops.count = 0;
+    if (frame.ping != NULL || frame.pong != NULL || frame.drops != NULL || frame.catalogue != NULL)
+        peer_send(peer, &frame.base);
+}
+
+void gateways_flush(scheduler_t *s)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        gateway_t *gateway = s->gateways[i];
+        if (gateway == NULL)
+            continue;
+        gateway->catalogue_due |= s->catalogue_changed;
+        flush(gateway);
+    }
+    s->catalogue_changed = false;
+}

@@ -1,0 +1,85 @@
+/* The HTTP port: metrics, health and state. */
+#include "scheduler/internal.h"
+
+enum { STATE_BYTES_MAX = 16 << 20 };
+
+static void answer(http_request_t *request, strbuf_t *body, const char *type)
+{
+    err_t err = {0};
+    if (strbuf_status(body, &err) == STATUS_OK)
+        http_respond_copy(request, 200, type, NULL, body->data, body->len_bytes);
+    else
+        http_respond_err(request, &err);
+    strbuf_dispose(body);
+}
+
+static void on_metrics(http_request_t *request, void *user)
+{
+    scheduler_t *s = user;
+    strbuf_t body;
+    strbuf_init(&body, METRICS_TEXT_MAX_BYTES);
+    metrics_write(s->metrics, &body);
+    answer(request, &body, METRICS_CONTENT_TYPE);
+}
+
+static void on_health(http_request_t *request, void *user)
+{
+    const scheduler_t *s = user;
+    if (s->stopping)
+        http_respond_copy(request, 503, "text/plain", NULL, "stopping\n", 9);
+    else
+        http_respond_copy(request, 200, "text/plain", NULL, "ok\n", 3);
+}
+
+static void on_state(http_request_t *request, void *user)
+{
+    strbuf_t body;
+    strbuf_init(&body, STATE_BYTES_MAX);
+    state_json(user, &body);
+    answer(request, &body, "application/json");
+}
+
+static uint32_t count_peers(void *const *table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        count += table[i] != NULL;
+    return count;
+}
+
+static void collect(void *arg)
+{
+    scheduler_t *s = arg;
+    uint32_t busy = 0, idle = 0;
+    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++) {
+        busy += s->gpus[gpu] != NULL && s->gpus[gpu]->inflight > 0;
+        idle += s->gpus[gpu] != NULL && s->gpus[gpu]->inflight == 0;
+    }
+    metrics_set(s->metric.devices_busy, busy);
+    metrics_set(s->metric.devices_free, idle);
+    metrics_set(s->metric.gateways, count_peers((void *const *)s->gateways));
+    metrics_set(s->metric.workers, count_peers((void *const *)s->workers));
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        sched_model_stats_t stats = {0};
+        (void)sched_model_stats(s->core, m, &stats);
+        metrics_set(s->models[m]->metrics.queue, stats.queued);
+    }
+}
+
+status_t http_start(scheduler_t *s, err_t *err)
+{
+    static const http_handler_ops_t metrics = {.on_request = on_metrics};
+    static const http_handler_ops_t health = {.on_request = on_health};
+    static const http_handler_ops_t state = {.on_request = on_state};
+    const http_route_t routes[] = {
+        {HTTP_METHOD_GET, "/metrics", &metrics, s},
+        {HTTP_METHOD_GET, "/healthz", &health, s},
+        {HTTP_METHOD_GET, "/state", &state, s},
+    };
+    http_server_config_t config = {.listen = s->options.http_address, .connections_max = 256};
+    status_t status = metrics_on_collect(s->metrics, collect, s);
+    if (status != STATUS_OK)
+        return err_set(err, status, "metrics: too many collectors");
+    return http_server_create(loop_uv(s->loop), &config, routes, sizeof routes / sizeof routes[0], &s->http,
+                              err);
+}

@@ -1,0 +1,313 @@
+/*
+ * The scheduler's state, shared by the files of this folder. One thread: the loop's.
+ *
+ * Ownership: a peer (gateway or worker) belongs to its stream and is freed when that has closed. A device belongs to
+ * its worker. Tasks and batches are pool slots; a task is referred to from libs/sched by a tag that holds its slot and
+ * generation, so that a tag of a slot that was given back is recognised.
+ *
+ *   task:   queued in the core --grant--> in a batch --done--> free
+ *               |  ^                        |
+ *               |  +------ worker lost -----+
+ *               +--dropped or cancelled--> free
+ */
+#ifndef SCHEDULER_INTERNAL_H
+#define SCHEDULER_INTERNAL_H
+
+#include "base/map.h"
+#include "base/pool.h"
+#include "control.pb-c.h"
+#include "http/server.h"
+#include "loop/timer.h"
+#include "metrics/metrics.h"
+#include "profile/profile.h"
+#include "rpc/pb.h"
+#include "rpc/server.h"
+#include "sched/sched.h"
+#include "scheduler/delay.h"
+#include "scheduler/scheduler.h"
+
+enum {
+    CONTROL_VERSION_MIN = 1,
+    CONTROL_VERSION_MAX = 1,
+    PEERS_MAX = 256, /* of each kind; a cluster of thousands of devices needs no more processes */
+    DEVICES_PER_WORKER_MAX = 64,
+    PEER_NAME_BYTES = 64,
+    PEER_ADDRESS_BYTES = 128,
+    REASON_BYTES = 192,
+    RETRIES_MAX = 1, /* a batch that failed is tried once more; what fails twice is not the device's fault */
+};
+
+/* No duration on the wire is believed beyond this: it bounds every sum of times. */
+#define DURATION_MOST_NS (INT64_C(3600) * 1000000000)
+
+typedef struct gateway gateway_t;
+typedef struct worker worker_t;
+typedef struct device device_t;
+typedef struct batch batch_t;
+typedef struct task task_t;
+typedef struct model model_t;
+
+/* ---- Tasks and batches ---- */
+
+struct task {
+    gateway_t *gateway;  /* NULL: nobody waits for it any more */
+    task_t *prev, *next; /* of the same gateway */
+    task_t *next_row;    /* of the same batch */
+    batch_t *batch;      /* NULL while it is queued */
+    uint64_t id;
+    uint64_t handle_hi, handle_lo, offset_bytes;
+    sched_ref_t ref;
+    int64_t arrival_ns;
+    int64_t
+        answer_ns; /* when the answer must leave the gateway, on our clock, for the farthest the gateway may be */
+    uint32_t model;
+    uint32_t len_bytes;
+    uint32_t generation;
+    uint8_t retries;
+};
+
+struct batch {
+    uint64_t id;
+    device_t *device;
+    batch_t *prev, *next; /* of the same device */
+    task_t *first;
+    uint32_t model, count;
+    int64_t granted_ns;
+    bool detached; /* its model left the core: nothing of it can be queued again there */
+};
+
+/* ---- Peers ---- */
+
+/* Each kind of nonsense is logged once per peer. */
+typedef enum {
+    NONSENSE_GARBAGE,
+    NONSENSE_EPOCH,
+    NONSENSE_ARRAYS,
+    NONSENSE_TIME,
+    NONSENSE_DUPLICATE,
+    NONSENSE_BATCH,
+    NONSENSE_DEVICE,
+    NONSENSE_MODEL,
+    NONSENSE_HELLO,
+    NONSENSE_KINDS,
+} nonsense_t;
+
+typedef struct {
+    scheduler_t *scheduler;
+    rpc_stream_t *stream;
+    bool joined;  /* Hello and Welcome were exchanged */
+    bool closing; /* its stream is on its way out: nothing more is taken from it */
+    uint32_t index;
+    uint32_t version;
+    uint64_t instance_id;
+    char name[PEER_NAME_BYTES];
+    int64_t opened_ns, heard_ns;
+    delay_window_t rtt;
+    int64_t delay_ns;        /* one-way bound */
+    uint32_t complained;     /* bits of nonsense_t */
+    bool has_ping, has_pong; /* to be sent with the next frame */
+    uint64_t pong_sent_ns;
+    int64_t pong_heard_ns;
+} peer_t;
+
+typedef struct {
+    uint64_t *id;
+    uint32_t *status, *stage, *retry_after_ms;
+    uint32_t count, capacity;
+} drops_t;
+
+struct gateway {
+    peer_t peer; /* first */
+    char data_address[PEER_ADDRESS_BYTES];
+    task_t *tasks;
+    idmap_t by_id;
+    drops_t drops;
+    bool catalogue_due;
+    uint64_t tasks_total;
+};
+
+struct device {
+    worker_t *worker;
+    uint32_t index; /* in the worker */
+    uint32_t gpu;   /* in the core */
+    bool in_core, failed, draining;
+    char name[PEER_NAME_BYTES];
+    char kind[16];
+    batch_t *batches;
+    uint32_t inflight;
+};
+
+typedef struct grant_node {
+    Control__Grant grant;
+    struct grant_node *next;
+} grant_node_t;
+
+struct worker {
+    peer_t peer; /* first */
+    device_t *devices;
+    uint32_t device_count;
+    bool draining, drain_due, model_ids_due, peers_due;
+    uint64_t batches_total;
+    grant_node_t *grants, **grants_tail; /* of this turn, in the scratch arena */
+    uint32_t grant_count;
+    uint64_t revoked[64]; /* of this turn */
+    uint32_t revoked_count;
+};
+
+/* ---- Models ---- */
+
+typedef struct instance {
+    struct instance *next;
+    worker_t *worker;
+    Control__ModelState state;
+    bool conflict; /* another worker serves a model of this name with another interface */
+    uint64_t signature;
+    uint64_t devices; /* bit i: device i of the worker holds it */
+    char reason[REASON_BYTES];
+    Control__ModelReport *report;
+    profile_t profile;
+} instance_t;
+
+struct model {
+    uint32_t id;
+    char *name;
+    int64_t version;
+    instance_t *instances;
+    instance_t *canonical; /* whose description gateways see; NULL when no worker has it */
+    bool ready, in_core;
+    uint32_t ready_workers;
+    int64_t unready_since_ns;
+    char reason[REASON_BYTES];
+    profile_t profile; /* the slowest of those that are ready */
+    int64_t slo_ns;
+    uint64_t done, dropped;
+    struct {
+        metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;
+    } metrics;
+};
+
+/* ---- The whole ---- */
+
+struct scheduler {
+    loop_t *loop;
+    scheduler_options_t options;
+    uint64_t epoch, first_epoch, scheduler_id;
+    int64_t started_ns;
+    rpc_runtime_t *runtime;
+    rpc_server_t *server;
+    http_server_t *http;
+    metrics_t *metrics;
+    rpc_arena_t arena;   /* of the message being read */
+    rpc_arena_t scratch; /* of what is sent in this turn */
+    uv_check_t *turn;    /* its own allocation, as it outlives the scheduler until closed */
+    loop_timer_t wake, ping;
+    bool dirty; /* something happened in this turn: the core must run */
+    bool stopping, grpc_stopped, http_stopped;
+    void (*on_stopped)(void *arg);
+    void *on_stopped_arg;
+
+    gateway_t *gateways[PEERS_MAX];
+    worker_t *workers[PEERS_MAX];
+    uint32_t streams; /* open, joined or not */
+
+    sched_t *core;
+    pool_t tasks, batches;
+    idmap_t batches_by_id;
+    device_t **gpus;  /* [devices_max] */
+    model_t **models; /* [models_max] */
+    uint32_t model_count;
+    uint64_t catalogue_version;
+    bool catalogue_changed;
+    sched_delays_t delays;
+    fetch_delay_t fetch;
+    delay_window_t push;
+    int64_t push_bound_ns;
+    struct {
+        metric_t *decision, *gateways, *workers, *devices_free, *devices_busy, *delay_ctrl, *delay_data;
+    } metric;
+};
+
+/* registry.c */
+status_t registry_init(scheduler_t *s, err_t *err);
+void peer_complain(peer_t *peer, nonsense_t kind, const char *detail);
+/* Clamps a duration that came over the wire to [0, DURATION_MOST_NS]; complains when it was outside. */
+int64_t peer_duration(peer_t *peer, int64_t value_ns);
+/* Checks Hello, chooses the version and an index in table; false: the stream is being closed. */
+bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const char *kind);
+/* False when the frame is of an older epoch. */
+bool peer_epoch(peer_t *peer, uint64_t epoch);
+void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong);
+void peer_close(peer_t *peer, rpc_code_t code, const char *text);
+/* Sends a frame; a peer that does not take its messages any more is given up. */
+void peer_send(peer_t *peer, const ProtobufCMessage *frame);
+void registry_tick(scheduler_t *s); /* pings, time-outs, delay bounds */
+
+/* gateways.c */
+extern const rpc_stream_ops_t gateway_stream_ops;
+void gateway_drop(gateway_t *gateway, uint64_t id, status_t status, Control__Stage stage,
+                  uint32_t retry_after_ms);
+void gateways_flush(scheduler_t *s);
+
+/* workers.c */
+extern const rpc_stream_ops_t worker_stream_ops;
+void worker_drain(worker_t *worker, bool drain);
+void workers_flush(scheduler_t *s);
+
+/* devices.c */
+status_t devices_add(worker_t *worker, const Control__Hello *hello);
+void devices_remove(worker_t *worker);
+void device_state(worker_t *worker, const Control__DeviceState *state);
+void device_settle(device_t *device); /* after a batch ended: finish a drain or its end */
+void device_sync(device_t *device);   /* brings the core in line with the device's flags */
+
+/* catalogue.c */
+void catalogue_report(worker_t *worker, const Control__ModelReport *report);
+void catalogue_worker_gone(worker_t *worker);
+void catalogue_tick(scheduler_t *s); /* gives up models that no worker came back for */
+model_t *catalogue_model(const scheduler_t *s, uint32_t id);
+bool catalogue_runs_on(const model_t *model, const device_t *device);
+Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena); /* NULL without memory */
+void catalogue_dispose(scheduler_t *s);
+
+/* driver.c */
+status_t driver_init(scheduler_t *s, err_t *err);
+void driver_dispose(scheduler_t *s);
+void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks);
+void driver_cancel(gateway_t *gateway, const Control__CancelBatch *cancels);
+void driver_gateway_gone(gateway_t *gateway);
+void driver_batch_done(worker_t *worker, const Control__BatchDone *done);
+void driver_device_lost(device_t *device); /* after the core forgot it and queued its tasks again */
+void driver_model_removed(scheduler_t *s, uint32_t model); /* after the core forgot it */
+void driver_run(scheduler_t *s);
+
+/* tasks.c */
+task_t *task_take(scheduler_t *s, gateway_t *gateway, uint64_t id);
+void task_give(scheduler_t *s, task_t *task);
+void task_orphan(task_t *task); /* nobody waits for it any more */
+uint64_t task_tag(const scheduler_t *s, const task_t *task);
+task_t *task_of_tag(const scheduler_t *s, uint64_t tag); /* NULL: given back meanwhile */
+/* Tells the gateway, if there still is one, and gives the task back. */
+void task_drop(scheduler_t *s, task_t *task, status_t status, Control__Stage stage, uint32_t retry_after_ms);
+
+/* http.c */
+status_t http_start(scheduler_t *s, err_t *err);
+
+/* state.c: for people and dashboards */
+void state_json(const scheduler_t *s, strbuf_t *out);
+const char *device_status(const device_t *device); /* "ready", "busy", "failed", "draining" */
+
+/* admin.c: unary calls, and what they and HTTP do */
+status_t admin_init(scheduler_t *s);
+status_t admin_set_policy(scheduler_t *s, const char *name, const char *params, err_t *err);
+
+static inline int64_t now_of(void)
+{
+    return loop_now_ns();
+}
+
+static inline void scheduler_touch(scheduler_t *s)
+{
+    s->dirty = true;
+}
+
+#endif

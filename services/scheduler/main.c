@@ -1,0 +1,207 @@
+/* fermata-scheduler: options, signals, the ready line. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "loop/signals.h"
+#include "sched/sched.h"
+#include "scheduler/scheduler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+typedef struct {
+    config_address_t grpc_address, http_address;
+    const char *policy, *policy_params;
+    int64_t tasks_max, models_max, devices_max, batch_max, device_inflight_max;
+    int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
+    int log_level, log_format;
+} settings_t;
+
+static const config_option_t options[] = {
+    {.name = "grpc_address",
+     .type = CONFIG_ADDRESS,
+     .group = "Listening",
+     .help = "Address of the control and admin protocols.",
+     .def = "0.0.0.0:9000",
+     .offset = offsetof(settings_t, grpc_address)},
+    {.name = "http_address",
+     .type = CONFIG_ADDRESS,
+     .group = "Listening",
+     .help = "Address of metrics, health and state.",
+     .def = "0.0.0.0:9001",
+     .offset = offsetof(settings_t, http_address)},
+    {.name = "policy",
+     .type = CONFIG_STRING,
+     .group = "Scheduling",
+     .help = "Batching policy.",
+     .def = "fermata",
+     .offset = offsetof(settings_t, policy)},
+    {.name = "policy_params",
+     .type = CONFIG_STRING,
+     .group = "Scheduling",
+     .help = "Parameters of the policy: key=value,key=value.",
+     .offset = offsetof(settings_t, policy_params)},
+    {.name = "device_inflight_max",
+     .type = CONFIG_INT,
+     .group = "Scheduling",
+     .help = "Batches granted to a device and not yet done.",
+     .def = "2",
+     .min = 1,
+     .max = 16,
+     .offset = offsetof(settings_t, device_inflight_max)},
+    {.name = "worker_grace",
+     .type = CONFIG_DURATION,
+     .group = "Scheduling",
+     .help = "How long the tasks of a model wait when its last worker has gone.",
+     .def = "500ms",
+     .max = 60 * NS_PER_S,
+     .offset = offsetof(settings_t, worker_grace_ns)},
+    {.name = "initial_delay",
+     .type = CONFIG_DURATION,
+     .group = "Scheduling",
+     .help = "Bound of the network delay until it has been measured.",
+     .def = "1ms",
+     .max = NS_PER_S,
+     .offset = offsetof(settings_t, initial_delay_ns)},
+    {.name = "ping_interval",
+     .type = CONFIG_DURATION,
+     .group = "Peers",
+     .help = "Pause between pings of each gateway and worker.",
+     .def = "100ms",
+     .min = NS_PER_MS,
+     .max = 60 * NS_PER_S,
+     .offset = offsetof(settings_t, ping_interval_ns)},
+    {.name = "peer_timeout",
+     .type = CONFIG_DURATION,
+     .group = "Peers",
+     .help = "Silence after which a gateway or worker counts as lost.",
+     .def = "3s",
+     .min = 10 * NS_PER_MS,
+     .max = 600 * NS_PER_S,
+     .offset = offsetof(settings_t, peer_timeout_ns)},
+    {.name = "tasks_max",
+     .type = CONFIG_INT,
+     .group = "Limits",
+     .help = "Tasks queued and in flight together.",
+     .def = "65536",
+     .min = 1,
+     .max = 1 << 24,
+     .offset = offsetof(settings_t, tasks_max)},
+    {.name = "models_max",
+     .type = CONFIG_INT,
+     .group = "Limits",
+     .help = "Model versions seen since the start.",
+     .def = "1024",
+     .min = 1,
+     .max = 1 << 16,
+     .offset = offsetof(settings_t, models_max)},
+    {.name = "devices_max",
+     .type = CONFIG_INT,
+     .group = "Limits",
+     .help = "Devices of all workers together.",
+     .def = "1024",
+     .min = 1,
+     .max = 1 << 16,
+     .offset = offsetof(settings_t, devices_max)},
+    {.name = "batch_max",
+     .type = CONFIG_INT,
+     .group = "Limits",
+     .help = "Largest batch, whatever a model allows.",
+     .def = "256",
+     .min = 1,
+     .max = 4096,
+     .offset = offsetof(settings_t, batch_max)},
+    CONFIG_LOG_OPTIONS(settings_t),
+};
+
+static const config_schema_t schema = {
+    .program = "fermata-scheduler",
+    .summary = "Turns the tasks of the gateways into batches on the workers' devices.",
+    .options = options,
+    .options_len = sizeof options / sizeof options[0],
+};
+
+typedef struct {
+    loop_t *loop;
+    scheduler_t *scheduler;
+} process_t;
+
+static void on_stopped(void *arg)
+{
+    process_t *process = arg;
+    loop_stop(process->loop);
+}
+
+static void on_signal(void *arg, int signum)
+{
+    process_t *process = arg;
+    log_info("stopping", LOG_I64("signal", signum));
+    scheduler_stop(process->scheduler, on_stopped, process);
+}
+
+static void say_ready(const scheduler_t *scheduler)
+{
+    printf("ready {\"service\":\"scheduler\",\"grpc\":\"%s\",\"http\":\"%s\",\"pid\":%ld}\n",
+           scheduler_grpc_address(scheduler), scheduler_http_address(scheduler), (long)getpid());
+    (void)fflush(stdout);
+}
+
+static status_t run_loop(process_t *process, const scheduler_options_t *how, err_t *err)
+{
+    loop_signals_t *signals;
+    status_t status = scheduler_create(process->loop, how, &process->scheduler, err);
+    if (status != STATUS_OK)
+        return status;
+    status = loop_signals_create(&signals, process->loop, on_signal, process, err);
+    if (status == STATUS_OK) {
+        say_ready(process->scheduler);
+        log_info("ready", LOG_STR("grpc", scheduler_grpc_address(process->scheduler)),
+                 LOG_STR("http", scheduler_http_address(process->scheduler)), LOG_STR("policy", how->policy));
+        loop_run(process->loop);
+        loop_signals_destroy(signals);
+    }
+    scheduler_destroy(process->scheduler);
+    return status;
+}
+
+static status_t run(const settings_t *settings, err_t *err)
+{
+    char grpc[CONFIG_ADDRESS_TEXT_BYTES], http[CONFIG_ADDRESS_TEXT_BYTES];
+    scheduler_options_t how;
+    scheduler_options_init(&how);
+    how.grpc_address = value_format_address(&settings->grpc_address, grpc, sizeof grpc);
+    how.http_address = value_format_address(&settings->http_address, http, sizeof http);
+    how.policy = settings->policy;
+    how.policy_params = settings->policy_params;
+    how.tasks_max = (uint32_t)settings->tasks_max;
+    how.models_max = (uint32_t)settings->models_max;
+    how.devices_max = (uint32_t)settings->devices_max;
+    how.batch_max = (uint32_t)settings->batch_max;
+    how.device_inflight_max = (uint32_t)settings->device_inflight_max;
+    how.ping_interval_ns = settings->ping_interval_ns;
+    how.peer_timeout_ns = settings->peer_timeout_ns;
+    how.worker_grace_ns = settings->worker_grace_ns;
+    how.initial_delay_ns = settings->initial_delay_ns;
+    process_t process = {0};
+    status_t status = loop_create(&process.loop, err);
+    if (status != STATUS_OK)
+        return status;
+    status = run_loop(&process, &how, err);
+    loop_destroy(process.loop);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    settings_t settings;
+    config_t *config;
+    int exit_code;
+    if (!config_start(&schema, argc, argv, &settings, &config, &exit_code))
+        return exit_code;
+    log_init("scheduler", (log_level_t)settings.log_level, (log_format_t)settings.log_format);
+    err_t err = {0};
+    status_t status = run(&settings, &err);
+    config_destroy(config);
+    return config_exit(&schema, status, &err);
+}

@@ -1,0 +1,210 @@
+/* What gateways and workers have in common as peers: joining, versions, epochs, pings, time-outs. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Grace for the first message of a stream. */
+#define HELLO_TIMEOUT_NS (5 * NS_PER_S)
+
+static const char *const nonsense_names[NONSENSE_KINDS] = {
+    [NONSENSE_GARBAGE] = "unreadable_message",
+    [NONSENSE_EPOCH] = "stale_epoch",
+    [NONSENSE_ARRAYS] = "unequal_arrays",
+    [NONSENSE_TIME] = "impossible_time",
+    [NONSENSE_DUPLICATE] = "duplicate_task",
+    [NONSENSE_BATCH] = "unknown_batch",
+    [NONSENSE_DEVICE] = "unknown_device",
+    [NONSENSE_MODEL] = "bad_model",
+    [NONSENSE_HELLO] = "bad_hello",
+};
+
+void peer_complain(peer_t *peer, nonsense_t kind, const char *detail)
+{
+    uint32_t bit = UINT32_C(1) << kind;
+    if (peer->complained & bit)
+        return;
+    peer->complained |= bit;
+    log_warn("peer_nonsense", LOG_STR("peer", peer->name), LOG_STR("what", nonsense_names[kind]),
+             LOG_STR("detail", detail));
+}
+
+int64_t peer_duration(peer_t *peer, int64_t value_ns)
+{
+    if (value_ns >= 0 && value_ns <= DURATION_MOST_NS)
+        return value_ns;
+    peer_complain(peer, NONSENSE_TIME, value_ns < 0 ? "negative duration" : "duration over an hour");
+    return value_ns < 0 ? 0 : DURATION_MOST_NS;
+}
+
+void peer_close(peer_t *peer, rpc_code_t code, const char *text)
+{
+    if (peer->closing)
+        return;
+    peer->closing = true;
+    rpc_stream_close(peer->stream, code, text);
+}
+
+void peer_send(peer_t *peer, const ProtobufCMessage *frame)
+{
+    if (peer->closing)
+        return;
+    status_t status = rpc_stream_send(peer->stream, rpc_pack(frame));
+    if (status != STATUS_NO_MEMORY)
+        return; /* sent, or closed already: its on_close is under way */
+    log_warn("peer_stuck", LOG_STR("peer", peer->name),
+             LOG_U64("pending_bytes", rpc_stream_pending_bytes(peer->stream)));
+    peer->closing = true;
+    rpc_stream_cancel(peer->stream);
+}
+
+/* ---- Joining ---- */
+
+static bool check_hello(peer_t *peer, const Control__Hello *hello, const char *kind)
+{
+    char text[160];
+    if (hello->min_version > CONTROL_VERSION_MAX || hello->max_version < CONTROL_VERSION_MIN ||
+        hello->min_version > hello->max_version) {
+        (void)snprintf(text, sizeof text,
+                       "control protocol versions do not meet: scheduler speaks %d to %d, %s speaks %u to %u",
+                       CONTROL_VERSION_MIN, CONTROL_VERSION_MAX, kind, hello->min_version,
+                       hello->max_version);
+        log_warn("peer_version_mismatch", LOG_STR("peer", rpc_stream_peer(peer->stream)),
+                 LOG_STR("reason", text));
+        peer_close(peer, RPC_FAILED_PRECONDITION, text);
+        return false;
+    }
+    if (hello->instance_id == 0) {
+        peer_complain(peer, NONSENSE_HELLO, "instance_id is 0");
+        peer_close(peer, RPC_INVALID_ARGUMENT, "hello.instance_id is 0");
+        return false;
+    }
+    return true;
+}
+
+/* A process that reconnects before its old stream was found broken takes its own place. */
+static void displace(void **table, uint64_t instance_id)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        peer_t *other = table[i];
+        if (other != NULL && other->instance_id == instance_id && !other->closing) {
+            other->closing = true;
+            rpc_stream_cancel(other->stream);
+        }
+    }
+}
+
+/* After every process that could be of an older scheduler has shown its epoch, ours must be the newest: a clock that
+ * was set back would else make all peers deaf to us. */
+static void outgrow_epoch(scheduler_t *s, uint64_t seen)
+{
+    if (seen < s->epoch || seen >= UINT64_MAX / 2)
+        return;
+    if (seen == s->epoch)
+        return; /* it has been here before */
+    log_warn("epoch_outgrown", LOG_U64("seen", seen), LOG_U64("was", s->epoch));
+    s->epoch = seen + 1;
+}
+
+bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const char *kind)
+{
+    if (!check_hello(peer, hello, kind))
+        return false;
+    displace(table, hello->instance_id);
+    uint32_t index = 0;
+    while (index < PEERS_MAX && table[index] != NULL)
+        index++;
+    if (index == PEERS_MAX) {
+        peer_close(peer, RPC_RESOURCE_EXHAUSTED, "too many peers of this kind");
+        return false;
+    }
+    table[index] = peer;
+    peer->index = index;
+    peer->instance_id = hello->instance_id;
+    peer->version = hello->max_version < CONTROL_VERSION_MAX ? hello->max_version : CONTROL_VERSION_MAX;
+    (void)snprintf(peer->name, sizeof peer->name, "%s", hello->name[0] != '\0' ? hello->name : kind);
+    peer->joined = true;
+    peer->delay_ns = delay_bound_ns(&peer->rtt, peer->scheduler->options.initial_delay_ns);
+    peer->has_ping = true;
+    log_info("peer_joined", LOG_STR("kind", kind), LOG_STR("name", peer->name), LOG_U64("index", index),
+             LOG_STR("address", rpc_stream_peer(peer->stream)), LOG_U64("version", peer->version));
+    return true;
+}
+
+bool peer_epoch(peer_t *peer, uint64_t epoch)
+{
+    scheduler_t *s = peer->scheduler;
+    if (!peer->joined) { /* the Hello tells the newest epoch that the peer has seen */
+        outgrow_epoch(s, epoch);
+        return true;
+    }
+    if (epoch >= s->first_epoch && epoch <= s->epoch)
+        return true;
+    peer_complain(peer, NONSENSE_EPOCH, "frame of another epoch ignored");
+    return false;
+}
+
+/* ---- Pings ---- */
+
+void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong)
+{
+    int64_t now_ns = now_of();
+    if (ping != NULL) {
+        peer->has_pong = true;
+        peer->pong_sent_ns = ping->sent_ns;
+        peer->pong_heard_ns = now_ns;
+        scheduler_touch(peer->scheduler);
+    }
+    if (pong == NULL)
+        return;
+    int64_t rtt_ns = now_ns - (int64_t)pong->sent_ns - pong->held_ns;
+    if (pong->held_ns < 0 || pong->sent_ns > (uint64_t)now_ns || rtt_ns < 0 || rtt_ns > DURATION_MOST_NS)
+        peer_complain(peer, NONSENSE_TIME, "pong does not fit any ping");
+    else
+        delay_add(&peer->rtt, rtt_ns / 2);
+}
+
+static void tick_peer(peer_t *peer, int64_t now_ns)
+{
+    scheduler_t *s = peer->scheduler;
+    if (now_ns - peer->heard_ns > s->options.peer_timeout_ns) {
+        log_warn("peer_silent", LOG_STR("name", peer->name), LOG_MS("silent_ms", now_ns - peer->heard_ns));
+        peer->closing = true;
+        rpc_stream_cancel(peer->stream);
+        return;
+    }
+    peer->delay_ns = delay_bound_ns(&peer->rtt, s->options.initial_delay_ns);
+    peer->has_ping = true;
+}
+
+static void update_delays(scheduler_t *s, int64_t ctrl_ns)
+{
+    sched_delays_t delays = {.ctrl_ns = ctrl_ns};
+    fetch_delay_bound(&s->fetch, s->options.initial_delay_ns, &delays.fixed_ns, &delays.data_ns);
+    s->push_bound_ns = delay_bound_ns(&s->push, s->options.initial_delay_ns);
+    metrics_set(s->metric.delay_ctrl, (double)delays.ctrl_ns);
+    metrics_set(s->metric.delay_data, (double)(delays.fixed_ns + delays.data_ns));
+    if (memcmp(&delays, &s->delays, sizeof delays) == 0)
+        return;
+    s->delays = delays;
+    sched_set_delays(s->core, now_of(), &delays);
+}
+
+void registry_tick(scheduler_t *s)
+{
+    int64_t now_ns = now_of(), ctrl_ns = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        if (s->gateways[i] != NULL && !s->gateways[i]->peer.closing)
+            tick_peer(&s->gateways[i]->peer, now_ns);
+        if (s->workers[i] == NULL || s->workers[i]->peer.closing)
+            continue;
+        tick_peer(&s->workers[i]->peer, now_ns);
+        int64_t delay_ns = s->workers[i]->peer.delay_ns;
+        ctrl_ns = delay_ns > ctrl_ns ? delay_ns : ctrl_ns;
+    }
+    update_delays(s, ctrl_ns > 0 ? ctrl_ns : s->options.initial_delay_ns);
+    catalogue_tick(s);
+    scheduler_touch(s);
+}

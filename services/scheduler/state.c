@@ -1,0 +1,133 @@
+/* The scheduler's state as one JSON document. */
+#include "base/clock.h"
+#include "scheduler/internal.h"
+
+#include <inttypes.h>
+
+const char *device_status(const device_t *device)
+{
+    if (device->failed)
+        return "failed";
+    if (device->draining || device->worker->draining)
+        return "draining";
+    return device->inflight > 0 ? "busy" : "ready";
+}
+
+static void put_text(strbuf_t *out, const char *key, const char *value)
+{
+    strbuf_printf(out, "\"%s\":", key);
+    strbuf_json_string(out, value);
+    strbuf_putc(out, ',');
+}
+
+/* Ids are 64 random bits; as numbers they would lose digits in JavaScript. */
+static void put_id(strbuf_t *out, const char *key, uint64_t value)
+{
+    strbuf_printf(out, "\"%s\":\"%016" PRIx64 "\",", key, value);
+}
+
+static void put_peer(strbuf_t *out, const peer_t *peer)
+{
+    strbuf_printf(out, "\"index\":%" PRIu32 ",", peer->index);
+    put_text(out, "name", peer->name);
+    put_text(out, "address", rpc_stream_peer(peer->stream));
+    put_id(out, "instance_id", peer->instance_id);
+    strbuf_printf(out, "\"delay_us\":%.1f,", (double)peer->delay_ns / 1e3);
+}
+
+static void put_gateways(const scheduler_t *s, strbuf_t *out)
+{
+    const char *comma = "";
+    strbuf_puts(out, "\"gateways\":[");
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        const gateway_t *gateway = s->gateways[i];
+        if (gateway == NULL)
+            continue;
+        strbuf_printf(out, "%s{", comma);
+        comma = ",";
+        put_peer(out, &gateway->peer);
+        put_text(out, "data_address", gateway->data_address);
+        strbuf_printf(out, "\"tasks_now\":%" PRIu32 ",\"tasks_total\":%" PRIu64 "}", gateway->by_id.len,
+                      gateway->tasks_total);
+    }
+    strbuf_puts(out, "],");
+}
+
+static void put_devices(const worker_t *worker, strbuf_t *out)
+{
+    strbuf_puts(out, "\"devices\":[");
+    for (uint32_t i = 0; i < worker->device_count; i++) {
+        const device_t *device = &worker->devices[i];
+        strbuf_printf(out, "%s{\"index\":%" PRIu32 ",\"gpu\":%" PRIu32 ",", i > 0 ? "," : "", i, device->gpu);
+        put_text(out, "name", device->name);
+        put_text(out, "kind", device->kind);
+        strbuf_printf(out, "\"status\":\"%s\",\"batches_in_flight\":%" PRIu32 "}", device_status(device),
+                      device->inflight);
+    }
+    strbuf_puts(out, "]");
+}
+
+static void put_workers(const scheduler_t *s, strbuf_t *out)
+{
+    const char *comma = "";
+    strbuf_puts(out, "\"workers\":[");
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        const worker_t *worker = s->workers[i];
+        if (worker == NULL)
+            continue;
+        strbuf_printf(out, "%s{", comma);
+        comma = ",";
+        put_peer(out, &worker->peer);
+        strbuf_printf(out, "\"draining\":%s,\"batches_total\":%" PRIu64 ",",
+                      worker->draining ? "true" : "false", worker->batches_total);
+        put_devices(worker, out);
+        strbuf_putc(out, '}');
+    }
+    strbuf_puts(out, "],");
+}
+
+static void put_model(const scheduler_t *s, const model_t *model, strbuf_t *out)
+{
+    sched_model_stats_t stats = {0};
+    (void)sched_model_stats(s->core, model->id, &stats);
+    strbuf_printf(out, "{\"id\":%" PRIu32 ",", model->id);
+    put_text(out, "name", model->name);
+    strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
+                  model->ready ? "true" : "false");
+    put_text(out, "reason", model->reason);
+    strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",
+                  model->ready_workers, model->profile.max_batch, (double)model->slo_ns / 1e6);
+    strbuf_printf(out, "\"latency_ms\":{\"one\":%.4f,\"most\":%.4f},",
+                  model->in_core ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0,
+                  model->in_core ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
+                                 : 0.0);
+    strbuf_printf(out,
+                  "\"queued\":%" PRIu32 ",\"in_flight\":%" PRIu32 ",\"granted\":%" PRIu64
+                  ",\"batches\":%" PRIu64 ",\"done\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
+                  stats.queued, stats.in_flight, stats.granted, stats.batches, model->done, model->dropped);
+}
+
+void state_json(const scheduler_t *s, strbuf_t *out)
+{
+    strbuf_printf(out, "{\"epoch\":%" PRIu64 ",", s->epoch);
+    put_id(out, "scheduler_id", s->scheduler_id);
+    strbuf_printf(out, "\"uptime_s\":%.3f,", (double)(now_of() - s->started_ns) / 1e9);
+    put_text(out, "policy", sched_policy(s->core));
+    strbuf_puts(out, "\"policies\":[");
+    for (uint32_t i = 0; sched_policy_name(i) != NULL; i++) {
+        strbuf_puts(out, i > 0 ? "," : "");
+        strbuf_json_string(out, sched_policy_name(i));
+    }
+    strbuf_printf(
+        out, "],\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f},",
+        (double)s->delays.ctrl_ns / 1e3, (double)s->delays.fixed_ns / 1e3, (double)s->delays.data_ns / 1e3,
+        (double)s->push_bound_ns / 1e3);
+    put_gateways(s, out);
+    put_workers(s, out);
+    strbuf_puts(out, "\"models\":[");
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        strbuf_puts(out, m > 0 ? "," : "");
+        put_model(s, s->models[m], out);
+    }
+    strbuf_puts(out, "]}\n");
+}

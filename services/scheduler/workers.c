@@ -1,0 +1,251 @@
+/* The stream of a worker: models, device states and ended batches in; ids, peers and grants out. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void on_open(rpc_stream_t *stream, void *arg)
+{
+    scheduler_t *s = arg;
+    worker_t *worker = s->streams < 4 * PEERS_MAX && !s->stopping ? calloc(1, sizeof *worker) : NULL;
+    rpc_stream_set_arg(stream, worker);
+    if (worker == NULL) {
+        rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
+        return;
+    }
+    s->streams++;
+    int64_t now_ns = now_of();
+    worker->peer = (peer_t){.scheduler = s, .stream = stream, .opened_ns = now_ns, .heard_ns = now_ns};
+    worker->grants_tail = &worker->grants;
+    (void)snprintf(worker->peer.name, sizeof worker->peer.name, "worker@%s", rpc_stream_peer(stream));
+}
+
+static void send_welcome(worker_t *worker)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    Control__Welcome welcome = CONTROL__WELCOME__INIT;
+    welcome.version = worker->peer.version;
+    welcome.scheduler_id = s->scheduler_id;
+    welcome.peer_index = worker->peer.index;
+    welcome.ping_interval_ns = s->options.ping_interval_ns;
+    Control__SchedulerToWorker frame = CONTROL__SCHEDULER_TO_WORKER__INIT;
+    frame.epoch = s->epoch;
+    frame.welcome = &welcome;
+    peer_send(&worker->peer, &frame.base);
+}
+
+static void join(worker_t *worker, const Control__Hello *hello)
+{
+    if (!peer_join(&worker->peer, hello, (void **)worker->peer.scheduler->workers, "worker"))
+        return;
+    switch (devices_add(worker, hello)) {
+    case STATUS_OK:
+        worker->peers_due = true;
+        send_welcome(worker);
+        break;
+    case STATUS_INVALID_ARGUMENT:
+        peer_complain(&worker->peer, NONSENSE_HELLO, "no devices, or too many");
+        peer_close(&worker->peer, RPC_INVALID_ARGUMENT,
+                   "hello.devices is empty or has more than 64 elements");
+        break;
+    default:
+        peer_close(&worker->peer, RPC_RESOURCE_EXHAUSTED, "no room for more devices (--devices-max)");
+        break;
+    }
+}
+
+static void handle(worker_t *worker, const Control__WorkerToScheduler *frame)
+{
+    peer_t *peer = &worker->peer;
+    if (!peer_epoch(peer, frame->epoch))
+        return;
+    if (!peer->joined) {
+        if (frame->hello != NULL)
+            join(worker, frame->hello);
+        else
+            peer_close(peer, RPC_INVALID_ARGUMENT, "the first message must carry hello");
+        if (!peer->joined || peer->closing)
+            return;
+    } else if (frame->hello != NULL) {
+        peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
+    }
+    peer_ping_parts(peer, frame->ping, frame->pong);
+    for (size_t i = 0; i < frame->n_models; i++)
+        catalogue_report(worker, frame->models[i]);
+    for (size_t i = 0; i < frame->n_devices; i++)
+        device_state(worker, frame->devices[i]);
+    for (size_t i = 0; i < frame->n_done; i++)
+        driver_batch_done(worker, frame->done[i]);
+}
+
+static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    (void)stream;
+    (void)keep;
+    worker_t *worker = arg;
+    if (worker == NULL || worker->peer.closing)
+        return;
+    scheduler_t *s = worker->peer.scheduler;
+    worker->peer.heard_ns = now_of();
+    Control__WorkerToScheduler *frame =
+        (Control__WorkerToScheduler *)rpc_unpack(&control__worker_to_scheduler__descriptor, bytes, &s->arena);
+    if (frame != NULL) {
+        handle(worker, frame);
+    } else {
+        peer_complain(&worker->peer, NONSENSE_GARBAGE, "stream closed");
+        peer_close(&worker->peer, RPC_INVALID_ARGUMENT, "unreadable message");
+    }
+    rpc_arena_reset(&s->arena);
+}
+
+static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    (void)stream;
+    worker_t *worker = arg;
+    if (worker == NULL)
+        return;
+    scheduler_t *s = worker->peer.scheduler;
+    s->streams--;
+    worker->peer.closing = true;
+    if (worker->peer.joined) {
+        log_info("peer_left", LOG_STR("kind", "worker"), LOG_STR("name", worker->peer.name),
+                 LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+        devices_remove(worker);
+        catalogue_worker_gone(worker);
+        s->workers[worker->peer.index] = NULL;
+        scheduler_touch(s);
+    }
+    free(worker);
+}
+
+const rpc_stream_ops_t worker_stream_ops = {
+    .on_open = on_open, .on_message = on_message, .on_close = on_close};
+
+void worker_drain(worker_t *worker, bool drain)
+{
+    if (worker->draining == drain)
+        return;
+    worker->draining = drain;
+    worker->drain_due = true;
+    for (uint32_t i = 0; i < worker->device_count; i++)
+        device_sync(&worker->devices[i]);
+    log_info("worker_drain", LOG_STR("name", worker->peer.name), LOG_STR("drain", drain ? "yes" : "no"));
+}
+
+/* ---- What goes out ---- */
+
+static void *scratch_array(scheduler_t *s, size_t count, size_t element_bytes)
+{
+    return rpc_arena_alloc(&s->scratch, count * element_bytes);
+}
+
+static bool put_model_ids(worker_t *worker, Control__SchedulerToWorker *frame)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    frame->model_ids = scratch_array(s, s->model_count + 1, sizeof *frame->model_ids);
+    if (frame->model_ids == NULL)
+        return false;
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        instance_t *instance = s->models[m]->instances;
+        while (instance != NULL && instance->worker != worker)
+            instance = instance->next;
+        Control__ModelId *id = instance != NULL ? scratch_array(s, 1, sizeof *id) : NULL;
+        if (id == NULL)
+            continue;
+        control__model_id__init(id);
+        id->name = s->models[m]->name;
+        id->version = s->models[m]->version;
+        id->id = m;
+        frame->model_ids[frame->n_model_ids++] = id;
+    }
+    return true;
+}
+
+static bool put_peers(worker_t *worker, Control__PeerTable *table)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    table->peers = scratch_array(s, PEERS_MAX, sizeof *table->peers);
+    table->gone = scratch_array(s, PEERS_MAX, sizeof *table->gone);
+    if (table->peers == NULL || table->gone == NULL)
+        return false;
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        gateway_t *gateway = s->gateways[i];
+        Control__Peer *peer = gateway != NULL ? scratch_array(s, 1, sizeof *peer) : NULL;
+        if (peer == NULL) {
+            table->gone[table->n_gone++] = i;
+            continue;
+        }
+        control__peer__init(peer);
+        peer->index = i;
+        peer->instance_id = gateway->peer.instance_id;
+        peer->data_address = gateway->data_address;
+        peer->name = gateway->peer.name;
+        table->peers[table->n_peers++] = peer;
+    }
+    return true;
+}
+
+static void put_grants(worker_t *worker, Control__SchedulerToWorker *frame)
+{
+    if (worker->grant_count == 0)
+        return;
+    frame->grants = scratch_array(worker->peer.scheduler, worker->grant_count, sizeof *frame->grants);
+    for (grant_node_t *node = worker->grants; node != NULL && frame->grants != NULL; node = node->next)
+        frame->grants[frame->n_grants++] = &node->grant;
+}
+
+static bool flush(worker_t *worker)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    peer_t *peer = &worker->peer;
+    Control__SchedulerToWorker frame = CONTROL__SCHEDULER_TO_WORKER__INIT;
+    Control__Ping ping = CONTROL__PING__INIT;
+    Control__Pong pong = CONTROL__PONG__INIT;
+    Control__PeerTable peers = CONTROL__PEER_TABLE__INIT;
+    Control__Revoke revoke = CONTROL__REVOKE__INIT;
+    Control__Drain drain = CONTROL__DRAIN__INIT;
+    int64_t now_ns = now_of();
+    ping.sent_ns = (uint64_t)now_ns;
+    pong.sent_ns = peer->pong_sent_ns;
+    pong.held_ns = now_ns - peer->pong_heard_ns;
+    drain.drain = worker->draining;
+    revoke.batch_id = worker->revoked;
+    revoke.n_batch_id = worker->revoked_count;
+    frame.epoch = s->epoch;
+    frame.ping = peer->has_ping ? &ping : NULL;
+    frame.pong = peer->has_pong ? &pong : NULL;
+    frame.revoke = worker->revoked_count > 0 ? &revoke : NULL;
+    frame.drain = worker->drain_due ? &drain : NULL;
+    if (worker->model_ids_due)
+        worker->model_ids_due = !put_model_ids(worker, &frame);
+    if (worker->peers_due && put_peers(worker, &peers)) {
+        frame.peers = &peers;
+        worker->peers_due = false;
+    }
+    put_grants(worker, &frame);
+    bool anything = frame.ping != NULL || frame.pong != NULL || frame.revoke != NULL || frame.drain != NULL ||
+                    frame.peers != NULL || frame.n_model_ids > 0 || frame.n_grants > 0;
+    bool complete = frame.n_grants == worker->grant_count;
+    peer->has_ping = peer->has_pong = worker->drain_due = false;
+    worker->grants = NULL;
+    worker->grants_tail = &worker->grants;
+    worker->grant_count = worker->revoked_count = 0;
+    if (anything)
+        peer_send(peer, &frame.base);
+    return complete;
+}
+
+void workers_flush(scheduler_t *s)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        worker_t *worker = s->workers[i];
+        if (worker == NULL || flush(worker))
+            continue;
+        /* Without memory for its grants the worker is as good as lost: its batches are queued again. */
+        log_error("grants_lost", LOG_STR("worker", worker->peer.name));
+        worker->peer.closing = true;
+        rpc_stream_cancel(worker->peer.stream);
+    }
+}
