@@ -159,11 +159,13 @@ void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pon
     }
     if (pong == NULL)
         return;
-    int64_t rtt_ns = now_ns - (int64_t)pong->sent_ns - pong->held_ns;
-    if (pong->held_ns < 0 || pong->sent_ns > (uint64_t)now_ns || rtt_ns < 0 || rtt_ns > DURATION_MOST_NS)
-        peer_complain(peer, NONSENSE_TIME, "pong does not fit any ping");
+    bool fits = pong->sent_ns <= (uint64_t)now_ns && pong->held_ns >= 0 &&
+                pong->held_ns <= now_ns - (int64_t)pong->sent_ns &&
+                now_ns - (int64_t)pong->sent_ns <= DURATION_MOST_NS;
+    if (fits)
+        delay_add(&peer->rtt, (now_ns - (int64_t)pong->sent_ns - pong->held_ns) / 2);
     else
-        delay_add(&peer->rtt, rtt_ns / 2);
+        peer_complain(peer, NONSENSE_TIME, "pong does not fit any ping");
 }
 
 static void tick_peer(peer_t *peer, int64_t now_ns)

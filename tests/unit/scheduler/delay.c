@@ -1,0 +1,69 @@
+/* Delay bounds from samples. */
+#include "scheduler/delay.h"
+#include "base/prng.h"
+
+#include <criterion/criterion.h>
+
+Test(delay, nothing_seen_is_the_fallback_within_the_limits)
+{
+    static delay_window_t window;
+    cr_expect_eq(delay_bound_ns(&window, 1000000), 1000000);
+    cr_expect_eq(delay_bound_ns(&window, 0), DELAY_LEAST_NS);
+    cr_expect_eq(delay_bound_ns(&window, INT64_MAX), DELAY_MOST_NS);
+}
+
+Test(delay, quantiles_are_those_of_a_sorted_list)
+{
+    static delay_window_t window;
+    prng_t prng;
+    prng_init(&prng, 3);
+    for (uint32_t n = 1; n <= DELAY_WINDOW; n++) {
+        delay_add(&window, prng_range(&prng, 0, 50));
+        for (double q = 0; q <= 1; q += 0.125) {
+            int64_t value = delay_quantile_ns(&window, q, -1);
+            uint32_t below = 0, upto = 0;
+            for (uint32_t i = 0; i < window.count; i++) {
+                below += window.samples_ns[i] < value;
+                upto += window.samples_ns[i] <= value;
+            }
+            uint32_t rank = (uint32_t)(q * n) < n ? (uint32_t)(q * n) : n - 1;
+            cr_assert(below <= rank && rank < upto, "n %u q %g", n, q);
+        }
+    }
+}
+
+Test(delay, a_bad_phase_is_forgotten)
+{
+    static delay_window_t window;
+    for (int i = 0; i < DELAY_WINDOW; i++)
+        delay_add(&window, 10000000);
+    cr_expect_eq(delay_bound_ns(&window, 0), 10000000);
+    for (int i = 0; i < DELAY_WINDOW; i++)
+        delay_add(&window, 100000);
+    cr_expect_eq(delay_bound_ns(&window, 0), 100000);
+}
+
+Test(delay, one_outlier_in_256_is_not_chased)
+{
+    static delay_window_t window;
+    for (int i = 0; i < DELAY_WINDOW; i++)
+        delay_add(&window, i == 100 ? 40000000 : 100000);
+    cr_expect_eq(delay_bound_ns(&window, 0), 100000);
+}
+
+Test(delay, fetching_is_a_line_over_all_sizes_seen)
+{
+    static fetch_delay_t fetch;
+    int64_t fixed_ns, per_task_ns;
+    fetch_delay_bound(&fetch, 1000000, &fixed_ns, &per_task_ns);
+    cr_expect_eq(fixed_ns, 1000000);
+    cr_expect_eq(per_task_ns, 0);
+    for (int i = 0; i < 200; i++) {
+        fetch_delay_add(&fetch, 1, 100000);
+        fetch_delay_add(&fetch, 8, 100000 + 8 * 30000);
+        fetch_delay_add(&fetch, 20, 100000 + 20 * 30000);
+    }
+    fetch_delay_bound(&fetch, 1000000, &fixed_ns, &per_task_ns);
+    cr_expect_eq(fixed_ns, 100000);
+    cr_expect(per_task_ns >= 29000 && per_task_ns <= 31000, "%ld", (long)per_task_ns);
+}

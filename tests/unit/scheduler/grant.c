@@ -1,0 +1,313 @@
+/* The life of tasks: grants, drops, cancellations, lost workers and gateways. */
+#include "support.h"
+
+#include <string.h>
+
+#define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
+
+typedef struct {
+    stage_t stage;
+    fake_gateway_t gateway;
+    fake_worker_t worker;
+} scene_t;
+
+/* One gateway, one worker with `devices` devices and the model "net": 1 ms a row. */
+static void scene_init(scene_t *scene, uint32_t devices)
+{
+    stage_init(&scene->stage);
+    stage_start(&scene->stage);
+    worker_init(&scene->worker, &scene->stage, 7, devices);
+    worker_connect(&scene->worker);
+    gateway_init(&scene->gateway, &scene->stage, 9);
+    gateway_connect(&scene->gateway);
+    stage_until(&scene->stage, scene->worker.fake.welcomes == 1);
+    worker_report(&scene->worker, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&scene->stage, scene->gateway.ready && scene->worker.peer_count == 1);
+}
+
+static void scene_dispose(scene_t *scene)
+{
+    if (scene->gateway.fake.link != NULL)
+        fake_kill(&scene->gateway.fake);
+    if (scene->worker.fake.link != NULL)
+        fake_kill(&scene->worker.fake);
+    stage_dispose(&scene->stage);
+}
+
+static scene_t *scene_new(uint32_t devices)
+{
+    scene_t *scene = calloc(1, sizeof *scene);
+    scene_init(scene, devices);
+    return scene;
+}
+
+Test(grant, a_task_reaches_the_worker_with_all_it_needs)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 41, 1, 80 * NS_PER_MS);
+    stage_until(&s->stage, s->worker.grant_count == 1);
+    const grant_t *grant = &s->worker.grants[0];
+    cr_expect_eq(grant->rows, 1);
+    cr_expect_eq(grant->task[0], 41);
+    cr_expect_eq(grant->handle_lo[0], 41 * 3);
+    cr_expect_eq(grant->gateway[0], s->gateway.fake.index);
+    cr_expect_eq(grant->model, s->gateway.model_id);
+    cr_expect(grant->budget_ns[0] > 0 && grant->budget_ns[0] <= 80 * NS_PER_MS);
+    cr_expect(grant->finish_in_ns > 0 && grant->finish_in_ns <= 80 * NS_PER_MS);
+    cr_expect_geq(grant->start_in_ns, 0);
+    worker_done(&s->worker, grant->batch_id, 0, STATUS_OK);
+    stage_turn(&s->stage, 20 * NS_PER_MS);
+    cr_expect_eq(s->gateway.drop_count, 0);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, many_tasks_come_in_batches_and_each_once)
+{
+    enum { MANY = 600 };
+    scene_t *s = scene_new(2);
+    s->worker.auto_done = true;
+    gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 10 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total >= MANY);
+    cr_expect_eq(s->worker.rows_total, MANY);
+    cr_expect_leq(s->worker.grant_count, MANY / 4, "%u batches", s->worker.grant_count);
+    for (uint64_t id = 1; id <= MANY; id++)
+        cr_assert(worker_has_task(&s->worker, id), "task %lu", (unsigned long)id);
+    cr_expect_eq(s->gateway.drop_count, 0);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, what_cannot_make_it_is_dropped_at_once)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, NS_PER_US);
+    gateway_send(&s->gateway, s->gateway.model_id, 2, 1, -5);
+    gateway_send(&s->gateway, s->gateway.model_id, 3, 1, INT64_MIN);
+    stage_until(&s->stage, s->gateway.drop_count == 3);
+    for (uint64_t id = 1; id <= 3; id++) {
+        cr_expect_eq(gateway_dropped(&s->gateway, id)->status, STATUS_DEADLINE_EXCEEDED);
+        cr_expect_eq(gateway_dropped(&s->gateway, id)->stage, CONTROL__STAGE__STAGE_QUEUE);
+    }
+    cr_expect_eq(s->worker.grant_count, 0);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, an_overload_is_answered_for_every_task)
+{
+    enum { MANY = 1000 };
+    scene_t *s = scene_new(1);
+    /* 8 rows take 9 ms: a thousand in 50 ms cannot be done, whatever the policy. */
+    gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 50 * NS_PER_MS);
+    uint32_t done = 0;
+    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S, free_ns = 0;
+    while (s->worker.rows_total + s->gateway.drop_count < MANY && clock_now_ns() < until_ns) {
+        loop_run_once(s->stage.loop, NS_PER_MS);
+        if (done == s->worker.grant_count || clock_now_ns() < free_ns)
+            continue;
+        free_ns = clock_now_ns() + (s->worker.grants[done].rows + 1) * NS_PER_MS;
+        worker_done(&s->worker, s->worker.grants[done++].batch_id, 0, STATUS_OK);
+    }
+    cr_expect_eq(s->worker.rows_total + s->gateway.drop_count, MANY, "%u + %u", s->worker.rows_total,
+                 s->gateway.drop_count);
+    cr_expect_gt(s->worker.rows_total, 0);
+    cr_expect_gt(s->gateway.drop_count, 0);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, cancelled_tasks_are_never_granted)
+{
+    scene_t *s = scene_new(1);
+    /* The device is busy with two batches, so that the third task waits. */
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 16, NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 16);
+    gateway_send(&s->gateway, s->gateway.model_id, 100, 2, NS_PER_S);
+    gateway_cancel(&s->gateway, 100);
+    gateway_cancel(&s->gateway, 100);   /* twice is harmless */
+    gateway_cancel(&s->gateway, 12345); /* unknown as well */
+    for (uint32_t i = 0; i < s->worker.grant_count; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
+    stage_until(&s->stage, worker_has_task(&s->worker, 101));
+    cr_expect_not(worker_has_task(&s->worker, 100));
+    cr_expect_eq(s->gateway.drop_count, 0);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, tasks_of_a_killed_worker_go_to_another)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 5 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 4);
+    static fake_worker_t second;
+    worker_init(&second, &s->stage, 8, 1);
+    worker_connect(&second);
+    stage_until(&s->stage, second.fake.welcomes == 1);
+    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    fake_kill(&s->worker.fake);
+    stage_until(&s->stage, second.rows_total == 4);
+    for (uint64_t id = 1; id <= 4; id++)
+        cr_expect(worker_has_task(&second, id));
+    cr_expect_eq(s->gateway.drop_count, 0);
+    worker_done(&second, second.grants[0].batch_id, 0, STATUS_OK);
+    fake_kill(&second.fake);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, without_any_worker_left_the_tasks_are_answered)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 4);
+    fake_kill(&s->worker.fake);
+    stage_until(&s->stage, s->gateway.drop_count == 4);
+    cr_expect_eq(s->gateway.drops[0].status, STATUS_UNAVAILABLE);
+    cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_LOST);
+    gateway_send(&s->gateway, s->gateway.model_id, 10, 1, 20 * NS_PER_S);
+    stage_until(&s->stage, s->gateway.drop_count == 5);
+    cr_expect_eq(gateway_dropped(&s->gateway, 10)->status, STATUS_UNAVAILABLE);
+    cr_expect_eq(gateway_dropped(&s->gateway, 10)->stage, CONTROL__STAGE__STAGE_ADMISSION);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, a_worker_that_comes_back_in_time_serves_what_waited)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 4);
+    rpc_stream_cancel(s->worker.fake.stream);
+    stage_until(&s->stage, s->worker.fake.welcomes == 2);
+    worker_report(&s->worker, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&s->stage, s->worker.rows_total == 8);
+    cr_expect_eq(s->gateway.drop_count, 0);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, a_failed_batch_is_tried_once_more)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 3, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 3);
+    uint32_t first = s->worker.grant_count;
+    for (uint32_t i = 0; i < first; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_INTERNAL);
+    stage_until(&s->stage, s->worker.rows_total == 6);
+    cr_expect_eq(s->gateway.drop_count, 0);
+    for (uint32_t i = first; i < s->worker.grant_count; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_INTERNAL);
+    stage_until(&s->stage, s->gateway.drop_count == 3);
+    cr_expect_eq(s->gateway.drops[0].status, STATUS_INTERNAL);
+    cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_WORKER);
+    cr_expect_eq(s->worker.rows_total, 6);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, failed_rows_are_answered_alone)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 4);
+    const grant_t *grant = &s->worker.grants[0];
+    cr_assert_eq(grant->rows, 4);
+    uint32_t rows[] = {2, 2, 77}, statuses[] = {STATUS_IO, STATUS_IO, STATUS_IO};
+    Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
+    Control__BatchDone *list[] = {&done};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    done.batch_id = grant->batch_id;
+    done.n_failed_row = done.n_failed_status = 3;
+    done.failed_row = rows;
+    done.failed_status = statuses;
+    frame.n_done = 1;
+    frame.done = list;
+    worker_send(&s->worker, &frame);
+    stage_until(&s->stage, s->gateway.drop_count == 1);
+    stage_turn(&s->stage, 20 * NS_PER_MS);
+    cr_expect_eq(s->gateway.drop_count, 1);
+    cr_expect_eq(s->gateway.drops[0].id, grant->task[2]);
+    cr_expect_eq(s->gateway.drops[0].status, STATUS_IO);
+    cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_FETCH);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, tasks_of_a_gateway_that_has_gone_are_forgotten)
+{
+    scene_t *s = scene_new(1);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 16, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 16);
+    gateway_send(&s->gateway, s->gateway.model_id, 100, 50, 20 * NS_PER_S);
+    stage_turn(&s->stage, 10 * NS_PER_MS);
+    fake_kill(&s->gateway.fake);
+    stage_until(&s->stage, s->worker.peer_count == 0);
+    for (uint32_t i = 0; i < s->worker.grant_count; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
+
+    /* The next gateway is served; of the other's fifty none was granted. */
+    gateway_init(&s->gateway, &s->stage, 10);
+    gateway_connect(&s->gateway);
+    stage_until(&s->stage, s->gateway.ready);
+    gateway_send(&s->gateway, s->gateway.model_id, 500, 1, 20 * NS_PER_S);
+    stage_until(&s->stage, worker_has_task(&s->worker, 500));
+    cr_expect_eq(s->worker.rows_total, 17);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, a_full_table_refuses_and_recovers)
+{
+    scene_t *s = calloc(1, sizeof *s);
+    stage_init(&s->stage);
+    s->stage.options.tasks_max = 20;
+    stage_start(&s->stage);
+    worker_init(&s->worker, &s->stage, 7, 1);
+    worker_connect(&s->worker);
+    gateway_init(&s->gateway, &s->stage, 9);
+    gateway_connect(&s->gateway);
+    stage_until(&s->stage, s->worker.fake.welcomes == 1);
+    worker_report(&s->worker, "net", READY, NS_PER_MS, 0);
+    stage_until(&s->stage, s->gateway.ready);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 30, 20 * NS_PER_S);
+    stage_until(&s->stage, s->gateway.drop_count == 10);
+    cr_expect_eq(s->gateway.drops[0].status, STATUS_UNAVAILABLE);
+    cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_ADMISSION);
+    s->worker.auto_done = true;
+    stage_until(&s->stage, s->worker.grant_count > 0);
+    for (uint32_t i = 0, n = s->worker.grant_count; i < n; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
+    stage_until(&s->stage, s->worker.rows_total == 20);
+    gateway_send(&s->gateway, s->gateway.model_id, 100, 20, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 40);
+    scene_dispose(s);
+    free(s);
+}
+
+Test(grant, a_failed_device_loses_its_batches_to_the_other)
+{
+    scene_t *s = scene_new(2);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 2, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 2);
+    cr_expect_eq(s->worker.grants[0].device, 0);
+    Control__DeviceState state = CONTROL__DEVICE_STATE__INIT;
+    Control__DeviceState *states[] = {&state};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    state.device = 0;
+    state.status = CONTROL__DEVICE_STATUS__DEVICE_FAILED;
+    state.reason = (char *)"fell off the bus";
+    frame.n_devices = 1;
+    frame.devices = states;
+    worker_send(&s->worker, &frame);
+    stage_until(&s->stage, s->worker.rows_total == 4);
+    cr_expect_eq(s->worker.grants[s->worker.grant_count - 1].device, 1);
+    worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_OK); /* late: harmless */
+    stage_turn(&s->stage, 10 * NS_PER_MS);
+    cr_expect_eq(s->gateway.drop_count, 0);
+    scene_dispose(s);
+    free(s);
+}

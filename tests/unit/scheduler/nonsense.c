@@ -1,0 +1,240 @@
+/* Peers that send what they should not: logged, isolated, and everybody else is served. */
+#include "support.h"
+
+#include "base/prng.h"
+#include "rpc/bytes.h"
+
+#include <string.h>
+
+#define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
+
+typedef struct {
+    stage_t stage;
+    fake_gateway_t gateway, bad_gateway;
+    fake_worker_t worker, bad_worker;
+    uint64_t next_id;
+} crowd_t;
+
+static crowd_t *crowd_new(void)
+{
+    crowd_t *c = calloc(1, sizeof *c);
+    stage_init(&c->stage);
+    stage_start(&c->stage);
+    c->next_id = 1;
+    worker_init(&c->worker, &c->stage, 1, 1);
+    worker_init(&c->bad_worker, &c->stage, 2, 1);
+    gateway_init(&c->gateway, &c->stage, 3);
+    gateway_init(&c->bad_gateway, &c->stage, 4);
+    worker_connect(&c->worker);
+    gateway_connect(&c->gateway);
+    stage_until(&c->stage, c->worker.fake.welcomes == 1 && c->gateway.fake.welcomes == 1);
+    c->worker.auto_done = true;
+    worker_report(&c->worker, "net", READY, NS_PER_MS, 0);
+    stage_until(&c->stage, c->gateway.ready);
+    worker_connect(&c->bad_worker);
+    gateway_connect(&c->bad_gateway);
+    stage_until(&c->stage, c->bad_worker.fake.welcomes == 1 && c->bad_gateway.fake.welcomes == 1);
+    return c;
+}
+
+/* A task of the good gateway is still granted to the good worker. */
+static void crowd_check(crowd_t *c)
+{
+    uint64_t id = c->next_id++;
+    gateway_send(&c->gateway, c->gateway.model_id, id, 1, 10 * NS_PER_S);
+    stage_until(&c->stage, worker_has_task(&c->worker, id));
+    cr_expect_eq(c->gateway.fake.closes, 0);
+    cr_expect_eq(c->worker.fake.closes, 0);
+}
+
+static void crowd_free(crowd_t *c)
+{
+    fake_kill(&c->bad_gateway.fake);
+    fake_kill(&c->bad_worker.fake);
+    fake_kill(&c->gateway.fake);
+    fake_kill(&c->worker.fake);
+    stage_dispose(&c->stage);
+    free(c);
+}
+
+Test(nonsense, garbage_ends_only_its_own_stream)
+{
+    crowd_t *c = crowd_new();
+    (void)rpc_stream_send(c->bad_gateway.fake.stream, rpc_bytes_copy("\xff\xff\xff\xff garbage", 12));
+    (void)rpc_stream_send(c->bad_worker.fake.stream, rpc_bytes_copy("\x0a\xff\xff", 3));
+    stage_until(&c->stage, c->bad_gateway.fake.closes >= 1 && c->bad_worker.fake.closes >= 1);
+    cr_expect_eq(c->bad_gateway.fake.code, RPC_INVALID_ARGUMENT);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+Test(nonsense, anything_before_hello)
+{
+    crowd_t *c = crowd_new();
+    c->bad_gateway.fake.hello.instance_id = 0;
+    c->bad_worker.fake.hello.n_devices = 0;
+    rpc_stream_cancel(c->bad_gateway.fake.stream);
+    rpc_stream_cancel(c->bad_worker.fake.stream);
+    stage_until(&c->stage, c->bad_gateway.fake.closes >= 2 && c->bad_worker.fake.closes >= 2);
+    cr_expect_eq(c->bad_gateway.fake.welcomes, 1);
+    cr_expect_eq(c->bad_worker.fake.welcomes, 1);
+    cr_expect_eq(c->bad_gateway.fake.code, RPC_INVALID_ARGUMENT);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+Test(nonsense, tasks_for_models_that_do_not_exist)
+{
+    crowd_t *c = crowd_new();
+    gateway_send(&c->bad_gateway, 4711, 1, 3, NS_PER_S);
+    gateway_send(&c->bad_gateway, UINT32_MAX, 4, 1, NS_PER_S);
+    stage_until(&c->stage, c->bad_gateway.drop_count == 4);
+    cr_expect_eq(c->bad_gateway.drops[0].status, STATUS_NOT_FOUND);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+Test(nonsense, unequal_arrays_and_duplicates_are_ignored)
+{
+    crowd_t *c = crowd_new();
+    uint64_t ids[] = {1, 2, 3};
+    Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
+    tasks.n_id = 3;
+    tasks.id = ids;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.epoch = c->bad_gateway.fake.epoch;
+    frame.tasks = &tasks;
+    (void)rpc_stream_send(c->bad_gateway.fake.stream, rpc_pack(&frame.base));
+    c->worker.auto_done = false;
+    uint32_t rows = c->worker.rows_total;
+    gateway_send(&c->bad_gateway, c->bad_gateway.model_id, 50, 1, NS_PER_S);
+    gateway_send(&c->bad_gateway, c->bad_gateway.model_id, 50, 1, NS_PER_S);
+    stage_until(&c->stage, c->worker.rows_total == rows + 1);
+    stage_turn(&c->stage, 20 * NS_PER_MS);
+    cr_expect_eq(c->worker.rows_total, rows + 1);
+    cr_expect_eq(c->bad_gateway.drop_count, 0);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+Test(nonsense, frames_of_an_old_epoch_are_ignored)
+{
+    crowd_t *c = crowd_new();
+    uint64_t epoch = c->bad_gateway.fake.epoch;
+    uint32_t rows = c->worker.rows_total;
+    c->bad_gateway.fake.epoch = epoch - 1;
+    gateway_send(&c->bad_gateway, c->bad_gateway.model_id, 60, 1, NS_PER_S);
+    stage_turn(&c->stage, 20 * NS_PER_MS);
+    cr_expect_eq(c->worker.rows_total, rows);
+    cr_expect_eq(c->bad_gateway.fake.closes, 0);
+    c->bad_gateway.fake.epoch = epoch;
+    gateway_send(&c->bad_gateway, c->bad_gateway.model_id, 61, 1, NS_PER_S);
+    stage_until(&c->stage, worker_has_task(&c->worker, 61));
+    cr_expect_not(worker_has_task(&c->worker, 60));
+    crowd_free(c);
+}
+
+Test(nonsense, batches_that_were_never_granted)
+{
+    crowd_t *c = crowd_new();
+    c->worker.auto_done = false;
+    gateway_send(&c->gateway, c->gateway.model_id, 70, 1, 5 * NS_PER_S);
+    stage_until(&c->stage, worker_has_task(&c->worker, 70));
+    uint64_t theirs = c->worker.grants[c->worker.grant_count - 1].batch_id;
+    worker_done(&c->bad_worker, 999, 0, STATUS_OK);
+    worker_done(&c->bad_worker, theirs, 0, STATUS_INTERNAL); /* of another worker */
+    worker_done(&c->bad_worker, theirs, 4711, STATUS_OK);
+    stage_turn(&c->stage, 20 * NS_PER_MS);
+    cr_expect_eq(c->gateway.drop_count, 0);
+    cr_expect_eq(c->worker.grants[c->worker.grant_count - 1].batch_id, theirs, "not granted again");
+    worker_done(&c->worker, theirs, 3, (status_t)77); /* a device and a status that do not exist */
+    stage_until(&c->stage, c->worker.grants[c->worker.grant_count - 1].batch_id != theirs);
+    c->worker.auto_done = true;
+    worker_done(&c->worker, c->worker.grants[c->worker.grant_count - 1].batch_id, 0, STATUS_OK);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+static void send_times(fake_worker_t *w, uint64_t batch_id, int64_t value_ns)
+{
+    Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
+    Control__BatchDone *list[] = {&done};
+    Control__Pong pong = CONTROL__PONG__INIT;
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    done.batch_id = batch_id;
+    done.exec_ns = done.fetch_ns = done.push_ns = done.free_in_ns = done.wait_ns = value_ns;
+    pong.sent_ns = (uint64_t)value_ns;
+    pong.held_ns = value_ns;
+    frame.n_done = 1;
+    frame.done = list;
+    frame.pong = &pong;
+    worker_send(w, &frame);
+}
+
+Test(nonsense, impossible_times)
+{
+    crowd_t *c = crowd_new();
+    const int64_t times[] = {-1, INT64_MIN, -NS_PER_S};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        c->worker.auto_done = false;
+        uint32_t rows = c->worker.rows_total;
+        gateway_send(&c->gateway, c->gateway.model_id, 200 + i, 1, 5 * NS_PER_S);
+        stage_until(&c->stage, c->worker.rows_total == rows + 1);
+        send_times(&c->worker, c->worker.grants[c->worker.grant_count - 1].batch_id, times[i]);
+        c->worker.auto_done = true;
+        crowd_check(c);
+    }
+    send_times(&c->bad_worker, 1, INT64_MAX);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+Test(nonsense, models_and_devices_that_make_no_sense)
+{
+    crowd_t *c = crowd_new();
+    worker_report(&c->bad_worker, "", READY, 0, 0);
+    worker_report(&c->bad_worker, "negative", READY, -5, 0);
+    worker_report(&c->bad_worker, "endless", READY, INT64_MAX, INT64_MAX);
+    worker_report(&c->bad_worker, "never-seen", CONTROL__MODEL_STATE__MODEL_STATE_GONE, 0, 0);
+    worker_report(&c->bad_worker, "strange", (Control__ModelState)99, 0, 0);
+    Control__DeviceState state = CONTROL__DEVICE_STATE__INIT;
+    Control__DeviceState *states[] = {&state};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    state.device = 63;
+    frame.n_devices = 1;
+    frame.devices = states;
+    worker_send(&c->bad_worker, &frame);
+    stage_until(&c->stage, c->gateway.models == 4);
+    cr_expect_eq(c->bad_worker.fake.closes, 0);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+/* Valid frames with a few bytes changed: whatever they mean, the others are served. */
+Test(nonsense, mutated_frames)
+{
+    crowd_t *c = crowd_new();
+    prng_t prng;
+    prng_init(&prng, 5);
+    for (int round = 0; round < 200; round++) {
+        Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
+        Control__BatchDone *list[] = {&done};
+        Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+        done.batch_id = prng_below(&prng, 300);
+        frame.epoch = c->bad_worker.fake.epoch;
+        frame.n_done = 1;
+        frame.done = list;
+        rpc_bytes_t *bytes = rpc_pack(&frame.base);
+        uint8_t *data;
+        rpc_bytes_t *mutated = rpc_bytes_reserve(rpc_bytes_len(bytes), &data);
+        memcpy(data, rpc_bytes_flat(bytes), rpc_bytes_len(bytes));
+        data[prng_below(&prng, rpc_bytes_len(bytes))] = (uint8_t)prng_u64(&prng);
+        rpc_bytes_free(bytes);
+        stage_until(&c->stage, c->bad_worker.fake.stream != NULL);
+        (void)rpc_stream_send(c->bad_worker.fake.stream, mutated);
+        if (round % 20 == 0)
+            crowd_check(c);
+    }
+    crowd_check(c);
+    crowd_free(c);
+}

@@ -1,0 +1,393 @@
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- The stage ---- */
+
+void stage_init(stage_t *stage)
+{
+    err_t err = {0};
+    *stage = (stage_t){0};
+    cr_assert_eq(loop_create(&stage->loop, &err), STATUS_OK, "%s", err.text);
+    rpc_runtime_options_t how = {.loop = stage->loop, .name = "fakes"};
+    cr_assert_eq(rpc_runtime_create(&how, &stage->runtime, &err), STATUS_OK, "%s", err.text);
+    scheduler_options_init(&stage->options);
+    stage->options.http_address = "127.0.0.1:0";
+}
+
+void stage_start(stage_t *stage)
+{
+    err_t err = {0};
+    stage->options.grpc_address = stage->address[0] != '\0' ? stage->address : "127.0.0.1:0";
+    stage->stopped = false;
+    cr_assert_eq(scheduler_create(stage->loop, &stage->options, &stage->scheduler, &err), STATUS_OK, "%s",
+                 err.text);
+    (void)snprintf(stage->address, sizeof stage->address, "%s", scheduler_grpc_address(stage->scheduler));
+}
+
+static void set_flag(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+void stage_stop(stage_t *stage)
+{
+    scheduler_stop(stage->scheduler, set_flag, &stage->stopped);
+    stage_until(stage, stage->stopped);
+    scheduler_destroy(stage->scheduler);
+    stage->scheduler = NULL;
+}
+
+void stage_dispose(stage_t *stage)
+{
+    if (stage->scheduler != NULL)
+        stage_stop(stage);
+    rpc_runtime_destroy(stage->runtime);
+    loop_destroy(stage->loop);
+}
+
+void stage_turn(stage_t *stage, int64_t duration_ns)
+{
+    int64_t until_ns = clock_now_ns() + duration_ns;
+    while (clock_now_ns() < until_ns)
+        loop_run_once(stage->loop, NS_PER_MS);
+}
+
+/* ---- Both kinds ---- */
+
+static void fake_init(fake_t *fake, stage_t *stage, uint64_t instance_id)
+{
+    fake->stage = stage;
+    control__hello__init(&fake->hello);
+    fake->hello.min_version = fake->hello.max_version = 1;
+    fake->hello.instance_id = instance_id;
+    rpc_arena_init(&fake->arena, 0);
+}
+
+static void fake_connect(fake_t *fake, const char *method, const rpc_stream_ops_t *ops)
+{
+    err_t err = {0};
+    rpc_client_options_t options = {.address = fake->stage->address};
+    cr_assert_eq(rpc_client_create(fake->stage->runtime, &options, &fake->client, &err), STATUS_OK, "%s",
+                 err.text);
+    rpc_link_options_t link = {.method = method, .ops = *ops, .arg = fake};
+    cr_assert_eq(rpc_link_create(fake->client, &link, &fake->link, &err), STATUS_OK, "%s", err.text);
+    fake->closed = false;
+}
+
+void fake_kill(fake_t *fake)
+{
+    rpc_link_close(fake->link, set_flag, &fake->closed);
+    stage_until(fake->stage, fake->closed);
+    rpc_client_destroy(fake->client);
+    rpc_arena_dispose(&fake->arena);
+    fake->link = NULL;
+    fake->client = NULL;
+}
+
+static void fake_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    (void)stream;
+    fake_t *fake = arg;
+    fake->closes++;
+    fake->code = code;
+    fake->stream = NULL;
+    (void)snprintf(fake->text, sizeof fake->text, "%s", text);
+}
+
+static void fake_welcome(fake_t *fake, uint64_t epoch, const Control__Welcome *welcome)
+{
+    fake->epoch = epoch;
+    if (welcome == NULL)
+        return;
+    fake->welcomes++;
+    fake->index = welcome->peer_index;
+    fake->scheduler_id = welcome->scheduler_id;
+    cr_expect_eq(welcome->version, 1);
+    cr_expect_gt(welcome->ping_interval_ns, 0);
+}
+
+/* ---- Gateway ---- */
+
+static void gateway_send_frame(fake_gateway_t *g, Control__GatewayToScheduler *frame)
+{
+    if (frame->epoch == 0 && frame->hello == NULL)
+        frame->epoch = g->fake.epoch;
+    (void)rpc_stream_send(g->fake.stream, rpc_pack(&frame->base));
+}
+
+static void gateway_open(rpc_stream_t *stream, void *arg)
+{
+    fake_gateway_t *g = arg;
+    g->fake.stream = stream;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.hello = &g->fake.hello;
+    frame.epoch = g->fake.hello_epoch;
+    gateway_send_frame(g, &frame);
+}
+
+static void gateway_catalogue(fake_gateway_t *g, const Control__Catalogue *catalogue)
+{
+    g->catalogues++;
+    g->models = (uint32_t)catalogue->n_models;
+    if (catalogue->n_models == 0)
+        return;
+    const Control__CatalogueModel *first = catalogue->models[0];
+    g->model_id = first->id;
+    g->ready = first->ready;
+    g->ready_workers = first->workers;
+    g->slo_ns = first->description->slo_ns;
+    (void)snprintf(g->reason, sizeof g->reason, "%s", first->reason);
+}
+
+static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    (void)stream;
+    (void)keep;
+    fake_gateway_t *g = arg;
+    Control__SchedulerToGateway *frame = (Control__SchedulerToGateway *)rpc_unpack(
+        &control__scheduler_to_gateway__descriptor, bytes, &g->fake.arena);
+    cr_assert_not_null(frame);
+    fake_welcome(&g->fake, frame->epoch, frame->welcome);
+    if (frame->catalogue != NULL)
+        gateway_catalogue(g, frame->catalogue);
+    for (size_t i = 0; frame->drops != NULL && i < frame->drops->n_id && g->drop_count < FAKE_DROPS; i++)
+        g->drops[g->drop_count++] =
+            (drop_t){frame->drops->id[i], frame->drops->status[i], frame->drops->stage[i]};
+    if (frame->ping != NULL) {
+        g->fake.pings++;
+        Control__Pong pong = CONTROL__PONG__INIT;
+        pong.sent_ns = frame->ping->sent_ns;
+        Control__GatewayToScheduler answer = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+        answer.pong = &pong;
+        if (!g->fake.silent)
+            gateway_send_frame(g, &answer);
+    }
+    rpc_arena_reset(&g->fake.arena);
+}
+
+void gateway_init(fake_gateway_t *g, stage_t *stage, uint64_t instance_id)
+{
+    memset(g, 0, sizeof *g);
+    fake_init(&g->fake, stage, instance_id);
+    g->fake.hello.name = (char *)"fake-gateway";
+    g->fake.hello.data_address = (char *)"127.0.0.1:8003";
+}
+
+void gateway_connect(fake_gateway_t *g)
+{
+    static const rpc_stream_ops_t ops = {
+        .on_open = gateway_open, .on_message = gateway_message, .on_close = fake_close};
+    fake_connect(&g->fake, "/fermata.control.v1.Control/Gateway", &ops);
+}
+
+void gateway_send(fake_gateway_t *g, uint32_t model, uint64_t first_id, uint32_t count, int64_t budget_ns)
+{
+    enum { MOST = 1024 };
+    static uint64_t ids[MOST], hi[MOST], lo[MOST], offsets[MOST];
+    static uint32_t models[MOST], lens[MOST];
+    static int64_t budgets[MOST];
+    cr_assert_leq(count, MOST);
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = first_id + i;
+        hi[i] = g->fake.hello.instance_id;
+        lo[i] = ids[i] * 3;
+        offsets[i] = 0;
+        models[i] = model;
+        lens[i] = 100;
+        budgets[i] = budget_ns;
+    }
+    Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
+    tasks.n_id = tasks.n_model = tasks.n_budget_ns = tasks.n_handle_hi = tasks.n_handle_lo =
+        tasks.n_offset_bytes = tasks.n_len_bytes = count;
+    tasks.id = ids;
+    tasks.model = models;
+    tasks.budget_ns = budgets;
+    tasks.handle_hi = hi;
+    tasks.handle_lo = lo;
+    tasks.offset_bytes = offsets;
+    tasks.len_bytes = lens;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.tasks = &tasks;
+    gateway_send_frame(g, &frame);
+}
+
+void gateway_cancel(fake_gateway_t *g, uint64_t id)
+{
+    Control__CancelBatch cancels = CONTROL__CANCEL_BATCH__INIT;
+    cancels.n_id = 1;
+    cancels.id = &id;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.cancels = &cancels;
+    gateway_send_frame(g, &frame);
+}
+
+const drop_t *gateway_dropped(const fake_gateway_t *g, uint64_t id)
+{
+    for (uint32_t i = 0; i < g->drop_count; i++)
+        if (g->drops[i].id == id)
+            return &g->drops[i];
+    return NULL;
+}
+
+/* ---- Worker ---- */
+
+void worker_send(fake_worker_t *w, Control__WorkerToScheduler *frame)
+{
+    if (frame->epoch == 0 && frame->hello == NULL)
+        frame->epoch = w->fake.epoch;
+    (void)rpc_stream_send(w->fake.stream, rpc_pack(&frame->base));
+}
+
+static void worker_open(rpc_stream_t *stream, void *arg)
+{
+    fake_worker_t *w = arg;
+    w->fake.stream = stream;
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    frame.hello = &w->fake.hello;
+    frame.epoch = w->fake.hello_epoch;
+    worker_send(w, &frame);
+}
+
+void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status)
+{
+    Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
+    done.batch_id = batch_id;
+    done.device = device;
+    done.status = (uint32_t)status;
+    done.exec_ns = NS_PER_MS;
+    done.fetch_ns = 50 * NS_PER_US;
+    done.push_ns = 20 * NS_PER_US;
+    done.reason = (char *)(status == STATUS_OK ? "" : "as the test wants");
+    Control__BatchDone *list[] = {&done};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    frame.n_done = 1;
+    frame.done = list;
+    worker_send(w, &frame);
+}
+
+static void worker_grant(fake_worker_t *w, const Control__Grant *g)
+{
+    cr_assert(w->grant_count < FAKE_GRANTS && g->n_task_id <= FAKE_ROWS);
+    cr_assert(g->n_gateway == g->n_task_id && g->n_budget_ns == g->n_task_id &&
+              g->n_handle_lo == g->n_task_id && g->n_handle_hi == g->n_task_id &&
+              g->n_len_bytes == g->n_task_id && g->n_offset_bytes == g->n_task_id);
+    grant_t *grant = &w->grants[w->grant_count++];
+    *grant = (grant_t){.batch_id = g->batch_id,
+                       .model = g->model,
+                       .device = g->device,
+                       .rows = (uint32_t)g->n_task_id,
+                       .start_in_ns = g->start_in_ns,
+                       .finish_in_ns = g->finish_in_ns};
+    memcpy(grant->task, g->task_id, g->n_task_id * sizeof grant->task[0]);
+    memcpy(grant->gateway, g->gateway, g->n_task_id * sizeof grant->gateway[0]);
+    memcpy(grant->budget_ns, g->budget_ns, g->n_task_id * sizeof grant->budget_ns[0]);
+    memcpy(grant->handle_lo, g->handle_lo, g->n_task_id * sizeof grant->handle_lo[0]);
+    w->rows_total += grant->rows;
+    if (w->auto_done)
+        worker_done(w, g->batch_id, g->device, STATUS_OK);
+}
+
+static void worker_peers(fake_worker_t *w, const Control__PeerTable *peers)
+{
+    w->peers_frames++;
+    w->peer_count = (uint32_t)peers->n_peers;
+    w->gone_count = (uint32_t)peers->n_gone;
+    if (peers->n_peers > 0)
+        (void)snprintf(w->peer_address, sizeof w->peer_address, "%s", peers->peers[0]->data_address);
+}
+
+static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    (void)stream;
+    (void)keep;
+    fake_worker_t *w = arg;
+    Control__SchedulerToWorker *frame = (Control__SchedulerToWorker *)rpc_unpack(
+        &control__scheduler_to_worker__descriptor, bytes, &w->fake.arena);
+    cr_assert_not_null(frame);
+    fake_welcome(&w->fake, frame->epoch, frame->welcome);
+    w->model_ids += (int)frame->n_model_ids;
+    if (frame->n_model_ids > 0)
+        w->model_id = frame->model_ids[0]->id;
+    if (frame->peers != NULL)
+        worker_peers(w, frame->peers);
+    if (frame->drain != NULL)
+        w->drained = frame->drain->drain;
+    w->revokes += frame->revoke != NULL ? (int)frame->revoke->n_batch_id : 0;
+    for (size_t i = 0; i < frame->n_grants; i++)
+        worker_grant(w, frame->grants[i]);
+    if (frame->ping != NULL && !w->fake.silent) {
+        w->fake.pings++;
+        Control__Pong pong = CONTROL__PONG__INIT;
+        pong.sent_ns = frame->ping->sent_ns;
+        Control__WorkerToScheduler answer = CONTROL__WORKER_TO_SCHEDULER__INIT;
+        answer.pong = &pong;
+        worker_send(w, &answer);
+    }
+    rpc_arena_reset(&w->fake.arena);
+}
+
+void worker_init(fake_worker_t *w, stage_t *stage, uint64_t instance_id, uint32_t devices)
+{
+    memset(w, 0, sizeof *w);
+    fake_init(&w->fake, stage, instance_id);
+    w->fake.hello.name = (char *)"fake-worker";
+    for (uint32_t i = 0; i < devices; i++) {
+        control__device__init(&w->device[i]);
+        w->device[i].name = (char *)"fake";
+        w->device[i].kind = (char *)"emulated";
+        w->device_list[i] = &w->device[i];
+    }
+    w->fake.hello.n_devices = devices;
+    w->fake.hello.devices = w->device_list;
+}
+
+void worker_connect(fake_worker_t *w)
+{
+    static const rpc_stream_ops_t ops = {
+        .on_open = worker_open, .on_message = worker_message, .on_close = fake_close};
+    fake_connect(&w->fake, "/fermata.control.v1.Control/Worker", &ops);
+}
+
+void worker_report(fake_worker_t *w, const char *name, Control__ModelState state, int64_t alpha_ns,
+                   int64_t beta_ns)
+{
+    int64_t dims[] = {1, 28, 28};
+    Control__Tensor input = CONTROL__TENSOR__INIT, output = CONTROL__TENSOR__INIT;
+    Control__Tensor *inputs[] = {&input}, *outputs[] = {&output};
+    Control__Latency latency = CONTROL__LATENCY__INIT;
+    Control__ModelReport report = CONTROL__MODEL_REPORT__INIT;
+    input.name = (char *)"x";
+    output.name = (char *)"y";
+    input.datatype = output.datatype = (char *)"FP32";
+    input.dims = output.dims = dims;
+    input.n_dims = output.n_dims = 3;
+    latency.alpha_ns = (double)alpha_ns;
+    latency.beta_ns = (double)beta_ns;
+    report.name = (char *)(uintptr_t)name;
+    report.version = 1;
+    report.state = state;
+    report.reason =
+        (char *)(state == CONTROL__MODEL_STATE__MODEL_STATE_FAILED ? "operator Foo of node bar" : "");
+    report.max_batch = 8;
+    report.slo_ns = 100 * NS_PER_MS;
+    report.n_inputs = report.n_outputs = 1;
+    report.inputs = inputs;
+    report.outputs = outputs;
+    report.latency = &latency;
+    Control__ModelReport *reports[] = {&report};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    frame.n_models = 1;
+    frame.models = reports;
+    worker_send(w, &frame);
+}
+
+bool worker_has_task(const fake_worker_t *w, uint64_t id)
+{
+    for (uint32_t i = 0; i < w->grant_count; i++)
+        for (uint32_t row = 0; row < w->grants[i].rows; row++)
+            if (w->grants[i].task[row] == id)
+                return true;
+    return false;
+}

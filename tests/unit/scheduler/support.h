@@ -1,0 +1,120 @@
+/*
+ * A scheduler on a loop, and gateways and workers that speak the control protocol to it over loopback, all on the same
+ * loop, so that a test is one thread and waits for events.
+ */
+#ifndef TEST_SCHEDULER_SUPPORT_H
+#define TEST_SCHEDULER_SUPPORT_H
+
+#include "base/clock.h"
+#include "control.pb-c.h"
+#include "loop/loop.h"
+#include "rpc/client.h"
+#include "rpc/pb.h"
+#include "scheduler/scheduler.h"
+
+#include <criterion/criterion.h>
+
+enum { FAKE_DROPS = 4096, FAKE_GRANTS = 512, FAKE_ROWS = 64 };
+
+typedef struct {
+    loop_t *loop;
+    rpc_runtime_t *runtime;
+    scheduler_options_t options;
+    scheduler_t *scheduler;
+    bool stopped;
+    char address[64];
+} stage_t;
+
+typedef struct {
+    uint64_t id;
+    uint32_t status, stage;
+} drop_t;
+
+typedef struct {
+    uint64_t batch_id;
+    uint32_t model, device, rows;
+    int64_t start_in_ns, finish_in_ns;
+    uint64_t task[FAKE_ROWS];
+    uint32_t gateway[FAKE_ROWS];
+    int64_t budget_ns[FAKE_ROWS];
+    uint64_t handle_lo[FAKE_ROWS];
+} grant_t;
+
+/* What gateway and worker have in common. */
+typedef struct {
+    stage_t *stage;
+    rpc_client_t *client;
+    rpc_link_t *link;
+    rpc_stream_t *stream;
+    Control__Hello hello;
+    uint64_t hello_epoch;
+    bool silent; /* answers no ping */
+    uint64_t epoch, scheduler_id;
+    uint32_t index;
+    int welcomes, closes, pings;
+    rpc_code_t code;
+    char text[256];
+    rpc_arena_t arena;
+    bool closed;
+} fake_t;
+
+typedef struct {
+    fake_t fake; /* first */
+    int catalogues;
+    uint32_t models, model_id;
+    bool ready;
+    uint32_t ready_workers;
+    char reason[256];
+    int64_t slo_ns;
+    uint32_t drop_count;
+    drop_t drops[FAKE_DROPS];
+} fake_gateway_t;
+
+typedef struct {
+    fake_t fake; /* first */
+    Control__Device device[4];
+    Control__Device *device_list[4];
+    bool auto_done; /* every grant is reported done at once */
+    uint32_t grant_count, rows_total;
+    grant_t grants[FAKE_GRANTS];
+    int peers_frames, model_ids, revokes;
+    uint32_t peer_count, gone_count;
+    uint32_t model_id;
+    bool drained;
+    char peer_address[128];
+} fake_worker_t;
+
+#define stage_until(s, condition)                                                     \
+    do {                                                                              \
+        int64_t until_ns_ = clock_now_ns() + 20 * NS_PER_S;                           \
+        while (!(condition) && clock_now_ns() < until_ns_)                            \
+            loop_run_once((s)->loop, 5 * NS_PER_MS);                                  \
+        cr_assert(condition, "did not happen within twenty seconds: %s", #condition); \
+    } while (0)
+
+void stage_init(stage_t *stage);  /* options have their defaults; change them before stage_start */
+void stage_start(stage_t *stage); /* on stage->address when there is one, else on a free port */
+void stage_stop(stage_t *stage);
+void stage_dispose(stage_t *stage);
+void stage_turn(stage_t *stage, int64_t duration_ns);
+
+void gateway_init(fake_gateway_t *g, stage_t *stage, uint64_t instance_id);
+void gateway_connect(fake_gateway_t *g);
+/* Sends count tasks with ids from first_id on. */
+void gateway_send(fake_gateway_t *g, uint32_t model, uint64_t first_id, uint32_t count, int64_t budget_ns);
+void gateway_cancel(fake_gateway_t *g, uint64_t id);
+const drop_t *gateway_dropped(const fake_gateway_t *g, uint64_t id);
+
+void worker_init(fake_worker_t *w, stage_t *stage, uint64_t instance_id, uint32_t devices);
+void worker_connect(fake_worker_t *w);
+/* Model "net" version 1: latency alpha * b + beta, batches up to 8. */
+void worker_report(fake_worker_t *w, const char *name, Control__ModelState state, int64_t alpha_ns,
+                   int64_t beta_ns);
+void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status);
+void worker_send(fake_worker_t *w, Control__WorkerToScheduler *frame); /* fills the epoch in when it is 0 */
+bool worker_has_task(const fake_worker_t *w, uint64_t id);
+
+/* As if the process were killed: the connection ends without a word. */
+void fake_kill(fake_t *fake);
+
+#endif
