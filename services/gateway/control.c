@@ -279,8 +279,9 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     metrics_set(control->connected, 0);
     snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
              control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "", text ? text : "");
-    log_warn("scheduler_left", LOG_STR("scheduler", control->options.scheduler),
-             LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text ? text : ""));
+    log_at(control->closed ? LOG_DEBUG : LOG_WARN, "scheduler_left",
+           LOG_STR("scheduler", control->options.scheduler), LOG_STR("code", rpc_code_name(code)),
+           LOG_STR("reason", text ? text : ""));
     if (was_up)
         control->options.ops->on_down(control->options.ctx);
 }

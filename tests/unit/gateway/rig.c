@@ -1,0 +1,338 @@
+#include "rig.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ the scheduler */
+
+static void send_message(rig_t *rig, Control__SchedulerToGateway *message, uint64_t epoch)
+{
+    message->epoch = epoch;
+    cr_assert(rpc_stream_send(rig->stream, rpc_pack(&message->base)) == STATUS_OK);
+}
+
+static Control__Tensor tensor(const char *name, const char *type, int64_t *dims)
+{
+    Control__Tensor made = CONTROL__TENSOR__INIT;
+    made.name = (char *)(uintptr_t)name;
+    made.datatype = (char *)(uintptr_t)type;
+    made.n_dims = 1;
+    made.dims = dims;
+    return made;
+}
+
+static void fill_model(Control__CatalogueModel *model, Control__ModelReport *report, const char *name,
+                       uint32_t id)
+{
+    *report = (Control__ModelReport)CONTROL__MODEL_REPORT__INIT;
+    *model = (Control__CatalogueModel)CONTROL__CATALOGUE_MODEL__INIT;
+    report->name = (char *)(uintptr_t)name;
+    report->version = 1;
+    report->platform = (char *)(uintptr_t) "test";
+    report->max_batch = 4;
+    report->slo_ns = 300 * NS_PER_MS;
+    model->id = id;
+    model->ready = true;
+    model->description = report;
+    model->workers = 1;
+}
+
+void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empty)
+{
+    int64_t two[] = {2}, three[] = {3};
+    Control__Tensor x = tensor("x", "INT32", two), b = tensor("b", "INT8", three);
+    Control__Tensor y = tensor("y", "INT32", two), z = tensor("z", "INT8", three);
+    Control__Tensor *one_in[] = {&x}, *one_out[] = {&y}, *two_in[] = {&x, &b}, *two_out[] = {&z, &y};
+    Control__ModelReport reports[2];
+    Control__CatalogueModel models[2], *list[] = {&models[0], &models[1]};
+    fill_model(&models[0], &reports[0], "one", first_id);
+    fill_model(&models[1], &reports[1], "two", first_id + 1);
+    reports[0].n_inputs = reports[0].n_outputs = 1;
+    reports[0].inputs = one_in;
+    reports[0].outputs = one_out;
+    reports[1].n_inputs = reports[1].n_outputs = 2;
+    reports[1].inputs = two_in;
+    reports[1].outputs = two_out;
+    Control__Catalogue catalogue = CONTROL__CATALOGUE__INIT;
+    catalogue.version = 1;
+    catalogue.n_models = empty ? 0 : 2;
+    catalogue.models = list;
+    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    message.catalogue = &catalogue;
+    send_message(rig, &message, epoch);
+}
+
+void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
+                   uint32_t retry_after_ms)
+{
+    Control__DropBatch drops = CONTROL__DROP_BATCH__INIT;
+    drops.n_id = drops.n_status = drops.n_stage = drops.n_retry_after_ms = 1;
+    drops.id = &id;
+    drops.status = &status;
+    drops.stage = &stage;
+    drops.retry_after_ms = &retry_after_ms;
+    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    message.drops = &drops;
+    send_message(rig, &message, epoch);
+}
+
+static void send_welcome(rig_t *rig)
+{
+    Control__Welcome welcome = CONTROL__WELCOME__INIT;
+    welcome.version = 1;
+    welcome.ping_interval_ns = NS_PER_S;
+    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    message.welcome = &welcome;
+    send_message(rig, &message, rig->epoch);
+}
+
+static void take_tasks(rig_t *rig, const Control__TaskBatch *batch)
+{
+    for (size_t i = 0; i < batch->n_id; i++) {
+        cr_assert(rig->task_count < RIG_TASKS);
+        rig->tasks[rig->task_count++] = (rig_task_t){.id = batch->id[i],
+                                                     .model = batch->model[i],
+                                                     .len_bytes = batch->len_bytes[i],
+                                                     .budget_ns = batch->budget_ns[i],
+                                                     .handle = {batch->handle_hi[i], batch->handle_lo[i]},
+                                                     .offset = batch->offset_bytes[i]};
+    }
+}
+
+static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    rig_t *rig = arg;
+    rpc_arena_t arena;
+    (void)keep;
+    rpc_arena_init(&arena, 0);
+    const Control__GatewayToScheduler *message = (const Control__GatewayToScheduler *)rpc_unpack(
+        &control__gateway_to_scheduler__descriptor, bytes, &arena);
+    cr_assert(message);
+    if (message->hello) {
+        cr_assert(message->hello->instance_id == rig->gateway.instance_id);
+        rig->stream = stream;
+        rig->hellos++;
+        send_welcome(rig);
+    }
+    if (message->tasks)
+        take_tasks(rig, message->tasks);
+    for (size_t i = 0; message->cancels && i < message->cancels->n_id; i++)
+        rig->cancelled[rig->cancel_count++] = message->cancels->id[i];
+    rpc_arena_dispose(&arena);
+}
+
+static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    rig_t *rig = arg;
+    (void)code;
+    (void)text;
+    if (rig->stream == stream)
+        rig->stream = NULL;
+}
+
+void rig_scheduler_start(rig_t *rig, uint64_t epoch)
+{
+    static const rpc_stream_ops_t ops = {.on_message = on_message, .on_close = on_close};
+    const rpc_server_options_t options = {.address = rig->scheduler[0] ? rig->scheduler : "127.0.0.1:0"};
+    err_t err = {0};
+    rig->epoch = epoch;
+    rig->server_stopped = false;
+    cr_assert(rpc_server_create(rig->rpc, &options, &rig->server, &err) == STATUS_OK, "%s", err.text);
+    cr_assert(rpc_server_add_stream(rig->server, "/fermata.control.v1.Control/Gateway", &ops, rig) ==
+              STATUS_OK);
+    cr_assert(rpc_server_start(rig->server, &err) == STATUS_OK, "%s", err.text);
+    snprintf(rig->scheduler, sizeof rig->scheduler, "%s", rpc_server_address(rig->server));
+}
+
+static void set_flag(void *flag)
+{
+    *(bool *)flag = true;
+}
+
+void rig_scheduler_stop(rig_t *rig)
+{
+    rpc_server_stop(rig->server, 0, set_flag, &rig->server_stopped);
+    rig_until(rig, rig->server_stopped);
+    rpc_server_destroy(rig->server);
+    rig->server = NULL;
+    rig->stream = NULL;
+}
+
+/* ------------------------------------------------------------------ the worker */
+
+typedef struct {
+    bool done;
+    status_t status;
+} transfer_end_t;
+
+static void on_transfer_end(void *ctx, status_t status)
+{
+    *(transfer_end_t *)ctx = (transfer_end_t){true, status};
+}
+
+status_t rig_fetch(rig_t *rig, const rig_task_t *task, void *data)
+{
+    struct iovec piece = {data, task->len_bytes};
+    transfer_item_t item = {.handle = task->handle,
+                            .offset = task->offset,
+                            .len_bytes = task->len_bytes,
+                            .iov = &piece,
+                            .iov_count = 1};
+    transfer_end_t end = {0};
+    cr_assert(transfer_fetch(rig->peer, &item, 1, 0, on_transfer_end, &end, NULL) == STATUS_OK);
+    rig_until(rig, end.done);
+    return end.status == STATUS_OK ? item.status : end.status;
+}
+
+bool rig_push(rig_t *rig, const rig_task_t *task, status_t status, const char *text, const void *data,
+              size_t len)
+{
+    struct iovec piece = {(void *)(uintptr_t)data, len};
+    transfer_result_t result = {
+        .task_id = task->id,
+        .handle = task->handle,
+        .status = status,
+        .text = text,
+        .timing = {.batch_size = 2, .queue_ns = 1000, .fetch_ns = 2000, .exec_ns = 3000000},
+        .iov = &piece,
+        .iov_count = len > 0 ? 1 : 0};
+    transfer_end_t end = {0};
+    cr_assert(transfer_push(rig->peer, &result, 1, 0, on_transfer_end, &end, NULL) == STATUS_OK);
+    rig_until(rig, end.done);
+    return end.status == STATUS_OK;
+}
+
+/* ------------------------------------------------------------------ the client */
+
+static void keep_header(const http_client_response_t *response, const char *name, char text[16])
+{
+    const char *value = http_client_response_header(response, name);
+    snprintf(text, 16, "%.15s", value ? value : "");
+}
+
+static void on_answer(const http_client_response_t *response, const err_t *err, void *user)
+{
+    rig_answer_t *answer = user;
+    (void)err;
+    answer->took_ns = clock_now_ns() - answer->sent_ns;
+    if (!response) {
+        answer->status = -1;
+        return;
+    }
+    const uint8_t *body = http_client_response_body(response, &answer->body_len);
+    cr_assert(answer->status == 0, "answered twice");
+    cr_assert(answer->body_len < RIG_BODY);
+    if (answer->body_len > 0)
+        memcpy(answer->body, body, answer->body_len);
+    answer->body[answer->body_len] = '\0';
+    keep_header(response, "Retry-After", answer->retry_after);
+    keep_header(response, "Inference-Header-Content-Length", answer->json_length);
+    answer->status = http_client_response_status(response);
+}
+
+int rig_infer(rig_t *rig, const char *model, const char *extra_headers, const void *body, size_t len)
+{
+    char target[128];
+    struct iovec piece = {(void *)(uintptr_t)body, len};
+    rig_answer_t *answer = &rig->answers[rig->sent];
+    snprintf(target, sizeof target, "/v2/models/%s/infer", model);
+    answer->sent_ns = clock_now_ns();
+    http_client_request_t request = {.method = HTTP_METHOD_POST,
+                                     .target = target,
+                                     .content_type = "application/json",
+                                     .extra_headers = extra_headers,
+                                     .body = &piece,
+                                     .body_count = 1,
+                                     .timeout_ms = 8000};
+    cr_assert(http_client_call(rig->client, &request, on_answer, answer, NULL) == STATUS_OK);
+    return rig->sent++;
+}
+
+int rig_infer_json(rig_t *rig, const char *model, const char *json)
+{
+    return rig_infer(rig, model, NULL, json, strlen(json));
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static void start_gateway(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
+{
+    gateway_t *gateway = &rig->gateway;
+    err_t err = {0};
+    gateway->name = "test";
+    gateway->instance_id = 77;
+    gateway->body_bytes_max = 1 << 20;
+    cr_assert(arena_create(&gateway->arena, arena_bytes ? arena_bytes : 1 << 20, &err) == STATUS_OK, "%s",
+              err.text);
+    cr_assert(catalogue_create(gateway->metrics, &gateway->catalogue, &err) == STATUS_OK);
+    cr_assert(sessions_create(gateway, requests_max, &gateway->sessions, &err) == STATUS_OK, "%s", err.text);
+    const dataplane_options_t dataplane = {.loop = gateway->loop,
+                                           .listen = "127.0.0.1:0",
+                                           .instance_id = gateway->instance_id,
+                                           .arena = gateway->arena,
+                                           .receiver = sessions_receiver(),
+                                           .ctx = gateway->sessions};
+    cr_assert(dataplane_create(&dataplane, &gateway->dataplane, &err) == STATUS_OK, "%s", err.text);
+    const control_options_t control = {.loop = gateway->loop,
+                                       .rpc = rig->rpc,
+                                       .metrics = gateway->metrics,
+                                       .scheduler = rig->scheduler,
+                                       .name = "test",
+                                       .instance_id = gateway->instance_id,
+                                       .data_address = dataplane_advertised(gateway->dataplane),
+                                       .ops = sessions_control_ops(),
+                                       .ctx = gateway->sessions};
+    cr_assert(control_create(&control, &gateway->control, &err) == STATUS_OK, "%s", err.text);
+    const http_server_config_t http = {.listen = "127.0.0.1:0", .body_bytes_max = 1 << 20};
+    cr_assert(rest_create(gateway, &http, &rig->rest, &err) == STATUS_OK, "%s", err.text);
+}
+
+void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
+{
+    gateway_t *gateway = &rig->gateway;
+    err_t err = {0};
+    memset(rig, 0, sizeof *rig);
+    gateway->metrics = metrics_create("gateway", &err);
+    cr_assert(loop_create(&gateway->loop, &err) == STATUS_OK);
+    const rpc_runtime_options_t rpc = {.loop = gateway->loop, .name = "test"};
+    cr_assert(rpc_runtime_create(&rpc, &rig->rpc, &err) == STATUS_OK);
+    rig_scheduler_start(rig, 5);
+    start_gateway(rig, arena_bytes, requests_max);
+    const transfer_pool_options_t pool = {.loop = loop_uv(gateway->loop)};
+    cr_assert(transfer_pool_create(&pool, &rig->pool, &err) == STATUS_OK);
+    cr_assert(transfer_peer_open(rig->pool, dataplane_advertised(gateway->dataplane), 77, &rig->peer, &err) ==
+              STATUS_OK);
+    const http_client_config_t client = {.server = rest_address(rig->rest)};
+    cr_assert(http_client_create(loop_uv(gateway->loop), &client, &rig->client, &err) == STATUS_OK);
+    rig_until(rig, rig->hellos == 1);
+    rig_send_catalogue(rig, 5, 10, false);
+    rig_until(rig, control_is_up(gateway->control));
+}
+
+void rig_stop(rig_t *rig)
+{
+    gateway_t *gateway = &rig->gateway;
+    arena_stats_t arena;
+    for (int i = 0; i < rig->sent; i++)
+        rig_until(rig, rig->answers[i].status != 0);
+    http_client_destroy(rig->client);
+    rest_stop(rig->rest, 1000, set_flag, &rig->rest_stopped);
+    rig_until(rig, rig->rest_stopped);
+    cr_expect(sessions_waiting(gateway->sessions) == 0);
+    cr_expect(sessions_tasks_waiting(gateway->sessions) == 0);
+    arena_stats(gateway->arena, &arena);
+    cr_expect(arena.regions == 0, "%zu regions did not come back", arena.regions);
+    transfer_pool_destroy(rig->pool);
+    control_stop(gateway->control, set_flag, &rig->control_closed);
+    rig_until(rig, rig->control_closed);
+    if (rig->server)
+        rig_scheduler_stop(rig);
+    rest_destroy(rig->rest);
+    control_destroy(gateway->control);
+    dataplane_destroy(gateway->dataplane);
+    rpc_runtime_destroy(rig->rpc);
+    sessions_destroy(gateway->sessions);
+    catalogue_destroy(gateway->catalogue);
+    loop_destroy(gateway->loop);
+    arena_destroy(gateway->arena);
+    metrics_destroy(gateway->metrics);
+}

@@ -1,0 +1,96 @@
+/*
+ * A whole gateway on one loop with a scheduler and a worker of the test's own: the scheduler is a real gRPC stream, the
+ * worker real connections of the data plane, the client real HTTP. Nothing happens by itself: the test grants, drops and
+ * pushes.
+ */
+#ifndef TESTS_GATEWAY_RIG_H
+#define TESTS_GATEWAY_RIG_H
+
+#include "../../../services/gateway/catalogue.h"
+#include "../../../services/gateway/control.h"
+#include "../../../services/gateway/dataplane.h"
+#include "../../../services/gateway/preprocess.h"
+#include "../../../services/gateway/rest.h"
+#include "../../../services/gateway/session.h"
+#include "base/clock.h"
+#include "control.pb-c.h"
+#include "http/client.h"
+#include "rpc/pb.h"
+#include "rpc/server.h"
+
+#include <criterion/criterion.h>
+
+enum { RIG_TASKS = 64, RIG_BODY = 8192, RIG_ANSWERS = 16 };
+
+typedef struct {
+    uint64_t id;
+    uint32_t model, len_bytes;
+    int64_t budget_ns;
+    transfer_handle_t handle;
+    uint64_t offset;
+} rig_task_t;
+
+typedef struct {
+    int status;
+    char body[RIG_BODY];
+    size_t body_len;
+    char retry_after[16], json_length[16];
+    int64_t took_ns, sent_ns;
+} rig_answer_t;
+
+typedef struct {
+    gateway_t gateway;
+    rest_t *rest;
+    rpc_runtime_t *rpc;
+    http_client_t *client;
+    bool rest_stopped, control_closed;
+    int answered, sent; /* calls */
+    rig_answer_t answers[RIG_ANSWERS];
+
+    rpc_server_t *server;
+    rpc_stream_t *stream;
+    bool server_stopped;
+    uint64_t epoch;
+    int hellos;
+    char scheduler[64];
+    rig_task_t tasks[RIG_TASKS];
+    int task_count;
+    uint64_t cancelled[RIG_TASKS];
+    int cancel_count;
+
+    transfer_pool_t *pool;
+    transfer_peer_t *peer;
+} rig_t;
+
+/* Turns the loop until the condition holds; ten seconds are a hang. */
+#define rig_until(rig, condition)                                                  \
+    do {                                                                           \
+        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;                        \
+        while (!(condition) && clock_now_ns() < until_ns_)                         \
+            loop_run_once((rig)->gateway.loop, NS_PER_MS * 2);                     \
+        cr_assert(condition, "did not happen within ten seconds: %s", #condition); \
+    } while (0)
+
+/* arena_bytes 0 = 1 MiB. With a scheduler of epoch 5, up and with its catalogue. */
+void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max);
+/* Also checks that every call was answered once and that all memory came back. */
+void rig_stop(rig_t *rig);
+
+void rig_scheduler_start(rig_t *rig, uint64_t epoch);
+void rig_scheduler_stop(rig_t *rig);
+/* Models "one" and "two" under ids that begin at first_id; none when empty. */
+void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empty);
+void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
+                   uint32_t retry_after_ms);
+
+/* POST /v2/models/MODEL/infer; extra_headers may be NULL. The answer lies in answers[the number returned]. */
+int rig_infer(rig_t *rig, const char *model, const char *extra_headers, const void *body, size_t len);
+int rig_infer_json(rig_t *rig, const char *model, const char *json);
+
+/* Fetches a task's input as a worker does. */
+status_t rig_fetch(rig_t *rig, const rig_task_t *task, void *data);
+/* Pushes a result; true when the gateway has acknowledged it. */
+bool rig_push(rig_t *rig, const rig_task_t *task, status_t status, const char *text, const void *data,
+              size_t len);
+
+#endif

@@ -1,0 +1,329 @@
+/*
+ * Exactly one answer, whatever scheduler, worker and client do. The end of each test checks it, and that no memory is left.
+ */
+#include "rig.h"
+
+#include <string.h>
+
+static rig_t rig;
+
+static void setup(void)
+{
+    rig_start(&rig, 0, 16);
+}
+
+static void teardown(void)
+{
+    rig_stop(&rig);
+}
+
+TestSuite(session, .init = setup, .fini = teardown, .timeout = 60);
+
+#define ONE_ROW "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"INT32\",\"data\":[7,8]}]}"
+#define SHORT_ROW                          \
+    "{\"parameters\":{\"timeout\":60000}," \
+    "\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"INT32\",\"data\":[7,8]}]}"
+
+static const rig_answer_t *answer_of(int call)
+{
+    rig_until(&rig, rig.answers[call].status != 0);
+    return &rig.answers[call];
+}
+
+static const rig_task_t *task(int index)
+{
+    rig_until(&rig, rig.task_count > index);
+    return &rig.tasks[index];
+}
+
+/* ------------------------------------------------------------------ results */
+
+Test(session, rows_become_tasks_and_are_answered_together)
+{
+    int call = rig_infer_json(&rig, "one",
+                              "{\"id\":\"q\",\"parameters\":{\"fermata_timing\":true},"
+                              "\"inputs\":[{\"name\":\"x\",\"shape\":[3,2],\"datatype\":\"INT32\","
+                              "\"data\":[[1,2],[3,4],[5,6]]}]}");
+    for (int i = 2; i >= 0; i--) { /* results in another order than the rows */
+        int32_t row[2];
+        cr_assert(task(i)->model == 10 && task(i)->len_bytes == 8);
+        cr_assert(task(i)->budget_ns > 200 * NS_PER_MS && task(i)->budget_ns <= 300 * NS_PER_MS);
+        cr_assert(rig_fetch(&rig, task(i), row) == STATUS_OK);
+        cr_assert(row[0] == 2 * i + 1 && row[1] == 2 * i + 2);
+        cr_assert(rig.answers[call].status == 0);
+        row[0] *= 10;
+        row[1] *= 10;
+        cr_assert(rig_push(&rig, task(i), STATUS_OK, NULL, row, sizeof row));
+    }
+    const rig_answer_t *answer = answer_of(call);
+    cr_assert(answer->status == 200, "%s", answer->body);
+    cr_assert(strstr(answer->body, "\"data\":[10,20,30,40,50,60]") && strstr(answer->body, "\"shape\":[3,2]"),
+              "%s", answer->body);
+    cr_assert(strstr(answer->body, "\"id\":\"q\"") && strstr(answer->body, "\"fermata_batch_size\":2") &&
+                  strstr(answer->body, "\"fermata_compute_us\":3000"),
+              "%s", answer->body);
+}
+
+Test(session, several_tensors_lie_side_by_side_in_an_item)
+{
+    int call = rig_infer_json(
+        &rig, "two",
+        "{\"inputs\":[{\"name\":\"b\",\"shape\":[2,3],\"datatype\":\"INT8\",\"data\":[1,2,3,4,5,6]},"
+        "{\"name\":\"x\",\"shape\":[2,2],\"datatype\":\"INT32\",\"data\":[10,11,12,13]}],"
+        "\"outputs\":[{\"name\":\"y\"},{\"name\":\"z\"}]}");
+    for (int i = 0; i < 2; i++) {
+        struct __attribute__((packed)) {
+            int32_t x[2];
+            int8_t b[3];
+        } in;
+        struct __attribute__((packed)) {
+            int8_t z[3];
+            int32_t y[2];
+        } out;
+        cr_assert(task(i)->len_bytes == sizeof in);
+        cr_assert(rig_fetch(&rig, task(i), &in) == STATUS_OK);
+        cr_assert(in.x[0] == 10 + 2 * i && in.x[1] == 11 + 2 * i && in.b[0] == 1 + 3 * i &&
+                  in.b[2] == 3 + 3 * i);
+        memcpy(out.z, in.b, 3);
+        memcpy(out.y, in.x, 8);
+        cr_assert(rig_push(&rig, task(i), STATUS_OK, NULL, &out, sizeof out));
+    }
+    const rig_answer_t *answer = answer_of(call);
+    const char *y = strstr(answer->body, "\"data\":[10,11,12,13]"),
+               *z = strstr(answer->body, "\"data\":[1,2,3,4,5,6]");
+    cr_assert(answer->status == 200 && y && z && y < z, "%s", answer->body);
+}
+
+Test(session, raw_bodies_are_fetched_from_where_they_were_received)
+{
+    const int32_t in[] = {1, 2, 3, 4};
+    int call = rig_infer(&rig, "one", "Inference-Header-Content-Length: 0\r\n", in, sizeof in);
+    for (int i = 0; i < 2; i++) {
+        int32_t row[2];
+        cr_assert(rig_fetch(&rig, task(i), row) == STATUS_OK && row[0] == 1 + 2 * i);
+        cr_assert(rig_push(&rig, task(i), STATUS_OK, NULL, row, sizeof row));
+    }
+    const rig_answer_t *answer = answer_of(call);
+    cr_assert(answer->status == 200, "%s", answer->body);
+    size_t json = strtoul(answer->json_length, NULL, 10);
+    cr_assert(json > 0 && answer->body_len == json + sizeof in &&
+              memcmp(answer->body + json, in, sizeof in) == 0);
+}
+
+/* ------------------------------------------------------------------ refusals */
+
+Test(session, bad_requests_never_reach_the_scheduler)
+{
+    static const struct {
+        const char *model, *headers, *body;
+        int status;
+        const char *text;
+    } cases[] = {
+        {"nix", NULL, ONE_ROW, 404, "unknown model 'nix'"},
+        {"one/versions/2", NULL, ONE_ROW, 404, "no version '2'"},
+        {"one", NULL, "{", 400, ""},
+        {"one", NULL, "{\"inputs\":[]}", 400, "'x'"},
+        {"one", NULL,
+         "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"INT32\",\"data\":[1,2,3]}]}", 400,
+         "shape"},
+        {"one", NULL, "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"FP32\",\"data\":[1,2]}]}",
+         400, "'x'"},
+        {"one", "Inference-Header-Content-Length: x\r\n", ONE_ROW, 400, "Inference-Header-Content-Length"},
+        {"one", "Inference-Header-Content-Length: 99999\r\n", ONE_ROW, 400, ""},
+        {"one", "Inference-Header-Content-Length: 0\r\n", "123", 400, ""},
+        {"one", "Content-Encoding: gzip\r\n", ONE_ROW, 501, "gzip"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const rig_answer_t *answer = answer_of(
+            rig_infer(&rig, cases[i].model, cases[i].headers, cases[i].body, strlen(cases[i].body)));
+        cr_expect(answer->status == cases[i].status && strstr(answer->body, cases[i].text), "case %zu: %d %s",
+                  i, answer->status, answer->body);
+    }
+    cr_assert(rig.task_count == 0);
+}
+
+Test(session, a_drop_is_told_with_its_stage)
+{
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    rig_send_drop(&rig, 5, task(0)->id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, 1500);
+    const rig_answer_t *answer = answer_of(call);
+    cr_assert(answer->status == 503 && strcmp(answer->retry_after, "2") == 0 &&
+                  strstr(answer->body, "admission"),
+              "%d %s %s", answer->status, answer->retry_after, answer->body);
+    call = rig_infer_json(&rig, "one", ONE_ROW);
+    rig_send_drop(&rig, 5, task(1)->id, STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_QUEUE, 0);
+    answer = answer_of(call);
+    cr_assert(answer->status == 504 && strstr(answer->body, "queue"), "%s", answer->body);
+    rig_send_drop(&rig, 5, task(1)->id, STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_QUEUE,
+                  0); /* once more: nothing */
+}
+
+Test(session, a_dropped_row_fails_its_request_and_cancels_the_others)
+{
+    int call = rig_infer_json(
+        &rig, "one",
+        "{\"inputs\":[{\"name\":\"x\",\"shape\":[2,2],\"datatype\":\"INT32\",\"data\":[1,2,3,4]}]}");
+    task(1);
+    rig_send_drop(&rig, 5, task(0)->id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_QUEUE, 0);
+    cr_assert(answer_of(call)->status == 503);
+    rig_until(&rig, rig.cancel_count == 2);
+    cr_assert(rig.cancelled[0] == task(0)->id || rig.cancelled[1] == task(1)->id);
+}
+
+Test(session, a_failed_row_carries_the_workers_words)
+{
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    cr_assert(rig_push(&rig, task(0), STATUS_INTERNAL, "the engine broke", NULL, 0));
+    const rig_answer_t *answer = answer_of(call);
+    cr_assert(answer->status == 500 && strstr(answer->body, "the engine broke"), "%s", answer->body);
+}
+
+Test(session, a_result_of_the_wrong_size_is_a_failure)
+{
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "12345", 5));
+    cr_assert(answer_of(call)->status == 500 && strstr(rig.answers[call].body, "expected"), "%s",
+              rig.answers[call].body);
+}
+
+Test(session, a_result_with_a_foreign_handle_is_ignored)
+{
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    rig_task_t forged = *task(0);
+    forged.handle.lo ^= 1;
+    cr_assert(rig_push(&rig, &forged, STATUS_OK, NULL, "abcdefgh", 8));
+    cr_assert(rig.answers[call].status == 0);
+    forged = *task(0);
+    forged.id += UINT64_C(1) << 32; /* another generation of the slot */
+    cr_assert(rig_push(&rig, &forged, STATUS_OK, NULL, "abcdefgh", 8));
+    forged.id = UINT64_MAX;
+    cr_assert(rig_push(&rig, &forged, STATUS_OK, NULL, "abcdefgh", 8));
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    cr_assert(answer_of(call)->status == 200 && strstr(rig.answers[call].body, "[1,2]"));
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8)); /* twice: late */
+    metric_t *late = metrics_series(rig.gateway.metrics, METRIC_GATEWAY_LATE_RESULTS);
+    cr_assert(metrics_value(late) == 4);
+}
+
+/* ------------------------------------------------------------------ silence */
+
+Test(session, a_silent_worker_is_answered_by_the_backstop)
+{
+    int call = rig_infer_json(&rig, "one", SHORT_ROW);
+    int64_t budget_ns = task(0)->budget_ns;
+    cr_assert(budget_ns > 30 * NS_PER_MS && budget_ns <= 60 * NS_PER_MS);
+    const rig_answer_t *answer = answer_of(call);
+    cr_assert(answer->status == 504, "%s", answer->body);
+    cr_assert(answer->took_ns >= 80 * NS_PER_MS, "%.1f ms", (double)answer->took_ns / 1e6);
+    rig_until(&rig, rig.cancel_count == 1); /* the scheduler is told */
+    int32_t row[2];
+    cr_assert(rig_fetch(&rig, task(0), row) == STATUS_NOT_FOUND);         /* and the handle is dead */
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, row, sizeof row)); /* too late: thrown away */
+}
+
+Test(session, a_client_that_leaves_cancels_its_tasks)
+{
+    rig_infer_json(&rig, "one", ONE_ROW);
+    task(0);
+    http_client_destroy(rig.client);
+    rig_until(&rig, rig.cancel_count == 1 && rig.cancelled[0] == task(0)->id);
+    rig_until(&rig, sessions_waiting(rig.gateway.sessions) == 0);
+    const http_client_config_t client = {.server = rest_address(rig.rest)};
+    cr_assert(http_client_create(loop_uv(rig.gateway.loop), &client, &rig.client, NULL) == STATUS_OK);
+}
+
+/* ------------------------------------------------------------------ schedulers that come and go */
+
+Test(session, a_new_scheduler_gets_what_waits)
+{
+    int call =
+        rig_infer_json(&rig, "one",
+                       "{\"parameters\":{\"timeout\":8000000},\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],"
+                       "\"datatype\":\"INT32\",\"data\":[7,8]}]}");
+    rig_task_t before = *task(0);
+    rig_scheduler_stop(&rig);
+    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_scheduler_start(&rig, 6);
+    rig_until(&rig, rig.hellos == 2);
+    rig_send_catalogue(&rig, 5, 90, false); /* of the old epoch: not obeyed */
+    rig_send_catalogue(&rig, 6, 50, true);  /* no worker has reported yet: the task waits */
+    rig_until(&rig, control_is_up(rig.gateway.control));
+    cr_assert(rig.task_count == 1);
+    rig_send_catalogue(&rig, 6, 50, false);
+    const rig_task_t *again = task(1);
+    cr_assert(again->id == before.id && again->model == 50 && again->budget_ns < before.budget_ns);
+    rig_send_drop(&rig, 5, again->id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_QUEUE,
+                  0); /* from the old one: stale */
+    int32_t row[2];
+    cr_assert(rig_fetch(&rig, again, row) == STATUS_OK && row[0] == 7);
+    cr_assert(rig_push(&rig, again, STATUS_OK, NULL, row, sizeof row));
+    cr_assert(answer_of(call)->status == 200);
+    metric_t *resubmitted = metrics_series(rig.gateway.metrics, METRIC_GATEWAY_RESUBMITTED);
+    cr_assert(metrics_value(resubmitted) == 1);
+}
+
+Test(session, without_a_scheduler_requests_wait_and_then_hear_who_is_missing)
+{
+    rig_scheduler_stop(&rig);
+    rig_until(&rig, !control_is_up(rig.gateway.control));
+    const rig_answer_t *answer = answer_of(rig_infer_json(&rig, "one", SHORT_ROW));
+    cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler), "%s", answer->body);
+    cr_assert(answer->took_ns >= 60 * NS_PER_MS);
+    answer = answer_of(rig_infer_json(&rig, "never_seen", SHORT_ROW));
+    cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler), "%s", answer->body);
+}
+
+Test(session, a_request_that_waited_for_the_scheduler_is_served)
+{
+    rig_scheduler_stop(&rig);
+    rig_until(&rig, !control_is_up(rig.gateway.control));
+    int call =
+        rig_infer_json(&rig, "one",
+                       "{\"parameters\":{\"timeout\":8000000},\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],"
+                       "\"datatype\":\"INT32\",\"data\":[7,8]}]}");
+    rig_until(&rig, sessions_waiting(rig.gateway.sessions) == 1);
+    rig_scheduler_start(&rig, 6);
+    rig_until(&rig, rig.hellos == 2);
+    rig_send_catalogue(&rig, 6, 50, false);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    cr_assert(answer_of(call)->status == 200);
+}
+
+Test(session, a_result_counts_while_the_scheduler_is_away)
+{
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    rig_task_t granted = *task(0);
+    rig_scheduler_stop(&rig);
+    rig_until(&rig, !control_is_up(rig.gateway.control));
+    cr_assert(rig_push(&rig, &granted, STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    cr_assert(answer_of(call)->status == 200);
+}
+
+/* ------------------------------------------------------------------ lack of room */
+
+Test(session_limits, a_full_arena_is_unavailable, .timeout = 60)
+{
+    rig_start(&rig, 64 << 10, 16);
+    static char body[60000] = {0};
+    const rig_answer_t *answer =
+        answer_of(rig_infer(&rig, "one", "Inference-Header-Content-Length: 0\r\n", body, 40000));
+    cr_assert(answer->status == 400, "%s", answer->body); /* 5,000 rows */
+    void *rest = arena_alloc(rig.gateway.arena, 40000);
+    answer = answer_of(rig_infer(&rig, "one", "Inference-Header-Content-Length: 0\r\n", body, 60000));
+    cr_assert(answer->status == 503 && strstr(answer->body, "memory") && answer->retry_after[0], "%s",
+              answer->body);
+    arena_free(rig.gateway.arena, rest);
+    rig_stop(&rig);
+}
+
+Test(session_limits, too_many_requests_are_unavailable, .timeout = 60)
+{
+    rig_start(&rig, 0, 1);
+    int first = rig_infer_json(&rig, "one", ONE_ROW);
+    task(0);
+    const rig_answer_t *answer = answer_of(rig_infer_json(&rig, "one", ONE_ROW));
+    cr_assert(answer->status == 503 && strstr(answer->body, "under way"), "%s", answer->body);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    cr_assert(answer_of(first)->status == 200);
+    rig_stop(&rig);
+}
