@@ -100,21 +100,29 @@ status_t workpool_create(workpool_t **out, loop_t *loop, uint32_t threads, uint3
     return STATUS_OK;
 }
 
+/* What waits is told first: it has waited long enough, and nothing can take it any more. */
+static void cancel_queued(workpool_t *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    mailbox_node_t *first = pool->first;
+    pool->stopping = true;
+    pool->first = NULL;
+    pool->queued = 0;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (mailbox_node_t *n = first; n != NULL; n = n->next)
+        CONTAINER_OF(n, work_t, node)->cancelled = true;
+    deliver_done(NULL, first);
+}
+
 void workpool_destroy(workpool_t *pool)
 {
     if (pool == NULL)
         return;
-    pthread_mutex_lock(&pool->lock);
-    pool->stopping = true;
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
+    cancel_queued(pool);
     for (uint32_t i = 0; i < pool->threads; i++)
         pthread_join(pool->thread[i], NULL);
-    for (work_t *work; (work = take(pool)) != NULL;) {
-        work->cancelled = true;
-        mailbox_post(&pool->done, &work->node);
-    }
-    mailbox_dispose(&pool->done); /* delivers everything */
+    mailbox_dispose(&pool->done); /* delivers what has run */
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

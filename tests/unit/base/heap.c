@@ -83,11 +83,12 @@ Test(heap, keeps_its_order_under_random_use)
         random_step(&heap, items, ITEMS, &prng);
         cr_assert(heap_validate(&heap, &err), "%s", err.text);
     }
-    int64_t last = INT64_MIN;
-    while (heap.len > 0) {
-        cr_expect_geq(heap_min_key(&heap), last);
-        last = heap_min_key(&heap);
-        heap_pop(&heap);
+    item_t *last = NULL;
+    for (heap_node_t *n; (n = heap_pop(&heap)) != NULL;) {
+        item_t *item = CONTAINER_OF(n, item_t, node);
+        cr_expect(last == NULL || item->key > last->key || (item->key == last->key && item > last),
+                  "ties are the places in the array");
+        last = item;
     }
     heap_dispose(&heap);
 }

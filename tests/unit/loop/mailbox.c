@@ -81,6 +81,26 @@ Test(mailbox, loses_nothing_and_keeps_each_producers_order, .timeout = 60)
     close_inbox(&in);
 }
 
+static void *post_one(void *arg)
+{
+    static message_t m;
+    inbox_t *in = arg;
+    mailbox_post(&in->box, &m.node);
+    return NULL;
+}
+
+Test(mailbox, one_message_is_enough_to_wake_the_loop, .timeout = 30)
+{
+    inbox_t in;
+    pthread_t thread;
+    open_inbox(&in, 1);
+    pthread_create(&thread, NULL, post_one, &in);
+    loop_run(in.loop);
+    pthread_join(thread, NULL);
+    cr_expect_eq(in.total, 1);
+    close_inbox(&in);
+}
+
 Test(mailbox, messages_posted_in_one_turn_come_as_one_batch, .timeout = 30)
 {
     static message_t messages[100];

@@ -7,8 +7,9 @@
 typedef struct {
     work_t work;
     loop_t *loop;
-    sem_t *started; /* posted when run begins */
-    sem_t *go;      /* waited for before run ends; NULL: no waiting */
+    sem_t *started;        /* posted when run begins */
+    sem_t *go;             /* waited for before run ends; NULL: no waiting */
+    sem_t *free_the_other; /* posted in done */
     bool ran, done, cancelled;
     int *left;
 } item_t;
@@ -30,6 +31,8 @@ static void done(work_t *work, bool cancelled)
     cr_expect_not(item->done, "called twice");
     item->done = true;
     item->cancelled = cancelled;
+    if (item->free_the_other != NULL)
+        sem_post(item->free_the_other);
     if (item->left != NULL && --*item->left == 0)
         loop_stop(item->loop);
 }
@@ -77,11 +80,10 @@ Test(workpool, a_full_queue_refuses_and_a_stop_cancels_what_waits, .timeout = 60
     cr_assert_eq(workpool_submit(pool, &waiting.work), STATUS_OK);
     cr_expect_eq(workpool_queued(pool), 1);
     cr_expect_eq(workpool_submit(pool, &refused.work), STATUS_UNAVAILABLE);
-    sem_post(&go);
-    workpool_destroy(pool); /* the thread may still take the waiting one before it sees the stop */
+    waiting.free_the_other = &go; /* so the running one ends only after this one was cancelled */
+    workpool_destroy(pool);
     cr_expect(running.ran && running.done && !running.cancelled);
-    cr_expect(waiting.done);
-    cr_expect_eq(waiting.cancelled, !waiting.ran);
+    cr_expect(waiting.done && waiting.cancelled && !waiting.ran);
     cr_expect_not(refused.done);
     loop_destroy(loop);
 }
