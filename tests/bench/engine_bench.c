@@ -1,0 +1,252 @@
+/*
+ * fermata-engine-bench --model FILE --batch N [--length L] [--seconds S] [--threads T] [--inputs DIR] [--outputs DIR] [--engine E]
+ *
+ * Loads one model, runs one batch size for S seconds and prints one line of JSON: load and compile time, minimum and median
+ * per batch. Inputs come as raw tensors DIR/0.bin, 1.bin, … (else seeded noise); outputs are written the same way.
+ * Open dimensions take the value of --length. compare_onednn.py runs it beside onnxruntime.
+ */
+#include "base/clock.h"
+#include "engine/engine.h"
+
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RUNS = 20000, MAX_PATH_BYTES = 1024 };
+
+typedef struct {
+    const char *model, *inputs, *outputs, *engine;
+    unsigned batch, threads;
+    long length;
+    double seconds;
+} options_t;
+
+typedef struct {
+    void *in[ENGINE_MAX_IO], *out[ENGINE_MAX_IO];
+    size_t in_bytes[ENGINE_MAX_IO], out_bytes[ENGINE_MAX_IO];
+    engine_shape_t in_shapes[ENGINE_MAX_IO], out_shapes[ENGINE_MAX_IO];
+} buffers_t;
+
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool done;
+    status_t status;
+    err_t err;
+} wait_t;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "fermata-engine-bench: %s\n", what);
+    exit(1);
+}
+
+static void on_done(engine_job_t *job, status_t status, const err_t *err)
+{
+    wait_t *w = job->arg;
+    pthread_mutex_lock(&w->mutex);
+    w->done = true;
+    w->status = status;
+    if (err)
+        w->err = *err;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static int64_t run_once(const engine_ops_t *ops, engine_t *engine, engine_job_t *job)
+{
+    wait_t w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    job->done = on_done;
+    job->arg = &w;
+    ops->submit(engine, job);
+    pthread_mutex_lock(&w.mutex);
+    while (!w.done)
+        pthread_cond_wait(&w.changed, &w.mutex);
+    pthread_mutex_unlock(&w.mutex);
+    if (w.status != STATUS_OK)
+        fail(w.err.text);
+    return job->finished_ns - job->started_ns;
+}
+
+static size_t shape_of(const engine_tensor_t *t, bool batchable, const options_t *o, engine_shape_t *shape)
+{
+    size_t bytes = dtype_size(t->dtype);
+    shape->rank = t->rank + batchable;
+    for (uint32_t d = 0; d < shape->rank; d++) {
+        int64_t dim = batchable && d == 0 ? o->batch : t->dims[d - batchable];
+        shape->dims[d] = dim < 0 ? o->length : dim;
+        bytes *= (size_t)shape->dims[d];
+    }
+    return bytes;
+}
+
+static void *allocate(const engine_ops_t *ops, engine_t *engine, size_t len)
+{
+    void *buffer = ops->buffer_alloc(engine, len);
+    if (!buffer)
+        fail("no memory");
+    memset(buffer, 0, len);
+    return buffer;
+}
+
+static void move_file(const char *dir, uint32_t i, void *bytes, size_t len, bool write)
+{
+    char path[MAX_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%u.bin", dir, i);
+    FILE *file = fopen(path, write ? "wb" : "rb");
+    size_t moved = !file ? 0 : write ? fwrite(bytes, 1, len, file) : fread(bytes, 1, len, file);
+    if (file)
+        fclose(file);
+    if (moved != len)
+        fail(path);
+}
+
+static void fill(const engine_tensor_t *t, void *bytes, size_t len)
+{
+    uint64_t x = 88172645463325252u;
+    for (size_t i = 0; i < len / dtype_size(t->dtype); i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        if (t->dtype == DTYPE_F32)
+            ((float *)bytes)[i] = (float)(x % 2001) / 1000 - 1;
+        else if (t->dtype == DTYPE_I64)
+            ((int64_t *)bytes)[i] = (int64_t)(x % 2);
+    }
+}
+
+static void prepare_buffers(const engine_ops_t *ops, engine_t *engine, const engine_model_info_t *info,
+                            const options_t *o, buffers_t *b)
+{
+    for (uint32_t i = 0; i < info->input_count; i++) {
+        b->in_bytes[i] = shape_of(&info->inputs[i], info->batchable, o, &b->in_shapes[i]);
+        b->in[i] = allocate(ops, engine, b->in_bytes[i]);
+        if (o->inputs)
+            move_file(o->inputs, i, b->in[i], b->in_bytes[i], false);
+        else
+            fill(&info->inputs[i], b->in[i], b->in_bytes[i]);
+    }
+    for (uint32_t i = 0; i < info->output_count; i++) {
+        b->out_bytes[i] = shape_of(&info->outputs[i], info->batchable, o, &b->out_shapes[i]);
+        b->out[i] = allocate(ops, engine, b->out_bytes[i]);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static bool parse(int argc, char **argv, options_t *o)
+{
+    static const struct option options[] = {
+        {"model", required_argument, NULL, 'm'},
+        {"batch", required_argument, NULL, 'b'},
+        {"length", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},
+        {"threads", required_argument, NULL, 't'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"outputs", required_argument, NULL, 'o'},
+        {"engine", required_argument, NULL, 'e'},
+        {NULL, 0, NULL, 0},
+    };
+    *o = (options_t){.engine = "onednn", .batch = 1, .threads = 1, .length = 128, .seconds = 2};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 'm':
+            o->model = optarg;
+            break;
+        case 'b':
+            o->batch = (unsigned)atoi(optarg);
+            break;
+        case 'l':
+            o->length = atol(optarg);
+            break;
+        case 's':
+            o->seconds = atof(optarg);
+            break;
+        case 't':
+            o->threads = (unsigned)atoi(optarg);
+            break;
+        case 'i':
+            o->inputs = optarg;
+            break;
+        case 'o':
+            o->outputs = optarg;
+            break;
+        case 'e':
+            o->engine = optarg;
+            break;
+        default:
+            return false;
+        }
+    }
+    return o->model != NULL;
+}
+
+static size_t measure(const engine_ops_t *ops, engine_t *engine, engine_job_t *job, double seconds,
+                      int64_t *runs)
+{
+    size_t count = 0;
+    int64_t end_ns = clock_now_ns() + (int64_t)(seconds * 1e9);
+    run_once(ops, engine, job);
+    while (count < 3 || (count < MAX_RUNS && clock_now_ns() < end_ns))
+        runs[count++] = run_once(ops, engine, job);
+    qsort(runs, count, sizeof *runs, by_value);
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    static int64_t runs[MAX_RUNS];
+    static buffers_t b;
+    options_t o;
+    const engine_ops_t *ops;
+    engine_t *engine;
+    engine_model_t *model;
+    err_t err;
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr, "usage: fermata-engine-bench --model FILE [--batch N] [--length L] [--seconds S] "
+                        "[--threads T] …\n");
+        return 2;
+    }
+    int64_t begin_ns = clock_now_ns();
+    engine_load_t what = {.name = o.model, .path = o.model, .max_batch = o.batch};
+    if (engine_find(o.engine, &ops, &err) != STATUS_OK ||
+        ops->open(&(engine_config_t){.threads = o.threads}, &engine, &err) != STATUS_OK ||
+        ops->load(engine, &what, &model, &err) != STATUS_OK)
+        fail(err.text);
+    int64_t loaded_ns = clock_now_ns();
+    const engine_model_info_t *info = ops->info(model);
+    if (!info->batchable && o.batch != 1)
+        fail("the model is not batchable");
+    if (ops->prepare(model, o.batch, &err) != STATUS_OK)
+        fail(err.text);
+    int64_t prepared_ns = clock_now_ns();
+    prepare_buffers(ops, engine, info, &o, &b);
+    engine_job_t job = {.model = model,
+                        .batch = info->batchable ? o.batch : 1,
+                        .inputs = (const void *const *)b.in,
+                        .outputs = b.out,
+                        .input_shapes = b.in_shapes,
+                        .output_shapes = b.out_shapes,
+                        .output_capacity_bytes = b.out_bytes};
+    size_t count = measure(ops, engine, &job, o.seconds, runs);
+    for (uint32_t i = 0; o.outputs && i < info->output_count; i++)
+        move_file(o.outputs, i, b.out[i], b.out_bytes[i], true);
+    printf(
+        "{\"batch\":%u,\"runs\":%zu,\"load_ms\":%.1f,\"prepare_ms\":%.1f,\"min_ms\":%.3f,\"median_ms\":%.3f,"
+        "\"memory_mib\":%.1f}\n",
+        o.batch, count, (double)(loaded_ns - begin_ns) / 1e6, (double)(prepared_ns - loaded_ns) / 1e6,
+        (double)runs[0] / 1e6, (double)runs[count / 2] / 1e6, (double)info->memory_bytes / 1048576);
+    for (uint32_t i = 0; i < ENGINE_MAX_IO; i++) {
+        ops->buffer_free(engine, b.in[i]);
+        ops->buffer_free(engine, b.out[i]);
+    }
+    ops->unload(model);
+    ops->close(engine);
+    return 0;
+}
