@@ -132,7 +132,7 @@ Test(hostile, wrong_headers_end_the_connection)
 
 Test(hostile, wrong_results_end_the_connection_before_anything_is_handed_on)
 {
-    uint8_t wire[WIRE_HEADER_BYTES + 2 * WIRE_RESULT_BYTES + 8] = {0};
+    uint8_t wire[WIRE_HEADER_BYTES + 2 * WIRE_RESULT_BYTES + 300] = {0};
     struct {
         wire_result_t result;
         uint32_t extra;
@@ -145,7 +145,7 @@ Test(hostile, wrong_results_end_the_connection_before_anything_is_handed_on)
         {{.text_bytes = 1}, 0},
         {{.text_bytes = 0}, 8},
         {{.text_bytes = UINT32_MAX}, 8},
-        {{.text_bytes = TRANSFER_TEXT_BYTES}, 8},
+        {{.text_bytes = TRANSFER_TEXT_BYTES}, TRANSFER_TEXT_BYTES},
     };
 
     rig_init(&rig, NULL, NULL);
@@ -154,7 +154,7 @@ Test(hostile, wrong_results_end_the_connection_before_anything_is_handed_on)
             wire, &(wire_header_t){.type = WIRE_PUSH, .count = 2, .extra_bytes = cases[i].extra});
         to = wire_put_result(to, &(wire_result_t){.task_id = 1, .len_bytes = 5});
         wire_put_result(to, &cases[i].result);
-        expect_refused(wire, sizeof(wire) - 8 + cases[i].extra, true);
+        expect_refused(wire, sizeof(wire) - 300 + cases[i].extra, true);
     }
     cr_assert_eq(rig.received_count, 0);
     still_serves();
@@ -416,5 +416,44 @@ Test(hostile, an_owner_that_dies_in_the_middle_of_the_payload)
     cr_assert_eq(items[1].status, STATUS_UNAVAILABLE);
     cr_assert_eq(second.calls, 1);
     cr_assert_eq(second.status, STATUS_UNAVAILABLE);
+    rig_dispose(&rig);
+}
+
+Test(hostile, a_fetch_cancelled_in_the_middle_of_its_payload_is_not_written_any_more)
+{
+    uint8_t out[20], asked[256], wire[WIRE_HEADER_BYTES + 2 * WIRE_STATE_BYTES] = {0}, blank[20] = {0};
+    struct iovec iov[2] = {{out, 10}, {out + 10, 10}};
+    liar_t liar;
+    outcome_t first = {0}, second = {0};
+    transfer_request_t id;
+    transfer_item_t items[2] = {{.len_bytes = 10, .iov = iov, .iov_count = 1},
+                                {.len_bytes = 10, .iov = iov + 1, .iov_count = 1}};
+
+    rig_init(&rig, NULL, NULL);
+    liar_meet(&liar);
+    liar_greet(&liar);
+    cr_assert_eq(transfer_fetch(liar.peer, items, 2, 0, outcome_set, &first, &id), STATUS_OK);
+    cr_assert_eq(raw_recv(&rig, liar.fd, asked, WIRE_HEADER_BYTES + 2 * WIRE_ITEM_BYTES), 80);
+    uint8_t *to = wire_put_header(wire, &(wire_header_t){.type = WIRE_DATA, .seq = 0, .count = 2});
+    to = wire_put_state(to, &(wire_state_t){.len_bytes = 10});
+    wire_put_state(to, &(wire_state_t){.len_bytes = 10});
+    raw_send(&rig, liar.fd, wire, sizeof(wire));
+    raw_send(&rig, liar.fd, "abcdefg", 7);
+    cr_assert_eq(out[6], 'g');
+    cr_assert(transfer_cancel(rig.pool, id));
+    memset(out, 0, sizeof(out));
+    raw_send(&rig, liar.fd, "hijklmnopqrst", 13);
+    cr_assert_arr_eq(out, blank, sizeof(out));
+
+    cr_assert_eq(transfer_fetch(liar.peer, items, 2, 0, outcome_set, &second, NULL), STATUS_OK);
+    cr_assert_eq(raw_recv(&rig, liar.fd, asked, WIRE_HEADER_BYTES + 2 * WIRE_ITEM_BYTES), 80);
+    wire_put_header(wire, &(wire_header_t){.type = WIRE_DATA, .seq = 1, .count = 2});
+    raw_send(&rig, liar.fd, wire, sizeof(wire));
+    raw_send(&rig, liar.fd, "0123456789abcdefghij", 20);
+    rig_until(&rig, &second.calls, 1);
+    cr_assert_eq(second.status, STATUS_OK);
+    cr_assert_arr_eq(out, "0123456789abcdefghij", 20);
+    cr_assert_eq(first.calls, 1);
+    liar_leave(&liar);
     rig_dispose(&rig);
 }
