@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-/* A fetch is waited for at least this long, whatever the budget says: less would fail on any hiccup. */
-static const int64_t FETCH_MIN_NS = 2 * NS_PER_MS;
+/* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one lost to a hiccup. */
+static const int64_t FETCH_MIN_NS = 20 * NS_PER_MS;
 /* When a grant tells no finish budget. */
 static const int64_t FETCH_DEFAULT_NS = NS_PER_S;
 /* Long beyond any deadline: only keeps a stuck gateway from holding batch buffers. */
@@ -288,10 +288,20 @@ static void group_on_fetched(void *ctx, status_t status)
         batch_fetched(group->batch);
 }
 
+static void log_missing_rows(const batch_t *batch)
+{
+    log_warn("inputs_missing", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+             LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted),
+             LOG_STR("status", status_name((status_t)batch->failed_status[batch->failed_count - 1])),
+             LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
+}
+
 static void batch_fetched(batch_t *batch)
 {
     batch->fetched_ns = clock_now_ns();
     batch_compact(batch);
+    if (batch->failed_count && !batch->revoked)
+        log_missing_rows(batch);
     if (batch->revoked) {
         batch_abort(batch, STATUS_CANCELLED, "revoked");
     } else if (batch->count == 0) {
