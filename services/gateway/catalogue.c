@@ -264,10 +264,8 @@ static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *mod
     entry->id = model->id;
     entry->listed = true;
     entry->ready = model->ready && !entry->defect[0];
-    snprintf(entry->reason, sizeof entry->reason, "%s",
-             entry->defect[0] ? entry->defect
-             : model->ready   ? ""
-                              : model->reason);
+    /* A model that is still loading has no tensors yet: that is no defect, and the worker's reason says more. */
+    snprintf(entry->reason, sizeof entry->reason, "%s", model->ready ? entry->defect : model->reason);
 }
 
 static void settle_unlisted(catalogue_t *catalogue, bool keep_absent)
