@@ -215,6 +215,22 @@ class UpTest(unittest.TestCase):
         self.assertEqual(up.end(), 1)
         self.assertRegex(up.said, r"not ready within 1s: waiting for the gateway at 127.0.0.1:\d+: model slow is loading")
 
+    def test_every_gateway_is_waited_for(self):
+        models = f'{READY!r} if "gateway-0" in sys.argv else [{{"name": "slow", "version": "1", "state": "LOADING"}}]'
+        self.fake("gateway", GATEWAY, models=models)
+        up = Up(self.folder, "--gateways", "2", "--ready-timeout", "1s")
+        self.assertEqual(up.end(), 1)
+        self.assertIn("model slow is loading", up.said)
+
+    def test_a_pipe_that_outlives_its_service_delays_nothing(self):
+        held = 'sleep 300 & echo $! > "%(folder)s/holder"; exec 1>&- 2>&-\n'
+        self.fake("worker", SERVICE.replace("mkfifo", held + "mkfifo"))
+        up, ready = self.start_json()
+        os.kill(ready["workers"][0]["pid"], signal.SIGKILL)
+        up.wait_for("worker-0 (pid")
+        self.assertEqual(up.end(), 1)
+        os.kill(int((self.folder / "holder").read_text()), signal.SIGKILL)
+
     def test_a_broken_model_is_told_and_the_others_serve(self):
         broken = {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "node 'x': unknown operator Foo"}
         self.fake("gateway", GATEWAY, models=[broken, *READY])
