@@ -19,6 +19,7 @@ typedef struct {
     double rate_tau_ms, loss_tau_ms;
     double kappa, fairness, urgency, efficiency;
     double starve_limit, starve_gain;
+    double least;
     /* state */
     double starve; /* x: part of the idle capacity that starvation has claimed */
     int64_t begun_ns, last_ns;
@@ -105,7 +106,7 @@ static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_
     }
     double wait = fluid_erlang_c(gpus, load * gpus);
     double spend = clip(state->starve + fmin(load * load * load * load, wait), 0, 1);
-    double budget = (load + (1 - load) * spend) * gpus;
+    double budget = fmax(load + (1 - load) * spend, state->least) * gpus;
     double longest = 0;
     for (uint32_t m = 0; m < models->count; m++)
         longest = fmax(longest,
@@ -179,6 +180,7 @@ static const policy_param_t fermata_params[] = {
     PARAM(efficiency, 0, 1, 0.985, "part of the planned batch's efficiency below which heads are given up"),
     PARAM(starve_limit, 1e-6, 1, 0.002, "part of a model's requests that may starve"),
     PARAM(starve_gain, 0, 100, 0.2, "how fast starvation claims idle capacity, per second"),
+    PARAM(least, 0, 1, 0.05, "part of the GPUs that may be busy before anything is held"),
     {0},
 };
 
