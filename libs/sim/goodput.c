@@ -2,6 +2,8 @@
 
 #include "sim/bound.h"
 
+#define LEAST 1e-3 /* of the bound: below it no search goes on */
+
 typedef struct {
     simulation_config_t config;
     workload_t workload; /* a copy that shares the models and shares */
@@ -39,25 +41,22 @@ status_t goodput_search(const goodput_config_t *config, double *rate_rps, simula
                        .rule = config->rule};
     double precision = config->precision > 0 ? config->precision : 0.005;
     double bound = bound_rate_rps(config->base.workload, config->base.gpus);
-    double low = 0, high = bound * 1.1;
+    double low = 0, high = bound * 1.1, step = bound * 0.25;
     bool good = false;
     status_t status = is_good(&search, high, &good, err);
     if (good)
         low = high; /* nothing is lost even there: that is the answer */
-    for (double step = bound * 0.25; status == STATUS_OK && !good && step > 0;) {
-        /* The first guess is near the bound, then halves: far below it runs are short, and rarely needed. */
+    while (status == STATUS_OK && high - low > precision * high && high > bound * LEAST) {
+        /* From above in steps, as most answers are near the bound; once there is a lower end, halves. */
         double middle = low > 0 ? (low + high) / 2 : high > bound * 0.4 ? high - step : high / 2;
-        bool middle_good;
-        if (high - low <= precision * high || high < bound * 1e-3)
-            break;
-        status = is_good(&search, middle, &middle_good, err);
-        if (middle_good)
+        status = is_good(&search, middle, &good, err);
+        if (good)
             low = middle;
         else
             high = middle;
     }
     if (status == STATUS_OK && !(low > 0))
-        low = bound * 1e-3; /* not even there; the result tells */
+        low = bound * LEAST; /* not even there; the result tells */
     if (status == STATUS_OK)
         status = try_rate(&search, low, false, result, err);
     if (status == STATUS_OK)

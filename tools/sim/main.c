@@ -4,6 +4,7 @@
 #include "options.h"
 #include "report.h"
 #include "sim/bound.h"
+#include "sim/timeline.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,10 +85,32 @@ static void report(const job_t *job, const simulation_result_t *result, double g
         report_models(job->options->json ? stderr : stdout, result, &job->workload);
 }
 
+static status_t run_drawn(job_t *job, simulation_result_t **result, err_t *err)
+{
+    const options_t *options = job->options;
+    timeline_t *timeline =
+        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), options->gpus);
+    if (!timeline)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a timeline");
+    job->config.on_batch = timeline_on_batch;
+    job->config.on_drop = timeline_on_drop;
+    job->config.on_progress = NULL;
+    job->config.ctx = timeline;
+    status_t status = simulation_run(&job->config, result, err);
+    if (status == STATUS_OK) {
+        status = timeline_write(timeline, &job->workload, options->timeline_path, err);
+        if (status != STATUS_OK)
+            simulation_result_dispose(*result);
+    }
+    timeline_destroy(timeline);
+    return status;
+}
+
 static status_t run(job_t *job, err_t *err)
 {
     simulation_result_t *result;
-    status_t status = simulation_run(&job->config, &result, err);
+    status_t status = job->options->timeline_path ? run_drawn(job, &result, err)
+                                                  : simulation_run(&job->config, &result, err);
     if (status != STATUS_OK)
         return status;
     report(job, result, -1);

@@ -1,0 +1,135 @@
+#include "sim/arrivals.h"
+#include "sim/net.h"
+#include "sim/workload.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void mean_rate(const char *text, double tolerance)
+{
+    arrivals_spec_t spec;
+    arrivals_t arrivals;
+    err_t err;
+    double at_s = 0;
+    enum { COUNT = 200000 };
+    cr_assert_eq(arrivals_parse(text, &spec, &err), STATUS_OK, "%s", err.text);
+    arrivals_init(&arrivals, &spec, 3, 1);
+    for (int i = 0; i < COUNT; i++) {
+        double next_s = arrivals_next_s(&arrivals, 500);
+        cr_assert_geq(next_s, at_s, "time runs backwards");
+        at_s = next_s;
+    }
+    cr_assert_float_eq(COUNT / at_s, 500, 500 * tolerance, "%s: %.1f/s", text, COUNT / at_s);
+}
+
+Test(arrivals, every_kind_has_the_rate_asked_for)
+{
+    mean_rate("poisson", 0.01);
+    mean_rate("uniform", 0.0001);
+    mean_rate("gamma:0.1", 0.03);
+    mean_rate("gamma:2", 0.01);
+    mean_rate("mmpp:1.8,0.5", 0.05);
+}
+
+Test(arrivals, bad_ones_are_errors)
+{
+    static const char *const bad[] = {"",          "poissonx", "gamma",    "gamma:0",    "gamma:-1",
+                                      "gamma:nan", "mmpp:1,1", "mmpp:3,1", "mmpp:1.5,0", "mmpp:1.5"};
+    arrivals_spec_t spec;
+    err_t err;
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_assert_eq(arrivals_parse(bad[i], &spec, &err), STATUS_INVALID_ARGUMENT, "'%s'", bad[i]);
+}
+
+static char path[64];
+
+static void write_file(const char *text)
+{
+    strcpy(path, "/tmp/fermata-net-XXXXXX");
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void net_fails(const char *text, const char *reason)
+{
+    net_t net;
+    err_t err;
+    char expected[160];
+    write_file(text);
+    snprintf(expected, sizeof(expected), "%s:%s", path, reason);
+    cr_assert_eq(net_parse(path, &net, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(err.text, expected);
+    unlink(path);
+}
+
+Test(net, a_file_of_quantiles)
+{
+    net_t net;
+    err_t err;
+    write_file("quantile,delay_us\n0,10\n0.5,20\n1,40\n");
+    cr_assert_eq(net_parse(path, &net, &err), STATUS_OK, "%s", err.text);
+    unlink(path);
+    prng_t prng;
+    prng_init(&prng, 5);
+    int below = 0;
+    for (int i = 0; i < 10000; i++) {
+        int64_t delay_ns = net_delay_ns(&net, &prng);
+        cr_assert(delay_ns >= 10000 && delay_ns <= 40000);
+        below += delay_ns <= 20000;
+    }
+    cr_assert_float_eq(below, 5000, 200);
+}
+
+Test(net, errors_name_file_and_line)
+{
+    net_fails("delay\n", "1: missing column: quantile,delay_us");
+    net_fails("quantile,delay_us\n0,1\n0.5,x\n", "3: not quantile,delay_us");
+    net_fails("quantile,delay_us\n0,-1\n", "2: value out of range");
+    net_fails("quantile,delay_us\n0,5\n1,4\n", "3: rows must rise");
+    net_fails("quantile,delay_us\n0,5\n0.5,6\n", "3: rows must go from quantile 0 to 1");
+    net_fails("quantile,delay_us\nnan,5\n", "2: value out of range");
+}
+
+Test(net, unknown_names_are_errors)
+{
+    net_t net;
+    err_t err;
+    cr_assert_eq(net_parse("carrier-pigeon", &net, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(net_parse("fixed:-5", &net, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(net_parse("fixed:100,50", &net, &err), STATUS_OK);
+    cr_assert_eq(net.data_ns, 50000);
+    cr_assert_eq(net_bound_ns(&net), 100000);
+}
+
+Test(workload, popularity)
+{
+    profile_entry_t models[3] = {0};
+    workload_t workload;
+    err_t err;
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(profile_from_line(&models[i].profile, 1000000, 1000000, 8, &err), STATUS_OK);
+        models[i].slo_ns = 5000000;
+        models[i].weight = i;
+        snprintf(models[i].name, sizeof(models[i].name), "M%d", i);
+    }
+    cr_assert_eq(workload_init(&workload, models, 3, NULL, &err), STATUS_OK);
+    cr_assert_float_eq(workload.shares[2], 2.0 / 3, 1e-12);
+    workload_dispose(&workload);
+    cr_assert_eq(workload_init(&workload, models, 3, "zipf:1", &err), STATUS_OK);
+    cr_assert_float_eq(workload.shares[0] / workload.shares[2], 3, 1e-9);
+    workload_dispose(&workload);
+    cr_assert_eq(workload_init(&workload, models, 3, "zipf:-1", &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(workload_init(&workload, models, 3, "fame", &err), STATUS_INVALID_ARGUMENT);
+    models[1].slo_ns = 1999999;
+    cr_assert_eq(workload_init(&workload, models, 3, NULL, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(err.text, "model M1: SLO below the latency of a batch of one");
+    models[1].slo_ns = 0;
+    cr_assert_eq(workload_init(&workload, models, 3, NULL, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(err.text, "model M1 has no slo_ms");
+}

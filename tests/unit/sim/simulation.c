@@ -1,0 +1,213 @@
+#include "sim/bound.h"
+#include "sim/goodput.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    profile_entry_t *models;
+    uint32_t count;
+    workload_t workload;
+    simulation_config_t config;
+} world_t;
+
+/* From the repository's root, where tests run. */
+static void world_start(world_t *world, const char *zoo, uint32_t gpus, const char *policy, double rate_rps)
+{
+    char path[128];
+    err_t err;
+    memset(world, 0, sizeof(*world));
+    snprintf(path, sizeof(path), "tests/sim/zoo/%s.csv", zoo);
+    cr_assert_eq(profile_csv_read(path, &world->models, &world->count, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(workload_init(&world->workload, world->models, world->count, NULL, &err), STATUS_OK, "%s",
+                 err.text);
+    world->workload.rate_rps = rate_rps;
+    world->config = (simulation_config_t){
+        .workload = &world->workload, .gpus = gpus, .policy = policy, .seconds = 5, .warmup_s = 1, .seed = 7};
+}
+
+static void world_stop(world_t *world)
+{
+    workload_dispose(&world->workload);
+    free(world->models);
+}
+
+static simulation_result_t *run(world_t *world)
+{
+    simulation_result_t *result;
+    err_t err;
+    cr_assert_eq(simulation_run(&world->config, &result, &err), STATUS_OK, "%s: %s", world->config.policy,
+                 err.text);
+    return result;
+}
+
+static double bound_of(const char *zoo, uint32_t gpus)
+{
+    world_t world;
+    world_start(&world, zoo, gpus, NULL, 0);
+    double bound = bound_rate_rps(&world.workload, gpus);
+    world_stop(&world);
+    return bound;
+}
+
+Test(bound, is_what_the_papers_data_say)
+{
+    cr_assert_float_eq(bound_of("resnet50", 8), 5875, 1);
+    cr_assert_float_eq(bound_of("inception_resnet", 8), 1114, 1);
+    cr_assert_float_eq(bound_of("zoo_1080ti", 35), 4062, 1);
+    cr_assert_float_eq(bound_of("zoo_1080ti", 140), 18643, 1);
+    cr_assert_float_eq(bound_of("zoo_a100", 64), 19153, 1);
+    cr_assert_float_eq(bound_of("zoo_a100_strong", 64), 61351, 1);
+}
+
+Test(simulation, same_seed_same_result)
+{
+    for (uint32_t p = 0; sched_policy_name(p); p++) {
+        world_t world;
+        world_start(&world, "zoo_1080ti", 35, sched_policy_name(p), 3000);
+        world.config.jitter = 0.05;
+        simulation_result_t *first = run(&world), *second = run(&world);
+        cr_assert_eq(first->all.good, second->all.good);
+        cr_assert_eq(first->latency.sum_ns, second->latency.sum_ns);
+        world.config.seed++;
+        simulation_result_t *other = run(&world);
+        cr_assert_neq(first->latency.sum_ns, other->latency.sum_ns);
+        simulation_result_dispose(first);
+        simulation_result_dispose(second);
+        simulation_result_dispose(other);
+        world_stop(&world);
+    }
+}
+
+Test(simulation, every_request_has_one_end)
+{
+    for (uint32_t p = 0; sched_policy_name(p); p++) {
+        world_t world;
+        world_start(&world, "zoo_1080ti", 35, sched_policy_name(p), 5000); /* overload */
+        simulation_result_t *result = run(&world);
+        uint64_t ended = result->all.good + result->all.late + result->all.unanswered;
+        for (unsigned r = 0; r < SCHED_DROP_REASONS; r++)
+            ended += result->all.dropped[r];
+        cr_assert_eq(ended, result->all.arrived, "policy %s", sched_policy_name(p));
+        cr_assert_eq(result->all.unanswered, 0);
+        cr_assert_eq(result->all.late, 0, "nothing is late when profiles hold and the network is none");
+        cr_assert_leq(result->gpu_busy_fraction, 1.0 + 1e-9);
+        simulation_result_dispose(result);
+        world_stop(&world);
+    }
+}
+
+/* Bounds of the delays are met with certainty (the quantile tables end at the bound), so nothing is late. */
+Test(simulation, delays_within_their_bounds_make_nothing_late)
+{
+    world_t world;
+    err_t err;
+    world_start(&world, "resnet50", 8, "deferred", 3000);
+    cr_assert_eq(net_parse("rdma", &world.config.net, &err), STATUS_OK);
+    simulation_result_t *result = run(&world);
+    cr_assert_eq(result->all.late, 0);
+    cr_assert_lt(result->bad_rate, 0.001);
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
+
+Test(simulation, gpus_that_fail_cost_little_and_work_again_when_they_join)
+{
+    world_t world;
+    simulation_change_t changes[] = {{2, 0, false},  {2, 1, false},  {2, 2, false},
+                                     {2.1, 0, true}, {2.1, 1, true}, {2.1, 2, true}};
+    world_start(&world, "resnet50", 8, "fermata", 4200);
+    world.config.changes = changes;
+    world.config.change_count = 6;
+    simulation_result_t *result = run(&world);
+    cr_assert_geq(result->preemptions, 1, "what ran there was broken off");
+    cr_assert_leq(result->preemptions, 3);
+    cr_assert_lt(result->bad_rate, 0.02);
+    cr_assert_gt(result->gpu_busy[0], 0.3, "it works again");
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
+
+/* The two properties of Symphony 3.5. */
+Test(simulation, fermata_is_flat_topped_and_load_proportional)
+{
+    world_t world;
+    world_start(&world, "zoo_1080ti", 35, "fermata", 3800);
+    double peak = 3800;
+    static const double loads[] = {0.2, 0.4, 0.6, 0.8};
+    for (unsigned i = 0; i < 4; i++) {
+        world.workload.rate_rps = peak * loads[i];
+        simulation_result_t *result = run(&world);
+        cr_assert_float_eq(result->gpu_busy_fraction, loads[i], 0.08, "at %.1f busy %.3f", loads[i],
+                           result->gpu_busy_fraction);
+        cr_assert_eq(result->gpus_used, result->gpu_highest, "the GPUs never used are the highest");
+        simulation_result_dispose(result);
+    }
+    for (double over = 1.5; over <= 3; over *= 2) {
+        world.workload.rate_rps = peak * over;
+        simulation_result_t *result = run(&world);
+        cr_assert_gt(result->goodput_rps, 0.97 * peak, "at %.1f times the peak: %.0f r/s", over,
+                     result->goodput_rps);
+        simulation_result_dispose(result);
+    }
+    world_stop(&world);
+}
+
+static double goodput_of(const char *zoo, uint32_t gpus, const char *policy)
+{
+    world_t world;
+    goodput_config_t config = {.precision = 0.02};
+    simulation_result_t *result;
+    double rate_rps;
+    err_t err;
+    world_start(&world, zoo, gpus, policy, 0);
+    config.base = world.config;
+    cr_assert_eq(goodput_search(&config, &rate_rps, &result, &err), STATUS_OK, "%s", err.text);
+    cr_assert_leq(result->worst_model_bad_rate, 0.01);
+    simulation_result_dispose(result);
+    world_stop(&world);
+    return rate_rps;
+}
+
+Test(goodput, orders_the_policies_as_the_papers_do)
+{
+    double fermata = goodput_of("resnet50", 8, "fermata"), deferred = goodput_of("resnet50", 8, "deferred");
+    double zoo = goodput_of("zoo_1080ti", 35, "fermata"), zoo_eager = goodput_of("zoo_1080ti", 35, "eager");
+    cr_assert_gt(fermata, 0.90 * 5875);
+    cr_assert_gt(fermata, 1.05 * deferred);
+    cr_assert_gt(zoo, 0.90 * 4062);
+    cr_assert_gt(zoo, zoo_eager);
+}
+
+static void fails(world_t *world, const char *reason)
+{
+    simulation_result_t *result = NULL;
+    err_t err;
+    cr_assert_eq(simulation_run(&world->config, &result, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(err.text, reason);
+    cr_assert_null(result);
+}
+
+Test(simulation, bad_configurations_are_errors)
+{
+    world_t world;
+    world_start(&world, "resnet50", 0, "fermata", 100);
+    fails(&world, "gpus is 0, not within 1..16384");
+    world.config.gpus = 1;
+    world.workload.rate_rps = 0;
+    fails(&world, "rate must be above 0 and at most 1e9 requests/s");
+    world.workload.rate_rps = NAN;
+    fails(&world, "rate must be above 0 and at most 1e9 requests/s");
+    world.workload.rate_rps = 10;
+    world.config.policy = "guess";
+    fails(&world, "there is no policy 'guess'");
+    world.config.policy = "timeout";
+    world.config.params = "k_ms=-1";
+    fails(&world, "policy timeout: bad value in 'k_ms=-1'");
+    world.config.params = "speed=1";
+    fails(&world, "policy timeout has no parameter 'speed=1' that is given as key=value");
+    world_stop(&world);
+}
