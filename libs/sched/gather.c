@@ -27,7 +27,8 @@ int64_t gather_frontrun_ns(const shard_t *shard, const gathered_t *gathered)
 {
     if (gathered->batch >= gathered->feasible)
         return INT64_MIN;
-    return gathered->deadline_ns - profile_latency_ns(&shard->profile, gathered->batch + 1);
+    return gathered->deadline_ns - profile_latency_ns(&shard->profile, gathered->batch + 1) -
+           shard->delays.wake_ns;
 }
 
 void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t now_ns, int64_t gpu_free_ns,

@@ -102,6 +102,9 @@ typedef struct {
     int64_t ctrl_ns;
     int64_t fixed_ns;
     int64_t data_ns;
+    /* How late sched_run may come after the wake_at it asked for (timers, a busy host). A batch is ready this much
+     * before its last moment, so that lateness costs a little batching and never the deadline. 0 in simulations. */
+    int64_t wake_ns;
 } sched_delays_t;
 
 /* The policy is "fermata" until sched_set_policy. NULL and *err on bad limits or no memory. */
