@@ -25,7 +25,8 @@ status_t oip_rest_parse(oip_request_t *request, const oip_model_spec_t *spec, co
 
 /*
  * The whole body is the raw data of the model's single input: as many rows as there are row sizes in it, or,
- * for BYTES and for the picture input, one element that is the body itself. Outputs are then binary.
+ * for BYTES and for the picture input, one element that is the body itself. Outputs are then binary, but JSON for a
+ * picture: it comes from a person with curl, not from a client library.
  */
 status_t oip_rest_parse_raw(oip_request_t *request, const oip_model_spec_t *spec, const void *body,
                             size_t body_bytes, const oip_allocator_t *allocator, err_t *err);

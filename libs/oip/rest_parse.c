@@ -438,7 +438,7 @@ status_t oip_rest_parse_raw(oip_request_t *request, const oip_model_spec_t *spec
     oip_input_t *input = &request->inputs[0];
     *input = (oip_input_t){.name = spec->inputs[0].name};
     request->input_count = 1;
-    request->binary_output = true;
+    request->binary_output = !oip_rest_is_picture(body, body_bytes);
     bool element = spec->inputs[0].datatype == OIP_BYTES || spec->picture_input == 0;
     /* The picture input also takes its tensor raw, which never begins like a picture file by accident. */
     if (element && spec->inputs[0].datatype != OIP_BYTES && !oip_rest_is_picture(body, body_bytes) &&

@@ -251,7 +251,7 @@ Test(rest, raw_bytes_and_pictures)
     cr_assert_eq(memcmp(request.inputs[0].data, "\x05\0\0\0hello", 9), 0);
     cr_assert_eq(parse(&fixture_picture, "\xff\xd8\xff....", 7, 0), STATUS_OK, "%s", err.text);
     cr_assert_eq(oip_validate_request(&request, &fixture_picture, &err), STATUS_OK, "%s", err.text);
-    cr_assert(request.inputs[0].picture && request.rows == 1);
+    cr_assert(request.inputs[0].picture && request.rows == 1 && !request.binary_output);
     float row[4] = {1, 2, 3, 4};
     cr_assert_eq(parse(&fixture_picture, (const char *)row, sizeof row, 0), STATUS_OK);
     cr_assert_eq(oip_validate_request(&request, &fixture_picture, &err), STATUS_OK, "%s", err.text);
