@@ -310,8 +310,9 @@ static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now
         metrics_observe(model->metrics.queue_seconds, now_ns - action->grant.tasks[i].arrival_ns);
 }
 
-/* The batch begins when the device is free and the inputs are there; the worker hears of it up to ctrl_ns later, which
- * is taken off so that it does not begin late. */
+/* start_in_ns stays 0: the worker begins when inputs and device are ready. The core's start is a bound, made of the
+ * slowest delays seen; to wait for it would make every batch as slow as the slowest, and what begins earlier only
+ * ends earlier, which the worker reports. */
 static void on_grant(scheduler_t *s, const sched_action_t *action)
 {
     int64_t now_ns = now_of();
@@ -338,11 +339,9 @@ static void on_grant(scheduler_t *s, const sched_action_t *action)
     note_grant(s, action, now_ns);
     if (node == NULL)
         return;
-    int64_t start_in_ns = action->grant.start_ns - now_ns - s->delays.ctrl_ns;
     node->grant.batch_id = batch->id;
     node->grant.model = action->model;
     node->grant.device = device->index;
-    node->grant.start_in_ns = start_in_ns > 0 ? start_in_ns : 0;
     node->grant.finish_in_ns = action->grant.finish_ns - now_ns;
     *worker->grants_tail = node;
     worker->grants_tail = &node->next;

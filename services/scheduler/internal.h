@@ -191,7 +191,7 @@ struct model {
 struct scheduler {
     loop_t *loop;
     scheduler_options_t options;
-    uint64_t epoch, first_epoch, scheduler_id;
+    uint64_t epoch, scheduler_id;
     int64_t started_ns;
     rpc_runtime_t *runtime;
     rpc_server_t *server;

@@ -96,16 +96,23 @@ static void displace(void **table, uint64_t instance_id)
     }
 }
 
-/* After every process that could be of an older scheduler has shown its epoch, ours must be the newest: a clock that
- * was set back would else make all peers deaf to us. */
+static void send_away(void **table)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        if (table[i] != NULL)
+            peer_close(table[i], RPC_UNAVAILABLE, "the scheduler has taken a newer epoch");
+}
+
+/* The Hello tells the newest epoch that the peer has ever seen. Ours must be newer, or a clock that was set back would
+ * make all peers deaf to us. Who had joined before joins again. */
 static void outgrow_epoch(scheduler_t *s, uint64_t seen)
 {
-    if (seen < s->epoch || seen >= UINT64_MAX / 2)
-        return;
-    if (seen == s->epoch)
-        return; /* it has been here before */
+    if (seen <= s->epoch || seen >= UINT64_MAX / 2)
+        return; /* older, or it has been here before, or nonsense */
     log_warn("epoch_outgrown", LOG_U64("seen", seen), LOG_U64("was", s->epoch));
     s->epoch = seen + 1;
+    send_away((void **)s->gateways);
+    send_away((void **)s->workers);
 }
 
 bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const char *kind)
@@ -136,11 +143,9 @@ bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const ch
 bool peer_epoch(peer_t *peer, uint64_t epoch)
 {
     scheduler_t *s = peer->scheduler;
-    if (!peer->joined) { /* the Hello tells the newest epoch that the peer has seen */
+    if (!peer->joined)
         outgrow_epoch(s, epoch);
-        return true;
-    }
-    if (epoch >= s->first_epoch && epoch <= s->epoch)
+    if (!peer->joined || epoch == s->epoch)
         return true;
     peer_complain(peer, NONSENSE_EPOCH, "frame of another epoch ignored");
     return false;

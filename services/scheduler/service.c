@@ -135,7 +135,7 @@ status_t scheduler_create(loop_t *loop, const scheduler_options_t *options, sche
         return err_set(err, STATUS_NO_MEMORY, "no memory");
     s->loop = loop;
     s->options = *options;
-    s->epoch = s->first_epoch = options->epoch != 0 ? options->epoch : epoch_now();
+    s->epoch = options->epoch != 0 ? options->epoch : epoch_now();
     s->started_ns = now_of();
     if (getrandom(&s->scheduler_id, sizeof s->scheduler_id, 0) != (ssize_t)sizeof s->scheduler_id)
         s->scheduler_id = s->epoch; /* it only tells schedulers apart for people */

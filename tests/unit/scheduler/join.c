@@ -100,11 +100,18 @@ Test(join, a_clock_set_back_does_not_make_the_epoch_older)
     stage_init(&stage);
     stage.options.epoch = 1000;
     stage_start(&stage);
+    fake_worker_t worker;
+    worker_init(&worker, &stage, 7, 1);
+    worker_connect(&worker);
+    stage_until(&stage, worker.fake.welcomes == 1);
+    cr_expect_eq(worker.fake.epoch, 1000);
     gateway_init(&gateway, &stage, 9);
     gateway.fake.hello_epoch = 5000; /* it has obeyed a scheduler of epoch 5000 */
     gateway_connect(&gateway);
-    stage_until(&stage, gateway.fake.welcomes == 1);
+    stage_until(&stage, gateway.fake.welcomes == 1 && worker.fake.welcomes == 2);
     cr_expect_gt(gateway.fake.epoch, 5000);
+    cr_expect_eq(worker.fake.epoch, gateway.fake.epoch, "all obey the same");
+    fake_kill(&worker.fake);
     fake_kill(&gateway.fake);
     stage_dispose(&stage);
 }
