@@ -25,8 +25,9 @@ struct control {
     uv_prepare_t flush;  /* before the loop sleeps: one message for all batches that ended in this turn */
     uint64_t epoch;      /* newest seen */
     uint32_t generation; /* counts streams; batches of an older one are not reported */
-    bool welcome;        /* this stream has been answered */
-    model_t **by_id;     /* models by catalogue id */
+    bool stopping;
+    bool welcome;    /* this stream has been answered */
+    model_t **by_id; /* models by catalogue id */
     uint32_t by_id_cap;
     Control__BatchDone *done;
     Control__BatchDone **done_list;
@@ -265,15 +266,14 @@ static void control_on_peers(control_t *control, const Control__PeerTable *table
     }
 }
 
-static void control_on_drain(control_t *control, bool drain)
+void control_drain(control_t *control, bool drain)
 {
     const worker_devices_t *devices = control->options.devices;
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
     Control__DeviceState *states = calloc(devices->count, sizeof(*states));
     Control__DeviceState **list = calloc(devices->count, sizeof(*list));
 
-    log_info(drain ? "draining" : "serving_again", LOG_U64("batches", run_under_way(control->run)));
-    if (states && list) {
+    if (states && list && control->welcome) {
         for (uint32_t i = 0; i < devices->count; i++) {
             control__device_state__init(&states[i]);
             states[i].device = i;
@@ -316,8 +316,11 @@ static void control_handle(control_t *control, const Control__SchedulerToWorker 
         for (size_t i = 0; i < message->revoke->n_batch_id; i++)
             run_revoke(control->run, message->revoke->batch_id[i]);
     }
-    if (message->drain)
-        control_on_drain(control, message->drain->drain);
+    if (message->drain) {
+        log_info(message->drain->drain ? "draining" : "serving_again",
+                 LOG_U64("batches", run_under_way(control->run)));
+        control_drain(control, message->drain->drain);
+    }
 }
 
 /* What a message may be: newer or as new as all seen, and nothing before the welcome. */
@@ -340,6 +343,8 @@ static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *byt
     const char *objection = "it cannot be parsed";
 
     (void)keep;
+    if (control->stopping)
+        return;
     rpc_arena_reset(&control->arena);
     const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)rpc_unpack(
         &control__scheduler_to_worker__descriptor, bytes, &control->arena);
@@ -439,7 +444,9 @@ void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
 {
     control->closed = closed;
     control->closed_ctx = ctx;
+    control_on_flush(&control->flush);
     control->welcome = false;
+    control->stopping = true;
     if (control->link)
         rpc_link_close(control->link, control_on_link_closed, control);
     else

@@ -30,7 +30,10 @@ typedef struct {
 status_t control_create(const control_options_t *options, control_t **control, err_t *err);
 status_t control_start(control_t *control, run_t *run, err_t *err);
 
-/* Ends the stream; closed comes on the loop, then destroy may be called. */
+/* Tells the scheduler to grant nothing more (or to grant again) to any device; batches it has granted go on. */
+void control_drain(control_t *control, bool drain);
+
+/* Sends what is to be reported and ends the stream; closed comes on the loop, then destroy may be called. */
 void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx);
 void control_destroy(control_t *control);
 

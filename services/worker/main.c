@@ -18,6 +18,8 @@
 /* How long a stopping worker waits for batches that execute or are being pushed. */
 static const int64_t STOP_PATIENCE_NS = 3 * NS_PER_S;
 static const int64_t STOP_POLL_NS = 5 * NS_PER_MS;
+/* Idle for so many polls in a row: grants that met the drain half-way have come and gone. */
+enum { STOP_IDLE_POLLS = 4 };
 
 typedef struct {
     config_address_t scheduler, metrics_address;
@@ -87,27 +89,37 @@ typedef struct {
     loop_timer_t stop_timer;
     bool stop_timer_ready;
     int64_t stop_at_ns; /* 0 = not stopping */
-    bool control_closed, http_stopped;
+    int idle_polls;
+    bool leaving, control_closed, http_stopped;
     char name[WORKER_TEXT_BYTES], scheduler[CONFIG_ADDRESS_TEXT_BYTES],
         metrics_address[CONFIG_ADDRESS_TEXT_BYTES];
 } worker_t;
 
 /* ---- stopping ---- */
 
-static void worker_on_stop_timer(loop_timer_t *timer, void *arg)
-{
-    worker_t *worker = arg;
-    bool quiet = worker->control_closed && worker->http_stopped && run_under_way(worker->run) == 0;
-
-    if (quiet || clock_now_ns() >= worker->stop_at_ns)
-        loop_stop(worker->loop);
-    else
-        loop_timer_start_in(timer, STOP_POLL_NS);
-}
-
 static void worker_on_control_closed(void *ctx)
 {
     ((worker_t *)ctx)->control_closed = true;
+}
+
+/* Drain, then leave the scheduler, then end: each step when the one before is done or patience is. */
+static void worker_on_stop_timer(loop_timer_t *timer, void *arg)
+{
+    worker_t *worker = arg;
+    bool idle = run_under_way(worker->run) == 0;
+    bool impatient = clock_now_ns() >= worker->stop_at_ns;
+
+    worker->idle_polls = idle ? worker->idle_polls + 1 : 0;
+    if (!worker->leaving && (worker->idle_polls >= STOP_IDLE_POLLS || impatient)) {
+        worker->leaving = true;
+        worker->stop_at_ns = clock_now_ns() + STOP_PATIENCE_NS;
+        run_revoke_all(worker->run);
+        control_stop(worker->control, worker_on_control_closed, worker);
+    } else if (worker->leaving && ((worker->control_closed && worker->http_stopped) || impatient)) {
+        loop_stop(worker->loop);
+        return;
+    }
+    loop_timer_start_in(timer, STOP_POLL_NS);
 }
 
 static void worker_on_http_stopped(http_server_t *server, void *user)
@@ -122,10 +134,9 @@ static void worker_on_signal(void *arg, int signum)
 
     log_info("stopping", LOG_I64("signal", signum), LOG_U64("batches", run_under_way(worker->run)));
     worker->stop_at_ns = clock_now_ns() + STOP_PATIENCE_NS;
-    control_stop(worker->control, worker_on_control_closed, worker);
+    control_drain(worker->control, true);
     http_server_stop(worker->http, 100, worker_on_http_stopped, worker);
-    run_revoke_all(worker->run);
-    loop_timer_start_in(&worker->stop_timer, 0);
+    loop_timer_start_in(&worker->stop_timer, STOP_POLL_NS);
 }
 
 /* ---- metrics ---- */
