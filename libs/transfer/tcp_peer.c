@@ -279,7 +279,8 @@ static bool peer_on_hello(transfer_peer_t *peer, const uint8_t *record)
     peer->max_items = hello.max_items;
     peer->max_item_bytes = hello.max_item_bytes;
     peer->state = PEER_READY;
-    peer->used_ns = (uint64_t)clock_now_ns();
+    peer->used_ns = peer->silent_since_ns = (uint64_t)clock_now_ns();
+    peer->seen_bytes = 0;
     peer->backoff_ns = BACKOFF_MIN_NS;
     peer->retry_at_ns = 0;
     peer_drop_addresses(peer);

@@ -163,12 +163,24 @@ static bool peer_idle_too_long(const transfer_peer_t *peer, uint64_t now)
            now - peer->used_ns >= peer->pool->limits.idle_ns;
 }
 
+/* Requests are out and not a byte comes back: a gateway that hangs would collect ghosts without end. */
+static bool peer_silent(transfer_peer_t *peer, uint64_t now, uint64_t stall_ns)
+{
+    uint64_t received = peer->pc->conn.rx.bytes;
+
+    if (TAILQ_EMPTY(&peer->sent) || received != peer->seen_bytes) {
+        peer->seen_bytes = received;
+        peer->silent_since_ns = now;
+    }
+    return now - peer->silent_since_ns >= stall_ns;
+}
+
 static bool peer_stuck(transfer_peer_t *peer, uint64_t now)
 {
     uint64_t stall_ns = peer->pool->limits.stall_ns;
 
     if (peer->state == PEER_READY)
-        return conn_stalled(&peer->pc->conn, now, stall_ns);
+        return conn_stalled(&peer->pc->conn, now, stall_ns) || peer_silent(peer, now, stall_ns);
     return peer->state != PEER_IDLE && now - peer->since_ns >= stall_ns;
 }
 

@@ -77,10 +77,11 @@ struct transfer_peer {
     uint32_t max_items; /* agreed in HELLO */
     uint64_t max_item_bytes;
     uint64_t instance_id;
-    uint64_t since_ns;    /* when connecting began */
-    uint64_t used_ns;     /* when the last request ended */
-    uint64_t backoff_ns;  /* after the next failure */
-    uint64_t retry_at_ns; /* no connect before this */
+    uint64_t since_ns;                    /* when connecting began */
+    uint64_t seen_bytes, silent_since_ns; /* received when last looked at, and since when no more */
+    uint64_t used_ns;                     /* when the last request ended */
+    uint64_t backoff_ns;                  /* after the next failure */
+    uint64_t retry_at_ns;                 /* no connect before this */
     char host[TCP_HOST_BYTES], port[TCP_PORT_BYTES];
 };
 

@@ -463,3 +463,25 @@ Test(hostile, a_fetch_cancelled_in_the_middle_of_its_payload_is_not_written_any_
     liar_leave(&liar);
     rig_dispose(&rig);
 }
+
+Test(hostile, an_owner_that_hangs_is_given_up_after_the_stall_time)
+{
+    transfer_limits_t limits = {.stall_ns = 40 * NS_PER_MS};
+    uint8_t out[10];
+    struct iovec iov = {out, 10};
+    liar_t liar;
+    outcome_t outcome = {0};
+    transfer_item_t item = {.len_bytes = 10, .iov = &iov, .iov_count = 1};
+
+    rig_init(&rig, NULL, &limits);
+    liar_meet(&liar);
+    liar_greet(&liar);
+    int64_t begin = clock_now_ns();
+    cr_assert_eq(transfer_fetch(liar.peer, &item, 1, 0, outcome_set, &outcome, NULL), STATUS_OK);
+    rig_until(&rig, &outcome.calls, 1);
+    cr_assert_eq(outcome.status, STATUS_UNAVAILABLE);
+    cr_assert_geq(clock_now_ns() - begin, 20 * NS_PER_MS,
+                  "a look every quarter of the time may count it a little early");
+    liar_leave(&liar);
+    rig_dispose(&rig);
+}
