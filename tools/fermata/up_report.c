@@ -46,8 +46,13 @@ static bool find_picture(const char *models, char *text, size_t text_bytes)
 {
     char pattern[512];
     glob_t found;
+    size_t len = models != NULL ? strlen(models) : 0;
+    while (len > 0 && models[len - 1] == '/')
+        len--;
+    while (len > 0 && models[len - 1] != '/')
+        len--;
     if (models == NULL ||
-        snprintf(pattern, sizeof pattern, "%s/../pictures/*.jpg", models) >= (int)sizeof pattern)
+        snprintf(pattern, sizeof pattern, "%.*spictures/*.jpg", (int)len, models) >= (int)sizeof pattern)
         return false;
     bool any = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
     if (any)
@@ -65,9 +70,9 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
         i++;
     if (i == models_len)
         return;
-    printf("\nTry:\n  curl http://%s/v2/models/%s\n", http, models[i].name);
+    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, models[i].name);
     if (find_picture(up->options->models, picture, sizeof picture))
-        printf("  curl -H 'Content-Type: image/jpeg' --data-binary @%s http://%s/v2/models/%s/infer\n",
+        printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s http://%s/v2/models/%s/infer\n",
                picture, http, models[i].name);
 }
 

@@ -175,7 +175,7 @@ class UpTest(unittest.TestCase):
 
     def test_text_report_has_a_line_to_copy(self):
         up = Up(self.folder)
-        up.wait_for("curl http://127.0.0.1:")
+        up.wait_for("curl -s http://127.0.0.1:")
         up.wait_for("Ctrl-C stops everything")
         up.process.terminate()
         self.assertEqual(up.end(), 0, up.said)
