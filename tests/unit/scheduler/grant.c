@@ -125,13 +125,15 @@ Test(grant, cancelled_tasks_are_never_granted)
     stage_until(&s->stage, s->worker.rows_total == 16);
     gateway_send(&s->gateway, s->gateway.model_id, 100, 2, NS_PER_S);
     gateway_cancel(&s->gateway, 100);
-    gateway_cancel(&s->gateway, 100);   /* twice is harmless */
-    gateway_cancel(&s->gateway, 12345); /* unknown as well */
+    gateway_cancel(&s->gateway, 100);                   /* twice is harmless */
+    gateway_cancel(&s->gateway, 12345);                 /* unknown as well */
+    gateway_send(&s->gateway, 4711, 7777, 1, NS_PER_S); /* refused: then all before it has been handled */
+    stage_until(&s->stage, s->gateway.drop_count == 1);
     for (uint32_t i = 0; i < s->worker.grant_count; i++)
         worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
     stage_until(&s->stage, worker_has_task(&s->worker, 101));
     cr_expect_not(worker_has_task(&s->worker, 100));
-    cr_expect_eq(s->gateway.drop_count, 0);
+    cr_expect_eq(s->gateway.drop_count, 1);
     scene_dispose(s);
     free(s);
 }
