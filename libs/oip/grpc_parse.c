@@ -134,22 +134,24 @@ static status_t on_output_parameter(grpc_parse_t *parse, const wire_field_t *ent
 
 /* ---- inputs and outputs ---- */
 
-static status_t add_dim(grpc_parse_t *parse, oip_shape_t *shape, uint64_t value)
+static status_t add_dim(grpc_parse_t *parse, oip_input_t *input, uint64_t value)
 {
+    oip_shape_t *shape = &input->shape;
+    const char *name = input->name ? input->name : ""; /* clients write it first */
     if ((int64_t)value < 0)
-        return err_set(parse->err, STATUS_INVALID_ARGUMENT, "an input shape has the dimension %lld",
+        return err_set(parse->err, STATUS_INVALID_ARGUMENT, "input '%s' has the dimension %lld", name,
                        (long long)value);
     if (shape->rank == OIP_MAX_RANK)
-        return err_set(parse->err, STATUS_INVALID_ARGUMENT, "an input shape has more than %d dimensions",
+        return err_set(parse->err, STATUS_INVALID_ARGUMENT, "input '%s' has more than %d dimensions", name,
                        OIP_MAX_RANK);
     shape->dims[shape->rank++] = (int64_t)value;
     return STATUS_OK;
 }
 
-static status_t read_shape(grpc_parse_t *parse, oip_shape_t *shape, const wire_field_t *field)
+static status_t read_shape(grpc_parse_t *parse, oip_input_t *input, const wire_field_t *field)
 {
     if (field->type == WIRE_VARINT)
-        return add_dim(parse, shape, field->value);
+        return add_dim(parse, input, field->value);
     if (field->type != WIRE_LEN)
         return broken(parse, "shape");
     wire_reader_t wire = wire_nested(field);
@@ -157,7 +159,7 @@ static status_t read_shape(grpc_parse_t *parse, oip_shape_t *shape, const wire_f
         uint64_t value;
         if (!wire_varint(&wire, &value))
             return broken(parse, "shape");
-        status_t status = add_dim(parse, shape, value);
+        status_t status = add_dim(parse, input, value);
         if (status)
             return status;
     }
@@ -176,7 +178,7 @@ static status_t read_input_field(grpc_parse_t *parse, oip_input_t *input, const 
         input->datatype = oip_datatype_parse((const char *)field->data, (size_t)field->value);
         return STATUS_OK;
     case 3:
-        return read_shape(parse, &input->shape, field);
+        return read_shape(parse, input, field);
     case 4:
         return on_input_parameter(parse, field);
     case 5:

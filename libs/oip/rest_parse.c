@@ -248,9 +248,14 @@ static status_t on_data(json_reader_t *reader, input_parse_t *state)
     return status;
 }
 
-static status_t on_input_member(json_reader_t *reader, const char *key, void *user)
+/* The reader's own words say where it stopped; people also want to know in what. Other errors name it already. */
+static bool is_reader_error(const err_t *err)
 {
-    input_parse_t *state = user;
+    return err && strncmp(err->text, "JSON at ", strlen("JSON at ")) == 0;
+}
+
+static status_t read_input_member(json_reader_t *reader, const char *key, input_parse_t *state)
+{
     if (strcmp(key, "name") == 0)
         return keep_text(state->parse, reader, "input name", &state->input->name);
     if (strcmp(key, "shape") == 0) {
@@ -264,6 +269,16 @@ static status_t on_input_member(json_reader_t *reader, const char *key, void *us
     if (strcmp(key, "data") != 0)
         return json_read_skip(reader);
     return on_data(reader, state);
+}
+
+static status_t on_input_member(json_reader_t *reader, const char *key, void *user)
+{
+    input_parse_t *state = user;
+    status_t status = read_input_member(reader, key, state);
+    if (status && is_reader_error(state->parse->err))
+        err_prefix(state->parse->err, "input '%s', '%.32s'", state->input->name ? state->input->name : "",
+                   key);
+    return status;
 }
 
 static status_t on_input(json_reader_t *reader, void *user)
@@ -313,9 +328,8 @@ static status_t on_output(json_reader_t *reader, void *user)
     return status;
 }
 
-static status_t on_member(json_reader_t *reader, const char *key, void *user)
+static status_t read_member(json_reader_t *reader, const char *key, rest_parse_t *parse)
 {
-    rest_parse_t *parse = user;
     if (strcmp(key, "id") == 0)
         return keep_text(parse, reader, "id", &parse->request->id);
     if (strcmp(key, "parameters") == 0)
@@ -325,6 +339,15 @@ static status_t on_member(json_reader_t *reader, const char *key, void *user)
     if (strcmp(key, "outputs") == 0)
         return json_read_array(reader, on_output, parse);
     return json_read_skip(reader);
+}
+
+static status_t on_member(json_reader_t *reader, const char *key, void *user)
+{
+    rest_parse_t *parse = user;
+    status_t status = read_member(reader, key, parse);
+    if (status && is_reader_error(parse->err))
+        err_prefix(parse->err, "'%.32s'", key);
+    return status;
 }
 
 static status_t parse_document(rest_parse_t *parse, const char *json, size_t json_bytes)
