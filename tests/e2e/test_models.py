@@ -50,7 +50,7 @@ def mixed(bin_dir, tmp_path_factory):
 
 
 # What each must say.
-REASONS = {"garbage": ["model.onnx"], "empty": ["model.onnx"], "cut": ["model.onnx"], "badop": ["the_odd_one", "Loopback"], "noweight": ["nowhere"],
+REASONS = {"garbage": ["ONNX"], "empty": ["model"], "cut": ["ONNX"], "badop": ["the_odd_one", "Loopback"], "noweight": ["nowhere"],
            "badconfig": ["config.yaml:2", "max_bach"]}
 
 
