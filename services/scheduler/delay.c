@@ -47,6 +47,15 @@ int64_t delay_quantile_ns(const delay_window_t *window, double q, int64_t fallba
     return select_kth(values, window->count, rank < window->count ? rank : window->count - 1);
 }
 
+/* With few samples the 99th percentile is the largest of them, which is an accident as a rule (a page fault, a
+ * process that starts): from the eighth on, one of them does not count. */
+static double high_quantile(const delay_window_t *window)
+{
+    enum { ENOUGH = 8 };
+    double all_but_one = ((double)window->count - 2) / (double)window->count;
+    return window->count >= ENOUGH && all_but_one < 0.99 ? all_but_one : 0.99;
+}
+
 static int64_t limited(int64_t value_ns)
 {
     if (value_ns < DELAY_LEAST_NS)
@@ -56,7 +65,7 @@ static int64_t limited(int64_t value_ns)
 
 int64_t delay_bound_ns(const delay_window_t *window, int64_t fallback_ns)
 {
-    return limited(delay_quantile_ns(window, 0.99, fallback_ns));
+    return limited(delay_quantile_ns(window, high_quantile(window), fallback_ns));
 }
 
 static uint32_t class_of(uint32_t batch)

@@ -27,7 +27,7 @@ void delay_add(delay_window_t *window, int64_t sample_ns);
 /* The q-quantile (nearest rank), or fallback_ns when nothing was seen. Copies and selects: not for hot paths. */
 int64_t delay_quantile_ns(const delay_window_t *window, double q, int64_t fallback_ns);
 
-/* quantile 0.99 within the limits. */
+/* quantile 0.99 (of few samples: all but the largest) within the limits. */
 int64_t delay_bound_ns(const delay_window_t *window, int64_t fallback_ns);
 
 /* Fetching the inputs of a batch of b: fixed + b * per_task, an upper bound for every size seen. Sizes are kept apart

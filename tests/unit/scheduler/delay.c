@@ -51,6 +51,16 @@ Test(delay, one_outlier_in_256_is_not_chased)
     cr_expect_eq(delay_bound_ns(&window, 0), 100000);
 }
 
+Test(delay, nor_is_one_of_the_first)
+{
+    for (int count = 8; count <= DELAY_WINDOW; count++) {
+        delay_window_t window = {0};
+        for (int i = 0; i < count; i++)
+            delay_add(&window, i == 3 ? 40000000 : 100000);
+        cr_assert_eq(delay_bound_ns(&window, 0), 100000, "%d samples", count);
+    }
+}
+
 Test(delay, fetching_is_a_line_over_all_sizes_seen)
 {
     static fetch_delay_t fetch;
