@@ -1,5 +1,7 @@
 #include "rig.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ the scheduler */
@@ -308,22 +310,43 @@ void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
     rig_until(rig, control_is_up(gateway->control));
 }
 
+/* Criterion forgets what fails in a teardown, so that a failure there is a crash. */
+static void must(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "at the end of the test: %s\n", what);
+    abort();
+}
+
+static void wait_for(rig_t *rig, const bool *flag, const char *what)
+{
+    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
+    while (!*flag && clock_now_ns() < until_ns)
+        loop_run_once(rig->gateway.loop, NS_PER_MS * 2);
+    must(*flag, what);
+}
+
 void rig_stop(rig_t *rig)
 {
     gateway_t *gateway = &rig->gateway;
     arena_stats_t arena;
-    for (int i = 0; i < rig->sent; i++)
-        rig_until(rig, rig->answers[i].status != 0);
+    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
+    for (int i = 0; i < rig->sent; i++) {
+        while (rig->answers[i].status == 0 && clock_now_ns() < until_ns)
+            loop_run_once(gateway->loop, NS_PER_MS * 2);
+        must(rig->answers[i].status != 0, "a call was not answered");
+    }
     http_client_destroy(rig->client);
     rest_stop(rig->rest, 1000, set_flag, &rig->rest_stopped);
-    rig_until(rig, rig->rest_stopped);
-    cr_expect(sessions_waiting(gateway->sessions) == 0);
-    cr_expect(sessions_tasks_waiting(gateway->sessions) == 0);
+    wait_for(rig, &rig->rest_stopped, "the REST server did not stop");
+    must(sessions_waiting(gateway->sessions) == 0, "a session was not answered");
+    must(sessions_tasks_waiting(gateway->sessions) == 0, "tasks are left");
     arena_stats(gateway->arena, &arena);
-    cr_expect(arena.regions == 0, "%zu regions did not come back", arena.regions);
+    must(arena.regions == 0, "memory did not come back");
     transfer_pool_destroy(rig->pool);
     control_stop(gateway->control, set_flag, &rig->control_closed);
-    rig_until(rig, rig->control_closed);
+    wait_for(rig, &rig->control_closed, "the control stream did not close");
     if (rig->server)
         rig_scheduler_stop(rig);
     rest_destroy(rig->rest);
