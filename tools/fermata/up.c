@@ -251,15 +251,27 @@ static void on_restart(loop_timer_t *timer, void *arg)
     start_member_or_stop(arg);
 }
 
+static bool anything_alive(const up_t *up)
+{
+    for (size_t i = 0; i < up->members_len; i++)
+        if (is_alive(&up->members[i]))
+            return true;
+    return false;
+}
+
+/* A cluster outlives its members: once it runs, the death of one is told and the rest goes on. */
 static void on_death(member_t *m, const char *ending, int pid, bool was_ready)
 {
     up_t *up = m->up;
-    bool restart = up->options->restart && up->phase == UP_RUNNING;
+    bool running = up->phase == UP_RUNNING, restart = up->options->restart && running;
+    bool goes_on = running && anything_alive(up);
     say("%s (pid %d) %s%s%s", m->name, pid, ending, was_ready ? "" : " before it was ready",
-        restart ? "; starting it again" : "; stopping everything");
+        restart   ? "; starting it again"
+        : goes_on ? "; the rest goes on"
+                  : "; stopping everything");
     if (restart)
         loop_timer_start_in(&m->restart, RESTART_DELAY_NS);
-    else
+    else if (!goes_on)
         start_stopping(up, EXIT_CODE_FAILED);
 }
 

@@ -49,7 +49,7 @@ static const config_option_t options[] = {
     {"json", CONFIG_BOOL, "Running", "When ready, print one line of JSON with all addresses and process ids.",
      AT(json)},
     {"restart", CONFIG_BOOL, "Running",
-     "Start a service again (and say so) when it dies; else its death ends everything.", AT(restart)},
+     "Start a service again (and say so) when it dies; else the rest goes on without it.", AT(restart)},
     {"ready_timeout", CONFIG_DURATION, "Running", "Give up when not everything is ready by then.",
      .def = "5m", .min = 1, .max = 24 * 3600 * S_NS, AT(ready_timeout_ns)},
     {"grace", CONFIG_DURATION, "Running", "On a stop, kill what has not ended by itself after this long.",

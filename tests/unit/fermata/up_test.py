@@ -228,7 +228,8 @@ class UpTest(unittest.TestCase):
         up, ready = self.start_json()
         os.kill(ready["workers"][0]["pid"], signal.SIGKILL)
         up.wait_for("worker-0 (pid")
-        self.assertEqual(up.end(), 1)
+        up.process.terminate()
+        self.assertEqual(up.end(), 0)
         os.kill(int((self.folder / "holder").read_text()), signal.SIGKILL)
 
     def test_a_broken_model_is_told_and_the_others_serve(self):
@@ -244,12 +245,24 @@ class UpTest(unittest.TestCase):
         self.assertEqual(up.end(), 1)
         self.assertIn("no model could be loaded", up.said)
 
-    def test_a_service_that_dies_later_ends_everything(self):
-        up, ready = self.start_json()
-        os.kill(ready["workers"][0]["pid"], signal.SIGKILL)
-        self.assertEqual(up.end(), 1)
-        self.assertIn(f"worker-0 (pid {ready['workers'][0]['pid']}) was killed by signal 9 (Killed); stopping everything", up.said)
+    def test_the_rest_goes_on_when_a_service_dies_later(self):
+        up, ready = self.start_json("--workers", "2")
+        dead = ready["workers"][0]["pid"]
+        os.kill(dead, signal.SIGKILL)
+        up.wait_for(f"worker-0 (pid {dead}) was killed by signal 9 (Killed); the rest goes on")
+        for pid in self.pids(ready):
+            if pid != dead:
+                os.kill(pid, 0)
+        up.process.terminate()
+        self.assertEqual(up.end(), 0)
         self.expect_all_gone(self.pids(ready))
+
+    def test_it_ends_with_1_when_nothing_is_left(self):
+        up, ready = self.start_json()
+        for pid in self.pids(ready):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(up.end(), 1)
+        self.assertIn("; stopping everything", up.said)
 
     def test_restart_is_loud_and_keeps_the_address(self):
         up, ready = self.start_json("--restart")
