@@ -85,22 +85,32 @@ void fetch_delay_add(fetch_delay_t *delay, uint32_t batch, int64_t fetch_ns)
     delay_add(&delay->classes[class], fetch_ns);
 }
 
+/* The slope is that between the smallest and the largest size seen; the line is then lifted over all others. A bump in
+ * one class thus raises the fixed part and is not multiplied by the batch size. */
 void fetch_delay_bound(const fetch_delay_t *delay, int64_t fallback_ns, int64_t *fixed_ns,
                        int64_t *per_task_ns)
 {
     int64_t bounds_ns[DELAY_CLASSES];
-    int smallest = -1;
+    int smallest = -1, largest = -1;
     for (int c = 0; c < DELAY_CLASSES; c++) {
-        bounds_ns[c] = delay->classes[c].count > 0 ? delay_bound_ns(&delay->classes[c], 0) : -1;
-        if (smallest < 0 && bounds_ns[c] >= 0)
-            smallest = c;
-    }
-    *fixed_ns = smallest < 0 ? limited(fallback_ns) : bounds_ns[smallest];
-    *per_task_ns = 0;
-    for (int c = smallest + 1; smallest >= 0 && c < DELAY_CLASSES; c++) {
-        if (bounds_ns[c] <= *fixed_ns)
+        if (delay->classes[c].count == 0)
             continue;
-        int64_t slope_ns = (int64_t)((double)(bounds_ns[c] - *fixed_ns) / delay->mean_batch[c]);
-        *per_task_ns = slope_ns > *per_task_ns ? slope_ns : *per_task_ns;
+        bounds_ns[c] = delay_bound_ns(&delay->classes[c], 0);
+        smallest = smallest < 0 ? c : smallest;
+        largest = c;
+    }
+    *per_task_ns = 0;
+    *fixed_ns = smallest < 0 ? limited(fallback_ns) : DELAY_LEAST_NS;
+    if (smallest < 0)
+        return;
+    double rise_ns = (double)(bounds_ns[largest] - bounds_ns[smallest]);
+    double run = delay->mean_batch[largest] - delay->mean_batch[smallest];
+    if (rise_ns > 0 && run > 0)
+        *per_task_ns = (int64_t)(rise_ns / run);
+    for (int c = smallest; c <= largest; c++) {
+        if (delay->classes[c].count == 0)
+            continue;
+        int64_t offset_ns = bounds_ns[c] - (int64_t)((double)*per_task_ns * delay->mean_batch[c]);
+        *fixed_ns = offset_ns > *fixed_ns ? offset_ns : *fixed_ns;
     }
 }
