@@ -69,7 +69,7 @@ Test(delay, fetching_is_a_line_over_all_sizes_seen)
     cr_expect_eq(fixed_ns, 1000000);
     cr_expect_eq(per_task_ns, 0);
     for (int i = 0; i < 200; i++) {
-        fetch_delay_add(&fetch, 1, 100000);
+        fetch_delay_add(&fetch, 1, 100000 + 30000);
         fetch_delay_add(&fetch, 8, 100000 + 8 * 30000);
         fetch_delay_add(&fetch, 20, 100000 + 20 * 30000);
     }
