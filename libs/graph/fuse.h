@@ -12,6 +12,12 @@
 status_t graph_fold_batch_norms(graph_t *graph, err_t *err);
 
 /*
+ * On a template: spelled-out operators become the operator they spell (GELU, SiLU, LayerNormalization), and a product with
+ * constant weights takes up the bias behind it. Needs no shapes but those of constants.
+ */
+status_t graph_recognise(graph_t *graph, err_t *err);
+
+/*
  * On an instance: an addition or an activation becomes the epilogue of the node that makes its input, when nobody else
  * reads that. `allow` says what the engine can do: whether `tail` may be appended to `host` (NULL in tail.op: an addition).
  */

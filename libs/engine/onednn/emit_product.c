@@ -186,9 +186,11 @@ static status_t matmul(build_t *b, const node_t *node)
         return STATUS_UNSUPPORTED;
     if (build_is_constant(b, node->in[1]) && w->rank == 2 && x->rank >= 1) {
         int64_t k = w->dims[0], n = w->dims[1];
-        inner_t p = {(int64_t)tensor_count(x) / k, n, k, {1, n}, node->in[1], -1};
+        inner_t p = {(int64_t)tensor_count(x) / k, n, k, {1, n}, node->in[1], build_input(node, 2)};
         return add_inner(b, node, &p);
     }
+    if (node->in_count > 2)
+        return STATUS_UNSUPPORTED;
     matmul_t p = {.bias = -1, .scale = 1};
     uint32_t rank = x->rank > w->rank ? x->rank : w->rank;
     p.rank = rank < 2 ? 2 : rank;
@@ -205,6 +207,7 @@ static status_t matmul(build_t *b, const node_t *node)
 
 const emit_t emit_product[] = {
     {"Gemm", gemm},
+    {"Linear", matmul},
     {"MatMul", matmul},
     {NULL, NULL},
 };

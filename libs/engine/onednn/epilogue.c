@@ -90,7 +90,7 @@ static bool has_sum(const node_t *node)
 /* A sum of more than one operand would need the destination twice. */
 bool build_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail)
 {
-    static const char *const hosts[] = {"Conv", "Gemm", "MatMul", NULL};
+    static const char *const hosts[] = {"Conv", "Gemm", "Linear", "MatMul", NULL};
     static const char *const normed[] = {"BatchNormalization", NULL};
     const tensor_t *result = &graph->values[host->out[0]].t;
     if (host->out_count != 1 || result->dtype != DTYPE_F32)

@@ -126,6 +126,19 @@ static status_t eval_matmul(op_ctx_t *c)
     return STATUS_OK;
 }
 
+/* Our own: MatMul with a bias per column (see recognise.c). Files cannot name it. */
+static status_t eval_linear(op_ctx_t *c)
+{
+    status_t status = eval_matmul(c);
+    const float *bias = c->in[2]->data;
+    float *out = c->out[0]->data;
+    size_t n = tensor_count(c->in[2]), count = tensor_count(c->out[0]);
+    for (size_t i = 0; status == STATUS_OK && i < count; i += n)
+        for (size_t j = 0; j < n; j++)
+            out[i + j] += bias[j];
+    return status;
+}
+
 /* Integer products: operands widened to int32 less their zero points, which are per tensor, row of a or column of b. */
 static int32_t *widen(const tensor_t *t, const tensor_t *zero, bool columns)
 {
@@ -271,6 +284,7 @@ static status_t eval_gemm(op_ctx_t *c)
 
 const op_t ops_matmul[] = {
     {"Gemm", 2, 3, 1, 1, 0, infer_gemm, eval_gemm, NULL, NULL, 0},
+    {"Linear", 3, 3, 1, 1, 0, infer_matmul, eval_linear, NULL, "fermata", 0},
     {"MatMul", 2, 2, 1, 1, 0, infer_matmul, eval_matmul, NULL, NULL, 0},
     {"MatMulInteger", 2, 4, 1, 1, 0, infer_matmul_integer, eval_matmul_integer, NULL, NULL, 0},
     {"QLinearMatMul", 8, 8, 1, 1, 0, infer_qlinear_matmul, eval_qlinear_matmul, NULL, NULL, 0},
