@@ -82,7 +82,7 @@ def test_overload_is_answered_and_goodput_stays(bin_dir, slow):
 
 def test_batches_form_under_load(bin_dir, slow):
     total = load(bin_dir, slow, "--model", "quick", "--concurrency", "32", "--duration", "2s")
-    assert set(total["outcomes"]) == {"ok"}, total
+    assert total["outcomes"]["ok"] >= 0.9 * total["offered"], total
     assert total["mean_batch"] > 2, total
     assert max(map(int, total["batch_sizes"])) <= 8
 
