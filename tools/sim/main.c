@@ -1,37 +1,19 @@
 /*
  * fermata-sim: the scheduling policies in a simulated cluster. Exit codes: 0, 1 (failed), 2 (usage or bad input).
  */
-#include "options.h"
+#include "job.h"
 #include "report.h"
-#include "sim/bound.h"
-#include "sim/timeline.h"
+#include "scenario.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct {
-    const options_t *options;
-    profile_entry_t *models;
-    uint32_t model_count;
-    workload_t workload;
-    simulation_config_t config;
-    double bound_rps;
-} job_t;
-
-static status_t copy_models(job_t *job, err_t *err)
-{
-    uint32_t copies = job->options->copies, count = job->model_count;
-    profile_entry_t *models = realloc(job->models, (size_t)count * copies * sizeof(*models));
-    if (!models)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", count * copies);
-    for (uint32_t c = 1; c < copies; c++)
-        memcpy(models + (size_t)c * count, models, count * sizeof(*models));
-    job->models = models;
-    job->model_count = count * copies;
-    return STATUS_OK;
-}
+enum { SCENARIOS_MAX = 256 };
 
 static void progress(void *ctx, double fraction)
 {
@@ -39,124 +21,107 @@ static void progress(void *ctx, double fraction)
     fprintf(stderr, "\r%3.0f %% ", 100 * fmin(fraction, 1));
 }
 
-static status_t job_init(job_t *job, const options_t *options, err_t *err)
+static void report(const job_t *job)
 {
-    *job = (job_t){.options = options};
-    status_t status = profile_csv_read(options->models_path, &job->models, &job->model_count, err);
-    if (status == STATUS_OK && options->copies > 1)
-        status = copy_models(job, err);
-    for (uint32_t m = 0; status == STATUS_OK && options->slo_ms > 0 && m < job->model_count; m++)
-        job->models[m].slo_ns = llround(options->slo_ms * 1e6);
-    if (status == STATUS_OK)
-        status = workload_init(&job->workload, job->models, job->model_count, options->popularity, err);
-    if (status == STATUS_OK)
-        status = arrivals_parse(options->arrivals, &job->workload.arrivals, err);
-    if (status == STATUS_OK)
-        status = net_parse(options->net, &job->config.net, err);
-    if (status != STATUS_OK)
-        return status;
-    job->workload.rate_rps = options->rate_rps;
-    job->bound_rps = bound_rate_rps(&job->workload, options->gpus);
-    job->config.workload = &job->workload;
-    job->config.gpus = options->gpus;
-    job->config.policy = options->policy;
-    job->config.params = options->params;
-    job->config.seconds = options->seconds;
-    job->config.warmup_s = options->warmup_s;
-    job->config.seed = options->seed;
-    job->config.jitter = options->jitter;
-    job->config.on_progress = isatty(STDERR_FILENO) ? progress : NULL;
-    return STATUS_OK;
-}
-
-static void job_dispose(job_t *job)
-{
-    workload_dispose(&job->workload);
-    free(job->models);
-}
-
-static void report(const job_t *job, const simulation_result_t *result, double goodput_rate_rps)
-{
-    if (job->options->json)
-        report_json(stdout, result, goodput_rate_rps, job->bound_rps);
+    const options_t *options = &job->options;
+    if (options->command == COMMAND_BOUND)
+        printf(options->json ? "{\"bound_rps\": %.1f}\n" : "fluid bound %.1f r/s\n", job->bound_rps);
+    else if (options->json)
+        report_json(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps);
     else
-        report_text(stdout, result, goodput_rate_rps, job->bound_rps);
-    if (job->options->per_model)
-        report_models(job->options->json ? stderr : stdout, result, &job->workload);
-}
-
-static status_t run_drawn(job_t *job, simulation_result_t **result, err_t *err)
-{
-    const options_t *options = job->options;
-    timeline_t *timeline =
-        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), options->gpus);
-    if (!timeline)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a timeline");
-    job->config.on_batch = timeline_on_batch;
-    job->config.on_drop = timeline_on_drop;
-    job->config.on_progress = NULL;
-    job->config.ctx = timeline;
-    status_t status = simulation_run(&job->config, result, err);
-    if (status == STATUS_OK) {
-        status = timeline_write(timeline, &job->workload, options->timeline_path, err);
-        if (status != STATUS_OK)
-            simulation_result_dispose(*result);
-    }
-    timeline_destroy(timeline);
-    return status;
-}
-
-static status_t run(job_t *job, err_t *err)
-{
-    simulation_result_t *result;
-    status_t status = job->options->timeline_path ? run_drawn(job, &result, err)
-                                                  : simulation_run(&job->config, &result, err);
-    if (status != STATUS_OK)
-        return status;
-    report(job, result, -1);
-    simulation_result_dispose(result);
-    return STATUS_OK;
-}
-
-/* The mean rate over the seeds; the rest of the report is of the last one. */
-static status_t goodput(job_t *job, err_t *err)
-{
-    simulation_result_t *result = NULL;
-    double sum_rps = 0;
-    for (uint32_t i = 0; i < job->options->seeds; i++) {
-        goodput_config_t config = {.base = job->config, .rule = job->options->rule};
-        double rate_rps;
-        simulation_result_dispose(result);
-        config.base.seed += i;
-        status_t status = goodput_search(&config, &rate_rps, &result, err);
-        if (status != STATUS_OK)
-            return status;
-        sum_rps += rate_rps;
-    }
-    report(job, result, sum_rps / job->options->seeds);
-    simulation_result_dispose(result);
-    return STATUS_OK;
-}
-
-static void bound(const job_t *job)
-{
-    if (job->options->json)
-        printf("{\"bound_rps\": %.1f}\n", job->bound_rps);
-    else
-        printf("fluid bound %.1f r/s\n", job->bound_rps);
+        report_text(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps);
+    if (options->per_model && job->result)
+        report_models(options->json ? stderr : stdout, job->result, &job->workload);
 }
 
 static status_t perform(const options_t *options, err_t *err)
 {
     job_t job;
     status_t status = job_init(&job, options, err);
-    if (status == STATUS_OK && options->command == COMMAND_RUN)
-        status = run(&job, err);
-    else if (status == STATUS_OK && options->command == COMMAND_GOODPUT)
-        status = goodput(&job, err);
-    else if (status == STATUS_OK)
-        bound(&job);
+    job.config.on_progress = isatty(STDERR_FILENO) ? progress : NULL;
+    if (status == STATUS_OK)
+        status = job_perform(&job, err);
+    if (status == STATUS_OK)
+        report(&job);
     job_dispose(&job);
+    return status;
+}
+
+/* The figure lies beside the document, in images/. */
+static status_t add_scenario(const options_t *options, const char *name, FILE *out, err_t *err)
+{
+    scenario_t scenario;
+    char folder[512], figure[128], path[768];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    status_t status = scenario_read(&scenario, options->directory, name, err);
+    if (status == STATUS_OK)
+        status = scenario_run(&scenario, options->threads ? options->threads : (unsigned)cores,
+                              options->resume_path, err);
+    bool drawn = status == STATUS_OK && options->out_path && scenario.x_label[0];
+    if (drawn) {
+        snprintf(folder, sizeof(folder), "%s", options->out_path);
+        snprintf(figure, sizeof(figure), "images/sim-%s.svg", name);
+        snprintf(path, sizeof(path), "%s/%s", dirname(folder), figure);
+        status = scenario_plot(&scenario, path, err);
+    }
+    if (status == STATUS_OK)
+        scenario_print(&scenario, drawn ? figure : NULL, out);
+    scenario_dispose(&scenario);
+    return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The files NAME.txt, by name. */
+static size_t list_scenarios(const char *directory, char names[][SCENARIO_LABEL_BYTES])
+{
+    size_t count = 0;
+    DIR *dir = opendir(directory);
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL && count < SCENARIOS_MAX;) {
+        size_t len = strlen(entry->d_name);
+        if (entry->d_name[0] == '.' || len <= 4 || len - 4 >= SCENARIO_LABEL_BYTES ||
+            strcmp(entry->d_name + len - 4, ".txt") != 0)
+            continue;
+        memcpy(names[count], entry->d_name, len - 4);
+        names[count++][len - 4] = '\0';
+    }
+    if (dir)
+        closedir(dir);
+    qsort(names, count, sizeof(names[0]), by_name);
+    return count;
+}
+
+static status_t run_scenarios(const options_t *options, FILE *out, err_t *err)
+{
+    static char names[SCENARIOS_MAX][SCENARIO_LABEL_BYTES];
+    if (options->scenario)
+        return add_scenario(options, options->scenario, out, err);
+    size_t count = list_scenarios(options->directory, names);
+    if (count == 0)
+        return err_set(err, STATUS_NOT_FOUND, "there are no scenarios in %.200s", options->directory);
+    fputs("# The papers' experiments, simulated\n\nGenerated by `fermata-sim scenario --all`; the "
+          "definitions are in "
+          "`tests/sim/scenarios/`. Figures of the papers stand in brackets.\n\n",
+          out);
+    status_t status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        status = add_scenario(options, names[i], out, err);
+    return status;
+}
+
+static status_t scenarios(const options_t *options, err_t *err)
+{
+    if (!options->out_path)
+        return run_scenarios(options, stdout, err);
+    FILE *out = fopen(options->out_path, "we");
+    if (!out)
+        return err_set(err, STATUS_IO, "%s: %s", options->out_path, strerror(errno));
+    status_t status = run_scenarios(options, out, err);
+    if (fclose(out) != 0 && status == STATUS_OK)
+        status = err_set(err, STATUS_IO, "%s: %s", options->out_path, strerror(errno));
     return status;
 }
 
@@ -172,7 +137,8 @@ int main(int argc, char **argv)
         fputs(options.command == COMMAND_HELP ? options_help() : "fermata-sim " FERMATA_VERSION "\n", stdout);
         return 0;
     }
-    status_t status = perform(&options, &err);
+    status_t status =
+        options.command == COMMAND_SCENARIO ? scenarios(&options, &err) : perform(&options, &err);
     if (status != STATUS_OK) {
         fprintf(stderr, "fermata-sim: %s\n", err.text);
         return status == STATUS_INVALID_ARGUMENT || status == STATUS_NOT_FOUND ? 2 : 1;

@@ -18,6 +18,12 @@ enum {
     OPT_SEEDS,
     OPT_COPIES,
     OPT_SLO,
+    OPT_TIMEOUT_FRACTION,
+    OPT_DIR,
+    OPT_RESUME,
+    OPT_OUT,
+    OPT_THREADS,
+    OPT_ALL,
     OPT_ARRIVALS,
     OPT_POPULARITY,
     OPT_NET,
@@ -30,37 +36,49 @@ enum {
     OPT_VERSION,
 };
 
-static const struct option long_options[] = {{"models", required_argument, NULL, OPT_MODELS},
-                                             {"gpus", required_argument, NULL, OPT_GPUS},
-                                             {"policy", required_argument, NULL, OPT_POLICY},
-                                             {"params", required_argument, NULL, OPT_PARAMS},
-                                             {"rate", required_argument, NULL, OPT_RATE},
-                                             {"seconds", required_argument, NULL, OPT_SECONDS},
-                                             {"warmup", required_argument, NULL, OPT_WARMUP},
-                                             {"seed", required_argument, NULL, OPT_SEED},
-                                             {"seeds", required_argument, NULL, OPT_SEEDS},
-                                             {"copies", required_argument, NULL, OPT_COPIES},
-                                             {"slo", required_argument, NULL, OPT_SLO},
-                                             {"arrivals", required_argument, NULL, OPT_ARRIVALS},
-                                             {"popularity", required_argument, NULL, OPT_POPULARITY},
-                                             {"net", required_argument, NULL, OPT_NET},
-                                             {"jitter", required_argument, NULL, OPT_JITTER},
-                                             {"timeline", required_argument, NULL, OPT_TIMELINE},
-                                             {"rule", required_argument, NULL, OPT_RULE},
-                                             {"json", no_argument, NULL, OPT_JSON},
-                                             {"per-model", no_argument, NULL, OPT_PER_MODEL},
-                                             {"help", no_argument, NULL, OPT_HELP},
-                                             {"version", no_argument, NULL, OPT_VERSION},
-                                             {0}};
+static const struct option long_options[] = {
+    {"models", required_argument, NULL, OPT_MODELS},
+    {"gpus", required_argument, NULL, OPT_GPUS},
+    {"policy", required_argument, NULL, OPT_POLICY},
+    {"params", required_argument, NULL, OPT_PARAMS},
+    {"rate", required_argument, NULL, OPT_RATE},
+    {"seconds", required_argument, NULL, OPT_SECONDS},
+    {"warmup", required_argument, NULL, OPT_WARMUP},
+    {"seed", required_argument, NULL, OPT_SEED},
+    {"seeds", required_argument, NULL, OPT_SEEDS},
+    {"copies", required_argument, NULL, OPT_COPIES},
+    {"slo", required_argument, NULL, OPT_SLO},
+    {"timeout-fraction", required_argument, NULL, OPT_TIMEOUT_FRACTION},
+    {"dir", required_argument, NULL, OPT_DIR},
+    {"resume", required_argument, NULL, OPT_RESUME},
+    {"out", required_argument, NULL, OPT_OUT},
+    {"threads", required_argument, NULL, OPT_THREADS},
+    {"all", no_argument, NULL, OPT_ALL},
+    {"arrivals", required_argument, NULL, OPT_ARRIVALS},
+    {"popularity", required_argument, NULL, OPT_POPULARITY},
+    {"net", required_argument, NULL, OPT_NET},
+    {"jitter", required_argument, NULL, OPT_JITTER},
+    {"timeline", required_argument, NULL, OPT_TIMELINE},
+    {"rule", required_argument, NULL, OPT_RULE},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"per-model", no_argument, NULL, OPT_PER_MODEL},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {0}};
 
 const char *options_help(void)
 {
     return "Usage: fermata-sim run|goodput|bound --models FILE.csv --gpus N [OPTION]...\n"
+           "       fermata-sim gpus --models FILE.csv --rate R [OPTION]...\n"
+           "       fermata-sim scenario NAME|--all [--dir DIR] [--resume FILE] [--out FILE.md] [--threads "
+           "N]\n"
            "\n"
            "Simulates a cluster of GPUs under the scheduling core that the service runs.\n"
            "  run      one rate, and what came of it\n"
            "  goodput  the highest rate at which every model loses at most 1 % of its requests\n"
            "  bound    the fluid upper bound on goodput\n"
+           "  gpus     the fewest GPUs on which every model loses at most 1 % of its requests\n"
+           "  scenario a named experiment, as Markdown; with --out also its figure, beside the file\n"
            "\n"
            "  --models FILE        CSV with columns name,alpha_ms,beta_ms,slo_ms and by choice weight, "
            "exit_points,\n"
@@ -68,6 +86,7 @@ const char *options_help(void)
            "  --gpus N             how many, all alike\n"
            "  --copies N           every model N times (default 1)\n"
            "  --slo MS             instead of the file's\n"
+           "  --timeout-fraction F the models' timeout as a part of their SLO (policy timeout)\n"
            "  --policy NAME        fermata, deferred, eager, timeout, clockwork, nexus, shepherd (default: "
            "fermata)\n"
            "  --params K=V,...     the policy's parameters\n"
@@ -85,6 +104,8 @@ const char *options_help(void)
            "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
            "  --json               one line of JSON\n"
            "  --per-model          run: a line per model\n"
+           "  --dir DIR            of the scenarios (default tests/sim/scenarios)\n"
+           "  --resume FILE        scenario: keep results there, and do not run again what is there\n"
            "  --help, --version\n";
 }
 
@@ -136,7 +157,10 @@ static status_t parse_seed(const char *text, uint64_t *seed, err_t *err)
 
 static void set_text(options_t *options, int option, const char *text)
 {
-    const char **place = option == OPT_MODELS       ? &options->models_path
+    const char **place = option == OPT_DIR          ? &options->directory
+                         : option == OPT_RESUME     ? &options->resume_path
+                         : option == OPT_OUT        ? &options->out_path
+                         : option == OPT_MODELS     ? &options->models_path
                          : option == OPT_POLICY     ? &options->policy
                          : option == OPT_PARAMS     ? &options->params
                          : option == OPT_ARRIVALS   ? &options->arrivals
@@ -161,6 +185,13 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return number("jitter", text, 0, 1, &options->jitter, err);
     case OPT_SLO:
         return number("slo", text, 1e-3, 1e6, &options->slo_ms, err);
+    case OPT_TIMEOUT_FRACTION:
+        return number("timeout-fraction", text, 0, 1, &options->timeout_fraction, err);
+    case OPT_THREADS:
+        return count("threads", text, 1, 256, &options->threads, err);
+    case OPT_ALL:
+        options->all = true;
+        return STATUS_OK;
     case OPT_SEEDS:
         return count("seeds", text, 1, 1000, &options->seeds, err);
     case OPT_COPIES:
@@ -189,23 +220,28 @@ static status_t parse_option(options_t *options, int option, const char *text, e
 
 static status_t parse_command(const char *word, command_t *command, err_t *err)
 {
-    static const char *const words[] = {"run", "goodput", "bound"};
+    static const char *const words[] = {"run", "goodput", "bound", "gpus", "scenario"};
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(word, words[i]) == 0) {
             *command = (command_t)i;
             return STATUS_OK;
         }
     }
-    return err_set(err, STATUS_INVALID_ARGUMENT, "'%.60s' is none of run, goodput, bound", word);
+    return err_set(err, STATUS_INVALID_ARGUMENT, "'%.60s' is none of run, goodput, bound, gpus, scenario",
+                   word);
 }
 
 static status_t check_needed(const options_t *options, err_t *err)
 {
+    if (options->command == COMMAND_SCENARIO)
+        return options->scenario || options->all
+                   ? STATUS_OK
+                   : err_set(err, STATUS_INVALID_ARGUMENT, "NAME or --all is missing");
     if (!options->models_path)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--models is missing");
-    if (options->gpus == 0)
+    if (options->gpus == 0 && options->command != COMMAND_GPUS)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--gpus is missing");
-    if (options->command == COMMAND_RUN && !(options->rate_rps > 0))
+    if ((options->command == COMMAND_RUN || options->command == COMMAND_GPUS) && !(options->rate_rps > 0))
         return err_set(err, STATUS_INVALID_ARGUMENT, "--rate is missing");
     return STATUS_OK;
 }
@@ -219,7 +255,8 @@ status_t options_parse(int argc, char **argv, options_t *options, err_t *err)
                            .seeds = 1,
                            .copies = 1,
                            .arrivals = "poisson",
-                           .net = "zero"};
+                           .net = "zero",
+                           .directory = "tests/sim/scenarios"};
     if (argc < 2)
         return err_set(err, STATUS_INVALID_ARGUMENT, "a command is missing");
     if (argv[1][0] != '-') {
@@ -230,6 +267,7 @@ status_t options_parse(int argc, char **argv, options_t *options, err_t *err)
         argv++;
     }
     opterr = 0;
+    optind = 0; /* the parser may be used again: scenarios hold many command lines */
     for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
         if (option == '?')
             return err_set(err, STATUS_INVALID_ARGUMENT, "unknown option or missing value: %.80s",
@@ -238,6 +276,8 @@ status_t options_parse(int argc, char **argv, options_t *options, err_t *err)
         if (status != STATUS_OK || options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
             return status;
     }
+    if (optind < argc && options->command == COMMAND_SCENARIO && !options->all)
+        options->scenario = argv[optind++];
     if (optind < argc)
         return err_set(err, STATUS_INVALID_ARGUMENT, "'%.80s' is not an option", argv[optind]);
     if (options->command == COMMAND_HELP)

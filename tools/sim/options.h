@@ -10,9 +10,10 @@ typedef enum {
     COMMAND_RUN,
     COMMAND_GOODPUT,
     COMMAND_BOUND,
+    COMMAND_GPUS,
     COMMAND_SCENARIO,
     COMMAND_HELP,
-    COMMAND_VERSION
+    COMMAND_VERSION,
 } command_t;
 
 typedef struct {
@@ -20,12 +21,16 @@ typedef struct {
     const char *models_path;
     uint32_t gpus;
     const char *policy, *params;
-    double rate_rps, seconds, warmup_s, jitter, slo_ms;
+    double rate_rps, seconds, warmup_s, jitter, slo_ms, timeout_fraction;
     uint64_t seed;
     uint32_t seeds, copies;
     const char *arrivals, *popularity, *net, *timeline_path;
     goodput_rule_t rule;
     bool json, per_model;
+    /* scenario */
+    const char *scenario, *directory, *resume_path, *out_path;
+    uint32_t threads; /* 0: as many as there are cores */
+    bool all;
 } options_t;
 
 /* INVALID_ARGUMENT with a text for the user (exit code 2). */

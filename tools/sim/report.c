@@ -7,11 +7,14 @@ static double quantile_ms(const histogram_t *histogram, double q)
     return (double)histogram_quantile_ns(histogram, q) / 1e6;
 }
 
-void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rps, double bound_rps)
+void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rps, uint32_t gpus_needed,
+                 double bound_rps)
 {
     fputc('{', out);
     if (goodput_rate_rps >= 0)
         fprintf(out, "\"goodput_rate_rps\": %.1f, ", goodput_rate_rps);
+    if (gpus_needed)
+        fprintf(out, "\"gpus_needed\": %u, ", gpus_needed);
     fprintf(
         out,
         "\"offered_rps\": %.3f, \"goodput_rps\": %.3f, \"bad_rate\": %.6f, \"worst_model_bad_rate\": %.6f, ",
@@ -30,11 +33,14 @@ void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rp
     fprintf(out, "\"bound_rps\": %.1f}\n", bound_rps);
 }
 
-void report_text(FILE *out, const simulation_result_t *r, double goodput_rate_rps, double bound_rps)
+void report_text(FILE *out, const simulation_result_t *r, double goodput_rate_rps, uint32_t gpus_needed,
+                 double bound_rps)
 {
     if (goodput_rate_rps >= 0)
         fprintf(out, "goodput     %10.1f r/s   %.3f of the fluid bound %.1f r/s\n", goodput_rate_rps,
                 goodput_rate_rps / bound_rps, bound_rps);
+    if (gpus_needed)
+        fprintf(out, "GPUs needed %10u\n", gpus_needed);
     fprintf(out, "offered     %10.1f r/s   answered in time %.1f r/s\n", r->offered_rps, r->goodput_rps);
     fprintf(out, "bad         %10.3f %%     worst model %.3f %%\n", 100 * r->bad_rate,
             100 * r->worst_model_bad_rate);

@@ -8,9 +8,11 @@
 
 #include <stdio.h>
 
-/* goodput_rate_rps < 0: of a plain run. */
-void report_json(FILE *out, const simulation_result_t *result, double goodput_rate_rps, double bound_rps);
-void report_text(FILE *out, const simulation_result_t *result, double goodput_rate_rps, double bound_rps);
+/* goodput_rate_rps < 0 and gpus_needed 0: of a plain run. */
+void report_json(FILE *out, const simulation_result_t *result, double goodput_rate_rps, uint32_t gpus_needed,
+                 double bound_rps);
+void report_text(FILE *out, const simulation_result_t *result, double goodput_rate_rps, uint32_t gpus_needed,
+                 double bound_rps);
 void report_models(FILE *out, const simulation_result_t *result, const workload_t *workload);
 
 #endif

@@ -1,0 +1,207 @@
+#include "job.h"
+
+#include "sim/bound.h"
+#include "sim/timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status_t copy_models(job_t *job, err_t *err)
+{
+    uint32_t copies = job->options.copies, count = job->model_count;
+    profile_entry_t *models = realloc(job->models, (size_t)count * copies * sizeof(*models));
+    if (!models)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", count * copies);
+    for (uint32_t c = 1; c < copies; c++)
+        memcpy(models + (size_t)c * count, models, count * sizeof(*models));
+    job->models = models;
+    job->model_count = count * copies;
+    return STATUS_OK;
+}
+
+/* A file of models may leave the SLO to the command line, but not below what a batch of one takes. */
+static void set_slos(job_t *job)
+{
+    const options_t *options = &job->options;
+    for (uint32_t m = 0; m < job->model_count; m++) {
+        profile_entry_t *model = &job->models[m];
+        if (options->slo_ms > 0)
+            model->slo_ns = llround(options->slo_ms * 1e6);
+        if (options->timeout_fraction > 0)
+            model->timeout_ns = llround(options->timeout_fraction * (double)model->slo_ns);
+    }
+}
+
+status_t job_init(job_t *job, const options_t *options, err_t *err)
+{
+    *job = (job_t){.options = *options, .goodput_rps = -1};
+    status_t status = profile_csv_read(options->models_path, &job->models, &job->model_count, err);
+    if (status == STATUS_OK && options->copies > 1)
+        status = copy_models(job, err);
+    if (status == STATUS_OK)
+        set_slos(job);
+    if (status == STATUS_OK)
+        status = workload_init(&job->workload, job->models, job->model_count, options->popularity, err);
+    if (status == STATUS_OK)
+        status = arrivals_parse(options->arrivals, &job->workload.arrivals, err);
+    if (status == STATUS_OK)
+        status = net_parse(options->net, &job->config.net, err);
+    if (status != STATUS_OK)
+        return status;
+    job->workload.rate_rps = options->rate_rps;
+    job->bound_rps = options->gpus ? bound_rate_rps(&job->workload, options->gpus) : 0;
+    job->config.workload = &job->workload;
+    job->config.gpus = options->gpus;
+    job->config.policy = options->policy;
+    job->config.params = options->params;
+    job->config.seconds = options->seconds;
+    job->config.warmup_s = options->warmup_s;
+    job->config.seed = options->seed;
+    job->config.jitter = options->jitter;
+    return STATUS_OK;
+}
+
+void job_dispose(job_t *job)
+{
+    simulation_result_dispose(job->result);
+    workload_dispose(&job->workload);
+    free(job->models);
+    *job = (job_t){0};
+}
+
+static status_t run_drawn(job_t *job, err_t *err)
+{
+    const options_t *options = &job->options;
+    timeline_t *timeline =
+        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), options->gpus);
+    if (!timeline)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a timeline");
+    job->config.on_batch = timeline_on_batch;
+    job->config.on_drop = timeline_on_drop;
+    job->config.on_progress = NULL;
+    job->config.ctx = timeline;
+    status_t status = simulation_run(&job->config, &job->result, err);
+    if (status == STATUS_OK)
+        status = timeline_write(timeline, &job->workload, options->timeline_path, err);
+    timeline_destroy(timeline);
+    return status;
+}
+
+/* The mean rate over the seeds; the rest of the numbers are of the last one. */
+static status_t goodput(job_t *job, err_t *err)
+{
+    double sum_rps = 0;
+    for (uint32_t i = 0; i < job->options.seeds; i++) {
+        goodput_config_t config = {.base = job->config, .rule = job->options.rule};
+        double rate_rps;
+        simulation_result_dispose(job->result);
+        job->result = NULL;
+        config.base.seed += i;
+        status_t status = goodput_search(&config, &rate_rps, &job->result, err);
+        if (status != STATUS_OK)
+            return status;
+        sum_rps += rate_rps;
+    }
+    job->goodput_rps = sum_rps / job->options.seeds;
+    return STATUS_OK;
+}
+
+static status_t is_enough(job_t *job, uint32_t gpus, bool *enough, err_t *err)
+{
+    simulation_config_t config = job->config;
+    simulation_result_t *result;
+    config.gpus = gpus;
+    config.give_up_bad_rate = 0.01;
+    status_t status = simulation_run(&config, &result, err);
+    if (status != STATUS_OK)
+        return status;
+    *enough = !result->gave_up && result->worst_model_bad_rate <= 0.01;
+    simulation_result_dispose(result);
+    return STATUS_OK;
+}
+
+/* The fewest GPUs with which every model loses at most 1 % at the rate. */
+static status_t gpus_for_rate(job_t *job, err_t *err)
+{
+    uint32_t low = (uint32_t)bound_gpus(&job->workload, job->options.rate_rps), high = low + 1;
+    bool enough = false;
+    status_t status = is_enough(job, high, &enough, err);
+    while (status == STATUS_OK && !enough && high < 8192) {
+        low = high;
+        high *= 2;
+        status = is_enough(job, high, &enough, err);
+    }
+    if (status == STATUS_OK && !enough)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%u GPUs are not enough for this rate", high);
+    while (status == STATUS_OK && high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        status = is_enough(job, middle, &enough, err);
+        if (enough)
+            high = middle;
+        else
+            low = middle;
+    }
+    if (status != STATUS_OK)
+        return status;
+    job->gpus_needed = job->config.gpus = high;
+    job->bound_rps = bound_rate_rps(&job->workload, high);
+    return simulation_run(&job->config, &job->result, err);
+}
+
+status_t job_perform(job_t *job, err_t *err)
+{
+    switch (job->options.command) {
+    case COMMAND_RUN:
+        return job->options.timeline_path ? run_drawn(job, err)
+                                          : simulation_run(&job->config, &job->result, err);
+    case COMMAND_GOODPUT:
+        return goodput(job, err);
+    case COMMAND_GPUS:
+        return gpus_for_rate(job, err);
+    default:
+        return STATUS_OK;
+    }
+}
+
+typedef struct {
+    const char *name;
+    double value;
+} named_t;
+
+bool job_value(const job_t *job, const char *name, double *value)
+{
+    const simulation_result_t *r = job->result;
+    named_t always[] = {{"bound_rps", job->bound_rps},
+                        {"gpus_needed", job->gpus_needed},
+                        {"goodput_rate_rps", job->goodput_rps},
+                        {"ratio", job->bound_rps > 0 ? job->goodput_rps / job->bound_rps : 0}};
+    named_t of_run[] = {
+        {"goodput_rps", r ? r->goodput_rps : 0},
+        {"offered_rps", r ? r->offered_rps : 0},
+        {"bad_rate", r ? r->bad_rate : 0},
+        {"worst_model_bad_rate", r ? r->worst_model_bad_rate : 0},
+        {"gpu_busy_fraction", r ? r->gpu_busy_fraction : 0},
+        {"gpus_used", r ? r->gpus_used : 0},
+        {"median_batch", r ? r->median_batch : 0},
+        {"p50_ms", r ? (double)histogram_quantile_ns(&r->latency, 0.5) / 1e6 : 0},
+        {"p99_ms", r ? (double)histogram_quantile_ns(&r->latency, 0.99) / 1e6 : 0},
+        {"queue_p50_ms", r ? (double)histogram_quantile_ns(&r->queueing, 0.5) / 1e6 : 0},
+        {"queue_p99_ms", r ? (double)histogram_quantile_ns(&r->queueing, 0.99) / 1e6 : 0},
+        {"preemptions", r ? (double)r->preemptions : 0},
+        {"wasted_fraction", r ? r->wasted_fraction : 0},
+    };
+    for (unsigned i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
+        if (strcmp(always[i].name, name) == 0) {
+            *value = always[i].value;
+            return true;
+        }
+    }
+    for (unsigned i = 0; r && i < sizeof(of_run) / sizeof(of_run[0]); i++) {
+        if (strcmp(of_run[i].name, name) == 0) {
+            *value = of_run[i].value;
+            return true;
+        }
+    }
+    return false;
+}
