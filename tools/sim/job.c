@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LINE_BATCH_MAX = 4096 };
+
 static status_t copy_models(job_t *job, err_t *err)
 {
     uint32_t copies = job->options.copies, count = job->model_count;
@@ -33,10 +35,26 @@ static void set_slos(job_t *job)
     }
 }
 
+static status_t make_line_model(job_t *job, err_t *err)
+{
+    const double *line_ms = job->options.line_ms;
+    job->models = calloc(1, sizeof(*job->models));
+    if (!job->models)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a model");
+    job->model_count = 1;
+    strcpy(job->models->name, "line");
+    job->models->weight = 1;
+    job->models->slo_ns = llround(line_ms[2] * 1e6);
+    return profile_from_line(&job->models->profile, llround(line_ms[0] * 1e6), llround(line_ms[1] * 1e6),
+                             LINE_BATCH_MAX, err);
+}
+
 status_t job_init(job_t *job, const options_t *options, err_t *err)
 {
     *job = (job_t){.options = *options, .goodput_rps = -1};
-    status_t status = profile_csv_read(options->models_path, &job->models, &job->model_count, err);
+    status_t status = options->models_path
+                          ? profile_csv_read(options->models_path, &job->models, &job->model_count, err)
+                          : make_line_model(job, err);
     if (status == STATUS_OK && options->copies > 1)
         status = copy_models(job, err);
     if (status == STATUS_OK)
@@ -49,10 +67,12 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
         status = net_parse(options->net, &job->config.net, err);
     if (status != STATUS_OK)
         return status;
+    uint32_t gpus =
+        options->gpus ? options->gpus : (uint32_t)ceil(options->gpus_per_model * job->model_count);
     job->workload.rate_rps = options->rate_rps;
-    job->bound_rps = options->gpus ? bound_rate_rps(&job->workload, options->gpus) : 0;
+    job->bound_rps = gpus ? bound_rate_rps(&job->workload, gpus) : 0;
     job->config.workload = &job->workload;
-    job->config.gpus = options->gpus;
+    job->config.gpus = gpus;
     job->config.policy = options->policy;
     job->config.params = options->params;
     job->config.seconds = options->seconds;
@@ -74,7 +94,7 @@ static status_t run_drawn(job_t *job, err_t *err)
 {
     const options_t *options = &job->options;
     timeline_t *timeline =
-        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), options->gpus);
+        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), job->config.gpus);
     if (!timeline)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a timeline");
     job->config.on_batch = timeline_on_batch;

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     OPT_MODELS = 256,
     OPT_GPUS,
+    OPT_GPUS_PER_MODEL,
+    OPT_LINE,
     OPT_POLICY,
     OPT_PARAMS,
     OPT_RATE,
@@ -39,6 +42,8 @@ enum {
 static const struct option long_options[] = {
     {"models", required_argument, NULL, OPT_MODELS},
     {"gpus", required_argument, NULL, OPT_GPUS},
+    {"gpus-per-model", required_argument, NULL, OPT_GPUS_PER_MODEL},
+    {"line", required_argument, NULL, OPT_LINE},
     {"policy", required_argument, NULL, OPT_POLICY},
     {"params", required_argument, NULL, OPT_PARAMS},
     {"rate", required_argument, NULL, OPT_RATE},
@@ -84,6 +89,8 @@ const char *options_help(void)
            "exit_points,\n"
            "                       max_batch, timeout_ms\n"
            "  --gpus N             how many, all alike\n"
+           "  --gpus-per-model R   instead of --gpus\n"
+           "  --line A,B,SLO       one model in place of a file: latency A·b + B, all in ms\n"
            "  --copies N           every model N times (default 1)\n"
            "  --slo MS             instead of the file's\n"
            "  --timeout-fraction F the models' timeout as a part of their SLO (policy timeout)\n"
@@ -155,6 +162,19 @@ static status_t parse_seed(const char *text, uint64_t *seed, err_t *err)
     return STATUS_OK;
 }
 
+static status_t parse_line_model(const char *text, double line_ms[3], err_t *err)
+{
+    int used = 0;
+    if (sscanf(text, "%lf,%lf,%lf%n", &line_ms[0], &line_ms[1], &line_ms[2], &used) != 3 ||
+        text[used] != '\0')
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--line: '%.60s' is not ALPHA,BETA,SLO", text);
+    for (int i = 0; i < 3; i++) {
+        if (!(line_ms[i] >= 0 && line_ms[i] <= 1e6))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "--line: '%.60s' is out of range", text);
+    }
+    return STATUS_OK;
+}
+
 static void set_text(options_t *options, int option, const char *text)
 {
     const char **place = option == OPT_DIR          ? &options->directory
@@ -175,6 +195,10 @@ static status_t parse_option(options_t *options, int option, const char *text, e
     switch (option) {
     case OPT_GPUS:
         return count("gpus", text, 1, 16384, &options->gpus, err);
+    case OPT_GPUS_PER_MODEL:
+        return number("gpus-per-model", text, 1e-3, 1000, &options->gpus_per_model, err);
+    case OPT_LINE:
+        return parse_line_model(text, options->line_ms, err);
     case OPT_RATE:
         return number("rate", text, 1e-6, 1e9, &options->rate_rps, err);
     case OPT_SECONDS:
@@ -237,9 +261,9 @@ static status_t check_needed(const options_t *options, err_t *err)
         return options->scenario || options->all
                    ? STATUS_OK
                    : err_set(err, STATUS_INVALID_ARGUMENT, "NAME or --all is missing");
-    if (!options->models_path)
+    if (!options->models_path && !(options->line_ms[2] > 0))
         return err_set(err, STATUS_INVALID_ARGUMENT, "--models is missing");
-    if (options->gpus == 0 && options->command != COMMAND_GPUS)
+    if (options->gpus == 0 && !(options->gpus_per_model > 0) && options->command != COMMAND_GPUS)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--gpus is missing");
     if ((options->command == COMMAND_RUN || options->command == COMMAND_GPUS) && !(options->rate_rps > 0))
         return err_set(err, STATUS_INVALID_ARGUMENT, "--rate is missing");

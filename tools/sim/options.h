@@ -19,7 +19,9 @@ typedef enum {
 typedef struct {
     command_t command;
     const char *models_path;
+    double line_ms[3]; /* alpha, beta, SLO of one model, when there is no file */
     uint32_t gpus;
+    double gpus_per_model; /* instead of gpus, when above 0 */
     const char *policy, *params;
     double rate_rps, seconds, warmup_s, jitter, slo_ms, timeout_fraction;
     uint64_t seed;
