@@ -56,7 +56,7 @@ Test(autoscale, releases_what_was_idle_all_the_time_less_a_reserve)
     cr_assert_eq(seconds(&world, 29, 0, 0.4), 0);
     cr_assert_eq(second(&world, 0, 0.4), -20, "60 %% idle, 10 %% of reserve");
     world.gpus = 20;
-    cr_assert_eq(seconds(&world, 60, 0, 0.8), -2);
+    cr_assert_eq(seconds(&world, 31, 0, 0.8), -2, "a second to see the change, then six windows");
     world.gpus = 18;
     cr_assert_eq(seconds(&world, 60, 0, 0.9), 0, "what is left is the reserve");
 }
