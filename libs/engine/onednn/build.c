@@ -92,6 +92,12 @@ uint32_t build_buffer(build_t *b, size_t len_bytes)
     return add_buffer(b, (buffer_t){.kind = BUFFER_WORK, .len_bytes = len_bytes, .first = UINT32_MAX});
 }
 
+void build_share(build_t *b, int32_t value, uint32_t buffer)
+{
+    if (buffer != build_main(b, value)->buffer && b->states[value].reads > 1)
+        b->plan->buffers[buffer].reads++;
+}
+
 bool build_dies(const build_t *b, int32_t value)
 {
     const buffer_t *buffer = &b->plan->buffers[build_main(b, value)->buffer];

@@ -88,6 +88,12 @@ uint32_t build_plain(build_t *b, int32_t value);
 uint32_t build_weights(build_t *b, int32_t value, const dnnl_memory_desc_t *seen_as,
                        const dnnl_memory_desc_t *want);
 
+/*
+ * The result of the current node will be a view of a buffer of its input. A copy in another layout, which others may still
+ * read as the input, must then not be overwritten through the view.
+ */
+void build_share(build_t *b, int32_t value, uint32_t buffer);
+
 uint32_t build_buffer(build_t *b, size_t len_bytes);
 
 /* This node is the last reader of the value, and its main buffer may be overwritten. */

@@ -13,9 +13,7 @@ static status_t reshaped(build_t *b, const node_t *node)
     uint32_t buffer = build_plain(b, node->in[0]);
     if (buffer == UINT32_MAX)
         return b->err->code;
-    /* A row-major copy that others may still read as the input must not be overwritten through the view. */
-    if (buffer != build_main(b, node->in[0])->buffer && b->states[node->in[0]].reads > 1)
-        b->plan->buffers[buffer].reads++;
+    build_share(b, node->in[0], buffer);
     return build_define(b, node->out[0], NULL, buffer);
 }
 
@@ -28,27 +26,30 @@ static status_t same(build_t *b, const node_t *node)
     return build_define(b, node->out[0], main.plain ? NULL : &main.md, main.buffer);
 }
 
+/*
+ * The same bytes with the strides permuted: no copy until a reader wants another layout, and products read it as it is.
+ */
 static status_t transpose(build_t *b, const node_t *node)
 {
     const tensor_t *x = build_tensor(b, node->in[0]), *y = build_tensor(b, node->out[0]);
     const attr_t *perm = node_attr(node, "perm");
-    int64_t own[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
-    dnnl_primitive_desc_t pd;
+    const layout_t main = *build_main(b, node->in[0]);
+    int64_t strides[TENSOR_MAX_RANK];
     if (x->dtype != DTYPE_F32 || !x->rank || x->rank > 6)
         return STATUS_UNSUPPORTED;
+    bool strided = !main.md.format_desc.blocking.inner_nblks && main.md.format_kind == dnnl_blocked;
+    uint32_t buffer = strided ? main.buffer : build_plain(b, node->in[0]);
+    if (buffer == UINT32_MAX)
+        return b->err->code;
+    int64_t own[TENSOR_MAX_RANK];
     tensor_strides(x, own);
+    for (uint32_t d = 0; strided && d < x->rank; d++)
+        own[d] = main.md.format_desc.blocking.strides[d];
     for (uint32_t d = 0; d < x->rank; d++)
         strides[d] = own[perm ? perm->ints[d] : x->rank - 1 - d];
-    dnnl_memory_desc_t from = build_md_strided(y->rank, y->dims, strides),
-                       to = build_md_strided(y->rank, y->dims, NULL);
-    dnnl_status_t made = dnnl_reorder_primitive_desc_create(&pd, &from, b->engine, &to, b->engine, b->attr);
-    if (made != dnnl_success)
-        return build_status(b, made);
-    build_arg_t args[] = {{DNNL_ARG_FROM, build_plain(b, node->in[0]), from},
-                          {DNNL_ARG_TO, build_buffer(b, tensor_bytes(y)), to}};
-    uint32_t buffer = args[1].buffer;
-    status_t status = build_step(b, node, pd, args, 2);
-    return status == STATUS_OK ? build_define(b, node->out[0], NULL, buffer) : status;
+    build_share(b, node->in[0], buffer);
+    dnnl_memory_desc_t md = build_md_strided(y->rank, y->dims, strides);
+    return build_define(b, node->out[0], &md, buffer);
 }
 
 static status_t add_concat(build_t *b, const node_t *node, int axis, const dnnl_memory_desc_t *mds)

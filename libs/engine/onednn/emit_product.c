@@ -70,6 +70,7 @@ typedef struct {
         out[DNNL_MAX_NDIMS];
     int32_t bias; /* n elements, or -1 */
     float scale;
+    bool as_it_lies; /* operands are not transposed by p */
 } matmul_t;
 
 static status_t matmul_attr(build_t *b, const node_t *node, float scale, dnnl_primitive_attr_t *attr,
@@ -84,10 +85,25 @@ static status_t matmul_attr(build_t *b, const node_t *node, float scale, dnnl_pr
     return build_status(b, set);
 }
 
+/* As it lies when its rank fits and one of the last two dimensions is dense; else row-major, as p says. */
+static build_arg_t operand(build_t *b, int arg, int32_t value, uint32_t rank, const int64_t *dims,
+                           const int64_t *strides, bool as_it_lies)
+{
+    const layout_t *main = build_main(b, value);
+    const dnnl_memory_desc_t *md = &main->md;
+    const dnnl_dim_t *s = md->format_desc.blocking.strides;
+    bool usable = as_it_lies && (uint32_t)md->ndims == rank && build_tensor(b, value)->rank == rank &&
+                  !md->format_desc.blocking.inner_nblks && (s[rank - 1] == 1 || s[rank - 2] == 1);
+    if (usable)
+        return (build_arg_t){arg, main->buffer, *md};
+    return (build_arg_t){arg, build_plain(b, value), build_md_strided(rank, dims, strides)};
+}
+
 static status_t add_matmul(build_t *b, const node_t *node, const matmul_t *p)
 {
-    dnnl_memory_desc_t src = build_md_strided(p->rank, p->a, p->a_strides);
-    dnnl_memory_desc_t weights = build_md_strided(p->rank, p->w, p->w_strides);
+    build_arg_t src = operand(b, DNNL_ARG_SRC, node->in[0], p->rank, p->a, p->a_strides, p->as_it_lies);
+    build_arg_t weights =
+        operand(b, DNNL_ARG_WEIGHTS, node->in[1], p->rank, p->w, p->w_strides, p->as_it_lies);
     dnnl_memory_desc_t dst = build_md_strided(p->rank, p->out, NULL), bias;
     int64_t bias_dims[DNNL_MAX_NDIMS];
     dnnl_matmul_desc_t desc;
@@ -100,15 +116,15 @@ static status_t add_matmul(build_t *b, const node_t *node, const matmul_t *p)
     status_t status = matmul_attr(b, node, p->scale, &attr, &sum);
     if (status != STATUS_OK)
         return status;
-    dnnl_status_t made = dnnl_matmul_desc_init(&desc, &src, &weights, p->bias >= 0 ? &bias : NULL, &dst);
+    dnnl_status_t made =
+        dnnl_matmul_desc_init(&desc, &src.md, &weights.md, p->bias >= 0 ? &bias : NULL, &dst);
     if (made == dnnl_success)
         made = dnnl_primitive_desc_create(&pd, &desc, attr, b->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
     if (made != dnnl_success)
         return build_status(b, made);
-    build_arg_t args[4] = {{DNNL_ARG_SRC, build_plain(b, node->in[0]), src},
-                           {DNNL_ARG_WEIGHTS, build_plain(b, node->in[1]), weights},
-                           {DNNL_ARG_DST, target(b, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
+    build_arg_t args[4] = {
+        src, weights, {DNNL_ARG_DST, target(b, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
     uint32_t count = 3, to = args[2].buffer;
     if (p->bias >= 0)
         args[count++] = (build_arg_t){DNNL_ARG_BIAS, build_plain(b, p->bias), bias};
@@ -191,7 +207,7 @@ static status_t matmul(build_t *b, const node_t *node)
     }
     if (node->in_count > 2)
         return STATUS_UNSUPPORTED;
-    matmul_t p = {.bias = -1, .scale = 1};
+    matmul_t p = {.bias = -1, .scale = 1, .as_it_lies = true};
     uint32_t rank = x->rank > w->rank ? x->rank : w->rank;
     p.rank = rank < 2 ? 2 : rank;
     if (p.rank > 6)
