@@ -42,7 +42,7 @@
     X(SCHED_WORKERS, "fermata_scheduler_workers", GAUGE, NONE, "", "Workers connected.") \
     X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "state", "Devices by state: free, busy.") \
     X(SCHED_EPOCH, "fermata_scheduler_epoch", GAUGE, NONE, "", "Epoch of this scheduler.") \
-    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NONE, "path", "Bound on the network delay in use: ctrl, data.") \
+    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NONE, "path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness), overrun (batches that end late).") \
     /* Worker */ \
     X(WORKER_BATCHES, "fermata_worker_batches_total", COUNTER, NONE, "model,status", "Batches run, by status.") \
     X(WORKER_TASKS, "fermata_worker_tasks_total", COUNTER, NONE, "model,status", "Tasks run, by status.") \

@@ -43,6 +43,16 @@ static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64
     task->answer_ns = now_ns - gateway->peer.delay_ns + clamp_budget(gateway, t->budget_ns[i]);
 }
 
+/* Until when the batch must have finished: the answer has its way back, and batches end later than predicted. What
+ * they overrun by on a bad host may not eat the budget of a short task. */
+static int64_t finish_deadline_ns(const scheduler_t *s, const task_t *task)
+{
+    enum { OVERRUN_SHARE = 4 };
+    int64_t most_ns = (task->answer_ns - task->arrival_ns) / OVERRUN_SHARE;
+    int64_t overrun_ns = s->overrun_bound_ns < most_ns ? s->overrun_bound_ns : most_ns > 0 ? most_ns : 0;
+    return task->answer_ns - s->push_bound_ns - task->gateway->peer.delay_ns - overrun_ns;
+}
+
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)
 {
     scheduler_t *s = gateway->peer.scheduler;
@@ -72,7 +82,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
     sched_task_t entry = {
         .tag = task_tag(s, task),
         .arrival_ns = now_ns,
-        .deadline_ns = task->answer_ns - s->push_bound_ns - gateway->peer.delay_ns,
+        .deadline_ns = finish_deadline_ns(s, task),
     };
     status_t status = sched_submit(s->core, now_ns, task->model, &entry, &task->ref);
     if (status != STATUS_OK)
@@ -227,6 +237,7 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     model_t *model = catalogue_model(s, batch->model);
     fetch_delay_add(&s->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
     delay_add(&s->push, peer_duration(&worker->peer, done->push_ns));
+    delay_add(&s->overrun, now_of() - worker->peer.delay_ns - batch->finish_ns);
     (void)peer_duration(&worker->peer, done->exec_ns);
     drop_failed_rows(worker, batch, done);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
@@ -336,6 +347,8 @@ static void on_grant(scheduler_t *s, const sched_action_t *action)
     worker
         ->grant_count++; /* also without memory: the flush sees that one is missing and gives the worker up */
     worker->batches_total++;
+    if (batch != NULL)
+        batch->finish_ns = action->grant.finish_ns;
     note_grant(s, action, now_ns);
     if (node == NULL)
         return;
@@ -402,6 +415,7 @@ void driver_run(scheduler_t *s)
 {
     int64_t now_ns = now_of();
     int64_t wake_ns = sched_run(s->core, now_ns, on_action, s);
+    s->wake_ns = wake_ns;
     if (wake_ns == SCHED_NEVER)
         loop_timer_stop(&s->wake);
     else
@@ -416,7 +430,9 @@ void driver_run(scheduler_t *s)
 static void on_wake(loop_timer_t *timer, void *arg)
 {
     (void)timer;
-    scheduler_touch(arg);
+    scheduler_t *s = arg;
+    delay_add(&s->lateness, now_of() - s->wake_ns);
+    scheduler_touch(s);
 }
 
 /* ---- Making ---- */
@@ -449,7 +465,8 @@ status_t driver_init(scheduler_t *s, err_t *err)
         return err->code;
     s->delays =
         (sched_delays_t){.ctrl_ns = s->options.initial_delay_ns, .fixed_ns = s->options.initial_delay_ns};
-    s->push_bound_ns = s->options.initial_delay_ns;
+    s->push_bound_ns = s->overrun_bound_ns = s->options.initial_delay_ns;
+    s->delays.wake_ns = s->options.initial_delay_ns;
     sched_set_delays(s->core, now_of(), &s->delays);
     return sched_set_policy(s->core, now_of(), s->options.policy, s->options.policy_params, err);
 }

@@ -72,8 +72,8 @@ struct batch {
     batch_t *prev, *next; /* of the same device */
     task_t *first;
     uint32_t model, count;
-    int64_t granted_ns;
-    bool detached; /* its model left the core: nothing of it can be queued again there */
+    int64_t granted_ns, finish_ns; /* finish: predicted */
+    bool detached;                 /* its model left the core: nothing of it can be queued again there */
 };
 
 /* ---- Peers ---- */
@@ -201,7 +201,8 @@ struct scheduler {
     rpc_arena_t scratch; /* of what is sent in this turn */
     uv_check_t *turn;    /* its own allocation, as it outlives the scheduler until closed */
     loop_timer_t wake, ping;
-    bool dirty; /* something happened in this turn: the core must run */
+    int64_t wake_ns; /* what the core asked for */
+    bool dirty;      /* something happened in this turn: the core must run */
     bool stopping, grpc_stopped, http_stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
@@ -222,8 +223,12 @@ struct scheduler {
     fetch_delay_t fetch;
     delay_window_t push;
     int64_t push_bound_ns;
+    delay_window_t lateness; /* how late the wake timer fired: part of `delays` */
+    delay_window_t overrun;  /* how long after its predicted finish a batch ended */
+    int64_t overrun_bound_ns;
     struct {
         metric_t *decision, *gateways, *workers, *devices_free, *devices_busy, *delay_ctrl, *delay_data;
+        metric_t *delay_wake, *delay_overrun;
     } metric;
 };
 

@@ -190,7 +190,11 @@ static void update_delays(scheduler_t *s, int64_t ctrl_ns)
 {
     sched_delays_t delays = {.ctrl_ns = ctrl_ns};
     fetch_delay_bound(&s->fetch, s->options.initial_delay_ns, &delays.fixed_ns, &delays.data_ns);
+    delays.wake_ns = delay_bound_ns(&s->lateness, s->options.initial_delay_ns);
     s->push_bound_ns = delay_bound_ns(&s->push, s->options.initial_delay_ns);
+    s->overrun_bound_ns = delay_bound_ns(&s->overrun, s->options.initial_delay_ns);
+    metrics_set(s->metric.delay_wake, (double)delays.wake_ns);
+    metrics_set(s->metric.delay_overrun, (double)s->overrun_bound_ns);
     metrics_set(s->metric.delay_ctrl, (double)delays.ctrl_ns);
     metrics_set(s->metric.delay_data, (double)(delays.fixed_ns + delays.data_ns));
     if (memcmp(&delays, &s->delays, sizeof delays) == 0)

@@ -47,6 +47,8 @@ static status_t init_metrics(scheduler_t *s, err_t *err)
     s->metric.devices_busy = metrics_series(s->metrics, METRIC_SCHED_DEVICES, "busy");
     s->metric.delay_ctrl = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "ctrl");
     s->metric.delay_data = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "data");
+    s->metric.delay_wake = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "wake");
+    s->metric.delay_overrun = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "overrun");
     metrics_set(metrics_series(s->metrics, METRIC_SCHED_EPOCH), (double)s->epoch);
     return STATUS_OK;
 }

@@ -118,10 +118,13 @@ void state_json(const scheduler_t *s, strbuf_t *out)
         strbuf_puts(out, i > 0 ? "," : "");
         strbuf_json_string(out, sched_policy_name(i));
     }
-    strbuf_printf(
-        out, "],\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f},",
-        (double)s->delays.ctrl_ns / 1e3, (double)s->delays.fixed_ns / 1e3, (double)s->delays.data_ns / 1e3,
-        (double)s->push_bound_ns / 1e3);
+    strbuf_printf(out,
+                  "],\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
+                  "\"wake\":%.1f,"
+                  "\"overrun\":%.1f},",
+                  (double)s->delays.ctrl_ns / 1e3, (double)s->delays.fixed_ns / 1e3,
+                  (double)s->delays.data_ns / 1e3, (double)s->push_bound_ns / 1e3,
+                  (double)s->delays.wake_ns / 1e3, (double)s->overrun_bound_ns / 1e3);
     put_gateways(s, out);
     put_workers(s, out);
     strbuf_puts(out, "\"models\":[");
