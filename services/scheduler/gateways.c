@@ -16,10 +16,7 @@ static void on_open(rpc_stream_t *stream, void *arg)
         rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
         return;
     }
-    s->streams++;
-    int64_t now_ns = now_of();
-    gateway->peer = (peer_t){.scheduler = s, .stream = stream, .opened_ns = now_ns, .heard_ns = now_ns};
-    (void)snprintf(gateway->peer.name, sizeof gateway->peer.name, "gateway@%s", rpc_stream_peer(stream));
+    peer_opened(&gateway->peer, s, stream, "gateway");
 }
 
 /* ---- Joining ---- */
@@ -118,7 +115,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     if (gateway == NULL)
         return;
     scheduler_t *s = gateway->peer.scheduler;
-    s->streams--;
+    peer_closed(&gateway->peer);
     if (gateway->peer.joined) {
         log_info("peer_left", LOG_STR("kind", "gateway"), LOG_STR("name", gateway->peer.name),
                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));

@@ -92,8 +92,9 @@ typedef enum {
     NONSENSE_KINDS,
 } nonsense_t;
 
-typedef struct {
+typedef struct peer {
     scheduler_t *scheduler;
+    struct peer *prev, *next; /* among those that have not said hello */
     rpc_stream_t *stream;
     bool joined;  /* Hello and Welcome were exchanged */
     bool closing; /* its stream is on its way out: nothing more is taken from it */
@@ -101,7 +102,7 @@ typedef struct {
     uint32_t version;
     uint64_t instance_id;
     char name[PEER_NAME_BYTES];
-    int64_t opened_ns, heard_ns;
+    int64_t heard_ns;
     delay_window_t rtt;
     int64_t delay_ns;        /* one-way bound */
     uint32_t complained;     /* bits of nonsense_t */
@@ -209,7 +210,8 @@ struct scheduler {
 
     gateway_t *gateways[PEERS_MAX];
     worker_t *workers[PEERS_MAX];
-    uint32_t streams; /* open, joined or not */
+    uint32_t streams;  /* open, joined or not */
+    peer_t *strangers; /* open and not joined */
 
     sched_t *core;
     pool_t tasks, batches;
@@ -233,7 +235,8 @@ struct scheduler {
 };
 
 /* registry.c */
-status_t registry_init(scheduler_t *s, err_t *err);
+void peer_opened(peer_t *peer, scheduler_t *s, rpc_stream_t *stream, const char *kind);
+void peer_closed(peer_t *peer); /* the last thing before its memory goes */
 void peer_complain(peer_t *peer, nonsense_t kind, const char *detail);
 /* Clamps a duration that came over the wire to [0, DURATION_MOST_NS]; complains when it was outside. */
 int64_t peer_duration(peer_t *peer, int64_t value_ns);

@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Grace for the first message of a stream. */
-#define HELLO_TIMEOUT_NS (5 * NS_PER_S)
-
 static const char *const nonsense_names[NONSENSE_KINDS] = {
     [NONSENSE_GARBAGE] = "unreadable_message",
     [NONSENSE_EPOCH] = "stale_epoch",
@@ -58,6 +55,36 @@ void peer_send(peer_t *peer, const ProtobufCMessage *frame)
              LOG_U64("pending_bytes", rpc_stream_pending_bytes(peer->stream)));
     peer->closing = true;
     rpc_stream_cancel(peer->stream);
+}
+
+/* ---- Opening and closing ---- */
+
+void peer_opened(peer_t *peer, scheduler_t *s, rpc_stream_t *stream, const char *kind)
+{
+    *peer = (peer_t){.scheduler = s, .stream = stream, .heard_ns = now_of(), .next = s->strangers};
+    (void)snprintf(peer->name, sizeof peer->name, "%s@%s", kind, rpc_stream_peer(stream));
+    if (s->strangers != NULL)
+        s->strangers->prev = peer;
+    s->strangers = peer;
+    s->streams++;
+}
+
+static void no_stranger(peer_t *peer)
+{
+    scheduler_t *s = peer->scheduler;
+    if (peer->prev != NULL)
+        peer->prev->next = peer->next;
+    else if (s->strangers == peer)
+        s->strangers = peer->next;
+    if (peer->next != NULL)
+        peer->next->prev = peer->prev;
+    peer->prev = peer->next = NULL;
+}
+
+void peer_closed(peer_t *peer)
+{
+    no_stranger(peer);
+    peer->scheduler->streams--;
 }
 
 /* ---- Joining ---- */
@@ -127,6 +154,7 @@ bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const ch
         peer_close(peer, RPC_RESOURCE_EXHAUSTED, "too many peers of this kind");
         return false;
     }
+    no_stranger(peer);
     table[index] = peer;
     peer->index = index;
     peer->instance_id = hello->instance_id;
@@ -186,6 +214,17 @@ static void tick_peer(peer_t *peer, int64_t now_ns)
     peer->has_ping = true;
 }
 
+/* Who connects and says nothing, or nothing that makes sense, is shown the door. */
+static void tick_strangers(scheduler_t *s, int64_t now_ns)
+{
+    for (peer_t *peer = s->strangers; peer != NULL; peer = peer->next) {
+        if (peer->closing || now_ns - peer->heard_ns <= s->options.peer_timeout_ns)
+            continue;
+        log_warn("peer_without_hello", LOG_STR("name", peer->name));
+        peer_close(peer, RPC_DEADLINE_EXCEEDED, "no hello came");
+    }
+}
+
 static void update_delays(scheduler_t *s, int64_t ctrl_ns)
 {
     sched_delays_t delays = {.ctrl_ns = ctrl_ns};
@@ -215,6 +254,7 @@ void registry_tick(scheduler_t *s)
         int64_t delay_ns = s->workers[i]->peer.delay_ns;
         ctrl_ns = delay_ns > ctrl_ns ? delay_ns : ctrl_ns;
     }
+    tick_strangers(s, now_ns);
     update_delays(s, ctrl_ns > 0 ? ctrl_ns : s->options.initial_delay_ns);
     catalogue_tick(s);
     scheduler_touch(s);

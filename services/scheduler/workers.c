@@ -15,11 +15,8 @@ static void on_open(rpc_stream_t *stream, void *arg)
         rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
         return;
     }
-    s->streams++;
-    int64_t now_ns = now_of();
-    worker->peer = (peer_t){.scheduler = s, .stream = stream, .opened_ns = now_ns, .heard_ns = now_ns};
+    peer_opened(&worker->peer, s, stream, "worker");
     worker->grants_tail = &worker->grants;
-    (void)snprintf(worker->peer.name, sizeof worker->peer.name, "worker@%s", rpc_stream_peer(stream));
 }
 
 static void send_welcome(worker_t *worker)
@@ -107,7 +104,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     if (worker == NULL)
         return;
     scheduler_t *s = worker->peer.scheduler;
-    s->streams--;
+    peer_closed(&worker->peer);
     worker->peer.closing = true;
     if (worker->peer.joined) {
         log_info("peer_left", LOG_STR("kind", "worker"), LOG_STR("name", worker->peer.name),

@@ -81,7 +81,7 @@ int main(void)
         tested++;
         failing += !run(t);
     }
-    fprintf(stderr, "[====] Synthesis: Tested: %d | Passing: %d | Failing: %d | Crashing: 0 \n", tested, tested - failing,
-            failing);
+    fprintf(stderr, "[====] Synthesis: Tested: %d | Passing: %d | Failing: %d | Crashing: 0 \n", tested,
+            tested - failing, failing);
     return failing == 0 ? 0 : 1;
 }

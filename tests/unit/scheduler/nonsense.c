@@ -238,3 +238,35 @@ Test(nonsense, mutated_frames)
     crowd_check(c);
     crowd_free(c);
 }
+
+static void count_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    (void)stream;
+    (void)text;
+    *(rpc_code_t *)arg = code;
+}
+
+Test(nonsense, a_stranger_that_says_nothing_is_shown_the_door)
+{
+    static const rpc_stream_ops_t ops = {.on_close = count_close};
+    stage_t stage;
+    err_t err = {0};
+    rpc_client_t *client;
+    rpc_link_t *link;
+    rpc_code_t code = RPC_OK;
+    bool closed = false;
+    stage_init(&stage);
+    stage.options.ping_interval_ns = 5 * NS_PER_MS;
+    stage.options.peer_timeout_ns = 30 * NS_PER_MS;
+    stage_start(&stage);
+    rpc_client_options_t to = {.address = stage.address};
+    rpc_link_options_t mute = {.method = "/fermata.control.v1.Control/Worker", .ops = ops, .arg = &code};
+    cr_assert_eq(rpc_client_create(stage.runtime, &to, &client, &err), STATUS_OK);
+    cr_assert_eq(rpc_link_create(client, &mute, &link, &err), STATUS_OK);
+    stage_until(&stage, code != RPC_OK);
+    cr_expect_eq(code, RPC_DEADLINE_EXCEEDED);
+    rpc_link_close(link, stage_flag, &closed);
+    stage_until(&stage, closed);
+    rpc_client_destroy(client);
+    stage_dispose(&stage);
+}

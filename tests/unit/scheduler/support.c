@@ -26,14 +26,14 @@ void stage_start(stage_t *stage)
     (void)snprintf(stage->address, sizeof stage->address, "%s", scheduler_grpc_address(stage->scheduler));
 }
 
-static void set_flag(void *arg)
+void stage_flag(void *flag)
 {
-    *(bool *)arg = true;
+    *(bool *)flag = true;
 }
 
 void stage_stop(stage_t *stage)
 {
-    scheduler_stop(stage->scheduler, set_flag, &stage->stopped);
+    scheduler_stop(stage->scheduler, stage_flag, &stage->stopped);
     stage_until(stage, stage->stopped);
     scheduler_destroy(stage->scheduler);
     stage->scheduler = NULL;
@@ -78,7 +78,7 @@ static void fake_connect(fake_t *fake, const char *method, const rpc_stream_ops_
 
 void fake_kill(fake_t *fake)
 {
-    rpc_link_close(fake->link, set_flag, &fake->closed);
+    rpc_link_close(fake->link, stage_flag, &fake->closed);
     stage_until(fake->stage, fake->closed);
     rpc_client_destroy(fake->client);
     rpc_arena_dispose(&fake->arena);

@@ -96,6 +96,7 @@ void stage_init(stage_t *stage);  /* options have their defaults; change them be
 void stage_start(stage_t *stage); /* on stage->address when there is one, else on a free port */
 void stage_stop(stage_t *stage);
 void stage_dispose(stage_t *stage);
+void stage_flag(void *flag); /* sets a bool */
 void stage_turn(stage_t *stage, int64_t duration_ns);
 
 void gateway_init(fake_gateway_t *g, stage_t *stage, uint64_t instance_id);

@@ -35,23 +35,23 @@ void plain_register(plain_test_t *test);
 void plain_failed(bool fatal, const char *file, int line, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-#define PLAIN_ENTRY(id, suite_, name_, run_, ...)                                              \
-    static plain_test_t id##_entry = {suite_, name_, run_, {__VA_ARGS__}, NULL};               \
-    __attribute__((constructor)) static void id##_register(void)                               \
-    {                                                                                          \
-        plain_register(&id##_entry);                                                           \
+#define PLAIN_ENTRY(id, suite_, name_, run_, ...)                                \
+    static plain_test_t id##_entry = {suite_, name_, run_, {__VA_ARGS__}, NULL}; \
+    __attribute__((constructor)) static void id##_register(void)                 \
+    {                                                                            \
+        plain_register(&id##_entry);                                             \
     }
 
-#define Test(suite, name, ...)                                                              \
-    static void suite##_##name##_impl(void);                                                \
+#define Test(suite, name, ...)                                                                   \
+    static void suite##_##name##_impl(void);                                                     \
     PLAIN_ENTRY(suite##_##name, #suite, #name, suite##_##name##_impl __VA_OPT__(, ) __VA_ARGS__) \
     static void suite##_##name##_impl(void)
 #define TestSuite(suite, ...) PLAIN_ENTRY(suite##_suite, #suite, NULL, NULL __VA_OPT__(, ) __VA_ARGS__)
 
-#define PLAIN_CHECK(fatal, ok, what, ...)                                         \
-    do {                                                                          \
-        if (!(ok))                                                                \
-            plain_failed(fatal, __FILE__, __LINE__, what, " " __VA_ARGS__);       \
+#define PLAIN_CHECK(fatal, ok, what, ...)                                   \
+    do {                                                                    \
+        if (!(ok))                                                          \
+            plain_failed(fatal, __FILE__, __LINE__, what, " " __VA_ARGS__); \
     } while (0)
 
 #define cr_assert(c, ...) PLAIN_CHECK(true, c, #c, __VA_ARGS__)
@@ -82,10 +82,13 @@ void plain_failed(bool fatal, const char *file, int line, const char *what, cons
 #define cr_assert_str_eq(a, b, ...) PLAIN_CHECK(true, strcmp(a, b) == 0, #a " equals " #b, __VA_ARGS__)
 #define cr_expect_str_eq(a, b, ...) PLAIN_CHECK(false, strcmp(a, b) == 0, #a " equals " #b, __VA_ARGS__)
 #define cr_assert_str_neq(a, b, ...) PLAIN_CHECK(true, strcmp(a, b) != 0, #a " differs from " #b, __VA_ARGS__)
-#define cr_expect_str_neq(a, b, ...) PLAIN_CHECK(false, strcmp(a, b) != 0, #a " differs from " #b, __VA_ARGS__)
+#define cr_expect_str_neq(a, b, ...) \
+    PLAIN_CHECK(false, strcmp(a, b) != 0, #a " differs from " #b, __VA_ARGS__)
 #define cr_assert_arr_eq(a, b, n, ...) PLAIN_CHECK(true, memcmp(a, b, n) == 0, #a " equals " #b, __VA_ARGS__)
 #define cr_expect_arr_eq(a, b, n, ...) PLAIN_CHECK(false, memcmp(a, b, n) == 0, #a " equals " #b, __VA_ARGS__)
-#define cr_assert_float_eq(a, b, e, ...) PLAIN_CHECK(true, fabs((double)(a) - (double)(b)) <= (e), #a " is near " #b, __VA_ARGS__)
-#define cr_expect_float_eq(a, b, e, ...) PLAIN_CHECK(false, fabs((double)(a) - (double)(b)) <= (e), #a " is near " #b, __VA_ARGS__)
+#define cr_assert_float_eq(a, b, e, ...) \
+    PLAIN_CHECK(true, fabs((double)(a) - (double)(b)) <= (e), #a " is near " #b, __VA_ARGS__)
+#define cr_expect_float_eq(a, b, e, ...) \
+    PLAIN_CHECK(false, fabs((double)(a) - (double)(b)) <= (e), #a " is near " #b, __VA_ARGS__)
 
 #endif
