@@ -1,5 +1,7 @@
 #include "dataplane.h"
 
+#include "http/address.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,19 +15,40 @@ struct dataplane {
     char advertised[TRANSFER_ADDRESS_BYTES];
 };
 
-/* A wildcard listener is reached under the host's name. */
-static void advertise(dataplane_t *dataplane, const char *wanted)
+/* The address that this host uses towards the scheduler; workers that reach the scheduler will mostly reach it too. */
+static bool local_host(const char *towards, char *host, size_t cap)
 {
-    const char *real = transfer_owner_address(dataplane->owner);
+    struct sockaddr_storage remote, local;
+    socklen_t len = sizeof local;
+    if (!towards || address_parse(towards, &remote, NULL) != STATUS_OK)
+        return false;
+    int fd = socket(remote.ss_family, SOCK_DGRAM | SOCK_CLOEXEC,
+                    0); /* sends nothing: connect only chooses the route */
+    socklen_t remote_len =
+        remote.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    bool found = fd >= 0 && connect(fd, (const struct sockaddr *)&remote, remote_len) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&local, &len) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (!found)
+        return false;
+    address_print(&local, host, cap);
+    *strrchr(host, ':') = '\0';
+    return true;
+}
+
+static void advertise(dataplane_t *dataplane, const dataplane_options_t *options)
+{
+    const char *real = transfer_owner_address(dataplane->owner), *wanted = options->advertise;
     const char *port = strrchr(real, ':') + 1;
-    char host[100];
+    char host[TRANSFER_ADDRESS_BYTES - 8]; /* leaves room for the port */
     if (wanted && wanted[0]) {
         size_t len = strlen(wanted);
         bool any_port = len > 2 && strcmp(wanted + len - 2, ":0") == 0;
         snprintf(dataplane->advertised, sizeof dataplane->advertised, "%.*s%s",
                  (int)(any_port ? len - 1 : len), wanted, any_port ? port : "");
     } else if (strncmp(real, "0.0.0.0:", 8) == 0 || strncmp(real, "[::]:", 5) == 0) {
-        if (gethostname(host, sizeof host) != 0)
+        if (!local_host(options->towards, host, sizeof host) && gethostname(host, sizeof host) != 0)
             snprintf(host, sizeof host, "127.0.0.1");
         host[sizeof host - 1] = '\0';
         snprintf(dataplane->advertised, sizeof dataplane->advertised, "%s:%s", host, port);
@@ -51,7 +74,7 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
                                       arena_total_bytes(options->arena), &made->memory, err);
     if (status != STATUS_OK)
         goto destroy_owner;
-    advertise(made, options->advertise);
+    advertise(made, options);
     *dataplane = made;
     return STATUS_OK;
 

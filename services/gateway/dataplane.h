@@ -14,7 +14,9 @@ typedef struct dataplane dataplane_t;
 typedef struct {
     loop_t *loop;
     const char *listen;    /* "0.0.0.0:8003" */
-    const char *advertise; /* what workers are told; NULL or "" = derived from what is listened on */
+    const char *advertise; /* what workers are told; NULL or "" = what is listened on */
+    const char
+        *towards; /* when that is a wildcard: the address of this host on the way to here ("host:port") */
     uint64_t instance_id;
     arena_t *arena;
     transfer_receiver_t receiver;

@@ -38,7 +38,7 @@ static const config_option_t option_table[] = {
      AT(scheduler)},
     {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
     {"advertise_data_address", CONFIG_STRING, "Cluster",
-     "Where workers reach the data plane; by default what it listens on, or the host name.",
+     "Where workers reach the data plane; by default this host as the scheduler sees it.",
      AT(advertise_data_address)},
     {"http_address", CONFIG_ADDRESS, "Listening", "REST.", .def = "0.0.0.0:8000", AT(http_address)},
     {"grpc_address", CONFIG_ADDRESS, "Listening", "gRPC.", .def = "0.0.0.0:8001", AT(grpc_address)},
@@ -190,20 +190,21 @@ static status_t open_cluster(program_t *program, err_t *err)
     gateway_t *gateway = &program->gateway;
     const options_t *options = program->options;
     char text[CONFIG_ADDRESS_TEXT_BYTES];
-    const dataplane_options_t dataplane = {.loop = gateway->loop,
-                                           .listen = address_text(&options->data_address, "0.0.0.0", text),
-                                           .advertise = options->advertise_data_address,
-                                           .instance_id = gateway->instance_id,
-                                           .arena = gateway->arena,
-                                           .receiver = sessions_receiver(),
-                                           .ctx = gateway->sessions};
+    const dataplane_options_t dataplane = {
+        .loop = gateway->loop,
+        .listen = address_text(&options->data_address, "0.0.0.0", text),
+        .advertise = options->advertise_data_address,
+        .towards = address_text(&options->scheduler, "127.0.0.1", program->scheduler),
+        .instance_id = gateway->instance_id,
+        .arena = gateway->arena,
+        .receiver = sessions_receiver(),
+        .ctx = gateway->sessions};
     if (dataplane_create(&dataplane, &gateway->dataplane, err) != STATUS_OK)
         return err->code;
     const control_options_t control = {.loop = gateway->loop,
                                        .rpc = program->rpc,
                                        .metrics = gateway->metrics,
-                                       .scheduler =
-                                           address_text(&options->scheduler, "127.0.0.1", program->scheduler),
+                                       .scheduler = program->scheduler,
                                        .name = gateway->name,
                                        .instance_id = gateway->instance_id,
                                        .data_address = dataplane_advertised(gateway->dataplane),

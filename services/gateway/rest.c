@@ -12,6 +12,9 @@
 /* Documents are as large as the catalogue; a thousand models with their statistics make a few MB. */
 enum { DOCUMENT_MAX_BYTES = 256 << 20, VERSIONS_MAX = 64 };
 
+/* Bodies up to here are always received into the arena: what a connection sends at once anyway. */
+enum { PLACED_ALWAYS_BYTES = 64 << 10 };
+
 struct rest {
     gateway_t *gateway;
     http_server_t *server;
@@ -73,7 +76,21 @@ static status_t check_headers(const http_request_t *request, int64_t *json_bytes
     return STATUS_OK;
 }
 
-/* The model is known and the body goes to its place: raw tensors straight into the arena, from where workers fetch them. */
+/*
+ * Whether a body may be received straight into the arena. Large ones only while half of it is free: clients that announce
+ * much and send little must not take the room of those that have sent everything. The others are received into memory that
+ * grows as bytes come, and copied.
+ */
+static bool may_place(const rest_t *rest, int64_t length)
+{
+    arena_stats_t stats;
+    if (length <= PLACED_ALWAYS_BYTES)
+        return true;
+    arena_stats(rest->gateway->arena, &stats);
+    return stats.used_bytes + (size_t)length <= stats.total_bytes / 2;
+}
+
+/* The model is known and the body goes to its place: raw tensors straight to where workers fetch them. */
 static void infer_headers(http_request_t *request, void *user)
 {
     rest_t *rest = user;
@@ -91,7 +108,7 @@ static void infer_headers(http_request_t *request, void *user)
         return;
     }
     http_request_set_context(request, session);
-    if (json_bytes == OIP_REST_ALL_JSON || length <= 0)
+    if (json_bytes == OIP_REST_ALL_JSON || length <= 0 || !may_place(rest, length))
         return;
     void *body = session_alloc(session, (size_t)length);
     if (!body) {
