@@ -112,15 +112,35 @@ static void on_metrics_stopped(http_server_t *server, void *user)
     on_part_stopped(user);
 }
 
+/* Stops what there is, also of a start that failed half-way; loop_run returns when it is done. */
+static void stop_parts(program_t *program)
+{
+    if (!program->gateway.control) {
+        loop_stop(program->gateway.loop);
+        return;
+    }
+    program->stopping = 1;
+    if (program->rest) {
+        program->stopping++;
+        rest_stop(program->rest, STOP_PATIENCE_NS / NS_PER_MS, on_part_stopped, program);
+    }
+    if (program->grpc) {
+        program->stopping++;
+        grpc_front_stop(program->grpc, STOP_PATIENCE_NS, on_part_stopped, program);
+    }
+    if (program->metrics_server) {
+        program->stopping++;
+        http_server_stop(program->metrics_server, 100, on_metrics_stopped, program);
+    }
+    on_part_stopped(program);
+}
+
 static void on_signal(void *arg, int signum)
 {
     program_t *program = arg;
     log_info("stopping", LOG_I64("signal", signum),
              LOG_U64("requests", sessions_waiting(program->gateway.sessions)));
-    program->stopping = 3;
-    rest_stop(program->rest, STOP_PATIENCE_NS / NS_PER_MS, on_part_stopped, program);
-    grpc_front_stop(program->grpc, STOP_PATIENCE_NS, on_part_stopped, program);
-    http_server_stop(program->metrics_server, 100, on_metrics_stopped, program);
+    stop_parts(program);
 }
 
 /* ------------------------------------------------------------------ metrics */
@@ -294,8 +314,8 @@ static status_t gateway_main(const options_t *options, err_t *err)
         print_ready(&program);
         loop_run(program.gateway.loop);
         log_info("stopped");
-    } else if (program.gateway.control) { /* its stream must end before it can be freed */
-        control_stop(program.gateway.control, on_control_closed, &program);
+    } else if (program.gateway.loop) {
+        stop_parts(&program);
         loop_run(program.gateway.loop);
     }
     close_program(&program);
