@@ -1,0 +1,156 @@
+#include "../../../services/gateway/catalogue.h"
+#include "control.pb-c.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static metrics_t *metrics;
+static catalogue_t *catalogue;
+static Control__Tensor tensors[2], *inputs[80], *outputs[80];
+static int64_t dims[16];
+static Control__ModelReport reports[3];
+static Control__CatalogueModel models[3], *list[3];
+static Control__Catalogue message;
+
+static void setup(void)
+{
+    metrics = metrics_create("test", NULL);
+    cr_assert(catalogue_create(metrics, &catalogue, NULL) == STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        tensors[i] = (Control__Tensor)CONTROL__TENSOR__INIT;
+        tensors[i].name = (char *)(uintptr_t)(i ? "y" : "x");
+        tensors[i].datatype = (char *)(uintptr_t) "FP32";
+        tensors[i].n_dims = 1;
+        tensors[i].dims = dims;
+    }
+    for (int i = 0; i < 16; i++)
+        dims[i] = 4;
+    for (int i = 0; i < 80; i++) {
+        inputs[i] = &tensors[0];
+        outputs[i] = &tensors[1];
+    }
+    for (int i = 0; i < 3; i++) {
+        reports[i] = (Control__ModelReport)CONTROL__MODEL_REPORT__INIT;
+        reports[i].name = (char *)(uintptr_t) "m";
+        reports[i].version = i + 1;
+        reports[i].max_batch = 8;
+        reports[i].slo_ns = 1000000;
+        reports[i].n_inputs = reports[i].n_outputs = 1;
+        reports[i].inputs = inputs;
+        reports[i].outputs = outputs;
+        models[i] = (Control__CatalogueModel)CONTROL__CATALOGUE_MODEL__INIT;
+        models[i].id = (uint32_t)(7 + i);
+        models[i].ready = true;
+        models[i].description = &reports[i];
+        list[i] = &models[i];
+    }
+    message = (Control__Catalogue)CONTROL__CATALOGUE__INIT;
+    message.n_models = 1;
+    message.models = list;
+}
+
+static void teardown(void)
+{
+    catalogue_destroy(catalogue);
+    metrics_destroy(metrics);
+}
+
+TestSuite(catalogue, .init = setup, .fini = teardown);
+
+static model_entry_t *find(const char *version)
+{
+    model_entry_t *entry = NULL;
+    catalogue_find(catalogue, "m", version, &entry, NULL);
+    return entry;
+}
+
+Test(catalogue, the_highest_ready_version_is_the_default)
+{
+    message.n_models = 3;
+    models[2].ready = false;
+    models[2].reason = (char *)(uintptr_t) "loading";
+    catalogue_update(catalogue, &message, false);
+    cr_assert(find("")->version == 2 && find(NULL)->version == 2 && find("3")->id == 9);
+    cr_assert(strcmp(find("3")->reason, "loading") == 0 && catalogue_ready_count(catalogue) == 2);
+    cr_assert(!find("03") && !find("4") && !find("x"));
+    const char *versions[8];
+    cr_assert(catalogue_versions(catalogue, "m", versions, 8) == 3 && strcmp(versions[2], "3") == 0);
+    for (int i = 0; i < 3; i++)
+        models[i].ready = false;
+    catalogue_update(catalogue, &message, false);
+    cr_assert(find("")->version == 3);
+}
+
+Test(catalogue, the_same_description_stays_the_same_entry)
+{
+    catalogue_update(catalogue, &message, false);
+    model_entry_t *before = find("1");
+    before->stats.rows = 5;
+    models[0].id = 70;
+    models[0].ready = false;
+    reports[0].memory_bytes = 1;
+    catalogue_update(catalogue, &message, false);
+    cr_assert(find("1") == before && before->id == 70 && !before->ready && before->stats.rows == 5);
+}
+
+Test(catalogue, another_description_is_another_entry_and_the_old_one_lives_while_it_is_used)
+{
+    catalogue_update(catalogue, &message, false);
+    model_entry_t *before = find("1");
+    model_entry_ref(before);
+    reports[0].max_batch = 16;
+    catalogue_update(catalogue, &message, false);
+    cr_assert(find("1") != before && !before->listed && before->spec.max_batch == 8);
+    cr_assert(find("1")->spec.max_batch == 16 && find("1")->input_row_bytes == 16);
+    model_entry_unref(before);
+}
+
+Test(catalogue, models_go_at_once_or_wait_for_a_new_scheduler)
+{
+    catalogue_update(catalogue, &message, false);
+    message.n_models = 0;
+    catalogue_update(catalogue, &message, true);
+    cr_assert(find("1") && !find("1")->ready && !find("1")->listed && find("1")->reason[0]);
+    catalogue_update(catalogue, &message, false);
+    cr_assert(!find("1"));
+}
+
+static void expect_defect(const char *text)
+{
+    catalogue_update(catalogue, &message, false);
+    const model_entry_t *entry = find("1");
+    cr_assert(entry && !entry->ready, "%s", text);
+    cr_expect(strstr(entry->reason, text), "%s: %s", text, entry->reason);
+    strbuf_t out;
+    strbuf_init(&out, 1 << 20);
+    cr_expect(catalogue_write_index(catalogue, false, false, &out) == STATUS_OK &&
+              strstr(out.data, "UNAVAILABLE"));
+    strbuf_dispose(&out);
+}
+
+Test(catalogue, descriptions_that_cannot_be_served_are_listed_with_the_reason)
+{
+    tensors[0].n_dims = 9;
+    expect_defect("more than 8 dimensions");
+    tensors[0].n_dims = 1;
+    reports[0].n_inputs = 70;
+    expect_defect("");
+    reports[0].n_inputs = 1;
+    tensors[0].datatype = (char *)(uintptr_t) "FP128";
+    expect_defect("");
+    tensors[0].datatype = (char *)(uintptr_t) "BYTES";
+    expect_defect("no fixed size");
+    tensors[0].datatype = (char *)(uintptr_t) "FP32";
+    dims[0] = -1;
+    expect_defect("no fixed size");
+    dims[0] = INT64_MAX;
+    expect_defect("");
+    dims[0] = INT64_C(1) << 31;
+    expect_defect("4 GiB");
+    dims[0] = 4;
+    reports[0].softmax_output = (char *)(uintptr_t) "nix";
+    expect_defect("nix");
+    reports[0].softmax_output = (char *)(uintptr_t) "";
+    catalogue_update(catalogue, &message, false);
+    cr_assert(find("1")->ready && find("1")->reason[0] == '\0');
+}
