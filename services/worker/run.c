@@ -8,8 +8,8 @@
 
 /* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one lost to a hiccup. */
 static const int64_t FETCH_MIN_NS = 20 * NS_PER_MS;
-/* When a grant tells no finish budget. */
-static const int64_t FETCH_DEFAULT_NS = NS_PER_S;
+/* Nor longer than this: a gateway that is silent so long is gone. */
+static const int64_t FETCH_MOST_NS = NS_PER_S;
 /* Long beyond any deadline: only keeps a stuck gateway from holding batch buffers. */
 static const uint64_t PUSH_TIMEOUT_NS = 10 * (uint64_t)NS_PER_S;
 
@@ -315,16 +315,15 @@ static void batch_fetched(batch_t *batch)
     }
 }
 
+/* As long as the most urgent row can still be answered: a fetch that stalls for a moment costs less than the batch. */
 static uint64_t fetch_timeout_ns(const batch_t *batch, const Control__Grant *grant)
 {
-    int64_t latest_start_ns =
-        grant->finish_in_ns > 0
-            ? grant->finish_in_ns - profile_latency_ns(&batch->model->profile, batch->granted)
-            : FETCH_DEFAULT_NS;
-
-    if (latest_start_ns < grant->start_in_ns)
-        latest_start_ns = grant->start_in_ns;
-    return (uint64_t)(latest_start_ns > FETCH_MIN_NS ? latest_start_ns : FETCH_MIN_NS);
+    int64_t budget_ns = FETCH_MOST_NS;
+    for (size_t i = 0; i < grant->n_budget_ns; i++)
+        if (grant->budget_ns[i] < budget_ns)
+            budget_ns = grant->budget_ns[i];
+    int64_t left_ns = budget_ns - profile_latency_ns(&batch->model->profile, batch->granted);
+    return (uint64_t)(left_ns > FETCH_MIN_NS ? left_ns : FETCH_MIN_NS);
 }
 
 static void batch_fetch(batch_t *batch, uint64_t timeout_ns)
