@@ -95,6 +95,7 @@ typedef struct graph {
     uint32_t value_count, value_capacity, node_count, node_capacity, input_count, output_count;
     int64_t opset;
     bool fold_all;                      /* graph_interpret: nothing is too large to be computed at once */
+    size_t fold_budget_bytes;           /* what constants computed at load may still take */
     bool open;                          /* some node has no known shape (after graph_propagate) */
     bool by_value;                      /* ... because it depends on the contents of a tensor */
     char by_value_text[ERR_TEXT_BYTES]; /* names the first such node */

@@ -464,6 +464,15 @@ static uint32_t count_names(const Onnx__GraphProto *proto)
     return (uint32_t)(names + 1);
 }
 
+/* See propagate.c. 16: bytes become floats, and each of those may be moved a few times. */
+static void set_fold_budget(graph_t *g)
+{
+    size_t constants = 0;
+    for (uint32_t i = 0; i < g->value_count; i++)
+        constants += g->values[i].blob ? tensor_bytes(&g->values[i].t) : 0;
+    g->fold_budget_bytes = ((size_t)128 << 20) + 16 * constants;
+}
+
 status_t graph_import(const onnx_model_t *model, graph_t **out, err_t *err)
 {
     err_t own;
@@ -477,6 +486,7 @@ status_t graph_import(const onnx_model_t *model, graph_t **out, err_t *err)
         status = build(&im);
         strmap_dispose(&im.names);
     }
+    set_fold_budget(im.graph);
     if (status == STATUS_OK)
         status = graph_propagate(im.graph, im.err);
     if (status != STATUS_OK) {

@@ -33,6 +33,7 @@ struct op {
 enum {
     OP_SHAPE_ONLY = 1, /* the result depends on the shapes of the inputs alone */
     OP_RANDOM = 2,     /* never folded */
+    OP_HEAVY = 8,      /* may do far more work than its inputs and outputs have elements */
     OP_VIEW = 4,       /* output 0 has the bytes of input 0, in order */
 };
 

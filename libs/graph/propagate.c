@@ -8,9 +8,11 @@
 #include <string.h>
 
 /*
- * A result this large is folded only when its inputs are as large: an Expand of one element to gigabytes stays a node.
+ * Folding must not turn a small file into gigabytes, nor into minutes: what it makes is bounded per graph (a template may
+ * add the constants of the file several times over: dequantised, transposed), and heavy operators are folded only when small.
  */
-#define FOLD_ALWAYS_BYTES ((size_t)64 << 20)
+#define INSTANCE_FOLD_BYTES ((size_t)64 << 20)
+#define HEAVY_FOLD_WORK ((double)(1 << 24))
 
 typedef struct {
     graph_t *graph;
@@ -51,16 +53,30 @@ static op_ctx_t make_ctx(pass_t *p, const node_t *node)
                       .err = p->err};
 }
 
+static bool too_heavy(const pass_t *p, const node_t *node)
+{
+    double largest = 1, product = 1, out = 1;
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        double count = p->in[i] ? (double)tensor_count(p->in[i]) : 1;
+        product *= count > 1 ? count : 1;
+        largest = count > largest ? count : largest;
+    }
+    for (uint32_t i = 0; i < node->out_count; i++)
+        out += p->out[i] ? (double)tensor_count(p->out[i]) : 0;
+    return node->op->flags & OP_HEAVY && (product > HEAVY_FOLD_WORK || out * largest > HEAVY_FOLD_WORK);
+}
+
 static bool worth_folding(const pass_t *p, const node_t *node)
 {
-    size_t in_bytes = 0, out_bytes = 0;
+    size_t out_bytes = 0;
     if (p->graph->fold_all)
         return true;
-    for (uint32_t i = 0; i < node->in_count; i++)
-        in_bytes += p->in[i] ? tensor_bytes(p->in[i]) : 0;
     for (uint32_t i = 0; i < node->out_count; i++)
         out_bytes += p->out[i] ? tensor_bytes(p->out[i]) : 0;
-    return out_bytes <= FOLD_ALWAYS_BYTES || out_bytes <= 2 * in_bytes;
+    if (out_bytes > p->graph->fold_budget_bytes || too_heavy(p, node))
+        return false;
+    p->graph->fold_budget_bytes -= out_bytes;
+    return true;
 }
 
 static void drop_blobs(blob_t **blobs, uint32_t count)
@@ -254,6 +270,7 @@ static status_t instantiate(const graph_t *from, const tensor_t *inputs, bool fo
     if (!g)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an instance of the graph");
     g->fold_all = fold_all;
+    g->fold_budget_bytes = INSTANCE_FOLD_BYTES;
     status_t status = set_inputs(g, inputs, err);
     if (status == STATUS_OK)
         status = graph_propagate(g, err);

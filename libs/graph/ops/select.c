@@ -390,7 +390,7 @@ const op_t ops_select[] = {
     {"NonZero", 1, 1, 1, 1, 0, infer_non_zero, eval_non_zero, NULL, NULL, 0},
     {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, eval_one_hot, NULL, NULL, 0},
     {"TopK", 1, 2, 1, 2, 0, infer_top_k, eval_top_k, NULL, NULL, 0},
-    {"Unique", 1, 1, 1, 4, 0, infer_unique, eval_unique, NULL, NULL, 0},
+    {"Unique", 1, 1, 1, 4, OP_HEAVY, infer_unique, eval_unique, NULL, NULL, 0},
     {"Where", 3, 3, 1, 1, 0, infer_where, eval_where, NULL, NULL, 0},
     {.name = NULL},
 };
