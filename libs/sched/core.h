@@ -20,10 +20,12 @@ struct sched {
     matcher_t matcher;
     policy_t policy;
     sched_delays_t delays;
-    shard_t *shards;
+    shard_t *shards; /* models first, then lanes */
+    uint32_t shards_max;
+    profile_t *profiles; /* per model */
     core_gpu_t *gpus;
     heap_t expiry;             /* when each model's candidate cannot be met any more */
-    heap_node_t *expiry_nodes; /* per model */
+    heap_node_t *expiry_nodes; /* per shard */
     uint32_t dirty;            /* chain of models whose candidates are to be made anew */
     int64_t tick_ns;           /* the policy's slow loop is due */
     sched_task_t *granted;     /* what the sink sees of a grant: batch_max of them */
@@ -31,7 +33,7 @@ struct sched {
     void *sink_ctx;
 };
 
-void core_mark_dirty(sched_t *sched, uint32_t model);
+void core_mark_dirty(sched_t *sched, uint32_t shard);
 void core_mark_all_dirty(sched_t *sched);
 
 /* Tells the matcher what it may do with the GPU: grant it from free_ns on, or nothing. */
@@ -40,6 +42,12 @@ void core_offer_gpu(sched_t *sched, uint32_t gpu);
 /* Ends a batch: its tasks are queued again (lost: because the GPU went away) or given back to the pool. */
 typedef enum { CORE_TASKS_DONE, CORE_TASKS_REQUEUE, CORE_TASKS_LOST } core_tasks_t;
 void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what);
+
+/* Where a request of this model goes now: its own shard, or a lane. */
+uint32_t core_route(sched_t *sched, uint32_t model);
+
+/* Closes all lanes; their tasks go back to their models' own shards. */
+void core_close_lanes(sched_t *sched, int64_t now_ns);
 
 static inline bool core_has_model(const sched_t *sched, uint32_t model)
 {

@@ -23,6 +23,8 @@ status_t matcher_init(matcher_t *matcher, uint32_t models_max, uint32_t gpus_max
     matcher->models = calloc(models_max, sizeof(*matcher->models));
     matcher->gpus = calloc(gpus_max, sizeof(*matcher->gpus));
     matcher->denied = calloc(((uint64_t)models_max * gpus_max + 63) / 64, sizeof(*matcher->denied));
+    for (uint32_t m = 0; matcher->models && m < models_max; m++)
+        matcher->models[m].pinned = BITMAP_NONE;
     status_t status = STATUS_OK;
     if (!matcher->models || !matcher->gpus || !matcher->denied)
         status = err_set(err, STATUS_NO_MEMORY, "no memory for the matcher");
@@ -94,19 +96,28 @@ static bool allocate_tables(sched_t *sched)
 static bool allocate_members(sched_t *sched)
 {
     const sched_limits_t *limits = &sched->limits;
-    sched->shards = calloc(limits->models_max, sizeof(*sched->shards));
+    sched->shards_max =
+        2 * limits->models_max + limits->gpus_max; /* see policy.h: a lane per model and one per GPU */
+    sched->shards = calloc(sched->shards_max, sizeof(*sched->shards));
+    sched->profiles = calloc(limits->models_max, sizeof(*sched->profiles));
+    sched->policy.gpu_state = calloc(limits->gpus_max, policy_gpu_bytes() + 1);
     sched->gpus = calloc(limits->gpus_max, sizeof(*sched->gpus));
-    sched->expiry_nodes = calloc(limits->models_max, sizeof(*sched->expiry_nodes));
+    sched->expiry_nodes = calloc(sched->shards_max, sizeof(*sched->expiry_nodes));
     sched->granted = calloc(limits->batch_max, sizeof(*sched->granted));
     sched->policy.state = calloc(1, policy_state_bytes());
     sched->policy.model_state = calloc(limits->models_max, policy_model_bytes() + 1);
-    if (!sched->shards || !sched->gpus || !sched->expiry_nodes || !sched->granted || !sched->policy.state ||
-        !sched->policy.model_state || !allocate_tables(sched))
+    if (!sched->shards || !sched->profiles || !sched->policy.gpu_state || !sched->gpus ||
+        !sched->expiry_nodes || !sched->granted || !sched->policy.state || !sched->policy.model_state ||
+        !allocate_tables(sched))
         return false;
-    for (uint32_t m = 0; m < limits->models_max; m++)
+    for (uint32_t m = 0; m < sched->shards_max; m++)
         shard_init(&sched->shards[m], &sched->pool, m);
+    for (uint32_t m = 0; m < limits->models_max; m++)
+        sched->shards[m].profile = &sched->profiles[m];
     sched->policy.shards = sched->shards;
     sched->policy.models_max = limits->models_max;
+    sched->policy.shards_max = sched->shards_max;
+    sched->policy.gpus_max = limits->gpus_max;
     return true;
 }
 
@@ -129,8 +140,8 @@ sched_t *sched_create(const sched_limits_t *limits, err_t *err)
         sched_destroy(sched);
         return NULL;
     }
-    if (matcher_init(&sched->matcher, checked.models_max, checked.gpus_max, err) != STATUS_OK ||
-        heap_init(&sched->expiry, checked.models_max, err) != STATUS_OK ||
+    if (matcher_init(&sched->matcher, sched->shards_max, checked.gpus_max, err) != STATUS_OK ||
+        heap_init(&sched->expiry, sched->shards_max, err) != STATUS_OK ||
         sched_set_policy(sched, 0, policy_name(0), NULL, err) != STATUS_OK) {
         sched_destroy(sched);
         return NULL;
@@ -148,11 +159,13 @@ void sched_destroy(sched_t *sched)
     free(sched->batches.gpu_first);
     free(sched->batches.slots);
     free(sched->pool.slots);
+    free(sched->policy.gpu_state);
     free(sched->policy.model_state);
     free(sched->policy.state);
     free(sched->granted);
     free(sched->expiry_nodes);
     free(sched->gpus);
+    free(sched->profiles);
     free(sched->shards);
     free(sched);
 }

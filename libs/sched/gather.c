@@ -27,7 +27,7 @@ int64_t gather_frontrun_ns(const shard_t *shard, const gathered_t *gathered)
 {
     if (gathered->batch >= gathered->feasible)
         return INT64_MIN;
-    return gathered->deadline_ns - profile_latency_ns(&shard->profile, gathered->batch + 1) -
+    return gathered->deadline_ns - profile_latency_ns(shard->profile, gathered->batch + 1) -
            shard->delays.wake_ns;
 }
 
@@ -43,6 +43,6 @@ void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t 
     candidate->closed = gathered->closed;
     candidate->lead_ns = shard_lead_ns(shard, gathered->batch);
     candidate->ready_ns = ready_ns > earliest_ns ? ready_ns : earliest_ns;
-    candidate->latest_ns = gathered->deadline_ns - profile_latency_ns(&shard->profile, gathered->batch);
+    candidate->latest_ns = gathered->deadline_ns - profile_latency_ns(shard->profile, gathered->batch);
     candidate->key = candidate->latest_ns;
 }

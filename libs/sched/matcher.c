@@ -84,6 +84,13 @@ bool matcher_may_use(const matcher_t *matcher, uint32_t model, uint32_t gpu)
     return !(matcher->denied[bit / 64] >> (bit % 64) & 1);
 }
 
+void matcher_pin(matcher_t *matcher, uint32_t model, uint32_t gpu)
+{
+    match_model_t *entry = &matcher->models[model];
+    matcher->pins += (gpu != BITMAP_NONE) - (uint32_t)(entry->pinned != BITMAP_NONE);
+    entry->pinned = gpu;
+}
+
 static void ripen(matcher_t *matcher, int64_t now_ns)
 {
     while (heap_min_key(&matcher->waiting) <= now_ns) {
@@ -102,6 +109,8 @@ static void ripen(matcher_t *matcher, int64_t now_ns)
 static uint32_t pick_gpu(const matcher_t *matcher, uint32_t model)
 {
     const match_model_t *entry = &matcher->models[model];
+    if (entry->pinned != BITMAP_NONE)
+        return bitmap_has(&matcher->free, entry->pinned) ? entry->pinned : BITMAP_NONE;
     uint32_t gpu = bitmap_first(&matcher->free);
     if (entry->denied == 0)
         return gpu;
@@ -138,7 +147,8 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     ripen(matcher, now_ns);
     while (matcher->ready.len && bitmap_count(&matcher->free)) {
-        uint32_t model = matcher->denials ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
+        uint32_t model =
+            matcher->denials || matcher->pins ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
         if (model == UINT32_MAX)
             return false;
         match_model_t *entry = &matcher->models[model];

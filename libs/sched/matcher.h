@@ -28,6 +28,7 @@ typedef struct {
     heap_node_t node; /* in `waiting` or `ready` */
     match_state_t state;
     uint32_t denied; /* GPUs that it may not use */
+    uint32_t pinned; /* the only GPU that it may use, or BITMAP_NONE */
 } match_model_t;
 
 typedef struct {
@@ -44,6 +45,7 @@ typedef struct {
     bitmap_t free;
     int64_t lead_ns;  /* at least the largest lead among the ready; 0 when none is */
     uint64_t *denied; /* bit model · gpus_max + gpu */
+    uint32_t pins;    /* models that are pinned */
     uint32_t denials; /* bits set: 0 is the fast path */
 } matcher_t;
 
@@ -64,6 +66,8 @@ void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns);
 void matcher_close_gpu(matcher_t *matcher, uint32_t gpu);
 
 void matcher_allow(matcher_t *matcher, uint32_t model, uint32_t gpu, bool allowed);
+/* gpu: the only one for this model, or BITMAP_NONE. */
+void matcher_pin(matcher_t *matcher, uint32_t model, uint32_t gpu);
 bool matcher_may_use(const matcher_t *matcher, uint32_t model, uint32_t gpu);
 
 /* The next binding that is due. The model is left without a candidate, the GPU closed, until their messages

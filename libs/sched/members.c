@@ -14,6 +14,7 @@ status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, cons
     status_t status = policy_parse(ops, params, values, err);
     if (status != STATUS_OK)
         return status;
+    core_close_lanes(sched, now_ns);
     policy_start(&sched->policy, ops, values);
     sched->tick_ns = now_ns;
     core_mark_all_dirty(sched);
@@ -35,8 +36,8 @@ const char *sched_policy_name(uint32_t index)
 static void set_limit(const sched_t *sched, shard_t *shard)
 {
     uint32_t limit = sched->limits.batch_max;
-    if (shard->profile.max_batch < limit)
-        limit = shard->profile.max_batch;
+    if (shard->profile->max_batch < limit)
+        limit = shard->profile->max_batch;
     if (shard->opts.max_batch && shard->opts.max_batch < limit)
         limit = shard->opts.max_batch;
     shard->limit = limit;
@@ -61,13 +62,12 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
         return status;
     shard_t *shard = &sched->shards[model];
     shard->present = true;
-    shard->profile = *profile;
+    sched->profiles[model] = *profile;
     shard->opts = opts ? *opts : (sched_model_opts_t){0};
     shard->delays = sched->delays;
     shard->plan = (shard_plan_t){0};
     shard->candidate = (candidate_t){0};
-    shard->stats = (sched_model_stats_t){0};
-    shard->budget_ns = 0;
+    shard->own = (shard_counts_t){0};
     set_limit(sched, shard);
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);
@@ -82,7 +82,8 @@ status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, co
     status_t status = check_profile(profile, NULL);
     if (status != STATUS_OK)
         return status;
-    sched->shards[model].profile = *profile;
+    core_close_lanes(sched, now_ns);
+    sched->profiles[model] = *profile;
     set_limit(sched, &sched->shards[model]);
     sched->tick_ns = now_ns;
     core_mark_dirty(sched, model);
@@ -104,6 +105,7 @@ status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model)
     if (!core_has_model(sched, model))
         return STATUS_NOT_FOUND;
     shard_t *shard = &sched->shards[model];
+    core_close_lanes(sched, now_ns);
     shard_drop_all(shard, SCHED_DROP_MODEL_REMOVED);
     orphan_batches(sched, model);
     shard->candidate = (candidate_t){0};
@@ -124,6 +126,7 @@ static void count_gpus(sched_t *sched, int64_t now_ns)
     uint32_t count = 0;
     for (uint32_t g = 0; g < sched->limits.gpus_max; g++)
         count += sched->gpus[g].present && !sched->gpus[g].draining;
+    core_close_lanes(sched, now_ns);
     sched->policy.gpus = count;
     sched->tick_ns = now_ns;
 }
@@ -182,7 +185,7 @@ void sched_set_delays(sched_t *sched, int64_t now_ns, const sched_delays_t *dela
 {
     (void)now_ns;
     sched->delays = *delays;
-    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+    for (uint32_t m = 0; m < sched->shards_max; m++)
         sched->shards[m].delays = *delays;
     core_mark_all_dirty(sched);
 }
@@ -193,15 +196,17 @@ bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t
 {
     if (!core_has_model(sched, model))
         return false;
-    *stats = sched->shards[model].stats;
-    stats->queued = sched->shards[model].queue.len;
+    *stats = sched->shards[model].own.stats;
+    stats->queued = 0;
+    for (uint32_t s = 0; s < sched->shards_max; s++)
+        stats->queued += sched->shards[s].model == model ? sched->shards[s].queue.len : 0;
     return true;
 }
 
 static const char *validate_counts(const sched_t *sched)
 {
     uint32_t queued = 0, dropped = 0, in_flight = 0;
-    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+    for (uint32_t m = 0; m < sched->shards_max; m++)
         queued += sched->shards[m].queue.len;
     for (uint32_t i = 0; i < sched->pool.capacity; i++) {
         dropped += sched->pool.slots[i].state == TASK_GIVEN_UP;
@@ -220,7 +225,7 @@ static const char *validate_counts(const sched_t *sched)
 const char *sched_validate(const sched_t *sched)
 {
     const char *broken = matcher_validate(&sched->matcher);
-    for (uint32_t m = 0; !broken && m < sched->limits.models_max; m++)
+    for (uint32_t m = 0; !broken && m < sched->shards_max; m++)
         broken = shard_validate(&sched->shards[m]);
     if (!broken)
         broken = batch_table_validate(&sched->batches, sched->limits.gpu_inflight_max);

@@ -4,12 +4,12 @@
 #include <string.h>
 
 extern const policy_ops_t policy_fermata_ops, policy_deferred_ops, policy_eager_ops, policy_timeout_ops,
-    policy_clockwork_ops, policy_shepherd_ops;
+    policy_clockwork_ops, policy_shepherd_ops, policy_nexus_ops;
 
 /* The first is the default. */
 static const policy_ops_t *const policies[] = {
-    &policy_fermata_ops, &policy_deferred_ops,  &policy_eager_ops,
-    &policy_timeout_ops, &policy_clockwork_ops, &policy_shepherd_ops,
+    &policy_fermata_ops,   &policy_deferred_ops, &policy_eager_ops, &policy_timeout_ops,
+    &policy_clockwork_ops, &policy_shepherd_ops, &policy_nexus_ops,
 };
 enum { POLICIES = sizeof(policies) / sizeof(policies[0]) };
 
@@ -26,6 +26,14 @@ size_t policy_model_bytes(void)
     size_t most = 0;
     for (unsigned i = 0; i < POLICIES; i++)
         most = policies[i]->model_bytes > most ? policies[i]->model_bytes : most;
+    return most;
+}
+
+size_t policy_gpu_bytes(void)
+{
+    size_t most = 0;
+    for (unsigned i = 0; i < POLICIES; i++)
+        most = policies[i]->gpu_bytes > most ? policies[i]->gpu_bytes : most;
     return most;
 }
 
@@ -100,6 +108,7 @@ void policy_start(policy_t *policy, const policy_ops_t *ops, const double values
     policy->ops = ops;
     memset(policy->state, 0, ops->state_bytes);
     memset(policy->model_state, 0, ops->model_bytes * policy->models_max);
+    memset(policy->gpu_state, 0, ops->gpu_bytes * policy->gpus_max);
     for (int i = 0; ops->params && ops->params[i].name; i++)
         memcpy((char *)policy->state + ops->params[i].offset, &values[i], sizeof(values[i]));
     for (uint32_t m = 0; m < policy->models_max; m++)

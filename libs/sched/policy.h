@@ -36,13 +36,15 @@ typedef struct {
     const char *name;
     const char *help;
     const policy_param_t *params; /* ends with a name of NULL; may be NULL */
-    size_t state_bytes, model_bytes;
+    size_t state_bytes, model_bytes, gpu_bytes;
     /* The batch this model would run next. It gives up (shard_give_up) what it will not serve, and leaves no
      * candidate only if the queue is then empty. */
     void (*candidate)(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                       candidate_t *candidate);
     /* Optional: the slow loop. Returns when it is next due. All candidates are made anew afterwards. */
     int64_t (*tick)(policy_t *policy, int64_t now_ns);
+    /* Optional: routes every request of a model to one of its lanes when it comes (see policy_open_lane). */
+    bool routes;
     /* Optional: whether this ready candidate, for which no GPU is free, is worth stopping that batch; if so,
      * *free_ns is when the GPU can start it. Of those it agrees to, the smallest batch is stopped. */
     bool (*preempts)(policy_t *policy, const shard_t *shard, const shard_t *running_shard,
@@ -51,11 +53,13 @@ typedef struct {
 
 struct policy {
     const policy_ops_t *ops;
-    shard_t *shards; /* models_max of them; look at `present` */
-    uint32_t models_max;
-    uint32_t gpus; /* that may be granted */
+    shard_t *shards; /* models_max models, then lanes: shards_max in all; look at `present` */
+    uint32_t models_max, shards_max, gpus_max;
+    uint32_t lanes; /* open */
+    uint32_t gpus;  /* that may be granted */
     void *state;
     char *model_state; /* models_max blocks of ops->model_bytes */
+    char *gpu_state;   /* gpus_max blocks of ops->gpu_bytes, for the slow loop */
 };
 
 static inline void *policy_model(const policy_t *policy, uint32_t model)
@@ -66,6 +70,16 @@ static inline void *policy_model(const policy_t *policy, uint32_t model)
 /* Sizes that hold the state of any policy. */
 size_t policy_state_bytes(void);
 size_t policy_model_bytes(void);
+size_t policy_gpu_bytes(void);
+
+/* For the slow loop of a policy that routes. There is room for one lane per model and one per GPU; false: no more. */
+bool policy_open_lane(policy_t *policy, uint32_t model, uint32_t gpu, uint32_t batch, double rate,
+                      int64_t duty_ns);
+void policy_close_lanes(policy_t *policy, int64_t now_ns);
+/* Moves what waits in the models' own shards into the lanes. */
+void policy_fill_lanes(policy_t *policy);
+/* The usable GPUs, lowest first; returns how many (at most `most`). */
+uint32_t policy_gpu_ids(const policy_t *policy, uint32_t *ids, uint32_t most);
 
 const policy_ops_t *policy_find(const char *name); /* NULL: unknown */
 const char *policy_name(uint32_t index);           /* NULL behind the last */

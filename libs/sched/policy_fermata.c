@@ -62,8 +62,8 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     fluid_model_t *fluid = &model->fluid;
     fluid->rate = rates_per_ms(&model->rates);
     fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
-    fluid->alpha = (double)(shard->profile.alpha_ns + shard->delays.data_ns) / 1e6;
-    fluid->beta = (double)shard->profile.beta_ns / 1e6;
+    fluid->alpha = (double)(shard->profile->alpha_ns + shard->delays.data_ns) / 1e6;
+    fluid->beta = (double)shard->profile->beta_ns / 1e6;
     double most = fluid->alpha > 0 ? (fluid->slo - fluid->beta) / fluid->alpha : shard->limit;
     fluid->most = clip(most, 1, shard->limit);
 }

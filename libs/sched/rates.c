@@ -6,16 +6,16 @@ static uint64_t all_dropped(const shard_t *shard)
 {
     uint64_t sum = 0;
     for (unsigned r = 0; r < SCHED_DROP_REASONS; r++)
-        sum += shard->stats.dropped[r];
+        sum += shard->counts->stats.dropped[r];
     return sum;
 }
 
 static void remember(rates_t *rates, const shard_t *shard)
 {
-    rates->submitted_seen = shard->stats.submitted;
+    rates->submitted_seen = shard->counts->stats.submitted;
     rates->dropped_seen = all_dropped(shard);
-    rates->expired_seen = shard->stats.dropped[SCHED_DROP_EXPIRED];
-    rates->budget_seen_ns = shard->budget_ns;
+    rates->expired_seen = shard->counts->stats.dropped[SCHED_DROP_EXPIRED];
+    rates->budget_seen_ns = shard->counts->budget_ns;
 }
 
 void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rate_tau_ms, double loss_tau_ms)
@@ -26,15 +26,15 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
         return;
     }
     double keep = exp(-dt_ms / rate_tau_ms), keep_loss = exp(-dt_ms / loss_tau_ms);
-    double arrived = (double)(shard->stats.submitted - rates->submitted_seen);
+    double arrived = (double)(shard->counts->stats.submitted - rates->submitted_seen);
     rates->arrivals = rates->arrivals * keep + arrived;
     rates->time_ms = rates->time_ms * keep + dt_ms;
     rates->requests = rates->requests * keep_loss + arrived;
     rates->dropped = rates->dropped * keep_loss + (double)(all_dropped(shard) - rates->dropped_seen);
-    rates->expired =
-        rates->expired * keep_loss + (double)(shard->stats.dropped[SCHED_DROP_EXPIRED] - rates->expired_seen);
+    rates->expired = rates->expired * keep_loss +
+                     (double)(shard->counts->stats.dropped[SCHED_DROP_EXPIRED] - rates->expired_seen);
     if (arrived > 0) {
-        double budget_ms = (double)(shard->budget_ns - rates->budget_seen_ns) / arrived / 1e6;
+        double budget_ms = (double)(shard->counts->budget_ns - rates->budget_seen_ns) / arrived / 1e6;
         double weight =
             rates->budget_ms > 0 ? arrived / rates->arrivals : 1; /* as the arrivals are weighted */
         rates->budget_ms += (budget_ms - rates->budget_ms) * weight;

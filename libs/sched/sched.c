@@ -16,7 +16,7 @@ void core_mark_dirty(sched_t *sched, uint32_t model)
 
 void core_mark_all_dirty(sched_t *sched)
 {
-    for (uint32_t m = sched->limits.models_max; m-- > 0;) {
+    for (uint32_t m = sched->shards_max; m-- > 0;) {
         if (sched->shards[m].present)
             core_mark_dirty(sched, m);
     }
@@ -27,11 +27,12 @@ status_t sched_submit(sched_t *sched, int64_t now_ns, uint32_t model, const sche
 {
     if (!core_has_model(sched, model))
         return STATUS_NOT_FOUND;
-    uint32_t index = task_pool_take(&sched->pool, model, task);
+    uint32_t place = core_route(sched, model);
+    uint32_t index = task_pool_take(&sched->pool, place, task);
     if (index == TASK_NONE)
         return STATUS_UNAVAILABLE;
-    if (shard_submit(&sched->shards[model], now_ns, index))
-        core_mark_dirty(sched, model);
+    if (shard_submit(&sched->shards[place], now_ns, index))
+        core_mark_dirty(sched, place);
     if (ref)
         *ref = task_pool_ref(&sched->pool, index);
     return STATUS_OK;
@@ -57,7 +58,7 @@ static void emit_dropped(sched_t *sched, shard_t *shard)
     for (uint32_t task; (task = shard_take_dropped(shard)) != TASK_NONE;) {
         const task_slot_t *slot = &sched->pool.slots[task];
         sched_action_t action = {.kind = SCHED_DROP,
-                                 .model = slot->model,
+                                 .model = shard->model,
                                  .drop = {.task = slot->task, .reason = (sched_drop_t)slot->reason}};
         task_pool_give(&sched->pool, task);
         sched->sink(sched->sink_ctx, &action);
@@ -81,8 +82,8 @@ static void set_expiry(sched_t *sched, uint32_t model)
 static void refresh(sched_t *sched, int64_t now_ns, shard_t *shard)
 {
     sched->policy.ops->candidate(&sched->policy, shard, now_ns, SHARD_ANY_GPU, &shard->candidate);
-    matcher_on_candidate(&sched->matcher, now_ns, shard->model, &shard->candidate);
-    set_expiry(sched, shard->model);
+    matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
+    set_expiry(sched, shard->index);
     emit_dropped(sched, shard);
 }
 
@@ -148,15 +149,16 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     uint32_t count = shard->candidate.batch;
     uint32_t batch = batch_table_take(&sched->batches, match->gpu);
     batch_slot_t *slot = &sched->batches.slots[batch];
-    slot->model = match->model;
+    slot->model = shard->model;
     slot->count = count;
     slot->first_task = shard_pop_batch(shard, count);
     slot->start_ns = shard_earliest_ns(shard, now_ns, match->gpu_free_ns, count);
-    slot->finish_ns = slot->start_ns + profile_latency_ns(&shard->profile, count);
-    shard->stats.granted += count;
-    shard->stats.in_flight += count;
-    shard->stats.batches++;
-    shard->stats.busy_ns += slot->finish_ns - slot->start_ns;
+    slot->finish_ns = slot->start_ns + profile_latency_ns(shard->profile, count);
+    shard->counts->stats.granted += count;
+    shard->counts->stats.in_flight += count;
+    shard->counts->stats.batches++;
+    shard->counts->stats.busy_ns += slot->finish_ns - slot->start_ns;
+    shard->lane.turn_ns = now_ns;
     sched->gpus[match->gpu].free_ns = slot->finish_ns;
     core_offer_gpu(sched, match->gpu);
     emit_grant(sched, batch);
@@ -167,7 +169,8 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
 
 static void release_tasks(sched_t *sched, const batch_slot_t *slot, core_tasks_t what)
 {
-    shard_t *shard = slot->model == BATCH_NO_MODEL ? NULL : &sched->shards[slot->model];
+    bool orphan = slot->model == BATCH_NO_MODEL;
+    shard_t *shard = orphan ? NULL : &sched->shards[core_route(sched, slot->model)];
     uint32_t task = slot->first_task;
     for (uint32_t i = 0; i < slot->count; i++) {
         uint32_t next = sched->pool.slots[task].next;
@@ -179,9 +182,9 @@ static void release_tasks(sched_t *sched, const batch_slot_t *slot, core_tasks_t
     }
     if (!shard)
         return;
-    shard->stats.in_flight -= slot->count;
+    shard->counts->stats.in_flight -= slot->count;
     if (what != CORE_TASKS_DONE)
-        core_mark_dirty(sched, slot->model);
+        core_mark_dirty(sched, shard->index);
 }
 
 void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what)
@@ -261,7 +264,7 @@ static uint32_t find_victim(sched_t *sched, int64_t now_ns, const shard_t *shard
     for (uint32_t g = 0; g < sched->limits.gpus_max; g++) {
         uint32_t batch = sched->batches.gpu_first[g];
         if (sched->batches.gpu_count[g] != 1 || sched->gpus[g].draining ||
-            !matcher_may_use(&sched->matcher, shard->model, g))
+            !matcher_may_use(&sched->matcher, shard->index, g))
             continue;
         const batch_slot_t *slot = &sched->batches.slots[batch];
         policy_running_t running = {.gpu = g,
@@ -299,8 +302,8 @@ static bool preempt(sched_t *sched, int64_t now_ns)
         .kind = SCHED_PREEMPT,
         .model = stopped.model,
         .preempt = {.gpu = stopped.gpu, .batch_id = batch_table_id(&sched->batches, victim)}};
-    shard->stats.preempted_batches++;
-    shard->stats.busy_ns -= stopped.finish_ns - match.gpu_free_ns;
+    shard->counts->stats.preempted_batches++;
+    shard->counts->stats.busy_ns -= stopped.finish_ns - match.gpu_free_ns;
     batch_table_give(&sched->batches, victim);
     sched->sink(sched->sink_ctx, &action);
     match.gpu = stopped.gpu;

@@ -1,8 +1,14 @@
 #include "sched/shard.h"
 
-void shard_init(shard_t *shard, task_pool_t *pool, uint32_t model)
+void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index)
 {
-    *shard = (shard_t){.pool = pool, .model = model, .dropped_head = TASK_NONE, .dropped_tail = TASK_NONE};
+    *shard = (shard_t){.pool = pool,
+                       .index = index,
+                       .model = index,
+                       .counts = &shard->own,
+                       .dropped_head = TASK_NONE,
+                       .dropped_tail = TASK_NONE,
+                       .lane = {.next = TASK_NONE}};
     model_queue_init(&shard->queue);
 }
 
@@ -11,8 +17,8 @@ bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
     task_pool_t *pool = shard->pool;
     uint32_t head = model_queue_head(&shard->queue, pool);
     model_queue_push(&shard->queue, pool, task);
-    shard->stats.submitted++;
-    shard->budget_ns += pool->slots[task].task.deadline_ns - now_ns;
+    shard->counts->stats.submitted++;
+    shard->counts->budget_ns += pool->slots[task].task.deadline_ns - now_ns;
     return !shard->candidate.closed || model_queue_head(&shard->queue, pool) != head;
 }
 
@@ -23,7 +29,7 @@ bool shard_cancel(shard_t *shard, uint32_t task)
         return false;
     model_queue_remove(&shard->queue, shard->pool, task);
     task_pool_give(shard->pool, task);
-    shard->stats.cancelled++;
+    shard->counts->stats.cancelled++;
     return true;
 }
 
@@ -31,6 +37,7 @@ void shard_requeue(shard_t *shard, uint32_t task, bool lost)
 {
     task_slot_t *slot = &shard->pool->slots[task];
     slot->next = slot->prev = slot->child = TASK_NONE;
+    slot->model = shard->index;
     if (lost)
         slot->lost = 1;
     model_queue_push(&shard->queue, shard->pool, task);
@@ -42,7 +49,7 @@ void shard_give_up(shard_t *shard, uint32_t task, sched_drop_t reason)
     model_queue_remove(&shard->queue, shard->pool, task);
     slot->state = TASK_GIVEN_UP;
     slot->reason = (uint8_t)(slot->lost && reason != SCHED_DROP_MODEL_REMOVED ? SCHED_DROP_GPU_LOST : reason);
-    shard->stats.dropped[slot->reason]++;
+    shard->counts->stats.dropped[slot->reason]++;
     if (shard->dropped_tail == TASK_NONE)
         shard->dropped_head = task;
     else
@@ -76,9 +83,9 @@ uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_n
 {
     int64_t first_ns = now_ns + shard->delays.ctrl_ns + shard->delays.fixed_ns;
     uint32_t batch =
-        profile_largest_batch_sloped(&shard->profile, deadline_ns - first_ns, shard->delays.data_ns);
+        profile_largest_batch_sloped(shard->profile, deadline_ns - first_ns, shard->delays.data_ns);
     if (gpu_free_ns > first_ns) {
-        uint32_t later = profile_largest_batch(&shard->profile, deadline_ns - gpu_free_ns);
+        uint32_t later = profile_largest_batch(shard->profile, deadline_ns - gpu_free_ns);
         batch = later < batch ? later : batch;
     }
     return batch < shard->limit ? batch : shard->limit;
@@ -108,7 +115,7 @@ uint32_t shard_pop_batch(shard_t *shard, uint32_t count)
 const char *shard_validate(const shard_t *shard)
 {
     const candidate_t *candidate = &shard->candidate;
-    const char *broken = model_queue_validate(&shard->queue, shard->pool, shard->model);
+    const char *broken = model_queue_validate(&shard->queue, shard->pool, shard->index);
     if (broken || shard->dirty)
         return broken;
     if (candidate->batch > shard->queue.len)

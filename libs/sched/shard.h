@@ -23,8 +23,25 @@ typedef struct {
 } shard_plan_t;
 
 typedef struct {
+    sched_model_stats_t stats;
+    int64_t budget_ns; /* sum over all submitted: what was left when they came */
+} shard_counts_t;
+
+/* A lane is a shard that serves one model on one GPU only, for policies that route requests when they come (nexus). */
+typedef struct {
+    uint32_t gpu;
+    uint32_t batch;  /* as planned */
+    double rate;     /* as planned, requests/ms */
+    double credit;   /* of the routing */
+    int64_t duty_ns; /* as planned: between two turns; 0: no pause */
+    int64_t turn_ns; /* when it was last granted its GPU */
+    uint32_t next;   /* lane of the same model, or TASK_NONE */
+} shard_lane_t;
+
+typedef struct {
     task_pool_t *pool;
-    uint32_t model;
+    uint32_t index; /* its place: what the matcher and the task slots know it by */
+    uint32_t model; /* its own index, or for a lane that of the model that it serves */
     bool present;
     bool dirty;          /* its candidate is to be made anew; in the chain of the composite */
     uint32_t dirty_next; /* a model */
@@ -35,12 +52,13 @@ typedef struct {
     shard_plan_t plan;
     sched_delays_t delays;
     sched_model_opts_t opts;
-    sched_model_stats_t stats;
-    int64_t budget_ns; /* sum over all submitted: what was left when they came */
-    profile_t profile;
+    const profile_t *profile;
+    shard_counts_t *counts; /* own, or of the model that a lane serves */
+    shard_counts_t own;
+    shard_lane_t lane;
 } shard_t;
 
-void shard_init(shard_t *shard, task_pool_t *pool, uint32_t model);
+void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index);
 
 /* True: the candidate must be made anew. */
 bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task);

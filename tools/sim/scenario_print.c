@@ -160,7 +160,8 @@ static void write_plot(const scenario_t *scenario, const char *path, FILE *out)
             continue;
         for (size_t j = 0; j < scenario->row_count; j++) {
             if (strcmp(scenario->rows[j].series, scenario->rows[i].series) == 0)
-                fprintf(out, "\"%s\" %.9g\n", scenario->rows[j].place, scenario->rows[j].value);
+                fprintf(out, numeric ? "%s %.9g\n" : "\"%s\" %.9g\n", scenario->rows[j].place,
+                        scenario->rows[j].value);
         }
         fputs("e\n", out);
     }

@@ -4,6 +4,7 @@
 #include "play.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 /* Two models, one GPU. A is urgent and small, B patient and large. */
 static void two_models(play_t *play, const char *policy, const char *params)
@@ -187,5 +188,32 @@ Test(policies, shepherd_without_preemption_loses_the_burst)
                                             "5 drop R2 expired\n"
                                             "5 drop R3 expired\n"
                                             "5 drop R4 expired\n");
+    play_stop(&play);
+}
+
+/* Nexus' plan for two models on two GPUs: one each, and requests go there whatever else is free. B is longer than A, so
+ * the shared order shows on GPU 1 of the second case: with one GPU both are in turn. */
+Test(policies, nexus_gives_each_model_its_gpu)
+{
+    play_t play;
+    play_start(&play, "nexus", NULL, 2);
+    play_model(&play, 0, 'A', 1, 5, 24);
+    play_model(&play, 1, 'B', 1, 5, 24);
+    play_arrive(&play, 0, 0, 1, 400);
+    play_arrive(&play, 1, 0.5, 1, 400);
+    play_until(&play, 300);
+    const char *text = play.text + play.text_len / 2;
+    const char *line = strchr(text, '\n');
+    char of_a = '\0', of_b = '\0';
+    while (line && line[1]) { /* from half-way on every model is always on the same GPU */
+        const char *gpu = strstr(line, "gpu"), *end = strchr(line + 1, '\n');
+        if (gpu && gpu < end) {
+            char *of = gpu[5] == 'A' ? &of_a : &of_b;
+            cr_assert(*of == '\0' || *of == gpu[3], "%.*s", (int)(end - line), line);
+            *of = gpu[3];
+        }
+        line = end;
+    }
+    cr_assert_neq(of_a, of_b);
     play_stop(&play);
 }
