@@ -1,9 +1,11 @@
 #include "rest.h"
 
+#include "http/url.h"
 #include "oip/describe.h"
 #include "oip/rest_codec.h"
 #include "session.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +155,55 @@ static void infer_done(session_t *session, void *arg)
     respond_failure(request, &err, retry_after_ms);
 }
 
+static status_t query_value(const http_request_t *request, const char *key, int64_t *value, err_t *err)
+{
+    char text[24], *end;
+    status_t status = url_query_get(http_request_query(request), key, text, sizeof text);
+    if (status != STATUS_OK)
+        return status == STATUS_NOT_FOUND ? status
+                                          : err_set(err, STATUS_INVALID_ARGUMENT,
+                                                    "query parameter %s is too long or malformed", key);
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "query parameter %s is not a number", key);
+    return STATUS_OK;
+}
+
+static status_t classify_all(oip_request_t *infer, const oip_model_spec_t *spec, int64_t classes, err_t *err)
+{
+    const oip_value_t value = {.kind = OIP_PARAM_INT64, .i64 = classes};
+    infer->requested_count = spec->output_count;
+    for (uint32_t i = 0; i < spec->output_count; i++) {
+        infer->requested[i] = (oip_requested_t){.name = spec->outputs[i].name};
+        if (oip_requested_set_parameter(&infer->requested[i], "classification", &value, err) != STATUS_OK)
+            return err->code;
+    }
+    return STATUS_OK;
+}
+
+/* A raw body has no JSON to carry parameters in: the query string does. */
+static status_t apply_query(const http_request_t *request, session_t *session, err_t *err)
+{
+    static const char *const names[] = {"timeout", "priority", "fermata_timing"};
+    oip_request_t *infer = &session->request;
+    int64_t number = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        status_t status = query_value(request, names[i], &number, err);
+        oip_value_t value = {.kind = OIP_PARAM_INT64, .i64 = number};
+        if (strcmp(names[i], "fermata_timing") == 0)
+            value = (oip_value_t){.kind = OIP_PARAM_BOOL, .b = number != 0};
+        if (status == STATUS_OK)
+            status = oip_request_set_parameter(infer, names[i], &value, err);
+        if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+            return status;
+    }
+    status_t status = query_value(request, "classification", &number, err);
+    if (status == STATUS_OK)
+        status = classify_all(infer, &session->model->spec, number, err);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 static void infer_request(http_request_t *request, void *user)
 {
     rest_t *rest = user;
@@ -165,6 +216,8 @@ static void infer_request(http_request_t *request, void *user)
     if (status == STATUS_OK)
         status = oip_rest_parse(&session->request, &session->model->spec, body ? (const char *)body : "",
                                 body_bytes, json_bytes, &session->allocator, &err);
+    if (status == STATUS_OK && json_bytes == 0)
+        status = apply_query(request, session, &err);
     if (status != STATUS_OK) {
         refuse(request, session, rest->gateway, &err);
         return;

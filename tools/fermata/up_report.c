@@ -72,7 +72,8 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
         return;
     printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, models[i].name);
     if (find_picture(up->options->models, picture, sizeof picture))
-        printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s http://%s/v2/models/%s/infer\n",
+        printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s "
+               "'http://%s/v2/models/%s/infer?classification=3'\n",
                picture, http, models[i].name);
 }
 
