@@ -174,3 +174,16 @@ double op_scalar_f64(const op_ctx_t *c, uint32_t i, double otherwise)
     const tensor_t *t = op_in(c, i);
     return t && t->data && tensor_count(t) ? tensor_get_f64(t, 0) : otherwise;
 }
+
+int64_t op_scalar_i64(const op_ctx_t *c, uint32_t i, int64_t otherwise)
+{
+    const tensor_t *t = op_in(c, i);
+    return t && t->data && tensor_count(t) ? tensor_get_i64(t, 0) : otherwise;
+}
+
+int64_t op_saturate(double value, int64_t low, int64_t high)
+{
+    if (value != value)
+        return 0 < low ? low : 0 > high ? high : 0;
+    return value <= (double)low ? low : value >= (double)high ? high : (int64_t)value;
+}

@@ -86,6 +86,12 @@ status_t op_broadcast(op_ctx_t *c, const tensor_t *a, const tensor_t *b, tensor_
 /* A scalar input as a number, or the default when absent. Its data must be there (eval). */
 double op_scalar_f64(const op_ctx_t *c, uint32_t i, double otherwise);
 
+/* The same for whole numbers. */
+int64_t op_scalar_i64(const op_ctx_t *c, uint32_t i, int64_t otherwise);
+
+/* A double as an integer: saturates, and NaN is 0. */
+int64_t op_saturate(double value, int64_t low, int64_t high);
+
 /* infer of many: output 0 is like input 0. */
 status_t op_infer_same(op_ctx_t *c);
 

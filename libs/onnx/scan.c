@@ -44,9 +44,10 @@ static status_t scan_bytes(scan_t *s, const ProtobufCMessageDescriptor *type, ui
     uint64_t len;
     if (!read_varint(c, &len))
         return broken(s);
-    cursor_t inner = {c->at, c->at + len};
+    const uint8_t *begin = c->at;
     if (!skip(c, len))
         return broken(s);
+    cursor_t inner = {begin, c->at};
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)tag);
     if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE)
         return STATUS_OK;

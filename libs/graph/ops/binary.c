@@ -291,7 +291,9 @@ static void power(const tensor_t *a, size_t ia, const tensor_t *b, size_t ib, te
     } else if (out->dtype == DTYPE_F64) {
         ((double *)out->data)[io] = pow(((const double *)a->data)[ia], tensor_get_f64(b, ib));
     } else if (is_float(b->dtype)) {
-        store_i64(out, io, (int64_t)pow((double)tensor_get_i64(a, ia), tensor_get_f64(b, ib)));
+        store_i64(
+            out, io,
+            op_saturate(pow((double)tensor_get_i64(a, ia), tensor_get_f64(b, ib)), INT64_MIN, INT64_MAX));
     } else {
         store_i64(out, io, integer_power(tensor_get_i64(a, ia), tensor_get_i64(b, ib)));
     }

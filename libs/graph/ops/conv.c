@@ -4,6 +4,7 @@
 #include "graph/ops/tables.h"
 #include "graph/ops/window.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,8 +298,7 @@ static void store_quantized(op_ctx_t *c, size_t i, int64_t filter, double sum)
     double zero = tensor_get_f64(c->in[7], 0);
     bool is_signed = c->out[0]->dtype == DTYPE_I8;
     double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
-    y = __builtin_rint(y) + zero;
-    y = y < low ? low : y > high ? high : y;
+    y = fmin(fmax(rint(y) + zero, low), high); /* NaN becomes the lowest */
     ((uint8_t *)c->out[0]->data)[i] = (uint8_t)(int)y;
 }
 

@@ -211,7 +211,7 @@ static status_t eval_qlinear_matmul(op_ctx_t *c)
         double scale =
             scale_at(c->in[1], i / width) * scale_at(c->in[4], i % width) / scale_at(c->in[6], i / width);
         double y = rint(sums[i] * scale) + scale_at(c->in[7], i / width);
-        ((uint8_t *)out->data)[i] = (uint8_t)(int)(y < low ? low : y > high ? high : y);
+        ((uint8_t *)out->data)[i] = (uint8_t)(int)fmin(fmax(y, low), high); /* NaN becomes the lowest */
     }
     free(sums);
     return status;

@@ -94,10 +94,10 @@ static void store(tensor_t *t, size_t i, double value)
         ((double *)t->data)[i] = value;
         break;
     case DTYPE_I8:
-        ((int8_t *)t->data)[i] = (int8_t)value;
+        ((int8_t *)t->data)[i] = (int8_t)op_saturate(value, INT8_MIN, INT8_MAX);
         break;
     default:
-        ((uint8_t *)t->data)[i] = (uint8_t)value;
+        ((uint8_t *)t->data)[i] = (uint8_t)op_saturate(value, 0, UINT8_MAX);
         break;
     }
 }

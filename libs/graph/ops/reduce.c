@@ -187,7 +187,7 @@ static void run_integer(const tensor_t *x, tensor_t *out, const layout_t *l, kin
         if (kind == MEAN && l->each)
             value /= (int64_t)l->each;
         else if (kind == L2 || kind == LOG_SUM)
-            value = (int64_t)finish_f64(kind, (double)value, 1);
+            value = op_saturate(finish_f64(kind, (double)value, 1), INT64_MIN, INT64_MAX);
         memcpy((char *)out->data + r * size, &value, size);
     }
 }

@@ -100,7 +100,8 @@ static void by_sizes(op_ctx_t *c, resize_t *r, const uint32_t *axes, uint32_t co
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t d = axes[i];
-        r->out[d] = stretch ? (int64_t)sizes[i] : (int64_t)floor((double)x->dims[d] * common + 0.5);
+        r->out[d] =
+            op_saturate(stretch ? sizes[i] : floor((double)x->dims[d] * common + 0.5), -1, INT64_C(1) << 50);
         r->scale[d] = stretch ? sizes[i] / (double)x->dims[d] : common;
     }
 }
@@ -163,14 +164,22 @@ static status_t read_resize(op_ctx_t *c, resize_t *r)
     return status;
 }
 
+static bool usable_scales(const resize_t *r, uint32_t rank)
+{
+    for (uint32_t d = 0; d < rank; d++)
+        if (!(r->scale[d] > 1e-9 && r->scale[d] < 1e9 && fabs(r->start[d]) < 1e9 && fabs(r->end[d]) < 1e9))
+            return false;
+    return true;
+}
+
 static status_t infer_resize(op_ctx_t *c)
 {
     resize_t r;
     status_t status = read_resize(c, &r);
     if (status == STATUS_OK && c->in[0]->dtype != DTYPE_F32 && r.mode != 'n')
         status = op_unsupported(c, "interpolation of %s is not supported", dtype_name(c->in[0]->dtype));
-    if (status == STATUS_OK && !tensor_count(c->in[0]))
-        status = op_bad(c, "the input is empty");
+    if (status == STATUS_OK && (!tensor_count(c->in[0]) || !usable_scales(&r, c->in[0]->rank)))
+        status = op_bad(c, "the input is empty, or a scale makes no sense");
     return status == STATUS_OK ? op_set(c, 0, c->in[0]->dtype, c->in[0]->rank, r.out) : status;
 }
 
@@ -244,7 +253,8 @@ static void make_taps(const resize_t *r, uint32_t d, int64_t in, int64_t i, taps
     double stretch = r->antialias && r->scale[d] < 1 ? r->scale[d] : 1, sum = 0;
     double reach = (r->mode == 'l' ? 1 : 2) / stretch;
     t->first = (int64_t)floor(x - reach) + 1;
-    t->count = (int)fmin(ceil(x + reach) - (double)t->first, MAX_TAPS);
+    t->count =
+        (int)fmin(ceil(x + reach) - (double)t->first, MAX_TAPS); /* both are finite, see usable_scales */
     t->count = t->count < 1 ? 1 : t->count;
     for (int k = 0; k < t->count; k++) {
         int64_t at = t->first + k;

@@ -101,7 +101,7 @@ static status_t suppress(op_ctx_t *c, nms_t *n)
     if (!fits)
         return op_bad(c, "the boxes and the scores do not fit");
     *n = (nms_t){.batches = scores->dims[0], .classes = scores->dims[1], .boxes = boxes->dims[1]};
-    n->most = (int64_t)op_scalar_f64(c, 2, 0);
+    n->most = op_scalar_i64(c, 2, 0);
     n->limit = op_scalar_f64(c, 3, 0);
     n->score = op_scalar_f64(c, 4, -(double)INFINITY);
     n->centred = op_int(c, "center_point_box", 0);
@@ -146,6 +146,7 @@ static status_t infer_roi_align(op_ctx_t *c)
     bool fits = x->rank == 4 && rois->rank == 2 && rois->dims[1] == 4 &&
                 tensor_count(batches) == (size_t)rois->dims[0] && x->dtype == DTYPE_F32 &&
                 rois->dtype == DTYPE_F32;
+    fits &= op_int(c, "sampling_ratio", 0) <= 4096 && tensor_count(x);
     if (!fits)
         return op_bad(c, "the regions do not fit the input");
     return op_set(
@@ -161,7 +162,7 @@ typedef struct {
 /* Weighted corners of a point, each as value times weight: avg adds them, max takes the largest (as ONNX has it). */
 static double bilinear(const plane_t *p, double y, double x, bool max)
 {
-    if (y < -1 || y > (double)p->h || x < -1 || x > (double)p->w)
+    if (!(y >= -1 && y <= (double)p->h && x >= -1 && x <= (double)p->w))
         return 0;
     y = fmax(y, 0);
     x = fmax(x, 0);
