@@ -43,14 +43,19 @@ static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64
     task->answer_ns = now_ns - gateway->peer.delay_ns + clamp_budget(gateway, t->budget_ns[i]);
 }
 
-/* Until when the batch must have finished: the answer has its way back, and batches end later than predicted. What
- * they overrun by on a bad host may not eat the budget of a short task. */
+/*
+ * Until when the batch must have finished: the answer has its way back, and batches end later than predicted. Together
+ * they take at most a quarter of the budget: on a host so bad that more was measured it is better to try than to refuse
+ * everything, and only what is tried brings new measurements.
+ */
 static int64_t finish_deadline_ns(const scheduler_t *s, const task_t *task)
 {
-    enum { OVERRUN_SHARE = 4 };
-    int64_t most_ns = (task->answer_ns - task->arrival_ns) / OVERRUN_SHARE;
-    int64_t overrun_ns = s->overrun_bound_ns < most_ns ? s->overrun_bound_ns : most_ns > 0 ? most_ns : 0;
-    return task->answer_ns - s->push_bound_ns - task->gateway->peer.delay_ns - overrun_ns;
+    enum { RESERVE_SHARE = 4 };
+    int64_t reserve_ns = s->push_bound_ns + task->gateway->peer.delay_ns + s->overrun_bound_ns;
+    int64_t most_ns = (task->answer_ns - task->arrival_ns) / RESERVE_SHARE;
+    if (reserve_ns > most_ns)
+        reserve_ns = most_ns > 0 ? most_ns : 0;
+    return task->answer_ns - reserve_ns;
 }
 
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)

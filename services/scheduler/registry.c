@@ -225,10 +225,35 @@ static void tick_strangers(scheduler_t *s, int64_t now_ns)
     }
 }
 
+static int64_t shortest_slo_ns(const scheduler_t *s)
+{
+    int64_t shortest_ns = INT64_MAX;
+    for (uint32_t m = 0; m < s->model_count; m++)
+        if (s->models[m]->in_core && s->models[m]->slo_ns > 0 && s->models[m]->slo_ns < shortest_ns)
+            shortest_ns = s->models[m]->slo_ns;
+    return shortest_ns;
+}
+
+static int64_t at_most(int64_t value_ns, int64_t most_ns)
+{
+    return value_ns < most_ns ? value_ns : most_ns;
+}
+
+/* What goes before a batch takes at most a quarter of the shortest SLO, for the reason in finish_deadline_ns. */
+static void limit_lead(const scheduler_t *s, sched_delays_t *delays)
+{
+    enum { LEAD_SHARE = 4, LEAD_PARTS = 3, LEAD_BATCH = 32 };
+    int64_t most_ns = shortest_slo_ns(s) / (LEAD_SHARE * LEAD_PARTS);
+    delays->ctrl_ns = at_most(delays->ctrl_ns, most_ns);
+    delays->fixed_ns = at_most(delays->fixed_ns, most_ns);
+    delays->data_ns = at_most(delays->data_ns, most_ns / LEAD_BATCH);
+}
+
 static void update_delays(scheduler_t *s, int64_t ctrl_ns)
 {
     sched_delays_t delays = {.ctrl_ns = ctrl_ns};
     fetch_delay_bound(&s->fetch, s->options.initial_delay_ns, &delays.fixed_ns, &delays.data_ns);
+    limit_lead(s, &delays);
     delays.wake_ns = delay_bound_ns(&s->lateness, s->options.initial_delay_ns);
     s->push_bound_ns = delay_bound_ns(&s->push, s->options.initial_delay_ns);
     s->overrun_bound_ns = delay_bound_ns(&s->overrun, s->options.initial_delay_ns);

@@ -211,6 +211,31 @@ Test(grant, a_failed_batch_is_tried_once_more)
     free(s);
 }
 
+/* Half a minute of everything being slow must not make the scheduler refuse for ever what would be quick again. */
+Test(grant, terrible_measurements_leave_room_to_try)
+{
+    scene_t *s = scene_new(1);
+    for (uint64_t id = 1; id <= 20; id++) {
+        gateway_send(&s->gateway, s->gateway.model_id, id, 1, 20 * NS_PER_S);
+        stage_until(&s->stage, s->worker.grant_count == id);
+        Control__BatchDone done = CONTROL__BATCH_DONE__INIT, *list[] = {&done};
+        Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+        done.batch_id = s->worker.grants[id - 1].batch_id;
+        done.exec_ns = NS_PER_MS;
+        done.fetch_ns = done.push_ns = 500 * NS_PER_MS;
+        frame.n_done = 1;
+        frame.done = list;
+        worker_send(&s->worker, &frame);
+    }
+    stage_turn(&s->stage, 300 * NS_PER_MS); /* the bounds are made anew with every ping */
+    gateway_send(&s->gateway, s->gateway.model_id, 100, 1, 80 * NS_PER_MS);
+    stage_until(&s->stage, s->worker.grant_count == 21 || s->gateway.drop_count > 0);
+    cr_expect_eq(s->gateway.drop_count, 0);
+    cr_expect_eq(s->worker.grant_count, 21);
+    scene_dispose(s);
+    free(s);
+}
+
 Test(grant, failed_rows_are_answered_alone)
 {
     scene_t *s = scene_new(1);
