@@ -63,8 +63,8 @@ format-check: test-deps ## check the format of the C sources
 compose-test: ## build the image and run compose.yaml with podman (needs root)
 	deploy/compose-test
 
-sweep: build ## compare the scheduling policies over the model zoo
-	tests/bench/sweep build/release/bin
+sweep: build ## simulate all 7,560 workloads of Symphony's Table 1 (hours; goes on where it was stopped)
+	build/release/bin/fermata-sim scenario --dir tests/sim/sweeps table1 --resume build/sweep.txt --out build/sweep.md
 
 clean: ## remove everything that was built
 	rm -rf build

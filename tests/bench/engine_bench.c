@@ -37,7 +37,7 @@ typedef struct {
     err_t err;
 } wait_t;
 
-static void fail(const char *what)
+static _Noreturn void fail(const char *what)
 {
     fprintf(stderr, "fermata-engine-bench: %s\n", what);
     exit(1);
