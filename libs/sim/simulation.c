@@ -2,6 +2,7 @@
 
 #include "sim/events.h"
 #include "sim/recorder.h"
+#include "sim/scaler.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,9 @@ enum {
     FAULT_STREAM = 1 << 30, /* of the generator for delays and jitter, apart from the models' */
 };
 
-typedef enum { EV_ARRIVE, EV_SUBMIT, EV_END, EV_DONE, EV_CHANGE, EV_STEP } event_kind_t;
+#define SECOND_NS INT64_C(1000000000)
+
+typedef enum { EV_ARRIVE, EV_SUBMIT, EV_END, EV_DONE, EV_CHANGE, EV_STEP, EV_SECOND } event_kind_t;
 
 /* A batch on a GPU, from its grant until the scheduler knows its end. */
 typedef struct {
@@ -50,6 +53,9 @@ typedef struct {
     int64_t now_ns, end_ns, net_bound_ns;
     uint64_t open; /* requests that have no end yet */
     const char *broken;
+    scaler_t scaler;
+    simulation_second_t second; /* sums of the one that runs */
+    int64_t second_busy_ns;     /* all GPUs' predicted work until it began */
 } simulation_t;
 
 static bool has_net(const simulation_t *sim)
@@ -72,6 +78,9 @@ static status_t check_config(const simulation_config_t *config, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "rate must be above 0 and at most 1e9 requests/s");
     if (!(config->seconds > 0) || config->seconds > 1e6 || !(config->warmup_s >= 0) || config->warmup_s > 1e6)
         return err_set(err, STATUS_INVALID_ARGUMENT, "seconds must be above 0 and at most 1e6");
+    if (config->autoscale && (config->start_gpus == 0 || config->start_gpus > config->gpus))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "start_gpus is %u, not within 1..%u", config->start_gpus,
+                       config->gpus);
     if (!(config->jitter >= 0) || config->jitter > 1)
         return err_set(err, STATUS_INVALID_ARGUMENT, "jitter must be within 0..1");
     return STATUS_OK;
@@ -91,7 +100,8 @@ static status_t add_members(simulation_t *sim, err_t *err)
                                    .rate_hint = sim->workload->rate_rps * sim->workload->shares[m]};
         status = sched_add_model(sim->sched, 0, m, &model->profile, &opts, err);
     }
-    for (uint32_t g = 0; status == STATUS_OK && g < config->gpus; g++) {
+    uint32_t gpus = config->autoscale ? config->start_gpus : config->gpus;
+    for (uint32_t g = 0; status == STATUS_OK && g < gpus; g++) {
         status = sched_add_gpu(sim->sched, 0, g, 0);
         sim->gpu_up[g] = true;
     }
@@ -137,6 +147,8 @@ static void schedule_all(simulation_t *sim)
         events_add(&sim->events, (int64_t)(sim->workload->steps[i].at_s * 1e9), EV_STEP, i, 0);
     for (uint32_t i = 0; i < config->change_count; i++)
         events_add(&sim->events, (int64_t)(config->changes[i].at_s * 1e9), EV_CHANGE, i, 0);
+    if (config->on_second || config->autoscale)
+        events_add(&sim->events, SECOND_NS, EV_SECOND, 0, 0);
     for (uint32_t m = 0; m < sim->workload->count; m++) {
         arrivals_init(&sim->arrivals[m], &sim->workload->arrivals, config->seed, m);
         sim->factor[m] = 1;
@@ -163,6 +175,8 @@ static status_t simulation_init(simulation_t *sim, const simulation_config_t *co
     sim->gpu_up = calloc(config->gpus, sizeof(*sim->gpu_up));
     if (!sim->arrivals || !sim->factor || !sim->gpu_free_ns || !sim->gpu_promised_ns || !sim->gpu_up)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a simulation");
+    if (config->autoscale)
+        scaler_init(&sim->scaler, config->autoscale, config->start_gpus, config->gpus);
     status = create_core(sim, err);
     if (status == STATUS_OK)
         schedule_all(sim);
@@ -329,6 +343,7 @@ static void on_action(void *ctx, const sched_action_t *action)
         break;
     case SCHED_DROP:
         sim->open--;
+        sim->second.bad++;
         recorder_drop(&sim->recorder, action->model, action->drop.task.arrival_ns, action->drop.reason);
         if (sim->config->on_drop)
             sim->config->on_drop(sim->config->ctx, action->model, action->drop.task.arrival_ns, sim->now_ns);
@@ -359,6 +374,7 @@ static void submit(simulation_t *sim, uint32_t model, int64_t arrival_ns)
 static void on_arrive(simulation_t *sim, uint32_t model)
 {
     sim->open++;
+    sim->second.arrived++;
     recorder_arrival(&sim->recorder, model, sim->now_ns);
     if (has_net(sim))
         events_add(&sim->events, sim->now_ns + delay_ns(sim), EV_SUBMIT, model, sim->now_ns);
@@ -387,6 +403,8 @@ static void on_end(simulation_t *sim, uint32_t index, uint32_t generation)
         recorder_answer(&sim->recorder, entry->model, arrival_ns, entry->start_ns, answered_ns, slo_ns);
     }
     sim->open -= entry->count;
+    sim->second.bad += late;
+    sim->second.good += entry->count - late;
     tell_batch(sim, entry, sim->now_ns, late, false);
     if (has_net(sim))
         events_add(&sim->events, sim->now_ns + delay_ns(sim), EV_DONE, index, generation);
@@ -426,6 +444,26 @@ static void on_step(simulation_t *sim, const workload_step_t *step)
     }
 }
 
+/* The GPU set is the scaler's; here is what it does to the books. */
+static void on_second(simulation_t *sim)
+{
+    const simulation_config_t *config = sim->config;
+    autoscale_sums_t sums = scaler_sums(sim->sched, sim->workload->count);
+    simulation_second_t *second = &sim->second;
+    uint32_t gpus = config->autoscale ? sim->scaler.gpus : config->gpus;
+    second->at_s = (double)sim->now_ns / 1e9;
+    second->gpus = gpus;
+    second->busy_fraction = (double)(sums.busy_ns - sim->second_busy_ns) / 1e9 / gpus;
+    second->advice =
+        config->autoscale ? scaler_follow(&sim->scaler, sim->sched, sim->now_ns, &sums, sim->gpu_up) : 0;
+    if (config->on_second)
+        config->on_second(config->ctx, second);
+    sim->second = (simulation_second_t){0};
+    sim->second_busy_ns = sums.busy_ns;
+    if (sim->now_ns < sim->end_ns)
+        events_add(&sim->events, sim->now_ns + SECOND_NS, EV_SECOND, 0, 0);
+}
+
 static void dispatch(simulation_t *sim, const event_t *event)
 {
     switch ((event_kind_t)event->kind) {
@@ -448,6 +486,9 @@ static void dispatch(simulation_t *sim, const event_t *event)
         break;
     case EV_STEP:
         on_step(sim, &sim->workload->steps[event->index]);
+        break;
+    case EV_SECOND:
+        on_second(sim);
         break;
     }
 }

@@ -7,6 +7,7 @@
 #define SIM_SIMULATION_H
 
 #include "base/histogram.h"
+#include "sched/autoscale.h"
 #include "sim/net.h"
 #include "sim/workload.h"
 
@@ -16,6 +17,15 @@ typedef struct {
     int64_t start_ns, end_ns;
     bool preempted;
 } simulation_batch_t;
+
+/* One second of the simulation, warm-up included. */
+typedef struct {
+    double at_s; /* its end */
+    uint64_t arrived, good, bad;
+    uint32_t gpus; /* that may be granted, at its end */
+    double busy_fraction;
+    int32_t advice;
+} simulation_second_t;
 
 typedef struct {
     double at_s;
@@ -34,10 +44,14 @@ typedef struct {
     double jitter; /* standard deviation of a GPU's latency, as a part of it */
     const simulation_change_t *changes;
     uint32_t change_count;
+    /* Follow the advice: begin with start_gpus of the GPUs, add and release as advised. NULL: all GPUs, always. */
+    const autoscale_params_t *autoscale;
+    uint32_t start_gpus;
     /* Stop as soon as the worst model's bad rate is surely above this; 0: never. */
     double give_up_bad_rate;
     void (*on_batch)(void *ctx, const simulation_batch_t *batch); /* optional */
     void (*on_drop)(void *ctx, uint32_t model, int64_t arrival_ns, int64_t now_ns);
+    void (*on_second)(void *ctx, const simulation_second_t *second);
     void (*on_progress)(void *ctx, double fraction);
     void *ctx;
 } simulation_config_t;

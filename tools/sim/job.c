@@ -1,8 +1,10 @@
 #include "job.h"
 
 #include "sim/bound.h"
+#include "sim/steps.h"
 #include "sim/timeline.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +67,11 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
         status = arrivals_parse(options->arrivals, &job->workload.arrivals, err);
     if (status == STATUS_OK)
         status = net_parse(options->net, &job->config.net, err);
+    if (status == STATUS_OK && options->steps_path)
+        status = steps_read(options->steps_path, &job->workload, &job->steps, &job->workload.step_count, err);
     if (status != STATUS_OK)
         return status;
+    job->workload.steps = job->steps;
     uint32_t gpus =
         options->gpus ? options->gpus : (uint32_t)ceil(options->gpus_per_model * job->model_count);
     job->workload.rate_rps = options->rate_rps;
@@ -79,6 +84,8 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     job->config.warmup_s = options->warmup_s;
     job->config.seed = options->seed;
     job->config.jitter = options->jitter;
+    job->autoscale = autoscale_defaults;
+    job->config.start_gpus = options->start_gpus;
     return STATUS_OK;
 }
 
@@ -86,8 +93,33 @@ void job_dispose(job_t *job)
 {
     simulation_result_dispose(job->result);
     workload_dispose(&job->workload);
+    free(job->steps);
     free(job->models);
     *job = (job_t){0};
+}
+
+static void on_second(void *ctx, const simulation_second_t *second)
+{
+    const job_t *job = ctx;
+    fprintf(job->series, "%.0f,%llu,%llu,%llu,%u,%.4f,%d\n", second->at_s,
+            (unsigned long long)second->arrived, (unsigned long long)second->good,
+            (unsigned long long)second->bad, second->gpus, second->busy_fraction, second->advice);
+}
+
+static status_t run_listed(job_t *job, err_t *err)
+{
+    const char *path = job->options.series_path;
+    job->series = fopen(path, "we");
+    if (!job->series)
+        return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    fputs("at_s,requests,good,bad,gpus,busy_fraction,advice\n", job->series);
+    job->config.on_second = on_second;
+    job->config.on_progress = NULL;
+    job->config.ctx = job;
+    status_t status = simulation_run(&job->config, &job->result, err);
+    if (fclose(job->series) != 0 && status == STATUS_OK)
+        status = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    return status;
 }
 
 static status_t run_drawn(job_t *job, err_t *err)
@@ -106,6 +138,17 @@ static status_t run_drawn(job_t *job, err_t *err)
         status = timeline_write(timeline, &job->workload, options->timeline_path, err);
     timeline_destroy(timeline);
     return status;
+}
+
+static status_t run(job_t *job, err_t *err)
+{
+    if (job->options.start_gpus)
+        job->config.autoscale = &job->autoscale;
+    if (job->options.timeline_path)
+        return run_drawn(job, err);
+    if (job->options.series_path)
+        return run_listed(job, err);
+    return simulation_run(&job->config, &job->result, err);
 }
 
 /* The mean rate over the seeds; the rest of the numbers are of the last one. */
@@ -173,8 +216,7 @@ status_t job_perform(job_t *job, err_t *err)
 {
     switch (job->options.command) {
     case COMMAND_RUN:
-        return job->options.timeline_path ? run_drawn(job, err)
-                                          : simulation_run(&job->config, &job->result, err);
+        return run(job, err);
     case COMMAND_GOODPUT:
         return goodput(job, err);
     case COMMAND_GPUS:

@@ -6,6 +6,8 @@
 
 #include "options.h"
 
+#include <stdio.h>
+
 typedef struct {
     options_t options;
     profile_entry_t *models;
@@ -13,6 +15,9 @@ typedef struct {
     workload_t workload;
     simulation_config_t config;
     double bound_rps;
+    workload_step_t *steps;
+    autoscale_params_t autoscale;
+    FILE *series; /* while it runs */
     /* after job_perform */
     simulation_result_t *result; /* NULL for bound */
     double goodput_rps;          /* < 0: not searched for */

@@ -32,6 +32,9 @@ enum {
     OPT_NET,
     OPT_JITTER,
     OPT_TIMELINE,
+    OPT_STEPS,
+    OPT_SERIES,
+    OPT_AUTOSCALE,
     OPT_RULE,
     OPT_JSON,
     OPT_PER_MODEL,
@@ -64,6 +67,9 @@ static const struct option long_options[] = {
     {"net", required_argument, NULL, OPT_NET},
     {"jitter", required_argument, NULL, OPT_JITTER},
     {"timeline", required_argument, NULL, OPT_TIMELINE},
+    {"steps", required_argument, NULL, OPT_STEPS},
+    {"series", required_argument, NULL, OPT_SERIES},
+    {"autoscale", required_argument, NULL, OPT_AUTOSCALE},
     {"rule", required_argument, NULL, OPT_RULE},
     {"json", no_argument, NULL, OPT_JSON},
     {"per-model", no_argument, NULL, OPT_PER_MODEL},
@@ -108,6 +114,9 @@ const char *options_help(void)
            "(quantile,delay_us)\n"
            "  --jitter F           standard deviation of GPU latencies, as a part of them (default 0)\n"
            "  --rule worst|mean    goodput: 1 % lost of each model (default), or of all together\n"
+           "  --steps FILE.csv     changing rates: at_s,model,factor (model * is all)\n"
+           "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
+           "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
            "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
            "  --json               one line of JSON\n"
            "  --per-model          run: a line per model\n"
@@ -177,7 +186,9 @@ static status_t parse_line_model(const char *text, double line_ms[3], err_t *err
 
 static void set_text(options_t *options, int option, const char *text)
 {
-    const char **place = option == OPT_DIR          ? &options->directory
+    const char **place = option == OPT_STEPS        ? &options->steps_path
+                         : option == OPT_SERIES     ? &options->series_path
+                         : option == OPT_DIR        ? &options->directory
                          : option == OPT_RESUME     ? &options->resume_path
                          : option == OPT_OUT        ? &options->out_path
                          : option == OPT_MODELS     ? &options->models_path
@@ -216,6 +227,8 @@ static status_t parse_option(options_t *options, int option, const char *text, e
     case OPT_ALL:
         options->all = true;
         return STATUS_OK;
+    case OPT_AUTOSCALE:
+        return count("autoscale", text, 1, 16384, &options->start_gpus, err);
     case OPT_SEEDS:
         return count("seeds", text, 1, 1000, &options->seeds, err);
     case OPT_COPIES:

@@ -26,7 +26,8 @@ typedef struct {
     double rate_rps, seconds, warmup_s, jitter, slo_ms, timeout_fraction;
     uint64_t seed;
     uint32_t seeds, copies;
-    const char *arrivals, *popularity, *net, *timeline_path;
+    const char *arrivals, *popularity, *net, *timeline_path, *steps_path, *series_path;
+    uint32_t start_gpus; /* > 0: follow the autoscaling advice from so many on */
     goodput_rule_t rule;
     bool json, per_model;
     /* scenario */

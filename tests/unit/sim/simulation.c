@@ -211,3 +211,45 @@ Test(simulation, bad_configurations_are_errors)
     fails(&world, "policy timeout has no parameter 'speed=1' that is given as key=value");
     world_stop(&world);
 }
+
+typedef struct {
+    uint32_t gpus_at[200];
+    double bad_at[200];
+} seconds_t;
+
+static void on_second(void *ctx, const simulation_second_t *second)
+{
+    seconds_t *seconds = ctx;
+    int at = (int)second->at_s;
+    if (at >= 200)
+        return;
+    seconds->gpus_at[at] = second->gpus;
+    seconds->bad_at[at] = second->arrived ? (double)second->bad / (double)second->arrived : 0;
+}
+
+/* The load trebles at 60 s and falls to a quarter at 100 s; an operator follows the advice. */
+Test(simulation, the_autoscaling_advice_follows_the_load)
+{
+    world_t world;
+    seconds_t seconds = {0};
+    workload_step_t steps[] = {{0, WORKLOAD_ALL, 1}, {60, WORKLOAD_ALL, 3}, {100, WORKLOAD_ALL, 0.75}};
+    world_start(&world, "zoo_1080ti", 64, "fermata", 1200);
+    world.workload.steps = steps;
+    world.workload.step_count = 3;
+    world.config.seconds = 190;
+    world.config.warmup_s = 0;
+    world.config.autoscale = &autoscale_defaults;
+    world.config.start_gpus = 8;
+    world.config.on_second = on_second;
+    world.config.ctx = &seconds;
+    simulation_result_t *result = run(&world);
+    cr_assert_geq(seconds.gpus_at[50], 11, "%u GPUs at 1,200 r/s", seconds.gpus_at[50]);
+    cr_assert_leq(seconds.gpus_at[50], 20);
+    cr_assert_lt(seconds.bad_at[50], 0.02);
+    cr_assert_geq(seconds.gpus_at[95], 30, "%u GPUs at 3,600 r/s", seconds.gpus_at[95]);
+    cr_assert_lt(seconds.bad_at[95], 0.02);
+    cr_assert_leq(seconds.gpus_at[180], 16, "%u GPUs at 900 r/s", seconds.gpus_at[180]);
+    cr_assert_lt(seconds.bad_at[180], 0.02);
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
