@@ -34,8 +34,9 @@ static void timeout_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
     int64_t ready_ns = gathered.arrival_ns + wait_ns(policy->state, shard);
     if (gathered.batch >= shard->limit || is_preferred(shard, gathered.batch))
         ready_ns = INT64_MIN;
-    int64_t latest_ns =
-        gathered.deadline_ns - profile_latency_ns(shard->profile, gathered.batch ? gathered.batch : 1);
+    int64_t latest_ns = gathered.deadline_ns -
+                        profile_latency_ns(shard->profile, gathered.batch ? gathered.batch : 1) -
+                        shard->delays.wake_ns;
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns < latest_ns ? ready_ns : latest_ns,
                      candidate);
 }
