@@ -1,0 +1,118 @@
+/*
+ * `staged`: DVABatch's multi-entry multi-exit batching of one model (papers/dvabatch.txt 4-7).
+ *
+ * The model is cut into stages. A batch table says how many rows of each batch every stage has done, a queue before
+ * each stage says what it runs next, and three operations change batches on their way: new, stretch (rows that come
+ * later catch up and join) and split. Each stage has an executor with the four states of Figure 11, and buffers at the
+ * borders of the stages, in pairs, that say whether it may run (Figures 9 and 10):
+ *
+ *     border 0      border 1      border 2          buffer (border, pair); executor i reads border i - 1
+ *     [0,0] ─ ex 1 ─ [1,0] ─ ex 2 ─ [2,0]           and writes border i, both of the pair of its batch
+ *     [0,1]          [1,1]          [2,1]
+ *
+ * A Schedule() table (Figure 12) decides which operation is done; the three policies of 7.2 are such tables.
+ *
+ * Queries have one row each. A row that is longer than its batch never joins it.
+ */
+#ifndef EXEC_STAGED_H
+#define EXEC_STAGED_H
+
+#include "exec/exec.h"
+
+enum {
+    STAGED_STAGES_MAX = 32, /* DVABatch 8.7: more than 20 only cost */
+    STAGED_PAIRS_MAX = 4,   /* 8.6: two are best */
+    STAGED_WIDTH_MAX = 4,
+    STAGED_BATCHES_MAX = 256, /* rows of the batch table: two batches split into single rows */
+};
+
+/* What a batch costs, as profiled: the time it takes alone, and the share of it that the device is used
+ * (time x occupancy; the same as the time when it fills the device). */
+typedef struct {
+    int64_t ns;
+    int64_t busy_ns;
+} staged_cost_t;
+
+typedef staged_cost_t (*staged_cost_fn)(void *ctx, uint32_t stage, uint32_t rows, uint32_t length);
+
+typedef struct staged_schedule staged_schedule_t;
+
+typedef struct {
+    uint32_t stages;
+    uint32_t pairs; /* 2 by default */
+    uint32_t
+        new_pairs; /* of these, those that new batches may use: 1 = one batch after the other, as the operator
+                           policy wants it (the other pair is then for rows that catch up); > 1 = side by side */
+    uint32_t width; /* executors per stage; the paper has 1. 2 let two batches be in the same stage */
+    uint32_t rows_max;
+    uint32_t queries_max; /* that wait */
+    int64_t window_ns;    /* a batch that is not full waits this long for more rows */
+    bool eager;           /* but not while nothing runs */
+    int64_t comp_wait_ns; /* T_comp_wait: no stretch of a batch older than this */
+    double
+        split_slack; /* how much more the parts may cost in all than the whole batch: measured times are not exact */
+    staged_cost_fn cost; /* from stage .. of `rows` rows of `length`; stages >= `stages` cost nothing */
+    void *cost_ctx;
+    const staged_schedule_t *schedule;
+} staged_config_t;
+
+/* What a Schedule() table sees. */
+typedef struct {
+    const staged_config_t *config;
+    int64_t now_ns;
+    const exec_query_t *waiting[EXEC_ROWS_MAX]; /* oldest first */
+    uint32_t waiting_count;                     /* at most rows_max */
+    uint32_t active_rows;                       /* in the stages */
+    uint32_t free_pairs;                        /* that new batches may take now */
+    /* The batch asked about: the latest (enter, stretch) or the one that has just passed `stage` (split). */
+    uint64_t batch; /* 0: none */
+    uint32_t rows, length, stage;
+    int64_t age_ns;
+} staged_view_t;
+
+enum { STAGED_LATER = 0xff };
+
+/*
+ * One policy. NULL = never. What is returned is checked again: a stretch that does not fit, or a split for which the
+ * table has no room, is not done.
+ */
+struct staged_schedule {
+    const char *name;
+    /* New: group[i] = number of the batch that waiting query i starts, or STAGED_LATER. Returns the number of batches,
+     * at most free_pairs. *wake_ns (preset to never): when to ask again if nothing else happens. */
+    uint32_t (*enter)(const staged_view_t *view, uint8_t *group, int64_t *wake_ns);
+    /* Stretch: how many of the oldest queries join. */
+    uint32_t (*stretch)(const staged_view_t *view);
+    /* Split: rows of each part, 0 or >= view->rows for no split. Depends only on rows, length and stage. */
+    uint32_t (*split)(const staged_view_t *view);
+};
+
+extern const staged_schedule_t staged_schedule_input;    /* Policy I */
+extern const staged_schedule_t staged_schedule_operator; /* Policy II */
+extern const staged_schedule_t staged_schedule_load;     /* Policy III */
+extern const staged_schedule_t
+    staged_schedule_combined; /* II and III, for models with operator diversity (7.2) */
+const staged_schedule_t *staged_schedule_find(const char *name); /* NULL: unknown */
+
+/* Building stones for other tables. */
+uint32_t staged_enter_together(const staged_view_t *view, uint8_t *group, int64_t *wake_ns);
+
+/* INVALID_ARGUMENT names what is wrong; one stage is not an error: nothing is then stretched or split. */
+exec_t *exec_create_staged(const staged_config_t *config, err_t *err);
+
+/* What tests and the timeline look at. */
+typedef enum { STAGED_INACTIVE, STAGED_ACTIVE, STAGED_CHECKING, STAGED_WORKING } staged_state_t;
+typedef enum { STAGED_AVAILABLE, STAGED_INVALID, STAGED_READING, STAGED_WRITING } staged_buffer_t;
+
+staged_state_t staged_executor(const exec_t *exec, uint32_t stage, uint32_t slot);
+staged_buffer_t staged_buffer(const exec_t *exec, uint32_t border, uint32_t pair);
+/* "0 bs=4 [2 2 0]; …": the batch table. "0:2+2 …": the queue before a stage. Both return the length written. */
+uint32_t staged_print_table(const exec_t *exec, char *text, uint32_t size);
+uint32_t staged_print_queue(const exec_t *exec, uint32_t stage, char *text, uint32_t size);
+
+typedef struct {
+    uint64_t batches, stretches, stretched_rows, splits, parts;
+} staged_counts_t;
+staged_counts_t staged_counts(const exec_t *exec);
+
+#endif
