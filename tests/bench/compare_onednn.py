@@ -3,8 +3,8 @@
 
     tests/bench/compare_onednn.py --bench build/release/bin/fermata-engine-bench --zoo DIR [--batches 1,8] [MODEL ...]
 
-DIR comes from scripts/make-zoo. Turns alternate, and the minimum of each side is compared: on a shared machine it is the
-only figure that repeats. ratio = onnxruntime / ours; above 1 we are faster. Needs numpy, onnx and onnxruntime (PyPI).
+DIR comes from scripts/make-zoo. Turns alternate. The ratio is that of the least processor times of a run, the only figure
+that repeats on a shared machine (least wall-clock times stand beside it); onnxruntime / ours, so above 1 we are faster. Needs numpy, onnx and onnxruntime (PyPI).
 """
 import argparse
 import json
@@ -45,9 +45,9 @@ def their_turn(session, values, seconds):
     times, end = [], time.monotonic() + seconds
     outputs = session.run(None, values)
     while len(times) < 3 or time.monotonic() < end:
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         session.run(None, values)
-        times.append(1e3 * (time.perf_counter() - begin))
+        times.append((1e3 * (time.process_time() - used), 1e3 * (time.perf_counter() - begin)))
     return times, outputs
 
 
@@ -74,13 +74,14 @@ def compare(options, name, batch):
             values[i.name].tofile(f"{folder}/{n}.bin")
         for _ in range(options.rounds):
             mine = our_turn(options, path, folder, batch)
-            ours.append(mine["min_ms"])
+            ours.append((mine["cpu_ms"], mine["min_ms"]))
             times, outputs = their_turn(session, values, options.seconds)
             theirs += times
         error = difference(folder, outputs)
-    ratio = min(theirs) / min(ours)
-    print(f"{name:16} {batch:5} {min(ours) / batch:10.2f} {min(theirs) / batch:10.2f} {ratio:7.2f} {error:10.1e} "
-          f"{mine['load_ms'] + mine['prepare_ms']:9.0f} {their_load:9.0f}", flush=True)
+    cpu, wall = [[min(t[k] for t in side) for side in (ours, theirs)] for k in (0, 1)]
+    ratio = cpu[1] / cpu[0]
+    print(f"{name:16} {batch:5} {cpu[0] / batch:9.2f} {cpu[1] / batch:9.2f} {ratio:6.2f} {wall[0] / batch:9.2f} "
+          f"{wall[1] / batch:9.2f} {error:9.1e} {mine['load_ms'] + mine['prepare_ms']:9.0f} {their_load:9.0f}", flush=True)
     return ratio, error
 
 
@@ -96,8 +97,8 @@ def main():
     parser.add_argument("models", nargs="*", default=MODELS)
     options = parser.parse_args()
     print(f"onnxruntime {onnxruntime.__version__}, {options.threads} thread(s), minimum of {options.rounds} turns")
-    print(f"{'model':16} {'batch':>5} {'ours ms':>10} {'ort ms':>10} {'ratio':>7} {'max error':>10} {'load ms':>9} "
-          f"{'ort load':>9}   (times per row of the batch)")
+    print(f"{'model':16} {'batch':>5} {'ours cpu':>9} {'ort cpu':>9} {'ratio':>6} {'wall':>9} {'ort wall':>9} {'error':>9} "
+          f"{'load':>9} {'ort load':>9}   (ms per row of the batch)")
     found = [compare(options, m, int(b)) for m in options.models for b in options.batches.split(",")]
     ratios = [r for r, _ in found]
     print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, lowest {min(ratios):.2f}, "

@@ -187,14 +187,27 @@ static bool parse(int argc, char **argv, options_t *o)
     return o->model != NULL;
 }
 
+static int64_t cpu_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* Wall-clock times, sorted; and the least processor time, which neighbours disturb less. */
 static size_t measure(const engine_ops_t *ops, engine_t *engine, engine_job_t *job, double seconds,
-                      int64_t *runs)
+                      int64_t *runs, int64_t *least_cpu_ns)
 {
     size_t count = 0;
     int64_t end_ns = clock_now_ns() + (int64_t)(seconds * 1e9);
+    *least_cpu_ns = INT64_MAX;
     run_once(ops, engine, job);
-    while (count < 3 || (count < MAX_RUNS && clock_now_ns() < end_ns))
+    while (count < 3 || (count < MAX_RUNS && clock_now_ns() < end_ns)) {
+        int64_t begin_ns = cpu_now_ns();
         runs[count++] = run_once(ops, engine, job);
+        int64_t used_ns = cpu_now_ns() - begin_ns;
+        *least_cpu_ns = used_ns < *least_cpu_ns ? used_ns : *least_cpu_ns;
+    }
     qsort(runs, count, sizeof *runs, by_value);
     return count;
 }
@@ -234,14 +247,16 @@ int main(int argc, char **argv)
                         .input_shapes = b.in_shapes,
                         .output_shapes = b.out_shapes,
                         .output_capacity_bytes = b.out_bytes};
-    size_t count = measure(ops, engine, &job, o.seconds, runs);
+    int64_t least_cpu_ns;
+    size_t count = measure(ops, engine, &job, o.seconds, runs, &least_cpu_ns);
     for (uint32_t i = 0; o.outputs && i < info->output_count; i++)
         move_file(o.outputs, i, b.out[i], b.out_bytes[i], true);
-    printf(
-        "{\"batch\":%u,\"runs\":%zu,\"load_ms\":%.1f,\"prepare_ms\":%.1f,\"min_ms\":%.3f,\"median_ms\":%.3f,"
-        "\"memory_mib\":%.1f}\n",
-        o.batch, count, (double)(loaded_ns - begin_ns) / 1e6, (double)(prepared_ns - loaded_ns) / 1e6,
-        (double)runs[0] / 1e6, (double)runs[count / 2] / 1e6, (double)info->memory_bytes / 1048576);
+    printf("{\"batch\":%u,\"runs\":%zu,\"load_ms\":%.1f,\"prepare_ms\":%.1f,\"min_ms\":%.3f,\"median_ms\":%."
+           "3f,\"cpu_ms\":%.3f,"
+           "\"memory_mib\":%.1f}\n",
+           o.batch, count, (double)(loaded_ns - begin_ns) / 1e6, (double)(prepared_ns - loaded_ns) / 1e6,
+           (double)runs[0] / 1e6, (double)runs[count / 2] / 1e6, (double)least_cpu_ns / 1e6,
+           (double)info->memory_bytes / 1048576);
     for (uint32_t i = 0; i < ENGINE_MAX_IO; i++) {
         ops->buffer_free(engine, b.in[i]);
         ops->buffer_free(engine, b.out[i]);

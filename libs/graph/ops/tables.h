@@ -11,7 +11,7 @@ extern const op_t ops_unary[], ops_binary[], ops_shape[], ops_move[], ops_cast[]
 static const op_t *const op_tables[] = {
     ops_unary, ops_binary, ops_shape,  ops_move,    ops_cast,   ops_pad,    ops_conv,
     ops_pool,  ops_norm,   ops_matmul, ops_softmax, ops_gather, ops_reduce, ops_select,
-    ops_quant, ops_loss,   ops_resize, ops_einsum,  ops_vision,
+    ops_quant, ops_loss,   ops_resize, ops_einsum,  ops_vision, ops_rnn,    ops_signal,
 };
 
 enum { OP_TABLES = sizeof op_tables / sizeof op_tables[0] };
