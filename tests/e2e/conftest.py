@@ -17,7 +17,8 @@ def bin_dir(request):
 @pytest.fixture(scope="session")
 def up(bin_dir, tmp_path_factory):
     """The digits model behind one gateway, one scheduler and one worker, for every test that only asks."""
-    running = system.Up(bin_dir, tmp_path_factory.mktemp("up") / "up.log")
+    folder = tmp_path_factory.mktemp("up")
+    running = system.Up(bin_dir, folder / "up.log", models=system.patient_models(folder))
     yield running
     assert running.stop() == 0, running.log()[-4000:]
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from client import INFER, digit_tensor, good, post, tensor_request
+from client import INFER, digit_tensor, get, good, post, tensor_request
 from system import Up, alive, wait_until
 
 
@@ -39,6 +39,8 @@ def test_a_dead_service_is_told_and_the_rest_goes_on(bin_dir, tmp_path):
     pids = up.pids()
     os.kill(up.ready["workers"][0]["pid"], signal.SIGKILL)
     wait_until(lambda: "the rest goes on" in up.log(), "the death is told")
+    # The other worker may still have been loading when the first one was ready.
+    wait_until(lambda: get(up.http, "/v2/models/digits/ready").status == 200, "the other worker has the model")
     good(up.http)
     assert up.stop() == 0, up.log()
     assert not any(alive(pid) for pid in pids)
