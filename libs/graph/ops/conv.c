@@ -51,7 +51,8 @@ static status_t infer_conv(op_ctx_t *c)
 {
     window_t w;
     int64_t groups;
-    if (c->in[0]->dtype != DTYPE_F32 || c->in[1]->dtype != DTYPE_F32)
+    if (c->in[0]->dtype != DTYPE_F32 || c->in[1]->dtype != DTYPE_F32 ||
+        (op_in(c, 2) && c->in[2]->dtype != DTYPE_F32))
         return op_unsupported(c, "only float32 is supported");
     status_t status = conv_geometry(c, 1, 2, &w, &groups);
     return status == STATUS_OK ? set_result(c, DTYPE_F32, c->in[1]->dims[0], &w) : status;
@@ -159,7 +160,8 @@ static status_t infer_conv_transpose(op_ctx_t *c)
 {
     window_t w;
     int64_t groups;
-    if (c->in[0]->dtype != DTYPE_F32 || c->in[1]->dtype != DTYPE_F32)
+    if (c->in[0]->dtype != DTYPE_F32 || c->in[1]->dtype != DTYPE_F32 ||
+        (op_in(c, 2) && c->in[2]->dtype != DTYPE_F32))
         return op_unsupported(c, "only float32 is supported");
     status_t status = transposed_geometry(c, &w, &groups);
     return status == STATUS_OK ? set_result(c, DTYPE_F32, c->in[1]->dims[1] * groups, &w) : status;
@@ -230,6 +232,14 @@ static status_t infer_qlinear_conv(op_ctx_t *c)
     window_t w;
     int64_t groups;
     status_t status = conv_geometry(c, 3, 8, &w, &groups);
+    for (uint32_t i = 1; status == STATUS_OK && i < 8; i++) {
+        size_t count = tensor_count(c->in[i]), filters = (size_t)c->in[3]->dims[0];
+        bool per_filter = i == 4 || i == 5;
+        if (i != 3 && count != 1 && !(per_filter && count == filters))
+            status = op_bad(c, "input %u has %zu elements", i, count);
+    }
+    if (status == STATUS_OK && dtype_size(c->in[7]->dtype) != 1)
+        status = op_bad(c, "the result would be %s", dtype_name(c->in[7]->dtype));
     return status == STATUS_OK ? set_result(c, c->in[7]->dtype, c->in[3]->dims[0], &w) : status;
 }
 

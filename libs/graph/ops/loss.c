@@ -24,6 +24,9 @@ static status_t loss_of(op_ctx_t *c, loss_t *l)
     l->inner = tensor_count_range(x, 2, x->rank);
     if (tensor_count(target) != l->batch * l->inner)
         return op_bad(c, "the targets do not fit the scores");
+    const tensor_t *weights = op_in(c, 2);
+    if (weights && (weights->dtype != DTYPE_F32 || tensor_count(weights) != l->classes))
+        return op_bad(c, "the weights do not fit %zu classes", l->classes);
     l->reduction = *op_string(c, "reduction", "mean");
     l->ignores = node_attr(c->node, "ignore_index") != NULL;
     l->ignored = op_int(c, "ignore_index", 0);

@@ -188,6 +188,8 @@ static status_t infer_qlinear_matmul(op_ctx_t *c)
 {
     product_t p;
     status_t status = match(c, c->in[0], c->in[3], &p);
+    if (status == STATUS_OK && dtype_size(c->in[7]->dtype) != 1)
+        status = op_bad(c, "the result would be %s", dtype_name(c->in[7]->dtype));
     return status == STATUS_OK ? set_product(c, &p, c->in[7]->dtype) : status;
 }
 
@@ -236,6 +238,8 @@ static status_t infer_gemm(op_ctx_t *c)
     if (k != k_of_b || c->in[0]->dtype != c->in[1]->dtype)
         return op_bad(c, "the operands do not multiply (%lld by %lld)", (long long)k, (long long)k_of_b);
     tensor_t out = {.dtype = c->in[0]->dtype, .rank = 2, .dims = {m, n}}, all;
+    if (op_in(c, 2) && c->in[2]->dtype != out.dtype)
+        return op_bad(c, "the addend is %s", dtype_name(c->in[2]->dtype));
     if (op_in(c, 2)) {
         status_t status = op_broadcast(c, &out, c->in[2], &all);
         if (status != STATUS_OK || !tensor_same_shape(&all, &out))

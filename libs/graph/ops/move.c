@@ -357,8 +357,7 @@ static status_t eval_trilu(op_ctx_t *c)
     const tensor_t *in = c->in[0];
     if (in->rank < 2)
         return op_bad(c, "the input is no matrix");
-    int64_t k = op_in(c, 1) ? tensor_get_i64(op_in(c, 1), 0) : 0, rows = in->dims[in->rank - 2],
-            columns = in->dims[in->rank - 1];
+    int64_t k = op_scalar_i64(c, 1, 0), rows = in->dims[in->rank - 2], columns = in->dims[in->rank - 1];
     bool upper = op_int(c, "upper", 1);
     size_t size = dtype_size(in->dtype), matrices = tensor_count_range(in, 0, in->rank - 2);
     if (tensor_bytes(in))

@@ -147,7 +147,8 @@ static status_t infer_group_norm(op_ctx_t *c)
     if (status != STATUS_OK)
         return status;
     bool fits = x->rank >= 2 && groups > 0 && x->dims[1] % groups == 0 &&
-                (scales == x->dims[1] || scales == groups) && tensor_count(c->in[2]) == (size_t)scales;
+                (scales == x->dims[1] || scales == groups) && tensor_count(c->in[2]) == (size_t)scales &&
+                c->in[1]->dtype == DTYPE_F32 && c->in[2]->dtype == DTYPE_F32;
     return fits ? op_infer_same(c) : op_bad(c, "the groups or the scale do not fit the input");
 }
 
@@ -184,6 +185,8 @@ static status_t infer_layer_norm(op_ctx_t *c)
     if (status != STATUS_OK)
         return status;
     size_t n = tensor_count_range(x, axis, x->rank);
+    if (c->in[1]->dtype != DTYPE_F32 || (op_in(c, 2) && c->in[2]->dtype != DTYPE_F32))
+        return op_unsupported(c, "only float32 is supported");
     if (tensor_count(c->in[1]) != n || (op_in(c, 2) && tensor_count(c->in[2]) != n))
         return op_unsupported(
             c, "a scale or bias that does not cover the normalised dimensions is not supported");

@@ -43,6 +43,8 @@ static status_t infer_pad(op_ctx_t *c)
     if (status != STATUS_OK)
         return status;
     bool constant = !strcmp(op_string(c, "mode", "constant"), "constant");
+    if (op_in(c, 2) && c->in[2]->dtype != out.dtype)
+        return op_bad(c, "the value is %s, the input %s", dtype_name(c->in[2]->dtype), dtype_name(out.dtype));
     for (uint32_t d = 0; d < out.rank; d++) {
         int64_t limit = INT64_C(1) << 40;
         if (p.before[d] < -limit || p.before[d] > limit || p.after[d] < -limit || p.after[d] > limit)

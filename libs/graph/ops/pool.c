@@ -17,10 +17,19 @@ static status_t geometry(op_ctx_t *c, window_t *w)
     return window_read(c, w, kernel->ints);
 }
 
+static status_t check_type(op_ctx_t *c)
+{
+    dtype_t dtype = c->in[0]->dtype;
+    bool known = dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype == DTYPE_I8 || dtype == DTYPE_U8;
+    return known ? STATUS_OK : op_unsupported(c, "element type %s is not supported", dtype_name(dtype));
+}
+
 static status_t infer_pool(op_ctx_t *c)
 {
-    window_t w;
-    status_t status = geometry(c, &w);
+    window_t w = {0};
+    status_t status = check_type(c);
+    if (status == STATUS_OK)
+        status = geometry(c, &w);
     if (status != STATUS_OK)
         return status;
     tensor_t out = *c->in[0];
@@ -175,6 +184,9 @@ static status_t infer_global(op_ctx_t *c)
     tensor_t out = *c->in[0];
     if (out.rank < 2)
         return op_bad(c, "the input has %u dimensions", out.rank);
+    status_t status = check_type(c);
+    if (status != STATUS_OK)
+        return status;
     for (uint32_t d = 2; d < out.rank; d++)
         out.dims[d] = 1;
     return op_set_like(c, 0, &out);

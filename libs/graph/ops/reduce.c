@@ -255,7 +255,7 @@ static status_t eval_arg(op_ctx_t *c)
 
 static status_t cumsum_axis(op_ctx_t *c, uint32_t *axis)
 {
-    return op_axis(c, tensor_get_i64(c->in[1], 0), c->in[0]->rank, axis);
+    return op_axis(c, op_scalar_i64(c, 1, INT64_MAX), c->in[0]->rank, axis);
 }
 
 static status_t eval_cumsum(op_ctx_t *c)

@@ -3,7 +3,6 @@
  */
 #include "graph/ops/tables.h"
 
-#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,11 +80,6 @@ static status_t infer_dft(op_ctx_t *c)
     return op_set_like(c, 0, &out);
 }
 
-static double complex load(const float *x, bool is_complex)
-{
-    return is_complex ? CMPLX((double)x[0], (double)x[1]) : CMPLX((double)x[0], 0);
-}
-
 static status_t eval_dft(op_ctx_t *c)
 {
     const tensor_t *x = c->in[0];
@@ -99,17 +93,19 @@ static status_t eval_dft(op_ctx_t *c)
     for (size_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < d.out; k++)
             for (size_t i = 0; i < inner; i++) {
-                double complex sum = 0;
+                double real = 0, imaginary = 0;
                 for (int64_t t = 0; t < have; t++) {
                     size_t at = ((o * (size_t)x->dims[d.axis] + (size_t)t) * inner + i) * width;
-                    double angle = 2 * M_PI * (double)(k * t % d.n) / (double)d.n;
-                    sum += load((const float *)x->data + at, width == 2) *
-                           cexp(CMPLX(0, d.inverse ? angle : -angle));
+                    double angle = (d.inverse ? 2 : -2) * M_PI * (double)(k * t % d.n) / (double)d.n;
+                    const float *in = (const float *)x->data + at;
+                    double a = (double)in[0], b = width == 2 ? (double)in[1] : 0;
+                    real += a * cos(angle) - b * sin(angle);
+                    imaginary += a * sin(angle) + b * cos(angle);
                 }
-                sum = d.inverse ? sum / (double)d.n : sum;
+                double scale = d.inverse ? 1 / (double)d.n : 1;
                 float *to = (float *)c->out[0]->data + ((o * (size_t)d.out + (size_t)k) * inner + i) * 2;
-                to[0] = (float)creal(sum);
-                to[1] = (float)cimag(sum);
+                to[0] = (float)(real * scale);
+                to[1] = (float)(imaginary * scale);
             }
     return STATUS_OK;
 }

@@ -274,7 +274,7 @@ static status_t infer_dropout(op_ctx_t *c)
     if (c->node->opset >= 12 && op_in(c, 2)) {
         if (!op_in(c, 2)->data)
             return op_unsupported(c, "training_mode is not a constant");
-        training = tensor_get_i64(op_in(c, 2), 0) != 0;
+        training = op_scalar_i64(c, 2, 0) != 0;
     }
     if (training && c->node->opset >= 12 && op_scalar_f64(c, 1, 0.5) != 0)
         return op_unsupported(c, "training mode is not supported");
