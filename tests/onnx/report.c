@@ -113,7 +113,7 @@ int report_required(const case_t *cases, size_t count, const char *list_path)
     if (!list_read(&list, list_path)) {
         fprintf(stderr, "%s: %s\n", list_path, strerror(errno));
         free(list.words);
-        return -1;
+        return 1;
     }
     for (size_t i = 0; i < count; i++) {
         if (!is_required(&list, &cases[i]))
@@ -127,12 +127,14 @@ int report_required(const case_t *cases, size_t count, const char *list_path)
     }
     fprintf(stderr, "required cases: %d, of which not passed: %d\n", required, missed);
     free(list.words);
-    return missed || !required;
+    return missed ? missed : !required;
 }
+
+enum { MAX_ENGINES = 4 };
 
 typedef struct {
     char name[128];
-    unsigned n[3];
+    unsigned n[MAX_ENGINES][3];
 } row_t;
 
 static int by_row(const void *a, const void *b)
@@ -140,7 +142,7 @@ static int by_row(const void *a, const void *b)
     return strcmp(((const row_t *)a)->name, ((const row_t *)b)->name);
 }
 
-static void count_op(row_t *rows, size_t *count, const char *op, case_result_t result)
+static void count_op(row_t *rows, size_t *count, const char *op, size_t engine, case_result_t result)
 {
     size_t i = 0;
     while (i < *count && strcmp(rows[i].name, op) != 0)
@@ -149,23 +151,71 @@ static void count_op(row_t *rows, size_t *count, const char *op, case_result_t r
         return;
     if (i == *count)
         snprintf(rows[(*count)++].name, sizeof rows[i].name, "%s", op);
-    rows[i].n[result]++;
+    rows[i].n[engine][result]++;
 }
 
-static void count_case(row_t *rows, size_t *count, const case_t *c)
+static void count_case(row_t *rows, size_t *count, const case_t *c, size_t engine)
 {
     char ops[sizeof c->ops], *save;
     memcpy(ops, c->ops, sizeof ops);
     for (char *op = strtok_r(ops, " ", &save); op; op = strtok_r(NULL, " ", &save))
-        count_op(rows, count, op, c->result);
+        count_op(rows, count, op, engine, c->result);
 }
 
-bool report_markdown(const case_t *cases, size_t count, const char *engine, const char *path)
+static void write_groups(FILE *file, const case_t *cases, size_t count, const char *engine)
+{
+    unsigned n[3];
+    for (size_t i = 0; i < count; i++) {
+        if (i && !strcmp(cases[i].group, cases[i - 1].group))
+            continue;
+        tally(cases, count, cases[i].group, n);
+        unsigned all = n[0] + n[1] + n[2];
+        fprintf(file, "| %s | %s | %u (%.1f %%) | %u | %u | %u |\n", engine, cases[i].group, n[0],
+                100.0 * n[0] / all, n[1], n[2], all);
+    }
+}
+
+static void write_rows(FILE *file, const row_t *rows, size_t count, size_t engine_count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fprintf(file, "| %s |", rows[i].name);
+        for (size_t e = 0; e < engine_count; e++)
+            fprintf(file, " %u / %u / %u |", rows[i].n[e][CASE_PASSED], rows[i].n[e][CASE_FAILED],
+                    rows[i].n[e][CASE_UNSUPPORTED]);
+        fputc('\n', file);
+    }
+}
+
+static void write_page(FILE *file, row_t *rows, size_t row_count, case_t *const *cases, size_t count,
+                       const char *const *engines, size_t engine_count)
+{
+    fprintf(
+        file,
+        "# ONNX coverage\n\nWritten by `fermata-onnx-test --markdown`; do not edit. The cases are those of "
+        "Debian's `libonnx-testdata`.\n\n");
+    fprintf(file, "| engine | cases | passed | failed | unsupported | total |\n"
+                  "| --- | --- | ---: | ---: | ---: | ---: |\n");
+    for (size_t e = 0; e < engine_count; e++)
+        write_groups(file, cases[e], count, engines[e]);
+    fprintf(file,
+            "\nPer operator, the cases in which it occurs: passed / failed / unsupported. A case fails or "
+            "passes as a "
+            "whole, so an\noperator can stand in a failed case without being at fault.\n\n| operator |");
+    for (size_t e = 0; e < engine_count; e++)
+        fprintf(file, " %s |", engines[e]);
+    fprintf(file, "\n| --- |");
+    for (size_t e = 0; e < engine_count; e++)
+        fprintf(file, " ---: |");
+    fputc('\n', file);
+    write_rows(file, rows, row_count, engine_count);
+}
+
+bool report_markdown(case_t *const *cases, size_t count, const char *const *engines, size_t engine_count,
+                     const char *path)
 {
     FILE *file = fopen(path, "w");
     row_t *rows = calloc(MAX_WORDS, sizeof *rows);
     size_t row_count = 0;
-    unsigned n[3];
     if (!file || !rows) {
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
         if (file)
@@ -173,24 +223,11 @@ bool report_markdown(const case_t *cases, size_t count, const char *engine, cons
         free(rows);
         return false;
     }
-    for (size_t i = 0; i < count; i++)
-        count_case(rows, &row_count, &cases[i]);
+    for (size_t e = 0; e < engine_count; e++)
+        for (size_t i = 0; i < count; i++)
+            count_case(rows, &row_count, &cases[e][i], e);
     qsort(rows, row_count, sizeof *rows, by_row);
-    fprintf(file,
-            "# ONNX coverage\n\nWritten by `fermata-onnx-test --engine %s --markdown`; do not edit.\n\n",
-            engine);
-    fprintf(file, "| cases | passed | failed | unsupported | total |\n| --- | ---: | ---: | ---: | ---: |\n");
-    for (size_t i = 0; i < count; i++) {
-        if (i && !strcmp(cases[i].group, cases[i - 1].group))
-            continue;
-        tally(cases, count, cases[i].group, n);
-        fprintf(file, "| %s | %u (%.1f %%) | %u | %u | %u |\n", cases[i].group, n[0],
-                100.0 * n[0] / (n[0] + n[1] + n[2]), n[1], n[2], n[0] + n[1] + n[2]);
-    }
-    fprintf(file, "\nPer operator: in how many cases it occurs, by the result of the case.\n\n");
-    fprintf(file, "| operator | %s passed | failed | unsupported |\n| --- | ---: | ---: | ---: |\n", engine);
-    for (size_t i = 0; i < row_count; i++)
-        fprintf(file, "| %s | %u | %u | %u |\n", rows[i].name, rows[i].n[0], rows[i].n[1], rows[i].n[2]);
+    write_page(file, rows, row_count, cases, count, engines, engine_count);
     free(rows);
     return !fclose(file);
 }

@@ -7,10 +7,12 @@
 void report_line(const case_t *c, bool json);
 void report_totals(const case_t *cases, size_t count, const char *engine, bool json);
 
-/* Number of cases that the list requires and that did not pass, each named on stderr; -1 when there is no list. */
+/* Number of cases that the list requires and that did not pass, each named on stderr; 1 when the list
+ * cannot be read or requires nothing. */
 int report_required(const case_t *cases, size_t count, const char *list_path);
 
-/* Writes the table operator × (passed, failed, unsupported). */
-bool report_markdown(const case_t *cases, size_t count, const char *engine, const char *path);
+/* Writes the table operator × engine × (passed, failed, unsupported); cases[e] are those of engines[e], all alike. */
+bool report_markdown(case_t *const *cases, size_t count, const char *const *engines, size_t engine_count,
+                     const char *path);
 
 #endif
