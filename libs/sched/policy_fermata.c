@@ -18,10 +18,12 @@ typedef struct {
     /* parameters */
     double rate_tau_ms, loss_tau_ms;
     double kappa, fairness, urgency, efficiency;
-    double starve_limit, starve_gain;
+    double starve_limit, starve_gain, starve_most, busy_limit;
     double least;
     /* state */
-    double starve; /* x: part of the idle capacity that starvation has claimed */
+    double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
+    int64_t busy_seen_ns;
+    double starve; /* part of the idle capacity that starvation has claimed */
     int64_t begun_ns, last_ns;
     bool begun;
 } fermata_t;
@@ -64,7 +66,9 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
     fluid->alpha = (double)(shard->profile->alpha_ns + shard->delays.data_ns) / 1e6;
     fluid->beta = (double)shard->profile->beta_ns / 1e6;
-    double most = fluid->alpha > 0 ? (fluid->slo - fluid->beta) / fluid->alpha : shard->limit;
+    /* from the profile itself: a fit that is too kind at large batches would ask for what cannot be */
+    uint32_t most =
+        profile_largest_batch_sloped(shard->profile, (int64_t)(fluid->slo * 1e6), shard->delays.data_ns);
     fluid->most = clip(most, 1, shard->limit);
 }
 
@@ -105,7 +109,7 @@ static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_
         return (plan_t){0};
     }
     double wait = fluid_erlang_c(gpus, load * gpus);
-    double spend = clip(state->starve + fmin(load * load * load * load, wait), 0, 1);
+    double spend = fmax(state->starve, fmin(1, state->starve + fmin(load * load * load * load, wait)));
     double budget = fmax(load + (1 - load) * spend, state->least) * gpus;
     double longest = 0;
     for (uint32_t m = 0; m < models->count; m++)
@@ -140,6 +144,38 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.bias_ns = (int64_t)(state->urgency * unfair * fmax(slack, 0) * 1e6);
 }
 
+/* The part of the GPUs' time that was granted lately, 1 before anything is known. */
+static double measure_busy(policy_t *policy, double dt_ms)
+{
+    fermata_t *state = policy->state;
+    int64_t busy_ns = 0;
+    for (uint32_t m = 0; m < policy->models_max; m++)
+        busy_ns += policy->shards[m].own.stats.busy_ns;
+    double keep = exp(-dt_ms / state->rate_tau_ms);
+    if (dt_ms > 0 && policy->gpus) {
+        double granted_ms =
+            (double)(busy_ns - state->busy_seen_ns) / 1e6; /* a model that left takes its part along */
+        state->busy_ms = state->busy_ms * keep + fmax(granted_ms, 0) / policy->gpus;
+        state->busy_weight = state->busy_weight * keep + dt_ms;
+    }
+    state->busy_seen_ns = busy_ns;
+    return state->busy_weight > 0 ? state->busy_ms / state->busy_weight : 1;
+}
+
+/* Bursts leave GPUs idle that the fluid view believes busy, so what starvation may claim goes beyond the idle capacity as
+ * long as GPUs are seen to be idle. */
+static void adapt_starve(fermata_t *state, double worst_expired, double busy, double dt_ms)
+{
+    double hunger = clip((worst_expired - state->starve_limit) / state->starve_limit, -1, 1);
+    double step = state->starve_gain * dt_ms / 1e3;
+    if (busy < state->busy_limit)
+        state->starve = clip(state->starve + step * hunger, 0, state->starve_most);
+    else if (state->starve <= 1)
+        state->starve = clip(state->starve + step * hunger, 0, 1);
+    else
+        state->starve = fmax(1, state->starve - step);
+}
+
 static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
 {
     fermata_t *state = policy->state;
@@ -151,8 +187,7 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     double dt_ms = (double)(now_ns - state->last_ns) / 1e6;
     state->last_ns = now_ns;
     losses_t losses = measure_all(policy, dt_ms);
-    double hunger = clip((losses.worst_expired - state->starve_limit) / state->starve_limit, -1, 1);
-    state->starve = clip(state->starve + state->starve_gain * dt_ms / 1e3 * hunger, 0, 1);
+    adapt_starve(state, losses.worst_expired, measure_busy(policy, dt_ms), dt_ms);
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};
@@ -178,8 +213,11 @@ static const policy_param_t fermata_params[] = {
     PARAM(fairness, 0, 1, 0.3, "how much less who loses more than others gives up"),
     PARAM(urgency, 0, 1, 0.1, "part of the slack that who loses more than others gains"),
     PARAM(efficiency, 0, 1, 0.985, "part of the planned batch's efficiency below which heads are given up"),
-    PARAM(starve_limit, 1e-6, 1, 0.002, "part of a model's requests that may starve"),
+    PARAM(starve_limit, 1e-6, 1, 0.0005, "part of a model's requests that may starve"),
     PARAM(starve_gain, 0, 100, 0.2, "how fast starvation claims idle capacity, per second"),
+    PARAM(starve_most, 1, 100, 10, "how much of it starvation may claim while GPUs are idle all the same"),
+    PARAM(busy_limit, 0, 1, 0.92,
+          "busy fraction of the GPUs from which on it may claim no more than there is"),
     PARAM(least, 0, 1, 0.05, "part of the GPUs that may be busy before anything is held"),
     {0},
 };
