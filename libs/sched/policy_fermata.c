@@ -19,7 +19,7 @@ typedef struct {
     double rate_tau_ms, loss_tau_ms;
     double kappa, fairness, urgency, efficiency;
     double starve_limit, starve_gain, starve_most, busy_limit;
-    double least;
+    double least, overload;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
     int64_t busy_seen_ns;
@@ -30,16 +30,34 @@ typedef struct {
 
 typedef struct {
     fluid_model_t fluid; /* first: see fluid_models_t */
+    double refuse;
     rates_t rates;
 } fermata_model_t;
 
+enum { OVERLOAD_FAIR, OVERLOAD_TOTAL };
+
+static const char *const overload_words[] = {"fair", "total", NULL};
+
 /* Fast path */
+
+/* What cannot be served is refused as it comes, so that it holds up nobody. */
+static void refuse(shard_t *shard)
+{
+    shard_plan_t *plan = &shard->plan;
+    uint64_t submitted = shard->counts->stats.submitted;
+    plan->refuse_debt += plan->refuse * (double)(submitted - plan->refuse_seen);
+    plan->refuse_seen = submitted;
+    for (; plan->refuse_debt >= 1 && shard->queue.len; plan->refuse_debt -= 1)
+        shard_give_up(shard, shard_head(shard), SCHED_DROP_WINDOW);
+}
 
 static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                               candidate_t *candidate)
 {
     (void)policy;
     const shard_plan_t *plan = &shard->plan;
+    if (plan->refuse > 0)
+        refuse(shard);
     gathered_t gathered = gather(shard, now_ns, gpu_free_ns, plan->target_batch);
     int64_t ready_ns = gather_frontrun_ns(shard, &gathered);
     if (gathered.batch >= plan->min_batch)
@@ -48,6 +66,7 @@ static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
         ready_ns -= plan->margin_ns;
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns, candidate);
     candidate->key -= plan->bias_ns;
+    candidate->closed = candidate->closed && !(plan->refuse > 0);
 }
 
 /* Slow loop */
@@ -63,6 +82,7 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : (double)shard->opts.slo_ns / 1e6;
     fluid_model_t *fluid = &model->fluid;
     fluid->rate = rates_per_ms(&model->rates);
+    model->refuse = 0;
     fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
     fluid->alpha = (double)(shard->profile->alpha_ns + shard->delays.data_ns) / 1e6;
     fluid->beta = (double)shard->profile->beta_ns / 1e6;
@@ -101,11 +121,49 @@ typedef struct {
     double price;  /* 0: no batch is large enough to start before its time */
 } plan_t;
 
+static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
+{
+    return (fermata_model_t *)(void *)((char *)models->first + (size_t)m * models->stride);
+}
+
+/* The models whose requests cost the least GPU time are served whole, the next one in part, the others not at all. Quadratic,
+ * in overload only. */
+static void admit_cheapest(const fluid_models_t *models, double gpus)
+{
+    for (uint32_t m = 0; m < models->count; m++)
+        model_at(models, m)->refuse = model_at(models, m)->fluid.rate > 0 ? 1 : 0;
+    for (double left = gpus; left > 0;) {
+        fermata_model_t *cheapest = NULL;
+        double least = INFINITY;
+        for (uint32_t m = 0; m < models->count; m++) {
+            fermata_model_t *model = model_at(models, m);
+            if (model->refuse < 1)
+                continue;
+            double cost = fluid_use(&model->fluid, fluid_batch(&model->fluid, 0)) / model->fluid.rate;
+            if (cost < least) {
+                least = cost;
+                cheapest = model;
+            }
+        }
+        if (!cheapest)
+            return;
+        double use = least * cheapest->fluid.rate;
+        cheapest->refuse = use > left ? 1 - left / use : 0;
+        cheapest->fluid.rate *= 1 - cheapest->refuse;
+        left -= use;
+        if (cheapest->refuse > 0)
+            return;
+    }
+}
+
 static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     double load = gpus ? fluid_use_at_margin(models, 0) / gpus : 2;
     if (load > 1) {
-        fluid_scale_to(models, gpus);
+        if ((int)state->overload == OVERLOAD_TOTAL)
+            admit_cheapest(models, gpus);
+        else
+            fluid_scale_to(models, gpus);
         return (plan_t){0};
     }
     double wait = fluid_erlang_c(gpus, load * gpus);
@@ -113,8 +171,7 @@ static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_
     double budget = fmax(load + (1 - load) * spend, state->least) * gpus;
     double longest = 0;
     for (uint32_t m = 0; m < models->count; m++)
-        longest = fmax(longest,
-                       ((fermata_model_t *)((char *)models->first + (size_t)m * models->stride))->fluid.slo);
+        longest = fmax(longest, model_at(models, m)->fluid.slo);
     return (plan_t){.margin = fluid_margin(models, budget, longest), .price = fluid_price(models, budget)};
 }
 
@@ -140,6 +197,9 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.min_batch =
         common.price > 0 ? whole_batch(fluid->beta * fluid->rate / common.price) : PROFILE_BATCH_MAX;
     shard->plan.margin_ns = (int64_t)(common.margin * 1e6);
+    if (!(shard->plan.refuse > 0)) /* what came before is not to be made up for */
+        shard->plan.refuse_seen = shard->counts->stats.submitted;
+    shard->plan.refuse = model->refuse;
     double slack = fluid->slo - fluid->alpha - fluid->beta;
     shard->plan.bias_ns = (int64_t)(state->urgency * unfair * fmax(slack, 0) * 1e6);
 }
@@ -219,6 +279,10 @@ static const policy_param_t fermata_params[] = {
     PARAM(busy_limit, 0, 1, 0.92,
           "busy fraction of the GPUs from which on it may claim no more than there is"),
     PARAM(least, 0, 1, 0.05, "part of the GPUs that may be busy before anything is held"),
+    {.name = "overload",
+     .offset = offsetof(fermata_t, overload),
+     .choices = overload_words,
+     .help = "beyond the peak all models lose alike (fair), or the dearest requests go first (total)"},
     {0},
 };
 

@@ -18,6 +18,9 @@ typedef struct {
     int64_t margin_ns;     /* ready so long before frontrun */
     int64_t wait_ns;       /* policy `timeout`: after the first arrival */
     int64_t bias_ns;       /* taken off the key */
+    double refuse;         /* part of the requests that is given up as they come */
+    double refuse_debt;    /* how many are still to be: kept when the plan changes */
+    uint64_t refuse_seen;  /* submitted when it was last looked at */
     uint32_t min_batch;    /* ready as soon as so many are there */
     uint32_t target_batch; /* heads that would keep a batch below this are given up; 0: none are */
 } shard_plan_t;
