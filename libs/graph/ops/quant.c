@@ -63,6 +63,43 @@ static status_t store_clamped(op_ctx_t *c, tensor_t *out, size_t i, double y)
     }
 }
 
+/* Runs of elements that share a scale: the common pairs of types, in loops that vectorise. */
+static size_t run_length(const lanes_t *l, size_t n)
+{
+    return l->count == 1 ? n : l->inner;
+}
+
+#define QUANTIZE_RUN(T, low, high)                                                                      \
+    for (size_t i = 0; i < n; i++) {                                                                    \
+        float y = rintf(from[i] / scale) + zero;                                                        \
+        ((T *)to)[i] = (T)(y > (low) ? (y < (high) ? y : (high)) : (low)); /* NaN becomes the lowest */ \
+    }
+
+static void quantize_run(const float *from, void *to, dtype_t dtype, size_t n, float scale, float zero)
+{
+    if (dtype == DTYPE_U8)
+        QUANTIZE_RUN(uint8_t, 0.0f, 255.0f)
+    else
+        QUANTIZE_RUN(int8_t, -128.0f, 127.0f)
+}
+
+#define DEQUANTIZE_RUN(T)          \
+    for (size_t i = 0; i < n; i++) \
+        to[i] = ((float)((const T *)from)[i] - zero) * scale;
+
+static void dequantize_run(const void *from, dtype_t dtype, float *to, size_t n, float scale, float zero)
+{
+    if (dtype == DTYPE_U8)
+        DEQUANTIZE_RUN(uint8_t)
+    else
+        DEQUANTIZE_RUN(int8_t)
+}
+
+static bool is_byte(dtype_t dtype)
+{
+    return dtype == DTYPE_U8 || dtype == DTYPE_I8;
+}
+
 static status_t infer_quantize(op_ctx_t *c)
 {
     lanes_t l;
@@ -73,9 +110,14 @@ static status_t infer_quantize(op_ctx_t *c)
 
 static status_t eval_quantize(op_ctx_t *c)
 {
-    lanes_t l;
+    lanes_t l = {0};
     status_t status = lanes_of(c, &l);
-    for (size_t i = 0, n = tensor_count(c->in[0]); status == STATUS_OK && i < n; i++) {
+    size_t n = tensor_count(c->in[0]), run = run_length(&l, n);
+    bool fast = status == STATUS_OK && c->in[0]->dtype == DTYPE_F32 && is_byte(c->out[0]->dtype);
+    for (size_t i = 0; fast && run && i < n; i += run)
+        quantize_run((const float *)c->in[0]->data + i, (char *)c->out[0]->data + i, c->out[0]->dtype, run,
+                     (float)tensor_get_f64(l.scale, lane(&l, i)), (float)zero_at(&l, i));
+    for (size_t i = 0; !fast && status == STATUS_OK && i < n; i++) {
         float scaled = (float)(tensor_get_f64(c->in[0], i) / tensor_get_f64(l.scale, lane(&l, i)));
         status = store_clamped(c, c->out[0], i, (double)rintf(scaled) + zero_at(&l, i));
     }
@@ -93,10 +135,15 @@ static status_t infer_dequantize(op_ctx_t *c)
 
 static status_t eval_dequantize(op_ctx_t *c)
 {
-    lanes_t l;
+    lanes_t l = {0};
     status_t status = lanes_of(c, &l);
     float *out = c->out[0]->data;
-    for (size_t i = 0, n = tensor_count(c->in[0]); status == STATUS_OK && i < n; i++)
+    size_t n = tensor_count(c->in[0]), run = run_length(&l, n);
+    bool fast = status == STATUS_OK && is_byte(c->in[0]->dtype);
+    for (size_t i = 0; fast && run && i < n; i += run)
+        dequantize_run((const char *)c->in[0]->data + i, c->in[0]->dtype, out + i, run,
+                       (float)tensor_get_f64(l.scale, lane(&l, i)), (float)zero_at(&l, i));
+    for (size_t i = 0; !fast && status == STATUS_OK && i < n; i++)
         out[i] =
             (float)((tensor_get_f64(c->in[0], i) - zero_at(&l, i)) * tensor_get_f64(l.scale, lane(&l, i)));
     return status;
