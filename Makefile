@@ -6,7 +6,7 @@ VENV := build/venv
 NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep clean
+.PHONY: build programs help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -25,7 +25,11 @@ build: deps ## build the release preset into build/release/bin
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 
-demo: build ## start everything, classify the example pictures by REST and gRPC, stop cleanly
+programs: deps ## build what runs, and no tests
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target programs
+
+demo: programs ## start everything, classify the example pictures by REST and gRPC, stop cleanly
 	scripts/demo build/release/bin
 
 test: test-deps build check unit asan tsan e2e ## all checks and tests

@@ -26,11 +26,13 @@ function(fermata_library name)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/libs)
 endfunction()
 
-# fermata_program(NAME SOURCES file… DEPS target…): build/PRESET/bin/NAME.
+# fermata_program(NAME SOURCES file… DEPS target…): build/PRESET/bin/NAME. Target `programs` builds them all, and no test.
+add_custom_target(programs)
 function(fermata_program name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE fermata_flags ${A_DEPS})
+  add_dependencies(programs ${name})
 endfunction()
 
 # fermata_test(LIB NAME [DEPS target…]): tests/unit/LIB/NAME.c, a Criterion program, as ctest "LIB/NAME" with label unit.
