@@ -30,6 +30,8 @@ static outcome_t serve_one(double wake, double late)
     int64_t now_ns = 0;
     for (int i = 0; i < 1000 && outcome.grants + outcome.drops == 0; i++) {
         int64_t wake_ns = sched_run(play.sched, now_ns, count, &outcome);
+        if (wake_ns == INT64_MAX) /* nothing left to come back for */
+            break;
         now_ns = wake_ns + play_ns(late);
     }
     play_stop(&play);
