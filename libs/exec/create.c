@@ -1,0 +1,73 @@
+/*
+ * All memory of the modes: one block each, made here and nowhere else.
+ */
+#include "staged_core.h"
+#include "whole_core.h"
+
+#include <stdlib.h>
+
+/* The object, then the slots of the queries that wait. */
+static void *block(size_t object_bytes, uint32_t slot_count, exec_query_t **slots, err_t *err)
+{
+    size_t at = (object_bytes + _Alignof(exec_query_t) - 1) / _Alignof(exec_query_t) * _Alignof(exec_query_t);
+    char *memory = calloc(1, at + slot_count * sizeof(exec_query_t));
+    if (!memory)
+        err_set(err, STATUS_NO_MEMORY, "no memory for an execution mode with %u queries", slot_count);
+    else
+        *slots = (exec_query_t *)(void *)(memory + at);
+    return memory;
+}
+
+static bool in(uint32_t value, uint32_t least, uint32_t most, const char *what, err_t *err)
+{
+    if (value >= least && value <= most)
+        return true;
+    err_set(err, STATUS_INVALID_ARGUMENT, "%s is %u, must be %u..%u", what, value, least, most);
+    return false;
+}
+
+exec_t *exec_create_whole(const whole_config_t *config, err_t *err)
+{
+    exec_query_t *slots;
+    uint32_t slot_count = config->gather ? queries_slots(config->queries_max) : 1;
+    if (!in(config->rows_max, 1, EXEC_ROWS_MAX, "rows_max", err) ||
+        (config->gather && !in(config->queries_max, 1, EXEC_QUERIES_MAX, "queries_max", err)))
+        return NULL;
+    whole_t *whole = block(sizeof(*whole), slot_count, &slots, err);
+    if (whole)
+        whole_init(whole, config, slots, slot_count);
+    return whole ? &whole->exec : NULL;
+}
+
+static bool staged_config_good(const staged_config_t *config, err_t *err)
+{
+    if (!in(config->stages, 1, STAGED_STAGES_MAX, "stages", err) ||
+        !in(config->pairs, 1, STAGED_PAIRS_MAX, "pairs", err) ||
+        !in(config->new_pairs, 1, config->pairs, "new_pairs", err) ||
+        !in(config->width, 1, STAGED_WIDTH_MAX, "width", err) ||
+        !in(config->rows_max, 1, EXEC_ROWS_MAX, "rows_max", err) ||
+        !in(config->queries_max, config->rows_max, EXEC_QUERIES_MAX, "queries_max", err))
+        return false;
+    if (config->cost && config->schedule && config->schedule->enter)
+        return true;
+    err_set(err, STATUS_INVALID_ARGUMENT,
+            "staged needs a cost function and a schedule that lets batches enter");
+    return false;
+}
+
+exec_t *exec_create_staged(const staged_config_t *config, err_t *err)
+{
+    exec_query_t *slots;
+    if (!staged_config_good(config, err))
+        return NULL;
+    uint32_t slot_count = queries_slots(config->queries_max);
+    staged_t *staged = block(sizeof(*staged), slot_count, &slots, err);
+    if (staged)
+        staged_init(staged, config, slots, slot_count);
+    return staged ? &staged->exec : NULL;
+}
+
+void exec_destroy(exec_t *exec)
+{
+    free(exec);
+}

@@ -1,0 +1,220 @@
+/*
+ * The executors of the staged mode: Run() of Figure 12 and the state diagram of Figure 11.
+ */
+#include "staged_core.h"
+
+static staged_t *of(exec_t *exec)
+{
+    return (staged_t *)exec;
+}
+
+static const staged_t *of_const(const exec_t *exec)
+{
+    return (const staged_t *)exec;
+}
+
+void staged_init(staged_t *staged, const staged_config_t *config, exec_query_t *slots, uint32_t slot_count)
+{
+    staged->exec.ops = &staged_ops;
+    staged->config = *config;
+    queries_init(&staged->waiting, slots, slot_count);
+    for (uint32_t border = 0; border <= config->stages; border++)
+        for (uint32_t pair = 0; pair < config->pairs; pair++)
+            staged->borders[border][pair].valid = true;
+    for (uint32_t stage = 0; stage < config->stages; stage++)
+        for (uint32_t slot = 0; slot < config->width; slot++)
+            staged->executors[stage][slot].state = STAGED_ACTIVE;
+}
+
+static status_t staged_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
+                              uint64_t batch, err_t *err)
+{
+    (void)now_ns, (void)batch;
+    staged_t *staged = of(exec);
+    for (uint32_t i = 0; i < count; i++)
+        if (queries[i].rows != 1)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "a staged query has one row, not %u",
+                           queries[i].rows);
+    if (queries_room(&staged->waiting) < count)
+        return err_set(err, STATUS_UNAVAILABLE, "%u queries wait for the stages",
+                       queries_len(&staged->waiting));
+    for (uint32_t i = 0; i < count; i++)
+        queries_push(&staged->waiting, &queries[i]);
+    return STATUS_OK;
+}
+
+static bool staged_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
+{
+    (void)now_ns;
+    staged_t *staged = of(exec);
+    for (uint32_t stage = 0; stage < staged->config.stages; stage++)
+        for (uint32_t slot = 0; slot < staged->config.width; slot++) {
+            staged_executor_t *executor = &staged->executors[stage][slot];
+            if (executor->state == STAGED_WORKING && executor->launch == launch && !executor->ended)
+                return executor->ended = true;
+        }
+    return false;
+}
+
+static void launch(staged_t *staged, uint32_t stage, uint32_t slot, const staged_out_t *out)
+{
+    staged_executor_t *executor = &staged->executors[stage][slot];
+    const staged_batch_t *batch = &staged->table[executor->item.slot];
+    executor->launch = ++staged->next_launch;
+    executor->ended = false;
+    exec_action_t action = {.kind = EXEC_LAUNCH, .batch = batch->id};
+    action.launch.launch = executor->launch;
+    action.launch.count = 1;
+    action.launch.parts[0] = (exec_part_t){.model = batch->queries[0].model,
+                                           .stream = stage * staged->config.width + slot,
+                                           .from = stage,
+                                           .to = stage + 1,
+                                           .rows = executor->item.num,
+                                           .length = batch->length};
+    action.launch.start = batch->base + executor->item.start;
+    action.launch.in_pair = executor->in_pair;
+    action.launch.out_pair = executor->out_pair;
+    out->sink(out->ctx, &action);
+}
+
+static bool item_legitimate(const staged_t *staged, uint32_t stage, const staged_item_t *item)
+{
+    const staged_batch_t *batch = &staged->table[item->slot];
+    return staged_pair_legitimate(staged, stage, staged_in_pair(batch, stage, item),
+                                  staged_out_pair(batch, stage, item));
+}
+
+/* active -> checking -> working. An executor without a legitimate pair pulls only what came on the spare one. */
+static bool pull(staged_t *staged, uint32_t stage, uint32_t slot, const staged_out_t *out)
+{
+    staged_executor_t *executor = &staged->executors[stage][slot];
+    staged_queue_t *queue = &staged->queues[stage];
+    bool changed = false;
+    if (executor->state == STAGED_ACTIVE || executor->state == STAGED_INACTIVE) {
+        if (staged_queue_len(queue) == 0 || (executor->state == STAGED_INACTIVE &&
+                                             !item_legitimate(staged, stage, staged_queue_at(queue, 0))))
+            return false;
+        executor->item = staged_queue_pop(queue);
+        executor->state = STAGED_CHECKING;
+        changed = true;
+    }
+    if (executor->state != STAGED_CHECKING || !item_legitimate(staged, stage, &executor->item))
+        return changed;
+    const staged_batch_t *batch = &staged->table[executor->item.slot];
+    executor->in_pair = staged_in_pair(batch, stage, &executor->item);
+    executor->out_pair = staged_out_pair(batch, stage, &executor->item);
+    executor->state = STAGED_WORKING;
+    staged_pair_begin(staged, stage, executor);
+    launch(staged, stage, slot, out);
+    return true;
+}
+
+static void finish(staged_t *staged, uint32_t stage, staged_executor_t *executor, const staged_out_t *out)
+{
+    executor->ended = false;
+    staged_pair_end(staged, stage, executor);
+    staged_leave(staged, stage, &executor->item, out);
+    executor->state = STAGED_INACTIVE;
+}
+
+static void settle_idle(staged_t *staged, uint32_t stage)
+{
+    bool legitimate = stage + 1 == staged->config.stages || staged_stage_legitimate(staged, stage);
+    for (uint32_t slot = 0; slot < staged->config.width; slot++) {
+        staged_executor_t *executor = &staged->executors[stage][slot];
+        if (executor->state == STAGED_INACTIVE && legitimate)
+            executor->state = STAGED_ACTIVE;
+    }
+    staged_pair_tell(staged, stage);
+}
+
+static void finish_all(staged_t *staged, const staged_out_t *out)
+{
+    for (uint32_t stage = staged->config.stages; stage-- > 0;)
+        for (uint32_t slot = 0; slot < staged->config.width; slot++)
+            if (staged->executors[stage][slot].state == STAGED_WORKING &&
+                staged->executors[stage][slot].ended)
+                finish(staged, stage, &staged->executors[stage][slot], out);
+}
+
+/* From the last stage to the first: what becomes free behind is known in front in the same pass. */
+static void advance(staged_t *staged, const staged_out_t *out)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t stage = staged->config.stages; stage-- > 0;) {
+            settle_idle(staged, stage);
+            for (uint32_t slot = 0; slot < staged->config.width; slot++)
+                changed |= pull(staged, stage, slot, out);
+        }
+    }
+}
+
+static int64_t staged_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)
+{
+    staged_t *staged = of(exec);
+    staged_out_t out = {.sink = sink, .ctx = ctx, .now_ns = now_ns};
+    /* First what waits: a batch whose stage has just ended can still be stretched. */
+    staged_enter(staged, &out);
+    finish_all(staged, &out);
+    int64_t wake_ns = EXEC_NEVER;
+    for (uint32_t before = UINT32_MAX; before != queries_len(&staged->waiting);) {
+        advance(staged, &out);
+        before = queries_len(&staged->waiting);
+        wake_ns = staged_enter(staged, &out);
+    }
+    return wake_ns;
+}
+
+static uint32_t staged_room(const exec_t *exec)
+{
+    return queries_room(&of_const(exec)->waiting);
+}
+
+static const char *validate_batch(const staged_t *staged, const staged_batch_t *batch)
+{
+    if (batch->rows == 0 || batch->rows > staged->config.rows_max)
+        return "a batch is empty or too large";
+    for (uint32_t stage = 0; stage < staged->config.stages; stage++) {
+        if (batch->done[stage] > batch->issued[stage] || batch->issued[stage] > batch->rows)
+            return "a stage has done more rows than it was handed";
+        if (stage > 0 && batch->issued[stage] > batch->done[stage - 1])
+            return "rows were handed to a stage before the one ahead had done them";
+    }
+    return batch->base + batch->rows > staged->config.rows_max ? "a batch reaches out of its buffers" : NULL;
+}
+
+static const char *staged_validate(const exec_t *exec)
+{
+    const staged_t *staged = of_const(exec);
+    uint32_t used = 0, rows = 0;
+    if (staged->fault)
+        return staged->fault;
+    for (uint32_t slot = 0; slot < STAGED_BATCHES_MAX; slot++) {
+        const staged_batch_t *batch = &staged->table[slot];
+        if (!batch->id)
+            continue;
+        const char *fault = validate_batch(staged, batch);
+        if (fault)
+            return fault;
+        used++;
+        rows += batch->rows;
+    }
+    if (used != staged->used || rows != staged->active_rows)
+        return "the batch table miscounts";
+    for (uint32_t border = 0; border <= staged->config.stages; border++)
+        for (uint32_t pair = 0; pair < staged->config.pairs; pair++)
+            if (staged->borders[border][pair].writers > 1 || staged->borders[border][pair].readers > 1 ||
+                (staged->borders[border][pair].writers && staged->borders[border][pair].readers))
+                return "a buffer is used twice";
+    return NULL;
+}
+
+const exec_ops_t staged_ops = {
+    .name = "staged",
+    .submit = staged_submit,
+    .finished = staged_finished,
+    .run = staged_run,
+    .room = staged_room,
+    .validate = staged_validate,
+};

@@ -1,0 +1,87 @@
+/*
+ * Buffer pairs and when an executor may use them (papers/dvabatch.txt 6.1, 6.2, Figures 9-11).
+ *
+ * Two things are added to the paper's rules. A border counts the rows that were written there and not read yet: the parts
+ * of a split batch are read one after the other, and the border is not given back before the last. And the last executor
+ * gives its own input back at once, because nobody behind it could.
+ */
+#include "staged_core.h"
+
+static bool last_for(const staged_t *staged, const staged_executor_t *executor, uint32_t stage)
+{
+    return stage + 1 == staged->config.stages || executor->in_pair != executor->out_pair;
+}
+
+uint32_t staged_in_pair(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
+{
+    bool late = batch->catching_up && item->start >= batch->catchup_start && stage <= batch->catchup_stage;
+    return late ? batch->catchup_pair : batch->pair;
+}
+
+uint32_t staged_out_pair(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
+{
+    return staged_item_joins(batch, stage, item) ? batch->pair : staged_in_pair(batch, stage, item);
+}
+
+bool staged_pair_legitimate(const staged_t *staged, uint32_t stage, uint32_t in_pair, uint32_t out_pair)
+{
+    const staged_border_t *in = &staged->borders[stage][in_pair];
+    const staged_border_t *out = &staged->borders[stage + 1][out_pair];
+    if (!in->valid || in->readers || in->writers || out->readers || out->writers)
+        return false;
+    /* Rows wait there: only those that join them may be written beside them. */
+    return out->pending == 0 || in_pair != out_pair;
+}
+
+bool staged_pair_free(const staged_t *staged, uint32_t pair)
+{
+    const staged_border_t *in = &staged->borders[0][pair];
+    return in->valid && !in->readers && !in->writers && in->pending == 0;
+}
+
+/* A launch on a pair that is not legitimate would be a hazard: never done by this code, and remembered if it were. */
+void staged_pair_begin(staged_t *staged, uint32_t stage, const staged_executor_t *executor)
+{
+    if (!staged_pair_legitimate(staged, stage, executor->in_pair, executor->out_pair))
+        staged->fault = "an executor began on a pair that is not legitimate";
+    staged->borders[stage][executor->in_pair].readers++;
+    staged->borders[stage + 1][executor->out_pair].writers++;
+}
+
+void staged_pair_end(staged_t *staged, uint32_t stage, const staged_executor_t *executor)
+{
+    staged_border_t *in = &staged->borders[stage][executor->in_pair];
+    staged_border_t *out = &staged->borders[stage + 1][executor->out_pair];
+    in->readers--;
+    out->writers--;
+    in->pending -= executor->item.num;
+    if (stage + 1 < staged->config.stages)
+        out->pending += executor->item.num;
+    in->valid = last_for(staged, executor, stage);
+    staged->owed[stage][executor->in_pair] = true;
+}
+
+bool staged_stage_legitimate(const staged_t *staged, uint32_t stage)
+{
+    for (uint32_t pair = 0; pair < staged->config.new_pairs; pair++) {
+        const staged_border_t *in = &staged->borders[stage][pair];
+        const staged_border_t *out = &staged->borders[stage + 1][pair];
+        if (in->valid && !in->readers && !in->writers && !out->readers && !out->writers)
+            return true;
+    }
+    return false;
+}
+
+void staged_pair_tell(staged_t *staged, uint32_t stage)
+{
+    for (uint32_t pair = 0; pair < staged->config.pairs; pair++) {
+        /* The spare pair of rows that catch up is not one that executors run on with each other. */
+        bool spare = pair >= staged->config.new_pairs;
+        if (!staged->owed[stage][pair] || (!spare && !staged_stage_legitimate(staged, stage)) ||
+            staged->borders[stage][pair].pending)
+            continue;
+        staged->owed[stage][pair] = false;
+        if (stage > 0)
+            staged->borders[stage - 1][pair].valid = true;
+    }
+}
