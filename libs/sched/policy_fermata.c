@@ -19,7 +19,7 @@ typedef struct {
     double rate_tau_ms, loss_tau_ms;
     double kappa, fairness, urgency, efficiency;
     double starve_limit, starve_gain, starve_most, busy_limit;
-    double least, overload;
+    double least, overload, reach;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
     int64_t busy_seen_ns;
@@ -161,7 +161,7 @@ static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_
     double load = gpus ? fluid_use_at_margin(models, 0) / gpus : 2;
     if (load > 1) {
         if ((int)state->overload == OVERLOAD_TOTAL)
-            admit_cheapest(models, gpus);
+            admit_cheapest(models, state->reach * gpus);
         else
             fluid_scale_to(models, gpus);
         return (plan_t){0};
@@ -279,6 +279,7 @@ static const policy_param_t fermata_params[] = {
     PARAM(busy_limit, 0, 1, 0.92,
           "busy fraction of the GPUs from which on it may claim no more than there is"),
     PARAM(least, 0, 1, 0.05, "part of the GPUs that may be busy before anything is held"),
+    PARAM(reach, 0, 1, 0.92, "part of the fluid bound that overload=total counts on"),
     {.name = "overload",
      .offset = offsetof(fermata_t, overload),
      .choices = overload_words,

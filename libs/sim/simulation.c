@@ -90,8 +90,9 @@ static status_t add_members(simulation_t *sim, err_t *err)
 {
     const simulation_config_t *config = sim->config;
     status_t status = STATUS_OK;
-    if (config->policy)
-        status = sched_set_policy(sim->sched, 0, config->policy, config->params, err);
+    if (config->policy || config->params)
+        status = sched_set_policy(sim->sched, 0, config->policy ? config->policy : sched_policy_name(0),
+                                  config->params, err);
     for (uint32_t m = 0; status == STATUS_OK && m < sim->workload->count; m++) {
         const profile_entry_t *model = &sim->workload->models[m];
         sched_model_opts_t opts = {.slo_ns = model->slo_ns,

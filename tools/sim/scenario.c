@@ -228,6 +228,9 @@ static status_t parse_line(parser_t *parser, char *line)
     if (strcmp(line, "value") == 0)
         return copy(scenario->value, sizeof(scenario->value), text) ? STATUS_OK
                                                                     : fail(parser, "value too long");
+    if (strcmp(line, "source") == 0)
+        return copy(scenario->source, sizeof(scenario->source), text) ? STATUS_OK
+                                                                      : fail(parser, "source too long");
     if (strcmp(line, "about") == 0)
         return add_text(parser, scenario->about, &scenario->about_count, text);
     if (strcmp(line, "note") == 0)

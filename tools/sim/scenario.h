@@ -8,6 +8,7 @@
  *     foreach policy fermata deferred eager               for the rows below, until `clear`
  *     row    {policy} ; ResNet50 ; goodput --models {zoo}/resnet50.csv --gpus 8 --policy {policy}
  *     paper  deferred ; ResNet50 ; 5264                   what the paper says of that series and place
+ *     source study                                        whose figures those are, instead of "paper"
  *     note   What came out, and why it differs.           after the table
  *
  * {zoo} is the folder of model files beside the scenarios' folder. Errors name file and line.
@@ -37,7 +38,7 @@ typedef struct {
 
 typedef struct {
     char name[SCENARIO_LABEL_BYTES];
-    char title[SCENARIO_TEXT_BYTES], value[SCENARIO_LABEL_BYTES];
+    char title[SCENARIO_TEXT_BYTES], value[SCENARIO_LABEL_BYTES], source[SCENARIO_LABEL_BYTES];
     char x_label[SCENARIO_LABEL_BYTES], y_label[SCENARIO_LABEL_BYTES]; /* "": no figure */
     char about[SCENARIO_LINES_MAX][SCENARIO_TEXT_BYTES], notes[SCENARIO_LINES_MAX][SCENARIO_TEXT_BYTES];
     unsigned about_count, note_count;

@@ -59,7 +59,7 @@ static void print_cell(const scenario_t *scenario, const char *series, const cha
     if (row)
         print_value(row->value, out);
     if (paper) {
-        fputs(" (paper: ", out);
+        fprintf(out, " (%s: ", scenario->source[0] ? scenario->source : "paper");
         print_value(paper->value, out);
         fputs(")", out);
     }
