@@ -1,0 +1,71 @@
+/*
+ * One GPU, as the engine uses it. device_cuda.c is the real one (CUDA runtime, cuDNN, cuBLASLt); device_host.c does the
+ * same on the CPU, so that everything above can be tested where there is no GPU. A library links exactly one of them.
+ *
+ * Any thread may call anything; work on one stream is in order. Failures leave the process as it was: NO_MEMORY when the
+ * device is full, UNAVAILABLE when there is no driver or the device is lost.
+ */
+#ifndef ENGINE_CUDA_DEVICE_H
+#define ENGINE_CUDA_DEVICE_H
+
+#include "engine/cuda/program.h"
+
+typedef struct device device_t;
+typedef struct device_graph device_graph_t;
+
+typedef enum { STREAM_IN, STREAM_COMPUTE, STREAM_OUT, STREAM_PREPARE, STREAM_COUNT } stream_t;
+
+enum { DEVICE_EVENTS = 8 };
+
+extern const char device_engine_name[]; /* "cuda" */
+
+/* 0 when there is no driver. */
+uint32_t device_count(void);
+
+status_t device_open(uint32_t index, device_t **device, err_t *err);
+void device_close(device_t *device);
+
+const char *device_name(const device_t *device);
+uint64_t device_free_bytes(const device_t *device);
+/* A sticky error was seen: nothing works on this device any more until the process ends. */
+bool device_is_lost(const device_t *device);
+
+/* Device memory, in large pieces (pool.h hands out the small ones), and pinned memory of the host. NULL = no memory. */
+void *device_alloc(device_t *device, size_t len_bytes);
+void device_free(device_t *device, void *memory);
+void *device_pinned_alloc(device_t *device, size_t len_bytes);
+void device_pinned_free(device_t *device, void *memory);
+
+/* Queues a copy in any direction; the memory of the host must be pinned for it to overlap with anything. */
+status_t device_copy(device_t *device, stream_t stream, void *to, const void *from, size_t len_bytes,
+                     err_t *err);
+status_t device_zero(device_t *device, stream_t stream, void *to, size_t len_bytes, err_t *err);
+status_t device_sync(device_t *device, stream_t stream, err_t *err);
+
+/* Event n is what stream has been given so far; another stream, or the caller, waits for it. */
+status_t device_mark(device_t *device, stream_t stream, uint32_t event, err_t *err);
+status_t device_follow(device_t *device, stream_t stream, uint32_t event, err_t *err);
+status_t device_wait(device_t *device, uint32_t event, err_t *err);
+
+/*
+ * Chooses how a bound CONV or GEMM step runs: tries what the libraries propose and times it, with `scratch` to work in.
+ * Choices are remembered per shape. device_step_scratch says how much of it the choice needs.
+ */
+status_t device_choose(device_t *device, step_t *step, engine_precision_t precision, void *scratch,
+                       size_t scratch_bytes, err_t *err);
+size_t device_step_scratch(const step_t *step);
+void device_release(device_t *device, step_t *step);
+/* "cudnn fused", "cublaslt", "direct": for logs. */
+const char *device_step_choice(const step_t *step);
+
+/* Queues one bound step other than a HOST one. */
+status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *scratch, size_t scratch_bytes,
+                         err_t *err);
+
+/* CUDA graphs: what is queued on the stream between begin and end is recorded instead. NULL graph = cannot. */
+status_t device_capture_begin(device_t *device, stream_t stream, err_t *err);
+status_t device_capture_end(device_t *device, stream_t stream, device_graph_t **graph, err_t *err);
+status_t device_graph_launch(device_t *device, stream_t stream, device_graph_t *graph, err_t *err);
+void device_graph_destroy(device_graph_t *graph);
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * What our own kernels are told: plain structures, passed by value at launch. Shared by the C code that fills them and the
+ * kernels; nothing here needs CUDA.
+ *
+ * Strides and counts are 32-bit, because 64-bit divisions are slow on a GPU; the lowering refuses larger tensors.
+ */
+#ifndef ENGINE_CUDA_KERNEL_ARGS_H
+#define ENGINE_CUDA_KERNEL_ARGS_H
+
+#include <stdint.h>
+
+enum {
+    K_MAX_RANK = 8,
+    K_MAX_INPUTS = 8, /* of one elementwise kernel */
+    K_MAX_OPS = 10,
+    K_IMMEDIATE = 255, /* instead of the number of an input: the operand is `a` */
+};
+
+/* Elements of one tensor: base points at element (0, …, 0). */
+typedef struct {
+    void *base;
+    int32_t dtype; /* dtype_t */
+    int32_t strides[K_MAX_RANK];
+} k_view_t;
+
+/* The dimensions that all views of a kernel are walked through. */
+typedef struct {
+    int32_t rank, count;
+    int32_t dims[K_MAX_RANK];
+} k_space_t;
+
+/* Operations on an accumulator that begins as input 0. The binary ones take their other operand from an input. */
+typedef enum {
+    EW_ADD,
+    EW_SUB,
+    EW_RSUB, /* operand - accumulator */
+    EW_MUL,
+    EW_DIV,
+    EW_RDIV,
+    EW_MAX,
+    EW_MIN,
+    EW_EQUAL,
+    EW_LESS,
+    EW_LESS_EQUAL,
+    EW_GREATER,
+    EW_GREATER_EQUAL,
+    EW_AND,
+    EW_OR,
+    EW_XOR,
+    EW_SELECT, /* accumulator ? operand : the input after it */
+    EW_PRELU,
+    EW_POW, /* first of those that exist for floating point only, except the ones marked */
+    EW_ABS, /* any type, as the next six */
+    EW_NEG,
+    EW_SIGN,
+    EW_RELU,
+    EW_NOT,
+    EW_CLIP, /* to [a, b] */
+    EW_IDENTITY,
+    EW_SQRT, /* float only from here */
+    EW_EXP,
+    EW_LOG,
+    EW_ERF,
+    EW_TANH,
+    EW_SIGMOID,
+    EW_RECIPROCAL,
+    EW_CEIL,
+    EW_FLOOR,
+    EW_ROUND,
+    EW_SIN,
+    EW_COS,
+    EW_TAN,
+    EW_ASIN,
+    EW_ACOS,
+    EW_ATAN,
+    EW_SINH,
+    EW_COSH,
+    EW_ASINH,
+    EW_ACOSH,
+    EW_ATANH,
+    EW_SOFTPLUS,
+    EW_SOFTSIGN,
+    EW_HARDSWISH,
+    EW_HARDSIGMOID,
+    EW_MISH,
+    EW_LEAKY_RELU,
+    EW_ELU,
+    EW_CELU,
+    EW_SELU,
+    EW_THRESHOLDED_RELU,
+    EW_SHRINK,
+    EW_GELU_ERF,
+    EW_GELU_TANH,
+    EW_SWISH,
+    EW_LINEAR, /* a·x + b */
+    EW_IS_NAN,
+    EW_IS_INF, /* a: count +inf, b: count -inf */
+    EW_COUNT
+} ew_op_t;
+
+/* Enough for every double constant; floats are narrowed when used. */
+typedef struct {
+    int32_t op, input;
+    double a, b;
+} k_ew_op_t;
+
+typedef struct {
+    k_space_t space;
+    k_view_t out, in[K_MAX_INPUTS];
+    int32_t compute; /* DTYPE_F32, F64 or I64 */
+    int32_t op_count;
+    k_ew_op_t ops[K_MAX_OPS];
+} k_elementwise_t;
+
+/* The same bits somewhere else. */
+typedef struct {
+    k_space_t space;
+    k_view_t out, in;
+    int32_t size_bytes; /* of an element: 1, 2, 4 or 8 */
+} k_copy_t;
+
+typedef struct {
+    void *base;
+    int32_t size_bytes, count;
+    uint64_t bits;
+} k_fill_t;
+
+typedef enum {
+    RED_SUM,
+    RED_MEAN,
+    RED_MAX,
+    RED_MIN,
+    RED_PROD,
+    RED_L1,
+    RED_L2,
+    RED_SUM_SQUARE,
+    RED_LOG_SUM,
+    RED_LOG_SUM_EXP,
+    RED_ARGMAX,
+    RED_ARGMIN,
+} red_op_t;
+
+/* One result per element of `rows`; each runs through `along`. */
+typedef struct {
+    k_space_t rows, along;
+    k_view_t out, in;
+    int32_t along_strides[K_MAX_RANK]; /* of in */
+    int32_t op, compute, last;         /* last: the last of equals for ARGMAX and ARGMIN */
+} k_reduce_t;
+
+typedef struct {
+    k_space_t rows;
+    k_view_t out, in;
+    int32_t n, in_step, out_step, logarithm;
+} k_softmax_t;
+
+/* (x - mean) / sqrt(variance + epsilon) · scale + bias; scale and bias may be absent (NULL) and have strides of their own. */
+typedef struct {
+    k_space_t rows, along;
+    k_view_t out, in, scale, bias;
+    int32_t out_along[K_MAX_RANK], in_along[K_MAX_RANK], scale_along[K_MAX_RANK], bias_along[K_MAX_RANK];
+    float epsilon;
+} k_norm_t;
+
+typedef enum { POOLING_MAX, POOLING_AVERAGE, POOLING_LP } pooling_op_t;
+
+/* Views are [N, C, three spatial dimensions]. */
+typedef struct {
+    k_space_t space;
+    k_view_t out, in;
+    int32_t op, include_pad, power;
+    int32_t size[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+} k_pool_t;
+
+/* Views are [N, C, three spatial dimensions]; weights [O, I/groups, …], transposed [I, O/groups, …]. */
+typedef struct {
+    k_space_t space;
+    k_view_t out, in, weights;
+    k_view_t bias; /* per channel of the result; base NULL = none */
+    int32_t transposed, groups, in_channels, out_channels;
+    int32_t size[3], kernel[3], stride[3], dilation[3], before[3];
+} k_conv_t;
+
+/* out[…, m, n] = alpha · Σ a[…, m, k] · b[…, k, n] */
+typedef struct {
+    k_space_t space; /* the dimensions of out */
+    k_view_t out, a, b;
+    int32_t k, a_step, b_step; /* strides of a and b along k */
+    int32_t compute;
+    float alpha;
+} k_gemm_t;
+
+/* out[o, i, r] = in[o, index[i], r] */
+typedef struct {
+    void *out, *in;
+    const void *index;
+    int32_t size_bytes, index_dtype;
+    int32_t outer, indices, inner, dim;
+} k_gather_t;
+
+/* out[p] = in[p with dimension `axis` replaced by index[p]] */
+typedef struct {
+    k_space_t space;
+    k_view_t out, in, index;
+    int32_t axis, dim, size_bytes;
+} k_gather_elements_t;
+
+typedef enum { PADDING_EDGE, PADDING_REFLECT, PADDING_WRAP } padding_op_t;
+
+typedef struct {
+    k_space_t space;
+    k_view_t out, in;
+    int32_t before[K_MAX_RANK], in_dims[K_MAX_RANK];
+    int32_t mode, size_bytes;
+} k_pad_t;
+
+#endif

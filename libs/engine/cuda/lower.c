@@ -1,0 +1,507 @@
+#include "engine/cuda/lower.h"
+
+#include "graph/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- small things ---- */
+
+status_t lower_fail(lower_t *l, status_t status, const char *text)
+{
+    if (l->status == STATUS_OK)
+        l->status = err_set(l->err, status, "%s", text);
+    return l->status;
+}
+
+static void no_memory(lower_t *l)
+{
+    lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
+}
+
+static void *grow(void *array, uint32_t count, uint32_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return array;
+    uint32_t larger = *capacity ? 2 * *capacity : 64;
+    void *moved = realloc(array, larger * size);
+    if (moved)
+        *capacity = larger;
+    return moved;
+}
+
+const tensor_t *lower_tensor(const lower_t *l, int32_t value)
+{
+    return &l->graph->values[value].t;
+}
+
+int32_t lower_input(const node_t *node, uint32_t i)
+{
+    return i < node->in_count ? node->in[i] : -1;
+}
+
+bool lower_is_constant(const lower_t *l, int32_t value)
+{
+    return l->graph->values[value].t.data != NULL;
+}
+
+dtype_t lower_stored_type(const lower_t *l, dtype_t dtype)
+{
+    return dtype == DTYPE_F32 ? l->storage : dtype;
+}
+
+bool lower_single_output(const node_t *node)
+{
+    for (uint32_t i = 1; i < node->out_count; i++)
+        if (node->out[i] >= 0)
+            return false;
+    return node->out_count && node->out[0] >= 0;
+}
+
+bool lower_ctx(const lower_t *l, const node_t *node, lower_ctx_t *c)
+{
+    if (node->in_count > LOWER_MAX_CTX || node->out_count > LOWER_MAX_CTX)
+        return false;
+    for (uint32_t i = 0; i < node->in_count; i++)
+        c->in[i] = node->in[i] < 0 ? NULL : lower_tensor(l, node->in[i]);
+    for (uint32_t i = 0; i < node->out_count; i++)
+        c->out[i] = node->out[i] < 0 ? NULL : &c->results[i];
+    c->ctx = (op_ctx_t){.node = node,
+                        .in_count = node->in_count,
+                        .out_count = node->out_count,
+                        .in = c->in,
+                        .out = c->out,
+                        .err = l->err};
+    return true;
+}
+
+/* ---- buffers and steps ---- */
+
+static uint32_t add_buffer(lower_t *l, buffer_t buffer)
+{
+    program_t *p = l->program;
+    buffer_t *moved = grow(p->buffers, p->buffer_count, &p->buffer_capacity, sizeof *moved);
+    if (!moved) {
+        no_memory(l);
+        return 0;
+    }
+    p->buffers = moved;
+    moved[p->buffer_count] = buffer;
+    return p->buffer_count++;
+}
+
+uint32_t lower_constant_buffer(lower_t *l, uint32_t constant)
+{
+    return add_buffer(l, (buffer_t){.kind = BUFFER_CONSTANT, .index = constant, .first = UINT32_MAX});
+}
+
+static view_t dense_view(uint32_t buffer, dtype_t dtype, uint32_t rank, const int64_t *dims,
+                         layout_kind_t layout)
+{
+    view_t v = {.buffer = buffer, .dtype = dtype, .rank = rank};
+    if (rank)
+        memcpy(v.dims, dims, rank * sizeof *dims);
+    view_set_layout(&v, layout);
+    return v;
+}
+
+view_t lower_new(lower_t *l, dtype_t dtype, uint32_t rank, const int64_t *dims, layout_kind_t layout)
+{
+    view_t v = dense_view(0, dtype, rank, dims, layout);
+    if (!view_fits(&v)) {
+        lower_fail(l, STATUS_UNSUPPORTED, "a tensor has more than 2^31 elements");
+        return v;
+    }
+    v.buffer = add_buffer(l, (buffer_t){.kind = BUFFER_WORK,
+                                        .first = UINT32_MAX,
+                                        .len_bytes = (size_t)view_count(&v) * dtype_size(dtype)});
+    return v;
+}
+
+view_t lower_result(lower_t *l, int32_t value, layout_kind_t layout)
+{
+    const tensor_t *t = lower_tensor(l, value);
+    return lower_new(l, lower_stored_type(l, t->dtype), t->rank, t->dims, layout);
+}
+
+void lower_define(lower_t *l, int32_t value, const view_t *view)
+{
+    if (value >= 0 && l->status == STATUS_OK)
+        l->states[value] = (state_t){.defined = true, .main = *view};
+}
+
+void lower_add(lower_t *l, const step_t *step)
+{
+    program_t *p = l->program;
+    step_t *moved = grow(p->steps, p->step_count, &p->step_capacity, sizeof *moved);
+    if (!moved) {
+        no_memory(l);
+        return;
+    }
+    p->steps = moved;
+    moved[p->step_count] = *step;
+    moved[p->step_count++].node = l->node;
+}
+
+void lower_bind(lower_t *l, size_t field, const view_t *view)
+{
+    program_t *p = l->program;
+    if (l->status != STATUS_OK || !p->step_count)
+        return;
+    binding_t *moved = grow(p->bindings, p->binding_count, &p->binding_capacity, sizeof *moved);
+    if (!moved) {
+        no_memory(l);
+        return;
+    }
+    p->bindings = moved;
+    uint32_t step = p->step_count - 1;
+    moved[p->binding_count++] = (binding_t){.step = step,
+                                            .buffer = view->buffer,
+                                            .field = field,
+                                            .offset_bytes = (size_t)view->offset * dtype_size(view->dtype)};
+    buffer_t *b = &p->buffers[view->buffer];
+    b->first = step < b->first ? step : b->first;
+    b->last = step > b->last ? step : b->last;
+    if (b->kind == BUFFER_INPUT)
+        p->input_used[b->index] = true;
+}
+
+/* ---- values ---- */
+
+static view_t constant_view(lower_t *l, int32_t value, dtype_t dtype, layout_kind_t layout)
+{
+    const value_t *v = &l->graph->values[value];
+    view_t view = dense_view(0, dtype, v->t.rank, v->t.dims, layout);
+    uint32_t index = constants_add(l->constants, v, dtype, layout);
+    if (index == UINT32_MAX)
+        no_memory(l);
+    else if (!view_fits(&view))
+        lower_fail(l, STATUS_UNSUPPORTED, "a constant has more than 2^31 elements");
+    else
+        view.buffer = lower_constant_buffer(l, index);
+    return view;
+}
+
+view_t lower_view(lower_t *l, int32_t value)
+{
+    state_t *s = &l->states[value];
+    if (!s->defined && lower_is_constant(l, value)) {
+        view_t view = constant_view(l, value, lower_tensor(l, value)->dtype, LAYOUT_PLAIN);
+        lower_define(l, value, &view);
+    }
+    if (!s->defined)
+        lower_fail(l, STATUS_INTERNAL, "a value is read before it is made");
+    return s->main;
+}
+
+view_t lower_dense(lower_t *l, int32_t value, dtype_t dtype, layout_kind_t layout)
+{
+    state_t *s = &l->states[value];
+    if (s->defined && s->main.dtype == dtype && view_is(&s->main, layout))
+        return s->main;
+    for (uint32_t i = 0; i < s->copy_count; i++)
+        if (s->copies[i].dtype == dtype && view_is(&s->copies[i], layout))
+            return s->copies[i];
+    const tensor_t *t = lower_tensor(l, value);
+    view_t made;
+    if (lower_is_constant(l, value)) {
+        made = constant_view(l, value, dtype, layout);
+    } else {
+        view_t from = lower_view(l, value);
+        made = lower_new(l, dtype, t->rank, t->dims, layout);
+        lower_copy(l, &made, &from);
+    }
+    if (l->status == STATUS_OK)
+        s->copies[s->copy_count < STATE_MAX_COPIES ? s->copy_count++ : STATE_MAX_COPIES - 1] = made;
+    return made;
+}
+
+view_t lower_plain(lower_t *l, int32_t value)
+{
+    return lower_dense(l, value, lower_view(l, value).dtype, LAYOUT_PLAIN);
+}
+
+/* ---- copies ---- */
+
+static void convert(lower_t *l, const view_t *to, const view_t *from)
+{
+    ew_t e = {.views = {*from}, .view_count = 1, .compute = DTYPE_F32};
+    step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_ELEMENTWISE, .what = "convert"};
+    if (from->dtype == DTYPE_F64 || from->dtype == DTYPE_U64)
+        e.compute = DTYPE_F64;
+    else if (from->dtype != DTYPE_F32 && from->dtype != DTYPE_F16 && from->dtype != DTYPE_BF16)
+        e.compute = DTYPE_I64;
+    bool whole =
+        to->dtype != DTYPE_F32 && to->dtype != DTYPE_F16 && to->dtype != DTYPE_BF16 && to->dtype != DTYPE_F64;
+    if (from->dtype == DTYPE_U64 && whole)
+        e.compute = DTYPE_I64; /* the same 64 bits */
+    ew_kernel(&e, to, &step.u.elementwise);
+    lower_add(l, &step);
+    ew_bind(l, &e, to, LOWER_FIELD(elementwise));
+}
+
+void lower_copy(lower_t *l, const view_t *to, const view_t *from)
+{
+    if (l->status != STATUS_OK || !view_count(to))
+        return;
+    if (to->dtype != from->dtype) {
+        convert(l, to, from);
+        return;
+    }
+    step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_COPY, .what = "copy"};
+    k_copy_t *k = &step.u.copy;
+    k->size_bytes = (int32_t)dtype_size(to->dtype);
+    view_collapse((const view_t *[]){to, from}, 2, &k->space, (k_view_t *[]){&k->out, &k->in});
+    lower_add(l, &step);
+    lower_bind(l, LOWER_FIELD(copy.out.base), to);
+    lower_bind(l, LOWER_FIELD(copy.in.base), from);
+}
+
+void lower_zero(lower_t *l, const view_t *dense)
+{
+    step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_FILL, .what = "zero"};
+    step.u.fill =
+        (k_fill_t){.size_bytes = (int32_t)dtype_size(dense->dtype), .count = (int32_t)view_count(dense)};
+    lower_add(l, &step);
+    lower_bind(l, LOWER_FIELD(fill.base), dense);
+}
+
+/* ---- reference kernels on the CPU ---- */
+
+static bool make_host_step(lower_t *l, const node_t *node, host_step_t *h)
+{
+    uint32_t count = node->in_count + node->out_count;
+    h->count = count;
+    h->tensors = graph_alloc(l->graph, (count + 1) * sizeof *h->tensors);
+    h->device = graph_alloc(l->graph, (count + 1) * sizeof *h->device);
+    h->stored = graph_alloc(l->graph, (count + 1) * sizeof *h->stored);
+    const tensor_t **in = graph_alloc(l->graph, (node->in_count + 1) * sizeof *in);
+    tensor_t **out = graph_alloc(l->graph, (node->out_count + 1) * sizeof *out);
+    if (!h->tensors || !h->device || !h->stored || !in || !out)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t value = i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+        if (value < 0)
+            continue;
+        h->tensors[i] = *lower_tensor(l, value);
+        h->stored[i] = lower_stored_type(l, h->tensors[i].dtype);
+        if (i < node->in_count)
+            in[i] = &h->tensors[i];
+        else
+            out[i - node->in_count] = &h->tensors[i];
+    }
+    h->ctx = (op_ctx_t){
+        .node = node, .in_count = node->in_count, .out_count = node->out_count, .in = in, .out = out};
+    return true;
+}
+
+static status_t add_host_step(lower_t *l, const node_t *node)
+{
+    step_t step = {.kind = STEP_HOST};
+    uint32_t count = node->in_count + node->out_count;
+    if (!make_host_step(l, node, &step.u.host))
+        return lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
+    view_t *views = graph_alloc(l->graph, (count + 1) * sizeof *views);
+    if (!views)
+        return lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
+    for (uint32_t i = 0; i < node->in_count; i++)
+        if (node->in[i] >= 0 && !lower_is_constant(l, node->in[i])) {
+            views[i] = lower_dense(l, node->in[i], step.u.host.stored[i], LAYOUT_PLAIN);
+        }
+    for (uint32_t i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0)
+            views[node->in_count + i] = lower_result(l, node->out[i], LAYOUT_PLAIN);
+    lower_add(l, &step);
+    l->program->host_steps++;
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t value = i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+        bool bound = value >= 0 && (i >= node->in_count || !lower_is_constant(l, value));
+        if (bound)
+            lower_bind(l, i, &views[i]);
+        if (bound && i >= node->in_count)
+            lower_define(l, value, &views[i]);
+    }
+    return l->status;
+}
+
+/* ---- the walk ---- */
+
+static const emit_t *find_emit(const op_t *op)
+{
+    static const emit_t *const tables[] = {emit_elementwise, emit_move,    emit_rows,
+                                           emit_window,      emit_product, emit_index};
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (const emit_t *e = tables[t]; e->name; e++)
+            if (!strcmp(e->name, op->name))
+                return e;
+    return NULL;
+}
+
+static bool has_empty(const lower_t *l, const int32_t *values, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] >= 0 && !tensor_count(lower_tensor(l, values[i])))
+            return true;
+    return false;
+}
+
+static status_t lower_node(lower_t *l, const node_t *node)
+{
+    const emit_t *emit = find_emit(node->op);
+    bool empty = has_empty(l, node->in, node->in_count) || has_empty(l, node->out, node->out_count);
+    status_t status = STATUS_UNSUPPORTED;
+    l->node = node;
+    if (emit && !empty)
+        status = emit->emit(l, node);
+    if (l->status == STATUS_OK && status == STATUS_UNSUPPORTED && !node->epilogue_count)
+        status = add_host_step(l, node);
+    if (l->status == STATUS_OK && status != STATUS_OK)
+        lower_fail(l, status, "an epilogue was given to a node that cannot take it");
+    if (l->status != STATUS_OK)
+        return err_prefix(l->err, "node '%.60s' (%s, opset %d)", node->name, node->op->name, node->opset);
+    return STATUS_OK;
+}
+
+static status_t define_inputs(lower_t *l)
+{
+    program_t *p = l->program;
+    const graph_t *g = l->graph;
+    p->inputs = calloc(g->input_count + 1, sizeof *p->inputs);
+    p->input_used = calloc(g->input_count + 1, sizeof *p->input_used);
+    if (!p->inputs || !p->input_used)
+        return lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
+    for (; p->input_count < g->input_count; p->input_count++) {
+        int32_t value = g->inputs[p->input_count].value;
+        const tensor_t *t = lower_tensor(l, value);
+        p->inputs[p->input_count] = *t;
+        p->inputs[p->input_count].data = NULL;
+        if (lower_is_constant(l, value))
+            continue;
+        uint32_t buffer =
+            add_buffer(l, (buffer_t){.kind = BUFFER_INPUT, .index = p->input_count, .first = UINT32_MAX});
+        view_t view = dense_view(buffer, t->dtype, t->rank, t->dims, LAYOUT_PLAIN);
+        if (!view_fits(&view))
+            return lower_fail(l, STATUS_UNSUPPORTED, "an input has more than 2^31 elements");
+        lower_define(l, value, &view);
+    }
+    return l->status;
+}
+
+/* Results leave row-major, in the type that the model declares. */
+static status_t copy_outputs(lower_t *l)
+{
+    static const op_t op = {.name = "Output"};
+    program_t *p = l->program;
+    const graph_t *g = l->graph;
+    node_t *node = graph_alloc(l->graph, sizeof *node);
+    p->outputs = calloc(g->output_count + 1, sizeof *p->outputs);
+    if (!p->outputs || !node)
+        return lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
+    *node = (node_t){.op = &op, .name = "output"};
+    l->node = node;
+    for (; l->status == STATUS_OK && p->output_count < g->output_count; p->output_count++) {
+        const tensor_t *t = lower_tensor(l, g->outputs[p->output_count].value);
+        uint32_t buffer =
+            add_buffer(l, (buffer_t){.kind = BUFFER_OUTPUT, .index = p->output_count, .first = UINT32_MAX});
+        view_t to = dense_view(buffer, t->dtype, t->rank, t->dims, LAYOUT_PLAIN);
+        p->outputs[p->output_count] = *t;
+        p->outputs[p->output_count].data = NULL;
+        if (!view_count(&to))
+            continue;
+        view_t from = lower_view(l, g->outputs[p->output_count].value);
+        lower_copy(l, &to, &from);
+    }
+    return l->status;
+}
+
+static status_t walk(lower_t *l)
+{
+    status_t status = define_inputs(l);
+    for (uint32_t n = 0; status == STATUS_OK && n < l->graph->node_count; n++)
+        if (!l->graph->nodes[n].dead)
+            status = lower_node(l, &l->graph->nodes[n]);
+    return status == STATUS_OK ? copy_outputs(l) : status;
+}
+
+status_t lower_program(graph_t *instance, engine_precision_t precision, constants_t *constants,
+                       program_t **out, err_t *err)
+{
+    err_t own;
+    lower_t l = {.graph = instance, .constants = constants, .err = err ? err : &own};
+    l.storage = precision == ENGINE_FP16 ? DTYPE_F16 : precision == ENGINE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    l.program = calloc(1, sizeof *l.program);
+    l.states = calloc(instance->value_count + 1, sizeof *l.states);
+    if (l.program)
+        l.program->instance = instance;
+    else
+        graph_destroy(instance);
+    status_t status =
+        l.program && l.states ? walk(&l) : lower_fail(&l, STATUS_NO_MEMORY, "no memory to compile the model");
+    free(l.states);
+    if (status != STATUS_OK) {
+        program_destroy(l.program);
+        return status;
+    }
+    program_place(l.program);
+    *out = l.program;
+    return STATUS_OK;
+}
+
+/* ---- passes ---- */
+
+/* MatMul and then Add of a vector, which exporters write for a linear layer: the vector becomes input 2 of the MatMul. */
+static bool is_row(const graph_t *g, int32_t value, int64_t columns)
+{
+    const tensor_t *t = &g->values[value].t;
+    return t->data && t->dtype == DTYPE_F32 && t->rank >= 1 && t->dims[t->rank - 1] == columns &&
+           tensor_count(t) == (size_t)columns;
+}
+
+static void fuse_bias(graph_t *g, const int32_t *producer, const uint32_t *readers, node_t *add)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        int32_t product = add->in[i], at = product < 0 ? -1 : producer[product];
+        node_t *matmul = at < 0 ? NULL : &g->nodes[at];
+        if (!matmul || matmul->dead || !op_is(matmul, "MatMul") || matmul->in_count != 2 ||
+            readers[product] != 1)
+            continue;
+        const tensor_t *t = &g->values[product].t, *sum = &g->values[add->out[0]].t;
+        if (t->dtype != DTYPE_F32 || t->rank < 2 || !tensor_same_shape(t, sum) ||
+            !is_row(g, add->in[!i], t->dims[t->rank - 1]))
+            continue;
+        int32_t *in = graph_alloc(g, 3 * sizeof *in);
+        if (!in)
+            return;
+        memcpy(in, matmul->in, 2 * sizeof *in);
+        in[2] = add->in[!i];
+        matmul->in = in;
+        matmul->in_count = 3;
+        matmul->out[0] = add->out[0];
+        add->dead = true;
+        return;
+    }
+}
+
+status_t lower_fuse(graph_t *g, err_t *err)
+{
+    int32_t *producer = calloc(g->value_count + 1, sizeof *producer);
+    uint32_t *readers = calloc(g->value_count + 1, sizeof *readers);
+    status_t status = STATUS_OK;
+    if (!producer || !readers)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory to compile the model");
+    if (status == STATUS_OK) {
+        graph_uses(g, producer, readers);
+        for (uint32_t n = 0; n < g->node_count; n++) {
+            node_t *node = &g->nodes[n];
+            if (!node->dead && op_is(node, "Add") && node->in_count == 2 &&
+                (node->opset >= 7 || !node_attr(node, "axis")))
+                fuse_bias(g, producer, readers, node);
+        }
+    }
+    free(producer);
+    free(readers);
+    if (status != STATUS_OK)
+        return status;
+    graph_clean(g);
+    return graph_fuse_epilogues(g, lower_allows, err);
+}

@@ -1,0 +1,181 @@
+#include "engine/cuda/program.h"
+
+#include "base/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void program_destroy(program_t *program)
+{
+    if (!program)
+        return;
+    graph_destroy(program->instance);
+    free(program->buffers);
+    free(program->steps);
+    free(program->bindings);
+    free(program->inputs);
+    free(program->outputs);
+    free(program->input_used);
+    free(program);
+}
+
+/* ---- places: greedy by size, each buffer at the lowest place where it overlaps none that is alive with it ---- */
+
+typedef struct {
+    buffer_t **order, **placed;
+    uint32_t count;
+} placer_t;
+
+static int by_size(const void *a, const void *b)
+{
+    const buffer_t *x = *(buffer_t *const *)a, *y = *(buffer_t *const *)b;
+    if (x->len_bytes != y->len_bytes)
+        return x->len_bytes < y->len_bytes ? 1 : -1;
+    return x < y ? -1 : 1;
+}
+
+static void place_one(placer_t *p, buffer_t *buffer)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const buffer_t *other = p->placed[i];
+        bool together = buffer->first <= other->last && other->first <= buffer->last;
+        if (!together || other->offset + other->len_bytes <= at)
+            continue;
+        if (other->offset >= at + buffer->len_bytes)
+            break;
+        at = other->offset + other->len_bytes;
+    }
+    buffer->offset = at;
+    uint32_t slot = p->count++;
+    for (; slot > 0 && p->placed[slot - 1]->offset > at; slot--)
+        p->placed[slot] = p->placed[slot - 1];
+    p->placed[slot] = buffer;
+}
+
+enum { PLACE_MAX = 20000 }; /* beyond it the square is too slow, and nothing is reused */
+
+void program_place(program_t *program)
+{
+    placer_t p = {.order = calloc(program->buffer_count + 1, sizeof(buffer_t *)),
+                  .placed = calloc(program->buffer_count + 1, sizeof(buffer_t *))};
+    uint32_t count = 0;
+    size_t end = 0;
+    for (uint32_t i = 0; i < program->buffer_count; i++) {
+        buffer_t *b = &program->buffers[i];
+        if (b->kind != BUFFER_WORK || b->first == UINT32_MAX)
+            continue;
+        b->len_bytes = (b->len_bytes + PROGRAM_ALIGN_BYTES) / PROGRAM_ALIGN_BYTES * PROGRAM_ALIGN_BYTES;
+        b->offset = end; /* what is used when there is no memory to do better */
+        end += b->len_bytes;
+        if (p.order)
+            p.order[count++] = b;
+    }
+    if (p.order && p.placed && count <= PLACE_MAX) {
+        qsort(p.order, count, sizeof *p.order, by_size);
+        for (uint32_t i = 0; i < count; i++)
+            place_one(&p, p.order[i]);
+        end = 0;
+        for (uint32_t i = 0; i < count; i++)
+            if (p.order[i]->offset + p.order[i]->len_bytes > end)
+                end = p.order[i]->offset + p.order[i]->len_bytes;
+    }
+    program->work_bytes = end;
+    free(p.order);
+    free(p.placed);
+}
+
+void program_bind(program_t *program, void *work, void *const *constants, void *const *inputs,
+                  void *const *outputs)
+{
+    for (uint32_t i = 0; i < program->binding_count; i++) {
+        const binding_t *binding = &program->bindings[i];
+        const buffer_t *b = &program->buffers[binding->buffer];
+        step_t *step = &program->steps[binding->step];
+        char *base = b->kind == BUFFER_WORK       ? (char *)work + b->offset
+                     : b->kind == BUFFER_CONSTANT ? constants[b->index]
+                     : b->kind == BUFFER_INPUT    ? inputs[b->index]
+                                                  : outputs[b->index];
+        void *pointer = base ? base + binding->offset_bytes : NULL;
+        if (step->kind == STEP_HOST)
+            step->u.host.device[binding->field] = pointer;
+        else
+            memcpy((char *)step + binding->field, &pointer, sizeof pointer);
+    }
+}
+
+/* ---- text ---- */
+
+static void write_dims(strbuf_t *text, const int64_t *dims, uint32_t count)
+{
+    for (uint32_t d = 0; d < count; d++)
+        strbuf_printf(text, "%s%lld", d ? "x" : "", (long long)dims[d]);
+}
+
+static void write_conv(strbuf_t *text, const conv_step_t *c)
+{
+    strbuf_printf(text, "%s %s ", c->direct.transposed ? "conv_transpose" : "conv", dtype_name(c->dtype));
+    write_dims(text, c->x, 5);
+    strbuf_printf(text, " -> ");
+    write_dims(text, c->y, 5);
+    strbuf_printf(text, " k%dx%dx%d", c->direct.kernel[0], c->direct.kernel[1], c->direct.kernel[2]);
+    if (c->direct.groups > 1)
+        strbuf_printf(text, " groups=%d", c->direct.groups);
+    strbuf_printf(text, "%s%s", c->has_bias ? " +bias" : "", c->has_residual ? " +add" : "");
+    if (c->act.op != EW_IDENTITY)
+        strbuf_printf(text, c->act.op == EW_RELU ? " +relu" : " +activation");
+    if (!c->fusable && c->tail.ew.op_count)
+        strbuf_printf(text, " then %d ops", c->tail.ew.op_count);
+}
+
+static void write_gemm(strbuf_t *text, const gemm_step_t *g)
+{
+    strbuf_printf(text, "gemm %s %lldx%lldx%lld", dtype_name(g->dtype), (long long)g->m, (long long)g->n,
+                  (long long)g->k);
+    if (g->batch > 1)
+        strbuf_printf(text, " batch=%lld", (long long)g->batch);
+    strbuf_printf(text, "%s%s%s%s", g->library ? "" : " direct", g->a_transposed ? " at" : "",
+                  g->b_transposed ? " bt" : "", g->has_bias ? " +bias" : "");
+    if (g->has_residual)
+        strbuf_printf(text, " +add");
+    if (g->activation != EW_IDENTITY)
+        strbuf_printf(text, g->activation == EW_RELU ? " +relu" : " +gelu");
+    if (g->library && g->rest.ew.op_count)
+        strbuf_printf(text, " then %d ops", g->rest.ew.op_count);
+}
+
+static void write_kernel(strbuf_t *text, const step_t *s)
+{
+    const k_space_t *space = s->kernel == KERNEL_COPY          ? &s->u.copy.space
+                             : s->kernel == KERNEL_ELEMENTWISE ? &s->u.elementwise.space
+                                                               : NULL;
+    strbuf_printf(text, "%s", s->what ? s->what : s->node->op->name);
+    if (!space)
+        return;
+    strbuf_printf(text, " [");
+    for (int32_t d = 0; d < space->rank; d++)
+        strbuf_printf(text, "%s%d", d ? "x" : "", space->dims[d]);
+    strbuf_printf(text, "]");
+    if (s->kernel == KERNEL_ELEMENTWISE)
+        strbuf_printf(text, " %d ops -> %s", s->u.elementwise.op_count,
+                      dtype_name((dtype_t)s->u.elementwise.out.dtype));
+}
+
+char *program_text(const program_t *program)
+{
+    strbuf_t text;
+    strbuf_init(&text, (size_t)16 << 20);
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        const step_t *s = &program->steps[i];
+        if (s->kind == STEP_CONV)
+            write_conv(&text, &s->u.conv);
+        else if (s->kind == STEP_GEMM)
+            write_gemm(&text, &s->u.gemm);
+        else if (s->kind == STEP_HOST)
+            strbuf_printf(&text, "host %s", s->node->op->name);
+        else
+            write_kernel(&text, s);
+        strbuf_printf(&text, "\n");
+    }
+    return strbuf_take(&text);
+}
