@@ -12,8 +12,8 @@ static fluid_model_t *model_at(const fluid_models_t *models, uint32_t i)
 double fluid_batch(const fluid_model_t *model, double margin)
 {
     double slack = model->slo - margin - model->beta;
-    double batch = (1 + model->rate * (slack > 0 ? slack : 0)) / (1 + model->rate * model->alpha);
-    return batch < 1 ? 1 : batch > model->most ? model->most : batch;
+    double batch = (1 + model->growth * (slack > 0 ? slack : 0)) / (1 + model->growth * model->alpha);
+    return batch < model->least ? model->least : batch > model->most ? model->most : batch;
 }
 
 double fluid_use(const fluid_model_t *model, double batch)
@@ -55,7 +55,7 @@ static double use_at_price(const fluid_models_t *models, double price)
         if (!(model->rate > 0))
             continue;
         double most = fluid_batch(model, 0), batch = model->beta * model->rate / price;
-        use += fluid_use(model, batch < 1 ? 1 : batch > most ? most : batch);
+        use += fluid_use(model, batch < model->least ? model->least : batch > most ? most : batch);
     }
     return use;
 }
@@ -88,6 +88,7 @@ void fluid_scale_to(const fluid_models_t *models, double gpus)
         for (uint32_t m = 0; m < models->count; m++) {
             fluid_model_t scaled = *model_at(models, m);
             scaled.rate *= middle;
+            scaled.growth *= middle;
             if (scaled.rate > 0)
                 use += fluid_use(&scaled, fluid_batch(&scaled, 0));
         }
@@ -96,8 +97,10 @@ void fluid_scale_to(const fluid_models_t *models, double gpus)
         else
             high = middle;
     }
-    for (uint32_t m = 0; m < models->count; m++)
+    for (uint32_t m = 0; m < models->count; m++) {
         model_at(models, m)->rate *= low;
+        model_at(models, m)->growth *= low;
+    }
 }
 
 double fluid_erlang_c(uint32_t gpus, double load)

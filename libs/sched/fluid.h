@@ -8,8 +8,10 @@
 #include <stdint.h>
 
 typedef struct {
-    double rate;        /* requests/ms */
-    double slo;         /* what is left of it for waiting and running */
+    double rate;   /* requests/ms */
+    double growth; /* of them that waiting brings: the rate, or less where clients wait for their answers */
+    double least;  /* no batch is taken to be smaller: what comes together anyway, at least 1 */
+    double slo;    /* what is left of it for waiting and running */
     double alpha, beta; /* of the latency, inputs' fetching included */
     double most;        /* largest batch that the SLO allows, at least 1 */
 } fluid_model_t;

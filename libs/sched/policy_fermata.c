@@ -19,7 +19,7 @@ typedef struct {
     double rate_tau_ms, loss_tau_ms;
     double kappa, fairness, urgency, efficiency;
     double starve_limit, starve_gain, starve_most, busy_limit;
-    double least, overload, reach;
+    double least, overload, reach, silence_limit;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
     int64_t busy_seen_ns;
@@ -76,12 +76,28 @@ static double clip(double value, double least, double most)
     return value < least ? least : value > most ? most : value;
 }
 
+/* Random arrivals make a silence of 1, bursts of up to 1.5. Above, clients wait for their answers: holding their requests
+ * brings no others, and their batches are what comes together anyway. */
+static void set_growth(const fermata_t *state, fermata_model_t *model)
+{
+    double silence = rates_silence(&model->rates) - state->silence_limit;
+    fluid_model_t *fluid = &model->fluid;
+    fluid->growth = fluid->rate;
+    fluid->least = 1;
+    if (silence <= 0)
+        return;
+    fluid->growth = fluid->rate / (1 + 10 * silence);
+    if (model->rates.batches > 0)
+        fluid->least = fmax(1, model->rates.granted / model->rates.batches);
+}
+
 static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
 {
     rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms, state->loss_tau_ms);
     double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : (double)shard->opts.slo_ns / 1e6;
     fluid_model_t *fluid = &model->fluid;
     fluid->rate = rates_per_ms(&model->rates);
+    set_growth(state, model);
     model->refuse = 0;
     fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
     fluid->alpha = (double)(shard->profile->alpha_ns + shard->delays.data_ns) / 1e6;
@@ -150,6 +166,7 @@ static void admit_cheapest(const fluid_models_t *models, double gpus)
         double use = least * cheapest->fluid.rate;
         cheapest->refuse = use > left ? 1 - left / use : 0;
         cheapest->fluid.rate *= 1 - cheapest->refuse;
+        cheapest->fluid.growth *= 1 - cheapest->refuse;
         left -= use;
         if (cheapest->refuse > 0)
             return;
@@ -196,6 +213,7 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
     shard->plan.min_batch =
         common.price > 0 ? whole_batch(fluid->beta * fluid->rate / common.price) : PROFILE_BATCH_MAX;
+    shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
     shard->plan.margin_ns = (int64_t)(common.margin * 1e6);
     if (!(shard->plan.refuse > 0)) /* what came before is not to be made up for */
         shard->plan.refuse_seen = shard->counts->stats.submitted;
@@ -278,7 +296,9 @@ static const policy_param_t fermata_params[] = {
     PARAM(starve_most, 1, 100, 10, "how much of it starvation may claim while GPUs are idle all the same"),
     PARAM(busy_limit, 0, 1, 0.92,
           "busy fraction of the GPUs from which on it may claim no more than there is"),
-    PARAM(least, 0, 1, 0.05, "part of the GPUs that may be busy before anything is held"),
+    PARAM(least, 0, 1, 0.1, "part of the GPUs that may be busy before anything is held"),
+    PARAM(silence_limit, 1, 1e9, 2.2,
+          "silence before grants, over that of random arrivals, that tells of waiting clients"),
     PARAM(reach, 0, 1, 0.92, "part of the fluid bound that overload=total counts on"),
     {.name = "overload",
      .offset = offsetof(fermata_t, overload),

@@ -16,6 +16,10 @@ static void remember(rates_t *rates, const shard_t *shard)
     rates->dropped_seen = all_dropped(shard);
     rates->expired_seen = shard->counts->stats.dropped[SCHED_DROP_EXPIRED];
     rates->budget_seen_ns = shard->counts->budget_ns;
+    rates->granted_seen = shard->counts->stats.granted;
+    rates->batches_seen = shard->counts->stats.batches;
+    rates->silence_seen_ns = shard->counts->silence_ns;
+    rates->silence_expected_seen_ns = shard->counts->silence_expected_ns;
 }
 
 void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rate_tau_ms, double loss_tau_ms)
@@ -33,6 +37,11 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     rates->dropped = rates->dropped * keep_loss + (double)(all_dropped(shard) - rates->dropped_seen);
     rates->expired = rates->expired * keep_loss +
                      (double)(shard->counts->stats.dropped[SCHED_DROP_EXPIRED] - rates->expired_seen);
+    rates->granted = rates->granted * keep + (double)(shard->counts->stats.granted - rates->granted_seen);
+    rates->batches = rates->batches * keep + (double)(shard->counts->stats.batches - rates->batches_seen);
+    rates->silence_ns = rates->silence_ns * keep + shard->counts->silence_ns - rates->silence_seen_ns;
+    rates->silence_expected_ns = rates->silence_expected_ns * keep + shard->counts->silence_expected_ns -
+                                 rates->silence_expected_seen_ns;
     if (arrived > 0) {
         double budget_ms = (double)(shard->counts->budget_ns - rates->budget_seen_ns) / arrived / 1e6;
         double weight =

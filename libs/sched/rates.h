@@ -13,11 +13,24 @@ typedef struct {
     double budget_ms; /* mean of what the requests had left when they came; 0: none came yet */
     uint64_t submitted_seen, dropped_seen, expired_seen;
     int64_t budget_seen_ns;
+    double granted, batches; /* decaying with the rate's time constant */
+    uint64_t granted_seen, batches_seen;
+    double silence_ns, silence_expected_ns; /* decaying with the rate's time constant */
+    double silence_seen_ns, silence_expected_seen_ns;
     bool started;
 } rates_t;
 
 /* Takes in what happened in the last dt_ms. */
 void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rate_tau_ms, double loss_tau_ms);
+
+/* How much longer than by chance nothing came before batches were granted: 1 for random arrivals, about n for n clients that
+ * wait for their answers. */
+static inline double rates_silence(const rates_t *rates)
+{
+    return rates->silence_expected_ns > 0 && rates->silence_ns > rates->silence_expected_ns
+               ? rates->silence_ns / rates->silence_expected_ns
+               : 1;
+}
 
 static inline double rates_per_ms(const rates_t *rates)
 {

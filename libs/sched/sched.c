@@ -151,6 +151,7 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     batch_slot_t *slot = &sched->batches.slots[batch];
     slot->model = shard->model;
     slot->count = count;
+    shard_note_silence(shard, now_ns, count);
     slot->first_task = shard_pop_batch(shard, count);
     slot->start_ns = shard_earliest_ns(shard, now_ns, match->gpu_free_ns, count);
     slot->finish_ns = slot->start_ns + profile_latency_ns(shard->profile, count);

@@ -1,5 +1,7 @@
 #include "sched/shard.h"
 
+#include <math.h>
+
 void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index)
 {
     *shard = (shard_t){.pool = pool,
@@ -95,6 +97,17 @@ int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free
 {
     int64_t arrived_ns = now_ns + shard_lead_ns(shard, batch);
     return arrived_ns > gpu_free_ns ? arrived_ns : gpu_free_ns;
+}
+
+void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
+{
+    double rate = shard->plan.rate_per_ns;
+    uint32_t last = shard->queue.tail, head = shard_head(shard);
+    if (!(rate > 0) || count < shard->queue.len || last == TASK_NONE)
+        return;
+    double held_ns = (double)(now_ns - shard_task(shard, head)->arrival_ns);
+    shard->counts->silence_ns += (double)(now_ns - shard_task(shard, last)->arrival_ns);
+    shard->counts->silence_expected_ns += (1 - exp(-rate * held_ns)) / rate;
 }
 
 uint32_t shard_pop_batch(shard_t *shard, uint32_t count)

@@ -18,6 +18,7 @@ typedef struct {
     int64_t margin_ns;     /* ready so long before frontrun */
     int64_t wait_ns;       /* policy `timeout`: after the first arrival */
     int64_t bias_ns;       /* taken off the key */
+    double rate_per_ns;    /* as measured; 0: not known */
     double refuse;         /* part of the requests that is given up as they come */
     double refuse_debt;    /* how many are still to be: kept when the plan changes */
     uint64_t refuse_seen;  /* submitted when it was last looked at */
@@ -28,6 +29,9 @@ typedef struct {
 typedef struct {
     sched_model_stats_t stats;
     int64_t budget_ns; /* sum over all submitted: what was left when they came */
+    /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would be in the mean
+     * if requests came at random at the plan's rate. */
+    double silence_ns, silence_expected_ns;
 } shard_counts_t;
 
 /* A lane is a shard that serves one model on one GPU only, for policies that route requests when they come (nexus). */
@@ -98,6 +102,9 @@ static inline int64_t shard_wake_ns(const shard_t *shard)
 /* The next one given up, or TASK_NONE; its slot is still valid and is the caller's to give back to the pool.
  */
 uint32_t shard_take_dropped(shard_t *shard);
+
+/* Before a batch of `count` is popped: was it worth waiting for? */
+void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count);
 
 /* Pops `count` tasks into a chain (through next), earliest deadline first; returns the first. */
 uint32_t shard_pop_batch(shard_t *shard, uint32_t count);

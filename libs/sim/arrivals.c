@@ -22,6 +22,12 @@ static bool parse_spec(const char *text, arrivals_spec_t *spec)
         spec->kind = ARRIVALS_MMPP;
         return spec->factor > 1 && spec->factor <= 2 && spec->dwell_s >= 1e-3 && spec->dwell_s <= 1e6;
     }
+    double think_ms;
+    if (sscanf(text, "closed:%u,%lf%n", &spec->clients, &think_ms, &used) == 2 && text[used] == '\0') {
+        spec->kind = ARRIVALS_CLOSED;
+        spec->think_s = think_ms / 1e3;
+        return spec->clients >= 1 && spec->clients <= 1 << 20 && think_ms >= 1e-3 && think_ms <= 1e6;
+    }
     return false;
 }
 
@@ -30,7 +36,8 @@ status_t arrivals_parse(const char *text, arrivals_spec_t *spec, err_t *err)
     arrivals_spec_t parsed = {0};
     if (!parse_spec(text, &parsed))
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "arrivals '%.80s' is none of poisson, uniform, gamma:SHAPE, mmpp:FACTOR,DWELL_S",
+                       "arrivals '%.80s' is none of poisson, uniform, gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
+                       "closed:N,THINK_MS",
                        text);
     *spec = parsed;
     return STATUS_OK;
@@ -83,6 +90,7 @@ double arrivals_next_s(arrivals_t *arrivals, double rate_rps)
     case ARRIVALS_MMPP:
         arrivals->at_s = next_mmpp(arrivals, rate_rps);
         break;
+    case ARRIVALS_CLOSED: /* its clients come by themselves */
     case ARRIVALS_POISSON:
         arrivals->at_s += prng_exponential(&arrivals->prng, 1 / rate_rps);
         break;

@@ -9,14 +9,24 @@
 
 #include <stdbool.h>
 
-typedef enum { ARRIVALS_POISSON, ARRIVALS_UNIFORM, ARRIVALS_GAMMA, ARRIVALS_MMPP } arrivals_kind_t;
+typedef enum {
+    ARRIVALS_POISSON,
+    ARRIVALS_UNIFORM,
+    ARRIVALS_GAMMA,
+    ARRIVALS_MMPP,
+    ARRIVALS_CLOSED
+} arrivals_kind_t;
 
 /* poisson | uniform | gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is
- * FACTOR and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S. */
+ * FACTOR and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S. closed:N,THINK_MS:
+ * no stream, but N clients per model that wait for an answer, and THINK_MS, before they ask again; the rate is what comes of
+ * it. */
 typedef struct {
     arrivals_kind_t kind;
     double shape;
     double factor, dwell_s;
+    uint32_t clients; /* closed: per model; */
+    double think_s;   /* closed: from an answer to the client's next request */
 } arrivals_spec_t;
 
 status_t arrivals_parse(const char *text, arrivals_spec_t *spec, err_t *err);

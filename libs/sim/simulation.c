@@ -131,6 +131,19 @@ static double rate_of(const simulation_t *sim, uint32_t model)
     return sim->workload->rate_rps * sim->workload->shares[model] * sim->factor[model];
 }
 
+static bool is_closed(const simulation_t *sim)
+{
+    return sim->workload->arrivals.kind == ARRIVALS_CLOSED;
+}
+
+/* The client that has its answer comes again. */
+static void come_again(simulation_t *sim, uint32_t model, uint32_t clients)
+{
+    int64_t at_ns = sim->now_ns + (int64_t)(sim->workload->arrivals.think_s * 1e9);
+    for (uint32_t c = 0; is_closed(sim) && at_ns < sim->end_ns && c < clients; c++)
+        events_add(&sim->events, at_ns, EV_ARRIVE, model, 0);
+}
+
 static void schedule_arrival(simulation_t *sim, uint32_t model)
 {
     double rate = rate_of(sim, model);
@@ -153,7 +166,10 @@ static void schedule_all(simulation_t *sim)
     for (uint32_t m = 0; m < sim->workload->count; m++) {
         arrivals_init(&sim->arrivals[m], &sim->workload->arrivals, config->seed, m);
         sim->factor[m] = 1;
-        schedule_arrival(sim, m);
+        if (is_closed(sim))
+            come_again(sim, m, sim->workload->arrivals.clients);
+        else
+            schedule_arrival(sim, m);
     }
 }
 
@@ -344,6 +360,7 @@ static void on_action(void *ctx, const sched_action_t *action)
         break;
     case SCHED_DROP:
         sim->open--;
+        come_again(sim, action->model, 1);
         sim->second.bad++;
         recorder_drop(&sim->recorder, action->model, action->drop.task.arrival_ns, action->drop.reason);
         if (sim->config->on_drop)
@@ -381,7 +398,8 @@ static void on_arrive(simulation_t *sim, uint32_t model)
         events_add(&sim->events, sim->now_ns + delay_ns(sim), EV_SUBMIT, model, sim->now_ns);
     else
         submit(sim, model, sim->now_ns);
-    schedule_arrival(sim, model);
+    if (!is_closed(sim))
+        schedule_arrival(sim, model);
 }
 
 static void on_done(simulation_t *sim, running_t *entry)
@@ -404,6 +422,7 @@ static void on_end(simulation_t *sim, uint32_t index, uint32_t generation)
         recorder_answer(&sim->recorder, entry->model, arrival_ns, entry->start_ns, answered_ns, slo_ns);
     }
     sim->open -= entry->count;
+    come_again(sim, entry->model, entry->count);
     sim->second.bad += late;
     sim->second.good += entry->count - late;
     tell_batch(sim, entry, sim->now_ns, late, false);
@@ -438,7 +457,7 @@ static void on_step(simulation_t *sim, const workload_step_t *step)
             continue;
         bool was_silent = !(rate_of(sim, m) > 0);
         sim->factor[m] = step->factor;
-        if (was_silent) {
+        if (was_silent && !is_closed(sim)) {
             sim->arrivals[m].at_s = (double)sim->now_ns / 1e9;
             schedule_arrival(sim, m);
         }

@@ -38,8 +38,9 @@ Test(arrivals, every_kind_has_the_rate_asked_for)
 
 Test(arrivals, bad_ones_are_errors)
 {
-    static const char *const bad[] = {"",          "poissonx", "gamma",    "gamma:0",    "gamma:-1",
-                                      "gamma:nan", "mmpp:1,1", "mmpp:3,1", "mmpp:1.5,0", "mmpp:1.5"};
+    static const char *const bad[] = {"",           "poissonx", "gamma",     "gamma:0",    "gamma:-1",
+                                      "gamma:nan",  "mmpp:1,1", "mmpp:3,1",  "mmpp:1.5,0", "mmpp:1.5",
+                                      "closed:0,1", "closed:4", "closed:4,0"};
     arrivals_spec_t spec;
     err_t err;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

@@ -253,3 +253,31 @@ Test(simulation, the_autoscaling_advice_follows_the_load)
     simulation_result_dispose(result);
     world_stop(&world);
 }
+
+/* Clients that wait for their answers are no stream: holding their requests brings no others. Deferral holds each until its
+ * SLO of 100 ms; fermata must see what they are and be nearly as quick as eager. */
+static double closed_loop_goodput(const char *policy, const char *clients)
+{
+    world_t world;
+    err_t err;
+    world_start(&world, "resnet50", 2, policy, 1);
+    world.models[0].slo_ns = 100000000;
+    cr_assert_eq(arrivals_parse(clients, &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
+    simulation_result_t *result = run(&world);
+    double goodput_rps = result->goodput_rps;
+    simulation_result_dispose(result);
+    world_stop(&world);
+    return goodput_rps;
+}
+
+Test(simulation, fermata_does_not_hold_clients_that_wait)
+{
+    static const char *const clients[] = {"closed:2,0.2", "closed:4,0.2", "closed:16,0.2"};
+    for (unsigned i = 0; i < 3; i++) {
+        double fermata = closed_loop_goodput("fermata", clients[i]),
+               eager = closed_loop_goodput("eager", clients[i]);
+        double deferred = closed_loop_goodput("deferred", clients[i]);
+        cr_assert_gt(fermata, 0.8 * eager, "%s: %.0f r/s, eager %.0f", clients[i], fermata, eager);
+        cr_assert_gt(fermata, 1.5 * deferred, "%s: %.0f r/s, deferred %.0f", clients[i], fermata, deferred);
+    }
+}
