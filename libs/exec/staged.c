@@ -77,13 +77,6 @@ static void launch(staged_t *staged, uint32_t stage, uint32_t slot, const staged
     out->sink(out->ctx, &action);
 }
 
-static bool item_legitimate(const staged_t *staged, uint32_t stage, const staged_item_t *item)
-{
-    const staged_batch_t *batch = &staged->table[item->slot];
-    return staged_pair_legitimate(staged, stage, staged_in_pair(batch, stage, item),
-                                  staged_out_pair(batch, stage, item));
-}
-
 /* active -> checking -> working. An executor without a legitimate pair pulls only what came on the spare one. */
 static bool pull(staged_t *staged, uint32_t stage, uint32_t slot, const staged_out_t *out)
 {
@@ -91,18 +84,16 @@ static bool pull(staged_t *staged, uint32_t stage, uint32_t slot, const staged_o
     staged_queue_t *queue = &staged->queues[stage];
     bool changed = false;
     if (executor->state == STAGED_ACTIVE || executor->state == STAGED_INACTIVE) {
-        if (staged_queue_len(queue) == 0 || (executor->state == STAGED_INACTIVE &&
-                                             !item_legitimate(staged, stage, staged_queue_at(queue, 0))))
+        if (staged_queue_len(queue) == 0 ||
+            (executor->state == STAGED_INACTIVE &&
+             !staged_pair_legitimate(staged, stage, staged_queue_at(queue, 0))))
             return false;
         executor->item = staged_queue_pop(queue);
         executor->state = STAGED_CHECKING;
         changed = true;
     }
-    if (executor->state != STAGED_CHECKING || !item_legitimate(staged, stage, &executor->item))
+    if (executor->state != STAGED_CHECKING || !staged_pair_legitimate(staged, stage, &executor->item))
         return changed;
-    const staged_batch_t *batch = &staged->table[executor->item.slot];
-    executor->in_pair = staged_in_pair(batch, stage, &executor->item);
-    executor->out_pair = staged_out_pair(batch, stage, &executor->item);
     executor->state = STAGED_WORKING;
     staged_pair_begin(staged, stage, executor);
     launch(staged, stage, slot, out);

@@ -12,25 +12,34 @@ static bool last_for(const staged_t *staged, const staged_executor_t *executor, 
     return stage + 1 == staged->config.stages || executor->in_pair != executor->out_pair;
 }
 
-uint32_t staged_in_pair(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
+static uint32_t in_pair_of(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
 {
     bool late = batch->catching_up && item->start >= batch->catchup_start && stage <= batch->catchup_stage;
     return late ? batch->catchup_pair : batch->pair;
 }
 
-uint32_t staged_out_pair(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
+static uint32_t out_pair_of(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
 {
-    return staged_item_joins(batch, stage, item) ? batch->pair : staged_in_pair(batch, stage, item);
+    return staged_item_joins(batch, stage, item) ? batch->pair : in_pair_of(batch, stage, item);
 }
 
-bool staged_pair_legitimate(const staged_t *staged, uint32_t stage, uint32_t in_pair, uint32_t out_pair)
+/* Rows of this batch that wait behind the stage for the rest of it: others may be written beside them. */
+static uint32_t waiting_behind(const staged_t *staged, const staged_batch_t *batch, uint32_t stage)
 {
-    const staged_border_t *in = &staged->borders[stage][in_pair];
-    const staged_border_t *out = &staged->borders[stage + 1][out_pair];
+    return stage + 1 < staged->config.stages ? batch->done[stage] - batch->issued[stage + 1] : 0;
+}
+
+bool staged_pair_legitimate(const staged_t *staged, uint32_t stage, const staged_item_t *item)
+{
+    const staged_batch_t *batch = &staged->table[item->slot];
+    const staged_border_t *in = &staged->borders[stage][in_pair_of(batch, stage, item)];
+    const staged_border_t *out = &staged->borders[stage + 1][out_pair_of(batch, stage, item)];
+    /* Rows that catch up join after the first rows: else they would keep the border from being given to these. */
+    if (staged_item_joins(batch, stage, item) && batch->done[stage] < batch->catchup_start)
+        return false;
     if (!in->valid || in->readers || in->writers || out->readers || out->writers)
         return false;
-    /* Rows wait there: only those that join them may be written beside them. */
-    return out->pending == 0 || in_pair != out_pair;
+    return out->pending == 0 || out->pending == waiting_behind(staged, batch, stage);
 }
 
 bool staged_pair_free(const staged_t *staged, uint32_t pair)
@@ -40,10 +49,13 @@ bool staged_pair_free(const staged_t *staged, uint32_t pair)
 }
 
 /* A launch on a pair that is not legitimate would be a hazard: never done by this code, and remembered if it were. */
-void staged_pair_begin(staged_t *staged, uint32_t stage, const staged_executor_t *executor)
+void staged_pair_begin(staged_t *staged, uint32_t stage, staged_executor_t *executor)
 {
-    if (!staged_pair_legitimate(staged, stage, executor->in_pair, executor->out_pair))
+    const staged_batch_t *batch = &staged->table[executor->item.slot];
+    if (!staged_pair_legitimate(staged, stage, &executor->item))
         staged->fault = "an executor began on a pair that is not legitimate";
+    executor->in_pair = in_pair_of(batch, stage, &executor->item);
+    executor->out_pair = out_pair_of(batch, stage, &executor->item);
     staged->borders[stage][executor->in_pair].readers++;
     staged->borders[stage + 1][executor->out_pair].writers++;
 }

@@ -102,11 +102,9 @@ staged_item_t staged_queue_pop(staged_queue_t *queue);
 bool staged_item_joins(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item);
 
 /* Buffer pairs (staged_buffers.c). */
-uint32_t staged_in_pair(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item);
-uint32_t staged_out_pair(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item);
-bool staged_pair_legitimate(const staged_t *staged, uint32_t stage, uint32_t in_pair, uint32_t out_pair);
+bool staged_pair_legitimate(const staged_t *staged, uint32_t stage, const staged_item_t *item);
 bool staged_pair_free(const staged_t *staged, uint32_t pair); /* for rows that enter */
-void staged_pair_begin(staged_t *staged, uint32_t stage, const staged_executor_t *executor);
+void staged_pair_begin(staged_t *staged, uint32_t stage, staged_executor_t *executor); /* chooses its pairs */
 void staged_pair_end(staged_t *staged, uint32_t stage, const staged_executor_t *executor);
 bool staged_stage_legitimate(const staged_t *staged, uint32_t stage); /* with any pair that new batches use */
 void staged_pair_tell(staged_t *staged, uint32_t stage);              /* line 10 of Figure 12 */

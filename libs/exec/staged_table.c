@@ -109,12 +109,25 @@ static uint32_t stage_of(const staged_t *staged, const staged_batch_t *batch)
     return stage;
 }
 
+/* With several executors per stage batches overtake each other. One that waits for rows to catch up must then have nobody
+ * behind it who could need its buffers before them. */
+static bool alone_up_to(const staged_t *staged, const staged_batch_t *batch, uint32_t stage)
+{
+    for (uint32_t slot = 0; slot < STAGED_BATCHES_MAX; slot++) {
+        const staged_batch_t *other = &staged->table[slot];
+        if (other->id && other != batch && other->done[stage] < other->rows)
+            return false;
+    }
+    return true;
+}
+
 /* Whether the latest batch can be stretched at all, whatever the policy says. */
 static bool stretchable(const staged_t *staged, uint32_t stage)
 {
     const staged_batch_t *batch = &staged->table[staged->latest_slot];
     return staged->latest && batch->id == staged->latest && !batch->sealed && !batch->catching_up &&
-           stage + 1 < staged->config.stages && batch->rows < staged->config.rows_max;
+           stage + 1 < staged->config.stages && batch->rows < staged->config.rows_max &&
+           (staged->config.width == 1 || alone_up_to(staged, batch, stage));
 }
 
 /* The pair on which new rows catch up: the spare one, or one that no batch is on. */
@@ -186,6 +199,9 @@ static bool try_stretch(staged_t *staged, staged_view_t *view)
 /* Whether the first stage would begin at once; else the batch is left to grow. */
 static bool first_stage_idle(const staged_t *staged)
 {
+    const staged_batch_t *latest = &staged->table[staged->latest_slot];
+    if (staged->config.width > 1 && latest->id == staged->latest && latest->id && latest->catching_up)
+        return false; /* a new one might overtake the rows that catch up */
     for (uint32_t slot = 0; slot < staged->config.width; slot++) {
         staged_state_t state = staged->executors[0][slot].state;
         if (state == STAGED_ACTIVE || state == STAGED_INACTIVE)
