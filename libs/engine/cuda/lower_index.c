@@ -101,7 +101,7 @@ static void fill_with(lower_t *l, const view_t *out, double value)
     float number = (float)value;
     uint64_t bits = 0;
     one.data = &number;
-    constant_t c = {.from = one, .dtype = out->dtype};
+    constant_t c = {.from = one, .dtype = out->dtype, .len_bytes = dtype_size(out->dtype)};
     if (value != 0)
         constant_write(&c, &bits);
     step.u.fill = (k_fill_t){

@@ -123,26 +123,45 @@ static bool padded_dims(const tensor_t *t, uint32_t rank, int64_t *dims)
     return true;
 }
 
-/* The second operand, in a layout that goes with the first one's: the same when the shapes agree, else row-major. */
-static bool second_operand(build_t *b, int32_t value, uint32_t rank, const dnnl_memory_desc_t *first,
-                           build_arg_t *arg)
+/* What the second operand may look like: as it is, or small ones rearranged to the layouts that convolutions like. */
+enum { MAX_LOOKS = 6 };
+
+static uint32_t looks_of(const build_t *b, int32_t value, const tensor_t *out,
+                         const dnnl_memory_desc_t *first, dnnl_memory_desc_t *looks)
+{
+    static const dnnl_format_tag_t tags[6][3] = {[3] = {dnnl_aBc16b, dnnl_aBc8b, dnnl_acb},
+                                                 [4] = {dnnl_aBcd16b, dnnl_aBcd8b, dnnl_acdb},
+                                                 [5] = {dnnl_aBcde16b, dnnl_aBcde8b, dnnl_acdeb}};
+    const tensor_t *t = build_tensor(b, value);
+    dnnl_dims_t dims = {0};
+    uint32_t count = 0, rank = out->rank;
+    if (!padded_dims(t, rank, dims))
+        return 0;
+    if (t->rank == rank && tensor_same_shape(t, out)) {
+        looks[0] = *first;
+        return 1;
+    }
+    if (t->rank == rank && !build_is_constant(b, value))
+        looks[count++] = build_main(b, value)->md;
+    looks[count++] = build_md_strided(rank, dims, NULL);
+    bool small = tensor_count(t) * 16 <= tensor_count(out);
+    for (uint32_t i = 0; small && rank >= 3 && rank <= 5 && i < 3; i++)
+        if (dnnl_memory_desc_init_by_tag(&looks[count], (int)rank, dims, dnnl_f32, tags[rank][i]) ==
+            dnnl_success)
+            count++;
+    return count;
+}
+
+/* The buffer for a look. A value of lower rank is seen with ones in front. */
+static uint32_t operand_as(build_t *b, int32_t value, uint32_t rank, const dnnl_memory_desc_t *look)
 {
     const tensor_t *t = build_tensor(b, value);
     int64_t dims[DNNL_MAX_NDIMS];
-    if (!padded_dims(t, rank, dims))
-        return false;
-    arg->arg = DNNL_ARG_SRC_1;
-    if (t->rank == rank && !memcmp(first->dims, t->dims, rank * sizeof *dims)) {
-        arg->md = *first;
-        arg->buffer = build_need(b, value, first);
-    } else if (t->rank == rank && !build_is_constant(b, value)) {
-        arg->md = build_main(b, value)->md;
-        arg->buffer = build_main(b, value)->buffer;
-    } else {
-        arg->md = build_md_strided(rank, dims, NULL);
-        arg->buffer = build_plain(b, value);
-    }
-    return arg->buffer != UINT32_MAX;
+    if (t->rank == rank)
+        return build_need(b, value, look);
+    padded_dims(t, rank, dims);
+    dnnl_memory_desc_t seen = build_md_strided(rank, dims, NULL);
+    return build_weights(b, value, &seen, look);
 }
 
 static dnnl_alg_kind_t binary_alg(const node_t *node)
@@ -155,20 +174,40 @@ static dnnl_alg_kind_t binary_alg(const node_t *node)
                                                     : dnnl_binary_min;
 }
 
+/* oneDNN's reference implementation is far slower than our own kernel on rows. */
+static bool is_reference(const_dnnl_primitive_desc_t pd)
+{
+    const char *info = NULL;
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
+    return info && !strncmp(info, "ref", 3);
+}
+
+static bool describe_binary(build_t *b, const node_t *node, const dnnl_memory_desc_t *first,
+                            const dnnl_memory_desc_t *second, dnnl_primitive_desc_t *pd)
+{
+    dnnl_binary_desc_t desc;
+    if (dnnl_binary_desc_init(&desc, binary_alg(node), first, second, first) != dnnl_success ||
+        dnnl_primitive_desc_create(pd, &desc, b->attr, b->engine, NULL) != dnnl_success)
+        return false;
+    if (!is_reference(*pd))
+        return true;
+    dnnl_primitive_desc_destroy(*pd);
+    return false;
+}
+
 static status_t add_binary(build_t *b, const node_t *node, int32_t first, int32_t second)
 {
     const tensor_t *out = build_tensor(b, node->out[0]);
     layout_t main = *build_main(b, first);
-    build_arg_t args[3] = {{DNNL_ARG_SRC_0, main.buffer, main.md}};
-    dnnl_binary_desc_t desc;
+    dnnl_memory_desc_t looks[MAX_LOOKS];
     dnnl_primitive_desc_t pd;
-    if (!out->rank || !second_operand(b, second, out->rank, &main.md, &args[1]))
+    uint32_t count = out->rank ? looks_of(b, second, out, &main.md, looks) : 0, look = 0;
+    while (look < count && !describe_binary(b, node, &main.md, &looks[look], &pd))
+        look++;
+    if (look == count)
         return STATUS_UNSUPPORTED;
-    dnnl_status_t status = dnnl_binary_desc_init(&desc, binary_alg(node), &main.md, &args[1].md, &main.md);
-    if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(&pd, &desc, b->attr, b->engine, NULL);
-    if (status != dnnl_success)
-        return build_status(b, status);
+    build_arg_t args[3] = {{DNNL_ARG_SRC_0, main.buffer, main.md},
+                           {DNNL_ARG_SRC_1, operand_as(b, second, out->rank, &looks[look]), looks[look]}};
     bool in_place = build_dies(b, first) && args[1].buffer != main.buffer;
     args[2] = (build_arg_t){
         DNNL_ARG_DST, in_place ? main.buffer : build_buffer(b, dnnl_memory_desc_get_size(&main.md)), main.md};

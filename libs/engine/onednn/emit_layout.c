@@ -26,6 +26,20 @@ static status_t same(build_t *b, const node_t *node)
     return build_define(b, node->out[0], main.plain ? NULL : &main.md, main.buffer);
 }
 
+/* Padding by nothing, which some exporters put before every average pool, keeps the layout too. */
+static status_t pad(build_t *b, const node_t *node)
+{
+    bool nothing = tensor_same_shape(build_tensor(b, node->in[0]), build_tensor(b, node->out[0]));
+    const attr_t *attr = node_attr(node, "pads");
+    int32_t input = build_input(node, 1);
+    const tensor_t *pads = input >= 0 ? build_tensor(b, input) : NULL;
+    for (uint32_t i = 0; attr && i < attr->count; i++)
+        nothing &= attr->ints[i] == 0;
+    for (size_t i = 0; pads && i < tensor_count(pads); i++)
+        nothing &= pads->data && tensor_get_i64(pads, i) == 0;
+    return nothing && (attr || pads) ? same(b, node) : STATUS_UNSUPPORTED;
+}
+
 /*
  * The same bytes with the strides permuted: no copy until a reader wants another layout, and products read it as it is.
  */
@@ -69,8 +83,41 @@ static status_t add_concat(build_t *b, const node_t *node, int axis, const dnnl_
     return status == STATUS_OK ? build_define(b, node->out[0], &dst, to) : status;
 }
 
+static bool is_unpadded(const dnnl_memory_desc_t *md)
+{
+    for (int d = 0; d < md->ndims; d++)
+        if (md->padded_dims[d] != md->dims[d])
+            return false;
+    return true;
+}
+
+/* Blocks alike, and the dimensions in the same order from far to near. */
+static bool is_alike(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
+{
+    const dnnl_blocking_desc_t *x = &a->format_desc.blocking, *y = &b->format_desc.blocking;
+    bool alike = x->inner_nblks == y->inner_nblks;
+    for (int i = 0; alike && i < x->inner_nblks; i++)
+        alike = x->inner_blks[i] == y->inner_blks[i] && x->inner_idxs[i] == y->inner_idxs[i];
+    for (int d = 0; alike && d < a->ndims; d++)
+        for (int e = 0; e < d; e++)
+            alike &= (x->strides[d] < x->strides[e]) == (y->strides[d] < y->strides[e]);
+    return alike;
+}
+
+/* Channels last, for inputs that were made in different layouts. */
+static bool channels_last(const tensor_t *t, dnnl_memory_desc_t *md)
+{
+    static const dnnl_format_tag_t tags[] = {[3] = dnnl_acb, [4] = dnnl_acdb, [5] = dnnl_acdeb};
+    dnnl_dims_t dims = {0};
+    if (t->rank < 3 || t->rank > 5)
+        return false;
+    memcpy(dims, t->dims, t->rank * sizeof *dims);
+    return dnnl_memory_desc_init_by_tag(md, (int)t->rank, dims, dnnl_f32, tags[t->rank]) == dnnl_success;
+}
+
 /*
- * Each input as it is when all are alike (blocked by the same number of channels, none of them padded), else row-major.
+ * Each input as it is when all are alike and none is padded; else channels last when some input already is not
+ * row-major; else row-major.
  */
 static status_t concat(build_t *b, const node_t *node)
 {
@@ -78,28 +125,31 @@ static status_t concat(build_t *b, const node_t *node)
     const attr_t *axis = node_attr(node, "axis");
     int64_t at = axis && axis->kind == ATTR_INT ? axis->i : 1;
     dnnl_memory_desc_t mds[BUILD_MAX_ARGS];
-    bool alike = true;
+    bool alike = true, plain = true;
     if (y->dtype != DTYPE_F32 || node->in_count + 1 > BUILD_MAX_ARGS)
         return STATUS_UNSUPPORTED;
     at = at < 0 ? at + y->rank : at;
     for (uint32_t i = 0; i < node->in_count; i++) {
-        const dnnl_memory_desc_t *md = &build_main(b, node->in[i])->md,
-                                 *first = &build_main(b, node->in[0])->md;
-        alike &= !memcmp(&md->format_desc.blocking.inner_nblks, &first->format_desc.blocking.inner_nblks,
-                         sizeof(int)) &&
-                 !memcmp(md->format_desc.blocking.inner_blks, first->format_desc.blocking.inner_blks,
-                         sizeof(dnnl_dims_t));
-        for (int d = 0; d < md->ndims; d++)
-            alike &= md->padded_dims[d] == md->dims[d];
-        mds[i] = *md;
+        const layout_t *main = build_main(b, node->in[i]);
+        mds[i] = main->md;
+        alike &= is_unpadded(&mds[i]) && is_alike(&mds[i], &mds[0]);
+        plain &= main->plain;
     }
     for (uint32_t i = 0; !alike && i < node->in_count; i++)
-        build_md(build_tensor(b, node->in[i]), &mds[i]);
+        if (plain || !channels_last(build_tensor(b, node->in[i]), &mds[i]))
+            build_md(build_tensor(b, node->in[i]), &mds[i]);
     return add_concat(b, node, (int)at, mds);
 }
 
 const emit_t emit_layout[] = {
-    {"Concat", concat},       {"Dropout", same},       {"Flatten", reshaped},
-    {"Identity", same},       {"Reshape", reshaped},   {"Squeeze", reshaped},
-    {"Transpose", transpose}, {"Unsqueeze", reshaped}, {NULL, NULL},
+    {"Concat", concat},
+    {"Dropout", same},
+    {"Flatten", reshaped},
+    {"Identity", same},
+    {"Pad", pad},
+    {"Reshape", reshaped},
+    {"Squeeze", reshaped},
+    {"Transpose", transpose},
+    {"Unsqueeze", reshaped},
+    {NULL, NULL},
 };

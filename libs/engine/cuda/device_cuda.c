@@ -1,0 +1,449 @@
+/*
+ * The GPU: streams, events, memory and graphs of the CUDA runtime, which is linked statically.
+ */
+#include "engine/cuda/device_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char device_engine_name[] = "cuda";
+
+struct device_graph {
+    cudaGraphExec_t exec;
+};
+
+/* ---- errors ---- */
+
+/* After these the context is broken for good; only a new process gets a new one. */
+static bool is_fatal(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorDeviceUninitialized:
+    case cudaErrorUnknown:
+        return true;
+    default:
+        return false;
+    }
+}
+
+status_t device_check(device_t *device, cudaError_t error, const char *what, err_t *err)
+{
+    if (error == cudaSuccess)
+        return STATUS_OK;
+    cudaGetLastError();
+    if (device && is_fatal(error))
+        atomic_store(&device->lost, true);
+    status_t status = error == cudaErrorMemoryAllocation ? STATUS_NO_MEMORY : STATUS_UNAVAILABLE;
+    return err_set(err, status, "%s: CUDA error %d (%s)", what, (int)error, cudaGetErrorString(error));
+}
+
+/* Each thread has its own current device. */
+static status_t enter(device_t *device, err_t *err)
+{
+    return device_check(device, cudaSetDevice(device->index), "choosing the device", err);
+}
+
+/* ---- life ---- */
+
+uint32_t device_count(void)
+{
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return (uint32_t)count;
+}
+
+static status_t check_index(uint32_t index, err_t *err)
+{
+    int count = 0;
+    status_t status = device_check(NULL, cudaGetDeviceCount(&count), "no GPU can be used", err);
+    if (status != STATUS_OK)
+        return status;
+    if (index >= (uint32_t)count)
+        return err_set(err, STATUS_UNAVAILABLE, "there is no GPU %u, only %d", index, count);
+    return STATUS_OK;
+}
+
+static status_t make_streams(device_t *d, err_t *err)
+{
+    cudaError_t error = cudaSuccess;
+    for (uint32_t i = 0; error == cudaSuccess && i < STREAM_COUNT; i++)
+        error = cudaStreamCreateWithFlags(&d->streams[i], cudaStreamNonBlocking);
+    for (uint32_t i = 0; error == cudaSuccess && i < DEVICE_EVENTS; i++)
+        error = cudaEventCreateWithFlags(&d->events[i], cudaEventDisableTiming);
+    for (uint32_t i = 0; error == cudaSuccess && i < 2; i++)
+        error = cudaEventCreate(&d->timing[i]);
+    return device_check(d, error, "starting the device", err);
+}
+
+static status_t make_handles(device_t *d, err_t *err)
+{
+    static const stream_t computing[] = {STREAM_COMPUTE, STREAM_PREPARE};
+    for (uint32_t i = 0; i < 2; i++) {
+        stream_t s = computing[i];
+        cudnnStatus_t status = d->lib->cudnnCreate(&d->cudnn[s]);
+        if (status == CUDNN_STATUS_SUCCESS)
+            status = d->lib->cudnnSetStream(d->cudnn[s], d->streams[s]);
+        if (status != CUDNN_STATUS_SUCCESS)
+            return err_set(err, STATUS_UNAVAILABLE, "cuDNN does not start: %s", d->lib->cudnnGetErrorString(status));
+    }
+    cublasStatus_t status = d->lib->cublasLtCreate(&d->lt);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return err_set(err, STATUS_UNAVAILABLE, "cuBLASLt does not start (%d)", (int)status);
+    return STATUS_OK;
+}
+
+static status_t start(device_t *d, err_t *err)
+{
+    struct cudaDeviceProp properties;
+    status_t status = enter(d, err);
+    if (status == STATUS_OK)
+        status = device_check(d, cudaGetDeviceProperties(&properties, d->index), "asking for its properties", err);
+    if (status != STATUS_OK)
+        return status;
+    if (properties.major < 8)
+        return err_set(err, STATUS_UNSUPPORTED, "GPU %d (%.60s) has compute capability %d.%d; 8.0 is needed", d->index,
+                       properties.name, properties.major, properties.minor);
+    snprintf(d->name, sizeof d->name, "%.60s", properties.name);
+    status = make_streams(d, err);
+    return status == STATUS_OK ? make_handles(d, err) : status;
+}
+
+status_t device_open(uint32_t index, device_t **device, err_t *err)
+{
+    const libraries_t *lib;
+    status_t status = check_index(index, err);
+    if (status == STATUS_OK)
+        status = libraries_open(&lib, err);
+    if (status != STATUS_OK)
+        return status;
+    device_t *d = calloc(1, sizeof *d);
+    if (!d)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a device");
+    d->index = (int)index;
+    d->lib = lib;
+    pthread_mutex_init(&d->choosing, NULL);
+    status = start(d, err);
+    if (status == STATUS_OK)
+        *device = d;
+    else
+        device_close(d);
+    return status;
+}
+
+void device_close(device_t *d)
+{
+    cudaSetDevice(d->index);
+    if (d->lt)
+        d->lib->cublasLtDestroy(d->lt);
+    for (uint32_t i = 0; i < STREAM_COUNT; i++) {
+        if (d->cudnn[i])
+            d->lib->cudnnDestroy(d->cudnn[i]);
+        if (d->streams[i])
+            cudaStreamDestroy(d->streams[i]);
+    }
+    for (uint32_t i = 0; i < DEVICE_EVENTS; i++)
+        if (d->events[i])
+            cudaEventDestroy(d->events[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        if (d->timing[i])
+            cudaEventDestroy(d->timing[i]);
+    cudaGetLastError();
+    pthread_mutex_destroy(&d->choosing);
+    free(d);
+}
+
+const char *device_name(const device_t *d)
+{
+    return d->name;
+}
+
+uint64_t device_free_bytes(const device_t *d)
+{
+    size_t available = 0, total = 0;
+    cudaSetDevice(d->index);
+    return cudaMemGetInfo(&available, &total) == cudaSuccess ? available : 0;
+}
+
+bool device_is_lost(const device_t *d)
+{
+    return atomic_load(&d->lost);
+}
+
+/* ---- memory ---- */
+
+void *device_alloc(device_t *d, size_t len)
+{
+    void *memory = NULL;
+    err_t err;
+    if (enter(d, &err) != STATUS_OK)
+        return NULL;
+    return device_check(d, cudaMalloc(&memory, len), "allocating", &err) == STATUS_OK ? memory : NULL;
+}
+
+void device_free(device_t *d, void *memory)
+{
+    err_t err;
+    if (enter(d, &err) == STATUS_OK)
+        device_check(d, cudaFree(memory), "freeing", &err);
+}
+
+/* Portable: pinned for the other GPUs of the process as well. */
+void *device_pinned_alloc(device_t *d, size_t len)
+{
+    void *memory = NULL;
+    err_t err;
+    if (enter(d, &err) != STATUS_OK)
+        return NULL;
+    cudaError_t error = cudaHostAlloc(&memory, len ? len : 1, cudaHostAllocPortable);
+    return device_check(d, error, "allocating pinned memory", &err) == STATUS_OK ? memory : NULL;
+}
+
+void device_pinned_free(device_t *d, void *memory)
+{
+    err_t err;
+    if (enter(d, &err) == STATUS_OK)
+        device_check(d, cudaFreeHost(memory), "freeing pinned memory", &err);
+}
+
+/* ---- streams ---- */
+
+status_t device_copy(device_t *d, stream_t s, void *to, const void *from, size_t len, err_t *err)
+{
+    status_t status = enter(d, err);
+    if (status != STATUS_OK || !len)
+        return status;
+    return device_check(d, cudaMemcpyAsync(to, from, len, cudaMemcpyDefault, d->streams[s]), "copying", err);
+}
+
+status_t device_zero(device_t *d, stream_t s, void *to, size_t len, err_t *err)
+{
+    status_t status = enter(d, err);
+    if (status != STATUS_OK || !len)
+        return status;
+    return device_check(d, cudaMemsetAsync(to, 0, len, d->streams[s]), "clearing", err);
+}
+
+status_t device_sync(device_t *d, stream_t s, err_t *err)
+{
+    status_t status = enter(d, err);
+    return status == STATUS_OK ? device_check(d, cudaStreamSynchronize(d->streams[s]), "running", err) : status;
+}
+
+status_t device_mark(device_t *d, stream_t s, uint32_t event, err_t *err)
+{
+    status_t status = enter(d, err);
+    return status == STATUS_OK ? device_check(d, cudaEventRecord(d->events[event], d->streams[s]), "marking", err)
+                               : status;
+}
+
+status_t device_follow(device_t *d, stream_t s, uint32_t event, err_t *err)
+{
+    status_t status = enter(d, err);
+    return status == STATUS_OK
+               ? device_check(d, cudaStreamWaitEvent(d->streams[s], d->events[event], 0), "following", err)
+               : status;
+}
+
+status_t device_wait(device_t *d, uint32_t event, err_t *err)
+{
+    status_t status = enter(d, err);
+    return status == STATUS_OK ? device_check(d, cudaEventSynchronize(d->events[event]), "running", err) : status;
+}
+
+/* ---- steps ---- */
+
+double device_time(device_t *d, bool (*run)(void *arg), void *arg)
+{
+    enum { RUNS = 5 };
+    float times[RUNS];
+    cudaStream_t stream = d->streams[STREAM_PREPARE];
+    if (!run(arg) || cudaStreamSynchronize(stream) != cudaSuccess) {
+        cudaGetLastError();
+        return -1;
+    }
+    for (int i = 0; i < RUNS; i++) {
+        bool ok = cudaEventRecord(d->timing[0], stream) == cudaSuccess && run(arg) &&
+                  cudaEventRecord(d->timing[1], stream) == cudaSuccess &&
+                  cudaEventSynchronize(d->timing[1]) == cudaSuccess &&
+                  cudaEventElapsedTime(&times[i], d->timing[0], d->timing[1]) == cudaSuccess;
+        if (!ok) {
+            cudaGetLastError();
+            return -1;
+        }
+        for (int k = i; k > 0 && times[k] < times[k - 1]; k--) {
+            float swap = times[k];
+            times[k] = times[k - 1];
+            times[k - 1] = swap;
+        }
+    }
+    return (double)times[RUNS / 2] * 1e6;
+}
+
+status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, void *scratch, size_t scratch_bytes,
+                       err_t *err)
+{
+    choice_t *choice = calloc(1, sizeof *choice);
+    if (!choice)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a choice of kernels");
+    status_t status = enter(d, err);
+    pthread_mutex_lock(&d->choosing);
+    if (status == STATUS_OK)
+        status = step->kind == STEP_CONV ? conv_choose(d, step, precision, scratch, scratch_bytes, choice, err)
+                                         : gemm_choose(d, step, precision, scratch, scratch_bytes, choice, err);
+    if (status == STATUS_OK || status == STATUS_UNSUPPORTED) /* our own kernel does what the libraries do not */
+        status = device_check(d, cudaStreamSynchronize(d->streams[STREAM_PREPARE]), "choosing kernels", err);
+    pthread_mutex_unlock(&d->choosing);
+    if (status != STATUS_OK) {
+        choice_destroy(d, choice);
+        free(choice);
+        return status;
+    }
+    step->plan = choice;
+    return STATUS_OK;
+}
+
+void choice_destroy(device_t *d, choice_t *c)
+{
+    if (c->plan)
+        d->lib->cudnnBackendDestroyDescriptor(c->plan);
+    if (c->operation)
+        d->lib->cublasLtMatmulDescDestroy(c->operation);
+    cublasLtMatrixLayout_t layouts[] = {c->a, c->b, c->c, c->d};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        if (layouts[i])
+            d->lib->cublasLtMatrixLayoutDestroy(layouts[i]);
+    *c = (choice_t){.kind = CHOICE_DIRECT};
+}
+
+size_t device_step_scratch(const step_t *step)
+{
+    const choice_t *c = step->plan;
+    return c ? c->scratch_bytes : 0;
+}
+
+void device_release(device_t *d, step_t *step)
+{
+    bool chosen = (step->kind == STEP_CONV || step->kind == STEP_GEMM) && step->plan;
+    if (!chosen)
+        return;
+    choice_destroy(d, step->plan);
+    free(step->plan);
+    step->plan = NULL;
+}
+
+const char *device_step_choice(const step_t *step)
+{
+    const choice_t *c = step->plan;
+    if (!c || c->kind == CHOICE_DIRECT)
+        return "direct";
+    if (c->kind == CHOICE_CONV)
+        return c->fused ? "cudnn fused" : "cudnn";
+    return "cublaslt";
+}
+
+static status_t launch(device_t *d, stream_t s, kernel_t kernel, const void *args, err_t *err)
+{
+    return device_check(d, (cudaError_t)kernel_launch(kernel, args, d->streams[s]), "launching a kernel", err);
+}
+
+/* Our own kernel, or the library's, and behind it what of the epilogue that one left out. */
+static status_t run_conv(device_t *d, stream_t s, step_t *step, void *scratch, err_t *err)
+{
+    const choice_t *c = step->plan;
+    const conv_step_t *conv = &step->u.conv;
+    bool library = c && c->kind == CHOICE_CONV;
+    status_t status = library ? conv_run(d, s, step, c, scratch, err) : launch(d, s, KERNEL_CONV, &conv->direct, err);
+    bool rest = conv->tail.ew.op_count && !(library && c->fused);
+    return status == STATUS_OK && rest ? launch(d, s, KERNEL_ELEMENTWISE, &conv->tail.ew, err) : status;
+}
+
+static status_t run_gemm(device_t *d, stream_t s, step_t *step, void *scratch, err_t *err)
+{
+    const choice_t *c = step->plan;
+    const gemm_step_t *gemm = &step->u.gemm;
+    bool library = c && c->kind == CHOICE_GEMM;
+    status_t status = library ? gemm_run(d, s, step, c, scratch, err) : launch(d, s, KERNEL_GEMM, &gemm->direct, err);
+    const k_elementwise_t *rest = library ? &gemm->rest.ew : &gemm->whole.ew;
+    return status == STATUS_OK && rest->op_count ? launch(d, s, KERNEL_ELEMENTWISE, rest, err) : status;
+}
+
+status_t device_run_step(device_t *d, stream_t s, step_t *step, void *scratch, size_t scratch_bytes, err_t *err)
+{
+    status_t status = enter(d, err);
+    if (status != STATUS_OK)
+        return status;
+    if (device_step_scratch(step) > scratch_bytes && step->kind != STEP_KERNEL)
+        return err_set(err, STATUS_INTERNAL, "a step has too little room to work in");
+    switch (step->kind) {
+    case STEP_CONV:
+        return run_conv(d, s, step, scratch, err);
+    case STEP_GEMM:
+        return run_gemm(d, s, step, scratch, err);
+    default:
+        return launch(d, s, step->kernel, &step->u, err);
+    }
+}
+
+/* ---- graphs ---- */
+
+status_t device_capture_begin(device_t *d, stream_t s, err_t *err)
+{
+    status_t status = enter(d, err);
+    if (status != STATUS_OK)
+        return status;
+    return device_check(d, cudaStreamBeginCapture(d->streams[s], cudaStreamCaptureModeThreadLocal),
+                        "recording a graph", err);
+}
+
+status_t device_capture_end(device_t *d, stream_t s, device_graph_t **graph, err_t *err)
+{
+    cudaGraph_t recorded = NULL;
+    device_graph_t *made = calloc(1, sizeof *made);
+    status_t status = enter(d, err);
+    if (status == STATUS_OK)
+        status = device_check(d, cudaStreamEndCapture(d->streams[s], &recorded), "recording a graph", err);
+    if (status == STATUS_OK && !made)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for a graph");
+    if (status == STATUS_OK)
+        status = device_check(d, cudaGraphInstantiate(&made->exec, recorded, 0), "making a graph", err);
+    if (status == STATUS_OK)
+        status = device_check(d, cudaGraphUpload(made->exec, d->streams[s]), "uploading a graph", err);
+    if (recorded)
+        cudaGraphDestroy(recorded);
+    if (status == STATUS_OK) {
+        *graph = made;
+        return status;
+    }
+    if (made && made->exec)
+        cudaGraphExecDestroy(made->exec);
+    free(made);
+    return status;
+}
+
+status_t device_graph_launch(device_t *d, stream_t s, device_graph_t *graph, err_t *err)
+{
+    status_t status = enter(d, err);
+    return status == STATUS_OK ? device_check(d, cudaGraphLaunch(graph->exec, d->streams[s]), "running a graph", err)
+                               : status;
+}
+
+void device_graph_destroy(device_graph_t *graph)
+{
+    cudaGraphExecDestroy(graph->exec);
+    free(graph);
+}
