@@ -57,6 +57,8 @@ static status_t enter(device_t *device, err_t *err)
 
 /* ---- life ---- */
 
+static void free_choices(device_t *d);
+
 uint32_t device_count(void)
 {
     int count = 0;
@@ -99,7 +101,8 @@ static status_t make_handles(device_t *d, err_t *err)
         if (status == CUDNN_STATUS_SUCCESS)
             status = d->lib->cudnnSetStream(d->cudnn[s], d->streams[s]);
         if (status != CUDNN_STATUS_SUCCESS)
-            return err_set(err, STATUS_UNAVAILABLE, "cuDNN does not start: %s", d->lib->cudnnGetErrorString(status));
+            return err_set(err, STATUS_UNAVAILABLE, "cuDNN does not start: %s",
+                           d->lib->cudnnGetErrorString(status));
     }
     cublasStatus_t status = d->lib->cublasLtCreate(&d->lt);
     if (status != CUBLAS_STATUS_SUCCESS)
@@ -112,12 +115,13 @@ static status_t start(device_t *d, err_t *err)
     struct cudaDeviceProp properties;
     status_t status = enter(d, err);
     if (status == STATUS_OK)
-        status = device_check(d, cudaGetDeviceProperties(&properties, d->index), "asking for its properties", err);
+        status =
+            device_check(d, cudaGetDeviceProperties(&properties, d->index), "asking for its properties", err);
     if (status != STATUS_OK)
         return status;
     if (properties.major < 8)
-        return err_set(err, STATUS_UNSUPPORTED, "GPU %d (%.60s) has compute capability %d.%d; 8.0 is needed", d->index,
-                       properties.name, properties.major, properties.minor);
+        return err_set(err, STATUS_UNSUPPORTED, "GPU %d (%.60s) has compute capability %d.%d; 8.0 is needed",
+                       d->index, properties.name, properties.major, properties.minor);
     snprintf(d->name, sizeof d->name, "%.60s", properties.name);
     status = make_streams(d, err);
     return status == STATUS_OK ? make_handles(d, err) : status;
@@ -148,6 +152,7 @@ status_t device_open(uint32_t index, device_t **device, err_t *err)
 void device_close(device_t *d)
 {
     cudaSetDevice(d->index);
+    free_choices(d);
     if (d->lt)
         d->lib->cublasLtDestroy(d->lt);
     for (uint32_t i = 0; i < STREAM_COUNT; i++) {
@@ -241,14 +246,16 @@ status_t device_zero(device_t *d, stream_t s, void *to, size_t len, err_t *err)
 status_t device_sync(device_t *d, stream_t s, err_t *err)
 {
     status_t status = enter(d, err);
-    return status == STATUS_OK ? device_check(d, cudaStreamSynchronize(d->streams[s]), "running", err) : status;
+    return status == STATUS_OK ? device_check(d, cudaStreamSynchronize(d->streams[s]), "running", err)
+                               : status;
 }
 
 status_t device_mark(device_t *d, stream_t s, uint32_t event, err_t *err)
 {
     status_t status = enter(d, err);
-    return status == STATUS_OK ? device_check(d, cudaEventRecord(d->events[event], d->streams[s]), "marking", err)
-                               : status;
+    return status == STATUS_OK
+               ? device_check(d, cudaEventRecord(d->events[event], d->streams[s]), "marking", err)
+               : status;
 }
 
 status_t device_follow(device_t *d, stream_t s, uint32_t event, err_t *err)
@@ -262,72 +269,105 @@ status_t device_follow(device_t *d, stream_t s, uint32_t event, err_t *err)
 status_t device_wait(device_t *d, uint32_t event, err_t *err)
 {
     status_t status = enter(d, err);
-    return status == STATUS_OK ? device_check(d, cudaEventSynchronize(d->events[event]), "running", err) : status;
+    return status == STATUS_OK ? device_check(d, cudaEventSynchronize(d->events[event]), "running", err)
+                               : status;
 }
 
 /* ---- steps ---- */
 
+static bool run_some(cudaEvent_t begin, cudaEvent_t end, cudaStream_t stream, bool (*run)(void *arg),
+                     void *arg, float *ms)
+{
+    enum { REPEATS = 3 }; /* between two events, so that what an event costs counts less */
+    bool ok = cudaEventRecord(begin, stream) == cudaSuccess;
+    for (int i = 0; ok && i < REPEATS; i++)
+        ok = run(arg);
+    ok = ok && cudaEventRecord(end, stream) == cudaSuccess && cudaEventSynchronize(end) == cudaSuccess &&
+         cudaEventElapsedTime(ms, begin, end) == cudaSuccess;
+    *ms /= REPEATS;
+    return ok;
+}
+
 double device_time(device_t *d, bool (*run)(void *arg), void *arg)
 {
-    enum { RUNS = 5 };
-    float times[RUNS];
+    enum { RUNS = 3 };
+    float times[RUNS] = {0};
     cudaStream_t stream = d->streams[STREAM_PREPARE];
-    if (!run(arg) || cudaStreamSynchronize(stream) != cudaSuccess) {
-        cudaGetLastError();
-        return -1;
-    }
-    for (int i = 0; i < RUNS; i++) {
-        bool ok = cudaEventRecord(d->timing[0], stream) == cudaSuccess && run(arg) &&
-                  cudaEventRecord(d->timing[1], stream) == cudaSuccess &&
-                  cudaEventSynchronize(d->timing[1]) == cudaSuccess &&
-                  cudaEventElapsedTime(&times[i], d->timing[0], d->timing[1]) == cudaSuccess;
-        if (!ok) {
-            cudaGetLastError();
-            return -1;
-        }
-        for (int k = i; k > 0 && times[k] < times[k - 1]; k--) {
+    bool ok = run(arg) && cudaStreamSynchronize(stream) == cudaSuccess;
+    for (int i = 0; ok && i < RUNS; i++) {
+        ok = run_some(d->timing[0], d->timing[1], stream, run, arg, &times[i]);
+        for (int k = i; ok && k > 0 && times[k] < times[k - 1]; k--) {
             float swap = times[k];
             times[k] = times[k - 1];
             times[k - 1] = swap;
         }
     }
-    return (double)times[RUNS / 2] * 1e6;
+    if (ok)
+        return (double)times[RUNS / 2] * 1e6;
+    cudaGetLastError();
+    return -1;
 }
 
-status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, void *scratch, size_t scratch_bytes,
-                       err_t *err)
+static choice_t *find_choice(device_t *d, const char *key)
 {
-    choice_t *choice = calloc(1, sizeof *choice);
-    if (!choice)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a choice of kernels");
-    status_t status = enter(d, err);
-    pthread_mutex_lock(&d->choosing);
-    if (status == STATUS_OK)
-        status = step->kind == STEP_CONV ? conv_choose(d, step, precision, scratch, scratch_bytes, choice, err)
-                                         : gemm_choose(d, step, precision, scratch, scratch_bytes, choice, err);
-    if (status == STATUS_OK || status == STATUS_UNSUPPORTED) /* our own kernel does what the libraries do not */
-        status = device_check(d, cudaStreamSynchronize(d->streams[STREAM_PREPARE]), "choosing kernels", err);
-    pthread_mutex_unlock(&d->choosing);
-    if (status != STATUS_OK) {
-        choice_destroy(d, choice);
-        free(choice);
-        return status;
+    for (choice_t *c = d->choices; c; c = c->next)
+        if (!strcmp(c->key, key))
+            return c;
+    return NULL;
+}
+
+static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t precision, const char *key,
+                            void *scratch, size_t scratch_bytes)
+{
+    choice_t *c = calloc(1, sizeof *c);
+    char *copy = strdup(key);
+    if (!c || !copy) {
+        free(c);
+        free(copy);
+        return NULL;
     }
-    step->plan = choice;
-    return STATUS_OK;
+    c->key = copy;
+    c->precision = precision;
+    if (step->kind == STEP_CONV)
+        conv_choose(d, &step->u.conv, precision, scratch, scratch_bytes, c);
+    else
+        gemm_choose(d, &step->u.gemm, precision, scratch, scratch_bytes, c);
+    c->next = d->choices;
+    d->choices = c;
+    return c;
 }
 
-void choice_destroy(device_t *d, choice_t *c)
+status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, void *scratch,
+                       size_t scratch_bytes, err_t *err)
 {
-    if (c->plan)
-        d->lib->cudnnBackendDestroyDescriptor(c->plan);
-    if (c->operation)
-        d->lib->cublasLtMatmulDescDestroy(c->operation);
-    cublasLtMatrixLayout_t layouts[] = {c->a, c->b, c->c, c->d};
-    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
-        if (layouts[i])
-            d->lib->cublasLtMatrixLayoutDestroy(layouts[i]);
-    *c = (choice_t){.kind = CHOICE_DIRECT};
+    char key[CHOICE_KEY_BYTES];
+    status_t status = enter(d, err);
+    if (status != STATUS_OK)
+        return status;
+    if (step->kind == STEP_CONV)
+        conv_key(&step->u.conv, precision, key);
+    else
+        gemm_key(&step->u.gemm, precision, key);
+    pthread_mutex_lock(&d->choosing);
+    choice_t *c = find_choice(d, key);
+    if (!c || c->scratch_bytes > scratch_bytes)
+        c = new_choice(d, step, precision, key, scratch, scratch_bytes);
+    pthread_mutex_unlock(&d->choosing);
+    step->plan = c;
+    if (!c)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a choice of kernels");
+    return device_check(d, cudaStreamSynchronize(d->streams[STREAM_PREPARE]), "choosing kernels", err);
+}
+
+static void free_choices(device_t *d)
+{
+    for (choice_t *next, *c = d->choices; c; c = next) {
+        next = c->next;
+        if (c->plan)
+            d->lib->cudnnBackendDestroyDescriptor(c->plan);
+        free(c->key);
+        free(c);
+    }
 }
 
 size_t device_step_scratch(const step_t *step)
@@ -336,13 +376,10 @@ size_t device_step_scratch(const step_t *step)
     return c ? c->scratch_bytes : 0;
 }
 
+/* Choices are the device's. */
 void device_release(device_t *d, step_t *step)
 {
-    bool chosen = (step->kind == STEP_CONV || step->kind == STEP_GEMM) && step->plan;
-    if (!chosen)
-        return;
-    choice_destroy(d, step->plan);
-    free(step->plan);
+    (void)d;
     step->plan = NULL;
 }
 
@@ -358,7 +395,8 @@ const char *device_step_choice(const step_t *step)
 
 static status_t launch(device_t *d, stream_t s, kernel_t kernel, const void *args, err_t *err)
 {
-    return device_check(d, (cudaError_t)kernel_launch(kernel, args, d->streams[s]), "launching a kernel", err);
+    return device_check(d, (cudaError_t)kernel_launch(kernel, args, d->streams[s]), "launching a kernel",
+                        err);
 }
 
 /* Our own kernel, or the library's, and behind it what of the epilogue that one left out. */
@@ -367,7 +405,8 @@ static status_t run_conv(device_t *d, stream_t s, step_t *step, void *scratch, e
     const choice_t *c = step->plan;
     const conv_step_t *conv = &step->u.conv;
     bool library = c && c->kind == CHOICE_CONV;
-    status_t status = library ? conv_run(d, s, step, c, scratch, err) : launch(d, s, KERNEL_CONV, &conv->direct, err);
+    status_t status =
+        library ? conv_run(d, s, conv, c, scratch, err) : launch(d, s, KERNEL_CONV, &conv->direct, err);
     bool rest = conv->tail.ew.op_count && !(library && c->fused);
     return status == STATUS_OK && rest ? launch(d, s, KERNEL_ELEMENTWISE, &conv->tail.ew, err) : status;
 }
@@ -377,12 +416,14 @@ static status_t run_gemm(device_t *d, stream_t s, step_t *step, void *scratch, e
     const choice_t *c = step->plan;
     const gemm_step_t *gemm = &step->u.gemm;
     bool library = c && c->kind == CHOICE_GEMM;
-    status_t status = library ? gemm_run(d, s, step, c, scratch, err) : launch(d, s, KERNEL_GEMM, &gemm->direct, err);
+    status_t status =
+        library ? gemm_run(d, s, gemm, c, scratch, err) : launch(d, s, KERNEL_GEMM, &gemm->direct, err);
     const k_elementwise_t *rest = library ? &gemm->rest.ew : &gemm->whole.ew;
     return status == STATUS_OK && rest->op_count ? launch(d, s, KERNEL_ELEMENTWISE, rest, err) : status;
 }
 
-status_t device_run_step(device_t *d, stream_t s, step_t *step, void *scratch, size_t scratch_bytes, err_t *err)
+status_t device_run_step(device_t *d, stream_t s, step_t *step, void *scratch, size_t scratch_bytes,
+                         err_t *err)
 {
     status_t status = enter(d, err);
     if (status != STATUS_OK)
@@ -438,8 +479,9 @@ status_t device_capture_end(device_t *d, stream_t s, device_graph_t **graph, err
 status_t device_graph_launch(device_t *d, stream_t s, device_graph_t *graph, err_t *err)
 {
     status_t status = enter(d, err);
-    return status == STATUS_OK ? device_check(d, cudaGraphLaunch(graph->exec, d->streams[s]), "running a graph", err)
-                               : status;
+    return status == STATUS_OK
+               ? device_check(d, cudaGraphLaunch(graph->exec, d->streams[s]), "running a graph", err)
+               : status;
 }
 
 void device_graph_destroy(device_graph_t *graph)

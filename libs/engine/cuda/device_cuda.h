@@ -11,51 +11,62 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+typedef struct choice choice_t;
+
 struct device {
     int index;
     char name[64];
     cudaStream_t streams[STREAM_COUNT];
     cudaEvent_t events[DEVICE_EVENTS];
     const libraries_t *lib;
-    cudnnHandle_t cudnn[STREAM_COUNT]; /* one per stream that computes; a handle belongs to one thread at a time */
+    cudnnHandle_t
+        cudnn[STREAM_COUNT]; /* one per stream that computes; a handle belongs to one thread at a time */
     cublasLtHandle_t lt;
     pthread_mutex_t choosing; /* timings do not disturb each other, and share STREAM_PREPARE's handle */
     cudaEvent_t timing[2];
+    choice_t *choices; /* under `choosing` */
     atomic_bool lost;
 };
 
 /* STATUS_OK, or the error with its text; remembers a lost device. Sticky errors of the runtime are cleared. */
 status_t device_check(device_t *device, cudaError_t error, const char *what, err_t *err);
 
-/* How one CONV or GEMM step runs. Opaque outside its file; `kind` tells which. */
-typedef struct {
+/*
+ * How steps of one shape run. Chosen once and kept by the device, for all models and batch sizes; read by any thread.
+ */
+struct choice {
+    struct choice *next;
+    char *key;
     enum { CHOICE_DIRECT, CHOICE_CONV, CHOICE_GEMM } kind;
-    bool fused; /* the tail is done as well */
+    bool fused; /* CONV: the tail is done as well */
     size_t scratch_bytes;
+    double time_ns;
     cudnnBackendDescriptor_t plan;  /* CONV */
-    cublasLtMatmulDesc_t operation; /* GEMM */
-    cublasLtMatrixLayout_t a, b, c, d;
-    cublasLtMatmulAlgo_t algorithm;
-} choice_t;
+    cublasLtMatmulAlgo_t algorithm; /* GEMM */
+    engine_precision_t precision;
+};
 
-/* Median of some runs on STREAM_PREPARE, in nanoseconds; negative = it failed. run answers false on failure. */
+/* Time of one run on STREAM_PREPARE, median of several, in nanoseconds; negative = it failed. */
 double device_time(device_t *device, bool (*run)(void *arg), void *arg);
 
+/* What makes two steps alike, as text; valid in `to`. */
+enum { CHOICE_KEY_BYTES = 512 };
+void conv_key(const conv_step_t *conv, engine_precision_t precision, char to[CHOICE_KEY_BYTES]);
+void gemm_key(const gemm_step_t *gemm, engine_precision_t precision, char to[CHOICE_KEY_BYTES]);
+
 /*
- * The fastest of what the library proposes for a bound step; UNSUPPORTED when it proposes nothing that works. `scratch` is
- * there to try it in.
+ * The fastest of what the library proposes for a bound step goes into choice, which stays DIRECT when nothing works.
+ * scratch is there to try it in.
  */
-status_t conv_choose(device_t *device, step_t *step, engine_precision_t precision, void *scratch, size_t scratch_bytes,
-                     choice_t *choice, err_t *err);
-status_t gemm_choose(device_t *device, step_t *step, engine_precision_t precision, void *scratch, size_t scratch_bytes,
-                     choice_t *choice, err_t *err);
+void conv_choose(device_t *device, const conv_step_t *conv, engine_precision_t precision, void *scratch,
+                 size_t scratch_bytes, choice_t *choice);
+void gemm_choose(device_t *device, const gemm_step_t *gemm, engine_precision_t precision, void *scratch,
+                 size_t scratch_bytes, choice_t *choice);
 
 /* Queue the part that the library does. */
-status_t conv_run(device_t *device, stream_t stream, const step_t *step, const choice_t *choice, void *scratch,
-                  err_t *err);
-status_t gemm_run(device_t *device, stream_t stream, const step_t *step, const choice_t *choice, void *scratch,
-                  err_t *err);
-
-void choice_destroy(device_t *device, choice_t *choice);
+status_t conv_run(device_t *device, stream_t stream, const conv_step_t *conv, const choice_t *choice,
+                  void *scratch, err_t *err);
+status_t gemm_run(device_t *device, stream_t stream, const gemm_step_t *gemm, const choice_t *choice,
+                  void *scratch, err_t *err);
 
 #endif

@@ -168,10 +168,12 @@ status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *
         kernel_launch(step->kernel, &step->u, on);
     } else if (step->kind == STEP_CONV) {
         kernel_launch(KERNEL_CONV, &step->u.conv.direct, on);
-        kernel_launch(KERNEL_ELEMENTWISE, &step->u.conv.tail.ew, on);
+        if (step->u.conv.tail.ew.op_count)
+            kernel_launch(KERNEL_ELEMENTWISE, &step->u.conv.tail.ew, on);
     } else {
         kernel_launch(KERNEL_GEMM, &step->u.gemm.direct, on);
-        kernel_launch(KERNEL_ELEMENTWISE, &step->u.gemm.whole.ew, on);
+        if (step->u.gemm.whole.ew.op_count)
+            kernel_launch(KERNEL_ELEMENTWISE, &step->u.gemm.whole.ew, on);
     }
     return check(err);
 }

@@ -176,7 +176,6 @@ typedef struct {
 typedef struct {
     k_space_t space;
     k_view_t out, in, weights;
-    k_view_t bias; /* per channel of the result; base NULL = none */
     int32_t transposed, groups, in_channels, out_channels;
     int32_t size[3], kernel[3], stride[3], dilation[3], before[3];
 } k_conv_t;

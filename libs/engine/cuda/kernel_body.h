@@ -827,8 +827,6 @@ FN void k_run_conv(const k_conv_t *a, int32_t i)
                                           (int64_t)second * a->weights.strides[1]);
                 }
             }
-    if (a->bias.base)
-        sum += k_load_f32(a->bias.base, a->bias.dtype, at[1]);
     k_store_f32(a->out.base, a->out.dtype, k_at(&a->space, a->out.strides, i), sum);
 }
 

@@ -26,11 +26,11 @@ static status_t find(void *handle, const char *name, void *to, err_t *err)
     return STATUS_OK;
 }
 
-#define FIND_CUDNN(name)        \
-    if (status == STATUS_OK)    \
+#define FIND_CUDNN(name)     \
+    if (status == STATUS_OK) \
         status = find(table.cudnn, #name, &table.name, err);
-#define FIND_CUBLASLT(name)     \
-    if (status == STATUS_OK)    \
+#define FIND_CUBLASLT(name)  \
+    if (status == STATUS_OK) \
         status = find(table.cublaslt, #name, &table.name, err);
 
 static status_t open_all(err_t *err)

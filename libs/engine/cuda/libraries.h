@@ -10,33 +10,33 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
-#define CUDNN_FUNCTIONS(X)         \
-    X(cudnnCreate)                 \
-    X(cudnnDestroy)                \
-    X(cudnnSetStream)              \
-    X(cudnnGetVersion)             \
-    X(cudnnGetErrorString)         \
-    X(cudnnBackendCreateDescriptor) \
+#define CUDNN_FUNCTIONS(X)           \
+    X(cudnnCreate)                   \
+    X(cudnnDestroy)                  \
+    X(cudnnSetStream)                \
+    X(cudnnGetVersion)               \
+    X(cudnnGetErrorString)           \
+    X(cudnnBackendCreateDescriptor)  \
     X(cudnnBackendDestroyDescriptor) \
-    X(cudnnBackendSetAttribute)    \
-    X(cudnnBackendGetAttribute)    \
-    X(cudnnBackendFinalize)        \
+    X(cudnnBackendSetAttribute)      \
+    X(cudnnBackendGetAttribute)      \
+    X(cudnnBackendFinalize)          \
     X(cudnnBackendExecute)
 
-#define CUBLASLT_FUNCTIONS(X)                  \
-    X(cublasLtCreate)                          \
-    X(cublasLtDestroy)                         \
-    X(cublasLtGetVersion)                      \
-    X(cublasLtMatmul)                          \
-    X(cublasLtMatmulDescCreate)                \
-    X(cublasLtMatmulDescDestroy)               \
-    X(cublasLtMatmulDescSetAttribute)          \
-    X(cublasLtMatrixLayoutCreate)              \
-    X(cublasLtMatrixLayoutDestroy)             \
-    X(cublasLtMatrixLayoutSetAttribute)        \
-    X(cublasLtMatmulPreferenceCreate)          \
-    X(cublasLtMatmulPreferenceDestroy)         \
-    X(cublasLtMatmulPreferenceSetAttribute)    \
+#define CUBLASLT_FUNCTIONS(X)               \
+    X(cublasLtCreate)                       \
+    X(cublasLtDestroy)                      \
+    X(cublasLtGetVersion)                   \
+    X(cublasLtMatmul)                       \
+    X(cublasLtMatmulDescCreate)             \
+    X(cublasLtMatmulDescDestroy)            \
+    X(cublasLtMatmulDescSetAttribute)       \
+    X(cublasLtMatrixLayoutCreate)           \
+    X(cublasLtMatrixLayoutDestroy)          \
+    X(cublasLtMatrixLayoutSetAttribute)     \
+    X(cublasLtMatmulPreferenceCreate)       \
+    X(cublasLtMatmulPreferenceDestroy)      \
+    X(cublasLtMatmulPreferenceSetAttribute) \
     X(cublasLtMatmulAlgoGetHeuristic)
 
 #define LIBRARIES_MEMBER(name) __typeof__(&name) name;

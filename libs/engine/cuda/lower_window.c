@@ -65,12 +65,27 @@ static view_t padded(lower_t *l, view_t x, window_t *w)
     return whole;
 }
 
-/* Residual and one activation, in this order, can be cuDNN's; `tail` has them all for when it refuses. */
-static bool read_tail(lower_t *l, const node_t *node, const view_t *y, conv_step_t *c, ew_t *tail,
-                      view_t *residual)
+/* A vector over the channels, broadcast to them. */
+static view_t over_channels(const view_t *bias, uint32_t rank)
+{
+    view_t v = *bias;
+    v.rank = rank - 1;
+    for (uint32_t d = 1; d < v.rank; d++) {
+        v.dims[d] = 1;
+        v.strides[d] = 0;
+    }
+    return v;
+}
+
+/* Bias, residual and one activation, in this order, can be cuDNN's; `tail` has them all for when it refuses. */
+static bool read_tail(lower_t *l, const node_t *node, const view_t *y, const view_t *bias, conv_step_t *c,
+                      ew_t *tail, view_t *residual)
 {
     uint32_t n = 0;
     *tail = (ew_t){.views = {*y}, .view_count = 1, .compute = DTYPE_F32};
+    view_t wide = over_channels(bias, y->rank);
+    if (c->has_bias && !ew_add_view(tail, EW_ADD, &wide))
+        return false;
     c->act = (k_ew_op_t){.op = EW_IDENTITY};
     if (n < node->epilogue_count && node->epilogue[n].kind == EPILOGUE_ADD) {
         *residual = lower_dense(l, node->epilogue[n++].value, y->dtype, LAYOUT_CHANNELS_LAST);
@@ -130,14 +145,12 @@ static status_t add_conv(lower_t *l, const node_t *node, window_t *w, bool trans
         x = padded(l, x, w);
     view_t y = lower_result(l, node->out[0], LAYOUT_CHANNELS_LAST);
     c->has_bias = lower_input(node, 2) >= 0;
-    if (c->has_bias) {
+    if (c->has_bias)
         bias = lower_dense(l, node->in[2], l->storage, LAYOUT_PLAIN);
-        c->direct.bias.dtype = (int32_t)bias.dtype;
-    }
     describe(c, w, &x, &y, &weights);
     c->direct.transposed = transposed;
     c->direct.groups = group && group->kind == ATTR_INT ? (int32_t)group->i : 1;
-    if (!read_tail(l, node, &y, c, &tail, &residual) || !ew_kernel(&tail, &y, &c->tail.ew))
+    if (!read_tail(l, node, &y, &bias, c, &tail, &residual) || !ew_kernel(&tail, &y, &c->tail.ew))
         return lower_fail(l, STATUS_INTERNAL, "the epilogue of a convolution does not fit it");
     c->fusable &= !transposed && pads_evenly(w);
     lower_add(l, &step);
@@ -145,7 +158,7 @@ static status_t add_conv(lower_t *l, const node_t *node, window_t *w, bool trans
     lower_bind(l, LOWER_FIELD(conv.direct.weights.base), &weights);
     lower_bind(l, LOWER_FIELD(conv.direct.out.base), &y);
     if (c->has_bias)
-        lower_bind(l, LOWER_FIELD(conv.direct.bias.base), &bias);
+        lower_bind(l, LOWER_FIELD(conv.bias.base), &bias);
     if (c->has_residual)
         lower_bind(l, LOWER_FIELD(conv.residual.base), &residual);
     ew_bind(l, &tail, &y, LOWER_FIELD(conv.tail.ew));

@@ -31,9 +31,9 @@ typedef struct {
 
 /* result = activation(conv(x, w) + residual + bias) */
 typedef struct {
-    k_conv_t direct; /* everything but residual and activation; the kernel of last resort */
-    tail_t tail;     /* residual and activation */
-    k_view_t residual;
+    k_conv_t direct; /* the convolution alone; the kernel of last resort */
+    tail_t tail;     /* everything else */
+    k_view_t bias, residual;
     bool fusable, has_bias, has_residual; /* fusable: cuDNN may do the tail as well */
     k_ew_op_t act;                        /* EW_IDENTITY = none */
     uint32_t spatial;                     /* dimensions: 2 or 3 (one becomes two) */
