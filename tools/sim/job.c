@@ -3,6 +3,7 @@
 #include "sim/bound.h"
 #include "sim/steps.h"
 #include "sim/timeline.h"
+#include "sim/trace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -69,12 +70,16 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
         status = net_parse(options->net, &job->config.net, err);
     if (status == STATUS_OK && options->steps_path)
         status = steps_read(options->steps_path, &job->workload, &job->steps, &job->workload.step_count, err);
+    if (status == STATUS_OK && options->trace_path)
+        status = trace_read(options->trace_path, options->rate_rps, &job->workload, &job->steps,
+                            &job->workload.step_count, err);
     if (status != STATUS_OK)
         return status;
     job->workload.steps = job->steps;
     uint32_t gpus =
         options->gpus ? options->gpus : (uint32_t)ceil(options->gpus_per_model * job->model_count);
-    job->workload.rate_rps = options->rate_rps;
+    if (!options->trace_path)
+        job->workload.rate_rps = options->rate_rps;
     job->bound_rps = gpus ? bound_rate_rps(&job->workload, gpus) : 0;
     job->config.workload = &job->workload;
     job->config.gpus = gpus;

@@ -33,6 +33,9 @@ enum {
     OPT_JITTER,
     OPT_TIMELINE,
     OPT_STEPS,
+    OPT_TRACE,
+    OPT_FUNCTIONS,
+    OPT_MINUTES,
     OPT_SERIES,
     OPT_AUTOSCALE,
     OPT_RULE,
@@ -68,6 +71,9 @@ static const struct option long_options[] = {
     {"jitter", required_argument, NULL, OPT_JITTER},
     {"timeline", required_argument, NULL, OPT_TIMELINE},
     {"steps", required_argument, NULL, OPT_STEPS},
+    {"trace", required_argument, NULL, OPT_TRACE},
+    {"functions", required_argument, NULL, OPT_FUNCTIONS},
+    {"minutes", required_argument, NULL, OPT_MINUTES},
     {"series", required_argument, NULL, OPT_SERIES},
     {"autoscale", required_argument, NULL, OPT_AUTOSCALE},
     {"rule", required_argument, NULL, OPT_RULE},
@@ -81,6 +87,7 @@ const char *options_help(void)
 {
     return "Usage: fermata-sim run|goodput|bound --models FILE.csv --gpus N [OPTION]...\n"
            "       fermata-sim gpus --models FILE.csv --rate R [OPTION]...\n"
+           "       fermata-sim trace --out FILE.csv [--functions N] [--minutes N] [--seed K]\n"
            "       fermata-sim scenario NAME|--all [--dir DIR] [--resume FILE] [--out FILE.md] [--threads "
            "N]\n"
            "\n"
@@ -89,6 +96,7 @@ const char *options_help(void)
            "  goodput  the highest rate at which every model loses at most 1 % of its requests\n"
            "  bound    the fluid upper bound on goodput\n"
            "  gpus     the fewest GPUs on which every model loses at most 1 % of its requests\n"
+           "  trace    writes a synthetic trace in the format of the Azure Functions 2019 trace\n"
            "  scenario a named experiment, as Markdown; with --out also its figure, beside the file\n"
            "\n"
            "  --models FILE        CSV with columns name,alpha_ms,beta_ms,slo_ms and by choice weight, "
@@ -116,6 +124,9 @@ const char *options_help(void)
            "  --jitter F           standard deviation of GPU latencies, as a part of them (default 0)\n"
            "  --rule worst|mean    goodput: 1 % lost of each model (default), or of all together\n"
            "  --steps FILE.csv     changing rates: at_s,model,factor (model * is all)\n"
+           "  --trace FILE.csv     invocations per minute, as in the Azure Functions 2019 trace; rows are "
+           "dealt to the\n"
+           "                       models in turn, --rate scales the mean\n"
            "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
            "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
            "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
@@ -187,7 +198,8 @@ static status_t parse_line_model(const char *text, double line_ms[3], err_t *err
 
 static void set_text(options_t *options, int option, const char *text)
 {
-    const char **place = option == OPT_STEPS        ? &options->steps_path
+    const char **place = option == OPT_TRACE        ? &options->trace_path
+                         : option == OPT_STEPS      ? &options->steps_path
                          : option == OPT_SERIES     ? &options->series_path
                          : option == OPT_DIR        ? &options->directory
                          : option == OPT_RESUME     ? &options->resume_path
@@ -228,6 +240,10 @@ static status_t parse_option(options_t *options, int option, const char *text, e
     case OPT_ALL:
         options->all = true;
         return STATUS_OK;
+    case OPT_FUNCTIONS:
+        return count("functions", text, 1, 1e6, &options->functions, err);
+    case OPT_MINUTES:
+        return count("minutes", text, 1, 1440 * 14, &options->minutes, err);
     case OPT_AUTOSCALE:
         return count("autoscale", text, 1, 16384, &options->start_gpus, err);
     case OPT_SEEDS:
@@ -258,19 +274,21 @@ static status_t parse_option(options_t *options, int option, const char *text, e
 
 static status_t parse_command(const char *word, command_t *command, err_t *err)
 {
-    static const char *const words[] = {"run", "goodput", "bound", "gpus", "scenario"};
+    static const char *const words[] = {"run", "goodput", "bound", "gpus", "scenario", "trace"};
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(word, words[i]) == 0) {
             *command = (command_t)i;
             return STATUS_OK;
         }
     }
-    return err_set(err, STATUS_INVALID_ARGUMENT, "'%.60s' is none of run, goodput, bound, gpus, scenario",
-                   word);
+    return err_set(err, STATUS_INVALID_ARGUMENT,
+                   "'%.60s' is none of run, goodput, bound, gpus, scenario, trace", word);
 }
 
 static status_t check_needed(const options_t *options, err_t *err)
 {
+    if (options->command == COMMAND_TRACE)
+        return options->out_path ? STATUS_OK : err_set(err, STATUS_INVALID_ARGUMENT, "--out is missing");
     if (options->command == COMMAND_SCENARIO)
         return options->scenario || options->all
                    ? STATUS_OK
@@ -279,7 +297,8 @@ static status_t check_needed(const options_t *options, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--models is missing");
     if (options->gpus == 0 && !(options->gpus_per_model > 0) && options->command != COMMAND_GPUS)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--gpus is missing");
-    if ((options->command == COMMAND_RUN || options->command == COMMAND_GPUS) && !(options->rate_rps > 0))
+    if (!options->trace_path && (options->command == COMMAND_RUN || options->command == COMMAND_GPUS) &&
+        !(options->rate_rps > 0))
         return err_set(err, STATUS_INVALID_ARGUMENT, "--rate is missing");
     return STATUS_OK;
 }
@@ -294,6 +313,8 @@ status_t options_parse(int argc, char **argv, options_t *options, err_t *err)
                            .copies = 1,
                            .arrivals = "poisson",
                            .net = "zero",
+                           .functions = 1000,
+                           .minutes = 1440,
                            .directory = "tests/sim/scenarios"};
     if (argc < 2)
         return err_set(err, STATUS_INVALID_ARGUMENT, "a command is missing");

@@ -12,6 +12,7 @@ typedef enum {
     COMMAND_BOUND,
     COMMAND_GPUS,
     COMMAND_SCENARIO,
+    COMMAND_TRACE,
     COMMAND_HELP,
     COMMAND_VERSION,
 } command_t;
@@ -26,7 +27,7 @@ typedef struct {
     double rate_rps, seconds, warmup_s, jitter, slo_ms, timeout_fraction;
     uint64_t seed;
     uint32_t seeds, copies;
-    const char *arrivals, *popularity, *net, *timeline_path, *steps_path, *series_path;
+    const char *arrivals, *popularity, *net, *timeline_path, *steps_path, *series_path, *trace_path;
     uint32_t start_gpus; /* > 0: follow the autoscaling advice from so many on */
     goodput_rule_t rule;
     bool json, per_model;
@@ -34,6 +35,8 @@ typedef struct {
     const char *scenario, *directory, *resume_path, *out_path;
     uint32_t threads; /* 0: as many as there are cores */
     bool all;
+    /* trace */
+    uint32_t functions, minutes;
 } options_t;
 
 /* INVALID_ARGUMENT with a text for the user (exit code 2). */

@@ -1,6 +1,7 @@
 #include "sim/arrivals.h"
 #include "sim/net.h"
 #include "sim/steps.h"
+#include "sim/trace.h"
 #include "sim/workload.h"
 
 #include <criterion/criterion.h>
@@ -173,4 +174,77 @@ Test(steps, are_read_and_checked)
     steps_fail(&workload, "at_s,model,factor\nnan,M,1\n",
                "2: at_s and factor are numbers that are not negative");
     steps_fail(&workload, "at_s,model,factor\n2,M,1\n1,M,1\n", "3: rows must be in the order of time");
+}
+
+static void trace_fails(workload_t *workload, const char *text, const char *reason)
+{
+    workload_step_t *steps = NULL;
+    uint32_t count;
+    err_t err;
+    char expected[160];
+    write_file(text);
+    snprintf(expected, sizeof(expected), "%s:%s", path, reason);
+    cr_assert_eq(trace_read(path, 0, workload, &steps, &count, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(err.text, expected);
+    cr_assert_null(steps);
+    unlink(path);
+}
+
+/* Three functions dealt to two models: the first gets 60 + 60 and 0 + 120 of the minutes, the second 30 and 90. */
+Test(trace, minutes_become_steps)
+{
+    static const char head[] = "HashOwner,HashApp,HashFunction,Trigger,1,2\n";
+    char text[256];
+    double shares[2] = {0.5, 0.5};
+    profile_entry_t models[2] = {{.name = "A"}, {.name = "B"}};
+    workload_t workload = {.models = models, .count = 2, .shares = shares};
+    workload_step_t *steps;
+    uint32_t count;
+    err_t err;
+    snprintf(text, sizeof(text), "%so,a,f,http,60,60\no,a,g,http,30,90\no,a,h,timer,0,120\n", head);
+    write_file(text);
+    cr_assert_eq(trace_read(path, 0, &workload, &steps, &count, &err), STATUS_OK, "%s", err.text);
+    unlink(path);
+    cr_assert_eq(count, 4);
+    cr_assert_float_eq(workload.rate_rps, 3, 1e-9, "360 in two minutes");
+    cr_assert_float_eq(shares[0], 2.0 / 3, 1e-9);
+    cr_assert_float_eq(steps[0].factor, 0.5, 1e-9);
+    cr_assert_float_eq(steps[1].factor, 1.5, 1e-9);
+    cr_assert_float_eq(steps[3].at_s, 60, 0);
+    free(steps);
+    trace_fails(&workload, "Owner,1,2\n",
+                "1: missing column: HashOwner,HashApp,HashFunction,Trigger,1,2,...");
+    trace_fails(&workload, "HashOwner,HashApp,HashFunction,Trigger,1,3\n",
+                "1: columns after Trigger are the minutes 1,2,...");
+    trace_fails(&workload, head, "1: no rows");
+    snprintf(text, sizeof(text), "%so,a,f,http,1\n", head);
+    trace_fails(&workload, text, "2: fewer counts than minutes");
+    snprintf(text, sizeof(text), "%so,a,f,http,1,2,3\n", head);
+    trace_fails(&workload, text, "2: more counts than minutes");
+    snprintf(text, sizeof(text), "%so,a,f,http,1,-2\n", head);
+    trace_fails(&workload, text, "2: a count is no number, or negative");
+    snprintf(text, sizeof(text), "%so,a,f,http,0,0\n", head);
+    trace_fails(&workload, text, "2: nothing was ever invoked");
+}
+
+Test(trace, a_synthetic_one_can_be_read_and_is_the_same_for_the_same_seed)
+{
+    double shares[3];
+    profile_entry_t models[3] = {{.name = "A"}, {.name = "B"}, {.name = "C"}};
+    workload_t workload = {.models = models, .count = 3, .shares = shares};
+    workload_step_t *steps[2];
+    uint32_t count;
+    err_t err;
+    for (int i = 0; i < 2; i++) {
+        write_file("");
+        cr_assert_eq(trace_write_synthetic(path, 40, 120, 9, &err), STATUS_OK, "%s", err.text);
+        cr_assert_eq(trace_read(path, 100, &workload, &steps[i], &count, &err), STATUS_OK, "%s", err.text);
+        unlink(path);
+    }
+    cr_assert_eq(count, 360);
+    cr_assert_float_eq(workload.rate_rps, 100, 0);
+    for (uint32_t i = 0; i < count; i++)
+        cr_assert_eq(steps[0][i].factor, steps[1][i].factor);
+    free(steps[0]);
+    free(steps[1]);
 }
