@@ -209,7 +209,7 @@ Test(trace, minutes_become_steps)
     cr_assert_float_eq(workload.rate_rps, 3, 1e-9, "360 in two minutes");
     cr_assert_float_eq(shares[0], 2.0 / 3, 1e-9);
     cr_assert_float_eq(steps[0].factor, 0.5, 1e-9);
-    cr_assert_float_eq(steps[1].factor, 1.5, 1e-9);
+    cr_assert_float_eq(steps[2].factor, 1.5, 1e-9);
     cr_assert_float_eq(steps[3].at_s, 60, 0);
     free(steps);
     trace_fails(&workload, "Owner,1,2\n",
