@@ -87,7 +87,7 @@ void launch_elementwise(const k_elementwise_t &a, cudaStream_t s)
 #define LAUNCH(name, args_t, count)                          \
     {                                                        \
         const args_t &a = *(const args_t *)args;             \
-        if (count)                                           \
+        if ((count) > 0)                                     \
             name<<<blocks(count), kThreads, 0, stream>>>(a); \
         break;                                               \
     }
