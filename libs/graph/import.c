@@ -435,6 +435,26 @@ static status_t add_outputs(import_t *im)
     return STATUS_OK;
 }
 
+/* Optional results that nobody reads (masks, indices, running means) are not asked for. */
+static status_t drop_unread_results(import_t *im)
+{
+    graph_t *g = im->graph;
+    int32_t *producer = calloc(g->value_count + 1, sizeof *producer);
+    uint32_t *readers = calloc(g->value_count + 1, sizeof *readers);
+    status_t status = producer && readers ? STATUS_OK : no_memory(im);
+    if (status == STATUS_OK)
+        graph_uses(g, producer, readers);
+    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
+        node_t *node = &g->nodes[n];
+        for (uint32_t i = node->op->min_out; i < node->out_count; i++)
+            if (node->out[i] >= 0 && !readers[node->out[i]])
+                node->out[i] = -1;
+    }
+    free(producer);
+    free(readers);
+    return status;
+}
+
 static status_t build(import_t *im)
 {
     graph_t *g = im->graph;
@@ -450,6 +470,8 @@ static status_t build(import_t *im)
         status = add_outputs(im);
     if (status == STATUS_OK)
         status = graph_sort(g, im->err);
+    if (status == STATUS_OK)
+        status = drop_unread_results(im);
     if (status != STATUS_OK)
         return status;
     graph_clean(g);

@@ -286,10 +286,13 @@ static status_t infer_dropout(op_ctx_t *c)
 static status_t eval_dropout(op_ctx_t *c)
 {
     tensor_t *mask = op_out(c, 1);
-    if (mask && mask->dtype != DTYPE_BOOL)
-        return op_unsupported(c, "the mask output is not supported before opset 10");
-    if (mask)
+    if (mask && mask->dtype == DTYPE_F32) /* before opset 10 */
+        for (size_t i = 0, n = tensor_count(mask); i < n; i++)
+            ((float *)mask->data)[i] = 1;
+    else if (mask && mask->dtype == DTYPE_BOOL)
         memset(mask->data, 1, tensor_count(mask));
+    else if (mask)
+        return op_unsupported(c, "a mask of %s is not supported", dtype_name(mask->dtype));
     return c->out[0] ? eval_copy(c) : STATUS_OK;
 }
 
