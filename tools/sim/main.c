@@ -4,6 +4,7 @@
 #include "job.h"
 #include "report.h"
 #include "scenario.h"
+#include "sim/trace.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -125,6 +126,19 @@ static status_t scenarios(const options_t *options, err_t *err)
     return status;
 }
 
+static status_t dispatch(const options_t *options, err_t *err)
+{
+    switch (options->command) {
+    case COMMAND_SCENARIO:
+        return scenarios(options, err);
+    case COMMAND_TRACE:
+        return trace_write_synthetic(options->out_path, options->functions, options->minutes, options->seed,
+                                     err);
+    default:
+        return perform(options, err);
+    }
+}
+
 int main(int argc, char **argv)
 {
     options_t options;
@@ -137,8 +151,7 @@ int main(int argc, char **argv)
         fputs(options.command == COMMAND_HELP ? options_help() : "fermata-sim " FERMATA_VERSION "\n", stdout);
         return 0;
     }
-    status_t status =
-        options.command == COMMAND_SCENARIO ? scenarios(&options, &err) : perform(&options, &err);
+    status_t status = dispatch(&options, &err);
     if (status != STATUS_OK) {
         fprintf(stderr, "fermata-sim: %s\n", err.text);
         return status == STATUS_INVALID_ARGUMENT || status == STATUS_NOT_FOUND ? 2 : 1;
