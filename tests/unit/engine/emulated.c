@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "maker.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -240,6 +241,32 @@ Test(emulated, wrong_arguments_come_back_through_done)
     cr_assert_str_eq(seen.text, "input 'x' has no buffer");
     ops->unload(model);
     ops->close(engine);
+}
+
+Test(emulated, takes_its_shapes_from_an_onnx_file)
+{
+    int64_t zero[2] = {0, 0};
+    size_t len;
+    err_t err;
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, 4});
+    maker_attr_int(maker_node(m, "Concat", "x x", "y"), "axis", 1);
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    uint8_t *bytes = maker_pack(m, &len);
+    engine_t *engine = open_gpu((engine_config_t){0});
+    engine_load_t what = {
+        .name = "m", .bytes = bytes, .len_bytes = len, .latency = linear, .latency_arg = zero};
+    engine_model_t *model = NULL;
+    cr_assert_eq(ops->load(engine, &what, &model, &err), STATUS_OK, "%s", err.text);
+    const engine_model_info_t *info = ops->info(model);
+    cr_assert(info->batchable);
+    cr_assert_eq(info->max_batch, ENGINE_DEFAULT_MAX_BATCH);
+    cr_assert_eq(info->inputs[0].row_bytes, 16);
+    cr_assert_eq(info->outputs[0].row_bytes, 32);
+    cr_assert_str_eq(info->outputs[0].name, "y");
+    ops->unload(model);
+    ops->close(engine);
+    free(bytes);
 }
 
 Test(emulated, refuses_bad_configurations)
