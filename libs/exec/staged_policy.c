@@ -43,6 +43,16 @@ uint32_t staged_enter_together(const staged_view_t *view, uint8_t *group, int64_
     return 1;
 }
 
+/* Policy III: a batch goes beside others only while those leave room on the device: where they fill it, both would only
+ * be slowed, and those who wait become a larger batch. */
+static uint32_t enter_where_room(const staged_view_t *view, uint8_t *group, int64_t *wake_ns)
+{
+    staged_cost_t cost = view->active_rows
+                             ? remaining(view->config, 0, view->active_rows, view->waiting[0]->length)
+                             : (staged_cost_t){.ns = 1};
+    return 10 * cost.busy_ns < 9 * cost.ns ? staged_enter_together(view, group, wake_ns) : 0;
+}
+
 static void sort_lengths(const staged_view_t *view, uint32_t count, uint32_t *lengths)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -137,7 +147,7 @@ const staged_schedule_t staged_schedule_input = {.name = "input", .enter = enter
 const staged_schedule_t staged_schedule_operator = {
     .name = "operator", .enter = staged_enter_together, .split = split_to_preferred};
 const staged_schedule_t staged_schedule_load = {
-    .name = "load", .enter = staged_enter_together, .stretch = stretch_young};
+    .name = "load", .enter = enter_where_room, .stretch = stretch_young};
 const staged_schedule_t staged_schedule_combined = {.name = "combined",
                                                     .enter = staged_enter_together,
                                                     .stretch = stretch_young,

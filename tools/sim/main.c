@@ -2,6 +2,7 @@
  * fermata-sim: the scheduling policies in a simulated cluster. Exit codes: 0, 1 (failed), 2 (usage or bad input).
  */
 #include "job.h"
+#include "mode.h"
 #include "report.h"
 #include "scenario.h"
 #include "sim/trace.h"
@@ -143,6 +144,8 @@ int main(int argc, char **argv)
 {
     options_t options;
     err_t err;
+    if (argc > 1 && strcmp(argv[1], "mode") == 0)
+        return mode_main(argc - 1, argv + 1);
     if (options_parse(argc, argv, &options, &err) != STATUS_OK) {
         fprintf(stderr, "fermata-sim: %s\n\n%s", err.text, options_help());
         return 2;

@@ -1,0 +1,167 @@
+#include "mode.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: fermata-sim mode --mode MODE --scenario NAME [options]\n"
+    "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged.\n\n"
+    "  --load L         low, medium, high: 1/4, 3/5, 9/10 of the scenario's peak (default high);\n"
+    "                   peak: the highest rate that meets the SLO; closed: one query at a time\n"
+    "  --rate R         requests/s instead of a load\n"
+    "  --queries N      how many (default 20000)\n"
+    "  --seed K         default 1\n"
+    "  --scenarios DIR  default tests/sim/modes\n"
+    "  --json           figures as one JSON object\n";
+
+static const struct option long_options[] = {
+    {"mode", required_argument, NULL, 'm'},    {"scenario", required_argument, NULL, 's'},
+    {"load", required_argument, NULL, 'l'},    {"rate", required_argument, NULL, 'r'},
+    {"queries", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 'k'},
+    {"json", no_argument, NULL, 'j'},          {"scenarios", required_argument, NULL, 'd'},
+    {"help", no_argument, NULL, 'h'},          {0}};
+
+static bool parse_load(const char *text, mode_load_t *load)
+{
+    static const char *const words[] = {"low", "medium", "high", "peak", "closed"};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(words[i], text) == 0) {
+            *load = (mode_load_t)i;
+            return true;
+        }
+    return false;
+}
+
+static bool parse_number(const char *text, double least, double most, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value >= least && *value <= most;
+}
+
+static bool take(mode_options_t *options, int option, const char *text)
+{
+    double value;
+    switch (option) {
+    case 'm':
+        options->mode = text;
+        return true;
+    case 's':
+        options->scenario = text;
+        return true;
+    case 'd':
+        options->directory = text;
+        return true;
+    case 'j':
+        return options->json = true;
+    case 'l':
+        return parse_load(text, &options->load);
+    case 'r':
+        return parse_number(text, 1e-3, 1e7, &options->rate_rps);
+    case 'k':
+        options->seed = strtoull(text, NULL, 10);
+        return true;
+    case 'n':
+        if (!parse_number(text, 100, 5e6, &value))
+            return false;
+        options->queries = (uint32_t)value;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void print(const mode_options_t *options, const mode_result_t *result)
+{
+    printf(options->json ? "{\"mode\": \"%s\", \"scenario\": \"%s\", \"seed\": %llu, \"rate_rps\": %.1f, "
+                           "\"avg_ms\": %.4f, "
+                           "\"p99_ms\": %.4f, \"throughput_rps\": %.2f, \"goodput_rps\": %.2f, "
+                           "\"qos_violation_rate\": %.5f, "
+                           "\"utilization\": %.4f, \"completed\": %llu, \"dropped\": %llu}\n"
+                         : "%s on %s (seed %llu): offered %.1f r/s, avg %.2f ms, p99 %.2f ms, throughput "
+                           "%.1f r/s, goodput %.1f "
+                           "r/s, QoS violations %.4f, utilization %.3f, %llu answered, %llu dropped\n",
+           options->mode, options->scenario, (unsigned long long)options->seed, result->rate_rps,
+           result->avg_ms, result->p99_ms, result->throughput_rps, result->goodput_rps,
+           result->qos_violation_rate, result->utilization, (unsigned long long)result->completed,
+           (unsigned long long)result->dropped);
+}
+
+/* The highest rate with p99 <= SLO, to 1 %. */
+static status_t search_peak(const mode_options_t *options, const mode_scenario_t *scenario,
+                            mode_result_t *best, err_t *err)
+{
+    double low = 1, high = 4;
+    mode_result_t result;
+    status_t status = STATUS_OK;
+    for (bool open = true; status == STATUS_OK && high < 1e7 && (open || high / low > 1.01);) {
+        double rate = open ? high : (low + high) / 2;
+        status = mode_run_batches(options, scenario, rate, &result, err);
+        bool good = status == STATUS_OK && result.p99_ms <= scenario->slo_ms;
+        if (good) {
+            *best = result;
+            low = rate;
+            high = open ? rate * 2 : high;
+        } else {
+            high = rate;
+            open = false;
+        }
+    }
+    return status;
+}
+
+status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_t *err)
+{
+    static const double fractions[] = {
+        [MODE_LOW] = 0.25, [MODE_MEDIUM] = 0.6, [MODE_HIGH] = 0.9, [MODE_CLOSED] = 1};
+    static mode_scenario_t scenario;
+    status_t status = mode_scenario_read(&scenario, options->directory, options->scenario, err);
+    *result = (mode_result_t){0};
+    if (status != STATUS_OK)
+        return status;
+    if (options->load == MODE_PEAK && options->rate_rps <= 0)
+        return search_peak(options, &scenario, result, err);
+    double rate = options->rate_rps > 0 ? options->rate_rps : scenario.peak_rps * fractions[options->load];
+    if (rate <= 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s has no peak_rps: give --rate", options->scenario);
+    return mode_run_batches(options, &scenario, rate, result, err);
+}
+
+static bool known_mode(const char *mode)
+{
+    static const char *const modes[] = {"whole", "zerobatch", "delaybatch", "staged"};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (strcmp(modes[i], mode) == 0)
+            return true;
+    return false;
+}
+
+int mode_main(int argc, char **argv)
+{
+    mode_options_t options = {.directory = "tests/sim/modes", .load = MODE_HIGH, .seed = 1, .queries = 20000};
+    err_t err;
+    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!take(&options, option, optarg)) {
+            fprintf(stderr, "fermata-sim mode: bad value or option\n\n%s", help);
+            return 2;
+        }
+    }
+    if (!options.mode || !options.scenario || !known_mode(options.mode) || optind < argc) {
+        fprintf(stderr, "fermata-sim mode: give a known --mode and a --scenario\n\n%s", help);
+        return 2;
+    }
+    mode_result_t result;
+    status_t status = mode_perform(&options, &result, &err);
+    if (status == STATUS_OK) {
+        print(&options, &result);
+        return 0;
+    }
+    fprintf(stderr, "fermata-sim mode: %s\n", err.text);
+    return status == STATUS_INVALID_ARGUMENT || status == STATUS_NOT_FOUND ? 2 : 1;
+}

@@ -1,0 +1,51 @@
+/*
+ * `fermata-sim mode`: one device, one execution mode, one scenario.
+ */
+#ifndef SIM_MODE_H
+#define SIM_MODE_H
+
+#include "mode_scenario.h"
+
+typedef enum { MODE_LOW, MODE_MEDIUM, MODE_HIGH, MODE_PEAK, MODE_CLOSED } mode_load_t;
+
+typedef struct {
+    const char *mode, *scenario, *directory, *table_path, *predictor_path;
+    mode_load_t load;
+    double rate_rps; /* instead of a load, when above 0 */
+    uint64_t seed;
+    uint32_t queries;
+    bool json;
+} mode_options_t;
+
+typedef struct {
+    double avg_ms, p99_ms, throughput_rps, goodput_rps, qos_violation_rate;
+    double rate_rps; /* offered */
+    double utilization;
+    uint64_t completed, dropped;
+} mode_result_t;
+
+/* Everything behind the word `mode`; returns the exit code. */
+int mode_main(int argc, char **argv);
+
+status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_t *err);
+
+/* One run of a scenario's first model under whole (zerobatch, delaybatch) or staged, at this rate. With load MODE_CLOSED
+ * the next query comes when the last is answered. */
+status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
+                          mode_result_t *result, err_t *err);
+
+/* Latencies -> the figures of a run. The first tenth is not counted. */
+typedef struct {
+    double *latency_ms;
+    uint32_t count, max;
+    uint32_t late, dropped, counted;
+    double first_s, last_s;
+} mode_tally_t;
+
+status_t mode_tally_init(mode_tally_t *tally, uint32_t max, err_t *err);
+void mode_tally_dispose(mode_tally_t *tally);
+void mode_tally_answer(mode_tally_t *tally, double at_s, double latency_ms, double slo_ms);
+void mode_tally_drop(mode_tally_t *tally, double at_s);
+void mode_tally_close(mode_tally_t *tally, mode_result_t *result);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * Modes that form batches of single rows: an exec object, the emulated device and a Poisson stream between them.
+ */
+#include "exec/whole.h"
+#include "mode.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    const mode_scenario_t *scenario;
+    const mode_model_t *model;
+    exec_t *exec;
+    device_t *device;
+    prng_t prng;
+    mode_tally_t tally;
+    bool closed, staged;
+    double rate_rps, next_s;
+    uint32_t sent, answered, queries;
+    int64_t now_ns;
+    status_t status;
+    err_t *err;
+} world_t;
+
+static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
+{
+    const mode_model_t *model = ctx;
+    return mode_cost(model, stage ? model->stage_end[stage - 1] : 0, model->stage_end[stage], rows, length);
+}
+
+/* The host's launch goes before the operators and uses nothing of the device. */
+static void launch(world_t *world, const exec_action_t *action)
+{
+    const exec_part_t *part = &action->launch.parts[0];
+    device_op_t ops[MODE_OPS_MAX + 1];
+    uint32_t from = 0, to = world->model->op_count, count = 0;
+    if (world->staged) {
+        from = part->from ? world->model->stage_end[part->from - 1] : 0;
+        to = world->model->stage_end[part->from];
+    }
+    ops[count++] = (device_op_t){.ns = (int64_t)(world->scenario->launch_us * 1e3)};
+    for (uint32_t i = from; i < to; i++)
+        ops[count++] = mode_op(&world->model->ops[i], part->rows, part->length);
+    status_t status =
+        device_launch(world->device, part->stream, action->launch.launch, ops, count, world->err);
+    if (status != STATUS_OK)
+        world->status = status;
+}
+
+static void sink(void *ctx, const exec_action_t *action)
+{
+    world_t *world = ctx;
+    if (action->kind == EXEC_LAUNCH)
+        launch(world, action);
+    if (action->kind != EXEC_COMPLETE)
+        return;
+    for (uint32_t i = 0; i < action->done.count; i++)
+        mode_tally_answer(&world->tally, (double)world->now_ns / 1e9,
+                          (double)(world->now_ns - action->done.queries[i].arrival_ns) / 1e6,
+                          world->scenario->slo_ms);
+    world->answered += action->done.count;
+    if (world->closed)
+        world->next_s = (double)world->now_ns / 1e9 + 1e-3;
+}
+
+static int64_t arrival_ns(const world_t *world)
+{
+    bool waits = world->sent == world->queries || (world->closed && world->sent > world->answered);
+    return waits ? EXEC_NEVER : (int64_t)llround(world->next_s * 1e9);
+}
+
+static status_t arrive(world_t *world)
+{
+    exec_query_t query = {
+        .tag = world->sent++, .rows = 1, .arrival_ns = world->now_ns, .deadline_ns = EXEC_NEVER};
+    query.length = mode_draw_length(world->model, &world->prng);
+    if (!world->closed)
+        world->next_s += prng_exponential(&world->prng, 1 / world->rate_rps);
+    return exec_submit(world->exec, world->now_ns, &query, 1, 0, world->err);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static status_t play(world_t *world)
+{
+    int64_t wake_ns = EXEC_NEVER;
+    while (world->status == STATUS_OK && world->answered < world->queries) {
+        uint64_t ended;
+        int64_t next = least(least(arrival_ns(world), device_next_ns(world->device)), wake_ns);
+        if (next == EXEC_NEVER)
+            return err_set(world->err, STATUS_INTERNAL, "nothing moves with %u queries unanswered",
+                           world->queries - world->answered);
+        world->now_ns = next;
+        device_advance(world->device, next);
+        while (world->status == STATUS_OK && arrival_ns(world) <= next)
+            world->status = arrive(world);
+        while (device_take_ended(world->device, &ended))
+            exec_finished(world->exec, next, ended);
+        wake_ns = exec_run(world->exec, next, sink, world);
+    }
+    return world->status;
+}
+
+static exec_t *make_whole(const mode_scenario_t *scenario, bool delay, uint32_t queries, err_t *err)
+{
+    whole_config_t config = {.gather = true, .rows_max = scenario->rows_max, .queries_max = queries};
+    config.window_ns = delay ? (int64_t)(scenario->delay_window_us * 1e3) : 0;
+    return exec_create_whole(&config, err);
+}
+
+static exec_t *make_staged(const mode_scenario_t *scenario, uint32_t queries, err_t *err)
+{
+    staged_config_t config = {.stages = scenario->stages,
+                              .new_pairs = scenario->new_pairs,
+                              .width = scenario->width,
+                              .rows_max = scenario->rows_max,
+                              .queries_max = queries,
+                              .eager = true,
+                              .split_slack = scenario->slack,
+                              .cost = stage_cost};
+    config.pairs = config.new_pairs > 2 ? config.new_pairs : 2;
+    config.window_ns = (int64_t)(scenario->window_us * 1e3);
+    config.comp_wait_ns = (int64_t)(scenario->comp_wait_us * 1e3);
+    config.cost_ctx = (void *)(uintptr_t)&scenario->models[0];
+    config.schedule = staged_schedule_find(scenario->schedule[0] ? scenario->schedule : "load");
+    return exec_create_staged(&config, err);
+}
+
+status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
+                          mode_result_t *result, err_t *err)
+{
+    world_t world = {.scenario = scenario,
+                     .model = &scenario->models[0],
+                     .rate_rps = rate_rps,
+                     .err = err,
+                     .queries = options->queries,
+                     .closed = options->load == MODE_CLOSED,
+                     .staged = strcmp(options->mode, "staged") == 0};
+    prng_init(&world.prng, options->seed);
+    uint32_t slots = options->queries > scenario->rows_max ? options->queries : scenario->rows_max;
+    world.exec = world.staged ? make_staged(scenario, slots, err)
+                              : make_whole(scenario, strcmp(options->mode, "delaybatch") == 0, slots, err);
+    world.device =
+        world.exec ? device_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
+    status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = play(&world);
+    if (status == STATUS_OK) {
+        mode_tally_close(&world.tally, result);
+        result->rate_rps = rate_rps;
+        result->utilization = device_busy_ns(world.device) / (double)world.now_ns;
+    }
+    mode_tally_dispose(&world.tally);
+    device_destroy(world.device);
+    if (world.exec)
+        exec_destroy(world.exec);
+    return status;
+}

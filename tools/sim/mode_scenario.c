@@ -1,0 +1,232 @@
+#include "mode_scenario.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    mode_scenario_t *scenario;
+    mode_model_t *model;
+    char *rest; /* of the line */
+} reader_t;
+
+static bool next_number(reader_t *reader, double *value)
+{
+    char *end;
+    double read = strtod(reader->rest, &end);
+    if (end == reader->rest || !isfinite(read) || read < 0)
+        return false;
+    reader->rest = end;
+    *value = read;
+    return true;
+}
+
+static bool next_count(reader_t *reader, uint32_t least, uint32_t most, uint32_t *value)
+{
+    double read;
+    if (!next_number(reader, &read) || read < least || read > most || read != floor(read))
+        return false;
+    *value = (uint32_t)read;
+    return true;
+}
+
+static bool read_ops(reader_t *reader)
+{
+    mode_model_t *model = reader->model;
+    mode_op_t op = {0};
+    uint32_t count;
+    if (!model || !next_count(reader, 1, MODE_OPS_MAX - model->op_count, &count) ||
+        !next_number(reader, &op.us) || !next_number(reader, &op.prefer) || op.prefer <= 0)
+        return false;
+    next_number(reader, &op.length);
+    while (count--)
+        model->ops[model->op_count++] = op;
+    return true;
+}
+
+static bool read_lengths(reader_t *reader)
+{
+    mode_model_t *model = reader->model;
+    if (!model)
+        return false;
+    while (model->length_count < MODE_LENGTHS_MAX &&
+           next_count(reader, 1, 1 << 20, &model->lengths[model->length_count])) {
+        if (*reader->rest++ != ':' || !next_number(reader, &model->weights[model->length_count]))
+            return false;
+        model->length_count++;
+    }
+    return model->length_count > 0;
+}
+
+static bool read_batches(reader_t *reader)
+{
+    mode_model_t *model = reader->model;
+    while (model && model->batch_count < MODE_BATCHES_MAX &&
+           next_count(reader, 1, EXEC_ROWS_MAX, &model->batches[model->batch_count]))
+        model->batch_count++;
+    return model && model->batch_count > 0;
+}
+
+static bool read_staged_word(mode_scenario_t *scenario, const char *key, const char *value)
+{
+    reader_t reader = {.rest = (char *)(uintptr_t)value};
+    if (strcmp(key, "schedule") == 0)
+        return snprintf(scenario->schedule, sizeof(scenario->schedule), "%s", value) > 0 &&
+               staged_schedule_find(value) != NULL;
+    if (strcmp(key, "stages") == 0)
+        return next_count(&reader, 1, STAGED_STAGES_MAX, &scenario->stages);
+    if (strcmp(key, "new_pairs") == 0)
+        return next_count(&reader, 1, STAGED_PAIRS_MAX, &scenario->new_pairs);
+    if (strcmp(key, "width") == 0)
+        return next_count(&reader, 1, STAGED_WIDTH_MAX, &scenario->width);
+    if (strcmp(key, "window_us") == 0)
+        return next_number(&reader, &scenario->window_us);
+    if (strcmp(key, "comp_wait_us") == 0)
+        return next_number(&reader, &scenario->comp_wait_us);
+    return strcmp(key, "slack") == 0 && next_number(&reader, &scenario->slack);
+}
+
+static bool read_staged(reader_t *reader)
+{
+    char *save = NULL;
+    for (char *word = strtok_r(reader->rest, " \t\n", &save); word; word = strtok_r(NULL, " \t\n", &save)) {
+        char *value = strchr(word, '=');
+        if (!value)
+            return false;
+        *value++ = '\0';
+        if (!read_staged_word(reader->scenario, word, value))
+            return false;
+    }
+    return true;
+}
+
+static bool read_model(reader_t *reader)
+{
+    mode_scenario_t *scenario = reader->scenario;
+    if (scenario->model_count == MODE_MODELS_MAX)
+        return false;
+    reader->model = &scenario->models[scenario->model_count++];
+    return sscanf(reader->rest, "%31s", reader->model->name) == 1;
+}
+
+static bool read_word(reader_t *reader, const char *word)
+{
+    mode_scenario_t *scenario = reader->scenario;
+    if (strcmp(word, "title") == 0)
+        return snprintf(scenario->title, sizeof(scenario->title), "%.*s", (int)strcspn(reader->rest, "\n"),
+                        reader->rest + strspn(reader->rest, " ")) > 0;
+    if (strcmp(word, "model") == 0)
+        return read_model(reader);
+    if (strcmp(word, "ops") == 0)
+        return read_ops(reader);
+    if (strcmp(word, "lengths") == 0)
+        return read_lengths(reader);
+    if (strcmp(word, "batches") == 0)
+        return read_batches(reader);
+    if (strcmp(word, "staged") == 0)
+        return read_staged(reader);
+    if (strcmp(word, "exits") == 0)
+        return reader->model && next_count(reader, 1, MODE_OPS_MAX, &reader->model->exits);
+    if (strcmp(word, "rows_max") == 0)
+        return next_count(reader, 1, EXEC_ROWS_MAX, &scenario->rows_max);
+    if (strcmp(word, "slo_ms") == 0)
+        return next_number(reader, &scenario->slo_ms);
+    if (strcmp(word, "launch_us") == 0)
+        return next_number(reader, &scenario->launch_us);
+    if (strcmp(word, "delay_window_us") == 0)
+        return next_number(reader, &scenario->delay_window_us);
+    return strcmp(word, "peak_rps") == 0 && next_number(reader, &scenario->peak_rps);
+}
+
+static status_t read_lines(mode_scenario_t *scenario, FILE *file, const char *path, err_t *err)
+{
+    char line[1024], word[32];
+    reader_t reader = {.scenario = scenario};
+    for (unsigned number = 1; fgets(line, sizeof(line), file); number++) {
+        int len = 0;
+        line[strcspn(line, "#")] = '\0';
+        if (sscanf(line, " %31s%n", word, &len) != 1)
+            continue;
+        reader.rest = line + len;
+        if (!read_word(&reader, word))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "%.200s:%u: cannot read \"%s\"", path, number, word);
+    }
+    return STATUS_OK;
+}
+
+status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name, err_t *err)
+{
+    char path[768];
+    *scenario = (mode_scenario_t){.slo_ms = 200, .rows_max = 64, .stages = 1, .new_pairs = 1, .width = 1};
+    snprintf(path, sizeof(path), "%s/%s.txt", directory, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(err, STATUS_NOT_FOUND, "%.400s: %s", path, strerror(errno));
+    status_t status = read_lines(scenario, file, path, err);
+    fclose(file);
+    for (uint32_t i = 0; status == STATUS_OK && i < scenario->model_count; i++)
+        if (scenario->models[i].op_count < scenario->stages)
+            status = err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: %s has fewer operators than stages", path,
+                             scenario->models[i].name);
+    if (status == STATUS_OK && scenario->model_count == 0)
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: no model", path);
+    for (uint32_t i = 0; status == STATUS_OK && i < scenario->model_count; i++)
+        mode_cut(&scenario->models[i], scenario->stages, scenario->rows_max / 4 + 1);
+    return status;
+}
+
+device_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length)
+{
+    double units = rows * (op->length > 0 ? length / op->length : 1);
+    return (device_op_t){.ns = (int64_t)llround(op->us * 1e3 * fmax(1, units / op->prefer)),
+                         .occupancy = fmin(1, units / op->prefer)};
+}
+
+staged_cost_t mode_cost(const mode_model_t *model, uint32_t from, uint32_t to, uint32_t rows, uint32_t length)
+{
+    staged_cost_t cost = {0};
+    for (uint32_t i = from; i < to; i++) {
+        device_op_t op = mode_op(&model->ops[i], rows, length);
+        cost.ns += op.ns;
+        cost.busy_ns += (int64_t)((double)op.ns * op.occupancy);
+    }
+    return cost;
+}
+
+static uint32_t middle_length(const mode_model_t *model)
+{
+    return model->length_count ? model->lengths[model->length_count / 2] : 1;
+}
+
+void mode_cut(mode_model_t *model, uint32_t stages, uint32_t rows)
+{
+    uint32_t length = middle_length(model), op = 0;
+    double all = (double)mode_cost(model, 0, model->op_count, rows, length).ns, done = 0;
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        uint32_t last =
+            model->op_count - (stages - 1 - stage); /* leave one operator for each of the others */
+        do
+            done += (double)mode_cost(model, op, op + 1, rows, length).ns;
+        while (++op < last && (stage + 1 == stages || done < all * (stage + 1) / stages));
+        model->stage_end[stage] = op;
+    }
+}
+
+uint32_t mode_draw_length(const mode_model_t *model, prng_t *prng)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < model->length_count; i++)
+        sum += model->weights[i];
+    double at = prng_uniform(prng) * sum;
+    for (uint32_t i = 0; i < model->length_count; i++)
+        if ((at -= model->weights[i]) < 0)
+            return model->lengths[i];
+    return model->length_count ? model->lengths[model->length_count - 1] : 1;
+}
+
+uint32_t mode_draw_rows(const mode_model_t *model, prng_t *prng)
+{
+    return model->batch_count ? model->batches[prng_below(prng, model->batch_count)] : 1;
+}
