@@ -11,6 +11,7 @@ static int command_version(int argc, char **argv);
 static const command_t commands[] = {
     {"up", "start a scheduler, gateways and workers on this machine", command_up},
     {"model", "list models, or show one, through a gateway", command_model},
+    {"cluster", "show the scheduler's cluster, set its policy, drain workers", command_cluster},
     {"plan", "plan which models share which GPUs", command_plan},
     {"version", "show the version", command_version},
     {"help", "show this", command_help},
@@ -56,7 +57,8 @@ static const command_t *find_command(const char *name)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "fermata: a command is missing: up, model, plan, version or help (see fermata --help)\n");
+        fprintf(stderr, "fermata: a command is missing: up, model, cluster, plan, version or help (see "
+                        "fermata --help)\n");
         return EXIT_CODE_USAGE;
     }
     const command_t *command = find_command(argv[1]);

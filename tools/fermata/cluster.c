@@ -1,0 +1,210 @@
+/* fermata cluster: asks the scheduler about its cluster, and changes it while it serves. */
+#include "fermata/command.h"
+
+#include "admin.pb-c.h"
+#include "config/config.h"
+#include "config/value.h"
+#include "loop/loop.h"
+#include "rpc/client.h"
+#include "rpc/pb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t TIMEOUT_NS = INT64_C(5000000000);
+
+typedef struct {
+    config_address_t scheduler;
+} cluster_options_t;
+
+static const config_option_t options[] = {
+    {"scheduler", CONFIG_ADDRESS, "Scheduler", "gRPC address of the scheduler.", .def = "127.0.0.1:9000",
+     .offset = offsetof(cluster_options_t, scheduler)},
+};
+
+static const config_schema_t schema = {
+    .program = "fermata cluster",
+    .summary = "Shows what the scheduler sees, and changes it while it serves.",
+    .options = options,
+    .options_len = sizeof options / sizeof *options,
+    .positionals = "status | policy NAME [KEY=VALUE...] | drain WORKER | resume WORKER",
+};
+
+/* One unary call: its answer, kept after the call. */
+typedef struct {
+    char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
+    loop_t *loop;
+    rpc_arena_t arena;
+    const ProtobufCMessageDescriptor *type;
+    ProtobufCMessage *answer; /* in the arena */
+    status_t status;
+    err_t *err;
+} call_t;
+
+static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
+{
+    call_t *call = arg;
+    (void)keep;
+    if (code == RPC_OK)
+        call->answer = rpc_unpack(call->type, response, &call->arena);
+    if (code != RPC_OK)
+        call->status = err_set(call->err, rpc_code_to_status(code), "%s: %s", call->scheduler, text);
+    else if (call->answer == NULL)
+        call->status = err_set(call->err, STATUS_IO, "%s: the answer cannot be read", call->scheduler);
+    loop_stop(call->loop);
+}
+
+static status_t call_on_loop(call_t *call, const char *method, const ProtobufCMessage *request)
+{
+    const rpc_runtime_options_t how = {.loop = call->loop};
+    const rpc_client_options_t where = {.address = call->scheduler};
+    const rpc_unary_options_t unary = {.method = method, .timeout_ns = TIMEOUT_NS};
+    rpc_runtime_t *runtime;
+    rpc_client_t *client;
+    if (rpc_runtime_create(&how, &runtime, call->err) != STATUS_OK)
+        return call->err->code;
+    call->status = rpc_client_create(runtime, &where, &client, call->err);
+    if (call->status == STATUS_OK) {
+        if (rpc_client_unary(client, &unary, rpc_pack(request), on_done, call) != NULL)
+            loop_run(call->loop);
+        else
+            call->status = err_set(call->err, STATUS_NO_MEMORY, "no memory for the call");
+        rpc_client_destroy(client);
+    }
+    rpc_runtime_destroy(runtime);
+    return call->status;
+}
+
+/* On success the answer lives until rpc_arena_dispose(&call->arena), which is due in any case. */
+static status_t ask(call_t *call, const char *method, const ProtobufCMessage *request)
+{
+    status_t status = loop_create(&call->loop, call->err);
+    rpc_arena_init(&call->arena, (size_t)64 << 20);
+    if (status != STATUS_OK)
+        return status;
+    status = call_on_loop(call, method, request);
+    loop_destroy(call->loop);
+    return status;
+}
+
+/* ---- status ---- */
+
+static void print_workers(const Admin__GetStateResponse *state)
+{
+    printf("\n%-24s %-10s %10s %10s\n", "WORKER", "STATE", "DEVICES", "BATCHES");
+    for (size_t i = 0; i < state->n_workers; i++) {
+        const Admin__WorkerState *worker = state->workers[i];
+        printf("%-24s %-10s %10zu %10llu\n", worker->name, worker->draining ? "draining" : "serving",
+               worker->n_devices, (unsigned long long)worker->batches);
+    }
+}
+
+static void print_models(const Admin__GetStateResponse *state)
+{
+    printf("\n%-24s %-8s %-10s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "WORKERS", "SLO ms",
+           "QUEUED", "DONE", "DROPPED");
+    for (size_t i = 0; i < state->n_models; i++) {
+        const Admin__ModelState *model = state->models[i];
+        printf("%-24s %-8lld %-10s %8u %8.1f %8llu %10llu %10llu%s%s\n", model->name,
+               (long long)model->version, model->ready ? "ready" : "not ready", model->workers,
+               (double)model->slo_ns / 1e6, (unsigned long long)model->queued,
+               (unsigned long long)model->done, (unsigned long long)model->dropped, model->ready ? "" : "  ",
+               model->ready ? "" : model->reason);
+    }
+}
+
+static status_t show_status(call_t *call)
+{
+    Admin__GetStateRequest request = ADMIN__GET_STATE_REQUEST__INIT;
+    call->type = &admin__get_state_response__descriptor;
+    status_t status = ask(call, "/fermata.admin.v1.Admin/GetState", &request.base);
+    if (status != STATUS_OK)
+        return status;
+    const Admin__GetStateResponse *state = (const Admin__GetStateResponse *)call->answer;
+    printf("policy %s (of", state->policy);
+    for (size_t i = 0; i < state->n_policies; i++)
+        printf(" %s", state->policies[i]);
+    printf("), up %.0f s, %zu gateways\n", (double)state->uptime_ns / 1e9, state->n_gateways);
+    print_workers(state);
+    print_models(state);
+    return STATUS_OK;
+}
+
+/* ---- policy ---- */
+
+enum { POLICY_OPTIONS_MAX = 32, POLICY_KEY_BYTES = 64 };
+
+static status_t set_policy(call_t *call, const char *const *words, size_t len)
+{
+    static char keys[POLICY_OPTIONS_MAX][POLICY_KEY_BYTES];
+    Admin__SetPolicyRequest__OptionsEntry entries[POLICY_OPTIONS_MAX], *list[POLICY_OPTIONS_MAX];
+    Admin__SetPolicyRequest request = ADMIN__SET_POLICY_REQUEST__INIT;
+    if (len - 1 > POLICY_OPTIONS_MAX)
+        return err_set(call->err, STATUS_INVALID_ARGUMENT, "more than %d options", POLICY_OPTIONS_MAX);
+    for (size_t i = 1; i < len; i++) {
+        const char *equals = strchr(words[i], '=');
+        if (equals == NULL || equals == words[i] || equals - words[i] >= POLICY_KEY_BYTES)
+            return err_set(call->err, STATUS_INVALID_ARGUMENT, "\"%.80s\" is not KEY=VALUE", words[i]);
+        admin__set_policy_request__options_entry__init(&entries[i - 1]);
+        memcpy(keys[i - 1], words[i], (size_t)(equals - words[i]));
+        entries[i - 1].key = keys[i - 1];
+        entries[i - 1].value = (char *)(uintptr_t)(equals + 1);
+        list[i - 1] = &entries[i - 1];
+    }
+    request.policy = (char *)(uintptr_t)words[0];
+    request.options = list;
+    request.n_options = len - 1;
+    call->type = &admin__set_policy_response__descriptor;
+    status_t status = ask(call, "/fermata.admin.v1.Admin/SetPolicy", &request.base);
+    if (status == STATUS_OK)
+        printf("policy %s (was %s)\n", words[0], ((const Admin__SetPolicyResponse *)call->answer)->previous);
+    return status;
+}
+
+/* ---- drain, resume ---- */
+
+static status_t drain(call_t *call, const char *worker, bool resume)
+{
+    Admin__DrainWorkerRequest request = ADMIN__DRAIN_WORKER_REQUEST__INIT;
+    request.name = (char *)(uintptr_t)worker;
+    request.resume = resume;
+    call->type = &admin__drain_worker_response__descriptor;
+    status_t status = ask(call, "/fermata.admin.v1.Admin/DrainWorker", &request.base);
+    if (status == STATUS_OK && resume)
+        printf("%s serves again\n", worker);
+    else if (status == STATUS_OK)
+        printf("%s is draining, %u batches still to be done\n", worker,
+               ((const Admin__DrainWorkerResponse *)call->answer)->inflight_batches);
+    return status;
+}
+
+int command_cluster(int argc, char **argv)
+{
+    cluster_options_t o;
+    config_t *config;
+    int exit_code;
+    if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
+        return exit_code;
+    err_t err = {0};
+    call_t call = {.err = &err};
+    value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);
+    size_t len;
+    const char *const *words = config_positionals(config, &len);
+    const char *verb = len > 0 ? words[0] : "";
+    if (len == 1 && strcmp(verb, "status") == 0) {
+        exit_code = config_exit(&schema, show_status(&call), &err);
+    } else if (len >= 2 && strcmp(verb, "policy") == 0) {
+        exit_code = config_exit(&schema, set_policy(&call, words + 1, len - 1), &err);
+    } else if (len == 2 && (strcmp(verb, "drain") == 0 || strcmp(verb, "resume") == 0)) {
+        exit_code = config_exit(&schema, drain(&call, words[1], verb[0] == 'r'), &err);
+    } else {
+        fprintf(
+            stderr,
+            "fermata cluster: say `status`, `policy NAME`, `drain WORKER` or `resume WORKER` (see --help)\n");
+        exit_code = EXIT_CODE_USAGE;
+    }
+    rpc_arena_dispose(&call.arena);
+    config_destroy(config);
+    return exit_code;
+}
