@@ -449,59 +449,7 @@ status_t lower_program(graph_t *instance, engine_precision_t precision, constant
 
 /* ---- passes ---- */
 
-/* MatMul and then Add of a vector, which exporters write for a linear layer: the vector becomes input 2 of the MatMul. */
-static bool is_row(const graph_t *g, int32_t value, int64_t columns)
-{
-    const tensor_t *t = &g->values[value].t;
-    return t->data && t->dtype == DTYPE_F32 && t->rank >= 1 && t->dims[t->rank - 1] == columns &&
-           tensor_count(t) == (size_t)columns;
-}
-
-static void fuse_bias(graph_t *g, const int32_t *producer, const uint32_t *readers, node_t *add)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        int32_t product = add->in[i], at = product < 0 ? -1 : producer[product];
-        node_t *matmul = at < 0 ? NULL : &g->nodes[at];
-        if (!matmul || matmul->dead || !op_is(matmul, "MatMul") || matmul->in_count != 2 ||
-            readers[product] != 1)
-            continue;
-        const tensor_t *t = &g->values[product].t, *sum = &g->values[add->out[0]].t;
-        if (t->dtype != DTYPE_F32 || t->rank < 2 || !tensor_same_shape(t, sum) ||
-            !is_row(g, add->in[!i], t->dims[t->rank - 1]))
-            continue;
-        int32_t *in = graph_alloc(g, 3 * sizeof *in);
-        if (!in)
-            return;
-        memcpy(in, matmul->in, 2 * sizeof *in);
-        in[2] = add->in[!i];
-        matmul->in = in;
-        matmul->in_count = 3;
-        matmul->out[0] = add->out[0];
-        add->dead = true;
-        return;
-    }
-}
-
 status_t lower_fuse(graph_t *g, err_t *err)
 {
-    int32_t *producer = calloc(g->value_count + 1, sizeof *producer);
-    uint32_t *readers = calloc(g->value_count + 1, sizeof *readers);
-    status_t status = STATUS_OK;
-    if (!producer || !readers)
-        status = err_set(err, STATUS_NO_MEMORY, "no memory to compile the model");
-    if (status == STATUS_OK) {
-        graph_uses(g, producer, readers);
-        for (uint32_t n = 0; n < g->node_count; n++) {
-            node_t *node = &g->nodes[n];
-            if (!node->dead && op_is(node, "Add") && node->in_count == 2 &&
-                (node->opset >= 7 || !node_attr(node, "axis")))
-                fuse_bias(g, producer, readers, node);
-        }
-    }
-    free(producer);
-    free(readers);
-    if (status != STATUS_OK)
-        return status;
-    graph_clean(g);
     return graph_fuse_epilogues(g, lower_allows, err);
 }

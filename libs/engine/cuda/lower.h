@@ -20,7 +20,7 @@ status_t lower_program(graph_t *instance, engine_precision_t precision, constant
 /* Whether an epilogue can be appended to a node: for graph_fuse_epilogues. */
 bool lower_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail);
 
-/* The passes that a program wants: bias into products, epilogues into their hosts. */
+/* The pass over an instance that a program wants: epilogues into their hosts. */
 status_t lower_fuse(graph_t *instance, err_t *err);
 
 /* ---- for lower_*.c ---- */

@@ -459,8 +459,8 @@ bool lower_allows(const graph_t *graph, const node_t *host, const epilogue_t *ta
 {
     k_ew_op_t op;
     const attr_t *training = node_attr(host, "training_mode");
-    bool product =
-        op_is(host, "Conv") || op_is(host, "ConvTranspose") || op_is(host, "Gemm") || op_is(host, "MatMul");
+    bool product = op_is(host, "Conv") || op_is(host, "ConvTranspose") || op_is(host, "Gemm") ||
+                   op_is(host, "MatMul") || op_is(host, "Linear");
     if (host->out_count != 1 || graph->values[host->out[0]].t.dtype != DTYPE_F32 || old_broadcast(host) ||
         (training && training->i))
         return false;

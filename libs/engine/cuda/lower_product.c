@@ -337,6 +337,7 @@ static status_t gemm(lower_t *l, const node_t *node)
 
 const emit_t emit_product[] = {
     {"Gemm", gemm},
+    {"Linear", matmul}, /* a MatMul with a bias, see libs/graph/recognise.c */
     {"MatMul", matmul},
     {NULL, NULL},
 };

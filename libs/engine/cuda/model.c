@@ -157,6 +157,8 @@ static status_t open_into(engine_model_t *model, const engine_load_t *what, err_
     if (status == STATUS_OK)
         status = graph_fold_batch_norms(model->graph, err);
     if (status == STATUS_OK)
+        status = graph_recognise(model->graph, err);
+    if (status == STATUS_OK)
         status = describe_graph(&model->description, model->graph, what, err);
     if (status == STATUS_OK)
         status = find_kind(model, err);

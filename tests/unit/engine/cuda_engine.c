@@ -234,5 +234,6 @@ Test(cuda_engine, wrong_arguments_are_answered)
     cr_assert_eq(ops->load(e, &(engine_load_t){.name = "x", .bytes = "y", .len_bytes = 1}, &model, &err),
                  STATUS_INVALID_ARGUMENT);
     cr_assert_null(fermata_engine(ENGINE_ABI + 1));
+    ops->unload(model);
     ops->close(e);
 }
