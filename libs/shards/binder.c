@@ -1,0 +1,265 @@
+/*
+ * Hot path. The matcher's thread: what GPUs there are and what runs on them, the matcher, and the orders to the shards.
+ */
+#include "shards/internal.h"
+
+#include <assert.h>
+
+enum { CONTROLS_PER_TURN = 64 };
+
+static worker_t *worker_of(binder_t *binder, uint32_t model)
+{
+    return &binder->shards->workers[binder->route[model]];
+}
+
+/* ---- GPUs ---- */
+
+static void offer(binder_t *binder, uint32_t gpu)
+{
+    const binder_gpu_t *entry = &binder->gpus[gpu];
+    bool open = entry->present && !entry->draining && !entry->asked &&
+                binder->batches.gpu_count[gpu] < binder->shards->options.limits.gpu_inflight_max;
+    if (open)
+        matcher_on_gpu_free(&binder->matcher, gpu, entry->free_ns);
+    else
+        matcher_close_gpu(&binder->matcher, gpu);
+}
+
+static void repredict(binder_t *binder, uint32_t gpu, int64_t free_ns)
+{
+    for (uint32_t b = binder->batches.gpu_first[gpu]; b != BATCH_NONE; b = binder->batches.slots[b].next) {
+        batch_slot_t *slot = &binder->batches.slots[b];
+        int64_t latency_ns = slot->finish_ns - slot->start_ns;
+        if (slot->start_ns < free_ns)
+            slot->start_ns = free_ns;
+        slot->finish_ns = slot->start_ns + latency_ns;
+        free_ns = slot->finish_ns;
+    }
+    binder->gpus[gpu].free_ns = free_ns;
+    offer(binder, gpu);
+}
+
+/* ---- Orders ---- */
+
+static void order(binder_t *binder, worker_t *worker, const order_t *message)
+{
+    bool sent = spsc_push(&worker->orders, message);
+    assert(sent); /* see may_grant */
+    (void)sent;
+    waiter_wake(&worker->waiter);
+    (void)binder;
+}
+
+/* Every grant may have to be followed by the word that its GPU is lost, and a GPU that joins again by another grant: with
+ * grants only up to a quarter of the ring there is room for all that follows (create.c). */
+static bool may_grant(const worker_t *worker)
+{
+    uint32_t len = atomic_load_explicit(&worker->orders.tail, memory_order_relaxed) -
+                   atomic_load_explicit(&worker->orders.head, memory_order_acquire);
+    return len < (worker->orders.mask + 1) / 4;
+}
+
+static void grant(binder_t *binder, const match_grant_t *match)
+{
+    worker_t *worker = worker_of(binder, match->model);
+    uint32_t index = batch_table_take(&binder->batches, match->gpu);
+    batch_slot_t *slot = &binder->batches.slots[index];
+    slot->model = binder->route[match->model]; /* here: the shard that has it */
+    slot->start_ns = slot->finish_ns = match->gpu_free_ns;
+    binder->gpus[match->gpu].asked = true;
+    binder->issued[match->model]++;
+    uint64_t id = batch_table_id(&binder->batches, index) | (uint64_t)worker->index << BATCH_INDEX_BITS;
+    order(binder, worker,
+          &(order_t){.kind = ORDER_GRANT,
+                     .model = match->model,
+                     .gpu = match->gpu,
+                     .batch_id = id,
+                     .gpu_free_ns = match->gpu_free_ns});
+}
+
+/* ---- Answers ---- */
+
+static uint32_t find_batch(const binder_t *binder, uint64_t batch_id)
+{
+    return batch_table_find(&binder->batches, batch_id & ~((uint64_t)(SHARDS_MAX - 1) << BATCH_INDEX_BITS));
+}
+
+static void on_taken(binder_t *binder, uint32_t index, const answer_t *message)
+{
+    batch_slot_t *slot = &binder->batches.slots[index];
+    binder_gpu_t *gpu = &binder->gpus[slot->gpu];
+    int64_t latency_ns = message->finish_ns - message->start_ns;
+    slot->start_ns = message->start_ns < gpu->free_ns ? gpu->free_ns : message->start_ns;
+    slot->finish_ns = slot->start_ns + latency_ns;
+    gpu->free_ns = slot->finish_ns;
+    gpu->asked = false;
+    offer(binder, slot->gpu);
+}
+
+static void on_answer(binder_t *binder, const answer_t *message)
+{
+    uint32_t index = find_batch(binder, message->batch_id);
+    if (index == BATCH_NONE)
+        return; /* its GPU has left */
+    uint32_t gpu = binder->batches.slots[index].gpu;
+    if (message->kind == ANSWER_TAKEN) {
+        on_taken(binder, index, message);
+        return;
+    }
+    batch_table_give(&binder->batches, index);
+    if (message->kind == ANSWER_UNUSED) {
+        binder->gpus[gpu].asked = false;
+        offer(binder, gpu);
+    } else {
+        repredict(binder, gpu, message->finish_ns);
+    }
+}
+
+static bool take_answers(binder_t *binder)
+{
+    answer_t message;
+    bool any = false;
+    for (uint32_t k = 0; k < binder->shards->options.shard_count; k++) {
+        while (spsc_pop(&binder->shards->workers[k].answers, &message)) {
+            on_answer(binder, &message);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* ---- Candidates ---- */
+
+static void take_candidate(binder_t *binder, int64_t now_ns, uint32_t model)
+{
+    const slot_value_t *value = slot_take(&binder->shards->slots[model]);
+    if (!value)
+        return;
+    binder->candidates++;
+    if (value->seen != binder->issued[model]) {
+        binder->stale++;
+        return; /* its shard did not yet know of the last order: another one comes */
+    }
+    binder->current[model] = value->seen;
+    matcher_on_candidate(&binder->matcher, now_ns, model, &value->candidate);
+}
+
+static bool take_candidates(binder_t *binder, int64_t now_ns)
+{
+    shards_t *shards = binder->shards;
+    bool any = false;
+    for (uint32_t w = 0; w < shards->fresh_words; w++) {
+        if (atomic_load_explicit(&shards->fresh[w], memory_order_relaxed) == 0)
+            continue;
+        uint64_t bits = atomic_exchange_explicit(&shards->fresh[w], 0, memory_order_acquire);
+        for (; bits; bits &= bits - 1)
+            take_candidate(binder, now_ns, w * 64 + (uint32_t)__builtin_ctzll(bits));
+        any = true;
+    }
+    return any;
+}
+
+/* ---- Control ---- */
+
+static void count_usable(binder_t *binder, int change)
+{
+    atomic_fetch_add_explicit(&binder->gpus_usable, (uint32_t)change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&binder->gpus_changes, 1, memory_order_release);
+    waiter_wake(&binder->shards->planner.waiter);
+}
+
+static void add_gpu(binder_t *binder, uint32_t gpu, int64_t free_ns)
+{
+    if (binder->gpus[gpu].present && !binder->gpus[gpu].draining)
+        return;
+    if (!binder->gpus[gpu].present)
+        binder->gpus[gpu] = (binder_gpu_t){.free_ns = free_ns};
+    binder->gpus[gpu].present = true;
+    binder->gpus[gpu].draining = false;
+    count_usable(binder, 1);
+    offer(binder, gpu);
+}
+
+static void drain_gpu(binder_t *binder, uint32_t gpu)
+{
+    if (!binder->gpus[gpu].present || binder->gpus[gpu].draining)
+        return;
+    binder->gpus[gpu].draining = true;
+    count_usable(binder, -1);
+    offer(binder, gpu);
+}
+
+static void remove_gpu(binder_t *binder, uint32_t gpu)
+{
+    if (!binder->gpus[gpu].present)
+        return;
+    count_usable(binder, binder->gpus[gpu].draining ? 0 : -1);
+    for (uint32_t b; (b = binder->batches.gpu_first[gpu]) != BATCH_NONE;) {
+        worker_t *worker = &binder->shards->workers[binder->batches.slots[b].model];
+        uint64_t id = batch_table_id(&binder->batches, b) | (uint64_t)worker->index << BATCH_INDEX_BITS;
+        batch_table_give(&binder->batches, b);
+        order(binder, worker, &(order_t){.kind = ORDER_LOST, .gpu = gpu, .batch_id = id});
+    }
+    binder->gpus[gpu] = (binder_gpu_t){0};
+    offer(binder, gpu);
+}
+
+/* Only from a shard that has worked off all orders about the model, so that it is certainly there. */
+static void move_model(binder_t *binder, int64_t now_ns, uint32_t model, uint32_t to)
+{
+    if (binder->current[model] != binder->issued[model] || binder->route[model] == to)
+        return;
+    worker_t *worker = worker_of(binder, model);
+    matcher_on_candidate(&binder->matcher, now_ns, model, &(candidate_t){0});
+    binder->issued[model]++;
+    binder->route[model] = to;
+    binder->moves++;
+    order(binder, worker, &(order_t){.kind = ORDER_GIVE, .model = model, .gpu = to});
+}
+
+static bool take_controls(binder_t *binder, int64_t now_ns)
+{
+    control_t message;
+    int taken = 0;
+    for (; taken < CONTROLS_PER_TURN && mpsc_pop(&binder->control, &message); taken++) {
+        switch (message.kind) {
+        case CONTROL_ADD_GPU:
+            add_gpu(binder, message.which, message.free_ns);
+            break;
+        case CONTROL_REMOVE_GPU:
+            remove_gpu(binder, message.which);
+            break;
+        case CONTROL_DRAIN_GPU:
+            drain_gpu(binder, message.which);
+            break;
+        case CONTROL_MOVE:
+            move_model(binder, now_ns, message.which, message.to);
+            break;
+        }
+    }
+    return taken > 0;
+}
+
+/* ---- The turn ---- */
+
+bool binder_turn(binder_t *binder, int64_t now_ns, uint32_t grants_max)
+{
+    match_grant_t match;
+    bool any = take_answers(binder); /* first: what a shard has answered for a GPU that then leaves */
+    any |= take_controls(binder, now_ns);
+    any |= take_candidates(binder, now_ns);
+    for (uint32_t k = 0; k < binder->shards->options.shard_count; k++) {
+        if (!may_grant(&binder->shards->workers[k]))
+            return any; /* that shard is far behind; nobody is granted a GPU until it has caught up a little */
+    }
+    for (uint32_t n = 0; n < grants_max && matcher_next(&binder->matcher, now_ns, &match); n++) {
+        grant(binder, &match);
+        any = true;
+    }
+    return any;
+}
+
+int64_t binder_wake_ns(const binder_t *binder)
+{
+    return matcher_wake_ns(&binder->matcher);
+}

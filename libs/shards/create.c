@@ -1,0 +1,283 @@
+/* Everything of libs/shards that allocates or frees, but for parcels. */
+#include "shards/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INBOX_DEFAULT = 1 << 16,
+    CONTROL_LEN = 1 << 12, /* a whole cluster may join at once; more try again */
+    GPU_INFLIGHT_DEFAULT = 2,
+    MODELS_MOST = 1 << 16,
+};
+
+static status_t check(const shards_options_t *options, const policy_ops_t **ops, double *values, err_t *err)
+{
+    const sched_limits_t *limits = &options->limits;
+    if (options->shard_count < 1 || options->shard_count > SHARDS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "shards: %u, not in 1..%d", options->shard_count,
+                       SHARDS_MAX);
+    if (limits->models_max < 1 || limits->models_max > MODELS_MOST || limits->tasks_max < 1 ||
+        limits->batch_max < 1 || limits->gpus_max < 1 ||
+        (uint64_t)limits->gpus_max * limits->gpu_inflight_max >= UINT32_C(1) << BATCH_INDEX_BITS)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "a limit on models, GPUs, tasks or batches is out of range");
+    if (!options->sink)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "nobody takes the grants");
+    const char *name = options->policy ? options->policy : policy_name(0);
+    *ops = policy_find(name);
+    if (!*ops)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "there is no policy '%s'", name);
+    if ((*ops)->routes || (*ops)->preempts)
+        return err_set(err, STATUS_UNSUPPORTED,
+                       "policy %s needs one thread that sees queues and GPUs at once", name);
+    return policy_parse(*ops, options->params, values, err);
+}
+
+static status_t no_memory(err_t *err)
+{
+    return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core's shards");
+}
+
+/* ---- A shard ---- */
+
+static status_t create_worker(shards_t *shards, uint32_t index, err_t *err)
+{
+    const shards_options_t *options = &shards->options;
+    const sched_limits_t *limits = &options->limits;
+    worker_t *worker = &shards->workers[index];
+    uint32_t batches = limits->gpus_max * limits->gpu_inflight_max;
+    uint32_t orders = 4 * (batches + limits->models_max); /* see may_grant */
+    task_slot_t *slots = calloc(limits->tasks_max, sizeof *slots);
+    worker->shards = shards;
+    worker->index = index;
+    worker->dirty = TASK_NONE;
+    worker->pool.slots = slots;
+    worker->models = calloc(limits->models_max, sizeof *worker->models);
+    worker->seen = calloc(limits->models_max, sizeof *worker->seen);
+    worker->counts = calloc(limits->models_max, sizeof *worker->counts);
+    worker->batches = calloc(batches, sizeof *worker->batches);
+    worker->granted = calloc(limits->batch_max, sizeof *worker->granted);
+    worker->expiry_nodes = calloc(limits->models_max, sizeof *worker->expiry_nodes);
+    if (!slots || !worker->models || !worker->seen || !worker->counts || !worker->batches ||
+        !worker->granted || !worker->expiry_nodes)
+        return no_memory(err);
+    task_pool_init(&worker->pool, slots, limits->tasks_max);
+    for (uint32_t m = 0; m < limits->models_max; m++) {
+        shard_init(&worker->models[m], &worker->pool, m);
+        worker->models[m].profile = &shards->profiles[m];
+        worker->models[m].delays = options->delays;
+    }
+    status_t status = heap_init(&worker->expiry, limits->models_max, err);
+    if (status == STATUS_OK)
+        status = mpsc_init(&worker->inbox, sizeof(inbox_t),
+                           options->inbox_len ? options->inbox_len : INBOX_DEFAULT, err);
+    if (status == STATUS_OK)
+        status = spsc_init(&worker->orders, sizeof(order_t), orders, err);
+    if (status == STATUS_OK)
+        status = spsc_init(&worker->answers, sizeof(answer_t), orders + 2 * batches, err);
+    return status;
+}
+
+static void dispose_worker(worker_t *worker)
+{
+    for (parcel_t *parcel = parcel_take_all(&worker->parcels), *next; parcel; parcel = next) {
+        next = parcel->next;
+        if (!parcel->with_model)
+            free(parcel);
+    }
+    spsc_dispose(&worker->answers);
+    spsc_dispose(&worker->orders);
+    mpsc_dispose(&worker->inbox);
+    heap_dispose(&worker->expiry);
+    free(worker->expiry_nodes);
+    free(worker->granted);
+    free(worker->batches);
+    free(worker->counts);
+    free(worker->seen);
+    free(worker->models);
+    free(worker->pool.slots);
+}
+
+/* ---- The matcher ---- */
+
+static status_t create_binder(shards_t *shards, err_t *err)
+{
+    const sched_limits_t *limits = &shards->options.limits;
+    binder_t *binder = &shards->binder;
+    uint32_t batches = limits->gpus_max * limits->gpu_inflight_max;
+    batch_slot_t *slots = calloc(batches, sizeof *slots);
+    uint32_t *first = calloc(limits->gpus_max, sizeof *first),
+             *count = calloc(limits->gpus_max, sizeof *count);
+    binder->shards = shards;
+    binder->batches = (batch_table_t){.slots = slots, .gpu_first = first, .gpu_count = count};
+    binder->gpus = calloc(limits->gpus_max, sizeof *binder->gpus);
+    binder->issued = calloc(limits->models_max, sizeof *binder->issued);
+    binder->current = calloc(limits->models_max, sizeof *binder->current);
+    binder->route = calloc(limits->models_max, sizeof *binder->route);
+    if (!slots || !first || !count || !binder->gpus || !binder->issued || !binder->current || !binder->route)
+        return no_memory(err);
+    batch_table_init(&binder->batches, slots, batches, first, count, limits->gpus_max);
+    status_t status = matcher_init(&binder->matcher, limits->models_max, limits->gpus_max, err);
+    if (status == STATUS_OK)
+        status = mpsc_init(&binder->control, sizeof(control_t), CONTROL_LEN, err);
+    return status;
+}
+
+static void dispose_binder(binder_t *binder)
+{
+    mpsc_dispose(&binder->control);
+    matcher_dispose(&binder->matcher);
+    free(binder->route);
+    free(binder->current);
+    free(binder->issued);
+    free(binder->gpus);
+    free(binder->batches.gpu_count);
+    free(binder->batches.gpu_first);
+    free(binder->batches.slots);
+}
+
+/* ---- The planner ---- */
+
+static status_t create_planner(shards_t *shards, const policy_ops_t *ops, const double *values, err_t *err)
+{
+    const sched_limits_t *limits = &shards->options.limits;
+    planner_t *planner = &shards->planner;
+    planner->shards = shards;
+    planner->view = calloc(limits->models_max, sizeof *planner->view);
+    planner->submitted_seen = calloc(limits->models_max, sizeof *planner->submitted_seen);
+    planner->policy = (policy_t){.shards = planner->view,
+                                 .models_max = limits->models_max,
+                                 .shards_max = limits->models_max,
+                                 .gpus_max = limits->gpus_max,
+                                 .state = calloc(1, policy_state_bytes()),
+                                 .model_state = calloc(limits->models_max, policy_model_bytes() + 1),
+                                 .gpu_state = calloc(limits->gpus_max, policy_gpu_bytes() + 1)};
+    if (!planner->view || !planner->submitted_seen || !planner->policy.state ||
+        !planner->policy.model_state || !planner->policy.gpu_state)
+        return no_memory(err);
+    for (uint32_t m = 0; m < limits->models_max; m++) {
+        shard_init(&planner->view[m], NULL, m);
+        planner->view[m].profile = &shards->profiles[m];
+        planner->view[m].delays = shards->options.delays;
+    }
+    policy_start(&planner->policy, ops, values);
+    return STATUS_OK;
+}
+
+/* ---- All ---- */
+
+static status_t create_shared(shards_t *shards, err_t *err)
+{
+    uint32_t models = shards->options.limits.models_max;
+    shards->fresh_words = (models + 63) / 64;
+    shards->profiles = calloc(models, sizeof *shards->profiles);
+    shards->workers = aligned_alloc(RING_CACHE_LINE, shards->options.shard_count * sizeof *shards->workers);
+    shards->slots = aligned_alloc(RING_CACHE_LINE, models * sizeof *shards->slots);
+    shards->fresh = calloc(shards->fresh_words, sizeof *shards->fresh);
+    shards->owner = calloc(models, sizeof *shards->owner);
+    shards->handover = calloc(models, sizeof *shards->handover);
+    if (shards->workers)
+        memset(shards->workers, 0, shards->options.shard_count * sizeof *shards->workers);
+    if (!shards->profiles || !shards->workers || !shards->slots || !shards->fresh || !shards->owner ||
+        !shards->handover)
+        return no_memory(err);
+    for (uint32_t m = 0; m < models; m++) {
+        slot_init(&shards->slots[m]);
+        shards->handover[m] = (parcel_t){.model = m, .with_model = true};
+    }
+    return STATUS_OK;
+}
+
+status_t shards_create(const shards_options_t *options, shards_t **out, err_t *err)
+{
+    double values[POLICY_PARAMS_MAX] = {0};
+    const policy_ops_t *ops;
+    shards_options_t checked = *options;
+    if (checked.limits.gpu_inflight_max == 0)
+        checked.limits.gpu_inflight_max = GPU_INFLIGHT_DEFAULT;
+    status_t status = check(&checked, &ops, values, err);
+    if (status != STATUS_OK)
+        return status;
+    shards_t *shards = aligned_alloc(RING_CACHE_LINE, sizeof *shards);
+    if (!shards)
+        return no_memory(err);
+    memset(shards, 0, sizeof *shards);
+    shards->options = checked;
+    shards->options.policy = shards->options.params = NULL; /* the caller's, and read */
+    status = create_shared(shards, err);
+    if (status == STATUS_OK)
+        status = create_planner(shards, ops, values, err);
+    if (status == STATUS_OK)
+        status = create_binder(shards, err);
+    for (uint32_t k = 0; k < checked.shard_count && status == STATUS_OK; k++)
+        status = create_worker(shards, k, err);
+    if (status == STATUS_OK)
+        *out = shards;
+    else
+        shards_destroy(shards);
+    return status;
+}
+
+void shards_destroy(shards_t *shards)
+{
+    if (!shards)
+        return;
+    shards_stop(shards);
+    for (uint32_t k = 0; shards->workers && k < shards->options.shard_count; k++)
+        dispose_worker(&shards->workers[k]);
+    dispose_binder(&shards->binder);
+    free(shards->planner.policy.gpu_state);
+    free(shards->planner.policy.model_state);
+    free(shards->planner.policy.state);
+    free(shards->planner.submitted_seen);
+    free(shards->planner.view);
+    free(shards->handover);
+    free((void *)shards->owner);
+    free((void *)shards->fresh);
+    free(shards->slots);
+    free(shards->workers);
+    free(shards->profiles);
+    free(shards);
+}
+
+static uint32_t emptiest(const shards_t *shards)
+{
+    uint32_t held[SHARDS_MAX] = {0}, best = 0;
+    for (uint32_t m = 0; m < shards->options.limits.models_max; m++)
+        held[shards_owner(shards, m)] += shards->planner.view[m].present;
+    for (uint32_t k = 1; k < shards->options.shard_count; k++)
+        best = held[k] < held[best] ? k : best;
+    return best;
+}
+
+static void set_up(shards_t *shards, shard_t *shard, const sched_model_opts_t *opts)
+{
+    uint32_t limit = shards->options.limits.batch_max;
+    limit = shard->profile->max_batch < limit ? shard->profile->max_batch : limit;
+    limit = opts->max_batch && opts->max_batch < limit ? opts->max_batch : limit;
+    shard->limit = limit;
+    shard->opts = *opts;
+}
+
+status_t shards_add_model(shards_t *shards, uint32_t model, const profile_t *profile,
+                          const sched_model_opts_t *opts, err_t *err)
+{
+    static const sched_model_opts_t none = {0};
+    if (model >= shards->options.limits.models_max || shards->planner.view[model].present)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "model id %u is in use or above %u", model,
+                       shards->options.limits.models_max - 1);
+    const char *broken = profile_validate(profile);
+    if (broken)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "profile: %s", broken);
+    uint32_t owner = emptiest(shards);
+    shards->profiles[model] = *profile;
+    set_up(shards, &shards->planner.view[model], opts ? opts : &none);
+    for (uint32_t k = 0; k < shards->options.shard_count; k++)
+        set_up(shards, &shards->workers[k].models[model], opts ? opts : &none);
+    shards->planner.view[model].present = true;
+    shards->workers[owner].models[model].present = true;
+    shards->binder.route[model] = owner;
+    atomic_store_explicit(&shards->owner[model], owner, memory_order_release);
+    return STATUS_OK;
+}

@@ -1,0 +1,166 @@
+/*
+ * The inside of shards_t, shared by its source files only. Who writes what: `worker_t` its thread, `binder_t` the matcher
+ * thread, `planner_t` the planner thread; between them only rings, slots, parcels and atomics.
+ */
+#ifndef SHARDS_INTERNAL_H
+#define SHARDS_INTERNAL_H
+
+#include "base/ring.h"
+#include "sched/batch_table.h"
+#include "sched/matcher.h"
+#include "sched/policy.h"
+#include "shards/parcel.h"
+#include "shards/shards.h"
+#include "shards/slot.h"
+#include "shards/waiter.h"
+
+#include <pthread.h>
+
+typedef enum { ORDER_GRANT, ORDER_LOST, ORDER_GIVE } order_kind_t;
+
+typedef struct {
+    order_kind_t kind;
+    uint32_t model, gpu; /* GIVE: gpu is the shard to give it to */
+    uint64_t batch_id;
+    int64_t gpu_free_ns;
+} order_t;
+
+typedef enum { ANSWER_TAKEN, ANSWER_UNUSED, ANSWER_DONE } answer_kind_t;
+
+typedef struct {
+    answer_kind_t kind;
+    uint64_t batch_id;
+    int64_t start_ns, finish_ns; /* DONE: finish_ns is when the GPU is free */
+} answer_t;
+
+typedef enum { INBOX_TASK, INBOX_DONE } inbox_kind_t;
+
+typedef struct {
+    inbox_kind_t kind;
+    uint32_t model;
+    union {
+        sched_task_t task;
+        struct {
+            uint64_t batch_id;
+            int64_t free_ns;
+        } done;
+    };
+} inbox_t;
+
+/* A batch that this shard has granted, by the index in its id. */
+typedef struct {
+    uint64_t batch_id; /* 0: none */
+    uint32_t model, first_task, count;
+} worker_batch_t;
+
+typedef struct {
+    shards_t *shards;
+    uint32_t index;
+    task_pool_t pool;
+    shard_t *models; /* models_max of them; `present`: it is here */
+    uint32_t *seen;
+    worker_batch_t *batches;
+    heap_t expiry;
+    heap_node_t *expiry_nodes;
+    uint32_t dirty;
+    sched_task_t *granted;
+    mpsc_t inbox;
+    spsc_t orders, answers;
+    parcel_list_t parcels;
+    waiter_t waiter;
+    pthread_t thread;
+    bool answered, published; /* in this turn: the matcher is to be woken */
+    uint64_t unused;
+    /* With the planner: it writes `ask` and `planned`, the shard `told`; what each of them covers is written before it. */
+    _Atomic uint32_t ask, told, planned;
+    uint32_t plan_taken;
+    shard_counts_t *counts; /* of each model, as of `told` */
+} worker_t;
+
+typedef enum { CONTROL_ADD_GPU, CONTROL_REMOVE_GPU, CONTROL_DRAIN_GPU, CONTROL_MOVE } control_kind_t;
+
+typedef struct {
+    control_kind_t kind;
+    uint32_t which, to;
+    int64_t free_ns;
+} control_t;
+
+typedef struct {
+    bool present, draining, asked; /* asked: granted, and not answered yet */
+    int64_t free_ns;
+} binder_gpu_t;
+
+typedef struct {
+    shards_t *shards;
+    matcher_t matcher;
+    batch_table_t batches;
+    binder_gpu_t *gpus;
+    uint32_t *issued, *current; /* per model: orders; of the latest candidate, those it had seen */
+    uint32_t *route;
+    mpsc_t control;
+    waiter_t waiter;
+    pthread_t thread;
+    uint64_t candidates, stale, moves;
+    _Atomic uint32_t gpus_usable, gpus_changes; /* the planner plans anew after each change */
+} binder_t;
+
+typedef struct {
+    shards_t *shards;
+    policy_t policy;
+    shard_t *view; /* what the policy sees: counts summed up, plans on their way out */
+    uint64_t *submitted_seen;
+    int64_t tick_ns, balance_ns;
+    uint32_t gpus_seen; /* changes */
+    waiter_t waiter;
+    pthread_t thread;
+} planner_t;
+
+struct shards {
+    shards_options_t options;
+    profile_t *profiles;
+    worker_t *workers;
+    binder_t binder;
+    planner_t planner;
+    slot_t *slots;           /* per model */
+    _Atomic uint64_t *fresh; /* bit per model: its slot has something new */
+    uint32_t fresh_words;
+    _Atomic uint32_t *owner; /* per model */
+    parcel_t *handover;      /* per model */
+    _Atomic bool stop;
+    uint32_t threads; /* running */
+};
+
+/* Batch ids: generation << 32 | shard << 24 | index; the table's own have no shard. */
+enum { BATCH_INDEX_BITS = 24 };
+
+static inline uint32_t batch_shard(uint64_t batch_id)
+{
+    return (uint32_t)batch_id >> BATCH_INDEX_BITS;
+}
+
+static inline uint32_t batch_index(uint64_t batch_id)
+{
+    return (uint32_t)batch_id & ((1u << BATCH_INDEX_BITS) - 1);
+}
+
+/* Each does what is due and says whether there was anything. */
+bool worker_turn(worker_t *worker, int64_t now_ns);
+bool binder_turn(binder_t *binder, int64_t now_ns, uint32_t grants_max);
+bool planner_is_due(const planner_t *planner, int64_t now_ns);
+/* True: the slow loop has run. */
+bool planner_turn(planner_t *planner, int64_t now_ns);
+
+/* Only takes in what has come. */
+bool worker_receive(worker_t *worker, int64_t now_ns);
+
+int64_t worker_wake_ns(const worker_t *worker);
+int64_t binder_wake_ns(const binder_t *binder);
+
+status_t worker_submit(worker_t *worker, int64_t now_ns, uint32_t model, const sched_task_t *task);
+void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns);
+/* The shard's side of the planner's two questions. */
+bool worker_tell(worker_t *worker);
+
+void counts_add(shard_counts_t *sum, const shard_counts_t *counts);
+
+#endif

@@ -1,0 +1,402 @@
+/*
+ * Hot path. One shard: the queues of its models. What comes in, in this order each turn: the planner's questions, parcels,
+ * orders, the inbox; then candidates are made anew where something changed.
+ */
+#include "shards/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    INBOX_PER_TURN = 256
+}; /* then it is time to decide: a shard that is behind must not answer grants late too */
+
+static void mark_dirty(worker_t *worker, uint32_t model)
+{
+    shard_t *shard = &worker->models[model];
+    if (shard->dirty)
+        return;
+    shard->dirty = true;
+    shard->dirty_next = worker->dirty;
+    worker->dirty = model;
+}
+
+/* ---- Candidates ---- */
+
+static void emit_dropped(worker_t *worker, shard_t *shard)
+{
+    const shards_options_t *options = &worker->shards->options;
+    for (uint32_t task; (task = shard_take_dropped(shard)) != TASK_NONE;) {
+        const task_slot_t *slot = &worker->pool.slots[task];
+        sched_action_t action = {.kind = SCHED_DROP,
+                                 .model = shard->model,
+                                 .drop = {.task = slot->task, .reason = (sched_drop_t)slot->reason}};
+        task_pool_give(&worker->pool, task);
+        options->sink(options->ctx, worker->index, &action);
+    }
+}
+
+static void make_candidate(worker_t *worker, int64_t now_ns, shard_t *shard)
+{
+    policy_t *policy = &worker->shards->planner.policy;
+    policy->ops->candidate(policy, shard, now_ns, SHARD_ANY_GPU, &shard->candidate);
+    heap_node_t *node = &worker->expiry_nodes[shard->index];
+    int64_t wake_ns = shard_wake_ns(shard);
+    if (wake_ns == SCHED_NEVER)
+        heap_remove(&worker->expiry, node);
+    else if (heap_contains(node))
+        heap_update(&worker->expiry, node, wake_ns, shard->index);
+    else
+        heap_insert(&worker->expiry, node, wake_ns, shard->index);
+    emit_dropped(worker, shard);
+}
+
+static void publish(worker_t *worker, const shard_t *shard)
+{
+    shards_t *shards = worker->shards;
+    slot_value_t value = {.candidate = shard->candidate, .seen = worker->seen[shard->index]};
+    if (!slot_put(&shards->slots[shard->index], &value))
+        return;
+    atomic_fetch_or_explicit(&shards->fresh[shard->index / 64], UINT64_C(1) << shard->index % 64,
+                             memory_order_release);
+    worker->published = true;
+}
+
+static void refresh(worker_t *worker, int64_t now_ns, shard_t *shard)
+{
+    make_candidate(worker, now_ns, shard);
+    publish(worker, shard);
+}
+
+static bool refresh_due(worker_t *worker, int64_t now_ns)
+{
+    bool any = worker->dirty != TASK_NONE;
+    while (worker->dirty != TASK_NONE) {
+        shard_t *shard = &worker->models[worker->dirty];
+        worker->dirty = shard->dirty_next;
+        shard->dirty = false;
+        if (shard->present)
+            refresh(worker, now_ns, shard);
+        else
+            emit_dropped(worker, shard);
+    }
+    while (heap_min_key(&worker->expiry) <= now_ns) {
+        refresh(worker, now_ns, &worker->models[heap_min(&worker->expiry) - worker->expiry_nodes]);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- Tasks that belong elsewhere ---- */
+
+static void refuse(worker_t *worker, uint32_t model, const sched_task_t *task)
+{
+    const shards_options_t *options = &worker->shards->options;
+    sched_action_t action = {
+        .kind = SCHED_DROP, .model = model, .drop = {.task = *task, .reason = SCHED_DROP_WINDOW}};
+    worker->models[model].own.stats.dropped[SCHED_DROP_WINDOW]++;
+    options->sink(options->ctx, worker->index, &action);
+}
+
+static void send_on(worker_t *worker, uint32_t model, const parcel_task_t *task)
+{
+    shards_t *shards = worker->shards;
+    parcel_t *parcel = parcel_create(model, 1);
+    if (!parcel) {
+        refuse(worker, model, &task->task);
+        return;
+    }
+    parcel->tasks[0] = *task;
+    worker_t *owner = &shards->workers[atomic_load_explicit(&shards->owner[model], memory_order_acquire)];
+    parcel_send(&owner->parcels, parcel);
+    waiter_wake(&owner->waiter);
+}
+
+static parcel_task_t pop(worker_t *worker, shard_t *shard)
+{
+    uint32_t task = model_queue_pop(&shard->queue, &worker->pool);
+    const task_slot_t *slot = &worker->pool.slots[task];
+    parcel_task_t popped = {.task = slot->task, .lost = slot->lost != 0};
+    task_pool_give(&worker->pool, task);
+    return popped;
+}
+
+/* The model goes first, its queue behind it: in one parcel, or task by task when there is no memory for that. */
+static void give_model(worker_t *worker, uint32_t model, uint32_t to)
+{
+    shards_t *shards = worker->shards;
+    shard_t *shard = &worker->models[model];
+    parcel_t *queue = parcel_create(model, shard->queue.len);
+    worker->seen[model]++;
+    shard->present = false;
+    shard->candidate = (candidate_t){0};
+    heap_remove(&worker->expiry, &worker->expiry_nodes[model]);
+    shards->handover[model].seen = worker->seen[model];
+    parcel_send(&shards->workers[to].parcels, &shards->handover[model]);
+    atomic_store_explicit(&shards->owner[model], to, memory_order_release);
+    for (uint32_t i = 0; queue && i < queue->count; i++)
+        queue->tasks[i] = pop(worker, shard);
+    if (queue)
+        parcel_send(&shards->workers[to].parcels, queue);
+    while (shard->queue.len) {
+        parcel_task_t task = pop(worker, shard);
+        send_on(worker, model, &task);
+    }
+    waiter_wake(&shards->workers[to].waiter);
+}
+
+static void queue_again(worker_t *worker, int64_t now_ns, uint32_t model, const parcel_task_t *task)
+{
+    uint32_t index = task_pool_take(&worker->pool, model, &task->task);
+    if (index == TASK_NONE)
+        refuse(worker, model, &task->task);
+    else if (task->fresh)
+        shard_submit(&worker->models[model], now_ns, index);
+    else
+        shard_requeue(&worker->models[model], index, task->lost);
+}
+
+static void unpack(worker_t *worker, int64_t now_ns, const parcel_t *parcel)
+{
+    shard_t *shard = &worker->models[parcel->model];
+    if (parcel->with_model) {
+        shard->present = true;
+        worker->seen[parcel->model] = parcel->seen;
+    }
+    for (uint32_t i = 0; i < parcel->count; i++) {
+        if (shard->present)
+            queue_again(worker, now_ns, parcel->model, &parcel->tasks[i]);
+        else
+            send_on(worker, parcel->model, &parcel->tasks[i]);
+    }
+    mark_dirty(worker, parcel->model);
+}
+
+static bool take_parcels(worker_t *worker, int64_t now_ns)
+{
+    parcel_t *parcel = parcel_take_all(&worker->parcels);
+    bool any = parcel != NULL;
+    while (parcel) {
+        parcel_t *next = parcel->next;
+        bool fixed = parcel->with_model; /* from here on its next shard may send it on */
+        unpack(worker, now_ns, parcel);
+        if (!fixed)
+            free(parcel);
+        parcel = next;
+    }
+    return any;
+}
+
+/* ---- Orders ---- */
+
+static void answer(worker_t *worker, const answer_t *message)
+{
+    bool sent = spsc_push(&worker->answers, message);
+    assert(sent); /* two for each batch that may be in flight: there is room */
+    (void)sent;
+    worker->answered = true;
+}
+
+static void emit_grant(worker_t *worker, const worker_batch_t *batch, uint32_t gpu, int64_t start_ns,
+                       int64_t finish_ns)
+{
+    const shards_options_t *options = &worker->shards->options;
+    uint32_t task = batch->first_task;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        worker->granted[i] = worker->pool.slots[task].task;
+        task = worker->pool.slots[task].next;
+    }
+    sched_action_t action = {.kind = SCHED_GRANT,
+                             .model = batch->model,
+                             .grant = {.gpu = gpu,
+                                       .batch_id = batch->batch_id,
+                                       .start_ns = start_ns,
+                                       .finish_ns = finish_ns,
+                                       .tasks = worker->granted,
+                                       .count = batch->count}};
+    options->sink(options->ctx, worker->index, &action);
+}
+
+static bool still_good(worker_t *worker, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
+{
+    if (shard->dirty || shard_wake_ns(shard) <= now_ns)
+        make_candidate(worker, now_ns, shard);
+    const candidate_t *candidate = &shard->candidate;
+    return candidate->batch && gpu_free_ns <= candidate->latest_ns &&
+           now_ns + candidate->lead_ns <= candidate->latest_ns;
+}
+
+static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
+{
+    shard_t *shard = &worker->models[order->model];
+    assert(shard->present);
+    worker->seen[order->model]++;
+    if (!still_good(worker, now_ns, shard, order->gpu_free_ns)) {
+        worker->unused++;
+        answer(worker, &(answer_t){.kind = ANSWER_UNUSED, .batch_id = order->batch_id});
+        publish(worker, shard);
+        return;
+    }
+    worker_batch_t *batch = &worker->batches[batch_index(order->batch_id)];
+    uint32_t count = shard->candidate.batch;
+    shard_note_silence(shard, now_ns, count);
+    *batch = (worker_batch_t){.batch_id = order->batch_id, .model = order->model, .count = count};
+    batch->first_task = shard_pop_batch(shard, count);
+    int64_t start_ns = shard_earliest_ns(shard, now_ns, order->gpu_free_ns, count);
+    int64_t finish_ns = start_ns + profile_latency_ns(shard->profile, count);
+    sched_model_stats_t *stats = &shard->counts->stats;
+    stats->granted += count;
+    stats->in_flight += count;
+    stats->batches++;
+    stats->busy_ns += finish_ns - start_ns;
+    answer(worker, &(answer_t){.kind = ANSWER_TAKEN,
+                               .batch_id = order->batch_id,
+                               .start_ns = start_ns,
+                               .finish_ns = finish_ns});
+    emit_grant(worker, batch, order->gpu, start_ns, finish_ns);
+    refresh(worker, now_ns, shard);
+}
+
+/* Forgets the batch; its tasks are done, or queued again where their model is now. */
+static void end_batch(worker_t *worker, worker_batch_t *batch, bool lost)
+{
+    shard_t *shard = &worker->models[batch->model];
+    uint32_t task = batch->first_task;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        uint32_t next = worker->pool.slots[task].next;
+        if (lost && shard->present) {
+            shard_requeue(shard, task, true);
+        } else {
+            if (lost)
+                send_on(worker, batch->model,
+                        &(parcel_task_t){.task = worker->pool.slots[task].task, .lost = true});
+            task_pool_give(&worker->pool, task);
+        }
+        task = next;
+    }
+    shard->counts->stats.in_flight -= batch->count;
+    if (lost)
+        mark_dirty(worker, batch->model);
+    batch->batch_id = 0;
+}
+
+void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns)
+{
+    uint32_t capacity = worker->shards->binder.batches.capacity;
+    if (batch_id == 0 || batch_index(batch_id) >= capacity ||
+        worker->batches[batch_index(batch_id)].batch_id != batch_id)
+        return; /* its GPU has left, or it was told twice */
+    end_batch(worker, &worker->batches[batch_index(batch_id)], false);
+    answer(worker, &(answer_t){.kind = ANSWER_DONE, .batch_id = batch_id, .finish_ns = free_ns});
+}
+
+static bool take_orders(worker_t *worker, int64_t now_ns)
+{
+    order_t order;
+    bool any = false;
+    while (spsc_pop(&worker->orders, &order)) {
+        any = true;
+        worker_batch_t *batch = &worker->batches[batch_index(order.batch_id)];
+        if (order.kind == ORDER_GRANT)
+            on_grant(worker, now_ns, &order);
+        else if (order.kind == ORDER_GIVE)
+            give_model(worker, order.model, order.gpu);
+        else if (batch->batch_id == order.batch_id)
+            end_batch(worker, batch, true);
+    }
+    return any;
+}
+
+/* ---- The inbox ---- */
+
+status_t worker_submit(worker_t *worker, int64_t now_ns, uint32_t model, const sched_task_t *task)
+{
+    shard_t *shard = &worker->models[model];
+    if (!shard->present) {
+        send_on(worker, model, &(parcel_task_t){.task = *task, .fresh = true});
+        return STATUS_OK;
+    }
+    uint32_t index = task_pool_take(&worker->pool, model, task);
+    if (index == TASK_NONE)
+        return STATUS_UNAVAILABLE;
+    if (shard_submit(shard, now_ns, index))
+        mark_dirty(worker, model);
+    return STATUS_OK;
+}
+
+static bool take_inbox(worker_t *worker, int64_t now_ns)
+{
+    inbox_t message;
+    int taken = 0;
+    for (; taken < INBOX_PER_TURN && mpsc_pop(&worker->inbox, &message); taken++) {
+        if (message.kind == INBOX_DONE)
+            worker_batch_done(worker, message.done.batch_id, message.done.free_ns);
+        else if (worker_submit(worker, now_ns, message.model, &message.task) != STATUS_OK)
+            refuse(worker, message.model, &message.task);
+    }
+    return taken > 0;
+}
+
+bool worker_receive(worker_t *worker, int64_t now_ns)
+{
+    bool any = take_parcels(worker, now_ns);
+    return take_inbox(worker, now_ns) || any;
+}
+
+/* ---- The planner's questions ---- */
+
+static void take_plans(worker_t *worker)
+{
+    const planner_t *planner = &worker->shards->planner;
+    for (uint32_t m = 0; m < planner->policy.models_max; m++) {
+        shard_plan_t *plan = &worker->models[m].plan, old = *plan;
+        *plan = planner->view[m].plan;
+        plan->refuse_debt = old.refuse_debt; /* these two go on here */
+        plan->refuse_seen = old.refuse > 0 ? old.refuse_seen : worker->models[m].own.stats.submitted;
+        if (worker->models[m].present)
+            mark_dirty(worker, m);
+    }
+}
+
+bool worker_tell(worker_t *worker)
+{
+    uint32_t planned = atomic_load_explicit(&worker->planned, memory_order_acquire);
+    uint32_t ask = atomic_load_explicit(&worker->ask, memory_order_acquire);
+    bool any = false;
+    if (planned != worker->plan_taken) {
+        take_plans(worker);
+        worker->plan_taken = planned;
+        any = true;
+    }
+    if (ask != atomic_load_explicit(&worker->told, memory_order_relaxed)) {
+        for (uint32_t m = 0; m < worker->shards->options.limits.models_max; m++)
+            worker->counts[m] = worker->models[m].own;
+        atomic_store_explicit(&worker->told, ask, memory_order_release);
+        waiter_wake(&worker->shards->planner.waiter);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- The turn ---- */
+
+bool worker_turn(worker_t *worker, int64_t now_ns)
+{
+    const shards_options_t *options = &worker->shards->options;
+    worker->answered = worker->published = false;
+    bool any = worker_tell(worker);
+    any |= take_parcels(worker, now_ns);
+    any |= take_orders(worker, now_ns);
+    any |= take_inbox(worker, now_ns);
+    if (options->turn)
+        any |= options->turn(options->ctx, worker->index, now_ns);
+    any |= refresh_due(worker, now_ns);
+    if (worker->answered || worker->published)
+        waiter_wake(&worker->shards->binder.waiter);
+    return any;
+}
+
+int64_t worker_wake_ns(const worker_t *worker)
+{
+    return heap_min_key(&worker->expiry);
+}

@@ -1,0 +1,186 @@
+/*
+ * Real threads: requests from two clients, batches that end, GPUs that join, drain and leave and models that move all the
+ * while. Every request is answered: its batch is done, or it is dropped; none is lost, none is answered twice.
+ */
+#include "base/clock.h"
+#include "base/prng.h"
+#include "shards/shards.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { MODELS = 6, GPUS = 6, SHARDS = 2, REQUESTS = 20000, CLIENTS = 2, ENDS = 1 << 16 };
+#define MS INT64_C(1000000)
+
+typedef struct {
+    shards_t *shards;
+    _Atomic unsigned char answered[CLIENTS * REQUESTS]; /* 1: dropped, 2: granted at least once */
+    _Atomic uint32_t dropped, dropped_after_grant;
+    _Atomic bool stop;
+} system_t;
+
+static void on_action(void *ctx, uint32_t shard, const sched_action_t *action)
+{
+    system_t *system = ctx;
+    if (action->kind == SCHED_DROP) {
+        unsigned char before = atomic_fetch_or(&system->answered[action->drop.task.tag], 1);
+        cr_assert((before & 1) == 0, "a request was dropped twice");
+        atomic_fetch_add(&system->dropped, 1);
+        return;
+    }
+    for (uint32_t i = 0; i < action->grant.count; i++)
+        atomic_fetch_or(&system->answered[action->grant.tasks[i].tag], 2);
+    /* The batch is over at once: the worker's report goes round by the inbox. */
+    (void)shard;
+    while (!shards_batch_done(system->shards, action->grant.batch_id, action->grant.start_ns))
+        ;
+}
+
+typedef struct {
+    system_t *system;
+    uint32_t index;
+} client_t;
+
+static void *client_main(void *arg)
+{
+    const client_t *client = arg;
+    prng_t prng;
+    prng_init(&prng, client->index);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        int64_t now_ns = clock_now_ns();
+        sched_task_t task = {.tag = client->index * REQUESTS + i,
+                             .arrival_ns = now_ns,
+                             .deadline_ns = now_ns + prng_range(&prng, 2, 30) * MS};
+        while (shards_submit(client->system->shards, (uint32_t)prng_below(&prng, MODELS), &task) != STATUS_OK)
+            sched_yield();
+        if (i % 16 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void *trouble_main(void *arg)
+{
+    system_t *system = arg;
+    prng_t prng;
+    prng_init(&prng, 99);
+    while (!atomic_load(&system->stop)) {
+        uint32_t gpu = 1 + (uint32_t)prng_below(&prng, GPUS - 1); /* GPU 0 stays */
+        switch (prng_below(&prng, 4)) {
+        case 0:
+            (void)shards_remove_gpu(system->shards, gpu);
+            break;
+        case 1:
+            (void)shards_drain_gpu(system->shards, gpu);
+            break;
+        case 2:
+            (void)shards_add_gpu(system->shards, gpu, clock_now_ns());
+            break;
+        default:
+            (void)shards_move_model(system->shards, (uint32_t)prng_below(&prng, MODELS),
+                                    (uint32_t)prng_below(&prng, SHARDS));
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+static system_t *start(const char *policy)
+{
+    system_t *system = calloc(1, sizeof *system);
+    shards_options_t options = {
+        .limits = {.models_max = MODELS, .gpus_max = GPUS, .tasks_max = CLIENTS * REQUESTS, .batch_max = 64},
+        .shard_count = SHARDS,
+        .policy = policy,
+        .balance_ns = 20 * MS,
+        .sink = on_action,
+        .ctx = system};
+    err_t err = {0};
+    cr_assert_eq(shards_create(&options, &system->shards, &err), STATUS_OK, "%s", err.text);
+    for (uint32_t m = 0; m < MODELS; m++) {
+        profile_t profile;
+        cr_assert_eq(profile_from_line(&profile, 1000, 100000, 64, NULL), STATUS_OK);
+        cr_assert_eq(shards_add_model(system->shards, m, &profile, NULL, &err), STATUS_OK);
+    }
+    for (uint32_t g = 0; g < GPUS; g++)
+        cr_assert_eq(shards_add_gpu(system->shards, g, 0), STATUS_OK);
+    cr_assert_eq(shards_start(system->shards, &err), STATUS_OK, "%s", err.text);
+    return system;
+}
+
+static void expect_all_answered(system_t *system)
+{
+    int64_t end_ns = clock_now_ns() + 60 * NS_PER_S;
+    for (uint32_t i = 0; i < CLIENTS * REQUESTS; i++) {
+        while (atomic_load(&system->answered[i]) == 0 && clock_now_ns() < end_ns)
+            sched_yield();
+        cr_assert_neq(atomic_load(&system->answered[i]), 0, "request %u was lost", i);
+    }
+}
+
+static void hammer(const char *policy)
+{
+    system_t *system = start(policy);
+    pthread_t clients[CLIENTS], trouble;
+    client_t args[CLIENTS];
+    cr_assert_eq(pthread_create(&trouble, NULL, trouble_main, system), 0);
+    for (uint32_t c = 0; c < CLIENTS; c++) {
+        args[c] = (client_t){system, c};
+        cr_assert_eq(pthread_create(&clients[c], NULL, client_main, &args[c]), 0);
+    }
+    for (uint32_t c = 0; c < CLIENTS; c++)
+        pthread_join(clients[c], NULL);
+    expect_all_answered(system);
+    atomic_store(&system->stop, true);
+    pthread_join(trouble, NULL);
+    shards_stop(system->shards);
+    shards_stats_t stats;
+    shards_stats(system->shards, &stats);
+    cr_expect_eq(stats.all.queued, 0);
+    cr_expect_gt(stats.moves, 0);
+    shards_destroy(system->shards);
+    free(system);
+}
+
+Test(threads, every_request_is_answered_once, .timeout = 110)
+{
+    hammer("fermata");
+}
+
+Test(threads, and_with_eager_batches, .timeout = 110)
+{
+    hammer("eager");
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void wait_until(int64_t at_ns)
+{
+    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* The time that passes is what is measured here, not a way to wait for something. */
+Test(threads, idle_threads_sleep, .timeout = 60)
+{
+    system_t *system = start("fermata");
+    double begin = cpu_seconds();
+    int64_t begin_ns = clock_now_ns();
+    wait_until(begin_ns + NS_PER_S);
+    double used = (cpu_seconds() - begin) / ((double)(clock_now_ns() - begin_ns) / 1e9);
+    cr_expect_lt(used, 0.01, "idle threads use %.2f %% of a core", used * 100);
+    shards_stop(system->shards);
+    cr_assert_eq(shards_start(system->shards, NULL), STATUS_OK, "stopped threads start again");
+    shards_destroy(system->shards);
+    free(system);
+}
