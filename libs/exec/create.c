@@ -1,6 +1,7 @@
 /*
  * All memory of the modes: one block each, made here and nowhere else.
  */
+#include "exec/preempt.h"
 #include "staged_core.h"
 #include "whole_core.h"
 
@@ -37,6 +38,15 @@ exec_t *exec_create_whole(const whole_config_t *config, err_t *err)
     if (whole)
         whole_init(whole, config, slots, slot_count);
     return whole ? &whole->exec : NULL;
+}
+
+exec_t *exec_create_preempt(uint32_t rows_max, err_t *err)
+{
+    whole_config_t config = {.rows_max = rows_max};
+    exec_t *exec = exec_create_whole(&config, err);
+    if (exec)
+        exec->ops = &preempt_ops;
+    return exec;
 }
 
 static bool staged_config_good(const staged_config_t *config, err_t *err)

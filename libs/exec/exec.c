@@ -23,6 +23,11 @@ bool exec_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
     return exec->ops->preempt && exec->ops->preempt(exec, now_ns, batch);
 }
 
+bool exec_stopped(exec_t *exec, int64_t now_ns, uint64_t launch)
+{
+    return exec->ops->stopped && exec->ops->stopped(exec, now_ns, launch);
+}
+
 int64_t exec_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)
 {
     return exec->ops->run(exec, now_ns, sink, ctx);

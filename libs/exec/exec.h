@@ -46,8 +46,8 @@ typedef enum {
     EXEC_SPLIT,    /* a batch went on as several; one action per part */
     EXEC_COMPLETE, /* the outputs of these queries are ready; copy them before the next exec_run */
     EXEC_DROP,     /* these queries cannot meet their deadline and will not run */
-    EXEC_STOP,     /* let this launch end at its next exit point; exec_finished as usual */
-    EXEC_REQUEUE,  /* a stopped batch: these queries have not run and are the scheduler's again */
+    EXEC_STOP, /* let this launch end at its next exit point, then exec_stopped; or exec_finished if it was past the last */
+    EXEC_REQUEUE, /* a stopped batch: these queries have not run and are the scheduler's again */
 } exec_action_kind_t;
 
 /* A range of the operators (overlap) or stages (staged) of one model on some rows. */
@@ -100,6 +100,7 @@ typedef struct {
     bool (*finished)(exec_t *exec, int64_t now_ns, uint64_t launch);
     bool (*preempt)(exec_t *exec, int64_t now_ns,
                     uint64_t batch); /* may be NULL: a batch cannot be stopped */
+    bool (*stopped)(exec_t *exec, int64_t now_ns, uint64_t launch); /* with preempt */
     int64_t (*run)(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx);
     uint32_t (*room)(const exec_t *exec);
     const char *(*validate)(const exec_t *exec);
@@ -122,6 +123,9 @@ bool exec_finished(exec_t *exec, int64_t now_ns, uint64_t launch);
 /* Stops a submitted batch at its next exit point, or before it starts. False: it has just ended, is unknown, or the
  * mode cannot stop it; it then completes as usual. */
 bool exec_preempt(exec_t *exec, int64_t now_ns, uint64_t batch);
+
+/* In place of exec_finished: the launch ended at an exit point, before its end, after EXEC_STOP. */
+bool exec_stopped(exec_t *exec, int64_t now_ns, uint64_t launch);
 
 /* Decides all that is due and returns when to be called again at the latest. */
 int64_t exec_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx);

@@ -25,8 +25,8 @@ static status_t submit_gather(whole_t *whole, const exec_query_t *queries, uint3
     return STATUS_OK;
 }
 
-static status_t whole_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
-                             uint64_t batch, err_t *err)
+status_t whole_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
+                      uint64_t batch, err_t *err)
 {
     (void)now_ns;
     whole_t *whole = of(exec);
@@ -43,13 +43,14 @@ static status_t whole_submit(exec_t *exec, int64_t now_ns, const exec_query_t *q
     whole_batch_t *into = &whole->batches[(whole->running + whole->granted) % WHOLE_BUFFERS];
     into->id = batch;
     into->count = count;
+    into->stop = false;
     for (uint32_t i = 0; i < count; i++)
         into->queries[i] = queries[i];
     whole->granted++;
     return STATUS_OK;
 }
 
-static bool whole_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
+bool whole_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
 {
     (void)now_ns;
     whole_t *whole = of(exec);
@@ -77,7 +78,7 @@ static int64_t gather_batch(whole_t *whole, int64_t now_ns)
     return EXEC_NEVER;
 }
 
-static void launch(whole_t *whole, exec_sink_fn sink, void *ctx)
+void whole_launch(whole_t *whole, exec_sink_fn sink, void *ctx)
 {
     const whole_batch_t *batch = &whole->batches[whole->running];
     exec_part_t part = {.model = batch->queries[0].model, .to = 1};
@@ -95,36 +96,36 @@ static void launch(whole_t *whole, exec_sink_fn sink, void *ctx)
     sink(ctx, &action);
 }
 
-static void complete(whole_t *whole, exec_sink_fn sink, void *ctx)
+void whole_end(whole_t *whole, exec_action_kind_t kind, exec_sink_fn sink, void *ctx)
 {
     const whole_batch_t *batch = &whole->batches[whole->running];
-    exec_action_t action = {.kind = EXEC_COMPLETE, .batch = batch->id};
+    exec_action_t action = {.kind = kind, .batch = batch->id};
     action.done.queries = batch->queries;
     action.done.count = batch->count;
     sink(ctx, &action);
     whole->running = (whole->running + 1) % WHOLE_BUFFERS;
     whole->granted--;
-    whole->busy = whole->ended = false;
+    whole->busy = whole->ended = whole->stop_said = whole->stopped = false;
 }
 
 static int64_t whole_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)
 {
     whole_t *whole = of(exec);
     if (whole->busy && whole->ended)
-        complete(whole, sink, ctx);
+        whole_end(whole, EXEC_COMPLETE, sink, ctx);
     int64_t wake_ns = whole->config.gather ? gather_batch(whole, now_ns) : EXEC_NEVER;
     if (!whole->busy && whole->granted)
-        launch(whole, sink, ctx);
+        whole_launch(whole, sink, ctx);
     return wake_ns;
 }
 
-static uint32_t whole_room(const exec_t *exec)
+uint32_t whole_room(const exec_t *exec)
 {
     const whole_t *whole = (const whole_t *)exec;
     return whole->config.gather ? queries_room(&whole->waiting) : WHOLE_BUFFERS - whole->granted;
 }
 
-static const char *whole_validate(const exec_t *exec)
+const char *whole_validate(const exec_t *exec)
 {
     const whole_t *whole = (const whole_t *)exec;
     if (whole->granted > WHOLE_BUFFERS || whole->running >= WHOLE_BUFFERS)

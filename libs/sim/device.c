@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* Work left below this is rounding: an operator ends with the nanosecond. */
-#define DEVICE_EPSILON_NS 1e-3
+#define DEVICE_EPSILON_NS 1e-3 /* what device_next_ns takes off is less, so that time goes on */
 
 typedef struct {
     double left_ns;
@@ -128,7 +128,7 @@ status_t device_launch(device_t *device, uint32_t stream, uint64_t tag, const de
     return STATUS_OK;
 }
 
-void device_stop(device_t *device, uint32_t stream, uint64_t tag, uint32_t stride)
+bool device_stop(device_t *device, uint32_t stream, uint64_t tag, uint32_t stride)
 {
     device_stream_t *at = &device->streams[stream];
     uint32_t first = 0, end = 0;
@@ -137,14 +137,16 @@ void device_stop(device_t *device, uint32_t stream, uint64_t tag, uint32_t strid
     for (end = first; end < at->len && slot_at(device, at, end)->tag == tag; end++)
         if ((slot_at(device, at, end)->index + 1) % stride == 0)
             break;
-    if (first == at->len || end == at->len || slot_at(device, at, end)->tag != tag)
-        return;
+    if (first == at->len || end == at->len || slot_at(device, at, end)->tag != tag ||
+        slot_at(device, at, end)->last)
+        return false;
     slot_at(device, at, end)->last = true;
     uint32_t to = end + 1, from = end + 1;
     for (; from < at->len; from++)
         if (slot_at(device, at, from)->tag != tag)
             *slot_at(device, at, to++) = *slot_at(device, at, from);
     at->len = to;
+    return true;
 }
 
 int64_t device_next_ns(const device_t *device)
@@ -155,7 +157,7 @@ int64_t device_next_ns(const device_t *device)
     for (uint32_t i = 0; i < device->stream_count; i++)
         if (device->streams[i].len)
             next = fmin(next, slot_at(device, &device->streams[i], 0)->left_ns * slow);
-    return isinf(next) ? DEVICE_NEVER : (int64_t)ceil(device->at_ns + next - DEVICE_EPSILON_NS);
+    return isinf(next) ? DEVICE_NEVER : (int64_t)ceil(device->at_ns + next - DEVICE_EPSILON_NS / 2);
 }
 
 bool device_take_ended(device_t *device, uint64_t *tag)

@@ -34,8 +34,8 @@ void device_advance(device_t *device, int64_t now_ns);
 status_t device_launch(device_t *device, uint32_t stream, uint64_t tag, const device_op_t *ops,
                        uint32_t count, err_t *err);
 /* Drops what has not begun of this tag, but for the operators up to the next exit point: every `stride` operators, counted
- * from its first. */
-void device_stop(device_t *device, uint32_t stream, uint64_t tag, uint32_t stride);
+ * from its first. False: nothing was left to drop, it ends in full. */
+bool device_stop(device_t *device, uint32_t stream, uint64_t tag, uint32_t stride);
 
 /* When the next launch ends if nothing else comes. */
 int64_t device_next_ns(const device_t *device);

@@ -7,7 +7,8 @@
 
 static const char help[] =
     "usage: fermata-sim mode --mode MODE --scenario NAME [options]\n"
-    "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged.\n\n"
+    "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged;\n"
+    "on the scenarios fig11a:250 and fig11a:90 whole, clockwork, preempt.\n\n"
     "  --load L         low, medium, high: 1/4, 3/5, 9/10 of the scenario's peak (default high);\n"
     "                   peak: the highest rate that meets the SLO; closed: one query at a time\n"
     "  --rate R         requests/s instead of a load\n"
@@ -117,6 +118,17 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
     static const double fractions[] = {
         [MODE_LOW] = 0.25, [MODE_MEDIUM] = 0.6, [MODE_HIGH] = 0.9, [MODE_CLOSED] = 1};
     static mode_scenario_t scenario;
+    bool schedules = strcmp(options->mode, "clockwork") == 0 || strcmp(options->mode, "preempt") == 0;
+    double slo_ms;
+    if (strncmp(options->scenario, "fig11a:", 7) == 0) {
+        if (!parse_number(options->scenario + 7, 1, 1e6, &slo_ms) ||
+            (!schedules && strcmp(options->mode, "whole")))
+            return err_set(err, STATUS_INVALID_ARGUMENT,
+                           "%s takes an SLO in ms, and whole, clockwork or preempt", options->scenario);
+        return mode_run_streams(options, slo_ms, result, err);
+    }
+    if (schedules)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s runs on fig11a:SLO only", options->mode);
     status_t status = mode_scenario_read(&scenario, options->directory, options->scenario, err);
     *result = (mode_result_t){0};
     if (status != STATUS_OK)
@@ -131,7 +143,7 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
 
 static bool known_mode(const char *mode)
 {
-    static const char *const modes[] = {"whole", "zerobatch", "delaybatch", "staged"};
+    static const char *const modes[] = {"whole", "zerobatch", "delaybatch", "staged", "clockwork", "preempt"};
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(modes[i], mode) == 0)
             return true;

@@ -34,6 +34,9 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
 status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err);
 
+/* Shepherd's Figure 11(a) under whole (FLEX without preemption), clockwork or preempt. */
+status_t mode_run_streams(const mode_options_t *options, double slo_ms, mode_result_t *result, err_t *err);
+
 /* Latencies -> the figures of a run. The first tenth is not counted. */
 typedef struct {
     double *latency_ms;

@@ -91,8 +91,9 @@ Test(device, stops_at_the_next_exit_point_and_nowhere_else)
     device_t *device = make();
     cr_assert_eq(device_launch(device, 0, 1, ops, 6, NULL), STATUS_OK);
     device_advance(device, 2500000);
-    device_stop(device, 0, 1, 2); /* in its third operator: the fourth ends the pair */
-    device_stop(device, 0, 9, 2); /* no such launch */
+    cr_assert(device_stop(device, 0, 1, 2)); /* in its third operator: the fourth ends the pair */
+    cr_assert(!device_stop(device, 0, 9, 2), "no such launch");
+    cr_assert(!device_stop(device, 0, 1, 2), "nothing is left to drop");
     launch(device, 0, 2, 1, 1);
     play(device, text, sizeof(text));
     cr_assert_str_eq(text, "1@4.00 2@5.00");

@@ -1,0 +1,97 @@
+#include "exec/preempt.h"
+
+#include "whole_core.h"
+
+static bool preempt_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
+{
+    (void)now_ns;
+    whole_t *whole = (whole_t *)exec;
+    for (uint32_t i = 0; i < whole->granted; i++) {
+        whole_batch_t *at = &whole->batches[(whole->running + i) % WHOLE_BUFFERS];
+        bool has_ended = i == 0 && whole->busy && whole->ended;
+        if (at->id == batch && !at->stop && !has_ended)
+            return at->stop = true;
+    }
+    return false;
+}
+
+static bool preempt_stopped(exec_t *exec, int64_t now_ns, uint64_t launch)
+{
+    whole_t *whole = (whole_t *)exec;
+    if (!whole->stop_said || !whole_finished(exec, now_ns, launch))
+        return false;
+    return whole->stopped = true;
+}
+
+/* A batch that waits behind the running one: the last of the two buffers. */
+static void give_back_waiting(whole_t *whole, exec_sink_fn sink, void *ctx)
+{
+    whole_batch_t *waiting = &whole->batches[(whole->running + 1) % WHOLE_BUFFERS];
+    if (!whole->busy || whole->granted < 2 || !waiting->stop)
+        return;
+    exec_action_t action = {.kind = EXEC_REQUEUE, .batch = waiting->id};
+    action.done.queries = waiting->queries;
+    action.done.count = waiting->count;
+    whole->granted--;
+    sink(ctx, &action);
+}
+
+static int64_t preempt_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)
+{
+    (void)now_ns;
+    whole_t *whole = (whole_t *)exec;
+    if (whole->busy && whole->ended)
+        whole_end(whole, whole->stopped ? EXEC_REQUEUE : EXEC_COMPLETE, sink, ctx);
+    while (!whole->busy && whole->granted && whole->batches[whole->running].stop)
+        whole_end(whole, EXEC_REQUEUE, sink, ctx);
+    give_back_waiting(whole, sink, ctx);
+    if (!whole->busy && whole->granted)
+        whole_launch(whole, sink, ctx);
+    if (whole->busy && whole->batches[whole->running].stop && !whole->stop_said) {
+        exec_action_t action = {.kind = EXEC_STOP, .batch = whole->batches[whole->running].id};
+        action.stop.launch = whole->launch;
+        whole->stop_said = true;
+        sink(ctx, &action);
+    }
+    return EXEC_NEVER;
+}
+
+static preempt_plan_t plan_with(const int64_t *op_ns, uint32_t count, int64_t exit_ns, uint32_t stride)
+{
+    int64_t all_ns = 0, part_ns = 0, longest_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        all_ns += op_ns[i];
+        part_ns = i % stride ? part_ns + op_ns[i] : op_ns[i];
+        longest_ns = part_ns > longest_ns ? part_ns : longest_ns;
+    }
+    uint32_t exits = (count - 1) / stride;
+    double whole = all_ns > 0 ? (double)all_ns : 1;
+    return (preempt_plan_t){.stride = stride,
+                            .exit_points = exits,
+                            .delay = (double)longest_ns / whole,
+                            .overhead = (double)exits * (double)exit_ns / whole};
+}
+
+preempt_plan_t preempt_plan(const int64_t *op_ns, uint32_t count, int64_t exit_ns, double limit)
+{
+    preempt_plan_t best = plan_with(op_ns, count, exit_ns, count);
+    for (uint32_t stride = count; stride-- > 1;) {
+        preempt_plan_t plan = plan_with(op_ns, count, exit_ns, stride);
+        if (best.delay < limit || plan.overhead >= limit)
+            break;
+        if (plan.delay < best.delay)
+            best = plan;
+    }
+    return best;
+}
+
+const exec_ops_t preempt_ops = {
+    .name = "preempt",
+    .submit = whole_submit,
+    .finished = whole_finished,
+    .preempt = preempt_preempt,
+    .stopped = preempt_stopped,
+    .run = preempt_run,
+    .room = whole_room,
+    .validate = whole_validate,
+};

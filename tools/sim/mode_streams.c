@@ -1,0 +1,175 @@
+/*
+ * Shepherd's Figure 11(a): two streams on one GPU, the scheduling core before it and the preempt mode in it.
+ *
+ * Stream A: 1024 requests to ResNet18 at once, every 120 ms from 5 ms on. Stream B: one request to ResNeSt269 every
+ * millisecond. An operator here is what lies between two exit points of Table 4.
+ */
+#include "exec/preempt.h"
+#include "mode.h"
+#include "sched/sched.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAM_COUNT = 2, BURST = 1024, TASKS_MAX = 1 << 16, EXITS_MAX = 128 };
+
+#define STREAM_SECONDS 12.0
+#define MS INT64_C(1000000)
+
+typedef struct {
+    double alpha_ms, beta_ms;
+    uint32_t exits;
+} stream_model_t;
+
+/* zoo_v100_shepherd.csv: ResNet18, ResNeSt269. */
+static const stream_model_t models[STREAM_COUNT] = {{0.22, 3.74, 40}, {4.37, 74.20, 128}};
+
+typedef struct {
+    sched_t *sched;
+    exec_t *exec;
+    device_t *device;
+    profile_t profiles[STREAM_COUNT];
+    mode_tally_t tally;
+    int64_t now_ns, next_ns[STREAM_COUNT], slo_ns;
+    uint64_t running; /* launch on the device */
+    uint32_t running_model;
+    bool stopped;
+    status_t status;
+    err_t *err;
+} streams_t;
+
+static void on_action(void *ctx, const exec_action_t *action)
+{
+    streams_t *streams = ctx;
+    if (action->kind == EXEC_LAUNCH) {
+        const exec_part_t *part = &action->launch.parts[0];
+        device_op_t ops[EXITS_MAX];
+        uint32_t count = models[part->model].exits;
+        for (uint32_t i = 0; i < count; i++)
+            ops[i] =
+                (device_op_t){.ns = profile_latency_ns(&streams->profiles[part->model], part->rows) / count,
+                              .occupancy = 1};
+        streams->running = action->launch.launch;
+        streams->stopped = false;
+        streams->status = device_launch(streams->device, 0, action->launch.launch, ops, count, streams->err);
+    } else if (action->kind == EXEC_STOP) {
+        streams->stopped = device_stop(streams->device, 0, action->stop.launch, 1);
+    } else if (action->kind == EXEC_COMPLETE) {
+        for (uint32_t i = 0; i < action->done.count; i++)
+            mode_tally_answer(&streams->tally, (double)streams->now_ns / 1e9,
+                              (double)(streams->now_ns - action->done.queries[i].arrival_ns) / 1e6,
+                              (double)streams->slo_ns / 1e6);
+        sched_batch_done(streams->sched, streams->now_ns, action->batch, streams->now_ns);
+    }
+}
+
+static void on_grant(streams_t *streams, const sched_action_t *action)
+{
+    exec_query_t queries[EXEC_ROWS_MAX];
+    for (uint32_t i = 0; i < action->grant.count; i++)
+        queries[i] = (exec_query_t){.tag = action->grant.tasks[i].tag,
+                                    .model = action->model,
+                                    .rows = 1,
+                                    .arrival_ns = action->grant.tasks[i].arrival_ns,
+                                    .deadline_ns = action->grant.tasks[i].deadline_ns};
+    streams->status = exec_submit(streams->exec, streams->now_ns, queries, action->grant.count,
+                                  action->grant.batch_id, streams->err);
+}
+
+static void on_decision(void *ctx, const sched_action_t *action)
+{
+    streams_t *streams = ctx;
+    if (streams->status != STATUS_OK)
+        return;
+    if (action->kind == SCHED_GRANT)
+        on_grant(streams, action);
+    else if (action->kind == SCHED_PREEMPT)
+        exec_preempt(streams->exec, streams->now_ns, action->preempt.batch_id);
+    else
+        mode_tally_drop(&streams->tally, (double)streams->now_ns / 1e9);
+}
+
+static void submit(streams_t *streams, uint32_t model, uint32_t count)
+{
+    sched_task_t task = {.arrival_ns = streams->now_ns, .deadline_ns = streams->now_ns + streams->slo_ns};
+    while (count-- && streams->status == STATUS_OK)
+        streams->status = sched_submit(streams->sched, streams->now_ns, model, &task, NULL);
+}
+
+static void play(streams_t *streams)
+{
+    int64_t wake_ns = SCHED_NEVER, end_ns = (int64_t)(STREAM_SECONDS * 1e9);
+    while (streams->status == STATUS_OK) {
+        int64_t next = device_next_ns(streams->device);
+        for (uint32_t i = 0; i < STREAM_COUNT; i++)
+            next = streams->next_ns[i] < next ? streams->next_ns[i] : next;
+        streams->now_ns = next = wake_ns < next ? wake_ns : next;
+        if (next > end_ns)
+            break;
+        uint64_t ended;
+        device_advance(streams->device, next);
+        for (uint32_t i = 0; i < STREAM_COUNT; i++)
+            if (streams->next_ns[i] == next) {
+                submit(streams, i, i == 0 ? BURST : 1);
+                streams->next_ns[i] += i == 0 ? 120 * MS : MS;
+            }
+        while (device_take_ended(streams->device, &ended))
+            if (streams->stopped)
+                exec_stopped(streams->exec, next, ended);
+            else
+                exec_finished(streams->exec, next, ended);
+        exec_run(streams->exec, next, on_action, streams);
+        wake_ns = sched_run(streams->sched, next, on_decision, streams);
+        exec_run(streams->exec, next, on_action, streams);
+    }
+}
+
+static status_t set_up(streams_t *streams, const char *mode, err_t *err)
+{
+    bool preempts = strcmp(mode, "preempt") == 0;
+    sched_limits_t limits = {.models_max = STREAM_COUNT,
+                             .gpus_max = 1,
+                             .tasks_max = TASKS_MAX,
+                             .batch_max = EXEC_ROWS_MAX,
+                             .gpu_inflight_max = 1};
+    streams->sched = sched_create(&limits, err);
+    streams->exec = streams->sched ? exec_create_preempt(EXEC_ROWS_MAX, err) : NULL;
+    streams->device = streams->exec ? device_create(1, 2 * EXITS_MAX, err) : NULL;
+    if (!streams->device)
+        return STATUS_NO_MEMORY;
+    status_t status = sched_set_policy(streams->sched, 0, preempts ? "shepherd" : "clockwork", NULL, err);
+    if (strcmp(mode, "whole") == 0)
+        status = sched_set_policy(streams->sched, 0, "shepherd", "preempt=off", err);
+    for (uint32_t i = 0; status == STATUS_OK && i < STREAM_COUNT; i++) {
+        sched_model_opts_t opts = {.slo_ns = streams->slo_ns, .exit_points = models[i].exits};
+        status = profile_from_line(&streams->profiles[i], llround(models[i].alpha_ms * 1e6),
+                                   llround(models[i].beta_ms * 1e6), EXEC_ROWS_MAX, err);
+        if (status == STATUS_OK)
+            status = sched_add_model(streams->sched, 0, i, &streams->profiles[i], &opts, err);
+    }
+    return status == STATUS_OK ? sched_add_gpu(streams->sched, 0, 0, 0) : status;
+}
+
+status_t mode_run_streams(const mode_options_t *options, double slo_ms, mode_result_t *result, err_t *err)
+{
+    uint32_t expected = (uint32_t)(STREAM_SECONDS * (1000 + BURST / 0.12)) + BURST;
+    streams_t streams = {.slo_ns = (int64_t)(slo_ms * 1e6), .next_ns = {5 * MS, 0}, .err = err};
+    status_t status = mode_tally_init(&streams.tally, expected, err);
+    if (status == STATUS_OK)
+        status = streams.status = set_up(&streams, options->mode, err);
+    if (status == STATUS_OK) {
+        play(&streams);
+        status = streams.status;
+        mode_tally_close(&streams.tally, result);
+        result->rate_rps = 1000 + BURST / 0.12;
+        result->utilization = device_busy_ns(streams.device) / (STREAM_SECONDS * 1e9);
+    }
+    mode_tally_dispose(&streams.tally);
+    device_destroy(streams.device);
+    if (streams.exec)
+        exec_destroy(streams.exec);
+    if (streams.sched)
+        sched_destroy(streams.sched);
+    return status;
+}
