@@ -26,7 +26,7 @@ def message(field, payload):
 
 
 def tensor(name, array):
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     kind = {np.dtype("float32"): FLOAT, np.dtype("int64"): INT64}[array.dtype]
     return b"".join(number(1, d) for d in array.shape) + number(2, kind) + message(8, name) + message(9, array.tobytes())
 

@@ -1,8 +1,11 @@
 /*
- * The device of the tests: memory of the host, every stream done at once, convolutions and products by the kernels of last
- * resort. The environment of a test may make it small or broken (see device_host.h).
+ * The device of the tests: memory of the host, every stream done at once. Convolutions and products are computed plainly
+ * from what the libraries would be told (dense tensors, leading dimensions, fused epilogues), so that a wrong description
+ * shows; what the libraries would not be given goes to the kernels of last resort.
  */
 #include "engine/cuda/device_host.h"
+
+#include "engine/cuda/kernel_body.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -156,25 +159,161 @@ const char *device_step_choice(const step_t *step)
     return "direct";
 }
 
+/* ---- what cuBLASLt is told ---- */
+
+static float gemm_element(const gemm_step_t *g, int64_t batch, int64_t i, int64_t j)
+{
+    float sum = 0;
+    for (int64_t k = 0; k < g->k; k++) {
+        int64_t a = batch * g->a_batch + (g->a_transposed ? k * g->lda + i : i * g->lda + k);
+        int64_t b = batch * g->b_batch + (g->b_transposed ? j * g->ldb + k : k * g->ldb + j);
+        sum +=
+            k_load_f32(g->direct.a.base, (int)g->dtype, a) * k_load_f32(g->direct.b.base, (int)g->dtype, b);
+    }
+    sum *= g->direct.alpha;
+    if (g->has_residual)
+        sum += k_load_f32(g->residual.base, (int)g->dtype, batch * g->c_batch + i * g->ldc + j);
+    if (g->has_bias)
+        sum += k_load_f32(g->bias.base, (int)g->dtype, j);
+    k_ew_op_t act = {.op = g->activation};
+    return g->activation == EW_RELU       ? (sum < 0 ? 0 : sum)
+           : g->activation == EW_IDENTITY ? sum
+                                          : k_float_op(&act, sum, 0);
+}
+
+static void run_gemm(const gemm_step_t *g)
+{
+    for (int64_t b = 0; b < g->batch; b++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++)
+                k_store_f32(g->direct.out.base, (int)g->dtype, b * g->c_batch + i * g->ldc + j,
+                            gemm_element(g, b, i, j));
+}
+
+/* ---- what cuDNN is told: everything dense, channels innermost ---- */
+
+static int64_t place(const int64_t dims[5], int64_t n, int64_t c, const int64_t at[3])
+{
+    return (((n * dims[2] + at[0]) * dims[3] + at[1]) * dims[4] + at[2]) * dims[1] + c;
+}
+
+/* Input position of output position o at kernel position k, or -1; for a transposed one the other way round. */
+static int64_t source(const conv_step_t *c, uint32_t d, int64_t o, int64_t k)
+{
+    int64_t stride = c->direct.stride[d], p;
+    if (!c->direct.transposed) {
+        p = o * stride - c->direct.before[d] + k * c->direct.dilation[d];
+    } else {
+        p = o + c->direct.before[d] - k * c->direct.dilation[d];
+        if (p % stride)
+            return -1;
+        p /= stride;
+    }
+    return p >= 0 && p < c->x[2 + d] ? p : -1;
+}
+
+static float conv_at(const conv_step_t *c, int64_t n, int64_t o, const int64_t at[3], const int64_t k[3])
+{
+    int64_t groups = c->direct.groups, per_in = c->x[1] / groups, per_out = c->y[1] / groups,
+            group = o / per_out;
+    int64_t from[3];
+    float sum = 0;
+    for (uint32_t d = 0; d < 3; d++)
+        if ((from[d] = source(c, d, at[d], k[d])) < 0)
+            return 0;
+    for (int64_t i = 0; i < per_in; i++) {
+        int64_t in = group * per_in + i;
+        int64_t w = c->direct.transposed ? place(c->w, in, o % per_out, k) : place(c->w, o, i, k);
+        sum += k_load_f32(c->direct.in.base, (int)c->dtype, place(c->x, n, in, from)) *
+               k_load_f32(c->direct.weights.base, (int)c->dtype, w);
+    }
+    return sum;
+}
+
+static float conv_element(const conv_step_t *c, int64_t n, int64_t o, const int64_t at[3])
+{
+    float sum = 0;
+    int64_t k[3], to = place(c->y, n, o, at);
+    for (k[0] = 0; k[0] < c->w[2]; k[0]++)
+        for (k[1] = 0; k[1] < c->w[3]; k[1]++)
+            for (k[2] = 0; k[2] < c->w[4]; k[2]++)
+                sum += conv_at(c, n, o, at, k);
+    if (!c->fusable)
+        return sum;
+    if (c->has_residual)
+        sum += k_load_f32(c->residual.base, (int)c->dtype, to);
+    if (c->has_bias)
+        sum += k_load_f32(c->bias.base, (int)c->dtype, o);
+    if (!k_common_f32(&c->act, &sum, 0, 0))
+        sum = k_float_op(&c->act, sum, 0);
+    return sum;
+}
+
+static void run_conv(const conv_step_t *c)
+{
+    int64_t at[3];
+    for (int64_t n = 0; n < c->y[0]; n++)
+        for (at[0] = 0; at[0] < c->y[2]; at[0]++)
+            for (at[1] = 0; at[1] < c->y[3]; at[1]++)
+                for (at[2] = 0; at[2] < c->y[4]; at[2]++)
+                    for (int64_t o = 0; o < c->y[1]; o++)
+                        k_store_f32(c->direct.out.base, (int)c->dtype, place(c->y, n, o, at),
+                                    conv_element(c, n, o, at));
+}
+
+/* cuDNN derives one size from the other: the larger side, padded, must give the smaller one. */
+static bool sizes_agree(const conv_step_t *c)
+{
+    const int64_t *large = c->direct.transposed ? c->y : c->x, *small = c->direct.transposed ? c->x : c->y;
+    for (uint32_t d = 0; d < 3; d++) {
+        int64_t extent = (c->w[2 + d] - 1) * c->direct.dilation[d] + 1;
+        int64_t room = large[2 + d] + c->direct.before[d] + c->after[d] - extent;
+        if (c->direct.before[d] < 0 || c->after[d] < 0 || room < 0 ||
+            room / c->direct.stride[d] + 1 != small[2 + d])
+            return false;
+    }
+    return true;
+}
+
+static void run_tail(const k_elementwise_t *tail)
+{
+    if (tail->op_count)
+        kernel_launch(KERNEL_ELEMENTWISE, tail, NULL);
+}
+
+static void run_conv_step(const conv_step_t *c)
+{
+    bool library = sizes_agree(c);
+    if (library)
+        run_conv(c);
+    else
+        kernel_launch(KERNEL_CONV, &c->direct, NULL);
+    if (!library || !c->fusable)
+        run_tail(&c->tail.ew);
+}
+
+static void run_gemm_step(const gemm_step_t *g)
+{
+    if (g->library)
+        run_gemm(g);
+    else
+        kernel_launch(KERNEL_GEMM, &g->direct, NULL);
+    run_tail(g->library ? &g->rest.ew : &g->whole.ew);
+}
+
 status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *scratch, size_t scratch_bytes,
                          err_t *err)
 {
     (void)device;
+    (void)stream;
     (void)scratch;
     (void)scratch_bytes;
-    void *on = NULL;
-    (void)stream;
-    if (step->kind == STEP_KERNEL) {
-        kernel_launch(step->kernel, &step->u, on);
-    } else if (step->kind == STEP_CONV) {
-        kernel_launch(KERNEL_CONV, &step->u.conv.direct, on);
-        if (step->u.conv.tail.ew.op_count)
-            kernel_launch(KERNEL_ELEMENTWISE, &step->u.conv.tail.ew, on);
-    } else {
-        kernel_launch(KERNEL_GEMM, &step->u.gemm.direct, on);
-        if (step->u.gemm.whole.ew.op_count)
-            kernel_launch(KERNEL_ELEMENTWISE, &step->u.gemm.whole.ew, on);
-    }
+    if (step->kind == STEP_CONV)
+        run_conv_step(&step->u.conv);
+    else if (step->kind == STEP_GEMM)
+        run_gemm_step(&step->u.gemm);
+    else
+        kernel_launch(step->kernel, &step->u, NULL);
     return check(err);
 }
 
