@@ -2,6 +2,7 @@
  * All memory of the modes: one block each, made here and nowhere else.
  */
 #include "exec/preempt.h"
+#include "overlap_core.h"
 #include "staged_core.h"
 #include "whole_core.h"
 
@@ -75,6 +76,30 @@ exec_t *exec_create_staged(const staged_config_t *config, err_t *err)
     if (staged)
         staged_init(staged, config, slots, slot_count);
     return staged ? &staged->exec : NULL;
+}
+
+exec_t *exec_create_overlap(const overlap_config_t *config, err_t *err)
+{
+    if (!in(config->models, 1, OVERLAP_MODELS_MAX, "models", err) ||
+        !in(config->ways, 1, OVERLAP_WAYS_MAX, "ways", err) ||
+        !in(config->queries_max, 1, OVERLAP_QUERIES_MAX, "queries_max", err))
+        return NULL;
+    for (uint32_t i = 0; i < config->models; i++)
+        if (!in(config->ops[i], 1, 1 << 16, "operators of a model", err))
+            return NULL;
+    if (!config->predict && (config->order == OVERLAP_ABACUS || config->order == OVERLAP_SJF)) {
+        err_set(err, STATUS_INVALID_ARGUMENT, "this order needs a duration model");
+        return NULL;
+    }
+    overlap_t *overlap = calloc(1, sizeof(*overlap) + config->queries_max * sizeof(overlap_active_t));
+    if (!overlap) {
+        err_set(err, STATUS_NO_MEMORY, "no memory for %u queries", config->queries_max);
+        return NULL;
+    }
+    overlap->exec.ops = &overlap_ops;
+    overlap->config = *config;
+    overlap->active = (overlap_active_t *)(void *)(overlap + 1);
+    return &overlap->exec;
 }
 
 void exec_destroy(exec_t *exec)

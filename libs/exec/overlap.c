@@ -1,0 +1,320 @@
+#include "overlap_core.h"
+
+static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
+                               uint64_t batch, err_t *err)
+{
+    (void)now_ns, (void)batch;
+    overlap_t *overlap = (overlap_t *)exec;
+    for (uint32_t i = 0; i < count; i++)
+        if (queries[i].model >= overlap->config.models || queries[i].rows == 0)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "no model %u in this group of services, or no rows",
+                           queries[i].model);
+    if (overlap->config.queries_max - overlap->active_count < count)
+        return err_set(err, STATUS_UNAVAILABLE, "%u queries wait", overlap->active_count);
+    for (uint32_t i = 0; i < count; i++)
+        overlap->active[overlap->active_count++] = (overlap_active_t){.query = queries[i]};
+    overlap->planned = false;
+    return STATUS_OK;
+}
+
+static bool overlap_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
+{
+    (void)now_ns;
+    overlap_t *overlap = (overlap_t *)exec;
+    if (!overlap->busy || overlap->ended || launch != overlap->launch)
+        return false;
+    return overlap->ended = true;
+}
+
+static exec_part_t part_of(const overlap_t *overlap, uint32_t at, uint32_t op_count)
+{
+    const overlap_active_t *active = &overlap->active[at];
+    return (exec_part_t){.model = active->query.model,
+                         .stream = active->query.model,
+                         .from = active->next_op,
+                         .to = active->next_op + op_count,
+                         .rows = active->query.rows,
+                         .length = active->query.length,
+                         .tag = active->query.tag};
+}
+
+static uint32_t ops_left(const overlap_t *overlap, uint32_t at)
+{
+    return overlap->config.ops[overlap->active[at].query.model] - overlap->active[at].next_op;
+}
+
+/* The parts stay in the order of the models: one group looks the same however it came about. */
+static void add_part(overlap_plan_t *plan, exec_part_t part, uint32_t at)
+{
+    uint32_t to = plan->group.count++;
+    for (; to > 0 && plan->group.parts[to - 1].model > part.model; to--) {
+        plan->group.parts[to] = plan->group.parts[to - 1];
+        plan->at[to] = plan->at[to - 1];
+    }
+    plan->group.parts[to] = part;
+    plan->at[to] = at;
+}
+
+static void predict(overlap_t *overlap, overlap_plan_t *plans, uint32_t count)
+{
+    overlap_group_t groups[OVERLAP_WAYS_MAX];
+    int64_t ns[OVERLAP_WAYS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        groups[i] = plans[i].group;
+    overlap->config.predict(overlap->config.predict_ctx, groups, count, ns);
+    overlap->counts.predictions++;
+    for (uint32_t i = 0; i < count; i++)
+        plans[i].predicted_ns = ns[i];
+}
+
+static bool has_model(const overlap_plan_t *plan, uint32_t model)
+{
+    for (uint32_t i = 0; i < plan->group.count; i++)
+        if (plan->group.parts[i].model == model)
+            return true;
+    return false;
+}
+
+/* The query with the nearest deadline whose model is not in the plan. */
+static uint32_t most_urgent(const overlap_t *overlap, const overlap_plan_t *plan)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < overlap->active_count; i++)
+        if (ops_left(overlap, i) && !has_model(plan, overlap->active[i].query.model) &&
+            (best == UINT32_MAX ||
+             overlap->active[i].query.deadline_ns < overlap->active[best].query.deadline_ns))
+            best = i;
+    return best;
+}
+
+static void move_down(overlap_plan_t *plan, uint32_t at)
+{
+    for (uint32_t i = 0; i < plan->group.count; i++)
+        if (plan->at[i] == at)
+            plan->at[i] = OVERLAP_GONE;
+        else if (plan->at[i] != OVERLAP_GONE && plan->at[i] > at)
+            plan->at[i]--;
+}
+
+static void remove_at(overlap_t *overlap, uint32_t at)
+{
+    for (uint32_t i = at + 1; i < overlap->active_count; i++)
+        overlap->active[i - 1] = overlap->active[i];
+    overlap->active_count--;
+    move_down(&overlap->running, at);
+    move_down(&overlap->next, at);
+}
+
+static void drop(overlap_t *overlap, uint32_t at, exec_sink_fn sink, void *ctx)
+{
+    exec_query_t query = overlap->active[at].query;
+    exec_action_t action = {.kind = EXEC_DROP};
+    action.done.queries = &query;
+    action.done.count = 1;
+    overlap->counts.dropped++;
+    remove_at(overlap, at);
+    sink(ctx, &action);
+}
+
+/* Whole queries first, `ways` prefixes of the order at once; returns the query that did not fit any more. */
+static uint32_t add_whole(overlap_t *overlap, overlap_plan_t *plan, int64_t headroom_ns)
+{
+    for (;;) {
+        overlap_plan_t tries[OVERLAP_WAYS_MAX];
+        uint32_t ats[OVERLAP_WAYS_MAX], count = 0;
+        overlap_plan_t grown = *plan;
+        while (count < overlap->config.ways && grown.group.count < EXEC_PARTS_MAX) {
+            uint32_t at = most_urgent(overlap, &grown);
+            if (at == UINT32_MAX)
+                break;
+            add_part(&grown, part_of(overlap, at, ops_left(overlap, at)), at);
+            ats[count] = at;
+            tries[count++] = grown;
+        }
+        if (count == 0)
+            return UINT32_MAX;
+        predict(overlap, tries, count);
+        uint32_t fit = 0;
+        while (fit < count && tries[fit].predicted_ns <= headroom_ns)
+            *plan = tries[fit++];
+        if (fit < count)
+            return ats[fit];
+    }
+}
+
+/* The most operators of one more query: every round cuts what is open into ways + 1 parts. */
+static void add_partial(overlap_t *overlap, overlap_plan_t *plan, uint32_t at, int64_t headroom_ns)
+{
+    uint32_t good = 0, bad = ops_left(overlap, at);
+    overlap_plan_t best = *plan;
+    while (bad - good > 1) {
+        overlap_plan_t tries[OVERLAP_WAYS_MAX];
+        uint32_t sizes[OVERLAP_WAYS_MAX], count = 0;
+        for (uint32_t way = 1; way <= overlap->config.ways; way++) {
+            uint32_t size = good + (bad - good) * way / (overlap->config.ways + 1);
+            if (size <= good || (count && size == sizes[count - 1]))
+                continue;
+            tries[count] = *plan;
+            add_part(&tries[count], part_of(overlap, at, size), at);
+            sizes[count++] = size;
+        }
+        if (count == 0) { /* fewer operators are open than ways */
+            tries[0] = *plan;
+            add_part(&tries[0], part_of(overlap, at, good + 1), at);
+            sizes[count++] = good + 1;
+        }
+        predict(overlap, tries, count);
+        uint32_t fit = 0;
+        while (fit < count && tries[fit].predicted_ns <= headroom_ns) {
+            best = tries[fit];
+            good = sizes[fit++];
+        }
+        if (fit < count)
+            bad = sizes[fit];
+    }
+    *plan = best;
+}
+
+/* A group that begins at start_ns. */
+static bool plan_group(overlap_t *overlap, int64_t start_ns, exec_sink_fn sink, void *ctx)
+{
+    for (;;) {
+        overlap_plan_t plan = {.group.count = 0};
+        uint32_t first = most_urgent(overlap, &plan);
+        if (first == UINT32_MAX)
+            return false;
+        int64_t headroom_ns = overlap->active[first].query.deadline_ns - start_ns;
+        add_part(&plan, part_of(overlap, first, ops_left(overlap, first)), first);
+        predict(overlap, &plan, 1);
+        if (plan.predicted_ns > headroom_ns) {
+            drop(overlap, first, sink, ctx);
+            continue;
+        }
+        uint32_t more = add_whole(overlap, &plan, headroom_ns);
+        if (more != UINT32_MAX && plan.group.count < EXEC_PARTS_MAX)
+            add_partial(overlap, &plan, more, headroom_ns);
+        overlap->next = plan;
+        return true;
+    }
+}
+
+static int64_t solo_ns(overlap_t *overlap, uint32_t at)
+{
+    overlap_plan_t plan = {.group.count = 0};
+    add_part(&plan, part_of(overlap, at, ops_left(overlap, at)), at);
+    predict(overlap, &plan, 1);
+    return plan.predicted_ns;
+}
+
+/* FCFS, SJF, EDF. */
+static bool plan_single(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, void *ctx)
+{
+    for (uint32_t i = overlap->active_count; i-- > 0;)
+        if (overlap->active[i].query.deadline_ns < now_ns)
+            drop(overlap, i, sink, ctx);
+    uint32_t best = 0;
+    int64_t best_key = INT64_MAX;
+    for (uint32_t i = 0; i < overlap->active_count; i++) {
+        const exec_query_t *query = &overlap->active[i].query;
+        int64_t key = overlap->config.order == OVERLAP_SJF   ? solo_ns(overlap, i)
+                      : overlap->config.order == OVERLAP_EDF ? query->deadline_ns
+                                                             : query->arrival_ns;
+        if (key < best_key) {
+            best_key = key;
+            best = i;
+        }
+    }
+    overlap->next = (overlap_plan_t){.group.count = 0};
+    if (overlap->active_count)
+        add_part(&overlap->next, part_of(overlap, best, ops_left(overlap, best)), best);
+    return overlap->active_count > 0;
+}
+
+static void launch(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, void *ctx)
+{
+    overlap->running = overlap->next;
+    overlap->busy = true;
+    overlap->planned = false;
+    overlap->until_ns = now_ns + overlap->running.predicted_ns;
+    exec_action_t action = {.kind = EXEC_LAUNCH};
+    action.launch.launch = ++overlap->launch;
+    action.launch.count = overlap->running.group.count;
+    for (uint32_t i = 0; i < action.launch.count; i++) {
+        action.launch.parts[i] = overlap->running.group.parts[i];
+        overlap->active[overlap->running.at[i]].next_op = overlap->running.group.parts[i].to;
+    }
+    overlap->counts.groups++;
+    overlap->counts.parts += action.launch.count;
+    sink(ctx, &action);
+}
+
+/* What is through leaves; the others wait for their next group. */
+static void end_group(overlap_t *overlap, exec_sink_fn sink, void *ctx)
+{
+    overlap->busy = overlap->ended = false;
+    overlap->running.group.count = 0;
+    for (uint32_t i = 0; i < overlap->active_count;) {
+        if (ops_left(overlap, i) > 0) {
+            i++;
+            continue;
+        }
+        exec_query_t query = overlap->active[i].query;
+        exec_action_t action = {.kind = EXEC_COMPLETE};
+        action.done.queries = &query;
+        action.done.count = 1;
+        remove_at(overlap, i);
+        sink(ctx, &action);
+    }
+}
+
+static int64_t overlap_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)
+{
+    overlap_t *overlap = (overlap_t *)exec;
+    bool single = overlap->config.order != OVERLAP_ABACUS;
+    if (overlap->busy && overlap->ended)
+        end_group(overlap, sink, ctx);
+    if (!overlap->busy && !overlap->planned)
+        overlap->planned =
+            single ? plan_single(overlap, now_ns, sink, ctx) : plan_group(overlap, now_ns, sink, ctx);
+    if (!overlap->busy && overlap->planned)
+        launch(overlap, now_ns, sink, ctx);
+    /* The search for the next group hides behind this one. What comes meanwhile makes the plan anew. */
+    if (!single && overlap->busy && !overlap->planned)
+        overlap->planned =
+            plan_group(overlap, now_ns > overlap->until_ns ? now_ns : overlap->until_ns, sink, ctx);
+    return EXEC_NEVER;
+}
+
+static uint32_t overlap_room(const exec_t *exec)
+{
+    const overlap_t *overlap = (const overlap_t *)exec;
+    return overlap->config.queries_max - overlap->active_count;
+}
+
+static const char *overlap_validate(const exec_t *exec)
+{
+    const overlap_t *overlap = (const overlap_t *)exec;
+    for (uint32_t i = 0; i < overlap->active_count; i++)
+        if (overlap->active[i].next_op > overlap->config.ops[overlap->active[i].query.model])
+            return "a query is behind its last operator";
+    for (uint32_t i = 0; i < overlap->running.group.count; i++)
+        if (overlap->running.at[i] != OVERLAP_GONE &&
+            (overlap->running.at[i] >= overlap->active_count ||
+             overlap->active[overlap->running.at[i]].query.tag != overlap->running.group.parts[i].tag))
+            return "the running group names another query";
+    return NULL;
+}
+
+overlap_counts_t overlap_counts(const exec_t *exec)
+{
+    return ((const overlap_t *)exec)->counts;
+}
+
+const exec_ops_t overlap_ops = {
+    .name = "overlap",
+    .submit = overlap_submit,
+    .finished = overlap_finished,
+    .run = overlap_run,
+    .room = overlap_room,
+    .validate = overlap_validate,
+};

@@ -1,0 +1,48 @@
+/*
+ * `overlap`: Abacus's deterministic overlap of the operators of several models (papers/abacus.txt 6).
+ *
+ * One group of operators runs at a time: all remaining operators of the query with the least headroom, and beside them as
+ * many operators of the next queries as a duration model says fit into that headroom. What was not finished goes on in a
+ * later group from where it stopped (the segmental executor keeps its intermediate tensors). While a group runs the next
+ * one is planned, with the predicted rest of the running one taken off the headroom (equation 3). A query whose headroom
+ * is too short for itself alone is dropped.
+ *
+ * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed before it begins.
+ *
+ * A group holds at most one query of a model, as the duration model knows it.
+ */
+#ifndef EXEC_OVERLAP_H
+#define EXEC_OVERLAP_H
+
+#include "exec/exec.h"
+
+enum { OVERLAP_MODELS_MAX = 8, OVERLAP_WAYS_MAX = 8, OVERLAP_QUERIES_MAX = 4096 };
+
+typedef enum { OVERLAP_ABACUS, OVERLAP_FCFS, OVERLAP_SJF, OVERLAP_EDF } overlap_order_t;
+
+typedef struct {
+    exec_part_t parts[EXEC_PARTS_MAX]; /* by model */
+    uint32_t count;
+} overlap_group_t;
+
+/* Durations of several groups at once: the multi-way search asks for `count` <= OVERLAP_WAYS_MAX together. */
+typedef void (*overlap_predict_fn)(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns);
+
+typedef struct {
+    overlap_order_t order;
+    uint32_t models;
+    uint32_t ops[OVERLAP_MODELS_MAX]; /* operators of each */
+    uint32_t ways;                    /* 1..OVERLAP_WAYS_MAX; 4 in the paper */
+    uint32_t queries_max;             /* in all, waiting or begun */
+    overlap_predict_fn predict;       /* overlap and SJF */
+    void *predict_ctx;
+} overlap_config_t;
+
+exec_t *exec_create_overlap(const overlap_config_t *config, err_t *err);
+
+typedef struct {
+    uint64_t groups, parts, predictions, dropped;
+} overlap_counts_t;
+overlap_counts_t overlap_counts(const exec_t *exec);
+
+#endif

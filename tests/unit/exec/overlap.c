@@ -1,0 +1,139 @@
+/*
+ * Abacus's Figure 12, and what the controller keeps to.
+ */
+#include "exec/predictor.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+static char text[512];
+static uint32_t asked;
+static int64_t now_ns;
+
+/* The figure's numbers: all of q3 takes 10 ms, all of q2 5 ms more, each operator of q1 5 ms more. */
+static void add_up(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
+{
+    static const int64_t each_ns[] = {5 * MS, 5 * MS / 4, 10 * MS / 4};
+    (void)ctx;
+    asked++;
+    for (uint32_t i = 0; i < count; i++) {
+        ns[i] = 0;
+        for (uint32_t j = 0; j < groups[i].count; j++)
+            ns[i] += each_ns[groups[i].parts[j].model] * (groups[i].parts[j].to - groups[i].parts[j].from);
+    }
+}
+
+static void sink(void *ctx, const exec_action_t *action)
+{
+    (void)ctx;
+    size_t len = strlen(text);
+    if (action->kind == EXEC_LAUNCH)
+        for (uint32_t i = 0; i < action->launch.count; i++) {
+            const exec_part_t *part = &action->launch.parts[i];
+            snprintf(text + len, sizeof(text) - len, "%sq%u[%u,%u)", len ? " " : "", (unsigned)part->tag,
+                     part->from, part->to);
+            len = strlen(text);
+        }
+    else
+        snprintf(text + len, sizeof(text) - len, "%s%s(q%u)", len ? " " : "",
+                 action->kind == EXEC_DROP ? "drop" : "complete", (unsigned)action->done.queries[0].tag);
+}
+
+static exec_t *make(overlap_order_t order, uint32_t ways)
+{
+    overlap_config_t config = {
+        .order = order, .models = 3, .ops = {6, 4, 4}, .ways = ways, .queries_max = 8, .predict = add_up};
+    exec_t *exec = exec_create_overlap(&config, NULL);
+    cr_assert(exec != NULL);
+    asked = 0;
+    now_ns = 0;
+    return exec;
+}
+
+static void submit(exec_t *exec, uint32_t tag, int64_t headroom_ms)
+{
+    exec_query_t query = {.tag = tag,
+                          .model = tag - 1,
+                          .rows = 8,
+                          .arrival_ns = now_ns,
+                          .deadline_ns = now_ns + headroom_ms * MS};
+    cr_assert_eq(exec_submit(exec, now_ns, &query, 1, 0, NULL), STATUS_OK);
+}
+
+static const char *run(exec_t *exec)
+{
+    text[0] = '\0';
+    exec_run(exec, now_ns, sink, NULL);
+    cr_assert(exec_validate(exec) == NULL, "%s", exec_validate(exec));
+    return text;
+}
+
+Test(overlap, figure_12)
+{
+    for (uint32_t ways = 1; ways <= 4; ways++) {
+        exec_t *exec = make(OVERLAP_ABACUS, ways);
+        submit(exec, 1, 45);
+        submit(exec, 2, 35);
+        submit(exec, 3, 25);
+        cr_assert_str_eq(run(exec), "q1[0,2) q2[0,4) q3[0,4)");
+        cr_assert(ways < 3 || asked <= 6, "%u predictions with %u ways", asked, ways);
+        now_ns = 25 * MS;
+        cr_assert(exec_finished(exec, now_ns, 1));
+        cr_assert_str_eq(run(exec), "complete(q2) complete(q3) q1[2,6)");
+        now_ns = 45 * MS;
+        cr_assert(exec_finished(exec, now_ns, 2));
+        cr_assert_str_eq(run(exec), "complete(q1)");
+        exec_destroy(exec);
+    }
+}
+
+/* Equation 3: a query that would fit now, but not behind the running group. */
+Test(overlap, the_running_group_is_taken_off_the_headroom)
+{
+    exec_t *exec = make(OVERLAP_ABACUS, 4);
+    submit(exec, 1, 30);
+    cr_assert_str_eq(run(exec), "q1[0,6)");
+    submit(exec, 3, 39);
+    cr_assert_str_eq(run(exec), "drop(q3)");
+    submit(exec, 3, 40);
+    cr_assert_str_eq(run(exec), "");
+    now_ns = 30 * MS;
+    cr_assert(exec_finished(exec, now_ns, 1));
+    cr_assert_str_eq(run(exec), "complete(q1) q3[0,4)");
+    exec_destroy(exec);
+}
+
+Test(overlap, the_baselines_run_one_query_at_a_time)
+{
+    static const char *const expected[] = {
+        [OVERLAP_FCFS] = "q1[0,6)", [OVERLAP_SJF] = "q2[0,4)", [OVERLAP_EDF] = "q3[0,4)"};
+    for (overlap_order_t order = OVERLAP_FCFS; order <= OVERLAP_EDF; order++) {
+        exec_t *exec = make(order, 1);
+        submit(exec, 1, 45);
+        submit(exec, 2, 35);
+        submit(exec, 3, 25);
+        cr_assert_str_eq(run(exec), expected[order]);
+        now_ns = 50 * MS;
+        cr_assert(exec_finished(exec, now_ns, 1));
+        run(exec);
+        cr_assert(strstr(text, "drop(q") != NULL, "the others are late");
+        exec_destroy(exec);
+    }
+}
+
+Test(overlap, it_says_what_it_cannot_run)
+{
+    err_t err;
+    exec_query_t query = {.model = 3, .rows = 1};
+    exec_t *exec = make(OVERLAP_ABACUS, 4);
+    cr_assert_eq(exec_submit(exec, 0, &query, 1, 0, &err), STATUS_INVALID_ARGUMENT);
+    exec_destroy(exec);
+    overlap_config_t config = {.models = 1, .ops = {1}, .ways = 1, .queries_max = 1};
+    cr_assert(exec_create_overlap(&config, &err) == NULL, "no duration model");
+    config.order = OVERLAP_EDF;
+    config.ways = 0;
+    cr_assert(exec_create_overlap(&config, &err) == NULL);
+}
