@@ -70,7 +70,7 @@ typedef struct {
     waiter_t waiter;
     pthread_t thread;
     bool answered, published; /* in this turn: the matcher is to be woken */
-    uint64_t unused;
+    uint64_t unused, requeued;
     /* With the planner: it writes `ask` and `planned`, the shard `told`; what each of them covers is written before it. */
     _Atomic uint32_t ask, told, planned;
     uint32_t plan_taken;
@@ -127,6 +127,7 @@ struct shards {
     _Atomic uint32_t *owner; /* per model */
     parcel_t *handover;      /* per model */
     _Atomic bool stop;
+    bool threaded;    /* set before the first thread runs */
     uint32_t threads; /* running */
 };
 

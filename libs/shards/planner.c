@@ -29,7 +29,7 @@ void counts_add(shard_counts_t *sum, const shard_counts_t *counts)
 
 static bool threaded(const planner_t *planner)
 {
-    return planner->shards->threads > 0;
+    return planner->shards->threaded;
 }
 
 /* Sees that every shard has told its counts as of now, which also means that it has taken the plans before. */

@@ -100,6 +100,7 @@ void shards_stats(shards_t *shards, shards_stats_t *stats)
                               .moves = shards->binder.moves};
     for (uint32_t k = 0; k < shards->options.shard_count; k++) {
         stats->unused += shards->workers[k].unused;
+        stats->requeued += shards->workers[k].requeued;
         for (uint32_t m = 0; m < shards->options.limits.models_max; m++) {
             counts_add(&sum, &shards->workers[k].models[m].own);
             sum.stats.queued += shards->workers[k].models[m].queue.len;
@@ -230,6 +231,7 @@ status_t shards_start(shards_t *shards, err_t *err)
     uint32_t count = shards->options.shard_count;
     status_t status = STATUS_OK;
     atomic_store(&shards->stop, false);
+    shards->threaded = true;
     for (uint32_t k = 0; k < count && status == STATUS_OK; k++)
         status = start_thread(shards, &shards->workers[k].thread, worker_main, &shards->workers[k], err);
     if (status == STATUS_OK)
@@ -256,4 +258,5 @@ void shards_stop(shards_t *shards)
         pthread_join(thread, NULL);
     }
     shards->threads = 0;
+    shards->threaded = false;
 }

@@ -275,6 +275,7 @@ static void end_batch(worker_t *worker, worker_batch_t *batch, bool lost)
         task = next;
     }
     shard->counts->stats.in_flight -= batch->count;
+    worker->requeued += lost ? batch->count : 0;
     if (lost)
         mark_dirty(worker, batch->model);
     batch->batch_id = 0;

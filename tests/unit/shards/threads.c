@@ -19,7 +19,7 @@ enum { MODELS = 6, GPUS = 6, SHARDS = 2, REQUESTS = 20000, CLIENTS = 2, ENDS = 1
 typedef struct {
     shards_t *shards;
     _Atomic unsigned char answered[CLIENTS * REQUESTS]; /* 1: dropped, 2: granted at least once */
-    _Atomic uint32_t dropped, dropped_after_grant;
+    _Atomic uint32_t dropped;
     _Atomic bool stop;
 } system_t;
 
@@ -141,6 +141,10 @@ static void hammer(const char *policy)
     shards_stats_t stats;
     shards_stats(system->shards, &stats);
     cr_expect_eq(stats.all.queued, 0);
+    /* Every task was dropped, or granted once more often than its GPU was lost. */
+    uint64_t dropped = atomic_load(&system->dropped);
+    cr_expect_eq(stats.all.granted - stats.requeued + dropped, CLIENTS * REQUESTS);
+    cr_expect_eq(stats.all.submitted, CLIENTS * REQUESTS);
     cr_expect_gt(stats.moves, 0);
     shards_destroy(system->shards);
     free(system);
@@ -170,6 +174,12 @@ static void wait_until(int64_t at_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define IDLE_MOST 0.05 /* each instruction costs several */
+#else
+#define IDLE_MOST 0.01
+#endif
+
 /* The time that passes is what is measured here, not a way to wait for something. */
 Test(threads, idle_threads_sleep, .timeout = 60)
 {
@@ -178,7 +188,7 @@ Test(threads, idle_threads_sleep, .timeout = 60)
     int64_t begin_ns = clock_now_ns();
     wait_until(begin_ns + NS_PER_S);
     double used = (cpu_seconds() - begin) / ((double)(clock_now_ns() - begin_ns) / 1e9);
-    cr_expect_lt(used, 0.01, "idle threads use %.2f %% of a core", used * 100);
+    cr_expect_lt(used, IDLE_MOST, "idle threads use %.2f %% of a core", used * 100);
     shards_stop(system->shards);
     cr_assert_eq(shards_start(system->shards, NULL), STATUS_OK, "stopped threads start again");
     shards_destroy(system->shards);
