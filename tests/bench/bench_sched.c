@@ -7,8 +7,9 @@
  *   bench-sched … --rate 1000000 --clock virtual    one run in virtual time: under callgrind the same instructions every time
  *                                             (valgrind --tool=callgrind --toggle-collect=steady_state)
  */
+#include "bench_sched.h"
+
 #include "base/clock.h"
-#include "bench_sched_world.h"
 #include "config/config.h"
 #include "sched/matcher.h"
 
@@ -17,15 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct {
-    int64_t models, gpus, inflight, repeat;
-    double alpha_us, beta_us, slo_ms, seconds, warm_seconds, rate, bad_limit, step_us;
-    const char *policy, *policy_params;
-    int clock;
-    bool json;
-} bench_options_t;
-
-enum { CLOCK_REAL, CLOCK_CPU, CLOCK_VIRTUAL };
 static const char *const clock_words[] = {"real", "cpu", "virtual", NULL};
 
 #define NUMBER(field, type_, text, preset, low, high)                                             \
@@ -45,7 +37,10 @@ static const config_option_t options[] = {
     NUMBER(warm_seconds, CONFIG_DOUBLE, "Time of one run before it counts.", "1", 0, 1000),
     NUMBER(rate, CONFIG_DOUBLE, "Requests/s: one run at this rate; 0: search.", "0", 0, 1000000000),
     NUMBER(bad_limit, CONFIG_DOUBLE, "Part of the requests that may be dropped or late.", "0.01", 0, 1),
+    NUMBER(shards, CONFIG_INT, "Shard threads, and a matcher's; 0: the whole core on one thread.", "0", 0,
+           64),
     NUMBER(repeat, CONFIG_INT, "Tries of a rate before it counts as too high.", "2", 1, 100),
+    NUMBER(delay_us, CONFIG_DOUBLE, "Bound of the way from a grant to its GPU (threads).", "100", 0, 1000000),
     NUMBER(step_us, CONFIG_DOUBLE, "Virtual time between two turns of the loop.", "10", 0, 1000000),
     {.name = "policy",
      .type = CONFIG_STRING,
@@ -66,6 +61,12 @@ static const config_option_t options[] = {
      .def = "real",
      .choices = clock_words,
      .offset = offsetof(bench_options_t, clock)},
+    {.name = "pin",
+     .type = CONFIG_BOOL,
+     .group = "Bench",
+     .help = "Pin each thread to a CPU of its own.",
+     .def = "true",
+     .offset = offsetof(bench_options_t, pin)},
     {.name = "json",
      .type = CONFIG_BOOL,
      .group = "Output",
@@ -79,10 +80,6 @@ static const config_schema_t schema = {
     .options = options,
     .options_len = sizeof options / sizeof *options,
 };
-
-typedef struct {
-    double rate, bad_rate, turns_per_s, batch;
-} result_t;
 
 typedef struct {
     const bench_options_t *options;
@@ -185,6 +182,7 @@ static status_t run(const bench_options_t *o, double rate, result_t *result, err
     if (status == STATUS_OK) {
         world_params_t params = {.models = (uint32_t)o->models,
                                  .gpus = (uint32_t)o->gpus,
+                                 .stride = 1,
                                  .slo_ns = (int64_t)(o->slo_ms * 1e6),
                                  .rate = rate,
                                  .seed = 1};
@@ -210,6 +208,11 @@ static status_t run(const bench_options_t *o, double rate, result_t *result, err
     return status;
 }
 
+static status_t run_any(const bench_options_t *o, double rate, result_t *result, err_t *err)
+{
+    return o->shards > 0 ? run_threads(o, rate, result, err) : run(o, rate, result, err);
+}
+
 /* ---- The highest rate ---- */
 
 /* Who takes in fewer requests than come falls behind, and fails after this run if not in it. */
@@ -221,7 +224,7 @@ static status_t passes(const bench_options_t *o, double rate, bool *pass, result
     *pass = false;
     for (int64_t i = 0; i < o->repeat && !*pass; i++) {
         result_t result;
-        status_t status = run(o, rate, &result, err);
+        status_t status = run_any(o, rate, &result, err);
         if (status != STATUS_OK)
             return status;
         *pass = result.bad_rate <= o->bad_limit && result.rate >= KEPT_UP * rate;
@@ -291,8 +294,9 @@ static void print(const bench_options_t *o, const result_t *result, double updat
     if (o->json)
         printf("{\"models\":%" PRId64 ",\"gpus\":%" PRId64
                ",\"policy\":\"%s\",\"requests_per_s_per_shard\":%.0f,\"bad_rate\":%.5f,"
-               "\"candidate_updates_per_s\":%.0f,\"mean_batch\":%.1f}\n",
-               o->models, o->gpus, o->policy, result->rate, result->bad_rate, updates, result->batch);
+               "\"candidate_updates_per_s\":%.0f,\"mean_batch\":%.1f,\"shards\":%" PRId64 "}\n",
+               o->models, o->gpus, o->policy, result->rate, result->bad_rate, updates, result->batch,
+               o->shards);
     else
         printf("%4" PRId64 " models  %5" PRId64 " GPUs  alpha %g us  beta %g us  SLO %g ms  %s\n"
                "  %10.0f requests/s per shard   %.2f %% bad   batches of %.1f   %.0f turns/s\n"
@@ -310,7 +314,13 @@ int main(int argc, char **argv)
         return exit_code;
     err_t err = {0};
     result_t result = {0};
-    status_t status = o.rate > 0 ? run(&o, o.rate, &result, &err) : search(&o, &result, &err);
+    if (o.shards > 0 && (o.clock != CLOCK_REAL || o.shards > o.models)) {
+        fprintf(stderr, "bench-sched: threads run in real time, and each shard needs a model\n");
+        config_destroy(config);
+        return EXIT_CODE_USAGE;
+    }
+    status_t status = o.rate > 0 ? run_any(&o, o.rate, &result, &err) : search(&o, &result, &err);
+    result.rate /= (double)(o.shards > 1 ? o.shards : 1);
     if (status == STATUS_OK)
         print(&o, &result, o.clock == CLOCK_VIRTUAL ? 0 : matcher_updates_per_s(&o));
     config_destroy(config);

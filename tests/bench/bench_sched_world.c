@@ -15,7 +15,8 @@ static void draw(world_t *world)
     double mean_q8 = 256e9 / world->params.rate;
     for (uint32_t i = 0; i < WORLD_DRAWS; i++) {
         world->gap_q8[i] = (uint32_t)fmin(prng_exponential(&prng, mean_q8), 4e9);
-        world->model[i] = (uint16_t)(world->params.first_model + prng_below(&prng, world->params.models));
+        world->model[i] = (uint16_t)(world->params.first_model +
+                                     world->params.stride * prng_below(&prng, world->params.models));
     }
 }
 

@@ -9,8 +9,8 @@
 #include "sched/sched.h"
 
 typedef struct {
-    uint32_t models, gpus; /* models: those whose requests this world makes */
-    uint32_t first_model;
+    uint32_t models, gpus; /* models: those whose requests this world makes: first, first + stride, … */
+    uint32_t first_model, stride;
     int64_t slo_ns;
     double rate; /* requests/s */
     uint64_t seed;
