@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "profile/profile_cache.h"
 #include "profiler.h"
 
 #include <stdatomic.h>
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Deadline of a model whose config gives none: long enough for batches to form, see docs/model-repository.md. */
 static const int64_t SLO_MIN_NS = 100 * NS_PER_MS;
@@ -122,6 +122,22 @@ void model_destroy(model_t *model, const worker_devices_t *devices)
 
 /* ---- loading ---- */
 
+static void model_file(const model_t *model, char path[PATH_MAX + 64])
+{
+    if (model->file[0])
+        snprintf(path, PATH_MAX + 64, "%s", model->file);
+    else
+        snprintf(path, PATH_MAX + 64, "%s/%lld/model.onnx", model->dir, (long long)model->version);
+}
+
+void model_profile_path(const model_t *model, const worker_devices_t *devices, char path[PATH_MAX + 64])
+{
+    model_file(model, path);
+    char *slash = strrchr(path, '/');
+    char *name = slash ? slash + 1 : path;
+    snprintf(name, (size_t)(path + PATH_MAX + 64 - name), "profile.%s.txt", devices->ops->name);
+}
+
 static int64_t latency_of(void *arg, uint32_t batch)
 {
     return profile_latency_ns(&((const model_t *)arg)->profile, batch);
@@ -150,7 +166,7 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
                           .batching = model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : ENGINE_BATCH_AUTO,
                           .precision = model->config.precision};
 
-    snprintf(path, sizeof(path), "%s/%lld/model.onnx", model->dir, (long long)model->version);
+    model_file(model, path);
     if (model->bare) {
         load.path = NULL;
         describe_bare(model, &load, tensors);
@@ -208,7 +224,7 @@ static status_t prepare_all(model_t *model, const model_load_options_t *options,
 }
 
 /* FNV-1a: tells models apart, resists nobody. */
-static status_t hash_file(const char *path, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err)
+static status_t hash_file(const char *path, uint64_t *out, err_t *err)
 {
     FILE *file = fopen(path, "rb");
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -222,30 +238,64 @@ static status_t hash_file(const char *path, char text[PROFILE_CACHE_TEXT_BYTES],
             hash = (hash ^ chunk[i]) * UINT64_C(0x100000001b3);
     }
     fclose(file);
-    snprintf(text, PROFILE_CACHE_TEXT_BYTES, "fnv1a:%016llx", (unsigned long long)hash);
+    *out = hash;
     return STATUS_OK;
 }
 
-static void store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
-                          const char *hash)
+status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err)
+{
+    static const char *const precisions[] = {"", " tf32", " fp16", " bf16"};
+    char path[PATH_MAX + 64];
+    uint64_t hash;
+
+    model_file(model, path);
+    status_t status = hash_file(path, &hash, err);
+    if (status == STATUS_OK)
+        snprintf(text, PROFILE_CACHE_TEXT_BYTES, "fnv1a:%016llx%s", (unsigned long long)hash,
+                 precisions[model->config.precision]);
+    return status;
+}
+
+status_t model_store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
+                             const char *hash, err_t *err)
 {
     profile_cache_key_t key = {0};
     time_t now = time(NULL);
     struct tm tm;
-    err_t err;
 
     snprintf(key.device, sizeof(key.device), "%s", devices->identity);
     snprintf(key.model_hash, sizeof(key.model_hash), "%s", hash);
     gmtime_r(&now, &tm);
     strftime(key.date, sizeof(key.date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-    if (profile_cache_write(path, &key, &model->profile, &err) != STATUS_OK)
-        log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&err));
+    return profile_cache_write(path, &key, &model->profile, err);
+}
+
+/* Why a kept profile is not used is worth a line only when there is one. */
+static bool take_kept_profile(model_t *model, const worker_devices_t *devices, const char *path,
+                              const char *hash)
+{
+    profile_t kept;
+    err_t why;
+    status_t status = profile_cache_read(path, devices->identity, hash, &kept, &why);
+
+    if (status == STATUS_OK && kept.max_batch != model->info->max_batch)
+        status = err_set(&why, STATUS_NOT_FOUND, "%.200s is for batches up to %u", path, kept.max_batch);
+    if (status != STATUS_OK) {
+        if (access(path, F_OK) == 0)
+            log_warn("profile_not_used", LOG_STR("model", model->name), LOG_ERR(&why));
+        return false;
+    }
+    model->profile = kept;
+    log_info("profile_used", LOG_STR("model", model->name), LOG_STR("file", path),
+             LOG_MS("b1_ms", profile_latency_ns(&kept, 1)),
+             LOG_MS("max_ms", profile_latency_ns(&kept, kept.max_batch)));
+    return true;
 }
 
 static status_t measure_profile(model_t *model, const model_load_options_t *options, err_t *err)
 {
     const worker_devices_t *devices = options->devices;
-    char path[PATH_MAX + 64], file[PATH_MAX + 64], hash[PROFILE_CACHE_TEXT_BYTES];
+    char path[PATH_MAX + 64], hash[PROFILE_CACHE_TEXT_BYTES];
     profiler_t profiler = {.ops = devices->ops,
                            .engine = devices->list[0].engine,
                            .model = model->on_device[0],
@@ -253,14 +303,10 @@ static status_t measure_profile(model_t *model, const model_load_options_t *opti
                            .stop = options->stop};
     err_t why;
 
-    snprintf(file, sizeof(file), "%s/%lld/model.onnx", model->dir, (long long)model->version);
-    snprintf(path, sizeof(path), "%s/%lld/profile.%s.txt", model->dir, (long long)model->version,
-             devices->ops->name);
-    if (hash_file(file, hash, err) != STATUS_OK)
+    model_profile_path(model, devices, path);
+    if (model_hash(model, hash, err) != STATUS_OK)
         return err->code;
-    if (options->use_cache &&
-        profile_cache_read(path, devices->identity, hash, &model->profile, &why) == STATUS_OK &&
-        model->profile.max_batch == model->info->max_batch)
+    if (options->use_cache && take_kept_profile(model, devices, path, hash))
         return STATUS_OK;
     int64_t begin = clock_now_ns();
     status_t status = profiler_measure(&profiler, &model->profile, err);
@@ -270,8 +316,8 @@ static status_t measure_profile(model_t *model, const model_load_options_t *opti
              LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
              LOG_MS("max_ms", profile_latency_ns(&model->profile, model->info->max_batch)),
              LOG_MS("took_ms", clock_now_ns() - begin));
-    if (options->use_cache)
-        store_profile(model, devices, path, hash);
+    if (options->use_cache && model_store_profile(model, devices, path, hash, &why) != STATUS_OK)
+        log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&why));
     return STATUS_OK;
 }
 
@@ -331,9 +377,9 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
         status = measure_rows(model, err);
     if (status == STATUS_OK)
         status = check_pipeline(model, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && !options->profile_later)
         status = prepare_all(model, options, err);
-    if (status == STATUS_OK && !emulated)
+    if (status == STATUS_OK && !emulated && !options->profile_later)
         status = measure_profile(model, options, err);
     return status;
 }

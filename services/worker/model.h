@@ -9,7 +9,7 @@
 #define WORKER_MODEL_H
 
 #include "model_config.h"
-#include "profile/profile.h"
+#include "profile/profile_cache.h"
 #include "worker.h"
 
 #include <limits.h>
@@ -29,8 +29,9 @@ typedef struct model_buffers {
 typedef struct model {
     char name[MODEL_NAME_BYTES];
     int64_t version;
-    char dir[PATH_MAX]; /* MODEL in the repository; "" = a model without a file (emulated) */
-    bool bare;          /* no file: described by emulated_elements below */
+    char dir[PATH_MAX];  /* MODEL in the repository; "" = a model without a file (emulated) */
+    char file[PATH_MAX]; /* the ONNX file, when it is not DIR/VERSION/model.onnx; else "" */
+    bool bare;           /* no file: described by emulated_elements below */
     uint32_t emulated_elements;
     model_config_t config;
     profile_t profile;
@@ -66,9 +67,20 @@ typedef struct {
     int64_t
         profile_budget_ns; /* measuring takes about this long at most; sizes not reached are extrapolated */
     bool use_cache;
+    bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
     const _Atomic(int) *stop;
 } model_load_options_t;
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
+
+/* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file. */
+void model_profile_path(const model_t *model, const worker_devices_t *devices, char path[PATH_MAX + 64]);
+
+/* Tells the model file (and the precision it is run in) apart from others. */
+status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err);
+
+/* Keeps model->profile in a file that model_load takes up when device and hash are the same. */
+status_t model_store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
+                             const char *hash, err_t *err);
 
 /* Buffers for one batch on a device, reused ones first. NULL: no memory. Loop. */
 model_buffers_t *model_buffers_get(model_t *model, const worker_devices_t *devices, uint32_t device);

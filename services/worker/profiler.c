@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,14 +11,14 @@
 enum {
     WARM_RUNS = 2,
     RUNS_MIN = 3,
-    RUNS_MAX = 101,
-    SIZES_MAX = 32,
     ALWAYS_SIZES = 2, /* measured whatever the budget: two points make a slope */
+    CHECKS_MAX = 4096,
 };
 /* A size is measured for about this long, so that one disturbance of the machine does not cover all its runs. */
 static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
-/* One run this long is enough of its size. */
+/* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
+static const double LATE = 0.05;
 
 typedef struct {
     pthread_mutex_t mutex;
@@ -69,29 +70,57 @@ static int compare_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static status_t measure_size(const profiler_t *profiler, engine_job_t *job, int64_t *median_ns, err_t *err)
+/* The smallest value that is not below a share of them all; sorted. */
+static int64_t percentile(const int64_t *sorted, uint32_t count, double share)
 {
-    int64_t took[RUNS_MAX], warm, begin = clock_now_ns();
-    int runs = 0;
+    uint32_t rank = (uint32_t)ceil(share * count);
 
+    return sorted[rank ? rank - 1 : 0];
+}
+
+static int64_t goal_of(const profiler_t *profiler)
+{
+    return profiler->size_goal_ns ? profiler->size_goal_ns : SIZE_GOAL_NS;
+}
+
+static status_t warm_up(const profiler_t *profiler, engine_job_t *job, err_t *err)
+{
     for (int i = 0; i < WARM_RUNS; i++) {
-        status_t status = run_once(profiler, job, &warm, err);
+        int64_t took;
+        status_t status = run_once(profiler, job, &took, err);
         if (status != STATUS_OK)
             return status;
-        if (warm > SIZE_BUDGET_NS)
+        if (took > SIZE_BUDGET_NS)
             break; /* so slow that warming up is no matter */
     }
-    while (runs < RUNS_MIN || (runs < RUNS_MAX && clock_now_ns() - begin < SIZE_GOAL_NS)) {
-        status_t status = run_once(profiler, job, &took[runs++], err);
+    return STATUS_OK;
+}
+
+static status_t measure_size(const profiler_t *profiler, engine_job_t *job, profiler_sample_t *sample,
+                             err_t *err)
+{
+    int64_t took[PROFILER_RUNS_MAX], begin = clock_now_ns(), goal = goal_of(profiler);
+    int64_t enough = goal > SIZE_BUDGET_NS ? goal : SIZE_BUDGET_NS;
+    uint32_t runs = 0;
+    status_t status = warm_up(profiler, job, err);
+
+    if (status != STATUS_OK)
+        return status;
+    while (runs < RUNS_MIN || (runs < PROFILER_RUNS_MAX && clock_now_ns() - begin < goal)) {
+        status = run_once(profiler, job, &took[runs++], err);
         if (status != STATUS_OK)
             return status;
         if (atomic_load(profiler->stop))
             return err_set(err, STATUS_CANCELLED, "stopped");
-        if (took[runs - 1] > SIZE_BUDGET_NS)
+        if (took[runs - 1] > enough)
             break;
     }
-    qsort(took, (size_t)runs, sizeof(took[0]), compare_i64);
-    *median_ns = took[runs / 2];
+    qsort(took, runs, sizeof(took[0]), compare_i64);
+    *sample = (profiler_sample_t){.batch = job->batch,
+                                  .runs = runs,
+                                  .min_ns = took[0],
+                                  .median_ns = took[runs / 2],
+                                  .p99_ns = percentile(took, runs, 0.99)};
     return STATUS_OK;
 }
 
@@ -133,38 +162,142 @@ static status_t buffers_alloc(const profiler_t *profiler, const engine_model_inf
     return STATUS_OK;
 }
 
-static status_t measure_all(const profiler_t *profiler, const engine_model_info_t *info, void **buffers,
-                            profile_t *profile, err_t *err)
+static void buffers_free(const profiler_t *profiler, void **all)
 {
-    profile_point_t points[SIZES_MAX];
-    uint32_t sizes[SIZES_MAX], count = profiler_sizes(info->max_batch, sizes, SIZES_MAX), measured = 0;
-    int64_t begin = clock_now_ns();
+    for (uint32_t i = 0; i < 2 * ENGINE_MAX_IO; i++) {
+        if (all[i])
+            profiler->ops->buffer_free(profiler->engine, all[i]);
+    }
+}
+
+static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *info,
+                         uint32_t sizes[PROFILER_SIZES_MAX])
+{
+    if (!profiler->sizes)
+        return profiler_sizes(info->max_batch, sizes, PROFILER_SIZES_MAX);
+    uint32_t count = profiler->size_count < PROFILER_SIZES_MAX ? profiler->size_count : PROFILER_SIZES_MAX;
+    memcpy(sizes, profiler->sizes, count * sizeof(*sizes));
+    return count;
+}
+
+status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
+                      uint32_t *count, err_t *err)
+{
+    const engine_model_info_t *info = profiler->ops->info(profiler->model);
+    void *buffers[2 * ENGINE_MAX_IO] = {0};
+    uint32_t sizes[PROFILER_SIZES_MAX], wanted = sizes_of(profiler, info, sizes), measured = 0;
     engine_job_t job = {.model = profiler->model,
                         .inputs = (const void *const *)buffers,
                         .outputs = buffers + info->input_count};
+    status_t status = buffers_alloc(profiler, info, buffers, err);
+    int64_t begin = clock_now_ns();
 
-    for (; measured < count; measured++) {
+    while (status == STATUS_OK && measured < wanted) {
         if (measured >= ALWAYS_SIZES && clock_now_ns() - begin > profiler->budget_ns)
             break;
-        job.batch = points[measured].batch = sizes[measured];
-        status_t status = measure_size(profiler, &job, &points[measured].latency_ns, err);
-        if (status != STATUS_OK)
-            return status;
+        job.batch = sizes[measured];
+        status = measure_size(profiler, &job, &samples[measured], err);
+        measured++;
     }
-    return profile_from_points(profile, points, measured, info->max_batch, err);
+    buffers_free(profiler, buffers);
+    if (status == STATUS_OK)
+        *count = measured;
+    return status;
+}
+
+status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
+                      profile_t *profile, err_t *err)
+{
+    profile_point_t points[PROFILER_SIZES_MAX];
+
+    for (uint32_t i = 0; i < count; i++)
+        points[i] = (profile_point_t){.batch = samples[i].batch, .latency_ns = samples[i].median_ns};
+    return profile_from_points(profile, points, count, max_batch, err);
 }
 
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err)
 {
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count;
+    status_t status = profiler_run(profiler, samples, &count, err);
+
+    if (status != STATUS_OK)
+        return status;
+    return profiler_fit(samples, count, profiler->ops->info(profiler->model)->max_batch, profile, err);
+}
+
+/* ---- how good it is ---- */
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static int compare_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void check_sum_up(double *off, uint32_t runs, uint32_t late, profiler_check_t *check)
+{
+    qsort(off, runs, sizeof(*off), compare_double);
+    *check = (profiler_check_t){.runs = runs,
+                                .off_p50 = off[(runs - 1) / 2],
+                                .off_p90 = off[(uint32_t)ceil(0.9 * runs) - 1],
+                                .late = (double)late / runs};
+}
+
+static status_t check_runs(const profiler_t *profiler, const profile_t *profile, uint64_t seed,
+                           engine_job_t *job, const uint32_t range[2], profiler_check_t *check, err_t *err)
+{
+    double off[CHECKS_MAX];
+    uint32_t runs = 0, late = 0;
+    int64_t begin;
+
+    for (job->batch = range[0]; job->batch <= range[1]; job->batch++) {
+        status_t status = profiler->ops->prepare(profiler->model, job->batch, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    for (begin = clock_now_ns();
+         runs < CHECKS_MAX && (runs < RUNS_MIN || clock_now_ns() - begin < goal_of(profiler)); runs++) {
+        int64_t took;
+        job->batch = range[0] + (uint32_t)(next_random(&seed) % (range[1] - range[0] + 1));
+        status_t status = run_once(profiler, job, &took, err);
+        if (status != STATUS_OK)
+            return status;
+        if (atomic_load(profiler->stop))
+            return err_set(err, STATUS_CANCELLED, "stopped");
+        double measured = took > 0 ? (double)took : 1;
+        double predicted = (double)profile_latency_ns(profile, job->batch);
+        off[runs] = fabs(measured - predicted) / measured;
+        late += measured > predicted * (1 + LATE);
+    }
+    check_sum_up(off, runs, late, check);
+    return STATUS_OK;
+}
+
+status_t profiler_check(const profiler_t *profiler, const profile_t *profile, uint64_t seed,
+                        profiler_check_t *check, err_t *err)
+{
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
     void *buffers[2 * ENGINE_MAX_IO] = {0};
-
+    uint32_t sizes[PROFILER_SIZES_MAX], count = sizes_of(profiler, info, sizes);
+    engine_job_t job = {.model = profiler->model,
+                        .inputs = (const void *const *)buffers,
+                        .outputs = buffers + info->input_count};
     status_t status = buffers_alloc(profiler, info, buffers, err);
+
     if (status == STATUS_OK)
-        status = measure_all(profiler, info, buffers, profile, err);
-    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
-        if (buffers[i])
-            profiler->ops->buffer_free(profiler->engine, buffers[i]);
-    }
+        status =
+            check_runs(profiler, profile, seed, &job, (uint32_t[2]){sizes[0], sizes[count - 1]}, check, err);
+    buffers_free(profiler, buffers);
     return status;
 }

@@ -1,5 +1,6 @@
 /*
- * Measures ℓ(b) of a loaded model by running it with zero inputs on its device. Blocks; not on the loop.
+ * Measures ℓ(b) of a loaded model by running it with zero inputs on its device. Blocks; not on the loop. The worker and
+ * `fermata profile` measure with this same code.
  */
 #ifndef WORKER_PROFILER_H
 #define WORKER_PROFILER_H
@@ -7,22 +8,58 @@
 #include "engine/engine.h"
 #include "profile/profile.h"
 
+enum {
+    PROFILER_SIZES_MAX = 64,  /* sizes of one run; profiler_sizes makes 20 of the largest max_batch */
+    PROFILER_RUNS_MAX = 1001, /* of one size: ten of them lie above the 99th percentile */
+};
+
+typedef struct {
+    uint32_t batch, runs;
+    int64_t min_ns, median_ns, p99_ns;
+} profiler_sample_t;
+
+/* Zero in all below `stop` means what the worker does. */
 typedef struct {
     const engine_ops_t *ops;
     engine_t *engine;
     engine_model_t *model;
-    int64_t budget_ns;
+    int64_t budget_ns; /* for all sizes */
     const _Atomic(int) *stop;
+    const uint32_t *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes */
+    uint32_t size_count;
+    int64_t size_goal_ns; /* how long one size is measured */
 } profiler_t;
 
 /*
- * Sizes 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and max_batch, in this order: two runs to warm up, then the median of as
- * many as fit 60 ms, but at least 3. Ends early when the budget is used up (size 1 and 2 are always measured, so that there is a
- * slope). CANCELLED when *stop was set; else what the engine says.
+ * Each size in order: two runs to warm up, then as many as fit the goal (60 ms), but at least 3. Ends early when the
+ * budget is used up (two sizes are always measured, so that there is a slope). CANCELLED when *stop was set; else what
+ * the engine says.
  */
+status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
+                      uint32_t *count, err_t *err);
+
+/* The profile of the medians, for the model's max_batch. */
+status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
+                      profile_t *profile, err_t *err);
+
+/* Both. */
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err);
 
-/* The sizes above for a max_batch. Returns how many. */
+/* How well a profile foretells single runs. */
+typedef struct {
+    uint32_t runs;
+    double off_p50, off_p90; /* of |measured - predicted| / measured */
+    double late;             /* share of the runs that took more than 5 % longer than predicted */
+} profiler_check_t;
+
+/*
+ * Runs batches of random sizes, from the smallest to the largest of `sizes`, for size_goal_ns, as they come when
+ * serving: one run of each size drawn. seed chooses the sizes.
+ */
+status_t profiler_check(const profiler_t *profiler, const profile_t *profile, uint64_t seed,
+                        profiler_check_t *check, err_t *err);
+
+/* Sizes 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and max_batch. Returns how many. */
 uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap);
 
 #endif

@@ -90,6 +90,63 @@ static status_t choose_version(const char *model_dir, int64_t wanted, int64_t *v
     return STATUS_OK;
 }
 
+/* Its config is read and its version chosen. */
+static status_t identify(model_t *model, const char *name, err_t *err)
+{
+    status_t status = STATUS_OK;
+
+    if (!name_is_good(name))
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "a model's name is letters, digits, '.', '_' and '-'");
+    if (status == STATUS_OK)
+        status = model_config_read(model->dir, &model->config, err);
+    if (status == STATUS_OK)
+        status = choose_version(model->dir, model->config.version, &model->version, err);
+    return status;
+}
+
+static status_t open_file(const char *path, model_t **out, err_t *err)
+{
+    model_t *model;
+    const char *slash = strrchr(path, '/');
+    status_t status = model_create(slash ? slash + 1 : path, 1, "", &model, err);
+
+    if (status != STATUS_OK)
+        return status;
+    if (snprintf(model->file, sizeof(model->file), "%s", path) >= (int)sizeof(model->file)) {
+        model_destroy(model, NULL);
+        return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
+    }
+    *out = model;
+    return STATUS_OK;
+}
+
+status_t repository_open_model(const char *path, model_t **out, err_t *err)
+{
+    char dir[PATH_MAX];
+    struct stat info;
+    model_t *model;
+
+    if (stat(path, &info) != 0)
+        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%.200s: %m", path);
+    if (S_ISREG(info.st_mode))
+        return open_file(path, out, err);
+    if (!S_ISDIR(info.st_mode))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: neither a model file nor a folder", path);
+    if (!realpath(path, dir)) /* "." has a name too */
+        return err_set(err, STATUS_IO, "%.200s: %m", path);
+    const char *name = strrchr(dir, '/') + 1;
+    status_t status = model_create(name, 0, dir, &model, err);
+    if (status != STATUS_OK)
+        return status;
+    status = identify(model, name, err);
+    if (status != STATUS_OK) {
+        model_destroy(model, NULL);
+        return err_prefix(err, "%.200s", path);
+    }
+    *out = model;
+    return STATUS_OK;
+}
+
 static status_t scan_model(repository_t *repository, const char *root, const char *name, err_t *err)
 {
     char dir[PATH_MAX];
@@ -106,13 +163,7 @@ static status_t scan_model(repository_t *repository, const char *root, const cha
         model_destroy(model, NULL);
         return status;
     }
-    if (!name_is_good(name))
-        status =
-            err_set(&why, STATUS_INVALID_ARGUMENT, "a model's name is letters, digits, '.', '_' and '-'");
-    if (status == STATUS_OK)
-        status = model_config_read(dir, &model->config, &why);
-    if (status == STATUS_OK)
-        status = choose_version(dir, model->config.version, &model->version, &why);
+    status = identify(model, name, &why);
     if (status != STATUS_OK)
         model_fail(model, status, &why);
     return STATUS_OK;

@@ -17,6 +17,10 @@ typedef struct {
  */
 status_t repository_scan(repository_t *repository, const char *dir, err_t *err);
 
+/* One model by its folder (the last part of whose path is its name) or by its ONNX file (which has no config). The caller
+ * destroys it. NOT_FOUND, IO or INVALID_ARGUMENT: what repository_scan would fail it for. */
+status_t repository_open_model(const char *path, model_t **model, err_t *err);
+
 /* Adds one emulated model for each line of a CSV file (profile/profile_csv.h). A line whose name is already there as
  * a folder gives that model its profile instead. */
 status_t repository_add_profiles(repository_t *repository, const char *csv, uint32_t elements,
