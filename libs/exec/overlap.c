@@ -64,7 +64,7 @@ static void predict(overlap_t *overlap, overlap_plan_t *plans, uint32_t count)
     overlap->config.predict(overlap->config.predict_ctx, groups, count, ns);
     overlap->counts.predictions++;
     for (uint32_t i = 0; i < count; i++)
-        plans[i].predicted_ns = ns[i];
+        plans[i].predicted_ns = ns[i] + (int64_t)((double)ns[i] * overlap->config.margin);
 }
 
 static bool has_model(const overlap_plan_t *plan, uint32_t model)

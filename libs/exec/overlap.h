@@ -34,7 +34,9 @@ typedef struct {
     uint32_t ops[OVERLAP_MODELS_MAX]; /* operators of each */
     uint32_t ways;                    /* 1..OVERLAP_WAYS_MAX; 4 in the paper */
     uint32_t queries_max;             /* in all, waiting or begun */
-    overlap_predict_fn predict;       /* overlap and SJF */
+    double
+        margin; /* part of a predicted duration that is added to it: about the error of the duration model */
+    overlap_predict_fn predict; /* overlap and SJF */
     void *predict_ctx;
 } overlap_config_t;
 

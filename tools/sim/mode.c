@@ -8,7 +8,8 @@
 static const char help[] =
     "usage: fermata-sim mode --mode MODE --scenario NAME [options]\n"
     "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged;\n"
-    "on the scenarios fig11a:250 and fig11a:90 whole, clockwork, preempt.\n\n"
+    "on the scenarios fig11a:250 and fig11a:90 whole, clockwork, preempt;\n"
+    "on pair:A+B, triplet:A+B+C, quadruplet:A+B+C+D overlap, fcfs, sjf, edf (at 25, 50, 75, 100 r/s).\n\n"
     "  --load L         low, medium, high: 1/4, 3/5, 9/10 of the scenario's peak (default high);\n"
     "                   peak: the highest rate that meets the SLO; closed: one query at a time\n"
     "  --rate R         requests/s instead of a load\n"
@@ -74,20 +75,30 @@ static bool take(mode_options_t *options, int option, const char *text)
     }
 }
 
-static void print(const mode_options_t *options, const mode_result_t *result)
+static void print_json(const mode_options_t *options, const mode_result_t *result)
 {
-    printf(options->json ? "{\"mode\": \"%s\", \"scenario\": \"%s\", \"seed\": %llu, \"rate_rps\": %.1f, "
-                           "\"avg_ms\": %.4f, "
-                           "\"p99_ms\": %.4f, \"throughput_rps\": %.2f, \"goodput_rps\": %.2f, "
-                           "\"qos_violation_rate\": %.5f, "
-                           "\"utilization\": %.4f, \"completed\": %llu, \"dropped\": %llu}\n"
-                         : "%s on %s (seed %llu): offered %.1f r/s, avg %.2f ms, p99 %.2f ms, throughput "
-                           "%.1f r/s, goodput %.1f "
-                           "r/s, QoS violations %.4f, utilization %.3f, %llu answered, %llu dropped\n",
+    printf("{\"mode\": \"%s\", \"scenario\": \"%s\", \"seed\": %llu, \"rate_rps\": %.1f, \"avg_ms\": %.4f, "
+           "\"p99_ms\": %.4f, \"throughput_rps\": %.2f, \"goodput_rps\": %.2f, \"qos_violation_rate\": %.5f, "
+           "\"p99_of_slo\": %.4f, \"utilization\": %.4f, \"predictor_error\": %.4f, \"linear_error\": %.4f, "
+           "\"completed\": %llu, \"dropped\": %llu}\n",
            options->mode, options->scenario, (unsigned long long)options->seed, result->rate_rps,
            result->avg_ms, result->p99_ms, result->throughput_rps, result->goodput_rps,
+           result->qos_violation_rate, result->p99_of_slo, result->utilization, result->predictor_error,
+           result->linear_error, (unsigned long long)result->completed, (unsigned long long)result->dropped);
+}
+
+static void print_text(const mode_options_t *options, const mode_result_t *result)
+{
+    printf("%s on %s (seed %llu): offered %.1f r/s, avg %.2f ms, p99 %.2f ms (%.2f of the SLO), throughput "
+           "%.1f r/s, "
+           "goodput %.1f r/s, QoS violations %.4f, utilization %.3f, %llu answered, %llu dropped\n",
+           options->mode, options->scenario, (unsigned long long)options->seed, result->rate_rps,
+           result->avg_ms, result->p99_ms, result->p99_of_slo, result->throughput_rps, result->goodput_rps,
            result->qos_violation_rate, result->utilization, (unsigned long long)result->completed,
            (unsigned long long)result->dropped);
+    if (result->predictor_error > 0)
+        printf("error of the duration model %.1f %%, of a linear one %.1f %%\n",
+               100 * result->predictor_error, 100 * result->linear_error);
 }
 
 /* The highest rate with p99 <= SLO, to 1 %. */
@@ -127,6 +138,13 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
                            "%s takes an SLO in ms, and whole, clockwork or preempt", options->scenario);
         return mode_run_streams(options, slo_ms, result, err);
     }
+    bool services = strcmp(options->mode, "fcfs") == 0 || strcmp(options->mode, "sjf") == 0 ||
+                    strcmp(options->mode, "edf") == 0 || strcmp(options->mode, "overlap") == 0;
+    const char *names = strchr(options->scenario, ':');
+    if (services)
+        return names ? mode_run_services(options, names + 1, result, err)
+                     : err_set(err, STATUS_INVALID_ARGUMENT, "%s takes a scenario like pair:resnet50+bert",
+                               options->mode);
     if (schedules)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s runs on fig11a:SLO only", options->mode);
     status_t status = mode_scenario_read(&scenario, options->directory, options->scenario, err);
@@ -143,7 +161,8 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
 
 static bool known_mode(const char *mode)
 {
-    static const char *const modes[] = {"whole", "zerobatch", "delaybatch", "staged", "clockwork", "preempt"};
+    static const char *const modes[] = {"whole",   "zerobatch", "delaybatch", "staged", "clockwork",
+                                        "preempt", "fcfs",      "sjf",        "edf",    "overlap"};
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(modes[i], mode) == 0)
             return true;
@@ -171,7 +190,7 @@ int mode_main(int argc, char **argv)
     mode_result_t result;
     status_t status = mode_perform(&options, &result, &err);
     if (status == STATUS_OK) {
-        print(&options, &result);
+        (options.json ? print_json : print_text)(&options, &result);
         return 0;
     }
     fprintf(stderr, "fermata-sim mode: %s\n", err.text);

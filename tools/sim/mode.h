@@ -9,7 +9,7 @@
 typedef enum { MODE_LOW, MODE_MEDIUM, MODE_HIGH, MODE_PEAK, MODE_CLOSED } mode_load_t;
 
 typedef struct {
-    const char *mode, *scenario, *directory, *table_path, *predictor_path;
+    const char *mode, *scenario, *directory;
     mode_load_t load;
     double rate_rps; /* instead of a load, when above 0 */
     uint64_t seed;
@@ -19,8 +19,10 @@ typedef struct {
 
 typedef struct {
     double avg_ms, p99_ms, throughput_rps, goodput_rps, qos_violation_rate;
-    double rate_rps; /* offered */
+    double rate_rps;   /* offered */
+    double p99_of_slo; /* of the latencies over the SLO of their model */
     double utilization;
+    double predictor_error, linear_error; /* overlap and SJF: of the duration models */
     uint64_t completed, dropped;
 } mode_result_t;
 
@@ -34,12 +36,17 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
 status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err);
 
+/* Abacus's services NAMES ("resnet50+bert") under overlap, fcfs, sjf or edf. */
+status_t mode_run_services(const mode_options_t *options, const char *names, mode_result_t *result,
+                           err_t *err);
+
 /* Shepherd's Figure 11(a) under whole (FLEX without preemption), clockwork or preempt. */
 status_t mode_run_streams(const mode_options_t *options, double slo_ms, mode_result_t *result, err_t *err);
 
 /* Latencies -> the figures of a run. The first tenth is not counted. */
 typedef struct {
     double *latency_ms;
+    double *of_slo;
     uint32_t count, max;
     uint32_t late, dropped, counted;
     double first_s, last_s;

@@ -1,0 +1,24 @@
+/*
+ * Trains Abacus's duration model on samples of the emulated device (papers/abacus.txt 5.4, 5.5).
+ */
+#ifndef SIM_MODE_TRAIN_H
+#define SIM_MODE_TRAIN_H
+
+#include "exec/predictor.h"
+#include "mode_scenario.h"
+
+enum { MODE_SAMPLES_MAX = 20000 };
+
+typedef struct {
+    double mlp, linear; /* mean absolute percentage errors on the fifth that was not trained on */
+} mode_errors_t;
+
+/* Duration of a group on the device, measured by running it. */
+int64_t mode_measure_group(const mode_scenario_t *scenario, device_t *device, const overlap_group_t *group);
+
+/* Instance-based sampling of `samples` groups of up to `deployed` services (models 0 .. deployed - 1), 80 % to train, 20 %
+ * to test. */
+status_t mode_train(const mode_scenario_t *scenario, uint32_t samples, uint32_t epochs, uint64_t seed,
+                    predictor_t *predictor, mode_errors_t *errors, err_t *err);
+
+#endif
