@@ -1,8 +1,7 @@
 /*
  * Two-level segregated fit over units of 64 bytes.
  *
- *   mapping:  [H|payload …][H|payload …][H|payload …] … [H]      H = header of one unit; the last one is a
- * sentinel
+ *   mapping:  [H|payload …][H|payload …][H|payload …] … [H]      H = header of one unit; the last one is a sentinel
  *
  *   block size n units (header included) -> class (row, column):
  *     n < 32:  row 0, column n                   exact

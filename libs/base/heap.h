@@ -3,8 +3,9 @@
  * every node, so removing or re-keying any of them is O(log n). The key is an int64 (a time, mostly); among
  * equal keys the lower tie comes first, so the order of pops never depends on the history of the heap.
  *
- *   slots:  [ key | tie | node* ]  the keys lie in the array: sifting touches no object but to write its
- * place
+ *   slots:  [ key | tie | node* ][ key | tie | node* ] …
+ *
+ * The keys lie in the array: sifting touches no object but to write its place.
  *
  * One owner, no locks. No libc call after init (heap_reserve may allocate).
  */
@@ -36,8 +37,8 @@ typedef struct {
     uint32_t capacity;
 } heap_t;
 
-status_t heap_init(heap_t *heap, uint32_t capacity,
-                   err_t *err); /* capacity may be 0, with heap_reserve later */
+/* capacity may be 0, with heap_reserve later */
+status_t heap_init(heap_t *heap, uint32_t capacity, err_t *err);
 status_t heap_reserve(heap_t *heap, uint32_t capacity, err_t *err);
 void heap_dispose(heap_t *heap);
 

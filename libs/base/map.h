@@ -4,8 +4,8 @@
  * memcmp/strlen for strings.
  *
  *   idmap_t   uint64 -> void *; any key value is allowed
- *   strmap_t  string -> void *; the key is not copied: it lives at least as long as its entry (mostly inside
- * the value)
+ *   strmap_t  string -> void *; the key is not copied: it lives at least as long as its entry (mostly
+ *             inside the value)
  *
  * The hash is not keyed: fine for ids that we make and names from configuration, not for keys that a client
  * chooses freely.

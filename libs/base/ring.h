@@ -3,8 +3,7 @@
  *
  *   ring_t  one owner: FIFO with access to the i-th element from the front
  *   spsc_t  one producer thread, one consumer thread; wait-free
- *   mpsc_t  many producer threads, one consumer thread; lock-free bounded queue with a sequence number per
- * cell
+ *   mpsc_t  many producer threads, one consumer thread; lock-free, with a sequence number per cell
  *
  * Capacities are rounded up to a power of two (at most RING_CAPACITY_MAX).
  */

@@ -1,15 +1,14 @@
 /*
  * Configuration of a program: one table of options, read from a YAML file, the environment and flags (the
- * later wins), with
- * --help and --version made from the table (docs/configuration.md).
+ * later wins), with --help and --version made from the table (docs/configuration.md).
  *
- *   typedef struct { config_address_t http_address; int64_t arena_bytes; int policy; const char *name; }
- * cfg_t; static const char *const policies[] = {"symphony", "eager", NULL}; static const config_option_t
- * options[] = {
+ *   typedef struct { config_address_t http_address; int64_t arena_bytes; int policy; const char *name; } cfg_t;
+ *   static const char *const policies[] = {"symphony", "eager", NULL};
+ *   static const config_option_t options[] = {
  *       {"http_address", CONFIG_ADDRESS, "Listening", "Address of the REST server", .def = "0.0.0.0:8000",
  *        .offset = offsetof(cfg_t, http_address)},
- *       {"arena_bytes", CONFIG_BYTES, "Limits", "Memory for tensors", .def = "256MiB", .min = 1 << 20, .max =
- * INT64_MAX, .offset = offsetof(cfg_t, arena_bytes)},
+ *       {"arena_bytes", CONFIG_BYTES, "Limits", "Memory for tensors", .def = "256MiB", .min = 1 << 20,
+ *        .max = INT64_MAX, .offset = offsetof(cfg_t, arena_bytes)},
  *       {"policy", CONFIG_ENUM, "Scheduling", "Batching policy", .def = "symphony", .choices = policies,
  *        .offset = offsetof(cfg_t, policy)},
  *       …

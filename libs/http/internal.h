@@ -1,8 +1,8 @@
 /*
  * What the server's files share. A connection owns a queue of requests:
  *
- *   socket ─▶ parser ─▶ current ──(headers in)──▶ first ─ … ─ last      oldest … newest, answers leave from
- * the front └── still receiving its body: current is last
+ *   socket ─▶ parser ─▶ current ──(headers in)──▶ first ─ … ─ last      oldest … newest, answers leave from the front
+ *                                                             └── still receiving its body: current is last
  *
  * A request that its connection no longer waits for, but that a handler has yet to answer, is an orphan
  * (connection == NULL). Invariants: requests of the queue up to, but not including, last are complete;

@@ -2,8 +2,7 @@
  * The image pipeline of a model, as its config.yaml declares it, and its run from an encoded picture
  * straight into tensor memory.
  *
- *   picture -> decode to 8-bit channels -> resize -> centre crop -> invert -> (x * scale - mean) / std ->
- * layout
+ *   picture -> decode to 8-bit channels -> resize -> centre crop -> invert -> (x * scale - mean) / std -> layout
  *
  * The parsed form is plain data; it travels in the control protocol as text, one `key=value` per line, with
  * the keys of config.yaml joined by dots ("resize.width=224").

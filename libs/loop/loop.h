@@ -6,12 +6,12 @@
  *
  * Order of stopping, the same in every program:
  *   1. a signal or a failure calls the program's stop callback on the loop: stop accepting, finish or answer
- * what is open;
+ *      what is open;
  *   2. loop_stop(loop): loop_run returns after the current turn;
  *   3. stop every thread that posts to this loop (work pools, RPC queues): none may post after this;
  *   4. dispose mailboxes, timers, modules, on the loop's thread; their uv handles begin to close;
  *   5. loop_destroy: runs what was posted before, waits for all close callbacks, then frees. Handles that
- * somebody forgot are closed and reported by a log line.
+ *      somebody forgot are closed and reported by a log line.
  */
 #ifndef LOOP_LOOP_H
 #define LOOP_LOOP_H

@@ -2,10 +2,13 @@
  * The runtime: completion-queue threads, and where the callbacks of servers, clients and streams run.
  *
  * Delivery is chosen per runtime:
- *   loop != NULL   callbacks run on the thread of that loop (libs/loop). Events that arrive while the loop is busy
- * are delivered together: one wake-up for many. loop == NULL   "direct": callbacks run on a completion-queue
- * thread, without a hop (saves about 30 us and half of the CPU per event). All callbacks of one call, stream
- * or link come from the same thread. They must not block. A program may have both kinds at once.
+ *   loop != NULL   callbacks run on the thread of that loop (libs/loop). Events that arrive while the loop is
+ *                  busy are delivered together: one wake-up for many.
+ *   loop == NULL   "direct": callbacks run on a completion-queue thread, without a hop (saves about 30 us and
+ *                  half of the CPU per event).
+ *
+ * All callbacks of one call, stream or link come from the same thread. They must not block. A program may have
+ * both kinds at once.
  *
  * Order of stopping: stop and destroy servers, links and clients (each tells when it is done), then the
  * runtime.

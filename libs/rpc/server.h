@@ -2,8 +2,8 @@
  * A gRPC server: unary and bidirectional methods, looked up by full path
  * ("/inference.GRPCInferenceService/ModelInfer"). A path that is not registered is answered UNIMPLEMENTED.
  *
- *   rpc_server_create -> rpc_server_add_* -> rpc_server_start -> … -> rpc_server_stop -> (on_stopped) ->
- * rpc_server_destroy
+ *   rpc_server_create -> rpc_server_add_* -> rpc_server_start -> …
+ *   … -> rpc_server_stop -> (on_stopped) -> rpc_server_destroy
  *
  * Connections are plain HTTP/2 (h2c).
  */

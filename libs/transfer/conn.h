@@ -4,8 +4,9 @@
  * growth of buffers that are then kept.
  *
  *   receive:  HEADER --accept()--> RECORDS --frame()--> PAYLOAD --complete()--> HEADER
- *             header and records collect in `buf`; payload bytes go straight to the segments that frame()
- * listed, and the tail of the same readv catches the next header.
+ *
+ * Header and records collect in `buf`; payload bytes go straight to the segments that frame() listed, and the
+ * tail of the same readv catches the next header.
  */
 #ifndef TRANSFER_CONN_H
 #define TRANSFER_CONN_H

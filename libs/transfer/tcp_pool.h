@@ -4,11 +4,14 @@
  *
  * A request's life, and the list it is on:
  *
- *   FREE --fetch/push--> WAITING (peer->waiting: no connection yet) --READY--> SENT (peer->sent, in wire
- * order) ^                     |                                                   |  | | +--cancel,
- * time-out, peer gone--> done              |  +--answered--> done | +--cancel, time-out--> done, GHOST
- *     +------- GHOST: the answer is still to come and will be thrown away; keeps its place in peer->sent
- * --------+
+ *   FREE --fetch/push--> WAITING --connection READY--> SENT --answered--> done, FREE
+ *                           |                            |
+ *                           |                            +--cancel, time-out--> done, GHOST --answered--> FREE
+ *                           +--cancel, time-out, peer gone--> done, FREE
+ *
+ *   WAITING   in peer->waiting: there is no connection yet
+ *   SENT      in peer->sent, in the order of the wire
+ *   GHOST     the answer is still to come and will be thrown away; keeps its place in peer->sent
  */
 #ifndef TRANSFER_TCP_POOL_H
 #define TRANSFER_TCP_POOL_H

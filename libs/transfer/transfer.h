@@ -182,8 +182,7 @@ void transfer_peer_close(transfer_peer_t *peer);
 /* A request under way; 0 = none. Stale ones are recognised. */
 typedef uint64_t transfer_request_t;
 
-/* One item of a fetch. `handle`, `offset`, `len_bytes`, `iov` are the caller's; `status` is set before done.
- */
+/* One item of a fetch. `handle`, `offset`, `len_bytes`, `iov` are the caller's; `status` is set before done. */
 typedef struct {
     transfer_handle_t handle;
     uint64_t offset;         /* in the region */

@@ -62,8 +62,7 @@ void model_entry_unref(model_entry_t *entry);
  */
 void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *message, bool keep_absent);
 
-/* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many there
- * are. */
+/* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many there are. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
 
 /* Walks all entries, by name and version: for (uint32_t i = 0; (e = catalogue_next(c, &i)) != NULL;) … */

@@ -27,8 +27,7 @@ struct preprocess_job {
     uint8_t *dst;
     size_t row_bytes, stride_bytes;
     metric_t *seconds; /* fermata_gateway_preprocess_seconds of the model; NULL = not recorded */
-    /* On the loop, exactly once for each accepted job. error: STATUS_OK, or which picture is wrong and why.
-     */
+    /* On the loop, exactly once for each accepted job. error: STATUS_OK, or which picture is wrong and why. */
     void (*done)(preprocess_job_t *job, const err_t *error);
     err_t error;
 };

@@ -4,10 +4,10 @@
  *   session_t *s = session_open(gateway, PROTOCOL_GRPC, &err);        a slot, or UNAVAILABLE
  *   oip_grpc_parse(&s->request, …, &s->allocator, &err);              the codec fills s->request
  *   session_set_model(s, s->request.model, s->request.version, &err); NOT_FOUND
- *   session_submit(s, budget_ns, done, arg);                          validates, … and calls done exactly
- * once … session_cancel(s) when the client is gone: done still comes, with STATUS_CANCELLED done(s, arg):
- * s->error.code tells; on STATUS_OK write s->response into s->reply and send its iovecs session_close(s) when
- * the bytes are sent (or instead of submit, when the parse failed)
+ *   session_submit(s, budget_ns, done, arg);                          validates, runs, calls done exactly once
+ *   session_cancel(s)    when the client is gone: done still comes, with STATUS_CANCELLED
+ *   done(s, arg)         s->error.code tells; on STATUS_OK write s->response into s->reply and send its iovecs
+ *   session_close(s)     when the bytes are sent (or instead of submit, when the parse failed)
  *
  * What it promises: after session_submit, done comes exactly once, from the loop or from within
  * session_submit, no later than the deadline plus SESSION_BACKSTOP_NS, whatever scheduler and workers do. A
@@ -16,8 +16,8 @@
  * Memory of a session (slot, tensors, reply) stays put until session_close; inputs that the codec borrowed
  * from the transport's body need to live only until session_submit returns.
  *
- *   states: OPEN ─submit─▶ PREPROCESSING ─▶ WAITING ─▶ DONE ─close─▶ (slot free when workers' transfers have
- * ended) └──────────────────┴───────────┴── any failure ──▶ DONE
+ *   OPEN ─submit─▶ PREPROCESSING ─▶ WAITING ─▶ DONE ─close─▶ (slot free when workers' transfers have ended)
+ *     └──────────────────┴─────────────┴── any failure ──▶ DONE
  */
 #ifndef GATEWAY_SESSION_H
 #define GATEWAY_SESSION_H
@@ -31,8 +31,7 @@ typedef struct session session_t;
 typedef void (*session_done_fn)(session_t *session, void *arg);
 
 enum {
-    /* How long after the deadline an answer may leave: a pushed result or a drop on its way gets this much.
-     */
+    /* How long after the deadline an answer may leave: a pushed result or a drop on its way gets this much. */
     SESSION_BACKSTOP_NS = 20 * 1000 * 1000,
     /* Rows of one request; the task id has 12 bits for them. */
     SESSION_ROWS_MAX = 4096,
