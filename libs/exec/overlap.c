@@ -57,8 +57,8 @@ static void add_part(overlap_plan_t *plan, exec_part_t part, uint32_t at)
 
 static void predict(overlap_t *overlap, overlap_plan_t *plans, uint32_t count)
 {
-    overlap_group_t groups[OVERLAP_WAYS_MAX];
-    int64_t ns[OVERLAP_WAYS_MAX];
+    overlap_group_t groups[OVERLAP_WAYS_MAX] = {{.count = 0}};
+    int64_t ns[OVERLAP_WAYS_MAX] = {0};
     for (uint32_t i = 0; i < count; i++)
         groups[i] = plans[i].group;
     overlap->config.predict(overlap->config.predict_ctx, groups, count, ns);
