@@ -16,6 +16,7 @@
 
 typedef struct {
     uint32_t batch; /* 0: the model has nothing to run */
+    uint32_t skip;  /* heads that it leaves in the queue: they are too urgent for it (policy `clockwork`) */
     bool closed;    /* a task that arrives behind the queue's end changes nothing here */
     int64_t ready_ns;
     int64_t latest_ns;

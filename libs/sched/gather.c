@@ -35,6 +35,7 @@ void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t 
                       int64_t ready_ns, candidate_t *candidate)
 {
     candidate->batch = gathered->batch;
+    candidate->skip = 0;
     if (gathered->batch == 0) {
         candidate->closed = false;
         return;

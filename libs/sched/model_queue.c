@@ -137,6 +137,34 @@ uint32_t model_queue_pop(model_queue_t *queue, task_pool_t *pool)
     return head;
 }
 
+/* Before `at`, or at the end when that is TASK_NONE. */
+static void list_insert(model_queue_t *queue, task_pool_t *pool, uint32_t index, uint32_t at)
+{
+    task_slot_t *slot = &pool->slots[index];
+    slot->state = TASK_IN_ORDER;
+    slot->next = at;
+    slot->prev = at == TASK_NONE ? queue->tail : pool->slots[at].prev;
+    if (slot->prev == TASK_NONE)
+        queue->head = index;
+    else
+        pool->slots[slot->prev].next = index;
+    if (at == TASK_NONE)
+        queue->tail = index;
+    else
+        pool->slots[at].prev = index;
+}
+
+void model_queue_line_up(model_queue_t *queue, task_pool_t *pool)
+{
+    uint32_t at = queue->head;
+    for (uint32_t root; (root = queue->root) != TASK_NONE;) {
+        heap_detach(queue, pool, root);
+        while (at != TASK_NONE && comes_before(&pool->slots[at], &pool->slots[root]))
+            at = pool->slots[at].next;
+        list_insert(queue, pool, root, at);
+    }
+}
+
 /* The heap is walked without recursion: down by child, else right by next, else up by prev. */
 static const char *validate_heap(const model_queue_t *queue, const task_pool_t *pool, uint32_t model,
                                  uint32_t *count)

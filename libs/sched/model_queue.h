@@ -28,6 +28,10 @@ void model_queue_remove(model_queue_t *queue, task_pool_t *pool, uint32_t index)
 uint32_t model_queue_head(const model_queue_t *queue, const task_pool_t *pool);
 uint32_t model_queue_pop(model_queue_t *queue, task_pool_t *pool);
 
+/* All tasks into the list, so that next leads from each to the one behind it in the queue. O(len), O(1) when deadlines
+ * came in order. */
+void model_queue_line_up(model_queue_t *queue, task_pool_t *pool);
+
 const char *model_queue_validate(const model_queue_t *queue, const task_pool_t *pool, uint32_t model);
 
 #endif

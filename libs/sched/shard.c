@@ -110,11 +110,33 @@ void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
     shard->counts->silence_expected_ns += (1 - exp(-rate * held_ns)) / rate;
 }
 
+/* The first task behind those that the candidate skips; TASK_NONE: it skips none. */
+static uint32_t behind_skipped(shard_t *shard)
+{
+    if (shard->candidate.skip == 0)
+        return TASK_NONE;
+    model_queue_line_up(&shard->queue, shard->pool);
+    uint32_t at = shard->queue.head;
+    for (uint32_t i = 0; i < shard->candidate.skip; i++)
+        at = shard->pool->slots[at].next;
+    return at;
+}
+
+static uint32_t pop_behind(shard_t *shard, uint32_t *at)
+{
+    uint32_t task = *at;
+    *at = shard->pool->slots[task].next;
+    model_queue_remove(&shard->queue, shard->pool, task);
+    return task;
+}
+
 uint32_t shard_pop_batch(shard_t *shard, uint32_t count)
 {
     uint32_t first = TASK_NONE, last = TASK_NONE;
+    uint32_t at = behind_skipped(shard);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t task = model_queue_pop(&shard->queue, shard->pool);
+        uint32_t task =
+            shard->candidate.skip ? pop_behind(shard, &at) : model_queue_pop(&shard->queue, shard->pool);
         shard->pool->slots[task].state = TASK_IN_FLIGHT;
         if (last == TASK_NONE)
             first = task;
@@ -131,7 +153,7 @@ const char *shard_validate(const shard_t *shard)
     const char *broken = model_queue_validate(&shard->queue, shard->pool, shard->index);
     if (broken || shard->dirty)
         return broken;
-    if (candidate->batch > shard->queue.len)
+    if (candidate->batch && candidate->skip + candidate->batch > shard->queue.len)
         return "a candidate is larger than its queue";
     if (candidate->batch > shard->limit)
         return "a candidate is larger than its model allows";

@@ -106,7 +106,8 @@ uint32_t shard_take_dropped(shard_t *shard);
 /* Before a batch of `count` is popped: was it worth waiting for? */
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count);
 
-/* Pops `count` tasks into a chain (through next), earliest deadline first; returns the first. */
+/* Pops `count` tasks, behind those that the candidate skips, into a chain (through next), earliest deadline first;
+ * returns the first. */
 uint32_t shard_pop_batch(shard_t *shard, uint32_t count);
 
 const char *shard_validate(const shard_t *shard);

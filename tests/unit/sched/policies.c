@@ -87,6 +87,69 @@ Test(policies, clockwork_offers_every_size_or_powers_of_two)
     play_stop(&play);
 }
 
+/* R1 can wait for a batch of two at most, the others for one of five. */
+static void urgent_head(play_t *play, const char *params, double head_slo, double slo)
+{
+    play_start(play, "clockwork", params, 2);
+    play_model(play, 0, 'R', 1, 2, 10);
+    play_model(play, 1, 'X', 0, 10, 10);
+    play_arrive(play, 1, 0, 0.5, 2); /* GPU 1 is busy until 10, GPU 2 until 10.5 */
+    play_arrive_slo(play, 0, 1, head_slo);
+    for (int i = 0; i < 5; i++)
+        play_arrive_slo(play, 0, 1, slo);
+}
+
+/* At 10 the latest starts are 11 - l(0) for R1 alone (13.9 - 3 = 10.9), 14.5, 13.5, 12.5, 11.5 and 10.5 for 1 to 5 of those
+ * behind it. R1 stays for the next GPU. */
+Test(policies, clockwork_takes_the_earliest_latest_start_wherever_it_begins)
+{
+    play_t play;
+    urgent_head(&play, NULL, 12.9, 16.5);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 X1 until 10\n"
+                                            "0.5 gpu2 X2 until 10.5\n"
+                                            "10 gpu1 R2-R6 until 17\n"
+                                            "10.5 gpu2 R1 until 13.5\n");
+    play_stop(&play);
+}
+
+/* As before, but those behind R1 have time: R1 with R2 (14 - l(2) = 10) before all five (21 - l(5) = 14). */
+Test(policies, clockwork_takes_the_candidate_or_the_largest_of_its_model)
+{
+    play_t play;
+    urgent_head(&play, NULL, 13, 20);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 X1 until 10\n"
+                                            "0.5 gpu2 X2 until 10.5\n"
+                                            "10 gpu1 R1-R2 until 14\n"
+                                            "10.5 gpu2 R3-R6 until 16.5\n");
+    play_stop(&play);
+    urgent_head(&play, "take=largest", 13, 20);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 X1 until 10\n"
+                                            "0.5 gpu2 X2 until 10.5\n"
+                                            "10 gpu1 R2-R6 until 17\n"
+                                            "10.5 gpu2 R1 until 13.5\n");
+    play_stop(&play);
+}
+
+/* Deadlines out of order: R3 is the head, and those behind it are R2, R1, R4, R5. Four of them must start by 10.75, R3 alone
+ * by 10.9. */
+Test(policies, clockwork_walks_the_queue_by_deadline)
+{
+    play_t play;
+    play_start(&play, "clockwork", NULL, 1);
+    play_model(&play, 0, 'R', 1, 2, 10);
+    play_model(&play, 1, 'X', 0, 10, 10);
+    play_arrive(&play, 1, 0, 0, 1);
+    play_arrive_slo(&play, 0, 1, 16);
+    play_arrive_slo(&play, 0, 1, 15.75);
+    play_arrive_slo(&play, 0, 2, 11.9);
+    play_arrive_slo(&play, 0, 3, 14);
+    play_arrive_slo(&play, 0, 4, 13.25);
+    cr_assert_str_eq(play_until(&play, 60), "0 gpu1 X1 until 10\n"
+                                            "10 gpu1 R2,R1,R4-R5 until 16\n"
+                                            "10.9 drop R3 expired\n");
+    play_stop(&play);
+}
+
 /* Twice what one GPU can do. Dropping only the hopeless leaves heads that force small batches; the window drop settles
  * near the batches of the staggered schedule, 2·l(b) <= 24, about 50 of them. */
 Test(policies, window_drop_gives_up_heads_to_keep_batches_large)
