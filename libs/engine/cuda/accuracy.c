@@ -98,7 +98,8 @@ static status_t run_as(engine_model_t *model, engine_precision_t precision, cons
 {
     constants_t constants = {0};
     plan_t *plan;
-    status_t status = model_plan_for(model, precision, &constants, inputs, &plan, err);
+    status_t status = model_plan_for(model, precision, want ? EFFORT_FASTEST : EFFORT_FIRST, &constants,
+                                     inputs, &plan, err);
     if (status == STATUS_OK) {
         status = run(model, plan, in, out, err);
         if (status == STATUS_OK && want)

@@ -365,8 +365,9 @@ static void try_config(builder_t *b, trial_t *t, cudnnBackendDescriptor_t config
         return;
     t->choice.plan = plan;
     t->choice.kind = CHOICE_CONV;
-    double time_ns =
-        workspace < 0 || (size_t)workspace > scratch_bytes ? -1 : device_time(t->device, run_trial, t);
+    double time_ns = workspace < 0 || (size_t)workspace > scratch_bytes
+                         ? -1
+                         : device_time(t->device, best->effort, run_trial, t);
     if (time_ns < 0 || (best->kind == CHOICE_CONV && time_ns >= best->time_ns)) {
         b->lib->cudnnBackendDestroyDescriptor(plan);
         return;
@@ -396,7 +397,8 @@ static void try_mode(builder_t *b, trial_t *t, cudnnBackendDescriptor_t graph, c
                                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES, &count,
                                                       configs) == CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; b->ok && i < count && i < CANDIDATES; i++)
-        try_config(b, t, configs[i], precision, scratch_bytes, best);
+        if (best->effort == EFFORT_FASTEST || best->kind == CHOICE_DIRECT)
+            try_config(b, t, configs[i], precision, scratch_bytes, best);
     b->ok = true;
     while (b->count > mark)
         b->lib->cudnnBackendDestroyDescriptor(b->all[--b->count]);

@@ -51,8 +51,13 @@ status_t device_wait(device_t *device, uint32_t event, err_t *err);
  * Chooses how a bound CONV or GEMM step runs: tries what the libraries propose and times it, with `scratch` to work in.
  * Choices are remembered per shape. device_step_scratch says how much of it the choice needs.
  */
-status_t device_choose(device_t *device, step_t *step, engine_precision_t precision, void *scratch,
-                       size_t scratch_bytes, err_t *err);
+typedef enum {
+    EFFORT_FASTEST,
+    EFFORT_FIRST, /* the first that works, untimed: for a plan that runs once */
+} effort_t;
+
+status_t device_choose(device_t *device, step_t *step, engine_precision_t precision, effort_t effort,
+                       void *scratch, size_t scratch_bytes, err_t *err);
 size_t device_step_scratch(const step_t *step);
 void device_release(device_t *device, step_t *step);
 /* "cudnn fused", "cublaslt", "direct": for logs. */

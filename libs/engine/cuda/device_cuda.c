@@ -288,13 +288,13 @@ static bool run_some(cudaEvent_t begin, cudaEvent_t end, cudaStream_t stream, bo
     return ok;
 }
 
-double device_time(device_t *d, bool (*run)(void *arg), void *arg)
+double device_time(device_t *d, effort_t effort, bool (*run)(void *arg), void *arg)
 {
     enum { RUNS = 3 };
     float times[RUNS] = {0};
     cudaStream_t stream = d->streams[STREAM_PREPARE];
     bool ok = run(arg) && cudaStreamSynchronize(stream) == cudaSuccess;
-    for (int i = 0; ok && i < RUNS; i++) {
+    for (int i = 0; ok && effort == EFFORT_FASTEST && i < RUNS; i++) {
         ok = run_some(d->timing[0], d->timing[1], stream, run, arg, &times[i]);
         for (int k = i; ok && k > 0 && times[k] < times[k - 1]; k--) {
             float swap = times[k];
@@ -316,8 +316,8 @@ static choice_t *find_choice(device_t *d, const char *key)
     return NULL;
 }
 
-static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t precision, const char *key,
-                            void *scratch, size_t scratch_bytes)
+static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t precision, effort_t effort,
+                            const char *key, void *scratch, size_t scratch_bytes)
 {
     choice_t *c = calloc(1, sizeof *c);
     char *copy = strdup(key);
@@ -328,6 +328,7 @@ static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t 
     }
     c->key = copy;
     c->precision = precision;
+    c->effort = effort;
     if (step->kind == STEP_CONV)
         conv_choose(d, &step->u.conv, precision, scratch, scratch_bytes, c);
     else
@@ -337,8 +338,8 @@ static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t 
     return c;
 }
 
-status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, void *scratch,
-                       size_t scratch_bytes, err_t *err)
+status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, effort_t effort,
+                       void *scratch, size_t scratch_bytes, err_t *err)
 {
     char key[CHOICE_KEY_BYTES];
     status_t status = enter(d, err);
@@ -348,10 +349,12 @@ status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, 
         conv_key(&step->u.conv, precision, key);
     else
         gemm_key(&step->u.gemm, precision, key);
+    if (effort == EFFORT_FIRST)
+        strncat(key, " first", sizeof key - strlen(key) - 1);
     pthread_mutex_lock(&d->choosing);
     choice_t *c = find_choice(d, key);
     if (!c || c->scratch_bytes > scratch_bytes)
-        c = new_choice(d, step, precision, key, scratch, scratch_bytes);
+        c = new_choice(d, step, precision, effort, key, scratch, scratch_bytes);
     pthread_mutex_unlock(&d->choosing);
     step->plan = c;
     if (!c)

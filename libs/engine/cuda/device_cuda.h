@@ -44,10 +44,11 @@ struct choice {
     cudnnBackendDescriptor_t plan;  /* CONV */
     cublasLtMatmulAlgo_t algorithm; /* GEMM */
     engine_precision_t precision;
+    effort_t effort;
 };
 
-/* Time of one run on STREAM_PREPARE, median of several, in nanoseconds; negative = it failed. */
-double device_time(device_t *device, bool (*run)(void *arg), void *arg);
+/* Time of one run on STREAM_PREPARE, median of several, in nanoseconds; 0 after one run for EFFORT_FIRST; negative = it failed. */
+double device_time(device_t *device, effort_t effort, bool (*run)(void *arg), void *arg);
 
 /* What makes two steps alike, as text; valid in `to`. */
 enum { CHOICE_KEY_BYTES = 512 };

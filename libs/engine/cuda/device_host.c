@@ -131,11 +131,12 @@ status_t device_wait(device_t *device, uint32_t event, err_t *err)
     return device_sync(device, STREAM_OUT, err);
 }
 
-status_t device_choose(device_t *device, step_t *step, engine_precision_t precision, void *scratch,
-                       size_t scratch_bytes, err_t *err)
+status_t device_choose(device_t *device, step_t *step, engine_precision_t precision, effort_t effort,
+                       void *scratch, size_t scratch_bytes, err_t *err)
 {
     (void)step;
     (void)precision;
+    (void)effort;
     (void)scratch;
     (void)scratch_bytes;
     return device_sync(device, STREAM_PREPARE, err);

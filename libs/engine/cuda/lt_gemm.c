@@ -165,9 +165,11 @@ static bool run_trial(void *arg)
 static void time_results(device_t *d, const gemm_step_t *g, const problem_t *p,
                          cublasLtMatmulHeuristicResult_t *results, int count, void *scratch, choice_t *choice)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && (choice->effort == EFFORT_FASTEST || choice->kind == CHOICE_DIRECT); i++) {
         trial_t trial = {.device = d, .gemm = g, .problem = p, .result = &results[i], .scratch = scratch};
-        double time_ns = results[i].state == CUBLAS_STATUS_SUCCESS ? device_time(d, run_trial, &trial) : -1;
+        double time_ns = results[i].state == CUBLAS_STATUS_SUCCESS
+                             ? device_time(d, choice->effort, run_trial, &trial)
+                             : -1;
         if (time_ns < 0 || (choice->kind == CHOICE_GEMM && time_ns >= choice->time_ns))
             continue;
         choice->kind = CHOICE_GEMM;

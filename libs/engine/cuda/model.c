@@ -1,8 +1,10 @@
 #include "engine/cuda/model.h"
 
+#include "base/log.h"
 #include "engine/cuda/lower.h"
 #include "graph/fuse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,17 +34,30 @@ static status_t instantiate(engine_model_t *model, const tensor_t *inputs, graph
     return status;
 }
 
-status_t model_plan_for(engine_model_t *model, engine_precision_t precision, constants_t *constants,
-                        const tensor_t *inputs, plan_t **plan, err_t *err)
+/* Each such step waits for the GPU and copies both ways: whoever wonders about a slow model must find it said. */
+static void note_host_steps(const engine_model_t *model, const program_t *p)
+{
+    for (uint32_t i = 0; p->host_steps && i < p->step_count; i++) {
+        if (p->steps[i].kind != STEP_HOST)
+            continue;
+        log_warn("steps_on_cpu", LOG_STR("model", model->name), LOG_U64("steps", p->host_steps),
+                 LOG_STR("first", p->steps[i].node->op->name));
+        return;
+    }
+}
+
+status_t model_plan_for(engine_model_t *model, engine_precision_t precision, effort_t effort,
+                        constants_t *constants, const tensor_t *inputs, plan_t **plan, err_t *err)
 {
     graph_t *instance;
     program_t *program;
     status_t status = instantiate(model, inputs, &instance, err);
     if (status == STATUS_OK)
         status = lower_program(instance, precision, constants, &program, err);
-    if (status == STATUS_OK)
-        status = plan_create(program, constants, model->device, model->pool, precision, plan, err);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    note_host_steps(model, program);
+    return plan_create(program, constants, model->device, model->pool, precision, effort, plan, err);
 }
 
 static bool same_shapes(const engine_model_t *model, const slot_t *slot, const tensor_t *inputs)
@@ -110,7 +125,8 @@ status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *input
     pthread_mutex_lock(&model->building);
     status_t status = STATUS_OK;
     if (!(*plan = model_find_plan(model, batch, inputs))) {
-        status = model_plan_for(model, model->precision, &model->constants, inputs, plan, err);
+        status =
+            model_plan_for(model, model->precision, EFFORT_FASTEST, &model->constants, inputs, plan, err);
         if (status == STATUS_OK && (status = store(model, batch, inputs, *plan, err)) != STATUS_OK)
             plan_destroy(*plan);
     }
@@ -198,6 +214,7 @@ status_t model_create(engine_t *engine, device_t *device, pool_t *pool, const en
     model->device = device;
     model->pool = pool;
     model->precision = what->precision;
+    snprintf(model->name, sizeof model->name, "%s", what->name);
     pthread_mutex_init(&model->building, NULL);
     pthread_mutex_init(&model->mutex, NULL);
     status_t status = open_into(model, what, err);

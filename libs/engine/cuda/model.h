@@ -20,6 +20,7 @@ typedef struct {
 } slot_t;
 
 struct engine_model {
+    char name[80]; /* for messages */
     engine_t *engine;
     device_t *device;
     pool_t *pool;
@@ -48,8 +49,8 @@ plan_t *model_find_plan(engine_model_t *model, uint32_t batch, const tensor_t *i
 /* Finds it or builds it. A plan of a varying model lives until MODEL_SHAPES_MAX others were used after it. */
 status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err);
 
-/* Runs a plan beside everything else: own work space, own streams' order; for the accuracy report. */
-status_t model_plan_for(engine_model_t *model, engine_precision_t precision, constants_t *constants,
-                        const tensor_t *inputs, plan_t **plan, err_t *err);
+/* Builds a plan that the model does not keep, with constants of the caller's; for the accuracy report. */
+status_t model_plan_for(engine_model_t *model, engine_precision_t precision, effort_t effort,
+                        constants_t *constants, const tensor_t *inputs, plan_t **plan, err_t *err);
 
 #endif

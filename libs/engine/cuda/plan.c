@@ -131,7 +131,8 @@ static bool has_choice(const program_t *p)
 }
 
 /* Timing overwrites whatever it is pointed at, so it gets memory of its own beside the running batches. */
-static status_t choose_all(plan_t *plan, pool_t *pool, engine_precision_t precision, err_t *err)
+static status_t choose_all(plan_t *plan, pool_t *pool, engine_precision_t precision, effort_t effort,
+                           err_t *err)
 {
     program_t *p = plan->program;
     void *memory;
@@ -148,7 +149,7 @@ static status_t choose_all(plan_t *plan, pool_t *pool, engine_precision_t precis
         step_t *s = &p->steps[i];
         if (s->kind != STEP_CONV && s->kind != STEP_GEMM)
             continue;
-        status = device_choose(plan->device, s, precision, (char *)memory + len, scratch, err);
+        status = device_choose(plan->device, s, precision, effort, (char *)memory + len, scratch, err);
         if (status != STATUS_OK)
             err_prefix(err, "node '%.60s' (%s)", s->node->name, s->node->op->name);
         else if (device_step_scratch(s) > plan->scratch_bytes)
@@ -159,7 +160,7 @@ static status_t choose_all(plan_t *plan, pool_t *pool, engine_precision_t precis
 }
 
 status_t plan_create(program_t *program, constants_t *constants, device_t *device, pool_t *pool,
-                     engine_precision_t precision, plan_t **out, err_t *err)
+                     engine_precision_t precision, effort_t effort, plan_t **out, err_t *err)
 {
     plan_t *plan = calloc(1, sizeof *plan);
     if (!plan) {
@@ -174,7 +175,7 @@ status_t plan_create(program_t *program, constants_t *constants, device_t *devic
     if (status == STATUS_OK)
         status = reserve_host(plan, err);
     if (status == STATUS_OK)
-        status = choose_all(plan, pool, precision, err);
+        status = choose_all(plan, pool, precision, effort, err);
     if (status == STATUS_OK)
         *out = plan;
     else

@@ -37,7 +37,7 @@ typedef struct {
  * the kernels, and makes the plan, which takes the program over (also on failure).
  */
 status_t plan_create(program_t *program, constants_t *constants, device_t *device, pool_t *pool,
-                     engine_precision_t precision, plan_t **plan, err_t *err);
+                     engine_precision_t precision, effort_t effort, plan_t **plan, err_t *err);
 void plan_destroy(plan_t *plan);
 
 void space_init(space_t *space, device_t *device, pool_t *pool);
