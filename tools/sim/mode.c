@@ -16,14 +16,20 @@ static const char help[] =
     "  --queries N      how many (default 20000)\n"
     "  --seed K         default 1\n"
     "  --scenarios DIR  default tests/sim/modes\n"
+    "  --trace FILE     a row per launch (whole, zerobatch, delaybatch, staged)\n"
     "  --json           figures as one JSON object\n";
 
-static const struct option long_options[] = {
-    {"mode", required_argument, NULL, 'm'},    {"scenario", required_argument, NULL, 's'},
-    {"load", required_argument, NULL, 'l'},    {"rate", required_argument, NULL, 'r'},
-    {"queries", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 'k'},
-    {"json", no_argument, NULL, 'j'},          {"scenarios", required_argument, NULL, 'd'},
-    {"help", no_argument, NULL, 'h'},          {0}};
+static const struct option long_options[] = {{"mode", required_argument, NULL, 'm'},
+                                             {"scenario", required_argument, NULL, 's'},
+                                             {"load", required_argument, NULL, 'l'},
+                                             {"rate", required_argument, NULL, 'r'},
+                                             {"queries", required_argument, NULL, 'n'},
+                                             {"seed", required_argument, NULL, 'k'},
+                                             {"json", no_argument, NULL, 'j'},
+                                             {"scenarios", required_argument, NULL, 'd'},
+                                             {"trace", required_argument, NULL, 't'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {0}};
 
 static bool parse_load(const char *text, mode_load_t *load)
 {
@@ -55,6 +61,9 @@ static bool take(mode_options_t *options, int option, const char *text)
         return true;
     case 'd':
         options->directory = text;
+        return true;
+    case 't':
+        options->trace_path = text;
         return true;
     case 'j':
         return options->json = true;

@@ -4,10 +4,21 @@
 #include "exec/whole.h"
 #include "mode.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+/* What a stream runs, for the trace. */
 typedef struct {
+    uint64_t launch, batch;
+    uint32_t rows, stage;
+    int64_t start_ns;
+} traced_t;
+
+typedef struct {
+    FILE *trace;
+    traced_t traced[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
     const mode_scenario_t *scenario;
     const mode_model_t *model;
     exec_t *exec;
@@ -45,6 +56,22 @@ static void launch(world_t *world, const exec_action_t *action)
         device_launch(world->device, part->stream, action->launch.launch, ops, count, world->err);
     if (status != STATUS_OK)
         world->status = status;
+    world->traced[part->stream] = (traced_t){.launch = action->launch.launch,
+                                             .batch = action->batch,
+                                             .rows = part->rows,
+                                             .stage = part->from,
+                                             .start_ns = world->now_ns};
+}
+
+static void trace_end(world_t *world, uint64_t launch)
+{
+    for (uint32_t i = 0; world->trace && i < STAGED_STAGES_MAX * STAGED_WIDTH_MAX; i++) {
+        const traced_t *traced = &world->traced[i];
+        if (traced->launch == launch)
+            fprintf(world->trace, "%u,%u,%llu,%u,%.4f,%.4f\n", i, traced->stage,
+                    (unsigned long long)traced->batch, traced->rows, (double)traced->start_ns / 1e6,
+                    (double)world->now_ns / 1e6);
+    }
 }
 
 static void sink(void *ctx, const exec_action_t *action)
@@ -97,8 +124,10 @@ static status_t play(world_t *world)
         device_advance(world->device, next);
         while (world->status == STATUS_OK && arrival_ns(world) <= next)
             world->status = arrive(world);
-        while (device_take_ended(world->device, &ended))
+        while (device_take_ended(world->device, &ended)) {
+            trace_end(world, ended);
             exec_finished(world->exec, next, ended);
+        }
         wake_ns = exec_run(world->exec, next, sink, world);
     }
     return world->status;
@@ -146,8 +175,14 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
     world.device =
         world.exec ? device_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
     status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;
+    if (status == STATUS_OK && options->trace_path && !(world.trace = fopen(options->trace_path, "we")))
+        status = err_set(err, STATUS_IO, "%s: %s", options->trace_path, strerror(errno));
+    if (world.trace)
+        fputs("stream,stage,batch,rows,start_ms,end_ms\n", world.trace);
     if (status == STATUS_OK)
         status = play(&world);
+    if (world.trace && fclose(world.trace) != 0 && status == STATUS_OK)
+        status = err_set(err, STATUS_IO, "%s: %s", options->trace_path, strerror(errno));
     if (status == STATUS_OK) {
         mode_tally_close(&world.tally, result);
         result->rate_rps = rate_rps;
