@@ -12,6 +12,9 @@ enum { SLEEPS = 1, WAKE_UP = 2 };
 /* Going to sleep and being woken costs both sides some 10 µs, so spinning longer than that never pays twice over. */
 #define SPIN_NS (20 * NS_PER_US)
 
+/* A sleep ends up to this late in a virtual machine, so the last bit before a time that is known is spun away. */
+#define EARLY_NS (60 * NS_PER_US)
+
 void waiter_use_exact_timers(void)
 {
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -46,8 +49,9 @@ void waiter_cancel(waiter_t *waiter)
 
 void waiter_sleep(waiter_t *waiter, int64_t until_ns)
 {
-    struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
-    if (until_ns > 0)
+    int64_t early_ns = until_ns == INT64_MAX ? INT64_MAX : until_ns - EARLY_NS;
+    struct timespec until = {.tv_sec = early_ns / NS_PER_S, .tv_nsec = early_ns % NS_PER_S};
+    if (early_ns > clock_now_ns())
         (void)syscall(SYS_futex, (uint32_t *)&waiter->word, FUTEX_WAIT_BITSET_PRIVATE, waiter->seen,
                       until_ns == INT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
     waiter_cancel(waiter);

@@ -30,6 +30,7 @@ void waiter_note_work(waiter_t *waiter, int64_t now_ns);
 bool waiter_may_sleep(const waiter_t *waiter, int64_t now_ns);
 void waiter_prepare(waiter_t *waiter);
 void waiter_cancel(waiter_t *waiter);
-void waiter_sleep(waiter_t *waiter, int64_t until_ns); /* CLOCK_MONOTONIC; INT64_MAX: until woken */
+/* CLOCK_MONOTONIC; INT64_MAX: until woken. Returns a little before its time, or at once when that is near: call it again. */
+void waiter_sleep(waiter_t *waiter, int64_t until_ns);
 
 #endif

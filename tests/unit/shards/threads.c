@@ -194,3 +194,61 @@ Test(threads, idle_threads_sleep, .timeout = 60)
     shards_destroy(system->shards);
     free(system);
 }
+
+/* ---- Timers ---- */
+
+typedef struct {
+    shards_t *shards;
+    _Atomic int64_t granted_ns; /* 0: not yet; negative: dropped */
+} timed_t;
+
+static void note_time(void *ctx, uint32_t shard, const sched_action_t *action)
+{
+    timed_t *timed = ctx;
+    (void)shard;
+    int64_t now_ns = clock_now_ns();
+    if (action->kind == SCHED_GRANT)
+        (void)shards_batch_done(timed->shards, action->grant.batch_id, now_ns);
+    atomic_store(&timed->granted_ns, action->kind == SCHED_GRANT ? now_ns : -now_ns);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* A batch of one, l(b) = b + 1 ms, is ready at d - l(2) - the bound of lateness. Other work on the machine delays some. */
+Test(threads, grants_leave_when_they_are_due, .timeout = 60)
+{
+    enum { TRIES = 201 };
+    static int64_t late_ns[TRIES];
+    timed_t timed = {0};
+    profile_t profile;
+    shards_options_t options = {.limits = {.models_max = 1, .gpus_max = 1, .tasks_max = 8, .batch_max = 8},
+                                .shard_count = 1,
+                                .policy = "deferred",
+                                .delays = {.wake_ns = MS / 2},
+                                .sink = note_time,
+                                .ctx = &timed};
+    cr_assert_eq(shards_create(&options, &timed.shards, NULL), STATUS_OK);
+    cr_assert_eq(profile_from_line(&profile, MS, MS, 8, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_model(timed.shards, 0, &profile, NULL, NULL), STATUS_OK);
+    cr_assert_eq(shards_start(timed.shards, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_gpu(timed.shards, 0, 0), STATUS_OK);
+    for (int i = 0; i < TRIES; i++) {
+        atomic_store(&timed.granted_ns, 0);
+        int64_t now_ns = clock_now_ns(), due_ns = now_ns + 6 * MS - 3 * MS - MS / 2;
+        sched_task_t task = {.arrival_ns = now_ns, .deadline_ns = now_ns + 6 * MS};
+        cr_assert_eq(shards_submit(timed.shards, 0, &task), STATUS_OK);
+        wait_until(due_ns + MS / 4);
+        int64_t at_ns;
+        while ((at_ns = atomic_load(&timed.granted_ns)) == 0)
+            sched_yield();
+        late_ns[i] = llabs(at_ns) - due_ns;
+    }
+    qsort(late_ns, TRIES, sizeof late_ns[0], by_size);
+    cr_expect_geq(late_ns[0], 0, "%d ns before its time", (int)-late_ns[0]);
+    cr_expect_lt(late_ns[TRIES / 2], MS / 2, "the median is %d ns late", (int)late_ns[TRIES / 2]);
+    shards_destroy(timed.shards);
+}
