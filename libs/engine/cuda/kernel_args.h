@@ -204,6 +204,17 @@ typedef struct {
     int32_t axis, dim, size_bytes;
 } k_gather_elements_t;
 
+/* Rows of the result are rows of the parts, one after the other; a row of part p is [starts[p], starts[p + 1]). */
+enum { K_MAX_PARTS = 48 };
+typedef struct {
+    void *out;
+    const void *in[K_MAX_PARTS];
+    int32_t starts[K_MAX_PARTS + 1];
+    int32_t parts, count;
+    int32_t pitch, first; /* length of a whole row of the result, and where in it these parts begin */
+    int32_t size_bytes;
+} k_concat_t;
+
 typedef enum { PADDING_EDGE, PADDING_REFLECT, PADDING_WRAP } padding_op_t;
 
 typedef struct {

@@ -526,6 +526,21 @@ FN void k_run_fill(const k_fill_t *a, int32_t i)
     k_move(a->base, i, &a->bits, 0, a->size_bytes);
 }
 
+FN void k_run_concat(const k_concat_t *a, int32_t i)
+{
+    int32_t width = a->starts[a->parts], row = i / width, at = i - row * width, low = 0, high = a->parts - 1;
+    while (low < high) {
+        int32_t middle = (low + high + 1) / 2;
+        if (a->starts[middle] <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    int32_t own = a->starts[low + 1] - a->starts[low];
+    k_move(a->out, (int64_t)row * a->pitch + a->first + at, a->in[low],
+           (int64_t)row * own + at - a->starts[low], a->size_bytes);
+}
+
 FN int64_t k_wrap_index(int64_t index, int32_t dim)
 {
     index = index < 0 ? index + dim : index;

@@ -41,6 +41,7 @@ PER_ELEMENT(gemm, k_gemm_t, a.space.count)
 PER_ELEMENT(gather, k_gather_t, (int64_t)a.outer *a.indices *a.inner)
 PER_ELEMENT(gather_elements, k_gather_elements_t, a.space.count)
 PER_ELEMENT(pad, k_pad_t, a.space.count)
+PER_ELEMENT(concat, k_concat_t, a.count)
 
 /* A whole warp leaves together, so the shuffles inside always meet. */
 #define PER_ROW(name, args_t)                                                      \
@@ -136,6 +137,8 @@ extern "C" int kernel_launch(kernel_t kernel, const void *args, void *on)
         LAUNCH(gather_elements, k_gather_elements_t, a.space.count)
     case KERNEL_PAD:
         LAUNCH(pad, k_pad_t, a.space.count)
+    case KERNEL_CONCAT:
+        LAUNCH(concat, k_concat_t, a.count)
     default:
         launch_rows(kernel, args, stream);
         break;

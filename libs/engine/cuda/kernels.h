@@ -24,6 +24,7 @@ typedef enum {
     KERNEL_GATHER,
     KERNEL_GATHER_ELEMENTS,
     KERNEL_PAD,
+    KERNEL_CONCAT,
     KERNEL_COUNT
 } kernel_t;
 

@@ -50,6 +50,8 @@ int kernel_launch(kernel_t kernel, const void *args, void *stream)
         EACH(k_gather_t, k_run_gather(a, (int32_t)i), (int64_t)a->outer * a->indices * a->inner)
     case KERNEL_GATHER_ELEMENTS:
         EACH(k_gather_elements_t, k_run_gather_elements(a, (int32_t)i), a->space.count)
+    case KERNEL_CONCAT:
+        EACH(k_concat_t, k_run_concat(a, (int32_t)i), a->count)
     default:
         EACH(k_pad_t, k_run_pad(a, (int32_t)i), a->space.count)
     }

@@ -416,6 +416,14 @@ static status_t copy_outputs(lower_t *l)
 
 static status_t walk(lower_t *l)
 {
+    int32_t *producer = calloc(l->graph->value_count + 1, sizeof *producer);
+    l->readers = calloc(l->graph->value_count + 1, sizeof *l->readers);
+    if (!producer || !l->readers) {
+        free(producer);
+        return lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
+    }
+    graph_uses(l->graph, producer, l->readers);
+    free(producer);
     status_t status = define_inputs(l);
     for (uint32_t n = 0; status == STATUS_OK && n < l->graph->node_count; n++)
         if (!l->graph->nodes[n].dead)
@@ -438,6 +446,7 @@ status_t lower_program(graph_t *instance, engine_precision_t precision, constant
     status_t status =
         l.program && l.states ? walk(&l) : lower_fail(&l, STATUS_NO_MEMORY, "no memory to compile the model");
     free(l.states);
+    free(l.readers);
     if (status != STATUS_OK) {
         program_destroy(l.program);
         return status;

@@ -32,6 +32,7 @@ typedef struct {
     view_t main;
     uint32_t copy_count;
     view_t copies[STATE_MAX_COPIES]; /* dense ones, made for readers that wanted them */
+    uint32_t product; /* 1 + the step that made it, when that is a bare product: a factor may join it */
 } state_t;
 
 typedef struct {
@@ -39,6 +40,7 @@ typedef struct {
     program_t *program;
     constants_t *constants;
     state_t *states; /* per value */
+    uint32_t *readers;
     dtype_t storage; /* of float32 */
     const node_t *node;
     err_t *err;

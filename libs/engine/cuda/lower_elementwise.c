@@ -308,6 +308,25 @@ static const struct {
     {"Xor", EW_XOR, EW_XOR},
 };
 
+/* A product times a constant, as the scores of attention: the factor becomes the product's. */
+static bool scale_product(lower_t *l, const node_t *node)
+{
+    double factor;
+    for (uint32_t i = 0; i < 2 && node->in_count == 2; i++) {
+        const state_t *s = &l->states[node->in[i]];
+        bool divides = op_is(node, "Div") && i == 0;
+        if (!s->product || l->readers[node->in[i]] != 1 || node->epilogue_count ||
+            (!divides && !op_is(node, "Mul")) || !as_immediate(l, node->in[!i], &factor) ||
+            s->main.rank != lower_tensor(l, node->out[0])->rank)
+            continue;
+        view_t result = s->main;
+        l->program->steps[s->product - 1].u.gemm.direct.alpha *= (float)(divides ? 1 / factor : factor);
+        lower_define(l, node->out[0], &result);
+        return true;
+    }
+    return false;
+}
+
 static bool old_broadcast(const node_t *node)
 {
     return node->opset < 7 && (node_attr(node, "axis") || node_attr(node, "broadcast"));
@@ -320,6 +339,8 @@ static status_t binary(lower_t *l, const node_t *node)
     double number;
     while (strcmp(binary_table[i].name, node->op->name) != 0)
         i++;
+    if (scale_product(l, node))
+        return l->status;
     bool turned = node->in_count == 2 && as_immediate(l, node->in[0], &number);
     ew_t e = begin(l, node->in[turned]);
     if (!e.compute || old_broadcast(node))

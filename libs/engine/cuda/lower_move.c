@@ -113,11 +113,59 @@ static layout_kind_t common_layout(lower_t *l, const node_t *node)
     return LAYOUT_CHANNELS_LAST;
 }
 
+/* Whether rows of all inputs lie as rows of the result do; `outer` of them then. */
+static bool in_rows(lower_t *l, const node_t *node, const view_t *out, layout_kind_t layout, uint32_t axis,
+                    int64_t *outer)
+{
+    if (layout == LAYOUT_CHANNELS_LAST && !view_is(out, LAYOUT_PLAIN) && axis != 1)
+        return false;
+    for (uint32_t i = 0; i < node->in_count; i++) {
+        view_t v = lower_view(l, node->in[i]);
+        if (v.dtype != out->dtype || !view_is(&v, layout))
+            return false;
+    }
+    bool last = axis == 1 && layout == LAYOUT_CHANNELS_LAST;
+    *outer = 1;
+    for (uint32_t d = 0; d < out->rank; d++)
+        *outer *= d < axis || (last && d != 1) ? out->dims[d] : 1;
+    return true;
+}
+
+/* Many inputs by one kernel: dense networks concatenate some dozens, over and over. */
+static void concat_rows(lower_t *l, const node_t *node, const view_t *out, int64_t outer)
+{
+    int32_t pitch = (int32_t)(view_count(out) / outer), first = 0;
+    for (uint32_t i = 0; i < node->in_count;) {
+        view_t views[K_MAX_PARTS];
+        step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_CONCAT};
+        k_concat_t *k = &step.u.concat;
+        *k = (k_concat_t){.pitch = pitch, .first = first, .size_bytes = (int32_t)dtype_size(out->dtype)};
+        for (; i < node->in_count && k->parts < K_MAX_PARTS; i++) {
+            views[k->parts] = lower_view(l, node->in[i]);
+            int32_t width = (int32_t)(view_count(&views[k->parts]) / outer);
+            k->starts[k->parts + 1] = k->starts[k->parts] + width;
+            k->parts++;
+        }
+        k->count = (int32_t)outer * k->starts[k->parts];
+        first += k->starts[k->parts];
+        lower_add(l, &step);
+        lower_bind(l, LOWER_FIELD(concat.out), out);
+        for (int32_t p = 0; p < k->parts; p++)
+            lower_bind(l, LOWER_FIELD(concat.in) + (size_t)p * sizeof(void *), &views[p]);
+    }
+}
+
 static status_t concat(lower_t *l, const node_t *node)
 {
-    view_t out = lower_result(l, node->out[0], common_layout(l, node));
+    layout_kind_t layout = common_layout(l, node);
+    view_t out = lower_result(l, node->out[0], layout);
     uint32_t axis = axis_of(node, 1, out.rank);
-    int64_t at = 0;
+    int64_t at = 0, outer;
+    if (in_rows(l, node, &out, layout, axis, &outer)) {
+        concat_rows(l, node, &out, outer);
+        lower_define(l, node->out[0], &out);
+        return l->status;
+    }
     for (uint32_t i = 0; i < node->in_count; i++) {
         view_t part = out, from = lower_view(l, node->in[i]);
         view_slice(&part, axis, at, from.dims[axis], 1);

@@ -139,6 +139,30 @@ static bool row_of(lower_t *l, int32_t value, int64_t n, dtype_t dtype, view_t *
     return view_reshape(&dense, 1, &n, row);
 }
 
+/* Makes dense what is not, when that is all that keeps the library away. */
+static bool dense_enough(lower_t *l, product_t *p, gemm_step_t *g)
+{
+    product_t dense = *p;
+    bool takes = library_type(p->out.dtype) && p->a.dtype == p->out.dtype && p->b.dtype == p->out.dtype;
+    bool copy_a = !view_is(&p->a, LAYOUT_PLAIN), copy_b = !view_is(&p->b, LAYOUT_PLAIN);
+    if (copy_a)
+        view_set_layout(&dense.a, LAYOUT_PLAIN);
+    if (copy_b)
+        view_set_layout(&dense.b, LAYOUT_PLAIN);
+    if (!takes || !describe(&dense, g))
+        return false;
+    if (copy_a) {
+        dense.a = lower_new(l, p->a.dtype, p->a.rank, p->a.dims, LAYOUT_PLAIN);
+        lower_copy(l, &dense.a, &p->a);
+    }
+    if (copy_b) {
+        dense.b = lower_new(l, p->b.dtype, p->b.rank, p->b.dims, LAYOUT_PLAIN);
+        lower_copy(l, &dense.b, &p->b);
+    }
+    *p = dense;
+    return true;
+}
+
 static status_t add_product(lower_t *l, const node_t *node, product_t *p, int32_t bias, view_t *result)
 {
     step_t step = {.kind = STEP_GEMM};
@@ -147,20 +171,8 @@ static status_t add_product(lower_t *l, const node_t *node, product_t *p, int32_
     dtype_t type = lower_tensor(l, node->out[0])->dtype;
     dtype_t compute = type == DTYPE_F32 ? DTYPE_F32 : type == DTYPE_F64 ? DTYPE_F64 : DTYPE_I64;
     g->library = describe(p, g);
-    if (!g->library) { /* once more with both matrices dense */
-        view_t a = lower_new(l, p->a.dtype, p->a.rank, p->a.dims, LAYOUT_PLAIN);
-        view_t b = lower_new(l, p->b.dtype, p->b.rank, p->b.dims, LAYOUT_PLAIN);
-        product_t dense = *p;
-        dense.a = a;
-        dense.b = b;
-        if (library_type(p->out.dtype) && p->a.dtype == p->out.dtype && p->b.dtype == p->out.dtype &&
-            describe(&dense, g)) {
-            lower_copy(l, &a, &p->a);
-            lower_copy(l, &b, &p->b);
-            *p = dense;
-            g->library = true;
-        }
-    }
+    if (!g->library && dense_enough(l, p, g))
+        g->library = true;
     g->has_bias = bias >= 0;
     if (g->has_bias && !row_of(l, bias, p->out.dims[p->out.rank - 1], p->out.dtype, &e.bias))
         return lower_fail(l, STATUS_INTERNAL, "the bias of a product does not fit it");
@@ -259,6 +271,8 @@ static status_t matmul(lower_t *l, const node_t *node)
     if (status != STATUS_OK || !view_reshape(&result, y->rank, y->dims, &out))
         return status;
     lower_define(l, node->out[0], &out);
+    if (node->in_count == 2 && !node->epilogue_count && y->dtype == DTYPE_F32)
+        l->states[node->out[0]].product = l->program->step_count;
     return l->status;
 }
 

@@ -80,6 +80,7 @@ typedef struct {
         k_gather_t gather;
         k_gather_elements_t gather_elements;
         k_pad_t pad;
+        k_concat_t concat;
         conv_step_t conv;
         gemm_step_t gemm;
         host_step_t host;

@@ -116,7 +116,9 @@ Test(cuda_lower, heads_cost_no_copies_at_batch_1)
     maker_node(m, "Reshape", "k1 shape", "k2");
     maker_attr_ints(maker_node(m, "Transpose", "q2", "q"), "perm", 4, (int64_t[]){0, 2, 1, 3});
     maker_attr_ints(maker_node(m, "Transpose", "k2", "k"), "perm", 4, (int64_t[]){0, 2, 3, 1});
-    maker_node(m, "MatMul", "q k", "s");
+    maker_floats(m, "scale", 0, NULL, (float[]){0.25f});
+    maker_node(m, "MatMul", "q k", "s0");
+    maker_node(m, "Mul", "s0 scale", "s");
     maker_node(m, "Softmax", "s", "y");
     maker_output(m, "y", DTYPE_F32, -1, NULL);
     expect(m, ENGINE_BF16,
@@ -140,6 +142,16 @@ Test(cuda_lower, chains_of_elementwise_operators_are_one_kernel)
     maker_node(m, "Abs", "d", "y");
     maker_output(m, "y", DTYPE_F32, -1, NULL);
     expect(m, ENGINE_FP32, "Mul [4x8] 4 ops -> f32\ncopy [32]\n");
+}
+
+Test(cuda_lower, many_inputs_are_concatenated_at_once)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){2, 3, 4, 4});
+    maker_input(m, "z", DTYPE_F32, 4, (int64_t[]){2, 5, 4, 4});
+    maker_attr_int(maker_node(m, "Concat", "x z x", "y"), "axis", 1);
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    expect(m, ENGINE_FP32, "Concat\ncopy [352]\n");
 }
 
 Test(cuda_lower, uneven_padding_is_copied_before_the_convolution)
