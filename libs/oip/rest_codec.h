@@ -31,6 +31,9 @@ status_t oip_rest_parse(oip_request_t *request, const oip_model_spec_t *spec, co
 status_t oip_rest_parse_raw(oip_request_t *request, const oip_model_spec_t *spec, const void *body,
                             size_t body_bytes, const oip_allocator_t *allocator, err_t *err);
 
+/* The body of a repository index request: empty, or {"ready": true} among members that are passed over. */
+status_t oip_rest_parse_index(const char *body, size_t body_bytes, bool *only_ready, err_t *err);
+
 /* True for a body that begins like a JPEG or PNG picture (for image/jpeg and image/png posts). */
 bool oip_rest_is_picture(const void *body, size_t body_bytes);
 

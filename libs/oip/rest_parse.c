@@ -388,6 +388,34 @@ status_t oip_rest_parse(oip_request_t *request, const oip_model_spec_t *spec, co
     return parse_document(&parse, body, json_bytes);
 }
 
+/* ---- the repository index ---- */
+
+static status_t on_index_member(json_reader_t *reader, const char *key, void *user)
+{
+    bool *only_ready = user;
+    if (strcmp(key, "ready") != 0)
+        return json_read_skip(reader);
+    status_t status = json_read_bool(reader, only_ready);
+    if (status)
+        err_prefix(reader->err, "'ready'");
+    return status;
+}
+
+status_t oip_rest_parse_index(const char *body, size_t body_bytes, bool *only_ready, err_t *err)
+{
+    json_reader_t reader = {.begin = body, .at = body, .end = body + body_bytes, .err = err};
+    bool ready = false;
+    if (json_read_peek(&reader) != '\0') {
+        status_t status = json_read_object(&reader, on_index_member, &ready);
+        if (status)
+            return status;
+    }
+    if (json_read_peek(&reader) != '\0' || reader.at < reader.end)
+        return json_read_fail(&reader, "something follows the document");
+    *only_ready = ready;
+    return STATUS_OK;
+}
+
 /* ---- raw bodies ---- */
 
 static status_t raw_element(oip_input_t *input, const oip_model_spec_t *spec, const void *body,

@@ -374,6 +374,29 @@ Test(rest, more_pieces_than_iovecs_are_copied)
     oip_reply_dispose(&reply);
 }
 
+Test(rest, index_body)
+{
+    static const struct {
+        const char *body;
+        bool only_ready;
+    } good[] = {{"", false},
+                {" ", false},
+                {"{}", false},
+                {"{\"ready\":false}", false},
+                {"{ \"repository_name\": \"true\", \"ready\": true }", true},
+                {"{\"other\":[{\"ready\":true}]}", false}};
+    static const char *const bad[] = {"[]", "{", "x", "{\"ready\":1}", "{\"ready\":\"true\"}", "{}{}"};
+    bool only_ready;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        cr_assert_eq(oip_rest_parse_index(good[i].body, strlen(good[i].body), &only_ready, &err), STATUS_OK,
+                     "%s: %s", good[i].body, err.text);
+        cr_assert_eq(only_ready, good[i].only_ready, "%s", good[i].body);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_eq(oip_rest_parse_index(bad[i], strlen(bad[i]), &only_ready, &err), STATUS_INVALID_ARGUMENT,
+                     "%s", bad[i]);
+}
+
 Test(rest, error_text)
 {
     strbuf_t out;
