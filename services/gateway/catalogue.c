@@ -326,6 +326,17 @@ status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *ve
     return STATUS_OK;
 }
 
+status_t model_entry_not_ready(const model_entry_t *entry, err_t *err)
+{
+    return err_set(err, STATUS_UNAVAILABLE, "model '%s' is not ready: %s", entry->spec.name,
+                   entry->reason[0] ? entry->reason : "no worker has it");
+}
+
+status_t model_entry_check_described(const model_entry_t *entry, err_t *err)
+{
+    return entry->ready || entry->spec.input_count > 0 ? STATUS_OK : model_entry_not_ready(entry, err);
+}
+
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap)
 {
     uint32_t count = 0;

@@ -52,6 +52,12 @@ void catalogue_destroy(catalogue_t *catalogue); /* entries still referred to liv
 status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
                         err_t *err);
 
+/* UNAVAILABLE, with the reason, for a model that is not ready. */
+status_t model_entry_not_ready(const model_entry_t *entry, err_t *err);
+
+/* STATUS_OK, or UNAVAILABLE with the reason: a model that never loaded, of which no tensor is known. */
+status_t model_entry_check_described(const model_entry_t *entry, err_t *err);
+
 void model_entry_ref(model_entry_t *entry);
 void model_entry_unref(model_entry_t *entry);
 
@@ -62,7 +68,7 @@ void model_entry_unref(model_entry_t *entry);
  */
 void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *message, bool keep_absent);
 
-/* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many there are. */
+/* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
 
 /* Walks all entries, by name and version: for (uint32_t i = 0; (e = catalogue_next(c, &i)) != NULL;) … */

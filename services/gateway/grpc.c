@@ -266,6 +266,17 @@ static model_entry_t *find_model(grpc_front_t *front, rpc_call_t *call)
     return NULL;
 }
 
+/* As find_model, for what only a description of the model can answer. */
+static model_entry_t *find_described(grpc_front_t *front, rpc_call_t *call)
+{
+    err_t err;
+    model_entry_t *entry = find_model(front, call);
+    if (!entry || model_entry_check_described(entry, &err) == STATUS_OK)
+        return entry;
+    finish_error(call, &err);
+    return NULL;
+}
+
 static void on_server_live(rpc_call_t *call, void *arg)
 {
     Inference__ServerLiveResponse response = INFERENCE__SERVER_LIVE_RESPONSE__INIT;
@@ -311,19 +322,17 @@ static void on_model_metadata(rpc_call_t *call, void *arg)
     enum { VERSIONS_MAX = 64 };
     grpc_front_t *front = arg;
     const char *versions[VERSIONS_MAX];
-    model_entry_t *entry = find_model(front, call);
+    model_entry_t *entry = find_described(front, call);
     if (!entry)
         return;
     uint32_t count = catalogue_versions(front->gateway->catalogue, entry->spec.name, versions, VERSIONS_MAX);
-    if (count > VERSIONS_MAX)
-        count = VERSIONS_MAX;
     finish_document(front, call, oip_describe_model_pb(&front->document, &entry->spec, versions, count));
 }
 
 static void on_model_config(rpc_call_t *call, void *arg)
 {
     grpc_front_t *front = arg;
-    model_entry_t *entry = find_model(front, call);
+    model_entry_t *entry = find_described(front, call);
     if (entry)
         finish_document(front, call, oip_describe_config_pb(&front->document, &entry->spec));
 }
@@ -400,6 +409,7 @@ typedef struct {
     const char *refusal; /* of a method that is known and not served */
 } method_t;
 
+#define STREAM_REFUSAL "streams of requests are not supported: call ModelInfer for each"
 #define REPOSITORY_REFUSAL "models are loaded by the workers, from their model repository"
 #define MEMORY_REFUSAL "shared memory is not supported: clients and gateway need not share a host"
 
@@ -414,6 +424,7 @@ static const method_t methods[] = {
     {PATH("RepositoryIndex"), on_repository_index, NULL},
     {PATH("ModelInfer"), on_infer, NULL},
     {"/grpc.health.v1.Health/Check", on_health_check, NULL},
+    {PATH("ModelStreamInfer"), on_unimplemented, STREAM_REFUSAL},
     {PATH("RepositoryModelLoad"), on_unimplemented, REPOSITORY_REFUSAL},
     {PATH("RepositoryModelUnload"), on_unimplemented, REPOSITORY_REFUSAL},
     {PATH("SystemSharedMemoryStatus"), on_unimplemented, MEMORY_REFUSAL},

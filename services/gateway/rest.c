@@ -52,6 +52,16 @@ static bool is_picture_type(const char *type)
     return type && (strncasecmp(type, "image/jpeg", 10) == 0 || strncasecmp(type, "image/png", 9) == 0);
 }
 
+/* A picture file is never a tensor, even where its size would fit one. */
+static status_t check_picture(const http_request_t *request, const oip_model_spec_t *spec, err_t *err)
+{
+    if (!is_picture_type(http_request_header(request, "Content-Type")) || spec->picture_input >= 0 ||
+        spec->inputs[0].datatype == OIP_BYTES)
+        return STATUS_OK;
+    return err_set(err, STATUS_INVALID_ARGUMENT,
+                   "model '%s' takes no pictures: its config.yaml declares no preprocess", spec->name);
+}
+
 /* OIP_REST_ALL_JSON, the number in the header, or 0 for raw bodies; false when the header is no number. */
 static bool header_bytes(const http_request_t *request, int64_t *bytes)
 {
@@ -105,7 +115,8 @@ static void infer_headers(http_request_t *request, void *user)
     }
     if (session_set_model(session, http_request_param(request, "model"),
                           http_request_param(request, "version"), &err) != STATUS_OK ||
-        check_headers(request, &json_bytes, &err) != STATUS_OK) {
+        check_headers(request, &json_bytes, &err) != STATUS_OK ||
+        check_picture(request, &session->model->spec, &err) != STATUS_OK) {
         refuse(request, session, rest->gateway, &err);
         return;
     }
@@ -286,11 +297,22 @@ static model_entry_t *find_model(rest_t *rest, http_request_t *request)
     return NULL;
 }
 
+/* As find_model, for what only a description of the model can answer. */
+static model_entry_t *find_described(rest_t *rest, http_request_t *request)
+{
+    err_t err = {0};
+    model_entry_t *entry = find_model(rest, request);
+    if (!entry || model_entry_check_described(entry, &err) == STATUS_OK)
+        return entry;
+    http_respond_err(request, &err);
+    return NULL;
+}
+
 static void get_model(http_request_t *request, void *user)
 {
     rest_t *rest = user;
     const char *versions[VERSIONS_MAX];
-    const model_entry_t *entry = find_model(rest, request);
+    const model_entry_t *entry = find_described(rest, request);
     if (!entry)
         return;
     uint32_t count = catalogue_versions(rest->gateway->catalogue, entry->spec.name, versions, VERSIONS_MAX);
@@ -314,7 +336,7 @@ static void get_model_ready(http_request_t *request, void *user)
 static void get_config(http_request_t *request, void *user)
 {
     rest_t *rest = user;
-    const model_entry_t *entry = find_model(rest, request);
+    const model_entry_t *entry = find_described(rest, request);
     if (entry)
         respond_document(rest, request, oip_describe_config_json(&rest->document, &entry->spec), NULL);
 }
@@ -333,13 +355,13 @@ static void post_index(http_request_t *request, void *user)
 {
     rest_t *rest = user;
     size_t len;
-    const char *body = (const char *)http_request_body(request, &len);
-    /* {"ready": true} is all that can be asked; a full parser would find nothing else. */
-    bool only_ready =
-        len > 0 && len < 256 && memmem(body, len, "\"ready\"", 7) && memmem(body, len, "true", 4);
-    respond_document(rest, request,
-                     catalogue_write_index(rest->gateway->catalogue, only_ready, false, &rest->document),
-                     NULL);
+    err_t err = {0};
+    bool only_ready;
+    const uint8_t *body = http_request_body(request, &len);
+    status_t status = oip_rest_parse_index(body ? (const char *)body : "", len, &only_ready, &err);
+    if (status == STATUS_OK)
+        status = catalogue_write_index(rest->gateway->catalogue, only_ready, false, &rest->document);
+    respond_document(rest, request, status, &err);
 }
 
 static void unsupported(http_request_t *request, void *user)

@@ -99,12 +99,6 @@ void session_close(session_t *session)
     slot_unref(slot_of(session));
 }
 
-static status_t not_ready(const model_entry_t *model, err_t *err)
-{
-    return err_set(err, STATUS_UNAVAILABLE, "model '%s' is not ready: %s", model->spec.name,
-                   model->reason[0] ? model->reason : "no worker has it");
-}
-
 status_t session_set_model(session_t *session, const char *name, const char *version, err_t *err)
 {
     gateway_t *gateway = session->gateway;
@@ -117,8 +111,9 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
         return status;
     }
     /* A model that never loaded has no description to read a request by; others are refused by check(). */
-    if (!entry->ready && entry->spec.input_count == 0)
-        return not_ready(entry, err);
+    status = model_entry_check_described(entry, err);
+    if (status != STATUS_OK)
+        return status;
     model_entry_ref(entry);
     session->model = entry;
     return STATUS_OK;
@@ -188,7 +183,7 @@ static status_t check(slot_t *slot, int64_t budget_ns, err_t *err)
     session_t *session = &slot->session;
     const model_entry_t *model = session->model;
     if (!model->ready && model->listed)
-        return not_ready(model, err);
+        return model_entry_not_ready(model, err);
     if (session->request.sequence)
         return err_set(err, STATUS_UNSUPPORTED, "sequences are not supported");
     status_t status = oip_validate_request(&session->request, &model->spec, err);

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from client import digit_tensor, get, good, post, tensor_request
+from client import digit_tensor, get, good, pictures, post, read_picture, request, tensor_request
 from system import MODELS, Up
 
 
@@ -32,6 +32,14 @@ def missing_weight():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
 
 
+def no_pictures():
+    """A good model that takes tensors only: y = relu(x)."""
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1])])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+
+
 @pytest.fixture(scope="module")
 def mixed(bin_dir, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
@@ -43,6 +51,7 @@ def mixed(bin_dir, tmp_path_factory):
     write_model(folder, "badop", unsupported_operator())
     write_model(folder, "noweight", missing_weight())
     write_model(folder, "badconfig", digits, "slo_ms: 50\nmax_bach: 8\n")
+    write_model(folder, "plain", no_pictures())
     (folder / "hollow").mkdir()
     running = Up(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=folder)
     yield running
@@ -71,6 +80,35 @@ def test_a_broken_one_says_why(mixed, name, words):
     assert answer.status in (404, 503), answer
     assert answer.error()
     good(mixed.http)
+
+
+@pytest.mark.parametrize("name,words", REASONS.items(), ids=REASONS)
+def test_a_broken_one_has_no_empty_metadata(mixed, name, words):
+    for path in (f"/v2/models/{name}", f"/v2/models/{name}/config"):
+        answer = get(mixed.http, path)
+        assert answer.status == 503, answer
+        for word in words:
+            assert word in answer.error()
+
+
+def test_a_picture_is_no_tensor(mixed):
+    """One FP32 a row: any file whose length is a multiple of four would fit."""
+    picture = read_picture(pictures()[0][0])
+    picture += bytes(-len(picture) % 4)
+    answer = request(mixed.http, "POST", "/v2/models/plain/infer", picture, {"Content-Type": "image/png"})
+    assert answer.status == 400 and "pictures" in answer.error(), answer
+    raw = {"Inference-Header-Content-Length": "0"}
+    assert request(mixed.http, "POST", "/v2/models/plain/infer", bytes(8), raw).status == 200
+
+
+@pytest.mark.parametrize("body", ["[]", "{", '{"ready": 1}', '{"ready": true'])
+def test_a_broken_question_for_the_index(mixed, body):
+    answer = request(mixed.http, "POST", "/v2/repository/index", body)
+    assert answer.status == 400 and answer.error(), answer
+
+
+def test_the_index_of_ready_ones(mixed):
+    assert {entry["name"] for entry in post(mixed.http, "/v2/repository/index", {"ready": True}).json()} == {"digits", "plain"}
 
 
 def test_onnx_is_what_it_should_be():
