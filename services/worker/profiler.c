@@ -96,32 +96,83 @@ static status_t warm_up(const profiler_t *profiler, engine_job_t *job, err_t *er
     return STATUS_OK;
 }
 
-static status_t measure_size(const profiler_t *profiler, engine_job_t *job, profiler_sample_t *sample,
-                             err_t *err)
-{
-    int64_t took[PROFILER_RUNS_MAX], begin = clock_now_ns(), goal = goal_of(profiler);
-    int64_t enough = goal > SIZE_BUDGET_NS ? goal : SIZE_BUDGET_NS;
-    uint32_t runs = 0;
-    status_t status = warm_up(profiler, job, err);
+/* The runs of one size. */
+typedef struct {
+    uint32_t batch, runs;
+    bool slow; /* one run of it is longer than what measuring a size should take */
+    int64_t took[PROFILER_RUNS_MAX];
+} series_t;
 
+static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
+{
+    int64_t goal = goal_of(profiler);
+
+    job->batch = series->batch;
+    status_t status = run_once(profiler, job, &series->took[series->runs], err);
     if (status != STATUS_OK)
         return status;
-    while (runs < RUNS_MIN || (runs < PROFILER_RUNS_MAX && clock_now_ns() - begin < goal)) {
-        status = run_once(profiler, job, &took[runs++], err);
-        if (status != STATUS_OK)
-            return status;
-        if (atomic_load(profiler->stop))
-            return err_set(err, STATUS_CANCELLED, "stopped");
-        if (took[runs - 1] > enough)
-            break;
+    series->slow = series->took[series->runs] > (goal > SIZE_BUDGET_NS ? goal : SIZE_BUDGET_NS);
+    series->runs++;
+    return atomic_load(profiler->stop) ? err_set(err, STATUS_CANCELLED, "stopped") : STATUS_OK;
+}
+
+/* What there must be of a size. */
+static status_t measure_least(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
+{
+    job->batch = series->batch;
+    status_t status = warm_up(profiler, job, err);
+    while (status == STATUS_OK && series->runs < RUNS_MIN && !series->slow)
+        status = run_one_more(profiler, job, series, err);
+    return status;
+}
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/*
+ * Rounds in which each size runs once, in another order each time: so a run finds the caches as a run finds them when
+ * serving, left by some other size, and a slow spell of the machine falls on all sizes alike.
+ */
+static status_t measure_rounds(const profiler_t *profiler, engine_job_t *job, series_t *all, uint32_t count,
+                               int64_t until_ns, err_t *err)
+{
+    uint32_t order[PROFILER_SIZES_MAX];
+    uint64_t random = count;
+
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    for (uint32_t round = RUNS_MIN; round < PROFILER_RUNS_MAX; round++) {
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t other = i + (uint32_t)(next_random(&random) % (count - i)), size = order[other];
+            order[other] = order[i];
+            order[i] = size;
+            if (all[size].slow)
+                continue;
+            if (clock_now_ns() >= until_ns)
+                return STATUS_OK;
+            status_t status = run_one_more(profiler, job, &all[size], err);
+            if (status != STATUS_OK)
+                return status;
+        }
     }
-    qsort(took, runs, sizeof(took[0]), compare_i64);
-    *sample = (profiler_sample_t){.batch = job->batch,
-                                  .runs = runs,
-                                  .min_ns = took[0],
-                                  .median_ns = took[runs / 2],
-                                  .p99_ns = percentile(took, runs, 0.99)};
     return STATUS_OK;
+}
+
+static void sum_up(series_t *series, profiler_sample_t *sample)
+{
+    qsort(series->took, series->runs, sizeof(series->took[0]), compare_i64);
+    *sample = (profiler_sample_t){.batch = series->batch,
+                                  .runs = series->runs,
+                                  .min_ns = series->took[0],
+                                  .median_ns = series->took[series->runs / 2],
+                                  .p99_ns = percentile(series->took, series->runs, 0.99)};
 }
 
 uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap)
@@ -180,6 +231,26 @@ static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *
     return count;
 }
 
+static status_t measure_all(const profiler_t *profiler, engine_job_t *job, series_t *all, uint32_t wanted,
+                            uint32_t *count, err_t *err)
+{
+    int64_t begin = clock_now_ns();
+    status_t status = STATUS_OK;
+    uint32_t measured = 0;
+
+    while (status == STATUS_OK && measured < wanted) {
+        if (measured >= ALWAYS_SIZES && clock_now_ns() - begin > profiler->budget_ns)
+            break;
+        status = measure_least(profiler, job, &all[measured++], err);
+    }
+    if (status != STATUS_OK)
+        return status;
+    int64_t goal = goal_of(profiler) * measured;
+    *count = measured;
+    return measure_rounds(profiler, job, all, measured,
+                          begin + (goal < profiler->budget_ns ? goal : profiler->budget_ns), err);
+}
+
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
                       uint32_t *count, err_t *err)
 {
@@ -189,19 +260,21 @@ status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROF
     engine_job_t job = {.model = profiler->model,
                         .inputs = (const void *const *)buffers,
                         .outputs = buffers + info->input_count};
-    status_t status = buffers_alloc(profiler, info, buffers, err);
-    int64_t begin = clock_now_ns();
+    series_t *all = calloc(wanted, sizeof(*all));
 
-    while (status == STATUS_OK && measured < wanted) {
-        if (measured >= ALWAYS_SIZES && clock_now_ns() - begin > profiler->budget_ns)
-            break;
-        job.batch = sizes[measured];
-        status = measure_size(profiler, &job, &samples[measured], err);
-        measured++;
-    }
-    buffers_free(profiler, buffers);
+    if (!all)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to measure %u sizes", wanted);
+    for (uint32_t i = 0; i < wanted; i++)
+        all[i].batch = sizes[i];
+    status_t status = buffers_alloc(profiler, info, buffers, err);
+    if (status == STATUS_OK)
+        status = measure_all(profiler, &job, all, wanted, &measured, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < measured; i++)
+        sum_up(&all[i], &samples[i]);
     if (status == STATUS_OK)
         *count = measured;
+    buffers_free(profiler, buffers);
+    free(all);
     return status;
 }
 
@@ -227,16 +300,6 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
 }
 
 /* ---- how good it is ---- */
-
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 static int compare_double(const void *a, const void *b)
 {

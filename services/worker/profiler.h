@@ -31,9 +31,10 @@ typedef struct {
 } profiler_t;
 
 /*
- * Each size in order: two runs to warm up, then as many as fit the goal (60 ms), but at least 3. Ends early when the
- * budget is used up (two sizes are always measured, so that there is a slope). CANCELLED when *stop was set; else what
- * the engine says.
+ * Each size, smallest first: two runs to warm up and three that count. Then rounds with one run of each size, in
+ * random order, until 60 ms for each size have passed, or what size_goal_ns says. A size whose run is longer than 400 ms and
+ * the goal is run once and once to warm up. Ends early when the budget is used up (two sizes are always measured, so that
+ * there is a slope). CANCELLED when *stop was set; else what the engine says.
  */
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
                       uint32_t *count, err_t *err);

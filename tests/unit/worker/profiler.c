@@ -1,0 +1,193 @@
+/* Measuring, against emulated devices whose latencies are known. */
+#include "profiler.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "model.h"
+#include "repository.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALPHA_NS = 100000, BETA_NS = 300000, MAX_BATCH = 16 };
+
+static _Atomic(int) go_on, stop = 1;
+static metrics_t *metrics;
+static worker_devices_t devices;
+static model_t *model;
+static profiler_t profiler;
+
+static void open_emulated(void)
+{
+    err_t err;
+
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    metrics = metrics_create("worker", NULL);
+    cr_assert_eq(worker_devices_open(&devices, "emulated", 1, &(engine_config_t){0}, false, metrics, &err),
+                 STATUS_OK, "%s", err.text);
+    cr_assert_eq(model_create("e", 1, "", &model, NULL), STATUS_OK);
+    model->bare = true;
+    model->emulated_elements = 4;
+    model->config.has_line = true;
+    model->config.alpha_ns = ALPHA_NS;
+    model->config.beta_ns = BETA_NS;
+    model->config.max_batch = MAX_BATCH;
+    model_load_options_t options = {.devices = &devices, .stop = &go_on};
+    cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
+    profiler = (profiler_t){.ops = devices.ops,
+                            .engine = devices.list[0].engine,
+                            .model = model->on_device[0],
+                            .budget_ns = INT64_MAX,
+                            .stop = &go_on,
+                            .size_goal_ns = 5 * NS_PER_MS};
+}
+
+static void close_emulated(void)
+{
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+TestSuite(profiler, .init = open_emulated, .fini = close_emulated);
+
+Test(profiler, measures_what_it_is_told_to_measure)
+{
+    uint32_t sizes[] = {2, 5, 16}, count = 0;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+
+    profiler.sizes = sizes;
+    profiler.size_count = 3;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_eq(count, 3);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_expect_eq(samples[i].batch, sizes[i]);
+        cr_expect_geq(samples[i].runs, 3);
+        cr_expect_geq(samples[i].min_ns, ALPHA_NS * sizes[i] + BETA_NS, "size %u", sizes[i]);
+        cr_expect_leq(samples[i].min_ns, samples[i].median_ns);
+        cr_expect_leq(samples[i].median_ns, samples[i].p99_ns);
+    }
+}
+
+Test(profiler, takes_the_usual_sizes_unless_told)
+{
+    uint32_t want[] = {1, 2, 3, 4, 6, 8, 12, 16}, count = 0;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_eq(count, 8);
+    for (uint32_t i = 0; i < count; i++)
+        cr_expect_eq(samples[i].batch, want[i]);
+}
+
+Test(profiler, a_used_up_budget_leaves_two_sizes_and_the_line_of_all)
+{
+    profile_t profile;
+    uint32_t count = 0;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+
+    profiler.budget_ns = 1;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_eq(count, 2);
+    cr_assert_eq(profiler_fit(samples, count, MAX_BATCH, &profile, NULL), STATUS_OK);
+    cr_expect_eq(profile.max_batch, MAX_BATCH);
+    cr_expect_null(profile_validate(&profile));
+}
+
+Test(profiler, the_profile_is_that_of_the_medians)
+{
+    profile_t profile;
+    profiler_sample_t samples[] = {{.batch = 1, .runs = 3, .min_ns = 1, .median_ns = 500, .p99_ns = 9000},
+                                   {.batch = 4, .runs = 3, .min_ns = 1, .median_ns = 1100, .p99_ns = 9000}};
+
+    cr_assert_eq(profiler_fit(samples, 2, 8, &profile, NULL), STATUS_OK);
+    cr_expect_eq(profile_latency_ns(&profile, 1), 500);
+    cr_expect_eq(profile_latency_ns(&profile, 3), 900);
+    cr_expect_eq(profile_latency_ns(&profile, 4), 1100);
+    cr_expect_eq(profile_latency_ns(&profile, 8), 1900);
+    cr_expect_eq(profile.alpha_ns, 200);
+    cr_expect_eq(profile.beta_ns, 300);
+}
+
+Test(profiler, stops_when_told_to)
+{
+    profile_t profile;
+    err_t err;
+
+    profiler.stop = &stop;
+    cr_assert_eq(profiler_measure(&profiler, &profile, &err), STATUS_CANCELLED);
+}
+
+Test(profiler, a_profile_half_as_long_is_called_half_off)
+{
+    profile_t profile;
+    profiler_check_t check;
+
+    cr_assert_eq(profile_from_line(&profile, ALPHA_NS / 2, BETA_NS / 2, MAX_BATCH, NULL), STATUS_OK);
+    profiler.size_goal_ns = 20 * NS_PER_MS;
+    cr_assert_eq(profiler_check(&profiler, &profile, 7, &check, NULL), STATUS_OK);
+    cr_expect_geq(check.runs, 3);
+    cr_expect_geq(check.off_p50, 0.49);
+    cr_expect_lt(check.off_p50, 1);
+    cr_expect_leq(check.off_p50, check.off_p90);
+    cr_expect_eq(check.late, 1.0, "every run was longer");
+    cr_assert_eq(profile_from_line(&profile, 1000 * ALPHA_NS, BETA_NS, MAX_BATCH, NULL), STATUS_OK);
+    cr_assert_eq(profiler_check(&profiler, &profile, 7, &check, NULL), STATUS_OK);
+    cr_expect_eq(check.late, 0.0, "none was");
+}
+
+/* ---- which model ---- */
+
+static model_t *open_model(const char *path, status_t want, const char *words)
+{
+    model_t *found = NULL;
+    err_t err = {0};
+    status_t status = repository_open_model(path, &found, &err);
+
+    cr_assert_eq(status, want, "%s: %s", path, err.text);
+    if (words)
+        cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+    return found;
+}
+
+Test(one_model, by_its_folder_or_its_file)
+{
+    char path[PATH_MAX + 64];
+    worker_devices_t none = {.ops = &(engine_ops_t){.name = "reference"}};
+    model_t *found = open_model("examples/models/digits/", STATUS_OK, NULL);
+
+    cr_expect_str_eq(found->name, "digits");
+    cr_expect_eq(found->version, 1);
+    cr_expect_eq(found->config.label_count, 10);
+    model_profile_path(found, &none, path);
+    cr_expect_not_null(strstr(path, "digits/1/profile.reference.txt"), "%s", path);
+    model_destroy(found, &none);
+
+    found = open_model("examples/models/digits/1/model.onnx", STATUS_OK, NULL);
+    cr_expect_str_eq(found->name, "model.onnx");
+    cr_expect_eq(found->config.label_count, 0, "a file has no config");
+    model_profile_path(found, &none, path);
+    cr_expect_str_eq(path, "examples/models/digits/1/profile.reference.txt");
+    model_destroy(found, &none);
+}
+
+Test(one_model, or_a_reason)
+{
+    open_model("examples/models/nowhere", STATUS_NOT_FOUND, "nowhere");
+    open_model("examples/models", STATUS_NOT_FOUND, "no version folder");
+    open_model("/dev/null", STATUS_INVALID_ARGUMENT, "neither");
+}
+
+Test(one_model, another_precision_is_another_hash)
+{
+    char plain[PROFILE_CACHE_TEXT_BYTES], half[PROFILE_CACHE_TEXT_BYTES];
+    model_t *found = open_model("examples/models/digits", STATUS_OK, NULL);
+
+    cr_assert_eq(model_hash(found, plain, NULL), STATUS_OK);
+    found->config.precision = ENGINE_FP16;
+    cr_assert_eq(model_hash(found, half, NULL), STATUS_OK);
+    cr_expect_str_neq(plain, half);
+    model_destroy(found, NULL);
+}
