@@ -11,6 +11,7 @@ typedef struct {
 int command_up(int argc, char **argv);
 int command_model(int argc, char **argv);
 int command_plan(int argc, char **argv);
+int command_profile(int argc, char **argv);
 int command_cluster(int argc, char **argv);
 
 /* Hidden: how `up` starts a child that cannot outlive it (child_exec.c). */

@@ -13,6 +13,7 @@ static const command_t commands[] = {
     {"model", "list models, or show one, through a gateway", command_model},
     {"cluster", "show the scheduler's cluster, set its policy, drain workers", command_cluster},
     {"plan", "plan which models share which GPUs", command_plan},
+    {"profile", "measure how long batches of a model take", command_profile},
     {"version", "show the version", command_version},
     {"help", "show this", command_help},
     {"child-exec", NULL, command_child_exec},
@@ -57,8 +58,9 @@ static const command_t *find_command(const char *name)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "fermata: a command is missing: up, model, cluster, plan, version or help (see "
-                        "fermata --help)\n");
+        fprintf(stderr,
+                "fermata: a command is missing: up, model, cluster, plan, profile, version or help (see "
+                "fermata --help)\n");
         return EXIT_CODE_USAGE;
     }
     const command_t *command = find_command(argv[1]);

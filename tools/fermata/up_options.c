@@ -1,5 +1,6 @@
 #include "fermata/up_options.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -100,6 +101,27 @@ static status_t check_folder(const char *flag, const char *path, err_t *err)
     return STATUS_OK;
 }
 
+/* Without any model nothing would ever become ready, and the wait for it would say nothing. */
+static status_t check_models(const up_options_t *o, err_t *err)
+{
+    status_t st = check_folder("models", o->models, err);
+    if (st != STATUS_OK || o->models == NULL || o->profile != NULL)
+        return st;
+    DIR *folder = opendir(o->models);
+    if (folder == NULL)
+        return err_set(err, STATUS_IO, "flag --models: %s: %s", o->models, strerror(errno));
+    bool any = false;
+    for (struct dirent *entry; !any && (entry = readdir(folder)) != NULL;) {
+        struct stat info;
+        any = entry->d_name[0] != '.' && fstatat(dirfd(folder), entry->d_name, &info, 0) == 0 &&
+              S_ISDIR(info.st_mode);
+    }
+    closedir(folder);
+    return any ? STATUS_OK
+               : err_set(err, STATUS_NOT_FOUND, "flag --models: %s holds no MODEL/VERSION/model.onnx",
+                         o->models);
+}
+
 static void free_port(int64_t *port, const config_t *config, const char *name)
 {
     if (strcmp(config_source(config, name), "default") == 0)
@@ -120,7 +142,7 @@ status_t up_options_finish(up_options_t *o, const config_t *config, err_t *err)
     if (o->models == NULL && o->profile == NULL)
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "flag --models is required (or --profile with --engine emulated)");
-    status_t st = check_folder("models", o->models, err);
+    status_t st = check_models(o, err);
     if (st == STATUS_OK)
         st = check_folder("log-dir", o->log_dir, err);
     return st == STATUS_OK ? check_folder("bin-dir", o->bin_dir, err) : st;

@@ -61,20 +61,39 @@ static bool find_picture(const char *models, char *text, size_t text_bytes)
     return any;
 }
 
+/* Good enough for a suggestion: whether the model's config.yaml has the key at the beginning of a line. */
+static bool takes_pictures(const char *models, const char *name)
+{
+    char text[512];
+    if (models == NULL || snprintf(text, sizeof text, "%s/%s/config.yaml", models, name) >= (int)sizeof text)
+        return false;
+    FILE *file = fopen(text, "r");
+    bool found = false;
+    while (file != NULL && !found && fgets(text, sizeof text, file) != NULL)
+        found = strncmp(text, "preprocess:", strlen("preprocess:")) == 0;
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
 static void print_try(const up_t *up, const model_state_t *models, size_t models_len)
 {
     char http[128], picture[512];
+    const char *folder = up->options->models, *ready = NULL, *seeing = NULL;
     reachable(first_of(up, ROLE_GATEWAY)->addresses.http, http, sizeof http);
-    size_t i = 0;
-    while (i < models_len && models[i].readiness != MODEL_IS_READY)
-        i++;
-    if (i == models_len)
+    for (size_t i = models_len; i-- > 0;) {
+        if (models[i].readiness != MODEL_IS_READY)
+            continue;
+        ready = models[i].name;
+        seeing = takes_pictures(folder, ready) ? ready : seeing;
+    }
+    if (ready == NULL)
         return;
-    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, models[i].name);
-    if (find_picture(up->options->models, picture, sizeof picture))
+    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, seeing != NULL ? seeing : ready);
+    if (seeing != NULL && find_picture(folder, picture, sizeof picture))
         printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s "
                "'http://%s/v2/models/%s/infer?classification=3'\n",
-               picture, http, models[i].name);
+               picture, http, seeing);
 }
 
 void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)

@@ -132,6 +132,7 @@ class UpTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.temporary.name)
+        (self.folder / "digits").mkdir()
         self.fake("scheduler", SERVICE)
         self.fake("worker", SERVICE)
         self.fake("gateway", GATEWAY, models=READY)
@@ -346,6 +347,9 @@ class UpTest(unittest.TestCase):
         self.assertEqual((code, stderr), (2, "fermata up: flag --models is required (or --profile with --engine emulated)\n"))
         code, _, stderr = run("up", "--models", "/nowhere")
         self.assertEqual((code, stderr), (2, "fermata up: flag --models: /nowhere: No such file or directory\n"))
+        with tempfile.TemporaryDirectory() as empty:
+            code, _, stderr = run("up", "--models", empty)
+            self.assertEqual((code, stderr), (2, f"fermata up: flag --models: {empty} holds no MODEL/VERSION/model.onnx\n"))
         self.assertEqual(run("up", "--models", "/", "--workers", "0")[0], 2)
 
 

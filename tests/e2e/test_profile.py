@@ -1,0 +1,102 @@
+"""`fermata profile`: what it measures is what a worker then serves by."""
+
+import json
+import subprocess
+
+import pytest
+
+from client import get
+from system import MODELS, wait_until
+
+
+def profile(bin_dir, *words):
+    return subprocess.run([bin_dir / "fermata", "profile", *map(str, words)], capture_output=True, text=True, timeout=120)
+
+
+def latency_at_worker(cluster, name):
+    """What the scheduler was told of a model, and the worker's log."""
+    scheduler = cluster.scheduler()
+    worker = cluster.worker(scheduler)
+
+    def ready():
+        models = {model["name"]: model for model in get(scheduler.http, "/state").json()["models"]}
+        return models[name]["latency_ms"] if models.get(name, {}).get("ready") else None
+
+    return wait_until(ready, f"{name} is ready"), worker.log()
+
+
+def test_a_worker_takes_up_the_profile(bin_dir, cluster):
+    plot = cluster.folder / "plot.svg"
+    done = profile(bin_dir, cluster.models / "digits", "--seconds", 0.02, "--check", "--json", "--plot", plot)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert [size["batch"] for size in said["sizes"]] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
+    for size in said["sizes"]:
+        assert 0 < size["min_ms"] <= size["median_ms"] <= size["p99_ms"]
+    assert 0 <= said["check"]["off_p50"] <= said["check"]["off_p90"]
+    assert plot.read_text().startswith("<svg")
+
+    kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
+    assert said["profile"] == str(kept)
+    # Latencies that no machine measures, so that it is seen where the worker has them from.
+    lines = kept.read_text().splitlines()
+    lines = [f"batch {line.split()[1]} {int(line.split()[1]) * 1_000_000 + 234_500}" if line.startswith("batch ") else line
+             for line in lines]
+    measured = kept.read_text()
+    kept.write_text("\n".join(lines) + "\n")
+    latency, log = latency_at_worker(cluster, "digits")
+    assert latency == {"one": 1.2345, "most": 32.2345}
+    assert "profile_used" in log and "model_profiled" not in log, log
+    cluster.stop()
+
+    kept.write_text(measured)
+    latency, log = latency_at_worker(cluster, "digits")
+    assert latency["one"] == pytest.approx(said["sizes"][0]["median_ms"], abs=1e-4)
+    assert latency["most"] == pytest.approx(max(size["median_ms"] for size in said["sizes"]), abs=1e-4)
+    assert "profile_used" in log and "model_profiled" not in log, log
+
+
+def test_a_profile_of_other_threads_is_not_taken_up(bin_dir, cluster):
+    done = profile(bin_dir, cluster.models / "digits", "--seconds", 0.001, "--threads", 2)
+    assert done.returncode == 0, done.stderr
+    _, log = latency_at_worker(cluster, "digits")
+    assert "profile_not_used" in log and "model_profiled" in log, log
+
+
+def test_a_file_is_profiled_without_leaving_anything(bin_dir, tmp_path):
+    file = tmp_path / "some.onnx"
+    file.write_bytes((MODELS / "digits" / "1" / "model.onnx").read_bytes())
+    done = profile(bin_dir, file, "--batches", "4,1-2", "--seconds", 0.01)
+    assert done.returncode == 0, done.stderr
+    assert "alpha" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["some.onnx"]
+    done = profile(bin_dir, file, "--batches", "1,4", "--seconds", 0.01, "--out", tmp_path / "out.txt")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.txt").read_text().startswith("fermata_profile 1\n")
+
+
+@pytest.mark.parametrize("words,code,what", [
+    ([], 2, "MODEL"),
+    (["a", "b"], 2, "MODEL"),
+    (["/nowhere"], 1, "/nowhere"),
+    (["DIGITS", "--engine", "abacus"], 2, "abacus"),
+    (["DIGITS", "--batches", "0,1"], 2, "0,1"),
+    (["DIGITS", "--batches", "1,2000"], 2, "2000"),
+    (["DIGITS", "--batches", "64"], 1, "max_batch, 32"),
+    (["DIGITS", "--seconds", "0"], 2, "seconds"),
+    (["DIGITS", "--seconds", "nan"], 2, "seconds"),
+    (["DIGITS", "--threads", "0"], 2, "threads"),
+    (["DIGITS", "--out", "/nowhere/profile"], 1, "/nowhere/profile"),
+    (["DIGITS", "--plot", "/nowhere/plot.svg"], 1, "/nowhere/plot.svg"),
+    (["CUT"], 1, "cut.onnx"),
+    (["FOLDER"], 1, "no version folder"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else None)
+def test_what_is_wrong_is_named(bin_dir, tmp_path, words, code, what):
+    (tmp_path / "folder").mkdir()
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes((MODELS / "digits" / "1" / "model.onnx").read_bytes()[:5000])
+    names = {"DIGITS": MODELS / "digits", "CUT": cut, "FOLDER": tmp_path / "folder"}
+    done = profile(bin_dir, *[names.get(word, word) for word in words])
+    assert done.returncode == code, done
+    assert what in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,318 @@
+/* fermata profile MODEL: measures how long batches take and keeps that where a worker finds it. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "fermata/command.h"
+#include "fermata/profile_report.h"
+#include "repository.h"
+
+#include <libgen.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    int engine;
+    const char *batches, *out, *plot;
+    double seconds;
+    int64_t threads, device_memory, seed;
+    bool pin, json, check, keep;
+} profile_options_t;
+
+static const char *const engines[] = {"onednn", "cuda", "reference", NULL};
+
+static const config_option_t options[] = {
+    {.name = "engine",
+     .type = CONFIG_ENUM,
+     .group = "Device",
+     .help = "What runs the model.",
+     .def = "onednn",
+     .choices = engines,
+     .offset = offsetof(profile_options_t, engine)},
+    {.name = "threads",
+     .type = CONFIG_INT,
+     .group = "Device",
+     .help = "CPU threads; a worker takes up only a profile of as many as its own.",
+     .def = "1",
+     .min = 1,
+     .max = 256,
+     .offset = offsetof(profile_options_t, threads)},
+    {.name = "pin",
+     .type = CONFIG_BOOL,
+     .group = "Device",
+     .help = "Keep the threads on CPUs of their own.",
+     .offset = offsetof(profile_options_t, pin)},
+    {.name = "memory_limit",
+     .type = CONFIG_BYTES,
+     .group = "Device",
+     .help = "For the model; 0 = what there is.",
+     .def = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .offset = offsetof(profile_options_t, device_memory)},
+    {.name = "batches",
+     .type = CONFIG_STRING,
+     .group = "Measuring",
+     .metavar = "LIST",
+     .help = "Sizes, as 1,2,4-8; by default 1, 2, 3, 4, 6, 8, 12, … up to the model's max_batch.",
+     .offset = offsetof(profile_options_t, batches)},
+    {.name = "seconds",
+     .type = CONFIG_DOUBLE,
+     .group = "Measuring",
+     .help = "Time for each size (0.001 to 3600).",
+     .def = "0.5",
+     .offset = offsetof(profile_options_t, seconds)},
+    {.name = "check",
+     .type = CONFIG_BOOL,
+     .group = "Measuring",
+     .help = "Then run batches of random sizes and say how far off the profile is.",
+     .offset = offsetof(profile_options_t, check)},
+    {.name = "seed",
+     .type = CONFIG_INT,
+     .group = "Measuring",
+     .help = "Of the random sizes.",
+     .def = "1",
+     .min = 0,
+     .max = INT64_MAX,
+     .offset = offsetof(profile_options_t, seed)},
+    {.name = "keep",
+     .type = CONFIG_BOOL,
+     .group = "Output",
+     .help = "Write the profile beside the model of a folder, where a worker looks for it.",
+     .def = "true",
+     .offset = offsetof(profile_options_t, keep)},
+    {.name = "out",
+     .type = CONFIG_PATH,
+     .group = "Output",
+     .metavar = "FILE",
+     .help = "Write the profile here instead.",
+     .offset = offsetof(profile_options_t, out)},
+    {.name = "plot",
+     .type = CONFIG_PATH,
+     .group = "Output",
+     .metavar = "FILE",
+     .help = "Draw it as SVG.",
+     .offset = offsetof(profile_options_t, plot)},
+    {.name = "json",
+     .type = CONFIG_BOOL,
+     .group = "Output",
+     .help = "Print one JSON document.",
+     .offset = offsetof(profile_options_t, json)},
+};
+
+static const config_schema_t schema = {
+    .program = "fermata profile",
+    .summary = "Measures how long batches of a model take, and keeps the profile for the workers.",
+    .options = options,
+    .options_len = sizeof options / sizeof *options,
+    .positionals = "MODEL",
+    .epilog = "MODEL is a model's folder of a repository (config.yaml counts) or an ONNX file.\n",
+};
+
+/* How long runs of random sizes are made for a check, in times of one size. */
+enum { CHECK_TIMES = 10 };
+
+static const _Atomic(int) never_stop;
+
+typedef struct {
+    const profile_options_t *options;
+    worker_devices_t devices;
+    metrics_t *metrics; /* that the devices want */
+    model_t *model;
+    uint32_t sizes[PROFILER_SIZES_MAX], size_count; /* 0: the usual ones */
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count;
+    profiler_check_t check;
+    char hash[PROFILE_CACHE_TEXT_BYTES];
+    char path[PATH_MAX + 64]; /* of the profile; "" = it is not kept */
+} session_t;
+
+/* Before minutes are spent on measuring. */
+static status_t check_folder_of(const char *path, err_t *err)
+{
+    char copy[PATH_MAX + 64];
+
+    if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
+    if (access(dirname(copy), W_OK | X_OK) != 0)
+        return err_set(err, STATUS_IO, "cannot write %.200s: %m", path);
+    return STATUS_OK;
+}
+
+static status_t choose_outputs(session_t *session, err_t *err)
+{
+    const profile_options_t *o = session->options;
+
+    if (o->out) {
+        if (snprintf(session->path, sizeof(session->path), "%s", o->out) >= (int)sizeof(session->path))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
+    } else if (o->keep && !session->model->file[0]) {
+        model_profile_path(session->model, &session->devices, session->path);
+    }
+    status_t status = session->path[0] ? check_folder_of(session->path, err) : STATUS_OK;
+    if (status == STATUS_OK && o->plot)
+        status = check_folder_of(o->plot, err);
+    return status;
+}
+
+static status_t open_device(session_t *session, err_t *err)
+{
+    const profile_options_t *o = session->options;
+    engine_config_t config = {.threads = (uint32_t)o->threads,
+                              .memory_limit_bytes = (uint64_t)o->device_memory};
+
+    session->metrics = metrics_create("profile", err);
+    if (!session->metrics)
+        return err->code;
+    return worker_devices_open(&session->devices, engines[o->engine], 1, &config, o->pin, session->metrics,
+                               err);
+}
+
+/* A file has no config: what is asked for is its max_batch. */
+static status_t load(session_t *session, err_t *err)
+{
+    model_load_options_t how = {.devices = &session->devices, .profile_later = true, .stop = &never_stop};
+    uint32_t largest = session->size_count ? session->sizes[session->size_count - 1] : 0;
+    model_t *model = session->model;
+
+    if (model->file[0])
+        model->config.max_batch = largest;
+    status_t status = model_load(model, &how, err);
+    if (status != STATUS_OK)
+        return err_prefix(err, "%.80s", model->name);
+    if (largest > model->info->max_batch)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%.80s: a batch of %u is more than its max_batch, %u",
+                       model->name, largest, model->info->max_batch);
+    return model_hash(model, session->hash, err);
+}
+
+static status_t measure(session_t *session, err_t *err)
+{
+    const profile_options_t *o = session->options;
+    int64_t goal_ns = llround(o->seconds * 1e9);
+    profiler_t profiler = {.ops = session->devices.ops,
+                           .engine = session->devices.list[0].engine,
+                           .model = session->model->on_device[0],
+                           .budget_ns = INT64_MAX,
+                           .stop = &never_stop,
+                           .sizes = session->size_count ? session->sizes : NULL,
+                           .size_count = session->size_count,
+                           .size_goal_ns = goal_ns};
+    status_t status = profiler_run(&profiler, session->samples, &session->count, err);
+
+    if (status == STATUS_OK)
+        status = profiler_fit(session->samples, session->count, session->model->info->max_batch,
+                              &session->model->profile, err);
+    if (status == STATUS_OK && o->check) {
+        profiler.size_goal_ns = CHECK_TIMES * goal_ns;
+        status = profiler_check(&profiler, &session->model->profile, (uint64_t)o->seed, &session->check, err);
+    }
+    return status;
+}
+
+static void print_json(const profile_report_t *report)
+{
+    json_t *document = profile_report_json(report);
+
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(document);
+}
+
+static status_t report(session_t *session, err_t *err)
+{
+    const profile_options_t *o = session->options;
+    profile_report_t what = {.model = session->model->name,
+                             .engine = engines[o->engine],
+                             .device = session->devices.identity,
+                             .hash = session->hash,
+                             .samples = session->samples,
+                             .count = session->count,
+                             .profile = &session->model->profile,
+                             .check = o->check ? &session->check : NULL,
+                             .written = session->path[0] ? session->path : NULL};
+    status_t status = STATUS_OK;
+
+    if (what.written)
+        status = model_store_profile(session->model, &session->devices, session->path, session->hash, err);
+    if (status == STATUS_OK && o->plot)
+        status = profile_report_svg(&what, o->plot, err);
+    if (status != STATUS_OK)
+        return status;
+    if (o->json)
+        print_json(&what);
+    else
+        profile_report_table(&what, stdout);
+    return STATUS_OK;
+}
+
+static void session_close(session_t *session)
+{
+    if (session->model)
+        model_destroy(session->model, &session->devices);
+    worker_devices_close(&session->devices);
+    metrics_destroy(session->metrics);
+}
+
+static status_t profile_model(session_t *session, const char *path, err_t *err)
+{
+    status_t status = repository_open_model(path, &session->model, err);
+
+    if (status == STATUS_OK)
+        status = open_device(session, err);
+    if (status == STATUS_OK)
+        status = choose_outputs(session, err);
+    if (status == STATUS_OK)
+        status = load(session, err);
+    if (status == STATUS_OK)
+        status = measure(session, err);
+    if (status == STATUS_OK)
+        status = report(session, err);
+    session_close(session);
+    return status;
+}
+
+/* What the option table cannot say. */
+static status_t check_usage(session_t *session, size_t words, err_t *err)
+{
+    const profile_options_t *o = session->options;
+
+    if (words != 1)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "say one MODEL (see --help)");
+    if (!(o->seconds >= 0.001 && o->seconds <= 3600))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "seconds: %g is not within 0.001..3600", o->seconds);
+    if (!o->batches)
+        return STATUS_OK;
+    return profile_batches_parse(o->batches, session->sizes, PROFILER_SIZES_MAX, &session->size_count, err);
+}
+
+int command_profile(int argc, char **argv)
+{
+    profile_options_t o;
+    config_t *config;
+    int exit_code;
+    size_t words;
+    err_t err = {0};
+
+    if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
+        return exit_code;
+    session_t *session = calloc(1, sizeof(*session));
+    const char *const *paths = config_positionals(config, &words);
+    log_init("profile", LOG_WARN, LOG_FORMAT_TEXT);
+    if (!session) {
+        exit_code = config_exit(&schema, err_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
+    } else {
+        session->options = &o;
+        if (check_usage(session, words, &err) == STATUS_OK) {
+            exit_code = config_exit(&schema, profile_model(session, paths[0], &err), &err);
+        } else {
+            fprintf(stderr, "fermata profile: %s\n", err.text);
+            exit_code = EXIT_CODE_USAGE;
+        }
+    }
+    free(session);
+    config_destroy(config);
+    return exit_code;
+}
