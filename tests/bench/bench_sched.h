@@ -17,6 +17,7 @@ enum { CLOCK_REAL, CLOCK_CPU, CLOCK_VIRTUAL };
 typedef struct {
     double rate, bad_rate; /* of all shards together */
     double turns_per_s, batch, candidates_per_s;
+    double lag_ms; /* of the generator, at the end */
 } result_t;
 
 /* libs/shards with o->shards shard threads, each with its part of the models and of the rate. */

@@ -110,6 +110,7 @@ static void sleep_until(int64_t at_ns)
 static void sum(const threads_t *threads, const bench_options_t *o, double seconds, result_t *result)
 {
     uint64_t counted = 0, bad = 0, granted = 0, batches = 0;
+    int64_t lag_ns = 0;
     shards_stats_t stats;
     shards_stats(threads->shards, &stats);
     for (uint32_t k = 0; k < o->shards; k++) {
@@ -117,11 +118,15 @@ static void sum(const threads_t *threads, const bench_options_t *o, double secon
         bad += threads->worlds[k].bad;
         granted += threads->worlds[k].granted;
         batches += threads->worlds[k].batch_count;
+        lag_ns = world_lag_ns(&threads->worlds[k], threads->now_ns[k * 8]) > lag_ns
+                     ? world_lag_ns(&threads->worlds[k], threads->now_ns[k * 8])
+                     : lag_ns;
     }
     *result = (result_t){.rate = (double)counted / o->seconds,
                          .bad_rate = counted ? (double)bad / (double)counted : 0,
                          .batch = (double)granted / fmax(1, (double)batches),
-                         .candidates_per_s = (double)stats.candidates / seconds};
+                         .candidates_per_s = (double)stats.candidates / seconds,
+                         .lag_ms = (double)lag_ns / 1e6};
 }
 
 status_t run_threads(const bench_options_t *o, double rate, result_t *result, err_t *err)

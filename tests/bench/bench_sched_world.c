@@ -65,6 +65,12 @@ bool world_next_request(world_t *world, int64_t now_ns, uint32_t *model, sched_t
     return true;
 }
 
+int64_t world_lag_ns(const world_t *world, int64_t now_ns)
+{
+    int64_t at_ns = world->begin_ns + (int64_t)(world->next_q8 >> 8);
+    return at_ns < now_ns ? now_ns - at_ns : 0;
+}
+
 static uint32_t count_late(const world_t *world, const sched_action_t *action, int64_t end_ns)
 {
     uint32_t late = 0;

@@ -49,6 +49,9 @@ void world_dispose(world_t *world);
 /* The next request that has come by now; false: none. */
 bool world_next_request(world_t *world, int64_t now_ns, uint32_t *model, sched_task_t *task);
 
+/* How long the next request has been waiting to be made; 0: it has not come yet. */
+int64_t world_lag_ns(const world_t *world, int64_t now_ns);
+
 /* A grant or a drop came out at now_ns. */
 void world_on_action(world_t *world, int64_t now_ns, const sched_action_t *action);
 
