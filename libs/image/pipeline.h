@@ -4,8 +4,7 @@
  *
  *   picture -> decode to 8-bit channels -> resize -> centre crop -> invert -> (x * scale - mean) / std -> layout
  *
- * The parsed form is plain data; it travels in the control protocol as text, one `key=value` per line, with
- * the keys of config.yaml joined by dots ("resize.width=224").
+ * The parsed form is plain data; pipeline_wire.h is what the control protocol carries of it.
  */
 #ifndef IMAGE_PIPELINE_H
 #define IMAGE_PIPELINE_H
@@ -13,7 +12,7 @@
 #include "image/picture.h"
 #include "image/resize.h"
 
-enum { IMAGE_NAME_BYTES = 128, IMAGE_PIPELINE_TEXT_BYTES = 2048 };
+enum { IMAGE_NAME_BYTES = 128 };
 
 typedef enum { IMAGE_STRETCH, IMAGE_SHORTER_SIDE } image_resize_mode_t;
 typedef enum { IMAGE_NCHW, IMAGE_NHWC } image_layout_t;
@@ -29,10 +28,9 @@ typedef struct {
     float scale;
     float mean[3], std[3];
     image_layout_t layout;
-    image_datatype_t datatype; /* UINT8 takes no scale, mean and std */
-    bool invert;               /* 255 - x: dark ink on white paper for a model trained on the opposite */
-    char
-        softmax[IMAGE_NAME_BYTES]; /* postprocess.softmax: the output to turn into probabilities; "" = none */
+    image_datatype_t datatype;      /* UINT8 takes no scale, mean and std */
+    bool invert;                    /* 255 - x: dark ink on white paper for a model trained on the opposite */
+    char softmax[IMAGE_NAME_BYTES]; /* the output to turn into probabilities; "" = none */
 } image_pipeline_t;
 
 /* The defaults: nothing declared, RGB, bilinear, stretch, scale 1, mean 0, std 1, NCHW, FP32. */
@@ -49,9 +47,6 @@ status_t image_pipeline_set(image_pipeline_t *pipeline, const char *key, const c
 status_t image_pipeline_check(const image_pipeline_t *pipeline, err_t *err);
 
 bool image_pipeline_present(const image_pipeline_t *pipeline); /* there is preprocessing */
-/* Text round trip; parse accepts "" as "nothing declared" and checks. */
-void image_pipeline_format(const image_pipeline_t *pipeline, char text[IMAGE_PIPELINE_TEXT_BYTES]);
-status_t image_pipeline_parse(image_pipeline_t *pipeline, const char *text, err_t *err);
 
 /* Size of the produced picture, or false when it is that of the source (neither resize nor crop). */
 bool image_pipeline_size(const image_pipeline_t *pipeline, uint32_t *width, uint32_t *height);

@@ -1,5 +1,6 @@
 /* What the scheduler, and through it the gateways, are told of a model. */
 #include "control.h"
+#include "image/pipeline_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,8 @@ typedef struct {
     Control__Tensor tensors[2 * ENGINE_MAX_IO];
     Control__Tensor *list[2 * ENGINE_MAX_IO];
     Control__Latency latency;
-    Control__ImagePipeline image;
+    image_pipeline_wire_t image;
     int64_t table_ns[ENGINE_MAX_BATCH];
-    double mean[3], std[3];
 } report_parts_t;
 
 static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, const engine_model_info_t *info)
@@ -47,34 +47,11 @@ static void fill_latency(Control__ModelReport *report, report_parts_t *parts, co
 
 static void fill_image(Control__ModelReport *report, report_parts_t *parts, const image_pipeline_t *image)
 {
-    static char *const colors[] = {"RGB", "BGR", "L"}, *const modes[] = {"stretch", "shorter_side"};
-    static char *const layouts[] = {"NCHW", "NHWC"}, *const types[] = {"FP32", "UINT8"};
-    Control__ImagePipeline *to = &parts->image;
-
     report->softmax_output = (char *)(uintptr_t)image->softmax;
     if (!image_pipeline_present(image))
         return;
-    control__image_pipeline__init(to);
-    to->input = (char *)(uintptr_t)image->input;
-    to->resize_width = image->resize_width;
-    to->resize_height = image->resize_height;
-    to->resize_mode = modes[image->resize_mode];
-    to->filter = (char *)(uintptr_t)image_filter_name(image->filter);
-    to->crop_width = image->crop_width;
-    to->crop_height = image->crop_height;
-    to->scale = (double)image->scale;
-    to->n_mean = to->n_std = image_pipeline_channels(image);
-    for (int i = 0; i < 3; i++) {
-        parts->mean[i] = (double)image->mean[i];
-        parts->std[i] = (double)image->std[i];
-    }
-    to->mean = parts->mean;
-    to->std = parts->std;
-    to->color = colors[image->decode];
-    to->layout = layouts[image->layout];
-    to->datatype = types[image->datatype];
-    to->invert = image->invert;
-    report->image = to;
+    image_pipeline_to_wire(image, &parts->image);
+    report->image = &parts->image.message;
 }
 
 static Control__ModelState state_of(const model_t *model)

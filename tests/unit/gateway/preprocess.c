@@ -30,10 +30,11 @@ static void setup(void)
     elements_bytes = 0;
     cr_assert_eq(loop_create(&loop, &err), STATUS_OK);
     cr_assert_eq(preprocess_create(loop, 3, &preprocess, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(
-        image_pipeline_parse(&pipeline,
-                             "preprocess.input=x\npreprocess.layout=NHWC\npreprocess.datatype=UINT8\n", &err),
-        STATUS_OK, "%s", err.text);
+    image_pipeline_init(&pipeline);
+    cr_assert_eq(image_pipeline_set(&pipeline, "preprocess.input", "x", &err), STATUS_OK);
+    cr_assert_eq(image_pipeline_set(&pipeline, "preprocess.layout", "NHWC", &err), STATUS_OK);
+    cr_assert_eq(image_pipeline_set(&pipeline, "preprocess.datatype", "UINT8", &err), STATUS_OK);
+    cr_assert_eq(image_pipeline_check(&pipeline, &err), STATUS_OK, "%s", err.text);
 }
 
 static void teardown(void)
