@@ -213,25 +213,6 @@ void *strmap_remove(strmap_t *map, const char *key)
     return value;
 }
 
-void strmap_clear(strmap_t *map)
-{
-    memset(map->slots, 0, ((size_t)map->mask + 1) * sizeof *map->slots);
-    map->len = 0;
-}
-
-void *strmap_next(const strmap_t *map, uint32_t *cursor, const char **key)
-{
-    while (*cursor <= map->mask) {
-        const strmap_slot_t *slot = &map->slots[(*cursor)++];
-        if (slot->value != NULL) {
-            if (key != NULL)
-                *key = slot->key;
-            return slot->value;
-        }
-    }
-    return NULL;
-}
-
 bool strmap_validate(const strmap_t *map, err_t *err)
 {
     uint32_t len = 0;

@@ -66,8 +66,6 @@ void *strmap_get_n(const strmap_t *map, const char *key, size_t key_len_bytes); 
 bool strmap_put(strmap_t *map, const char *key,
                 void *value); /* replaces key pointer and value; false when full */
 void *strmap_remove(strmap_t *map, const char *key);
-void strmap_clear(strmap_t *map);
-void *strmap_next(const strmap_t *map, uint32_t *cursor, const char **key);
 bool strmap_validate(const strmap_t *map, err_t *err);
 
 #endif

@@ -23,6 +23,5 @@ static inline uint8_t image_luma(uint8_t r, uint8_t g, uint8_t b)
 
 /* Interleaved RGB to the mode, in place or not; out may be in. */
 void image_from_rgb(const uint8_t *in, size_t pixels, image_mode_t mode, uint8_t *out);
-void image_from_grey(const uint8_t *in, size_t pixels, image_mode_t mode, uint8_t *out);
 
 #endif

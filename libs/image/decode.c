@@ -17,18 +17,6 @@ void image_from_rgb(const uint8_t *in, size_t pixels, image_mode_t mode, uint8_t
     }
 }
 
-/* From the end, so that one buffer can hold both. */
-void image_from_grey(const uint8_t *in, size_t pixels, image_mode_t mode, uint8_t *out)
-{
-    for (size_t i = pixels; i-- > 0;) {
-        uint8_t grey = in[i];
-        if (mode == IMAGE_L)
-            out[i] = grey;
-        else
-            out[i * 3] = out[i * 3 + 1] = out[i * 3 + 2] = grey;
-    }
-}
-
 static status_t check_limits(const image_info_t *info, const image_limits_t *limits, err_t *err)
 {
     if (info->width == 0 || info->height == 0)

@@ -86,11 +86,6 @@ bool oip_shape_matches(const oip_shape_t *wanted, const oip_shape_t *got)
     return true;
 }
 
-bool oip_shape_equal(const oip_shape_t *a, const oip_shape_t *b)
-{
-    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
-}
-
 const char *oip_shape_format(const oip_shape_t *shape, char text[OIP_SHAPE_TEXT_BYTES])
 {
     /* 8 numbers of at most 20 digits with commas and brackets are 170 bytes, so nothing is ever cut. */

@@ -55,7 +55,6 @@ bool oip_shape_elements(const oip_shape_t *shape, uint64_t *count);
 bool oip_shape_bytes(const oip_shape_t *shape, oip_datatype_t type, uint64_t *len_bytes);
 /* Same rank, and the same dimensions wherever `wanted` does not say -1. */
 bool oip_shape_matches(const oip_shape_t *wanted, const oip_shape_t *got);
-bool oip_shape_equal(const oip_shape_t *a, const oip_shape_t *b);
 /* "[1,3,224,224]"; returns text. */
 const char *oip_shape_format(const oip_shape_t *shape, char text[OIP_SHAPE_TEXT_BYTES]);
 

@@ -38,11 +38,3 @@ const char *dtype_oip_name(dtype_t dtype)
             return types[i].oip_name;
     return "";
 }
-
-dtype_t dtype_from_oip_name(const char *name)
-{
-    for (size_t i = 0; i < TYPES; i++)
-        if (!strcmp(types[i].oip_name, name))
-            return types[i].dtype;
-    return DTYPE_NONE;
-}

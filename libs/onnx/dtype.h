@@ -35,7 +35,4 @@ const char *dtype_name(dtype_t dtype);
 /* Name in the Open Inference Protocol: "FP32", "INT64", "BYTES"; "" for what it does not know. */
 const char *dtype_oip_name(dtype_t dtype);
 
-/* The inverse of dtype_oip_name; DTYPE_NONE for an unknown name. */
-dtype_t dtype_from_oip_name(const char *name);
-
 #endif

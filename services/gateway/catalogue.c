@@ -346,15 +346,6 @@ uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char
     return count;
 }
 
-model_entry_t *catalogue_next(catalogue_t *catalogue, uint32_t *cursor)
-{
-    uint32_t skip = (*cursor)++;
-    model_entry_t *entry = catalogue->first;
-    while (entry && skip-- > 0)
-        entry = entry->next;
-    return entry;
-}
-
 uint32_t catalogue_ready_count(const catalogue_t *catalogue)
 {
     return catalogue->ready_count;

@@ -71,8 +71,6 @@ void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *m
 /* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
 
-/* Walks all entries, by name and version: for (uint32_t i = 0; (e = catalogue_next(c, &i)) != NULL;) … */
-model_entry_t *catalogue_next(catalogue_t *catalogue, uint32_t *cursor);
 uint32_t catalogue_ready_count(const catalogue_t *catalogue);
 
 /*

@@ -273,11 +273,6 @@ child_state_t child_state(const child_t *child)
     return child->state;
 }
 
-const char *child_name(const child_t *child)
-{
-    return child->name;
-}
-
 int child_pid(const child_t *child)
 {
     return child->pid;

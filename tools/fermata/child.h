@@ -44,7 +44,6 @@ void child_destroy(child_t *child);
 void child_signal(child_t *child, int signum); /* no effect when it has ended */
 
 child_state_t child_state(const child_t *child);
-const char *child_name(const child_t *child);
 int child_pid(const child_t *child);
 
 /* An address from its ready line ("http"), or NULL. Lives as long as the child. */
