@@ -7,8 +7,6 @@
 #include "exec/predictor.h"
 #include "mode_scenario.h"
 
-enum { MODE_SAMPLES_MAX = 20000 };
-
 typedef struct {
     double mlp, linear; /* mean absolute percentage errors on the fifth that was not trained on */
 } mode_errors_t;
