@@ -62,6 +62,11 @@ static void put_scaled(strbuf_t *out, metric_unit_t unit, uint64_t value)
         strbuf_printf(out, "%" PRIu64, unit == UNIT_NS_AS_US ? value / NS_PER_US : value);
 }
 
+static double scaled(metric_unit_t unit, double value)
+{
+    return unit == UNIT_NS_AS_S ? value / 1e9 : unit == UNIT_NS_AS_US ? value / 1e3 : value;
+}
+
 static void put_double(strbuf_t *out, double value)
 {
     if (isnan(value))
@@ -108,7 +113,7 @@ static void put_series(strbuf_t *out, const metric_t *series)
     put_labels(out, series, NULL);
     strbuf_putc(out, ' ');
     if (info->kind == KIND_GAUGE)
-        put_double(out, metrics_gauge_value(series));
+        put_double(out, scaled(info->unit, metrics_gauge_value(series)));
     else
         put_scaled(out, info->unit, metrics_value(series));
     strbuf_putc(out, '\n');

@@ -42,11 +42,12 @@
     X(SCHED_WORKERS, "fermata_scheduler_workers", GAUGE, NONE, "", "Workers connected.") \
     X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "state", "Devices by state: free, busy.") \
     X(SCHED_EPOCH, "fermata_scheduler_epoch", GAUGE, NONE, "", "Epoch of this scheduler.") \
-    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NONE, "path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness), overrun (batches that end late).") \
+    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NS_AS_S, "path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness), overrun (batches that end late).") \
     /* Worker */ \
     X(WORKER_BATCHES, "fermata_worker_batches_total", COUNTER, NONE, "model,status", "Batches run, by status.") \
     X(WORKER_TASKS, "fermata_worker_tasks_total", COUNTER, NONE, "model,status", "Tasks run, by status.") \
     X(WORKER_EXEC_SECONDS, "fermata_worker_exec_seconds", HISTOGRAM, NS_AS_S, "model", "Execution of one batch.") \
+    X(WORKER_PROFILE_ERROR_SECONDS, "fermata_worker_profile_error_seconds", HISTOGRAM, NS_AS_S, "model", "How far the execution of one batch was from what its profile predicted, up or down.") \
     X(WORKER_FETCH_SECONDS, "fermata_worker_fetch_seconds", HISTOGRAM, NS_AS_S, "model", "Fetching the inputs of one batch.") \
     X(WORKER_PUSH_SECONDS, "fermata_worker_push_seconds", HISTOGRAM, NS_AS_S, "model", "Pushing the outputs of one batch.") \
     X(WORKER_LATE_START_SECONDS, "fermata_worker_late_start_seconds", HISTOGRAM, NS_AS_S, "", "How much later than granted a batch started.") \

@@ -85,6 +85,27 @@ Test(metrics, sizes_have_power_of_two_buckets_and_units_are_converted)
     cr_expect_not_null(strstr(got, "fermata_scheduler_decision_seconds_sum 0.000000001\n"));
 }
 
+/* A metric is in the unit that its name says, whatever its kind. */
+Test(metrics, gauges_are_converted_too)
+{
+    metrics_set(metrics_series(reg, METRIC_SCHED_DELAY_SECONDS, "ctrl"), 1815081);
+    cr_assert(strstr(exposed(), "fermata_scheduler_delay_bound_seconds{path=\"ctrl\"} 0.001815081\n"), "%s",
+              text.data);
+}
+
+/* Nothing called seconds is recorded and shown in nanoseconds; times of day are in seconds by themselves. */
+Test(metrics, seconds_are_seconds)
+{
+    static const char *const names[] = {
+#define NAME_IF_RAW(id, name, kind, unit, labels, help) strcmp(#unit, "NONE") == 0 ? name : "",
+        METRICS_NAMES(NAME_IF_RAW)
+#undef NAME_IF_RAW
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        cr_expect(!strstr(names[i], "_seconds") || strcmp(names[i], "fermata_start_time_seconds") == 0, "%s",
+                  names[i]);
+}
+
 Test(metrics, labels_are_escaped_and_cut)
 {
     char longer[300];
