@@ -168,6 +168,7 @@ static void model_name_metrics(metrics_t *metrics, model_t *model)
     model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
     model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
     model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
+    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, model->name);
 }
 
 /* ---- starting ---- */
@@ -175,6 +176,14 @@ static void model_name_metrics(metrics_t *metrics, model_t *model)
 static void worker_on_model(void *ctx, model_t *model)
 {
     control_report_model(((worker_t *)ctx)->control, model);
+}
+
+static void worker_on_profile(void *ctx, const model_t *model)
+{
+    log_debug("profile_corrected", LOG_STR("model", model->name),
+              LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
+              LOG_MS("max_ms", profile_latency_ns(&model->profile, model->profile.max_batch)));
+    control_report_model(ctx, model);
 }
 
 static void worker_name(worker_t *worker)
@@ -252,6 +261,7 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                          .pool = worker->pool,
                          .metrics = worker->metrics,
                          .report = control_report_batch,
+                         .profile_changed = worker_on_profile,
                          .ctx = worker->control};
     return run_create(&run, &worker->run, err);
 }

@@ -14,6 +14,8 @@
 /* Deadline of a model whose config gives none: long enough for batches to form, see docs/model-repository.md. */
 static const int64_t SLO_MIN_NS = 100 * NS_PER_MS;
 enum { SLO_BATCH = 8, SLO_TIMES = 2 };
+/* A changed profile goes through the scheduler to all gateways: not more often. */
+static const int64_t CORRECTION_PAUSE_NS = 5 * NS_PER_S;
 
 const char *model_state_name(model_state_t state)
 {
@@ -34,6 +36,21 @@ status_t model_create(const char *name, int64_t version, const char *dir, model_
     model_config_init(&model->config);
     *out = model;
     return STATUS_OK;
+}
+
+bool model_took(model_t *model, int64_t now_ns, uint32_t batch, int64_t exec_ns)
+{
+    int64_t off = exec_ns - profile_latency_ns(&model->profile, batch);
+
+    metrics_observe(model->profile_error, off < 0 ? -off : off);
+    if (!model->corrects)
+        return false;
+    correction_add(&model->correction, &model->measured, batch, exec_ns);
+    if (now_ns - model->corrected_ns < CORRECTION_PAUSE_NS || !correction_is_due(&model->correction))
+        return false;
+    correction_apply(&model->correction, &model->measured, &model->profile);
+    model->corrected_ns = now_ns;
+    return true;
 }
 
 /* ---- buffers ---- */
@@ -404,5 +421,8 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
         return status;
     }
     model->slo_ns = model->config.slo_ns ? model->config.slo_ns : default_slo_ns(model);
+    model->measured = model->profile;
+    model->corrects = strcmp(options->devices->kind, "emulated") != 0;
+    correction_init(&model->correction);
     return STATUS_OK;
 }

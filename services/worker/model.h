@@ -9,6 +9,7 @@
 #define WORKER_MODEL_H
 
 #include "model_config.h"
+#include "profile/correction.h"
 #include "profile/profile_cache.h"
 #include "worker.h"
 
@@ -34,7 +35,9 @@ typedef struct model {
     bool bare;           /* no file: described by emulated_elements below */
     uint32_t emulated_elements;
     model_config_t config;
-    profile_t profile;
+    profile_t profile;          /* from READY on the loop's: it follows what batches take */
+    profile_t measured;         /* the same as it was at load */
+    bool corrects;              /* not with an engine that asks us for the latency */
     engine_model_t **on_device; /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info;      /* of the first; that of all */
@@ -50,7 +53,9 @@ typedef struct model {
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
-    metric_t *exec, *fetch, *push;
+    metric_t *exec, *fetch, *push, *profile_error;
+    correction_t correction;
+    int64_t corrected_ns; /* when last */
 } model_t;
 
 status_t model_create(const char *name, int64_t version, const char *dir, model_t **model, err_t *err);
@@ -81,6 +86,9 @@ status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], e
 /* Keeps model->profile in a file that model_load takes up when device and hash are the same. */
 status_t model_store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
                              const char *hash, err_t *err);
+
+/* A batch of so many rows took so long. True when `profile` has changed and the scheduler should hear of it. Loop. */
+bool model_took(model_t *model, int64_t now_ns, uint32_t batch, int64_t exec_ns);
 
 /* Buffers for one batch on a device, reused ones first. NULL: no memory. Loop. */
 model_buffers_t *model_buffers_get(model_t *model, const worker_devices_t *devices, uint32_t device);

@@ -206,6 +206,9 @@ static void batch_executed(batch_t *batch)
         return;
     }
     metrics_observe(batch->model->exec, job->finished_ns - job->started_ns);
+    if (model_took(batch->model, clock_now_ns(), batch->count, job->finished_ns - job->started_ns) &&
+        run->options.profile_changed)
+        run->options.profile_changed(run->options.ctx, batch->model);
     metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
     metrics_observe(run->late_start,
                     job->started_ns > batch->start_at_ns ? job->started_ns - batch->start_at_ns : 0);

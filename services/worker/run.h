@@ -46,6 +46,7 @@ typedef struct {
     transfer_pool_t *pool;
     metrics_t *metrics;
     run_report_fn report;
+    void (*profile_changed)(void *ctx, const model_t *model); /* may be NULL */
     void *ctx;
 } run_options_t;
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from client import get
+from client import get, good
 from system import MODELS, wait_until
 
 
@@ -54,6 +54,26 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
     assert latency["one"] == pytest.approx(said["sizes"][0]["median_ms"], abs=1e-4)
     assert latency["most"] == pytest.approx(max(size["median_ms"] for size in said["sizes"]), abs=1e-4)
     assert "profile_used" in log and "model_profiled" not in log, log
+
+
+def test_a_wrong_profile_is_corrected_while_serving(bin_dir, cluster):
+    assert profile(bin_dir, cluster.models / "digits", "--seconds", 0.001).returncode == 0
+    kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
+    header = [line for line in kept.read_text().splitlines() if not line.startswith("batch ")]
+    kept.write_text("\n".join(header + [f"batch {b} {b * 1_000_000}" for b in range(1, 33)]) + "\n")
+    scheduler = cluster.scheduler()
+    gateway = cluster.gateway(scheduler)
+    worker = cluster.worker(scheduler)
+    wait_until(lambda: get(gateway.http, "/v2/models/digits/ready").status == 200, "digits is ready")
+
+    def latency():
+        good(gateway.http)
+        return get(scheduler.http, "/state").json()["models"][0]["latency_ms"]
+
+    wait_until(lambda: latency()["one"] <= 0.98, "batches of one, that take a tenth of a millisecond, are planned with less")
+    assert latency()["one"] >= 0.5, "slowly, and never below half"
+    assert latency()["most"] == 32, "no batch of 32 was run"
+    assert "fermata_worker_profile_error_seconds_count" in get(worker.metrics, "/metrics").body.decode()
 
 
 def test_a_profile_of_other_threads_is_not_taken_up(bin_dir, cluster):

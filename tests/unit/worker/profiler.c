@@ -138,6 +138,35 @@ Test(profiler, a_profile_half_as_long_is_called_half_off)
     cr_expect_eq(check.late, 0.0, "none was");
 }
 
+/* ---- while serving ---- */
+
+Test(profiler, an_emulated_model_stays_as_it_was_given)
+{
+    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "e");
+    for (int i = 0; i < 1000; i++)
+        cr_assert_not(model_took(model, NS_PER_S * (i + 100), 4, 9 * NS_PER_MS));
+    cr_expect_eq(metrics_value(model->profile_error), 1000);
+    cr_expect_eq(profile_latency_ns(&model->profile, 4), 4 * ALPHA_NS + BETA_NS);
+}
+
+Test(profiler, a_slower_machine_is_told_of_now_and_then)
+{
+    int64_t was = 8 * ALPHA_NS + BETA_NS;
+    int told = 0, seconds = 0;
+
+    model->corrects = true;
+    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "e");
+    cr_expect_not(model_took(model, 100 * NS_PER_S, 8, 30 * was), "one hiccup");
+    for (; seconds < 100; seconds++)
+        for (int i = 0; i < 10; i++)
+            told += model_took(model, NS_PER_S * (seconds + 101), 8, was + was / 4);
+    cr_expect_geq(told, 1);
+    cr_expect_leq(told, seconds / 5 + 1);
+    cr_expect_geq(profile_latency_ns(&model->profile, 8), was + was / 5);
+    cr_expect_leq(profile_latency_ns(&model->profile, 8), was + was / 4);
+    cr_expect_eq(profile_latency_ns(&model->measured, 8), was);
+}
+
 /* ---- which model ---- */
 
 static model_t *open_model(const char *path, status_t want, const char *words)

@@ -221,6 +221,7 @@ static void rig_model(rig_t *rig)
     model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
     model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
     model->exec = metrics_series(rig->metrics, METRIC_WORKER_EXEC_SECONDS, "m");
+    model->profile_error = metrics_series(rig->metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "m");
     model->fetch = metrics_series(rig->metrics, METRIC_WORKER_FETCH_SECONDS, "m");
     model->push = metrics_series(rig->metrics, METRIC_WORKER_PUSH_SECONDS, "m");
     rig->model = model;
