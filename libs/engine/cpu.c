@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,18 @@ status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job
     return STATUS_OK;
 }
 
+/* Mostly an output whose size depends on the data, which the data plane cannot carry. */
+static status_t wrong_size(const char *name, const tensor_t *shape, size_t bytes, size_t room, err_t *err)
+{
+    char dims[128] = "";
+    size_t len = 0;
+    for (uint32_t i = 0; i < shape->rank && len < sizeof dims; i++)
+        len += (size_t)snprintf(dims + len, sizeof dims - len, "%s%lld", i ? "," : "",
+                                (long long)shape->dims[i]);
+    return err_set(err, STATUS_TOO_LARGE, "output '%.80s' came out as [%s], %zu bytes where %zu are expected",
+                   name, dims, bytes, room);
+}
+
 status_t cpu_job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i, const tensor_t *shape,
                         err_t *err)
 {
@@ -143,8 +156,7 @@ status_t cpu_job_output(const engine_model_info_t *info, engine_job_t *job, uint
     size_t room =
         row_bytes || !job->output_capacity_bytes ? row_bytes * job->batch : job->output_capacity_bytes[i];
     if (bytes > room || (row_bytes && bytes != room))
-        return err_set(err, STATUS_TOO_LARGE, "output '%.80s' has %zu bytes and does not fit its %zu",
-                       info->outputs[i].name, bytes, room);
+        return wrong_size(info->outputs[i].name, shape, bytes, room, err);
     if (job->output_shapes) {
         job->output_shapes[i].rank = shape->rank;
         memcpy(job->output_shapes[i].dims, shape->dims, sizeof job->output_shapes[i].dims);

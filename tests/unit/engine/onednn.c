@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,9 @@ Test(onednn, dimensions_may_vary_from_job_to_job)
         cr_assert_float_eq(out[0], in[0] - sum, 1e-4f);
         capacity--;
         cr_assert_eq(run(ops, engine, &job, &seen), STATUS_TOO_LARGE);
+        char says[48];
+        snprintf(says, sizeof says, "came out as [2,%lld],", (long long)width);
+        cr_assert(strstr(seen.text, says), "'%s' is not in '%s'", says, seen.text);
         in_shape.dims[0] = 3;
         cr_assert_eq(run(ops, engine, &job, &seen), STATUS_INVALID_ARGUMENT);
     }
