@@ -26,7 +26,7 @@ void image_pipeline_to_wire(const image_pipeline_t *pipeline, image_pipeline_wir
         wire->mean[i] = (double)pipeline->mean[i];
         wire->std[i] = (double)pipeline->std[i];
     }
-    message->n_mean = message->n_std = 3;
+    message->n_mean = message->n_std = image_pipeline_channels(pipeline);
     message->mean = wire->mean;
     message->std = wire->std;
     message->color = text(pipeline->decode == IMAGE_L ? "L" : pipeline->decode == IMAGE_BGR ? "BGR" : "RGB");

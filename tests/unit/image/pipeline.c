@@ -60,6 +60,12 @@ Test(pipeline, wire_round_trip)
                  err.text);
     cr_assert_eq(memcmp(&again, &pipeline, sizeof again), 0);
     control__image_pipeline__free_unpacked(message, NULL);
+    set("preprocess.decode", "L");
+    set("preprocess.mean", "0.5");
+    image_pipeline_to_wire(&pipeline, &wire);
+    cr_assert_eq(wire.message.n_mean, 1, "one number for each channel");
+    cr_assert_eq(image_pipeline_from_wire(&again, &wire.message, "", &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(again.mean[0], 0.5f);
     cr_assert_eq(image_pipeline_from_wire(&again, NULL, NULL, &err), STATUS_OK);
     cr_assert_not(image_pipeline_present(&again));
     Control__ImagePipeline broken = CONTROL__IMAGE_PIPELINE__INIT;
