@@ -16,6 +16,7 @@
 
 #define GATEWAY_SERVER_NAME "fermata"
 
+typedef struct awake awake_t;
 typedef struct catalogue catalogue_t;
 typedef struct control control_t;
 typedef struct dataplane dataplane_t;
@@ -32,6 +33,7 @@ typedef struct gateway {
     control_t *control;       /* the stream to the scheduler */
     dataplane_t *dataplane;   /* what workers fetch from and push to */
     preprocess_t *preprocess; /* pictures to tensors; NULL: no model can take pictures */
+    awake_t *awake;           /* keeps CPUs from sleeping under way; NULL: they may */
     sessions_t *sessions;     /* the requests under way */
     size_t body_bytes_max;    /* of one client request */
 } gateway_t;

@@ -1,3 +1,4 @@
+#include "awake.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalogue.h"
@@ -27,7 +28,7 @@ typedef struct {
     const char *advertise_data_address, *name;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads;
     int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
-    bool reuse_port;
+    bool reuse_port, keep_awake;
     int log_level, log_format;
 } options_t;
 
@@ -56,6 +57,10 @@ static const config_option_t option_table[] = {
      AT(max_connections)},
     {"max_requests", CONFIG_INT, "Limits", "Requests under way.", .def = "8192", .min = 1, .max = 1 << 20,
      AT(max_requests)},
+    {"keep_awake", CONFIG_BOOL, "Latency",
+     "Keep idle CPUs of this host from halting while requests are under way, where the kernel and our rights "
+     "allow it.",
+     .def = "true", AT(keep_awake)},
     {"preprocess_threads", CONFIG_INT, "Limits", "Threads that decode pictures.", .def = "1", .min = 1,
      .max = 256, AT(preprocess_threads)},
     {"header_timeout", CONFIG_DURATION, "Slow clients",
@@ -179,6 +184,15 @@ static const char *address_text(const config_address_t *address, const char *def
     return value_format_address(&full, text, CONFIG_ADDRESS_TEXT_BYTES);
 }
 
+static void keep_awake(program_t *program)
+{
+    err_t err = {0};
+    gateway_t *gateway = &program->gateway;
+    if (program->options->keep_awake &&
+        awake_create(gateway->loop, AWAKE_PATH, &gateway->awake, &err) != STATUS_OK)
+        log_info("cpus_may_sleep", LOG_ERR(&err));
+}
+
 static status_t open_base(program_t *program, err_t *err)
 {
     gateway_t *gateway = &program->gateway;
@@ -201,6 +215,7 @@ static status_t open_base(program_t *program, err_t *err)
         preprocess_create(gateway->loop, (uint32_t)options->preprocess_threads, &gateway->preprocess, err) !=
             STATUS_OK)
         return err->code;
+    keep_awake(program);
     rpc.loop = gateway->loop;
     return rpc_runtime_create(&rpc, &program->rpc, err);
 }
@@ -285,6 +300,7 @@ static void close_program(program_t *program)
         loop_signals_destroy(program->signals);
     sessions_destroy(gateway->sessions);
     catalogue_destroy(gateway->catalogue);
+    awake_destroy(gateway->awake);
     if (gateway->loop)
         loop_destroy(gateway->loop);
     arena_destroy(gateway->arena);

@@ -1,6 +1,7 @@
 /*
  * The life of a session: opened, submitted, answered once, closed. Hot path: a request costs pool and arena slots, no malloc.
  */
+#include "awake.h"
 #include "session_private.h"
 
 #include "base/clock.h"
@@ -60,6 +61,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
                 sessions->slots.capacity);
         return NULL;
     }
+    awake_touch(gateway->awake);
     if (!slot->prepared)
         prepare_slot(slot, sessions);
     slot->generation++;
