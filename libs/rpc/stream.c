@@ -231,8 +231,8 @@ void rpc_stream_cancel(rpc_stream_t *s)
 {
     pthread_mutex_lock(&s->lock);
     s->close_wanted = true;
-    s->close_code = RPC_CANCELLED;
-    s->send_broken = true;
+    s->send_broken =
+        true; /* no close is sent any more; one under way reads its code and text without the lock */
     outbox_clear(s);
     s->pending_bytes = s->sending_bytes;
     pthread_mutex_unlock(&s->lock);
@@ -312,8 +312,6 @@ static void on_end_done(rpc_tag_t *tag, bool ok)
     pthread_mutex_lock(&s->lock);
     s->ops_in_flight--;
     s->ended = true;
-    if (s->server && s->cancelled)
-        s->close_code = RPC_CANCELLED;
     outbox_clear(s);
     s->pending_bytes = s->sending_bytes;
     stream_unlock_and_post(s, stream_over(s));
