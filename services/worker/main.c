@@ -2,11 +2,11 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "control.h"
-#include "http/metrics_http.h"
 #include "http/server.h"
 #include "loader.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
+#include "metrics_http.h"
 
 #include <stdio.h>
 #include <stdlib.h>

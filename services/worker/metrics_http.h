@@ -1,8 +1,6 @@
-/*
- * GET /metrics (Prometheus text) and GET /health of a service, on a port of their own.
- */
-#ifndef HTTP_METRICS_HTTP_H
-#define HTTP_METRICS_HTTP_H
+/* GET /metrics and GET /health of a service that has no other HTTP. */
+#ifndef WORKER_METRICS_HTTP_H
+#define WORKER_METRICS_HTTP_H
 
 #include "http/server.h"
 #include "metrics/metrics.h"

@@ -1,4 +1,4 @@
-#include "http/metrics_http.h"
+#include "metrics_http.h"
 
 /* Scrapers and people; each needs one. */
 enum { CONNECTIONS_MAX = 64 };

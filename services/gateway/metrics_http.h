@@ -1,0 +1,13 @@
+/*
+ * GET /metrics (Prometheus text) and GET /health, on a port of their own.
+ */
+#ifndef GATEWAY_METRICS_HTTP_H
+#define GATEWAY_METRICS_HTTP_H
+
+#include "http/server.h"
+#include "metrics/metrics.h"
+
+status_t metrics_http_create(uv_loop_t *loop, const char *listen, metrics_t *metrics, http_server_t **server,
+                             err_t *err);
+
+#endif
