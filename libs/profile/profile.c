@@ -32,23 +32,28 @@ static int64_t round_at_least_zero(double value)
     return value > 0 ? llround(value) : 0;
 }
 
+/* What counts is how far the line is off in parts of the latency, so a point weighs by the square of its inverse: else the
+ * largest batches, whose noise is largest too, would place the line for all. */
 void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_ns, int64_t *beta_ns,
                  double *residual)
 {
-    double n = count, sx = 0, sy = 0, sxx = 0, sxy = 0, squares = 0;
+    double sw = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, squares = 0;
     for (uint32_t i = 0; i < count; i++) {
         double x = points[i].batch, y = (double)points[i].latency_ns;
-        sx += x;
-        sy += y;
-        sxx += x * x;
-        sxy += x * y;
+        double w = y > 1 ? 1 / (y * y) : 1;
+        sw += w;
+        sx += w * x;
+        sy += w * y;
+        sxx += w * x * x;
+        sxy += w * x * y;
     }
-    double spread = n * sxx - sx * sx;
-    double alpha = spread > 0 ? (n * sxy - sx * sy) / spread : 0;
-    double beta = (sy - alpha * sx) / n;
+    double spread = sw * sxx - sx * sx;
+    /* One size alone has no spread but what rounding leaves. */
+    double alpha = spread > 1e-12 * sw * sxx ? (sw * sxy - sx * sy) / spread : 0;
+    double beta = (sy - alpha * sx) / sw;
     if (alpha < 0) { /* the best line that does not fall is flat */
         alpha = 0;
-        beta = sy / n;
+        beta = sy / sw;
     } else if (beta < 0) { /* the best line through the origin */
         alpha = sxy / sxx;
         beta = 0;
@@ -60,7 +65,7 @@ void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_n
         double off = y > 0 ? (y - alpha * points[i].batch - beta) / y : 0;
         squares += off * off;
     }
-    *residual = sqrt(squares / n);
+    *residual = sqrt(squares / count);
 }
 
 static status_t check_points(const profile_point_t *points, uint32_t count, err_t *err)

@@ -50,7 +50,7 @@ status_t profile_from_line(profile_t *profile, int64_t alpha_ns, int64_t beta_ns
 status_t profile_from_points(profile_t *profile, const profile_point_t *points, uint32_t count,
                              uint32_t max_batch, err_t *err);
 
-/* Least squares of alpha·b + beta, both kept >= 0; *residual as in profile_t. count >= 1. */
+/* Least squares of alpha·b + beta in parts of each latency, both kept >= 0; *residual as in profile_t. count >= 1. */
 void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_ns, int64_t *beta_ns,
                  double *residual);
 

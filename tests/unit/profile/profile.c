@@ -3,6 +3,7 @@
 #include "base/prng.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 static profile_t line(int64_t alpha_ns, int64_t beta_ns, uint32_t max_batch)
 {
@@ -94,15 +95,25 @@ Test(profile, fit_never_falls_and_never_begins_below_zero)
     profile_point_t falling[] = {{1, 9}, {2, 6}, {3, 3}};
     profile_fit(falling, 3, &alpha_ns, &beta_ns, &residual);
     cr_assert_eq(alpha_ns, 0);
-    cr_assert_eq(beta_ns, 6);
+    cr_assert_eq(beta_ns, 4);
     profile_point_t steep[] = {{1, 10}, {2, 30}};
     profile_fit(steep, 2, &alpha_ns, &beta_ns, &residual);
     cr_assert_eq(beta_ns, 0);
-    cr_assert_eq(alpha_ns, 14);
+    cr_assert_eq(alpha_ns, 12);
     profile_point_t one[] = {{4, 100}};
     profile_fit(one, 1, &alpha_ns, &beta_ns, &residual);
     cr_assert_eq(alpha_ns, 0);
     cr_assert_eq(beta_ns, 100);
+}
+
+Test(profile, one_disturbed_large_batch_does_not_place_the_line)
+{
+    int64_t alpha_ns, beta_ns;
+    double residual;
+    profile_point_t disturbed[] = {{1, 11000}, {2, 21000},   {4, 41000},
+                                   {8, 81000}, {16, 161000}, {32, 640000}};
+    profile_fit(disturbed, 6, &alpha_ns, &beta_ns, &residual);
+    cr_assert_lt(llabs(alpha_ns + beta_ns - 11000), 1100, "%ld + %ld", (long)alpha_ns, (long)beta_ns);
 }
 
 Test(profile, the_slower_of_two_devices_holds_on_both)
