@@ -22,6 +22,7 @@ bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows)
 
     if (rows > batch->cap_rows) {
         if (!grow(&batch->groups, rows, sizeof(*batch->groups)) ||
+            !grow(&batch->pushes, rows, sizeof(*batch->pushes)) ||
             !grow(&batch->rows, rows, sizeof(*batch->rows)) ||
             !grow(&batch->items, rows, sizeof(*batch->items)) ||
             !grow(&batch->results, rows, sizeof(*batch->results)) ||
@@ -47,6 +48,7 @@ bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows)
 void batch_free_memory(batch_t *batch)
 {
     free(batch->groups);
+    free(batch->pushes);
     free(batch->rows);
     free(batch->items);
     free(batch->results);
@@ -173,11 +175,11 @@ void batch_compact(batch_t *batch)
     batch->count = to;
 }
 
-void batch_fill_results(batch_t *batch, const transfer_timing_t *timing)
+void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const transfer_timing_t *timing)
 {
     const engine_model_info_t *info = batch->model->info;
 
-    for (uint32_t row = 0; row < batch->count; row++) {
+    for (uint32_t row = first; row < first + count; row++) {
         struct iovec *iov = &batch->out_iov[row * info->output_count];
         for (uint32_t k = 0; k < info->output_count; k++) {
             size_t row_bytes = info->outputs[k].row_bytes;

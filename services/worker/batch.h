@@ -11,6 +11,7 @@
 #define WORKER_BATCH_H
 
 #include "control.pb-c.h"
+#include "launch.h"
 #include "loop/timer.h"
 #include "model.h"
 #include "peers.h"
@@ -19,6 +20,7 @@
 
 typedef struct run run_t;
 typedef struct batch batch_t;
+typedef struct executor executor_t;
 
 typedef enum { BATCH_FETCHING, BATCH_READY, BATCH_SUBMITTED, BATCH_PUSHING } batch_state_t;
 
@@ -33,16 +35,23 @@ typedef struct {
     batch_t *batch;
     peer_t *peer; /* held; NULL: the index was not known */
     uint32_t gateway, first, count;
-    transfer_request_t request; /* 0 = none under way */
-    bool pushed_again;
+    transfer_request_t request; /* of the fetch; 0 = none under way */
 } batch_group_t;
 
+/* Rows of one group that left the device together. */
+typedef struct {
+    batch_group_t *group;
+    uint32_t first, count;
+    bool again; /* it is tried for the second time */
+} batch_push_t;
+
 struct batch {
-    mailbox_node_t node; /* from the engine's thread to the loop */
-    engine_job_t job;
+    launch_t launch;    /* whole: of the batch */
     loop_timer_t timer; /* of the start */
-    TAILQ_ENTRY(batch) link;
+    TAILQ_ENTRY(batch) link, turn;
     run_t *run;
+    executor_t *executor;
+    bool waits; /* for its turn on the device */
     model_t *model;
     model_buffers_t *buffers;
     uint64_t id;
@@ -53,16 +62,17 @@ struct batch {
     uint32_t count;   /* rows in the buffers now */
     uint32_t pending; /* requests under way */
     int64_t granted_ns, start_at_ns, fetched_ns;
-    status_t status; /* of the execution */
+    int64_t started_ns, finished_ns; /* of the execution; 0 = it never began */
     err_t err;
 
     batch_group_t *groups;
+    batch_push_t *pushes;
     batch_row_t *rows;
     transfer_item_t *items;
     transfer_result_t *results;
     struct iovec *in_iov, *out_iov; /* row k's begin at k · inputs, k · outputs */
     uint32_t *failed_row, *failed_status, *group_of;
-    uint32_t group_count, failed_count;
+    uint32_t group_count, push_count, failed_count;
     uint32_t cap_rows, cap_in, cap_out; /* what the arrays have room for */
 };
 
@@ -81,8 +91,8 @@ void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status);
 /* Moves the rows whose items have come together, in order; the others fail with their item's status. */
 void batch_compact(batch_t *batch);
 
-/* Fills the results of all rows from the output buffers. */
-void batch_fill_results(batch_t *batch, const transfer_timing_t *timing);
+/* Fills the results of these rows from the output buffers. */
+void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const transfer_timing_t *timing);
 
 void batch_release_peers(batch_t *batch, peers_t *peers);
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "batch.h"
+#include "turns.h"
 
 #include <stdlib.h>
 
@@ -16,17 +16,19 @@ static const uint64_t PUSH_TIMEOUT_NS = 10 * (uint64_t)NS_PER_S;
 typedef struct {
     struct batch_list queue; /* granted and not yet executed, in the order of their grants */
     uint32_t queued;
+    turns_t turns;
+    executor_t *whole;
 } device_t;
 
 struct run {
     run_options_t options;
-    mailbox_t mailbox; /* executed batches, from the engines' threads */
+    launcher_t launcher;
+    executor_env_t env;
     device_t *devices;
     struct batch_list free;
     struct batch_list pushing;
-    mailbox_node_t *answered; /* executed inside submit or cancel, newest first */
     uint32_t under_way;
-    bool draining_answers, stopping;
+    bool stopping;
     metric_t *late_start;
 };
 
@@ -44,7 +46,7 @@ static void run_recycle(run_t *run, batch_t *batch)
     batch_release_peers(batch, run->options.peers);
 }
 
-/* What the device will still be busy with. */
+/* How long the device is kept from taking another batch. */
 static int64_t device_free_in_ns(const run_t *run, uint32_t device)
 {
     const batch_t *batch;
@@ -52,7 +54,12 @@ static int64_t device_free_in_ns(const run_t *run, uint32_t device)
 
     TAILQ_FOREACH(batch, &run->devices[device].queue, link)
     {
-        if (batch->state == BATCH_SUBMITTED)
+        const executor_t *executor = batch->executor;
+        if (batch->state != BATCH_SUBMITTED)
+            continue;
+        if (executor->ops->left_ns && !batch->waits)
+            sum += executor->ops->left_ns(executor, batch);
+        else
             sum += profile_latency_ns(&batch->model->profile, batch->count);
     }
     return sum;
@@ -72,8 +79,7 @@ static void run_count(const batch_t *batch, status_t status)
 static void batch_report(batch_t *batch, status_t status, const char *reason, int64_t push_ns)
 {
     run_t *run = batch->run;
-    const engine_job_t *job = &batch->job;
-    bool ran = status == STATUS_OK;
+    bool ran = batch->started_ns != 0;
 
     TAILQ_REMOVE(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued--;
@@ -83,10 +89,10 @@ static void batch_report(batch_t *batch, status_t status, const char *reason, in
                            .device = batch->device,
                            .status = status,
                            .reason = reason,
-                           .exec_ns = ran ? job->finished_ns - job->started_ns : 0,
+                           .exec_ns = ran ? batch->finished_ns - batch->started_ns : 0,
                            .fetch_ns = batch->fetched_ns ? batch->fetched_ns - batch->granted_ns : 0,
                            .push_ns = push_ns,
-                           .wait_ns = ran ? job->started_ns - batch->fetched_ns : 0,
+                           .wait_ns = ran ? batch->started_ns - batch->fetched_ns : 0,
                            .free_in_ns = device_free_in_ns(run, batch->device),
                            .failed_row = batch->failed_row,
                            .failed_status = batch->failed_status,
@@ -118,25 +124,27 @@ static void report_refusal(run_t *run, uint32_t generation, const Control__Grant
 
 /* ---- pushing ---- */
 
-static void group_on_pushed(void *ctx, status_t status);
+static void push_on_done(void *ctx, status_t status);
 
-static status_t group_push(batch_group_t *group)
+static status_t push_send(batch_push_t *push)
 {
-    batch_t *batch = group->batch;
+    batch_t *batch = push->group->batch;
+    transfer_peer_t *peer = push->group->peer->transfer;
+    transfer_request_t request; /* a push is never given up: its bytes may be half sent */
     status_t status = STATUS_UNAVAILABLE;
 
-    if (group->peer->transfer)
-        status = transfer_push(group->peer->transfer, batch->results + group->first, group->count,
-                               PUSH_TIMEOUT_NS, group_on_pushed, group, &group->request);
+    if (peer)
+        status = transfer_push(peer, batch->results + push->first, push->count, PUSH_TIMEOUT_NS, push_on_done,
+                               push, &request);
     if (status == STATUS_OK)
         batch->pending++;
     return status;
 }
 
-static void group_push_failed(const batch_group_t *group, status_t status)
+static void push_failed(const batch_push_t *push, status_t status)
 {
-    log_warn("push_failed", LOG_STR("gateway", group->peer->address),
-             LOG_STR("model", group->batch->model->name), LOG_U64("tasks", group->count),
+    log_warn("push_failed", LOG_STR("gateway", push->group->peer->address),
+             LOG_STR("model", push->group->batch->model->name), LOG_U64("tasks", push->count),
              LOG_STR("status", status_name(status)));
 }
 
@@ -144,133 +152,108 @@ static void batch_pushed(batch_t *batch)
 {
     run_t *run = batch->run;
 
-    metrics_observe(batch->model->push, clock_now_ns() - batch->job.finished_ns);
+    if (batch->push_count)
+        metrics_observe(batch->model->push, clock_now_ns() - batch->finished_ns);
     TAILQ_REMOVE(&run->pushing, batch, link);
     run_recycle(run, batch);
 }
 
-static void group_on_pushed(void *ctx, status_t status)
+static void push_on_done(void *ctx, status_t status)
 {
-    batch_group_t *group = ctx;
-    batch_t *batch = group->batch;
+    batch_push_t *push = ctx;
+    batch_t *batch = push->group->batch;
 
-    group->request = 0;
     batch->pending--;
-    if (status == STATUS_UNAVAILABLE && !group->pushed_again && !batch->run->stopping) {
+    if (status == STATUS_UNAVAILABLE && !push->again && !batch->run->stopping) {
         /* The connection broke; if the gateway still lives the results reach it on a new one. */
-        group->pushed_again = true;
-        status = group_push(group);
+        push->again = true;
+        status = push_send(push);
     }
     if (status != STATUS_OK)
-        group_push_failed(group, status);
-    if (batch->pending == 0)
+        push_failed(push, status);
+    if (batch->pending == 0 && batch->state == BATCH_PUSHING)
         batch_pushed(batch);
 }
 
-static void batch_push(batch_t *batch)
+/* Rows that left the device together go to each of their gateways as one push. */
+static void batch_push(batch_t *batch, uint32_t first, uint32_t count)
 {
-    run_t *run = batch->run;
-    const engine_job_t *job = &batch->job;
-    transfer_timing_t timing = {.batch_size = batch->count,
-                                .queue_ns = (uint64_t)(job->started_ns - batch->fetched_ns),
-                                .fetch_ns = (uint64_t)(batch->fetched_ns - batch->granted_ns),
-                                .exec_ns = (uint64_t)(job->finished_ns - job->started_ns)};
-
-    batch_fill_results(batch, &timing);
     for (uint32_t g = 0; g < batch->group_count; g++) {
         batch_group_t *group = &batch->groups[g];
-        status_t status = group->count ? group_push(group) : STATUS_OK;
+        uint32_t from = group->first > first ? group->first : first;
+        uint32_t to =
+            group->first + group->count < first + count ? group->first + group->count : first + count;
+        if (from >= to)
+            continue;
+        batch_push_t *push = &batch->pushes[batch->push_count++];
+        *push = (batch_push_t){.group = group, .first = from, .count = to - from};
+        status_t status = push_send(push);
         if (status != STATUS_OK)
-            group_push_failed(group, status);
+            push_failed(push, status);
     }
-    batch->state = BATCH_PUSHING;
-    batch_report(batch, STATUS_OK, "", clock_now_ns() - job->finished_ns);
-    TAILQ_INSERT_TAIL(&run->pushing, batch, link);
-    if (batch->pending == 0)
-        batch_pushed(batch);
 }
 
 /* ---- executing ---- */
 
-static void batch_executed(batch_t *batch)
+static void batch_rows(batch_t *batch, uint32_t first, uint32_t count, uint32_t together)
+{
+    transfer_timing_t timing = {.batch_size = together,
+                                .queue_ns = (uint64_t)(batch->started_ns - batch->fetched_ns),
+                                .fetch_ns = (uint64_t)(batch->fetched_ns - batch->granted_ns),
+                                .exec_ns = (uint64_t)(batch->finished_ns - batch->started_ns)};
+
+    batch_fill_results(batch, first, count, &timing);
+    batch_push(batch, first, count);
+}
+
+static void batch_observe(batch_t *batch)
 {
     run_t *run = batch->run;
-    const engine_job_t *job = &batch->job;
+    int64_t exec_ns = batch->finished_ns - batch->started_ns;
 
-    if (batch->status != STATUS_OK) {
-        if (batch->status != STATUS_CANCELLED)
-            log_error("batch_failed", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
-                      LOG_STR("device", run->options.devices->list[batch->device].name),
-                      LOG_ERR(&batch->err));
-        batch_abort(batch, batch->status, batch->err.text);
-        return;
-    }
-    metrics_observe(batch->model->exec, job->finished_ns - job->started_ns);
-    if (model_took(batch->model, clock_now_ns(), batch->count, job->finished_ns - job->started_ns) &&
-        run->options.profile_changed)
+    metrics_observe(batch->model->exec, exec_ns);
+    if (model_took(batch->model, clock_now_ns(), batch->count, exec_ns) && run->options.profile_changed)
         run->options.profile_changed(run->options.ctx, batch->model);
     metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
     metrics_observe(run->late_start,
-                    job->started_ns > batch->start_at_ns ? job->started_ns - batch->start_at_ns : 0);
-    metrics_add(run->options.devices->list[batch->device].busy,
-                (uint64_t)(job->finished_ns - job->started_ns));
-    batch_push(batch);
+                    batch->started_ns > batch->start_at_ns ? batch->started_ns - batch->start_at_ns : 0);
+    metrics_add(run->options.devices->list[batch->device].busy, (uint64_t)exec_ns);
 }
 
-/* Those that the engine answered on this very thread, once it is out of the engine again. */
-static void run_drain_answers(run_t *run)
+static void log_failed(const batch_t *batch)
 {
-    if (run->draining_answers)
-        return;
-    run->draining_answers = true;
-    while (run->answered) {
-        batch_t *batch = CONTAINER_OF(run->answered, batch_t, node);
-        run->answered = run->answered->next;
-        batch_executed(batch);
-    }
-    run->draining_answers = false;
+    const worker_devices_t *devices = batch->run->options.devices;
+
+    log_error("batch_failed", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+              LOG_STR("device", devices->list[batch->device].name), LOG_ERR(&batch->err));
 }
 
-/* On a thread of the engine, or inside submit or cancel on the loop's. */
-static void batch_on_engine(engine_job_t *job, status_t status, const err_t *err)
+/* Also one that failed may still be pushing rows that had left it before. */
+static void batch_ended(batch_t *batch, status_t status)
 {
-    batch_t *batch = job->arg;
     run_t *run = batch->run;
+    turns_t *turns = &run->devices[batch->device].turns;
 
-    batch->status = status;
-    batch->err = err ? *err : (err_t){.code = status};
-    if (!loop_on_thread(run->options.loop)) {
-        mailbox_post(&run->mailbox, &batch->node);
-        return;
-    }
-    batch->node.next = run->answered;
-    run->answered = &batch->node;
-}
-
-static void run_deliver(void *arg, mailbox_node_t *first)
-{
-    (void)arg;
-    for (mailbox_node_t *node = first; node;) {
-        batch_t *batch = CONTAINER_OF(node, batch_t, node);
-        node = node->next;
-        batch_executed(batch);
-    }
+    if (status == STATUS_OK)
+        batch_observe(batch);
+    else if (status != STATUS_CANCELLED)
+        log_failed(batch);
+    batch->state = BATCH_PUSHING;
+    batch_report(batch, status, status == STATUS_OK ? "" : batch->err.text,
+                 batch->push_count ? clock_now_ns() - batch->finished_ns : 0);
+    TAILQ_INSERT_TAIL(&run->pushing, batch, link);
+    if (batch->pending == 0)
+        batch_pushed(batch);
+    turns_ended(turns);
 }
 
 static void batch_submit(batch_t *batch)
 {
-    run_t *run = batch->run;
-    const worker_devices_t *devices = run->options.devices;
+    device_t *device = &batch->run->devices[batch->device];
 
     batch->state = BATCH_SUBMITTED;
-    batch->job = (engine_job_t){.model = batch->model->on_device[batch->device],
-                                .batch = batch->count,
-                                .inputs = (const void *const *)batch->buffers->inputs,
-                                .outputs = batch->buffers->outputs,
-                                .done = batch_on_engine,
-                                .arg = batch};
-    devices->ops->submit(devices->list[batch->device].engine, &batch->job);
-    run_drain_answers(run);
+    batch->executor = device->whole;
+    turns_submit(&device->turns, batch);
 }
 
 static void batch_on_start(loop_timer_t *timer, void *arg)
@@ -445,8 +428,8 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->granted = (uint32_t)grant->n_task_id;
     batch->granted_ns = clock_now_ns();
     batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? grant->start_in_ns : 0);
-    batch->fetched_ns = 0;
-    batch->pending = 0;
+    batch->fetched_ns = batch->started_ns = batch->finished_ns = 0;
+    batch->pending = batch->push_count = 0;
     batch->revoked = false;
     batch->state = BATCH_FETCHING;
     TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
@@ -460,11 +443,10 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
 static void batch_revoke(batch_t *batch)
 {
     run_t *run = batch->run;
-    const worker_devices_t *devices = run->options.devices;
 
+    batch->revoked = true;
     switch (batch->state) {
     case BATCH_FETCHING:
-        batch->revoked = true;
         /* The last cancelled request ends the batch, so `pending` is looked at before each. */
         for (uint32_t g = 0; batch->pending > 0 && g < batch->group_count; g++)
             transfer_cancel(run->options.pool, batch->groups[g].request);
@@ -473,8 +455,10 @@ static void batch_revoke(batch_t *batch)
         batch_abort(batch, STATUS_CANCELLED, "revoked");
         break;
     case BATCH_SUBMITTED:
-        devices->ops->cancel(devices->list[batch->device].engine, &batch->job);
-        run_drain_answers(run);
+        if (turns_withdraw(&run->devices[batch->device].turns, batch))
+            batch_abort(batch, STATUS_CANCELLED, "revoked");
+        else
+            batch->executor->ops->revoke(batch->executor, batch);
         break;
     case BATCH_PUSHING:
         break;
@@ -489,21 +473,44 @@ void run_revoke(run_t *run, uint64_t batch_id)
         {
             if (batch->id == batch_id) {
                 batch_revoke(batch);
+                turns_advance(&run->devices[d].turns);
                 return;
             }
         }
     }
 }
 
+/* One that an executor has, and that was not asked to end. */
+static batch_t *device_unrevoked(device_t *device)
+{
+    batch_t *batch;
+
+    TAILQ_FOREACH(batch, &device->queue, link)
+    {
+        if (!batch->revoked)
+            return batch;
+    }
+    return NULL;
+}
+
+/* First those that no executor has: so that none of them gets its turn when another ends. */
+static void device_revoke_all(device_t *device)
+{
+    batch_t *batch = TAILQ_FIRST(&device->queue), *next;
+
+    for (; batch; batch = next) {
+        next = TAILQ_NEXT(batch, link);
+        if (batch->state != BATCH_SUBMITTED || batch->waits)
+            batch_revoke(batch);
+    }
+    while ((batch = device_unrevoked(device)))
+        batch_revoke(batch);
+}
+
 void run_revoke_all(run_t *run)
 {
-    for (uint32_t d = 0; d < run->options.devices->count; d++) {
-        batch_t *batch = TAILQ_FIRST(&run->devices[d].queue), *next;
-        for (; batch; batch = next) {
-            next = TAILQ_NEXT(batch, link);
-            batch_revoke(batch);
-        }
-    }
+    for (uint32_t d = 0; d < run->options.devices->count; d++)
+        device_revoke_all(&run->devices[d]);
 }
 
 /* ---- life ---- */
@@ -513,31 +520,59 @@ uint32_t run_under_way(const run_t *run)
     return run->under_way;
 }
 
+static void devices_dispose(run_t *run)
+{
+    for (uint32_t d = 0; d < run->options.devices->count; d++)
+        executor_destroy(run->devices[d].whole);
+    free(run->devices);
+}
+
+static status_t devices_init(run_t *run, err_t *err)
+{
+    uint32_t count = run->options.devices->count;
+
+    run->devices = calloc(count, sizeof(*run->devices));
+    if (!run->devices)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t d = 0; d < count; d++) {
+        device_t *device = &run->devices[d];
+        TAILQ_INIT(&device->queue);
+        turns_init(&device->turns);
+        device->whole = executor_create_whole(&run->env, d, err);
+        if (!device->whole) {
+            devices_dispose(run);
+            return err->code;
+        }
+    }
+    return STATUS_OK;
+}
+
 status_t run_create(const run_options_t *options, run_t **out, err_t *err)
 {
     run_t *run = calloc(1, sizeof(*run));
-    device_t *devices = calloc(options->devices->count, sizeof(*devices));
 
-    if (!run || !devices) {
-        free(run);
-        free(devices);
+    if (!run)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     run->options = *options;
-    run->devices = devices;
+    run->env = (executor_env_t){
+        .launcher = &run->launcher, .devices = options->devices, .rows = batch_rows, .ended = batch_ended};
     TAILQ_INIT(&run->free);
     TAILQ_INIT(&run->pushing);
-    for (uint32_t d = 0; d < options->devices->count; d++)
-        TAILQ_INIT(&devices[d].queue);
     run->late_start = metrics_series(options->metrics, METRIC_WORKER_LATE_START_SECONDS);
-    status_t status = mailbox_init(&run->mailbox, options->loop, run_deliver, run, err);
-    if (status != STATUS_OK) {
-        free(devices);
-        free(run);
-        return status;
-    }
+    status_t status = devices_init(run, err);
+    if (status != STATUS_OK)
+        goto free_run;
+    status = launcher_init(&run->launcher, options->loop, options->devices->ops, err);
+    if (status != STATUS_OK)
+        goto dispose_devices;
     *out = run;
     return STATUS_OK;
+
+dispose_devices:
+    devices_dispose(run);
+free_run:
+    free(run);
+    return status;
 }
 
 void run_destroy(run_t *run)
@@ -552,13 +587,13 @@ void run_destroy(run_t *run)
     run_revoke_all(run);
     for (uint32_t d = 0; d < devices->count; d++)
         devices->ops->flush(devices->list[d].engine);
-    mailbox_dispose(&run->mailbox);
+    launcher_dispose(&run->launcher);
     peers_disconnect(run->options.peers);
     while ((batch = TAILQ_FIRST(&run->free))) {
         TAILQ_REMOVE(&run->free, batch, link);
         loop_timer_dispose(&batch->timer);
         batch_free_memory(batch);
     }
-    free(run->devices);
+    devices_dispose(run);
     free(run);
 }

@@ -4,7 +4,7 @@
  *
  *   repository.c ─▶ loader.c ─▶ model.c                    what can be run
  *                      └─▶ profiler.c                      how long it takes
- *   scheduler ◀─▶ control.c ─▶ run.c ─▶ engine             grants in, batches done out
+ *   scheduler ◀─▶ control.c ─▶ run.c ─▶ turns.c ─▶ executor_MODE.c ─▶ launch.c ─▶ engine     batches in their modes
  *                     └─▶ peers.c ◀──┴─▶ libs/transfer ◀─▶ gateways    inputs in, outputs out
  */
 #ifndef WORKER_WORKER_H

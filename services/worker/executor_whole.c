@@ -1,0 +1,56 @@
+/*
+ * `whole` hands its batches on at once: the engine's queue runs them in order, one at a time, and starts the next without
+ * a turn of the loop between. That is all that exec/whole.h would decide.
+ */
+#include "executor.h"
+
+#include <stdlib.h>
+
+static void whole_ended(launch_t *launch)
+{
+    batch_t *batch = CONTAINER_OF(launch, batch_t, launch);
+    const executor_env_t *env = batch->executor->env;
+
+    batch->err = launch->err;
+    if (launch->status == STATUS_OK) {
+        batch->started_ns = launch->job.started_ns;
+        batch->finished_ns = launch->job.finished_ns;
+        env->rows(batch, 0, batch->count, batch->count);
+    }
+    env->ended(batch, launch->status);
+}
+
+static void whole_submit(executor_t *executor, batch_t *batch)
+{
+    batch->launch.ended = whole_ended;
+    batch->launch.job = (engine_job_t){.model = batch->model->on_device[executor->device],
+                                       .batch = batch->count,
+                                       .inputs = (const void *const *)batch->buffers->inputs,
+                                       .outputs = batch->buffers->outputs};
+    launch_submit(executor->env->launcher, executor->env->devices->list[executor->device].engine,
+                  &batch->launch);
+}
+
+static bool whole_revoke(executor_t *executor, batch_t *batch)
+{
+    return launch_cancel(executor->env->devices->list[executor->device].engine, &batch->launch);
+}
+
+static void whole_destroy(executor_t *executor)
+{
+    free(executor);
+}
+
+static const executor_ops_t whole_ops = {
+    .name = "whole", .submit = whole_submit, .revoke = whole_revoke, .destroy = whole_destroy};
+
+executor_t *executor_create_whole(const executor_env_t *env, uint32_t device, err_t *err)
+{
+    executor_t *executor = calloc(1, sizeof(*executor));
+
+    if (!executor)
+        err_set(err, STATUS_NO_MEMORY, "out of memory");
+    else
+        *executor = (executor_t){.ops = &whole_ops, .env = env, .device = device};
+    return executor;
+}

@@ -1,0 +1,41 @@
+/*
+ * Engine jobs as the loop sees them: submitted there, and answered there, whichever thread the engine answers on and
+ * whether or not it does so inside submit. Loop thread; a hot path: nothing is allocated, a launch lies in its owner.
+ */
+#ifndef WORKER_LAUNCH_H
+#define WORKER_LAUNCH_H
+
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "loop/mailbox.h"
+
+typedef struct launch launch_t;
+typedef struct launcher launcher_t;
+
+struct launch {
+    mailbox_node_t node;
+    engine_job_t job;             /* the owner fills what is run; done and arg are set by launch_submit */
+    void (*ended)(launch_t *launch); /* on the loop, once per submit, never inside a call of this header but launch_cancel */
+    launcher_t *launcher;
+    status_t status; /* of the job; err says why it failed */
+    err_t err;
+};
+
+struct launcher {
+    loop_t *loop;
+    const engine_ops_t *ops;
+    mailbox_t mailbox;        /* answered on the engines' threads */
+    mailbox_node_t *answered; /* answered on the loop's own thread, newest first */
+    bool draining;
+};
+
+status_t launcher_init(launcher_t *launcher, loop_t *loop, const engine_ops_t *ops, err_t *err);
+/* After the engines' flush; delivers what they have answered. */
+void launcher_dispose(launcher_t *launcher);
+
+/* The launch is the engine's until `ended`. */
+void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch);
+/* True: it had not begun, and `ended` has come with STATUS_CANCELLED. */
+bool launch_cancel(engine_t *engine, launch_t *launch);
+
+#endif

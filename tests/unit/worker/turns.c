@@ -1,0 +1,91 @@
+/* Two executors of one device that write down what they get; batches end when the test says so. */
+#include "turns.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static char got[64];
+static uint32_t room;
+
+static void note_submit(executor_t *executor, batch_t *batch)
+{
+    size_t len = strlen(got);
+
+    snprintf(got + len, sizeof(got) - len, "%c%llu ", executor->device ? 'B' : 'A', (unsigned long long)batch->id);
+}
+
+static bool has_room(const executor_t *executor, const batch_t *batch)
+{
+    (void)batch;
+    return executor->batches < room;
+}
+
+static const executor_ops_t ops = {.name = "note", .submit = note_submit};
+static const executor_ops_t narrow_ops = {.name = "narrow", .submit = note_submit, .takes = has_room};
+static executor_t a = {.ops = &ops}, b = {.ops = &ops, .device = 1};
+static batch_t batches[8];
+
+static void begin(turns_t *turns)
+{
+    got[0] = '\0';
+    a = (executor_t){.ops = &ops};
+    b = (executor_t){.ops = &ops, .device = 1};
+    turns_init(turns);
+}
+
+static void submit(turns_t *turns, uint64_t id, executor_t *executor)
+{
+    batches[id].id = id;
+    batches[id].executor = executor;
+    turns_submit(turns, &batches[id]);
+}
+
+Test(turns, an_executor_keeps_its_turn_until_another_waits)
+{
+    turns_t turns;
+
+    begin(&turns);
+    submit(&turns, 1, &a);
+    submit(&turns, 2, &a);
+    submit(&turns, 3, &b);
+    submit(&turns, 4, &a);
+    cr_assert_str_eq(got, "A1 A2 ");
+    turns_ended(&turns);
+    cr_assert_str_eq(got, "A1 A2 ", "one of A's is still there");
+    turns_ended(&turns);
+    cr_assert_str_eq(got, "A1 A2 B3 ");
+    turns_ended(&turns);
+    cr_assert_str_eq(got, "A1 A2 B3 A4 ");
+}
+
+Test(turns, a_withdrawn_batch_makes_room_for_those_behind_it)
+{
+    turns_t turns;
+
+    begin(&turns);
+    submit(&turns, 1, &a);
+    submit(&turns, 2, &b);
+    submit(&turns, 3, &a);
+    cr_assert(turns_withdraw(&turns, &batches[2]));
+    cr_assert_not(turns_withdraw(&turns, &batches[2]));
+    cr_assert_not(turns_withdraw(&turns, &batches[1]), "it was handed over");
+    turns_advance(&turns);
+    cr_assert_str_eq(got, "A1 A3 ");
+}
+
+Test(turns, an_executor_that_takes_no_more_holds_the_others_back)
+{
+    turns_t turns;
+
+    begin(&turns);
+    room = 1;
+    a.ops = &narrow_ops;
+    submit(&turns, 1, &a);
+    submit(&turns, 2, &a);
+    submit(&turns, 3, &b);
+    cr_assert_str_eq(got, "A1 ");
+    turns_ended(&turns);
+    cr_assert_str_eq(got, "A1 A2 ");
+    turns_ended(&turns);
+    cr_assert_str_eq(got, "A1 A2 B3 ");
+}
