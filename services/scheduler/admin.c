@@ -10,10 +10,12 @@
 status_t admin_set_policy(scheduler_t *s, const char *name, const char *params, err_t *err)
 {
     char before[64];
-    (void)snprintf(before, sizeof before, "%s", sched_policy(s->core));
-    status_t status = sched_set_policy(s->core, now_of(), name, params, err);
-    if (status != STATUS_OK)
-        return status;
+    (void)snprintf(before, sizeof before, "%s", subcluster_policy(s->subclusters[0]));
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
+        status_t status = subcluster_set_policy(s->subclusters[i], name, params, err);
+        if (status != STATUS_OK)
+            return status;
+    }
     log_info("policy_set", LOG_STR("policy", name), LOG_STR("params", params != NULL ? params : ""),
              LOG_STR("was", before));
     scheduler_touch(s);
@@ -108,8 +110,8 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
         Admin__ModelState *state = make(s, 1, sizeof *state);
         if (state == NULL)
             return false;
-        sched_model_stats_t stats = {0};
-        (void)sched_model_stats(s->core, m, &stats);
+        sched_model_stats_t stats;
+        catalogue_stats(model, &stats);
         admin__model_state__init(state);
         state->id = m;
         state->name = model->name;
@@ -137,7 +139,7 @@ static void on_get_state(rpc_call_t *call, void *arg)
     response.epoch = s->epoch;
     response.scheduler_id = s->scheduler_id;
     response.uptime_ns = now_of() - s->started_ns;
-    response.policy = (char *)(uintptr_t)sched_policy(s->core);
+    response.policy = (char *)(uintptr_t)subcluster_policy(s->subclusters[0]);
     response.policies = policies;
     for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i) != NULL; i++)
         policies[response.n_policies++] = (char *)(uintptr_t)sched_policy_name(i);
@@ -176,7 +178,7 @@ static void on_set_policy(rpc_call_t *call, void *arg)
     char params[1024], previous[64];
     err_t err = {0};
     Admin__SetPolicyResponse response = ADMIN__SET_POLICY_RESPONSE__INIT;
-    (void)snprintf(previous, sizeof previous, "%s", sched_policy(s->core));
+    (void)snprintf(previous, sizeof previous, "%s", subcluster_policy(s->subclusters[0]));
     response.previous = previous;
     status_t status = join_options(request, params, sizeof params)
                           ? admin_set_policy(s, request->policy, params, &err)

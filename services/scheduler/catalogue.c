@@ -19,6 +19,13 @@ model_t *catalogue_model(const scheduler_t *s, uint32_t id)
     return id < s->model_count ? s->models[id] : NULL;
 }
 
+void catalogue_stats(const model_t *model, sched_model_stats_t *stats)
+{
+    *stats = (sched_model_stats_t){0};
+    if (model->home != NULL)
+        subcluster_model_stats(model->home, model->id, stats);
+}
+
 static bool usable(const instance_t *instance)
 {
     return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_READY && !instance->conflict;
@@ -32,32 +39,31 @@ bool catalogue_runs_on(const model_t *model, const device_t *device)
     return false;
 }
 
-/* ---- The core follows ---- */
+/* ---- The sub-clusters follow ---- */
 
-static void allow_devices(scheduler_t *s, const model_t *model)
+static void allow_devices(const model_t *model)
 {
-    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++)
-        if (s->gpus[gpu] != NULL && s->gpus[gpu]->in_core)
-            (void)sched_allow(s->core, now_of(), model->id, gpu, catalogue_runs_on(model, s->gpus[gpu]));
+    subcluster_t *home = model->home;
+    for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
+        if (home->devices[gpu] != NULL && home->devices[gpu]->open)
+            subcluster_allow(home, model->id, gpu, catalogue_runs_on(model, home->devices[gpu]));
 }
 
-static void enter_core(scheduler_t *s, model_t *model)
+static void move_in(model_t *model, subcluster_t *home)
 {
     err_t err = {0};
-    sched_model_opts_t opts = {.slo_ns = model->slo_ns};
-    if (sched_add_model(s->core, now_of(), model->id, &model->profile, &opts, &err) == STATUS_OK)
-        model->in_core = true;
+    if (subcluster_add_model(home, model->id, &model->profile, model->slo_ns, &err) == STATUS_OK)
+        model->home = home;
     else
-        log_error("model_refused_by_core", LOG_STR("model", model->name), LOG_ERR(&err));
+        log_error("model_refused", LOG_STR("model", model->name), LOG_ERR(&err));
 }
 
-static void leave_core(scheduler_t *s, model_t *model)
+static void move_out(scheduler_t *s, model_t *model)
 {
-    if (!model->in_core)
+    if (model->home == NULL)
         return;
-    model->in_core = false;
-    (void)sched_remove_model(s->core, now_of(), model->id);
-    driver_model_removed(s, model->id);
+    subcluster_remove_model(model->home, model->id);
+    model->home = NULL;
     scheduler_touch(s);
 }
 
@@ -163,13 +169,13 @@ static void settle(scheduler_t *s, model_t *model)
     if (model->ready) {
         merge_profiles(model);
         model->slo_ns = model->canonical->report->slo_ns;
-        if (model->in_core)
-            (void)sched_update_profile(s->core, now_of(), model->id, &model->profile);
+        if (model->home != NULL)
+            subcluster_update_profile(model->home, model->id, &model->profile);
         else
-            enter_core(s, model);
+            move_in(model, s->subclusters[0]);
     }
-    if (model->in_core)
-        allow_devices(s, model);
+    if (model->home != NULL)
+        allow_devices(model);
     scheduler_touch(s);
 }
 
@@ -385,8 +391,8 @@ void catalogue_tick(scheduler_t *s)
     int64_t now_ns = now_of();
     for (uint32_t m = 0; m < s->model_count; m++) {
         model_t *model = s->models[m];
-        if (model->in_core && !model->ready && now_ns - model->unready_since_ns > s->options.worker_grace_ns)
-            leave_core(s, model);
+        if (!model->ready && now_ns - model->unready_since_ns > s->options.worker_grace_ns)
+            move_out(s, model);
     }
 }
 

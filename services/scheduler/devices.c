@@ -1,4 +1,4 @@
-/* Devices of workers as GPUs of the core: joining, failing, draining, leaving. */
+/* Devices of workers in their sub-clusters: joining, failing, draining, leaving. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "scheduler/internal.h"
@@ -6,48 +6,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The lowest free id: among free GPUs the core prefers low ids, so early workers are used first. */
-static uint32_t gpu_take(scheduler_t *s, device_t *device)
+static void allow_models(const device_t *device)
 {
-    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++) {
-        if (s->gpus[gpu] == NULL) {
-            s->gpus[gpu] = device;
-            return gpu;
-        }
-    }
-    return UINT32_MAX;
-}
-
-static void allow_models(device_t *device)
-{
-    scheduler_t *s = device->worker->peer.scheduler;
+    const scheduler_t *s = device->worker->peer.scheduler;
     for (uint32_t m = 0; m < s->model_count; m++)
-        if (s->models[m]->in_core)
-            (void)sched_allow(s->core, now_of(), m, device->gpu, catalogue_runs_on(s->models[m], device));
+        if (s->models[m]->home == device->subcluster)
+            subcluster_allow(device->subcluster, m, device->gpu, catalogue_runs_on(s->models[m], device));
 }
 
-static void enter_core(device_t *device, int64_t free_in_ns)
+static void device_open(device_t *device)
 {
-    scheduler_t *s = device->worker->peer.scheduler;
-    int64_t now_ns = now_of();
-    if (sched_add_gpu(s->core, now_ns, device->gpu, now_ns + free_in_ns) != STATUS_OK) {
-        log_error("device_refused_by_core", LOG_STR("device", device->name), LOG_U64("gpu", device->gpu));
+    if (device->open)
         return;
-    }
-    device->in_core = true;
-    allow_models(device);
-    scheduler_touch(s);
+    status_t status = subcluster_open(device->subcluster, device->gpu, now_of());
+    device->open = status == STATUS_OK;
+    if (device->open)
+        allow_models(device);
+    else
+        log_error("device_refused", LOG_STR("device", device->name), LOG_STR("status", status_name(status)));
 }
 
-static void leave_core(device_t *device)
+static void device_close(device_t *device)
 {
-    scheduler_t *s = device->worker->peer.scheduler;
-    if (!device->in_core)
+    if (!device->open)
         return;
-    device->in_core = false;
-    (void)sched_remove_gpu(s->core, now_of(), device->gpu);
+    device->open = false;
+    subcluster_drain(device->subcluster, device->gpu);
     driver_device_lost(device);
-    scheduler_touch(s);
+    subcluster_close(device->subcluster, device->gpu);
 }
 
 /* Failed: out at once. Draining: no more grants, out when its batches are done. Else: in. */
@@ -56,12 +42,12 @@ void device_sync(device_t *device)
     scheduler_t *s = device->worker->peer.scheduler;
     bool draining = device->draining || device->worker->draining;
     if (device->failed || (draining && device->inflight == 0)) {
-        leave_core(device);
+        device_close(device);
     } else if (draining) {
-        if (device->in_core)
-            (void)sched_drain_gpu(s->core, now_of(), device->gpu);
-    } else if (!device->in_core) {
-        enter_core(device, 0);
+        if (device->open)
+            subcluster_drain(device->subcluster, device->gpu);
+    } else {
+        device_open(device);
     }
     scheduler_touch(s);
 }
@@ -69,7 +55,7 @@ void device_sync(device_t *device)
 void device_settle(device_t *device)
 {
     if ((device->draining || device->worker->draining) && device->inflight == 0)
-        leave_core(device);
+        device_close(device);
 }
 
 status_t devices_add(worker_t *worker, const Control__Hello *hello)
@@ -86,11 +72,14 @@ status_t devices_add(worker_t *worker, const Control__Hello *hello)
         device->index = i;
         (void)snprintf(device->name, sizeof device->name, "%s", hello->devices[i]->name);
         (void)snprintf(device->kind, sizeof device->kind, "%s", hello->devices[i]->kind);
-        device->gpu = gpu_take(s, device);
+        device->subcluster = s->subclusters[0];
+        device->gpu = s->device_count < s->options.devices_max ? subcluster_seat(device->subcluster, device)
+                                                               : UINT32_MAX;
         if (device->gpu == UINT32_MAX)
             return STATUS_TOO_LARGE;
         worker->device_count++;
-        enter_core(device, 0);
+        s->device_count++;
+        device_sync(device);
     }
     return STATUS_OK;
 }
@@ -99,8 +88,9 @@ void devices_remove(worker_t *worker)
 {
     scheduler_t *s = worker->peer.scheduler;
     for (uint32_t i = 0; i < worker->device_count; i++) {
-        leave_core(&worker->devices[i]);
-        s->gpus[worker->devices[i].gpu] = NULL;
+        device_close(&worker->devices[i]);
+        subcluster_unseat(worker->devices[i].subcluster, worker->devices[i].gpu);
+        s->device_count--;
     }
     free(worker->devices);
     worker->devices = NULL;
@@ -125,8 +115,8 @@ void device_state(worker_t *worker, const Control__DeviceState *state)
     device->draining = draining;
     if (changed)
         device_sync(device);
-    if (device->in_core && state->free_in_ns != 0)
-        (void)sched_gpu_free(s->core, now_of(), device->gpu,
-                             now_of() + peer_duration(&worker->peer, state->free_in_ns));
+    if (device->open && state->free_in_ns != 0)
+        subcluster_free_at(device->subcluster, device->gpu,
+                           now_of() + peer_duration(&worker->peer, state->free_in_ns));
     scheduler_touch(s);
 }

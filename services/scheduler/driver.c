@@ -1,9 +1,9 @@
 /*
- * Hot path. Drives libs/sched: tasks and ended batches in, grants and drops out. Allocates nothing per task but pool
- * slots and the turn's scratch arena.
+ * Hot path. Drives the sub-clusters: tasks and ended batches in, grants and drops out. Allocates nothing per task but
+ * pool slots and the turn's scratch arena.
  *
- * Whatever happens in one turn of the loop (many messages) is told to the core first; the core then decides once, and
- * each peer gets at most one frame.
+ * Whatever happens in one turn of the loop (many messages) is told to the sub-clusters first; each then decides once,
+ * and each peer gets at most one frame.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -48,14 +48,30 @@ static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64
  * they take at most a quarter of the budget: on a host so bad that more was measured it is better to try than to refuse
  * everything, and only what is tried brings new measurements.
  */
-static int64_t finish_deadline_ns(const scheduler_t *s, const task_t *task)
+static int64_t finish_deadline_ns(const subcluster_t *sub, const task_t *task)
 {
     enum { RESERVE_SHARE = 4 };
-    int64_t reserve_ns = s->push_bound_ns + task->gateway->peer.delay_ns + s->overrun_bound_ns;
+    int64_t reserve_ns =
+        sub->delays.push_bound_ns + task->gateway->peer.delay_ns + sub->delays.overrun_bound_ns;
     int64_t most_ns = (task->answer_ns - task->arrival_ns) / RESERVE_SHARE;
     if (reserve_ns > most_ns)
         reserve_ns = most_ns > 0 ? most_ns : 0;
     return task->answer_ns - reserve_ns;
+}
+
+/* To the sub-cluster that serves its model now. */
+static status_t enqueue(scheduler_t *s, task_t *task)
+{
+    subcluster_t *home = catalogue_model(s, task->model)->home;
+    if (home == NULL)
+        return STATUS_NOT_FOUND;
+    sched_task_t entry = {
+        .tag = task_tag(s, task),
+        .arrival_ns = task->arrival_ns,
+        .deadline_ns = finish_deadline_ns(home, task),
+    };
+    task->queue = home;
+    return subcluster_submit(home, task->model, &entry, &task->ref);
 }
 
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)
@@ -72,7 +88,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
         gateway_drop(gateway, t->id[i], STATUS_NOT_FOUND, CONTROL__STAGE__STAGE_ADMISSION, 0);
         return;
     }
-    if (!model->in_core) {
+    if (model->home == NULL) {
         gateway_drop(gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
                      RETRY_AFTER_LOST_MS);
         return;
@@ -84,12 +100,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
         return;
     }
     fill_task(task, t, i, now_ns);
-    sched_task_t entry = {
-        .tag = task_tag(s, task),
-        .arrival_ns = now_ns,
-        .deadline_ns = finish_deadline_ns(s, task),
-    };
-    status_t status = sched_submit(s->core, now_ns, task->model, &entry, &task->ref);
+    status_t status = enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
 }
@@ -108,12 +119,12 @@ void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks)
 }
 
 /* What waits leaves the core at once; what is granted goes on without anybody waiting for it. */
-static void cancel_task(scheduler_t *s, task_t *task, int64_t now_ns)
+static void cancel_task(scheduler_t *s, task_t *task)
 {
     model_t *model = catalogue_model(s, task->model);
     if (model != NULL)
         metrics_add(model->metrics.cancelled, 1);
-    if (task->batch == NULL && sched_cancel(s->core, now_ns, task->ref))
+    if (task->batch == NULL && subcluster_cancel(task->queue, task->ref))
         task_give(s, task);
     else
         task_orphan(task);
@@ -122,11 +133,10 @@ static void cancel_task(scheduler_t *s, task_t *task, int64_t now_ns)
 void driver_cancel(gateway_t *gateway, const Control__CancelBatch *cancels)
 {
     scheduler_t *s = gateway->peer.scheduler;
-    int64_t now_ns = now_of();
     for (size_t i = 0; i < cancels->n_id; i++) {
         task_t *task = idmap_get(&gateway->by_id, cancels->id[i]);
         if (task != NULL) /* else it ended while the message was under way */
-            cancel_task(s, task, now_ns);
+            cancel_task(s, task);
     }
     scheduler_touch(s);
 }
@@ -134,22 +144,26 @@ void driver_cancel(gateway_t *gateway, const Control__CancelBatch *cancels)
 void driver_gateway_gone(gateway_t *gateway)
 {
     scheduler_t *s = gateway->peer.scheduler;
-    int64_t now_ns = now_of();
     while (gateway->tasks != NULL)
-        cancel_task(s, gateway->tasks, now_ns);
+        cancel_task(s, gateway->tasks);
     scheduler_touch(s);
 }
 
 /* ---- Batches ---- */
 
-static batch_t *batch_make(scheduler_t *s, device_t *device, uint64_t id, uint32_t model)
+static batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *action)
 {
     batch_t *batch = pool_get(&s->batches);
     if (batch == NULL)
         return NULL;
-    *batch = (batch_t){
-        .id = id, .device = device, .model = model, .granted_ns = now_of(), .next = device->batches};
-    if (!idmap_put(&s->batches_by_id, id, batch)) {
+    *batch = (batch_t){.id = ++s->batches_made,
+                       .core_id = action->grant.batch_id,
+                       .device = device,
+                       .model = action->model,
+                       .granted_ns = now_of(),
+                       .finish_ns = action->grant.finish_ns,
+                       .next = device->batches};
+    if (!idmap_put(&s->batches_by_id, batch->id, batch)) {
         pool_put(&s->batches, batch);
         return NULL;
     }
@@ -175,23 +189,29 @@ static void batch_give(scheduler_t *s, batch_t *batch)
     pool_put(&s->batches, batch);
 }
 
-/* The core has queued the tasks of this batch again (unless their model is gone from it): those that nobody waits for
- * leave it, those that have had their retries are dropped, the others wait for the next grant. */
-static void batch_requeued(scheduler_t *s, batch_t *batch, status_t status, Control__Stage stage)
+/* A task whose batch came to nothing is tried once more, if somebody still waits for it and it can still make it. */
+static void try_again(scheduler_t *s, task_t *task, status_t failed, Control__Stage stage)
 {
-    int64_t now_ns = now_of();
-    model_t *model = catalogue_model(s, batch->model);
+    task->batch = NULL;
+    task->next_row = NULL;
+    task->failed_status = (uint8_t)failed;
+    task->failed_stage = (uint8_t)stage;
+    bool again = task->gateway != NULL && task->retries < RETRIES_MAX && enqueue(s, task) == STATUS_OK;
+    if (!again) {
+        task_drop(s, task, failed, stage, RETRY_AFTER_SHED_MS);
+        return;
+    }
+    task->retries++;
+    metrics_add(catalogue_model(s, task->model)->metrics.retried, 1);
+}
+
+static void batch_failed(scheduler_t *s, batch_t *batch, int64_t free_ns, status_t status,
+                         Control__Stage stage)
+{
+    subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;
-        task->batch = NULL;
-        task->next_row = NULL;
-        bool again = !batch->detached && task->gateway != NULL && task->retries < RETRIES_MAX;
-        if (again) {
-            task->retries++;
-            metrics_add(model->metrics.retried, 1);
-        } else if (batch->detached || sched_cancel(s->core, now_ns, task->ref)) {
-            task_drop(s, task, status, stage, RETRY_AFTER_SHED_MS);
-        } /* else the core has given it up already, and says so when it runs */
+        try_again(s, task, status, stage);
     }
     batch_give(s, batch);
     scheduler_touch(s);
@@ -200,15 +220,8 @@ static void batch_requeued(scheduler_t *s, batch_t *batch, status_t status, Cont
 void driver_device_lost(device_t *device)
 {
     while (device->batches != NULL)
-        batch_requeued(device->worker->peer.scheduler, device->batches, STATUS_UNAVAILABLE,
-                       CONTROL__STAGE__STAGE_LOST);
-}
-
-void driver_model_removed(scheduler_t *s, uint32_t model)
-{
-    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++)
-        for (batch_t *b = s->gpus[gpu] != NULL ? s->gpus[gpu]->batches : NULL; b != NULL; b = b->next)
-            b->detached |= b->model == model;
+        batch_failed(device->worker->peer.scheduler, device->batches, now_of(), STATUS_UNAVAILABLE,
+                     CONTROL__STAGE__STAGE_LOST);
 }
 
 /* Rows that failed although the batch ran. Their positions are few as a rule; a row named twice counts once. */
@@ -240,9 +253,10 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
 {
     scheduler_t *s = worker->peer.scheduler;
     model_t *model = catalogue_model(s, batch->model);
-    fetch_delay_add(&s->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
-    delay_add(&s->push, peer_duration(&worker->peer, done->push_ns));
-    delay_add(&s->overrun, now_of() - worker->peer.delay_ns - batch->finish_ns);
+    subcluster_delays_t *delays = &batch->device->subcluster->delays;
+    fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
+    delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
+    delay_add(&delays->overrun, now_of() - worker->peer.delay_ns - batch->finish_ns);
     (void)peer_duration(&worker->peer, done->exec_ns);
     drop_failed_rows(worker, batch, done);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
@@ -250,7 +264,7 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
         model->done += task->gateway != NULL;
         task_give(s, task);
     }
-    (void)sched_batch_done(s->core, now_of(), batch->id, free_ns);
+    subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
     batch_give(s, batch);
 }
 
@@ -273,14 +287,19 @@ void driver_batch_done(worker_t *worker, const Control__BatchDone *done)
         status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
         log_warn("batch_failed", LOG_STR("worker", worker->peer.name), LOG_U64("batch", batch->id),
                  LOG_STR("status", status_name(status)), LOG_STR("reason", done->reason));
-        (void)sched_batch_failed(s->core, now_of(), batch->id, free_ns, true);
-        batch_requeued(s, batch, status, CONTROL__STAGE__STAGE_WORKER);
+        batch_failed(s, batch, free_ns, status, CONTROL__STAGE__STAGE_WORKER);
     }
     device_settle(device);
     scheduler_touch(s);
 }
 
-/* ---- Actions of the core ---- */
+/* ---- What was decided ---- */
+
+/* The sink's context. */
+typedef struct {
+    scheduler_t *scheduler;
+    subcluster_t *subcluster;
+} decider_t;
 
 static grant_node_t *grant_node(scheduler_t *s, uint32_t rows)
 {
@@ -329,13 +348,13 @@ static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now
 /* start_in_ns stays 0: the worker begins when inputs and device are ready. The core's start is a bound, made of the
  * slowest delays seen; to wait for it would make every batch as slow as the slowest, and what begins earlier only
  * ends earlier, which the worker reports. */
-static void on_grant(scheduler_t *s, const sched_action_t *action)
+static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *action)
 {
     int64_t now_ns = now_of();
-    device_t *device = s->gpus[action->grant.gpu];
+    device_t *device = sub->devices[action->grant.gpu];
     worker_t *worker = device->worker;
     uint32_t count = action->grant.count;
-    batch_t *batch = batch_make(s, device, action->grant.batch_id, action->model);
+    batch_t *batch = batch_make(s, device, action);
     grant_node_t *node = batch != NULL ? grant_node(s, count) : NULL;
     task_t **link = batch != NULL ? &batch->first : NULL;
     for (uint32_t i = 0; i < count && batch != NULL; i++) {
@@ -352,8 +371,6 @@ static void on_grant(scheduler_t *s, const sched_action_t *action)
     worker
         ->grant_count++; /* also without memory: the flush sees that one is missing and gives the worker up */
     worker->batches_total++;
-    if (batch != NULL)
-        batch->finish_ns = action->grant.finish_ns;
     note_grant(s, action, now_ns);
     if (node == NULL)
         return;
@@ -381,13 +398,28 @@ static void on_drop(scheduler_t *s, const sched_action_t *action)
     if (task == NULL)
         return;
     sched_drop_t reason = action->drop.reason;
-    task_drop(s, task, meaning[reason].status, meaning[reason].stage, meaning[reason].retry_after_ms);
+    bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway != NULL;
+    if (moved && enqueue(s, task) == STATUS_OK)
+        return; /* its model is served elsewhere by now */
+    if (task->retries > 0)
+        task_drop(s, task, (status_t)task->failed_status, (Control__Stage)task->failed_stage,
+                  RETRY_AFTER_SHED_MS);
+    else
+        task_drop(s, task, meaning[reason].status, meaning[reason].stage, meaning[reason].retry_after_ms);
+}
+
+static batch_t *batch_of(const device_t *device, uint64_t core_id)
+{
+    batch_t *batch = device->batches;
+    while (batch != NULL && batch->core_id != core_id)
+        batch = batch->next;
+    return batch;
 }
 
 /* The tasks are queued in the core again, and cost no retry. */
-static void on_preempt(scheduler_t *s, const sched_action_t *action)
+static void on_preempt(scheduler_t *s, const subcluster_t *sub, const sched_action_t *action)
 {
-    batch_t *batch = idmap_get(&s->batches_by_id, action->preempt.batch_id);
+    batch_t *batch = batch_of(sub->devices[action->preempt.gpu], action->preempt.batch_id);
     if (batch == NULL)
         return;
     worker_t *worker = batch->device->worker;
@@ -403,28 +435,45 @@ static void on_preempt(scheduler_t *s, const sched_action_t *action)
 
 static void on_action(void *ctx, const sched_action_t *action)
 {
+    const decider_t *by = ctx;
     switch (action->kind) {
     case SCHED_GRANT:
-        on_grant(ctx, action);
+        on_grant(by->scheduler, by->subcluster, action);
         break;
     case SCHED_DROP:
-        on_drop(ctx, action);
+        on_drop(by->scheduler, action);
         break;
     case SCHED_PREEMPT:
-        on_preempt(ctx, action);
+        on_preempt(by->scheduler, by->subcluster, action);
         break;
     }
+}
+
+/* Those that have something to decide. Returns when the next of them is due: at once if one was told something by
+ * another's decisions after its own turn. */
+static int64_t decide(scheduler_t *s, int64_t now_ns)
+{
+    int64_t wake_ns = SCHED_NEVER;
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
+        subcluster_t *sub = s->subclusters[i];
+        if (sub->dirty || sub->wake_ns <= now_ns)
+            subcluster_run(sub, on_action, &(decider_t){s, sub});
+    }
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
+        int64_t due_ns = s->subclusters[i]->dirty ? now_ns : s->subclusters[i]->wake_ns;
+        wake_ns = due_ns < wake_ns ? due_ns : wake_ns;
+    }
+    return wake_ns;
 }
 
 void driver_run(scheduler_t *s)
 {
     int64_t now_ns = now_of();
-    int64_t wake_ns = sched_run(s->core, now_ns, on_action, s);
-    s->wake_ns = wake_ns;
-    if (wake_ns == SCHED_NEVER)
+    s->wake_ns = decide(s, now_ns);
+    if (s->wake_ns == SCHED_NEVER)
         loop_timer_stop(&s->wake);
     else
-        loop_timer_start(&s->wake, wake_ns);
+        loop_timer_start(&s->wake, s->wake_ns);
     metrics_observe(s->metric.decision, now_of() - now_ns);
     workers_flush(s);
     gateways_flush(s);
@@ -442,16 +491,29 @@ static void on_wake(loop_timer_t *timer, void *arg)
 
 /* ---- Making ---- */
 
+static status_t make_subcluster(scheduler_t *s, const char *name, err_t *err)
+{
+    const scheduler_options_t *o = &s->options;
+    subcluster_options_t options = {
+        .index = s->subcluster_count,
+        .name = name,
+        .limits = {.models_max = o->models_max,
+                   .gpus_max = o->devices_max,
+                   .tasks_max = o->tasks_max,
+                   .batch_max = o->batch_max,
+                   .gpu_inflight_max = o->device_inflight_max},
+        .policy = o->policy,
+        .policy_params = o->policy_params,
+        .initial_delay_ns = o->initial_delay_ns,
+    };
+    status_t status = subcluster_create(&options, &s->subclusters[s->subcluster_count], err);
+    s->subcluster_count += status == STATUS_OK;
+    return status;
+}
+
 status_t driver_init(scheduler_t *s, err_t *err)
 {
-    uint32_t inflight = s->options.device_inflight_max != 0 ? s->options.device_inflight_max : 2;
-    sched_limits_t limits = {
-        .models_max = s->options.models_max,
-        .gpus_max = s->options.devices_max,
-        .tasks_max = s->options.tasks_max,
-        .batch_max = s->options.batch_max,
-        .gpu_inflight_max = inflight,
-    };
+    uint32_t inflight = s->options.device_inflight_max;
     status_t status = pool_init(&s->tasks, sizeof(task_t), s->options.tasks_max, err);
     if (status == STATUS_OK)
         status = pool_init(&s->batches, sizeof(batch_t), s->options.devices_max * inflight, err);
@@ -461,27 +523,18 @@ status_t driver_init(scheduler_t *s, err_t *err)
         status = loop_timer_init(&s->wake, s->loop, on_wake, s, err);
     if (status != STATUS_OK)
         return status;
-    s->gpus = calloc(s->options.devices_max, sizeof(*s->gpus));
     s->models = calloc(s->options.models_max, sizeof(*s->models));
-    if (s->gpus == NULL || s->models == NULL)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", s->options.devices_max);
-    s->core = sched_create(&limits, err);
-    if (s->core == NULL)
-        return err->code;
-    s->delays =
-        (sched_delays_t){.ctrl_ns = s->options.initial_delay_ns, .fixed_ns = s->options.initial_delay_ns};
-    s->push_bound_ns = s->overrun_bound_ns = s->options.initial_delay_ns;
-    s->delays.wake_ns = s->options.initial_delay_ns;
-    sched_set_delays(s->core, now_of(), &s->delays);
-    return sched_set_policy(s->core, now_of(), s->options.policy, s->options.policy_params, err);
+    if (s->models == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", s->options.models_max);
+    return make_subcluster(s, "main", err);
 }
 
 void driver_dispose(scheduler_t *s)
 {
-    sched_destroy(s->core);
+    for (uint32_t i = 0; i < s->subcluster_count; i++)
+        subcluster_destroy(s->subclusters[i]);
     loop_timer_dispose(&s->wake);
     idmap_dispose(&s->batches_by_id);
     pool_dispose(&s->batches);
     pool_dispose(&s->tasks);
-    free(s->gpus);
 }

@@ -47,21 +47,27 @@ static uint32_t count_peers(void *const *table)
     return count;
 }
 
+static void count_devices(const subcluster_t *sub, uint32_t *busy, uint32_t *idle)
+{
+    for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
+        *busy += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight > 0;
+        *idle += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight == 0;
+    }
+}
+
 static void collect(void *arg)
 {
     scheduler_t *s = arg;
     uint32_t busy = 0, idle = 0;
-    for (uint32_t gpu = 0; gpu < s->options.devices_max; gpu++) {
-        busy += s->gpus[gpu] != NULL && s->gpus[gpu]->inflight > 0;
-        idle += s->gpus[gpu] != NULL && s->gpus[gpu]->inflight == 0;
-    }
+    for (uint32_t i = 0; i < s->subcluster_count; i++)
+        count_devices(s->subclusters[i], &busy, &idle);
     metrics_set(s->metric.devices_busy, busy);
     metrics_set(s->metric.devices_free, idle);
     metrics_set(s->metric.gateways, count_peers((void *const *)s->gateways));
     metrics_set(s->metric.workers, count_peers((void *const *)s->workers));
     for (uint32_t m = 0; m < s->model_count; m++) {
-        sched_model_stats_t stats = {0};
-        (void)sched_model_stats(s->core, m, &stats);
+        sched_model_stats_t stats;
+        catalogue_stats(s->models[m], &stats);
         metrics_set(s->models[m]->metrics.queue, stats.queued);
     }
 }

@@ -25,6 +25,7 @@
 #include "sched/sched.h"
 #include "scheduler/delay.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/subcluster.h"
 
 enum {
     CONTROL_VERSION_MIN = 1,
@@ -42,7 +43,6 @@ enum {
 
 typedef struct gateway gateway_t;
 typedef struct worker worker_t;
-typedef struct device device_t;
 typedef struct batch batch_t;
 typedef struct task task_t;
 typedef struct model model_t;
@@ -54,6 +54,7 @@ struct task {
     task_t *prev, *next; /* of the same gateway */
     task_t *next_row;    /* of the same batch */
     batch_t *batch;      /* NULL while it is queued */
+    subcluster_t *queue; /* where it was submitted last */
     uint64_t id;
     uint64_t handle_hi, handle_lo, offset_bytes;
     sched_ref_t ref;
@@ -64,16 +65,18 @@ struct task {
     uint32_t len_bytes;
     uint32_t generation;
     uint8_t retries;
+    /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
+    uint8_t failed_status, failed_stage;
 };
 
 struct batch {
-    uint64_t id;
+    uint64_t id;      /* on the wire: unique in the epoch */
+    uint64_t core_id; /* in its sub-cluster */
     device_t *device;
     batch_t *prev, *next; /* of the same device */
     task_t *first;
     uint32_t model, count;
     int64_t granted_ns, finish_ns; /* finish: predicted */
-    bool detached;                 /* its model left the core: nothing of it can be queued again there */
 };
 
 /* ---- Peers ---- */
@@ -129,9 +132,10 @@ struct gateway {
 
 struct device {
     worker_t *worker;
-    uint32_t index; /* in the worker */
-    uint32_t gpu;   /* in the core */
-    bool in_core, failed, draining;
+    subcluster_t *subcluster;
+    uint32_t index;              /* in the worker */
+    uint32_t gpu;                /* its seat in the sub-cluster */
+    bool open, failed, draining; /* open: the sub-cluster knows of it */
     char name[PEER_NAME_BYTES];
     char kind[16];
     batch_t *batches;
@@ -175,7 +179,8 @@ struct model {
     int64_t version;
     instance_t *instances;
     instance_t *canonical; /* whose description gateways see; NULL when no worker has it */
-    bool ready, in_core;
+    bool ready;
+    subcluster_t *home; /* where its tasks go; NULL: nowhere */
     uint32_t ready_workers;
     int64_t unready_since_ns;
     char reason[REASON_BYTES];
@@ -202,8 +207,8 @@ struct scheduler {
     rpc_arena_t scratch; /* of what is sent in this turn */
     uv_check_t *turn;    /* its own allocation, as it outlives the scheduler until closed */
     loop_timer_t wake, ping;
-    int64_t wake_ns; /* what the core asked for */
-    bool dirty;      /* something happened in this turn: the core must run */
+    int64_t wake_ns; /* what the sub-clusters asked for */
+    bool dirty;      /* something happened in this turn: there may be something to decide or to send */
     bool stopping, grpc_stopped, http_stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
@@ -213,21 +218,16 @@ struct scheduler {
     uint32_t streams;  /* open, joined or not */
     peer_t *strangers; /* open and not joined */
 
-    sched_t *core;
+    subcluster_t *subclusters[SUBCLUSTERS_MAX]; /* the first subcluster_count of them */
+    uint32_t subcluster_count, device_count;
     pool_t tasks, batches;
     idmap_t batches_by_id;
-    device_t **gpus;  /* [devices_max] */
+    uint64_t batches_made;
     model_t **models; /* [models_max] */
     uint32_t model_count;
     uint64_t catalogue_version;
     bool catalogue_changed;
-    sched_delays_t delays;
-    fetch_delay_t fetch;
-    delay_window_t push;
-    int64_t push_bound_ns;
-    delay_window_t lateness; /* how late the wake timer fired: part of `delays` */
-    delay_window_t overrun;  /* how long after its predicted finish a batch ended */
-    int64_t overrun_bound_ns;
+    delay_window_t lateness; /* how late the wake timer fired */
     struct {
         metric_t *decision, *gateways, *workers, *devices_free, *devices_busy, *delay_ctrl, *delay_data;
         metric_t *delay_wake, *delay_overrun;
@@ -266,13 +266,14 @@ status_t devices_add(worker_t *worker, const Control__Hello *hello);
 void devices_remove(worker_t *worker);
 void device_state(worker_t *worker, const Control__DeviceState *state);
 void device_settle(device_t *device); /* after a batch ended: finish a drain or its end */
-void device_sync(device_t *device);   /* brings the core in line with the device's flags */
+void device_sync(device_t *device);   /* brings the sub-cluster in line with the device's flags */
 
 /* catalogue.c */
 void catalogue_report(worker_t *worker, const Control__ModelReport *report);
 void catalogue_worker_gone(worker_t *worker);
 void catalogue_tick(scheduler_t *s); /* gives up models that no worker came back for */
 model_t *catalogue_model(const scheduler_t *s, uint32_t id);
+void catalogue_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
 bool catalogue_runs_on(const model_t *model, const device_t *device);
 Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena); /* NULL without memory */
 void catalogue_dispose(scheduler_t *s);
@@ -284,8 +285,7 @@ void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks);
 void driver_cancel(gateway_t *gateway, const Control__CancelBatch *cancels);
 void driver_gateway_gone(gateway_t *gateway);
 void driver_batch_done(worker_t *worker, const Control__BatchDone *done);
-void driver_device_lost(device_t *device); /* after the core forgot it and queued its tasks again */
-void driver_model_removed(scheduler_t *s, uint32_t model); /* after the core forgot it */
+void driver_device_lost(device_t *device); /* ends its batches; their tasks are tried again elsewhere */
 void driver_run(scheduler_t *s);
 
 /* tasks.c */

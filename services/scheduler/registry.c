@@ -225,62 +225,53 @@ static void tick_strangers(scheduler_t *s, int64_t now_ns)
     }
 }
 
-static int64_t shortest_slo_ns(const scheduler_t *s)
+/* ---- Delays ---- */
+
+/* Of the models that a sub-cluster serves. */
+static int64_t shortest_slo_ns(const scheduler_t *s, const subcluster_t *sub)
 {
     int64_t shortest_ns = INT64_MAX;
     for (uint32_t m = 0; m < s->model_count; m++)
-        if (s->models[m]->in_core && s->models[m]->slo_ns > 0 && s->models[m]->slo_ns < shortest_ns)
+        if (s->models[m]->home == sub && s->models[m]->slo_ns > 0 && s->models[m]->slo_ns < shortest_ns)
             shortest_ns = s->models[m]->slo_ns;
     return shortest_ns;
 }
 
-static int64_t at_most(int64_t value_ns, int64_t most_ns)
+/* Of the workers that have a device in a sub-cluster. */
+static int64_t slowest_way_ns(const subcluster_t *sub)
 {
-    return value_ns < most_ns ? value_ns : most_ns;
+    int64_t slowest_ns = 0;
+    for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
+        const device_t *device = sub->devices[gpu];
+        if (device != NULL && !device->worker->peer.closing && device->worker->peer.delay_ns > slowest_ns)
+            slowest_ns = device->worker->peer.delay_ns;
+    }
+    return slowest_ns;
 }
 
-/* What goes before a batch takes at most a quarter of the shortest SLO, for the reason in finish_deadline_ns. */
-static void limit_lead(const scheduler_t *s, sched_delays_t *delays)
+static void update_delays(scheduler_t *s, subcluster_t *sub)
 {
-    enum { LEAD_SHARE = 4, LEAD_PARTS = 3, LEAD_BATCH = 32 };
-    int64_t most_ns = shortest_slo_ns(s) / (LEAD_SHARE * LEAD_PARTS);
-    delays->ctrl_ns = at_most(delays->ctrl_ns, most_ns);
-    delays->fixed_ns = at_most(delays->fixed_ns, most_ns);
-    delays->data_ns = at_most(delays->data_ns, most_ns / LEAD_BATCH);
-}
-
-static void update_delays(scheduler_t *s, int64_t ctrl_ns)
-{
-    sched_delays_t delays = {.ctrl_ns = ctrl_ns};
-    fetch_delay_bound(&s->fetch, s->options.initial_delay_ns, &delays.fixed_ns, &delays.data_ns);
-    limit_lead(s, &delays);
-    delays.wake_ns = delay_bound_ns(&s->lateness, s->options.initial_delay_ns);
-    s->push_bound_ns = delay_bound_ns(&s->push, s->options.initial_delay_ns);
-    s->overrun_bound_ns = delay_bound_ns(&s->overrun, s->options.initial_delay_ns);
-    metrics_set(s->metric.delay_wake, (double)delays.wake_ns);
-    metrics_set(s->metric.delay_overrun, (double)s->overrun_bound_ns);
-    metrics_set(s->metric.delay_ctrl, (double)delays.ctrl_ns);
-    metrics_set(s->metric.delay_data, (double)(delays.fixed_ns + delays.data_ns));
-    if (memcmp(&delays, &s->delays, sizeof delays) == 0)
-        return;
-    s->delays = delays;
-    sched_set_delays(s->core, now_of(), &delays);
+    int64_t initial_ns = s->options.initial_delay_ns, ctrl_ns = slowest_way_ns(sub);
+    subcluster_update_delays(sub, ctrl_ns > 0 ? ctrl_ns : initial_ns,
+                             delay_bound_ns(&s->lateness, initial_ns), shortest_slo_ns(s, sub), initial_ns);
+    metrics_set(s->metric.delay_wake, (double)sub->delays.sched.wake_ns);
+    metrics_set(s->metric.delay_overrun, (double)sub->delays.overrun_bound_ns);
+    metrics_set(s->metric.delay_ctrl, (double)sub->delays.sched.ctrl_ns);
+    metrics_set(s->metric.delay_data, (double)(sub->delays.sched.fixed_ns + sub->delays.sched.data_ns));
 }
 
 void registry_tick(scheduler_t *s)
 {
-    int64_t now_ns = now_of(), ctrl_ns = 0;
+    int64_t now_ns = now_of();
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         if (s->gateways[i] != NULL && !s->gateways[i]->peer.closing)
             tick_peer(&s->gateways[i]->peer, now_ns);
-        if (s->workers[i] == NULL || s->workers[i]->peer.closing)
-            continue;
-        tick_peer(&s->workers[i]->peer, now_ns);
-        int64_t delay_ns = s->workers[i]->peer.delay_ns;
-        ctrl_ns = delay_ns > ctrl_ns ? delay_ns : ctrl_ns;
+        if (s->workers[i] != NULL && !s->workers[i]->peer.closing)
+            tick_peer(&s->workers[i]->peer, now_ns);
     }
     tick_strangers(s, now_ns);
-    update_delays(s, ctrl_ns > 0 ? ctrl_ns : s->options.initial_delay_ns);
+    for (uint32_t i = 0; i < s->subcluster_count; i++)
+        update_delays(s, s->subclusters[i]);
     catalogue_tick(s);
     scheduler_touch(s);
 }

@@ -1,8 +1,8 @@
 /*
  * The scheduler service as one object on a loop: control streams and admin calls on its gRPC port, metrics and state
- * on its HTTP port, the scheduling core of libs/sched in the middle. Everything happens on the loop's thread.
+ * on its HTTP port, sub-clusters with a scheduling core each in the middle. Everything happens on the loop's thread.
  *
- *   gateways.c --tasks--> driver.c --libs/sched--> driver.c --grants--> workers.c
+ *   gateways.c --tasks--> driver.c --subcluster.c--> driver.c --grants--> workers.c
  *        ^                                            |
  *        +------------------- drops ------------------+
  *   catalogue.c: which models there are, from the workers' reports     registry.c: who is connected
@@ -28,7 +28,7 @@ typedef struct {
     uint32_t models_max;       /* (name, version) pairs seen in one epoch */
     uint32_t devices_max;
     uint32_t batch_max;
-    uint32_t device_inflight_max; /* batches granted to a device and not done; 0 = the core's default */
+    uint32_t device_inflight_max; /* batches granted to a device and not done; 0 = 2 */
     int64_t ping_interval_ns;
     int64_t peer_timeout_ns;  /* silence after which a peer counts as lost */
     int64_t worker_grace_ns;  /* how long the tasks of a model wait for a worker when the last one has gone */

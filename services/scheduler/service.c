@@ -11,6 +11,7 @@ enum {
     MESSAGE_BYTES_MAX = 16 << 20, /* the largest report of a model is its labels: 21,000 classes are 1 MB */
     ARENA_BYTES_MAX = 64 << 20,
     STOP_GRACE_MS = 200,
+    DEVICE_INFLIGHT_DEFAULT = 2, /* one runs while the inputs of the next travel */
 };
 
 void scheduler_options_init(scheduler_options_t *options)
@@ -137,6 +138,8 @@ status_t scheduler_create(loop_t *loop, const scheduler_options_t *options, sche
         return err_set(err, STATUS_NO_MEMORY, "no memory");
     s->loop = loop;
     s->options = *options;
+    if (s->options.device_inflight_max == 0)
+        s->options.device_inflight_max = DEVICE_INFLIGHT_DEFAULT;
     s->epoch = options->epoch != 0 ? options->epoch : epoch_now();
     s->started_ns = now_of();
     if (getrandom(&s->scheduler_id, sizeof s->scheduler_id, 0) != (ssize_t)sizeof s->scheduler_id)

@@ -86,10 +86,10 @@ static void put_workers(const scheduler_t *s, strbuf_t *out)
     strbuf_puts(out, "],");
 }
 
-static void put_model(const scheduler_t *s, const model_t *model, strbuf_t *out)
+static void put_model(const model_t *model, strbuf_t *out)
 {
-    sched_model_stats_t stats = {0};
-    (void)sched_model_stats(s->core, model->id, &stats);
+    sched_model_stats_t stats;
+    catalogue_stats(model, &stats);
     strbuf_printf(out, "{\"id\":%" PRIu32 ",", model->id);
     put_text(out, "name", model->name);
     strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
@@ -98,9 +98,10 @@ static void put_model(const scheduler_t *s, const model_t *model, strbuf_t *out)
     strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",
                   model->ready_workers, model->profile.max_batch, (double)model->slo_ns / 1e6);
     strbuf_printf(out, "\"latency_ms\":{\"one\":%.4f,\"most\":%.4f},",
-                  model->in_core ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0,
-                  model->in_core ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
-                                 : 0.0);
+                  model->home != NULL ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0,
+                  model->home != NULL
+                      ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
+                      : 0.0);
     strbuf_printf(out,
                   "\"queued\":%" PRIu32 ",\"in_flight\":%" PRIu32 ",\"granted\":%" PRIu64
                   ",\"batches\":%" PRIu64 ",\"done\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
@@ -109,10 +110,11 @@ static void put_model(const scheduler_t *s, const model_t *model, strbuf_t *out)
 
 void state_json(const scheduler_t *s, strbuf_t *out)
 {
+    const subcluster_delays_t *delays = &s->subclusters[0]->delays;
     strbuf_printf(out, "{\"epoch\":%" PRIu64 ",", s->epoch);
     put_id(out, "scheduler_id", s->scheduler_id);
     strbuf_printf(out, "\"uptime_s\":%.3f,", (double)(now_of() - s->started_ns) / 1e9);
-    put_text(out, "policy", sched_policy(s->core));
+    put_text(out, "policy", subcluster_policy(s->subclusters[0]));
     strbuf_puts(out, "\"policies\":[");
     for (uint32_t i = 0; sched_policy_name(i) != NULL; i++) {
         strbuf_puts(out, i > 0 ? "," : "");
@@ -122,15 +124,15 @@ void state_json(const scheduler_t *s, strbuf_t *out)
                   "],\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
                   "\"wake\":%.1f,"
                   "\"overrun\":%.1f},",
-                  (double)s->delays.ctrl_ns / 1e3, (double)s->delays.fixed_ns / 1e3,
-                  (double)s->delays.data_ns / 1e3, (double)s->push_bound_ns / 1e3,
-                  (double)s->delays.wake_ns / 1e3, (double)s->overrun_bound_ns / 1e3);
+                  (double)delays->sched.ctrl_ns / 1e3, (double)delays->sched.fixed_ns / 1e3,
+                  (double)delays->sched.data_ns / 1e3, (double)delays->push_bound_ns / 1e3,
+                  (double)delays->sched.wake_ns / 1e3, (double)delays->overrun_bound_ns / 1e3);
     put_gateways(s, out);
     put_workers(s, out);
     strbuf_puts(out, "\"models\":[");
     for (uint32_t m = 0; m < s->model_count; m++) {
         strbuf_puts(out, m > 0 ? "," : "");
-        put_model(s, s->models[m], out);
+        put_model(s->models[m], out);
     }
     strbuf_puts(out, "]}\n");
 }

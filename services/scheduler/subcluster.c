@@ -1,0 +1,201 @@
+/* The border to libs/sched; what is hot in it is one call deep. */
+#include "scheduler/subcluster.h"
+
+#include "loop/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Making ---- */
+
+static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
+{
+    int64_t delay_ns = options->initial_delay_ns;
+    sub->index = options->index;
+    sub->devices_max = options->limits.gpus_max;
+    sub->wake_ns = SCHED_NEVER;
+    (void)snprintf(sub->name, sizeof sub->name, "%s", options->name);
+    sub->devices = calloc(sub->devices_max, sizeof(*sub->devices));
+    if (sub->devices == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", sub->devices_max);
+    sub->core = sched_create(&options->limits, err);
+    if (sub->core == NULL)
+        return err->code;
+    sub->delays.sched = (sched_delays_t){.ctrl_ns = delay_ns, .fixed_ns = delay_ns, .wake_ns = delay_ns};
+    sub->delays.push_bound_ns = sub->delays.overrun_bound_ns = delay_ns;
+    sched_set_delays(sub->core, loop_now_ns(), &sub->delays.sched);
+    return sched_set_policy(sub->core, loop_now_ns(), options->policy, options->policy_params, err);
+}
+
+status_t subcluster_create(const subcluster_options_t *options, subcluster_t **out, err_t *err)
+{
+    subcluster_t *sub = calloc(1, sizeof *sub);
+    if (sub == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a sub-cluster");
+    status_t status = fill(sub, options, err);
+    if (status != STATUS_OK) {
+        subcluster_destroy(sub);
+        return status;
+    }
+    *out = sub;
+    return STATUS_OK;
+}
+
+void subcluster_destroy(subcluster_t *sub)
+{
+    if (sub == NULL)
+        return;
+    sched_destroy(sub->core);
+    free(sub->devices);
+    free(sub);
+}
+
+status_t subcluster_set_policy(subcluster_t *sub, const char *name, const char *params, err_t *err)
+{
+    sub->dirty = true;
+    return sched_set_policy(sub->core, loop_now_ns(), name, params, err);
+}
+
+const char *subcluster_policy(const subcluster_t *sub)
+{
+    return sched_policy(sub->core);
+}
+
+/* ---- Models ---- */
+
+status_t subcluster_add_model(subcluster_t *sub, uint32_t model, const profile_t *profile, int64_t slo_ns,
+                              err_t *err)
+{
+    sched_model_opts_t opts = {.slo_ns = slo_ns};
+    sub->dirty = true;
+    return sched_add_model(sub->core, loop_now_ns(), model, profile, &opts, err);
+}
+
+void subcluster_remove_model(subcluster_t *sub, uint32_t model)
+{
+    sub->dirty = true;
+    (void)sched_remove_model(sub->core, loop_now_ns(), model);
+}
+
+void subcluster_update_profile(subcluster_t *sub, uint32_t model, const profile_t *profile)
+{
+    sub->dirty = true;
+    (void)sched_update_profile(sub->core, loop_now_ns(), model, profile);
+}
+
+void subcluster_allow(subcluster_t *sub, uint32_t model, uint32_t gpu, bool allowed)
+{
+    sub->dirty = true;
+    (void)sched_allow(sub->core, loop_now_ns(), model, gpu, allowed);
+}
+
+void subcluster_model_stats(const subcluster_t *sub, uint32_t model, sched_model_stats_t *stats)
+{
+    *stats = (sched_model_stats_t){0};
+    (void)sched_model_stats(sub->core, model, stats);
+}
+
+/* ---- Devices ---- */
+
+uint32_t subcluster_seat(subcluster_t *sub, device_t *device)
+{
+    for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
+        if (sub->devices[gpu] != NULL)
+            continue;
+        sub->devices[gpu] = device;
+        sub->device_count++;
+        return gpu;
+    }
+    return UINT32_MAX;
+}
+
+void subcluster_unseat(subcluster_t *sub, uint32_t gpu)
+{
+    sub->devices[gpu] = NULL;
+    sub->device_count--;
+}
+
+status_t subcluster_open(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
+{
+    sub->dirty = true;
+    return sched_add_gpu(sub->core, loop_now_ns(), gpu, free_at_ns);
+}
+
+void subcluster_drain(subcluster_t *sub, uint32_t gpu)
+{
+    sub->dirty = true;
+    (void)sched_drain_gpu(sub->core, loop_now_ns(), gpu);
+}
+
+void subcluster_close(subcluster_t *sub, uint32_t gpu)
+{
+    sub->dirty = true;
+    (void)sched_remove_gpu(sub->core, loop_now_ns(), gpu);
+}
+
+void subcluster_free_at(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
+{
+    sub->dirty = true;
+    (void)sched_gpu_free(sub->core, loop_now_ns(), gpu, free_at_ns);
+}
+
+/* ---- Tasks and batches ---- */
+
+status_t subcluster_submit(subcluster_t *sub, uint32_t model, const sched_task_t *task, sched_ref_t *ref)
+{
+    sub->dirty = true;
+    return sched_submit(sub->core, loop_now_ns(), model, task, ref);
+}
+
+bool subcluster_cancel(subcluster_t *sub, sched_ref_t ref)
+{
+    sub->dirty = true;
+    return sched_cancel(sub->core, loop_now_ns(), ref);
+}
+
+void subcluster_batch_ended(subcluster_t *sub, uint64_t batch, int64_t free_at_ns)
+{
+    sub->dirty = true;
+    (void)sched_batch_done(sub->core, loop_now_ns(), batch, free_at_ns);
+}
+
+void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
+{
+    sub->dirty = false; /* first: what the sink says about this sub-cluster is for the next run */
+    sub->wake_ns = sched_run(sub->core, loop_now_ns(), sink, ctx);
+}
+
+/* ---- Delays ---- */
+
+static int64_t at_most(int64_t value_ns, int64_t most_ns)
+{
+    return value_ns < most_ns ? value_ns : most_ns;
+}
+
+/* What goes before a batch takes at most a quarter of the shortest SLO: on a host so bad that more was measured it is
+ * better to try than to refuse everything, and only what is tried brings new measurements. */
+static void limit_lead(sched_delays_t *delays, int64_t shortest_slo_ns)
+{
+    enum { LEAD_SHARE = 4, LEAD_PARTS = 3, LEAD_BATCH = 32 };
+    int64_t most_ns = shortest_slo_ns / (LEAD_SHARE * LEAD_PARTS);
+    delays->ctrl_ns = at_most(delays->ctrl_ns, most_ns);
+    delays->fixed_ns = at_most(delays->fixed_ns, most_ns);
+    delays->data_ns = at_most(delays->data_ns, most_ns / LEAD_BATCH);
+}
+
+void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_ns, int64_t shortest_slo_ns,
+                              int64_t fallback_ns)
+{
+    sched_delays_t delays = {.ctrl_ns = ctrl_ns};
+    fetch_delay_bound(&sub->delays.fetch, fallback_ns, &delays.fixed_ns, &delays.data_ns);
+    limit_lead(&delays, shortest_slo_ns);
+    delays.wake_ns = wake_ns;
+    sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, fallback_ns);
+    sub->delays.overrun_bound_ns = delay_bound_ns(&sub->delays.overrun, fallback_ns);
+    if (memcmp(&delays, &sub->delays.sched, sizeof delays) == 0)
+        return;
+    sub->delays.sched = delays;
+    sub->dirty = true;
+    sched_set_delays(sub->core, loop_now_ns(), &delays);
+}

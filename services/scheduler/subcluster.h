@@ -1,0 +1,111 @@
+/*
+ * A sub-cluster: devices of one class, the scheduling core that decides for them under a policy of its own, what was
+ * measured on the way to them, and the advice on how many there should be.
+ *
+ * This is the border behind which libs/sched runs; no other file of the service calls sched_*. Behind it may stand one
+ * sched_t on the loop's thread or a core on threads of its own, so that the service relies on this much and no more:
+ *
+ *   - Every function is called on the loop's thread. It says what happened; it decides nothing and calls nobody back.
+ *   - Decisions come out of subcluster_run, through its sink, on the loop's thread, those of one model in the order in
+ *     which they were made. The sink may speak to other sub-clusters, not to this one.
+ *   - What was said may take effect later than the next run. What is decided meanwhile for a device that was closed or
+ *     for a model that was removed is taken back behind the border: no grant of it comes out.
+ *   - The core holds a task from subcluster_submit until subcluster_cancel has said true, it comes out in a drop, or the
+ *     batch that holds it has ended, well or badly. To try it again is to submit it again.
+ */
+#ifndef SCHEDULER_SUBCLUSTER_H
+#define SCHEDULER_SUBCLUSTER_H
+
+#include "profile/profile.h"
+#include "sched/autoscale.h"
+#include "sched/sched.h"
+#include "scheduler/delay.h"
+
+enum {
+    SUBCLUSTERS_MAX = 32, /* a core takes some 10 MB, and a partition finer than this plans for nobody */
+    SUBCLUSTER_NAME_BYTES = 64,
+};
+
+typedef struct subcluster subcluster_t;
+typedef struct device device_t;
+
+/* Upper bounds of what lies between a decision and an answer, from what was observed (scheduler/delay.h). */
+typedef struct {
+    sched_delays_t sched; /* what the core plans with */
+    fetch_delay_t fetch;
+    delay_window_t push, overrun; /* overrun: how long after its predicted finish a batch ended */
+    int64_t push_bound_ns, overrun_bound_ns;
+} subcluster_delays_t;
+
+struct subcluster {
+    uint32_t index;
+    char name[SUBCLUSTER_NAME_BYTES];
+    device_t **devices; /* [devices_max], by the number that the core knows them by; NULL: free */
+    uint32_t devices_max, device_count;
+    subcluster_delays_t delays;
+    sched_t *core; /* subcluster.c's alone */
+    int64_t wake_ns;
+    bool dirty; /* something was said since the last run */
+};
+
+typedef struct {
+    uint32_t index;
+    const char *name;
+    sched_limits_t limits;
+    const char *policy, *policy_params;
+    int64_t initial_delay_ns;
+} subcluster_options_t;
+
+status_t subcluster_create(const subcluster_options_t *options, subcluster_t **subcluster, err_t *err);
+void subcluster_destroy(subcluster_t *subcluster);
+
+/* At run time: what waits goes on waiting, what runs goes on running. INVALID_ARGUMENT leaves all as it was. */
+status_t subcluster_set_policy(subcluster_t *subcluster, const char *name, const char *params, err_t *err);
+const char *subcluster_policy(const subcluster_t *subcluster);
+
+/* ---- Models, by catalogue id. Cold. ---- */
+
+status_t subcluster_add_model(subcluster_t *subcluster, uint32_t model, const profile_t *profile,
+                              int64_t slo_ns, err_t *err);
+/* What waits comes back in drops of reason MODEL_REMOVED; running batches end as usual. */
+void subcluster_remove_model(subcluster_t *subcluster, uint32_t model);
+void subcluster_update_profile(subcluster_t *subcluster, uint32_t model, const profile_t *profile);
+/* At first a model may run on every device. */
+void subcluster_allow(subcluster_t *subcluster, uint32_t model, uint32_t gpu, bool allowed);
+/* All zero for a model that is not here. */
+void subcluster_model_stats(const subcluster_t *subcluster, uint32_t model, sched_model_stats_t *stats);
+
+/* ---- Devices, by the number of their seat. Cold. ---- */
+
+/* The lowest free seat, for among free devices the core prefers low numbers; UINT32_MAX: none. */
+uint32_t subcluster_seat(subcluster_t *subcluster, device_t *device);
+void subcluster_unseat(subcluster_t *subcluster, uint32_t gpu);
+/* Grants begin. INVALID_ARGUMENT: they had. */
+status_t subcluster_open(subcluster_t *subcluster, uint32_t gpu, int64_t free_at_ns);
+/* No further grants; what runs goes on. */
+void subcluster_drain(subcluster_t *subcluster, uint32_t gpu);
+/* After its batches have been said to have ended. */
+void subcluster_close(subcluster_t *subcluster, uint32_t gpu);
+void subcluster_free_at(subcluster_t *subcluster, uint32_t gpu, int64_t free_at_ns);
+
+/* ---- Tasks and batches. Hot. ---- */
+
+/* NOT_FOUND: the model is not here; UNAVAILABLE: full. */
+status_t subcluster_submit(subcluster_t *subcluster, uint32_t model, const sched_task_t *task,
+                           sched_ref_t *ref);
+/* True: nothing more is heard of it. False: it has come out, or still will, in a batch or in a drop. */
+bool subcluster_cancel(subcluster_t *subcluster, sched_ref_t ref);
+/* The id is the core's; free_at_ns: when the device takes the next one. */
+void subcluster_batch_ended(subcluster_t *subcluster, uint64_t batch, int64_t free_at_ns);
+
+/* Decides what is due and hands out what was decided. Afterwards wake_ns is when to come again at the latest. */
+void subcluster_run(subcluster_t *subcluster, sched_sink_fn sink, void *ctx);
+
+/* ---- Delays ---- */
+
+/* Makes the bounds anew from what was measured, and has the core plan with them. ctrl_ns: the slowest way to one of its
+ * workers; wake_ns: how late the loop's timers come; shortest_slo_ns: of its models, INT64_MAX without any. */
+void subcluster_update_delays(subcluster_t *subcluster, int64_t ctrl_ns, int64_t wake_ns,
+                              int64_t shortest_slo_ns, int64_t fallback_ns);
+
+#endif
