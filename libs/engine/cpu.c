@@ -116,25 +116,33 @@ static status_t match_shape(const engine_tensor_t *t, const engine_shape_t *shap
     return STATUS_OK;
 }
 
-status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job, tensor_t *inputs,
-                        err_t *err)
+status_t cpu_input_shapes(const engine_model_info_t *info, uint32_t batch, const engine_shape_t *shapes,
+                          tensor_t *inputs, err_t *err)
 {
     for (uint32_t i = 0; i < info->input_count; i++) {
         const engine_tensor_t *t = &info->inputs[i];
         tensor_t *in = &inputs[i];
-        *in =
-            (tensor_t){.dtype = t->dtype, .rank = t->rank + info->batchable, .data = (void *)job->inputs[i]};
+        *in = (tensor_t){.dtype = t->dtype, .rank = t->rank + info->batchable};
         if (info->batchable)
-            in->dims[0] = job->batch;
+            in->dims[0] = batch;
         memcpy(in->dims + info->batchable, t->dims, t->rank * sizeof t->dims[0]);
-        if (!job->input_shapes)
+        if (!shapes)
             continue;
-        status_t status = match_shape(t, &job->input_shapes[i], info->batchable, job->batch, err);
+        status_t status = match_shape(t, &shapes[i], info->batchable, batch, err);
         if (status != STATUS_OK)
             return status;
-        memcpy(in->dims, job->input_shapes[i].dims, in->rank * sizeof in->dims[0]);
+        memcpy(in->dims, shapes[i].dims, in->rank * sizeof in->dims[0]);
     }
     return STATUS_OK;
+}
+
+status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job, tensor_t *inputs,
+                        err_t *err)
+{
+    status_t status = cpu_input_shapes(info, job->batch, job->input_shapes, inputs, err);
+    for (uint32_t i = 0; i < info->input_count; i++)
+        inputs[i].data = (void *)job->inputs[i];
+    return status;
 }
 
 /* Mostly an output whose size depends on the data, which the data plane cannot carry. */
@@ -149,17 +157,46 @@ static status_t wrong_size(const char *name, const tensor_t *shape, size_t bytes
                    name, dims, bytes, room);
 }
 
-status_t cpu_job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i, const tensor_t *shape,
-                        err_t *err)
+static status_t job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i,
+                           const tensor_t *shape, err_t *err)
 {
     size_t bytes = tensor_bytes(shape), row_bytes = info->outputs[i].row_bytes;
     size_t room =
         row_bytes || !job->output_capacity_bytes ? row_bytes * job->batch : job->output_capacity_bytes[i];
-    if (bytes > room || (row_bytes && bytes != room))
-        return wrong_size(info->outputs[i].name, shape, bytes, room, err);
     if (job->output_shapes) {
         job->output_shapes[i].rank = shape->rank;
         memcpy(job->output_shapes[i].dims, shape->dims, sizeof job->output_shapes[i].dims);
     }
+    if (bytes > room || (row_bytes && bytes != room))
+        return wrong_size(info->outputs[i].name, shape, bytes, room, err);
     return STATUS_OK;
+}
+
+status_t cpu_job_outputs(const engine_model_info_t *info, engine_job_t *job, const tensor_t *const *outputs,
+                         err_t *err)
+{
+    status_t first = STATUS_OK;
+    for (uint32_t i = 0; i < info->output_count; i++) {
+        status_t status = job_output(info, job, i, outputs[i], first == STATUS_OK ? err : NULL);
+        first = first == STATUS_OK ? status : first;
+    }
+    return first;
+}
+
+status_t cpu_job_interpret(const engine_model_info_t *info, engine_job_t *job, const graph_t *graph,
+                           const tensor_t *inputs, err_t *err)
+{
+    const tensor_t *outputs[ENGINE_MAX_IO];
+    graph_t *instance;
+    status_t status = graph_interpret(graph, inputs, &instance, err);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t i = 0; i < instance->output_count; i++)
+        outputs[i] = &instance->values[instance->outputs[i].value].t;
+    status = cpu_job_outputs(info, job, outputs, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < instance->output_count; i++)
+        if (tensor_bytes(outputs[i]))
+            memcpy(job->outputs[i], outputs[i]->data, tensor_bytes(outputs[i]));
+    graph_destroy(instance);
+    return status;
 }

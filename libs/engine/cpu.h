@@ -33,8 +33,16 @@ void cpu_buffer_free(engine_t *engine, void *buffer);
 status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job, tensor_t *inputs,
                         err_t *err);
 
-/* Room for one output of this shape: checks the capacity and reports the shape when it varies. */
-status_t cpu_job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i, const tensor_t *shape,
-                        err_t *err);
+/* The same for shapes without a job, and without data. */
+status_t cpu_input_shapes(const engine_model_info_t *info, uint32_t batch, const engine_shape_t *shapes,
+                          tensor_t *inputs, err_t *err);
+
+/* Room for the outputs of these shapes: checks all capacities, and reports all shapes also when one has no room. */
+status_t cpu_job_outputs(const engine_model_info_t *info, engine_job_t *job, const tensor_t *const *outputs,
+                         err_t *err);
+
+/* Runs a job with the reference kernels: shapes that depend on contents. */
+status_t cpu_job_interpret(const engine_model_info_t *info, engine_job_t *job, const graph_t *graph,
+                           const tensor_t *inputs, err_t *err);
 
 #endif

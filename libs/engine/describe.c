@@ -26,19 +26,39 @@ status_t description_init(description_t *d, uint32_t input_count, uint32_t outpu
     return STATUS_OK;
 }
 
+static void dispose_texts(engine_tensor_t *tensors, uint32_t count)
+{
+    for (uint32_t i = 0; tensors && i < count; i++) {
+        free((char *)tensors[i].name);
+        for (uint32_t k = 0; k < ENGINE_MAX_RANK; k++)
+            free((char *)tensors[i].symbols[k]);
+    }
+}
+
 void description_dispose(description_t *d)
 {
-    for (uint32_t i = 0; d->inputs && i < d->info.input_count; i++)
-        free((char *)d->inputs[i].name);
-    for (uint32_t i = 0; d->outputs && i < d->info.output_count; i++)
-        free((char *)d->outputs[i].name);
+    dispose_texts(d->inputs, d->info.input_count);
+    dispose_texts(d->outputs, d->info.output_count);
     free(d->inputs);
     free(d->outputs);
     *d = (description_t){0};
 }
 
+/* Only what varies keeps its name: an exporter's name of a dimension that turned out fixed means nothing. */
+static bool copy_symbols(engine_tensor_t *tensor, const char *const *symbols)
+{
+    for (uint32_t i = 0; symbols && i < tensor->rank; i++) {
+        if (tensor->dims[i] >= 0 || !symbols[i])
+            continue;
+        tensor->symbols[i] = strdup(symbols[i]);
+        if (!tensor->symbols[i])
+            return false;
+    }
+    return true;
+}
+
 status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
-                         const int64_t *dims, err_t *err)
+                         const int64_t *dims, const char *const *symbols, err_t *err)
 {
     size_t bytes = dtype_size(dtype);
     if (!bytes)
@@ -56,13 +76,12 @@ status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtyp
         bytes = dims[i] < 0 ? 0 : bytes * (size_t)dims[i];
         tensor->dims[i] = dims[i];
     }
-    char *copy = strdup(name);
-    if (!copy)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the description of tensor '%s'", name);
-    tensor->name = copy;
+    tensor->name = strdup(name);
     tensor->dtype = dtype;
     tensor->rank = rank;
     tensor->row_bytes = bytes;
+    if (!tensor->name || !copy_symbols(tensor, symbols))
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the description of tensor '%s'", name);
     return STATUS_OK;
 }
 
@@ -71,8 +90,8 @@ static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, u
     for (uint32_t i = 0; i < count; i++) {
         if (!from[i].name || !*from[i].name)
             return err_set(err, STATUS_INVALID_ARGUMENT, "a tensor has no name");
-        status_t status =
-            description_set(&to[i], from[i].name, from[i].dtype, from[i].rank, from[i].dims, err);
+        status_t status = description_set(&to[i], from[i].name, from[i].dtype, from[i].rank, from[i].dims,
+                                          from[i].symbols, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -245,12 +264,13 @@ static status_t set_all(description_t *d, const graph_t *graph, const probe_t *o
     for (uint32_t i = 0; status == STATUS_OK && i < graph->input_count; i++) {
         const graph_io_t *io = &graph->inputs[i];
         status = description_set(&d->inputs[i], io->name, io->dtype, io->rank - batchable,
-                                 io->dims + batchable, err);
+                                 io->dims + batchable, io->symbols + batchable, err);
     }
     for (uint32_t i = 0; status == STATUS_OK && i < graph->output_count; i++) {
         const tensor_t *o = &outputs->outputs[i];
-        status = description_set(&d->outputs[i], graph->outputs[i].name, o->dtype, o->rank - batchable,
-                                 o->dims + batchable, err);
+        const graph_io_t *io = &graph->outputs[i];
+        status = description_set(&d->outputs[i], io->name, o->dtype, o->rank - batchable, o->dims + batchable,
+                                 io->declared && io->rank == o->rank ? io->symbols + batchable : NULL, err);
     }
     return status;
 }

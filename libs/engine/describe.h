@@ -31,8 +31,8 @@ void description_dispose(description_t *d);
 /* Room for input_count and output_count tensors, all zero. */
 status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err);
 
-/* Fills one tensor: copies the name and computes row_bytes. */
+/* Fills one tensor: copies the name and those of varying dimensions (symbols may be NULL), computes row_bytes. */
 status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
-                         const int64_t *dims, err_t *err);
+                         const int64_t *dims, const char *const *symbols, err_t *err);
 
 #endif

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 1,      /* changes with any change of the types below */
+    ENGINE_ABI = 2,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -55,6 +55,7 @@ typedef struct {
     int64_t
         dims[ENGINE_MAX_RANK]; /* of one row, i.e. without the batch dimension when batchable; -1 = varies */
     size_t row_bytes;          /* of one row; 0 when a dimension varies */
+    const char *symbols[ENGINE_MAX_RANK]; /* of a dimension that varies: its name in the model, or NULL */
 } engine_tensor_t;
 
 /* ℓ(b) for the emulated engine; pure, called from any thread until the model is unloaded. */
@@ -119,7 +120,8 @@ struct engine_job {
     /*
      * Only when a dimension of the model varies, else NULL: the shapes of the inputs; and room for those of
      * the outputs. An output that varies needs output_capacity_bytes (per output); one that does not fit
-     * fails the job, TOO_LARGE.
+     * fails the job, TOO_LARGE, and the shapes then say what each output needs. Unless shapes depend on
+     * contents, that comes before anything is computed.
      */
     const engine_shape_t *input_shapes;
     engine_shape_t *output_shapes;
@@ -154,6 +156,14 @@ typedef struct engine_ops {
      * job with a batch size (or shape) not prepared prepares it first, on the engine's thread.
      */
     status_t (*prepare)(engine_model_t *model, uint32_t batch, err_t *err);
+
+    /*
+     * The same for a model whose dimensions vary: for these shapes of the inputs, batch included. So many
+     * shapes are kept prepared, the least recently used one goes. NULL: not offered; the first job of a
+     * shape prepares it, outside of started_ns..finished_ns.
+     */
+    status_t (*prepare_shapes)(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
+                               err_t *err);
 
     /* Queues the job. Every outcome, wrong arguments included, comes through done. */
     void (*submit)(engine_t *engine, engine_job_t *job);

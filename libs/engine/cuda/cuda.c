@@ -48,10 +48,10 @@ static const engine_model_info_t *info(const engine_model_t *model)
 static status_t check_outputs(flight_t *f)
 {
     const program_t *p = f->plan->program;
-    status_t status = STATUS_OK;
-    for (uint32_t i = 0; status == STATUS_OK && i < p->output_count; i++)
-        status = cpu_job_output(info(f->job->model), f->job, i, &p->outputs[i], &f->err);
-    return status;
+    const tensor_t *outputs[ENGINE_MAX_IO];
+    for (uint32_t i = 0; i < p->output_count; i++)
+        outputs[i] = &p->outputs[i];
+    return cpu_job_outputs(info(f->job->model), f->job, outputs, &f->err);
 }
 
 static status_t queue(engine_t *e, flight_t *f, uint32_t slot)
@@ -73,23 +73,6 @@ static status_t queue(engine_t *e, flight_t *f, uint32_t slot)
         status = plan_copy_out(f->plan, &e->space, slot, i, f->job->outputs[i], &f->err);
     if (status == STATUS_OK)
         status = device_mark(e->device, STREAM_OUT, first + EVENT_OUT, &f->err);
-    return status;
-}
-
-/* Shapes that depend on contents: the reference kernels, on the CPU. */
-static status_t interpret(flight_t *f, const tensor_t *inputs)
-{
-    graph_t *instance;
-    status_t status = graph_interpret(f->job->model->graph, inputs, &instance, &f->err);
-    if (status != STATUS_OK)
-        return status;
-    for (uint32_t i = 0; status == STATUS_OK && i < instance->output_count; i++) {
-        const tensor_t *t = &instance->values[instance->outputs[i].value].t;
-        status = cpu_job_output(info(f->job->model), f->job, i, t, &f->err);
-        if (status == STATUS_OK && tensor_bytes(t))
-            memcpy(f->job->outputs[i], t->data, tensor_bytes(t));
-    }
-    graph_destroy(instance);
     return status;
 }
 
@@ -131,7 +114,7 @@ static void start(engine_t *e, flight_t *f, engine_job_t *job, uint32_t slot, fl
     *f = (flight_t){.job = job, .launched_ns = clock_now_ns()};
     f->status = cpu_job_inputs(info(job->model), job, inputs, &f->err);
     if (f->status == STATUS_OK && job->model->by_value) {
-        f->status = interpret(f, inputs);
+        f->status = cpu_job_interpret(info(job->model), job, job->model->graph, inputs, &f->err);
         return;
     }
     if (f->status == STATUS_OK && !model_find_plan(job->model, job->batch, inputs))

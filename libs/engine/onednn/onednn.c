@@ -5,6 +5,7 @@
  * A model is compiled once per batch size (or set of shapes) into a plan. Plans share the reordered weights of the model
  * and the one work space of the engine. Models whose shapes depend on contents are interpreted by the reference kernels.
  */
+#include "base/clock.h"
 #include "engine/backends.h"
 #include "engine/cpu.h"
 #include "engine/onednn/build.h"
@@ -16,7 +17,7 @@
 #include <sys/mman.h>
 
 enum {
-    SHAPES_MAX = 32, /* plans kept for models whose dimensions vary; the least recently used one goes */
+    SHAPES_MAX = 256, /* plans kept for models whose dimensions vary; the least recently used one goes */
     HUGE_PAGE_BYTES = 2 << 20,
 };
 
@@ -47,7 +48,9 @@ struct engine_model {
     plan_t **by_batch;        /* [1..max_batch] */
     slot_t by_shape[SHAPES_MAX];
     uint64_t clock;
+    const plan_t *running; /* on the engine's thread: not to be pushed out */
     uint64_t graph_bytes, counted_bytes;
+    uint64_t work_bytes; /* the largest of its plans */
     bool by_value, varies;
 };
 
@@ -132,7 +135,8 @@ static bool same_shapes(const engine_model_t *model, const slot_t *slot, const t
     return true;
 }
 
-static plan_t *find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs)
+/* to_run: it will be run, by the engine's thread, and stays until release_plan. */
+static plan_t *find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, bool to_run)
 {
     plan_t *plan = NULL;
     pthread_mutex_lock(&model->mutex);
@@ -145,17 +149,28 @@ static plan_t *find_plan(engine_model_t *model, uint32_t batch, const tensor_t *
         slot->used = ++model->clock;
         plan = slot->plan;
     }
+    if (to_run)
+        model->running = plan;
     pthread_mutex_unlock(&model->mutex);
     return plan;
 }
 
-/* The plan of an evicted slot may be running only on the engine's thread, which is the one that stores varying plans. */
+static void release_plan(engine_model_t *model)
+{
+    pthread_mutex_lock(&model->mutex);
+    model->running = NULL;
+    pthread_mutex_unlock(&model->mutex);
+}
+
 static status_t store_shape(engine_model_t *model, const tensor_t *inputs, plan_t *plan, err_t *err)
 {
-    slot_t *oldest = &model->by_shape[0];
-    for (uint32_t i = 1; i < SHAPES_MAX; i++)
-        if (model->by_shape[i].used < oldest->used)
-            oldest = &model->by_shape[i];
+    slot_t *oldest = NULL;
+    for (uint32_t i = 0; i < SHAPES_MAX; i++) {
+        slot_t *slot = &model->by_shape[i];
+        bool running = slot->plan && slot->plan == model->running;
+        if (!running && (!oldest || slot->used < oldest->used))
+            oldest = slot;
+    }
     size_t len = (info(model)->input_count + 1) * sizeof *inputs;
     tensor_t *shapes = malloc(len);
     if (!shapes)
@@ -168,36 +183,36 @@ static status_t store_shape(engine_model_t *model, const tensor_t *inputs, plan_
 }
 
 static status_t store_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t *plan,
-                           err_t *err)
+                           bool to_run, err_t *err)
 {
     pthread_mutex_lock(&model->mutex);
-    uint64_t most = 0;
-    for (uint32_t b = 1; model->by_batch && b <= info(model)->max_batch; b++)
-        if (model->by_batch[b] && model->by_batch[b]->work_bytes > most)
-            most = model->by_batch[b]->work_bytes;
-    most = plan->work_bytes > most ? plan->work_bytes : most;
+    uint64_t most = plan->work_bytes > model->work_bytes ? plan->work_bytes : model->work_bytes;
     uint64_t bytes = model->graph_bytes + model->weights.len_bytes + most;
     status_t status = account(model, bytes, err);
     if (status == STATUS_OK && model->varies)
         status = store_shape(model, inputs, plan, err);
     else if (status == STATUS_OK)
         model->by_batch[batch] = plan;
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         model->description.info.memory_bytes = bytes;
+        model->work_bytes = most;
+        model->running = to_run ? plan : model->running;
+    }
     pthread_mutex_unlock(&model->mutex);
     return status;
 }
 
-static status_t get_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan,
-                         err_t *err)
+static status_t get_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, bool to_run,
+                         plan_t **plan, err_t *err)
 {
-    if ((*plan = find_plan(model, batch, inputs)))
+    if ((*plan = find_plan(model, batch, inputs, to_run)))
         return STATUS_OK;
     pthread_mutex_lock(&model->building);
     status_t status = STATUS_OK;
-    if (!(*plan = find_plan(model, batch, inputs))) {
+    if (!(*plan = find_plan(model, batch, inputs, to_run))) {
         status = compile(model, inputs, plan, err);
-        if (status == STATUS_OK && (status = store_plan(model, batch, inputs, *plan, err)) != STATUS_OK)
+        if (status == STATUS_OK &&
+            (status = store_plan(model, batch, inputs, *plan, to_run, err)) != STATUS_OK)
             plan_destroy(*plan);
     }
     pthread_mutex_unlock(&model->building);
@@ -221,33 +236,28 @@ static status_t reserve_work(engine_t *e, size_t len, err_t *err)
     return STATUS_OK;
 }
 
+static status_t check_outputs(engine_model_t *model, engine_job_t *job, const plan_t *plan, err_t *err)
+{
+    const tensor_t *outputs[ENGINE_MAX_IO];
+    for (uint32_t i = 0; i < plan->output_count; i++)
+        outputs[i] = &plan->outputs[i].shape;
+    return cpu_job_outputs(info(model), job, outputs, err);
+}
+
 static status_t run_plan(engine_t *e, engine_model_t *model, engine_job_t *job, plan_t *plan, err_t *err)
 {
-    status_t status = reserve_work(e, plan->work_bytes, err);
+    status_t status = check_outputs(model, job, plan, err);
+    if (status == STATUS_OK)
+        status = reserve_work(e, plan->work_bytes, err);
+    if (model->varies)
+        job->started_ns = clock_now_ns(); /* building the plan is not part of it */
     if (status == STATUS_OK)
         status = plan_run(plan, e->stream, e->work, job->inputs, err);
     for (uint32_t i = 0; status == STATUS_OK && i < plan->output_count; i++) {
-        const tensor_t *shape = &plan->outputs[i].shape;
-        status = cpu_job_output(info(model), job, i, shape, err);
-        if (status == STATUS_OK && tensor_bytes(shape))
-            memcpy(job->outputs[i], plan_output(plan, i, e->work, job->inputs), tensor_bytes(shape));
+        size_t bytes = tensor_bytes(&plan->outputs[i].shape);
+        if (bytes)
+            memcpy(job->outputs[i], plan_output(plan, i, e->work, job->inputs), bytes);
     }
-    return status;
-}
-
-static status_t interpret(engine_model_t *model, engine_job_t *job, const tensor_t *inputs, err_t *err)
-{
-    graph_t *instance;
-    status_t status = graph_interpret(model->graph, inputs, &instance, err);
-    if (status != STATUS_OK)
-        return status;
-    for (uint32_t i = 0; status == STATUS_OK && i < instance->output_count; i++) {
-        const tensor_t *t = &instance->values[instance->outputs[i].value].t;
-        status = cpu_job_output(info(model), job, i, t, err);
-        if (status == STATUS_OK && tensor_bytes(t))
-            memcpy(job->outputs[i], t->data, tensor_bytes(t));
-    }
-    graph_destroy(instance);
     return status;
 }
 
@@ -260,9 +270,14 @@ static status_t run(cpu_t *cpu, engine_job_t *job, err_t *err)
     if (status != STATUS_OK)
         return status;
     if (model->by_value)
-        return interpret(model, job, inputs, err);
-    status = get_plan(model, job->batch, inputs, &plan, err);
-    return status == STATUS_OK ? run_plan((engine_t *)cpu, model, job, plan, err) : status;
+        return cpu_job_interpret(info(model), job, model->graph, inputs, err);
+    status = get_plan(model, job->batch, inputs, true, &plan, err);
+    if (status != STATUS_OK)
+        return status;
+    status = run_plan((engine_t *)cpu, model, job, plan, err);
+    if (model->varies)
+        release_plan(model);
+    return status;
 }
 
 /* ---- life ---- */
@@ -302,18 +317,6 @@ static void onednn_close(engine_t *e)
     dnnl_engine_destroy(e->dnnl);
     free(e->work);
     free(e);
-}
-
-/* Shapes of a batch of the smallest size; only for models that do not vary otherwise. */
-static void batch_shapes(const engine_model_t *model, uint32_t batch, tensor_t *inputs)
-{
-    for (uint32_t i = 0; i < info(model)->input_count; i++) {
-        const engine_tensor_t *t = &info(model)->inputs[i];
-        bool batched = info(model)->batchable;
-        inputs[i] = (tensor_t){.dtype = t->dtype, .rank = t->rank + batched};
-        inputs[i].dims[0] = batch;
-        memcpy(inputs[i].dims + batched, t->dims, t->rank * sizeof t->dims[0]);
-    }
 }
 
 static bool has_varying_input(const engine_model_t *model)
@@ -404,17 +407,23 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     return status;
 }
 
-static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
+static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
+                               err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
     plan_t *plan;
     if (batch < 1 || batch > info(model)->max_batch)
         return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", batch,
                        info(model)->max_batch);
-    if (model->by_value || model->varies)
-        return STATUS_OK;
-    batch_shapes(model, batch, inputs);
-    return get_plan(model, batch, inputs, &plan, err);
+    status_t status = cpu_input_shapes(info(model), batch, input_shapes, inputs, err);
+    if (status != STATUS_OK || model->by_value || (model->varies && !input_shapes))
+        return status;
+    return get_plan(model, batch, inputs, false, &plan, err);
+}
+
+static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
+{
+    return prepare_shapes(model, batch, NULL, err);
 }
 
 static void submit(engine_t *engine, engine_job_t *job)
@@ -443,6 +452,7 @@ const engine_ops_t engine_onednn = {
     .unload = unload,
     .info = info,
     .prepare = prepare,
+    .prepare_shapes = prepare_shapes,
     .submit = submit,
     .cancel = cancel,
     .flush = flush,

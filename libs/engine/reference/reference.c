@@ -27,20 +27,8 @@ static status_t run(cpu_t *cpu, engine_job_t *job, err_t *err)
     (void)cpu;
     engine_model_t *model = job->model;
     tensor_t inputs[ENGINE_MAX_IO];
-    graph_t *instance;
     status_t status = cpu_job_inputs(info(model), job, inputs, err);
-    if (status == STATUS_OK)
-        status = graph_interpret(model->graph, inputs, &instance, err);
-    if (status != STATUS_OK)
-        return status;
-    for (uint32_t i = 0; status == STATUS_OK && i < instance->output_count; i++) {
-        const tensor_t *t = &instance->values[instance->outputs[i].value].t;
-        status = cpu_job_output(info(model), job, i, t, err);
-        if (status == STATUS_OK && tensor_bytes(t))
-            memcpy(job->outputs[i], t->data, tensor_bytes(t));
-    }
-    graph_destroy(instance);
-    return status;
+    return status == STATUS_OK ? cpu_job_interpret(info(model), job, model->graph, inputs, err) : status;
 }
 
 static status_t reference_open(const engine_config_t *config, engine_t **out, err_t *err)
