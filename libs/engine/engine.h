@@ -1,10 +1,18 @@
 /*
  * What runs a model on a device: the border between the worker and oneDNN, CUDA or the emulated GPU.
  *
- * Objects: an engine_t is one opened device with one queue of jobs (in order, one at a time); an
- * engine_model_t is one loaded model on it; an engine_job_t is one batch to run. The order of life is
+ * Objects: an engine_t is one opened device with one or more streams, each a queue of jobs (in order, one at a
+ * time; those of several streams run side by side); an engine_model_t is one loaded model on it; an engine_job_t
+ * is one batch to run. The order of life is
  *
  *     open -> load -> prepare(1..max_batch) -> run, run, … -> flush -> unload -> close
+ *
+ * Segments. A model is a row of operators 0..ops - 1, as the engine runs them. cuts() says before which of them it can
+ * be cut; a job then runs a range of operators on some rows. What is alive at a cut lies in a border between the
+ * jobs, row by row, so that rows which came later can be put behind those that came first, and parts of a batch be
+ * taken out again:
+ *
+ *     inputs ── 0 .. a-1 ──▶ border at a ── a .. b-1 ──▶ border at b ── b .. ops-1 ──▶ outputs
  *
  * Threads: open, load, prepare, unload, flush and close block and may be called from any thread; load and
  * prepare of one model go on beside running jobs of others. submit and cancel never block and may be called
@@ -26,12 +34,14 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 2,      /* changes with any change of the types below */
+    ENGINE_ABI = 3,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
     ENGINE_DEFAULT_MAX_BATCH = 32,
-    ENGINE_ALIGN_BYTES = 64, /* of buffers from buffer_alloc */
+    ENGINE_ALIGN_BYTES = 64,  /* of buffers from buffer_alloc */
+    ENGINE_MAX_STREAMS = 128, /* of an engine: the stages of exec/staged.h with all their executors */
+    ENGINE_EMULATED_OPS = 16, /* of an emulated model that does not say how many it has */
 };
 
 typedef struct engine engine_t;
@@ -40,7 +50,8 @@ typedef struct engine_model engine_model_t;
 /* One device to open. Zero means the default everywhere. */
 typedef struct {
     uint32_t index;   /* which device of this kind; the emulated engine and the CPU take any */
-    uint32_t threads; /* compute threads of this instance; 0 = 1 (CPU only) */
+    uint32_t threads; /* compute threads of each stream; 0 = 1 (CPU only) */
+    uint32_t streams; /* jobs that can run side by side, 1..ENGINE_MAX_STREAMS; 0 = 1 */
     const int *cpus;  /* pin the threads to these CPUs, cpu_count of them; NULL = not pinned */
     uint32_t cpu_count;
     uint64_t memory_limit_bytes; /* weights and work space of all models; 0 = what the device has */
@@ -61,6 +72,14 @@ typedef struct {
 /* ℓ(b) for the emulated engine; pure, called from any thread until the model is unloaded. */
 typedef int64_t (*engine_latency_fn)(void *arg, uint32_t batch);
 
+/* What an emulated operator takes: the time alone on the device, and the share of the device that it keeps busy (0..1).
+ * While the shares of those that run add up to S > 1, each is slowed down S times. Pure, like engine_latency_fn. */
+typedef struct {
+    int64_t ns;
+    double occupancy;
+} engine_op_cost_t;
+typedef engine_op_cost_t (*engine_op_fn)(void *arg, uint32_t op, uint32_t batch);
+
 typedef enum {
     ENGINE_BATCH_AUTO,  /* batchable when the leading dimension of every input and output is symbolic */
     ENGINE_BATCH_FORCE, /* a leading dimension of 1 is a batch dimension too (config.yaml gives max_batch) */
@@ -79,8 +98,13 @@ typedef struct {
     uint32_t max_batch;           /* 0 = ENGINE_DEFAULT_MAX_BATCH; ignored when not batchable */
     engine_precision_t precision; /* of the arithmetic; a backend may refuse what it lacks */
 
-    engine_latency_fn latency; /* emulated: required */
+    engine_latency_fn latency; /* emulated: required; of the whole model */
     void *latency_arg;
+    /* Emulated: the operators. NULL: op_count (0 = ENGINE_EMULATED_OPS) that take equal parts of `latency` and fill the
+     * device. Also with these a whole job takes `latency`. */
+    engine_op_fn op;
+    void *op_arg;
+    uint32_t op_count;
     const engine_tensor_t *inputs; /* emulated, when there is neither path nor bytes: copied at load */
     const engine_tensor_t *outputs;
     uint32_t input_count, output_count;
@@ -94,6 +118,29 @@ typedef struct {
     uint32_t max_batch;    /* 1 when not batchable */
     uint64_t memory_bytes; /* weights, plus the work space of the batch sizes prepared so far */
 } engine_model_info_t;
+
+/* A place where a model can be cut: before operator `op`, 0 < op < ops. */
+typedef struct {
+    uint32_t op;
+    uint32_t tensors; /* that are alive there */
+    size_t row_bytes; /* of all of them, of one row; 0 when a dimension varies */
+    const char *name; /* of the operator in front of it */
+} engine_cut_t;
+
+typedef struct {
+    uint32_t ops;
+    const engine_cut_t *cuts; /* rising; valid until unload */
+    uint32_t cut_count;
+} engine_cuts_t;
+
+/* Memory for what is alive at a cut. */
+typedef struct engine_border engine_border_t;
+
+/* Operators from <= x < to; 0 and the number of operators, or a cut. All zero: the whole model on stream 0. */
+typedef struct {
+    uint32_t stream;
+    uint32_t from, to; /* to = 0: all */
+} engine_range_t;
 
 /* Full dims of one tensor of a job, batch dimension included. */
 typedef struct {
@@ -126,6 +173,21 @@ struct engine_job {
     const engine_shape_t *input_shapes;
     engine_shape_t *output_shapes;
     const size_t *output_capacity_bytes;
+    /*
+     * A segment: the rows lie from `row` on in the inputs (range.from = 0) or in `source`, and go to the same rows of the
+     * outputs (range.to = ops) or of `target`. Inputs and outputs that a segment does not touch may be NULL. Source and
+     * target differ. Jobs may use one border at a time when their rows differ; whoever reads rows is submitted
+     * after the done of whoever wrote them, and has the same shapes but for the number of rows.
+     */
+    engine_range_t range;
+    uint32_t row;
+    const engine_border_t *source;
+    engine_border_t *target;
+    /* Cuts where stop() ends it, rising, within the range; NULL: it cannot be stopped once it runs. */
+    const uint32_t *exits;
+    uint32_t exit_count;
+    uint32_t reached; /* set before done: range.to (ops), or the cut where it was stopped */
+    int64_t *op_ns;   /* NULL, or room for range.to - range.from: the time of each operator. For profiling */
     engine_done_fn done;
     void *arg; /* the caller's */
 
@@ -165,11 +227,34 @@ typedef struct engine_ops {
     status_t (*prepare_shapes)(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
                                err_t *err);
 
+    /*
+     * Where the model can be cut. UNSUPPORTED, with the reason, when nowhere: it runs whole only. NULL: not offered.
+     * Blocks (the first call compiles the model).
+     */
+    status_t (*cuts)(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
+    /*
+     * Memory for `rows` rows of what is alive at any one of these cuts; largest_shapes of the inputs only when they vary
+     * (the batch dimension does not count). Destroyed before unload, when no job uses it. NO_MEMORY names the size.
+     */
+    status_t (*border_create)(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
+                              const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
+    void (*border_destroy)(engine_border_t *border);
+    uint64_t (*border_bytes)(const engine_border_t *border);
+    /* As prepare, or prepare_shapes where input_shapes is not NULL, for a range on its stream. */
+    status_t (*prepare_range)(engine_model_t *model, const engine_range_t *range, uint32_t batch,
+                              const engine_shape_t *input_shapes, err_t *err);
+
     /* Queues the job. Every outcome, wrong arguments included, comes through done. */
     void (*submit)(engine_t *engine, engine_job_t *job);
     /* True: the job had not begun and done was called with STATUS_CANCELLED. False: done comes, or came, as
      * usual. */
     bool (*cancel)(engine_t *engine, engine_job_t *job);
+    /*
+     * As cancel; and a job that runs ends at the next of its exits: its done then comes with CANCELLED and `reached` says
+     * where. True: it was cancelled, or has been told. It may have been past its last exit already and end as usual.
+     * NULL: not offered.
+     */
+    bool (*stop)(engine_t *engine, engine_job_t *job);
     /* Waits until the done of every job submitted before has returned. Not from inside a done. */
     void (*flush)(engine_t *engine);
 

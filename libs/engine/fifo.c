@@ -119,8 +119,15 @@ void fifo_flush(fifo_t *fifo)
     pthread_mutex_unlock(&fifo->mutex);
 }
 
+static bool is_whole(const engine_range_t *range)
+{
+    return range->stream == 0 && range->from == 0 && range->to == 0;
+}
+
 status_t fifo_check_job(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
 {
+    if (!is_whole(&job->range) || job->row || job->exit_count)
+        return err_set(err, STATUS_UNSUPPORTED, "this engine runs models whole and on one stream");
     if (job->batch < 1 || job->batch > info->max_batch)
         return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", job->batch,
                        info->max_batch);

@@ -14,8 +14,10 @@ typedef struct launcher launcher_t;
 
 struct launch {
     mailbox_node_t node;
-    engine_job_t job;             /* the owner fills what is run; done and arg are set by launch_submit */
-    void (*ended)(launch_t *launch); /* on the loop, once per submit, never inside a call of this header but launch_cancel */
+    engine_job_t job; /* the owner fills what is run; done and arg are set by launch_submit */
+    void (*ended)(
+        launch_t
+            *launch); /* on the loop, once per submit, never inside a call of this header but launch_cancel */
     launcher_t *launcher;
     status_t status; /* of the job; err says why it failed */
     err_t err;

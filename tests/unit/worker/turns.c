@@ -11,7 +11,8 @@ static void note_submit(executor_t *executor, batch_t *batch)
 {
     size_t len = strlen(got);
 
-    snprintf(got + len, sizeof(got) - len, "%c%llu ", executor->device ? 'B' : 'A', (unsigned long long)batch->id);
+    snprintf(got + len, sizeof(got) - len, "%c%llu ", executor->device ? 'B' : 'A',
+             (unsigned long long)batch->id);
 }
 
 static bool has_room(const executor_t *executor, const batch_t *batch)
