@@ -7,6 +7,9 @@
  *       └─ waiting ─┴─ ready for a GPU ──┴─ would miss the head's deadline
  *
  * The grant leaves `lead_ns` before the start, for the way to the worker and the fetching of inputs.
+ *
+ * A policy whose candidates are dear to find may leave one vague until there is a GPU to be had: it is then ready at once and
+ * before all others, and is made anew, for that GPU, when its turn comes.
  */
 #ifndef SCHED_CANDIDATE_H
 #define SCHED_CANDIDATE_H
@@ -22,6 +25,9 @@ typedef struct {
     int64_t latest_ns;
     int64_t key; /* among ready candidates the least goes first */
     int64_t lead_ns;
+    int64_t
+        ahead_ns; /* a busy GPU may be granted so long before it is free, when no other is (policy `clockwork`) */
+    bool vague; /* see above; latest_ns is the head's alone */
 } candidate_t;
 
 #endif

@@ -36,6 +36,8 @@ void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t 
 {
     candidate->batch = gathered->batch;
     candidate->skip = 0;
+    candidate->ahead_ns = 0;
+    candidate->vague = false;
     if (gathered->batch == 0) {
         candidate->closed = false;
         return;

@@ -105,13 +105,29 @@ static void ripen(matcher_t *matcher, int64_t now_ns)
     }
 }
 
-/* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE. */
+/* What the first ready candidate says of busy GPUs; where placements differ none is granted ahead. */
+static int64_t ahead_ns(const matcher_t *matcher)
+{
+    if (matcher->ready.len == 0 || matcher->denials || matcher->pins)
+        return 0;
+    return matcher->models[matcher_first_ready(matcher)].candidate.ahead_ns;
+}
+
+static bool has_gpu(const matcher_t *matcher, int64_t now_ns)
+{
+    return bitmap_count(&matcher->free) || heap_min_key(&matcher->busy) <= now_ns + ahead_ns(matcher);
+}
+
+/* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE; if none is free, the busy one that
+ * will be first. */
 static uint32_t pick_gpu(const matcher_t *matcher, uint32_t model)
 {
     const match_model_t *entry = &matcher->models[model];
     if (entry->pinned != BITMAP_NONE)
         return bitmap_has(&matcher->free, entry->pinned) ? entry->pinned : BITMAP_NONE;
     uint32_t gpu = bitmap_first(&matcher->free);
+    if (gpu == BITMAP_NONE && entry->candidate.ahead_ns)
+        return (uint32_t)(CONTAINER_OF(heap_min(&matcher->busy), match_gpu_t, node) - matcher->gpus);
     if (entry->denied == 0)
         return gpu;
     while (gpu != BITMAP_NONE && !matcher_may_use(matcher, model, gpu))
@@ -146,7 +162,7 @@ uint32_t matcher_free_count(const matcher_t *matcher)
 bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     ripen(matcher, now_ns);
-    while (matcher->ready.len && bitmap_count(&matcher->free)) {
+    while (matcher->ready.len && has_gpu(matcher, now_ns)) {
         uint32_t model =
             matcher->denials || matcher->pins ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
         if (model == UINT32_MAX)
@@ -155,11 +171,14 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
         uint32_t gpu = pick_gpu(matcher, model);
         int64_t free_ns = matcher->gpus[gpu].free_ns;
         int64_t start_ns = now_ns + entry->candidate.lead_ns;
-        if (free_ns > entry->candidate.latest_ns || start_ns > entry->candidate.latest_ns) {
+        bool vague = entry->candidate.vague;
+        if (!vague && (free_ns > entry->candidate.latest_ns || start_ns > entry->candidate.latest_ns)) {
             model_detach(matcher, entry, MATCH_STALE);
             continue;
         }
-        *grant = (match_grant_t){.model = model, .gpu = gpu, .gpu_free_ns = free_ns};
+        *grant = (match_grant_t){.model = model, .gpu = gpu, .gpu_free_ns = free_ns, .vague = vague};
+        if (vague)
+            return true;
         model_detach(matcher, entry, MATCH_NONE);
         matcher_close_gpu(matcher, gpu);
         return true;
@@ -171,8 +190,9 @@ int64_t matcher_wake_ns(const matcher_t *matcher)
 {
     int64_t wake_ns = heap_min_key(&matcher->waiting);
     int64_t gpu_ns = heap_min_key(&matcher->busy);
-    if (matcher->ready.len && gpu_ns != INT64_MAX && gpu_ns - matcher->lead_ns < wake_ns)
-        wake_ns = gpu_ns - matcher->lead_ns;
+    int64_t early_ns = matcher->lead_ns > ahead_ns(matcher) ? matcher->lead_ns : ahead_ns(matcher);
+    if (matcher->ready.len && gpu_ns != INT64_MAX && gpu_ns - early_ns < wake_ns)
+        wake_ns = gpu_ns - early_ns;
     return wake_ns;
 }
 

@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
     uint32_t model, gpu;
     int64_t gpu_free_ns;
+    bool vague; /* nothing is bound: the model's candidate is to be made anew for this GPU */
 } match_grant_t;
 
 status_t matcher_init(matcher_t *matcher, uint32_t models_max, uint32_t gpus_max, err_t *err);
@@ -71,7 +72,7 @@ void matcher_pin(matcher_t *matcher, uint32_t model, uint32_t gpu);
 bool matcher_may_use(const matcher_t *matcher, uint32_t model, uint32_t gpu);
 
 /* The next binding that is due. The model is left without a candidate, the GPU closed, until their messages
- * come. */
+ * come. Or, all left as it is, the next vague candidate that stands in its way. */
 bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant);
 
 /* The first ready model by key, or UINT32_MAX: for policies that may make room for it. */

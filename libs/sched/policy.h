@@ -38,7 +38,7 @@ typedef struct {
     const policy_param_t *params; /* ends with a name of NULL; may be NULL */
     size_t state_bytes, model_bytes, gpu_bytes;
     /* The batch this model would run next. It gives up (shard_give_up) what it will not serve, and leaves no
-     * candidate only if the queue is then empty. */
+     * candidate only if the queue is then empty. Vague ones only for SHARD_LATER_GPU. */
     void (*candidate)(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                       candidate_t *candidate);
     /* Optional: the slow loop. Returns when it is next due. All candidates are made anew afterwards. */

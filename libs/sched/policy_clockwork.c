@@ -14,13 +14,16 @@
  * take=largest does what Clockwork's published controller does in this place: the earliest latest start says which model
  * goes first, but the batch is the model's largest candidate.
  *
- * O(queue) per candidate, where the other policies have O(1): the papers name that cost as Clockwork's limit too.
+ * Finding the candidate is one walk along the queue, so it is left vague (candidate.h) until there is a GPU to be had: a
+ * request that comes or expires costs O(1), however long the queue; a GPU that frees costs each model that wants it a walk.
+ *
+ * Clockwork also keeps a distance from what it cannot know, which costs batching (docs/policies/clockwork.md): it aims at
+ * buffer_ms before each deadline, and commits batches to a GPU up to ahead_ms before the GPU is free.
  */
-#include "sched/gather.h"
 #include "sched/policy.h"
 
 typedef struct {
-    double sizes, take;
+    double sizes, take, ahead_ms, buffer_ms;
 } clockwork_t;
 
 enum { SIZES_ANY, SIZES_POW2 };
@@ -29,49 +32,72 @@ enum { TAKE_EARLIEST, TAKE_LARGEST };
 static const char *const size_words[] = {"any", "pow2", NULL};
 static const char *const take_words[] = {"earliest", "largest", NULL};
 
-typedef struct {
-    uint32_t batch, skip;
-    int64_t deadline_ns, latest_ns;
-} choice_t;
-
-/* *first_ns: the earliest latest start of them all. Larger sizes skip at least as much, so one walk along the queue sees all
- * of them, and the first that finds too few requests ends it. */
-static choice_t choose(const clockwork_t *state, const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
-                       int64_t *first_ns)
+/* When the batch that this task is in must have ended. */
+static int64_t due_ns(const clockwork_t *state, const shard_t *shard, uint32_t task)
 {
-    choice_t choice = {.latest_ns = INT64_MAX};
-    uint32_t at = shard->queue.head, skip = 0;
-    *first_ns = INT64_MAX;
-    for (uint32_t b = 1; b <= shard->limit; b = (int)state->sizes == SIZES_POW2 ? 2 * b : b + 1) {
-        int64_t latency_ns = profile_latency_ns(shard->profile, b);
-        int64_t end_ns = shard_earliest_ns(shard, now_ns, gpu_free_ns, b) + latency_ns;
-        for (; at != TASK_NONE && shard_task(shard, at)->deadline_ns < end_ns; skip++)
-            at = shard->pool->slots[at].next;
-        if (shard->queue.len - skip < b)
-            break;
-        int64_t deadline_ns = shard_task(shard, at)->deadline_ns;
-        choice_t this = {
-            .batch = b, .skip = skip, .deadline_ns = deadline_ns, .latest_ns = deadline_ns - latency_ns};
-        *first_ns = this.latest_ns < *first_ns ? this.latest_ns : *first_ns;
-        if (this.latest_ns <= choice.latest_ns || (int)state->take == TAKE_LARGEST)
-            choice = this;
-    }
-    return choice;
+    return shard_task(shard, task)->deadline_ns - (int64_t)(state->buffer_ms * 1e6);
 }
 
+static int64_t end_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t batch)
+{
+    return shard_earliest_ns(shard, now_ns, gpu_free_ns, batch) + profile_latency_ns(shard->profile, batch);
+}
+
+/* Returns the head that is left, which can make it at least alone and on a GPU that is free now. */
+static uint32_t give_up_expired(const clockwork_t *state, shard_t *shard, int64_t now_ns)
+{
+    int64_t alone_ns = end_ns(shard, now_ns, SHARD_ANY_GPU, 1);
+    uint32_t head;
+    while ((head = shard_head(shard)) != TASK_NONE && due_ns(state, shard, head) < alone_ns)
+        shard_give_up(shard, head, SCHED_DROP_EXPIRED);
+    return head;
+}
+
+/* Of all sizes, into batch and skip; latest_ns is the earliest latest start of them all. Larger sizes skip at least as much,
+ * so one walk along the queue sees all of them, and the first that finds too few requests ends it. */
+static void choose(const clockwork_t *state, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
+                   candidate_t *candidate)
+{
+    model_queue_line_up(&shard->queue, shard->pool);
+    uint32_t at = shard->queue.head, skip = 0;
+    int64_t chosen_ns = INT64_MAX;
+    for (uint32_t b = 1; b <= shard->limit; b = (int)state->sizes == SIZES_POW2 ? 2 * b : b + 1) {
+        int64_t ends_ns = end_ns(shard, now_ns, gpu_free_ns, b);
+        for (; at != TASK_NONE && due_ns(state, shard, at) < ends_ns; skip++)
+            at = shard->pool->slots[at].next;
+        if (shard->queue.len - skip < b)
+            return;
+        int64_t latest_ns = due_ns(state, shard, at) - profile_latency_ns(shard->profile, b);
+        if (latest_ns <= chosen_ns || (int)state->take == TAKE_LARGEST) {
+            candidate->batch = b;
+            candidate->skip = skip;
+            candidate->lead_ns = shard_lead_ns(shard, b);
+        }
+        chosen_ns = latest_ns < chosen_ns ? latest_ns : chosen_ns;
+        candidate->latest_ns = chosen_ns;
+    }
+}
+
+/* The head alone is what there is at least; it stands when no size suits the GPU. */
 static void clockwork_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                                 candidate_t *candidate)
 {
-    int64_t first_ns;
-    gathered_t gathered = gather(shard, now_ns, gpu_free_ns, 0); /* gives up the expired */
-    model_queue_line_up(&shard->queue, shard->pool);
-    choice_t choice = choose(policy->state, shard, now_ns, gpu_free_ns, &first_ns);
-    gathered.batch = choice.batch;
-    gathered.deadline_ns = choice.deadline_ns;
-    gathered.closed = false;
-    gather_candidate(shard, &gathered, now_ns, gpu_free_ns, INT64_MIN, candidate);
-    candidate->skip = choice.skip;
-    candidate->key = first_ns;
+    const clockwork_t *state = policy->state;
+    uint32_t head = give_up_expired(state, shard, now_ns);
+    *candidate = (candidate_t){0};
+    if (head == TASK_NONE)
+        return;
+    candidate->batch = 1;
+    candidate->lead_ns = shard_lead_ns(shard, 1);
+    candidate->ahead_ns = (int64_t)(state->ahead_ms * 1e6);
+    candidate->latest_ns = due_ns(state, shard, head) - profile_latency_ns(shard->profile, 1);
+    candidate->vague = candidate->closed = gpu_free_ns == SHARD_LATER_GPU;
+    if (!candidate->vague)
+        choose(state, shard, now_ns, gpu_free_ns, candidate);
+    candidate->key = candidate->vague ? INT64_MIN : candidate->latest_ns;
+    candidate->ready_ns = now_ns + candidate->lead_ns;
+    if (candidate->latest_ns < candidate->ready_ns) /* the largest needs more lead than the most urgent */
+        candidate->latest_ns = candidate->ready_ns;
 }
 
 static const policy_param_t clockwork_params[] = {
@@ -83,6 +109,14 @@ static const policy_param_t clockwork_params[] = {
      .offset = offsetof(clockwork_t, take),
      .choices = take_words,
      .help = "the candidate itself, or its model's largest"},
+    {.name = "ahead_ms",
+     .offset = offsetof(clockwork_t, ahead_ms),
+     .most = 1000,
+     .help = "a GPU is given work so long before it is free"},
+    {.name = "buffer_ms",
+     .offset = offsetof(clockwork_t, buffer_ms),
+     .most = 1000,
+     .help = "batches end so long before their deadlines"},
     {0},
 };
 

@@ -79,12 +79,17 @@ static void set_expiry(sched_t *sched, uint32_t model)
         heap_insert(&sched->expiry, node, wake_ns, model);
 }
 
-static void refresh(sched_t *sched, int64_t now_ns, shard_t *shard)
+static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
 {
-    sched->policy.ops->candidate(&sched->policy, shard, now_ns, SHARD_ANY_GPU, &shard->candidate);
+    sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
     matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
     set_expiry(sched, shard->index);
     emit_dropped(sched, shard);
+}
+
+static void refresh(sched_t *sched, int64_t now_ns, shard_t *shard)
+{
+    renew(sched, now_ns, shard, SHARD_LATER_GPU);
 }
 
 static void refresh_dirty(sched_t *sched, int64_t now_ns)
@@ -333,8 +338,12 @@ int64_t sched_run(sched_t *sched, int64_t now_ns, sched_sink_fn sink, void *ctx)
     do {
         refresh_dirty(sched, now_ns);
         refresh_expired(sched, now_ns);
-        while (matcher_next(&sched->matcher, now_ns, &match))
-            grant(sched, now_ns, &match);
+        while (matcher_next(&sched->matcher, now_ns, &match)) {
+            if (match.vague)
+                renew(sched, now_ns, &sched->shards[match.model], match.gpu_free_ns);
+            else
+                grant(sched, now_ns, &match);
+        }
     } while (sched->policy.ops->preempts && preempt(sched, now_ns));
     int64_t wake_ns = matcher_wake_ns(&sched->matcher);
     int64_t expiry_ns = heap_min_key(&sched->expiry);

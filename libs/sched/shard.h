@@ -11,7 +11,9 @@
 #include "sched/candidate.h"
 #include "sched/model_queue.h"
 
-#define SHARD_ANY_GPU INT64_MIN /* no GPU is meant: only now and the lead count */
+/* In place of the time at which a GPU is free: */
+#define SHARD_ANY_GPU INT64_MIN         /* no GPU is meant: only now and the lead count */
+#define SHARD_LATER_GPU (INT64_MIN + 1) /* as that, and the candidate may be vague */
 
 /* What the slow loop of a policy has decided about this model; the fast path only reads it. */
 typedef struct {

@@ -18,6 +18,7 @@ enum {
     DRAIN_S = 60, /* after the last arrival all must have ended by then, whatever the policy */
     PROGRESS_EVERY = 1 << 17,
     FAULT_STREAM = 1 << 30, /* of the generator for delays and jitter, apart from the models' */
+    GPU_INFLIGHT = 16,      /* batches under way to a GPU: more than delays or plans of tens of ms ask for */
 };
 
 #define SECOND_NS INT64_C(1000000000)
@@ -121,7 +122,7 @@ static status_t create_core(simulation_t *sim, err_t *err)
                              .gpus_max = sim->config->gpus,
                              .tasks_max = (uint32_t)tasks,
                              .batch_max = BATCH_MAX,
-                             .gpu_inflight_max = has_net(sim) ? 16 : 0};
+                             .gpu_inflight_max = GPU_INFLIGHT};
     sim->sched = sched_create(&limits, err);
     return sim->sched ? add_members(sim, err) : err->code;
 }

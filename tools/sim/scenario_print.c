@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOG_SPAN = 30 }; /* numbers that differ more than so many times are drawn on a logarithmic axis */
+
 static const scenario_row_t *find_row(const scenario_t *scenario, const char *series, const char *place)
 {
     for (size_t i = 0; i < scenario->row_count; i++) {
@@ -124,27 +126,36 @@ void scenario_print(const scenario_t *scenario, const char *figure, FILE *out)
     fputs("\n", out);
 }
 
-static bool has_numeric_places(const scenario_t *scenario)
+typedef enum { AXIS_NAMES, AXIS_LINEAR, AXIS_LOG } axis_t;
+
+/* What the places are: names, numbers, or numbers that span more than LOG_SPAN times. */
+static axis_t find_axis(const scenario_t *scenario)
 {
+    double least = INFINITY, most = 0;
     for (size_t i = 0; i < scenario->row_count; i++) {
         char *end;
-        strtod(scenario->rows[i].place, &end);
+        double place = strtod(scenario->rows[i].place, &end);
         if (end == scenario->rows[i].place || *end != '\0')
-            return false;
+            return AXIS_NAMES;
+        least = fmin(least, place);
+        most = fmax(most, place);
     }
-    return true;
+    return least > 0 && most > LOG_SPAN * least ? AXIS_LOG : AXIS_LINEAR;
 }
 
 /* One block of inline data per series. */
 static void write_plot(const scenario_t *scenario, const char *path, FILE *out)
 {
-    bool numeric = has_numeric_places(scenario);
+    axis_t axis = find_axis(scenario);
+    bool numeric = axis != AXIS_NAMES;
     fprintf(out,
             "set terminal svg size 720,420 background 'white'\nset output '%s'\nset key outside right\n"
             "set xlabel '%s'\nset ylabel '%s'\nset grid\nset yrange [0:*]\n",
             path, scenario->x_label, scenario->y_label);
     if (!numeric)
         fputs("set style data histograms\nset style fill solid 0.7\nset xtics rotate by -20\n", out);
+    if (axis == AXIS_LOG)
+        fputs("set logscale x\n", out);
     fputs("plot ", out);
     bool first = true;
     for (size_t i = 0; i < scenario->row_count; i++) {

@@ -150,6 +150,40 @@ Test(policies, clockwork_walks_the_queue_by_deadline)
     play_stop(&play);
 }
 
+/* A request every 1.5 ms for one GPU. */
+static const char *clockwork_on_one_gpu(play_t *play, const char *params)
+{
+    play_start(play, "clockwork", params, 1);
+    play_model(play, 0, 'R', 1, 2, 12);
+    play_arrive(play, 0, 0, 1.5, 7);
+    return play_until(play, 60);
+}
+
+/* R2 is committed at 1.5 for the GPU that is free at 3, so R3 cannot join it any more. With 3 ms of the SLO kept back R6
+ * must end by 16.5, too soon for a batch with R7, and R7 by 18, too soon for one behind it. */
+Test(policies, clockwork_commits_ahead_and_keeps_a_buffer)
+{
+    play_t play;
+    cr_assert_str_eq(clockwork_on_one_gpu(&play, NULL), "0 gpu1 R1 until 3\n"
+                                                        "3 gpu1 R2-R3 until 7\n"
+                                                        "7 gpu1 R4-R5 until 11\n"
+                                                        "11 gpu1 R6-R7 until 15\n");
+    play_stop(&play);
+    cr_assert_str_eq(clockwork_on_one_gpu(&play, "ahead_ms=3"), "0 gpu1 R1 until 3\n"
+                                                                "3 gpu1 R2 until 6\n"
+                                                                "6 gpu1 R3 until 9\n"
+                                                                "9 gpu1 R4-R5 until 13\n"
+                                                                "13 gpu1 R6-R7 until 17\n");
+    play_stop(&play);
+    cr_assert_str_eq(clockwork_on_one_gpu(&play, "ahead_ms=3,buffer_ms=3"), "0 gpu1 R1 until 3\n"
+                                                                            "3 gpu1 R2 until 6\n"
+                                                                            "6 gpu1 R3 until 9\n"
+                                                                            "9 gpu1 R4-R5 until 13\n"
+                                                                            "13 gpu1 R6 until 16\n"
+                                                                            "15 drop R7 expired\n");
+    play_stop(&play);
+}
+
 /* Twice what one GPU can do. Dropping only the hopeless leaves heads that force small batches; the window drop settles
  * near the batches of the staggered schedule, 2·l(b) <= 24, about 50 of them. */
 Test(policies, window_drop_gives_up_heads_to_keep_batches_large)
