@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "catalogue.h"
 #include "grpc_front.h"
+#include "grpc_stream.h"
 #include "health.pb-c.h"
 #include "oip/grpc_codec.h"
 #include "open_inference.pb-c.h"
@@ -33,6 +34,7 @@ struct grpc_front {
     gateway_t *gateway;
     rpc_runtime_t *runtime;
     rpc_server_t *server;
+    grpc_streams_t *streams;
     pool_t calls;
     strbuf_t document; /* the answer of a cold method while it is written */
     rpc_arena_t unpacked;
@@ -409,7 +411,6 @@ typedef struct {
     const char *refusal; /* of a method that is known and not served */
 } method_t;
 
-#define STREAM_REFUSAL "streams of requests are not supported: call ModelInfer for each"
 #define REPOSITORY_REFUSAL "models are loaded by the workers, from their model repository"
 #define MEMORY_REFUSAL "shared memory is not supported: clients and gateway need not share a host"
 
@@ -424,7 +425,6 @@ static const method_t methods[] = {
     {PATH("RepositoryIndex"), on_repository_index, NULL},
     {PATH("ModelInfer"), on_infer, NULL},
     {"/grpc.health.v1.Health/Check", on_health_check, NULL},
-    {PATH("ModelStreamInfer"), on_unimplemented, STREAM_REFUSAL},
     {PATH("RepositoryModelLoad"), on_unimplemented, REPOSITORY_REFUSAL},
     {PATH("RepositoryModelUnload"), on_unimplemented, REPOSITORY_REFUSAL},
     {PATH("SystemSharedMemoryStatus"), on_unimplemented, MEMORY_REFUSAL},
@@ -444,7 +444,9 @@ static status_t add_methods(grpc_front_t *front)
         void *arg = methods[i].refusal ? (void *)(uintptr_t)methods[i].refusal : front;
         status = rpc_server_add_unary(front->server, methods[i].path, methods[i].handler, arg);
     }
-    return status;
+    if (status)
+        return status;
+    return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);
 }
 
 static status_t start_server(grpc_front_t *front, const char *listen, err_t *err)
@@ -475,6 +477,8 @@ status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t 
     rpc_arena_init(&created->unpacked, 0);
     status_t status = pool_init(&created->calls, sizeof(infer_t), CALLS_MAX, err);
     if (status == STATUS_OK)
+        status = grpc_streams_create(gateway, &created->streams, err);
+    if (status == STATUS_OK)
         status = start_server(created, listen, err);
     if (status) {
         grpc_front_destroy(created);
@@ -500,6 +504,7 @@ void grpc_front_stop(grpc_front_t *front, int64_t grace_ns, void (*done)(void *a
 {
     front->on_stopped = done;
     front->on_stopped_arg = arg;
+    grpc_streams_stop(front->streams);
     rpc_server_stop(front->server, grace_ns, on_server_stopped, front);
 }
 
@@ -511,6 +516,7 @@ void grpc_front_destroy(grpc_front_t *front)
         rpc_server_destroy(front->server);
     if (front->runtime)
         rpc_runtime_destroy(front->runtime);
+    grpc_streams_destroy(front->streams);
     pool_dispose(&front->calls);
     rpc_arena_dispose(&front->unpacked);
     strbuf_dispose(&front->document);

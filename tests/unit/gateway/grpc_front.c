@@ -444,8 +444,5 @@ Test(grpc_front, says_what_it_does_not_do)
     cr_assert_eq(answer.code, RPC_UNIMPLEMENTED);
     cr_assert(strstr(answer.text, "shared memory"), "%s", answer.text);
     cr_assert_eq(CALL("RepositoryModelLoad", "").code, RPC_UNIMPLEMENTED);
-    answer = CALL("ModelStreamInfer", "");
-    cr_assert_eq(answer.code, RPC_UNIMPLEMENTED);
-    cr_assert(strstr(answer.text, "ModelInfer"), "%s", answer.text);
     cr_assert_eq(CALL("NoSuchMethod", "").code, RPC_UNIMPLEMENTED);
 }
