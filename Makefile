@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 VENV := build/venv
+PERF_ANALYZER := build/perf-analyzer
 # The thread sanitizer of GCC 12 cannot place its shadow under newer kernels' address randomisation.
 NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -14,12 +15,15 @@ help: ## list the targets
 deps:
 	@scripts/install-deps
 
-test-deps: $(VENV)/.installed
+test-deps: $(VENV)/.installed $(PERF_ANALYZER)/perf_analyzer
 	@scripts/install-deps --test
 
 $(VENV)/.installed: tests/requirements.txt
 	@scripts/install-deps --test
 	@scripts/make-venv $(VENV) tests/requirements.txt
+
+$(PERF_ANALYZER)/perf_analyzer: scripts/get-perf-analyzer $(VENV)/.installed
+	@scripts/get-perf-analyzer $(PERF_ANALYZER) $(VENV)/bin/python
 
 build: deps ## build the release preset into build/release/bin
 	cmake --preset release
