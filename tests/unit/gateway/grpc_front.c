@@ -10,6 +10,7 @@
 #include "session.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,12 +83,6 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
 {
     fake.budget_ns = budget_ns;
     oip_validate_request(&session->request, &model.spec, &session->error);
-    if (strcmp(session->request.id, "hold") == 0) {
-        fake.held = session;
-        fake.held_done = done;
-        fake.held_arg = arg;
-        return;
-    }
     if (strcmp(session->request.id, "late") == 0)
         err_set(&session->error, STATUS_DEADLINE_EXCEEDED, "too late");
     session->response =
@@ -100,6 +95,12 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
                                                   .shape = {.rank = 2, .dims = {1, 2}},
                                                   .pieces = &fake.piece,
                                                   .piece_count = 1};
+    if (strcmp(session->request.id, "hold") == 0) {
+        fake.held = session;
+        fake.held_done = done;
+        fake.held_arg = arg;
+        return;
+    }
     done(session, arg);
 }
 
@@ -445,4 +446,123 @@ Test(grpc_front, says_what_it_does_not_do)
     cr_assert(strstr(answer.text, "shared memory"), "%s", answer.text);
     cr_assert_eq(CALL("RepositoryModelLoad", "").code, RPC_UNIMPLEMENTED);
     cr_assert_eq(CALL("NoSuchMethod", "").code, RPC_UNIMPLEMENTED);
+}
+
+/* ---- streams of requests ---- */
+
+enum { ANSWERS_MAX = 8 };
+
+static struct {
+    rpc_stream_t *stream;
+    bool closed;
+    rpc_code_t code;
+    int count;
+    char ids[ANSWERS_MAX][16], errors[ANSWERS_MAX][64];
+} streamed;
+
+static void stream_open(rpc_stream_t *stream, void *arg)
+{
+    (void)arg;
+    if (!streamed.closed)
+        streamed.stream = stream;
+}
+
+static void stream_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    (void)stream, (void)arg, (void)keep;
+    Inference__ModelStreamInferResponse *answer =
+        inference__model_stream_infer_response__unpack(NULL, rpc_bytes_len(bytes), rpc_bytes_flat(bytes));
+    cr_assert(answer && streamed.count < ANSWERS_MAX);
+    snprintf(streamed.errors[streamed.count], sizeof streamed.errors[0], "%s", answer->error_message);
+    if (answer->infer_response)
+        snprintf(streamed.ids[streamed.count], sizeof streamed.ids[0], "%s", answer->infer_response->id);
+    streamed.count++;
+    inference__model_stream_infer_response__free_unpacked(answer, NULL);
+}
+
+static void stream_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    (void)stream, (void)arg, (void)text;
+    streamed.stream = NULL;
+    streamed.closed = true;
+    streamed.code = code;
+}
+
+static rpc_link_t *open_stream(void)
+{
+    rpc_link_t *link;
+    err_t err;
+    rpc_link_options_t options = {
+        .method = METHOD("ModelStreamInfer"),
+        .ops = {.on_open = stream_open, .on_message = stream_message, .on_close = stream_close}};
+    memset(&streamed, 0, sizeof streamed);
+    cr_assert_eq(rpc_link_create(client, &options, &link, &err), STATUS_OK);
+    until(streamed.stream);
+    return link;
+}
+
+static void close_stream(rpc_link_t *link)
+{
+    bool closed = false;
+    rpc_link_close(link, set_flag, &closed);
+    until(closed);
+}
+
+static void stream_infer(const char *name, const char *id)
+{
+    uint8_t message[512];
+    size_t len_bytes = infer_message(name, id, message);
+    cr_assert_eq(rpc_stream_send(streamed.stream, rpc_bytes_copy(message, len_bytes)), STATUS_OK);
+}
+
+Test(grpc_front, a_stream_is_answered_in_the_order_of_its_requests)
+{
+    rpc_link_t *link = open_stream();
+    stream_infer("m", "hold");
+    stream_infer("m", "second");
+    stream_infer("nobody", "third");
+    until(fake.refused == 1);
+    cr_assert_eq(streamed.count, 0, "the first is not answered yet");
+    fake.held_done(fake.held, fake.held_arg);
+    until(streamed.count == 3);
+    cr_assert_str_eq(streamed.ids[0], "hold");
+    cr_assert_str_eq(streamed.ids[1], "second");
+    cr_assert_str_eq(streamed.ids[2], "third");
+    cr_assert_str_eq(streamed.errors[1], "");
+    cr_assert_str_eq(streamed.errors[2], "no model 'nobody'");
+    close_stream(link);
+}
+
+Test(grpc_front, a_stream_ends_after_it_has_answered)
+{
+    rpc_link_t *link = open_stream();
+    stream_infer("m", "hold");
+    until(fake.held);
+    rpc_stream_close(streamed.stream, RPC_OK, NULL); /* a client half-closes */
+    fake.held_done(fake.held, fake.held_arg);
+    until(streamed.closed);
+    cr_assert_eq(streamed.count, 1);
+    cr_assert_eq(streamed.code, RPC_OK);
+    close_stream(link);
+}
+
+Test(grpc_front, a_client_that_goes_cancels_what_its_stream_asked)
+{
+    rpc_link_t *link = open_stream();
+    stream_infer("m", "hold");
+    stream_infer("m", "waits behind it");
+    until(fake.open == 2 && fake.closed == 1);
+    close_stream(link);
+    until(fake.cancelled == 1 && fake.closed == 2);
+}
+
+Test(grpc_front, a_message_that_is_none_leaves_the_stream)
+{
+    rpc_link_t *link = open_stream();
+    cr_assert_eq(rpc_stream_send(streamed.stream, rpc_bytes_copy("\x0a\x7fm", 3)), STATUS_OK);
+    stream_infer("m", "after");
+    until(streamed.count == 2);
+    cr_assert_neq(streamed.errors[0][0], '\0');
+    cr_assert_str_eq(streamed.ids[1], "after");
+    close_stream(link);
 }
