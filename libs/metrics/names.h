@@ -40,9 +40,13 @@
     X(SCHED_DECISION_SECONDS, "fermata_scheduler_decision_seconds", HISTOGRAM, NS_AS_S, "", "One turn of the scheduling core.") \
     X(SCHED_GATEWAYS, "fermata_scheduler_gateways", GAUGE, NONE, "", "Gateways connected.") \
     X(SCHED_WORKERS, "fermata_scheduler_workers", GAUGE, NONE, "", "Workers connected.") \
-    X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "state", "Devices by state: free, busy.") \
+    X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "subcluster,state", "Devices by state: free, busy.") \
     X(SCHED_EPOCH, "fermata_scheduler_epoch", GAUGE, NONE, "", "Epoch of this scheduler.") \
-    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NS_AS_S, "path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness), overrun (batches that end late).") \
+    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NS_AS_S, "subcluster,path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness), overrun (batches that end late).") \
+    X(DESIRED_GPUS, "fermata_desired_gpus", GAUGE, NONE, "subcluster", "Devices that the sub-cluster should have, by its bad rate and its idle time.") \
+    X(SUBCLUSTER_BAD_RATE, "fermata_subcluster_bad_rate", GAUGE, NONE, "subcluster", "Part of the requests of the last window that were dropped or late.") \
+    X(SUBCLUSTER_IDLE_FRACTION, "fermata_subcluster_idle_fraction", GAUGE, NONE, "subcluster", "Part of the devices' time in the last window in which they ran nothing.") \
+    X(SUBCLUSTER_MODELS, "fermata_subcluster_models", GAUGE, NONE, "subcluster", "Model versions that it serves.") \
     /* Worker */ \
     X(WORKER_BATCHES, "fermata_worker_batches_total", COUNTER, NONE, "model,status", "Batches run, by status.") \
     X(WORKER_TASKS, "fermata_worker_tasks_total", COUNTER, NONE, "model,status", "Tasks run, by status.") \

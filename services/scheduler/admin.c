@@ -7,21 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-status_t admin_set_policy(scheduler_t *s, const char *name, const char *params, err_t *err)
-{
-    char before[64];
-    (void)snprintf(before, sizeof before, "%s", subcluster_policy(s->subclusters[0]));
-    for (uint32_t i = 0; i < s->subcluster_count; i++) {
-        status_t status = subcluster_set_policy(s->subclusters[i], name, params, err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    log_info("policy_set", LOG_STR("policy", name), LOG_STR("params", params != NULL ? params : ""),
-             LOG_STR("was", before));
-    scheduler_touch(s);
-    return STATUS_OK;
-}
-
 static ProtobufCMessage *request_of(rpc_call_t *call, scheduler_t *s, const ProtobufCMessageDescriptor *type)
 {
     ProtobufCMessage *request = rpc_unpack(type, rpc_call_request(call), &s->arena);
@@ -77,6 +62,7 @@ static void add_devices(scheduler_t *s, worker_t *worker, Admin__WorkerState *st
         out->kind = device->kind;
         out->status = (char *)(uintptr_t)device_status(device);
         out->inflight_batches = device->inflight;
+        out->subcluster = device->subcluster->name;
         state->devices[state->n_devices++] = out;
     }
 }
@@ -111,7 +97,7 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
         if (state == NULL)
             return false;
         sched_model_stats_t stats;
-        catalogue_stats(model, &stats);
+        placement_stats(model, &stats);
         admin__model_state__init(state);
         state->id = m;
         state->name = model->name;
@@ -125,9 +111,32 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
         state->inflight = stats.in_flight;
         state->done = model->done;
         state->dropped = model->dropped;
+        state->subcluster = (char *)(uintptr_t)(model->home != NULL ? model->home->name : "");
         response->models[response->n_models++] = state;
     }
     return response->models != NULL;
+}
+
+static bool add_subclusters(scheduler_t *s, Admin__GetStateResponse *response)
+{
+    response->subclusters = make(s, s->subcluster_count, sizeof *response->subclusters);
+    for (uint32_t i = 0; i < s->subcluster_count && response->subclusters != NULL; i++) {
+        subcluster_t *sub = s->subclusters[i];
+        Admin__SubclusterState *state = make(s, 1, sizeof *state);
+        if (state == NULL)
+            return false;
+        admin__subcluster_state__init(state);
+        state->name = sub->name;
+        state->device_class = sub->device_class;
+        state->policy = (char *)(uintptr_t)subcluster_policy(sub);
+        state->devices = sub->device_count;
+        state->serving = sub->autoscale.devices;
+        state->desired = sub->autoscale.desired;
+        state->bad_rate = sub->autoscale.state.bad_rate;
+        state->busy_fraction = sub->autoscale.busy_fraction;
+        response->subclusters[response->n_subclusters++] = state;
+    }
+    return response->subclusters != NULL;
 }
 
 static void on_get_state(rpc_call_t *call, void *arg)
@@ -139,11 +148,12 @@ static void on_get_state(rpc_call_t *call, void *arg)
     response.epoch = s->epoch;
     response.scheduler_id = s->scheduler_id;
     response.uptime_ns = now_of() - s->started_ns;
-    response.policy = (char *)(uintptr_t)subcluster_policy(s->subclusters[0]);
+    response.policy = (char *)(uintptr_t)subclusters_policy(s);
     response.policies = policies;
     for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i) != NULL; i++)
         policies[response.n_policies++] = (char *)(uintptr_t)sched_policy_name(i);
-    if (add_gateways(s, &response) && add_workers(s, &response) && add_models(s, &response)) {
+    if (add_gateways(s, &response) && add_workers(s, &response) && add_models(s, &response) &&
+        add_subclusters(s, &response)) {
         finish(call, s, &response.base);
         return;
     }
@@ -175,13 +185,15 @@ static void on_set_policy(rpc_call_t *call, void *arg)
         (Admin__SetPolicyRequest *)request_of(call, s, &admin__set_policy_request__descriptor);
     if (request == NULL)
         return;
-    char params[1024], previous[64];
+    char params[POLICY_PARAMS_BYTES], previous[SUBCLUSTER_NAME_BYTES];
     err_t err = {0};
     Admin__SetPolicyResponse response = ADMIN__SET_POLICY_RESPONSE__INIT;
-    (void)snprintf(previous, sizeof previous, "%s", subcluster_policy(s->subclusters[0]));
+    const subcluster_t *one = subclusters_find(s, request->subcluster);
+    (void)snprintf(previous, sizeof previous, "%s",
+                   one != NULL ? subcluster_policy(one) : subclusters_policy(s));
     response.previous = previous;
     status_t status = join_options(request, params, sizeof params)
-                          ? admin_set_policy(s, request->policy, params, &err)
+                          ? subclusters_set_policy(s, request->subcluster, request->policy, params, &err)
                           : err_set(&err, STATUS_TOO_LARGE, "options are over %zu bytes", sizeof params);
     if (status == STATUS_OK) {
         finish(call, s, &response.base);

@@ -2,8 +2,8 @@
  * The models of the cluster, merged from the workers' reports by (name, version).
  *
  * A model is ready while at least one worker has it ready. All of them must describe the same interface; a worker that
- * differs from what gateways already see is left out, with a log line and a reason. The latency in use is the slowest
- * of those that are ready, because all devices of the core share one profile.
+ * differs from what gateways already see is left out, with a log line and a reason. Which sub-cluster serves it, and
+ * with which latency, is placement.c's.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,68 +17,6 @@
 model_t *catalogue_model(const scheduler_t *s, uint32_t id)
 {
     return id < s->model_count ? s->models[id] : NULL;
-}
-
-void catalogue_stats(const model_t *model, sched_model_stats_t *stats)
-{
-    *stats = (sched_model_stats_t){0};
-    if (model->home != NULL)
-        subcluster_model_stats(model->home, model->id, stats);
-}
-
-static bool usable(const instance_t *instance)
-{
-    return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_READY && !instance->conflict;
-}
-
-bool catalogue_runs_on(const model_t *model, const device_t *device)
-{
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        if (i->worker == device->worker)
-            return usable(i) && (i->devices >> device->index & 1) != 0;
-    return false;
-}
-
-/* ---- The sub-clusters follow ---- */
-
-static void allow_devices(const model_t *model)
-{
-    subcluster_t *home = model->home;
-    for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
-        if (home->devices[gpu] != NULL && home->devices[gpu]->open)
-            subcluster_allow(home, model->id, gpu, catalogue_runs_on(model, home->devices[gpu]));
-}
-
-static void move_in(model_t *model, subcluster_t *home)
-{
-    err_t err = {0};
-    if (subcluster_add_model(home, model->id, &model->profile, model->slo_ns, &err) == STATUS_OK)
-        model->home = home;
-    else
-        log_error("model_refused", LOG_STR("model", model->name), LOG_ERR(&err));
-}
-
-static void move_out(scheduler_t *s, model_t *model)
-{
-    if (model->home == NULL)
-        return;
-    subcluster_remove_model(model->home, model->id);
-    model->home = NULL;
-    scheduler_touch(s);
-}
-
-static void merge_profiles(model_t *model)
-{
-    bool first = true;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
-        if (!usable(i))
-            continue;
-        if (first)
-            model->profile = i->profile;
-        else
-            profile_merge_slower(&model->profile, &i->profile);
-        first = false;
-    }
 }
 
 /* ---- What the reports amount to ---- */
@@ -106,7 +44,7 @@ static void explain(model_t *model)
     if (model->instances == NULL)
         (void)snprintf(model->reason, sizeof model->reason, "no worker has it");
     for (const instance_t *i = model->instances; i != NULL && len < sizeof model->reason; i = i->next) {
-        if (usable(i))
+        if (placement_usable(i))
             continue;
         int n = snprintf(model->reason + len, sizeof model->reason - len, "%s%s: %s%s%s", len > 0 ? "; " : "",
                          i->worker->peer.name, i->conflict ? "conflict" : state_name(i->state),
@@ -117,7 +55,7 @@ static void explain(model_t *model)
 
 static void choose_canonical(model_t *model)
 {
-    if (model->canonical != NULL && usable(model->canonical))
+    if (model->canonical != NULL && placement_usable(model->canonical))
         return;
     instance_t *best = model->instances;
     for (instance_t *i = model->instances; i != NULL; i = i->next)
@@ -148,7 +86,7 @@ static void count_ready(scheduler_t *s, model_t *model)
     bool was = model->ready;
     model->ready_workers = 0;
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        model->ready_workers += usable(i);
+        model->ready_workers += placement_usable(i);
     model->ready = model->ready_workers > 0;
     if (was && !model->ready)
         model->unready_since_ns = now_of();
@@ -166,17 +104,9 @@ static void settle(scheduler_t *s, model_t *model)
     mark_conflicts(model);
     explain(model);
     count_ready(s, model);
-    if (model->ready) {
-        merge_profiles(model);
+    if (model->ready)
         model->slo_ns = model->canonical->report->slo_ns;
-        if (model->home != NULL)
-            subcluster_update_profile(model->home, model->id, &model->profile);
-        else
-            move_in(model, s->subclusters[0]);
-    }
-    if (model->home != NULL)
-        allow_devices(model);
-    scheduler_touch(s);
+    placement_settle(s, model);
 }
 
 /* ---- One report ---- */
@@ -241,15 +171,12 @@ static status_t profile_of(const Control__ModelReport *report, profile_t *profil
     return profile_from_points(profile, points, count, max_batch, err);
 }
 
-static uint64_t devices_of(const worker_t *worker, const Control__ModelReport *report)
+static void fill_devices(instance_t *instance, const Control__ModelReport *report)
 {
-    if (report->n_devices == 0)
-        return UINT64_MAX;
-    uint64_t mask = 0;
+    memset(instance->devices, report->n_devices == 0 ? 0xff : 0, sizeof instance->devices);
     for (size_t i = 0; i < report->n_devices; i++)
-        if (report->devices[i] < worker->device_count)
-            mask |= UINT64_C(1) << report->devices[i];
-    return mask;
+        if (report->devices[i] < instance->worker->device_count)
+            instance->devices[report->devices[i] / 64] |= UINT64_C(1) << report->devices[i] % 64;
 }
 
 static instance_t *instance_of(model_t *model, worker_t *worker, bool make)
@@ -292,7 +219,7 @@ static void instance_fill(instance_t *instance, const Control__ModelReport *repo
     instance->report = copy;
     instance->state = report->state;
     instance->signature = signature_of(report);
-    instance->devices = devices_of(instance->worker, report);
+    fill_devices(instance, report);
     instance->conflict = false;
     (void)snprintf(instance->reason, sizeof instance->reason, "%s", report->reason);
     if (report->state != CONTROL__MODEL_STATE__MODEL_STATE_READY)
@@ -392,7 +319,7 @@ void catalogue_tick(scheduler_t *s)
     for (uint32_t m = 0; m < s->model_count; m++) {
         model_t *model = s->models[m];
         if (!model->ready && now_ns - model->unready_since_ns > s->options.worker_grace_ns)
-            move_out(s, model);
+            placement_leave(s, model);
     }
 }
 

@@ -5,13 +5,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void allow_models(const device_t *device)
 {
     const scheduler_t *s = device->worker->peer.scheduler;
     for (uint32_t m = 0; m < s->model_count; m++)
         if (s->models[m]->home == device->subcluster)
-            subcluster_allow(device->subcluster, m, device->gpu, catalogue_runs_on(s->models[m], device));
+            subcluster_allow(device->subcluster, m, device->gpu, placement_runs_on(s->models[m], device));
 }
 
 static void device_open(device_t *device)
@@ -36,6 +37,11 @@ static void device_close(device_t *device)
     subcluster_close(device->subcluster, device->gpu);
 }
 
+bool device_serves(const device_t *device)
+{
+    return device->open && !device->draining && !device->worker->draining;
+}
+
 /* Failed: out at once. Draining: no more grants, out when its batches are done. Else: in. */
 void device_sync(device_t *device)
 {
@@ -58,28 +64,52 @@ void device_settle(device_t *device)
         device_close(device);
 }
 
-status_t devices_add(worker_t *worker, const Control__Hello *hello)
+/* What it says, else its kind. */
+static const char *class_of(const Control__Device *device)
+{
+    return device->device_class[0] != '\0' ? device->device_class : device->kind;
+}
+
+static status_t device_add(device_t *device, const Control__Device *hello, subcluster_t *sub)
+{
+    scheduler_t *s = device->worker->peer.scheduler;
+    (void)snprintf(device->name, sizeof device->name, "%s", hello->name);
+    (void)snprintf(device->kind, sizeof device->kind, "%s", hello->kind);
+    device->memory_bytes = hello->memory_bytes;
+    device->subcluster = sub;
+    device->gpu = s->device_count < s->options.devices_max ? subcluster_seat(sub, device) : UINT32_MAX;
+    if (device->gpu == UINT32_MAX)
+        return STATUS_TOO_LARGE;
+    s->device_count++;
+    device->worker->device_count++;
+    device_sync(device);
+    return STATUS_OK;
+}
+
+/* The devices of one class of one worker stay together: what the worker loads, it loads on all of them. */
+status_t devices_add(worker_t *worker, const Control__Hello *hello, err_t *err)
 {
     scheduler_t *s = worker->peer.scheduler;
+    subcluster_t *sub = NULL;
     if (hello->n_devices == 0 || hello->n_devices > DEVICES_PER_WORKER_MAX)
-        return STATUS_INVALID_ARGUMENT;
+        return err_set(err, STATUS_INVALID_ARGUMENT, "hello.devices is empty or has more than %d elements",
+                       DEVICES_PER_WORKER_MAX);
     worker->devices = calloc(hello->n_devices, sizeof *worker->devices);
     if (worker->devices == NULL)
-        return STATUS_NO_MEMORY;
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %zu devices", hello->n_devices);
     for (uint32_t i = 0; i < hello->n_devices; i++) {
         device_t *device = &worker->devices[i];
         device->worker = worker;
         device->index = i;
-        (void)snprintf(device->name, sizeof device->name, "%s", hello->devices[i]->name);
-        (void)snprintf(device->kind, sizeof device->kind, "%s", hello->devices[i]->kind);
-        device->subcluster = s->subclusters[0];
-        device->gpu = s->device_count < s->options.devices_max ? subcluster_seat(device->subcluster, device)
-                                                               : UINT32_MAX;
-        if (device->gpu == UINT32_MAX)
-            return STATUS_TOO_LARGE;
-        worker->device_count++;
-        s->device_count++;
-        device_sync(device);
+        const char *device_class = class_of(hello->devices[i]);
+        if (device_class[0] == '\0' || strlen(device_class) >= DEVICE_CLASS_BYTES)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "a device's class and kind are empty or too long");
+        if (sub == NULL || strcmp(sub->device_class, device_class) != 0)
+            sub = subclusters_for(s, device_class, (uint32_t)hello->n_devices, err);
+        if (sub == NULL)
+            return err->code;
+        if (device_add(device, hello->devices[i], sub) != STATUS_OK)
+            return err_set(err, STATUS_TOO_LARGE, "no room for more devices (--devices-max)");
     }
     return STATUS_OK;
 }
@@ -113,8 +143,10 @@ void device_state(worker_t *worker, const Control__DeviceState *state)
     bool changed = failed != device->failed || draining != device->draining;
     device->failed = failed;
     device->draining = draining;
-    if (changed)
+    if (changed) {
         device_sync(device);
+        placement_devices_changed(worker);
+    }
     if (device->open && state->free_in_ns != 0)
         subcluster_free_at(device->subcluster, device->gpu,
                            now_of() + peer_duration(&worker->peer, state->free_in_ns));

@@ -100,6 +100,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
         return;
     }
     fill_task(task, t, i, now_ns);
+    model->home->sums.requests++;
     status_t status = enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
@@ -253,18 +254,21 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
 {
     scheduler_t *s = worker->peer.scheduler;
     model_t *model = catalogue_model(s, batch->model);
-    subcluster_delays_t *delays = &batch->device->subcluster->delays;
+    int64_t now_ns = now_of();
+    subcluster_t *sub = batch->device->subcluster;
+    subcluster_delays_t *delays = &sub->delays;
     fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
     delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
-    delay_add(&delays->overrun, now_of() - worker->peer.delay_ns - batch->finish_ns);
-    (void)peer_duration(&worker->peer, done->exec_ns);
+    delay_add(&delays->overrun, now_ns - worker->peer.delay_ns - batch->finish_ns);
+    sub->sums.busy_ns += peer_duration(&worker->peer, done->exec_ns);
     drop_failed_rows(worker, batch, done);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;
         model->done += task->gateway != NULL;
+        sub->sums.bad += task->gateway != NULL && now_ns > task->answer_ns;
         task_give(s, task);
     }
-    subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
+    subcluster_batch_ended(sub, batch->core_id, free_ns);
     batch_give(s, batch);
 }
 
@@ -491,26 +495,6 @@ static void on_wake(loop_timer_t *timer, void *arg)
 
 /* ---- Making ---- */
 
-static status_t make_subcluster(scheduler_t *s, const char *name, err_t *err)
-{
-    const scheduler_options_t *o = &s->options;
-    subcluster_options_t options = {
-        .index = s->subcluster_count,
-        .name = name,
-        .limits = {.models_max = o->models_max,
-                   .gpus_max = o->devices_max,
-                   .tasks_max = o->tasks_max,
-                   .batch_max = o->batch_max,
-                   .gpu_inflight_max = o->device_inflight_max},
-        .policy = o->policy,
-        .policy_params = o->policy_params,
-        .initial_delay_ns = o->initial_delay_ns,
-    };
-    status_t status = subcluster_create(&options, &s->subclusters[s->subcluster_count], err);
-    s->subcluster_count += status == STATUS_OK;
-    return status;
-}
-
 status_t driver_init(scheduler_t *s, err_t *err)
 {
     uint32_t inflight = s->options.device_inflight_max;
@@ -526,13 +510,12 @@ status_t driver_init(scheduler_t *s, err_t *err)
     s->models = calloc(s->options.models_max, sizeof(*s->models));
     if (s->models == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", s->options.models_max);
-    return make_subcluster(s, "main", err);
+    return subclusters_init(s, err);
 }
 
 void driver_dispose(scheduler_t *s)
 {
-    for (uint32_t i = 0; i < s->subcluster_count; i++)
-        subcluster_destroy(s->subclusters[i]);
+    subclusters_dispose(s);
     loop_timer_dispose(&s->wake);
     idmap_dispose(&s->batches_by_id);
     pool_dispose(&s->batches);

@@ -47,27 +47,37 @@ static uint32_t count_peers(void *const *table)
     return count;
 }
 
-static void count_devices(const subcluster_t *sub, uint32_t *busy, uint32_t *idle)
+static void collect_subcluster(const scheduler_t *s, const subcluster_t *sub)
 {
+    uint32_t busy = 0, idle = 0, models = 0;
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
-        *busy += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight > 0;
-        *idle += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight == 0;
+        busy += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight > 0;
+        idle += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight == 0;
     }
+    for (uint32_t m = 0; m < s->model_count; m++)
+        models += s->models[m]->home == sub;
+    metrics_set(sub->metric.busy, busy);
+    metrics_set(sub->metric.idle, idle);
+    metrics_set(sub->metric.models, models);
+    metrics_set(sub->metric.desired, sub->autoscale.desired);
+    metrics_set(sub->metric.bad_rate, sub->autoscale.state.bad_rate);
+    metrics_set(sub->metric.idle_fraction, 1 - sub->autoscale.busy_fraction);
+    metrics_set(sub->metric.delay_wake, (double)sub->delays.sched.wake_ns);
+    metrics_set(sub->metric.delay_overrun, (double)sub->delays.overrun_bound_ns);
+    metrics_set(sub->metric.delay_ctrl, (double)sub->delays.sched.ctrl_ns);
+    metrics_set(sub->metric.delay_data, (double)(sub->delays.sched.fixed_ns + sub->delays.sched.data_ns));
 }
 
 static void collect(void *arg)
 {
     scheduler_t *s = arg;
-    uint32_t busy = 0, idle = 0;
     for (uint32_t i = 0; i < s->subcluster_count; i++)
-        count_devices(s->subclusters[i], &busy, &idle);
-    metrics_set(s->metric.devices_busy, busy);
-    metrics_set(s->metric.devices_free, idle);
+        collect_subcluster(s, s->subclusters[i]);
     metrics_set(s->metric.gateways, count_peers((void *const *)s->gateways));
     metrics_set(s->metric.workers, count_peers((void *const *)s->workers));
     for (uint32_t m = 0; m < s->model_count; m++) {
         sched_model_stats_t stats;
-        catalogue_stats(s->models[m], &stats);
+        placement_stats(s->models[m], &stats);
         metrics_set(s->models[m]->metrics.queue, stats.queued);
     }
 }

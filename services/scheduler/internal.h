@@ -31,10 +31,11 @@ enum {
     CONTROL_VERSION_MIN = 1,
     CONTROL_VERSION_MAX = 1,
     PEERS_MAX = 256, /* of each kind; a cluster of thousands of devices needs no more processes */
-    DEVICES_PER_WORKER_MAX = 64,
+    DEVICES_PER_WORKER_MAX = 1024, /* emulated ones; a host has 16 real ones at most */
     PEER_NAME_BYTES = 64,
     PEER_ADDRESS_BYTES = 128,
     REASON_BYTES = 192,
+    POLICY_PARAMS_BYTES = 1024,
     RETRIES_MAX = 1, /* a batch that failed is tried once more; what fails twice is not the device's fault */
 };
 
@@ -138,6 +139,7 @@ struct device {
     bool open, failed, draining; /* open: the sub-cluster knows of it */
     char name[PEER_NAME_BYTES];
     char kind[16];
+    uint64_t memory_bytes;
     batch_t *batches;
     uint32_t inflight;
 };
@@ -167,7 +169,7 @@ typedef struct instance {
     Control__ModelState state;
     bool conflict; /* another worker serves a model of this name with another interface */
     uint64_t signature;
-    uint64_t devices; /* bit i: device i of the worker holds it */
+    uint64_t devices[DEVICES_PER_WORKER_MAX / 64]; /* bit i: device i of the worker holds it */
     char reason[REASON_BYTES];
     Control__ModelReport *report;
     profile_t profile;
@@ -184,7 +186,7 @@ struct model {
     uint32_t ready_workers;
     int64_t unready_since_ns;
     char reason[REASON_BYTES];
-    profile_t profile; /* the slowest of those that are ready */
+    profile_t profile; /* at its home: the slowest of those that are ready there */
     int64_t slo_ns;
     uint64_t done, dropped;
     struct {
@@ -220,6 +222,8 @@ struct scheduler {
 
     subcluster_t *subclusters[SUBCLUSTERS_MAX]; /* the first subcluster_count of them */
     uint32_t subcluster_count, device_count;
+    char policy[SUBCLUSTER_NAME_BYTES],
+        policy_params[POLICY_PARAMS_BYTES]; /* of those that are still to come */
     pool_t tasks, batches;
     idmap_t batches_by_id;
     uint64_t batches_made;
@@ -229,8 +233,7 @@ struct scheduler {
     bool catalogue_changed;
     delay_window_t lateness; /* how late the wake timer fired */
     struct {
-        metric_t *decision, *gateways, *workers, *devices_free, *devices_busy, *delay_ctrl, *delay_data;
-        metric_t *delay_wake, *delay_overrun;
+        metric_t *decision, *gateways, *workers;
     } metric;
 };
 
@@ -262,21 +265,39 @@ void worker_drain(worker_t *worker, bool drain);
 void workers_flush(scheduler_t *s);
 
 /* devices.c */
-status_t devices_add(worker_t *worker, const Control__Hello *hello);
+status_t devices_add(worker_t *worker, const Control__Hello *hello, err_t *err);
 void devices_remove(worker_t *worker);
 void device_state(worker_t *worker, const Control__DeviceState *state);
-void device_settle(device_t *device); /* after a batch ended: finish a drain or its end */
-void device_sync(device_t *device);   /* brings the sub-cluster in line with the device's flags */
+bool device_serves(const device_t *device); /* takes grants */
+void device_settle(device_t *device);       /* after a batch ended: finish a drain or its end */
+void device_sync(device_t *device);         /* brings the sub-cluster in line with the device's flags */
 
 /* catalogue.c */
 void catalogue_report(worker_t *worker, const Control__ModelReport *report);
 void catalogue_worker_gone(worker_t *worker);
 void catalogue_tick(scheduler_t *s); /* gives up models that no worker came back for */
 model_t *catalogue_model(const scheduler_t *s, uint32_t id);
-void catalogue_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
-bool catalogue_runs_on(const model_t *model, const device_t *device);
 Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena); /* NULL without memory */
 void catalogue_dispose(scheduler_t *s);
+
+/* subclusters.c */
+status_t subclusters_init(scheduler_t *s, err_t *err); /* those that are declared */
+void subclusters_dispose(scheduler_t *s);
+subcluster_t *subclusters_find(const scheduler_t *s, const char *name);
+/* Where so many devices of a class join: the least full of its share, or one that is made for them. NULL and *err: none. */
+subcluster_t *subclusters_for(scheduler_t *s, const char *device_class, uint32_t devices, err_t *err);
+const char *subclusters_policy(const scheduler_t *s); /* "various" where they differ */
+/* subcluster "": of all, and of those to come. NOT_FOUND: no such; INVALID_ARGUMENT: nothing has changed. */
+status_t subclusters_set_policy(scheduler_t *s, const char *subcluster, const char *policy,
+                                const char *params, err_t *err);
+
+/* placement.c */
+bool placement_usable(const instance_t *instance);
+bool placement_runs_on(const model_t *model, const device_t *device);
+void placement_settle(scheduler_t *s, model_t *model); /* after its instances have changed */
+void placement_devices_changed(worker_t *worker);      /* some began or ceased to take grants */
+void placement_leave(scheduler_t *s, model_t *model);  /* nobody has it any more */
+void placement_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
 
 /* driver.c */
 status_t driver_init(scheduler_t *s, err_t *err);
@@ -306,7 +327,6 @@ const char *device_status(const device_t *device); /* "ready", "busy", "failed",
 
 /* admin.c: unary calls, and what they and HTTP do */
 status_t admin_init(scheduler_t *s);
-status_t admin_set_policy(scheduler_t *s, const char *name, const char *params, err_t *err);
 
 static inline int64_t now_of(void)
 {

@@ -13,6 +13,8 @@
 typedef struct {
     config_address_t grpc_address, http_address;
     const char *policy, *policy_params;
+    config_list_t subclusters, placements;
+    int64_t autoscale_window_ns;
     int64_t tasks_max, models_max, devices_max, batch_max, device_inflight_max;
     int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
     int log_level, log_format;
@@ -42,6 +44,28 @@ static const config_option_t options[] = {
      .group = "Scheduling",
      .help = "Parameters of the policy: key=value,key=value.",
      .offset = offsetof(settings_t, policy_params)},
+    {.name = "subclusters",
+     .type = CONFIG_LIST,
+     .group = "Sub-clusters",
+     .help = "A sub-cluster of a class of devices. Devices come to those of their class in proportion to the "
+             "shares; a class "
+             "without any gets one of its name.",
+     .metavar = "NAME=CLASS[:SHARE[:POLICY]]",
+     .offset = offsetof(settings_t, subclusters)},
+    {.name = "placements",
+     .type = CONFIG_LIST,
+     .group = "Sub-clusters",
+     .help = "Where a model is served as long as it can be.",
+     .metavar = "MODEL=SUBCLUSTER",
+     .offset = offsetof(settings_t, placements)},
+    {.name = "autoscale_window",
+     .type = CONFIG_DURATION,
+     .group = "Sub-clusters",
+     .help = "Time over which the number of devices that is needed is judged.",
+     .def = "5s",
+     .min = 100 * NS_PER_MS,
+     .max = 3600 * NS_PER_S,
+     .offset = offsetof(settings_t, autoscale_window_ns)},
     {.name = "device_inflight_max",
      .type = CONFIG_INT,
      .group = "Scheduling",
@@ -174,6 +198,11 @@ static status_t run(const settings_t *settings, err_t *err)
     how.http_address = value_format_address(&settings->http_address, http, sizeof http);
     how.policy = settings->policy;
     how.policy_params = settings->policy_params;
+    how.subclusters = settings->subclusters.items;
+    how.subcluster_count = (uint32_t)settings->subclusters.len;
+    how.placements = settings->placements.items;
+    how.placement_count = (uint32_t)settings->placements.len;
+    how.autoscale_window_ns = settings->autoscale_window_ns;
     how.tasks_max = (uint32_t)settings->tasks_max;
     how.models_max = (uint32_t)settings->models_max;
     how.devices_max = (uint32_t)settings->devices_max;

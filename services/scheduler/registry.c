@@ -254,10 +254,14 @@ static void update_delays(scheduler_t *s, subcluster_t *sub)
     int64_t initial_ns = s->options.initial_delay_ns, ctrl_ns = slowest_way_ns(sub);
     subcluster_update_delays(sub, ctrl_ns > 0 ? ctrl_ns : initial_ns,
                              delay_bound_ns(&s->lateness, initial_ns), shortest_slo_ns(s, sub), initial_ns);
-    metrics_set(s->metric.delay_wake, (double)sub->delays.sched.wake_ns);
-    metrics_set(s->metric.delay_overrun, (double)sub->delays.overrun_bound_ns);
-    metrics_set(s->metric.delay_ctrl, (double)sub->delays.sched.ctrl_ns);
-    metrics_set(s->metric.delay_data, (double)(sub->delays.sched.fixed_ns + sub->delays.sched.data_ns));
+}
+
+static uint32_t serving_devices(const subcluster_t *sub)
+{
+    uint32_t count = 0;
+    for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++)
+        count += sub->devices[gpu] != NULL && device_serves(sub->devices[gpu]);
+    return count;
 }
 
 void registry_tick(scheduler_t *s)
@@ -270,8 +274,10 @@ void registry_tick(scheduler_t *s)
             tick_peer(&s->workers[i]->peer, now_ns);
     }
     tick_strangers(s, now_ns);
-    for (uint32_t i = 0; i < s->subcluster_count; i++)
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
         update_delays(s, s->subclusters[i]);
+        subcluster_autoscale(s->subclusters[i], serving_devices(s->subclusters[i]));
+    }
     catalogue_tick(s);
     scheduler_touch(s);
 }

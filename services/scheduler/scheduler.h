@@ -23,9 +23,16 @@ typedef struct {
     const char *http_address;
     const char *policy;        /* a name of libs/sched */
     const char *policy_params; /* "key=value,…", or NULL */
-    uint64_t epoch;            /* 0 = wall-clock milliseconds now, which grows over restarts */
-    uint32_t tasks_max;        /* queued and in flight together */
-    uint32_t models_max;       /* (name, version) pairs seen in one epoch */
+    /* "NAME=CLASS[:SHARE[:POLICY]]": sub-clusters of a class of devices, which come to them in proportion to their
+     * shares. A class without any gets one of its name. */
+    const char *const *subclusters;
+    uint32_t subcluster_count;
+    const char *const *placements; /* "MODEL=SUBCLUSTER": served there, where it can be */
+    uint32_t placement_count;
+    int64_t autoscale_window_ns; /* of the advice on the number of devices */
+    uint64_t epoch;              /* 0 = wall-clock milliseconds now, which grows over restarts */
+    uint32_t tasks_max;          /* queued and in flight together */
+    uint32_t models_max;         /* (name, version) pairs seen in one epoch */
     uint32_t devices_max;
     uint32_t batch_max;
     uint32_t device_inflight_max; /* batches granted to a device and not done; 0 = 2 */

@@ -26,6 +26,7 @@ void scheduler_options_init(scheduler_options_t *options)
         .peer_timeout_ns = 3 * NS_PER_S,
         .worker_grace_ns = 500 * NS_PER_MS,
         .initial_delay_ns = NS_PER_MS,
+        .autoscale_window_ns = 5 * NS_PER_S,
     };
 }
 
@@ -44,12 +45,6 @@ static status_t init_metrics(scheduler_t *s, err_t *err)
     s->metric.decision = metrics_series(s->metrics, METRIC_SCHED_DECISION_SECONDS);
     s->metric.gateways = metrics_series(s->metrics, METRIC_SCHED_GATEWAYS);
     s->metric.workers = metrics_series(s->metrics, METRIC_SCHED_WORKERS);
-    s->metric.devices_free = metrics_series(s->metrics, METRIC_SCHED_DEVICES, "free");
-    s->metric.devices_busy = metrics_series(s->metrics, METRIC_SCHED_DEVICES, "busy");
-    s->metric.delay_ctrl = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "ctrl");
-    s->metric.delay_data = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "data");
-    s->metric.delay_wake = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "wake");
-    s->metric.delay_overrun = metrics_series(s->metrics, METRIC_SCHED_DELAY_SECONDS, "overrun");
     metrics_set(metrics_series(s->metrics, METRIC_SCHED_EPOCH), (double)s->epoch);
     return STATUS_OK;
 }

@@ -61,6 +61,7 @@ static void put_devices(const worker_t *worker, strbuf_t *out)
         strbuf_printf(out, "%s{\"index\":%" PRIu32 ",\"gpu\":%" PRIu32 ",", i > 0 ? "," : "", i, device->gpu);
         put_text(out, "name", device->name);
         put_text(out, "kind", device->kind);
+        put_text(out, "subcluster", device->subcluster->name);
         strbuf_printf(out, "\"status\":\"%s\",\"batches_in_flight\":%" PRIu32 "}", device_status(device),
                       device->inflight);
     }
@@ -89,12 +90,13 @@ static void put_workers(const scheduler_t *s, strbuf_t *out)
 static void put_model(const model_t *model, strbuf_t *out)
 {
     sched_model_stats_t stats;
-    catalogue_stats(model, &stats);
+    placement_stats(model, &stats);
     strbuf_printf(out, "{\"id\":%" PRIu32 ",", model->id);
     put_text(out, "name", model->name);
     strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
                   model->ready ? "true" : "false");
     put_text(out, "reason", model->reason);
+    put_text(out, "subcluster", model->home != NULL ? model->home->name : "");
     strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",
                   model->ready_workers, model->profile.max_batch, (double)model->slo_ns / 1e6);
     strbuf_printf(out, "\"latency_ms\":{\"one\":%.4f,\"most\":%.4f},",
@@ -108,25 +110,49 @@ static void put_model(const model_t *model, strbuf_t *out)
                   stats.queued, stats.in_flight, stats.granted, stats.batches, model->done, model->dropped);
 }
 
+static void put_subcluster(const subcluster_t *sub, strbuf_t *out)
+{
+    const subcluster_delays_t *delays = &sub->delays;
+    strbuf_putc(out, '{');
+    put_text(out, "name", sub->name);
+    put_text(out, "device_class", sub->device_class);
+    put_text(out, "policy", subcluster_policy(sub));
+    strbuf_printf(out, "\"devices\":%" PRIu32 ",\"serving\":%" PRIu32 ",\"desired\":%" PRIu32 ",",
+                  sub->device_count, sub->autoscale.devices, sub->autoscale.desired);
+    strbuf_printf(
+        out, "\"requests\":%" PRIu64 ",\"bad\":%" PRIu64 ",\"bad_rate\":%.4f,\"busy_fraction\":%.4f,",
+        sub->sums.requests, sub->sums.bad, sub->autoscale.state.bad_rate, sub->autoscale.busy_fraction);
+    strbuf_printf(out,
+                  "\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
+                  "\"wake\":%.1f,\"overrun\":%.1f}}",
+                  (double)delays->sched.ctrl_ns / 1e3, (double)delays->sched.fixed_ns / 1e3,
+                  (double)delays->sched.data_ns / 1e3, (double)delays->push_bound_ns / 1e3,
+                  (double)delays->sched.wake_ns / 1e3, (double)delays->overrun_bound_ns / 1e3);
+}
+
+static void put_subclusters(const scheduler_t *s, strbuf_t *out)
+{
+    strbuf_puts(out, "\"subclusters\":[");
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
+        strbuf_puts(out, i > 0 ? "," : "");
+        put_subcluster(s->subclusters[i], out);
+    }
+    strbuf_puts(out, "],");
+}
+
 void state_json(const scheduler_t *s, strbuf_t *out)
 {
-    const subcluster_delays_t *delays = &s->subclusters[0]->delays;
     strbuf_printf(out, "{\"epoch\":%" PRIu64 ",", s->epoch);
     put_id(out, "scheduler_id", s->scheduler_id);
     strbuf_printf(out, "\"uptime_s\":%.3f,", (double)(now_of() - s->started_ns) / 1e9);
-    put_text(out, "policy", subcluster_policy(s->subclusters[0]));
+    put_text(out, "policy", subclusters_policy(s));
     strbuf_puts(out, "\"policies\":[");
     for (uint32_t i = 0; sched_policy_name(i) != NULL; i++) {
         strbuf_puts(out, i > 0 ? "," : "");
         strbuf_json_string(out, sched_policy_name(i));
     }
-    strbuf_printf(out,
-                  "],\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
-                  "\"wake\":%.1f,"
-                  "\"overrun\":%.1f},",
-                  (double)delays->sched.ctrl_ns / 1e3, (double)delays->sched.fixed_ns / 1e3,
-                  (double)delays->sched.data_ns / 1e3, (double)delays->push_bound_ns / 1e3,
-                  (double)delays->sched.wake_ns / 1e3, (double)delays->overrun_bound_ns / 1e3);
+    strbuf_puts(out, "],");
+    put_subclusters(s, out);
     put_gateways(s, out);
     put_workers(s, out);
     strbuf_puts(out, "\"models\":[");

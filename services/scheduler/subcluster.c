@@ -9,13 +9,39 @@
 
 /* ---- Making ---- */
 
+static void init_autoscale(subcluster_t *sub, int64_t window_ns)
+{
+    autoscale_params_t params = autoscale_defaults;
+    if (window_ns > 0)
+        params.window_ns = window_ns;
+    autoscale_init(&sub->autoscale.state, &params);
+}
+
+static void init_metrics(subcluster_t *sub, metrics_t *m)
+{
+    sub->metric.idle = metrics_series(m, METRIC_SCHED_DEVICES, sub->name, "free");
+    sub->metric.busy = metrics_series(m, METRIC_SCHED_DEVICES, sub->name, "busy");
+    sub->metric.delay_ctrl = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "ctrl");
+    sub->metric.delay_data = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "data");
+    sub->metric.delay_wake = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "wake");
+    sub->metric.delay_overrun = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "overrun");
+    sub->metric.desired = metrics_series(m, METRIC_DESIRED_GPUS, sub->name);
+    sub->metric.bad_rate = metrics_series(m, METRIC_SUBCLUSTER_BAD_RATE, sub->name);
+    sub->metric.idle_fraction = metrics_series(m, METRIC_SUBCLUSTER_IDLE_FRACTION, sub->name);
+    sub->metric.models = metrics_series(m, METRIC_SUBCLUSTER_MODELS, sub->name);
+}
+
 static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
 {
     int64_t delay_ns = options->initial_delay_ns;
     sub->index = options->index;
     sub->devices_max = options->limits.gpus_max;
     sub->wake_ns = SCHED_NEVER;
+    sub->share = 1;
     (void)snprintf(sub->name, sizeof sub->name, "%s", options->name);
+    (void)snprintf(sub->device_class, sizeof sub->device_class, "%s", options->device_class);
+    init_autoscale(sub, options->autoscale_window_ns);
+    init_metrics(sub, options->metrics);
     sub->devices = calloc(sub->devices_max, sizeof(*sub->devices));
     if (sub->devices == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", sub->devices_max);
@@ -49,6 +75,16 @@ void subcluster_destroy(subcluster_t *sub)
     sched_destroy(sub->core);
     free(sub->devices);
     free(sub);
+}
+
+/* What a policy takes does not depend on the size of its core. */
+status_t subcluster_check_policy(const char *name, const char *params, err_t *err)
+{
+    const sched_limits_t smallest = {.models_max = 1, .gpus_max = 1, .tasks_max = 1, .batch_max = 1};
+    sched_t *core = sched_create(&smallest, err);
+    status_t status = core != NULL ? sched_set_policy(core, 0, name, params, err) : err->code;
+    sched_destroy(core);
+    return status;
 }
 
 status_t subcluster_set_policy(subcluster_t *sub, const char *name, const char *params, err_t *err)
@@ -198,4 +234,32 @@ void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_n
     sub->delays.sched = delays;
     sub->dirty = true;
     sched_set_delays(sub->core, loop_now_ns(), &delays);
+}
+
+/* ---- Size ---- */
+
+/* Devices to release are named once in many windows: the wish stands while as many are still idle. */
+static bool still_spare(const subcluster_t *sub)
+{
+    const autoscale_t *scale = &sub->autoscale.state;
+    double spare = sub->autoscale.devices * (scale->idle_fraction - scale->params.idle_reserve);
+    return scale->bad_rate <= scale->params.bad_limit &&
+           sub->autoscale.desired + spare >= (double)sub->autoscale.devices - 1;
+}
+
+void subcluster_autoscale(subcluster_t *sub, uint32_t devices)
+{
+    autoscale_t *scale = &sub->autoscale.state;
+    int32_t advice = autoscale_observe(scale, loop_now_ns(), devices, &sub->sums);
+    bool resized = devices != sub->autoscale.devices, judged = scale->begun_ns != sub->autoscale.window_ns;
+    sub->autoscale.devices = devices;
+    sub->autoscale.window_ns = scale->begun_ns;
+    if (judged && !resized)
+        sub->autoscale.busy_fraction = 1 - scale->idle_fraction;
+    if (devices == 0)
+        sub->autoscale.desired = sub->sums.requests > 0;
+    else if (advice != 0 || resized)
+        sub->autoscale.desired = (uint32_t)((int64_t)devices + advice);
+    else if (judged && (sub->autoscale.desired > devices || !still_spare(sub)))
+        sub->autoscale.desired = devices;
 }

@@ -16,6 +16,7 @@
 #ifndef SCHEDULER_SUBCLUSTER_H
 #define SCHEDULER_SUBCLUSTER_H
 
+#include "metrics/metrics.h"
 #include "profile/profile.h"
 #include "sched/autoscale.h"
 #include "sched/sched.h"
@@ -24,6 +25,7 @@
 enum {
     SUBCLUSTERS_MAX = 32, /* a core takes some 10 MB, and a partition finer than this plans for nobody */
     SUBCLUSTER_NAME_BYTES = 64,
+    DEVICE_CLASS_BYTES = 64,
 };
 
 typedef struct subcluster subcluster_t;
@@ -40,9 +42,23 @@ typedef struct {
 struct subcluster {
     uint32_t index;
     char name[SUBCLUSTER_NAME_BYTES];
+    char device_class[DEVICE_CLASS_BYTES];
+    uint32_t share;     /* of the devices of its class, against those of the others */
     device_t **devices; /* [devices_max], by the number that the core knows them by; NULL: free */
     uint32_t devices_max, device_count;
     subcluster_delays_t delays;
+    autoscale_sums_t sums; /* the driver counts */
+    struct {
+        autoscale_t state;
+        uint32_t devices; /* taking grants when last looked at */
+        uint32_t desired;
+        int64_t window_ns;    /* begin of the window that is under way */
+        double busy_fraction; /* of the last one; 0 before */
+    } autoscale;
+    struct {
+        metric_t *busy, *idle, *delay_ctrl, *delay_data, *delay_wake, *delay_overrun;
+        metric_t *desired, *bad_rate, *idle_fraction, *models;
+    } metric;
     sched_t *core; /* subcluster.c's alone */
     int64_t wake_ns;
     bool dirty; /* something was said since the last run */
@@ -50,15 +66,19 @@ struct subcluster {
 
 typedef struct {
     uint32_t index;
-    const char *name;
+    const char *name, *device_class;
     sched_limits_t limits;
     const char *policy, *policy_params;
     int64_t initial_delay_ns;
+    int64_t autoscale_window_ns; /* 0: the default of sched/autoscale.h */
+    metrics_t *metrics;
 } subcluster_options_t;
 
 status_t subcluster_create(const subcluster_options_t *options, subcluster_t **subcluster, err_t *err);
 void subcluster_destroy(subcluster_t *subcluster);
 
+/* Whether subcluster_set_policy would take it. */
+status_t subcluster_check_policy(const char *name, const char *params, err_t *err);
 /* At run time: what waits goes on waiting, what runs goes on running. INVALID_ARGUMENT leaves all as it was. */
 status_t subcluster_set_policy(subcluster_t *subcluster, const char *name, const char *params, err_t *err);
 const char *subcluster_policy(const subcluster_t *subcluster);
@@ -107,5 +127,11 @@ void subcluster_run(subcluster_t *subcluster, sched_sink_fn sink, void *ctx);
  * workers; wake_ns: how late the loop's timers come; shortest_slo_ns: of its models, INT64_MAX without any. */
 void subcluster_update_delays(subcluster_t *subcluster, int64_t ctrl_ns, int64_t wake_ns,
                               int64_t shortest_slo_ns, int64_t fallback_ns);
+
+/* ---- Size (Symphony §3.5) ---- */
+
+/* Looks at what was counted; to be called often. devices: those that take grants. Afterwards autoscale.desired is how
+ * many there should be: it rises with the first window of too many bad requests, and falls only after many quiet ones. */
+void subcluster_autoscale(subcluster_t *subcluster, uint32_t devices);
 
 #endif

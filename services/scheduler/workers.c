@@ -37,20 +37,17 @@ static void join(worker_t *worker, const Control__Hello *hello)
 {
     if (!peer_join(&worker->peer, hello, (void **)worker->peer.scheduler->workers, "worker"))
         return;
-    switch (devices_add(worker, hello)) {
-    case STATUS_OK:
+    err_t err = {0};
+    status_t status = devices_add(worker, hello, &err);
+    if (status == STATUS_OK) {
         worker->peers_due = true;
         send_welcome(worker);
-        break;
-    case STATUS_INVALID_ARGUMENT:
-        peer_complain(&worker->peer, NONSENSE_HELLO, "no devices, or too many");
-        peer_close(&worker->peer, RPC_INVALID_ARGUMENT,
-                   "hello.devices is empty or has more than 64 elements");
-        break;
-    default:
-        peer_close(&worker->peer, RPC_RESOURCE_EXHAUSTED, "no room for more devices (--devices-max)");
-        break;
+        return;
     }
+    if (status == STATUS_INVALID_ARGUMENT)
+        peer_complain(&worker->peer, NONSENSE_HELLO, err.text);
+    peer_close(&worker->peer,
+               status == STATUS_INVALID_ARGUMENT ? RPC_INVALID_ARGUMENT : RPC_RESOURCE_EXHAUSTED, err.text);
 }
 
 static void handle(worker_t *worker, const Control__WorkerToScheduler *frame)
@@ -128,6 +125,7 @@ void worker_drain(worker_t *worker, bool drain)
     worker->drain_due = true;
     for (uint32_t i = 0; i < worker->device_count; i++)
         device_sync(&worker->devices[i]);
+    placement_devices_changed(worker);
     log_info("worker_drain", LOG_STR("name", worker->peer.name), LOG_STR("drain", drain ? "yes" : "no"));
 }
 

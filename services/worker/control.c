@@ -68,6 +68,7 @@ static void control_send_hello(control_t *control)
             list[i].name = devices->list[i].name;
             list[i].kind = (char *)(uintptr_t)devices->kind;
             list[i].memory_bytes = devices->memory_bytes;
+            list[i].device_class = (char *)(uintptr_t)devices->device_class;
             pointers[i] = &list[i];
         }
         hello.min_version = hello.max_version = PROTOCOL_VERSION;

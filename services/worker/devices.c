@@ -37,6 +37,7 @@ static void name_devices(worker_devices_t *devices, const char *engine, const en
     char cpu[64];
 
     devices->kind = strcmp(engine, "onednn") == 0 ? "cpu" : devices->ops->name;
+    devices->device_class = devices->kind;
     cpu_model_name(cpu, sizeof(cpu));
     if (strcmp(engine, "onednn") == 0)
         snprintf(devices->identity, sizeof(devices->identity), "onednn; %s; %u threads", cpu,

@@ -23,7 +23,7 @@ enum { STOP_IDLE_POLLS = 4 };
 
 typedef struct {
     config_address_t scheduler, metrics_address;
-    const char *models, *profile, *name;
+    const char *models, *profile, *name, *device_class;
     int engine, log_level, log_format;
     int64_t devices, threads, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
     double emulated_jitter;
@@ -48,6 +48,9 @@ static const config_option_t option_table[] = {
      AT(engine)},
     {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
      .def = "0", .min = 0, .max = WORKER_DEVICES_MAX, AT(devices)},
+    {"device_class", CONFIG_STRING, "Devices",
+     "Devices of one class take the same time for the same batch; by default their kind.", .metavar = "NAME",
+     AT(device_class)},
     {"threads", CONFIG_INT, "Devices", "CPU threads of each device.", .def = "1", .min = 1, .max = 256,
      AT(threads)},
     {"pin", CONFIG_BOOL, "Devices", "Keep the threads of each device on CPUs of their own.", .def = "false",
@@ -228,7 +231,11 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;
-    return worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
+    status_t status =
+        worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
+    if (status == STATUS_OK && options->device_class)
+        worker->devices.device_class = options->device_class;
+    return status;
 }
 
 /* Everything that turns on the loop, from the outside in. */

@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
     const engine_ops_t *ops;
     const char *kind;                 /* "cpu", "cuda", "emulated" */
+    const char *device_class;         /* devices of one class are alike; the kind if nothing else is said */
     char identity[WORKER_TEXT_BYTES]; /* what a profile measured here is valid for */
     worker_device_t *list;
     uint32_t count;

@@ -16,11 +16,14 @@ static const int64_t TIMEOUT_NS = INT64_C(5000000000);
 
 typedef struct {
     config_address_t scheduler;
+    const char *subcluster;
 } cluster_options_t;
 
 static const config_option_t options[] = {
     {"scheduler", CONFIG_ADDRESS, "Scheduler", "gRPC address of the scheduler.", .def = "127.0.0.1:9000",
      .offset = offsetof(cluster_options_t, scheduler)},
+    {"subcluster", CONFIG_STRING, "What is meant", "policy: of this sub-cluster only.", .metavar = "NAME",
+     .offset = offsetof(cluster_options_t, subcluster)},
 };
 
 static const config_schema_t schema = {
@@ -34,6 +37,7 @@ static const config_schema_t schema = {
 /* One unary call: its answer, kept after the call. */
 typedef struct {
     char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
+    const char *subcluster; /* "": all */
     loop_t *loop;
     rpc_arena_t arena;
     const ProtobufCMessageDescriptor *type;
@@ -90,6 +94,17 @@ static status_t ask(call_t *call, const char *method, const ProtobufCMessage *re
 
 /* ---- status ---- */
 
+static void print_subclusters(const Admin__GetStateResponse *state)
+{
+    printf("\n%-24s %-16s %-12s %8s %8s %8s %8s %8s\n", "SUBCLUSTER", "CLASS", "POLICY", "DEVICES", "SERVING",
+           "DESIRED", "BUSY", "BAD");
+    for (size_t i = 0; i < state->n_subclusters; i++) {
+        const Admin__SubclusterState *sub = state->subclusters[i];
+        printf("%-24s %-16s %-12s %8u %8u %8u %7.1f%% %7.2f%%\n", sub->name, sub->device_class, sub->policy,
+               sub->devices, sub->serving, sub->desired, 100 * sub->busy_fraction, 100 * sub->bad_rate);
+    }
+}
+
 static void print_workers(const Admin__GetStateResponse *state)
 {
     printf("\n%-24s %-10s %10s %10s\n", "WORKER", "STATE", "DEVICES", "BATCHES");
@@ -102,12 +117,13 @@ static void print_workers(const Admin__GetStateResponse *state)
 
 static void print_models(const Admin__GetStateResponse *state)
 {
-    printf("\n%-24s %-8s %-10s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "WORKERS", "SLO ms",
-           "QUEUED", "DONE", "DROPPED");
+    printf("\n%-24s %-8s %-10s %-16s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "SUBCLUSTER",
+           "WORKERS", "SLO ms", "QUEUED", "DONE", "DROPPED");
     for (size_t i = 0; i < state->n_models; i++) {
         const Admin__ModelState *model = state->models[i];
-        printf("%-24s %-8lld %-10s %8u %8.1f %8llu %10llu %10llu%s%s\n", model->name,
-               (long long)model->version, model->ready ? "ready" : "not ready", model->workers,
+        printf("%-24s %-8lld %-10s %-16s %8u %8.1f %8llu %10llu %10llu%s%s\n", model->name,
+               (long long)model->version, model->ready ? "ready" : "not ready",
+               model->subcluster[0] != '\0' ? model->subcluster : "-", model->workers,
                (double)model->slo_ns / 1e6, (unsigned long long)model->queued,
                (unsigned long long)model->done, (unsigned long long)model->dropped, model->ready ? "" : "  ",
                model->ready ? "" : model->reason);
@@ -126,6 +142,7 @@ static status_t show_status(call_t *call)
     for (size_t i = 0; i < state->n_policies; i++)
         printf(" %s", state->policies[i]);
     printf("), up %.0f s, %zu gateways\n", (double)state->uptime_ns / 1e9, state->n_gateways);
+    print_subclusters(state);
     print_workers(state);
     print_models(state);
     return STATUS_OK;
@@ -153,12 +170,15 @@ static status_t set_policy(call_t *call, const char *const *words, size_t len)
         list[i - 1] = &entries[i - 1];
     }
     request.policy = (char *)(uintptr_t)words[0];
+    request.subcluster = (char *)(uintptr_t)call->subcluster;
     request.options = list;
     request.n_options = len - 1;
     call->type = &admin__set_policy_response__descriptor;
     status_t status = ask(call, "/fermata.admin.v1.Admin/SetPolicy", &request.base);
     if (status == STATUS_OK)
-        printf("policy %s (was %s)\n", words[0], ((const Admin__SetPolicyResponse *)call->answer)->previous);
+        printf("policy %s (was %s)%s%s\n", words[0],
+               ((const Admin__SetPolicyResponse *)call->answer)->previous,
+               call->subcluster[0] != '\0' ? " in " : "", call->subcluster);
     return status;
 }
 
@@ -187,7 +207,7 @@ int command_cluster(int argc, char **argv)
     if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
         return exit_code;
     err_t err = {0};
-    call_t call = {.err = &err};
+    call_t call = {.err = &err, .subcluster = o.subcluster != NULL ? o.subcluster : ""};
     value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);
     size_t len;
     const char *const *words = config_positionals(config, &len);

@@ -88,9 +88,10 @@ Test(metrics, sizes_have_power_of_two_buckets_and_units_are_converted)
 /* A metric is in the unit that its name says, whatever its kind. */
 Test(metrics, gauges_are_converted_too)
 {
-    metrics_set(metrics_series(reg, METRIC_SCHED_DELAY_SECONDS, "ctrl"), 1815081);
-    cr_assert(strstr(exposed(), "fermata_scheduler_delay_bound_seconds{path=\"ctrl\"} 0.001815081\n"), "%s",
-              text.data);
+    metrics_set(metrics_series(reg, METRIC_SCHED_DELAY_SECONDS, "main", "ctrl"), 1815081);
+    const char *line =
+        "fermata_scheduler_delay_bound_seconds{subcluster=\"main\",path=\"ctrl\"} 0.001815081\n";
+    cr_assert(strstr(exposed(), line), "%s", text.data);
 }
 
 /* Nothing called seconds is recorded and shown in nanoseconds; times of day are in seconds by themselves. */
