@@ -5,10 +5,10 @@
 #include "config/config.h"
 #include "control.h"
 #include "dataplane.h"
+#include "exporter/exporter.h"
 #include "gateway.h"
 #include "grpc_front.h"
 #include "loop/signals.h"
-#include "metrics_http.h"
 #include "preprocess.h"
 #include "rest.h"
 #include "session.h"
@@ -264,8 +264,8 @@ static status_t open_fronts(program_t *program, err_t *err)
     if (rest_create(gateway, &http, &program->rest, err) != STATUS_OK ||
         grpc_front_create(gateway, address_text(&options->grpc_address, "0.0.0.0", text), &program->grpc,
                           err) != STATUS_OK ||
-        metrics_http_create(loop_uv(gateway->loop), address_text(&options->metrics_address, "0.0.0.0", text),
-                            gateway->metrics, &program->metrics_server, err) != STATUS_OK)
+        exporter_create(loop_uv(gateway->loop), address_text(&options->metrics_address, "0.0.0.0", text),
+                        gateway->metrics, &program->metrics_server, err) != STATUS_OK)
         return err->code;
     name_metrics(program);
     if (metrics_on_collect(gateway->metrics, on_collect, program) != STATUS_OK)

@@ -2,11 +2,11 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "control.h"
+#include "exporter/exporter.h"
 #include "http/server.h"
 #include "loader.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
-#include "metrics_http.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,8 +252,8 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
 
     if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
         return err_set(err, STATUS_IO, "getrandom: %m");
-    if (metrics_http_create(loop_uv(worker->loop), worker->metrics_address, worker->metrics, &worker->http,
-                            err) != STATUS_OK ||
+    if (exporter_create(loop_uv(worker->loop), worker->metrics_address, worker->metrics, &worker->http,
+                        err) != STATUS_OK ||
         transfer_pool_create(&pool, &worker->pool, err) != STATUS_OK ||
         peers_create(worker->pool, &worker->peers, err) != STATUS_OK ||
         rpc_runtime_create(&rpc, &worker->rpc, err) != STATUS_OK)

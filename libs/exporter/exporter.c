@@ -1,4 +1,4 @@
-#include "metrics_http.h"
+#include "exporter/exporter.h"
 
 /* Scrapers and people; each needs one. */
 enum { CONNECTIONS_MAX = 64 };
@@ -21,8 +21,8 @@ static void get_health(http_request_t *request, void *user)
     http_respond_copy(request, 200, "text/plain", NULL, "ok\n", 3);
 }
 
-status_t metrics_http_create(uv_loop_t *loop, const char *listen, metrics_t *metrics, http_server_t **server,
-                             err_t *err)
+status_t exporter_create(uv_loop_t *loop, const char *listen, metrics_t *metrics, http_server_t **server,
+                         err_t *err)
 {
     static const http_handler_ops_t metrics_ops = {.on_request = get_metrics};
     static const http_handler_ops_t health_ops = {.on_request = get_health};
