@@ -22,7 +22,7 @@ typedef struct {
     const mode_scenario_t *scenario;
     const mode_model_t *model;
     exec_t *exec;
-    device_t *device;
+    accel_t *device;
     prng_t prng;
     mode_tally_t tally;
     bool closed, staged;
@@ -43,17 +43,17 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
 static void launch(world_t *world, const exec_action_t *action)
 {
     const exec_part_t *part = &action->launch.parts[0];
-    device_op_t ops[MODE_OPS_MAX + 1];
+    accel_op_t ops[MODE_OPS_MAX + 1];
     uint32_t from = 0, to = world->model->op_count, count = 0;
     if (world->staged) {
         from = part->from ? world->model->stage_end[part->from - 1] : 0;
         to = world->model->stage_end[part->from];
     }
-    ops[count++] = (device_op_t){.ns = (int64_t)(world->scenario->launch_us * 1e3)};
+    ops[count++] = (accel_op_t){.ns = (int64_t)(world->scenario->launch_us * 1e3)};
     for (uint32_t i = from; i < to; i++)
         ops[count++] = mode_op(&world->model->ops[i], part->rows, part->length);
     status_t status =
-        device_launch(world->device, part->stream, action->launch.launch, ops, count, world->err);
+        accel_launch(world->device, part->stream, action->launch.launch, ops, count, world->err);
     if (status != STATUS_OK)
         world->status = status;
     world->traced[part->stream] = (traced_t){.launch = action->launch.launch,
@@ -116,15 +116,15 @@ static status_t play(world_t *world)
     int64_t wake_ns = EXEC_NEVER;
     while (world->status == STATUS_OK && world->answered < world->queries) {
         uint64_t ended;
-        int64_t next = least(least(arrival_ns(world), device_next_ns(world->device)), wake_ns);
+        int64_t next = least(least(arrival_ns(world), accel_next_ns(world->device)), wake_ns);
         if (next == EXEC_NEVER)
             return err_set(world->err, STATUS_INTERNAL, "nothing moves with %u queries unanswered",
                            world->queries - world->answered);
         world->now_ns = next;
-        device_advance(world->device, next);
+        accel_advance(world->device, next);
         while (world->status == STATUS_OK && arrival_ns(world) <= next)
             world->status = arrive(world);
-        while (device_take_ended(world->device, &ended)) {
+        while (accel_take_ended(world->device, &ended)) {
             trace_end(world, ended);
             exec_finished(world->exec, next, ended);
         }
@@ -173,7 +173,7 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
     world.exec = world.staged ? make_staged(scenario, slots, err)
                               : make_whole(scenario, strcmp(options->mode, "delaybatch") == 0, slots, err);
     world.device =
-        world.exec ? device_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
+        world.exec ? accel_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
     status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;
     if (status == STATUS_OK && options->trace_path && !(world.trace = fopen(options->trace_path, "we")))
         status = err_set(err, STATUS_IO, "%s: %s", options->trace_path, strerror(errno));
@@ -186,10 +186,10 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
     if (status == STATUS_OK) {
         mode_tally_close(&world.tally, result);
         result->rate_rps = rate_rps;
-        result->utilization = device_busy_ns(world.device) / (double)world.now_ns;
+        result->utilization = accel_busy_ns(world.device) / (double)world.now_ns;
     }
     mode_tally_dispose(&world.tally);
-    device_destroy(world.device);
+    accel_destroy(world.device);
     if (world.exec)
         exec_destroy(world.exec);
     return status;

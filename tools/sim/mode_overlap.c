@@ -17,7 +17,7 @@ enum { SAMPLES = 1000, EPOCHS = 60, WAYS = 4 };
 typedef struct {
     const mode_scenario_t *scenario;
     exec_t *exec;
-    device_t *device;
+    accel_t *device;
     prng_t prng;
     mode_tally_t tally;
     int64_t slo_ns[MODE_MODELS_MAX];
@@ -35,12 +35,12 @@ static void launch(services_t *services, const exec_action_t *action)
     services->launch = action->launch.launch;
     for (uint32_t i = 0; i < action->launch.count && services->status == STATUS_OK; i++) {
         const exec_part_t *part = &action->launch.parts[i];
-        device_op_t ops[MODE_OPS_MAX + 1] = {{.ns = (int64_t)(services->scenario->launch_us * 1e3)}};
+        accel_op_t ops[MODE_OPS_MAX + 1] = {{.ns = (int64_t)(services->scenario->launch_us * 1e3)}};
         uint32_t count = 1;
         for (uint32_t op = part->from; op < part->to; op++)
             ops[count++] =
                 mode_op(&services->scenario->models[part->model].ops[op], part->rows, part->length);
-        services->status = device_launch(services->device, part->stream, i, ops, count, services->err);
+        services->status = accel_launch(services->device, part->stream, i, ops, count, services->err);
     }
 }
 
@@ -81,16 +81,16 @@ static status_t play(services_t *services)
         uint64_t part;
         int64_t arrival =
             services->sent < services->queries ? (int64_t)llround(services->next_s * 1e9) : EXEC_NEVER;
-        int64_t next = device_next_ns(services->device);
+        int64_t next = accel_next_ns(services->device);
         next = arrival < next ? arrival : next;
         if (next == EXEC_NEVER)
             return err_set(services->err, STATUS_INTERNAL, "nothing moves with %u queries unanswered",
                            services->queries - services->ended);
         services->now_ns = next;
-        device_advance(services->device, next);
+        accel_advance(services->device, next);
         if (arrival <= next)
             services->status = arrive(services);
-        while (device_take_ended(services->device, &part))
+        while (accel_take_ended(services->device, &part))
             if (--services->parts_left == 0)
                 exec_finished(services->exec, next, services->launch);
         exec_run(services->exec, next, sink, services);
@@ -166,19 +166,19 @@ status_t mode_run_services(const mode_options_t *options, const char *names, mod
     for (uint32_t i = 0; i < scenario.model_count; i++)
         services.slo_ns[i] = 2 * mode_cost(&scenario.models[i], 0, scenario.models[i].op_count, 32, 64).ns;
     services.exec = make(&scenario, options->mode, options->queries, &predictor, err);
-    services.device = services.exec ? device_create(scenario.model_count, MODE_OPS_MAX + 1, err) : NULL;
+    services.device = services.exec ? accel_create(scenario.model_count, MODE_OPS_MAX + 1, err) : NULL;
     status = services.device ? mode_tally_init(&services.tally, options->queries, err) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
         status = play(&services);
     if (status == STATUS_OK) {
         mode_tally_close(&services.tally, result);
         result->rate_rps = services.rate_rps;
-        result->utilization = device_busy_ns(services.device) / (double)services.now_ns;
+        result->utilization = accel_busy_ns(services.device) / (double)services.now_ns;
         result->predictor_error = errors.mlp;
         result->linear_error = errors.linear;
     }
     mode_tally_dispose(&services.tally);
-    device_destroy(services.device);
+    accel_destroy(services.device);
     if (services.exec)
         exec_destroy(services.exec);
     return status;

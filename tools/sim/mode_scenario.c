@@ -177,18 +177,18 @@ status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, co
     return status;
 }
 
-device_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length)
+accel_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length)
 {
     double units = rows * (op->length > 0 ? length / op->length : 1);
-    return (device_op_t){.ns = (int64_t)llround(op->us * 1e3 * fmax(1, units / op->prefer)),
-                         .occupancy = fmin(1, units / op->prefer)};
+    return (accel_op_t){.ns = (int64_t)llround(op->us * 1e3 * fmax(1, units / op->prefer)),
+                        .occupancy = fmin(1, units / op->prefer)};
 }
 
 staged_cost_t mode_cost(const mode_model_t *model, uint32_t from, uint32_t to, uint32_t rows, uint32_t length)
 {
     staged_cost_t cost = {0};
     for (uint32_t i = from; i < to; i++) {
-        device_op_t op = mode_op(&model->ops[i], rows, length);
+        accel_op_t op = mode_op(&model->ops[i], rows, length);
         cost.ns += op.ns;
         cost.busy_ns += (int64_t)((double)op.ns * op.occupancy);
     }

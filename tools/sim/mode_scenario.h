@@ -18,10 +18,10 @@
 #ifndef SIM_MODE_SCENARIO_H
 #define SIM_MODE_SCENARIO_H
 
+#include "accel/accel.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "exec/staged.h"
-#include "sim/device.h"
 
 enum {
     MODE_MODELS_MAX = 8,
@@ -61,7 +61,7 @@ typedef struct {
 /* INVALID_ARGUMENT names file, line and word. */
 status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name, err_t *err);
 
-device_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length);
+accel_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length);
 /* Of the operators from <= x < to: alone on the device. */
 staged_cost_t mode_cost(const mode_model_t *model, uint32_t from, uint32_t to, uint32_t rows,
                         uint32_t length);

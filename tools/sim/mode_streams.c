@@ -28,7 +28,7 @@ static const stream_model_t models[STREAM_COUNT] = {{0.22, 3.74, 40}, {4.37, 74.
 typedef struct {
     sched_t *sched;
     exec_t *exec;
-    device_t *device;
+    accel_t *device;
     profile_t profiles[STREAM_COUNT];
     mode_tally_t tally;
     int64_t now_ns, next_ns[STREAM_COUNT], slo_ns;
@@ -42,19 +42,21 @@ typedef struct {
 static void on_action(void *ctx, const exec_action_t *action)
 {
     streams_t *streams = ctx;
+    uint32_t ran;
     if (action->kind == EXEC_LAUNCH) {
         const exec_part_t *part = &action->launch.parts[0];
-        device_op_t ops[EXITS_MAX];
+        accel_op_t ops[EXITS_MAX];
         uint32_t count = models[part->model].exits;
         for (uint32_t i = 0; i < count; i++)
             ops[i] =
-                (device_op_t){.ns = profile_latency_ns(&streams->profiles[part->model], part->rows) / count,
-                              .occupancy = 1};
+                (accel_op_t){.ns = profile_latency_ns(&streams->profiles[part->model], part->rows) / count,
+                             .occupancy = 1,
+                             .exit = true};
         streams->running = action->launch.launch;
         streams->stopped = false;
-        streams->status = device_launch(streams->device, 0, action->launch.launch, ops, count, streams->err);
+        streams->status = accel_launch(streams->device, 0, action->launch.launch, ops, count, streams->err);
     } else if (action->kind == EXEC_STOP) {
-        streams->stopped = device_stop(streams->device, 0, action->stop.launch, 1);
+        streams->stopped = accel_stop(streams->device, 0, action->stop.launch, &ran);
     } else if (action->kind == EXEC_COMPLETE) {
         for (uint32_t i = 0; i < action->done.count; i++)
             mode_tally_answer(&streams->tally, (double)streams->now_ns / 1e9,
@@ -101,20 +103,20 @@ static void play(streams_t *streams)
 {
     int64_t wake_ns = SCHED_NEVER, end_ns = (int64_t)(STREAM_SECONDS * 1e9);
     while (streams->status == STATUS_OK) {
-        int64_t next = device_next_ns(streams->device);
+        int64_t next = accel_next_ns(streams->device);
         for (uint32_t i = 0; i < STREAM_COUNT; i++)
             next = streams->next_ns[i] < next ? streams->next_ns[i] : next;
         streams->now_ns = next = wake_ns < next ? wake_ns : next;
         if (next > end_ns)
             break;
         uint64_t ended;
-        device_advance(streams->device, next);
+        accel_advance(streams->device, next);
         for (uint32_t i = 0; i < STREAM_COUNT; i++)
             if (streams->next_ns[i] == next) {
                 submit(streams, i, i == 0 ? BURST : 1);
                 streams->next_ns[i] += i == 0 ? 120 * MS : MS;
             }
-        while (device_take_ended(streams->device, &ended))
+        while (accel_take_ended(streams->device, &ended))
             if (streams->stopped)
                 exec_stopped(streams->exec, next, ended);
             else
@@ -135,7 +137,7 @@ static status_t set_up(streams_t *streams, const char *mode, err_t *err)
                              .gpu_inflight_max = 1};
     streams->sched = sched_create(&limits, err);
     streams->exec = streams->sched ? exec_create_preempt(EXEC_ROWS_MAX, err) : NULL;
-    streams->device = streams->exec ? device_create(1, 2 * EXITS_MAX, err) : NULL;
+    streams->device = streams->exec ? accel_create(1, 2 * EXITS_MAX, err) : NULL;
     if (!streams->device)
         return STATUS_NO_MEMORY;
     status_t status = sched_set_policy(streams->sched, 0, preempts ? "shepherd" : "clockwork", NULL, err);
@@ -163,10 +165,10 @@ status_t mode_run_streams(const mode_options_t *options, double slo_ms, mode_res
         status = streams.status;
         mode_tally_close(&streams.tally, result);
         result->rate_rps = 1000 + BURST / 0.12;
-        result->utilization = device_busy_ns(streams.device) / (STREAM_SECONDS * 1e9);
+        result->utilization = accel_busy_ns(streams.device) / (STREAM_SECONDS * 1e9);
     }
     mode_tally_dispose(&streams.tally);
-    device_destroy(streams.device);
+    accel_destroy(streams.device);
     if (streams.exec)
         exec_destroy(streams.exec);
     if (streams.sched)

@@ -26,21 +26,21 @@ typedef struct {
     uint32_t steps;
 } trainer_t;
 
-int64_t mode_measure_group(const mode_scenario_t *scenario, device_t *device, const overlap_group_t *group)
+int64_t mode_measure_group(const mode_scenario_t *scenario, accel_t *device, const overlap_group_t *group)
 {
     uint64_t tag;
     int64_t start = -1, at = 0;
     for (uint32_t i = 0; i < group->count; i++) {
         const exec_part_t *part = &group->parts[i];
-        device_op_t ops[MODE_OPS_MAX + 1] = {{.ns = (int64_t)(scenario->launch_us * 1e3)}};
+        accel_op_t ops[MODE_OPS_MAX + 1] = {{.ns = (int64_t)(scenario->launch_us * 1e3)}};
         uint32_t count = 1;
         for (uint32_t op = part->from; op < part->to; op++)
             ops[count++] = mode_op(&scenario->models[part->model].ops[op], part->rows, part->length);
-        device_launch(device, part->stream, i, ops, count, NULL);
+        accel_launch(device, part->stream, i, ops, count, NULL);
     }
-    while ((at = device_next_ns(device)) != DEVICE_NEVER) {
-        device_advance(device, at);
-        while (device_take_ended(device, &tag))
+    while ((at = accel_next_ns(device)) != ACCEL_NEVER) {
+        accel_advance(device, at);
+        while (accel_take_ended(device, &tag))
             start = at;
     }
     return start;
@@ -195,13 +195,13 @@ static status_t draw_samples(const mode_scenario_t *scenario, const predictor_t 
                              uint32_t count, prng_t *prng, err_t *err)
 {
     for (uint32_t i = 0; i < count; i++) {
-        device_t *device = device_create(scenario->model_count, MODE_OPS_MAX + 1, err);
+        accel_t *device = accel_create(scenario->model_count, MODE_OPS_MAX + 1, err);
         if (!device)
             return STATUS_NO_MEMORY;
         overlap_group_t group = draw_group(scenario, prng);
         predictor_features(predictor, &group, samples[i].features);
         samples[i].log_ns = logf((float)mode_measure_group(scenario, device, &group));
-        device_destroy(device);
+        accel_destroy(device);
     }
     return STATUS_OK;
 }

@@ -12,7 +12,7 @@ typedef struct {
 } mode_errors_t;
 
 /* Duration of a group on the device, measured by running it. */
-int64_t mode_measure_group(const mode_scenario_t *scenario, device_t *device, const overlap_group_t *group);
+int64_t mode_measure_group(const mode_scenario_t *scenario, accel_t *device, const overlap_group_t *group);
 
 /* Instance-based sampling of `samples` groups of up to `deployed` services (models 0 .. deployed - 1), 80 % to train, 20 %
  * to test. */

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static device_op_t op_of(const lab_op_t *op, uint32_t rows, uint32_t length)
+static accel_op_t op_of(const lab_op_t *op, uint32_t rows, uint32_t length)
 {
     double share = rows / op->prefer;
-    return (device_op_t){.ns = (int64_t)llround(op->ns * fmax(1, share) * length / 100),
-                         .occupancy = fmin(1, share)};
+    return (accel_op_t){.ns = (int64_t)llround(op->ns * fmax(1, share) * length / 100),
+                        .occupancy = fmin(1, share)};
 }
 
 staged_cost_t lab_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
@@ -19,7 +19,7 @@ staged_cost_t lab_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length
     uint32_t each = lab->op_count / lab->stages;
     staged_cost_t cost = {0};
     for (uint32_t i = stage * each; i < (stage + 1) * each; i++) {
-        device_op_t op = op_of(&lab->ops[i], rows, length);
+        accel_op_t op = op_of(&lab->ops[i], rows, length);
         cost.ns += op.ns;
         cost.busy_ns += (int64_t)((double)op.ns * op.occupancy);
     }
@@ -30,14 +30,14 @@ void lab_open(lab_t *lab, exec_t *exec)
 {
     cr_assert(exec != NULL);
     lab->exec = exec;
-    lab->device = device_create(64, 64, NULL);
+    lab->device = accel_create(64, 64, NULL);
     lab->wake_ns = EXEC_NEVER;
 }
 
 void lab_close(lab_t *lab)
 {
     exec_destroy(lab->exec);
-    device_destroy(lab->device);
+    accel_destroy(lab->device);
 }
 
 void lab_query(lab_t *lab, double at, uint32_t length)
@@ -65,13 +65,12 @@ static void __attribute__((format(printf, 2, 3))) note(lab_t *lab, const char *f
 static void on_launch(lab_t *lab, const exec_action_t *action)
 {
     const exec_part_t *part = &action->launch.parts[0];
-    device_op_t ops[LAB_OPS_MAX];
+    accel_op_t ops[LAB_OPS_MAX];
     uint32_t each = lab->op_count / lab->stages;
     uint32_t first = lab->stages > 1 ? part->from * each : 0, count = lab->stages > 1 ? each : lab->op_count;
     for (uint32_t i = 0; i < count; i++)
         ops[i] = op_of(&lab->ops[first + i], part->rows, part->length);
-    cr_assert_eq(device_launch(lab->device, part->stream, action->launch.launch, ops, count, NULL),
-                 STATUS_OK);
+    cr_assert_eq(accel_launch(lab->device, part->stream, action->launch.launch, ops, count, NULL), STATUS_OK);
     note(lab, "run%u(%u:%u+%u)%u>%u", part->to, (unsigned)action->batch, action->launch.start, part->rows,
          action->launch.in_pair, action->launch.out_pair);
 }
@@ -109,7 +108,7 @@ static void sink(void *ctx, const exec_action_t *action)
 
 static int64_t next_ns(const lab_t *lab)
 {
-    int64_t next = device_next_ns(lab->device);
+    int64_t next = accel_next_ns(lab->device);
     next = lab->wake_ns < next ? lab->wake_ns : next;
     if (lab->arrived < lab->coming_count && lab->coming[lab->arrived].arrival_ns < next)
         next = lab->coming[lab->arrived].arrival_ns;
@@ -120,10 +119,10 @@ static void step(lab_t *lab, int64_t now_ns)
 {
     uint64_t launch;
     lab->now_ns = now_ns;
-    device_advance(lab->device, now_ns);
+    accel_advance(lab->device, now_ns);
     for (; lab->arrived < lab->coming_count && lab->coming[lab->arrived].arrival_ns <= now_ns; lab->arrived++)
         cr_assert_eq(exec_submit(lab->exec, now_ns, &lab->coming[lab->arrived], 1, 0, NULL), STATUS_OK);
-    while (device_take_ended(lab->device, &launch))
+    while (accel_take_ended(lab->device, &launch))
         cr_assert(exec_finished(lab->exec, now_ns, launch));
     lab->wake_ns = exec_run(lab->exec, now_ns, sink, lab);
     const char *fault = exec_validate(lab->exec);

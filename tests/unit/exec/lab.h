@@ -5,9 +5,9 @@
 #ifndef TESTS_EXEC_LAB_H
 #define TESTS_EXEC_LAB_H
 
+#include "accel/accel.h"
 #include "exec/staged.h"
 #include "exec/whole.h"
-#include "sim/device.h"
 
 #define LAB_T INT64_C(1000000) /* the paper's unit of time */
 
@@ -22,7 +22,7 @@ enum { LAB_OPS_MAX = 16, LAB_LOG_BYTES = 4096, LAB_QUERIES_MAX = 64 };
 
 typedef struct {
     exec_t *exec;
-    device_t *device;
+    accel_t *device;
     lab_op_t ops[LAB_OPS_MAX];
     uint32_t op_count, stages; /* the operators are cut into stages evenly */
     int64_t now_ns, wake_ns;
