@@ -163,6 +163,11 @@ bool accel_stop(accel_t *device, uint32_t stream, uint64_t tag, uint32_t *ops)
     return true;
 }
 
+int64_t accel_now_ns(const accel_t *device)
+{
+    return device->at_ns;
+}
+
 int64_t accel_next_ns(const accel_t *device)
 {
     if (device->ended_len)

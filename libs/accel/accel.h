@@ -38,7 +38,10 @@ status_t accel_launch(accel_t *device, uint32_t stream, uint64_t tag, const acce
  * nothing was left to drop, it ends in full. */
 bool accel_stop(accel_t *device, uint32_t stream, uint64_t tag, uint32_t *ops);
 
-/* When the next launch ends if nothing else comes. */
+/* The moment that accel_advance was last told. */
+int64_t accel_now_ns(const accel_t *device);
+
+/* When the next operator ends if nothing else comes; a launch that has ended and was not taken: now. */
 int64_t accel_next_ns(const accel_t *device);
 /* Takes one launch that has ended by now; false: none. Those of one moment come in the order of the streams. */
 bool accel_take_ended(accel_t *device, uint64_t *tag);

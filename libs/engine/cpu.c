@@ -75,7 +75,7 @@ void cpu_dispose(cpu_t *cpu)
 void cpu_submit(cpu_t *cpu, engine_job_t *job)
 {
     err_t err;
-    status_t status = fifo_check_job(cpu->info(job->model), job, &err);
+    status_t status = fifo_check_job(cpu->info(job->model), NULL, 1, job, &err);
     if (status != STATUS_OK)
         fifo_answer(job, status, &err);
     else

@@ -1,5 +1,7 @@
 #include "engine/fifo.h"
 
+#include "engine/segment.h"
+
 enum { SLOT_SEQ = 0 }; /* of engine_private: the place of the job in the order */
 
 void fifo_init(fifo_t *fifo)
@@ -119,25 +121,40 @@ void fifo_flush(fifo_t *fifo)
     pthread_mutex_unlock(&fifo->mutex);
 }
 
-static bool is_whole(const engine_range_t *range)
+static status_t check_range(const engine_job_t *job, const engine_cuts_t *cuts, err_t *err)
 {
-    return range->stream == 0 && range->from == 0 && range->to == 0;
+    uint32_t from = job->range.from, to = segment_end(job, cuts);
+    if (!cuts || !cuts->ops)
+        return err_set(err, STATUS_UNSUPPORTED, "this model runs whole only, or its cuts were not asked for");
+    if (from >= to || !segment_is_cut(cuts, from) || !segment_is_cut(cuts, to))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the model cannot be cut to operators %u..%u", from, to);
+    if (!job->source != !from || !job->target != (to == cuts->ops))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "operators %u..%u: a border is missing, or too many",
+                       from, to);
+    if (job->source && job->source == job->target)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "a segment reads and writes the same border");
+    for (uint32_t i = 0; i < job->exit_count; i++)
+        if (job->exits[i] <= (i ? job->exits[i - 1] : from) || job->exits[i] >= to ||
+            !segment_is_cut(cuts, job->exits[i]))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "operator %u is no exit of operators %u..%u",
+                           job->exits[i], from, to);
+    return STATUS_OK;
 }
 
-status_t fifo_check_job(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
+static status_t check_inputs(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
 {
-    if (!is_whole(&job->range) || job->row || job->exit_count)
-        return err_set(err, STATUS_UNSUPPORTED, "this engine runs models whole and on one stream");
-    if (job->batch < 1 || job->batch > info->max_batch)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", job->batch,
-                       info->max_batch);
     for (uint32_t i = 0; i < info->input_count; i++) {
-        if (!job->inputs[i])
+        if (!job->range.from && !job->inputs[i])
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has no buffer", info->inputs[i].name);
         if (!info->inputs[i].row_bytes && !job->input_shapes)
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' varies but has no shape",
                            info->inputs[i].name);
     }
+    return STATUS_OK;
+}
+
+static status_t check_outputs(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
+{
     for (uint32_t i = 0; i < info->output_count; i++) {
         if (!job->outputs[i])
             return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' has no buffer", info->outputs[i].name);
@@ -146,6 +163,23 @@ status_t fifo_check_job(const engine_model_info_t *info, const engine_job_t *job
                            info->outputs[i].name);
     }
     return STATUS_OK;
+}
+
+status_t fifo_check_job(const engine_model_info_t *info, const engine_cuts_t *cuts, uint32_t streams,
+                        const engine_job_t *job, err_t *err)
+{
+    if (job->batch < 1 || job->batch > info->max_batch)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", job->batch,
+                       info->max_batch);
+    if (job->range.stream >= streams)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "there is no stream %u; the engine was opened with %u",
+                       job->range.stream, streams);
+    status_t status = segment_is_whole(job) ? STATUS_OK : check_range(job, cuts, err);
+    if (status == STATUS_OK)
+        status = check_inputs(info, job, err);
+    if (status == STATUS_OK && segment_is_last(job, cuts))
+        status = check_outputs(info, job, err);
+    return status;
 }
 
 void fifo_answer(engine_job_t *job, status_t status, const err_t *err)

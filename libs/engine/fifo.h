@@ -43,8 +43,12 @@ bool fifo_cancel(fifo_t *fifo, engine_job_t *job);
 /* Waits until every job pushed so far is answered. */
 void fifo_flush(fifo_t *fifo);
 
-/* INVALID_ARGUMENT, naming the field, unless the job fits the model. */
-status_t fifo_check_job(const engine_model_info_t *info, const engine_job_t *job, err_t *err);
+/*
+ * INVALID_ARGUMENT, naming the field, unless the job fits the model and one of `streams`. cuts: of the model; NULL or ops = 0
+ * when they are not known: only whole jobs fit then (UNSUPPORTED).
+ */
+status_t fifo_check_job(const engine_model_info_t *info, const engine_cuts_t *cuts, uint32_t streams,
+                        const engine_job_t *job, err_t *err);
 
 /* Calls done, with err only on failure. */
 void fifo_answer(engine_job_t *job, status_t status, const err_t *err);

@@ -313,7 +313,7 @@ static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
 static void submit(engine_t *e, engine_job_t *job)
 {
     err_t err;
-    status_t status = fifo_check_job(info(job->model), job, &err);
+    status_t status = fifo_check_job(info(job->model), NULL, 1, job, &err);
     if (status == STATUS_OK && device_is_lost(e->device))
         status =
             err_set(&err, STATUS_UNAVAILABLE, "the GPU is lost; this process must be started anew to use it");

@@ -7,28 +7,29 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* A binary heap by due_ns. Its capacity follows the holders, so that emulated_timer_add never fails. */
+/* A binary heap by due_ns. Its capacity follows the holders, so that emulated_timer_set never fails. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
     bool started, stop;
+    emulated_entry_t *firing;
+    pthread_cond_t fired;
     emulated_entry_t **heap;
     uint32_t count, capacity, holders;
-} timer = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} timer = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fired = PTHREAD_COND_INITIALIZER};
 
 /* Starting and stopping the thread are rare; one lock keeps them apart. */
 static pthread_mutex_t lifecycle = PTHREAD_MUTEX_INITIALIZER;
 
-static void heap_put(emulated_entry_t *entry, uint32_t place)
+static void heap_put(emulated_entry_t *entry, uint32_t at)
 {
-    timer.heap[place] = entry;
-    entry->place = place;
+    timer.heap[at] = entry;
+    entry->place = at + 1;
 }
 
-static void heap_add(emulated_entry_t *entry)
+static void heap_up(emulated_entry_t *entry, uint32_t at)
 {
-    uint32_t at = timer.count++;
     for (; at > 0; at = (at - 1) / 2) {
         emulated_entry_t *parent = timer.heap[(at - 1) / 2];
         if (parent->due_ns <= entry->due_ns)
@@ -38,21 +39,28 @@ static void heap_add(emulated_entry_t *entry)
     heap_put(entry, at);
 }
 
-static emulated_entry_t *heap_take(void)
+static void heap_down(emulated_entry_t *entry, uint32_t at)
 {
-    emulated_entry_t *first = timer.heap[0], *last = timer.heap[--timer.count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < timer.count; child = 2 * at + 1) {
+    for (uint32_t child = 2 * at + 1; child < timer.count; child = 2 * at + 1) {
         if (child + 1 < timer.count && timer.heap[child + 1]->due_ns < timer.heap[child]->due_ns)
             child++;
-        if (last->due_ns <= timer.heap[child]->due_ns)
+        if (entry->due_ns <= timer.heap[child]->due_ns)
             break;
         heap_put(timer.heap[child], at);
         at = child;
     }
-    if (timer.count)
-        heap_put(last, at);
-    return first;
+    heap_put(entry, at);
+}
+
+static void heap_remove(emulated_entry_t *entry)
+{
+    uint32_t at = entry->place - 1;
+    emulated_entry_t *last = timer.heap[--timer.count];
+    entry->place = 0;
+    if (last == entry)
+        return;
+    heap_up(last, at);
+    heap_down(last, last->place - 1);
 }
 
 static void wait_until(int64_t due_ns)
@@ -72,10 +80,13 @@ static void *timer_main(void *arg)
         } else if (timer.heap[0]->due_ns > clock_now_ns()) {
             wait_until(timer.heap[0]->due_ns);
         } else {
-            emulated_entry_t *entry = heap_take();
+            emulated_entry_t *entry = timer.firing = timer.heap[0];
+            heap_remove(entry);
             pthread_mutex_unlock(&timer.mutex);
             entry->fire(entry);
             pthread_mutex_lock(&timer.mutex);
+            timer.firing = NULL;
+            pthread_cond_broadcast(&timer.fired);
         }
     }
     pthread_mutex_unlock(&timer.mutex);
@@ -153,11 +164,24 @@ void emulated_timer_release(void)
     pthread_mutex_unlock(&lifecycle);
 }
 
-void emulated_timer_add(emulated_entry_t *entry)
+void emulated_timer_set(emulated_entry_t *entry, int64_t due_ns)
 {
     pthread_mutex_lock(&timer.mutex);
-    heap_add(entry);
+    if (entry->place)
+        heap_remove(entry);
+    entry->due_ns = due_ns;
+    heap_up(entry, timer.count++);
     if (timer.heap[0] == entry)
         pthread_cond_signal(&timer.changed);
+    pthread_mutex_unlock(&timer.mutex);
+}
+
+void emulated_timer_remove(emulated_entry_t *entry)
+{
+    pthread_mutex_lock(&timer.mutex);
+    while (timer.firing == entry)
+        pthread_cond_wait(&timer.fired, &timer.mutex);
+    if (entry->place)
+        heap_remove(entry);
     pthread_mutex_unlock(&timer.mutex);
 }

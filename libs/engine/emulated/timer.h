@@ -11,15 +11,18 @@
 
 typedef struct emulated_entry emulated_entry_t;
 struct emulated_entry {
-    int64_t due_ns;
     void (*fire)(emulated_entry_t *entry); /* on the timer's thread, the entry no longer queued */
-    uint32_t place;                        /* in the heap; the timer's */
+    int64_t due_ns;                        /* the timer's, like what follows */
+    uint32_t place;                        /* in the heap, counted from 1; 0 = not queued */
 };
 
 status_t emulated_timer_acquire(err_t *err);
 void emulated_timer_release(void);
 
-/* Queues an entry that is not queued. It may be called from fire. Each holder may have one entry queued. */
-void emulated_timer_add(emulated_entry_t *entry);
+/* Queues the entry, or moves it when it is queued. It may be called from fire. Each holder may have one entry queued. */
+void emulated_timer_set(emulated_entry_t *entry, int64_t due_ns);
+
+/* Takes it out, and waits for its fire to return. Not from inside fire. */
+void emulated_timer_remove(emulated_entry_t *entry);
 
 #endif
