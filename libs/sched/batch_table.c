@@ -70,14 +70,15 @@ const char *batch_table_validate(const batch_table_t *table, uint32_t gpu_inflig
 {
     for (uint32_t g = 0; g < table->gpus_max; g++) {
         uint32_t count = 0;
-        int64_t finish_ns = INT64_MIN;
+        const batch_slot_t *before = NULL;
         for (uint32_t i = table->gpu_first[g]; i != BATCH_NONE; i = table->slots[i].next) {
             const batch_slot_t *slot = &table->slots[i];
             if (slot->gpu != g || slot->generation % 2 == 0 || ++count > gpu_inflight_max)
                 return "the chain of a GPU's batches";
-            if (slot->start_ns < finish_ns)
+            if (before && !slot->beside && !batch_table_together(before, slot) &&
+                slot->start_ns < before->finish_ns)
                 return "two batches overlap on a GPU";
-            finish_ns = slot->finish_ns;
+            before = slot;
         }
         if (count != table->gpu_count[g])
             return "the count of a GPU's batches";

@@ -6,6 +6,7 @@
 #ifndef SCHED_BATCH_TABLE_H
 #define SCHED_BATCH_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BATCH_NONE UINT32_MAX
@@ -17,6 +18,13 @@ typedef struct {
     int64_t start_ns, finish_ns; /* predicted */
     uint32_t next;               /* on its GPU, or in the free chain */
     uint32_t generation;         /* odd: in use */
+    bool beside;                 /* on a GPU with slots: it moves no other batch */
+    uint32_t busy;               /* part of its GPU, per mille */
+    /* Of this batch and those that it has joined (sched_set_gpu_mode), as of its grant. */
+    uint64_t together; /* id of the first of them */
+    uint32_t rows;
+    int64_t begun_ns, deadline_ns; /* of the first; the earliest of all rows */
+    int64_t joined_ns;             /* when the rows of this one have caught up */
 } batch_slot_t;
 
 typedef struct {
@@ -34,6 +42,12 @@ void batch_table_init(batch_table_t *table, batch_slot_t *slots, uint32_t capaci
  * gpu_count). */
 uint32_t batch_table_take(batch_table_t *table, uint32_t gpu);
 void batch_table_give(batch_table_t *table, uint32_t index);
+
+/* Whether the two run as one. */
+static inline bool batch_table_together(const batch_slot_t *a, const batch_slot_t *b)
+{
+    return a->together == b->together;
+}
 
 uint64_t batch_table_id(const batch_table_t *table, uint32_t index);
 uint32_t batch_table_find(const batch_table_t *table, uint64_t id); /* BATCH_NONE: none such */

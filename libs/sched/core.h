@@ -10,7 +10,8 @@
 
 typedef struct {
     bool present, draining;
-    int64_t free_ns; /* after all that is granted to it */
+    int64_t free_ns; /* after all that is granted to it; with slots: not before */
+    sched_gpu_mode_t mode;
 } core_gpu_t;
 
 struct sched {
@@ -23,7 +24,10 @@ struct sched {
     shard_t *shards; /* models first, then lanes */
     uint32_t shards_max;
     profile_t *profiles; /* per model */
+    uint64_t
+        *latest; /* per model: batch granted last to a GPU that stretches, or what joined it last; 0: none */
     core_gpu_t *gpus;
+    uint32_t stretching;       /* GPUs that stretch: 0 is the fast path */
     heap_t expiry;             /* when each model's candidate cannot be met any more */
     heap_node_t *expiry_nodes; /* per shard */
     uint32_t dirty;            /* chain of models whose candidates are to be made anew */
@@ -38,6 +42,22 @@ void core_mark_all_dirty(sched_t *sched);
 
 /* Tells the matcher what it may do with the GPU: grant it from free_ns on, or nothing. */
 void core_offer_gpu(sched_t *sched, uint32_t gpu);
+
+/* Tells the sink of a batch that is in the table. */
+void core_emit_grant(sched_t *sched, uint32_t batch);
+
+/* Grants waiting rows of this model to its running batch if that is right at now_ns; at most once per moment. */
+bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard);
+
+/* Part of a GPU that a batch of this model keeps busy, per mille. */
+uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch);
+/* What its batches leave of a GPU, per mille. */
+uint32_t core_room(const sched_t *sched, uint32_t gpu);
+
+static inline bool core_has_slots(const core_gpu_t *gpu)
+{
+    return gpu->mode.slots > 1;
+}
 
 /* Ends a batch: its tasks are queued again (lost: because the GPU went away) or given back to the pool. */
 typedef enum { CORE_TASKS_DONE, CORE_TASKS_REQUEUE, CORE_TASKS_LOST } core_tasks_t;

@@ -102,11 +102,12 @@ static bool allocate_members(sched_t *sched)
     sched->profiles = calloc(limits->models_max, sizeof(*sched->profiles));
     sched->policy.gpu_state = calloc(limits->gpus_max, policy_gpu_bytes() + 1);
     sched->gpus = calloc(limits->gpus_max, sizeof(*sched->gpus));
+    sched->latest = calloc(limits->models_max, sizeof(*sched->latest));
     sched->expiry_nodes = calloc(sched->shards_max, sizeof(*sched->expiry_nodes));
     sched->granted = calloc(limits->batch_max, sizeof(*sched->granted));
     sched->policy.state = calloc(1, policy_state_bytes());
     sched->policy.model_state = calloc(limits->models_max, policy_model_bytes() + 1);
-    if (!sched->shards || !sched->profiles || !sched->policy.gpu_state || !sched->gpus ||
+    if (!sched->shards || !sched->profiles || !sched->latest || !sched->policy.gpu_state || !sched->gpus ||
         !sched->expiry_nodes || !sched->granted || !sched->policy.state || !sched->policy.model_state ||
         !allocate_tables(sched))
         return false;
@@ -164,6 +165,7 @@ void sched_destroy(sched_t *sched)
     free(sched->policy.state);
     free(sched->granted);
     free(sched->expiry_nodes);
+    free(sched->latest);
     free(sched->gpus);
     free(sched->profiles);
     free(sched->shards);

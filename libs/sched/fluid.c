@@ -18,7 +18,8 @@ double fluid_batch(const fluid_model_t *model, double margin)
 
 double fluid_use(const fluid_model_t *model, double batch)
 {
-    return model->rate * (model->alpha + model->beta / batch);
+    double busy = model->busy_fixed + model->busy_row * batch;
+    return model->rate * (model->alpha + model->beta / batch) * (busy > 0 && busy < 1 ? busy : 1);
 }
 
 double fluid_use_at_margin(const fluid_models_t *models, double margin)

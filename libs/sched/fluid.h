@@ -14,6 +14,8 @@ typedef struct {
     double slo;    /* what is left of it for waiting and running */
     double alpha, beta; /* of the latency, inputs' fetching included */
     double most;        /* largest batch that the SLO allows, at least 1 */
+    double busy_fixed,
+        busy_row; /* a batch of b keeps the part fixed + row * b of a GPU busy, at most all; both 0: all */
 } fluid_model_t;
 
 /* Mean batch if the GPU starts `margin` ms before frontrun: all that arrives in what is left of the first request's

@@ -49,15 +49,24 @@ void matcher_close_gpu(matcher_t *matcher, uint32_t gpu)
         heap_remove(&matcher->busy, &entry->node);
     else if (entry->state == GPU_FREE)
         bitmap_remove(&matcher->free, gpu);
+    if (entry->state != GPU_CLOSED)
+        matcher->partial -= entry->room < SCHED_WHOLE;
     entry->state = GPU_CLOSED;
 }
 
 void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns)
 {
+    matcher_on_gpu_room(matcher, gpu, free_ns, SCHED_WHOLE);
+}
+
+void matcher_on_gpu_room(matcher_t *matcher, uint32_t gpu, int64_t free_ns, uint32_t room)
+{
     match_gpu_t *entry = &matcher->gpus[gpu];
     matcher_close_gpu(matcher, gpu);
     entry->free_ns = free_ns;
     entry->state = GPU_BUSY;
+    entry->room = room;
+    matcher->partial += room < SCHED_WHOLE;
     heap_insert(&matcher->busy, &entry->node, free_ns, gpu);
 }
 
@@ -105,10 +114,10 @@ static void ripen(matcher_t *matcher, int64_t now_ns)
     }
 }
 
-/* What the first ready candidate says of busy GPUs; where placements differ none is granted ahead. */
+/* What the first ready candidate says of busy GPUs; where GPUs differ none is granted ahead. */
 static int64_t ahead_ns(const matcher_t *matcher)
 {
-    if (matcher->ready.len == 0 || matcher->denials || matcher->pins)
+    if (matcher->ready.len == 0 || matcher->denials || matcher->pins || matcher->partial)
         return 0;
     return matcher->models[matcher_first_ready(matcher)].candidate.ahead_ns;
 }
@@ -124,18 +133,22 @@ static uint32_t pick_gpu(const matcher_t *matcher, uint32_t model)
 {
     const match_model_t *entry = &matcher->models[model];
     if (entry->pinned != BITMAP_NONE)
-        return bitmap_has(&matcher->free, entry->pinned) ? entry->pinned : BITMAP_NONE;
+        return bitmap_has(&matcher->free, entry->pinned) &&
+                       entry->candidate.busy <= matcher->gpus[entry->pinned].room
+                   ? entry->pinned
+                   : BITMAP_NONE;
     uint32_t gpu = bitmap_first(&matcher->free);
     if (gpu == BITMAP_NONE && entry->candidate.ahead_ns)
         return (uint32_t)(CONTAINER_OF(heap_min(&matcher->busy), match_gpu_t, node) - matcher->gpus);
-    if (entry->denied == 0)
+    if (entry->denied == 0 && matcher->partial == 0)
         return gpu;
-    while (gpu != BITMAP_NONE && !matcher_may_use(matcher, model, gpu))
+    while (gpu != BITMAP_NONE &&
+           (!matcher_may_use(matcher, model, gpu) || entry->candidate.busy > matcher->gpus[gpu].room))
         gpu = bitmap_next(&matcher->free, gpu + 1);
     return gpu;
 }
 
-/* Placements differ, so the first by key may have no GPU where a later one has: look at all of them. */
+/* Placements or what GPUs have left differ, so the first by key may have no GPU where a later one has: look at all of them. */
 static uint32_t pick_model_restricted(const matcher_t *matcher)
 {
     const heap_slot_t *best = NULL;
@@ -163,8 +176,8 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     ripen(matcher, now_ns);
     while (matcher->ready.len && has_gpu(matcher, now_ns)) {
-        uint32_t model =
-            matcher->denials || matcher->pins ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
+        bool restricted = matcher->denials || matcher->pins || matcher->partial;
+        uint32_t model = restricted ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
         if (model == UINT32_MAX)
             return false;
         match_model_t *entry = &matcher->models[model];
@@ -217,15 +230,18 @@ static const char *validate_models(const matcher_t *matcher)
 
 const char *matcher_validate(const matcher_t *matcher)
 {
-    uint32_t busy = 0;
+    uint32_t busy = 0, partial = 0;
     for (uint32_t g = 0; g < matcher->gpus_max; g++) {
         const match_gpu_t *entry = &matcher->gpus[g];
         busy += entry->state == GPU_BUSY;
+        partial += entry->state != GPU_CLOSED && entry->room < SCHED_WHOLE;
         if (heap_contains(&entry->node) != (entry->state == GPU_BUSY))
             return "a GPU's heap node does not fit its state";
         if (bitmap_has(&matcher->free, g) != (entry->state == GPU_FREE))
             return "the free set does not fit the GPUs' states";
     }
+    if (partial != matcher->partial)
+        return "the count of GPUs with little room";
     if (busy != matcher->busy.len || !heap_validate(&matcher->busy, NULL) ||
         !bitmap_validate(&matcher->free, NULL))
         return "the busy heap or the free set";

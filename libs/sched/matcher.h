@@ -35,6 +35,7 @@ typedef struct {
     int64_t free_ns;
     heap_node_t node; /* in `busy` */
     gpu_state_t state;
+    uint32_t room; /* part of it that a candidate may keep busy, per mille */
 } match_gpu_t;
 
 typedef struct {
@@ -47,6 +48,7 @@ typedef struct {
     uint64_t *denied; /* bit model · gpus_max + gpu */
     uint32_t pins;    /* models that are pinned */
     uint32_t denials; /* bits set: 0 is the fast path */
+    uint32_t partial; /* GPUs that are not closed and have less than all of their room: likewise */
 } matcher_t;
 
 typedef struct {
@@ -63,6 +65,8 @@ void matcher_on_candidate(matcher_t *matcher, int64_t now_ns, uint32_t model, co
 
 /* The GPU may be granted again, and is free from free_ns on. */
 void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns);
+/* Likewise, to candidates that keep at most this part of it busy (per mille). */
+void matcher_on_gpu_room(matcher_t *matcher, uint32_t gpu, int64_t free_ns, uint32_t room);
 /* The GPU may not be granted until the next matcher_on_gpu_free. */
 void matcher_close_gpu(matcher_t *matcher, uint32_t gpu);
 

@@ -68,6 +68,8 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     shard->plan = (shard_plan_t){0};
     shard->candidate = (candidate_t){0};
     shard->own = (shard_counts_t){0};
+    shard->inside = (sched_inside_t){0};
+    sched->latest[model] = 0;
     set_limit(sched, shard);
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);
@@ -143,12 +145,23 @@ status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fre
     return STATUS_OK;
 }
 
+static void set_mode(sched_t *sched, uint32_t gpu, const sched_gpu_mode_t *mode)
+{
+    core_gpu_t *entry = &sched->gpus[gpu];
+    sched->stretching -= entry->mode.stretches;
+    sched->policy.sharing -= core_has_slots(entry);
+    entry->mode = *mode;
+    sched->stretching += entry->mode.stretches;
+    sched->policy.sharing += core_has_slots(entry);
+}
+
 status_t sched_remove_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu)
 {
     if (!core_has_gpu(sched, gpu))
         return STATUS_NOT_FOUND;
     while (sched->batches.gpu_first[gpu] != BATCH_NONE)
         core_end_batch(sched, sched->batches.gpu_first[gpu], CORE_TASKS_LOST);
+    set_mode(sched, gpu, &(sched_gpu_mode_t){0});
     sched->gpus[gpu].present = false;
     core_offer_gpu(sched, gpu);
     for (uint32_t m = 0; m < sched->limits.models_max; m++)
@@ -164,6 +177,40 @@ status_t sched_drain_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu)
     sched->gpus[gpu].draining = true;
     core_offer_gpu(sched, gpu);
     count_gpus(sched, now_ns);
+    return STATUS_OK;
+}
+
+status_t sched_set_gpu_mode(sched_t *sched, int64_t now_ns, uint32_t gpu, const sched_gpu_mode_t *mode)
+{
+    if (!core_has_gpu(sched, gpu))
+        return STATUS_NOT_FOUND;
+    if (sched->batches.gpu_count[gpu])
+        return STATUS_UNAVAILABLE;
+    set_mode(sched, gpu, mode);
+    core_offer_gpu(sched, gpu);
+    sched->tick_ns = now_ns;
+    core_mark_all_dirty(sched);
+    return STATUS_OK;
+}
+
+status_t sched_set_inside(sched_t *sched, int64_t now_ns, uint32_t model, const sched_inside_t *inside,
+                          err_t *err)
+{
+    if (!core_has_model(sched, model))
+        return err_set(err, STATUS_NOT_FOUND, "no model %u", model);
+    if (inside->stages > SCHED_STAGES_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%u stages, at most %d", inside->stages,
+                       SCHED_STAGES_MAX);
+    for (uint32_t s = 0; s < inside->stages; s++) {
+        bool last = s + 1 == inside->stages;
+        uint32_t most = last ? SCHED_WHOLE : inside->until[s + 1];
+        if (inside->until[s] > most || (last && inside->until[s] != SCHED_WHOLE))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "stage %u ends at %u of %d per mille", s,
+                           inside->until[s], SCHED_WHOLE);
+    }
+    sched->shards[model].inside = *inside;
+    sched->tick_ns = now_ns;
+    core_mark_dirty(sched, model);
     return STATUS_OK;
 }
 

@@ -91,7 +91,8 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
         fluid->least = fmax(1, model->rates.granted / model->rates.batches);
 }
 
-static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
+static void measure(const fermata_t *state, const shard_t *shard, bool shares, fermata_model_t *model,
+                    double dt_ms)
 {
     rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms, state->loss_tau_ms);
     double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : (double)shard->opts.slo_ns / 1e6;
@@ -106,6 +107,8 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     uint32_t most =
         profile_largest_batch_sloped(shard->profile, (int64_t)(fluid->slo * 1e6), shard->delays.data_ns);
     fluid->most = clip(most, 1, shard->limit);
+    fluid->busy_fixed = shares ? (double)shard->inside.busy_fixed / SCHED_WHOLE : 0;
+    fluid->busy_row = shares ? (double)shard->inside.busy_row / SCHED_WHOLE : 0;
 }
 
 typedef struct {
@@ -122,7 +125,7 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
             model->fluid.rate = 0;
             continue;
         }
-        measure(policy->state, &policy->shards[m], model, dt_ms);
+        measure(policy->state, &policy->shards[m], policy->sharing > 0, model, dt_ms);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
         if (model->rates.requests > 0)

@@ -81,7 +81,11 @@ static void set_expiry(sched_t *sched, uint32_t model)
 
 static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
 {
-    sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
+    do
+        sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
+    while (sched->stretching && core_stretch(sched, now_ns, shard));
+    if (sched->policy.sharing)
+        shard->candidate.busy = core_busy(sched, shard->model, shard->candidate.batch);
     matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
     set_expiry(sched, shard->index);
     emit_dropped(sched, shard);
@@ -115,20 +119,40 @@ static void refresh_expired(sched_t *sched, int64_t now_ns)
 
 /* Grants */
 
+uint32_t core_room(const sched_t *sched, uint32_t gpu)
+{
+    uint32_t busy = 0;
+    for (uint32_t b = sched->batches.gpu_first[gpu]; b != BATCH_NONE; b = sched->batches.slots[b].next)
+        busy += sched->batches.slots[b].busy;
+    return busy < SCHED_WHOLE ? SCHED_WHOLE - busy : 0;
+}
+
+static bool has_slot(const sched_t *sched, uint32_t gpu)
+{
+    uint32_t taken = 0;
+    for (uint32_t b = sched->batches.gpu_first[gpu]; b != BATCH_NONE; b = sched->batches.slots[b].next)
+        taken += sched->batches.slots[b].together == batch_table_id(&sched->batches, b);
+    return taken < sched->gpus[gpu].mode.slots;
+}
+
 void core_offer_gpu(sched_t *sched, uint32_t gpu)
 {
     const core_gpu_t *entry = &sched->gpus[gpu];
     bool open =
         entry->present && !entry->draining && sched->batches.gpu_count[gpu] < sched->limits.gpu_inflight_max;
-    if (open)
-        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns);
+    uint32_t room = SCHED_WHOLE;
+    if (open && core_has_slots(entry))
+        room = has_slot(sched, gpu) ? core_room(sched, gpu) : 0;
+    if (open && room)
+        matcher_on_gpu_room(&sched->matcher, gpu, entry->free_ns, room);
     else
         matcher_close_gpu(&sched->matcher, gpu);
 }
 
-static void emit_grant(sched_t *sched, uint32_t batch)
+void core_emit_grant(sched_t *sched, uint32_t batch)
 {
     const batch_slot_t *slot = &sched->batches.slots[batch];
+    uint64_t id = batch_table_id(&sched->batches, batch);
     uint32_t task = slot->first_task;
     for (uint32_t i = 0; i < slot->count; i++) {
         sched->granted[i] = sched->pool.slots[task].task;
@@ -137,12 +161,29 @@ static void emit_grant(sched_t *sched, uint32_t batch)
     sched_action_t action = {.kind = SCHED_GRANT,
                              .model = slot->model,
                              .grant = {.gpu = slot->gpu,
-                                       .batch_id = batch_table_id(&sched->batches, batch),
+                                       .batch_id = id,
                                        .start_ns = slot->start_ns,
                                        .finish_ns = slot->finish_ns,
                                        .tasks = sched->granted,
-                                       .count = slot->count}};
+                                       .count = slot->count,
+                                       .stretches = slot->together == id ? 0 : slot->together}};
     sched->sink(sched->sink_ctx, &action);
+}
+
+/* What a new batch means to its GPU, by the GPU's mode. */
+static void place(sched_t *sched, batch_slot_t *slot)
+{
+    core_gpu_t *gpu = &sched->gpus[slot->gpu];
+    slot->beside = core_has_slots(gpu);
+    slot->busy = slot->beside ? core_busy(sched, slot->model, slot->count) : SCHED_WHOLE;
+    if (!slot->beside)
+        gpu->free_ns = slot->finish_ns;
+    if (!gpu->mode.stretches)
+        return;
+    slot->rows = slot->count;
+    slot->begun_ns = slot->joined_ns = slot->start_ns;
+    slot->deadline_ns = sched->pool.slots[slot->first_task].task.deadline_ns;
+    sched->latest[slot->model] = slot->together;
 }
 
 /* "GPU granted" reaches the shard: it cuts its batch, and answers with "GPU free-at" and the next candidate.
@@ -160,14 +201,15 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     slot->first_task = shard_pop_batch(shard, count);
     slot->start_ns = shard_earliest_ns(shard, now_ns, match->gpu_free_ns, count);
     slot->finish_ns = slot->start_ns + profile_latency_ns(shard->profile, count);
+    slot->together = batch_table_id(&sched->batches, batch);
     shard->counts->stats.granted += count;
     shard->counts->stats.in_flight += count;
     shard->counts->stats.batches++;
-    shard->counts->stats.busy_ns += slot->finish_ns - slot->start_ns;
     shard->lane.turn_ns = now_ns;
-    sched->gpus[match->gpu].free_ns = slot->finish_ns;
+    place(sched, slot);
+    shard->counts->stats.busy_ns += (slot->finish_ns - slot->start_ns) * slot->busy / SCHED_WHOLE;
     core_offer_gpu(sched, match->gpu);
-    emit_grant(sched, batch);
+    core_emit_grant(sched, batch);
     refresh(sched, now_ns, shard);
 }
 
@@ -202,16 +244,28 @@ void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what)
 /* What is measured moves the predictions of all that the GPU has still to do. */
 static void repredict(sched_t *sched, uint32_t gpu, int64_t free_ns)
 {
+    const batch_slot_t *before = NULL;
     for (uint32_t b = sched->batches.gpu_first[gpu]; b != BATCH_NONE; b = sched->batches.slots[b].next) {
         batch_slot_t *slot = &sched->batches.slots[b];
         int64_t latency_ns = slot->finish_ns - slot->start_ns;
-        if (slot->start_ns < free_ns)
+        bool joined = before && batch_table_together(before, slot);
+        if (slot->start_ns < free_ns && !joined)
             slot->start_ns = free_ns;
-        slot->finish_ns = slot->start_ns + latency_ns;
+        slot->finish_ns = joined ? free_ns : slot->start_ns + latency_ns;
         free_ns = slot->finish_ns;
+        before = slot;
     }
     sched->gpus[gpu].free_ns = free_ns;
     core_offer_gpu(sched, gpu);
+}
+
+/* The end that was told in its grant: rows that have joined it since have moved it. */
+static int64_t alone_until_ns(const sched_t *sched, const batch_slot_t *slot)
+{
+    bool joined = slot->next != BATCH_NONE && batch_table_together(slot, &sched->batches.slots[slot->next]);
+    if (!joined || slot->model == BATCH_NO_MODEL)
+        return slot->finish_ns;
+    return slot->start_ns + profile_latency_ns(&sched->profiles[slot->model], slot->count);
 }
 
 bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t finish_ns)
@@ -221,11 +275,13 @@ bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int6
     if (batch == BATCH_NONE)
         return false;
     batch_slot_t *slot = &sched->batches.slots[batch];
-    if (sched->batches.gpu_first[slot->gpu] != batch)
+    if (sched->batches.gpu_first[slot->gpu] != batch && !slot->beside)
         return false; /* one before it has not been reported done: its end is what counts */
-    slot->start_ns += finish_ns - slot->finish_ns;
-    slot->finish_ns = finish_ns;
-    repredict(sched, slot->gpu, slot->start_ns);
+    int64_t later_ns = finish_ns - alone_until_ns(sched, slot);
+    slot->start_ns += later_ns;
+    slot->finish_ns += later_ns;
+    if (!slot->beside)
+        repredict(sched, slot->gpu, slot->start_ns);
     return true;
 }
 
@@ -234,9 +290,16 @@ static bool end_reported(sched_t *sched, uint64_t batch_id, int64_t free_at_ns, 
     uint32_t batch = batch_table_find(&sched->batches, batch_id);
     if (batch == BATCH_NONE)
         return false;
-    uint32_t gpu = sched->batches.slots[batch].gpu;
+    const batch_slot_t ended = sched->batches.slots[batch];
     core_end_batch(sched, batch, what);
-    repredict(sched, gpu, free_at_ns);
+    uint32_t first = sched->batches.gpu_first[ended.gpu];
+    const batch_slot_t *rest = first == BATCH_NONE ? NULL : &sched->batches.slots[first];
+    if (ended.beside)
+        core_offer_gpu(sched, ended.gpu);
+    else if (rest && batch_table_together(rest, &ended))
+        repredict(sched, ended.gpu, rest->start_ns); /* a part of what runs: the rest ends when it was to */
+    else
+        repredict(sched, ended.gpu, free_at_ns);
     return true;
 }
 
@@ -257,7 +320,12 @@ status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fr
     (void)now_ns;
     if (!core_has_gpu(sched, gpu))
         return STATUS_NOT_FOUND;
-    repredict(sched, gpu, free_at_ns);
+    if (core_has_slots(&sched->gpus[gpu])) {
+        sched->gpus[gpu].free_ns = free_at_ns;
+        core_offer_gpu(sched, gpu);
+    } else {
+        repredict(sched, gpu, free_at_ns);
+    }
     return STATUS_OK;
 }
 
@@ -269,7 +337,7 @@ static uint32_t find_victim(sched_t *sched, int64_t now_ns, const shard_t *shard
     uint32_t victim = BATCH_NONE;
     for (uint32_t g = 0; g < sched->limits.gpus_max; g++) {
         uint32_t batch = sched->batches.gpu_first[g];
-        if (sched->batches.gpu_count[g] != 1 || sched->gpus[g].draining ||
+        if (sched->batches.gpu_count[g] != 1 || sched->gpus[g].draining || core_has_slots(&sched->gpus[g]) ||
             !matcher_may_use(&sched->matcher, shard->index, g))
             continue;
         const batch_slot_t *slot = &sched->batches.slots[batch];
@@ -280,6 +348,7 @@ static uint32_t find_victim(sched_t *sched, int64_t now_ns, const shard_t *shard
                                     .finish_ns = slot->finish_ns};
         int64_t stop_ns;
         if (slot->model == BATCH_NO_MODEL || slot->start_ns > now_ns || slot->finish_ns <= now_ns ||
+            slot->together != batch_table_id(&sched->batches, batch) ||
             (victim != BATCH_NONE && slot->count >= sched->batches.slots[victim].count))
             continue;
         if (sched->policy.ops->preempts(&sched->policy, shard, &sched->shards[slot->model], &running, now_ns,

@@ -71,6 +71,8 @@ typedef struct {
             int64_t finish_ns; /* predicted: start + latency of the batch */
             const sched_task_t *tasks; /* valid during the sink call; earliest deadline first */
             uint32_t count;
+            uint64_t
+                stretches; /* 0, or the running batch that these rows catch up with and join; see sched_set_gpu_mode */
         } grant;
         struct {
             sched_task_t task;
@@ -85,6 +87,27 @@ typedef struct {
 
 /* Called inside sched_run, in the order of the decisions. Must not call into the same sched_t. */
 typedef void (*sched_sink_fn)(void *ctx, const sched_action_t *action);
+
+/* How a GPU runs what it is granted (libs/exec). Zero: `whole`, one batch after the other. */
+typedef struct {
+    bool stretches; /* `staged`: rows may be granted to a batch that runs */
+    /* `overlap`, or `staged` with several pairs for new batches: so many batches side by side, as long as the parts of
+     * the GPU that they keep busy sum to at most all of it. 0 and 1: one. */
+    uint32_t slots;
+} sched_gpu_mode_t;
+
+enum { SCHED_STAGES_MAX = 32, SCHED_WHOLE = 1000 };
+
+/* What a model's batches do inside a GPU, as profiled; parts are per mille. Zero: no stages, each keeps its GPU busy. */
+typedef struct {
+    uint32_t stages; /* up to SCHED_STAGES_MAX; 0 and 1: it is never stretched */
+    uint16_t until
+        [SCHED_STAGES_MAX]; /* part of its latency that has passed at the end of each; the last is all of it */
+    int64_t
+        comp_wait_ns; /* T_comp_wait (DVABatch 7.2): no rows for a batch that has run longer; 0: no such limit */
+    /* A batch of b keeps the part busy_fixed + b·busy_row of its GPU busy, at most all; both 0: all of it. */
+    uint32_t busy_fixed, busy_row;
+} sched_inside_t;
 
 /* What the scheduler is told about a model, besides its profile. Zero means: none, derive it. */
 typedef struct {
@@ -126,6 +149,29 @@ status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, co
 
 /* The GPU is free from free_at_ns on, and may run every model until sched_allow says otherwise. */
 status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns);
+/*
+ * The mode of a GPU, told while nothing is in flight on it (else UNAVAILABLE; NOT_FOUND: no such GPU).
+ *
+ * stretches: besides grants of batches there are grants of rows that join one: grant.stretches names a batch of the same
+ * model, granted to the same GPU and still running. The rows are a batch of their own to this interface (own id, own
+ * sched_batch_done), and finish_ns is when the two are predicted to end, together. That prediction holds for a GPU on
+ * which the rows go through the stages that are behind the batch while that waits at the border of the stage it is in, and
+ * which does at most one such catching-up at a time. A stretch is granted when
+ *   - both meet all their deadlines by that prediction, and nothing is granted behind them;
+ *   - the rows are as many as pay for the launch: at least the part of the batch that has passed;
+ *   - no other model's ready batch waits for a GPU;
+ *   - T_comp_wait has not passed.
+ * gpu_inflight_max bounds the batches with what has joined them: 4 is a good value.
+ *
+ * slots: the GPU is granted further batches while those that run leave room for what they keep busy, and predictions are
+ * those of batches that run alone.
+ *
+ * Only batches that run by themselves are ever preempted.
+ */
+status_t sched_set_gpu_mode(sched_t *sched, int64_t now_ns, uint32_t gpu, const sched_gpu_mode_t *mode);
+/* NOT_FOUND: no such model. INVALID_ARGUMENT names a part that falls or is beyond all. Holds until the model leaves. */
+status_t sched_set_inside(sched_t *sched, int64_t now_ns, uint32_t model, const sched_inside_t *inside,
+                          err_t *err);
 /* The tasks of its batches go back to their queues (see SCHED_DROP_GPU_LOST). */
 status_t sched_remove_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu);
 /* No further grants; the batches in flight end as usual, then sched_gpu_inflight is 0 and it may be removed.
@@ -162,8 +208,10 @@ typedef struct {
     uint64_t submitted, granted, cancelled; /* tasks; granted counts a task once per grant */
     uint64_t dropped[SCHED_DROP_REASONS];
     uint64_t batches, preempted_batches;
+    uint64_t stretches; /* of the batches, those that joined a running one */
     uint32_t queued, in_flight;
-    int64_t busy_ns; /* predicted execution time of the granted batches */
+    int64_t
+        busy_ns; /* predicted execution time of the granted batches; with slots, of the part that they keep busy */
 } sched_model_stats_t;
 /* False: no such model. */
 bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t *stats);

@@ -61,6 +61,7 @@ typedef struct {
     shard_plan_t plan;
     sched_delays_t delays;
     sched_model_opts_t opts;
+    sched_inside_t inside; /* of a model, not of a lane */
     const profile_t *profile;
     shard_counts_t *counts; /* own, or of the model that a lane serves */
     shard_counts_t own;

@@ -18,6 +18,7 @@ void counts_add(shard_counts_t *sum, const shard_counts_t *counts)
     for (unsigned r = 0; r < SCHED_DROP_REASONS; r++)
         into->dropped[r] += from->dropped[r];
     into->batches += from->batches;
+    into->stretches += from->stretches;
     into->preempted_batches += from->preempted_batches;
     into->queued += from->queued;
     into->in_flight += from->in_flight;

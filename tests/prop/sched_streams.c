@@ -1,7 +1,8 @@
 /*
  * Seeded random streams of everything that can happen to a scheduling core, against what must always hold: a task is in
  * one place and ends once, no batch is granted that would miss a deadline, no GPU runs two batches, the core asks to be
- * called in the future only, and every structure validates.
+ * called in the future only, and every structure validates. The same on GPUs that stretch batches and on GPUs with slots:
+ * rows that join a batch make neither miss, and what runs side by side keeps at most the whole GPU busy.
  */
 #include "base/prng.h"
 #include "sched/sched.h"
@@ -23,9 +24,10 @@ typedef struct {
 } life_of_t;
 
 typedef struct {
-    bool used;
+    bool used, moved; /* moved: the core knows better by now when it ends */
     uint64_t id;
-    uint32_t gpu;
+    uint32_t gpu, model, busy;
+    uint64_t together;
     int64_t start_ns, finish_ns;
 } flight_t;
 
@@ -39,8 +41,10 @@ typedef struct {
     int64_t promised_ns[GPUS];               /* end of what was granted last */
     bool gpu_up[GPUS], model_up[MODELS + 1]; /* the last: of models that left */
     const char *policy;
+    sched_gpu_mode_t mode; /* of all GPUs */
+    sched_inside_t inside;
     uint64_t seed;
-    uint64_t grants, drops, preempts;
+    uint64_t grants, drops, preempts, stretches, beside;
 } world_t;
 
 #define must(world, condition, what)                                           \
@@ -57,13 +61,62 @@ static uint32_t below(world_t *world, uint32_t bound)
     return (uint32_t)prng_below(&world->prng, bound);
 }
 
+/* Both end together, by all their deadlines, and nothing was to run behind the batch. */
+static void check_stretch(world_t *world, const sched_action_t *action)
+{
+    flight_t *joined = NULL;
+    must(world, world->mode.stretches, "a stretch on a GPU that runs whole batches");
+    for (flight_t *flight = world->flights; flight < world->flights + BATCHES; flight++) {
+        if (!flight->used || flight->gpu != action->grant.gpu)
+            continue;
+        bool together = flight->together == action->grant.stretches;
+        must(world, together || world->mode.slots > 1, "rows join a batch with another behind it");
+        if (!together)
+            continue;
+        must(world, flight->model == action->model, "rows join another model's batch");
+        joined = flight;
+        flight->finish_ns = action->grant.finish_ns;
+        for (size_t i = 0; i < world->task_count; i++) {
+            life_of_t *task = &world->tasks[i];
+            must(world,
+                 task->life != RUNNING || task->batch_id != flight->id ||
+                     task->deadline_ns >= flight->finish_ns,
+                 "rows that join make the batch miss");
+        }
+    }
+    must(world, joined != NULL, "rows join a batch that does not run");
+    world->stretches++;
+}
+
+static uint32_t busy_of(const world_t *world, uint32_t rows)
+{
+    uint32_t busy = world->inside.busy_fixed + world->inside.busy_row * rows;
+    return busy && busy < SCHED_WHOLE ? busy : SCHED_WHOLE;
+}
+
+static void check_slots(world_t *world, uint32_t gpu)
+{
+    uint32_t busy = 0, batches = 0;
+    for (const flight_t *flight = world->flights; flight < world->flights + BATCHES; flight++) {
+        if (!flight->used || flight->gpu != gpu)
+            continue;
+        busy += flight->busy;
+        batches += flight->together == flight->id;
+    }
+    must(world, busy <= SCHED_WHOLE && batches <= world->mode.slots, "more side by side than there is room");
+    world->beside += batches > 1;
+}
+
 static void on_grant(world_t *world, const sched_action_t *action)
 {
     uint32_t gpu = action->grant.gpu;
     must(world, gpu < GPUS && world->gpu_up[gpu], "granted to a GPU that is not there");
     must(world, action->grant.count > 0, "an empty batch");
     must(world, action->grant.start_ns >= world->now_ns, "starts in the past");
-    must(world, action->grant.start_ns >= world->promised_ns[gpu], "two batches on one GPU");
+    if (action->grant.stretches)
+        check_stretch(world, action);
+    else if (world->mode.slots <= 1)
+        must(world, action->grant.start_ns >= world->promised_ns[gpu], "two batches on one GPU");
     world->promised_ns[gpu] = action->grant.finish_ns;
     for (uint32_t i = 0; i < action->grant.count; i++) {
         life_of_t *task = &world->tasks[action->grant.tasks[i].tag];
@@ -77,12 +130,18 @@ static void on_grant(world_t *world, const sched_action_t *action)
     while (flight < world->flights + BATCHES && flight->used)
         flight++;
     must(world, flight < world->flights + BATCHES, "more batches in flight than GPUs hold");
-    *flight = (flight_t){.used = true,
-                         .id = action->grant.batch_id,
-                         .gpu = gpu,
-                         .start_ns = action->grant.start_ns,
-                         .finish_ns = action->grant.finish_ns};
+    *flight =
+        (flight_t){.used = true,
+                   .id = action->grant.batch_id,
+                   .gpu = gpu,
+                   .model = action->model,
+                   .busy = busy_of(world, action->grant.count),
+                   .together = action->grant.stretches ? action->grant.stretches : action->grant.batch_id,
+                   .start_ns = action->grant.start_ns,
+                   .finish_ns = action->grant.finish_ns};
     world->grants++;
+    if (world->mode.slots > 1)
+        check_slots(world, gpu);
 }
 
 static void set_lives(world_t *world, uint64_t batch_id, life_t life)
@@ -100,7 +159,7 @@ static void on_preempt(world_t *world, const sched_action_t *action)
         if (!flight->used || flight->id != action->preempt.batch_id)
             continue;
         must(world, flight->gpu == action->preempt.gpu, "preempted on another GPU");
-        must(world, flight->finish_ns > world->now_ns, "preempted after its end");
+        must(world, flight->moved || flight->finish_ns > world->now_ns, "preempted after its end");
         flight->used = false;
         world->promised_ns[flight->gpu] = world->now_ns;
         set_lives(world, flight->id, WAITING);
@@ -179,8 +238,10 @@ static void end_batch(world_t *world, flight_t *flight, int64_t free_ns)
     /* the core may now know better when the GPU's other batches run */
     world->promised_ns[flight->gpu] = INT64_MIN;
     for (flight_t *other = world->flights; other < world->flights + BATCHES; other++) {
-        if (other->used && other->gpu == flight->gpu)
-            world->promised_ns[flight->gpu] = world->now_ns;
+        if (!other->used || other->gpu != flight->gpu)
+            continue;
+        world->promised_ns[flight->gpu] = world->now_ns;
+        other->moved = true;
     }
 }
 
@@ -204,6 +265,7 @@ static void set_gpu(world_t *world, uint32_t gpu, bool up)
     world->gpu_up[gpu] = up;
     if (up) {
         cr_assert_eq(sched_add_gpu(world->sched, world->now_ns, gpu, world->now_ns), STATUS_OK);
+        cr_assert_eq(sched_set_gpu_mode(world->sched, world->now_ns, gpu, &world->mode), STATUS_OK);
         world->promised_ns[gpu] = world->now_ns;
         return;
     }
@@ -240,6 +302,8 @@ static void set_model(world_t *world, uint32_t model, bool up)
     cr_assert_eq(profile_from_line(&profile, alpha_ns, beta_ns, 32, &err), STATUS_OK);
     sched_model_opts_t opts = {.slo_ns = 30000000, .exit_points = below(world, 40)};
     cr_assert_eq(sched_add_model(world->sched, world->now_ns, model, &profile, &opts, &err), STATUS_OK, "%s",
+                 err.text);
+    cr_assert_eq(sched_set_inside(world->sched, world->now_ns, model, &world->inside, &err), STATUS_OK, "%s",
                  err.text);
 }
 
@@ -308,10 +372,17 @@ static void drain(world_t *world)
     must(world, false, "a task has no end");
 }
 
-static void live(const char *policy, uint64_t seed)
+static world_t live(const char *policy, uint64_t seed, sched_gpu_mode_t mode)
 {
-    world_t world = {.policy = policy, .seed = seed};
+    world_t world = {.policy = policy, .seed = seed, .mode = mode};
     sched_limits_t limits = {.models_max = MODELS, .gpus_max = GPUS, .tasks_max = TASKS, .batch_max = 24};
+    limits.gpu_inflight_max = mode.stretches || mode.slots ? BATCHES / GPUS : 0;
+    if (mode.stretches || mode.slots)
+        world.inside = (sched_inside_t){.stages = 5,
+                                        .until = {100, 150, 400, 900, 1000},
+                                        .comp_wait_ns = (int64_t)(seed % 2) * 4000000,
+                                        .busy_fixed = 100,
+                                        .busy_row = 60};
     err_t err;
     world.tasks = calloc(STEPS * 4, sizeof(*world.tasks));
     world.sched = sched_create(&limits, &err);
@@ -329,12 +400,45 @@ static void live(const char *policy, uint64_t seed)
     cr_assert_gt(world.grants, 20, "policy %s grants nothing", policy);
     sched_destroy(world.sched);
     free(world.tasks);
+    return world;
 }
 
 Test(streams, every_policy_keeps_every_promise, .timeout = 300)
 {
     for (uint32_t p = 0; sched_policy_name(p); p++) {
         for (uint64_t seed = 1; seed <= 12; seed++)
-            live(sched_policy_name(p), seed);
+            live(sched_policy_name(p), seed, (sched_gpu_mode_t){0});
     }
+}
+
+/* Not every policy leaves a batch slack in which rows could join: deferral does not. */
+static void live_in_mode(sched_gpu_mode_t mode)
+{
+    uint64_t stretches = 0;
+    for (uint32_t p = 0; sched_policy_name(p); p++) {
+        uint64_t beside = 0;
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            world_t world = live(sched_policy_name(p), seed, mode);
+            stretches += world.stretches;
+            beside += world.beside;
+        }
+        cr_expect(mode.slots < 2 || beside > 0, "policy %s never runs two side by side",
+                  sched_policy_name(p));
+    }
+    cr_expect(!mode.stretches || stretches > 100, "nothing is stretched");
+}
+
+Test(streams, every_policy_where_batches_are_stretched, .timeout = 300)
+{
+    live_in_mode((sched_gpu_mode_t){.stretches = true});
+}
+
+Test(streams, every_policy_where_gpus_have_slots, .timeout = 300)
+{
+    live_in_mode((sched_gpu_mode_t){.slots = 3});
+}
+
+Test(streams, every_policy_where_both_is_so, .timeout = 300)
+{
+    live_in_mode((sched_gpu_mode_t){.stretches = true, .slots = 3});
 }

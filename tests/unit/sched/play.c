@@ -35,9 +35,18 @@ static void put_time(play_t *play, int64_t ns)
 
 void play_start(play_t *play, const char *policy, const char *params, uint32_t gpus)
 {
+    play_start_inflight(play, policy, params, gpus, 0);
+}
+
+void play_start_inflight(play_t *play, const char *policy, const char *params, uint32_t gpus,
+                         uint32_t inflight)
+{
     err_t err;
-    sched_limits_t limits = {
-        .models_max = PLAY_MODELS_MAX, .gpus_max = 16, .tasks_max = 1024, .batch_max = 256};
+    sched_limits_t limits = {.models_max = PLAY_MODELS_MAX,
+                             .gpus_max = 16,
+                             .tasks_max = 1024,
+                             .batch_max = 256,
+                             .gpu_inflight_max = inflight};
     memset(play, 0, sizeof(*play));
     play->sched = sched_create(&limits, &err);
     cr_assert_not_null(play->sched, "%s", err.text);
@@ -127,6 +136,32 @@ static void put_tasks(play_t *play, char letter, const sched_task_t *tasks, uint
     }
 }
 
+/* Rows that join a batch move its end, and that of what joined before. */
+static void put_done(play_t *play, const sched_action_t *action)
+{
+    uint64_t together = action->grant.stretches ? action->grant.stretches : action->grant.batch_id;
+    play_event_t moved[PLAY_DONE_MAX];
+    size_t count = 0;
+    for (size_t i = 0; action->grant.stretches && i < play->count;) {
+        if (play->events[i].kind != PLAY_DONE || play->events[i].together != together) {
+            i++;
+            continue;
+        }
+        cr_assert_lt(count, PLAY_DONE_MAX);
+        moved[count++] = play->events[i];
+        memmove(&play->events[i], &play->events[i + 1], (--play->count - i) * sizeof(play->events[0]));
+    }
+    cr_assert(!action->grant.stretches || count > 0, "rows join a batch that does not run");
+    for (size_t i = 0; i < count; i++) {
+        moved[i].at_ns = action->grant.finish_ns;
+        add_event(play, moved[i]);
+    }
+    add_event(play, (play_event_t){.at_ns = action->grant.finish_ns,
+                                   .kind = PLAY_DONE,
+                                   .together = together,
+                                   .batch_id = action->grant.batch_id});
+}
+
 static void on_action(void *ctx, const sched_action_t *action)
 {
     static const char *const reasons[] = {"expired", "window", "gpu-lost", "model-removed"};
@@ -138,12 +173,10 @@ static void on_action(void *ctx, const sched_action_t *action)
         play->grants++;
         put(play, " gpu%u ", action->grant.gpu + 1);
         put_tasks(play, letter, action->grant.tasks, action->grant.count);
-        put(play, " until ");
+        put(play, action->grant.stretches ? " join until " : " until ");
         put_time(play, action->grant.finish_ns);
         put(play, "\n");
-        add_event(play, (play_event_t){.at_ns = action->grant.finish_ns,
-                                       .kind = PLAY_DONE,
-                                       .batch_id = action->grant.batch_id});
+        put_done(play, action);
         break;
     case SCHED_DROP:
         play->drops++;

@@ -2,6 +2,7 @@
  * Plays a hand-made case through the core and writes the schedule down as text, one decision per line:
  *
  *     2.25 gpu1 R1-R4 until 11.25
+ *     3.5 gpu1 R5 join until 12
  *     30.25 drop R35 expired
  *
  * Times are in units (milliseconds where it matters), requests are numbered from 1 per model, and each model has a
@@ -14,7 +15,7 @@
 
 #include <stddef.h>
 
-enum { PLAY_EVENTS_MAX = 4096, PLAY_TEXT_BYTES = 1 << 16, PLAY_MODELS_MAX = 16 };
+enum { PLAY_DONE_MAX = 8, PLAY_EVENTS_MAX = 4096, PLAY_TEXT_BYTES = 1 << 16, PLAY_MODELS_MAX = 16 };
 
 typedef enum { PLAY_ARRIVAL, PLAY_DONE, PLAY_POLICY } play_kind_t;
 
@@ -22,7 +23,7 @@ typedef struct {
     int64_t at_ns;
     play_kind_t kind;
     uint32_t model;
-    uint64_t tag, batch_id;
+    uint64_t tag, batch_id, together;
     int64_t deadline_ns;
     const char *policy, *params;
 } play_event_t;
@@ -42,6 +43,9 @@ typedef struct {
 
 /* gpus are numbered from 0 in the core and from 1 in the text. */
 void play_start(play_t *play, const char *policy, const char *params, uint32_t gpus);
+/* inflight: gpu_inflight_max. */
+void play_start_inflight(play_t *play, const char *policy, const char *params, uint32_t gpus,
+                         uint32_t inflight);
 void play_stop(play_t *play);
 void play_model(play_t *play, uint32_t model, char letter, double alpha, double beta, double slo);
 /* A model with more to say than its line and SLO. */

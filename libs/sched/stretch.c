@@ -1,0 +1,166 @@
+/*
+ * Hot path. Rows that join a batch which runs (DVABatch's `stretch`), on GPUs whose mode can do it.
+ *
+ *        ┌ stages 0..k of n rows ┐                   ┌ stages k+1.. of n + c rows ┐
+ *     ───┴───────────┬───────────┴───────────────────┴────────────────────────────┴──▶
+ *                    └ start: stages 0..k of c rows ┘ joined                       finish
+ *
+ * While both go through their stages side by side the GPU is taken to be full, so together they take as long as one after
+ * the other. A launch's fixed cost is then paid again for the part 0..k of the batch, and saved for the rest of it.
+ */
+#include "sched/core.h"
+
+uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch)
+{
+    const sched_inside_t *inside = &sched->shards[model].inside;
+    uint64_t busy = inside->busy_fixed + (uint64_t)inside->busy_row * batch;
+    return busy == 0 || busy > SCHED_WHOLE ? SCHED_WHOLE : (uint32_t)busy;
+}
+
+static int64_t part_of(int64_t latency_ns, uint32_t part)
+{
+    return latency_ns / SCHED_WHOLE * part + latency_ns % SCHED_WHOLE * part / SCHED_WHOLE;
+}
+
+typedef struct {
+    batch_slot_t *batch; /* granted last, or the last that joined it */
+    const sched_inside_t *inside;
+    uint32_t most;     /* rows that may come, as many as the way is counted for */
+    int64_t start_ns;  /* the rows are there */
+    uint32_t part;     /* of the batch that has passed when its stage ends */
+    int64_t border_ns; /* then */
+} stretch_t;
+
+/* Where the batch is when the rows come. False: it does not run then, is in its last stage, or still waits for others. */
+static bool locate(stretch_t *stretch, const shard_t *shard)
+{
+    const batch_slot_t *batch = stretch->batch;
+    const sched_inside_t *inside = stretch->inside;
+    int64_t latency_ns = profile_latency_ns(shard->profile, batch->rows);
+    int64_t begin_ns = batch->finish_ns - latency_ns; /* as if it had always had all its rows */
+    if (stretch->start_ns < batch->joined_ns ||
+        (inside->comp_wait_ns && stretch->start_ns - batch->begun_ns > inside->comp_wait_ns))
+        return false;
+    for (uint32_t stage = 0; stage + 1 < inside->stages; stage++) {
+        stretch->part = inside->until[stage];
+        stretch->border_ns = begin_ns + part_of(latency_ns, stretch->part);
+        if (stretch->start_ns < stretch->border_ns)
+            return true;
+    }
+    return false;
+}
+
+/* With slots it has its place for itself; else nothing must be granted behind it, and nothing be late before it. */
+static bool runs_alone(const sched_t *sched, const batch_slot_t *batch)
+{
+    uint32_t first = sched->batches.gpu_first[batch->gpu];
+    return batch->beside ||
+           (batch->next == BATCH_NONE && batch_table_together(&sched->batches.slots[first], batch));
+}
+
+/* The batch of this model that rows may still join now. */
+static bool find(sched_t *sched, int64_t now_ns, const shard_t *shard, stretch_t *stretch)
+{
+    const sched_inside_t *inside = &sched->shards[shard->model].inside;
+    uint32_t batch = batch_table_find(&sched->batches, sched->latest[shard->model]);
+    if (inside->stages < 2 || batch == BATCH_NONE || shard->candidate.skip)
+        return false;
+    batch_slot_t *slot = &sched->batches.slots[batch];
+    const core_gpu_t *gpu = &sched->gpus[slot->gpu];
+    if (slot->model != shard->model || gpu->draining || !runs_alone(sched, slot) ||
+        sched->batches.gpu_count[slot->gpu] >= sched->limits.gpu_inflight_max ||
+        !matcher_may_use(&sched->matcher, shard->index, slot->gpu))
+        return false;
+    uint32_t most = shard->candidate.vague ? shard->queue.len : shard->candidate.batch;
+    *stretch = (stretch_t){
+        .batch = slot, .inside = inside, .most = most, .start_ns = now_ns + shard_lead_ns(shard, most)};
+    return locate(stretch, shard);
+}
+
+static int64_t joined_ns(const stretch_t *stretch, const shard_t *shard, uint32_t count)
+{
+    return stretch->border_ns + part_of(profile_latency_ns(shard->profile, count), stretch->part) + 1;
+}
+
+static int64_t finish_ns(const stretch_t *stretch, const shard_t *shard, uint32_t count)
+{
+    int64_t latency_ns = profile_latency_ns(shard->profile, stretch->batch->rows + count);
+    return joined_ns(stretch, shard, count) + latency_ns - part_of(latency_ns, stretch->part);
+}
+
+/* The most rows that may join; 0: those are not worth it. */
+static uint32_t choose(const sched_t *sched, const stretch_t *stretch, const shard_t *shard)
+{
+    const batch_slot_t *batch = stretch->batch;
+    int64_t deadline_ns = shard_task(shard, shard_head(shard))->deadline_ns;
+    uint32_t least = (batch->rows * stretch->part + SCHED_WHOLE - 1) / SCHED_WHOLE, low = 0;
+    uint32_t high = shard->limit > batch->rows ? shard->limit - batch->rows : 0;
+    if (batch->deadline_ns < deadline_ns)
+        deadline_ns = batch->deadline_ns;
+    if (stretch->most < high)
+        high = stretch->most;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (finish_ns(stretch, shard, middle) <= deadline_ns)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    if (batch->beside && core_busy(sched, shard->model, low) > core_room(sched, batch->gpu))
+        return 0;
+    return low >= least ? low : 0;
+}
+
+/* The rows are a batch of their own behind the one they join, and both end at the same time. */
+static uint32_t join(sched_t *sched, const stretch_t *stretch, shard_t *shard, uint32_t count)
+{
+    const batch_slot_t joined = *stretch->batch;
+    int64_t end_ns = finish_ns(stretch, shard, count), caught_up_ns = joined_ns(stretch, shard, count);
+    int64_t deadline_ns = shard_task(shard, shard_head(shard))->deadline_ns;
+    uint32_t index = batch_table_take(&sched->batches, joined.gpu);
+    batch_slot_t *slot = &sched->batches.slots[index];
+    slot->model = shard->model;
+    slot->count = count;
+    slot->first_task = shard_pop_batch(shard, count);
+    slot->start_ns = stretch->start_ns;
+    slot->beside = joined.beside;
+    slot->busy = joined.beside ? core_busy(sched, shard->model, count) : SCHED_WHOLE;
+    slot->together = joined.together;
+    slot->rows = joined.rows + count;
+    slot->begun_ns = joined.begun_ns;
+    slot->deadline_ns = deadline_ns < joined.deadline_ns ? deadline_ns : joined.deadline_ns;
+    slot->joined_ns = caught_up_ns;
+    for (uint32_t b = sched->batches.gpu_first[joined.gpu]; b != BATCH_NONE;
+         b = sched->batches.slots[b].next) {
+        if (batch_table_together(&sched->batches.slots[b], slot))
+            sched->batches.slots[b].finish_ns = end_ns;
+    }
+    sched->latest[shard->model] = batch_table_id(&sched->batches, index);
+    return index;
+}
+
+bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
+{
+    stretch_t stretch;
+    uint32_t first = matcher_first_ready(&sched->matcher);
+    if (shard->candidate.batch == 0 || (first != UINT32_MAX && first != shard->index) ||
+        !find(sched, now_ns, shard, &stretch))
+        return false;
+    uint32_t count = choose(sched, &stretch, shard);
+    if (count == 0)
+        return false;
+    int64_t before_ns = stretch.batch->finish_ns;
+    uint32_t batch = join(sched, &stretch, shard, count);
+    const batch_slot_t *slot = &sched->batches.slots[batch];
+    sched_model_stats_t *stats = &shard->counts->stats;
+    stats->granted += count;
+    stats->in_flight += count;
+    stats->batches++;
+    stats->stretches++;
+    stats->busy_ns += (slot->finish_ns - before_ns) * slot->busy / SCHED_WHOLE;
+    if (!slot->beside)
+        sched->gpus[slot->gpu].free_ns = slot->finish_ns;
+    core_offer_gpu(sched, slot->gpu);
+    core_emit_grant(sched, batch);
+    return true;
+}

@@ -1,0 +1,178 @@
+/*
+ * GPUs that do more than run one batch after the other: rows that join a running batch, batches side by side. One model
+ * with l(b) = b + 5 in four stages of equal time, an SLO of 12.
+ */
+#include "play.h"
+
+#include <criterion/criterion.h>
+
+static const sched_inside_t quarters = {.stages = 4, .until = {250, 500, 750, 1000}};
+
+static void start(play_t *play, const char *policy, sched_gpu_mode_t mode, sched_inside_t inside,
+                  uint32_t gpus)
+{
+    err_t err;
+    play_start_inflight(play, policy, NULL, gpus, 4);
+    for (uint32_t m = 0; m < 2; m++) {
+        play_model(play, m, m ? 'S' : 'R', 1, 5, 12);
+        cr_assert_eq(sched_set_inside(play->sched, 0, m, &inside, &err), STATUS_OK, "%s", err.text);
+    }
+    for (uint32_t g = 0; g < gpus; g++)
+        cr_assert_eq(sched_set_gpu_mode(play->sched, 0, g, &mode), STATUS_OK);
+}
+
+static void start_stretching(play_t *play, sched_inside_t inside)
+{
+    start(play, "eager", (sched_gpu_mode_t){.stretches = true}, inside, 1);
+}
+
+/* R2 comes in the first stage of R1: from 1.5 on it goes through that stage while R1 waits, 1.5 for a quarter of l(1), and
+ * from 3 on both go through the other three, 5.25 of l(2) = 7. R3 comes while R2 still catches up, R4 when both are in their
+ * second stage, which ends at 4.75: half of l(1) for R3, half of l(3), is until 11.75, and R4 besides would be too late
+ * for R1. */
+Test(stretch, rows_catch_up_and_join)
+{
+    play_t play;
+    start_stretching(&play, quarters);
+    play_arrive(&play, 0, 0, 0.5, 3);
+    play_arrive_slo(&play, 0, 3.1, 20);
+    cr_assert_str_eq(play_until(&play, 13), "0 gpu1 R1 until 6\n"
+                                            "0.5 gpu1 R2 join until 8.25\n"
+                                            "3.1 gpu1 R3 join until 11.75\n"
+                                            "11.75 gpu1 R4 until 17.75\n");
+    sched_model_stats_t stats;
+    cr_assert(sched_model_stats(play.sched, 0, &stats));
+    cr_expect_eq(stats.batches, 4);
+    cr_expect_eq(stats.stretches, 2);
+    cr_expect_eq(stats.in_flight, 1);
+    cr_expect_eq(stats.busy_ns, play_ns(17.75) + 2, "%lld", (long long)stats.busy_ns);
+    play_stop(&play);
+}
+
+Test(stretch, a_gpu_that_runs_whole_batches_is_left_alone)
+{
+    play_t play;
+    start(&play, "eager", (sched_gpu_mode_t){0}, quarters, 1);
+    play_arrive(&play, 0, 0, 0.5, 2);
+    cr_assert_str_eq(play_until(&play, 13), "0 gpu1 R1 until 6\n"
+                                            "6 gpu1 R2 until 12\n");
+    play_stop(&play);
+}
+
+Test(stretch, not_beyond_the_deadline_of_the_batch)
+{
+    play_t play;
+    start_stretching(&play, quarters);
+    play_arrive_slo(&play, 0, 0, 8); /* with R2 it would end at 8.25 */
+    play_arrive_slo(&play, 0, 0.5, 20);
+    cr_assert_str_eq(play_until(&play, 6), "0 gpu1 R1 until 6\n"
+                                           "6 gpu1 R2 until 12\n");
+    play_stop(&play);
+}
+
+Test(stretch, not_in_the_last_stage_nor_after_the_wait)
+{
+    play_t play;
+    start_stretching(&play, quarters);
+    play_arrive(&play, 0, 0, 4.5, 2);
+    cr_assert_str_eq(play_until(&play, 6), "0 gpu1 R1 until 6\n"
+                                           "6 gpu1 R2 until 12\n");
+    play_stop(&play);
+
+    sched_inside_t inside = quarters;
+    inside.comp_wait_ns = play_ns(0.4);
+    start_stretching(&play, inside);
+    play_arrive(&play, 0, 0, 0.4, 3);
+    cr_assert_str_eq(play_until(&play, 1), "0 gpu1 R1 until 6\n"
+                                           "0.4 gpu1 R2 join until 8.25\n");
+    play_stop(&play);
+}
+
+/* Of a batch of four a quarter has passed: one row may join. Half, and it takes two. */
+Test(stretch, few_rows_do_not_pay_for_a_launch)
+{
+    play_t play;
+    start_stretching(&play, quarters);
+    play_arrive_slo(&play, 0, 0, 30);
+    play_arrive_slo(&play, 0, 0, 30);
+    play_arrive_slo(&play, 0, 0, 30);
+    play_arrive_slo(&play, 0, 0, 30);
+    play_arrive_slo(&play, 0, 2.5, 30);
+    play_arrive_slo(&play, 0, 3, 30);
+    cr_assert_str_eq(play_until(&play, 8), "0 gpu1 R1-R4 until 9\n"
+                                           "3 gpu1 R5-R6 join until 13.5\n");
+    play_stop(&play);
+}
+
+Test(stretch, not_while_another_model_waits_for_a_gpu)
+{
+    play_t play;
+    start_stretching(&play, quarters);
+    play_arrive(&play, 0, 0, 1, 1);
+    play_arrive(&play, 1, 0.1, 1, 1);
+    play_arrive(&play, 0, 0.2, 1, 1);
+    cr_assert_str_eq(play_until(&play, 6), "0 gpu1 R1 until 6\n"
+                                           "6 gpu1 S1 until 12\n");
+    play_stop(&play);
+}
+
+/* The parts of a split batch may end apart; what ends last frees the GPU. A start that is told late moves both. */
+Test(stretch, one_of_two_that_run_together_ends_first)
+{
+    play_t play;
+    start_stretching(&play, quarters);
+    play_arrive(&play, 0, 0, 0.5, 2);
+    play_until(&play, 2);
+    cr_assert_eq(play.events[0].kind, PLAY_DONE);
+    uint64_t first = play.events[0].batch_id, second = play.events[1].batch_id;
+    cr_assert(sched_batch_started(play.sched, play_ns(2), first, play_ns(6.25)));
+    cr_assert_null(sched_validate(play.sched));
+    cr_assert(sched_batch_done(play.sched, play_ns(2), first, play_ns(2)));
+    cr_assert_null(sched_validate(play.sched));
+    play.count = 0;
+    play_arrive(&play, 1, 3, 1, 1);
+    cr_assert_str_eq(play_until(&play, 8.3), "0 gpu1 R1 until 6\n"
+                                             "0.5 gpu1 R2 join until 8.25\n");
+    cr_assert(sched_batch_done(play.sched, play_ns(8.4), second, play_ns(8.4)));
+    cr_assert_str_eq(play_until(&play, 8.6), "0 gpu1 R1 until 6\n"
+                                             "0.5 gpu1 R2 join until 8.25\n"
+                                             "8.4 gpu1 S1 until 14.4\n");
+    play_stop(&play);
+}
+
+/* A batch of b keeps 0.1 + 0.3 b busy: R1 and S1 leave 0.2 of the first GPU, so S2 takes the second. R2 and R3 together
+ * need 0.7, and S3, less urgent, fits beside S2 before them; when R1 ends there is 0.6, and room for both when S1 has too. */
+Test(stretch, batches_side_by_side_while_they_leave_room)
+{
+    play_t play;
+    start(&play, "eager", (sched_gpu_mode_t){.slots = 3},
+          (sched_inside_t){.busy_fixed = 100, .busy_row = 300}, 2);
+    play_arrive(&play, 0, 0, 1, 1);
+    play_arrive(&play, 1, 0.5, 1, 2);
+    play_arrive(&play, 0, 2, 0, 2);
+    play_arrive(&play, 1, 2.5, 1, 1);
+    cr_assert_str_eq(play_until(&play, 7.5), "0 gpu1 R1 until 6\n"
+                                             "0.5 gpu1 S1 until 6.5\n"
+                                             "1.5 gpu2 S2 until 7.5\n"
+                                             "2.5 gpu2 S3 until 8.5\n"
+                                             "6.5 gpu1 R2-R3 until 13.5\n");
+    play_stop(&play);
+}
+
+Test(stretch, what_makes_no_sense_is_refused)
+{
+    play_t play;
+    err_t err;
+    start_stretching(&play, quarters);
+    sched_inside_t falls = {.stages = 2, .until = {1001, 1000}}, open = {.stages = 2, .until = {500, 900}};
+    sched_inside_t many = {.stages = SCHED_STAGES_MAX + 1};
+    cr_expect_eq(sched_set_inside(play.sched, 0, 0, &falls, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(sched_set_inside(play.sched, 0, 0, &open, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(sched_set_inside(play.sched, 0, 0, &many, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(sched_set_inside(play.sched, 0, 9, &quarters, &err), STATUS_NOT_FOUND);
+    cr_expect_eq(sched_set_gpu_mode(play.sched, 0, 9, &(sched_gpu_mode_t){0}), STATUS_NOT_FOUND);
+    play_arrive(&play, 0, 0, 1, 1);
+    play_until(&play, 1);
+    cr_expect_eq(sched_set_gpu_mode(play.sched, play_ns(1), 0, &(sched_gpu_mode_t){0}), STATUS_UNAVAILABLE);
+    play_stop(&play);
+}
