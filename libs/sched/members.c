@@ -77,6 +77,14 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     return STATUS_OK;
 }
 
+status_t sched_set_exit_points(sched_t *sched, uint32_t model, uint32_t exit_points)
+{
+    if (!core_has_model(sched, model))
+        return STATUS_NOT_FOUND;
+    sched->shards[model].opts.exit_points = exit_points;
+    return STATUS_OK;
+}
+
 status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile)
 {
     if (!core_has_model(sched, model))

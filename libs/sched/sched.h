@@ -145,6 +145,8 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
                          const sched_model_opts_t *opts, err_t *err);
 /* Queued tasks are dropped (MODEL_REMOVED) by the next sched_run; running batches go on. */
 status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model);
+/* In place of those it was added with. */
+status_t sched_set_exit_points(sched_t *sched, uint32_t model, uint32_t exit_points);
 status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile);
 
 /* The GPU is free from free_at_ns on, and may run every model until sched_allow says otherwise. */

@@ -220,6 +220,7 @@ static void batch_failed(scheduler_t *s, batch_t *batch, int64_t free_ns, status
 
 void driver_device_lost(device_t *device)
 {
+    revoked_forget(device);
     while (device->batches != NULL)
         batch_failed(device->worker->peer.scheduler, device->batches, now_of(), STATUS_UNAVAILABLE,
                      CONTROL__STAGE__STAGE_LOST);
@@ -276,8 +277,10 @@ void driver_batch_done(worker_t *worker, const Control__BatchDone *done)
 {
     scheduler_t *s = worker->peer.scheduler;
     batch_t *batch = idmap_get(&s->batches_by_id, done->batch_id);
+    if (batch == NULL && revoked_done(worker, done))
+        return;
     if (batch == NULL || batch->device->worker != worker) {
-        /* Of a batch that was revoked, or of a device that had counted as lost: nothing depends on it. */
+        /* Of a device that had counted as lost: nothing depends on it. */
         peer_complain(&worker->peer, NONSENSE_BATCH, "a batch is done that is not in flight there");
         return;
     }
@@ -429,6 +432,7 @@ static void on_preempt(scheduler_t *s, const subcluster_t *sub, const sched_acti
     worker_t *worker = batch->device->worker;
     if (worker->revoked_count < sizeof worker->revoked / sizeof worker->revoked[0])
         worker->revoked[worker->revoked_count++] = batch->id;
+    revoked_note(batch, s);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;
         task->batch = NULL;

@@ -46,6 +46,7 @@ typedef struct gateway gateway_t;
 typedef struct worker worker_t;
 typedef struct batch batch_t;
 typedef struct task task_t;
+typedef struct revoked revoked_t;
 typedef struct model model_t;
 
 /* ---- Tasks and batches ---- */
@@ -142,6 +143,7 @@ struct device {
     uint64_t memory_bytes;
     batch_t *batches;
     uint32_t inflight;
+    revoked_t *revoked; /* told to stop, and not heard of since */
 };
 
 typedef struct grant_node {
@@ -191,6 +193,7 @@ struct model {
     uint64_t done, dropped;
     struct {
         metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;
+        metric_t *revoked_stopped, *revoked_late, *wasted;
     } metrics;
 };
 
@@ -308,6 +311,11 @@ void driver_gateway_gone(gateway_t *gateway);
 void driver_batch_done(worker_t *worker, const Control__BatchDone *done);
 void driver_device_lost(device_t *device); /* ends its batches; their tasks are tried again elsewhere */
 void driver_run(scheduler_t *s);
+
+/* revoked.c */
+void revoked_note(const batch_t *batch, const scheduler_t *s);       /* while its tasks are still its own */
+bool revoked_done(worker_t *worker, const Control__BatchDone *done); /* false: none such */
+void revoked_forget(device_t *device);
 
 /* tasks.c */
 task_t *task_take(scheduler_t *s, gateway_t *gateway, uint64_t id);

@@ -66,6 +66,16 @@ static bool profile_at(const model_t *model, const subcluster_t *sub, profile_t 
     return any;
 }
 
+/* The fewest that were reported there: what cannot stop must not be asked to. */
+static uint32_t exit_points_at(const model_t *model, const subcluster_t *sub)
+{
+    uint32_t fewest = UINT32_MAX;
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        if (placement_usable(i) && reaches(i, sub, false) && i->report->exit_points < fewest)
+            fewest = i->report->exit_points;
+    return fewest == UINT32_MAX ? 0 : fewest;
+}
+
 /* ---- Choosing ---- */
 
 static bool feasible_at(const model_t *model, const subcluster_t *sub)
@@ -190,8 +200,10 @@ void placement_settle(scheduler_t *s, model_t *model)
         move_in(model, home);
     else if (home != NULL)
         follow_profile(model);
-    if (model->home != NULL)
+    if (model->home != NULL) {
+        subcluster_set_exit_points(model->home, model->id, exit_points_at(model, model->home));
         allow_devices(model);
+    }
     scheduler_touch(s);
 }
 

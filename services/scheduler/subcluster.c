@@ -120,6 +120,11 @@ void subcluster_update_profile(subcluster_t *sub, uint32_t model, const profile_
     (void)sched_update_profile(sub->core, loop_now_ns(), model, profile);
 }
 
+void subcluster_set_exit_points(subcluster_t *sub, uint32_t model, uint32_t exit_points)
+{
+    (void)sched_set_exit_points(sub->core, model, exit_points);
+}
+
 void subcluster_allow(subcluster_t *sub, uint32_t model, uint32_t gpu, bool allowed)
 {
     sub->dirty = true;

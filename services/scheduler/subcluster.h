@@ -90,6 +90,8 @@ status_t subcluster_add_model(subcluster_t *subcluster, uint32_t model, const pr
 /* What waits comes back in drops of reason MODEL_REMOVED; running batches end as usual. */
 void subcluster_remove_model(subcluster_t *subcluster, uint32_t model);
 void subcluster_update_profile(subcluster_t *subcluster, uint32_t model, const profile_t *profile);
+/* Places at which a running batch of it can stop; 0, as at first: it is never stopped. */
+void subcluster_set_exit_points(subcluster_t *subcluster, uint32_t model, uint32_t exit_points);
 /* At first a model may run on every device. */
 void subcluster_allow(subcluster_t *subcluster, uint32_t model, uint32_t gpu, bool allowed);
 /* All zero for a model that is not here. */

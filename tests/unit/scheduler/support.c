@@ -371,6 +371,7 @@ void worker_report(fake_worker_t *w, const char *name, Control__ModelState state
     report.reason =
         (char *)(state == CONTROL__MODEL_STATE__MODEL_STATE_FAILED ? "operator Foo of node bar" : "");
     report.max_batch = 8;
+    report.exit_points = w->exit_points;
     report.slo_ns = 100 * NS_PER_MS;
     report.n_inputs = report.n_outputs = 1;
     report.inputs = inputs;

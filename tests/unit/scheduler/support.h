@@ -74,7 +74,8 @@ typedef struct {
     fake_t fake; /* first */
     Control__Device device[4];
     Control__Device *device_list[4];
-    bool auto_done; /* every grant is reported done at once */
+    uint32_t exit_points; /* of the models that it reports */
+    bool auto_done;       /* every grant is reported done at once */
     uint32_t grant_count, rows_total;
     grant_t grants[FAKE_GRANTS];
     int peers_frames, model_ids, revokes;

@@ -1,0 +1,81 @@
+/*
+ * Batches that the core has stopped, until their worker says how that ended. Their tasks wait in the core again; a batch
+ * that had ended before the word reached it has answered them all the same. Rare: a batch costs an allocation here.
+ */
+#include "scheduler/internal.h"
+
+#include <stdlib.h>
+
+struct revoked {
+    revoked_t *next;
+    uint64_t id;
+    uint32_t model, count;
+    uint64_t tags[]; /* of the tasks, by row */
+};
+
+void revoked_note(const batch_t *batch, const scheduler_t *s)
+{
+    revoked_t *revoked = malloc(sizeof *revoked + batch->count * sizeof revoked->tags[0]);
+    if (revoked == NULL)
+        return; /* then its report will be one of an unknown batch */
+    *revoked = (revoked_t){.next = batch->device->revoked, .id = batch->id, .model = batch->model};
+    for (const task_t *task = batch->first; task != NULL && revoked->count < batch->count; task = task->next_row)
+        revoked->tags[revoked->count++] = task_tag(s, task);
+    batch->device->revoked = revoked;
+}
+
+static bool row_failed(const Control__BatchDone *done, uint32_t row)
+{
+    for (size_t i = 0; i < done->n_failed_row; i++)
+        if (done->failed_row[i] == row)
+            return true;
+    return false;
+}
+
+/* The worker has sent the result: what waits of it need not run, and nobody waits for what runs once more. */
+static void ran_after_all(scheduler_t *s, const revoked_t *revoked, const Control__BatchDone *done)
+{
+    for (uint32_t row = 0; row < revoked->count; row++) {
+        task_t *task = task_of_tag(s, revoked->tags[row]);
+        if (task == NULL || task->gateway == NULL || row_failed(done, row))
+            continue;
+        catalogue_model(s, task->model)->done++;
+        if (task->batch == NULL && subcluster_cancel(task->queue, task->ref))
+            task_give(s, task);
+        else
+            task_orphan(task);
+    }
+}
+
+bool revoked_done(worker_t *worker, const Control__BatchDone *done)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    if (done->device >= worker->device_count)
+        return false;
+    revoked_t **link = &worker->devices[done->device].revoked;
+    while (*link != NULL && (*link)->id != done->batch_id)
+        link = &(*link)->next;
+    revoked_t *revoked = *link;
+    if (revoked == NULL)
+        return false;
+    *link = revoked->next;
+    model_t *model = catalogue_model(s, revoked->model);
+    bool ran = done->status == STATUS_OK;
+    metrics_add(ran ? model->metrics.revoked_late : model->metrics.revoked_stopped, 1);
+    if (ran)
+        ran_after_all(s, revoked, done);
+    else
+        metrics_observe(model->metrics.wasted, peer_duration(&worker->peer, done->exec_ns));
+    free(revoked);
+    scheduler_touch(s);
+    return true;
+}
+
+void revoked_forget(device_t *device)
+{
+    while (device->revoked != NULL) {
+        revoked_t *revoked = device->revoked;
+        device->revoked = revoked->next;
+        free(revoked);
+    }
+}

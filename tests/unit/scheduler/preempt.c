@@ -1,0 +1,86 @@
+/* A running batch is stopped for a larger one: what the worker is told, and what its answer does. */
+#include "support.h"
+
+#define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
+
+static stage_t stage;
+static fake_gateway_t gateway;
+static fake_worker_t worker;
+
+enum { SLOW = 0, QUICK = 1 }; /* in the order in which they are reported */
+
+/* One device with a batch of one that runs for four seconds, and eight tasks that cannot wait for it. */
+static void stop_the_slow_one(void)
+{
+    stage_init(&stage);
+    stage.options.policy = "shepherd";
+    stage_start(&stage);
+    worker_init(&worker, &stage, 7, 1);
+    worker.exit_points = 100;
+    worker_connect(&worker);
+    gateway_init(&gateway, &stage, 9);
+    gateway_connect(&gateway);
+    stage_until(&stage, worker.fake.welcomes == 1);
+    worker_report(&worker, "slow", READY, 4 * NS_PER_S, 0);
+    worker_report(&worker, "quick", READY, NS_PER_MS, 0);
+    stage_until(&stage, gateway.models == 2 && worker.peer_count == 1);
+    gateway_send(&gateway, SLOW, 1, 1, 60 * NS_PER_S);
+    stage_until(&stage, worker.grant_count == 1);
+    stage_turn(&stage, 20 * NS_PER_MS); /* so that it has begun, as the core sees it */
+    gateway_send(&gateway, QUICK, 10, 8, NS_PER_S);
+    stage_until(&stage, worker.grant_count == 2);
+    cr_assert_eq(worker.revokes, 1);
+    cr_assert_eq(worker.grants[1].rows, 8);
+}
+
+static void leave(void)
+{
+    fake_kill(&gateway.fake);
+    fake_kill(&worker.fake);
+    stage_dispose(&stage);
+}
+
+Test(preempt, a_stopped_batch_is_granted_again)
+{
+    stop_the_slow_one();
+    worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
+    worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
+    stage_until(&stage, worker.grant_count == 3);
+    cr_expect_eq(worker.grants[2].task[0], 1);
+    worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
+    stage_turn(&stage, 20 * NS_PER_MS);
+    cr_expect_eq(gateway.drop_count, 0);
+    leave();
+}
+
+Test(preempt, a_batch_that_had_ended_does_not_run_again)
+{
+    stop_the_slow_one();
+    worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_OK);
+    worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
+    gateway_send(&gateway, QUICK, 20, 1, 10 * NS_PER_S);
+    stage_until(&stage, worker.grant_count == 3);
+    worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
+    stage_turn(&stage, 50 * NS_PER_MS);
+    cr_expect_eq(worker.grant_count, 3, "task 1 ran twice");
+    cr_expect_eq(worker.grants[2].task[0], 20);
+    cr_expect_eq(gateway.drop_count, 0);
+    leave();
+}
+
+Test(preempt, a_worker_that_dies_after_the_word_loses_nothing)
+{
+    stop_the_slow_one();
+    static fake_worker_t second;
+    worker_init(&second, &stage, 8, 1);
+    second.auto_done = true;
+    worker_connect(&second);
+    stage_until(&stage, second.fake.welcomes == 1);
+    fake_kill(&worker.fake);
+    worker_report(&second, "slow", READY, NS_PER_MS, 0);
+    worker_report(&second, "quick", READY, NS_PER_MS, 0);
+    stage_until(&stage, worker_has_task(&second, 1));
+    fake_kill(&gateway.fake);
+    fake_kill(&second.fake);
+    stage_dispose(&stage);
+}
