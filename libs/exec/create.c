@@ -32,7 +32,7 @@ exec_t *exec_create_whole(const whole_config_t *config, err_t *err)
 {
     exec_query_t *slots;
     uint32_t slot_count = config->gather ? queries_slots(config->queries_max) : 1;
-    if (!in(config->rows_max, 1, EXEC_ROWS_MAX, "rows_max", err) ||
+    if (!in(config->rows_max, 1, config->gather ? EXEC_ROWS_MAX : EXEC_QUERIES_MAX, "rows_max", err) ||
         (config->gather && !in(config->queries_max, 1, EXEC_QUERIES_MAX, "queries_max", err)))
         return NULL;
     whole_t *whole = block(sizeof(*whole), slot_count, &slots, err);

@@ -69,6 +69,9 @@ typedef struct {
             uint32_t count;
             uint32_t start;             /* first row within the buffers */
             uint32_t in_pair, out_pair; /* buffers of the border `from` and `to` */
+            /* Whose rows they are, in order; not overlap, where each part has its tag. Valid during the sink call. */
+            const exec_query_t *queries;
+            uint32_t query_count;
         } launch;
         struct {
             uint32_t stage, start, rows; /* the rows that joined, at the border behind `stage` */
@@ -81,6 +84,8 @@ typedef struct {
         struct { /* complete, drop, requeue; valid during the sink call */
             const exec_query_t *queries;
             uint32_t count;
+            uint32_t start,
+                pair; /* complete, staged: where in the buffers of the last border the outputs lie */
         } done;
         struct {
             uint64_t launch;

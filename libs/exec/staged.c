@@ -74,6 +74,8 @@ static void launch(staged_t *staged, uint32_t stage, uint32_t slot, const staged
     action.launch.start = batch->base + executor->item.start;
     action.launch.in_pair = executor->in_pair;
     action.launch.out_pair = executor->out_pair;
+    action.launch.queries = batch->queries + executor->item.start;
+    action.launch.query_count = executor->item.num;
     out->sink(out->ctx, &action);
 }
 

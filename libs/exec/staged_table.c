@@ -252,6 +252,8 @@ static void complete(staged_t *staged, staged_batch_t *batch, const staged_out_t
     exec_action_t action = {.kind = EXEC_COMPLETE, .batch = batch->id};
     action.done.queries = batch->queries;
     action.done.count = batch->rows;
+    action.done.start = batch->base;
+    action.done.pair = batch->pair;
     out->sink(out->ctx, &action);
     staged->active_rows -= batch->rows;
     staged->used--;

@@ -33,6 +33,9 @@ status_t whole_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries,
     if (whole->config.gather)
         return submit_gather(whole, queries, count, err);
     uint64_t rows = 0;
+    if (count > EXEC_ROWS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "a batch of %u queries, at most %d fit", count,
+                       EXEC_ROWS_MAX);
     for (uint32_t i = 0; i < count; i++)
         rows += queries[i].rows;
     if (rows == 0 || rows > whole->config.rows_max)
@@ -93,6 +96,8 @@ void whole_launch(whole_t *whole, exec_sink_fn sink, void *ctx)
     action.launch.parts[0] = part;
     action.launch.count = 1;
     action.launch.in_pair = action.launch.out_pair = whole->running;
+    action.launch.queries = batch->queries;
+    action.launch.query_count = batch->count;
     sink(ctx, &action);
 }
 

@@ -13,7 +13,7 @@
 
 typedef struct {
     bool gather;
-    uint32_t rows_max;    /* 1..EXEC_ROWS_MAX */
+    uint32_t rows_max; /* gather: 1..EXEC_ROWS_MAX; else of a batch, whose queries may have many rows each */
     uint32_t queries_max; /* that wait; gather only */
     int64_t window_ns;
 } whole_config_t;

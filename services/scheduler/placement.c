@@ -117,8 +117,9 @@ static subcluster_t *roomiest(const scheduler_t *s, const model_t *model)
         if (!served_at(model, sub))
             continue;
         bool feasible = feasible_at(model, sub);
-        if (best != NULL && (feasible < best_feasible ||
-                             (feasible == best_feasible && crowding(s, sub, model) >= crowding(s, best, model))))
+        if (best != NULL &&
+            (feasible < best_feasible ||
+             (feasible == best_feasible && crowding(s, sub, model) >= crowding(s, best, model))))
             continue;
         best = sub;
         best_feasible = feasible;

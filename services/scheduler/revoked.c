@@ -19,7 +19,8 @@ void revoked_note(const batch_t *batch, const scheduler_t *s)
     if (revoked == NULL)
         return; /* then its report will be one of an unknown batch */
     *revoked = (revoked_t){.next = batch->device->revoked, .id = batch->id, .model = batch->model};
-    for (const task_t *task = batch->first; task != NULL && revoked->count < batch->count; task = task->next_row)
+    for (const task_t *task = batch->first; task != NULL && revoked->count < batch->count;
+         task = task->next_row)
         revoked->tags[revoked->count++] = task_tag(s, task);
     batch->device->revoked = revoked;
 }

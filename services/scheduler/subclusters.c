@@ -70,8 +70,10 @@ static status_t declare_one(scheduler_t *s, char *text, err_t *err)
         return err_set(err, STATUS_TOO_LARGE, "its names may have %d bytes", SUBCLUSTER_NAME_BYTES - 1);
     if (subclusters_find(s, name) != NULL)
         return err_set(err, STATUS_INVALID_ARGUMENT, "there are two of this name");
-    if (number != NULL && (value_parse_int64(number, &share, err) != STATUS_OK || share < 1 || share > SHARE_MOST))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "its share \"%s\" is not within 1..%d", number, SHARE_MOST);
+    if (number != NULL &&
+        (value_parse_int64(number, &share, err) != STATUS_OK || share < 1 || share > SHARE_MOST))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "its share \"%s\" is not within 1..%d", number,
+                       SHARE_MOST);
     subcluster_t *made;
     status_t status = make(s, name, device_class, policy != NULL ? policy : s->policy,
                            policy != NULL ? NULL : s->policy_params, &made, err);

@@ -51,7 +51,10 @@ struct batch {
     TAILQ_ENTRY(batch) link, turn;
     run_t *run;
     executor_t *executor;
-    bool waits; /* for its turn on the device */
+    bool waits;           /* for its turn on the device */
+    bool begun;           /* preempt: it runs, or has run */
+    uint64_t exec_launch; /* preempt: of libs/exec */
+    status_t over;        /* carrier.h: how it has ended */
     model_t *model;
     model_buffers_t *buffers;
     uint64_t id;

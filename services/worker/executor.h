@@ -47,6 +47,8 @@ struct executor {
 /* One batch after the other, in the order of the engine's own queue. */
 executor_t *executor_create_whole(const executor_env_t *env, uint32_t device, err_t *err);
 
+executor_t *executor_create_preempt(const executor_env_t *env, uint32_t device, err_t *err);
+
 static inline void executor_destroy(executor_t *executor)
 {
     if (executor)

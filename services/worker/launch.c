@@ -60,6 +60,14 @@ void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch)
     launcher_drain(launcher);
 }
 
+void launch_stop(engine_t *engine, launch_t *launch)
+{
+    launcher_t *launcher = launch->launcher;
+
+    launcher->ops->stop(engine, &launch->job);
+    launcher_drain(launcher);
+}
+
 bool launch_cancel(engine_t *engine, launch_t *launch)
 {
     launcher_t *launcher = launch->launcher;

@@ -15,10 +15,10 @@ typedef struct launcher launcher_t;
 struct launch {
     mailbox_node_t node;
     engine_job_t job; /* the owner fills what is run; done and arg are set by launch_submit */
-    void (*ended)(
-        launch_t
-            *launch); /* on the loop, once per submit, never inside a call of this header but launch_cancel */
+    /* On the loop, once per submit; it may come inside any call of this header. */
+    void (*ended)(launch_t *launch);
     launcher_t *launcher;
+    launch_t *next;  /* the owner's, until it is submitted */
     status_t status; /* of the job; err says why it failed */
     err_t err;
 };
@@ -39,5 +39,7 @@ void launcher_dispose(launcher_t *launcher);
 void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch);
 /* True: it had not begun, and `ended` has come with STATUS_CANCELLED. */
 bool launch_cancel(engine_t *engine, launch_t *launch);
+/* The same; one that runs ends with STATUS_CANCELLED at its next exit, unless it is past the last. */
+void launch_stop(engine_t *engine, launch_t *launch);
 
 #endif

@@ -24,7 +24,7 @@ enum { STOP_IDLE_POLLS = 4 };
 typedef struct {
     config_address_t scheduler, metrics_address;
     const char *models, *profile, *name, *device_class;
-    int engine, log_level, log_format;
+    int engine, mode, log_level, log_format;
     int64_t devices, threads, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
     double emulated_jitter;
     bool pin, profile_cache;
@@ -42,6 +42,8 @@ static const config_option_t option_table[] = {
     {"models", CONFIG_PATH, "Models", "Model repository.", AT(models)},
     {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "10s",
      .min = 0, .max = INT64_MAX, AT(profile_budget)},
+    {"mode", CONFIG_ENUM, "Models", "How batches of a model are run whose config.yaml names no mode.",
+     .def = "whole", .choices = model_mode_names, AT(mode)},
     {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
      AT(profile_cache)},
     {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = engines,
@@ -171,6 +173,7 @@ static void model_name_metrics(metrics_t *metrics, model_t *model)
     model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
     model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
     model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
+    model->stopped = metrics_series(metrics, METRIC_WORKER_STOPPED_SECONDS, model->name);
     model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, model->name);
 }
 
@@ -178,7 +181,11 @@ static void model_name_metrics(metrics_t *metrics, model_t *model)
 
 static void worker_on_model(void *ctx, model_t *model)
 {
-    control_report_model(((worker_t *)ctx)->control, model);
+    worker_t *worker = ctx;
+
+    if (model->state == MODEL_READY)
+        mode_tell(model, worker->metrics);
+    control_report_model(worker->control, model);
 }
 
 static void worker_on_profile(void *ctx, const model_t *model)
@@ -278,6 +285,7 @@ static status_t worker_start(worker_t *worker, err_t *err)
     const options_t *options = worker->options;
     model_load_options_t load = {.devices = &worker->devices,
                                  .profile_budget_ns = options->profile_budget,
+                                 .mode = (model_mode_t)options->mode,
                                  .use_cache = options->profile_cache};
 
     if (loop_timer_init(&worker->stop_timer, worker->loop, worker_on_stop_timer, worker, err) != STATUS_OK)

@@ -133,6 +133,7 @@ void model_destroy(model_t *model, const worker_devices_t *devices)
     }
     free(model->free_buffers);
     model_unload(model, devices);
+    mode_dispose(&model->choice);
     model_config_dispose(&model->config);
     free(model);
 }
@@ -384,8 +385,6 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
     bool emulated = strcmp(options->devices->kind, "emulated") == 0;
     status_t status = STATUS_OK;
 
-    if (strcmp(model->config.mode, "whole") != 0)
-        return err_set(err, STATUS_UNSUPPORTED, "execution mode '%s' is not built in", model->config.mode);
     if (emulated)
         status = give_profile(model, err);
     if (status == STATUS_OK)
@@ -398,6 +397,8 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
         status = prepare_all(model, options, err);
     if (status == STATUS_OK && !emulated && !options->profile_later)
         status = measure_profile(model, options, err);
+    if (status == STATUS_OK && !options->profile_later)
+        status = mode_choose(model, options, err);
     return status;
 }
 

@@ -27,7 +27,7 @@ typedef struct model_buffers {
     void **inputs, **outputs; /* both in one array */
 } model_buffers_t;
 
-typedef struct model {
+struct model {
     char name[MODEL_NAME_BYTES];
     int64_t version;
     char dir[PATH_MAX];  /* MODEL in the repository; "" = a model without a file (emulated) */
@@ -43,6 +43,7 @@ typedef struct model {
     const engine_model_info_t *info;      /* of the first; that of all */
     uint64_t row_in_bytes, row_out_bytes; /* one task's input and output item */
     int64_t slo_ns;
+    mode_choice_t choice;
     status_t load_status;
     err_t load_err;
 
@@ -53,10 +54,10 @@ typedef struct model {
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
-    metric_t *exec, *fetch, *push, *profile_error;
+    metric_t *exec, *fetch, *push, *profile_error, *stopped;
     correction_t correction;
     int64_t corrected_ns; /* when last */
-} model_t;
+};
 
 status_t model_create(const char *name, int64_t version, const char *dir, model_t **model, err_t *err);
 
@@ -67,14 +68,15 @@ void model_destroy(model_t *model, const worker_devices_t *devices);
  * Loads it on all devices, prepares all batch sizes and finds its profile: by measuring, from the cache beside the
  * model, or given (emulated). Blocks; loader thread. *stop set by another thread makes it return early with CANCELLED.
  */
-typedef struct {
+struct model_load_options {
     const worker_devices_t *devices;
     int64_t
         profile_budget_ns; /* measuring takes about this long at most; sizes not reached are extrapolated */
+    model_mode_t mode;     /* of a model whose config names none */
     bool use_cache;
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
     const _Atomic(int) *stop;
-} model_load_options_t;
+};
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
 
 /* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file. */

@@ -11,14 +11,13 @@
 
 static const char *const keys[] = {"slo_ms",   "max_batch", "preprocess", "postprocess", "labels", "mode",
                                    "priority", "version",   "precision",  "emulate",     NULL};
-static const char *const modes[] = {"whole", "staged", "overlapped", "preemptible", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
 enum { TEXT_BYTES = 512, LABEL_BYTES = 4096 };
 
 void model_config_init(model_config_t *config)
 {
-    *config = (model_config_t){.mode = "whole"};
+    *config = (model_config_t){.mode = MODE_WHOLE};
     image_pipeline_init(&config->image);
 }
 
@@ -135,9 +134,10 @@ static status_t read_choices(const ydoc_node_t *root, model_config_t *config, er
     int choice;
 
     if ((node = ydoc_get(root, "mode"))) {
-        if (ydoc_choice(node, modes, &choice, err) != STATUS_OK)
+        if (ydoc_choice(node, model_mode_names, &choice, err) != STATUS_OK)
             return err->code;
-        snprintf(config->mode, sizeof(config->mode), "%s", modes[choice]);
+        config->has_mode = true;
+        config->mode = (model_mode_t)choice;
     }
     if ((node = ydoc_get(root, "precision"))) {
         if (ydoc_choice(node, precisions, &choice, err) != STATUS_OK)

@@ -7,11 +7,9 @@
 
 #include "engine/engine.h"
 #include "image/pipeline.h"
+#include "mode.h"
 
-enum {
-    MODEL_MODE_BYTES = 16,
-    MODEL_LABELS_MAX = 100000, /* ImageNet-21k has 21,843 */
-};
+enum { MODEL_LABELS_MAX = 100000 }; /* ImageNet-21k has 21,843 */
 
 typedef struct {
     int64_t slo_ns;     /* 0 = not given */
@@ -19,7 +17,8 @@ typedef struct {
     uint32_t priority;
     int64_t version; /* the one to serve; 0 = the highest */
     engine_precision_t precision;
-    char mode[MODEL_MODE_BYTES]; /* "whole" unless given */
+    bool has_mode; /* else it is the worker's */
+    model_mode_t mode;
     image_pipeline_t image;
     char **labels; /* NULL = none */
     uint32_t label_count;

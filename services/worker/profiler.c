@@ -299,6 +299,49 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
     return profiler_fit(samples, count, profiler->ops->info(profiler->model)->max_batch, profile, err);
 }
 
+/* ---- operators ---- */
+
+static status_t measure_operators(const profiler_t *profiler, engine_job_t *job, uint32_t ops, int64_t *op_ns,
+                                  err_t *err)
+{
+    int64_t begin = clock_now_ns(), took;
+
+    for (uint32_t run = 0; run < RUNS_MIN; run++) {
+        status_t status = run_once(profiler, job, &took, err);
+        if (status != STATUS_OK)
+            return status;
+        for (uint32_t op = 0; op < ops; op++)
+            if (run == 0 || job->op_ns[op] < op_ns[op])
+                op_ns[op] = job->op_ns[op];
+        if (atomic_load(profiler->stop))
+            return err_set(err, STATUS_CANCELLED, "stopped");
+        if (clock_now_ns() - begin > SIZE_BUDGET_NS)
+            break;
+    }
+    return STATUS_OK;
+}
+
+status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t ops, int64_t *op_ns,
+                            err_t *err)
+{
+    const engine_model_info_t *info = profiler->ops->info(profiler->model);
+    void *buffers[2 * ENGINE_MAX_IO] = {0};
+    engine_job_t job = {.model = profiler->model,
+                        .batch = batch,
+                        .inputs = (const void *const *)buffers,
+                        .outputs = buffers + info->input_count,
+                        .op_ns = calloc(ops, sizeof(*job.op_ns))};
+
+    if (!job.op_ns)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u operators", ops);
+    status_t status = buffers_alloc(profiler, info, buffers, err);
+    if (status == STATUS_OK)
+        status = measure_operators(profiler, &job, ops, op_ns, err);
+    buffers_free(profiler, buffers);
+    free(job.op_ns);
+    return status;
+}
+
 /* ---- how good it is ---- */
 
 static int compare_double(const void *a, const void *b)

@@ -46,6 +46,10 @@ status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t
 /* Both. */
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err);
 
+/* The time of each operator of a batch: the shortest of a few runs. op_ns has room for `ops`. */
+status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t ops, int64_t *op_ns,
+                            err_t *err);
+
 /* How well a profile foretells single runs. */
 typedef struct {
     uint32_t runs;

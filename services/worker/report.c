@@ -87,7 +87,9 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->slo_ns = model->slo_ns;
     report->memory_bytes = model->info->memory_bytes;
     report->priority = model->config.priority;
-    report->mode = (char *)(uintptr_t)model->config.mode;
+    report->mode = (char *)(uintptr_t)model_mode_names[model->choice.mode];
+    report->mode_reason = (char *)(uintptr_t)model->choice.why;
+    report->exit_points = model->choice.exit_points;
     report->n_labels = model->config.label_count;
     report->labels = model->config.labels;
     fill_tensors(report, parts, model->info);

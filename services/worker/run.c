@@ -17,7 +17,7 @@ typedef struct {
     struct batch_list queue; /* granted and not yet executed, in the order of their grants */
     uint32_t queued;
     turns_t turns;
-    executor_t *whole;
+    executor_t *executors[MODES]; /* made when first needed */
 } device_t;
 
 struct run {
@@ -29,7 +29,7 @@ struct run {
     struct batch_list pushing;
     uint32_t under_way;
     bool stopping;
-    metric_t *late_start;
+    metric_t *late_start, *revoked_waiting, *revoked_stopped, *revoked_late;
 };
 
 static void batch_fetched(batch_t *batch);
@@ -75,6 +75,21 @@ static void run_count(const batch_t *batch, status_t status)
     metrics_add(model->tasks_failed, status == STATUS_OK ? batch->failed_count : batch->granted);
 }
 
+static void count_revocation(run_t *run, const batch_t *batch, status_t status)
+{
+    int64_t ran_ns = batch->finished_ns - batch->started_ns;
+
+    if (status != STATUS_CANCELLED) {
+        metrics_add(run->revoked_late, 1);
+    } else if (!batch->started_ns) {
+        metrics_add(run->revoked_waiting, 1);
+    } else {
+        metrics_add(run->revoked_stopped, 1);
+        metrics_observe(batch->model->stopped, ran_ns);
+        metrics_add(run->options.devices->list[batch->device].busy, (uint64_t)ran_ns);
+    }
+}
+
 /* The batch leaves its device; the scheduler hears of it. */
 static void batch_report(batch_t *batch, status_t status, const char *reason, int64_t push_ns)
 {
@@ -84,6 +99,8 @@ static void batch_report(batch_t *batch, status_t status, const char *reason, in
     TAILQ_REMOVE(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued--;
     run_count(batch, status);
+    if (batch->revoked)
+        count_revocation(run, batch, status);
     run_report_t report = {.batch_id = batch->id,
                            .generation = batch->generation,
                            .device = batch->device,
@@ -247,13 +264,27 @@ static void batch_ended(batch_t *batch, status_t status)
     turns_ended(turns);
 }
 
+/* NULL: no memory. */
+static executor_t *device_executor(run_t *run, uint32_t index, const model_t *model)
+{
+    executor_t **executor = &run->devices[index].executors[model->choice.mode];
+    err_t err;
+
+    if (!*executor)
+        *executor = model->choice.mode == MODE_PREEMPT ? executor_create_preempt(&run->env, index, &err)
+                                                       : executor_create_whole(&run->env, index, &err);
+    return *executor;
+}
+
 static void batch_submit(batch_t *batch)
 {
-    device_t *device = &batch->run->devices[batch->device];
-
+    batch->executor = device_executor(batch->run, batch->device, batch->model);
+    if (!batch->executor) {
+        batch_abort(batch, STATUS_NO_MEMORY, "no memory for the model's mode");
+        return;
+    }
     batch->state = BATCH_SUBMITTED;
-    batch->executor = device->whole;
-    turns_submit(&device->turns, batch);
+    turns_submit(&batch->run->devices[batch->device].turns, batch);
 }
 
 static void batch_on_start(loop_timer_t *timer, void *arg)
@@ -430,7 +461,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? grant->start_in_ns : 0);
     batch->fetched_ns = batch->started_ns = batch->finished_ns = 0;
     batch->pending = batch->push_count = 0;
-    batch->revoked = false;
+    batch->revoked = batch->begun = false;
     batch->state = BATCH_FETCHING;
     TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued++;
@@ -478,16 +509,17 @@ void run_revoke(run_t *run, uint64_t batch_id)
             }
         }
     }
+    metrics_add(run->revoked_late, 1);
 }
 
-/* One that an executor has, and that was not asked to end. */
+/* One that an executor has and may not have begun, and that was not asked to end. */
 static batch_t *device_unrevoked(device_t *device)
 {
     batch_t *batch;
 
     TAILQ_FOREACH(batch, &device->queue, link)
     {
-        if (!batch->revoked)
+        if (!batch->revoked && !batch->begun)
             return batch;
     }
     return NULL;
@@ -523,7 +555,8 @@ uint32_t run_under_way(const run_t *run)
 static void devices_dispose(run_t *run)
 {
     for (uint32_t d = 0; d < run->options.devices->count; d++)
-        executor_destroy(run->devices[d].whole);
+        for (uint32_t m = 0; m < MODES; m++)
+            executor_destroy(run->devices[d].executors[m]);
     free(run->devices);
 }
 
@@ -535,14 +568,8 @@ static status_t devices_init(run_t *run, err_t *err)
     if (!run->devices)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     for (uint32_t d = 0; d < count; d++) {
-        device_t *device = &run->devices[d];
-        TAILQ_INIT(&device->queue);
-        turns_init(&device->turns);
-        device->whole = executor_create_whole(&run->env, d, err);
-        if (!device->whole) {
-            devices_dispose(run);
-            return err->code;
-        }
+        TAILQ_INIT(&run->devices[d].queue);
+        turns_init(&run->devices[d].turns);
     }
     return STATUS_OK;
 }
@@ -559,6 +586,9 @@ status_t run_create(const run_options_t *options, run_t **out, err_t *err)
     TAILQ_INIT(&run->free);
     TAILQ_INIT(&run->pushing);
     run->late_start = metrics_series(options->metrics, METRIC_WORKER_LATE_START_SECONDS);
+    run->revoked_waiting = metrics_series(options->metrics, METRIC_WORKER_REVOCATIONS, "waiting");
+    run->revoked_stopped = metrics_series(options->metrics, METRIC_WORKER_REVOCATIONS, "stopped");
+    run->revoked_late = metrics_series(options->metrics, METRIC_WORKER_REVOCATIONS, "late");
     status_t status = devices_init(run, err);
     if (status != STATUS_OK)
         goto free_run;

@@ -4,7 +4,7 @@
  *
  *   FETCHING ──all rows here or given up──▶ READY ──start has come──▶ SUBMITTED ──engine done──▶ PUSHING ──▶ free
  *      │                                      │                          │
- *      └── no row left, revoked ──────────────┴── revoked ───────────────┴── engine failed ──▶ reported, free
+ *      └── no row left, revoked ──────────────┴── revoked ───────────────┴── failed, stopped ──▶ reported, free
  *
  * Each granted batch is reported exactly once, when its execution has ended or it is clear that there will be none; the
  * outputs are handed to the data plane just before.
@@ -58,8 +58,10 @@ void run_destroy(run_t *run);
 /* model NULL: the catalogue id is not known; reported at once, as everything that is wrong with a grant. */
 void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__Grant *grant);
 
+/* One that has not begun does not begin; in mode preempt one that runs is stopped at its next exit point; otherwise it
+ * ends as usual. One that is not there (any more) is counted, no more. */
 void run_revoke(run_t *run, uint64_t batch_id);
-/* Revokes everything that has not begun. */
+/* All that have not begun. */
 void run_revoke_all(run_t *run);
 
 /* Batches not yet wholly pushed. */

@@ -9,12 +9,15 @@
 #define S_NS INT64_C(1000000000)
 
 static const char *const engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
+static const char *const modes[] = {"whole", "staged", "overlap", "preempt", NULL};
 
 static const config_option_t options[] = {
     {"models", CONFIG_PATH, "What to serve", "Model repository: a folder with MODEL/VERSION/model.onnx.",
      AT(models)},
     {"engine", CONFIG_ENUM, "What to serve", "What runs the models.", .def = "onednn", .choices = engines,
      AT(engine)},
+    {"mode", CONFIG_ENUM, "What to serve", "How batches are run of models whose config.yaml names no mode.",
+     .def = "whole", .choices = modes, AT(mode)},
     {"profile", CONFIG_PATH, "What to serve", "CSV file with latency profiles, for the emulated engine.",
      AT(profile)},
     {"policy", CONFIG_STRING, "What to serve", "Batching policy of the scheduler.", .metavar = "NAME",
@@ -87,6 +90,11 @@ const config_schema_t up_schema = {
 const char *up_engine_name(const up_options_t *o)
 {
     return engines[o->engine];
+}
+
+const char *up_mode_name(const up_options_t *o)
+{
+    return modes[o->mode];
 }
 
 static status_t check_folder(const char *flag, const char *path, err_t *err)

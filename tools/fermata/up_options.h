@@ -6,7 +6,7 @@
 
 typedef struct {
     const char *models;
-    int engine;
+    int engine, mode;
     int64_t gateways, workers, gpus, threads;
     const char *policy, *profile;
     const char *host;
@@ -26,5 +26,6 @@ extern const config_schema_t up_schema;
 status_t up_options_finish(up_options_t *options, const config_t *config, err_t *err);
 
 const char *up_engine_name(const up_options_t *options);
+const char *up_mode_name(const up_options_t *options);
 
 #endif

@@ -191,9 +191,9 @@ Test(clusters, devices_come_in_proportion_to_the_shares)
 
 Test(clusters, declarations_that_make_no_sense)
 {
-    static const char *const wrong[] = {"",          "a",         "=cpu",         "a=",
-                                        "a=cpu:0",   "a=cpu:x",   "a=cpu:1:nope", "a=cpu:99999999",
-                                        "a=cpu:-1:", "a=cpu:1.5", NULL};
+    static const char *const wrong[] = {
+        "",          "a",         "=cpu", "a=", "a=cpu:0", "a=cpu:x", "a=cpu:1:nope", "a=cpu:99999999",
+        "a=cpu:-1:", "a=cpu:1.5", NULL};
     for (uint32_t i = 0; wrong[i] != NULL; i++) {
         stage_t stage;
         err_t err = {0};

@@ -312,6 +312,115 @@ Test(run, revoked_batches_are_reported_once_in_every_state)
     rig_dispose(&rig);
 }
 
+/* Batches of one row each, 1 to count, for a model that can be stopped at two places. */
+static void grant_preemptible(uint64_t count)
+{
+    static uint32_t exits[] = {3, 6};
+    grant_t grant;
+
+    rig_init(&rig);
+    rig.model->choice = (mode_choice_t){.mode = MODE_PREEMPT, .exits = exits, .exit_points = 2};
+    for (uint64_t id = 1; id <= count; id++) {
+        grant_init(&grant, id, 0);
+        grant_add(&rig, &grant, 10, id, 1);
+        grant_send(&rig, &grant);
+    }
+    rig_until(&rig, engine_held() == 1);
+}
+
+static void end_preemptible(void)
+{
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig.model->choice = (mode_choice_t){.mode = MODE_WHOLE}; /* the exits are not the model's to free */
+    rig_dispose(&rig);
+}
+
+static uint64_t revocations(const char *outcome)
+{
+    return (uint64_t)metrics_value(metrics_series(rig.metrics, METRIC_WORKER_REVOCATIONS, outcome));
+}
+
+Test(run, a_running_batch_stops_at_its_exit_and_tells_how_long_it_ran)
+{
+    grant_preemptible(2);
+    cr_assert_eq(engine_oldest()->exit_count, 2);
+    run_revoke(rig.run, 1);
+    run_revoke(rig.run, 1); /* twice is harmless */
+    cr_assert_eq(engine_stops(), 1);
+    cr_assert_eq(rig.report_count, 0, "it has not reached its exit");
+    engine_finish(STATUS_CANCELLED, "");
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.batch_id, 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_CANCELLED);
+    cr_assert_eq(rig.reports[0].report.exec_ns, 12345);
+    cr_assert_eq(rig.gateways[0].begun, 0);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    cr_assert_eq(rig.gateways[0].pushed[0].task_id, 2);
+    cr_assert_eq(revocations("stopped"), 1);
+    end_preemptible();
+}
+
+Test(run, a_batch_past_its_last_exit_ends_as_usual)
+{
+    grant_preemptible(1);
+    run_revoke(rig.run, 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    run_revoke(rig.run, 1); /* it has ended */
+    cr_assert_eq(revocations("late"), 2);
+    cr_assert_eq(rig.report_count, 1);
+    end_preemptible();
+}
+
+Test(run, a_preemptible_batch_that_waits_is_given_back_at_once)
+{
+    grant_preemptible(4); /* one runs, one is the executor's, two wait for it */
+    for (int i = 0; i < 50; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_eq(engine_held(), 1);
+    run_revoke(rig.run, 2);
+    run_revoke(rig.run, 4);
+    cr_assert_eq(rig.report_count, 2);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(rig.reports[i].report.status, STATUS_CANCELLED);
+        cr_assert_eq(rig.reports[i].report.exec_ns, 0);
+    }
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 2);
+    cr_assert_eq(engine_stops(), 0);
+    cr_assert_eq(revocations("waiting"), 2);
+    end_preemptible();
+}
+
+Test(run, what_has_begun_outlives_its_scheduler)
+{
+    grant_preemptible(3);
+    run_revoke_all(rig.run);
+    cr_assert_eq(rig.report_count, 2);
+    cr_assert_eq(engine_stops(), 0);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    end_preemptible();
+}
+
+Test(run, a_failure_in_mode_preempt_fails_its_batch_alone)
+{
+    grant_preemptible(2);
+    engine_finish(STATUS_INTERNAL, "gone");
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_INTERNAL);
+    cr_assert_str_eq(rig.reports[0].reason, "gone");
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    end_preemptible();
+}
+
 Test(run, stopping_in_the_middle_leaks_nothing)
 {
     grant_t grant;

@@ -21,6 +21,7 @@ static const engine_model_info_t info = {.inputs = inputs,
                                          .max_batch = MAX_BATCH,
                                          .memory_bytes = 1000};
 static engine_job_t *held_first;
+static int stops;
 
 int engine_held(void)
 {
@@ -58,6 +59,17 @@ static bool manual_cancel(engine_t *engine, engine_job_t *job)
         }
     }
     return false;
+}
+
+int engine_stops(void)
+{
+    return stops;
+}
+
+static bool manual_stop(engine_t *engine, engine_job_t *job)
+{
+    stops++;
+    return job == held_first || manual_cancel(engine, job);
 }
 
 typedef struct {
@@ -132,6 +144,7 @@ const engine_ops_t *engine_manual(void)
                                      .unload = manual_unload,
                                      .submit = manual_submit,
                                      .cancel = manual_cancel,
+                                     .stop = manual_stop,
                                      .flush = manual_flush,
                                      .buffer_alloc = manual_alloc,
                                      .buffer_free = manual_free};
@@ -220,6 +233,7 @@ static void rig_model(rig_t *rig)
     model->batches_failed = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "failed");
     model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
     model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
+    model->stopped = metrics_series(rig->metrics, METRIC_WORKER_STOPPED_SECONDS, "m");
     model->exec = metrics_series(rig->metrics, METRIC_WORKER_EXEC_SECONDS, "m");
     model->profile_error = metrics_series(rig->metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "m");
     model->fetch = metrics_series(rig->metrics, METRIC_WORKER_FETCH_SECONDS, "m");
@@ -233,6 +247,7 @@ void rig_init(rig_t *rig)
 
     memset(rig, 0, sizeof(*rig));
     held_first = NULL;
+    stops = 0;
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     cr_assert_eq(loop_create(&rig->loop, &err), STATUS_OK);
     rig->metrics = metrics_create("worker", &err);

@@ -84,6 +84,8 @@ void grant_send(rig_t *rig, grant_t *grant);
 int engine_held(void);
 engine_job_t *engine_oldest(void);
 void engine_finish(status_t status, const char *text);
+/* How often a job was to be stopped; the running one goes on until engine_finish says how it ended. */
+int engine_stops(void);
 const engine_ops_t *engine_manual(void);
 
 #endif

@@ -1,0 +1,142 @@
+#include "mode.h"
+
+#include "base/log.h"
+#include "exec/preempt.h"
+#include "model.h"
+#include "profiler.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const model_mode_names[MODES + 1] = {"whole", "staged", "overlap", "preempt", NULL};
+
+const char *const mode_refusal_names[MODE_REFUSALS] = {"granted",   "engine", "uncuttable",
+                                                       "too_large", "memory", "predictor"};
+
+/* What an exit point costs a batch that goes on: a look at a flag and, on a CPU, what it takes to get going again. */
+static const int64_t EXIT_NS = 2000;
+/* Shepherd 6: delay and overhead each below 5 % of the batch. */
+static const double EXIT_LIMIT = 0.05;
+
+__attribute__((format(printf, 3, 4))) static void refuse(mode_choice_t *choice, mode_refusal_t refusal,
+                                                         const char *format, ...)
+{
+    va_list args;
+
+    choice->mode = MODE_WHOLE;
+    choice->refusal = refusal;
+    va_start(args, format);
+    vsnprintf(choice->why, sizeof(choice->why), format, args);
+    va_end(args);
+}
+
+/* False: refused, or *status is not OK. */
+static bool find_cuts(model_t *model, const model_load_options_t *options, engine_cuts_t *cuts,
+                      status_t *status, err_t *err)
+{
+    const engine_ops_t *ops = options->devices->ops;
+
+    if (!ops->cuts) {
+        refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot cut a model", ops->name);
+        return false;
+    }
+    *status = ops->cuts(model->on_device[0], cuts, err);
+    if (*status == STATUS_OK && cuts->cut_count > 0)
+        return true;
+    if (*status == STATUS_OK || *status == STATUS_UNSUPPORTED)
+        refuse(&model->choice, MODE_UNCUTTABLE, "%s",
+               *status == STATUS_OK ? "it has no border inside" : err->text);
+    if (*status == STATUS_UNSUPPORTED)
+        *status = STATUS_OK;
+    return false;
+}
+
+/* The first cut at or behind each exit of the plan. */
+static void place_exits(mode_choice_t *choice, const engine_cuts_t *cuts, const preempt_plan_t *plan)
+{
+    uint32_t cut = 0;
+
+    for (uint32_t op = plan->stride; op < cuts->ops; op += plan->stride) {
+        while (cut < cuts->cut_count && cuts->cuts[cut].op < op)
+            cut++;
+        if (cut < cuts->cut_count)
+            choice->exits[choice->exit_points++] = cuts->cuts[cut++].op;
+    }
+}
+
+static status_t choose_exits(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                             err_t *err)
+{
+    mode_choice_t *choice = &model->choice;
+    profiler_t profiler = {.ops = options->devices->ops,
+                           .engine = options->devices->list[0].engine,
+                           .model = model->on_device[0],
+                           .stop = options->stop};
+    int64_t *op_ns = calloc(cuts->ops, sizeof(*op_ns));
+
+    choice->exits = calloc(cuts->cut_count, sizeof(*choice->exits));
+    status_t status = STATUS_OK;
+    if (!op_ns || !choice->exits)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for %u operators", cuts->ops);
+    if (status == STATUS_OK)
+        status = profiler_operators(&profiler, model->info->max_batch, cuts->ops, op_ns, err);
+    if (status == STATUS_OK) {
+        preempt_plan_t plan = preempt_plan(op_ns, cuts->ops, EXIT_NS, EXIT_LIMIT);
+        place_exits(choice, cuts, &plan);
+    }
+    free(op_ns);
+    return status;
+}
+
+static status_t choose_preempt(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    engine_cuts_t cuts;
+    status_t status = STATUS_OK;
+
+    if (!options->devices->ops->stop) {
+        refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot stop a batch", options->devices->ops->name);
+        return STATUS_OK;
+    }
+    if (!find_cuts(model, options, &cuts, &status, err))
+        return status;
+    status = choose_exits(model, options, &cuts, err);
+    if (status == STATUS_OK && model->choice.exit_points == 0)
+        refuse(&model->choice, MODE_UNCUTTABLE, "every exit point would cost more than %.0f %% of a batch",
+               100 * EXIT_LIMIT);
+    return status;
+}
+
+status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    mode_choice_t *choice = &model->choice;
+
+    mode_dispose(choice);
+    choice->asked = model->config.has_mode ? model->config.mode : options->mode;
+    choice->mode = choice->asked;
+    switch (choice->asked) {
+    case MODE_PREEMPT:
+        return choose_preempt(model, options, err);
+    default:
+        return STATUS_OK;
+    }
+}
+
+void mode_tell(const model_t *model, metrics_t *metrics)
+{
+    const mode_choice_t *choice = &model->choice;
+
+    if (choice->refusal == MODE_GRANTED)
+        return;
+    log_warn("mode_refused", LOG_STR("model", model->name), LOG_STR("mode", model_mode_names[choice->asked]),
+             LOG_STR("runs", model_mode_names[choice->mode]), LOG_STR("reason", choice->why));
+    metrics_add(metrics_series(metrics, METRIC_WORKER_MODE_REFUSALS, model->name,
+                               model_mode_names[choice->asked], mode_refusal_names[choice->refusal]),
+                1);
+}
+
+void mode_dispose(mode_choice_t *choice)
+{
+    free(choice->exits);
+    *choice = (mode_choice_t){.mode = MODE_WHOLE};
+}

@@ -1,0 +1,54 @@
+/*
+ * The execution mode of a model (docs/modes.md): which one was asked for, in which one it runs, and why not that one.
+ *
+ * A mode that a model, its engine or its device cannot have is no failure: the model runs `whole`, a metric counts it, and log
+ * and model state say why, once.
+ */
+#ifndef WORKER_MODE_H
+#define WORKER_MODE_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum { MODE_TEXT_BYTES = 160 };
+
+typedef enum { MODE_WHOLE, MODE_STAGED, MODE_OVERLAP, MODE_PREEMPT, MODES } model_mode_t;
+
+/* By model_mode_t, then NULL: what config.yaml and --mode take, and what is reported. */
+extern const char *const model_mode_names[MODES + 1];
+
+/* Why a mode was not to be had; one word each, the label of a metric. */
+typedef enum {
+    MODE_GRANTED,
+    MODE_NO_ENGINE,    /* the engine cannot stop or cut */
+    MODE_UNCUTTABLE,   /* the model has no border inside */
+    MODE_TOO_LARGE,    /* batches of more rows than the mode takes */
+    MODE_NO_MEMORY,    /* its buffers do not fit */
+    MODE_NO_PREDICTOR, /* overlap: there is none, or it is of another device or other models */
+    MODE_REFUSALS,
+} mode_refusal_t;
+
+extern const char *const mode_refusal_names[MODE_REFUSALS];
+
+typedef struct {
+    model_mode_t asked, mode;
+    mode_refusal_t refusal;
+    char why[MODE_TEXT_BYTES]; /* of a refusal */
+    uint32_t *exits;           /* preempt: cuts at which a batch can stop; owned */
+    uint32_t exit_points;
+} mode_choice_t;
+
+typedef struct model model_t;
+typedef struct model_load_options model_load_options_t;
+
+/* Finds out whether the loaded model can run in the mode that its config, or else the worker, asks for, and what that takes.
+ * Blocks: operators are measured. Loader thread. Fails only when stopped or without memory. */
+status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err);
+void mode_dispose(mode_choice_t *choice);
+
+struct metrics;
+/* Logs and counts a refusal. Loop, once per load. */
+void mode_tell(const model_t *model, struct metrics *metrics);
+
+#endif
