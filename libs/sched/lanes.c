@@ -9,6 +9,12 @@ static sched_t *core_of(policy_t *policy)
     return CONTAINER_OF(policy, sched_t, policy);
 }
 
+/* Requests are spread over the frontends at random, as clients that choose one do. */
+static uint32_t choose_frontend(policy_t *policy)
+{
+    return policy->frontends > 1 ? (uint32_t)prng_below(&policy->dealer, policy->frontends) : 0;
+}
+
 /* Smooth weighted round robin: each lane gains its rate, the richest is chosen and pays for all. */
 uint32_t core_route(sched_t *sched, uint32_t model)
 {
@@ -16,15 +22,16 @@ uint32_t core_route(sched_t *sched, uint32_t model)
     double total = 0;
     if (sched->policy.lanes == 0)
         return model;
+    uint32_t f = choose_frontend(&sched->policy);
     for (uint32_t l = sched->shards[model].lane.next; l != TASK_NONE; l = sched->shards[l].lane.next) {
         shard_lane_t *lane = &sched->shards[l].lane;
-        lane->credit += lane->rate;
+        lane->credit[f] += lane->rate;
         total += lane->rate;
-        if (best == model || lane->credit > sched->shards[best].lane.credit)
+        if (best == model || lane->credit[f] > sched->shards[best].lane.credit[f])
             best = l;
     }
     if (best != model)
-        sched->shards[best].lane.credit -= total;
+        sched->shards[best].lane.credit[f] -= total;
     return best;
 }
 

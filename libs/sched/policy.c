@@ -106,6 +106,8 @@ status_t policy_parse(const policy_ops_t *ops, const char *text, double values[P
 void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
 {
     policy->ops = ops;
+    policy->frontends = 1;
+    prng_init(&policy->dealer, 1);
     memset(policy->state, 0, ops->state_bytes);
     memset(policy->model_state, 0, ops->model_bytes * policy->models_max);
     memset(policy->gpu_state, 0, ops->gpu_bytes * policy->gpus_max);

@@ -10,6 +10,7 @@
 #ifndef SCHED_POLICY_H
 #define SCHED_POLICY_H
 
+#include "base/prng.h"
 #include "sched/shard.h"
 
 typedef struct policy policy_t;
@@ -55,9 +56,11 @@ struct policy {
     const policy_ops_t *ops;
     shard_t *shards; /* models_max models, then lanes: shards_max in all; look at `present` */
     uint32_t models_max, shards_max, gpus_max;
-    uint32_t lanes;   /* open */
-    uint32_t gpus;    /* that may be granted */
-    uint32_t sharing; /* GPUs with slots */
+    uint32_t lanes;     /* open */
+    uint32_t gpus;      /* that may be granted */
+    uint32_t sharing;   /* GPUs with slots */
+    uint32_t frontends; /* that route, each for itself; 0 or 1: one for all */
+    prng_t dealer;      /* which of them a request comes to */
     void *state;
     char *model_state; /* models_max blocks of ops->model_bytes */
     char *gpu_state;   /* gpus_max blocks of ops->gpu_bytes, for the slow loop */

@@ -3,9 +3,9 @@
  * requests are routed to one of their model's GPUs as they come; a GPU runs its models in turn, and gives up heads that
  * would keep a batch below the planned one (early drop).
  *
- * The plan is scaled so that it uses all GPUs: what is over is headroom, what is missing is dropped. Frontends that do not
- * know of each other (frontends > 1 in Nexus) deal their shares independently; here one deals for all, which is the better
- * case for Nexus.
+ * The plan is scaled so that it uses all GPUs: what is over is headroom, what is missing is dropped. One frontend deals all
+ * requests of a model to its GPUs in the planned proportions; of several, each deals what comes to it without knowing what the
+ * others send, so that a GPU's requests come less evenly (Symphony 5.1).
  */
 #include "sched/gather.h"
 #include "sched/policy.h"
@@ -13,7 +13,7 @@
 #include "sched/squishy.h"
 
 typedef struct {
-    double epoch_s;
+    double epoch_s, frontends;
     int64_t last_ns, planned_ns;
     bool begun;
 } nexus_t;
@@ -119,6 +119,7 @@ static void plan(policy_t *policy, int64_t now_ns)
     uint32_t *ids = (uint32_t *)(void *)policy->gpu_state; /* the nodes have served */
     policy_gpu_ids(policy, ids, policy->gpus);
     open_lanes(policy, ids, shared);
+    policy->frontends = (uint32_t)((nexus_t *)policy->state)->frontends;
     policy_fill_lanes(policy);
 }
 
@@ -144,6 +145,12 @@ static const policy_param_t nexus_params[] = {
      .most = 1e5,
      .preset = 10,
      .help = "time between two plans"},
+    {.name = "frontends",
+     .offset = offsetof(nexus_t, frontends),
+     .least = 1,
+     .most = LANE_FRONTENDS_MAX,
+     .preset = 1,
+     .help = "that deal requests to GPUs, each for itself"},
     {0},
 };
 

@@ -215,24 +215,27 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
 
 /* Batches end */
 
+static void requeue(sched_t *sched, uint32_t model, uint32_t task, bool lost)
+{
+    uint32_t place = core_route(sched, model);
+    shard_requeue(&sched->shards[place], task, lost);
+    core_mark_dirty(sched, place);
+}
+
 static void release_tasks(sched_t *sched, const batch_slot_t *slot, core_tasks_t what)
 {
     bool orphan = slot->model == BATCH_NO_MODEL;
-    shard_t *shard = orphan ? NULL : &sched->shards[core_route(sched, slot->model)];
     uint32_t task = slot->first_task;
     for (uint32_t i = 0; i < slot->count; i++) {
         uint32_t next = sched->pool.slots[task].next;
-        if (shard && what != CORE_TASKS_DONE)
-            shard_requeue(shard, task, what == CORE_TASKS_LOST);
+        if (!orphan && what != CORE_TASKS_DONE)
+            requeue(sched, slot->model, task, what == CORE_TASKS_LOST);
         else
             task_pool_give(&sched->pool, task);
         task = next;
     }
-    if (!shard)
-        return;
-    shard->counts->stats.in_flight -= slot->count;
-    if (what != CORE_TASKS_DONE)
-        core_mark_dirty(sched, shard->index);
+    if (!orphan)
+        sched->shards[slot->model].counts->stats.in_flight -= slot->count;
 }
 
 void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what)

@@ -36,15 +36,17 @@ typedef struct {
     double silence_ns, silence_expected_ns;
 } shard_counts_t;
 
+enum { LANE_FRONTENDS_MAX = 8 }; /* as many as the papers compare */
+
 /* A lane is a shard that serves one model on one GPU only, for policies that route requests when they come (nexus). */
 typedef struct {
     uint32_t gpu;
-    uint32_t batch;  /* as planned */
-    double rate;     /* as planned, requests/ms */
-    double credit;   /* of the routing */
-    int64_t duty_ns; /* as planned: between two turns; 0: no pause */
-    int64_t turn_ns; /* when it was last granted its GPU */
-    uint32_t next;   /* lane of the same model, or TASK_NONE */
+    uint32_t batch;                    /* as planned */
+    double rate;                       /* as planned, requests/ms */
+    double credit[LANE_FRONTENDS_MAX]; /* of the routing: each frontend knows only what it sent itself */
+    int64_t duty_ns;                   /* as planned: between two turns; 0: no pause */
+    int64_t turn_ns;                   /* when it was last granted its GPU */
+    uint32_t next;                     /* lane of the same model, or TASK_NONE */
 } shard_lane_t;
 
 typedef struct {

@@ -314,3 +314,38 @@ Test(policies, nexus_gives_each_model_its_gpu)
     cr_assert_neq(of_a, of_b);
     play_stop(&play);
 }
+
+/* One model on two GPUs, each of which can do one request every 3 ms; one comes every 2 ms. */
+static const char *nexus_on_two_gpus(play_t *play, const char *params)
+{
+    profile_t profile;
+    play_start(play, "nexus", params, 2);
+    cr_assert_eq(profile_from_line(&profile, 0, play_ns(3), 1, NULL), STATUS_OK);
+    play_model_opts(play, 0, 'A', &profile, (sched_model_opts_t){.slo_ns = play_ns(6), .rate_hint = 500});
+    play_arrive(play, 0, 0, 2, 8);
+    return play_until(play, 100);
+}
+
+/* One frontend deals in turn, so nobody waits. Of two, A4 comes to the other than A3, and both are for GPU 2. */
+Test(policies, nexus_frontends_deal_without_knowing_of_each_other)
+{
+    play_t play;
+    cr_assert_str_eq(nexus_on_two_gpus(&play, NULL), "0 gpu2 A1 until 3\n"
+                                                     "2 gpu1 A2 until 5\n"
+                                                     "4 gpu2 A3 until 7\n"
+                                                     "6 gpu1 A4 until 9\n"
+                                                     "8 gpu2 A5 until 11\n"
+                                                     "10 gpu1 A6 until 13\n"
+                                                     "12 gpu2 A7 until 15\n"
+                                                     "14 gpu1 A8 until 17\n");
+    play_stop(&play);
+    cr_assert_str_eq(nexus_on_two_gpus(&play, "frontends=2"), "0 gpu2 A1 until 3\n"
+                                                              "2 gpu1 A2 until 5\n"
+                                                              "4 gpu2 A3 until 7\n"
+                                                              "7 gpu2 A4 until 10\n"
+                                                              "8 gpu1 A5 until 11\n"
+                                                              "11 gpu1 A6 until 14\n"
+                                                              "12 gpu2 A7 until 15\n"
+                                                              "14 gpu1 A8 until 17\n");
+    play_stop(&play);
+}
