@@ -226,7 +226,12 @@ static void on_drain(rpc_call_t *call, void *arg)
         rpc_arena_reset(&s->arena);
         return;
     }
-    worker_drain(worker, !request->resume);
+    if (request->resume && worker->leaving) {
+        rpc_call_finish(call, RPC_FAILED_PRECONDITION, "the worker is on its way out", NULL);
+        rpc_arena_reset(&s->arena);
+        return;
+    }
+    worker_drain(worker, !request->resume, request->exit && !request->resume);
     Admin__DrainWorkerResponse response = ADMIN__DRAIN_WORKER_RESPONSE__INIT;
     for (uint32_t i = 0; i < worker->device_count; i++)
         response.inflight_batches += worker->devices[i].inflight;

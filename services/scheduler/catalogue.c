@@ -147,7 +147,7 @@ static Control__ModelReport *copy_report(const Control__ModelReport *report)
     return copy;
 }
 
-static status_t profile_of(const Control__ModelReport *report, profile_t *profile, err_t *err)
+static status_t measured_profile(const Control__ModelReport *report, profile_t *profile, err_t *err)
 {
     uint32_t max_batch = report->max_batch > 0 ? report->max_batch : 1;
     const Control__Latency *latency = report->latency;
@@ -169,6 +169,15 @@ static status_t profile_of(const Control__ModelReport *report, profile_t *profil
             return err_set(err, STATUS_INVALID_ARGUMENT, "latency of a batch of %u out of range", i + 1);
     }
     return profile_from_points(profile, points, count, max_batch, err);
+}
+
+/* What takes no time was never measured, and would look like endless capacity. */
+static status_t profile_of(const Control__ModelReport *report, profile_t *profile, err_t *err)
+{
+    status_t status = measured_profile(report, profile, err);
+    if (status == STATUS_OK && profile_latency_ns(profile, profile->max_batch) == 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "a latency profile of zeros");
+    return status;
 }
 
 static void fill_devices(instance_t *instance, const Control__ModelReport *report)

@@ -206,6 +206,14 @@ static void try_again(scheduler_t *s, task_t *task, status_t failed, Control__St
     metrics_add(catalogue_model(s, task->model)->metrics.retried, 1);
 }
 
+static int64_t latest_answer_ns(const batch_t *batch)
+{
+    int64_t latest_ns = INT64_MIN;
+    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+        latest_ns = task->answer_ns > latest_ns ? task->answer_ns : latest_ns;
+    return latest_ns;
+}
+
 static void batch_failed(scheduler_t *s, batch_t *batch, int64_t free_ns, status_t status,
                          Control__Stage stage)
 {
@@ -294,6 +302,7 @@ void driver_batch_done(worker_t *worker, const Control__BatchDone *done)
         status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
         log_warn("batch_failed", LOG_STR("worker", worker->peer.name), LOG_U64("batch", batch->id),
                  LOG_STR("status", status_name(status)), LOG_STR("reason", done->reason));
+        placement_shun(s, catalogue_model(s, batch->model), worker, latest_answer_ns(batch));
         batch_failed(s, batch, free_ns, status, CONTROL__STAGE__STAGE_WORKER);
     }
     device_settle(device);

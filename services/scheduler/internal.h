@@ -36,6 +36,7 @@ enum {
     PEER_ADDRESS_BYTES = 128,
     REASON_BYTES = 192,
     POLICY_PARAMS_BYTES = 1024,
+    SHUN_MOST_MS = 1000, /* by then what failed once on a worker has been tried on another, or is too late */
     RETRIES_MAX = 1, /* a batch that failed is tried once more; what fails twice is not the device's fault */
 };
 
@@ -155,7 +156,7 @@ struct worker {
     peer_t peer; /* first */
     device_t *devices;
     uint32_t device_count;
-    bool draining, drain_due, model_ids_due, peers_due;
+    bool draining, leaving, drain_due, model_ids_due, peers_due; /* leaving: it ends when it is drained */
     uint64_t batches_total;
     grant_node_t *grants, **grants_tail; /* of this turn, in the scratch arena */
     uint32_t grant_count;
@@ -175,6 +176,7 @@ typedef struct instance {
     char reason[REASON_BYTES];
     Control__ModelReport *report;
     profile_t profile;
+    int64_t shunned_until_ns; /* a batch failed here, and is to be tried elsewhere; 0: no */
 } instance_t;
 
 struct model {
@@ -264,7 +266,7 @@ void gateways_flush(scheduler_t *s);
 
 /* workers.c */
 extern const rpc_stream_ops_t worker_stream_ops;
-void worker_drain(worker_t *worker, bool drain);
+void worker_drain(worker_t *worker, bool drain, bool leave);
 void workers_flush(scheduler_t *s);
 
 /* devices.c */
@@ -300,6 +302,9 @@ bool placement_runs_on(const model_t *model, const device_t *device);
 void placement_settle(scheduler_t *s, model_t *model); /* after its instances have changed */
 void placement_devices_changed(worker_t *worker);      /* some began or ceased to take grants */
 void placement_leave(scheduler_t *s, model_t *model);  /* nobody has it any more */
+/* For a while the model is not run there, if another worker of its sub-cluster has it. */
+void placement_shun(scheduler_t *s, model_t *model, const worker_t *worker, int64_t until_ns);
+void placement_tick(scheduler_t *s);                                    /* ends what is over */
 void placement_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
 
 /* driver.c */

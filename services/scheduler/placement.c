@@ -6,6 +6,7 @@
  * the SLO can be met, then the one with most room. A model of which nothing has been asked yet also leaves a home for one
  * with more room. What waits when a model moves is queued at its new home.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "scheduler/internal.h"
 
@@ -27,7 +28,7 @@ bool placement_runs_on(const model_t *model, const device_t *device)
 {
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
         if (i->worker == device->worker)
-            return placement_usable(i) && holds(i, device->index);
+            return placement_usable(i) && i->shunned_until_ns == 0 && holds(i, device->index);
     return false;
 }
 
@@ -184,9 +185,21 @@ static void follow_profile(model_t *model)
     subcluster_update_profile(model->home, model->id, &fresh);
 }
 
-static void allow_devices(const model_t *model)
+static bool anyone_else(const model_t *model, const worker_t *worker)
+{
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker != worker && placement_usable(i) && i->shunned_until_ns == 0 &&
+            reaches(i, model->home, true))
+            return true;
+    return false;
+}
+
+static void allow_devices(model_t *model)
 {
     subcluster_t *home = model->home;
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->shunned_until_ns != 0 && !anyone_else(model, i->worker))
+            i->shunned_until_ns = 0;
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
         if (home->devices[gpu] != NULL && home->devices[gpu]->open)
             subcluster_allow(home, model->id, gpu, placement_runs_on(model, home->devices[gpu]));
@@ -215,6 +228,34 @@ void placement_devices_changed(worker_t *worker)
         for (const instance_t *i = s->models[m]->instances; i != NULL; i = i->next)
             if (i->worker == worker)
                 placement_settle(s, s->models[m]);
+}
+
+void placement_shun(scheduler_t *s, model_t *model, const worker_t *worker, int64_t until_ns)
+{
+    int64_t most_ns = now_of() + SHUN_MOST_MS * NS_PER_MS;
+    if (model->home == NULL)
+        return;
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker == worker)
+            i->shunned_until_ns = until_ns < most_ns ? until_ns : most_ns;
+    allow_devices(model);
+    scheduler_touch(s);
+}
+
+void placement_tick(scheduler_t *s)
+{
+    int64_t now_ns = now_of();
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        bool over = false;
+        for (instance_t *i = s->models[m]->instances; i != NULL; i = i->next) {
+            if (i->shunned_until_ns == 0 || i->shunned_until_ns > now_ns)
+                continue;
+            i->shunned_until_ns = 0;
+            over = true;
+        }
+        if (over && s->models[m]->home != NULL)
+            allow_devices(s->models[m]);
+    }
 }
 
 void placement_stats(const model_t *model, sched_model_stats_t *stats)

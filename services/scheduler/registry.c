@@ -279,5 +279,6 @@ void registry_tick(scheduler_t *s)
         subcluster_autoscale(s->subclusters[i], serving_devices(s->subclusters[i]));
     }
     catalogue_tick(s);
+    placement_tick(s);
     scheduler_touch(s);
 }

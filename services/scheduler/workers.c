@@ -117,16 +117,18 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
 const rpc_stream_ops_t worker_stream_ops = {
     .on_open = on_open, .on_message = on_message, .on_close = on_close};
 
-void worker_drain(worker_t *worker, bool drain)
+void worker_drain(worker_t *worker, bool drain, bool leave)
 {
-    if (worker->draining == drain)
+    if (worker->draining == drain && worker->leaving >= leave)
         return;
     worker->draining = drain;
+    worker->leaving |= leave;
     worker->drain_due = true;
     for (uint32_t i = 0; i < worker->device_count; i++)
         device_sync(&worker->devices[i]);
     placement_devices_changed(worker);
-    log_info("worker_drain", LOG_STR("name", worker->peer.name), LOG_STR("drain", drain ? "yes" : "no"));
+    log_info("worker_drain", LOG_STR("name", worker->peer.name), LOG_STR("drain", drain ? "yes" : "no"),
+             LOG_STR("leave", worker->leaving ? "yes" : "no"));
 }
 
 /* ---- What goes out ---- */
@@ -206,6 +208,7 @@ static bool flush(worker_t *worker)
     pong.sent_ns = peer->pong_sent_ns;
     pong.held_ns = now_ns - peer->pong_heard_ns;
     drain.drain = worker->draining;
+    drain.exit = worker->leaving;
     revoke.batch_id = worker->revoked;
     revoke.n_batch_id = worker->revoked_count;
     frame.epoch = s->epoch;

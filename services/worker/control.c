@@ -320,7 +320,10 @@ static void control_handle(control_t *control, const Control__SchedulerToWorker 
     if (message->drain) {
         log_info(message->drain->drain ? "draining" : "serving_again",
                  LOG_U64("batches", run_under_way(control->run)));
-        control_drain(control, message->drain->drain);
+        if (message->drain->drain && message->drain->exit)
+            control->options.leave(control->options.leave_ctx);
+        else
+            control_drain(control, message->drain->drain);
     }
 }
 

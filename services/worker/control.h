@@ -24,6 +24,8 @@ typedef struct {
     repository_t *repository;
     peers_t *peers;
     metrics_t *metrics;
+    void (*leave)(void *ctx); /* the scheduler wants the process to drain and end */
+    void *leave_ctx;
 } control_options_t;
 
 /* Connects from control_start on. */

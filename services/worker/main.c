@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* How long a stopping worker waits for batches that execute or are being pushed. */
-static const int64_t STOP_PATIENCE_NS = 3 * NS_PER_S;
+/* How long a worker that has left the scheduler waits for its connections to close. */
+static const int64_t LEAVE_PATIENCE_NS = 3 * NS_PER_S;
 static const int64_t STOP_POLL_NS = 5 * NS_PER_MS;
 /* Idle for so many polls in a row: grants that met the drain half-way have come and gone. */
 enum { STOP_IDLE_POLLS = 4 };
@@ -26,6 +26,7 @@ typedef struct {
     const char *models, *profile, *name, *device_class;
     int engine, mode, log_level, log_format;
     int64_t devices, threads, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
+    int64_t drain_timeout;
     double emulated_jitter;
     bool pin, profile_cache;
 } options_t;
@@ -39,6 +40,9 @@ static const config_option_t option_table[] = {
     {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
     {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "0.0.0.0:9101",
      AT(metrics_address)},
+    {"drain_timeout", CONFIG_DURATION, "Cluster",
+     "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,
+     .max = 600 * NS_PER_S, AT(drain_timeout)},
     {"models", CONFIG_PATH, "Models", "Model repository.", AT(models)},
     {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "10s",
      .min = 0, .max = INT64_MAX, AT(profile_budget)},
@@ -117,7 +121,7 @@ static void worker_on_stop_timer(loop_timer_t *timer, void *arg)
     worker->idle_polls = idle ? worker->idle_polls + 1 : 0;
     if (!worker->leaving && (worker->idle_polls >= STOP_IDLE_POLLS || impatient)) {
         worker->leaving = true;
-        worker->stop_at_ns = clock_now_ns() + STOP_PATIENCE_NS;
+        worker->stop_at_ns = clock_now_ns() + LEAVE_PATIENCE_NS;
         run_revoke_all(worker->run);
         control_stop(worker->control, worker_on_control_closed, worker);
     } else if (worker->leaving && ((worker->control_closed && worker->http_stopped) || impatient)) {
@@ -133,15 +137,25 @@ static void worker_on_http_stopped(http_server_t *server, void *user)
     ((worker_t *)user)->http_stopped = true;
 }
 
-static void worker_on_signal(void *arg, int signum)
+static void worker_stop(worker_t *worker, const char *by)
 {
-    worker_t *worker = arg;
-
-    log_info("stopping", LOG_I64("signal", signum), LOG_U64("batches", run_under_way(worker->run)));
-    worker->stop_at_ns = clock_now_ns() + STOP_PATIENCE_NS;
+    if (worker->stop_at_ns != 0)
+        return;
+    log_info("stopping", LOG_STR("by", by), LOG_U64("batches", run_under_way(worker->run)));
+    worker->stop_at_ns = clock_now_ns() + worker->options->drain_timeout;
     control_drain(worker->control, true);
     http_server_stop(worker->http, 100, worker_on_http_stopped, worker);
     loop_timer_start_in(&worker->stop_timer, STOP_POLL_NS);
+}
+
+static void worker_on_signal(void *arg, int signum)
+{
+    worker_stop(arg, strsignal(signum));
+}
+
+static void worker_on_leave(void *ctx)
+{
+    worker_stop(ctx, "the scheduler");
 }
 
 /* ---- metrics ---- */
@@ -255,7 +269,9 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                                  .name = worker->name,
                                  .devices = &worker->devices,
                                  .repository = &worker->repository,
-                                 .metrics = worker->metrics};
+                                 .metrics = worker->metrics,
+                                 .leave = worker_on_leave,
+                                 .leave_ctx = worker};
 
     if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
         return err_set(err, STATUS_IO, "getrandom: %m");

@@ -115,3 +115,77 @@ def test_a_model_moves_when_its_sub_cluster_dies(bin_dir, two):
     total = results[0]["total"]
     assert total["outcomes"] == {"ok": total["offered"]}, total
     assert subclusters(scheduler)["right"]["requests"] > 0
+
+
+@pytest.fixture
+def one(bin_dir, tmp_path):
+    """`unit` takes 20 ms a request whatever happens: a device serves 50 a second. Advice every half second."""
+    running = Cluster(bin_dir, tmp_path)
+    running.profile = tmp_path / "unit.csv"
+    running.profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nunit,0,20,200,1\n")
+    scheduler = running.scheduler("--autoscale-window", "500ms")
+    gateway = running.gateway(scheduler)
+    emulated(running, scheduler, "w-0", running.profile, "--devices", "2")
+    wait_until(lambda: homes(scheduler).get("unit") == "emulated", "unit is served")
+    yield running, scheduler, gateway
+    for service in reversed(running.running):
+        service.stop()
+
+
+def test_the_desired_number_of_devices_follows_the_load(bin_dir, one):
+    """Three times what two devices carry: about six are wanted. Then nothing: one is enough. Metric, state and CLI agree."""
+    _, scheduler, gateway = one
+    loader = threading.Thread(target=lambda: load(bin_dir, gateway, "--model", "unit:300", "--duration", "4s", "--deadline", "200ms"))
+    loader.start()
+    wait_until(lambda: subclusters(scheduler)["emulated"]["desired"] >= 4, "more devices are wanted", 10)
+    assert metric(scheduler, "fermata_desired_gpus", subcluster="emulated") >= 4
+    assert metric(scheduler, "fermata_subcluster_bad_rate", subcluster="emulated") > 0.2
+    line = [line for line in admin(bin_dir, scheduler, "status")[1].splitlines() if line.startswith("emulated ")][0].split()
+    assert int(line[5]) >= 4, line
+    loader.join()
+    wait_until(lambda: subclusters(scheduler)["emulated"]["desired"] == 1, "fewer devices are wanted", 20)
+    assert metric(scheduler, "fermata_subcluster_idle_fraction", subcluster="emulated") > 0.9
+
+
+def test_workers_join_and_leave_under_load(bin_dir, one):
+    """One joins, one is drained to its end, one gets SIGTERM: both end with 0, and no request fails."""
+    running, scheduler, gateway = one
+    results = []
+    loader = threading.Thread(target=lambda: results.append(
+        load(bin_dir, gateway, "--model", "unit:50", "--duration", "6s", "--deadline", "3s")))
+    loader.start()
+    first = running.running[-1]
+    second = emulated(running, scheduler, "w-1", running.profile, "--devices", "2")
+    wait_until(lambda: len(state(scheduler)["workers"]) == 2 and state(scheduler)["models"][0]["workers"] == 2, "the second has joined")
+    code, said = admin(bin_dir, scheduler, "drain", "w-0", "--exit")
+    assert code == 0 and "will end" in said, said
+    assert first.wait() == 0, first.log()
+    third = emulated(running, scheduler, "w-2", running.profile, "--devices", "2")
+    wait_until(lambda: any(worker["name"] == "w-2" for worker in state(scheduler)["workers"]) and state(scheduler)["models"][0]["workers"] == 2,
+               "the third has joined")
+    assert second.stop() == 0, second.log()
+    loader.join()
+    total = results[0]["total"]
+    assert total["outcomes"] == {"ok": total["offered"]}, total
+    assert all(worker["batches_total"] > 0 for worker in state(scheduler)["workers"] if worker["name"] == "w-2")
+    running.running.remove(first), running.running.remove(second)
+    assert third.child.poll() is None
+
+
+def test_a_batch_that_does_not_end_is_given_back(bin_dir, one):
+    """A worker that is told to stop waits for its batches no longer than it may; the request is served by the other."""
+    running, scheduler, gateway = one
+    long = running.folder / "long.csv"
+    long.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nlong,0,1500,20000,1\n")
+    stopped = emulated(running, scheduler, "w-long", long, "--device-class", "long", "--drain-timeout", "100ms")
+    wait_until(lambda: homes(scheduler).get("long") == "long", "long is served")
+    results = []
+    loader = threading.Thread(target=lambda: results.append(load(bin_dir, gateway, "--model", "long", "--concurrency", "1", "--requests", "1")))
+    loader.start()
+    wait_until(lambda: any(worker["name"] == "w-long" and worker["batches_total"] == 1 for worker in state(scheduler)["workers"]), "it runs")
+    emulated(running, scheduler, "w-long-2", long, "--device-class", "long")
+    wait_until(lambda: [m["workers"] for m in state(scheduler)["models"] if m["name"] == "long"] == [2], "another has joined")
+    assert stopped.stop() == 0, stopped.log()
+    running.running.remove(stopped)
+    loader.join()
+    assert results[0]["total"]["outcomes"] == {"ok": 1}, results[0]["total"]

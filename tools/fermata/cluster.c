@@ -17,6 +17,7 @@ static const int64_t TIMEOUT_NS = INT64_C(5000000000);
 typedef struct {
     config_address_t scheduler;
     const char *subcluster;
+    bool exit;
 } cluster_options_t;
 
 static const config_option_t options[] = {
@@ -24,6 +25,8 @@ static const config_option_t options[] = {
      .offset = offsetof(cluster_options_t, scheduler)},
     {"subcluster", CONFIG_STRING, "What is meant", "policy: of this sub-cluster only.", .metavar = "NAME",
      .offset = offsetof(cluster_options_t, subcluster)},
+    {"exit", CONFIG_BOOL, "What is meant", "drain: the worker ends once it has nothing left to do.",
+     .offset = offsetof(cluster_options_t, exit)},
 };
 
 static const config_schema_t schema = {
@@ -184,17 +187,18 @@ static status_t set_policy(call_t *call, const char *const *words, size_t len)
 
 /* ---- drain, resume ---- */
 
-static status_t drain(call_t *call, const char *worker, bool resume)
+static status_t drain(call_t *call, const char *worker, bool resume, bool leave)
 {
     Admin__DrainWorkerRequest request = ADMIN__DRAIN_WORKER_REQUEST__INIT;
     request.name = (char *)(uintptr_t)worker;
     request.resume = resume;
+    request.exit = leave;
     call->type = &admin__drain_worker_response__descriptor;
     status_t status = ask(call, "/fermata.admin.v1.Admin/DrainWorker", &request.base);
     if (status == STATUS_OK && resume)
         printf("%s serves again\n", worker);
     else if (status == STATUS_OK)
-        printf("%s is draining, %u batches still to be done\n", worker,
+        printf("%s is draining%s, %u batches still to be done\n", worker, leave ? " and will end" : "",
                ((const Admin__DrainWorkerResponse *)call->answer)->inflight_batches);
     return status;
 }
@@ -217,7 +221,7 @@ int command_cluster(int argc, char **argv)
     } else if (len >= 2 && strcmp(verb, "policy") == 0) {
         exit_code = config_exit(&schema, set_policy(&call, words + 1, len - 1), &err);
     } else if (len == 2 && (strcmp(verb, "drain") == 0 || strcmp(verb, "resume") == 0)) {
-        exit_code = config_exit(&schema, drain(&call, words[1], verb[0] == 'r'), &err);
+        exit_code = config_exit(&schema, drain(&call, words[1], verb[0] == 'r', o.exit), &err);
     } else {
         fprintf(
             stderr,

@@ -211,6 +211,55 @@ Test(grant, a_failed_batch_is_tried_once_more)
     free(s);
 }
 
+/* The first worker is free and comes first by its number; what failed there goes to the other all the same. */
+Test(grant, a_failed_batch_is_tried_on_another_worker)
+{
+    scene_t *s = scene_new(1);
+    static fake_worker_t second;
+    worker_init(&second, &s->stage, 8, 1);
+    worker_connect(&second);
+    stage_until(&s->stage, second.fake.welcomes == 1);
+    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 3, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 3);
+    worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_INTERNAL);
+    stage_until(&s->stage, second.rows_total == 3);
+    cr_expect_eq(s->worker.rows_total, 3);
+    fake_kill(&second.fake); /* now the first is the only one, and good enough */
+    stage_until(&s->stage, s->gateway.ready_workers == 1);
+    gateway_send(&s->gateway, s->gateway.model_id, 10, 1, 20 * NS_PER_S);
+    stage_until(&s->stage, worker_has_task(&s->worker, 10));
+    scene_dispose(s);
+    free(s);
+}
+
+/* It is passed over for that model and for that while only. */
+Test(grant, a_worker_that_failed_once_serves_again)
+{
+    scene_t *s = scene_new(1);
+    static fake_worker_t second;
+    worker_init(&second, &s->stage, 8, 1);
+    worker_connect(&second);
+    stage_until(&s->stage, second.fake.welcomes == 1);
+    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    second.auto_done = true;
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 300 * NS_PER_MS);
+    stage_until(&s->stage, s->worker.rows_total == 1);
+    worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_INTERNAL);
+    s->worker.auto_done = true;
+    for (uint64_t id = 100; s->worker.rows_total == 1 && id < 10000; id++) {
+        gateway_send(&s->gateway, s->gateway.model_id, id, 1, NS_PER_S);
+        stage_turn(&s->stage, 5 * NS_PER_MS);
+    }
+    cr_expect_gt(s->worker.rows_total, 1);
+    cr_expect_gt(second.rows_total, 0);
+    fake_kill(&second.fake);
+    scene_dispose(s);
+    free(s);
+}
+
 /* Half a minute of everything being slow must not make the scheduler refuse for ever what would be quick again. */
 Test(grant, terrible_measurements_leave_room_to_try)
 {

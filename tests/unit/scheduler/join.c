@@ -188,6 +188,7 @@ Test(join, a_conflicting_worker_is_left_out)
     other.state = READY;
     other.n_inputs = 1;
     other.inputs = inputs;
+    latency.beta_ns = NS_PER_MS;
     other.latency = &latency;
     frame.n_models = 1;
     frame.models = reports;

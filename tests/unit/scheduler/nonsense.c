@@ -210,6 +210,36 @@ Test(nonsense, models_and_devices_that_make_no_sense)
     crowd_free(c);
 }
 
+/* A worker for which everything takes no time would draw all requests to itself. */
+Test(nonsense, a_profile_of_zeros)
+{
+    crowd_t *c = crowd_new();
+    worker_report(&c->bad_worker, "net", READY, 0, 0);
+    worker_report(&c->bad_worker, "free", READY, 0, 0);
+    stage_until(&c->stage, c->gateway.models == 2);
+    cr_expect_eq(c->gateway.ready_workers, 1);
+    gateway_send(&c->gateway, c->gateway.model_id, 500, 40, 10 * NS_PER_S);
+    stage_until(&c->stage, c->worker.rows_total == 40);
+    cr_expect_eq(c->bad_worker.grant_count, 0);
+    gateway_send(&c->gateway, c->gateway.model_id + 1, 600, 1, 10 * NS_PER_S);
+    stage_until(&c->stage, c->gateway.drop_count == 1);
+    cr_expect_eq(c->gateway.drops[0].status, STATUS_UNAVAILABLE);
+    crowd_check(c);
+    crowd_free(c);
+}
+
+/* Ids that were made up: one that nobody was told of, and one of a model that another worker has. */
+Test(nonsense, batches_of_models_that_a_worker_does_not_have)
+{
+    crowd_t *c = crowd_new();
+    for (uint64_t id = 0; id < 50; id++)
+        worker_done(&c->bad_worker, id, 0, (status_t)(id % 3));
+    crowd_check(c);
+    cr_expect_eq(c->gateway.drop_count, 0);
+    cr_expect_eq(c->bad_worker.fake.closes, 0);
+    crowd_free(c);
+}
+
 /* Valid frames with a few bytes changed: whatever they mean, the others are served. */
 Test(nonsense, mutated_frames)
 {
