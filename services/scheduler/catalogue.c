@@ -147,7 +147,7 @@ static Control__ModelReport *copy_report(const Control__ModelReport *report)
     return copy;
 }
 
-static status_t measured_profile(const Control__ModelReport *report, profile_t *profile, err_t *err)
+static status_t reported_profile(const Control__ModelReport *report, profile_t *profile, err_t *err)
 {
     uint32_t max_batch = report->max_batch > 0 ? report->max_batch : 1;
     const Control__Latency *latency = report->latency;
@@ -171,11 +171,13 @@ static status_t measured_profile(const Control__ModelReport *report, profile_t *
     return profile_from_points(profile, points, count, max_batch, err);
 }
 
-/* What takes no time was never measured, and would look like endless capacity. */
-static status_t profile_of(const Control__ModelReport *report, profile_t *profile, err_t *err)
+/* A device that needs no time was never measured, and would look like endless capacity; an emulated one may. */
+static status_t profile_of(const worker_t *worker, const Control__ModelReport *report, profile_t *profile,
+                           err_t *err)
 {
-    status_t status = measured_profile(report, profile, err);
-    if (status == STATUS_OK && profile_latency_ns(profile, profile->max_batch) == 0)
+    status_t status = reported_profile(report, profile, err);
+    bool free = status == STATUS_OK && profile_latency_ns(profile, profile->max_batch) == 0;
+    if (free && strcmp(worker->devices[0].kind, "emulated") != 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "a latency profile of zeros");
     return status;
 }
@@ -233,7 +235,7 @@ static void instance_fill(instance_t *instance, const Control__ModelReport *repo
     (void)snprintf(instance->reason, sizeof instance->reason, "%s", report->reason);
     if (report->state != CONTROL__MODEL_STATE__MODEL_STATE_READY)
         return;
-    if (profile_of(report, &instance->profile, &err) != STATUS_OK) {
+    if (profile_of(instance->worker, report, &instance->profile, &err) != STATUS_OK) {
         instance->state = CONTROL__MODEL_STATE__MODEL_STATE_FAILED;
         (void)snprintf(instance->reason, sizeof instance->reason, "%.180s", err.text);
         peer_complain(&instance->worker->peer, NONSENSE_MODEL, err.text);

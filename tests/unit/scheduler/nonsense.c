@@ -23,6 +23,8 @@ static crowd_t *crowd_new(void)
     c->next_id = 1;
     worker_init(&c->worker, &c->stage, 1, 1);
     worker_init(&c->bad_worker, &c->stage, 2, 1);
+    c->bad_worker.device[0].kind = (char *)"cuda"; /* of the same sub-cluster all the same */
+    c->bad_worker.device[0].device_class = (char *)"emulated";
     gateway_init(&c->gateway, &c->stage, 3);
     gateway_init(&c->bad_gateway, &c->stage, 4);
     worker_connect(&c->worker);
@@ -210,7 +212,7 @@ Test(nonsense, models_and_devices_that_make_no_sense)
     crowd_free(c);
 }
 
-/* A worker for which everything takes no time would draw all requests to itself. */
+/* A device for which everything takes no time would draw all requests to itself. */
 Test(nonsense, a_profile_of_zeros)
 {
     crowd_t *c = crowd_new();
