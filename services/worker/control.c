@@ -19,6 +19,7 @@ enum {
 struct control {
     control_options_t options;
     run_t *run;
+    lifecycle_t *lifecycle;
     rpc_client_t *client;
     rpc_link_t *link;
     rpc_arena_t arena;
@@ -83,17 +84,62 @@ static void control_send_hello(control_t *control)
     free(pointers);
 }
 
-void control_report_model(control_t *control, const model_t *model)
+static void send_report(control_t *control, Control__ModelReport *report)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    Control__ModelReport report, *list = &report;
 
+    message.n_models = 1;
+    message.models = &report;
+    control_send(control, &message);
+}
+
+/* Grants name a model by its catalogue id. */
+static void move_ids(control_t *control, const model_t *from, model_t *to)
+{
+    for (uint32_t i = 0; i < control->by_id_cap; i++) {
+        if (control->by_id[i] == from)
+            control->by_id[i] = to;
+    }
+}
+
+void control_report_model(control_t *control, const model_t *model, const model_t *old)
+{
+    Control__ModelReport report;
+
+    if (old)
+        move_ids(control, old,
+                 repository_find_version(control->options.repository, model->name, model->version));
     if (!control->welcome || model_report_fill(&report, model) != STATUS_OK)
         return;
-    message.n_models = 1;
-    message.models = &list;
-    control_send(control, &message);
+    send_report(control, &report);
     model_report_dispose(&report);
+}
+
+void control_report_gone(control_t *control, const model_t *model)
+{
+    Control__ModelReport report;
+
+    move_ids(control, model, NULL);
+    if (!control->welcome || model_report_fill(&report, model) != STATUS_OK)
+        return;
+    report.state = CONTROL__MODEL_STATE__MODEL_STATE_GONE;
+    send_report(control, &report);
+    model_report_dispose(&report);
+}
+
+void control_report_command(control_t *control, uint64_t command, status_t status, const char *reason)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__CommandDone done = CONTROL__COMMAND_DONE__INIT, *list = &done;
+
+    if (!control->welcome)
+        return;
+    done.id = command;
+    done.status = status;
+    done.reason = (char *)(uintptr_t)reason;
+    message.n_commands_done = 1;
+    message.commands_done = &list;
+    control_send(control, &message);
 }
 
 static void control_send_all_models(control_t *control)
@@ -101,7 +147,7 @@ static void control_send_all_models(control_t *control)
     const repository_t *repository = control->options.repository;
 
     for (uint32_t i = 0; i < repository->count; i++)
-        control_report_model(control, repository->models[i]);
+        control_report_model(control, repository->models[i], NULL);
 }
 
 static void control_send_pong(control_t *control, const Control__Ping *ping, int64_t received_ns)
@@ -227,15 +273,19 @@ static void control_on_welcome(control_t *control, const Control__SchedulerToWor
     forget_catalogue(control);
     peers_clear(control->options.peers);
     metrics_set(control->connected, 1);
+    if (control->lifecycle)
+        lifecycle_online(control->lifecycle, true);
     control_send_all_models(control);
 }
 
 static void control_on_model_id(control_t *control, const Control__ModelId *id)
 {
-    model_t *model = repository_find(control->options.repository, id->name);
+    model_t *model = repository_find_version(control->options.repository, id->name, id->version);
     uint32_t cap = control->by_id_cap;
 
-    if (!model || (model->version && model->version != id->version) || id->id >= CATALOGUE_ID_MAX) {
+    if (!model) /* one without a version is reported as its first */
+        model = repository_find_version(control->options.repository, id->name, 0);
+    if (!model || id->id >= CATALOGUE_ID_MAX) {
         log_warn("unknown_model_named", LOG_STR("model", id->name), LOG_I64("version", id->version));
         return;
     }
@@ -299,6 +349,35 @@ static void control_on_grants(control_t *control, const Control__SchedulerToWork
     }
 }
 
+static void control_on_command(control_t *control, const Control__ModelCommand *command)
+{
+    lifecycle_command_t asked = {.id = command->id,
+                                 .name = command->name,
+                                 .version = command->version,
+                                 .unload = command->action == CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD,
+                                 .planned = command->planned};
+
+    if (!control->lifecycle) {
+        control_report_command(control, command->id, STATUS_UNSUPPORTED, "this worker's models are fixed");
+        return;
+    }
+    switch (command->action) {
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_LOAD:
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD:
+        log_info("model_command", LOG_STR("action", asked.unload ? "unload" : "load"),
+                 LOG_STR("model", asked.name), LOG_I64("version", asked.version), LOG_U64("id", asked.id));
+        lifecycle_command(control->lifecycle, &asked);
+        break;
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_RELEASE:
+        lifecycle_release(control->lifecycle, command->name, command->version);
+        break;
+    default:
+        control_report_command(control, command->id, STATUS_UNSUPPORTED,
+                               "this worker does not know the command");
+        break;
+    }
+}
+
 /* In field order: names come before what uses them. */
 static void control_handle(control_t *control, const Control__SchedulerToWorker *message)
 {
@@ -325,6 +404,8 @@ static void control_handle(control_t *control, const Control__SchedulerToWorker 
         else
             control_drain(control, message->drain->drain);
     }
+    for (size_t i = 0; i < message->n_commands; i++)
+        control_on_command(control, message->commands[i]);
 }
 
 /* What a message may be: newer or as new as all seen, and nothing before the welcome. */
@@ -388,6 +469,8 @@ static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, c
                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
     control->welcome = false;
     metrics_set(control->connected, 0);
+    if (control->lifecycle)
+        lifecycle_online(control->lifecycle, false);
 }
 
 static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
@@ -420,7 +503,7 @@ status_t control_create(const control_options_t *options, control_t **out, err_t
     return STATUS_OK;
 }
 
-status_t control_start(control_t *control, run_t *run, err_t *err)
+status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err)
 {
     rpc_link_options_t link = {
         .method = CONTROL_METHOD,
@@ -429,6 +512,7 @@ status_t control_start(control_t *control, run_t *run, err_t *err)
         .arg = control};
 
     control->run = run;
+    control->lifecycle = lifecycle;
     uv_prepare_init(loop_uv(control->options.loop), &control->flush);
     control->flush.data = control;
     uv_prepare_start(&control->flush, control_on_flush);

@@ -8,7 +8,7 @@
 #ifndef WORKER_CONTROL_H
 #define WORKER_CONTROL_H
 
-#include "repository.h"
+#include "lifecycle.h"
 #include "rpc/runtime.h"
 #include "run.h"
 
@@ -21,16 +21,16 @@ typedef struct {
     const char *name;
     uint64_t instance_id;
     const worker_devices_t *devices;
-    repository_t *repository;
+    const repository_t *repository;
     peers_t *peers;
     metrics_t *metrics;
     void (*leave)(void *ctx); /* the scheduler wants the process to drain and end */
     void *leave_ctx;
 } control_options_t;
 
-/* Connects from control_start on. */
+/* Connects from control_start on. lifecycle NULL: commands about models are refused. */
 status_t control_create(const control_options_t *options, control_t **control, err_t *err);
-status_t control_start(control_t *control, run_t *run, err_t *err);
+status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err);
 
 /* Tells the scheduler to grant nothing more (or to grant again) to any device; batches it has granted go on. */
 void control_drain(control_t *control, bool drain);
@@ -39,8 +39,12 @@ void control_drain(control_t *control, bool drain);
 void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx);
 void control_destroy(control_t *control);
 
-/* A model has changed its state. */
-void control_report_model(control_t *control, const model_t *model);
+/* A model has changed its state; grants for old, if any, are for it from now on. */
+void control_report_model(control_t *control, const model_t *model, const model_t *old);
+/* A model is forgotten. */
+void control_report_gone(control_t *control, const model_t *model);
+/* How a command of the scheduler has ended. */
+void control_report_command(control_t *control, uint64_t command, status_t status, const char *reason);
 
 /* A batch has ended: sent with others of the same turn of the loop. Is a run_report_fn; ctx is the control_t. */
 void control_report_batch(void *ctx, const run_report_t *report);

@@ -1,114 +1,197 @@
 #include "loader.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "loop/workpool.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
-/* What the thread hands to the loop for one model. */
+typedef enum { JOB_LOAD, JOB_UNLOAD, JOB_READ, JOB_READ_ALL } job_kind_t;
+
 typedef struct {
-    mailbox_node_t node;
+    work_t work;
+    loader_t *loader;
+    job_kind_t kind;
     model_t *model;
     int64_t took_ns;
-} loaded_t;
+    char name[MODEL_NAME_BYTES];
+    int64_t version;
+    uint64_t user;
+    repository_reading_t *readings;
+    uint32_t count;
+    err_t err;
+} job_t;
 
 struct loader {
-    pthread_t thread;
-    mailbox_t mailbox;
-    _Atomic(int) stop;
+    workpool_t *pool;
+    const repository_source_t *source;
     model_load_options_t options;
-    loader_done_fn done;
+    const loader_ops_t *ops;
     void *ctx;
     bool quiet; /* being destroyed */
-    uint32_t count;
-    loaded_t list[]; /* one for each model to load */
 };
 
-static void *loader_main(void *arg)
-{
-    loader_t *loader = arg;
+/* ---- on the thread ---- */
 
-    for (uint32_t i = 0; i < loader->count && !atomic_load(&loader->stop); i++) {
-        loaded_t *loaded = &loader->list[i];
-        int64_t begin = clock_now_ns();
-        loaded->model->load_status = model_load(loaded->model, &loader->options, &loaded->model->load_err);
-        loaded->took_ns = clock_now_ns() - begin;
-        mailbox_post(&loader->mailbox, &loaded->node);
-    }
-    return NULL;
+/* Threads that oneDNN starts from here are as patient. */
+static void be_patient(void)
+{
+    enum { LOWEST = 19 };
+
+    (void)setpriority(PRIO_PROCESS, 0, LOWEST); /* of this thread only, on Linux */
 }
 
-static void loader_log(const model_t *model, int64_t took_ns)
+static void load(job_t *job)
 {
-    if (model->state == MODEL_READY)
-        log_info("model_loaded", LOG_STR("model", model->name), LOG_I64("version", model->version),
-                 LOG_U64("max_batch", model->info->max_batch), LOG_MS("slo_ms", model->slo_ns),
-                 LOG_MS("took_ms", took_ns));
+    model_load_options_t options = job->loader->options;
+    model_t *model = job->model;
+    int64_t begin = clock_now_ns();
+
+    options.stop = &model->stop;
+    model->load_status = model_load(model, &options, &model->load_err);
+    job->took_ns = clock_now_ns() - begin;
+}
+
+static void read_one(job_t *job)
+{
+    job->readings = calloc(1, sizeof(*job->readings));
+    if (!job->readings) {
+        err_set(&job->err, STATUS_NO_MEMORY, "out of memory");
+        return;
+    }
+    repository_read(job->loader->source, job->name, job->version, job->readings);
+    job->count = 1;
+}
+
+static void job_run(work_t *work)
+{
+    job_t *job = CONTAINER_OF(work, job_t, work);
+
+    be_patient();
+    switch (job->kind) {
+    case JOB_LOAD:
+        load(job);
+        break;
+    case JOB_UNLOAD:
+        model_unload(job->model, job->loader->options.devices);
+        break;
+    case JOB_READ:
+        read_one(job);
+        break;
+    case JOB_READ_ALL:
+        repository_read_all(job->loader->source, &job->readings, &job->count, &job->err);
+        break;
+    }
+}
+
+/* ---- on the loop ---- */
+
+static void answer_read(job_t *job)
+{
+    loader_t *loader = job->loader;
+    repository_reading_t nothing = {.status = job->err.code, .err = job->err};
+
+    if (job->kind == JOB_READ_ALL)
+        loader->ops->read_all(loader->ctx, job->readings, job->count, &job->err);
     else
-        log_error("model_failed", LOG_STR("model", model->name), LOG_I64("version", model->version),
-                  LOG_STR("status", status_name(model->load_status)), LOG_ERR(&model->load_err));
+        loader->ops->read(loader->ctx, job->count ? job->readings : &nothing, job->user);
 }
 
-static void loader_deliver(void *arg, mailbox_node_t *first)
+static void job_answer(job_t *job)
 {
-    loader_t *loader = arg;
+    loader_t *loader = job->loader;
 
-    for (mailbox_node_t *node = first; node;) {
-        loaded_t *loaded = CONTAINER_OF(node, loaded_t, node);
-        node = node->next;
-        model_t *model = loaded->model;
-        model->state = model->load_status == STATUS_OK ? MODEL_READY : MODEL_FAILED;
-        if (loader->quiet)
-            continue;
-        loader_log(model, loaded->took_ns);
-        loader->done(loader->ctx, model);
+    switch (job->kind) {
+    case JOB_LOAD:
+        loader->ops->loaded(loader->ctx, job->model, job->took_ns);
+        break;
+    case JOB_UNLOAD:
+        loader->ops->unloaded(loader->ctx, job->model);
+        break;
+    case JOB_READ:
+    case JOB_READ_ALL:
+        answer_read(job);
+        break;
     }
 }
 
-status_t loader_start(loop_t *loop, repository_t *repository, const model_load_options_t *options,
-                      loader_done_fn done, void *ctx, loader_t **out, err_t *err)
+static void job_done(work_t *work, bool cancelled)
 {
-    loader_t *loader = calloc(1, sizeof(*loader) + repository->count * sizeof(loaded_t));
+    job_t *job = CONTAINER_OF(work, job_t, work);
+
+    (void)cancelled; /* only by loader_destroy, which is quiet */
+    if (!job->loader->quiet)
+        job_answer(job);
+    for (uint32_t i = 0; i < job->count; i++)
+        repository_reading_dispose(&job->readings[i]);
+    free(job->readings);
+    free(job);
+}
+
+static status_t submit(loader_t *loader, const job_t *what)
+{
+    job_t *job = malloc(sizeof(*job));
+
+    if (!job)
+        return STATUS_NO_MEMORY;
+    *job = *what;
+    job->loader = loader;
+    job->work = (work_t){.run = job_run, .done = job_done};
+    status_t status = workpool_submit(loader->pool, &job->work);
+    if (status != STATUS_OK)
+        free(job);
+    return status;
+}
+
+status_t loader_load(loader_t *loader, model_t *model)
+{
+    return submit(loader, &(job_t){.kind = JOB_LOAD, .model = model});
+}
+
+status_t loader_unload(loader_t *loader, model_t *model)
+{
+    return submit(loader, &(job_t){.kind = JOB_UNLOAD, .model = model});
+}
+
+status_t loader_read(loader_t *loader, const char *name, int64_t version, uint64_t user)
+{
+    job_t job = {.kind = JOB_READ, .version = version, .user = user};
+
+    snprintf(job.name, sizeof(job.name), "%s", name);
+    return submit(loader, &job);
+}
+
+status_t loader_read_all(loader_t *loader)
+{
+    return submit(loader, &(job_t){.kind = JOB_READ_ALL});
+}
+
+status_t loader_create(loop_t *loop, const repository_source_t *source, const model_load_options_t *options,
+                       const loader_ops_t *ops, void *ctx, loader_t **out, err_t *err)
+{
+    loader_t *loader = calloc(1, sizeof(*loader));
 
     if (!loader)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    loader->source = source;
     loader->options = *options;
-    loader->options.stop = &loader->stop;
-    loader->done = done;
+    loader->ops = ops;
     loader->ctx = ctx;
-    for (uint32_t i = 0; i < repository->count; i++) {
-        model_t *model = repository->models[i];
-        if (model->state == MODEL_LOADING)
-            loader->list[loader->count++].model = model;
-        else
-            loader_log(model, 0);
-    }
-    status_t status = mailbox_init(&loader->mailbox, loop, loader_deliver, loader, err);
-    if (status != STATUS_OK)
-        goto free_loader;
-    if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
-        status = err_set(err, STATUS_IO, "cannot start the loader thread");
-        goto dispose_mailbox;
+    status_t status = workpool_create(&loader->pool, loop, 1, LOADER_QUEUE_MAX, err);
+    if (status != STATUS_OK) {
+        free(loader);
+        return status;
     }
     *out = loader;
     return STATUS_OK;
-
-dispose_mailbox:
-    mailbox_dispose(&loader->mailbox);
-free_loader:
-    free(loader);
-    return status;
 }
 
 void loader_destroy(loader_t *loader)
 {
     if (!loader)
         return;
-    atomic_store(&loader->stop, 1);
-    pthread_join(loader->thread, NULL);
     loader->quiet = true;
-    mailbox_dispose(&loader->mailbox);
+    workpool_destroy(loader->pool);
     free(loader);
 }

@@ -1,5 +1,8 @@
 /*
- * The thread that loads models one after the other while the ones already loaded serve.
+ * The thread that does what would hold up the loop: reading the repository, loading models, taking them off the devices.
+ * One thing after the other, at the lowest priority, so that the models that serve hardly notice.
+ *
+ * Loop thread; each call is answered by its done, on the loop, exactly once unless the loader is destroyed before.
  */
 #ifndef WORKER_LOADER_H
 #define WORKER_LOADER_H
@@ -8,13 +11,30 @@
 
 typedef struct loader loader_t;
 
-/* On the loop, once for each model that was LOADING: its state is now READY or FAILED. */
-typedef void (*loader_done_fn)(void *ctx, model_t *model);
+enum { LOADER_QUEUE_MAX = 8192 }; /* a load and a release for each model version of a large repository */
 
-status_t loader_start(loop_t *loop, repository_t *repository, const model_load_options_t *options,
-                      loader_done_fn done, void *ctx, loader_t **loader, err_t *err);
+typedef struct {
+    /* The model's load_status and load_err say how it went. */
+    void (*loaded)(void *ctx, model_t *model, int64_t took_ns);
+    /* It is off the devices. */
+    void (*unloaded)(void *ctx, model_t *model);
+    /* What there is of one model; user is the caller's. The models may be taken out; the rest is destroyed after. */
+    void (*read)(void *ctx, repository_reading_t *reading, uint64_t user);
+    /* The whole repository, or why it cannot be listed (count 0). */
+    void (*read_all)(void *ctx, repository_reading_t *readings, uint32_t count, const err_t *err);
+} loader_ops_t;
 
-/* Stops at the next model or measurement and joins the thread; no done comes after this. */
+status_t loader_create(loop_t *loop, const repository_source_t *source, const model_load_options_t *options,
+                       const loader_ops_t *ops, void *ctx, loader_t **loader, err_t *err);
+
+/* Drops what waits, stops a load at its next measurement, joins the thread; no answer comes after this, and the models
+ * are the caller's again. NULL is fine. */
 void loader_destroy(loader_t *loader);
+
+/* Each fails only without memory or with LOADER_QUEUE_MAX things waiting. */
+status_t loader_load(loader_t *loader, model_t *model);
+status_t loader_unload(loader_t *loader, model_t *model);
+status_t loader_read(loader_t *loader, const char *name, int64_t version, uint64_t user);
+status_t loader_read_all(loader_t *loader);
 
 #endif

@@ -4,7 +4,7 @@
 #include "control.h"
 #include "exporter/exporter.h"
 #include "http/server.h"
-#include "loader.h"
+#include "lifecycle.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
 
@@ -24,6 +24,9 @@ enum { STOP_IDLE_POLLS = 4 };
 typedef struct {
     config_address_t scheduler, metrics_address;
     const char *models, *profile, *name, *device_class;
+    int model_control;
+    config_list_t load_model;
+    int64_t poll_interval;
     int engine, mode, log_level, log_format;
     int64_t devices, threads, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
     int64_t drain_timeout;
@@ -31,6 +34,8 @@ typedef struct {
     bool pin, profile_cache;
 } options_t;
 
+static const char *const controls[] = {"none", "explicit", "poll",
+                                       NULL}; /* in the order of model_control_t */
 static const char *const engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
 
 #define AT(field) .offset = offsetof(options_t, field)
@@ -44,6 +49,15 @@ static const config_option_t option_table[] = {
      "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,
      .max = 600 * NS_PER_S, AT(drain_timeout)},
     {"models", CONFIG_PATH, "Models", "Model repository.", AT(models)},
+    {"model_control", CONFIG_ENUM, "Models",
+     "none: what is there at the start is served. explicit: clients load and unload. poll: the repository is "
+     "read again and again.",
+     .def = "none", .choices = controls, AT(model_control)},
+    {"load_model", CONFIG_LIST, "Models",
+     "With --model-control explicit: a model to load at the start; * = all of them.", .metavar = "NAME",
+     AT(load_model)},
+    {"poll_interval", CONFIG_DURATION, "Models", "With --model-control poll: how often it is read.",
+     .def = "15s", .min = 100 * NS_PER_MS, .max = 24 * 3600 * NS_PER_S, AT(poll_interval)},
     {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "10s",
      .min = 0, .max = INT64_MAX, AT(profile_budget)},
     {"mode", CONFIG_ENUM, "Models", "How batches of a model are run whose config.yaml names no mode.",
@@ -89,8 +103,9 @@ typedef struct {
     http_server_t *http;
     rpc_runtime_t *rpc;
     worker_devices_t devices;
+    repository_source_t source;
     repository_t repository;
-    loader_t *loader;
+    lifecycle_t *lifecycle;
     transfer_pool_t *pool;
     peers_t *peers;
     run_t *run;
@@ -163,7 +178,7 @@ static void worker_on_leave(void *ctx)
 static void worker_on_collect(void *arg)
 {
     worker_t *worker = arg;
-    uint32_t counts[3] = {0};
+    uint32_t counts[MODEL_STATES] = {0};
 
     for (uint32_t i = 0; i < worker->repository.count; i++) {
         const model_t *model = worker->repository.models[i];
@@ -172,34 +187,36 @@ static void worker_on_collect(void *arg)
             metrics_set(metrics_series(worker->metrics, METRIC_WORKER_MODEL_BYTES, model->name),
                         (double)model->info->memory_bytes);
     }
-    for (int state = 0; state < 3; state++)
+    for (int state = 0; state < MODEL_STATES; state++)
         metrics_set(
             metrics_series(worker->metrics, METRIC_WORKER_MODELS, model_state_name((model_state_t)state)),
             counts[state]);
 }
 
-static void model_name_metrics(metrics_t *metrics, model_t *model)
-{
-    model->batches_ok = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "ok");
-    model->batches_failed = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "failed");
-    model->tasks_ok = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "ok");
-    model->tasks_failed = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "failed");
-    model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
-    model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
-    model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
-    model->stopped = metrics_series(metrics, METRIC_WORKER_STOPPED_SECONDS, model->name);
-    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, model->name);
-}
-
 /* ---- starting ---- */
 
-static void worker_on_model(void *ctx, model_t *model)
+static void on_model_changed(void *ctx, const model_t *model, const model_t *old)
 {
     worker_t *worker = ctx;
 
     if (model->state == MODEL_READY)
         mode_tell(model, worker->metrics);
-    control_report_model(worker->control, model);
+    control_report_model(worker->control, model, old);
+}
+
+static void on_model_gone(void *ctx, const model_t *model)
+{
+    control_report_gone(((worker_t *)ctx)->control, model);
+}
+
+static void on_command_done(void *ctx, uint64_t command, status_t status, const char *reason)
+{
+    control_report_command(((worker_t *)ctx)->control, command, status, reason);
+}
+
+static void worker_on_report(void *ctx, const run_report_t *report)
+{
+    control_report_batch(((worker_t *)ctx)->control, report);
 }
 
 static void worker_on_profile(void *ctx, const model_t *model)
@@ -207,7 +224,16 @@ static void worker_on_profile(void *ctx, const model_t *model)
     log_debug("profile_corrected", LOG_STR("model", model->name),
               LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
               LOG_MS("max_ms", profile_latency_ns(&model->profile, model->profile.max_batch)));
-    control_report_model(ctx, model);
+    if (!model->superseded)
+        control_report_model(((worker_t *)ctx)->control, model, NULL);
+}
+
+static void worker_on_model_idle(void *ctx, model_t *model)
+{
+    worker_t *worker = ctx;
+
+    if (worker->lifecycle)
+        lifecycle_idle(worker->lifecycle, model);
 }
 
 static void worker_name(worker_t *worker)
@@ -230,15 +256,33 @@ static void worker_name(worker_t *worker)
 static status_t worker_open_models(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
-    if (options->models && repository_scan(&worker->repository, options->models, err) != STATUS_OK)
-        return err->code;
-    if (options->profile &&
-        repository_add_profiles(&worker->repository, options->profile, (uint32_t)options->emulated_elements,
-                                (uint32_t)options->emulated_max_batch, err) != STATUS_OK)
-        return err->code;
-    for (uint32_t i = 0; i < worker->repository.count; i++)
-        model_name_metrics(worker->metrics, worker->repository.models[i]);
-    return STATUS_OK;
+
+    return repository_source_open(&worker->source, options->models, options->profile,
+                                  (uint32_t)options->emulated_elements, (uint32_t)options->emulated_max_batch,
+                                  err);
+}
+
+static status_t worker_start_models(worker_t *worker, err_t *err)
+{
+    static const lifecycle_ops_t ops = {
+        .changed = on_model_changed, .gone = on_model_gone, .answer = on_command_done};
+    const options_t *options = worker->options;
+    lifecycle_options_t lifecycle = {.loop = worker->loop,
+                                     .repository = &worker->repository,
+                                     .source = &worker->source,
+                                     .metrics = worker->metrics,
+                                     .load = {.devices = &worker->devices,
+                                              .profile_budget_ns = options->profile_budget,
+                                              .mode = (model_mode_t)options->mode,
+                                              .use_cache = options->profile_cache},
+                                     .control = (model_control_t)options->model_control,
+                                     .at_start = options->load_model.items,
+                                     .at_start_count = options->load_model.len,
+                                     .poll_interval_ns = options->poll_interval,
+                                     .ops = &ops,
+                                     .ctx = worker};
+
+    return lifecycle_create(&lifecycle, &worker->lifecycle, err);
 }
 
 static status_t worker_open_devices(worker_t *worker, err_t *err)
@@ -290,28 +334,22 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                          .peers = worker->peers,
                          .pool = worker->pool,
                          .metrics = worker->metrics,
-                         .report = control_report_batch,
+                         .report = worker_on_report,
                          .profile_changed = worker_on_profile,
-                         .ctx = worker->control};
+                         .model_idle = worker_on_model_idle,
+                         .ctx = worker};
     return run_create(&run, &worker->run, err);
 }
 
 static status_t worker_start(worker_t *worker, err_t *err)
 {
-    const options_t *options = worker->options;
-    model_load_options_t load = {.devices = &worker->devices,
-                                 .profile_budget_ns = options->profile_budget,
-                                 .mode = (model_mode_t)options->mode,
-                                 .use_cache = options->profile_cache};
-
     if (loop_timer_init(&worker->stop_timer, worker->loop, worker_on_stop_timer, worker, err) != STATUS_OK)
         return err->code;
     worker->stop_timer_ready = true;
     if (metrics_on_collect(worker->metrics, worker_on_collect, worker) != STATUS_OK)
         return err_set(err, STATUS_INTERNAL, "too many collectors");
-    if (control_start(worker->control, worker->run, err) != STATUS_OK ||
-        loader_start(worker->loop, &worker->repository, &load, worker_on_model, worker, &worker->loader,
-                     err) != STATUS_OK)
+    if (worker_start_models(worker, err) != STATUS_OK ||
+        control_start(worker->control, worker->run, worker->lifecycle, err) != STATUS_OK)
         return err->code;
     return loop_signals_create(&worker->signals, worker->loop, worker_on_signal, worker, err);
 }
@@ -326,9 +364,9 @@ static void worker_print_ready(const worker_t *worker)
 /* In the order of loop/loop.h; also unwinds a start that failed half-way. */
 static void worker_close(worker_t *worker)
 {
-    loader_destroy(worker->loader);
     run_destroy(worker->run);
     control_destroy(worker->control);
+    lifecycle_destroy(worker->lifecycle);
     peers_destroy(worker->peers);
     transfer_pool_destroy(worker->pool);
     http_server_destroy(worker->http);
@@ -338,6 +376,7 @@ static void worker_close(worker_t *worker)
         repository_dispose(&worker->repository, &worker->devices);
         worker_devices_close(&worker->devices);
     }
+    repository_source_close(&worker->source);
     if (worker->signals)
         loop_signals_destroy(worker->signals);
     if (worker->stop_timer_ready)
@@ -395,6 +434,8 @@ static const char *usage_mistake(const options_t *options)
         return "--profile is for --engine emulated only";
     if (!options->models && !options->profile)
         return emulated ? "--models or --profile is required" : "--models is required";
+    if (options->load_model.len > 0 && options->model_control != MODEL_CONTROL_EXPLICIT)
+        return "--load-model needs --model-control explicit";
     if (!(options->emulated_jitter >= 0 && options->emulated_jitter < 1))
         return "--emulated-jitter must be in [0, 1)";
     return NULL;

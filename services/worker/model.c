@@ -19,7 +19,7 @@ static const int64_t CORRECTION_PAUSE_NS = 5 * NS_PER_S;
 
 const char *model_state_name(model_state_t state)
 {
-    static const char *const names[] = {"loading", "ready", "failed"};
+    static const char *const names[] = {"loading", "ready", "failed", "unloading", "unloaded"};
 
     return names[state];
 }
@@ -112,7 +112,7 @@ void model_buffers_put(model_t *model, model_buffers_t *buffers)
     model->free_buffers[buffers->group] = buffers;
 }
 
-static void model_unload(model_t *model, const worker_devices_t *devices)
+static void leave_devices(model_t *model, const worker_devices_t *devices)
 {
     for (uint32_t i = 0; i < model->on_device_count; i++)
         devices->ops->unload(model->on_device[i]);
@@ -122,7 +122,7 @@ static void model_unload(model_t *model, const worker_devices_t *devices)
     model->info = NULL;
 }
 
-void model_destroy(model_t *model, const worker_devices_t *devices)
+void model_unload(model_t *model, const worker_devices_t *devices)
 {
     for (uint32_t g = 0; g < model->buffer_groups; g++) {
         while (model->free_buffers[g]) {
@@ -132,10 +132,30 @@ void model_destroy(model_t *model, const worker_devices_t *devices)
         }
     }
     free(model->free_buffers);
+    model->free_buffers = NULL;
+    model->buffer_groups = 0;
+    leave_devices(model, devices);
+}
+
+void model_destroy(model_t *model, const worker_devices_t *devices)
+{
     model_unload(model, devices);
     mode_dispose(&model->choice);
     model_config_dispose(&model->config);
     free(model);
+}
+
+void model_name_metrics(model_t *model, metrics_t *metrics)
+{
+    model->batches_ok = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "ok");
+    model->batches_failed = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "failed");
+    model->tasks_ok = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "ok");
+    model->tasks_failed = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "failed");
+    model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
+    model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
+    model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
+    model->stopped = metrics_series(metrics, METRIC_WORKER_STOPPED_SECONDS, model->name);
+    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, model->name);
 }
 
 /* ---- loading ---- */
@@ -416,7 +436,7 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
         }
     }
     if (status != STATUS_OK) {
-        model_unload(model, options->devices);
+        leave_devices(model, options->devices);
         if (err)
             *err = local;
         return status;

@@ -1,9 +1,12 @@
 /*
  * One model version on this worker: from its place in the repository to what a batch needs to run it.
  *
- * Threads: created and destroyed on the loop. While `state` is LOADING the loader thread fills everything up to
- * the line below; the loop then sets the state and the rest never changes but for what lies below the line,
- * which is the loop's.
+ *   UNLOADED ─▶ LOADING ─▶ READY ─▶ UNLOADING ─▶ UNLOADED          lifecycle.c moves it
+ *                  └─────▶ FAILED
+ *
+ * Threads: while `state` is LOADING the loader thread fills everything up to the line below; the loop then sets the state
+ * and the rest never changes but for what lies below the line, which is the loop's. When no batch of it is left the loader
+ * thread takes it off the devices again.
  */
 #ifndef WORKER_MODEL_H
 #define WORKER_MODEL_H
@@ -17,7 +20,8 @@
 
 enum { MODEL_NAME_BYTES = 128 };
 
-typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED } model_state_t;
+typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED, MODEL_UNLOADING, MODEL_UNLOADED } model_state_t;
+enum { MODEL_STATES = MODEL_UNLOADED + 1 };
 
 /* Memory of one batch: a buffer for each input and each output, max_batch rows long. */
 typedef struct model_buffers {
@@ -29,10 +33,11 @@ typedef struct model_buffers {
 
 struct model {
     char name[MODEL_NAME_BYTES];
-    int64_t version;
-    char dir[PATH_MAX];  /* MODEL in the repository; "" = a model without a file (emulated) */
-    char file[PATH_MAX]; /* the ONNX file, when it is not DIR/VERSION/model.onnx; else "" */
-    bool bare;           /* no file: described by emulated_elements below */
+    int64_t version;      /* 0 = none could be chosen, and it is FAILED */
+    char dir[PATH_MAX];   /* MODEL in the repository; "" = a model without a file (emulated) */
+    char file[PATH_MAX];  /* the ONNX file, when it is not DIR/VERSION/model.onnx; else "" */
+    bool bare;            /* no file: described by emulated_elements below */
+    uint64_t fingerprint; /* of the files as they were when it was read: another one = worth loading anew */
     uint32_t emulated_elements;
     model_config_t config;
     profile_t profile;          /* from READY on the loop's: it follows what batches take */
@@ -46,11 +51,20 @@ struct model {
     mode_choice_t choice;
     status_t load_status;
     err_t load_err;
+    _Atomic(int) stop; /* set by the loop: the load is not wanted any more */
 
     /* ---- the loop's ---- */
     model_state_t state;
-    uint32_t catalogue_id; /* given by the scheduler that we are connected to */
-    bool has_catalogue_id;
+    uint32_t under_way; /* batches that use it */
+    model_t *successor; /* loading, to take its place when ready; owned */
+    model_t *predecessor, *next_retired;
+    uint64_t waiting;      /* bit i: command slot i of lifecycle.c waits for its next state */
+    int64_t release_at_ns; /* UNLOADING: patience with the scheduler ends */
+    bool released;         /* UNLOADING: no grant comes any more */
+    bool leaving;          /* UNLOADING: the loader has it, or will when its last batch has ended */
+    bool vanishes;         /* it is no longer in the repository: forgotten once unloaded */
+    bool unreadable;       /* what is on disk now cannot be read; it has been logged */
+    bool superseded;       /* another model_t has its place: destroyed once its last batch has ended */
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
@@ -61,8 +75,19 @@ struct model {
 
 status_t model_create(const char *name, int64_t version, const char *dir, model_t **model, err_t *err);
 
-/* Unloads it from all devices. No batch of it may be under way. */
+/* Takes it off the devices and frees its buffers; what describes it stays. No batch of it may be under way. Any one thread. */
+void model_unload(model_t *model, const worker_devices_t *devices);
+/* The same, and frees it. devices may be NULL for one that was never loaded. */
 void model_destroy(model_t *model, const worker_devices_t *devices);
+
+/* Its series. Loop. */
+void model_name_metrics(model_t *model, metrics_t *metrics);
+
+/* Whether a batch of it may begin. */
+static inline bool model_takes_grants(const model_t *model)
+{
+    return model->state == MODEL_READY || (model->state == MODEL_UNLOADING && !model->released);
+}
 
 /*
  * Loads it on all devices, prepares all batch sizes and finds its profile: by measuring, from the cache beside the

@@ -9,15 +9,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const keys[] = {"slo_ms",   "max_batch", "preprocess", "postprocess", "labels", "mode",
-                                   "priority", "version",   "precision",  "emulate",     NULL};
+static const char *const keys[] = {"slo_ms",         "max_batch", "preprocess", "postprocess",
+                                   "labels",         "mode",      "priority",   "version",
+                                   "version_policy", "precision", "emulate",    NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
 enum { TEXT_BYTES = 512, LABEL_BYTES = 4096 };
 
 void model_config_init(model_config_t *config)
 {
-    *config = (model_config_t){.mode = MODE_WHOLE};
+    *config = (model_config_t){.mode = MODE_WHOLE, .versions = {.kind = VERSIONS_LATEST, .count = 1}};
     image_pipeline_init(&config->image);
 }
 
@@ -123,9 +124,64 @@ static status_t read_numbers(const ydoc_node_t *root, model_config_t *config, er
             return err->code;
         config->priority = (uint32_t)value;
     }
-    if ((node = ydoc_get(root, "version")))
-        return ydoc_int64(node, 1, INT64_MAX, &config->version, err);
     return STATUS_OK;
+}
+
+/* ---- versions ---- */
+
+static status_t read_specific(const ydoc_node_t *list, version_policy_t *policy, err_t *err)
+{
+    policy->kind = VERSIONS_SPECIFIC;
+    policy->count = 0;
+    if (ydoc_expect(list, YDOC_LIST, err) != STATUS_OK)
+        return err->code;
+    if (ydoc_len(list) == 0 || ydoc_len(list) > MODEL_VERSIONS_MAX)
+        return ydoc_error(list, err, "specific: 1 to %d versions", MODEL_VERSIONS_MAX);
+    for (size_t i = 0; i < ydoc_len(list); i++)
+        if (ydoc_int64(ydoc_at(list, i), 1, INT64_MAX, &policy->list[policy->count++], err) != STATUS_OK)
+            return err->code;
+    return STATUS_OK;
+}
+
+/* `all`, or a map with one of `latest: N`, `specific: [N, ...]`. */
+static status_t read_version_policy(const ydoc_node_t *node, version_policy_t *policy, err_t *err)
+{
+    static const char *const words[] = {"all", NULL}, *const allowed[] = {"latest", "specific", NULL};
+    const ydoc_node_t *latest, *specific;
+    int64_t count;
+    int choice;
+
+    if (ydoc_kind(node) == YDOC_SCALAR) {
+        *policy = (version_policy_t){.kind = VERSIONS_ALL};
+        return ydoc_choice(node, words, &choice, err);
+    }
+    if (ydoc_expect(node, YDOC_MAP, err) != STATUS_OK || ydoc_check_keys(node, allowed, err) != STATUS_OK)
+        return err->code;
+    latest = ydoc_get(node, "latest");
+    specific = ydoc_get(node, "specific");
+    if (!latest == !specific)
+        return ydoc_error(node, err, "version_policy is all, {latest: N} or {specific: [N, ...]}");
+    if (specific)
+        return read_specific(specific, policy, err);
+    if (ydoc_int64(latest, 1, MODEL_VERSIONS_MAX, &count, err) != STATUS_OK)
+        return err->code;
+    *policy = (version_policy_t){.kind = VERSIONS_LATEST, .count = (uint32_t)count};
+    return STATUS_OK;
+}
+
+/* `version: N` is short for `version_policy: {specific: [N]}`. */
+static status_t read_versions(const ydoc_node_t *root, version_policy_t *policy, err_t *err)
+{
+    const ydoc_node_t *one = ydoc_get(root, "version"), *node = ydoc_get(root, "version_policy");
+
+    if (one && node)
+        return ydoc_error(one, err, "version and version_policy exclude each other");
+    if (node)
+        return read_version_policy(node, policy, err);
+    if (!one)
+        return STATUS_OK;
+    *policy = (version_policy_t){.kind = VERSIONS_SPECIFIC, .count = 1};
+    return ydoc_int64(one, 1, INT64_MAX, &policy->list[0], err);
 }
 
 static status_t read_choices(const ydoc_node_t *root, model_config_t *config, err_t *err)
@@ -205,7 +261,8 @@ static status_t read_root(const ydoc_node_t *root, const char *model_dir, model_
     const ydoc_node_t *node;
 
     if (ydoc_expect(root, YDOC_MAP, err) != STATUS_OK || ydoc_check_keys(root, keys, err) != STATUS_OK ||
-        read_numbers(root, config, err) != STATUS_OK || read_choices(root, config, err) != STATUS_OK)
+        read_numbers(root, config, err) != STATUS_OK || read_choices(root, config, err) != STATUS_OK ||
+        read_versions(root, &config->versions, err) != STATUS_OK)
         return err->code;
     if ((node = ydoc_get(root, "emulate")) && read_emulate(node, config, err) != STATUS_OK)
         return err->code;

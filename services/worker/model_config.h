@@ -9,13 +9,25 @@
 #include "image/pipeline.h"
 #include "mode.h"
 
-enum { MODEL_LABELS_MAX = 100000 }; /* ImageNet-21k has 21,843 */
+enum {
+    MODEL_LABELS_MAX = 100000, /* ImageNet-21k has 21,843 */
+    MODEL_VERSIONS_MAX = 64,   /* of one model side by side: canaries need two or three */
+};
+
+typedef enum { VERSIONS_LATEST, VERSIONS_ALL, VERSIONS_SPECIFIC } versions_kind_t;
+
+/* Which version folders are served. */
+typedef struct {
+    versions_kind_t kind;
+    uint32_t count;                   /* LATEST: how many, from the highest; SPECIFIC: of the list */
+    int64_t list[MODEL_VERSIONS_MAX]; /* SPECIFIC */
+} version_policy_t;
 
 typedef struct {
     int64_t slo_ns;     /* 0 = not given */
     uint32_t max_batch; /* 0 = not given */
     uint32_t priority;
-    int64_t version; /* the one to serve; 0 = the highest */
+    version_policy_t versions; /* the highest unless given */
     engine_precision_t precision;
     bool has_mode; /* else it is the worker's */
     model_mode_t mode;

@@ -56,14 +56,15 @@ static void fill_image(Control__ModelReport *report, report_parts_t *parts, cons
 
 static Control__ModelState state_of(const model_t *model)
 {
-    switch (model->state) {
-    case MODEL_LOADING:
-        return CONTROL__MODEL_STATE__MODEL_STATE_LOADING;
-    case MODEL_READY:
-        return CONTROL__MODEL_STATE__MODEL_STATE_READY;
-    default:
-        return CONTROL__MODEL_STATE__MODEL_STATE_FAILED;
-    }
+    static const Control__ModelState states[MODEL_STATES] = {
+        [MODEL_LOADING] = CONTROL__MODEL_STATE__MODEL_STATE_LOADING,
+        [MODEL_READY] = CONTROL__MODEL_STATE__MODEL_STATE_READY,
+        [MODEL_FAILED] = CONTROL__MODEL_STATE__MODEL_STATE_FAILED,
+        [MODEL_UNLOADING] = CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING,
+        [MODEL_UNLOADED] = CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED,
+    };
+
+    return states[model->state];
 }
 
 status_t model_report_fill(Control__ModelReport *report, const model_t *model)
@@ -75,9 +76,7 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->platform = model->bare ? "fermata_emulated" : "onnx_onnxv1";
     if (model->state == MODEL_FAILED)
         report->reason = (char *)(uintptr_t)model->load_err.text;
-    else if (model->state == MODEL_LOADING)
-        report->reason = "loading";
-    if (model->state != MODEL_READY)
+    if (!model_takes_grants(model))
         return STATUS_OK;
 
     report_parts_t *parts = calloc(1, sizeof(*parts));

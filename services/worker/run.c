@@ -44,6 +44,8 @@ static void run_recycle(run_t *run, batch_t *batch)
     run->under_way--;
     TAILQ_INSERT_HEAD(&run->free, batch, link);
     batch_release_peers(batch, run->options.peers);
+    if (--batch->model->under_way == 0 && run->options.model_idle)
+        run->options.model_idle(run->options.ctx, batch->model);
 }
 
 /* How long the device is kept from taking another batch. */
@@ -401,7 +403,7 @@ static status_t grant_check(const run_t *run, const model_t *model, const Contro
         *reason = "the grant's arrays differ in length or are empty";
         return STATUS_INVALID_ARGUMENT;
     }
-    if (!model || model->state != MODEL_READY) {
+    if (!model || !model_takes_grants(model)) {
         *reason = model ? "the model is not ready on this worker" : "unknown model id";
         return STATUS_NOT_FOUND;
     }
@@ -429,6 +431,7 @@ static batch_t *run_prepare(run_t *run, model_t *model, const Control__Grant *gr
         return NULL;
     batch->model = model;
     batch->group_count = 0;
+    model->under_way++;
     run->under_way++;
     if (batch_reserve(batch, model, (uint32_t)grant->n_task_id))
         batch->buffers = model_buffers_get(model, run->options.devices, grant->device);

@@ -47,6 +47,7 @@ typedef struct {
     metrics_t *metrics;
     run_report_fn report;
     void (*profile_changed)(void *ctx, const model_t *model); /* may be NULL */
+    void (*model_idle)(void *ctx, model_t *model); /* its last batch under way has ended; may be NULL */
     void *ctx;
 } run_options_t;
 

@@ -3,7 +3,7 @@
  * and each engine executes on threads of its own.
  *
  *   repository.c ─▶ loader.c ─▶ model.c                    what can be run
- *                      └─▶ profiler.c                      how long it takes
+ *         lifecycle.c ─┘ └─▶ profiler.c                    when; how long it takes
  *   scheduler ◀─▶ control.c ─▶ run.c ─▶ turns.c ─▶ executor_MODE.c ─▶ launch.c ─▶ engine     batches in their modes
  *                     └─▶ peers.c ◀──┴─▶ libs/transfer ◀─▶ gateways    inputs in, outputs out
  */

@@ -155,7 +155,7 @@ static void play_init(void)
 
 static void play_start(void)
 {
-    cr_assert_eq(control_start(scheduler.control, rig.run, NULL), STATUS_OK);
+    cr_assert_eq(control_start(scheduler.control, rig.run, NULL, NULL), STATUS_OK);
 }
 
 static void play_dispose(void)

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.h"
-#include "loader.h"
 #include "profiler.h"
 
 #include <criterion/criterion.h>
@@ -81,10 +80,10 @@ Test(load, an_emulated_model_is_described_from_its_profile)
     metrics_destroy(metrics);
 }
 
-static void on_loaded(void *ctx, model_t *model)
+static void on_changed(void *ctx, const model_t *model, const model_t *old)
 {
-    (void)model;
-    ++*(int *)ctx;
+    (void)old;
+    *(int *)ctx += model->state == MODEL_READY || model->state == MODEL_FAILED;
 }
 
 Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
@@ -92,10 +91,11 @@ Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
     char dir[] = "/tmp/fermata-load-XXXXXX", command[300], path[300];
     worker_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "reference", 1);
-    model_load_options_t options = {.devices = &devices, .profile_budget_ns = 1, .use_cache = true};
+    static const lifecycle_ops_t ops = {.changed = on_changed};
+    repository_source_t source;
     repository_t repository = {0};
     Control__ModelReport report;
-    loader_t *loader;
+    lifecycle_t *lifecycle;
     loop_t *loop;
     int loaded = 0;
 
@@ -106,12 +106,19 @@ Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
              dir, dir, dir);
     cr_assert_eq(system(command), 0);
     cr_assert_eq(loop_create(&loop, NULL), STATUS_OK);
-    cr_assert_eq(repository_scan(&repository, dir, NULL), STATUS_OK);
-    cr_assert_eq(loader_start(loop, &repository, &options, on_loaded, &loaded, &loader, NULL), STATUS_OK);
+    cr_assert_eq(repository_source_open(&source, dir, NULL, 1, 1, NULL), STATUS_OK);
+    lifecycle_options_t options = {.loop = loop,
+                                   .repository = &repository,
+                                   .source = &source,
+                                   .metrics = metrics,
+                                   .load = {.devices = &devices, .profile_budget_ns = 1, .use_cache = true},
+                                   .ops = &ops,
+                                   .ctx = &loaded};
+    cr_assert_eq(lifecycle_create(&options, &lifecycle, NULL), STATUS_OK);
     int64_t end = clock_now_ns() + 60 * NS_PER_S;
     while (loaded < 2 && clock_now_ns() < end)
         loop_run_once(loop, NS_PER_MS);
-    loader_destroy(loader);
+    lifecycle_destroy(lifecycle);
 
     model_t *digits = repository_find(&repository, "digits"),
             *broken = repository_find(&repository, "broken");

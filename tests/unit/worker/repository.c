@@ -48,9 +48,34 @@ static const char *dir_of(const char *model)
     return path;
 }
 
+/* As the worker does at its start. */
+static void take_all(repository_t *repository, const repository_source_t *source)
+{
+    repository_reading_t *readings;
+    uint32_t count;
+    err_t err;
+
+    cr_assert_eq(repository_read_all(source, &readings, &count, &err), STATUS_OK, "%s", err.text);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(repository_take(repository, &readings[i], &err), STATUS_OK);
+        repository_reading_dispose(&readings[i]);
+    }
+    free(readings);
+}
+
+static void open_root(repository_source_t *source, const char *dir, const char *csv)
+{
+    err_t err;
+
+    cr_assert_eq(repository_source_open(source, dir, csv, 4, 32, &err), STATUS_OK, "%s", err.text);
+}
+
 Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
 {
     repository_t repository = {0};
+    repository_source_t source;
+    repository_reading_t *readings;
+    uint32_t count;
     err_t err;
 
     put("b/1/model.onnx", "");
@@ -69,7 +94,8 @@ Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
     put("typo/config.yaml", "slo_ms: 10\nmaxbatch: 3\n");
     put(".hidden/1/model.onnx", "");
     put("file", "not a folder");
-    cr_assert_eq(repository_scan(&repository, root, &err), STATUS_OK, "%s", err.text);
+    open_root(&source, root, NULL);
+    take_all(&repository, &source);
 
     cr_assert_eq(repository.count, 6);
     model_t *a = repository_find(&repository, "a"), *b = repository_find(&repository, "b");
@@ -91,7 +117,79 @@ Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
                            model->load_err.text);
     }
     repository_dispose(&repository, NULL);
-    cr_assert_eq(repository_scan(&repository, "/nonexistent/models", &err), STATUS_NOT_FOUND);
+    open_root(&source, "/nonexistent/models", NULL);
+    cr_assert_eq(repository_read_all(&source, &readings, &count, &err), STATUS_NOT_FOUND);
+}
+
+/* The versions of a reading, highest first, as text. */
+static const char *versions_of(const repository_source_t *source, const char *name, int64_t version)
+{
+    static char text[1024];
+    repository_reading_t reading;
+    size_t len = 0;
+
+    repository_read(source, name, version, &reading);
+    text[0] = '\0';
+    for (uint32_t i = 0; i < reading.count; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%lld", i ? "," : "",
+                                (long long)reading.versions[i]->version);
+    if (reading.status != STATUS_OK)
+        snprintf(text, sizeof(text), "%s: %s", status_name(reading.status), reading.err.text);
+    repository_reading_dispose(&reading);
+    return text;
+}
+
+Test(repository, serves_the_versions_that_the_policy_names)
+{
+    repository_source_t source;
+
+    for (int v = 1; v <= 12; v++) {
+        char name[64];
+        snprintf(name, sizeof(name), "m/%d/model.onnx", v);
+        put(name, "");
+    }
+    open_root(&source, root, NULL);
+    cr_assert_str_eq(versions_of(&source, "m", 0), "12");
+    cr_assert_str_eq(versions_of(&source, "m", 5), "5", "one that is asked for, whatever the policy");
+    put("m/config.yaml", "version_policy: {latest: 3}\n");
+    cr_assert_str_eq(versions_of(&source, "m", 0), "12,11,10");
+    put("m/config.yaml", "version_policy: all\n");
+    cr_assert_str_eq(versions_of(&source, "m", 0), "12,11,10,9,8,7,6,5,4,3,2,1");
+    put("m/config.yaml", "version_policy: {specific: [2, 7]}\n");
+    cr_assert_str_eq(versions_of(&source, "m", 0), "7,2");
+    put("m/config.yaml", "version: 4\n");
+    cr_assert_str_eq(versions_of(&source, "m", 0), "4");
+    put("m/config.yaml", "version_policy: {specific: [2, 70]}\n");
+    cr_assert_str_eq(versions_of(&source, "m", 0), "not_found: version 70 is not there");
+    cr_assert_str_eq(versions_of(&source, "m", 70), "not_found: version 70 is not there");
+    cr_assert_str_eq(versions_of(&source, "nobody", 0),
+                     "not_found: there is no model 'nobody' in the repository");
+    cr_assert_not_null(strstr(versions_of(&source, "../m", 0), "invalid_argument"));
+    cr_assert_not_null(strstr(versions_of(&source, ".", 0), "invalid_argument"));
+}
+
+Test(repository, another_file_is_another_fingerprint_and_a_kept_profile_is_none)
+{
+    repository_source_t source;
+    repository_reading_t before, after;
+
+    put("m/1/model.onnx", "one");
+    open_root(&source, root, NULL);
+    repository_read(&source, "m", 0, &before);
+    put("m/1/profile.onednn.txt", "kept by the worker");
+    repository_read(&source, "m", 0, &after);
+    cr_assert_eq(before.versions[0]->fingerprint, after.versions[0]->fingerprint);
+    repository_reading_dispose(&after);
+    const char *changes[][2] = {
+        {"m/1/model.onnx", "other"}, {"m/1/weights.bin", "external"}, {"m/config.yaml", "priority: 1\n"}};
+    for (int i = 0; i < 3; i++) {
+        put(changes[i][0], changes[i][1]);
+        repository_read(&source, "m", 0, &after);
+        cr_assert_neq(before.versions[0]->fingerprint, after.versions[0]->fingerprint, "%s", changes[i][0]);
+        repository_reading_dispose(&before);
+        before = after;
+    }
+    repository_reading_dispose(&before);
 }
 
 Test(repository, reads_a_whole_config)
@@ -111,7 +209,9 @@ Test(repository, reads_a_whole_config)
     cr_assert_eq(config.slo_ns, 12500000);
     cr_assert_eq(config.max_batch, 16);
     cr_assert_eq(config.priority, 3);
-    cr_assert_eq(config.version, 2);
+    cr_assert_eq(config.versions.kind, VERSIONS_SPECIFIC);
+    cr_assert_eq(config.versions.count, 1);
+    cr_assert_eq(config.versions.list[0], 2);
     cr_assert_eq(config.precision, ENGINE_BF16);
     cr_assert(config.has_mode);
     cr_assert_eq(config.mode, MODE_STAGED);
@@ -147,6 +247,16 @@ Test(repository, refuses_wrong_configs_with_their_place)
         {"mode: eager\n", "config.yaml:1:"},
         {"precision: int1\n", "config.yaml:1:"},
         {"version: one\n", "config.yaml:1:"},
+        {"version_policy: none\n", "config.yaml:1:"},
+        {"version_policy: {latest: 0}\n", "config.yaml:1:"},
+        {"version_policy: {latest: 100}\n", "config.yaml:1:"},
+        {"version_policy: {specific: []}\n", "specific: 1 to 64 versions"},
+        {"version_policy: {specific: 3}\n", "config.yaml:1:"},
+        {"version_policy: {specific: [1, x]}\n", "config.yaml:1:"},
+        {"version_policy: {latest: 1, specific: [1]}\n", "version_policy is all, {latest: N} or"},
+        {"version_policy: {}\n", "version_policy is all, {latest: N} or"},
+        {"version_policy: {newest: 1}\n", "config.yaml:1:"},
+        {"version: 1\nversion_policy: all\n", "exclude each other"},
         {"labels: ../secret\n", "own folder"},
         {"labels: /etc/passwd\n", "own folder"},
         {"labels: nothing.txt\n", "nothing.txt"},
@@ -174,13 +284,15 @@ Test(repository, refuses_wrong_configs_with_their_place)
 Test(repository, profiles_become_models_or_belong_to_one)
 {
     repository_t repository = {0};
+    repository_source_t source;
     err_t err;
 
     put("models/known/1/model.onnx", "");
     put("zoo.csv", "name,alpha_ms,beta_ms,slo_ms\nfast,0.5,1,20\nknown,2,3,50\n");
-    cr_assert_eq(repository_scan(&repository, dir_of("models"), &err), STATUS_OK);
-    cr_assert_eq(repository_add_profiles(&repository, dir_of("zoo.csv"), 4, 32, &err), STATUS_OK, "%s",
-                 err.text);
+    char models[300];
+    snprintf(models, sizeof(models), "%s", dir_of("models"));
+    open_root(&source, models, dir_of("zoo.csv"));
+    take_all(&repository, &source);
     cr_assert_eq(repository.count, 2);
     model_t *fast = repository_find(&repository, "fast"), *known = repository_find(&repository, "known");
     cr_assert(fast->bare);
@@ -189,6 +301,7 @@ Test(repository, profiles_become_models_or_belong_to_one)
     cr_assert_eq(profile_latency_ns(&fast->profile, 4), 3000000);
     cr_assert_not(known->bare);
     cr_assert_eq(profile_latency_ns(&known->profile, 1), 5000000);
-    cr_assert_eq(repository_add_profiles(&repository, dir_of("none.csv"), 4, 32, &err), STATUS_NOT_FOUND);
     repository_dispose(&repository, NULL);
+    repository_source_close(&source);
+    cr_assert_eq(repository_source_open(&source, NULL, dir_of("none.csv"), 4, 32, &err), STATUS_NOT_FOUND);
 }

@@ -1,0 +1,320 @@
+/* Loading and unloading while others serve, on the emulated engine, told as the events that the scheduler would hear. */
+#include "lifecycle.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    char root[64];
+    worker_devices_t devices;
+    metrics_t *metrics;
+    loop_t *loop;
+    repository_source_t source;
+    repository_t repository;
+    lifecycle_t *lifecycle;
+    char events[4096]; /* "2 loading, 2 ready, …" and "[7 ok]" for the answer to command 7 */
+} rig_t;
+
+static void note(rig_t *rig, const char *text)
+{
+    size_t len = strlen(rig->events);
+
+    snprintf(rig->events + len, sizeof(rig->events) - len, "%s%s", len ? ", " : "", text);
+}
+
+static void on_changed(void *ctx, const model_t *model, const model_t *old)
+{
+    char text[128];
+
+    (void)old;
+    snprintf(text, sizeof(text), "%lld %s", (long long)model->version, model_state_name(model->state));
+    note(ctx, text);
+}
+
+static void on_gone(void *ctx, const model_t *model)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "%lld gone", (long long)model->version);
+    note(ctx, text);
+}
+
+static void on_answer(void *ctx, uint64_t command, status_t status, const char *reason)
+{
+    char text[700];
+
+    snprintf(text, sizeof(text), "[%llu %s%s%s]", (unsigned long long)command,
+             status == STATUS_OK ? "ok" : status_name(status), reason[0] ? ": " : "", reason);
+    note(ctx, text);
+}
+
+static void shell(const rig_t *rig, const char *command)
+{
+    char text[600];
+
+    snprintf(text, sizeof(text), "R=%s; D=examples/models/digits/1/model.onnx; %s", rig->root, command);
+    cr_assert_eq(system(text), 0, "%s", text);
+}
+
+static const char *const digits[] = {"digits"};
+
+static void rig_start(rig_t *rig, model_control_t control)
+{
+    static const lifecycle_ops_t ops = {.changed = on_changed, .gone = on_gone, .answer = on_answer};
+    err_t err;
+
+    memset(rig, 0, sizeof(*rig));
+    strcpy(rig->root, "/tmp/fermata-lifecycle-XXXXXX");
+    cr_assert_not_null(mkdtemp(rig->root));
+    shell(rig, "mkdir -p $R/digits/1 && cp $D $R/digits/1/ && echo 'emulate: {alpha_ms: 1, beta_ms: 1}' > "
+               "$R/digits/config.yaml");
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    rig->metrics = metrics_create("worker", NULL);
+    cr_assert_eq(
+        worker_devices_open(&rig->devices, "emulated", 1, &(engine_config_t){0}, false, rig->metrics, &err),
+        STATUS_OK);
+    cr_assert_eq(loop_create(&rig->loop, NULL), STATUS_OK);
+    cr_assert_eq(repository_source_open(&rig->source, rig->root, NULL, 1, 1, NULL), STATUS_OK);
+    lifecycle_options_t options = {.loop = rig->loop,
+                                   .repository = &rig->repository,
+                                   .source = &rig->source,
+                                   .metrics = rig->metrics,
+                                   .load = {.devices = &rig->devices},
+                                   .control = control,
+                                   .at_start = digits,
+                                   .at_start_count = control == MODEL_CONTROL_EXPLICIT,
+                                   .poll_interval_ns = 5 * NS_PER_MS,
+                                   .ops = &ops,
+                                   .ctx = rig};
+    cr_assert_eq(lifecycle_create(&options, &rig->lifecycle, &err), STATUS_OK, "%s", err.text);
+    lifecycle_online(rig->lifecycle, true);
+}
+
+static void rig_end(rig_t *rig)
+{
+    lifecycle_destroy(rig->lifecycle);
+    repository_dispose(&rig->repository, &rig->devices);
+    worker_devices_close(&rig->devices);
+    loop_destroy(rig->loop);
+    metrics_destroy(rig->metrics);
+    shell(rig, "rm -r $R");
+}
+
+/* Turns the loop until the events are these, and takes them away. */
+static void expect(rig_t *rig, const char *events)
+{
+    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
+
+    while (strlen(rig->events) < strlen(events) && clock_now_ns() < until_ns)
+        loop_run_once(rig->loop, NS_PER_MS);
+    cr_assert_str_eq(rig->events, events);
+    rig->events[0] = '\0';
+}
+
+static void tell(rig_t *rig, uint64_t id, bool unload, const char *name, int64_t version)
+{
+    lifecycle_command(rig->lifecycle,
+                      &(lifecycle_command_t){.id = id, .name = name, .version = version, .unload = unload});
+}
+
+static model_t *version(const rig_t *rig, int64_t number)
+{
+    return repository_find_version(&rig->repository, "digits", number);
+}
+
+Test(lifecycle, a_new_version_is_loaded_beside_the_old_one_which_then_drains)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    expect(&rig, "1 ready");
+    version(&rig, 1)->under_way = 2;
+    shell(&rig, "cp -r $R/digits/1 $R/digits/2");
+    tell(&rig, 7, false, "digits", 0);
+    expect(&rig, "2 loading, 2 ready, 1 unloading, [7 ok]");
+    cr_assert(model_takes_grants(version(&rig, 1)), "until the scheduler says that there is nothing left");
+    lifecycle_release(rig.lifecycle, "digits", 1);
+    cr_assert_not(model_takes_grants(version(&rig, 1)));
+    cr_assert_not_null(version(&rig, 1)->info, "its batches are still under way");
+    version(&rig, 1)->under_way = 0;
+    lifecycle_idle(rig.lifecycle, version(&rig, 1));
+    expect(&rig, "1 unloaded");
+    cr_assert_null(version(&rig, 1)->info);
+    rig_end(&rig);
+}
+
+Test(lifecycle, loading_and_unloading_twice_is_loading_and_unloading)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    expect(&rig, "1 ready");
+    tell(&rig, 1, false, "digits", 0);
+    expect(&rig, "[1 ok]");
+    tell(&rig, 2, true, "digits", 0);
+    tell(&rig, 3, true, "digits", 1);
+    expect(&rig, "1 unloading");
+    lifecycle_release(rig.lifecycle, "digits", 1);
+    expect(&rig, "1 unloaded, [2 ok], [3 ok]");
+    tell(&rig, 4, true, "digits", 0);
+    expect(&rig, "[4 ok]");
+    tell(&rig, 5, false, "digits", 1);
+    tell(&rig, 6, false, "digits", 1);
+    expect(&rig, "1 loading, 1 ready, [5 ok], [6 ok]");
+    rig_end(&rig);
+}
+
+Test(lifecycle, what_is_not_there_is_named)
+{
+    rig_t rig;
+    char long_name[300];
+
+    memset(long_name, 'x', sizeof(long_name));
+    long_name[299] = '\0';
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    expect(&rig, "1 ready");
+    tell(&rig, 1, true, "nobody", 0);
+    expect(&rig, "[1 not_found: there is no model 'nobody']");
+    tell(&rig, 2, true, "digits", 9);
+    expect(&rig, "[2 not_found: model 'digits' has no version 9]");
+    tell(&rig, 3, false, "nobody", 0);
+    expect(&rig, "[3 not_found: there is no model 'nobody' in the repository]");
+    tell(&rig, 4, false, "digits", 9);
+    expect(&rig, "[4 not_found: version 9 is not there]");
+    tell(&rig, 5, false, long_name, 0);
+    expect(&rig, "[5 not_found: no model has so long a name]");
+    tell(&rig, 6, false, "../digits", 0);
+    expect(&rig, "[6 invalid_argument: a model's name is letters, digits, '.', '_' and '-']");
+    rig_end(&rig);
+}
+
+Test(lifecycle, a_broken_version_leaves_the_one_that_serves)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    expect(&rig, "1 ready");
+    shell(&rig, "mkdir $R/digits/2 && echo junk > $R/digits/2/model.onnx");
+    tell(&rig, 1, false, "digits", 0);
+    while (!strchr(rig.events, '['))
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_eq(strncmp(rig.events, "2 loading, 2 failed, [1 ", 24), 0, "%s", rig.events);
+    cr_assert_eq(version(&rig, 1)->state, MODEL_READY);
+    rig.events[0] = '\0';
+    shell(&rig, "cp $D $R/digits/2/");
+    tell(&rig, 2, false, "digits", 0);
+    expect(&rig, "2 loading, 2 ready, 1 unloading, [2 ok]");
+    shell(&rig, "echo 'slo_ms: soon' > $R/digits/config.yaml");
+    tell(&rig, 3, false, "digits", 0);
+    while (!strchr(rig.events, '['))
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_not_null(strstr(rig.events, "config.yaml:1:"), "%s", rig.events);
+    cr_assert_eq(version(&rig, 2)->state, MODEL_READY);
+    rig_end(&rig);
+}
+
+Test(lifecycle, a_changed_config_is_taken_up_between_two_batches)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    expect(&rig, "1 ready");
+    model_t *old = version(&rig, 1);
+    old->under_way = 1;
+    shell(&rig, "echo 'slo_ms: 77' >> $R/digits/config.yaml");
+    tell(&rig, 1, false, "digits", 0);
+    expect(&rig, "1 ready, [1 ok]");
+    cr_assert_neq(version(&rig, 1), old);
+    cr_assert_eq(version(&rig, 1)->slo_ns, 77 * NS_PER_MS);
+    cr_assert_not_null(old->info, "its last batch is under way");
+    old->under_way = 0;
+    lifecycle_idle(rig.lifecycle, old);
+    while (rig.repository.retired)
+        loop_run_once(rig.loop, NS_PER_MS);
+    rig_end(&rig);
+}
+
+Test(lifecycle, unloading_what_loads_and_loading_what_unloads)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    tell(&rig, 1, true, "digits", 0); /* still loading */
+    expect(&rig, "1 unloaded, [1 ok]");
+    tell(&rig, 2, false, "digits", 0);
+    expect(&rig, "1 loading, 1 ready, [2 ok]");
+    tell(&rig, 3, true, "digits", 0);
+    tell(&rig, 4, false, "digits", 0); /* nothing is lost yet */
+    expect(&rig, "1 unloading, 1 ready, [3 cancelled: it was loaded again], [4 ok]");
+    version(&rig, 1)->under_way = 1;
+    tell(&rig, 5, true, "digits", 0);
+    lifecycle_release(rig.lifecycle, "digits", 1);
+    model_t *old = version(&rig, 1);
+    tell(&rig, 6, false, "digits", 0); /* too late: it is loaded anew while the old one drains */
+    expect(&rig, "1 unloading, 1 ready, [6 ok]");
+    cr_assert_neq(version(&rig, 1), old);
+    old->under_way = 0;
+    lifecycle_idle(rig.lifecycle, old);
+    expect(&rig, "[5 ok]");
+    rig_end(&rig);
+}
+
+Test(lifecycle, without_a_scheduler_nothing_is_waited_for)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    expect(&rig, "1 ready");
+    tell(&rig, 1, true, "digits", 0);
+    expect(&rig, "1 unloading");
+    lifecycle_online(rig.lifecycle, false);
+    expect(&rig, "1 unloaded");
+    rig_end(&rig);
+}
+
+Test(lifecycle, only_the_explicit_mode_takes_orders_from_clients)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_NONE);
+    expect(&rig, "1 ready");
+    tell(&rig, 1, true, "digits", 0);
+    expect(&rig, "[1 unsupported: this worker loads its models at start only (--model-control none)]");
+    lifecycle_command(rig.lifecycle,
+                      &(lifecycle_command_t){.id = 2, .name = "digits", .unload = true, .planned = true});
+    expect(&rig, "1 unloading");
+    lifecycle_release(rig.lifecycle, "digits", 1);
+    expect(&rig, "1 unloaded, [2 ok]");
+    rig_end(&rig);
+}
+
+Test(lifecycle, polling_finds_what_is_new_what_has_changed_and_what_is_gone)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_POLL);
+    expect(&rig, "1 ready");
+    shell(&rig, "cp -r $R/digits/1 $R/.new && mv $R/.new $R/digits/2");
+    expect(&rig, "2 loading, 2 ready, 1 unloading");
+    lifecycle_release(rig.lifecycle, "digits", 1);
+    expect(&rig, "1 unloaded");
+    shell(&rig, "echo 'slo_ms: 55' >> $R/digits/config.yaml");
+    expect(&rig, "2 ready");
+    cr_assert_eq(version(&rig, 2)->slo_ns, 55 * NS_PER_MS);
+    shell(&rig, "mv $R/digits $R/.away");
+    while (rig.repository.count > 1)
+        loop_run_once(rig.loop, NS_PER_MS);
+    lifecycle_release(rig.lifecycle, "digits", 2);
+    while (rig.repository.count > 0)
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_not_null(strstr(rig.events, "1 gone"));
+    cr_assert_not_null(strstr(rig.events, "2 unloading"));
+    cr_assert_not_null(strstr(rig.events, "2 gone"));
+    rig_end(&rig);
+}
