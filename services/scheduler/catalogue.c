@@ -32,6 +32,8 @@ static const char *state_name(Control__ModelState state)
         return "failed";
     case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING:
         return "unloading";
+    case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED:
+        return "unloaded";
     default:
         return "unknown";
     }
@@ -44,7 +46,7 @@ static void explain(model_t *model)
     if (model->instances == NULL)
         (void)snprintf(model->reason, sizeof model->reason, "no worker has it");
     for (const instance_t *i = model->instances; i != NULL && len < sizeof model->reason; i = i->next) {
-        if (placement_usable(i))
+        if (placement_usable(model, i))
             continue;
         int n = snprintf(model->reason + len, sizeof model->reason - len, "%s%s: %s%s%s", len > 0 ? "; " : "",
                          i->worker->peer.name, i->conflict ? "conflict" : state_name(i->state),
@@ -53,16 +55,29 @@ static void explain(model_t *model)
     }
 }
 
+/* How much an instance's description says, to choose the one that gateways see. */
+static int worth(const instance_t *instance)
+{
+    switch (instance->state) {
+    case CONTROL__MODEL_STATE__MODEL_STATE_READY:
+        return 3;
+    case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING:
+        return 2;
+    case CONTROL__MODEL_STATE__MODEL_STATE_LOADING:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static void choose_canonical(model_t *model)
 {
-    if (model->canonical != NULL && placement_usable(model->canonical))
+    if (model->canonical != NULL && placement_ready(model->canonical))
         return;
     instance_t *best = model->instances;
     for (instance_t *i = model->instances; i != NULL; i = i->next)
-        if (i->state == CONTROL__MODEL_STATE__MODEL_STATE_READY) {
+        if (worth(i) > worth(best))
             best = i;
-            break;
-        }
     model->canonical = best;
 }
 
@@ -86,10 +101,12 @@ static void count_ready(scheduler_t *s, model_t *model)
     bool was = model->ready;
     model->ready_workers = 0;
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        model->ready_workers += placement_usable(i);
+        model->ready_workers += placement_usable(model, i);
     model->ready = model->ready_workers > 0;
-    if (was && !model->ready)
+    if (was && !model->ready) {
         model->unready_since_ns = now_of();
+        model->unready_version = s->catalogue_version + 1;
+    }
     if (was != model->ready)
         log_info(model->ready ? "model_ready" : "model_not_ready", LOG_STR("model", model->name),
                  LOG_I64("version", model->version), LOG_U64("workers", model->ready_workers),
@@ -98,7 +115,7 @@ static void count_ready(scheduler_t *s, model_t *model)
     s->catalogue_version++;
 }
 
-static void settle(scheduler_t *s, model_t *model)
+static void settle_one(scheduler_t *s, model_t *model)
 {
     choose_canonical(model);
     mark_conflicts(model);
@@ -107,6 +124,34 @@ static void settle(scheduler_t *s, model_t *model)
     if (model->ready)
         model->slo_ns = model->canonical->report->slo_ns;
     placement_settle(s, model);
+}
+
+static bool is_loading(const instance_t *instance)
+{
+    return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_LOADING;
+}
+
+/* A report on one version may change what another one is good for. */
+static void settle(scheduler_t *s, model_t *changed)
+{
+    uint32_t rising = 0;
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        model_t *model = s->models[m];
+        if (strcmp(model->name, changed->name) != 0)
+            continue;
+        model->rising = placement_any(model, is_loading);
+        rising += model->rising;
+    }
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        model_t *model = s->models[m];
+        if (strcmp(model->name, changed->name) != 0)
+            continue;
+        bool staying = rising > (uint32_t)model->rising;
+        if (model != changed && staying == model->staying)
+            continue;
+        model->staying = staying;
+        settle_one(s, model);
+    }
 }
 
 /* ---- One report ---- */
@@ -231,9 +276,10 @@ static void instance_fill(instance_t *instance, const Control__ModelReport *repo
     instance->state = report->state;
     instance->signature = signature_of(report);
     fill_devices(instance, report);
-    instance->conflict = false;
+    instance->conflict = instance->released = false;
     (void)snprintf(instance->reason, sizeof instance->reason, "%s", report->reason);
-    if (report->state != CONTROL__MODEL_STATE__MODEL_STATE_READY)
+    if (report->state != CONTROL__MODEL_STATE__MODEL_STATE_READY &&
+        report->state != CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING)
         return;
     if (profile_of(instance->worker, report, &instance->profile, &err) != STATUS_OK) {
         instance->state = CONTROL__MODEL_STATE__MODEL_STATE_FAILED;
@@ -332,7 +378,8 @@ void catalogue_tick(scheduler_t *s)
     int64_t now_ns = now_of();
     for (uint32_t m = 0; m < s->model_count; m++) {
         model_t *model = s->models[m];
-        if (!model->ready && now_ns - model->unready_since_ns > s->options.worker_grace_ns)
+        if (!model->ready && !placement_any(model, placement_draining) &&
+            now_ns - model->unready_since_ns > s->options.worker_grace_ns)
             placement_leave(s, model);
     }
 }
@@ -359,6 +406,7 @@ static Control__CatalogueModel *entry_of(model_t *model, rpc_arena_t *arena)
     entry->id = model->id;
     entry->ready = model->ready;
     entry->workers = model->ready_workers;
+    entry->rising = model->rising;
     if (!model->ready)
         entry->reason = model->reason;
     entry->description = model->canonical != NULL ? model->canonical->report : nothing_known(model, arena);

@@ -86,6 +86,10 @@ static void handle(gateway_t *gateway, const Control__GatewayToScheduler *frame)
         driver_submit(gateway, frame->tasks);
     if (frame->cancels != NULL)
         driver_cancel(gateway, frame->cancels);
+    for (size_t i = 0; i < frame->n_model_requests; i++)
+        request_submit(gateway, frame->model_requests[i]);
+    if (frame->catalogue_seen > gateway->catalogue_seen)
+        gateway->catalogue_seen = frame->catalogue_seen;
 }
 
 static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
@@ -120,6 +124,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
         log_info("peer_left", LOG_STR("kind", "gateway"), LOG_STR("name", gateway->peer.name),
                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
         driver_gateway_gone(gateway);
+        requests_gateway_gone(gateway);
         s->gateways[gateway->peer.index] = NULL;
         idmap_dispose(&gateway->by_id);
         announce_peer(s);
@@ -190,11 +195,14 @@ static void flush(gateway_t *gateway)
     frame.pong = peer->has_pong ? &pong : NULL;
     frame.drops = drops.n_id > 0 ? &drops : NULL;
     frame.catalogue = gateway->catalogue_due ? catalogue_message(s, &s->scratch) : NULL;
+    requests_put(gateway, &frame);
     gateway->catalogue_due = false;
     peer->has_ping = peer->has_pong = false;
     gateway->drops.count = 0;
-    if (frame.ping != NULL || frame.pong != NULL || frame.drops != NULL || frame.catalogue != NULL)
+    if (frame.ping != NULL || frame.pong != NULL || frame.drops != NULL || frame.catalogue != NULL ||
+        frame.n_model_answers > 0)
         peer_send(peer, &frame.base);
+    requests_sent(gateway);
 }
 
 void gateways_flush(scheduler_t *s)

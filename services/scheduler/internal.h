@@ -48,6 +48,8 @@ typedef struct worker worker_t;
 typedef struct batch batch_t;
 typedef struct task task_t;
 typedef struct revoked revoked_t;
+typedef struct command command_t;
+typedef struct model_answer model_answer_t;
 typedef struct model model_t;
 
 /* ---- Tasks and batches ---- */
@@ -130,6 +132,8 @@ struct gateway {
     idmap_t by_id;
     drops_t drops;
     bool catalogue_due;
+    uint64_t catalogue_seen; /* the version that its newest tasks were made with */
+    model_answer_t *answers; /* to be sent with the next frame */
     uint64_t tasks_total;
 };
 
@@ -162,6 +166,8 @@ struct worker {
     uint32_t grant_count;
     uint64_t revoked[64]; /* of this turn */
     uint32_t revoked_count;
+    command_t *commands; /* loads and unloads that it has not answered, oldest first */
+    uint32_t command_count;
 };
 
 /* ---- Models ---- */
@@ -171,6 +177,7 @@ typedef struct instance {
     worker_t *worker;
     Control__ModelState state;
     bool conflict; /* another worker serves a model of this name with another interface */
+    bool released; /* UNLOADING, and told that nothing waits for it */
     uint64_t signature;
     uint64_t devices[DEVICES_PER_WORKER_MAX / 64]; /* bit i: device i of the worker holds it */
     char reason[REASON_BYTES];
@@ -186,9 +193,12 @@ struct model {
     instance_t *instances;
     instance_t *canonical; /* whose description gateways see; NULL when no worker has it */
     bool ready;
+    bool rising;        /* some worker is loading it */
+    bool staying;       /* some worker is loading another version: UNLOADING ones serve until then */
     subcluster_t *home; /* where its tasks go; NULL: nowhere */
     uint32_t ready_workers;
     int64_t unready_since_ns;
+    uint64_t unready_version; /* of the catalogue that said so */
     char reason[REASON_BYTES];
     profile_t profile; /* at its home: the slowest of those that are ready there */
     int64_t slo_ns;
@@ -236,6 +246,9 @@ struct scheduler {
     uint32_t model_count;
     uint64_t catalogue_version;
     bool catalogue_changed;
+    struct model_request *requests;
+    uint32_t request_count;
+    uint64_t command_id;     /* the last one given */
     delay_window_t lateness; /* how late the wake timer fired */
     struct {
         metric_t *decision, *gateways, *workers;
@@ -297,7 +310,12 @@ status_t subclusters_set_policy(scheduler_t *s, const char *subcluster, const ch
                                 const char *params, err_t *err);
 
 /* placement.c */
-bool placement_usable(const instance_t *instance);
+bool placement_ready(const instance_t *instance);
+bool placement_draining(
+    const instance_t *instance); /* about to be unloaded, and still able to run what waits */
+bool placement_any(const model_t *model, bool (*is)(const instance_t *instance));
+/* Counts as ready: gateways send it requests. */
+bool placement_usable(const model_t *model, const instance_t *instance);
 bool placement_runs_on(const model_t *model, const device_t *device);
 void placement_settle(scheduler_t *s, model_t *model); /* after its instances have changed */
 void placement_devices_changed(worker_t *worker);      /* some began or ceased to take grants */
@@ -306,6 +324,39 @@ void placement_leave(scheduler_t *s, model_t *model);  /* nobody has it any more
 void placement_shun(scheduler_t *s, model_t *model, const worker_t *worker, int64_t until_ns);
 void placement_tick(scheduler_t *s);                                    /* ends what is over */
 void placement_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
+
+/* draining.c */
+void draining_tick(scheduler_t *s); /* releases what is UNLOADING and has no task left */
+
+/* commands.c: telling workers to load and unload */
+enum { COMMANDS_PER_WORKER_MAX = 64 };
+/* How it went; the reason is "" when it went well. Once, on the loop, never from within the call that gave the command. */
+typedef void (*command_done_fn)(void *ctx, worker_t *worker, status_t status, const char *reason);
+/*
+ * Tells a worker to load a model (version 0: the versions that the policy in the model's config names; others of it are
+ * unloaded once those serve) or to unload it (0: all versions). Loading what is loaded, unloading what is not: OK.
+ * planned: carried out whatever the worker's model control mode. done NULL: nobody cares. done's status: as the worker says;
+ * UNAVAILABLE when it went away; DEADLINE_EXCEEDED when it says nothing for ten minutes.
+ * Returns UNAVAILABLE (too many under way there) or NO_MEMORY: done does not come.
+ */
+status_t worker_load_model(worker_t *worker, const char *name, int64_t version, bool planned,
+                           command_done_fn done, void *ctx);
+status_t worker_unload_model(worker_t *worker, const char *name, int64_t version, bool planned,
+                             command_done_fn done, void *ctx);
+/* A version that it reported UNLOADING has no task left here. */
+void worker_release_model(worker_t *worker, const model_t *model);
+void command_answered(worker_t *worker, const Control__CommandDone *done);
+void commands_worker_gone(worker_t *worker);
+void commands_tick(worker_t *worker, int64_t now_ns);
+/* What has not been sent, into the frame. */
+void commands_put(worker_t *worker, Control__SchedulerToWorker *frame);
+
+/* requests.c: gateways that ask for loads and unloads, at all workers */
+void request_submit(gateway_t *gateway, const Control__ModelRequest *asked);
+void requests_gateway_gone(gateway_t *gateway);
+void requests_put(gateway_t *gateway, Control__SchedulerToGateway *frame);
+void requests_sent(gateway_t *gateway);
+void requests_dispose(scheduler_t *s);
 
 /* driver.c */
 status_t driver_init(scheduler_t *s, err_t *err);

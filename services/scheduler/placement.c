@@ -14,9 +14,40 @@
 
 /* ---- What a model finds in a sub-cluster ---- */
 
-bool placement_usable(const instance_t *instance)
+bool placement_ready(const instance_t *instance)
 {
     return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_READY && !instance->conflict;
+}
+
+bool placement_draining(const instance_t *instance)
+{
+    return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING && !instance->conflict &&
+           !instance->released;
+}
+
+bool placement_any(const model_t *model, bool (*is)(const instance_t *instance))
+{
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        if (is(i))
+            return true;
+    return false;
+}
+
+bool placement_usable(const model_t *model, const instance_t *instance)
+{
+    return placement_ready(instance) || (model->staying && placement_draining(instance));
+}
+
+static bool is_able(const instance_t *instance)
+{
+    return placement_ready(instance) || placement_draining(instance);
+}
+
+/* Takes tasks. One that drains does where nobody else can. */
+static bool serves(const model_t *model, const instance_t *instance)
+{
+    return placement_usable(model, instance) ||
+           (placement_draining(instance) && !placement_any(model, placement_ready));
 }
 
 static bool holds(const instance_t *instance, uint32_t device)
@@ -28,7 +59,7 @@ bool placement_runs_on(const model_t *model, const device_t *device)
 {
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
         if (i->worker == device->worker)
-            return placement_usable(i) && i->shunned_until_ns == 0 && holds(i, device->index);
+            return serves(model, i) && i->shunned_until_ns == 0 && holds(i, device->index);
     return false;
 }
 
@@ -46,7 +77,7 @@ static bool reaches(const instance_t *instance, const subcluster_t *sub, bool se
 static bool served_at(const model_t *model, const subcluster_t *sub)
 {
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        if (placement_usable(i) && reaches(i, sub, true))
+        if (serves(model, i) && reaches(i, sub, true))
             return true;
     return false;
 }
@@ -56,7 +87,7 @@ static bool profile_at(const model_t *model, const subcluster_t *sub, profile_t 
 {
     bool any = false;
     for (const instance_t *i = model->instances; i != NULL; i = i->next) {
-        if (!placement_usable(i) || !reaches(i, sub, false))
+        if (!is_able(i) || !reaches(i, sub, false))
             continue;
         if (any)
             profile_merge_slower(profile, &i->profile);
@@ -72,7 +103,7 @@ static uint32_t exit_points_at(const model_t *model, const subcluster_t *sub)
 {
     uint32_t fewest = UINT32_MAX;
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        if (placement_usable(i) && reaches(i, sub, false) && i->report->exit_points < fewest)
+        if (is_able(i) && reaches(i, sub, false) && i->report->exit_points < fewest)
             fewest = i->report->exit_points;
     return fewest == UINT32_MAX ? 0 : fewest;
 }
@@ -188,7 +219,7 @@ static void follow_profile(model_t *model)
 static bool anyone_else(const model_t *model, const worker_t *worker)
 {
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        if (i->worker != worker && placement_usable(i) && i->shunned_until_ns == 0 &&
+        if (i->worker != worker && placement_ready(i) && i->shunned_until_ns == 0 &&
             reaches(i, model->home, true))
             return true;
     return false;

@@ -270,8 +270,10 @@ void registry_tick(scheduler_t *s)
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         if (s->gateways[i] != NULL && !s->gateways[i]->peer.closing)
             tick_peer(&s->gateways[i]->peer, now_ns);
-        if (s->workers[i] != NULL && !s->workers[i]->peer.closing)
-            tick_peer(&s->workers[i]->peer, now_ns);
+        if (s->workers[i] == NULL || s->workers[i]->peer.closing)
+            continue;
+        tick_peer(&s->workers[i]->peer, now_ns);
+        commands_tick(s->workers[i], now_ns);
     }
     tick_strangers(s, now_ns);
     for (uint32_t i = 0; i < s->subcluster_count; i++) {
@@ -280,5 +282,6 @@ void registry_tick(scheduler_t *s)
     }
     catalogue_tick(s);
     placement_tick(s);
+    draining_tick(s);
     scheduler_touch(s);
 }

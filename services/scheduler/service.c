@@ -216,6 +216,7 @@ void scheduler_destroy(scheduler_t *s)
     }
     if (s->ping.loop != NULL)
         loop_timer_dispose(&s->ping);
+    requests_dispose(s);
     catalogue_dispose(s);
     driver_dispose(s);
     metrics_destroy(s->metrics);

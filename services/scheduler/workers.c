@@ -72,6 +72,8 @@ static void handle(worker_t *worker, const Control__WorkerToScheduler *frame)
         device_state(worker, frame->devices[i]);
     for (size_t i = 0; i < frame->n_done; i++)
         driver_batch_done(worker, frame->done[i]);
+    for (size_t i = 0; i < frame->n_commands_done; i++)
+        command_answered(worker, frame->commands_done[i]);
 }
 
 static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
@@ -108,6 +110,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
         devices_remove(worker);
         catalogue_worker_gone(worker);
+        commands_worker_gone(worker);
         s->workers[worker->peer.index] = NULL;
         scheduler_touch(s);
     }
@@ -223,8 +226,10 @@ static bool flush(worker_t *worker)
         worker->peers_due = false;
     }
     put_grants(worker, &frame);
+    commands_put(worker, &frame);
     bool anything = frame.ping != NULL || frame.pong != NULL || frame.revoke != NULL || frame.drain != NULL ||
-                    frame.peers != NULL || frame.n_model_ids > 0 || frame.n_grants > 0;
+                    frame.peers != NULL || frame.n_model_ids > 0 || frame.n_grants > 0 ||
+                    frame.n_commands > 0;
     bool complete = frame.n_grants == worker->grant_count;
     peer->has_ping = peer->has_pong = worker->drain_due = false;
     worker->grants = NULL;

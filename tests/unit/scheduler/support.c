@@ -129,6 +129,10 @@ static void gateway_open(rpc_stream_t *stream, void *arg)
 
 static void gateway_catalogue(fake_gateway_t *g, const Control__Catalogue *catalogue)
 {
+    Control__GatewayToScheduler seen = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    seen.catalogue_seen = catalogue->version;
+    if (!g->blind)
+        gateway_send_frame(g, &seen);
     g->catalogues++;
     g->models = (uint32_t)catalogue->n_models;
     if (catalogue->n_models == 0)
@@ -139,6 +143,26 @@ static void gateway_catalogue(fake_gateway_t *g, const Control__Catalogue *catal
     g->ready_workers = first->workers;
     g->slo_ns = first->description->slo_ns;
     (void)snprintf(g->reason, sizeof g->reason, "%s", first->reason);
+}
+
+static void gateway_answered(fake_gateway_t *g, const Control__ModelAnswer *answer)
+{
+    g->answer_count++;
+    g->answer_id = answer->id;
+    g->answer_status = answer->status;
+    (void)snprintf(g->answer_reason, sizeof g->answer_reason, "%s", answer->reason);
+}
+
+void gateway_ask(fake_gateway_t *g, uint64_t id, Control__ModelAction action, const char *name)
+{
+    Control__ModelRequest request = CONTROL__MODEL_REQUEST__INIT, *list = &request;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    request.id = id;
+    request.action = action;
+    request.name = (char *)(uintptr_t)name;
+    frame.n_model_requests = 1;
+    frame.model_requests = &list;
+    gateway_send_frame(g, &frame);
 }
 
 static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
@@ -152,6 +176,8 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
     fake_welcome(&g->fake, frame->epoch, frame->welcome);
     if (frame->catalogue != NULL)
         gateway_catalogue(g, frame->catalogue);
+    for (size_t i = 0; i < frame->n_model_answers; i++)
+        gateway_answered(g, frame->model_answers[i]);
     for (size_t i = 0; frame->drops != NULL && i < frame->drops->n_id && g->drop_count < FAKE_DROPS; i++)
         g->drops[g->drop_count++] =
             (drop_t){frame->drops->id[i], frame->drops->status[i], frame->drops->stage[i]};
@@ -289,6 +315,26 @@ static void worker_grant(fake_worker_t *w, const Control__Grant *g)
         worker_done(w, g->batch_id, g->device, STATUS_OK);
 }
 
+static void worker_told(fake_worker_t *w, const Control__ModelCommand *command)
+{
+    cr_assert(w->told_count < sizeof w->told / sizeof w->told[0]);
+    told_t *told = &w->told[w->told_count++];
+    *told = (told_t){command->id, command->action, "", command->version, command->planned};
+    (void)snprintf(told->name, sizeof told->name, "%s", command->name);
+}
+
+void worker_answer(fake_worker_t *w, uint64_t command, status_t status, const char *reason)
+{
+    Control__CommandDone done = CONTROL__COMMAND_DONE__INIT, *list = &done;
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    done.id = command;
+    done.status = (uint32_t)status;
+    done.reason = (char *)(uintptr_t)reason;
+    frame.n_commands_done = 1;
+    frame.commands_done = &list;
+    worker_send(w, &frame);
+}
+
 static void worker_peers(fake_worker_t *w, const Control__PeerTable *peers)
 {
     w->peers_frames++;
@@ -317,6 +363,8 @@ static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, 
     w->revokes += frame->revoke != NULL ? (int)frame->revoke->n_batch_id : 0;
     for (size_t i = 0; i < frame->n_grants; i++)
         worker_grant(w, frame->grants[i]);
+    for (size_t i = 0; i < frame->n_commands; i++)
+        worker_told(w, frame->commands[i]);
     if (frame->ping != NULL && !w->fake.silent) {
         w->fake.pings++;
         Control__Pong pong = CONTROL__PONG__INIT;
@@ -350,8 +398,8 @@ void worker_connect(fake_worker_t *w)
     fake_connect(&w->fake, "/fermata.control.v1.Control/Worker", &ops);
 }
 
-void worker_report(fake_worker_t *w, const char *name, Control__ModelState state, int64_t alpha_ns,
-                   int64_t beta_ns)
+static void report_model(fake_worker_t *w, const char *name, int64_t version, Control__ModelState state,
+                         int64_t alpha_ns, int64_t beta_ns)
 {
     int64_t dims[] = {1, 28, 28};
     Control__Tensor input = CONTROL__TENSOR__INIT, output = CONTROL__TENSOR__INIT;
@@ -366,7 +414,7 @@ void worker_report(fake_worker_t *w, const char *name, Control__ModelState state
     latency.alpha_ns = (double)alpha_ns;
     latency.beta_ns = (double)beta_ns;
     report.name = (char *)(uintptr_t)name;
-    report.version = 1;
+    report.version = version;
     report.state = state;
     report.reason =
         (char *)(state == CONTROL__MODEL_STATE__MODEL_STATE_FAILED ? "operator Foo of node bar" : "");
@@ -382,6 +430,17 @@ void worker_report(fake_worker_t *w, const char *name, Control__ModelState state
     frame.n_models = 1;
     frame.models = reports;
     worker_send(w, &frame);
+}
+
+void worker_report(fake_worker_t *w, const char *name, Control__ModelState state, int64_t alpha_ns,
+                   int64_t beta_ns)
+{
+    report_model(w, name, 1, state, alpha_ns, beta_ns);
+}
+
+void worker_report_version(fake_worker_t *w, const char *name, int64_t version, Control__ModelState state)
+{
+    report_model(w, name, version, state, NS_PER_MS, NS_PER_MS);
 }
 
 bool worker_has_task(const fake_worker_t *w, uint64_t id)

@@ -58,8 +58,22 @@ typedef struct {
     bool closed;
 } fake_t;
 
+/* What a worker was told of a model. */
+typedef struct {
+    uint64_t id;
+    uint32_t action;
+    char name[64];
+    int64_t version;
+    bool planned;
+} told_t;
+
 typedef struct {
     fake_t fake; /* first */
+    bool blind;  /* does not say which catalogue it has seen */
+    uint32_t answer_count;
+    uint64_t answer_id; /* of the last answer to a model request */
+    uint32_t answer_status;
+    char answer_reason[512];
     int catalogues;
     uint32_t models, model_id;
     bool ready;
@@ -81,6 +95,8 @@ typedef struct {
     int peers_frames, model_ids, revokes;
     uint32_t peer_count, gone_count;
     uint32_t model_id;
+    uint32_t told_count;
+    told_t told[16];
     bool drained;
     char peer_address[128];
 } fake_worker_t;
@@ -105,6 +121,7 @@ void gateway_connect(fake_gateway_t *g);
 /* Sends count tasks with ids from first_id on. */
 void gateway_send(fake_gateway_t *g, uint32_t model, uint64_t first_id, uint32_t count, int64_t budget_ns);
 void gateway_cancel(fake_gateway_t *g, uint64_t id);
+void gateway_ask(fake_gateway_t *g, uint64_t id, Control__ModelAction action, const char *name);
 const drop_t *gateway_dropped(const fake_gateway_t *g, uint64_t id);
 
 void worker_init(fake_worker_t *w, stage_t *stage, uint64_t instance_id, uint32_t devices);
@@ -112,6 +129,8 @@ void worker_connect(fake_worker_t *w);
 /* Model "net" version 1: latency alpha * b + beta, batches up to 8. */
 void worker_report(fake_worker_t *w, const char *name, Control__ModelState state, int64_t alpha_ns,
                    int64_t beta_ns);
+void worker_report_version(fake_worker_t *w, const char *name, int64_t version, Control__ModelState state);
+void worker_answer(fake_worker_t *w, uint64_t command, status_t status, const char *reason);
 void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status);
 void worker_send(fake_worker_t *w, Control__WorkerToScheduler *frame); /* fills the epoch in when it is 0 */
 bool worker_has_task(const fake_worker_t *w, uint64_t id);
