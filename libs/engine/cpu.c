@@ -17,17 +17,18 @@ static void pin(const cpu_t *cpu)
         pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-static void *cpu_main(void *arg)
+static void *lane_main(void *arg)
 {
-    cpu_t *cpu = arg;
+    cpu_lane_t *lane = arg;
+    cpu_t *cpu = lane->cpu;
     engine_job_t *job;
     pin(cpu);
     if (cpu->start)
         cpu->start(cpu);
-    while ((job = fifo_wait(&cpu->fifo))) {
+    while ((job = fifo_wait(&lane->fifo))) {
         err_t err;
         job->started_ns = clock_now_ns();
-        status_t status = cpu->run(cpu, job, &err);
+        status_t status = cpu->run(lane, job, &err);
         job->finished_ns = clock_now_ns();
         fifo_answer(job, status, &err);
     }
@@ -51,35 +52,74 @@ static status_t copy_cpus(cpu_t *cpu, const engine_config_t *config, err_t *err)
     return STATUS_OK;
 }
 
+static status_t start_lane(cpu_t *cpu, err_t *err)
+{
+    cpu_lane_t *lane = &cpu->lanes[cpu->lane_count];
+    *lane = (cpu_lane_t){.cpu = cpu, .index = cpu->lane_count};
+    fifo_init(&lane->fifo);
+    if (pthread_create(&lane->thread, NULL, lane_main, lane)) {
+        fifo_dispose(&lane->fifo);
+        return err_set(err, STATUS_IO, "cannot start thread %u of an engine", lane->index + 1);
+    }
+    cpu->lane_count++;
+    return STATUS_OK;
+}
+
 status_t cpu_init(cpu_t *cpu, const engine_config_t *config, err_t *err)
 {
+    uint32_t streams = config->streams ? config->streams : 1;
     status_t status = copy_cpus(cpu, config, err);
     if (status != STATUS_OK)
         return status;
-    fifo_init(&cpu->fifo);
-    if (!pthread_create(&cpu->thread, NULL, cpu_main, cpu))
-        return STATUS_OK;
-    fifo_dispose(&cpu->fifo);
-    free(cpu->cpus);
-    return err_set(err, STATUS_IO, "cannot start the thread of an engine");
+    cpu->lane_count = 0;
+    cpu->lanes = calloc(streams, sizeof *cpu->lanes);
+    if (!cpu->lanes)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
+    for (uint32_t i = 0; status == STATUS_OK && i < streams; i++)
+        status = start_lane(cpu, err);
+    if (status != STATUS_OK)
+        cpu_dispose(cpu);
+    return status;
 }
 
 void cpu_dispose(cpu_t *cpu)
 {
-    fifo_stop(&cpu->fifo);
-    pthread_join(cpu->thread, NULL);
-    fifo_dispose(&cpu->fifo);
+    for (uint32_t i = 0; i < cpu->lane_count; i++)
+        fifo_stop(&cpu->lanes[i].fifo);
+    for (uint32_t i = 0; i < cpu->lane_count; i++) {
+        pthread_join(cpu->lanes[i].thread, NULL);
+        fifo_dispose(&cpu->lanes[i].fifo);
+    }
+    free(cpu->lanes);
     free(cpu->cpus);
 }
 
 void cpu_submit(cpu_t *cpu, engine_job_t *job)
 {
     err_t err;
-    status_t status = fifo_check_job(cpu->info(job->model), NULL, 1, job, &err);
+    const engine_cuts_t *cuts = cpu->cuts ? cpu->cuts(job->model) : NULL;
+    status_t status = fifo_check_job(cpu->info(job->model), cuts, cpu->lane_count, job, &err);
     if (status != STATUS_OK)
         fifo_answer(job, status, &err);
     else
-        fifo_push(&cpu->fifo, job);
+        fifo_push(&cpu->lanes[job->range.stream].fifo, job);
+}
+
+bool cpu_cancel(cpu_t *cpu, engine_job_t *job)
+{
+    return fifo_cancel(&cpu->lanes[job->range.stream].fifo, job);
+}
+
+bool cpu_stop(cpu_t *cpu, engine_job_t *job)
+{
+    fifo_t *fifo = &cpu->lanes[job->range.stream].fifo;
+    return fifo_cancel(fifo, job) || (job->exit_count && fifo_interrupt(fifo, job));
+}
+
+void cpu_flush(cpu_t *cpu)
+{
+    for (uint32_t i = 0; i < cpu->lane_count; i++)
+        fifo_flush(&cpu->lanes[i].fifo);
 }
 
 uint32_t cpu_device_count(void)
@@ -141,7 +181,7 @@ status_t cpu_job_inputs(const engine_model_info_t *info, const engine_job_t *job
 {
     status_t status = cpu_input_shapes(info, job->batch, job->input_shapes, inputs, err);
     for (uint32_t i = 0; i < info->input_count; i++)
-        inputs[i].data = (void *)job->inputs[i];
+        inputs[i].data = job->range.from ? NULL : (void *)job->inputs[i];
     return status;
 }
 

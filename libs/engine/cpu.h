@@ -1,5 +1,5 @@
 /*
- * What the engines on the CPU share: one thread that takes jobs from the queue and runs them.
+ * What the engines on the CPU share: a thread for each stream, which takes jobs from its queue and runs them.
  */
 #ifndef ENGINE_CPU_H
 #define ENGINE_CPU_H
@@ -7,22 +7,36 @@
 #include "engine/describe.h"
 #include "engine/fifo.h"
 
-typedef struct cpu {
+typedef struct cpu cpu_t;
+
+/* One stream: a queue and the thread that runs it. */
+typedef struct {
+    cpu_t *cpu;
+    uint32_t index;
     fifo_t fifo;
     pthread_t thread;
-    /* Runs one job to the end, on the thread of the engine. */
-    status_t (*run)(struct cpu *cpu, engine_job_t *job, err_t *err);
+} cpu_lane_t;
+
+struct cpu {
+    cpu_lane_t *lanes;
+    uint32_t lane_count;
+    /* Runs one job to the end, on the thread of the lane. */
+    status_t (*run)(cpu_lane_t *lane, engine_job_t *job, err_t *err);
     const engine_model_info_t *(*info)(const engine_model_t *model);
-    void (*start)(struct cpu *cpu); /* first thing on the thread; may be NULL */
+    const engine_cuts_t *(*cuts)(const engine_model_t *model); /* NULL: models run whole */
+    void (*start)(cpu_t *cpu);                                 /* first thing on a thread; may be NULL */
     int *cpus;
     uint32_t cpu_count;
-} cpu_t;
+};
 
-/* run, info and start are set before. Pins the thread when the configuration says so. */
+/* run, info, cuts and start are set before. Pins the threads when the configuration says so. */
 status_t cpu_init(cpu_t *cpu, const engine_config_t *config, err_t *err);
-void cpu_dispose(cpu_t *cpu); /* answers what is queued, then ends the thread */
+void cpu_dispose(cpu_t *cpu); /* answers what is queued, then ends the threads */
 
 void cpu_submit(cpu_t *cpu, engine_job_t *job);
+bool cpu_cancel(cpu_t *cpu, engine_job_t *job);
+bool cpu_stop(cpu_t *cpu, engine_job_t *job); /* sets fifo.interrupted of its lane while it runs */
+void cpu_flush(cpu_t *cpu);
 
 uint32_t cpu_device_count(void);
 

@@ -43,6 +43,7 @@ static engine_job_t *begin_locked(fifo_t *fifo)
         fifo->running_seq = job->engine_private[SLOT_SEQ];
     }
     fifo->running = job;
+    atomic_store(&fifo->interrupted, false);
     return job;
 }
 
@@ -109,6 +110,16 @@ bool fifo_cancel(fifo_t *fifo, engine_job_t *job)
     pthread_cond_broadcast(&fifo->settled);
     pthread_mutex_unlock(&fifo->mutex);
     return true;
+}
+
+bool fifo_interrupt(fifo_t *fifo, const engine_job_t *job)
+{
+    pthread_mutex_lock(&fifo->mutex);
+    bool runs = fifo->running == job;
+    if (runs)
+        atomic_store(&fifo->interrupted, true);
+    pthread_mutex_unlock(&fifo->mutex);
+    return runs;
 }
 
 void fifo_flush(fifo_t *fifo)

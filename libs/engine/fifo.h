@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 typedef struct {
     pthread_mutex_t mutex;
@@ -18,6 +19,7 @@ typedef struct {
     uint64_t running_seq, next_seq;
     uint32_t cancelling; /* taken out, done not yet returned */
     bool stop;
+    atomic_bool interrupted; /* the running job should stop at its next exit */
 } fifo_t;
 
 void fifo_init(fifo_t *fifo);
@@ -39,6 +41,9 @@ void fifo_stop(fifo_t *fifo);
 
 /* Takes a job that is not running yet out and answers it; false when it is running or gone. */
 bool fifo_cancel(fifo_t *fifo, engine_job_t *job);
+
+/* Sets `interrupted` until the next job begins, if this one is running; else false. */
+bool fifo_interrupt(fifo_t *fifo, const engine_job_t *job);
 
 /* Waits until every job pushed so far is answered. */
 void fifo_flush(fifo_t *fifo);

@@ -104,6 +104,18 @@ bool build_dies(const build_t *b, int32_t value)
     return buffer->kind == BUFFER_WORK && buffer->reads == 1;
 }
 
+static status_t add_place(build_t *b, int32_t value, const layout_t *l, bool described)
+{
+    plan_t *p = b->plan;
+    place_t *places = grow(p->places, p->place_count, &p->place_capacity, sizeof *places);
+    if (!places)
+        return no_memory(b);
+    p->places = places;
+    places[p->place_count++] = (place_t){
+        .value = value, .buffer = l->buffer, .step = p->step_count, .described = described, .md = l->md};
+    return STATUS_OK;
+}
+
 status_t build_define(build_t *b, int32_t value, const dnnl_memory_desc_t *md, uint32_t buffer)
 {
     if (buffer == UINT32_MAX)
@@ -121,7 +133,7 @@ status_t build_define(build_t *b, int32_t value, const dnnl_memory_desc_t *md, u
         l->md = plain;
     if (s->layout_count == 1)
         b->plan->buffers[buffer].reads += s->reads;
-    return STATUS_OK;
+    return b->graph->values[value].t.data ? STATUS_OK : add_place(b, value, l, md || known);
 }
 
 static void touch(build_t *b, uint32_t buffer, uint32_t step)
@@ -134,7 +146,7 @@ static void touch(build_t *b, uint32_t buffer, uint32_t step)
 static status_t add_binding(build_t *b, uint32_t buffer, dnnl_memory_t memory, void **pointer)
 {
     plan_t *p = b->plan;
-    binding_t binding = {.buffer = buffer, .memory = memory, .pointer = pointer};
+    binding_t binding = {.buffer = buffer, .step = p->step_count - 1, .memory = memory, .pointer = pointer};
     buffer_kind_t kind = p->buffers[buffer].kind;
     if (kind == BUFFER_CONSTANT) {
         if (memory)
@@ -326,6 +338,8 @@ static status_t add_call(build_t *b, call_t *call)
                      ? b->err->code
                      : bind_tensor(b, call->out[i], call->out_buffers[i], out[i]);
     }
+    if (step)
+        step->tensors = tensors;
     if (status == STATUS_OK)
         step->ctx = (op_ctx_t){.node = call->node,
                                .in_count = call->in_count,
@@ -507,9 +521,18 @@ static status_t compile(build_t *b)
     }
     free(producer);
     free(reads);
-    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++)
+    b->plan->op_steps = calloc(g->node_count + 1, sizeof *b->plan->op_steps);
+    if (!b->plan->op_steps && status == STATUS_OK)
+        status = no_memory(b);
+    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
+        b->plan->op_steps[n] = b->plan->step_count;
         status = emit_node(b, &g->nodes[n]);
-    return status == STATUS_OK ? finish_outputs(b) : status;
+    }
+    if (status == STATUS_OK)
+        status = finish_outputs(b);
+    if (status == STATUS_OK)
+        b->plan->op_steps[g->node_count] = b->plan->step_count;
+    return status;
 }
 
 status_t build_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine, dnnl_stream_t stream,

@@ -1,14 +1,14 @@
 /*
- * CPU engine on oneDNN, float32. One thread runs the jobs; compute threads beyond it are OpenMP's (one by default: libgomp's
+ * CPU engine on oneDNN, float32. One thread for each stream runs its jobs; compute threads beyond it are OpenMP's (one by default: libgomp's
  * barriers spin, and a neighbour on the same cores makes them very slow).
  *
  * A model is compiled once per batch size (or set of shapes) into a plan. Plans share the reordered weights of the model
- * and the one work space of the engine. Models whose shapes depend on contents are interpreted by the reference kernels.
+ * and, on each stream, one work space. A segment runs a part of a plan's steps, and so computes the same to the last bit. Models whose shapes depend on contents are interpreted by the reference kernels.
  */
 #include "base/clock.h"
 #include "engine/backends.h"
-#include "engine/cpu.h"
-#include "engine/onednn/build.h"
+#include "engine/onednn/model.h"
+#include "engine/segment.h"
 #include "graph/fuse.h"
 
 #include <omp.h>
@@ -17,54 +17,25 @@
 #include <sys/mman.h>
 
 enum {
-    SHAPES_MAX = 256, /* plans kept for models whose dimensions vary; the least recently used one goes */
     HUGE_PAGE_BYTES = 2 << 20,
+    THREADS_MAX = 1024,
+    TRIAL_SIZE = 16, /* of what varies, to see what kind of model it is */
 };
 
-struct engine {
-    cpu_t cpu;
-    dnnl_engine_t dnnl;
-    dnnl_stream_t stream; /* of the engine's thread */
-    int threads;
-    uint64_t memory_limit_bytes;
-    _Atomic uint64_t memory_bytes;
-    void *work;
-    size_t work_bytes;
-};
-
-typedef struct {
-    plan_t *plan;
-    tensor_t *shapes; /* of the inputs */
-    uint64_t used;
-} slot_t;
-
-struct engine_model {
-    engine_t *engine;
-    description_t description;
-    graph_t *graph;
-    weights_t weights;
-    pthread_mutex_t building; /* plans are built one at a time, by whoever needs one first */
-    pthread_mutex_t mutex;    /* the two tables */
-    plan_t **by_batch;        /* [1..max_batch] */
-    slot_t by_shape[SHAPES_MAX];
-    uint64_t clock;
-    const plan_t *running; /* on the engine's thread: not to be pushed out */
-    uint64_t graph_bytes, counted_bytes;
-    uint64_t work_bytes; /* the largest of its plans */
-    bool by_value, varies;
-};
-
-static const engine_model_info_t *info(const engine_model_t *model)
+static const engine_model_info_t *model_info_of(const engine_model_t *model)
 {
-    return &model->description.info;
+    return model_info(model);
+}
+
+static const engine_cuts_t *cuts_of(const engine_model_t *model)
+{
+    return &model->cuts;
 }
 
 static void start_thread(cpu_t *cpu)
 {
     omp_set_num_threads(((engine_t *)cpu)->threads);
 }
-
-/* ---- plans ---- */
 
 static uint64_t constant_bytes(const graph_t *g)
 {
@@ -74,165 +45,20 @@ static uint64_t constant_bytes(const graph_t *g)
     return bytes;
 }
 
-/* The model's share changes to `bytes`; refuses what goes over the limit. */
-static status_t account(engine_model_t *model, uint64_t bytes, err_t *err)
-{
-    engine_t *e = model->engine;
-    uint64_t others = e->memory_bytes - model->counted_bytes;
-    if (e->memory_limit_bytes && others + bytes > e->memory_limit_bytes)
-        return err_set(err, STATUS_NO_MEMORY, "%llu MiB are needed, and %llu of %llu MiB are in use",
-                       (unsigned long long)(bytes >> 20), (unsigned long long)(others >> 20),
-                       (unsigned long long)(e->memory_limit_bytes >> 20));
-    e->memory_bytes += bytes - model->counted_bytes;
-    model->counted_bytes = bytes;
-    return STATUS_OK;
-}
-
-static status_t instantiate(engine_model_t *model, const tensor_t *inputs, graph_t **instance, err_t *err)
-{
-    tensor_t shapes[ENGINE_MAX_IO];
-    for (uint32_t i = 0; i < info(model)->input_count; i++) {
-        shapes[i] = inputs[i];
-        shapes[i].data = NULL;
-    }
-    status_t status = graph_instantiate(model->graph, shapes, instance, err);
-    if (status != STATUS_OK)
-        return status;
-    if ((*instance)->open) {
-        status = err_set(err, STATUS_UNSUPPORTED, "%.200s", (*instance)->by_value_text);
-        graph_destroy(*instance);
-        return status;
-    }
-    return graph_fuse_epilogues(*instance, build_allows, err);
-}
-
-/* Primitives are made for the number of threads of the thread that makes them. */
-static status_t compile(engine_model_t *model, const tensor_t *inputs, plan_t **plan, err_t *err)
-{
-    engine_t *e = model->engine;
-    graph_t *instance;
-    dnnl_stream_t stream;
-    int before = omp_get_max_threads();
-    status_t status = instantiate(model, inputs, &instance, err);
-    if (status != STATUS_OK)
-        return status;
-    if (dnnl_stream_create(&stream, e->dnnl, dnnl_stream_default_flags) != dnnl_success) {
-        graph_destroy(instance);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a stream");
-    }
-    omp_set_num_threads(e->threads);
-    status = build_plan(instance, &model->weights, e->dnnl, stream, plan, err);
-    omp_set_num_threads(before);
-    dnnl_stream_destroy(stream);
-    return status;
-}
-
-static bool same_shapes(const engine_model_t *model, const slot_t *slot, const tensor_t *inputs)
-{
-    for (uint32_t i = 0; i < info(model)->input_count; i++)
-        if (!tensor_same_shape(&slot->shapes[i], &inputs[i]))
-            return false;
-    return true;
-}
-
-/* to_run: it will be run, by the engine's thread, and stays until release_plan. */
-static plan_t *find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, bool to_run)
-{
-    plan_t *plan = NULL;
-    pthread_mutex_lock(&model->mutex);
-    if (!model->varies)
-        plan = model->by_batch[batch];
-    for (uint32_t i = 0; model->varies && i < SHAPES_MAX && !plan; i++) {
-        slot_t *slot = &model->by_shape[i];
-        if (!slot->plan || !same_shapes(model, slot, inputs))
-            continue;
-        slot->used = ++model->clock;
-        plan = slot->plan;
-    }
-    if (to_run)
-        model->running = plan;
-    pthread_mutex_unlock(&model->mutex);
-    return plan;
-}
-
-static void release_plan(engine_model_t *model)
-{
-    pthread_mutex_lock(&model->mutex);
-    model->running = NULL;
-    pthread_mutex_unlock(&model->mutex);
-}
-
-static status_t store_shape(engine_model_t *model, const tensor_t *inputs, plan_t *plan, err_t *err)
-{
-    slot_t *oldest = NULL;
-    for (uint32_t i = 0; i < SHAPES_MAX; i++) {
-        slot_t *slot = &model->by_shape[i];
-        bool running = slot->plan && slot->plan == model->running;
-        if (!running && (!oldest || slot->used < oldest->used))
-            oldest = slot;
-    }
-    size_t len = (info(model)->input_count + 1) * sizeof *inputs;
-    tensor_t *shapes = malloc(len);
-    if (!shapes)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a plan");
-    memcpy(shapes, inputs, info(model)->input_count * sizeof *inputs);
-    plan_destroy(oldest->plan);
-    free(oldest->shapes);
-    *oldest = (slot_t){.plan = plan, .shapes = shapes, .used = ++model->clock};
-    return STATUS_OK;
-}
-
-static status_t store_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t *plan,
-                           bool to_run, err_t *err)
-{
-    pthread_mutex_lock(&model->mutex);
-    uint64_t most = plan->work_bytes > model->work_bytes ? plan->work_bytes : model->work_bytes;
-    uint64_t bytes = model->graph_bytes + model->weights.len_bytes + most;
-    status_t status = account(model, bytes, err);
-    if (status == STATUS_OK && model->varies)
-        status = store_shape(model, inputs, plan, err);
-    else if (status == STATUS_OK)
-        model->by_batch[batch] = plan;
-    if (status == STATUS_OK) {
-        model->description.info.memory_bytes = bytes;
-        model->work_bytes = most;
-        model->running = to_run ? plan : model->running;
-    }
-    pthread_mutex_unlock(&model->mutex);
-    return status;
-}
-
-static status_t get_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, bool to_run,
-                         plan_t **plan, err_t *err)
-{
-    if ((*plan = find_plan(model, batch, inputs, to_run)))
-        return STATUS_OK;
-    pthread_mutex_lock(&model->building);
-    status_t status = STATUS_OK;
-    if (!(*plan = find_plan(model, batch, inputs, to_run))) {
-        status = compile(model, inputs, plan, err);
-        if (status == STATUS_OK &&
-            (status = store_plan(model, batch, inputs, *plan, to_run, err)) != STATUS_OK)
-            plan_destroy(*plan);
-    }
-    pthread_mutex_unlock(&model->building);
-    return status;
-}
-
 /* ---- runs ---- */
 
-static status_t reserve_work(engine_t *e, size_t len, err_t *err)
+static status_t reserve_work(workspace_t *space, size_t len, err_t *err)
 {
-    if (len <= e->work_bytes)
+    if (len <= space->work_bytes)
         return STATUS_OK;
     len = (len + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     void *work = aligned_alloc(HUGE_PAGE_BYTES, len);
     if (!work)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a work space of %zu MiB", len >> 20);
     madvise(work, len, MADV_HUGEPAGE);
-    free(e->work);
-    e->work = work;
-    e->work_bytes = len;
+    free(space->work);
+    space->work = work;
+    space->work_bytes = len;
     return STATUS_OK;
 }
 
@@ -241,70 +67,115 @@ static status_t check_outputs(engine_model_t *model, engine_job_t *job, const pl
     const tensor_t *outputs[ENGINE_MAX_IO];
     for (uint32_t i = 0; i < plan->output_count; i++)
         outputs[i] = &plan->outputs[i].shape;
-    return cpu_job_outputs(info(model), job, outputs, err);
+    return cpu_job_outputs(model_info(model), job, outputs, err);
 }
 
-static status_t run_plan(engine_t *e, engine_model_t *model, engine_job_t *job, plan_t *plan, err_t *err)
+static status_t run_whole(workspace_t *space, engine_job_t *job, plan_t *plan, err_t *err)
 {
-    status_t status = check_outputs(model, job, plan, err);
-    if (status == STATUS_OK)
-        status = reserve_work(e, plan->work_bytes, err);
-    if (model->varies)
-        job->started_ns = clock_now_ns(); /* building the plan is not part of it */
-    if (status == STATUS_OK)
-        status = plan_run(plan, e->stream, e->work, job->inputs, err);
+    status_t status = plan_run(plan, space->stream, space->work, job->inputs, err);
     for (uint32_t i = 0; status == STATUS_OK && i < plan->output_count; i++) {
         size_t bytes = tensor_bytes(&plan->outputs[i].shape);
         if (bytes)
-            memcpy(job->outputs[i], plan_output(plan, i, e->work, job->inputs), bytes);
+            memcpy(job->outputs[i], plan_output(plan, i, space->work, job->inputs), bytes);
     }
+    job->reached = plan->instance->node_count;
     return status;
 }
 
-static status_t run(cpu_t *cpu, engine_job_t *job, err_t *err)
+static status_t run_part(workspace_t *space, engine_job_t *job, plan_t *plan, const atomic_bool *stop,
+                         err_t *err)
+{
+    segment_t *segment;
+    engine_range_t range = job->range;
+    segment_run_t how = {.stream = space->stream, .work = space->work, .stop = stop};
+    range.to = range.to ? range.to : plan->instance->node_count;
+    status_t status = model_segment(job->model, plan, &range, job->batch, &segment, err);
+    return status == STATUS_OK ? segment_run(segment, &how, job, err) : status;
+}
+
+/* The bindings of the plan itself are the first stream's. */
+static status_t run_plan(workspace_t *space, engine_job_t *job, plan_t *plan, const atomic_bool *stop,
+                         err_t *err)
 {
     engine_model_t *model = job->model;
+    status_t status = STATUS_OK;
+    if (segment_is_last(job, &model->cuts))
+        status = check_outputs(model, job, plan, err);
+    if (status == STATUS_OK)
+        status = reserve_work(space, plan->work_bytes, err);
+    if (model->varies)
+        job->started_ns = clock_now_ns(); /* building the plan is not part of it */
+    if (status != STATUS_OK)
+        return status;
+    return segment_is_whole(job) && job->range.stream == 0 ? run_whole(space, job, plan, err)
+                                                           : run_part(space, job, plan, stop, err);
+}
+
+static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
+{
+    engine_model_t *model = job->model;
+    engine_t *e = (engine_t *)lane->cpu;
     tensor_t inputs[ENGINE_MAX_IO];
     plan_t *plan;
-    status_t status = cpu_job_inputs(info(model), job, inputs, err);
+    status_t status = cpu_job_inputs(model_info(model), job, inputs, err);
     if (status != STATUS_OK)
         return status;
     if (model->by_value)
-        return cpu_job_interpret(info(model), job, model->graph, inputs, err);
-    status = get_plan(model, job->batch, inputs, true, &plan, err);
+        return cpu_job_interpret(model_info(model), job, model->graph, inputs, err);
+    status = model_plan(model, job->batch, inputs, &plan, err);
     if (status != STATUS_OK)
         return status;
-    status = run_plan((engine_t *)cpu, model, job, plan, err);
-    if (model->varies)
-        release_plan(model);
+    status = run_plan(&e->spaces[lane->index], job, plan, &lane->fifo.interrupted, err);
+    model_release_plan(model, plan);
     return status;
 }
 
 /* ---- life ---- */
 
+static void close_spaces(engine_t *e, uint32_t count)
+{
+    for (uint32_t i = 0; e->spaces && i < count; i++) {
+        dnnl_stream_destroy(e->spaces[i].stream);
+        free(e->spaces[i].work);
+    }
+    free(e->spaces);
+}
+
+static status_t open_dnnl(engine_t *e, uint32_t streams, err_t *err)
+{
+    e->spaces = calloc(streams, sizeof *e->spaces);
+    if (!e->spaces)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for an engine of %u streams", streams);
+    dnnl_status_t made = dnnl_engine_create(&e->dnnl, dnnl_cpu, 0);
+    for (uint32_t i = 0; made == dnnl_success && i < streams; i++)
+        made = dnnl_stream_create(&e->spaces[i].stream, e->dnnl, dnnl_stream_default_flags);
+    return made == dnnl_success ? STATUS_OK : err_set(err, STATUS_UNAVAILABLE, "oneDNN does not start");
+}
+
 static status_t onednn_open(const engine_config_t *config, engine_t **out, err_t *err)
 {
+    uint32_t streams = config->streams ? config->streams : 1;
+    if (config->threads > THREADS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%u threads are too many", config->threads);
+    if (streams > ENGINE_MAX_STREAMS)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%u streams are too many", streams);
     engine_t *e = calloc(1, sizeof *e);
     if (!e)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
     e->threads = config->threads ? (int)config->threads : 1;
     e->memory_limit_bytes = config->memory_limit_bytes;
     e->cpu.run = run;
-    e->cpu.info = info;
+    e->cpu.info = model_info_of;
+    e->cpu.cuts = cuts_of;
     e->cpu.start = start_thread;
-    status_t status = STATUS_OK;
-    if (e->threads > 1024)
-        status = err_set(err, STATUS_INVALID_ARGUMENT, "%d threads are too many", e->threads);
-    else if (dnnl_engine_create(&e->dnnl, dnnl_cpu, 0) != dnnl_success ||
-             dnnl_stream_create(&e->stream, e->dnnl, dnnl_stream_default_flags) != dnnl_success)
-        status = err_set(err, STATUS_UNAVAILABLE, "oneDNN does not start");
+    status_t status = open_dnnl(e, streams, err);
     if (status == STATUS_OK)
         status = cpu_init(&e->cpu, config, err);
     if (status == STATUS_OK) {
         *out = e;
         return status;
     }
-    dnnl_stream_destroy(e->stream);
+    close_spaces(e, streams);
     dnnl_engine_destroy(e->dnnl);
     free(e);
     return status;
@@ -312,18 +183,18 @@ static status_t onednn_open(const engine_config_t *config, engine_t **out, err_t
 
 static void onednn_close(engine_t *e)
 {
+    uint32_t streams = e->cpu.lane_count;
     cpu_dispose(&e->cpu);
-    dnnl_stream_destroy(e->stream);
+    close_spaces(e, streams);
     dnnl_engine_destroy(e->dnnl);
-    free(e->work);
     free(e);
 }
 
 static bool has_varying_input(const engine_model_t *model)
 {
-    for (uint32_t i = 0; i < info(model)->input_count; i++)
-        for (uint32_t d = 0; d < info(model)->inputs[i].rank; d++)
-            if (info(model)->inputs[i].dims[d] < 0)
+    for (uint32_t i = 0; i < model_info(model)->input_count; i++)
+        for (uint32_t d = 0; d < model_info(model)->inputs[i].rank; d++)
+            if (model_info(model)->inputs[i].dims[d] < 0)
                 return true;
     return false;
 }
@@ -334,13 +205,7 @@ static status_t find_by_value(engine_model_t *model, err_t *err)
     tensor_t inputs[ENGINE_MAX_IO];
     graph_t *instance;
     model->varies = has_varying_input(model);
-    for (uint32_t i = 0; i < info(model)->input_count; i++) {
-        const engine_tensor_t *t = &info(model)->inputs[i];
-        inputs[i] = (tensor_t){.dtype = t->dtype, .rank = t->rank + info(model)->batchable};
-        inputs[i].dims[0] = 1;
-        for (uint32_t d = 0; d < t->rank; d++)
-            inputs[i].dims[d + info(model)->batchable] = t->dims[d] < 0 ? 16 : t->dims[d];
-    }
+    model_shapes(model, 1, TRIAL_SIZE, inputs);
     status_t status = graph_instantiate(model->graph, inputs, &instance, err);
     if (status != STATUS_OK)
         return model->varies ? STATUS_OK : status;
@@ -349,7 +214,7 @@ static status_t find_by_value(engine_model_t *model, err_t *err)
     return STATUS_OK;
 }
 
-static status_t load_into(engine_model_t *model, const engine_load_t *what, err_t *err)
+static status_t load_into(engine_t *engine, engine_model_t *model, const engine_load_t *what, err_t *err)
 {
     if (what->precision != ENGINE_FP32)
         return err_set(err, STATUS_UNSUPPORTED, "model '%.80s': this engine computes in fp32 only",
@@ -365,27 +230,32 @@ static status_t load_into(engine_model_t *model, const engine_load_t *what, err_
         status = find_by_value(model, err);
     if (status != STATUS_OK)
         return status;
-    model->by_batch = calloc(info(model)->max_batch + 1, sizeof *model->by_batch);
+    model->by_batch = calloc(model_info(model)->max_batch + 1, sizeof *model->by_batch);
     if (!model->by_batch)
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     model->graph_bytes = model->description.info.memory_bytes = constant_bytes(model->graph);
-    return account(model, model->graph_bytes, err);
+    status = model_account(engine, (int64_t)model->graph_bytes, err);
+    if (status == STATUS_OK)
+        model->counted_bytes = model->graph_bytes;
+    return status;
 }
 
 static void unload(engine_model_t *model)
 {
-    for (uint32_t b = 1; model->by_batch && b <= info(model)->max_batch; b++)
+    for (uint32_t b = 1; model->by_batch && b <= model_info(model)->max_batch; b++)
         plan_destroy(model->by_batch[b]);
-    for (uint32_t i = 0; i < SHAPES_MAX; i++) {
+    for (uint32_t i = 0; i < MODEL_SHAPES_MAX; i++) {
         plan_destroy(model->by_shape[i].plan);
         free(model->by_shape[i].shapes);
     }
     free(model->by_batch);
-    model->engine->memory_bytes -= model->counted_bytes;
+    model_account(model->engine, -(int64_t)model->counted_bytes, NULL);
+    model_dispose_cuts(model);
     weights_dispose(&model->weights);
     description_dispose(&model->description);
     graph_destroy(model->graph);
     pthread_mutex_destroy(&model->mutex);
+    pthread_mutex_destroy(&model->cutting);
     pthread_mutex_destroy(&model->building);
     free(model);
 }
@@ -399,7 +269,8 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     weights_init(&model->weights);
     pthread_mutex_init(&model->building, NULL);
     pthread_mutex_init(&model->mutex, NULL);
-    status_t status = load_into(model, what, err);
+    pthread_mutex_init(&model->cutting, NULL);
+    status_t status = load_into(engine, model, what, err);
     if (status == STATUS_OK)
         *out = model;
     else
@@ -407,18 +278,50 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     return status;
 }
 
-static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
-                               err_t *err)
+static status_t check_range(const engine_model_t *model, const engine_range_t *range, uint32_t ops,
+                            err_t *err)
+{
+    if (range->stream >= model->engine->cpu.lane_count)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "there is no stream %u", range->stream);
+    if ((range->from == 0 && range->to == ops) ||
+        (model->cuts.ops && range->from < range->to && segment_is_cut(&model->cuts, range->from) &&
+         segment_is_cut(&model->cuts, range->to)))
+        return STATUS_OK;
+    return err_set(err, STATUS_INVALID_ARGUMENT, "the model cannot be cut to operators %u..%u", range->from,
+                   range->to);
+}
+
+/* range NULL: the whole plan alone. */
+static status_t prepare_range(engine_model_t *model, const engine_range_t *range, uint32_t batch,
+                              const engine_shape_t *input_shapes, err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
     plan_t *plan;
-    if (batch < 1 || batch > info(model)->max_batch)
+    if (batch < 1 || batch > model_info(model)->max_batch)
         return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", batch,
-                       info(model)->max_batch);
-    status_t status = cpu_input_shapes(info(model), batch, input_shapes, inputs, err);
+                       model_info(model)->max_batch);
+    status_t status = cpu_input_shapes(model_info(model), batch, input_shapes, inputs, err);
     if (status != STATUS_OK || model->by_value || (model->varies && !input_shapes))
         return status;
-    return get_plan(model, batch, inputs, false, &plan, err);
+    status = model_plan(model, batch, inputs, &plan, err);
+    if (status != STATUS_OK)
+        return status;
+    if (range) {
+        engine_range_t part = *range;
+        segment_t *segment;
+        part.to = part.to ? part.to : plan->instance->node_count;
+        status = check_range(model, &part, plan->instance->node_count, err);
+        if (status == STATUS_OK)
+            status = model_segment(model, plan, &part, batch, &segment, err);
+    }
+    model_release_plan(model, plan);
+    return status;
+}
+
+static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
+                               err_t *err)
+{
+    return prepare_range(model, NULL, batch, input_shapes, err);
 }
 
 static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
@@ -433,12 +336,17 @@ static void submit(engine_t *engine, engine_job_t *job)
 
 static bool cancel(engine_t *engine, engine_job_t *job)
 {
-    return fifo_cancel(&engine->cpu.fifo, job);
+    return cpu_cancel(&engine->cpu, job);
+}
+
+static bool stop(engine_t *engine, engine_job_t *job)
+{
+    return cpu_stop(&engine->cpu, job);
 }
 
 static void flush(engine_t *engine)
 {
-    fifo_flush(&engine->cpu.fifo);
+    cpu_flush(&engine->cpu);
 }
 
 const engine_ops_t engine_onednn = {
@@ -450,11 +358,17 @@ const engine_ops_t engine_onednn = {
     .close = onednn_close,
     .load = load,
     .unload = unload,
-    .info = info,
+    .info = model_info_of,
     .prepare = prepare,
     .prepare_shapes = prepare_shapes,
+    .cuts = model_cuts,
+    .border_create = border_create,
+    .border_destroy = border_destroy,
+    .border_bytes = border_bytes,
+    .prepare_range = prepare_range,
     .submit = submit,
     .cancel = cancel,
+    .stop = stop,
     .flush = flush,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_free = cpu_buffer_free,

@@ -1,4 +1,4 @@
-#include "engine/onednn/plan.h"
+#include "engine/onednn/segment.h"
 
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@ void plan_destroy(plan_t *plan)
 {
     if (!plan)
         return;
+    segments_destroy(plan->segments);
     for (uint32_t s = 0; s < plan->step_count; s++) {
         for (int a = 0; a < plan->steps[s].arg_count; a++)
             dnnl_memory_destroy(plan->steps[s].args[a].memory);
@@ -20,6 +21,8 @@ void plan_destroy(plan_t *plan)
     free(plan->work);
     free(plan->inputs);
     free(plan->outputs);
+    free(plan->places);
+    free(plan->op_steps);
     free(plan);
 }
 
@@ -95,7 +98,7 @@ void plan_place(plan_t *plan)
     free(p.placed);
 }
 
-static void bind(const binding_t *binding, void *address)
+void plan_bind(const binding_t *binding, void *address)
 {
     if (binding->memory)
         dnnl_memory_set_data_handle(binding->memory, address);
@@ -106,13 +109,13 @@ static void bind(const binding_t *binding, void *address)
 static void bind_all(plan_t *plan, void *work, const void *const *inputs)
 {
     for (uint32_t i = 0; plan->bound_to != work && i < plan->work_count; i++)
-        bind(&plan->work[i], (char *)work + plan->buffers[plan->work[i].buffer].offset);
+        plan_bind(&plan->work[i], (char *)work + plan->buffers[plan->work[i].buffer].offset);
     plan->bound_to = work;
     for (uint32_t i = 0; i < plan->input_count; i++)
-        bind(&plan->inputs[i], (void *)inputs[plan->buffers[plan->inputs[i].buffer].input]);
+        plan_bind(&plan->inputs[i], (void *)inputs[plan->buffers[plan->inputs[i].buffer].input]);
 }
 
-static status_t run_step(step_t *step, dnnl_stream_t stream, err_t *err)
+static status_t execute(step_t *step, dnnl_stream_t stream, err_t *err)
 {
     if (step->primitive) {
         dnnl_status_t status = dnnl_primitive_execute(step->primitive, stream, step->arg_count, step->args);
@@ -123,16 +126,21 @@ static status_t run_step(step_t *step, dnnl_stream_t stream, err_t *err)
     return step->ctx.node->op->eval(&step->ctx);
 }
 
+status_t plan_run_step(step_t *step, dnnl_stream_t stream, err_t *err)
+{
+    status_t status = execute(step, stream, err);
+    if (status != STATUS_OK)
+        err_prefix(err, "node '%.60s' (%s)", step->ctx.node->name, step->ctx.node->op->name);
+    return status;
+}
+
 status_t plan_run(plan_t *plan, dnnl_stream_t stream, void *work, const void *const *inputs, err_t *err)
 {
+    status_t status = STATUS_OK;
     bind_all(plan, work, inputs);
-    for (uint32_t s = 0; s < plan->step_count; s++) {
-        status_t status = run_step(&plan->steps[s], stream, err);
-        if (status != STATUS_OK)
-            return err_prefix(err, "node '%.60s' (%s)", plan->steps[s].ctx.node->name,
-                              plan->steps[s].ctx.node->op->name);
-    }
-    return STATUS_OK;
+    for (uint32_t s = 0; status == STATUS_OK && s < plan->step_count; s++)
+        status = plan_run_step(&plan->steps[s], stream, err);
+    return status;
 }
 
 const void *plan_output(const plan_t *plan, uint32_t i, const void *work, const void *const *inputs)

@@ -25,7 +25,7 @@ typedef struct {
 
 /* Something that must be told where a buffer is. */
 typedef struct {
-    uint32_t buffer;
+    uint32_t buffer, step;
     dnnl_memory_t memory; /* NULL: a plain pointer */
     void **pointer;
 } binding_t;
@@ -35,7 +35,18 @@ typedef struct {
     dnnl_exec_arg_t *args;
     int arg_count;
     op_ctx_t ctx;
+    tensor_t *tensors; /* of a kernel: what ctx points to, inputs first */
 } step_t;
+
+/* A value lies in a buffer, from a step on. */
+typedef struct {
+    int32_t value;
+    uint32_t buffer, step;
+    bool described; /* md holds; else row-major, of a type that oneDNN does not know */
+    dnnl_memory_desc_t md;
+} place_t;
+
+typedef struct segment segment_t; /* "engine/onednn/segment.h" */
 
 typedef struct {
     uint32_t buffer;
@@ -48,6 +59,11 @@ typedef struct {
     step_t *steps;
     binding_t *work, *inputs; /* bindings by kind of buffer */
     plan_output_t *outputs;
+    place_t *places;
+    uint32_t *op_steps;  /* steps in front of each node, and of the end */
+    segment_t *segments; /* parts of it with bindings of their own; the model's lock */
+    uint32_t users;      /* threads that run it; the model's lock */
+    uint32_t place_count, place_capacity;
     uint32_t buffer_count, buffer_capacity, step_count, step_capacity, output_count;
     uint32_t work_count, work_capacity, input_count, input_capacity;
     size_t work_bytes;
@@ -59,7 +75,13 @@ void plan_destroy(plan_t *plan);
 /* Gives every WORK buffer its offset: buffers whose lives overlap do not overlap in space. */
 void plan_place(plan_t *plan);
 
-/* Runs on the calling thread. work has work_bytes; inputs[i] is the tensor of input i. Reports the failing step. */
+/* One step, its arguments bound. */
+status_t plan_run_step(step_t *step, dnnl_stream_t stream, err_t *err);
+
+/* Tells it where its buffer is. */
+void plan_bind(const binding_t *binding, void *address);
+
+/* Runs on the calling thread, and on one at a time. work has work_bytes; inputs[i] is the tensor of input i. Reports the failing step. */
 status_t plan_run(plan_t *plan, dnnl_stream_t stream, void *work, const void *const *inputs, err_t *err);
 
 /* Where output i is after a run. */

@@ -22,9 +22,9 @@ static const engine_model_info_t *info(const engine_model_t *model)
     return &model->description.info;
 }
 
-static status_t run(cpu_t *cpu, engine_job_t *job, err_t *err)
+static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
 {
-    (void)cpu;
+    (void)lane;
     engine_model_t *model = job->model;
     tensor_t inputs[ENGINE_MAX_IO];
     status_t status = cpu_job_inputs(info(model), job, inputs, err);
@@ -92,12 +92,12 @@ static void submit(engine_t *engine, engine_job_t *job)
 
 static bool cancel(engine_t *engine, engine_job_t *job)
 {
-    return fifo_cancel(&engine->cpu.fifo, job);
+    return cpu_cancel(&engine->cpu, job);
 }
 
 static void flush(engine_t *engine)
 {
-    fifo_flush(&engine->cpu.fifo);
+    cpu_flush(&engine->cpu);
 }
 
 const engine_ops_t engine_reference = {

@@ -1,0 +1,173 @@
+#include "networks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void network_noise(float *values, size_t count, unsigned seed)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(rand_r(&seed) % 2001) / 1000 - 1;
+}
+
+static void weights(maker_t *m, const char *name, int rank, const int64_t *dims, unsigned seed)
+{
+    size_t count = 1;
+    for (int i = 0; i < rank; i++)
+        count *= (size_t)dims[i];
+    float *values = malloc((count + 1) * sizeof *values);
+    network_noise(values, count, seed);
+    for (size_t i = 0; i < count; i++)
+        values[i] *= 0.3f;
+    maker_floats(m, name, rank, dims, values);
+    free(values);
+}
+
+static void conv(maker_t *m, const char *in, const char *out, const char *w, int64_t from, int64_t to, unsigned seed)
+{
+    char inputs[64];
+    weights(m, w, 4, (int64_t[]){to, from, 3, 3}, seed);
+    snprintf(inputs, sizeof inputs, "%s %s", in, w);
+    maker_attr_ints(maker_node(m, "Conv", inputs, out), "pads", 4, (int64_t[]){1, 1, 1, 1});
+}
+
+/* Blocks with skip connections, a pool and a product. Sin and Cos want r1 row-major, the convolution between them does
+ * not: it is alive in both layouts. */
+static maker_t *residual(void)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 3, 9, 9});
+    conv(m, "x", "c0", "w0", 3, 20, 1);
+    maker_node(m, "Relu", "c0", "r0");
+    conv(m, "r0", "c1", "w1", 20, 20, 2);
+    maker_node(m, "Add", "c1 r0", "a1");
+    maker_node(m, "Relu", "a1", "r1");
+    maker_node(m, "Sin", "r1", "s1");
+    maker_node(m, "Mul", "r1 s1", "m1");
+    conv(m, "m1", "c2", "w2", 20, 20, 3);
+    maker_node(m, "Add", "c2 r1", "a2");
+    maker_node(m, "Cos", "r1", "t1");
+    maker_node(m, "Mul", "a2 t1", "a3");
+    maker_attr_int(maker_node(m, "Concat", "a3 r0", "k"), "axis", 1);
+    maker_node(m, "GlobalAveragePool", "k", "p");
+    maker_node(m, "Flatten", "p", "f");
+    weights(m, "fc", 2, (int64_t[]){5, 40}, 4);
+    weights(m, "fb", 1, (int64_t[]){5}, 5);
+    maker_attr_int(maker_node(m, "Gemm", "f fc fb", "y"), "transB", 1);
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    return m;
+}
+
+/* Down and up again, each level joined to the one across; two outputs, one of them early. */
+static maker_t *hourglass(void)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 4, 8, 8});
+    conv(m, "x", "d0", "w0", 4, 16, 1);
+    maker_node(m, "Relu", "d0", "e0");
+    Onnx__NodeProto *pool = maker_node(m, "MaxPool", "e0", "p0");
+    maker_attr_ints(pool, "kernel_shape", 2, (int64_t[]){2, 2});
+    maker_attr_ints(pool, "strides", 2, (int64_t[]){2, 2});
+    conv(m, "p0", "d1", "w1", 16, 24, 2);
+    maker_node(m, "Relu", "d1", "e1");
+    weights(m, "up", 4, (int64_t[]){24, 16, 2, 2}, 3);
+    maker_attr_ints(maker_node(m, "ConvTranspose", "e1 up", "u0"), "strides", 2, (int64_t[]){2, 2});
+    maker_attr_int(maker_node(m, "Concat", "u0 e0", "k0"), "axis", 1);
+    conv(m, "k0", "y", "w2", 32, 3, 4);
+    maker_node(m, "GlobalAveragePool", "e1", "g");
+    maker_node(m, "Flatten", "g", "z");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    maker_output(m, "z", DTYPE_F32, -1, NULL);
+    return m;
+}
+
+/* One layer of attention and one of products; the mask is read in the middle of it. */
+static maker_t *transformer(void)
+{
+    enum { T = 6, H = 16, HEADS = 2 };
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 3, (int64_t[]){-1, T, H});
+    maker_input(m, "mask", DTYPE_F32, 4, (int64_t[]){-1, 1, 1, T});
+    const char *const names[] = {"q", "k", "v"};
+    maker_ints(m, "heads", 4, (int64_t[]){0, T, HEADS, H / HEADS});
+    for (unsigned i = 0; i < 3; i++) {
+        char w[8], product[8], split[8], text[32];
+        snprintf(w, sizeof w, "w%s", names[i]);
+        snprintf(product, sizeof product, "p%s", names[i]);
+        snprintf(split, sizeof split, "s%s", names[i]);
+        weights(m, w, 2, (int64_t[]){H, H}, i + 1);
+        snprintf(text, sizeof text, "x %s", w);
+        maker_node(m, "MatMul", text, product);
+        snprintf(text, sizeof text, "%s heads", product);
+        maker_node(m, "Reshape", text, split);
+        maker_attr_ints(maker_node(m, "Transpose", split, names[i]), "perm", 4,
+                        i == 1 ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3});
+    }
+    maker_node(m, "MatMul", "q k", "scores");
+    maker_node(m, "Add", "scores mask", "masked");
+    maker_attr_int(maker_node(m, "Softmax", "masked", "weights"), "axis", -1);
+    maker_node(m, "MatMul", "weights v", "context");
+    maker_attr_ints(maker_node(m, "Transpose", "context", "back"), "perm", 4, (int64_t[]){0, 2, 1, 3});
+    maker_ints(m, "flat", 2, (int64_t[]){-1, H});
+    maker_node(m, "Reshape", "back flat", "rows");
+    weights(m, "wo", 2, (int64_t[]){H, 4 * H}, 7);
+    weights(m, "wi", 2, (int64_t[]){4 * H, H}, 8);
+    maker_node(m, "Gemm", "rows wo", "wide");
+    maker_node(m, "Tanh", "wide", "active");
+    maker_node(m, "Gemm", "active wi", "narrow");
+    maker_ints(m, "deep", 3, (int64_t[]){-1, T, H});
+    maker_node(m, "Reshape", "narrow deep", "n3");
+    maker_node(m, "Add", "n3 x", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    return m;
+}
+
+const network_t networks[] = {
+    {"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}};
+const uint32_t network_count = sizeof networks / sizeof networks[0];
+
+maker_t *network_random(unsigned seed)
+{
+    enum { NODES = 14, CHANNELS = 16 };
+    maker_t *m = maker_create(17);
+    char names[NODES + 1][8] = {"x"};
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, CHANNELS, 5, 5});
+    for (int i = 1; i <= NODES; i++) {
+        const char *last = names[i - 1], *other = names[(unsigned)rand_r(&seed) % (unsigned)i];
+        char both[256], w[16];
+        if (i < NODES)
+            snprintf(names[i], sizeof names[i], "v%d", i);
+        else
+            snprintf(names[i], sizeof names[i], "y");
+        snprintf(both, sizeof both, "%s %s", last, other);
+        snprintf(w, sizeof w, "w%d", i);
+        switch (rand_r(&seed) % 6) {
+        case 0:
+            conv(m, last, names[i], w, CHANNELS, CHANNELS, seed);
+            break;
+        case 1:
+            maker_node(m, "Relu", last, names[i]);
+            break;
+        case 2:
+            maker_node(m, "Tanh", last, names[i]);
+            break;
+        case 3:
+            maker_node(m, "Mul", both, names[i]);
+            break;
+        default:
+            maker_node(m, "Add", both, names[i]);
+        }
+    }
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    return m;
+}
+
+status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
+                      engine_model_t **model, err_t *err)
+{
+    size_t len;
+    uint8_t *bytes = maker_pack(m, &len);
+    engine_load_t what = {.name = "made", .bytes = bytes, .len_bytes = len, .max_batch = max_batch};
+    status_t status = ops->load(engine, &what, model, err);
+    free(bytes);
+    return status;
+}

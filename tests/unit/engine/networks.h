@@ -1,0 +1,28 @@
+/*
+ * Small networks of each kind, with random weights: for tests that compare ways to run them.
+ */
+#ifndef TESTS_ENGINE_NETWORKS_H
+#define TESTS_ENGINE_NETWORKS_H
+
+#include "engine/engine.h"
+#include "maker.h"
+
+typedef struct {
+    const char *name;
+    maker_t *(*make)(void);
+} network_t;
+
+extern const network_t networks[];
+extern const uint32_t network_count;
+
+/* A chain with random branches, from a seed. */
+maker_t *network_random(unsigned seed);
+
+/* Loads it; the maker is gone. */
+status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
+                      engine_model_t **model, err_t *err);
+
+/* Numbers in -1..1. */
+void network_noise(float *values, size_t count, unsigned seed);
+
+#endif
