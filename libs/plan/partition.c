@@ -44,6 +44,9 @@ status_t partition_check(const partition_problem_t *problem, err_t *err)
     if (!sound(problem->rate_max) || !sound(problem->memory_max) || !sound(problem->memory_weight) ||
         !sound(problem->seconds) || !(problem->cost_max >= 0))
         return err_set(err, STATUS_INVALID_ARGUMENT, "a bound, the weight or the time limit is negative");
+    for (uint32_t j = 0; problem->shares && j < problem->cluster_count; j++)
+        if (!sound(problem->shares[j]) || problem->shares[j] == 0)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "sub-cluster %u: its share is not above 0", j);
     for (uint32_t i = 0; i < problem->model_count; i++) {
         status_t status = check_model(problem, i, err);
         if (status != STATUS_OK)
@@ -56,7 +59,7 @@ static void measure(const partition_problem_t *problem, const partition_load_t *
 {
     double rate_lo = INFINITY, rate_hi = 0, bytes_lo = INFINITY, bytes_hi = 0, rate_off = 0, bytes_off = 0;
     for (uint32_t j = 0; j < problem->cluster_count; j++) {
-        double rate = load->load[j].rate / load->rate_mean,
+        double rate = load->load[j].rate / partition_load_due(load, j),
                bytes = load->load[j].static_bytes / load->static_mean;
         rate_lo = fmin(rate_lo, rate);
         rate_hi = fmax(rate_hi, rate);

@@ -36,6 +36,8 @@ typedef struct {
     const partition_model_t *models;
     uint32_t model_count;
     uint32_t cluster_count;
+    /* What each sub-cluster is to have of the rate, against the others (its GPUs, say); NULL: all the same. */
+    const double *shares;
     double rate_max;      /* R_max; 0: none */
     double memory_max;    /* S_max of one backend, bytes; 0: none */
     double memory_weight; /* w, with both spreads taken relative to their means; 0: memory is only bounded */
@@ -47,9 +49,10 @@ typedef struct {
 } partition_problem_t;
 
 typedef struct {
-    uint32_t *cluster;     /* model_count of them; owned, free with partition_dispose */
-    double objective;      /* ΔR / R̄ + w · ΔS / S̄ */
-    double rate_imbalance; /* (max - min) / mean over the sub-clusters, Appendix A.2 */
+    uint32_t *cluster; /* model_count of them; owned, free with partition_dispose */
+    double objective;  /* ΔR / R̄ + w · ΔS / S̄ */
+    double
+        rate_imbalance; /* (max - min) / mean over the sub-clusters, Appendix A.2; each against its share */
     double memory_imbalance;
     double cost;    /* Σ c_ij y_ij of leaving `current` */
     double bound;   /* no plan has a smaller objective; 0 when nothing better was proved */
@@ -57,7 +60,7 @@ typedef struct {
     bool kept;      /* it is `current`: nothing better was found */
 } partition_t;
 
-/* INVALID_ARGUMENT: a number that is negative or not finite, no models, no sub-clusters, or `current` out of
+/* INVALID_ARGUMENT: a number that is negative or not finite, a share of 0, no models, no sub-clusters, or `current` out of
  * range; the text names the model. Called by the solvers. */
 status_t partition_check(const partition_problem_t *problem, err_t *err);
 

@@ -13,6 +13,9 @@ status_t partition_load_init(partition_load_t *load, const partition_problem_t *
         rate += problem->models[i].rate;
         bytes += problem->models[i].static_bytes;
     }
+    load->share_mean = 1;
+    for (uint32_t j = 0; problem->shares && j < problem->cluster_count; j++)
+        load->share_mean += (problem->shares[j] - load->share_mean) / (j + 1);
     load->rate_mean = rate > 0 ? rate / problem->cluster_count : 1;
     load->static_mean = bytes > 0 ? bytes / problem->cluster_count : 1;
     load->cluster = malloc(problem->model_count * sizeof *load->cluster);
@@ -116,8 +119,14 @@ bool partition_load_fits(const partition_load_t *load, uint32_t cluster, uint32_
            bytes + largest_dynamic(load, cluster, add, without) <= problem->memory_max;
 }
 
-double partition_load_energy(const partition_load_t *load, double rate, double static_bytes)
+double partition_load_due(const partition_load_t *load, uint32_t cluster)
 {
-    double r = rate / load->rate_mean - 1, s = static_bytes / load->static_mean - 1;
+    const double *shares = load->problem->shares;
+    return shares ? load->rate_mean * shares[cluster] / load->share_mean : load->rate_mean;
+}
+
+double partition_load_energy(const partition_load_t *load, uint32_t cluster, double rate, double static_bytes)
+{
+    double r = rate / partition_load_due(load, cluster) - 1, s = static_bytes / load->static_mean - 1;
     return r * r + load->problem->memory_weight * s * s;
 }

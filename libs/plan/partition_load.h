@@ -15,8 +15,9 @@ typedef struct {
 typedef struct {
     const partition_problem_t *problem;
     double rate_mean, static_mean; /* per sub-cluster; 1 where the total is 0, so that spreads are 0 */
-    uint32_t *cluster;             /* of each model */
-    uint32_t *place;               /* of each model among its cluster's members */
+    double share_mean;
+    uint32_t *cluster; /* of each model */
+    uint32_t *place;   /* of each model among its cluster's members */
     cluster_load_t *load;
     double cost;
 } partition_load_t;
@@ -36,6 +37,10 @@ bool partition_load_fits(const partition_load_t *load, uint32_t cluster, uint32_
 
 /* Squared relative deviation of one sub-cluster: what the search descends on, for it is smooth where the
  * largest deviation of eq. 6 and 7 is flat. */
-double partition_load_energy(const partition_load_t *load, double rate, double static_bytes);
+double partition_load_energy(const partition_load_t *load, uint32_t cluster, double rate,
+                             double static_bytes);
+
+/* The rate that a sub-cluster has in a perfect spread. */
+double partition_load_due(const partition_load_t *load, uint32_t cluster);
 
 #endif

@@ -39,14 +39,15 @@ static void add_columns(milp_t *milp)
         Cbc_addCol(milp->cbc, "", 0, INFINITY, 0, 0, 0, NULL, NULL);
 }
 
-/* Σ_i size_i x_ij / mean, into column/value; returns how many there are. */
+/* Σ_i size_i x_ij / what is due there, into column/value; returns how many there are. */
 static int weigh(milp_t *milp, uint32_t j, bool rate)
 {
     const partition_problem_t *problem = milp->problem;
+    double due = partition_load_due(&milp->scale, j);
     for (uint32_t i = 0; i < problem->model_count; i++) {
         milp->column[i] = cell(milp, i, j);
-        milp->value[i] = rate ? problem->models[i].rate / milp->scale.rate_mean
-                              : problem->models[i].static_bytes / milp->scale.static_mean;
+        milp->value[i] =
+            rate ? problem->models[i].rate / due : problem->models[i].static_bytes / milp->scale.static_mean;
     }
     return (int)problem->model_count;
 }
@@ -67,7 +68,7 @@ static void add_bounds(milp_t *milp, uint32_t j) /* eq. 4, 5 */
     if (problem->rate_max > 0) {
         int n = weigh(milp, j, true);
         Cbc_addRow(milp->cbc, "", n, milp->column, milp->value, 'L',
-                   problem->rate_max / milp->scale.rate_mean);
+                   problem->rate_max / partition_load_due(&milp->scale, j));
     }
     if (problem->memory_max <= 0)
         return;

@@ -57,8 +57,8 @@ static uint32_t best_place(const partition_load_t *load, uint32_t i)
     for (uint32_t j = 0; j < problem->cluster_count; j++) {
         const cluster_load_t *at = &load->load[j];
         double added =
-            partition_load_energy(load, at->rate + model->rate, at->static_bytes + model->static_bytes) -
-            partition_load_energy(load, at->rate, at->static_bytes);
+            partition_load_energy(load, j, at->rate + model->rate, at->static_bytes + model->static_bytes) -
+            partition_load_energy(load, j, at->rate, at->static_bytes);
         if (added >= least || load->cost + partition_move_cost(problem, i, j) > problem->cost_max)
             continue;
         if (!partition_load_fits(load, j, i, PARTITION_NOWHERE))
@@ -102,8 +102,8 @@ static status_t greedy(search_t *search, err_t *err)
 static double pair_energy(const partition_load_t *load, uint32_t a, uint32_t b, double rate, double bytes)
 {
     const cluster_load_t *x = &load->load[a], *y = &load->load[b];
-    return partition_load_energy(load, x->rate + rate, x->static_bytes + bytes) +
-           partition_load_energy(load, y->rate - rate, y->static_bytes - bytes);
+    return partition_load_energy(load, a, x->rate + rate, x->static_bytes + bytes) +
+           partition_load_energy(load, b, y->rate - rate, y->static_bytes - bytes);
 }
 
 /* Moves i to sub-cluster j, and k (or nothing) back; only when all bounds hold after it. */

@@ -90,6 +90,35 @@ Test(partition, search_and_milp_agree_on_small_cases)
     }
 }
 
+/* Twice the GPUs, twice the rate: 20 and 10, which the search and the MILP both find; the memory of a GPU knows no shares. */
+Test(partition, sub_clusters_of_unequal_size_get_their_share)
+{
+    partition_model_t models[] = {{.rate = 8}, {.rate = 7}, {.rate = 6}, {.rate = 5}, {.rate = 4}};
+    const double shares[] = {4, 2};
+    partition_problem_t problem = {.models = models,
+                                   .model_count = 5,
+                                   .cluster_count = 2,
+                                   .shares = shares,
+                                   .cost_max = INFINITY,
+                                   .seconds = 0.5,
+                                   .seed = 1};
+    status_t (*solvers[])(const partition_problem_t *, partition_t *, err_t *) = {partition_search,
+                                                                                  partition_solve};
+    for (int s = 0; s < 2; s++) {
+        partition_t plan;
+        double rate[2] = {0};
+        cr_assert_eq(solvers[s](&problem, &plan, NULL), STATUS_OK);
+        for (int i = 0; i < 5; i++)
+            rate[plan.cluster[i]] += models[i].rate;
+        cr_expect_float_eq(rate[0], 20, 1e-9, "%g", rate[0]);
+        cr_expect_float_eq(plan.rate_imbalance, 0, 1e-9);
+        partition_dispose(&plan);
+    }
+    problem.shares = (const double[]){1, 0};
+    partition_t plan;
+    cr_expect_eq(partition_search(&problem, &plan, NULL), STATUS_INVALID_ARGUMENT);
+}
+
 Test(partition, memory_bound_counts_the_largest_work_space)
 {
     /* 6 + 3 and its work space 4 do not fit into 12; 6 + 2 (work space 1) does. */
