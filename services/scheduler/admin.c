@@ -5,6 +5,7 @@
 #include "scheduler/internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static ProtobufCMessage *request_of(rpc_call_t *call, scheduler_t *s, const ProtobufCMessageDescriptor *type)
@@ -139,6 +140,75 @@ static bool add_subclusters(scheduler_t *s, Admin__GetStateResponse *response)
     return response->subclusters != NULL;
 }
 
+/* ---- Plan ---- */
+
+static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *report)
+{
+    Admin__PlanResponse *plan = make(s, 1, sizeof *plan);
+    if (plan == NULL)
+        return NULL;
+    admin__plan_response__init(plan);
+    plan->number = report->number;
+    plan->moves = report->moves;
+    plan->apply = report->apply;
+    plan->imbalance_before = report->imbalance_before;
+    plan->imbalance_after = report->imbalance_after;
+    plan->solve_ns = report->solve_ns;
+    plan->note = (char *)(uintptr_t)report->note;
+    plan->models = make(s, report->row_count, sizeof *plan->models);
+    for (uint32_t r = 0; r < report->row_count && plan->models != NULL; r++) {
+        const plan_row_t *row = &report->rows[r];
+        Admin__PlannedModel *model = make(s, 1, sizeof *model);
+        if (model == NULL)
+            return NULL;
+        admin__planned_model__init(model);
+        model->name = row->model->name;
+        model->version = row->model->version;
+        model->from = (char *)(uintptr_t)(row->from != NULL ? row->from->name : "");
+        model->to = (char *)(uintptr_t)(row->to != NULL ? row->to->name : "");
+        model->load = row->load;
+        model->note = (char *)(uintptr_t)row->note;
+        plan->models[plan->n_models++] = model;
+    }
+    return plan->models != NULL ? plan : NULL;
+}
+
+typedef struct {
+    scheduler_t *scheduler;
+    rpc_call_t *call;
+} plan_call_t;
+
+static void on_planned(void *ctx, const plan_report_t *report)
+{
+    plan_call_t *asked = ctx;
+    Admin__PlanResponse *plan = plan_message(asked->scheduler, report);
+    if (plan != NULL)
+        rpc_call_finish(asked->call, RPC_OK, NULL, rpc_pack(&plan->base));
+    else
+        rpc_call_finish(asked->call, RPC_RESOURCE_EXHAUSTED, "no memory for the plan", NULL);
+    rpc_arena_reset(&asked->scheduler->arena);
+    free(asked);
+}
+
+static void on_plan(rpc_call_t *call, void *arg)
+{
+    scheduler_t *s = arg;
+    Admin__PlanRequest *request = (Admin__PlanRequest *)request_of(call, s, &admin__plan_request__descriptor);
+    if (request == NULL)
+        return;
+    bool apply = request->apply;
+    rpc_arena_reset(&s->arena);
+    plan_call_t *asked = malloc(sizeof *asked);
+    if (asked != NULL)
+        *asked = (plan_call_t){s, call};
+    if (asked != NULL && planner_ask(s->planner, apply, on_planned, asked) == STATUS_OK)
+        return;
+    free(asked);
+    rpc_call_finish(call, RPC_UNAVAILABLE, "a plan is being made or carried out", NULL);
+}
+
+/* ---- GetState, answered ---- */
+
 static void on_get_state(rpc_call_t *call, void *arg)
 {
     scheduler_t *s = arg;
@@ -150,6 +220,9 @@ static void on_get_state(rpc_call_t *call, void *arg)
     response.uptime_ns = now_of() - s->started_ns;
     response.policy = (char *)(uintptr_t)subclusters_policy(s);
     response.policies = policies;
+    const plan_report_t *last = planner_last(s->planner);
+    response.plan = last != NULL ? plan_message(s, last) : NULL;
+    response.moving = planner_moving(s->planner);
     for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i) != NULL; i++)
         policies[response.n_policies++] = (char *)(uintptr_t)sched_policy_name(i);
     if (add_gateways(s, &response) && add_workers(s, &response) && add_models(s, &response) &&
@@ -245,5 +318,7 @@ status_t admin_init(scheduler_t *s)
         status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/SetPolicy", on_set_policy, s);
     if (status == STATUS_OK)
         status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/DrainWorker", on_drain, s);
+    if (status == STATUS_OK)
+        status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/Plan", on_plan, s);
     return status;
 }

@@ -77,7 +77,7 @@ static status_t enqueue(scheduler_t *s, task_t *task)
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)
 {
     scheduler_t *s = gateway->peer.scheduler;
-    const model_t *model = catalogue_model(s, t->model[i]);
+    model_t *model = catalogue_model(s, t->model[i]);
     gateway->tasks_total++;
     if (idmap_get(&gateway->by_id, t->id[i]) != NULL) {
         peer_complain(&gateway->peer, NONSENSE_DUPLICATE, "a task id that is still in use");
@@ -101,6 +101,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
     }
     fill_task(task, t, i, now_ns);
     model->home->sums.requests++;
+    model->ran.requests++;
     status_t status = enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
@@ -269,7 +270,10 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
     delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
     delay_add(&delays->overrun, now_ns - worker->peer.delay_ns - batch->finish_ns);
-    sub->sums.busy_ns += peer_duration(&worker->peer, done->exec_ns);
+    int64_t exec_ns = peer_duration(&worker->peer, done->exec_ns);
+    sub->sums.busy_ns += exec_ns;
+    model->ran.busy_ns += exec_ns;
+    model->ran.rows += batch->count;
     drop_failed_rows(worker, batch, done);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;

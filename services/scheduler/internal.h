@@ -24,6 +24,7 @@
 #include "rpc/server.h"
 #include "sched/sched.h"
 #include "scheduler/delay.h"
+#include "scheduler/planner.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/subcluster.h"
 
@@ -50,7 +51,6 @@ typedef struct task task_t;
 typedef struct revoked revoked_t;
 typedef struct command command_t;
 typedef struct model_answer model_answer_t;
-typedef struct model model_t;
 
 /* ---- Tasks and batches ---- */
 
@@ -193,9 +193,10 @@ struct model {
     instance_t *instances;
     instance_t *canonical; /* whose description gateways see; NULL when no worker has it */
     bool ready;
-    bool rising;        /* some worker is loading it */
-    bool staying;       /* some worker is loading another version: UNLOADING ones serve until then */
-    subcluster_t *home; /* where its tasks go; NULL: nowhere */
+    bool rising;           /* some worker is loading it */
+    bool staying;          /* some worker is loading another version: UNLOADING ones serve until then */
+    subcluster_t *home;    /* where its tasks go; NULL: nowhere */
+    subcluster_t *planned; /* where the last plan that moved it wants it */
     uint32_t ready_workers;
     int64_t unready_since_ns;
     uint64_t unready_version; /* of the catalogue that said so */
@@ -203,6 +204,10 @@ struct model {
     profile_t profile; /* at its home: the slowest of those that are ready there */
     int64_t slo_ns;
     uint64_t done, dropped;
+    struct {
+        uint64_t requests, rows; /* that came; that ran */
+        int64_t busy_ns;         /* of devices, for those rows */
+    } ran, planned_from;         /* since the start; at the last plan that was carried out */
     struct {
         metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;
         metric_t *revoked_stopped, *revoked_late, *wasted;
@@ -248,7 +253,8 @@ struct scheduler {
     bool catalogue_changed;
     struct model_request *requests;
     uint32_t request_count;
-    uint64_t command_id;     /* the last one given */
+    uint64_t command_id; /* the last one given */
+    planner_t *planner;
     delay_window_t lateness; /* how late the wake timer fired */
     struct {
         metric_t *decision, *gateways, *workers;
@@ -315,6 +321,9 @@ bool placement_draining(
     const instance_t *instance); /* about to be unloaded, and still able to run what waits */
 bool placement_any(const model_t *model, bool (*is)(const instance_t *instance));
 /* Counts as ready: gateways send it requests. */
+/* The plan's wish. False: it cannot be served there. */
+bool placement_move(scheduler_t *s, model_t *model, subcluster_t *to);
+bool placement_is_configured(const scheduler_t *s, const model_t *model); /* its place is not the planner's */
 bool placement_usable(const model_t *model, const instance_t *instance);
 bool placement_runs_on(const model_t *model, const device_t *device);
 void placement_settle(scheduler_t *s, model_t *model); /* after its instances have changed */

@@ -14,7 +14,7 @@ typedef struct {
     config_address_t grpc_address, http_address;
     const char *policy, *policy_params;
     config_list_t subclusters, placements;
-    int64_t autoscale_window_ns;
+    int64_t autoscale_window_ns, plan_interval_ns, plan_limit_ns, plan_moves_max;
     int64_t tasks_max, models_max, devices_max, batch_max, device_inflight_max;
     int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
     int log_level, log_format;
@@ -66,6 +66,29 @@ static const config_option_t options[] = {
      .min = 100 * NS_PER_MS,
      .max = 3600 * NS_PER_S,
      .offset = offsetof(settings_t, autoscale_window_ns)},
+    {.name = "plan_interval",
+     .type = CONFIG_DURATION,
+     .group = "Sub-clusters",
+     .help = "Time between two plans of which sub-cluster serves which model; 0: only when asked.",
+     .def = "5m",
+     .max = 24 * 3600 * NS_PER_S,
+     .offset = offsetof(settings_t, plan_interval_ns)},
+    {.name = "plan_limit",
+     .type = CONFIG_DURATION,
+     .group = "Sub-clusters",
+     .help = "Time that making a plan may take.",
+     .def = "2s",
+     .min = 10 * NS_PER_MS,
+     .max = 600 * NS_PER_S,
+     .offset = offsetof(settings_t, plan_limit_ns)},
+    {.name = "plan_moves_max",
+     .type = CONFIG_INT,
+     .group = "Sub-clusters",
+     .help = "Models that one plan may move.",
+     .def = "16",
+     .min = 1,
+     .max = 1 << 16,
+     .offset = offsetof(settings_t, plan_moves_max)},
     {.name = "device_inflight_max",
      .type = CONFIG_INT,
      .group = "Scheduling",
@@ -203,6 +226,9 @@ static status_t run(const settings_t *settings, err_t *err)
     how.placements = settings->placements.items;
     how.placement_count = (uint32_t)settings->placements.len;
     how.autoscale_window_ns = settings->autoscale_window_ns;
+    how.plan_interval_ns = settings->plan_interval_ns;
+    how.plan_limit_ns = settings->plan_limit_ns;
+    how.plan_moves_max = (uint32_t)settings->plan_moves_max;
     how.tasks_max = (uint32_t)settings->tasks_max;
     how.models_max = (uint32_t)settings->models_max;
     how.devices_max = (uint32_t)settings->devices_max;

@@ -2,7 +2,7 @@
  * Which sub-cluster serves a model: one at a time.
  *
  * A model can be served where a worker has it ready on devices that take grants. Of those, in this order: the one that the
- * configuration names; the one where it is, as long as its SLO can be met there; and of the others first those where
+ * configuration names; the one of the last plan; the one where it is, as long as its SLO can be met there; and of the others first those where
  * the SLO can be met, then the one with most room. A model of which nothing has been asked yet also leaves a home for one
  * with more room. What waits when a model moves is queued at its new home.
  */
@@ -174,6 +174,8 @@ static subcluster_t *choose(const scheduler_t *s, const model_t *model)
     subcluster_t *named = name != NULL ? subclusters_find(s, name) : NULL;
     if (named != NULL && served_at(model, named))
         return named;
+    if (model->planned != NULL && served_at(model, model->planned))
+        return model->planned;
     subcluster_t *best = roomiest(s, model);
     if (best == NULL) /* nobody takes grants: what waits may still find its workers back */
         return model->home;
@@ -250,6 +252,20 @@ void placement_settle(scheduler_t *s, model_t *model)
         allow_devices(model);
     }
     scheduler_touch(s);
+}
+
+bool placement_move(scheduler_t *s, model_t *model, subcluster_t *to)
+{
+    if (!served_at(model, to))
+        return false;
+    model->planned = to;
+    placement_settle(s, model);
+    return model->home == to;
+}
+
+bool placement_is_configured(const scheduler_t *s, const model_t *model)
+{
+    return configured_home(s, model) != NULL;
 }
 
 void placement_devices_changed(worker_t *worker)

@@ -30,6 +30,9 @@ typedef struct {
     const char *const *placements; /* "MODEL=SUBCLUSTER": served there, where it can be */
     uint32_t placement_count;
     int64_t autoscale_window_ns; /* of the advice on the number of devices */
+    int64_t plan_interval_ns;    /* between two plans; 0: only when asked */
+    int64_t plan_limit_ns;       /* that a plan may take */
+    uint32_t plan_moves_max;     /* models that one plan may move */
     uint64_t epoch;              /* 0 = wall-clock milliseconds now, which grows over restarts */
     uint32_t tasks_max;          /* queued and in flight together */
     uint32_t models_max;         /* (name, version) pairs seen in one epoch */

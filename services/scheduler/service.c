@@ -27,6 +27,9 @@ void scheduler_options_init(scheduler_options_t *options)
         .worker_grace_ns = 500 * NS_PER_MS,
         .initial_delay_ns = NS_PER_MS,
         .autoscale_window_ns = 5 * NS_PER_S,
+        .plan_interval_ns = 300 * NS_PER_S,
+        .plan_limit_ns = 2 * NS_PER_S,
+        .plan_moves_max = 16,
     };
 }
 
@@ -122,6 +125,8 @@ static status_t start(scheduler_t *s, err_t *err)
     if (status == STATUS_OK)
         status = init_turn(s, err);
     if (status == STATUS_OK)
+        status = planner_create(s, &s->planner, err);
+    if (status == STATUS_OK)
         status = rpc_server_start(s->server, err);
     return status;
 }
@@ -197,6 +202,7 @@ void scheduler_stop(scheduler_t *s, void (*on_stopped)(void *arg), void *arg)
     s->stopping = true;
     s->on_stopped = on_stopped;
     s->on_stopped_arg = arg;
+    planner_stop(s->planner);
     close_peers((void **)s->gateways);
     close_peers((void **)s->workers);
     rpc_server_stop(s->server, STOP_GRACE_MS * NS_PER_MS, on_grpc_stopped, s);
@@ -217,6 +223,7 @@ void scheduler_destroy(scheduler_t *s)
     if (s->ping.loop != NULL)
         loop_timer_dispose(&s->ping);
     requests_dispose(s);
+    planner_destroy(s->planner);
     catalogue_dispose(s);
     driver_dispose(s);
     metrics_destroy(s->metrics);

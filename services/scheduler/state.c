@@ -140,6 +140,32 @@ static void put_subclusters(const scheduler_t *s, strbuf_t *out)
     strbuf_puts(out, "],");
 }
 
+static void put_plan(const scheduler_t *s, strbuf_t *out)
+{
+    const plan_report_t *plan = planner_last(s->planner);
+    if (plan != NULL) {
+        strbuf_printf(out,
+                      "\"plan\":{\"number\":%" PRIu64 ",\"applied\":%s,\"moves\":%" PRIu32
+                      ",\"imbalance_before\":%.4f,\"imbalance_after\":%.4f,\"solve_ms\":%.1f,",
+                      plan->number, plan->apply ? "true" : "false", plan->moves, plan->imbalance_before,
+                      plan->imbalance_after, (double)plan->solve_ns / 1e6);
+        put_text(out, "note", plan->note);
+        strbuf_puts(out, "\"left_out\":{");
+        const char *comma = "";
+        for (uint32_t r = 0; r < plan->row_count; r++) {
+            if (plan->rows[r].note[0] == '\0')
+                continue;
+            strbuf_puts(out, comma);
+            strbuf_json_string(out, plan->rows[r].model->name);
+            strbuf_putc(out, ':');
+            strbuf_json_string(out, plan->rows[r].note);
+            comma = ",";
+        }
+        strbuf_puts(out, "}},");
+    }
+    strbuf_printf(out, "\"moving\":%" PRIu32 ",", planner_moving(s->planner));
+}
+
 void state_json(const scheduler_t *s, strbuf_t *out)
 {
     strbuf_printf(out, "{\"epoch\":%" PRIu64 ",", s->epoch);
@@ -153,6 +179,7 @@ void state_json(const scheduler_t *s, strbuf_t *out)
     }
     strbuf_puts(out, "],");
     put_subclusters(s, out);
+    put_plan(s, out);
     put_gateways(s, out);
     put_workers(s, out);
     strbuf_puts(out, "\"models\":[");

@@ -3,16 +3,11 @@
 
 #include "admin.pb-c.h"
 #include "config/config.h"
-#include "config/value.h"
-#include "loop/loop.h"
-#include "rpc/client.h"
-#include "rpc/pb.h"
+#include "fermata/admin_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const int64_t TIMEOUT_NS = INT64_C(5000000000);
 
 typedef struct {
     config_address_t scheduler;
@@ -37,64 +32,6 @@ static const config_schema_t schema = {
     .positionals = "status | policy NAME [KEY=VALUE...] | drain WORKER | resume WORKER",
 };
 
-/* One unary call: its answer, kept after the call. */
-typedef struct {
-    char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
-    const char *subcluster; /* "": all */
-    loop_t *loop;
-    rpc_arena_t arena;
-    const ProtobufCMessageDescriptor *type;
-    ProtobufCMessage *answer; /* in the arena */
-    status_t status;
-    err_t *err;
-} call_t;
-
-static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
-{
-    call_t *call = arg;
-    (void)keep;
-    if (code == RPC_OK)
-        call->answer = rpc_unpack(call->type, response, &call->arena);
-    if (code != RPC_OK)
-        call->status = err_set(call->err, rpc_code_to_status(code), "%s: %s", call->scheduler, text);
-    else if (call->answer == NULL)
-        call->status = err_set(call->err, STATUS_IO, "%s: the answer cannot be read", call->scheduler);
-    loop_stop(call->loop);
-}
-
-static status_t call_on_loop(call_t *call, const char *method, const ProtobufCMessage *request)
-{
-    const rpc_runtime_options_t how = {.loop = call->loop};
-    const rpc_client_options_t where = {.address = call->scheduler};
-    const rpc_unary_options_t unary = {.method = method, .timeout_ns = TIMEOUT_NS};
-    rpc_runtime_t *runtime;
-    rpc_client_t *client;
-    if (rpc_runtime_create(&how, &runtime, call->err) != STATUS_OK)
-        return call->err->code;
-    call->status = rpc_client_create(runtime, &where, &client, call->err);
-    if (call->status == STATUS_OK) {
-        if (rpc_client_unary(client, &unary, rpc_pack(request), on_done, call) != NULL)
-            loop_run(call->loop);
-        else
-            call->status = err_set(call->err, STATUS_NO_MEMORY, "no memory for the call");
-        rpc_client_destroy(client);
-    }
-    rpc_runtime_destroy(runtime);
-    return call->status;
-}
-
-/* On success the answer lives until rpc_arena_dispose(&call->arena), which is due in any case. */
-static status_t ask(call_t *call, const char *method, const ProtobufCMessage *request)
-{
-    status_t status = loop_create(&call->loop, call->err);
-    rpc_arena_init(&call->arena, (size_t)64 << 20);
-    if (status != STATUS_OK)
-        return status;
-    status = call_on_loop(call, method, request);
-    loop_destroy(call->loop);
-    return status;
-}
-
 /* ---- status ---- */
 
 static void print_subclusters(const Admin__GetStateResponse *state)
@@ -106,6 +43,21 @@ static void print_subclusters(const Admin__GetStateResponse *state)
         printf("%-24s %-16s %-12s %8u %8u %8u %7.1f%% %7.2f%%\n", sub->name, sub->device_class, sub->policy,
                sub->devices, sub->serving, sub->desired, 100 * sub->busy_fraction, 100 * sub->bad_rate);
     }
+}
+
+static void print_plan(const Admin__GetStateResponse *state)
+{
+    const Admin__PlanResponse *plan = state->plan;
+    if (plan == NULL)
+        return;
+    printf(
+        "\nplan %llu %s: %u models to move, imbalance of load %.3f, as planned %.3f; %u on their way%s%s\n",
+        (unsigned long long)plan->number, plan->apply ? "carried out" : "only shown", plan->moves,
+        plan->imbalance_before, plan->imbalance_after, state->moving, plan->note[0] != '\0' ? "; " : "",
+        plan->note);
+    for (size_t i = 0; i < plan->n_models; i++)
+        if (plan->models[i]->note[0] != '\0')
+            printf("  left out: %s: %s\n", plan->models[i]->name, plan->models[i]->note);
 }
 
 static void print_workers(const Admin__GetStateResponse *state)
@@ -133,11 +85,11 @@ static void print_models(const Admin__GetStateResponse *state)
     }
 }
 
-static status_t show_status(call_t *call)
+static status_t show_status(admin_call_t *call)
 {
     Admin__GetStateRequest request = ADMIN__GET_STATE_REQUEST__INIT;
     call->type = &admin__get_state_response__descriptor;
-    status_t status = ask(call, "/fermata.admin.v1.Admin/GetState", &request.base);
+    status_t status = admin_call(call, "GetState", &request.base);
     if (status != STATUS_OK)
         return status;
     const Admin__GetStateResponse *state = (const Admin__GetStateResponse *)call->answer;
@@ -146,6 +98,7 @@ static status_t show_status(call_t *call)
         printf(" %s", state->policies[i]);
     printf("), up %.0f s, %zu gateways\n", (double)state->uptime_ns / 1e9, state->n_gateways);
     print_subclusters(state);
+    print_plan(state);
     print_workers(state);
     print_models(state);
     return STATUS_OK;
@@ -155,7 +108,7 @@ static status_t show_status(call_t *call)
 
 enum { POLICY_OPTIONS_MAX = 32, POLICY_KEY_BYTES = 64 };
 
-static status_t set_policy(call_t *call, const char *const *words, size_t len)
+static status_t set_policy(admin_call_t *call, const char *const *words, size_t len, const char *subcluster)
 {
     static char keys[POLICY_OPTIONS_MAX][POLICY_KEY_BYTES];
     Admin__SetPolicyRequest__OptionsEntry entries[POLICY_OPTIONS_MAX], *list[POLICY_OPTIONS_MAX];
@@ -173,28 +126,28 @@ static status_t set_policy(call_t *call, const char *const *words, size_t len)
         list[i - 1] = &entries[i - 1];
     }
     request.policy = (char *)(uintptr_t)words[0];
-    request.subcluster = (char *)(uintptr_t)call->subcluster;
+    request.subcluster = (char *)(uintptr_t)subcluster;
     request.options = list;
     request.n_options = len - 1;
     call->type = &admin__set_policy_response__descriptor;
-    status_t status = ask(call, "/fermata.admin.v1.Admin/SetPolicy", &request.base);
+    status_t status = admin_call(call, "SetPolicy", &request.base);
     if (status == STATUS_OK)
         printf("policy %s (was %s)%s%s\n", words[0],
                ((const Admin__SetPolicyResponse *)call->answer)->previous,
-               call->subcluster[0] != '\0' ? " in " : "", call->subcluster);
+               subcluster[0] != '\0' ? " in " : "", subcluster);
     return status;
 }
 
 /* ---- drain, resume ---- */
 
-static status_t drain(call_t *call, const char *worker, bool resume, bool leave)
+static status_t drain(admin_call_t *call, const char *worker, bool resume, bool leave)
 {
     Admin__DrainWorkerRequest request = ADMIN__DRAIN_WORKER_REQUEST__INIT;
     request.name = (char *)(uintptr_t)worker;
     request.resume = resume;
     request.exit = leave;
     call->type = &admin__drain_worker_response__descriptor;
-    status_t status = ask(call, "/fermata.admin.v1.Admin/DrainWorker", &request.base);
+    status_t status = admin_call(call, "DrainWorker", &request.base);
     if (status == STATUS_OK && resume)
         printf("%s serves again\n", worker);
     else if (status == STATUS_OK)
@@ -211,7 +164,7 @@ int command_cluster(int argc, char **argv)
     if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
         return exit_code;
     err_t err = {0};
-    call_t call = {.err = &err, .subcluster = o.subcluster != NULL ? o.subcluster : ""};
+    admin_call_t call = {.err = &err};
     value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);
     size_t len;
     const char *const *words = config_positionals(config, &len);
@@ -219,7 +172,8 @@ int command_cluster(int argc, char **argv)
     if (len == 1 && strcmp(verb, "status") == 0) {
         exit_code = config_exit(&schema, show_status(&call), &err);
     } else if (len >= 2 && strcmp(verb, "policy") == 0) {
-        exit_code = config_exit(&schema, set_policy(&call, words + 1, len - 1), &err);
+        exit_code = config_exit(
+            &schema, set_policy(&call, words + 1, len - 1, o.subcluster != NULL ? o.subcluster : ""), &err);
     } else if (len == 2 && (strcmp(verb, "drain") == 0 || strcmp(verb, "resume") == 0)) {
         exit_code = config_exit(&schema, drain(&call, words[1], verb[0] == 'r', o.exit), &err);
     } else {

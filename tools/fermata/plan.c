@@ -1,7 +1,8 @@
-/* fermata plan partition | herd | nexus: offline planning from a list of models. */
+/* fermata plan partition | herd | nexus: offline planning from a list of models; show and apply are plan_live.c's. */
 #include "config/config.h"
 #include "fermata/command.h"
 #include "fermata/plan_input.h"
+#include "fermata/plan_live.h"
 #include "plan/herd.h"
 #include "plan/nexus_pack.h"
 #include "plan/partition.h"
@@ -124,10 +125,12 @@ static const config_schema_t schema = {
     .summary = "Plans a cluster: which models share which GPUs.",
     .options = options,
     .options_len = sizeof options / sizeof *options,
-    .positionals = "partition | herd | nexus",
+    .positionals = "partition | herd | nexus | show | apply",
     .epilog = "  partition   models over sub-clusters, rate and memory spread evenly (Symphony)\n"
               "  herd        models over groups of GPUs, so that every model tolerates bursts (Shepherd)\n"
-              "  nexus       models and batches onto single GPUs (Nexus)\n",
+              "  nexus       models and batches onto single GPUs (Nexus)\n"
+              "  show        what the running scheduler would do now (see fermata plan show --help)\n"
+              "  apply       the same, done\n",
 };
 
 typedef status_t (*planner_fn)(const plan_options_t *o, const plan_input_t *input, json_t *out, err_t *err);
@@ -430,8 +433,18 @@ static status_t plan(const plan_options_t *o, planner_fn planner, err_t *err)
     return status;
 }
 
+static bool is_live(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "show") == 0 || strcmp(argv[i], "apply") == 0)
+            return true;
+    return false;
+}
+
 int command_plan(int argc, char **argv)
 {
+    if (is_live(argc, argv))
+        return plan_live(argc, argv);
     plan_options_t o;
     config_t *config;
     int exit_code;
@@ -442,7 +455,7 @@ int command_plan(int argc, char **argv)
     if (planner) {
         exit_code = config_exit(&schema, plan(&o, planner, &err), &err);
     } else {
-        fprintf(stderr, "fermata plan: say `partition`, `herd` or `nexus` (see --help)\n");
+        fprintf(stderr, "fermata plan: say `partition`, `herd`, `nexus`, `show` or `apply` (see --help)\n");
         exit_code = EXIT_CODE_USAGE;
     }
     config_destroy(config);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    TRIAL_SIZE = 16,     /* of what varies, when two batches are compared */
-    LAYOUT_BATCH = 8,    /* borders have the layouts of this batch, or of the largest one */
+    TRIAL_SIZE = 16,  /* of what varies, when two batches are compared */
+    LAYOUT_BATCH = 8, /* borders have the layouts of this batch, or of the largest one */
     BORDER_ALIGN_BYTES = 64,
 };
 
@@ -51,7 +51,8 @@ static status_t choose_edges(engine_model_t *model, const plan_t *plan, err_t *e
     return STATUS_OK;
 }
 
-static size_t cut_row_bytes(const engine_model_t *model, const graph_t *instance, uint32_t cut, uint32_t batch)
+static size_t cut_row_bytes(const engine_model_t *model, const graph_t *instance, uint32_t cut,
+                            uint32_t batch)
 {
     const graph_cut_t *c = &model->graph_cuts.cuts[cut];
     size_t bytes = 0;
@@ -147,7 +148,8 @@ edges_t model_edges(const engine_model_t *model, uint32_t op)
     if (cut == UINT32_MAX)
         return (edges_t){.count = 0};
     const graph_cut_t *at = &model->graph_cuts.cuts[cut];
-    return (edges_t){.edges = model->edges + (at->values - model->graph_cuts.values), .count = at->value_count};
+    return (edges_t){.edges = model->edges + (at->values - model->graph_cuts.values),
+                     .count = at->value_count};
 }
 
 /* ---- borders ---- */
@@ -159,7 +161,8 @@ static status_t largest_row(engine_model_t *model, const uint32_t *cuts, uint32_
     for (uint32_t i = 0; i < count; i++) {
         uint32_t cut = segment_find_cut(&model->cuts, cuts[i]);
         if (cut == UINT32_MAX)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "the model cannot be cut before operator %u", cuts[i]);
+            return err_set(err, STATUS_INVALID_ARGUMENT, "the model cannot be cut before operator %u",
+                           cuts[i]);
         size_t bytes = instance ? cut_row_bytes(model, instance, cut, 1) : model->cuts.cuts[cut].row_bytes;
         *row_bytes = bytes > *row_bytes ? bytes : *row_bytes;
     }
@@ -167,12 +170,14 @@ static status_t largest_row(engine_model_t *model, const uint32_t *cuts, uint32_
 }
 
 /* Of one row, with these shapes. */
-static status_t shape_instance(engine_model_t *model, const engine_shape_t *shapes, graph_t **instance, err_t *err)
+static status_t shape_instance(engine_model_t *model, const engine_shape_t *shapes, graph_t **instance,
+                               err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
     engine_shape_t one[ENGINE_MAX_IO];
     if (!shapes)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "the dimensions of the model vary: say how large they get");
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "the dimensions of the model vary: say how large they get");
     memcpy(one, shapes, model_info(model)->input_count * sizeof *one);
     for (uint32_t i = 0; model_info(model)->batchable && i < model_info(model)->input_count; i++)
         one[i].dims[0] = 1;
@@ -188,12 +193,14 @@ static status_t make_border(engine_model_t *model, uint32_t rows, size_t row_byt
     if (status != STATUS_OK)
         return err_prefix(err, "a border of %llu bytes", (unsigned long long)len);
     engine_border_t *border = calloc(1, sizeof *border);
-    char *data = aligned_alloc(BORDER_ALIGN_BYTES, (len + BORDER_ALIGN_BYTES) / BORDER_ALIGN_BYTES * BORDER_ALIGN_BYTES);
+    char *data = aligned_alloc(BORDER_ALIGN_BYTES,
+                               (len + BORDER_ALIGN_BYTES) / BORDER_ALIGN_BYTES * BORDER_ALIGN_BYTES);
     if (!border || !data) {
         free(border);
         free(data);
         model_account(model->engine, -(int64_t)len, NULL);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a border of %llu bytes", (unsigned long long)len);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a border of %llu bytes",
+                       (unsigned long long)len);
     }
     *border = (engine_border_t){.model = model, .rows = rows, .len_bytes = len, .data = data};
     *out = border;
@@ -207,7 +214,8 @@ status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut
     size_t row_bytes;
     status_t status = model->varies ? shape_instance(model, largest_shapes, &instance, err) : STATUS_OK;
     if (status == STATUS_OK && instance && cuts_signature(instance) != model->graph_cuts.signature)
-        status = err_set(err, STATUS_UNSUPPORTED, "with these shapes the model has other operators: it runs whole");
+        status = err_set(err, STATUS_UNSUPPORTED,
+                         "with these shapes the model has other operators: it runs whole");
     if (status == STATUS_OK)
         status = largest_row(model, cuts, cut_count, instance, &row_bytes, err);
     graph_destroy(instance);

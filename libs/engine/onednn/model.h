@@ -10,7 +10,8 @@
 #include "graph/cuts.h"
 
 enum {
-    MODEL_SHAPES_MAX = 256, /* plans kept for models whose dimensions vary; the least recently used one goes */
+    MODEL_SHAPES_MAX =
+        256, /* plans kept for models whose dimensions vary; the least recently used one goes */
 };
 
 /* What one stream works with: its thread's, nobody else touches it. */

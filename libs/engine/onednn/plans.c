@@ -180,7 +180,8 @@ status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t
     status_t status = STATUS_OK;
     bool parted = range->from || range->to < plan->instance->node_count;
     if (parted && cuts_signature(plan->instance) != model->graph_cuts.signature)
-        return err_set(err, STATUS_UNSUPPORTED, "with these shapes the model has other operators: it runs whole");
+        return err_set(err, STATUS_UNSUPPORTED,
+                       "with these shapes the model has other operators: it runs whole");
     pthread_mutex_lock(&model->mutex);
     *segment = find_segment(plan, range);
     if (!*segment)

@@ -222,8 +222,8 @@ static status_t make_reorder(transfer_t *t, const dnnl_memory_desc_t *from, cons
     return ok ? STATUS_OK : err_set(err, STATUS_UNSUPPORTED, "oneDNN cannot reorder a value at a cut");
 }
 
-static status_t add_transfer(segment_t *s, transfers_t *list, const edge_t *edge, const place_t *place, bool loads,
-                             dnnl_engine_t engine, err_t *err)
+static status_t add_transfer(segment_t *s, transfers_t *list, const edge_t *edge, const place_t *place,
+                             bool loads, dnnl_engine_t engine, err_t *err)
 {
     const tensor_t *t = &s->plan->instance->values[edge->value].t;
     transfer_t *made = &list->list[list->count++];
@@ -329,8 +329,7 @@ static void bind_segment(segment_t *s, void *work, const engine_job_t *job)
         plan_bind(&s->work[i], (char *)work + p->buffers[s->work[i].buffer].offset);
     s->bound_to = work;
     for (uint32_t i = 0; i < s->input_count; i++)
-        plan_bind(&s->inputs[i],
-                  (void *)(uintptr_t)input_at(s, job, p->buffers[s->inputs[i].buffer].input));
+        plan_bind(&s->inputs[i], (void *)(uintptr_t)input_at(s, job, p->buffers[s->inputs[i].buffer].input));
 }
 
 static status_t load(const segment_t *s, const segment_run_t *how, const engine_job_t *job, err_t *err)
@@ -340,7 +339,8 @@ static status_t load(const segment_t *s, const segment_run_t *how, const engine_
         const transfer_t *t = &s->loads.list[i];
         const buffer_t *b = &s->plan->buffers[t->buffer];
         if (b->kind == BUFFER_WORK)
-            status = move(t, (char *)how->work + b->offset, border_at(job->source, t, job->row), how->stream, err);
+            status =
+                move(t, (char *)how->work + b->offset, border_at(job->source, t, job->row), how->stream, err);
     }
     return status;
 }
@@ -364,8 +364,8 @@ static status_t store(const segment_t *s, const segment_run_t *how, const engine
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < s->stores.count; i++) {
         const transfer_t *t = &s->stores.list[i];
-        status = move(t, border_at(job->target, t, job->row), buffer_at(s, how, job, t->buffer), how->stream,
-                      err);
+        status =
+            move(t, border_at(job->target, t, job->row), buffer_at(s, how, job, t->buffer), how->stream, err);
     }
     for (uint32_t i = 0; s->is_last && i < s->plan->output_count; i++) {
         size_t len = tensor_bytes(&s->plan->outputs[i].shape);

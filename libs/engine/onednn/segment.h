@@ -19,7 +19,7 @@
 /* A value in a border. */
 typedef struct {
     int32_t value;
-    bool described;        /* in the layout md but for dimension 0; else row-major */
+    bool described; /* in the layout md but for dimension 0; else row-major */
     dnnl_memory_desc_t md;
 } edge_t;
 
@@ -74,8 +74,8 @@ typedef struct {
 } segment_run_t;
 
 /* range.to is set. NO_MEMORY; UNSUPPORTED when oneDNN cannot reorder a value. */
-status_t segment_create(plan_t *plan, const engine_range_t *range, uint32_t batch, edges_t source, edges_t target,
-                        dnnl_engine_t engine, segment_t **segment, err_t *err);
+status_t segment_create(plan_t *plan, const engine_range_t *range, uint32_t batch, edges_t source,
+                        edges_t target, dnnl_engine_t engine, segment_t **segment, err_t *err);
 void segments_destroy(segment_t *first);
 
 /* CANCELLED when it stopped at an exit. One thread at a time. */

@@ -22,7 +22,8 @@ static void weights(maker_t *m, const char *name, int rank, const int64_t *dims,
     free(values);
 }
 
-static void conv(maker_t *m, const char *in, const char *out, const char *w, int64_t from, int64_t to, unsigned seed)
+static void conv(maker_t *m, const char *in, const char *out, const char *w, int64_t from, int64_t to,
+                 unsigned seed)
 {
     char inputs[64];
     weights(m, w, 4, (int64_t[]){to, from, 3, 3}, seed);
@@ -121,8 +122,7 @@ static maker_t *transformer(void)
     return m;
 }
 
-const network_t networks[] = {
-    {"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}};
+const network_t networks[] = {{"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}};
 const uint32_t network_count = sizeof networks / sizeof networks[0];
 
 maker_t *network_random(unsigned seed)

@@ -154,10 +154,12 @@ Test(segments, operators_one_by_one_through_two_borders)
         for (uint32_t c = 0; c < rig->cuts.cut_count; c++)
             all[c] = rig->cuts.cuts[c].op;
         for (int b = 0; b < 2; b++)
-            cr_assert_eq(ops->border_create(rig->model, all, rig->cuts.cut_count, ROWS, NULL, &borders[b], NULL),
-                         STATUS_OK);
+            cr_assert_eq(
+                ops->border_create(rig->model, all, rig->cuts.cut_count, ROWS, NULL, &borders[b], NULL),
+                STATUS_OK);
         for (uint32_t c = 0; c <= rig->cuts.cut_count; c++) {
-            engine_job_t job = part(rig, 0, c ? all[c - 1] : 0, c < rig->cuts.cut_count ? all[c] : 0, 0, ROWS);
+            engine_job_t job =
+                part(rig, 0, c ? all[c - 1] : 0, c < rig->cuts.cut_count ? all[c] : 0, 0, ROWS);
             job.source = c ? borders[c % 2] : NULL;
             job.target = c < rig->cuts.cut_count ? borders[!(c % 2)] : NULL;
             run(rig, job, networks[i].name);

@@ -419,6 +419,7 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
     report.reason =
         (char *)(state == CONTROL__MODEL_STATE__MODEL_STATE_FAILED ? "operator Foo of node bar" : "");
     report.max_batch = 8;
+    report.memory_bytes = w->model_bytes;
     report.exit_points = w->exit_points;
     report.slo_ns = 100 * NS_PER_MS;
     report.n_inputs = report.n_outputs = 1;

@@ -89,6 +89,7 @@ typedef struct {
     Control__Device device[4];
     Control__Device *device_list[4];
     uint32_t exit_points; /* of the models that it reports */
+    uint64_t model_bytes; /* of each of them */
     bool auto_done;       /* every grant is reported done at once */
     uint32_t grant_count, rows_total;
     grant_t grants[FAKE_GRANTS];

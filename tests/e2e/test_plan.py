@@ -1,0 +1,131 @@
+"""The running cluster plans itself: models are spread over sub-clusters by their load, without a failed request."""
+
+import json
+import subprocess
+import threading
+
+import pytest
+
+from client import get, post
+from system import ANY_PORT, Cluster, wait_until
+from test_clusters import admin, emulated, homes, load, state, subclusters
+
+MODELS = ["m0", "m1", "m2", "m3"]
+HOT = ["--model", "m0:20", "--model", "m2:20", "--model", "m1:1", "--model", "m3:1"]
+
+
+def plan(bin_dir, scheduler, verb):
+    got = subprocess.run([bin_dir / "fermata", "plan", verb, "--scheduler", scheduler.grpc], capture_output=True, text=True, timeout=60)
+    return got.returncode, got.stdout + got.stderr
+
+
+def copies(scheduler):
+    return {model["name"]: model["workers"] for model in state(scheduler)["models"]}
+
+
+def cluster_of(bin_dir, tmp_path, *flags, memory=None):
+    """Two sub-clusters of one worker each; every model takes 10 ms a request. m0 and m2 start on one of them, m1 and m3 on the other."""
+    running = Cluster(bin_dir, tmp_path)
+    profile = tmp_path / "models.csv"
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\n" + "".join(f"{name},0,10,1000,1\n" for name in MODELS))
+    scheduler = running.scheduler("--subclusters", "a=emulated", "--subclusters", "b=emulated", "--autoscale-window", "1s", *flags)
+    gateway = running.gateway(scheduler)
+    limit = ["--memory-limit", memory] if memory else []
+    emulated(running, scheduler, "w-a", profile, *limit)
+    wait_until(lambda: subclusters(scheduler)["a"]["devices"] == 1, "the first worker is in a")
+    wait_until(lambda: copies(scheduler) == {name: 1 for name in MODELS}, "a has all models")
+    emulated(running, scheduler, "w-b", profile, *limit)
+    wait_until(lambda: copies(scheduler) == {name: 2 for name in MODELS}, "b has them too")
+    return running, scheduler, gateway
+
+
+def stop(running):
+    for service in reversed(running.running):
+        service.stop()
+
+
+def crowd(bin_dir, scheduler):
+    """The imbalance to begin with: whatever the start has made of it, m0 and m2 share a sub-cluster."""
+    at = homes(scheduler)
+    return at["m0"] == at["m2"]
+
+
+@pytest.fixture
+def lopsided(bin_dir, tmp_path):
+    running, scheduler, gateway = cluster_of(bin_dir, tmp_path, "--plan-interval", "0")
+    yield running, scheduler, gateway
+    stop(running)
+
+
+def test_an_imbalance_is_mended_under_load(bin_dir, lopsided):
+    _, scheduler, gateway = lopsided
+    before = homes(scheduler)
+    shared = [name for name in MODELS if before[name] == before["m0"]]
+    assert len(shared) == 2, before
+    hot = [flag for name in MODELS for flag in ("--model", f"{name}:{20 if name in shared else 1}")]
+    results = []
+    loader = threading.Thread(target=lambda: results.append(load(bin_dir, gateway, *hot, "--duration", "8s", "--deadline", "1s")))
+    loader.start()
+    wait_until(lambda: sum(sub["requests"] for sub in subclusters(scheduler).values()) > 80, "some load was measured")
+    code, said = plan(bin_dir, scheduler, "show")
+    assert code == 0 and "would move" in said and "1 models" in said, said
+    assert homes(scheduler) == before, "show changes nothing"
+    code, said = plan(bin_dir, scheduler, "apply")
+    assert code == 0 and "begin to move" in said, said
+    wait_until(lambda: state(scheduler)["moving"] == 0 and homes(scheduler) != before, "a model has moved")
+    after = homes(scheduler)
+    assert after[shared[0]] != after[shared[1]], (before, after)
+    moved = [name for name in MODELS if after[name] != before[name]]
+    wait_until(lambda: all(copies(scheduler)[name] == 1 for name in moved), "the old copies are unloaded")
+    loader.join()
+    total = results[0]["total"]
+    assert total["outcomes"] == {"ok": total["offered"]}, total
+    made = state(scheduler)["plan"]
+    assert made["applied"] and made["imbalance_after"] < 0.3 < 1 < made["imbalance_before"], made
+    # Back again: what was unloaded is loaded before traffic moves.
+    hot = [flag for name in MODELS for flag in ("--model", f"{name}:{20 if after[name] == after[moved[0]] else 1}")]
+    again = []
+    loader = threading.Thread(target=lambda: again.append(load(bin_dir, gateway, *hot, "--duration", "6s", "--deadline", "1s")))
+    loader.start()
+    wait_until(lambda: sum(model["granted"] for model in state(scheduler)["models"]) > 0, "it runs")
+    requests = sum(sub["requests"] for sub in subclusters(scheduler).values())
+    wait_until(lambda: sum(sub["requests"] for sub in subclusters(scheduler).values()) > requests + 60, "more load was measured")
+    assert plan(bin_dir, scheduler, "apply")[0] == 0
+    loader.join()
+    assert again[0]["total"]["outcomes"] == {"ok": again[0]["total"]["offered"]}, again[0]["total"]
+
+
+def test_it_plans_by_itself_and_leaves_well_alone(bin_dir, tmp_path):
+    """Every second: the imbalance goes, and then nothing moves any more."""
+    running, scheduler, gateway = cluster_of(bin_dir, tmp_path, "--plan-interval", "1s", "--plan-limit", "200ms")
+    try:
+        before = homes(scheduler)
+        shared = [name for name in MODELS if before[name] == before["m0"]]
+        hot = [flag for name in MODELS for flag in ("--model", f"{name}:{20 if name in shared else 1}")]
+        results = []
+        loader = threading.Thread(target=lambda: results.append(load(bin_dir, gateway, *hot, "--duration", "8s", "--deadline", "1s")))
+        loader.start()
+        wait_until(lambda: homes(scheduler)[shared[0]] != homes(scheduler)[shared[1]], "the hot ones are apart", 10)
+        settled = state(scheduler)["plan"]["number"]
+        wait_until(lambda: state(scheduler)["plan"]["number"] >= settled + 3 or not loader.is_alive(), "further plans")
+        assert homes(scheduler)[shared[0]] != homes(scheduler)[shared[1]]
+        loader.join()
+        total = results[0]["total"]
+        assert total["outcomes"] == {"ok": total["offered"]}, total
+    finally:
+        stop(running)
+
+
+def test_one_sub_cluster_has_nothing_to_plan(bin_dir, tmp_path):
+    running = Cluster(bin_dir, tmp_path)
+    try:
+        profile = tmp_path / "one.csv"
+        profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nm0,0,10,1000,1\n")
+        scheduler = running.scheduler()
+        emulated(running, scheduler, "w", profile)
+        wait_until(lambda: homes(scheduler).get("m0"), "m0 is served")
+        code, said = plan(bin_dir, scheduler, "apply")
+        assert code == 0 and "no class of devices has two sub-clusters" in said, said
+        assert plan(bin_dir, scheduler, "perhaps")[0] == 2
+    finally:
+        stop(running)
