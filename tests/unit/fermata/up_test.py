@@ -212,14 +212,14 @@ class UpTest(unittest.TestCase):
 
     def test_a_model_that_never_gets_ready(self):
         self.fake("gateway", GATEWAY, models=[{"name": "slow", "version": "1", "state": "LOADING"}])
-        up = Up(self.folder, "--ready-timeout", "1s")
+        up = Up(self.folder, "--ready-timeout", "4s")
         self.assertEqual(up.end(), 1)
-        self.assertRegex(up.said, r"not ready within 1s: waiting for the gateway at 127.0.0.1:\d+: model slow is loading")
+        self.assertRegex(up.said, r"not ready within 4s: waiting for the gateway at 127.0.0.1:\d+: model slow is loading")
 
     def test_every_gateway_is_waited_for(self):
         models = f'{READY!r} if "gateway-0" in sys.argv else [{{"name": "slow", "version": "1", "state": "LOADING"}}]'
         self.fake("gateway", GATEWAY, models=models)
-        up = Up(self.folder, "--gateways", "2", "--ready-timeout", "1s")
+        up = Up(self.folder, "--gateways", "2", "--ready-timeout", "4s")
         self.assertEqual(up.end(), 1)
         self.assertIn("model slow is loading", up.said)
 
