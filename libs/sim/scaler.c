@@ -1,8 +1,11 @@
 #include "sim/scaler.h"
 
-void scaler_init(scaler_t *scaler, const autoscale_params_t *params, uint32_t gpus, uint32_t most)
+#include <string.h>
+
+void scaler_init(scaler_t *scaler, const autoscale_params_t *params, uint32_t gpus, uint32_t most,
+                 int64_t delay_ns)
 {
-    *scaler = (scaler_t){.gpus = gpus, .most = most};
+    *scaler = (scaler_t){.gpus = gpus, .most = most, .delay_ns = delay_ns};
     autoscale_init(&scaler->autoscale, params);
 }
 
@@ -21,18 +24,42 @@ autoscale_sums_t scaler_sums(const sched_t *sched, uint32_t models)
     return sums;
 }
 
-/* A GPU that still drains is taken out and put in again. */
-static void add(scaler_t *scaler, sched_t *sched, int64_t now_ns, uint32_t count, bool *up)
+/* One that still drains is taken out and put in again, when it is idle. */
+static bool add_gpu(scaler_t *scaler, sched_t *sched, int64_t now_ns, bool *up)
 {
-    while (count-- > 0 && scaler->gpus < scaler->most) {
-        uint32_t gpu = scaler->gpus;
-        if (up[gpu] && sched_gpu_inflight(sched, gpu) > 0)
-            return; /* it will be there in a moment; the advice comes again if it is still true */
-        if (up[gpu])
-            sched_remove_gpu(sched, now_ns, gpu);
-        sched_add_gpu(sched, now_ns, gpu, now_ns);
-        up[gpu] = true;
-        scaler->gpus++;
+    uint32_t gpu = scaler->gpus;
+    if (up[gpu] && sched_gpu_inflight(sched, gpu) > 0)
+        return false;
+    if (up[gpu])
+        sched_remove_gpu(sched, now_ns, gpu);
+    sched_add_gpu(sched, now_ns, gpu, now_ns);
+    up[gpu] = true;
+    scaler->gpus++;
+    return true;
+}
+
+static void order(scaler_t *scaler, int64_t now_ns, uint32_t count)
+{
+    uint32_t room = scaler->most - scaler->gpus - scaler->ordered;
+    count = count < room ? count : room;
+    if (count == 0 || scaler->order_count == SCALER_ORDERS_MAX)
+        return; /* the advice comes again if it is still true */
+    scaler->orders[scaler->order_count++] =
+        (scaler_order_t){.due_ns = now_ns + scaler->delay_ns, .count = count};
+    scaler->ordered += count;
+}
+
+static void deliver(scaler_t *scaler, sched_t *sched, int64_t now_ns, bool *up)
+{
+    scaler_order_t *first = scaler->orders;
+    while (scaler->order_count && first->due_ns <= now_ns) {
+        while (first->count && add_gpu(scaler, sched, now_ns, up)) {
+            first->count--;
+            scaler->ordered--;
+        }
+        if (first->count)
+            return;
+        memmove(first, first + 1, --scaler->order_count * sizeof(*first));
     }
 }
 
@@ -52,9 +79,10 @@ int32_t scaler_follow(scaler_t *scaler, sched_t *sched, int64_t now_ns, const au
         }
     }
     int32_t advice = autoscale_observe(&scaler->autoscale, now_ns, scaler->gpus, sums);
-    if (advice > 0)
-        add(scaler, sched, now_ns, (uint32_t)advice, up);
-    else if (advice < 0)
+    if (advice > (int32_t)scaler->ordered)
+        order(scaler, now_ns, (uint32_t)advice - scaler->ordered);
+    else if (advice < 0 && scaler->ordered == 0)
         release(scaler, sched, now_ns, (uint32_t)-advice);
+    deliver(scaler, sched, now_ns, up);
     return advice;
 }

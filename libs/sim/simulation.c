@@ -82,6 +82,8 @@ static status_t check_config(const simulation_config_t *config, err_t *err)
     if (config->autoscale && (config->start_gpus == 0 || config->start_gpus > config->gpus))
         return err_set(err, STATUS_INVALID_ARGUMENT, "start_gpus is %u, not within 1..%u", config->start_gpus,
                        config->gpus);
+    if (!(config->provision_s >= 0) || config->provision_s > 1e6)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "provision_s must be within 0..1e6");
     if (!(config->jitter >= 0) || config->jitter > 1)
         return err_set(err, STATUS_INVALID_ARGUMENT, "jitter must be within 0..1");
     return STATUS_OK;
@@ -194,7 +196,8 @@ static status_t simulation_init(simulation_t *sim, const simulation_config_t *co
     if (!sim->arrivals || !sim->factor || !sim->gpu_free_ns || !sim->gpu_promised_ns || !sim->gpu_up)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a simulation");
     if (config->autoscale)
-        scaler_init(&sim->scaler, config->autoscale, config->start_gpus, config->gpus);
+        scaler_init(&sim->scaler, config->autoscale, config->start_gpus, config->gpus,
+                    (int64_t)(config->provision_s * 1e9));
     status = create_core(sim, err);
     if (status == STATUS_OK)
         schedule_all(sim);

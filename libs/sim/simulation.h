@@ -47,6 +47,7 @@ typedef struct {
     /* Follow the advice: begin with start_gpus of the GPUs, add and release as advised. NULL: all GPUs, always. */
     const autoscale_params_t *autoscale;
     uint32_t start_gpus;
+    double provision_s; /* a GPU that was advised is there after so long */
     /* Stop as soon as the worst model's bad rate is surely above this; 0: never. */
     double give_up_bad_rate;
     void (*on_batch)(void *ctx, const simulation_batch_t *batch); /* optional */

@@ -91,6 +91,7 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     job->config.jitter = options->jitter;
     job->autoscale = autoscale_defaults;
     job->config.start_gpus = options->start_gpus;
+    job->config.provision_s = options->provision_s;
     return STATUS_OK;
 }
 

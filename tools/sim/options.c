@@ -38,6 +38,7 @@ enum {
     OPT_MINUTES,
     OPT_SERIES,
     OPT_AUTOSCALE,
+    OPT_PROVISION,
     OPT_RULE,
     OPT_JSON,
     OPT_PER_MODEL,
@@ -76,6 +77,7 @@ static const struct option long_options[] = {
     {"minutes", required_argument, NULL, OPT_MINUTES},
     {"series", required_argument, NULL, OPT_SERIES},
     {"autoscale", required_argument, NULL, OPT_AUTOSCALE},
+    {"provision", required_argument, NULL, OPT_PROVISION},
     {"rule", required_argument, NULL, OPT_RULE},
     {"json", no_argument, NULL, OPT_JSON},
     {"per-model", no_argument, NULL, OPT_PER_MODEL},
@@ -128,6 +130,7 @@ const char *options_help(void)
            "dealt to the\n"
            "                       models in turn, --rate scales the mean\n"
            "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
+           "  --provision S        with --autoscale: an added GPU is there after S seconds (default 0)\n"
            "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
            "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
            "  --json               one line of JSON\n"
@@ -246,6 +249,8 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return count("minutes", text, 1, 1440 * 14, &options->minutes, err);
     case OPT_AUTOSCALE:
         return count("autoscale", text, 1, 16384, &options->start_gpus, err);
+    case OPT_PROVISION:
+        return number("provision", text, 0, 1e6, &options->provision_s, err);
     case OPT_SEEDS:
         return count("seeds", text, 1, 1000, &options->seeds, err);
     case OPT_COPIES:

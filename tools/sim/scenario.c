@@ -18,7 +18,8 @@ typedef struct {
 typedef struct {
     scenario_t *scenario;
     const char *path;
-    char zoo[256];
+    char zoo[256], mixes[256];
+    bool track; /* the line is one */
     unsigned line_number;
     variable_t variables[VARIABLES_MAX];
     unsigned variable_count;
@@ -52,6 +53,8 @@ static const char *value_of(const parser_t *parser, const char *name, size_t len
 {
     if (len == 3 && strncmp(name, "zoo", 3) == 0)
         return parser->zoo;
+    if (len == 5 && strncmp(name, "mixes", 5) == 0)
+        return parser->mixes;
     for (unsigned v = 0; v < parser->variable_count; v++) {
         const variable_t *variable = &parser->variables[v];
         if (strlen(variable->name) == len && strncmp(variable->name, name, len) == 0)
@@ -112,7 +115,7 @@ static status_t add_row(parser_t *parser, char *const fields[3])
         return err_set(parser->err, STATUS_NO_MEMORY, "no memory for a scenario");
     scenario->rows = rows;
     scenario_row_t *row = &rows[scenario->row_count];
-    *row = (scenario_row_t){.line_number = parser->line_number};
+    *row = (scenario_row_t){.line_number = parser->line_number, .track.wanted = parser->track};
     if (!expand(parser, fields[0], row->series, sizeof(row->series)) ||
         !expand(parser, fields[1], row->place, sizeof(row->place)) ||
         !expand(parser, fields[2], row->command, sizeof(row->command)))
@@ -243,7 +246,8 @@ static status_t parse_line(parser_t *parser, char *line)
         parser->variable_count = 0;
         return STATUS_OK;
     }
-    bool is_row = strcmp(line, "row") == 0;
+    parser->track = strcmp(line, "track") == 0;
+    bool is_row = parser->track || strcmp(line, "row") == 0;
     if (!is_row && strcmp(line, "paper") != 0)
         return fail(parser, "not a line of a scenario");
     if (!split(text, fields))
@@ -279,6 +283,7 @@ status_t scenario_read(scenario_t *scenario, const char *directory, const char *
     *parser = (parser_t){.scenario = scenario, .path = path, .err = err};
     snprintf(path, sizeof(path), "%s/%s.txt", directory, name);
     snprintf(parser->zoo, sizeof(parser->zoo), "%s/../zoo", directory);
+    snprintf(parser->mixes, sizeof(parser->mixes), "%s/../mixes", directory);
     FILE *file = copy(scenario->name, sizeof(scenario->name), name) ? fopen(path, "re") : NULL;
     status_t status =
         file ? parse_file(parser, file)
@@ -291,8 +296,10 @@ status_t scenario_read(scenario_t *scenario, const char *directory, const char *
 
 void scenario_dispose(scenario_t *scenario)
 {
-    for (size_t i = 0; i < scenario->row_count; i++)
+    for (size_t i = 0; i < scenario->row_count; i++) {
         free(scenario->rows[i].words);
+        free(scenario->rows[i].track.seconds);
+    }
     free(scenario->rows);
     free(scenario->papers);
     memset(scenario, 0, sizeof(*scenario));

@@ -7,11 +7,12 @@
  *     plot   SLO (ms) | goodput (r/s)                     labels of a figure; without it there is only the table
  *     foreach policy fermata deferred eager               for the rows below, until `clear`
  *     row    {policy} ; ResNet50 ; goodput --models {zoo}/resnet50.csv --gpus 8 --policy {policy}
+ *     track  {policy} ; 512 GPUs ; run --steps ...        as row, and what came of it over time is drawn and told
  *     paper  deferred ; ResNet50 ; 5264                   what the paper says of that series and place
  *     source study                                        whose figures those are, instead of "paper"
  *     note   What came out, and why it differs.           after the table
  *
- * {zoo} is the folder of model files beside the scenarios' folder. Errors name file and line.
+ * {zoo} is the folder of model files beside the scenarios' folder, {mixes} that of changing rates. Errors name file and line.
  */
 #ifndef SIM_SCENARIO_H
 #define SIM_SCENARIO_H
@@ -23,12 +24,19 @@
 enum { SCENARIO_TEXT_BYTES = 512, SCENARIO_LABEL_BYTES = 64, SCENARIO_LINES_MAX = 16 };
 
 typedef struct {
+    simulation_second_t *seconds;
+    uint32_t count, capacity;
+    bool wanted, exhausted; /* exhausted: no memory for more */
+} scenario_track_t;
+
+typedef struct {
     char series[SCENARIO_LABEL_BYTES], place[SCENARIO_LABEL_BYTES];
     char command[SCENARIO_TEXT_BYTES];
     char *words; /* the command, cut up; the options point into it */
     options_t options;
     unsigned line_number;
     double value;
+    scenario_track_t track;
 } scenario_row_t;
 
 typedef struct {
@@ -60,5 +68,13 @@ void scenario_print(const scenario_t *scenario, const char *figure, FILE *out);
 
 /* Draws the figure as SVG with gnuplot. */
 status_t scenario_plot(const scenario_t *scenario, const char *path, err_t *err);
+
+/* Tracks (scenario_track.c). */
+bool scenario_has_tracks(const scenario_t *scenario);
+/* Give this to simulation_config_t, with the track as ctx. */
+void scenario_track_on_second(void *track, const simulation_second_t *second);
+void scenario_track_table(const scenario_t *scenario, FILE *out);
+/* What gnuplot is to draw. */
+void scenario_track_plot(const scenario_t *scenario, const char *path, FILE *out);
 
 #endif

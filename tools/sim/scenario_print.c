@@ -118,7 +118,10 @@ void scenario_print(const scenario_t *scenario, const char *figure, FILE *out)
     for (unsigned i = 0; i < scenario->about_count; i++)
         fprintf(out, "%s\n\n", scenario->about[i]);
     fprintf(out, "`%s` (scenario `%s`):\n\n", scenario->value, scenario->name);
-    print_table(scenario, out);
+    if (scenario_has_tracks(scenario))
+        scenario_track_table(scenario, out);
+    else
+        print_table(scenario, out);
     if (figure)
         fprintf(out, "\n![%s](%s)\n", scenario->title, figure);
     for (unsigned i = 0; i < scenario->note_count; i++)
@@ -183,7 +186,10 @@ status_t scenario_plot(const scenario_t *scenario, const char *path, err_t *err)
     FILE *out = popen("gnuplot", "we");
     if (!out)
         return err_set(err, STATUS_IO, "gnuplot: %s", strerror(errno));
-    write_plot(scenario, path, out);
+    if (scenario_has_tracks(scenario))
+        scenario_track_plot(scenario, path, out);
+    else
+        write_plot(scenario, path, out);
     if (pclose(out) != 0)
         return err_set(err, STATUS_IO, "gnuplot failed on %s", path);
     return STATUS_OK;

@@ -34,7 +34,7 @@ static void take_known(pool_t *pool, FILE *file)
         if (!value || !rest || strcmp(name, scenario->value) != 0)
             continue;
         for (size_t i = 0; i < scenario->row_count; i++) {
-            if (strcmp(scenario->rows[i].command, rest) == 0) {
+            if (strcmp(scenario->rows[i].command, rest) == 0 && !scenario->rows[i].track.wanted) {
                 scenario->rows[i].value = strtod(value, NULL);
                 pool->done[i] = true;
             }
@@ -59,8 +59,14 @@ static status_t perform(const scenario_t *scenario, scenario_row_t *row, err_t *
 {
     job_t job;
     status_t status = job_init(&job, &row->options, err);
+    if (row->track.wanted) {
+        job.config.on_second = scenario_track_on_second;
+        job.config.ctx = &row->track;
+    }
     if (status == STATUS_OK)
         status = job_perform(&job, err);
+    if (status == STATUS_OK && row->track.exhausted)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for a run over time");
     if (status == STATUS_OK && !job_value(&job, scenario->value, &row->value))
         status = err_set(err, STATUS_INVALID_ARGUMENT, "line %u: the result has no %s", row->line_number,
                          scenario->value);
@@ -75,7 +81,7 @@ static void finish(pool_t *pool, const scenario_row_t *row, status_t status, con
         pool->status = status;
         err_set(pool->err, status, "%.120s: %.120s", row->command, err->text);
     }
-    if (status == STATUS_OK && pool->resume) {
+    if (status == STATUS_OK && pool->resume && !row->track.wanted) {
         fprintf(pool->resume, "%s\t%.9g\t%s\n", pool->scenario->value, row->value, row->command);
         fflush(pool->resume);
     }
