@@ -176,9 +176,9 @@ static status_t add_entry(reader_t *reader)
 
 static status_t read_all(reader_t *reader)
 {
-    if (!next_line(reader))
+    status_t status = next_line(reader) ? read_header(reader) : STATUS_OK;
+    if (reader->column_count == 0 && status == STATUS_OK && !ferror(reader->file))
         return fail(reader, "no header line", NULL);
-    status_t status = read_header(reader);
     while (status == STATUS_OK && next_line(reader))
         status = add_entry(reader);
     if (status == STATUS_OK && ferror(reader->file))

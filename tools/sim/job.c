@@ -1,6 +1,7 @@
 #include "job.h"
 
 #include "sim/bound.h"
+#include "sim/changes.h"
 #include "sim/steps.h"
 #include "sim/timeline.h"
 #include "sim/trace.h"
@@ -52,6 +53,17 @@ static status_t make_line_model(job_t *job, err_t *err)
                              LINE_BATCH_MAX, err);
 }
 
+static status_t start_workload(job_t *job, err_t *err)
+{
+    err_t why;
+    const char *path = job->options.models_path;
+    status_t status =
+        workload_init(&job->workload, job->models, job->model_count, job->options.popularity, &why);
+    if (status != STATUS_OK)
+        return err_set(err, status, "%.120s: %.120s", path ? path : "--line", why.text);
+    return STATUS_OK;
+}
+
 status_t job_init(job_t *job, const options_t *options, err_t *err)
 {
     *job = (job_t){.options = *options, .goodput_rps = -1};
@@ -63,7 +75,7 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     if (status == STATUS_OK)
         set_slos(job);
     if (status == STATUS_OK)
-        status = workload_init(&job->workload, job->models, job->model_count, options->popularity, err);
+        status = start_workload(job, err);
     if (status == STATUS_OK)
         status = arrivals_parse(options->arrivals, &job->workload.arrivals, err);
     if (status == STATUS_OK)
@@ -92,13 +104,17 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     job->autoscale = autoscale_defaults;
     job->config.start_gpus = options->start_gpus;
     job->config.provision_s = options->provision_s;
-    return STATUS_OK;
+    if (options->changes_path)
+        status = changes_read(options->changes_path, gpus, &job->changes, &job->config.change_count, err);
+    job->config.changes = job->changes;
+    return status;
 }
 
 void job_dispose(job_t *job)
 {
     simulation_result_dispose(job->result);
     workload_dispose(&job->workload);
+    free(job->changes);
     free(job->steps);
     free(job->models);
     *job = (job_t){0};

@@ -16,6 +16,7 @@ typedef struct {
     simulation_config_t config;
     double bound_rps;
     workload_step_t *steps;
+    simulation_change_t *changes;
     autoscale_params_t autoscale;
     FILE *series; /* while it runs */
     /* after job_perform */

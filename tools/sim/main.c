@@ -45,6 +45,8 @@ static status_t perform(const options_t *options, err_t *err)
         status = job_perform(&job, err);
     if (status == STATUS_OK)
         report(&job);
+    if (status == STATUS_OK && job.result && options->csv_prefix)
+        status = report_csv(options->csv_prefix, job.result, &job.workload, err);
     job_dispose(&job);
     return status;
 }

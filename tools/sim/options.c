@@ -37,6 +37,8 @@ enum {
     OPT_FUNCTIONS,
     OPT_MINUTES,
     OPT_SERIES,
+    OPT_CHANGES,
+    OPT_CSV,
     OPT_AUTOSCALE,
     OPT_PROVISION,
     OPT_RULE,
@@ -76,6 +78,8 @@ static const struct option long_options[] = {
     {"functions", required_argument, NULL, OPT_FUNCTIONS},
     {"minutes", required_argument, NULL, OPT_MINUTES},
     {"series", required_argument, NULL, OPT_SERIES},
+    {"changes", required_argument, NULL, OPT_CHANGES},
+    {"csv", required_argument, NULL, OPT_CSV},
     {"autoscale", required_argument, NULL, OPT_AUTOSCALE},
     {"provision", required_argument, NULL, OPT_PROVISION},
     {"rule", required_argument, NULL, OPT_RULE},
@@ -129,10 +133,15 @@ const char *options_help(void)
            "  --trace FILE.csv     invocations per minute, as in the Azure Functions 2019 trace; rows are "
            "dealt to the\n"
            "                       models in turn, --rate scales the mean\n"
+           "  --changes FILE.csv   GPUs that fail and come back: at_s,gpu,event (up or down)\n"
            "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
            "  --provision S        with --autoscale: an added GPU is there after S seconds (default 0)\n"
            "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
            "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
+           "  --csv PREFIX         PREFIX-models.csv, PREFIX-gpus.csv and PREFIX-batches.csv: losses per "
+           "model, busy "
+           "fraction\n"
+           "                       per GPU, batches per size\n"
            "  --json               one line of JSON\n"
            "  --per-model          run: a line per model\n"
            "  --dir DIR            of the scenarios (default tests/sim/scenarios)\n"
@@ -204,6 +213,8 @@ static void set_text(options_t *options, int option, const char *text)
     const char **place = option == OPT_TRACE        ? &options->trace_path
                          : option == OPT_STEPS      ? &options->steps_path
                          : option == OPT_SERIES     ? &options->series_path
+                         : option == OPT_CHANGES    ? &options->changes_path
+                         : option == OPT_CSV        ? &options->csv_prefix
                          : option == OPT_DIR        ? &options->directory
                          : option == OPT_RESUME     ? &options->resume_path
                          : option == OPT_OUT        ? &options->out_path
@@ -298,6 +309,8 @@ static status_t check_needed(const options_t *options, err_t *err)
         return options->scenario || options->all
                    ? STATUS_OK
                    : err_set(err, STATUS_INVALID_ARGUMENT, "NAME or --all is missing");
+    if (options->changes_path && options->start_gpus)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--changes and --autoscale exclude each other");
     if (!options->models_path && !(options->line_ms[2] > 0))
         return err_set(err, STATUS_INVALID_ARGUMENT, "--models is missing");
     if (options->gpus == 0 && !(options->gpus_per_model > 0) && options->command != COMMAND_GPUS)

@@ -28,6 +28,7 @@ typedef struct {
     uint64_t seed;
     uint32_t seeds, copies;
     const char *arrivals, *popularity, *net, *timeline_path, *steps_path, *series_path, *trace_path;
+    const char *changes_path, *csv_prefix;
     uint32_t start_gpus; /* > 0: follow the autoscaling advice from so many on */
     double provision_s;  /* until an added GPU is there */
     goodput_rule_t rule;

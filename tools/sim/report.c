@@ -1,6 +1,8 @@
 #include "report.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 static double quantile_ms(const histogram_t *histogram, double q)
 {
@@ -65,4 +67,52 @@ void report_models(FILE *out, const simulation_result_t *result, const workload_
                 workload->models[m].name, entry->arrived, 100 * entry->bad_rate,
                 entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late);
     }
+}
+
+static void write_models(FILE *out, const simulation_result_t *result, const workload_t *workload)
+{
+    fputs("model,arrived,good,bad_rate,expired,window_dropped,late\n", out);
+    for (uint32_t m = 0; m < result->model_count; m++) {
+        const simulation_model_t *entry = &result->models[m];
+        fprintf(out, "%s,%" PRIu64 ",%" PRIu64 ",%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+                workload->models[m].name, entry->arrived, entry->good, entry->bad_rate,
+                entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late);
+    }
+}
+
+static void write_gpus(FILE *out, const simulation_result_t *result, const workload_t *workload)
+{
+    (void)workload;
+    fputs("gpu,busy_fraction\n", out);
+    for (uint32_t g = 0; g < result->gpu_count; g++)
+        fprintf(out, "%u,%.6f\n", g, result->gpu_busy[g]);
+}
+
+static void write_batches(FILE *out, const simulation_result_t *result, const workload_t *workload)
+{
+    (void)workload;
+    fputs("size,batches\n", out);
+    for (uint32_t b = 1; b < SIMULATION_BATCH_SIZES; b++) {
+        if (result->batch_sizes[b])
+            fprintf(out, "%u,%" PRIu64 "\n", b, result->batch_sizes[b]);
+    }
+}
+
+status_t report_csv(const char *prefix, const simulation_result_t *result, const workload_t *workload,
+                    err_t *err)
+{
+    static const struct {
+        const char *name;
+        void (*write)(FILE *out, const simulation_result_t *result, const workload_t *workload);
+    } files[] = {{"models", write_models}, {"gpus", write_gpus}, {"batches", write_batches}};
+    for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char path[512];
+        snprintf(path, sizeof(path), "%s-%s.csv", prefix, files[i].name);
+        FILE *out = fopen(path, "we");
+        if (out)
+            files[i].write(out, result, workload);
+        if (!out || fclose(out) != 0)
+            return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    }
+    return STATUS_OK;
 }

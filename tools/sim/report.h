@@ -13,6 +13,9 @@ void report_json(FILE *out, const simulation_result_t *result, double goodput_ra
                  double bound_rps);
 void report_text(FILE *out, const simulation_result_t *result, double goodput_rate_rps, uint32_t gpus_needed,
                  double bound_rps);
+/* PREFIX-models.csv, PREFIX-gpus.csv, PREFIX-batches.csv. */
+status_t report_csv(const char *prefix, const simulation_result_t *result, const workload_t *workload,
+                    err_t *err);
 void report_models(FILE *out, const simulation_result_t *result, const workload_t *workload);
 
 #endif

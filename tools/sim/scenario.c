@@ -102,6 +102,8 @@ static status_t parse_command(const parser_t *parser, scenario_row_t *row)
     if (options_parse(argc, argv, &row->options, &why) != STATUS_OK)
         return err_set(parser->err, STATUS_INVALID_ARGUMENT, "%s:%u: %.180s", parser->path,
                        parser->line_number, why.text);
+    if (row->options.command > COMMAND_GPUS)
+        return fail(parser, "a row says run, goodput, bound or gpus");
     return STATUS_OK;
 }
 
@@ -275,19 +277,18 @@ static status_t parse_file(parser_t *parser, FILE *file)
 
 status_t scenario_read(scenario_t *scenario, const char *directory, const char *name, err_t *err)
 {
-    char path[512];
     memset(scenario, 0, sizeof(*scenario));
     parser_t *parser = calloc(1, sizeof(*parser));
     if (!parser)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a scenario");
-    *parser = (parser_t){.scenario = scenario, .path = path, .err = err};
-    snprintf(path, sizeof(path), "%s/%s.txt", directory, name);
+    *parser = (parser_t){.scenario = scenario, .path = scenario->path, .err = err};
+    snprintf(scenario->path, sizeof(scenario->path), "%s/%s.txt", directory, name);
     snprintf(parser->zoo, sizeof(parser->zoo), "%s/../zoo", directory);
     snprintf(parser->mixes, sizeof(parser->mixes), "%s/../mixes", directory);
-    FILE *file = copy(scenario->name, sizeof(scenario->name), name) ? fopen(path, "re") : NULL;
-    status_t status =
-        file ? parse_file(parser, file)
-             : err_set(err, STATUS_NOT_FOUND, "there is no scenario %.200s (%s)", path, strerror(errno));
+    FILE *file = copy(scenario->name, sizeof(scenario->name), name) ? fopen(scenario->path, "re") : NULL;
+    status_t status = file ? parse_file(parser, file)
+                           : err_set(err, STATUS_NOT_FOUND, "there is no scenario %.200s (%s)",
+                                     scenario->path, strerror(errno));
     if (file)
         fclose(file);
     free(parser);

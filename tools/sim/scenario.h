@@ -45,7 +45,7 @@ typedef struct {
 } scenario_paper_t;
 
 typedef struct {
-    char name[SCENARIO_LABEL_BYTES];
+    char name[SCENARIO_LABEL_BYTES], path[SCENARIO_TEXT_BYTES];
     char title[SCENARIO_TEXT_BYTES], value[SCENARIO_LABEL_BYTES], source[SCENARIO_LABEL_BYTES];
     char x_label[SCENARIO_LABEL_BYTES], y_label[SCENARIO_LABEL_BYTES]; /* "": no figure */
     char about[SCENARIO_LINES_MAX][SCENARIO_TEXT_BYTES], notes[SCENARIO_LINES_MAX][SCENARIO_TEXT_BYTES];

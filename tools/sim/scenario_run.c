@@ -68,8 +68,7 @@ static status_t perform(const scenario_t *scenario, scenario_row_t *row, err_t *
     if (status == STATUS_OK && row->track.exhausted)
         status = err_set(err, STATUS_NO_MEMORY, "no memory for a run over time");
     if (status == STATUS_OK && !job_value(&job, scenario->value, &row->value))
-        status = err_set(err, STATUS_INVALID_ARGUMENT, "line %u: the result has no %s", row->line_number,
-                         scenario->value);
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "the result has no %s", scenario->value);
     job_dispose(&job);
     return status;
 }
@@ -79,7 +78,7 @@ static void finish(pool_t *pool, const scenario_row_t *row, status_t status, con
     pool->finished++;
     if (status != STATUS_OK && pool->status == STATUS_OK) {
         pool->status = status;
-        err_set(pool->err, status, "%.120s: %.120s", row->command, err->text);
+        err_set(pool->err, status, "%.120s:%u: %.160s", pool->scenario->path, row->line_number, err->text);
     }
     if (status == STATUS_OK && pool->resume && !row->track.wanted) {
         fprintf(pool->resume, "%s\t%.9g\t%s\n", pool->scenario->value, row->value, row->command);
