@@ -1,5 +1,8 @@
 #include "mode_scenario.h"
 
+#include "exec/stages.h"
+#include "exec/trainer.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -202,31 +205,23 @@ static uint32_t middle_length(const mode_model_t *model)
 
 void mode_cut(mode_model_t *model, uint32_t stages, uint32_t rows)
 {
-    uint32_t length = middle_length(model), op = 0;
-    double all = (double)mode_cost(model, 0, model->op_count, rows, length).ns, done = 0;
-    for (uint32_t stage = 0; stage < stages; stage++) {
-        uint32_t last =
-            model->op_count - (stages - 1 - stage); /* leave one operator for each of the others */
-        do
-            done += (double)mode_cost(model, op, op + 1, rows, length).ns;
-        while (++op < last && (stage + 1 == stages || done < all * (stage + 1) / stages));
-        model->stage_end[stage] = op;
+    uint32_t length = middle_length(model), cuts[MODE_OPS_MAX];
+    int64_t op_ns[MODE_OPS_MAX];
+    stages_model_t whole = {.ops = model->op_count, .cuts = cuts, .cut_count = model->op_count - 1};
+    for (uint32_t op = 0; op < model->op_count; op++) {
+        cuts[op] = op + 1;
+        op_ns[op] = mode_cost(model, op, op + 1, rows, length).ns;
     }
+    uint32_t count = stages_even(&whole, op_ns, stages, model->stage_end);
+    model->stage_end[count] = model->op_count;
 }
 
 uint32_t mode_draw_length(const mode_model_t *model, prng_t *prng)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < model->length_count; i++)
-        sum += model->weights[i];
-    double at = prng_uniform(prng) * sum;
-    for (uint32_t i = 0; i < model->length_count; i++)
-        if ((at -= model->weights[i]) < 0)
-            return model->lengths[i];
-    return model->length_count ? model->lengths[model->length_count - 1] : 1;
+    return trainer_pick(model->lengths, model->weights, model->length_count, prng);
 }
 
 uint32_t mode_draw_rows(const mode_model_t *model, prng_t *prng)
 {
-    return model->batch_count ? model->batches[prng_below(prng, model->batch_count)] : 1;
+    return trainer_pick(model->batches, NULL, model->batch_count, prng);
 }

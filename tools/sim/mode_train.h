@@ -4,7 +4,7 @@
 #ifndef SIM_MODE_TRAIN_H
 #define SIM_MODE_TRAIN_H
 
-#include "exec/predictor.h"
+#include "exec/trainer.h"
 #include "mode_scenario.h"
 
 typedef struct {

@@ -1,7 +1,7 @@
 /*
- * The duration model's features and arithmetic; how well it learns is measured by fermata-sim (docs/modes.md).
+ * The duration model's features, arithmetic and training; how well it learns from devices is in docs/modes.md.
  */
-#include "exec/predictor.h"
+#include "exec/trainer.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -50,4 +50,46 @@ Test(predictor, a_layer_passes_on_what_is_positive)
     predictor_predict(&predictor, groups, 2, ns);
     cr_assert_float_eq((double)ns[0], 1e6 * exp(1), 100);
     cr_assert_float_eq((double)ns[1], 1e6, 100);
+}
+
+/* A device on which two models slow each other: the longer one hides a part of the shorter one. */
+static int64_t duration_ns(const overlap_group_t *group)
+{
+    double ns[2] = {0};
+    for (uint32_t i = 0; i < group->count; i++)
+        ns[i] = 1e5 * (group->parts[i].to - group->parts[i].from) * (2 + group->parts[i].rows);
+    return (int64_t)(ns[0] > ns[1] ? ns[0] + ns[1] / 3 : ns[1] + ns[0] / 3);
+}
+
+Test(predictor, learns_what_lines_cannot)
+{
+    enum { SAMPLES = 2000, TRAINED = 1600 };
+    static trainer_sample_t samples[SAMPLES];
+    static trainer_t trainer;
+    trainer_line_t line;
+    prng_t prng;
+    trainer_services_t services = {.models = 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        services.model[i].ops = ops[i];
+        services.model[i].row_count = 3;
+        memcpy(services.model[i].rows, (uint32_t[]){4, 8, 32}, 3 * sizeof(uint32_t));
+    }
+    prng_init(&prng, 5);
+    memset(&predictor, 0, sizeof(predictor));
+    predictor_init(&predictor, 2, ops, 32, 1);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        overlap_group_t group = trainer_draw_group(&services, &prng);
+        samples[i] = trainer_sample(&predictor, &group, duration_ns(&group));
+        cr_assert_eq(samples[i].members == 3, group.count == 2);
+    }
+    trainer_fit(&trainer, &predictor, samples, TRAINED, 60, &prng);
+    double mlp = trainer_error(&predictor, samples + TRAINED, SAMPLES - TRAINED);
+    trainer_fit_linear(&line, samples, TRAINED, predictor.width[0]);
+    double linear = trainer_line_error(&line, samples + TRAINED, SAMPLES - TRAINED);
+    trainer_fit_svr(&line, samples, TRAINED, predictor.width[0], 20, &prng);
+    double svr = trainer_line_error(&line, samples + TRAINED, SAMPLES - TRAINED);
+    cr_assert_lt(mlp, 0.08, "%.3f", mlp);
+    cr_assert_lt(3 * mlp, linear, "%.3f of %.3f", mlp, linear);
+    cr_assert_lt(3 * mlp, svr, "%.3f of %.3f", mlp, svr);
+    cr_assert_lt(svr, linear, "%.3f is not below %.3f: it does not mind outliers", svr, linear);
 }

@@ -1,0 +1,225 @@
+#include "exec/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Adam, with its usual constants. */
+#define BETA1 0.9f
+#define BETA2 0.999f
+#define RATE 2e-3f
+enum { BATCH = 32 };
+
+/* Bounds of what the baselines learn: the papers' use nothing finer. */
+#define RIDGE 1e-6
+#define SVR_WIDTH 0.02 /* of the mean */
+#define SVR_DECAY 1e-4
+
+/* ---- groups ---- */
+
+uint32_t trainer_pick(const uint32_t *values, const double *weights, uint32_t count, prng_t *prng)
+{
+    double sum = 0;
+    if (!weights)
+        return count ? values[prng_below(prng, count)] : 1;
+    for (uint32_t i = 0; i < count; i++)
+        sum += weights[i];
+    double at = prng_uniform(prng) * sum;
+    for (uint32_t i = 0; i < count; i++)
+        if ((at -= weights[i]) < 0)
+            return values[i];
+    return count ? values[count - 1] : 1;
+}
+
+overlap_group_t trainer_draw_group(const trainer_services_t *services, prng_t *prng)
+{
+    overlap_group_t group = {.count = 0};
+    uint32_t count = 1 + (uint32_t)prng_below(prng, services->models < 4 ? services->models : 4);
+    for (uint32_t model = 0; model < services->models; model++) {
+        uint32_t open = services->models - model;
+        if (prng_below(prng, open) >= count - group.count)
+            continue;
+        uint32_t to = services->model[model].ops, from = 0;
+        switch (prng_below(prng, 3)) {
+        case 0: /* goes on, and ends */
+            from = (uint32_t)prng_below(prng, to);
+            break;
+        case 1: /* begins */
+            to = 1 + (uint32_t)prng_below(prng, to);
+            break;
+        default: /* all of it */
+            break;
+        }
+        uint32_t rows =
+            trainer_pick(services->model[model].rows, NULL, services->model[model].row_count, prng);
+        uint32_t length = trainer_pick(services->model[model].lengths, services->model[model].weights,
+                                       services->model[model].length_count, prng);
+        group.parts[group.count++] = (exec_part_t){
+            .model = model, .stream = model, .from = from, .to = to, .rows = rows, .length = length};
+    }
+    return group;
+}
+
+trainer_sample_t trainer_sample(const predictor_t *predictor, const overlap_group_t *group, int64_t ns)
+{
+    trainer_sample_t sample = {.log_ns = logf((float)(ns > 0 ? ns : 1))};
+    predictor_features(predictor, group, sample.features);
+    for (uint32_t i = 0; i < group->count; i++)
+        sample.members |= 1U << group->parts[i].model;
+    return sample;
+}
+
+/* ---- the perceptron ---- */
+
+static void backward(trainer_t *trainer, float values[PREDICTOR_LAYERS + 1][PREDICTOR_ROW_MAX], float slope)
+{
+    const predictor_t *predictor = trainer->predictor;
+    float error[PREDICTOR_ROW_MAX] = {slope};
+    for (uint32_t layer = PREDICTOR_LAYERS; layer-- > 0;) {
+        float before[PREDICTOR_ROW_MAX] = {0};
+        for (uint32_t to = 0; to < predictor->width[layer + 1]; to++) {
+            if (layer + 1 < PREDICTOR_LAYERS && values[layer + 1][to] <= 0)
+                continue;
+            trainer->sum.bias[layer][to] += error[to];
+            for (uint32_t from = 0; from < predictor->width[layer]; from++) {
+                trainer->sum.weight[layer][to][from] += error[to] * values[layer][from];
+                before[from] += error[to] * predictor->weight[layer][to][from];
+            }
+        }
+        memcpy(error, before, sizeof(error));
+    }
+}
+
+static void adam(float *value, float *sum, float *mean, float *square, float rate, float scale1, float scale2)
+{
+    float gradient = *sum / BATCH;
+    *mean = BETA1 * *mean + (1 - BETA1) * gradient;
+    *square = BETA2 * *square + (1 - BETA2) * gradient * gradient;
+    *value -= rate * (*mean / scale1) / (sqrtf(*square / scale2) + 1e-8f);
+    *sum = 0;
+}
+
+static void apply(trainer_t *trainer, float rate)
+{
+    predictor_t *predictor = trainer->predictor;
+    trainer->steps++;
+    float scale1 = 1 - powf(BETA1, (float)trainer->steps), scale2 = 1 - powf(BETA2, (float)trainer->steps);
+    for (uint32_t layer = 0; layer < PREDICTOR_LAYERS; layer++)
+        for (uint32_t to = 0; to < predictor->width[layer + 1]; to++) {
+            adam(&predictor->bias[layer][to], &trainer->sum.bias[layer][to], &trainer->mean.bias[layer][to],
+                 &trainer->square.bias[layer][to], rate, scale1, scale2);
+            for (uint32_t from = 0; from < predictor->width[layer]; from++)
+                adam(&predictor->weight[layer][to][from], &trainer->sum.weight[layer][to][from],
+                     &trainer->mean.weight[layer][to][from], &trainer->square.weight[layer][to][from], rate,
+                     scale1, scale2);
+        }
+}
+
+static void random_weights(predictor_t *predictor, prng_t *prng, float bias)
+{
+    for (uint32_t layer = 0; layer < PREDICTOR_LAYERS; layer++)
+        for (uint32_t to = 0; to < predictor->width[layer + 1]; to++)
+            for (uint32_t from = 0; from < predictor->width[layer]; from++)
+                predictor->weight[layer][to][from] =
+                    (float)prng_normal(prng, 0, sqrt(2.0 / (double)predictor->width[layer]));
+    predictor->bias[PREDICTOR_LAYERS - 1][0] = bias;
+}
+
+void trainer_fit(trainer_t *trainer, predictor_t *predictor, const trainer_sample_t *samples, uint32_t count,
+                 uint32_t epochs, prng_t *prng)
+{
+    memset(trainer, 0, sizeof(*trainer));
+    trainer->predictor = predictor;
+    random_weights(predictor, prng, samples[0].log_ns);
+    float values[PREDICTOR_LAYERS + 1][PREDICTOR_ROW_MAX];
+    for (uint32_t epoch = 0; epoch < epochs; epoch++) {
+        float rate = RATE * 0.5f * (1 + cosf((float)M_PI * (float)epoch / (float)epochs));
+        for (uint32_t i = 0; i + BATCH <= count; i += BATCH) {
+            for (uint32_t j = 0; j < BATCH; j++) {
+                const trainer_sample_t *sample = &samples[prng_below(prng, count)];
+                memcpy(values[0], sample->features, sizeof(sample->features));
+                backward(trainer, values, predictor_forward(trainer->predictor, values) - sample->log_ns);
+            }
+            apply(trainer, rate);
+        }
+    }
+}
+
+double trainer_error(const predictor_t *predictor, const trainer_sample_t *samples, uint32_t count)
+{
+    float values[PREDICTOR_LAYERS + 1][PREDICTOR_ROW_MAX];
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(values[0], samples[i].features, sizeof(samples[i].features));
+        sum += fabs(exp((double)(predictor_forward(predictor, values) - samples[i].log_ns)) - 1);
+    }
+    return sum / count;
+}
+
+/* ---- baselines ---- */
+
+/* By the normal equations with a little ridge. */
+void trainer_fit_linear(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width)
+{
+    double a[PREDICTOR_INPUTS_MAX + 1][PREDICTOR_INPUTS_MAX + 2];
+    uint32_t n = width + 1;
+    memset(a, 0, sizeof(a));
+    for (uint32_t s = 0; s < count; s++)
+        for (uint32_t i = 0; i < n; i++) {
+            double xi = i < width ? (double)samples[s].features[i] : 1;
+            for (uint32_t j = 0; j < n; j++)
+                a[i][j] += xi * (j < width ? (double)samples[s].features[j] : 1);
+            a[i][n] += xi * exp((double)samples[s].log_ns);
+        }
+    for (uint32_t i = 0; i < n; i++)
+        a[i][i] += RIDGE;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t row = 0; row < n; row++) {
+            double factor = row == i ? 0 : a[row][i] / a[i][i];
+            for (uint32_t j = i; factor != 0 && j <= n; j++)
+                a[row][j] -= factor * a[i][j];
+        }
+    line->width = width;
+    for (uint32_t i = 0; i < n; i++)
+        line->weight[i] = a[i][n] / a[i][i];
+}
+
+static double line_value(const trainer_line_t *line, const trainer_sample_t *sample)
+{
+    double sum = line->weight[line->width];
+    for (uint32_t i = 0; i < line->width; i++)
+        sum += line->weight[i] * (double)sample->features[i];
+    return sum;
+}
+
+/* By subgradients, in units of the mean, with a falling rate. */
+void trainer_fit_svr(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width,
+                     uint32_t epochs, prng_t *prng)
+{
+    double mean = 0;
+    memset(line, 0, sizeof(*line));
+    line->width = width;
+    for (uint32_t i = 0; i < count; i++)
+        mean += exp((double)samples[i].log_ns) / count;
+    uint64_t steps = (uint64_t)epochs * count;
+    for (uint64_t step = 0; step < steps; step++) {
+        const trainer_sample_t *sample = &samples[prng_below(prng, count)];
+        double off = line_value(line, sample) - exp((double)sample->log_ns) / mean;
+        double rate = 0.05 / (1 + 20 * (double)step / (double)steps);
+        double slope = off > SVR_WIDTH ? 1 : off < -SVR_WIDTH ? -1 : 0;
+        for (uint32_t i = 0; i < width; i++)
+            line->weight[i] -= rate * (slope * (double)sample->features[i] + SVR_DECAY * line->weight[i]);
+        line->weight[width] -= rate * slope;
+    }
+    for (uint32_t i = 0; i <= width; i++)
+        line->weight[i] *= mean;
+}
+
+double trainer_line_error(const trainer_line_t *line, const trainer_sample_t *samples, uint32_t count)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        double real = exp((double)samples[i].log_ns);
+        sum += fabs(line_value(line, &samples[i]) - real) / real;
+    }
+    return sum / count;
+}
