@@ -112,7 +112,7 @@ static status_t fill_flow(load_t *load, flow_t *flow, uint64_t stream, err_t *er
     const load_options_t *o = load->options;
     payload_options_t options = {.protocol = load->protocol,
                                  .rows = (uint32_t)o->rows,
-                                 .timeout_us = o->deadline_ns / NS_PER_US,
+                                 .timeout_us = flow->deadline_ns / NS_PER_US,
                                  .classes = (uint32_t)o->classes,
                                  .text_output = o->results != NULL,
                                  .picture_input = o->picture_input};
@@ -135,9 +135,11 @@ static status_t open_flows(load_t *load, err_t *err)
     for (size_t i = 0; i < o->models.len; i++) {
         flow_t *flow = &load->flows[load->flow_count++];
         tally_init(&flow->tally);
-        flow->rate_per_s = o->rate;
-        status_t st = load_parse_model(o->models.items[i], flow->model.name, sizeof flow->model.name,
-                                       &flow->rate_per_s, err);
+        model_load_t own = {.rate_per_s = o->rate, .deadline_ns = o->deadline_ns};
+        status_t st = load_parse_model(o->models.items[i], &own, err);
+        memcpy(flow->model.name, own.name, sizeof flow->model.name);
+        flow->rate_per_s = own.rate_per_s;
+        flow->deadline_ns = own.deadline_ns;
         if (st == STATUS_OK)
             st = describe_flow(load, flow, err);
         if (st == STATUS_OK)
@@ -165,7 +167,6 @@ static status_t run_load(load_t *load, err_t *err)
                                 .concurrency = (uint32_t)o->concurrency,
                                 .duration_ns = o->duration_ns,
                                 .warmup_ns = o->warmup_ns,
-                                .deadline_ns = o->deadline_ns,
                                 .requests_max = (uint64_t)o->requests,
                                 .on_result = load->results ? on_result : NULL,
                                 .on_done = on_run_done,

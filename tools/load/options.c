@@ -18,8 +18,9 @@ static const config_option_t options[] = {
     {"connections", CONFIG_INT, "Server", "REST connections kept open to each address", .def = "64", .min = 1,
      .max = 4096, FIELD(connections)},
 
-    {"model", CONFIG_LIST, "Requests", "Model to ask, with its own rate per second if given; may be repeated",
-     .metavar = "NAME[:RATE]", .required = true, FIELD(models)},
+    {"model", CONFIG_LIST, "Requests",
+     "Model to ask, with its own rate per second and its own deadline if given; may be repeated",
+     .metavar = "NAME[:RATE[:DEADLINE]]", .required = true, FIELD(models)},
     {"pictures", CONFIG_PATH, "Requests", "Send the pictures of this folder (png, jpg) in turn",
      .metavar = "DIR", FIELD(pictures)},
     {"picture_input", CONFIG_STRING, "Requests", "The input that takes them, if there are several",
@@ -69,18 +70,28 @@ const config_schema_t load_schema = {
         "place,\nwhatever the answers were.",
 };
 
-status_t load_parse_model(const char *text, char *name, size_t name_bytes, double *rate_per_s, err_t *err)
+status_t load_parse_model(const char *text, model_load_t *model, err_t *err)
 {
-    const char *colon = strrchr(text, ':');
-    size_t len = colon ? (size_t)(colon - text) : strlen(text);
-    if (len == 0 || len >= name_bytes)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "--model %s: expected NAME or NAME:RATE", text);
-    double rate = *rate_per_s;
-    if (colon && (value_parse_double(colon + 1, &rate, NULL) != STATUS_OK || rate <= 0 || rate > 1e7))
+    const char *rate = strchr(text, ':');
+    size_t len = rate ? (size_t)(rate - text) : strlen(text);
+    if (len == 0 || len >= sizeof model->name)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--model %s: expected NAME, NAME:RATE or NAME:RATE:DEADLINE", text);
+    model_load_t parsed = *model;
+    const char *deadline = rate ? strchr(rate + 1, ':') : NULL;
+    char number[32];
+    snprintf(number, sizeof number, "%.*s", rate ? (int)(deadline ? deadline - rate - 1 : 31) : 0,
+             rate ? rate + 1 : "");
+    if (rate && (value_parse_double(number, &parsed.rate_per_s, NULL) != STATUS_OK ||
+                 parsed.rate_per_s <= 0 || parsed.rate_per_s > 1e7))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "--model %s: expected a rate above 0 and at most 10000000 behind the colon", text);
-    snprintf(name, name_bytes, "%.*s", (int)len, text);
-    *rate_per_s = rate;
+    if (deadline && (value_parse_duration(deadline + 1, &parsed.deadline_ns, NULL) != STATUS_OK ||
+                     parsed.deadline_ns <= 0))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--model %s: expected a duration such as 50ms behind the second colon", text);
+    snprintf(parsed.name, sizeof parsed.name, "%.*s", (int)len, text);
+    *model = parsed;
     return STATUS_OK;
 }
 

@@ -5,6 +5,7 @@
 #define LOAD_OPTIONS_H
 
 #include "config/config.h"
+#include "load/model.h"
 
 typedef struct {
     int protocol; /* protocol_t */
@@ -26,8 +27,14 @@ typedef struct {
 
 extern const config_schema_t load_schema;
 
-/* Splits "NAME:RATE"; without a rate, rate_per_s is left alone. */
-status_t load_parse_model(const char *text, char *name, size_t name_bytes, double *rate_per_s, err_t *err);
+typedef struct {
+    char name[MODEL_NAME_BYTES];
+    double rate_per_s;
+    int64_t deadline_ns;
+} model_load_t;
+
+/* Splits "NAME:RATE:DEADLINE"; what is not given is left alone, and all of it on a mistake. */
+status_t load_parse_model(const char *text, model_load_t *model, err_t *err);
 
 /* What the table cannot check. */
 status_t load_options_check(const load_options_t *options, err_t *err);

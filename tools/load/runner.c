@@ -82,7 +82,8 @@ static void runner_record(runner_t *r, const slot_t *slot, const answer_t *answe
         return;
     if (answer->outcome == OUTCOME_OK)
         answer_timing(r->o.protocol, answer->body, answer->len_bytes, &result.timing);
-    tally_record(&slot->flow->tally, result.outcome, result.latency_ns, r->o.deadline_ns, &result.timing);
+    tally_record(&slot->flow->tally, result.outcome, result.latency_ns, slot->flow->deadline_ns,
+                 &result.timing);
     if (r->o.on_result)
         r->o.on_result(r->o.arg, &result);
 }

@@ -20,6 +20,7 @@
 typedef struct {
     model_t model;
     double rate_per_s;
+    int64_t deadline_ns; /* 0 = the model's own, and every answer counts as good */
     arrivals_t arrivals;
     payloads_t payloads;
     uint32_t next_payload;
@@ -46,7 +47,7 @@ typedef struct {
     flow_t *flows;
     uint32_t flow_count;
     uint32_t concurrency; /* 0 = open loop */
-    int64_t duration_ns, warmup_ns, deadline_ns;
+    int64_t duration_ns, warmup_ns;
     uint64_t requests_max;                                /* 0 = no limit */
     void (*on_result)(void *arg, const result_t *result); /* NULL: nobody looks */
     void (*on_done)(void *arg);
