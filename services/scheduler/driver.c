@@ -74,6 +74,15 @@ static status_t enqueue(scheduler_t *s, task_t *task)
     return subcluster_submit(home, task->model, &entry, &task->ref);
 }
 
+/* To make room for those of higher priority. */
+static void refuse(model_t *model, gateway_t *gateway, uint64_t id)
+{
+    model->home->sums.bad++;
+    model->dropped++;
+    metrics_add(model->metrics.dropped, 1);
+    gateway_drop(gateway, id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
+}
+
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)
 {
     scheduler_t *s = gateway->peer.scheduler;
@@ -93,6 +102,12 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
                      RETRY_AFTER_LOST_MS);
         return;
     }
+    model->home->sums.requests++;
+    model->ran.requests++;
+    if (!shed_admits(&model->home->shed, t->n_priority > 0 ? t->priority[i] : 0)) {
+        refuse(model, gateway, t->id[i]);
+        return;
+    }
     task_t *task = task_take(s, gateway, t->id[i]);
     if (task == NULL) {
         gateway_drop(gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
@@ -100,8 +115,6 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
         return;
     }
     fill_task(task, t, i, now_ns);
-    model->home->sums.requests++;
-    model->ran.requests++;
     status_t status = enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
@@ -278,7 +291,8 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;
         model->done += task->gateway != NULL;
-        sub->sums.bad += task->gateway != NULL && now_ns > task->answer_ns;
+        if (task->gateway != NULL && now_ns > task->answer_ns)
+            subcluster_note_bad(sub);
         task_give(s, task);
     }
     subcluster_batch_ended(sub, batch->core_id, free_ns);

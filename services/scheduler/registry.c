@@ -279,6 +279,7 @@ void registry_tick(scheduler_t *s)
     for (uint32_t i = 0; i < s->subcluster_count; i++) {
         update_delays(s, s->subclusters[i]);
         subcluster_autoscale(s->subclusters[i], serving_devices(s->subclusters[i]));
+        shed_tick(&s->subclusters[i]->shed, now_ns);
     }
     catalogue_tick(s);
     placement_tick(s);

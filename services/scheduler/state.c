@@ -122,6 +122,7 @@ static void put_subcluster(const subcluster_t *sub, strbuf_t *out)
     strbuf_printf(
         out, "\"requests\":%" PRIu64 ",\"bad\":%" PRIu64 ",\"bad_rate\":%.4f,\"busy_fraction\":%.4f,",
         sub->sums.requests, sub->sums.bad, sub->autoscale.state.bad_rate, sub->autoscale.busy_fraction);
+    strbuf_printf(out, "\"refused_part\":%.4f,", sub->shed.part);
     strbuf_printf(out,
                   "\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
                   "\"wake\":%.1f,\"overrun\":%.1f}}",

@@ -1,11 +1,15 @@
 /* The border to libs/sched; what is hot in it is one call deep. */
 #include "scheduler/subcluster.h"
 
+#include "base/clock.h"
 #include "loop/loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Long enough to count what is dropped, short enough that an overload is over before clients give up. */
+static const int64_t SHED_WINDOW_NS = 500 * NS_PER_MS;
 
 /* ---- Making ---- */
 
@@ -38,6 +42,7 @@ static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err
     sub->devices_max = options->limits.gpus_max;
     sub->wake_ns = SCHED_NEVER;
     sub->share = 1;
+    shed_init(&sub->shed, SHED_WINDOW_NS);
     (void)snprintf(sub->name, sizeof sub->name, "%s", options->name);
     (void)snprintf(sub->device_class, sizeof sub->device_class, "%s", options->device_class);
     init_autoscale(sub, options->autoscale_window_ns);

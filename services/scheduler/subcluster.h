@@ -20,6 +20,7 @@
 #include "profile/profile.h"
 #include "sched/autoscale.h"
 #include "sched/sched.h"
+#include "sched/shed.h"
 #include "scheduler/delay.h"
 
 enum {
@@ -48,6 +49,7 @@ struct subcluster {
     uint32_t devices_max, device_count;
     subcluster_delays_t delays;
     autoscale_sums_t sums; /* the driver counts */
+    shed_t shed;           /* requests of low priority that are refused as they come */
     struct {
         autoscale_t state;
         uint32_t devices; /* taking grants when last looked at */
@@ -122,6 +124,13 @@ void subcluster_batch_ended(subcluster_t *subcluster, uint64_t batch, int64_t fr
 
 /* Decides what is due and hands out what was decided. Afterwards wake_ns is when to come again at the latest. */
 void subcluster_run(subcluster_t *subcluster, sched_sink_fn sink, void *ctx);
+
+/* One that was admitted was dropped, or late. */
+static inline void subcluster_note_bad(subcluster_t *subcluster)
+{
+    subcluster->sums.bad++;
+    shed_note_bad(&subcluster->shed);
+}
 
 /* ---- Delays ---- */
 

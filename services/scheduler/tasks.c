@@ -61,7 +61,7 @@ void task_drop(scheduler_t *s, task_t *task, status_t status, Control__Stage sta
     if (model != NULL && task->gateway != NULL) {
         model->dropped++;
         metrics_add(model->metrics.dropped, 1);
-        task->queue->sums.bad++;
+        subcluster_note_bad(task->queue);
     }
     if (task->gateway != NULL)
         gateway_drop(task->gateway, task->id, status, stage, retry_after_ms);

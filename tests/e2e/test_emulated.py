@@ -99,3 +99,27 @@ def test_refusals_say_when_to_come_back(slow):
     for answer in answers:
         if answer.status == 503:
             assert int(answer.headers["Retry-After"]) >= 0, answer
+
+
+def test_in_overload_low_priorities_are_refused_first(slow):
+    """Each priority alone is three quarters of what the GPU can do: of both, the higher is served, the lower gets what is left."""
+    import concurrent.futures
+    import time
+
+    period_s, seconds = SLOW_MS / 1e3 / 0.75, 8
+
+    def stream(priority):
+        request = {**infer_request(slow, "slow"), "parameters": {"timeout": 400_000, "priority": priority}}
+        began = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            pending = []
+            for i in range(int(seconds / period_s)):
+                time.sleep(max(0, began + i * period_s - time.monotonic()))
+                pending.append(pool.submit(post, slow.http, "/v2/models/slow/infer", request))
+            return [future.result().status for future in pending]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as both:
+        low, high = both.map(stream, [1, 9])
+    low, high = low[len(low) // 2:], high[len(high) // 2:]  # once it has seen that there is too much
+    assert high.count(200) >= 0.85 * len(high), (high.count(200), low.count(200), len(high))
+    assert high.count(200) > 1.5 * low.count(200), (high.count(200), low.count(200), len(high))

@@ -1,0 +1,69 @@
+#include "sched/shed.h"
+
+#include <string.h>
+
+/* Bad requests that are nothing to speak of: what a good policy loses at its peak. */
+#define BAD_LIMIT 0.01
+/* When there were few, so much of the refusals is kept for the next window: it is tried whether less will do. */
+#define KEEP 0.8
+#define PART_MOST 0.95
+#define PART_LEAST 0.005 /* below, it is over */
+
+void shed_init(shed_t *shed, int64_t window_ns)
+{
+    *shed = (shed_t){.window_ns = window_ns};
+}
+
+bool shed_admits(shed_t *shed, uint32_t priority)
+{
+    uint32_t level = priority < SHED_LEVELS ? priority : SHED_LEVELS - 1;
+    shed->seen[level]++;
+    shed->debt[level] += shed->refuse[level];
+    if (shed->debt[level] >= 1) {
+        shed->debt[level] -= 1;
+        return false;
+    }
+    shed->admitted++;
+    return true;
+}
+
+static void choose_part(shed_t *shed)
+{
+    double bad = shed->admitted > 0 ? (double)shed->bad / (double)shed->admitted : 0;
+    if (bad > BAD_LIMIT)
+        shed->part = 1 - (1 - shed->part) * (1 - (bad < 1 ? bad : 1));
+    else
+        shed->part *= KEEP;
+    if (shed->part > PART_MOST)
+        shed->part = PART_MOST;
+    if (shed->part < PART_LEAST)
+        shed->part = 0;
+}
+
+static void spread_part(shed_t *shed)
+{
+    uint32_t highest = SHED_LEVELS;
+    double all = 0;
+    for (uint32_t level = 0; level < SHED_LEVELS; level++) {
+        all += (double)shed->seen[level];
+        highest = shed->seen[level] > 0 ? level : highest;
+    }
+    double left = shed->part * all;
+    for (uint32_t level = 0; level < SHED_LEVELS; level++) {
+        double here = (double)shed->seen[level];
+        double taken = level >= highest ? 0 : left < here ? left : here;
+        shed->refuse[level] = here > 0 ? taken / here : 0;
+        left -= taken;
+    }
+}
+
+void shed_tick(shed_t *shed, int64_t now_ns)
+{
+    if (now_ns - shed->begun_ns < shed->window_ns)
+        return;
+    choose_part(shed);
+    spread_part(shed);
+    memset(shed->seen, 0, sizeof shed->seen);
+    shed->admitted = shed->bad = 0;
+    shed->begun_ns = now_ns;
+}

@@ -1,0 +1,42 @@
+/*
+ * Whose requests are refused when not all can be served: those of lowest priority, as they come.
+ *
+ * A policy gives up the requests that cost the others most, whoever sent them. That is right among equals, and it stays
+ * the policy's as long as all are equal. When requests of several priorities meet in overload, this works out from window to
+ * window which part of all must be refused at the door for the policy to lose (nearly) none, and takes it from the lowest
+ * priorities up. The highest that is there is never refused: what it overloads by itself is the policy's again.
+ *
+ * Pure; embedded in its owner; nothing to dispose.
+ */
+#ifndef SCHED_SHED_H
+#define SCHED_SHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SHED_LEVELS = 16 }; /* priorities from 15 up are one */
+
+typedef struct {
+    int64_t window_ns, begun_ns;
+    uint64_t seen[SHED_LEVELS]; /* in this window, refused ones included */
+    uint64_t admitted, bad;     /* in this window; bad: given up by the policy, or late */
+    double part;                /* of all that is to be refused */
+    double refuse[SHED_LEVELS]; /* of each level */
+    double debt[SHED_LEVELS];   /* what is still to be refused of it */
+} shed_t;
+
+void shed_init(shed_t *shed, int64_t window_ns);
+
+/* One request comes. False: refuse it. O(1). */
+bool shed_admits(shed_t *shed, uint32_t priority);
+
+/* One that was admitted came to nothing. */
+static inline void shed_note_bad(shed_t *shed)
+{
+    shed->bad++;
+}
+
+/* To be called often; decides anew at the end of each window. */
+void shed_tick(shed_t *shed, int64_t now_ns);
+
+#endif
