@@ -14,6 +14,11 @@ static bool parse_spec(const char *text, arrivals_spec_t *spec)
         spec->kind = ARRIVALS_UNIFORM;
         return true;
     }
+    if (sscanf(text, "uniform:%lf%n", &spec->phase, &used) == 1 && text[used] == '\0') {
+        spec->kind = ARRIVALS_UNIFORM;
+        spec->phased = true;
+        return spec->phase >= 0 && spec->phase <= 1;
+    }
     if (sscanf(text, "gamma:%lf%n", &spec->shape, &used) == 1 && text[used] == '\0') {
         spec->kind = ARRIVALS_GAMMA;
         return spec->shape >= 1e-3 && spec->shape <= 1e6;
@@ -35,10 +40,11 @@ status_t arrivals_parse(const char *text, arrivals_spec_t *spec, err_t *err)
 {
     arrivals_spec_t parsed = {0};
     if (!parse_spec(text, &parsed))
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "arrivals '%.80s' is none of poisson, uniform, gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
-                       "closed:N,THINK_MS",
-                       text);
+        return err_set(
+            err, STATUS_INVALID_ARGUMENT,
+            "arrivals '%.80s' is none of poisson, uniform[:PHASE], gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
+            "closed:N,THINK_MS",
+            text);
     *spec = parsed;
     return STATUS_OK;
 }
@@ -57,7 +63,7 @@ void arrivals_init(arrivals_t *arrivals, const arrivals_spec_t *spec, uint64_t s
 static double next_uniform(arrivals_t *arrivals, double rate_rps)
 {
     if (arrivals->at_s < 0)
-        return prng_uniform(&arrivals->prng) / rate_rps;
+        return (arrivals->spec.phased ? arrivals->spec.phase : prng_uniform(&arrivals->prng)) / rate_rps;
     return arrivals->at_s + 1 / rate_rps;
 }
 

@@ -17,13 +17,15 @@ typedef enum {
     ARRIVALS_CLOSED
 } arrivals_kind_t;
 
-/* poisson | uniform | gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is
+/* poisson | uniform[:PHASE] (when the first comes, in parts of a gap; without it that is drawn) | gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is
  * FACTOR and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S. closed:N,THINK_MS:
  * no stream, but N clients per model that wait for an answer, and THINK_MS, before they ask again; the rate is what comes of
  * it. */
 typedef struct {
     arrivals_kind_t kind;
     double shape;
+    bool phased; /* uniform: the phase is given */
+    double phase;
     double factor, dwell_s;
     uint32_t clients; /* closed: per model; */
     double think_s;   /* closed: from an answer to the client's next request */

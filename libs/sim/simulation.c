@@ -23,7 +23,7 @@ enum {
 
 #define SECOND_NS INT64_C(1000000000)
 
-typedef enum { EV_ARRIVE, EV_SUBMIT, EV_END, EV_DONE, EV_CHANGE, EV_STEP, EV_SECOND } event_kind_t;
+typedef enum { EV_ARRIVE, EV_SUBMIT, EV_END, EV_DONE, EV_CHANGE, EV_STEP, EV_SECOND, EV_SWITCH } event_kind_t;
 
 /* A batch on a GPU, from its grant until the scheduler knows its end. */
 typedef struct {
@@ -71,6 +71,15 @@ static int64_t delay_ns(simulation_t *sim)
 
 /* Setting up */
 
+static bool policy_is_known(const char *name)
+{
+    for (uint32_t i = 0; sched_policy_name(i); i++) {
+        if (strcmp(sched_policy_name(i), name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static status_t check_config(const simulation_config_t *config, err_t *err)
 {
     if (config->gpus == 0 || config->gpus > GPUS_MAX)
@@ -84,6 +93,8 @@ static status_t check_config(const simulation_config_t *config, err_t *err)
                        config->gpus);
     if (!(config->provision_s >= 0) || config->provision_s > 1e6)
         return err_set(err, STATUS_INVALID_ARGUMENT, "provision_s must be within 0..1e6");
+    if (config->switch_policy && !policy_is_known(config->switch_policy))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "there is no policy '%s'", config->switch_policy);
     if (!(config->jitter >= 0) || config->jitter > 1)
         return err_set(err, STATUS_INVALID_ARGUMENT, "jitter must be within 0..1");
     return STATUS_OK;
@@ -164,6 +175,8 @@ static void schedule_all(simulation_t *sim)
         events_add(&sim->events, (int64_t)(sim->workload->steps[i].at_s * 1e9), EV_STEP, i, 0);
     for (uint32_t i = 0; i < config->change_count; i++)
         events_add(&sim->events, (int64_t)(config->changes[i].at_s * 1e9), EV_CHANGE, i, 0);
+    if (config->switch_policy)
+        events_add(&sim->events, (int64_t)(config->switch_s * 1e9), EV_SWITCH, 0, 0);
     if (config->on_second || config->autoscale)
         events_add(&sim->events, SECOND_NS, EV_SECOND, 0, 0);
     for (uint32_t m = 0; m < sim->workload->count; m++) {
@@ -513,6 +526,9 @@ static void dispatch(simulation_t *sim, const event_t *event)
         break;
     case EV_SECOND:
         on_second(sim);
+        break;
+    case EV_SWITCH:
+        sched_set_policy(sim->sched, sim->now_ns, sim->config->switch_policy, NULL, NULL);
         break;
     }
 }

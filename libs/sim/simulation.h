@@ -37,7 +37,9 @@ typedef struct {
     const workload_t *workload;
     uint32_t gpus;
     const char *policy, *params; /* NULL: the default */
-    double seconds;              /* of arrivals that are counted, after the warm-up */
+    double switch_s;             /* then to this policy, as the admin API does; NULL: never */
+    const char *switch_policy;
+    double seconds; /* of arrivals that are counted, after the warm-up */
     double warmup_s;
     uint64_t seed;
     net_t net;

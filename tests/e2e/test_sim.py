@@ -76,6 +76,13 @@ def test_series_timeline_and_trace(sim, tmp_path):
     assert json.loads(sim("run --models models.csv --gpus 4 --rate 300 --seconds 5 --trace trace.csv --json"))["offered_rps"] > 0
 
 
+def test_another_policy_takes_over(sim, tmp_path):
+    """Deferral waits for a whole batch, eagerness for none."""
+    command = "run --line 1,5,40 --gpus 1 --rate 10 --arrivals uniform:0 --warmup 1 --seconds 2 --json"
+    assert json.loads(sim(f"{command} --policy deferred"))["queue_p50_ms"] > 20
+    assert json.loads(sim(f"{command} --policy deferred --switch 0.9,eager"))["queue_p50_ms"] == 0
+
+
 def test_gpus_that_fail_are_not_used(sim, tmp_path):
     (tmp_path / "changes.csv").write_text("at_s,gpu,event\n1,0,down\n1,1,down\n")
     sim(f"{RUN} --policy eager --changes changes.csv --csv out --warmup 2")
@@ -179,6 +186,6 @@ def test_a_scenario_goes_on_where_it_was_stopped(sim, tmp_path):
 
 @pytest.mark.parametrize("options", ["--gpus 0", "--gpus -1", "--gpus nan", "--gpus 2 --rate nan", "--gpus 2 --rate 0", "--gpus 2 --seed x",
                                      "--gpus 2 --policy none", "--gpus 2 --params a=b", "--gpus 2 --arrivals gamma:0", "--gpus 2 --slo 3",
-                                     "--gpus 2 --changes none.csv", "--gpus 2 --autoscale 3", "--gpus 2 --bogus"])
+                                     "--gpus 2 --changes none.csv", "--gpus 2 --switch 1,none", "--gpus 2 --switch eager", "--gpus 2 --autoscale 3", "--gpus 2 --bogus"])
 def test_bad_options_are_usage_errors(sim, options):
     assert sim(f"run --models models.csv --rate 10 --seconds 1 {options}", code=2).startswith("fermata-sim: ")

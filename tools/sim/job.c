@@ -97,6 +97,8 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     job->config.gpus = gpus;
     job->config.policy = options->policy;
     job->config.params = options->params;
+    job->config.switch_s = options->switch_s;
+    job->config.switch_policy = options->switch_policy;
     job->config.seconds = options->seconds;
     job->config.warmup_s = options->warmup_s;
     job->config.seed = options->seed;

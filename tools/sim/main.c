@@ -55,17 +55,18 @@ static status_t perform(const options_t *options, err_t *err)
 static status_t add_scenario(const options_t *options, const char *name, FILE *out, err_t *err)
 {
     scenario_t scenario;
-    char folder[512], figure[128], path[768];
+    char document[512], figure[128], path[768];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    status_t status = scenario_read(&scenario, options->directory, name, err);
+    snprintf(document, sizeof(document), "%s", options->out_path ? options->out_path : "");
+    const char *folder = options->out_path ? dirname(document) : NULL;
+    status_t status = scenario_read(&scenario, options->directory, name, folder, err);
     if (status == STATUS_OK)
         status = scenario_run(&scenario, options->threads ? options->threads : (unsigned)cores,
                               options->resume_path, err);
     bool drawn = status == STATUS_OK && options->out_path && scenario.x_label[0];
     if (drawn) {
-        snprintf(folder, sizeof(folder), "%s", options->out_path);
         snprintf(figure, sizeof(figure), "images/sim-%s.svg", name);
-        snprintf(path, sizeof(path), "%s/%s", dirname(folder), figure);
+        snprintf(path, sizeof(path), "%s/%s", folder, figure);
         status = scenario_plot(&scenario, path, err);
     }
     if (status == STATUS_OK)

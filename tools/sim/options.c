@@ -14,6 +14,7 @@ enum {
     OPT_LINE,
     OPT_POLICY,
     OPT_PARAMS,
+    OPT_SWITCH,
     OPT_RATE,
     OPT_SECONDS,
     OPT_WARMUP,
@@ -55,6 +56,7 @@ static const struct option long_options[] = {
     {"line", required_argument, NULL, OPT_LINE},
     {"policy", required_argument, NULL, OPT_POLICY},
     {"params", required_argument, NULL, OPT_PARAMS},
+    {"switch", required_argument, NULL, OPT_SWITCH},
     {"rate", required_argument, NULL, OPT_RATE},
     {"seconds", required_argument, NULL, OPT_SECONDS},
     {"warmup", required_argument, NULL, OPT_WARMUP},
@@ -117,12 +119,13 @@ const char *options_help(void)
            "  --policy NAME        fermata, deferred, eager, timeout, clockwork, nexus, shepherd (default: "
            "fermata)\n"
            "  --params K=V,...     the policy's parameters\n"
+           "  --switch AT_S,POLICY another policy from then on\n"
            "  --rate R             requests/s of all models together (run)\n"
            "  --seconds S          simulated seconds that count (default 20)\n"
            "  --warmup S           seconds before them that do not (default 2)\n"
            "  --seed K             of all chance (default 1)\n"
            "  --seeds N            goodput: mean over the seeds K .. K+N-1 (default 1)\n"
-           "  --arrivals A         poisson (default), uniform, gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
+           "  --arrivals A         poisson (default), uniform[:PHASE], gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
            "closed:CLIENTS,THINK_MS\n"
            "  --popularity P       equal, zipf:S (default: the weights of the file)\n"
            "  --net NET            zero (default), rdma, tcp, fixed:CTRL_US[,DATA_US], or FILE.csv "
@@ -208,6 +211,16 @@ static status_t parse_line_model(const char *text, double line_ms[3], err_t *err
     return STATUS_OK;
 }
 
+static status_t parse_switch(const char *text, options_t *options, err_t *err)
+{
+    int used = 0;
+    if (sscanf(text, "%lf,%n", &options->switch_s, &used) != 1 || used == 0 || text[used] == '\0' ||
+        !(options->switch_s >= 0 && options->switch_s <= 1e6))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--switch: '%.60s' is not AT_S,POLICY", text);
+    options->switch_policy = text + used;
+    return STATUS_OK;
+}
+
 static void set_text(options_t *options, int option, const char *text)
 {
     const char **place = option == OPT_TRACE        ? &options->trace_path
@@ -260,6 +273,8 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return count("minutes", text, 1, 1440 * 14, &options->minutes, err);
     case OPT_AUTOSCALE:
         return count("autoscale", text, 1, 16384, &options->start_gpus, err);
+    case OPT_SWITCH:
+        return parse_switch(text, options, err);
     case OPT_PROVISION:
         return number("provision", text, 0, 1e6, &options->provision_s, err);
     case OPT_SEEDS:

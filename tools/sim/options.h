@@ -24,6 +24,8 @@ typedef struct {
     uint32_t gpus;
     double gpus_per_model; /* instead of gpus, when above 0 */
     const char *policy, *params;
+    const char *switch_policy; /* from switch_s on; NULL: never */
+    double switch_s;
     double rate_rps, seconds, warmup_s, jitter, slo_ms, timeout_fraction;
     uint64_t seed;
     uint32_t seeds, copies;

@@ -19,7 +19,8 @@ typedef struct {
     scenario_t *scenario;
     const char *path;
     char zoo[256], mixes[256];
-    bool track; /* the line is one */
+    const char *drawn_below;
+    bool track, drawn; /* the line is one */
     unsigned line_number;
     variable_t variables[VARIABLES_MAX];
     unsigned variable_count;
@@ -117,13 +118,28 @@ static status_t add_row(parser_t *parser, char *const fields[3])
         return err_set(parser->err, STATUS_NO_MEMORY, "no memory for a scenario");
     scenario->rows = rows;
     scenario_row_t *row = &rows[scenario->row_count];
-    *row = (scenario_row_t){.line_number = parser->line_number, .track.wanted = parser->track};
+    *row = (scenario_row_t){
+        .line_number = parser->line_number, .track.wanted = parser->track, .drawn = parser->drawn};
     if (!expand(parser, fields[0], row->series, sizeof(row->series)) ||
         !expand(parser, fields[1], row->place, sizeof(row->place)) ||
         !expand(parser, fields[2], row->command, sizeof(row->command)))
         return fail(parser, "unknown {name}, or too long");
     scenario->row_count++;
     return parse_command(parser, row);
+}
+
+/* Where the figures of the drawn rows go. Behind the last row: the rows move no more. */
+static void place_figures(const parser_t *parser)
+{
+    scenario_t *scenario = parser->scenario;
+    for (size_t i = 0; parser->drawn_below && i < scenario->row_count; i++) {
+        scenario_row_t *row = &scenario->rows[i];
+        if (!row->drawn)
+            continue;
+        snprintf(row->figure, sizeof(row->figure), "images/sim-%s-%zu.svg", scenario->name, i + 1);
+        snprintf(row->figure_path, sizeof(row->figure_path), "%.300s/%s", parser->drawn_below, row->figure);
+        row->options.timeline_path = row->figure_path;
+    }
 }
 
 /* Every combination of the variables, the last one fastest. */
@@ -249,7 +265,8 @@ static status_t parse_line(parser_t *parser, char *line)
         return STATUS_OK;
     }
     parser->track = strcmp(line, "track") == 0;
-    bool is_row = parser->track || strcmp(line, "row") == 0;
+    parser->drawn = strcmp(line, "drawn") == 0;
+    bool is_row = parser->track || parser->drawn || strcmp(line, "row") == 0;
     if (!is_row && strcmp(line, "paper") != 0)
         return fail(parser, "not a line of a scenario");
     if (!split(text, fields))
@@ -272,16 +289,19 @@ static status_t parse_file(parser_t *parser, FILE *file)
     if (parser->scenario->title[0] == '\0' || parser->scenario->value[0] == '\0' ||
         parser->scenario->row_count == 0)
         return fail(parser, "a scenario needs title, value and at least one row");
+    place_figures(parser);
     return STATUS_OK;
 }
 
-status_t scenario_read(scenario_t *scenario, const char *directory, const char *name, err_t *err)
+status_t scenario_read(scenario_t *scenario, const char *directory, const char *name, const char *drawn_below,
+                       err_t *err)
 {
     memset(scenario, 0, sizeof(*scenario));
     parser_t *parser = calloc(1, sizeof(*parser));
     if (!parser)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a scenario");
-    *parser = (parser_t){.scenario = scenario, .path = scenario->path, .err = err};
+    *parser =
+        (parser_t){.scenario = scenario, .path = scenario->path, .drawn_below = drawn_below, .err = err};
     snprintf(scenario->path, sizeof(scenario->path), "%s/%s.txt", directory, name);
     snprintf(parser->zoo, sizeof(parser->zoo), "%s/../zoo", directory);
     snprintf(parser->mixes, sizeof(parser->mixes), "%s/../mixes", directory);

@@ -8,6 +8,7 @@
  *     foreach policy fermata deferred eager               for the rows below, until `clear`
  *     row    {policy} ; ResNet50 ; goodput --models {zoo}/resnet50.csv --gpus 8 --policy {policy}
  *     track  {policy} ; 512 GPUs ; run --steps ...        as row, and what came of it over time is drawn and told
+ *     drawn  {policy} ; as asked ; run --seconds 0.03 ...  as row, and what each GPU did is drawn
  *     paper  deferred ; ResNet50 ; 5264                   what the paper says of that series and place
  *     source study                                        whose figures those are, instead of "paper"
  *     note   What came out, and why it differs.           after the table
@@ -37,6 +38,9 @@ typedef struct {
     unsigned line_number;
     double value;
     scenario_track_t track;
+    bool drawn;
+    char figure[2 * SCENARIO_LABEL_BYTES]; /* of a drawn row, below the document's folder */
+    char figure_path[SCENARIO_TEXT_BYTES];
 } scenario_row_t;
 
 typedef struct {
@@ -56,7 +60,9 @@ typedef struct {
     size_t paper_count;
 } scenario_t;
 
-status_t scenario_read(scenario_t *scenario, const char *directory, const char *name, err_t *err);
+/* drawn_below: the folder of the document, where figures of drawn rows go to images/; NULL: they are not drawn. */
+status_t scenario_read(scenario_t *scenario, const char *directory, const char *name, const char *drawn_below,
+                       err_t *err);
 void scenario_dispose(scenario_t *scenario);
 
 /* Runs all rows, on `threads` threads. resume_path (or NULL): a file of results by command; what is there is not run

@@ -124,6 +124,12 @@ void scenario_print(const scenario_t *scenario, const char *figure, FILE *out)
         print_table(scenario, out);
     if (figure)
         fprintf(out, "\n![%s](%s)\n", scenario->title, figure);
+    for (size_t i = 0; i < scenario->row_count; i++) {
+        const scenario_row_t *row = &scenario->rows[i];
+        if (row->figure[0])
+            fprintf(out, "\n%s, %s:\n\n![%s, %s](%s)\n", row->series, row->place, row->series, row->place,
+                    row->figure);
+    }
     for (unsigned i = 0; i < scenario->note_count; i++)
         fprintf(out, "\n%s\n", scenario->notes[i]);
     fputs("\n", out);

@@ -22,6 +22,12 @@ typedef struct {
     pthread_mutex_t lock;
 } pool_t;
 
+/* What is drawn must be run again: only its number would be known. */
+static bool is_kept(const scenario_row_t *row)
+{
+    return !row->track.wanted && !row->drawn;
+}
+
 /* A line of the file of results is NAME VALUE COMMAND, with a tab between each. */
 static void take_known(pool_t *pool, FILE *file)
 {
@@ -34,7 +40,7 @@ static void take_known(pool_t *pool, FILE *file)
         if (!value || !rest || strcmp(name, scenario->value) != 0)
             continue;
         for (size_t i = 0; i < scenario->row_count; i++) {
-            if (strcmp(scenario->rows[i].command, rest) == 0 && !scenario->rows[i].track.wanted) {
+            if (strcmp(scenario->rows[i].command, rest) == 0 && is_kept(&scenario->rows[i])) {
                 scenario->rows[i].value = strtod(value, NULL);
                 pool->done[i] = true;
             }
@@ -80,7 +86,7 @@ static void finish(pool_t *pool, const scenario_row_t *row, status_t status, con
         pool->status = status;
         err_set(pool->err, status, "%.120s:%u: %.160s", pool->scenario->path, row->line_number, err->text);
     }
-    if (status == STATUS_OK && pool->resume && !row->track.wanted) {
+    if (status == STATUS_OK && pool->resume && is_kept(row)) {
         fprintf(pool->resume, "%s\t%.9g\t%s\n", pool->scenario->value, row->value, row->command);
         fflush(pool->resume);
     }

@@ -32,6 +32,7 @@ Test(arrivals, every_kind_has_the_rate_asked_for)
 {
     mean_rate("poisson", 0.01);
     mean_rate("uniform", 0.0001);
+    mean_rate("uniform:0.5", 0.0001);
     mean_rate("gamma:0.1", 0.03);
     mean_rate("gamma:2", 0.01);
     mean_rate("mmpp:1.8,0.5", 0.05);
@@ -39,9 +40,9 @@ Test(arrivals, every_kind_has_the_rate_asked_for)
 
 Test(arrivals, bad_ones_are_errors)
 {
-    static const char *const bad[] = {"",           "poissonx", "gamma",     "gamma:0",    "gamma:-1",
-                                      "gamma:nan",  "mmpp:1,1", "mmpp:3,1",  "mmpp:1.5,0", "mmpp:1.5",
-                                      "closed:0,1", "closed:4", "closed:4,0"};
+    static const char *const bad[] = {"",           "poissonx", "gamma",      "gamma:0",    "gamma:-1",
+                                      "gamma:nan",  "mmpp:1,1", "mmpp:3,1",   "mmpp:1.5,0", "mmpp:1.5",
+                                      "closed:0,1", "closed:4", "closed:4,0", "uniform:2",  "uniform:-1"};
     arrivals_spec_t spec;
     err_t err;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
