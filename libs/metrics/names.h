@@ -37,6 +37,7 @@
     X(SCHED_QUEUE_SECONDS, "fermata_scheduler_queue_seconds", HISTOGRAM, NS_AS_S, "model", "Time in the queue of the tasks that were granted.") \
     X(SCHED_BATCHES, "fermata_scheduler_batches_total", COUNTER, NONE, "model", "Batches granted.") \
     X(SCHED_BATCH_SIZE, "fermata_scheduler_batch_size", HISTOGRAM, NONE, "model", "Size of the granted batches.") \
+    X(SCHED_STRETCHES, "fermata_scheduler_stretches_total", COUNTER, NONE, "model", "Batches granted to join one that runs.") \
     X(SCHED_REVOKED, "fermata_scheduler_revoked_batches_total", COUNTER, NONE, "model,outcome", "Running batches that were stopped for a larger one: stopped, or late, when they had ended before.") \
     X(SCHED_REVOKED_SECONDS, "fermata_scheduler_revoked_seconds", HISTOGRAM, NS_AS_S, "model", "How long batches had run that were stopped.") \
     X(SCHED_DECISION_SECONDS, "fermata_scheduler_decision_seconds", HISTOGRAM, NS_AS_S, "", "One turn of the scheduling core.") \
@@ -60,6 +61,10 @@
     X(WORKER_BUSY_SECONDS, "fermata_worker_device_busy_seconds_total", COUNTER, NS_AS_S, "device", "Time in which the device was running batches.") \
     X(WORKER_REVOCATIONS, "fermata_worker_revocations_total", COUNTER, NONE, "outcome", "Batches that the scheduler took back: before they began (waiting), at an exit point (stopped), or when they had ended (late).") \
     X(WORKER_STOPPED_SECONDS, "fermata_worker_stopped_seconds", HISTOGRAM, NS_AS_S, "model", "How long batches had run that were stopped at an exit point.") \
+    X(WORKER_STRETCHES, "fermata_worker_stretches_total", COUNTER, NONE, "model,outcome", "Batches granted to join a running one, by whether they did: joined, alone.") \
+    X(WORKER_STAGED_BATCHES, "fermata_worker_staged_batches_total", COUNTER, NONE, "model", "Batches that entered the stages of a model.") \
+    X(WORKER_STAGED_ROWS, "fermata_worker_staged_stretched_rows_total", COUNTER, NONE, "model", "Rows that joined a batch which was in the stages.") \
+    X(WORKER_STAGED_SPLITS, "fermata_worker_staged_splits_total", COUNTER, NONE, "model", "Batches that went on from a stage in parts.") \
     X(WORKER_MODE_REFUSALS, "fermata_worker_mode_refusals_total", COUNTER, NONE, "model,mode,reason", "Models that run whole instead of in the mode that was asked for, by why: engine, uncuttable, too_large, memory, predictor.") \
     X(WORKER_MODELS, "fermata_worker_models", GAUGE, NONE, "state", "Model versions by state.") \
     X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model", "Memory of a loaded model.") \

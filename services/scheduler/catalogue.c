@@ -300,6 +300,7 @@ static void model_metrics(scheduler_t *s, model_t *model)
     model->metrics.queue = metrics_series(m, METRIC_SCHED_QUEUE, model->name);
     model->metrics.queue_seconds = metrics_series(m, METRIC_SCHED_QUEUE_SECONDS, model->name);
     model->metrics.batches = metrics_series(m, METRIC_SCHED_BATCHES, model->name);
+    model->metrics.stretches = metrics_series(m, METRIC_SCHED_STRETCHES, model->name);
     model->metrics.revoked_stopped = metrics_series(m, METRIC_SCHED_REVOKED, model->name, "stopped");
     model->metrics.revoked_late = metrics_series(m, METRIC_SCHED_REVOKED, model->name, "late");
     model->metrics.wasted = metrics_series(m, METRIC_SCHED_REVOKED_SECONDS, model->name);

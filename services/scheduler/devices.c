@@ -19,7 +19,7 @@ static void device_open(device_t *device)
 {
     if (device->open)
         return;
-    status_t status = subcluster_open(device->subcluster, device->gpu, now_of());
+    status_t status = subcluster_open(device->subcluster, device->gpu, &device->mode, now_of());
     device->open = status == STATUS_OK;
     if (device->open)
         allow_models(device);
@@ -76,6 +76,7 @@ static status_t device_add(device_t *device, const Control__Device *hello, subcl
     (void)snprintf(device->name, sizeof device->name, "%s", hello->name);
     (void)snprintf(device->kind, sizeof device->kind, "%s", hello->kind);
     device->memory_bytes = hello->memory_bytes;
+    device->mode = (sched_gpu_mode_t){.stretches = hello->stretches, .slots = hello->slots};
     device->subcluster = sub;
     device->gpu = s->device_count < s->options.devices_max ? subcluster_seat(sub, device) : UINT32_MAX;
     if (device->gpu == UINT32_MAX)

@@ -375,8 +375,18 @@ static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now
     metrics_add(model->metrics.granted, action->grant.count);
     metrics_add(model->metrics.batches, 1);
     metrics_observe(model->metrics.batch_size, action->grant.count);
+    metrics_add(model->metrics.stretches, action->grant.stretches != 0);
     for (uint32_t i = 0; i < action->grant.count; i++)
         metrics_observe(model->metrics.queue_seconds, now_ns - action->grant.tasks[i].arrival_ns);
+}
+
+/* Of a batch of the core that runs there; 0: none. */
+static uint64_t batch_id_of(const device_t *device, uint64_t core_id)
+{
+    const batch_t *batch = core_id != 0 ? device->batches : NULL;
+    while (batch != NULL && batch->core_id != core_id)
+        batch = batch->next;
+    return batch != NULL ? batch->id : 0;
 }
 
 /* start_in_ns stays 0: the worker begins when inputs and device are ready. The core's start is a bound, made of the
@@ -412,6 +422,7 @@ static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *ac
     node->grant.model = action->model;
     node->grant.device = device->index;
     node->grant.finish_in_ns = action->grant.finish_ns - now_ns;
+    node->grant.stretches = batch_id_of(device, action->grant.stretches);
     *worker->grants_tail = node;
     worker->grants_tail = &node->next;
 }

@@ -143,6 +143,7 @@ struct device {
     uint32_t index;              /* in the worker */
     uint32_t gpu;                /* its seat in the sub-cluster */
     bool open, failed, draining; /* open: the sub-cluster knows of it */
+    sched_gpu_mode_t mode;
     char name[PEER_NAME_BYTES];
     char kind[16];
     uint64_t memory_bytes;
@@ -210,7 +211,7 @@ struct model {
     } ran, planned_from;         /* since the start; at the last plan that was carried out */
     struct {
         metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;
-        metric_t *revoked_stopped, *revoked_late, *wasted;
+        metric_t *stretches, *revoked_stopped, *revoked_late, *wasted;
     } metrics;
 };
 

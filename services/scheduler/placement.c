@@ -108,6 +108,27 @@ static uint32_t exit_points_at(const model_t *model, const subcluster_t *sub)
     return fewest == UINT32_MAX ? 0 : fewest;
 }
 
+/* Of the first that reports stages, or parts that it keeps busy: devices of one class differ little. */
+static sched_inside_t inside_at(const model_t *model, const subcluster_t *sub)
+{
+    sched_inside_t inside = {0};
+    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+        const Control__ModelReport *report = i->report;
+        bool tells = report->n_stage_until > 0 || report->busy_fixed > 0 || report->busy_row > 0;
+        if (!is_able(i) || !reaches(i, sub, false) || !tells)
+            continue;
+        inside.stages = report->n_stage_until <= SCHED_STAGES_MAX ? (uint32_t)report->n_stage_until : 0;
+        for (uint32_t s = 0; s < inside.stages; s++)
+            inside.until[s] =
+                report->stage_until[s] < SCHED_WHOLE ? (uint16_t)report->stage_until[s] : SCHED_WHOLE;
+        inside.comp_wait_ns = peer_duration(&i->worker->peer, report->comp_wait_ns);
+        inside.busy_fixed = report->busy_fixed < SCHED_WHOLE ? report->busy_fixed : SCHED_WHOLE;
+        inside.busy_row = report->busy_row < SCHED_WHOLE ? report->busy_row : SCHED_WHOLE;
+        break;
+    }
+    return inside;
+}
+
 /* ---- Choosing ---- */
 
 static bool feasible_at(const model_t *model, const subcluster_t *sub)
@@ -238,6 +259,15 @@ static void allow_devices(model_t *model)
             subcluster_allow(home, model->id, gpu, placement_runs_on(model, home->devices[gpu]));
 }
 
+static void follow_inside(model_t *model)
+{
+    err_t err = {0};
+    sched_inside_t inside = inside_at(model, model->home);
+    subcluster_set_exit_points(model->home, model->id, exit_points_at(model, model->home));
+    if (!subcluster_set_inside(model->home, model->id, &inside, &err))
+        log_warn("model_inside_refused", LOG_STR("model", model->name), LOG_ERR(&err));
+}
+
 void placement_settle(scheduler_t *s, model_t *model)
 {
     subcluster_t *home = model->ready ? choose(s, model) : model->home;
@@ -248,7 +278,7 @@ void placement_settle(scheduler_t *s, model_t *model)
     else if (home != NULL)
         follow_profile(model);
     if (model->home != NULL) {
-        subcluster_set_exit_points(model->home, model->id, exit_points_at(model, model->home));
+        follow_inside(model);
         allow_devices(model);
     }
     scheduler_touch(s);

@@ -130,6 +130,12 @@ void subcluster_set_exit_points(subcluster_t *sub, uint32_t model, uint32_t exit
     (void)sched_set_exit_points(sub->core, model, exit_points);
 }
 
+bool subcluster_set_inside(subcluster_t *sub, uint32_t model, const sched_inside_t *inside, err_t *err)
+{
+    sub->dirty = true;
+    return sched_set_inside(sub->core, loop_now_ns(), model, inside, err) == STATUS_OK;
+}
+
 void subcluster_allow(subcluster_t *sub, uint32_t model, uint32_t gpu, bool allowed)
 {
     sub->dirty = true;
@@ -162,10 +168,13 @@ void subcluster_unseat(subcluster_t *sub, uint32_t gpu)
     sub->device_count--;
 }
 
-status_t subcluster_open(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
+status_t subcluster_open(subcluster_t *sub, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
 {
     sub->dirty = true;
-    return sched_add_gpu(sub->core, loop_now_ns(), gpu, free_at_ns);
+    status_t status = sched_add_gpu(sub->core, loop_now_ns(), gpu, free_at_ns);
+    if (status == STATUS_OK)
+        status = sched_set_gpu_mode(sub->core, loop_now_ns(), gpu, mode);
+    return status;
 }
 
 void subcluster_drain(subcluster_t *sub, uint32_t gpu)

@@ -94,6 +94,9 @@ void subcluster_remove_model(subcluster_t *subcluster, uint32_t model);
 void subcluster_update_profile(subcluster_t *subcluster, uint32_t model, const profile_t *profile);
 /* Places at which a running batch of it can stop; 0, as at first: it is never stopped. */
 void subcluster_set_exit_points(subcluster_t *subcluster, uint32_t model, uint32_t exit_points);
+/* What its batches do inside a device whose mode is not whole. False: it makes no sense, and nothing changes. */
+bool subcluster_set_inside(subcluster_t *subcluster, uint32_t model, const sched_inside_t *inside,
+                           err_t *err);
 /* At first a model may run on every device. */
 void subcluster_allow(subcluster_t *subcluster, uint32_t model, uint32_t gpu, bool allowed);
 /* All zero for a model that is not here. */
@@ -105,7 +108,8 @@ void subcluster_model_stats(const subcluster_t *subcluster, uint32_t model, sche
 uint32_t subcluster_seat(subcluster_t *subcluster, device_t *device);
 void subcluster_unseat(subcluster_t *subcluster, uint32_t gpu);
 /* Grants begin. INVALID_ARGUMENT: they had. */
-status_t subcluster_open(subcluster_t *subcluster, uint32_t gpu, int64_t free_at_ns);
+status_t subcluster_open(subcluster_t *subcluster, uint32_t gpu, const sched_gpu_mode_t *mode,
+                         int64_t free_at_ns);
 /* No further grants; what runs goes on. */
 void subcluster_drain(subcluster_t *subcluster, uint32_t gpu);
 /* After its batches have been said to have ended. */

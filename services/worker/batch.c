@@ -66,6 +66,15 @@ void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status)
     batch->failed_status[batch->failed_count++] = status;
 }
 
+void batch_lose_row(batch_t *batch, uint32_t row, status_t status)
+{
+    if (batch->rows[row].lost)
+        return;
+    batch->rows[row].lost = true;
+    batch->lost++;
+    batch_fail_row(batch, batch->rows[row].grant_row, status);
+}
+
 static uint32_t find_group(batch_t *batch, uint32_t gateway)
 {
     /* The last one first: tasks of one request stand together. */

@@ -28,6 +28,7 @@ typedef struct {
     uint64_t task_id;
     transfer_handle_t handle;
     uint32_t grant_row;
+    bool lost; /* its execution failed */
 } batch_row_t;
 
 /* The rows of one gateway. */
@@ -52,8 +53,12 @@ struct batch {
     run_t *run;
     executor_t *executor;
     bool waits;           /* for its turn on the device */
-    bool begun;           /* preempt: it runs, or has run */
+    bool begun;           /* it runs, has run, or cannot be kept from it */
+    bool shared;          /* others ran on the device meanwhile */
     uint64_t exec_launch; /* preempt: of libs/exec */
+    uint64_t exec_batch;  /* staged: of libs/exec; 0 before it entered */
+    uint64_t stretches;   /* staged: batch that it is to join; 0 = none */
+    uint32_t left;        /* staged: rows that have not left the stages */
     status_t over;        /* carrier.h: how it has ended */
     model_t *model;
     model_buffers_t *buffers;
@@ -63,6 +68,7 @@ struct batch {
     bool revoked;
     uint32_t granted; /* rows of the grant */
     uint32_t count;   /* rows in the buffers now */
+    uint32_t lost;    /* of these, by the execution */
     uint32_t pending; /* requests under way */
     int64_t granted_ns, start_at_ns, fetched_ns;
     int64_t started_ns, finished_ns; /* of the execution; 0 = it never began */
@@ -90,6 +96,9 @@ void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant);
 
 /* Notes a row as failed. */
 void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status);
+
+/* Its execution failed; row in the buffers. Once or twice is the same. */
+void batch_lose_row(batch_t *batch, uint32_t row, status_t status);
 
 /* Moves the rows whose items have come together, in order; the others fail with their item's status. */
 void batch_compact(batch_t *batch);

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 
+#include <stdlib.h>
+
 static void carrier_sink(void *ctx, const exec_action_t *action)
 {
     carrier_t *carrier = ctx;
@@ -50,7 +52,9 @@ void carrier_decide(carrier_t *carrier)
         tell_over(carrier);
     }
     carrier->deciding = false;
-    if (wake_ns == EXEC_NEVER)
+    if (carrier->doomed)
+        carrier_destroy(carrier);
+    else if (wake_ns == EXEC_NEVER)
         loop_timer_stop(&carrier->wake);
     else
         loop_timer_start(&carrier->wake, wake_ns);
@@ -97,8 +101,12 @@ status_t carrier_init(carrier_t *carrier, const executor_ops_t *ops, const execu
     return status;
 }
 
-void carrier_dispose(carrier_t *carrier)
+void carrier_destroy(carrier_t *carrier)
 {
+    carrier->doomed = true;
+    if (carrier->deciding)
+        return;
     loop_timer_dispose(&carrier->wake);
     exec_destroy(carrier->exec);
+    free(carrier);
 }

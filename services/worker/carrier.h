@@ -21,14 +21,15 @@ struct carrier {
     launch_t *due, **due_tail; /* to be submitted, by node */
     launch_t *stop;            /* to be stopped; one decision stops one at most */
     struct batch_list over;    /* ended, by turn */
-    bool deciding, again;
+    bool deciding, again, doomed;
 };
 
 /* Takes the exec_t over, also when it fails. exec NULL: err says already why there is none. */
 status_t carrier_init(carrier_t *carrier, const executor_ops_t *ops, const executor_env_t *env,
                       uint32_t device, exec_t *exec,
                       void (*act)(carrier_t *carrier, const exec_action_t *action), err_t *err);
-void carrier_dispose(carrier_t *carrier);
+/* Frees the object that begins with it; behind the decision under way, if there is one. No batch is in it. */
+void carrier_destroy(carrier_t *carrier);
 
 /* After something was told to carrier->exec. */
 void carrier_decide(carrier_t *carrier);

@@ -69,6 +69,8 @@ static void control_send_hello(control_t *control)
             list[i].name = devices->list[i].name;
             list[i].kind = (char *)(uintptr_t)devices->kind;
             list[i].memory_bytes = devices->memory_bytes;
+            list[i].stretches = devices->stretches;
+            list[i].slots = devices->slots;
             list[i].device_class = (char *)(uintptr_t)devices->device_class;
             pointers[i] = &list[i];
         }

@@ -75,6 +75,7 @@ status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint
     if (!devices->list)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", count);
     name_devices(devices, engine, config);
+    devices->streams = config->streams ? config->streams : 1;
     for (; devices->count < count; devices->count++) {
         worker_device_t *device = &devices->list[devices->count];
         engine_config_t own = *config;

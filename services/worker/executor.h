@@ -25,7 +25,7 @@ typedef struct {
 } executor_env_t;
 
 typedef struct {
-    const char *name; /* of the mode */
+    model_mode_t mode;
     /* May be NULL: always. False: submit this one when another has ended. */
     bool (*takes)(const executor_t *executor, const batch_t *batch);
     void (*submit)(executor_t *executor, batch_t *batch);
@@ -41,7 +41,9 @@ struct executor {
     const executor_ops_t *ops;
     const executor_env_t *env;
     uint32_t device;
-    uint32_t batches; /* in it; counted by turns.c */
+    uint32_t batches;     /* in it; counted by turns.c */
+    const model_t *model; /* it runs this one only; NULL: all of its mode */
+    executor_t *next;     /* of the same device */
 };
 
 /* One batch after the other, in the order of the engine's own queue. */
@@ -49,10 +51,6 @@ executor_t *executor_create_whole(const executor_env_t *env, uint32_t device, er
 
 executor_t *executor_create_preempt(const executor_env_t *env, uint32_t device, err_t *err);
 
-static inline void executor_destroy(executor_t *executor)
-{
-    if (executor)
-        executor->ops->destroy(executor);
-}
+executor_t *executor_create_staged(const executor_env_t *env, uint32_t device, model_t *model, err_t *err);
 
 #endif

@@ -31,9 +31,9 @@ static void preempt_ended(launch_t *launch)
         batch->started_ns = launch->job.started_ns;
         batch->finished_ns = launch->job.finished_ns;
     }
-    if (launch->status == STATUS_CANCELLED)
-        exec_stopped(carrier->exec, now_ns, batch->exec_launch);
-    else
+    bool stopped =
+        launch->status == STATUS_CANCELLED && exec_stopped(carrier->exec, now_ns, batch->exec_launch);
+    if (!stopped)
         exec_finished(carrier->exec, now_ns, batch->exec_launch);
     carrier_decide(carrier);
 }
@@ -105,11 +105,10 @@ static bool preempt_revoke(executor_t *executor, batch_t *batch)
 
 static void preempt_destroy(executor_t *executor)
 {
-    carrier_dispose((carrier_t *)executor);
-    free(executor);
+    carrier_destroy((carrier_t *)executor);
 }
 
-static const executor_ops_t preempt_ops = {.name = "preempt",
+static const executor_ops_t preempt_ops = {.mode = MODE_PREEMPT,
                                            .takes = preempt_takes,
                                            .submit = preempt_submit,
                                            .revoke = preempt_revoke,

@@ -42,7 +42,7 @@ static void whole_destroy(executor_t *executor)
 }
 
 static const executor_ops_t whole_ops = {
-    .name = "whole", .submit = whole_submit, .revoke = whole_revoke, .destroy = whole_destroy};
+    .mode = MODE_WHOLE, .submit = whole_submit, .revoke = whole_revoke, .destroy = whole_destroy};
 
 executor_t *executor_create_whole(const executor_env_t *env, uint32_t device, err_t *err)
 {

@@ -46,6 +46,11 @@ status_t launcher_init(launcher_t *launcher, loop_t *loop, const engine_ops_t *o
     return mailbox_init(&launcher->mailbox, loop, launcher_deliver, launcher, err);
 }
 
+void launcher_close(launcher_t *launcher)
+{
+    launcher->closed = true;
+}
+
 void launcher_dispose(launcher_t *launcher)
 {
     mailbox_dispose(&launcher->mailbox);
@@ -56,7 +61,10 @@ void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch)
     launch->launcher = launcher;
     launch->job.done = launch_on_engine;
     launch->job.arg = launch;
-    launcher->ops->submit(engine, &launch->job);
+    if (launcher->closed)
+        launch_on_engine(&launch->job, STATUS_CANCELLED, NULL);
+    else
+        launcher->ops->submit(engine, &launch->job);
     launcher_drain(launcher);
 }
 

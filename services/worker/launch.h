@@ -28,12 +28,15 @@ struct launcher {
     const engine_ops_t *ops;
     mailbox_t mailbox;        /* answered on the engines' threads */
     mailbox_node_t *answered; /* answered on the loop's own thread, newest first */
-    bool draining;
+    bool draining, closed;
 };
 
 status_t launcher_init(launcher_t *launcher, loop_t *loop, const engine_ops_t *ops, err_t *err);
 /* After the engines' flush; delivers what they have answered. */
 void launcher_dispose(launcher_t *launcher);
+
+/* From now on what is submitted ends with STATUS_CANCELLED, without the engine. */
+void launcher_close(launcher_t *launcher);
 
 /* The launch is the engine's until `ended`. */
 void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch);

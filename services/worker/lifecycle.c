@@ -174,6 +174,8 @@ static void leave_when_idle(lifecycle_t *l, model_t *model)
     if (model->under_way > 0 || model->leaving || !(model->released || model->superseded))
         return;
     model->leaving = true;
+    if (l->options.ops->leaves)
+        l->options.ops->leaves(l->options.ctx, model);
     if (loader_unload(l->loader, model) == STATUS_OK)
         return;
     model_unload(model, l->options.load.devices); /* rather here than not at all */

@@ -27,6 +27,8 @@ typedef enum {
 typedef struct {
     /* A model came to be or has another state; old (or NULL) has left its place to it and takes no grant any more. */
     void (*changed)(void *ctx, const model_t *model, const model_t *old);
+    /* No batch of it is left and it is about to leave its devices; may be NULL. */
+    void (*leaves)(void *ctx, const model_t *model);
     /* It is no longer in the repository and is destroyed after the call. */
     void (*gone)(void *ctx, const model_t *model);
     /* A command has ended. reason "" when OK. */

@@ -28,7 +28,7 @@ typedef struct {
     config_list_t load_model;
     int64_t poll_interval;
     int engine, mode, log_level, log_format;
-    int64_t devices, threads, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
+    int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
     int64_t drain_timeout;
     double emulated_jitter;
     bool pin, profile_cache;
@@ -73,6 +73,9 @@ static const config_option_t option_table[] = {
      AT(device_class)},
     {"threads", CONFIG_INT, "Devices", "CPU threads of each device.", .def = "1", .min = 1, .max = 256,
      AT(threads)},
+    {"streams", CONFIG_INT, "Devices",
+     "Batches or stages that a device runs side by side; 0 = as the modes need.", .def = "0", .min = 0,
+     .max = ENGINE_MAX_STREAMS, AT(streams)},
     {"pin", CONFIG_BOOL, "Devices", "Keep the threads of each device on CPUs of their own.", .def = "false",
      AT(pin)},
     {"memory_limit", CONFIG_BYTES, "Devices", "For the models of one device; 0 = what there is.", .def = "0",
@@ -204,6 +207,14 @@ static void on_model_changed(void *ctx, const model_t *model, const model_t *old
     control_report_model(worker->control, model, old);
 }
 
+static void on_model_leaves(void *ctx, const model_t *model)
+{
+    worker_t *worker = ctx;
+
+    if (worker->run)
+        run_forget(worker->run, model);
+}
+
 static void on_model_gone(void *ctx, const model_t *model)
 {
     control_report_gone(((worker_t *)ctx)->control, model);
@@ -264,8 +275,10 @@ static status_t worker_open_models(worker_t *worker, err_t *err)
 
 static status_t worker_start_models(worker_t *worker, err_t *err)
 {
-    static const lifecycle_ops_t ops = {
-        .changed = on_model_changed, .gone = on_model_gone, .answer = on_command_done};
+    static const lifecycle_ops_t ops = {.changed = on_model_changed,
+                                        .leaves = on_model_leaves,
+                                        .gone = on_model_gone,
+                                        .answer = on_command_done};
     const options_t *options = worker->options;
     lifecycle_options_t lifecycle = {.loop = worker->loop,
                                      .repository = &worker->repository,
@@ -285,19 +298,44 @@ static status_t worker_start_models(worker_t *worker, err_t *err)
     return lifecycle_create(&lifecycle, &worker->lifecycle, err);
 }
 
+/* Which modes the worker or some model in the repository asks for, as bits. What cannot be read is told later. */
+static uint32_t modes_wanted(const worker_t *worker)
+{
+    uint32_t modes = 1u << worker->options->mode, count = 0;
+    repository_reading_t *readings = NULL;
+    err_t ignored;
+
+    (void)repository_read_all(&worker->source, &readings, &count, &ignored);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t v = 0; v < readings[i].count; v++) {
+            const model_config_t *config = &readings[i].versions[v]->config;
+            modes |= config->has_mode ? 1u << config->mode : 0;
+        }
+        repository_reading_dispose(&readings[i]);
+    }
+    free(readings);
+    return modes;
+}
+
 static status_t worker_open_devices(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
     engine_config_t config = {.threads = (uint32_t)options->threads,
+                              .streams = (uint32_t)options->streams,
                               .memory_limit_bytes = (uint64_t)options->memory_limit,
                               .jitter = options->emulated_jitter};
     const char *engine = engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
+    bool staged = (modes_wanted(worker) & 1u << MODE_STAGED) != 0;
+
+    if (config.streams == 0)
+        config.streams = staged ? STAGES_STREAMS : 1;
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;
     status_t status =
         worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
+    worker->devices.stretches = staged;
     if (status == STATUS_OK && options->device_class)
         worker->devices.device_class = options->device_class;
     return status;
@@ -372,10 +410,9 @@ static void worker_close(worker_t *worker)
     http_server_destroy(worker->http);
     if (worker->rpc)
         rpc_runtime_destroy(worker->rpc);
-    if (worker->devices.ops) {
-        repository_dispose(&worker->repository, &worker->devices);
+    repository_dispose(&worker->repository, &worker->devices);
+    if (worker->devices.ops)
         worker_devices_close(&worker->devices);
-    }
     repository_source_close(&worker->source);
     if (worker->signals)
         loop_signals_destroy(worker->signals);
@@ -409,9 +446,9 @@ static status_t worker_main(const options_t *options, err_t *err)
         return err->code;
     status = loop_create(&worker.loop, err);
     if (status == STATUS_OK)
-        status = worker_open_devices(&worker, err);
-    if (status == STATUS_OK)
         status = worker_open_models(&worker, err);
+    if (status == STATUS_OK)
+        status = worker_open_devices(&worker, err);
     if (status == STATUS_OK)
         status = worker_open_services(&worker, err);
     if (status == STATUS_OK)

@@ -107,6 +107,28 @@ static status_t choose_preempt(model_t *model, const model_load_options_t *optio
     return status;
 }
 
+/* A model that cannot be cut well enough, or whose stages do not fit, runs whole. */
+static status_t choose_staged(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    engine_cuts_t cuts;
+    status_t status = STATUS_OK;
+
+    if (!options->devices->ops->border_create) {
+        refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot cut a model", options->devices->ops->name);
+        return STATUS_OK;
+    }
+    if (!find_cuts(model, options, &cuts, &status, err))
+        return status;
+    status = stages_create(model, options, &cuts, &model->choice.stages, err);
+    if (status == STATUS_NO_MEMORY) {
+        refuse(&model->choice, MODE_NO_MEMORY, "%s", err->text);
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK && model->choice.stages->count < 2)
+        refuse(&model->choice, MODE_UNCUTTABLE, "no cut divides its time");
+    return status;
+}
+
 status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err)
 {
     mode_choice_t *choice = &model->choice;
@@ -115,6 +137,8 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
     choice->asked = model->config.has_mode ? model->config.mode : options->mode;
     choice->mode = choice->asked;
     switch (choice->asked) {
+    case MODE_STAGED:
+        return choose_staged(model, options, err);
     case MODE_PREEMPT:
         return choose_preempt(model, options, err);
     default:
@@ -138,5 +162,6 @@ void mode_tell(const model_t *model, metrics_t *metrics)
 void mode_dispose(mode_choice_t *choice)
 {
     free(choice->exits);
+    stages_destroy(choice->stages);
     *choice = (mode_choice_t){.mode = MODE_WHOLE};
 }

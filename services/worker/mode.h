@@ -7,7 +7,7 @@
 #ifndef WORKER_MODE_H
 #define WORKER_MODE_H
 
-#include "base/status.h"
+#include "stages.h"
 
 #include <stdint.h>
 
@@ -37,6 +37,7 @@ typedef struct {
     char why[MODE_TEXT_BYTES]; /* of a refusal */
     uint32_t *exits;           /* preempt: cuts at which a batch can stop; owned */
     uint32_t exit_points;
+    stages_t *stages; /* staged; owned */
 } mode_choice_t;
 
 typedef struct model model_t;

@@ -114,6 +114,7 @@ void model_buffers_put(model_t *model, model_buffers_t *buffers)
 
 static void leave_devices(model_t *model, const worker_devices_t *devices)
 {
+    mode_dispose(&model->choice);
     for (uint32_t i = 0; i < model->on_device_count; i++)
         devices->ops->unload(model->on_device[i]);
     free(model->on_device);
@@ -140,7 +141,6 @@ void model_unload(model_t *model, const worker_devices_t *devices)
 void model_destroy(model_t *model, const worker_devices_t *devices)
 {
     model_unload(model, devices);
-    mode_dispose(&model->choice);
     model_config_dispose(&model->config);
     free(model);
 }
@@ -155,6 +155,11 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
     model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
     model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
     model->stopped = metrics_series(metrics, METRIC_WORKER_STOPPED_SECONDS, model->name);
+    model->stretch_joined = metrics_series(metrics, METRIC_WORKER_STRETCHES, model->name, "joined");
+    model->stretch_alone = metrics_series(metrics, METRIC_WORKER_STRETCHES, model->name, "alone");
+    model->stage_batches = metrics_series(metrics, METRIC_WORKER_STAGED_BATCHES, model->name);
+    model->stage_stretched = metrics_series(metrics, METRIC_WORKER_STAGED_ROWS, model->name);
+    model->stage_splits = metrics_series(metrics, METRIC_WORKER_STAGED_SPLITS, model->name);
     model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, model->name);
 }
 

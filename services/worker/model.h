@@ -69,6 +69,7 @@ struct model {
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
     metric_t *exec, *fetch, *push, *profile_error, *stopped;
+    metric_t *stretch_joined, *stretch_alone, *stage_batches, *stage_stretched, *stage_splits;
     correction_t correction;
     int64_t corrected_ns; /* when last */
 };

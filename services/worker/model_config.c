@@ -1,6 +1,7 @@
 #include "model_config.h"
 
 #include "config/ydoc.h"
+#include "exec/staged.h"
 
 #include <limits.h>
 #include <math.h>
@@ -9,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const keys[] = {"slo_ms",         "max_batch", "preprocess", "postprocess",
-                                   "labels",         "mode",      "priority",   "version",
-                                   "version_policy", "precision", "emulate",    NULL};
+static const char *const keys[] = {"slo_ms",  "max_batch", "preprocess", "postprocess",    "labels",
+                                   "mode",    "priority",  "version",    "version_policy", "precision",
+                                   "emulate", "staged",    NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
 enum { TEXT_BYTES = 512, LABEL_BYTES = 4096 };
@@ -100,6 +101,35 @@ static status_t read_emulate(const ydoc_node_t *node, model_config_t *config, er
         read_ms(beta, 3600e3, &config->beta_ns, err) != STATUS_OK)
         return err->code;
     config->has_line = true;
+    return STATUS_OK;
+}
+
+static status_t read_staged(const ydoc_node_t *node, model_config_t *config, err_t *err)
+{
+    static const char *const allowed[] = {"stages", "comp_wait_ms", "split_slack", "schedule", NULL};
+    static const char *const schedules[] = {"granted", "input", "operator", "load", "combined", NULL};
+    const ydoc_node_t *entry;
+    int64_t stages;
+    int choice;
+
+    if (ydoc_expect(node, YDOC_MAP, err) != STATUS_OK || ydoc_check_keys(node, allowed, err) != STATUS_OK)
+        return err->code;
+    if ((entry = ydoc_get(node, "stages"))) {
+        if (ydoc_int64(entry, 2, STAGED_STAGES_MAX, &stages, err) != STATUS_OK)
+            return err->code;
+        config->stages = (uint32_t)stages;
+    }
+    if ((entry = ydoc_get(node, "comp_wait_ms")) &&
+        read_ms(entry, 3600e3, &config->comp_wait_ns, err) != STATUS_OK)
+        return err->code;
+    if ((entry = ydoc_get(node, "split_slack")) &&
+        ydoc_double(entry, 0, 10, &config->split_slack, err) != STATUS_OK)
+        return err->code;
+    if ((entry = ydoc_get(node, "schedule"))) {
+        if (ydoc_choice(entry, schedules, &choice, err) != STATUS_OK)
+            return err->code;
+        snprintf(config->schedule, sizeof(config->schedule), "%s", choice ? schedules[choice] : "");
+    }
     return STATUS_OK;
 }
 
@@ -265,6 +295,8 @@ static status_t read_root(const ydoc_node_t *root, const char *model_dir, model_
         read_versions(root, &config->versions, err) != STATUS_OK)
         return err->code;
     if ((node = ydoc_get(root, "emulate")) && read_emulate(node, config, err) != STATUS_OK)
+        return err->code;
+    if ((node = ydoc_get(root, "staged")) && read_staged(node, config, err) != STATUS_OK)
         return err->code;
     for (int i = 0; i < 2; i++) {
         node = ydoc_get(root, pipelines[i]);

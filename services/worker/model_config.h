@@ -10,6 +10,7 @@
 #include "mode.h"
 
 enum {
+    MODEL_SCHEDULE_BYTES = 16,
     MODEL_LABELS_MAX = 100000, /* ImageNet-21k has 21,843 */
     MODEL_VERSIONS_MAX = 64,   /* of one model side by side: canaries need two or three */
 };
@@ -31,6 +32,11 @@ typedef struct {
     engine_precision_t precision;
     bool has_mode; /* else it is the worker's */
     model_mode_t mode;
+    uint32_t stages; /* staged: how many; 0 = STAGES_DEFAULT */
+    int64_t
+        comp_wait_ns; /* staged: a batch younger than this takes all that waits, whatever the scheduler says */
+    double split_slack; /* staged: how much more the parts of a batch may cost than the whole */
+    char schedule[MODEL_SCHEDULE_BYTES]; /* staged: a table of exec/staged.h; "" = as the scheduler grants */
     image_pipeline_t image;
     char **labels; /* NULL = none */
     uint32_t label_count;

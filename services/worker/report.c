@@ -10,6 +10,7 @@ typedef struct {
     Control__Tensor tensors[2 * ENGINE_MAX_IO];
     Control__Tensor *list[2 * ENGINE_MAX_IO];
     Control__Latency latency;
+    uint32_t stage_until[STAGED_STAGES_MAX];
     image_pipeline_wire_t image;
     int64_t table_ns[ENGINE_MAX_BATCH];
 } report_parts_t;
@@ -43,6 +44,27 @@ static void fill_latency(Control__ModelReport *report, report_parts_t *parts, co
     parts->latency.alpha_ns = (double)model->profile.alpha_ns;
     parts->latency.beta_ns = (double)model->profile.beta_ns;
     report->latency = &parts->latency;
+}
+
+/* Of the largest batch: where the shares differ with the size, the scheduler's prediction does too. */
+static void fill_stages(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
+{
+    enum { ALL = 1000 };
+    const stages_t *stages = model->choice.stages;
+    int64_t all_ns = 0, passed_ns = 0;
+
+    if (model->choice.mode != MODE_STAGED)
+        return;
+    for (uint32_t s = 0; s < stages->count; s++)
+        all_ns += stages_cost_ns(stages, s, stages->rows_max);
+    for (uint32_t s = 0; s < stages->count; s++) {
+        passed_ns += stages_cost_ns(stages, s, stages->rows_max);
+        parts->stage_until[s] = all_ns > 0 ? (uint32_t)(ALL * passed_ns / all_ns) : ALL;
+    }
+    parts->stage_until[stages->count - 1] = ALL;
+    report->n_stage_until = stages->count;
+    report->stage_until = parts->stage_until;
+    report->comp_wait_ns = model->config.comp_wait_ns;
 }
 
 static void fill_image(Control__ModelReport *report, report_parts_t *parts, const image_pipeline_t *image)
@@ -93,6 +115,7 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->labels = model->config.labels;
     fill_tensors(report, parts, model->info);
     fill_latency(report, parts, model);
+    fill_stages(report, parts, model);
     fill_image(report, parts, &model->config.image);
     return STATUS_OK;
 }

@@ -17,7 +17,7 @@ typedef struct {
     struct batch_list queue; /* granted and not yet executed, in the order of their grants */
     uint32_t queued;
     turns_t turns;
-    executor_t *executors[MODES]; /* made when first needed */
+    executor_t *executors; /* made when first needed */
 } device_t;
 
 struct run {
@@ -73,7 +73,7 @@ static void run_count(const batch_t *batch, status_t status)
 
     metrics_add(status == STATUS_OK ? model->batches_ok : model->batches_failed, 1);
     if (status == STATUS_OK)
-        metrics_add(model->tasks_ok, batch->count);
+        metrics_add(model->tasks_ok, batch->count - batch->lost);
     metrics_add(model->tasks_failed, status == STATUS_OK ? batch->failed_count : batch->granted);
 }
 
@@ -231,7 +231,8 @@ static void batch_observe(batch_t *batch)
     int64_t exec_ns = batch->finished_ns - batch->started_ns;
 
     metrics_observe(batch->model->exec, exec_ns);
-    if (model_took(batch->model, clock_now_ns(), batch->count, exec_ns) && run->options.profile_changed)
+    if (!batch->shared && model_took(batch->model, clock_now_ns(), batch->count, exec_ns) &&
+        run->options.profile_changed)
         run->options.profile_changed(run->options.ctx, batch->model);
     metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
     metrics_observe(run->late_start,
@@ -247,7 +248,8 @@ static void log_failed(const batch_t *batch)
               LOG_STR("device", devices->list[batch->device].name), LOG_ERR(&batch->err));
 }
 
-/* Also one that failed may still be pushing rows that had left it before. */
+/* Also one that failed may still be pushing rows that had left it before. With the last batch of a model its executor may
+ * go: so that comes last. */
 static void batch_ended(batch_t *batch, status_t status)
 {
     run_t *run = batch->run;
@@ -261,21 +263,37 @@ static void batch_ended(batch_t *batch, status_t status)
     batch_report(batch, status, status == STATUS_OK ? "" : batch->err.text,
                  batch->push_count ? clock_now_ns() - batch->finished_ns : 0);
     TAILQ_INSERT_TAIL(&run->pushing, batch, link);
+    turns_ended(turns);
     if (batch->pending == 0)
         batch_pushed(batch);
-    turns_ended(turns);
+}
+
+static executor_t *make_executor(run_t *run, uint32_t device, model_t *model)
+{
+    err_t err;
+
+    switch (model->choice.mode) {
+    case MODE_STAGED:
+        return executor_create_staged(&run->env, device, model, &err);
+    case MODE_PREEMPT:
+        return executor_create_preempt(&run->env, device, &err);
+    default:
+        return executor_create_whole(&run->env, device, &err);
+    }
 }
 
 /* NULL: no memory. */
-static executor_t *device_executor(run_t *run, uint32_t index, const model_t *model)
+static executor_t *device_executor(run_t *run, uint32_t device, model_t *model)
 {
-    executor_t **executor = &run->devices[index].executors[model->choice.mode];
-    err_t err;
+    executor_t **at = &run->devices[device].executors;
 
-    if (!*executor)
-        *executor = model->choice.mode == MODE_PREEMPT ? executor_create_preempt(&run->env, index, &err)
-                                                       : executor_create_whole(&run->env, index, &err);
-    return *executor;
+    for (; *at; at = &(*at)->next) {
+        bool fits = (*at)->ops->mode == model->choice.mode;
+        if (fits && (!(*at)->model || (*at)->model == model))
+            return *at;
+    }
+    *at = make_executor(run, device, model);
+    return *at;
 }
 
 static void batch_submit(batch_t *batch)
@@ -463,8 +481,9 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->granted_ns = clock_now_ns();
     batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? grant->start_in_ns : 0);
     batch->fetched_ns = batch->started_ns = batch->finished_ns = 0;
-    batch->pending = batch->push_count = 0;
-    batch->revoked = batch->begun = false;
+    batch->pending = batch->push_count = batch->lost = 0;
+    batch->revoked = batch->begun = batch->shared = false;
+    batch->stretches = grant->stretches;
     batch->state = BATCH_FETCHING;
     TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued++;
@@ -555,11 +574,33 @@ uint32_t run_under_way(const run_t *run)
     return run->under_way;
 }
 
+static void device_drop_executor(executor_t **at)
+{
+    executor_t *executor = *at;
+
+    *at = executor->next;
+    executor->ops->destroy(executor);
+}
+
+void run_forget(run_t *run, const model_t *model)
+{
+    for (uint32_t d = 0; d < run->options.devices->count; d++) {
+        executor_t **at = &run->devices[d].executors;
+        while (*at) {
+            if ((*at)->model == model)
+                device_drop_executor(at);
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
 static void devices_dispose(run_t *run)
 {
-    for (uint32_t d = 0; d < run->options.devices->count; d++)
-        for (uint32_t m = 0; m < MODES; m++)
-            executor_destroy(run->devices[d].executors[m]);
+    for (uint32_t d = 0; d < run->options.devices->count; d++) {
+        while (run->devices[d].executors)
+            device_drop_executor(&run->devices[d].executors);
+    }
     free(run->devices);
 }
 
@@ -618,6 +659,7 @@ void run_destroy(run_t *run)
     run->stopping = true;
     devices = run->options.devices;
     run_revoke_all(run);
+    launcher_close(&run->launcher);
     for (uint32_t d = 0; d < devices->count; d++)
         devices->ops->flush(devices->list[d].engine);
     launcher_dispose(&run->launcher);

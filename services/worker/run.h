@@ -65,6 +65,9 @@ void run_revoke(run_t *run, uint64_t batch_id);
 /* All that have not begun. */
 void run_revoke_all(run_t *run);
 
+/* Before the model leaves its devices; no batch of it is under way. Not inside `report`. */
+void run_forget(run_t *run, const model_t *model);
+
 /* Batches not yet wholly pushed. */
 uint32_t run_under_way(const run_t *run);
 

@@ -33,6 +33,9 @@ typedef struct {
     char identity[WORKER_TEXT_BYTES]; /* what a profile measured here is valid for */
     worker_device_t *list;
     uint32_t count;
+    uint32_t streams;      /* of each */
+    bool stretches;        /* rows can join a batch that runs: some model is to be staged */
+    uint32_t slots;        /* batches that run side by side; 0 and 1: one */
     uint64_t memory_bytes; /* of each */
 } worker_devices_t;
 

@@ -86,13 +86,38 @@ static void *finish_main(void *arg)
     return NULL;
 }
 
+/* What is alive at a cut: both inputs. */
+struct engine_border {
+    float a[MAX_BATCH * IN_A], b[MAX_BATCH * IN_B];
+};
+
+static status_t manual_border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count,
+                                     uint32_t rows, const engine_shape_t *largest_shapes,
+                                     engine_border_t **border, err_t *err)
+{
+    (void)model, (void)cuts, (void)cut_count, (void)rows, (void)largest_shapes, (void)err;
+    *border = calloc(1, sizeof(**border));
+    return STATUS_OK;
+}
+
+static void manual_border_destroy(engine_border_t *border)
+{
+    free(border);
+}
+
 /* Output row: first of a, first of b, number of the row. */
 static void manual_compute(const engine_job_t *job)
 {
-    const float *a = job->inputs[0], *b = job->inputs[1];
-    float *out = job->outputs[0];
+    const float *a = job->source ? job->source->a : job->inputs[0];
+    const float *b = job->source ? job->source->b : job->inputs[1];
 
-    for (uint32_t row = 0; row < job->batch; row++) {
+    for (uint32_t row = job->row; row < job->row + job->batch; row++) {
+        if (job->target) {
+            memcpy(&job->target->a[row * IN_A], &a[row * IN_A], IN_A * sizeof(*a));
+            memcpy(&job->target->b[row * IN_B], &b[row * IN_B], IN_B * sizeof(*b));
+            continue;
+        }
+        float *out = job->outputs[0];
         out[row * OUT] = a[row * IN_A];
         out[row * OUT + 1] = b[row * IN_B];
         out[row * OUT + 2] = (float)row;
@@ -145,10 +170,28 @@ const engine_ops_t *engine_manual(void)
                                      .submit = manual_submit,
                                      .cancel = manual_cancel,
                                      .stop = manual_stop,
+                                     .border_create = manual_border_create,
+                                     .border_destroy = manual_border_destroy,
                                      .flush = manual_flush,
                                      .buffer_alloc = manual_alloc,
                                      .buffer_free = manual_free};
     return &ops;
+}
+
+void rig_stage(rig_t *rig, uint32_t count)
+{
+    stages_t *stages = calloc(1, sizeof(*stages));
+
+    *stages = (stages_t){.devices = &rig->devices, .count = count, .rows_max = MAX_BATCH};
+    stages->cost_ns = calloc(count * (MAX_BATCH + 1), sizeof(int64_t));
+    stages->borders = calloc(rig->devices.count * (count - 1) * STAGES_PAIRS, sizeof(engine_border_t *));
+    for (uint32_t i = 0; i < rig->devices.count * (count - 1) * STAGES_PAIRS; i++)
+        cr_assert_eq(manual_border_create(NULL, NULL, 0, 0, NULL, &stages->borders[i], NULL), STATUS_OK);
+    for (uint32_t s = 0; s <= count; s++)
+        stages->from[s] = s;
+    for (uint32_t i = 0; i < count * (MAX_BATCH + 1); i++)
+        stages->cost_ns[i] = NS_PER_MS;
+    rig->model->choice = (mode_choice_t){.mode = MODE_STAGED, .stages = stages};
 }
 
 /* ---- the gateways ---- */
@@ -233,6 +276,11 @@ static void rig_model(rig_t *rig)
     model->batches_failed = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "failed");
     model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
     model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
+    model->stretch_joined = metrics_series(rig->metrics, METRIC_WORKER_STRETCHES, "m", "joined");
+    model->stretch_alone = metrics_series(rig->metrics, METRIC_WORKER_STRETCHES, "m", "alone");
+    model->stage_batches = metrics_series(rig->metrics, METRIC_WORKER_STAGED_BATCHES, "m");
+    model->stage_stretched = metrics_series(rig->metrics, METRIC_WORKER_STAGED_ROWS, "m");
+    model->stage_splits = metrics_series(rig->metrics, METRIC_WORKER_STAGED_SPLITS, "m");
     model->stopped = metrics_series(rig->metrics, METRIC_WORKER_STOPPED_SECONDS, "m");
     model->exec = metrics_series(rig->metrics, METRIC_WORKER_EXEC_SECONDS, "m");
     model->profile_error = metrics_series(rig->metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "m");
@@ -251,7 +299,7 @@ void rig_init(rig_t *rig)
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     cr_assert_eq(loop_create(&rig->loop, &err), STATUS_OK);
     rig->metrics = metrics_create("worker", &err);
-    rig->devices = (worker_devices_t){.ops = engine_manual(), .kind = "manual", .count = 2};
+    rig->devices = (worker_devices_t){.ops = engine_manual(), .kind = "manual", .count = 2, .streams = 2};
     rig->devices.list = calloc(2, sizeof(*rig->devices.list));
     for (int i = 0; i < 2; i++)
         rig->devices.list[i].busy = metrics_series(rig->metrics, METRIC_WORKER_BUSY_SECONDS, i ? "1" : "0");

@@ -59,6 +59,9 @@ typedef struct {
 void rig_init(rig_t *rig);
 void rig_dispose(rig_t *rig);
 
+/* Cuts the model into so many stages of one operator and one millisecond each; the mode is staged. */
+void rig_stage(rig_t *rig, uint32_t count);
+
 /* Turns the loop until the condition holds; fails the test after ten seconds. */
 #define rig_until(rig, condition)                                                  \
     do {                                                                           \

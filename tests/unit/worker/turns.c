@@ -21,8 +21,8 @@ static bool has_room(const executor_t *executor, const batch_t *batch)
     return executor->batches < room;
 }
 
-static const executor_ops_t ops = {.name = "note", .submit = note_submit};
-static const executor_ops_t narrow_ops = {.name = "narrow", .submit = note_submit, .takes = has_room};
+static const executor_ops_t ops = {.submit = note_submit};
+static const executor_ops_t narrow_ops = {.submit = note_submit, .takes = has_room};
 static executor_t a = {.ops = &ops}, b = {.ops = &ops, .device = 1};
 static batch_t batches[8];
 

@@ -1,0 +1,185 @@
+#include "stages.h"
+
+#include "model.h"
+#include "profiler.h"
+
+#include <stdlib.h>
+
+enum { SHARE_SIZES = 3 }; /* batch sizes at which the operators are measured: 1, the middle, the largest */
+
+/* What part of a batch each stage takes, at some sizes: the rest is between them. */
+typedef struct {
+    uint32_t size[SHARE_SIZES], count;
+    double share[SHARE_SIZES][STAGED_STAGES_MAX];
+} shares_t;
+
+/* The cut whose part of the whole time is nearest to each k / count. */
+static void place(stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts, const int64_t *op_ns)
+{
+    int64_t all_ns = 0, before_ns = 0;
+    uint32_t op = 0, cut = 0;
+
+    for (uint32_t i = 0; i < cuts->ops; i++)
+        all_ns += op_ns[i];
+    stages->count = 1;
+    for (uint32_t k = 1; k < wanted && cut < cuts->cut_count; k++) {
+        int64_t goal_ns = all_ns * k / wanted, best_ns = INT64_MAX;
+        uint32_t best = 0;
+        for (uint32_t c = cut; c < cuts->cut_count; c++) {
+            for (; op < cuts->cuts[c].op; op++)
+                before_ns += op_ns[op];
+            int64_t off_ns = before_ns < goal_ns ? goal_ns - before_ns : before_ns - goal_ns;
+            if (off_ns >= best_ns)
+                break;
+            best_ns = off_ns;
+            best = c;
+            cut = c + 1;
+        }
+        if (best_ns == INT64_MAX)
+            break;
+        stages->from[stages->count++] = cuts->cuts[best].op;
+        before_ns = 0;
+        for (op = 0; op < cuts->cuts[best].op; op++)
+            before_ns += op_ns[op];
+    }
+    stages->from[stages->count] = cuts->ops;
+}
+
+static void share_out(const stages_t *stages, const int64_t *op_ns, double *share)
+{
+    double all = 0;
+
+    for (uint32_t i = 0; i < stages->from[stages->count]; i++)
+        all += (double)op_ns[i];
+    for (uint32_t s = 0; s < stages->count; s++) {
+        share[s] = 0;
+        for (uint32_t i = stages->from[s]; i < stages->from[s + 1]; i++)
+            share[s] += all > 0 ? (double)op_ns[i] / all : 0;
+    }
+}
+
+static void fill_costs(stages_t *stages, const model_t *model, const shares_t *shares)
+{
+    uint32_t at = 0;
+
+    for (uint32_t rows = 1; rows <= stages->rows_max; rows++) {
+        while (at + 2 < shares->count && rows > shares->size[at + 1])
+            at++;
+        uint32_t next = at + 1 < shares->count ? at + 1 : at, span = shares->size[next] - shares->size[at];
+        double part = span ? (double)(rows - shares->size[at]) / span : 0;
+        for (uint32_t s = 0; s < stages->count; s++) {
+            double share = shares->share[at][s] + part * (shares->share[next][s] - shares->share[at][s]);
+            stages->cost_ns[s * (stages->rows_max + 1) + rows] =
+                (int64_t)(share * (double)profile_latency_ns(&model->profile, rows));
+        }
+    }
+}
+
+/* The largest batch, by which the model is cut, first. */
+static status_t measure(stages_t *stages, model_t *model, const model_load_options_t *options,
+                        const engine_cuts_t *cuts, int64_t *op_ns, err_t *err)
+{
+    const worker_devices_t *devices = options->devices;
+    profiler_t profiler = {.ops = devices->ops,
+                           .engine = devices->list[0].engine,
+                           .model = model->on_device[0],
+                           .stop = options->stop};
+    uint32_t wanted = model->config.stages ? model->config.stages : STAGES_DEFAULT;
+    uint32_t sizes[SHARE_SIZES] = {1, (stages->rows_max + 1) / 2, stages->rows_max};
+    shares_t shares = {.count = 0};
+    status_t status = profiler_operators(&profiler, stages->rows_max, cuts->ops, op_ns, err);
+
+    if (status != STATUS_OK)
+        return status;
+    place(stages, wanted, cuts, op_ns);
+    stages->cost_ns = calloc(stages->count * (stages->rows_max + 1), sizeof(*stages->cost_ns));
+    if (!stages->cost_ns)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < SHARE_SIZES && status == STATUS_OK; i++) {
+        if (shares.count && sizes[i] <= shares.size[shares.count - 1])
+            continue;
+        status = profiler_operators(&profiler, sizes[i], cuts->ops, op_ns, err);
+        shares.size[shares.count] = sizes[i];
+        share_out(stages, op_ns, shares.share[shares.count++]);
+    }
+    if (status == STATUS_OK)
+        fill_costs(stages, model, &shares);
+    return status;
+}
+
+static status_t prepare_stages(const stages_t *stages, const model_t *model,
+                               const model_load_options_t *options, err_t *err)
+{
+    const engine_ops_t *ops = options->devices->ops;
+    status_t status = STATUS_OK;
+
+    for (uint32_t d = 0; d < options->devices->count; d++)
+        for (uint32_t s = 0; s < stages->count; s++)
+            for (uint32_t rows = 1; rows <= stages->rows_max && status == STATUS_OK; rows++) {
+                engine_range_t range = {.stream = s % options->devices->streams,
+                                        .from = stages->from[s],
+                                        .to = stages->from[s + 1]};
+                status = atomic_load(options->stop)
+                             ? err_set(err, STATUS_CANCELLED, "stopped")
+                             : ops->prepare_range(model->on_device[d], &range, rows, NULL, err);
+            }
+    return status;
+}
+
+static status_t make_borders(stages_t *stages, const model_t *model, err_t *err)
+{
+    const worker_devices_t *devices = stages->devices;
+    uint32_t each = (stages->count - 1) * STAGES_PAIRS;
+
+    stages->borders = calloc((size_t)devices->count * each + 1, sizeof(*stages->borders));
+    if (!stages->borders)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < devices->count * each; i++) {
+        uint32_t stage = i % each / STAGES_PAIRS;
+        status_t status = devices->ops->border_create(model->on_device[i / each], &stages->from[stage + 1], 1,
+                                                      stages->rows_max, NULL, &stages->borders[i], err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+status_t stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                       stages_t **out, err_t *err)
+{
+    stages_t *stages = calloc(1, sizeof(*stages));
+    int64_t *op_ns = calloc(cuts->ops, sizeof(*op_ns));
+    status_t status = STATUS_OK;
+
+    if (!stages || !op_ns)
+        status = err_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (status == STATUS_OK) {
+        stages->devices = options->devices;
+        stages->rows_max = model->info->max_batch < EXEC_ROWS_MAX ? model->info->max_batch : EXEC_ROWS_MAX;
+        status = measure(stages, model, options, cuts, op_ns, err);
+    }
+    if (status == STATUS_OK && stages->count > 1)
+        status = make_borders(stages, model, err);
+    if (status == STATUS_OK && stages->count > 1)
+        status = prepare_stages(stages, model, options, err);
+    free(op_ns);
+    if (status == STATUS_OK)
+        *out = stages;
+    else
+        stages_destroy(stages);
+    return status;
+}
+
+void stages_destroy(stages_t *stages)
+{
+    if (!stages)
+        return;
+    uint32_t borders = stages->borders ? stages->devices->count * (stages->count - 1) * STAGES_PAIRS : 0;
+    for (uint32_t i = 0; i < borders; i++) {
+        if (stages->borders[i])
+            stages->devices->ops->border_destroy(stages->borders[i]);
+    }
+    free(stages->borders);
+    free(stages->cost_ns);
+    free(stages);
+}

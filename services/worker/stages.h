@@ -1,0 +1,48 @@
+/*
+ * A model cut into stages for mode staged: where, what each costs, and the memory between them on each device.
+ *
+ *   inputs ── stage 0 ──▶ border [0][pair] ── stage 1 ──▶ border [1][pair] ── … ──▶ outputs
+ *
+ * Made by the loader thread, read by the loop, destroyed before the model leaves its devices.
+ */
+#ifndef WORKER_STAGES_H
+#define WORKER_STAGES_H
+
+#include "exec/staged.h"
+#include "worker.h"
+
+enum {
+    STAGES_DEFAULT = 4, /* of a model whose config names no number */
+    STAGES_STREAMS = 2, /* a batch, and rows that catch up with it */
+    STAGES_PAIRS = 2,   /* DVABatch 8.6: two are best */
+};
+
+typedef struct model model_t;
+typedef struct model_load_options model_load_options_t;
+
+typedef struct {
+    const worker_devices_t *devices;
+    uint32_t count, rows_max;
+    uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
+    int64_t *cost_ns;                     /* of a stage on so many rows, see stages_cost_ns */
+    engine_border_t **borders;            /* see stages_border */
+} stages_t;
+
+/* Stages of about equal time. NO_MEMORY names what did not fit; one stage when no cut divides the time. */
+status_t stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                       stages_t **stages, err_t *err);
+void stages_destroy(stages_t *stages); /* NULL is fine */
+
+static inline int64_t stages_cost_ns(const stages_t *stages, uint32_t stage, uint32_t rows)
+{
+    return stages->cost_ns[stage * (stages->rows_max + 1) + rows];
+}
+
+/* Behind stage < count - 1. */
+static inline engine_border_t *stages_border(const stages_t *stages, uint32_t device, uint32_t stage,
+                                             uint32_t pair)
+{
+    return stages->borders[(device * (stages->count - 1) + stage) * STAGES_PAIRS + pair];
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* Granted batches on their way through three stages: they join, split and leave row by row, each reported once. */
+#include "support.h"
+
+#include <string.h>
+
+static rig_t rig;
+
+static void begin(void)
+{
+    rig_init(&rig);
+    rig_stage(&rig, 3);
+}
+
+/* Rows of gateway 10; task and arena row are both 10 * batch + i. */
+static void grant_rows(uint64_t batch_id, uint32_t rows, uint64_t stretches)
+{
+    grant_t grant;
+
+    grant_init(&grant, batch_id, 0);
+    grant.grant.stretches = stretches;
+    for (uint32_t i = 0; i < rows; i++)
+        grant_add(&rig, &grant, 10, 10 * batch_id + i, (uint32_t)(10 * batch_id + i));
+    grant_send(&rig, &grant);
+}
+
+static void finish_stage(void)
+{
+    rig_until(&rig, engine_held() > 0);
+    engine_finish(STATUS_OK, NULL);
+    for (int i = 0; i < 5; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+}
+
+/* Each task has the answer to its own input. */
+static void check_answers(int count)
+{
+    const gateway_t *gateway = &rig.gateways[0];
+
+    rig_until(&rig, gateway->done == count);
+    for (int i = 0; i < count; i++) {
+        const pushed_t *pushed = &gateway->pushed[i];
+        float task = (float)pushed->task_id;
+        cr_assert_float_eq(pushed->values[0], 10 * task, 0, "task %g", (double)task);
+        cr_assert_float_eq(pushed->values[1], 10 * task + 4, 0);
+    }
+}
+
+static void end(void)
+{
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    run_forget(rig.run, rig.model);
+    rig_dispose(&rig);
+}
+
+Test(staged, a_batch_passes_all_stages)
+{
+    begin();
+    grant_rows(1, 3, 0);
+    for (uint32_t s = 0; s < 3; s++) {
+        rig_until(&rig, engine_held() == 1);
+        cr_assert_eq(engine_oldest()->range.from, s);
+        cr_assert_eq(engine_oldest()->range.to, s + 1);
+        cr_assert_eq(engine_oldest()->batch, 3);
+        cr_assert_eq(rig.report_count, 0);
+        finish_stage();
+    }
+    check_answers(3);
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    cr_assert_geq(rig.reports[0].report.exec_ns, 12345);
+    cr_assert_eq(rig.gateways[0].pushed[0].timing.batch_size, 3);
+    end();
+}
+
+Test(staged, batches_that_were_not_granted_to_join_come_one_after_the_other)
+{
+    begin();
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 2, 0);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_eq(engine_held(), 1);
+    for (int i = 0; i < 6; i++)
+        finish_stage();
+    check_answers(4);
+    cr_assert_eq(rig.report_count, 2);
+    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
+    cr_assert_eq(metrics_value(rig.model->stage_stretched), 0);
+    end();
+}
+
+Test(staged, rows_that_were_granted_to_join_catch_up_and_leave_with_the_batch)
+{
+    begin();
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 3, 1);
+    rig_until(&rig, engine_held() == 1);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    finish_stage(); /* the first stage of batch 1; the other is here */
+    rig_until(&rig, engine_held() == 1);
+    for (int stages = 0; rig.report_count < 2 && stages < 6; stages++)
+        finish_stage();
+    check_answers(5);
+    cr_assert_eq(rig.report_count, 2);
+    cr_assert_eq(rig.gateways[0].pushed[0].timing.batch_size, 5, "they left together");
+    cr_assert_eq(metrics_value(rig.model->stage_stretched), 3);
+    cr_assert_eq(metrics_value(rig.model->stretch_joined), 1);
+    cr_assert_eq(metrics_value(rig.model->stretch_alone), 0);
+    end();
+}
+
+Test(staged, a_wish_to_join_a_batch_that_has_left_is_a_batch_of_its_own)
+{
+    begin();
+    grant_rows(1, 1, 0);
+    for (int i = 0; i < 3; i++)
+        finish_stage();
+    rig_until(&rig, rig.report_count == 1);
+    grant_rows(2, 2, 1);
+    for (int i = 0; i < 3; i++)
+        finish_stage();
+    check_answers(3);
+    cr_assert_eq(metrics_value(rig.model->stretch_alone), 1);
+    end();
+}
+
+Test(staged, a_batch_goes_on_in_parts_where_these_cost_no_more)
+{
+    begin();
+    rig.model->config.split_slack = 3; /* four parts of a millisecond each instead of one */
+    grant_rows(1, 4, 0);
+    for (int stages = 0; rig.report_count == 0 && stages < 9; stages++)
+        finish_stage();
+    check_answers(4);
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_geq(metrics_value(rig.model->stage_splits), 1);
+    cr_assert_lt(rig.gateways[0].pushed[0].timing.batch_size, 4);
+    end();
+}
+
+Test(staged, a_stage_that_fails_loses_the_rows_that_were_in_it)
+{
+    begin();
+    grant_rows(1, 2, 0);
+    finish_stage();
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_INTERNAL, "no such primitive");
+    rig_until(&rig, engine_held() == 1);
+    finish_stage();
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_INTERNAL);
+    cr_assert_str_eq(rig.reports[0].reason, "no such primitive");
+    cr_assert_eq(rig.gateways[0].begun, 0);
+    end();
+}
+
+Test(staged, stopping_in_the_middle_leaks_nothing)
+{
+    begin();
+    for (uint64_t id = 1; id <= 4; id++)
+        grant_rows(id, 2, id == 2);
+    rig_until(&rig, engine_held() >= 1);
+    finish_stage();
+    while (rig.report_count < 1)
+        finish_stage();
+    rig_dispose(&rig);
+    cr_assert_eq(rig.report_count, 4, "each batch once, also on the way out");
+}
