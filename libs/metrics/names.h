@@ -65,6 +65,10 @@
     X(WORKER_STAGED_BATCHES, "fermata_worker_staged_batches_total", COUNTER, NONE, "model", "Batches that entered the stages of a model.") \
     X(WORKER_STAGED_ROWS, "fermata_worker_staged_stretched_rows_total", COUNTER, NONE, "model", "Rows that joined a batch which was in the stages.") \
     X(WORKER_STAGED_SPLITS, "fermata_worker_staged_splits_total", COUNTER, NONE, "model", "Batches that went on from a stage in parts.") \
+    X(WORKER_OVERLAP_GROUPS, "fermata_worker_overlap_groups_total", COUNTER, NONE, "device", "Groups of operators that were run.") \
+    X(WORKER_OVERLAP_PARTS, "fermata_worker_overlap_parts_total", COUNTER, NONE, "device", "Parts of batches in those groups.") \
+    X(WORKER_OVERLAP_BESIDE, "fermata_worker_overlap_shared_groups_total", COUNTER, NONE, "device", "Groups in which several models ran side by side.") \
+    X(WORKER_OVERLAP_DROPPED, "fermata_worker_overlap_dropped_batches_total", COUNTER, NONE, "model", "Batches given up because their deadline could not be met any more.") \
     X(WORKER_MODE_REFUSALS, "fermata_worker_mode_refusals_total", COUNTER, NONE, "model,mode,reason", "Models that run whole instead of in the mode that was asked for, by why: engine, uncuttable, too_large, memory, predictor.") \
     X(WORKER_MODELS, "fermata_worker_models", GAUGE, NONE, "state", "Model versions by state.") \
     X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model", "Memory of a loaded model.") \

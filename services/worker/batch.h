@@ -58,6 +58,8 @@ struct batch {
     uint64_t exec_launch; /* preempt: of libs/exec */
     uint64_t exec_batch;  /* staged: of libs/exec; 0 before it entered */
     uint64_t stretches;   /* staged: batch that it is to join; 0 = none */
+    uint32_t half, side;  /* overlap: borders of its model that it has, and which of the two it reads from */
+    int64_t answer_by_ns; /* overlap: when the first of its rows must have been answered */
     uint32_t left;        /* staged: rows that have not left the stages */
     status_t over;        /* carrier.h: how it has ended */
     model_t *model;

@@ -12,11 +12,13 @@
 #define WORKER_EXECUTOR_H
 
 #include "batch.h"
+#include "overlap_plan.h"
 
 /* What all executors of a run share. */
 typedef struct {
     launcher_t *launcher;
     const worker_devices_t *devices;
+    metrics_t *metrics;
     /* Rows [first, first + count) have run, in one batch of `together` rows of the device; batch->started_ns and
      * finished_ns are set. */
     void (*rows)(batch_t *batch, uint32_t first, uint32_t count, uint32_t together);
@@ -52,5 +54,7 @@ executor_t *executor_create_whole(const executor_env_t *env, uint32_t device, er
 executor_t *executor_create_preempt(const executor_env_t *env, uint32_t device, err_t *err);
 
 executor_t *executor_create_staged(const executor_env_t *env, uint32_t device, model_t *model, err_t *err);
+executor_t *executor_create_overlap(const executor_env_t *env, uint32_t device, const overlap_plan_t *plan,
+                                    err_t *err);
 
 #endif

@@ -7,8 +7,8 @@
  * first where they were fetched as long as they are rows of one batch in order.
  */
 #include "carrier.h"
+#include "model_stages.h"
 #include "run.h"
-#include "stages.h"
 
 #include "base/clock.h"
 
@@ -32,7 +32,7 @@ typedef struct {
 struct staged {
     carrier_t carrier; /* first */
     model_t *model;
-    const stages_t *stages;
+    const model_stages_t *stages;
     model_buffers_t *ends[STAGES_PAIRS]; /* inputs of the first and outputs of the last stage */
     batch_t *slots[SLOTS];
     stage_t stage[STAGED_STAGES_MAX];
@@ -144,7 +144,7 @@ static void note_entry(staged_t *staged, const stage_t *stage, uint64_t exec_bat
 
 static void launch_stage(staged_t *staged, const exec_action_t *action)
 {
-    const stages_t *stages = staged->stages;
+    const model_stages_t *stages = staged->stages;
     const exec_part_t *part = &action->launch.parts[0];
     uint32_t device = staged->carrier.executor.device, s = part->from, start = action->launch.start;
     stage_t *stage = &staged->stage[s];
@@ -165,9 +165,9 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
         .row = start,
         .range = {.stream = s % stages->devices->streams, .from = stages->from[s], .to = stages->from[s + 1]},
         .inputs = first ? stage->inputs : NULL,
-        .source = first ? NULL : stages_border(stages, device, s - 1, action->launch.in_pair),
+        .source = first ? NULL : model_stages_border(stages, device, s - 1, action->launch.in_pair),
         .outputs = last ? staged->ends[action->launch.out_pair]->outputs : NULL,
-        .target = last ? NULL : stages_border(stages, device, s, action->launch.out_pair)};
+        .target = last ? NULL : model_stages_border(stages, device, s, action->launch.out_pair)};
     carrier_launch(&staged->carrier, &stage->launch);
 }
 
@@ -223,7 +223,7 @@ static void staged_act(carrier_t *carrier, const exec_action_t *action)
 static staged_cost_t staged_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
 {
     const staged_t *staged = ctx;
-    int64_t ns = stage < staged->stages->count ? stages_cost_ns(staged->stages, stage, rows) : 0;
+    int64_t ns = stage < staged->stages->count ? model_stages_cost_ns(staged->stages, stage, rows) : 0;
 
     (void)length;
     return (staged_cost_t){.ns = ns, .busy_ns = ns};
@@ -272,7 +272,7 @@ static const staged_schedule_t granted = {.name = "granted",
 
 static exec_t *make_exec(staged_t *staged, err_t *err)
 {
-    const stages_t *stages = staged->stages;
+    const model_stages_t *stages = staged->stages;
     const staged_schedule_t *schedule = staged_schedule_find(staged->model->config.schedule);
     staged_config_t config = {
         .stages = stages->count,

@@ -23,7 +23,7 @@ enum { STOP_IDLE_POLLS = 4 };
 
 typedef struct {
     config_address_t scheduler, metrics_address;
-    const char *models, *profile, *name, *device_class;
+    const char *models, *profile, *name, *device_class, *overlap_plan;
     int model_control;
     config_list_t load_model;
     int64_t poll_interval;
@@ -62,6 +62,8 @@ static const config_option_t option_table[] = {
      .min = 0, .max = INT64_MAX, AT(profile_budget)},
     {"mode", CONFIG_ENUM, "Models", "How batches of a model are run whose config.yaml names no mode.",
      .def = "whole", .choices = model_mode_names, AT(mode)},
+    {"overlap_plan", CONFIG_PATH, "Models",
+     "Duration model of mode overlap, for these models on this device.", AT(overlap_plan)},
     {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
      AT(profile_cache)},
     {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = engines,
@@ -100,6 +102,9 @@ static const config_schema_t schema = {
 
 typedef struct {
     const options_t *options;
+    bool has_overlap;
+    overlap_plan_t overlap;
+    err_t overlap_err; /* why there is none */
     loop_t *loop;
     loop_signals_t *signals;
     metrics_t *metrics;
@@ -287,6 +292,8 @@ static status_t worker_start_models(worker_t *worker, err_t *err)
                                      .load = {.devices = &worker->devices,
                                               .profile_budget_ns = options->profile_budget,
                                               .mode = (model_mode_t)options->mode,
+                                              .overlap = worker->has_overlap ? &worker->overlap : NULL,
+                                              .overlap_why = worker->overlap_err.text,
                                               .use_cache = options->profile_cache},
                                      .control = (model_control_t)options->model_control,
                                      .at_start = options->load_model.items,
@@ -317,6 +324,20 @@ static uint32_t modes_wanted(const worker_t *worker)
     return modes;
 }
 
+/* A plan that cannot be read is no reason not to serve. */
+static void worker_read_overlap(worker_t *worker)
+{
+    const char *path = worker->options->overlap_plan;
+    err_t *err = &worker->overlap_err;
+
+    if (!path)
+        err_set(err, STATUS_NOT_FOUND, "there is no --overlap-plan");
+    else if (overlap_plan_read(path, &worker->overlap, err) == STATUS_OK)
+        worker->has_overlap = true;
+    else
+        log_warn("overlap_plan_not_used", LOG_ERR(err));
+}
+
 static status_t worker_open_devices(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
@@ -326,16 +347,18 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
                               .jitter = options->emulated_jitter};
     const char *engine = engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
-    bool staged = (modes_wanted(worker) & 1u << MODE_STAGED) != 0;
+    uint32_t modes = modes_wanted(worker);
+    bool staged = modes & 1u << MODE_STAGED, overlap = modes & 1u << MODE_OVERLAP;
 
     if (config.streams == 0)
-        config.streams = staged ? STAGES_STREAMS : 1;
+        config.streams = overlap ? SEGMENTS_STREAMS : staged ? STAGES_STREAMS : 1;
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;
     status_t status =
         worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
     worker->devices.stretches = staged;
+    worker->devices.slots = overlap && worker->has_overlap ? SEGMENTS_SLOTS : 0;
     if (status == STATUS_OK && options->device_class)
         worker->devices.device_class = options->device_class;
     return status;
@@ -447,6 +470,8 @@ static status_t worker_main(const options_t *options, err_t *err)
     status = loop_create(&worker.loop, err);
     if (status == STATUS_OK)
         status = worker_open_models(&worker, err);
+    if (status == STATUS_OK)
+        worker_read_overlap(&worker);
     if (status == STATUS_OK)
         status = worker_open_devices(&worker, err);
     if (status == STATUS_OK)

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const model_mode_names[MODES + 1] = {"whole", "staged", "overlap", "preempt", NULL};
 
@@ -119,7 +120,7 @@ static status_t choose_staged(model_t *model, const model_load_options_t *option
     }
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
-    status = stages_create(model, options, &cuts, &model->choice.stages, err);
+    status = model_stages_create(model, options, &cuts, &model->choice.stages, err);
     if (status == STATUS_NO_MEMORY) {
         refuse(&model->choice, MODE_NO_MEMORY, "%s", err->text);
         return STATUS_OK;
@@ -127,6 +128,49 @@ static status_t choose_staged(model_t *model, const model_load_options_t *option
     if (status == STATUS_OK && model->choice.stages->count < 2)
         refuse(&model->choice, MODE_UNCUTTABLE, "no cut divides its time");
     return status;
+}
+
+static status_t model_identity(const model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES], err_t *err)
+{
+    if (!model->bare)
+        return model_hash(model, hash, err);
+    snprintf(hash, PROFILE_CACHE_TEXT_BYTES, "-");
+    return STATUS_OK;
+}
+
+/* A model that the duration model does not know, on a device that it does not know, runs whole. */
+static status_t choose_overlap(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const overlap_plan_t *plan = options->overlap;
+    char hash[PROFILE_CACHE_TEXT_BYTES];
+    engine_cuts_t cuts;
+    status_t status = STATUS_OK;
+    err_t why;
+
+    if (!plan) {
+        refuse(&model->choice, MODE_NO_PREDICTOR, "%s", options->overlap_why);
+        return STATUS_OK;
+    }
+    if (strcmp(plan->device, options->devices->identity) != 0) {
+        refuse(&model->choice, MODE_NO_PREDICTOR, "the overlap plan is of another device: %s", plan->device);
+        return STATUS_OK;
+    }
+    if (!find_cuts(model, options, &cuts, &status, err))
+        return status;
+    status = model_identity(model, hash, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t service = overlap_plan_find(plan, model->name, model->version ? model->version : 1, hash,
+                                         cuts.cut_count + 1, &why);
+    if (service == UINT32_MAX) {
+        refuse(&model->choice, MODE_NO_PREDICTOR, "%s", why.text);
+        return STATUS_OK;
+    }
+    status = model_segments_create(model, options, &cuts, service, &model->choice.segments, err);
+    if (status != STATUS_NO_MEMORY)
+        return status;
+    refuse(&model->choice, MODE_NO_MEMORY, "%s", err->text);
+    return STATUS_OK;
 }
 
 status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err)
@@ -137,6 +181,8 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
     choice->asked = model->config.has_mode ? model->config.mode : options->mode;
     choice->mode = choice->asked;
     switch (choice->asked) {
+    case MODE_OVERLAP:
+        return choose_overlap(model, options, err);
     case MODE_STAGED:
         return choose_staged(model, options, err);
     case MODE_PREEMPT:
@@ -162,6 +208,7 @@ void mode_tell(const model_t *model, metrics_t *metrics)
 void mode_dispose(mode_choice_t *choice)
 {
     free(choice->exits);
-    stages_destroy(choice->stages);
+    model_stages_destroy(choice->stages);
+    model_segments_destroy(choice->segments);
     *choice = (mode_choice_t){.mode = MODE_WHOLE};
 }

@@ -7,7 +7,8 @@
 #ifndef WORKER_MODE_H
 #define WORKER_MODE_H
 
-#include "stages.h"
+#include "model_segments.h"
+#include "model_stages.h"
 
 #include <stdint.h>
 
@@ -37,7 +38,8 @@ typedef struct {
     char why[MODE_TEXT_BYTES]; /* of a refusal */
     uint32_t *exits;           /* preempt: cuts at which a batch can stop; owned */
     uint32_t exit_points;
-    stages_t *stages; /* staged; owned */
+    model_stages_t *stages;     /* staged; owned */
+    model_segments_t *segments; /* overlap; owned */
 } mode_choice_t;
 
 typedef struct model model_t;

@@ -155,6 +155,7 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
     model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
     model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
     model->stopped = metrics_series(metrics, METRIC_WORKER_STOPPED_SECONDS, model->name);
+    model->overlap_dropped = metrics_series(metrics, METRIC_WORKER_OVERLAP_DROPPED, model->name);
     model->stretch_joined = metrics_series(metrics, METRIC_WORKER_STRETCHES, model->name, "joined");
     model->stretch_alone = metrics_series(metrics, METRIC_WORKER_STRETCHES, model->name, "alone");
     model->stage_batches = metrics_series(metrics, METRIC_WORKER_STAGED_BATCHES, model->name);

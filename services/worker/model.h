@@ -69,7 +69,8 @@ struct model {
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
     metric_t *exec, *fetch, *push, *profile_error, *stopped;
-    metric_t *stretch_joined, *stretch_alone, *stage_batches, *stage_stretched, *stage_splits;
+    metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_stretched,
+        *stage_splits;
     correction_t correction;
     int64_t corrected_ns; /* when last */
 };
@@ -99,6 +100,8 @@ struct model_load_options {
     int64_t
         profile_budget_ns; /* measuring takes about this long at most; sizes not reached are extrapolated */
     model_mode_t mode;     /* of a model whose config names none */
+    const overlap_plan_t *overlap; /* NULL: there is none, for the reason that overlap_why says */
+    const char *overlap_why;
     bool use_cache;
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
     const _Atomic(int) *stop;

@@ -50,21 +50,28 @@ static void fill_latency(Control__ModelReport *report, report_parts_t *parts, co
 static void fill_stages(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
 {
     enum { ALL = 1000 };
-    const stages_t *stages = model->choice.stages;
+    const model_stages_t *stages = model->choice.stages;
     int64_t all_ns = 0, passed_ns = 0;
 
     if (model->choice.mode != MODE_STAGED)
         return;
     for (uint32_t s = 0; s < stages->count; s++)
-        all_ns += stages_cost_ns(stages, s, stages->rows_max);
+        all_ns += model_stages_cost_ns(stages, s, stages->rows_max);
     for (uint32_t s = 0; s < stages->count; s++) {
-        passed_ns += stages_cost_ns(stages, s, stages->rows_max);
+        passed_ns += model_stages_cost_ns(stages, s, stages->rows_max);
         parts->stage_until[s] = all_ns > 0 ? (uint32_t)(ALL * passed_ns / all_ns) : ALL;
     }
     parts->stage_until[stages->count - 1] = ALL;
     report->n_stage_until = stages->count;
     report->stage_until = parts->stage_until;
     report->comp_wait_ns = model->config.comp_wait_ns;
+}
+
+/* As many batches fit on a device as it has slots: which of them run side by side, and when, the mode decides. */
+static void fill_busy(Control__ModelReport *report, const model_t *model)
+{
+    if (model->choice.mode == MODE_OVERLAP)
+        report->busy_fixed = 1000 / SEGMENTS_SLOTS;
 }
 
 static void fill_image(Control__ModelReport *report, report_parts_t *parts, const image_pipeline_t *image)
@@ -116,6 +123,7 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     fill_tensors(report, parts, model->info);
     fill_latency(report, parts, model);
     fill_stages(report, parts, model);
+    fill_busy(report, model);
     fill_image(report, parts, &model->config.image);
     return STATUS_OK;
 }

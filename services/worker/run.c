@@ -8,6 +8,8 @@
 
 /* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one lost to a hiccup. */
 static const int64_t FETCH_MIN_NS = 20 * NS_PER_MS;
+/* No budget is believed beyond this. */
+static const int64_t BUDGET_MOST_NS = 3600 * NS_PER_S;
 /* Nor longer than this: a gateway that is silent so long is gone. */
 static const int64_t FETCH_MOST_NS = NS_PER_S;
 /* Long beyond any deadline: only keeps a stuck gateway from holding batch buffers. */
@@ -275,6 +277,8 @@ static executor_t *make_executor(run_t *run, uint32_t device, model_t *model)
     switch (model->choice.mode) {
     case MODE_STAGED:
         return executor_create_staged(&run->env, device, model, &err);
+    case MODE_OVERLAP:
+        return executor_create_overlap(&run->env, device, model->choice.segments->plan, &err);
     case MODE_PREEMPT:
         return executor_create_preempt(&run->env, device, &err);
     default:
@@ -352,13 +356,22 @@ static void batch_fetched(batch_t *batch)
     }
 }
 
+static int64_t shortest_budget_ns(const Control__Grant *grant)
+{
+    int64_t shortest_ns = BUDGET_MOST_NS;
+
+    for (size_t i = 0; i < grant->n_budget_ns; i++)
+        if (grant->budget_ns[i] < shortest_ns)
+            shortest_ns = grant->budget_ns[i];
+    return shortest_ns;
+}
+
 /* As long as the most urgent row can still be answered: a fetch that stalls for a moment costs less than the batch. */
 static uint64_t fetch_timeout_ns(const batch_t *batch, const Control__Grant *grant)
 {
-    int64_t budget_ns = FETCH_MOST_NS;
-    for (size_t i = 0; i < grant->n_budget_ns; i++)
-        if (grant->budget_ns[i] < budget_ns)
-            budget_ns = grant->budget_ns[i];
+    int64_t budget_ns = shortest_budget_ns(grant);
+
+    budget_ns = budget_ns < FETCH_MOST_NS ? budget_ns : FETCH_MOST_NS;
     int64_t left_ns = budget_ns - profile_latency_ns(&batch->model->profile, batch->granted);
     return (uint64_t)(left_ns > FETCH_MIN_NS ? left_ns : FETCH_MIN_NS);
 }
@@ -484,6 +497,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->pending = batch->push_count = batch->lost = 0;
     batch->revoked = batch->begun = batch->shared = false;
     batch->stretches = grant->stretches;
+    batch->answer_by_ns = batch->granted_ns + shortest_budget_ns(grant);
     batch->state = BATCH_FETCHING;
     TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued++;
@@ -625,8 +639,11 @@ status_t run_create(const run_options_t *options, run_t **out, err_t *err)
     if (!run)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     run->options = *options;
-    run->env = (executor_env_t){
-        .launcher = &run->launcher, .devices = options->devices, .rows = batch_rows, .ended = batch_ended};
+    run->env = (executor_env_t){.launcher = &run->launcher,
+                                .devices = options->devices,
+                                .metrics = options->metrics,
+                                .rows = batch_rows,
+                                .ended = batch_ended};
     TAILQ_INIT(&run->free);
     TAILQ_INIT(&run->pushing);
     run->late_start = metrics_series(options->metrics, METRIC_WORKER_LATE_START_SECONDS);

@@ -2,11 +2,13 @@
 
 import concurrent.futures
 import json
+import math
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+import tritonclient.http as httpclient
 
 from client import INFER, digit_tensor, get, post, tensor_request
 from system import Up, patient_models, wait_until
@@ -122,3 +124,136 @@ def test_a_bad_mode_of_the_worker_is_refused(bin_dir):
     for program, words in (("fermata-worker", []), ("fermata", ["up"])):
         got = subprocess.run([bin_dir / program, *words, "--mode", "fast", "--models", "examples/models"], capture_output=True, text=True, timeout=30)
         assert got.returncode == 2 and "fast" in got.stderr and "preempt" in got.stderr, got.stderr
+
+
+# ---- overlap ----
+
+UNITS, HIDDEN = 32, 3
+
+
+def overlap_plan(path, device, models, ns):
+    """A plan that predicts the same duration for every group: models is [(name, segments, hash)]."""
+    lines = ["fermata-overlap 1", f"device {device}", "rows_max 64", "length_max 1"]
+    lines += [f"model {name} 1 {segments} {digest}" for name, segments, digest in models]
+    widths = [5 * len(models)] + [UNITS] * HIDDEN
+    weights = ["0 " * (width + 1) for width in widths for _ in range(UNITS)][:UNITS * HIDDEN]
+    lines += ["weights " + "\n".join(weights), "0 " * UNITS + str(math.log(ns))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+EMULATED_SEGMENTS = 16
+
+
+def test_overlap_runs_two_models_side_by_side(bin_dir, tmp_path):
+    plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], 30e6)
+    up = emulated(bin_dir, tmp_path, ["a,1,20,500,8", "b,1,30,500,8"], "--mode", "overlap", "--policy", "eager", f"--worker-flags=--overlap-plan={plan}")
+    worker = up.ready["workers"][0]["metrics"]
+    try:
+        total = load(bin_dir, up, "--model", "a:60", "--model", "b:60", "--duration", "2s", "--seed", "3")
+        assert total["outcomes"].get("ok", 0) >= 0.9 * total["offered"], total
+        assert sum(total["outcomes"].values()) == total["offered"], total
+        groups = metric(worker, "fermata_worker_overlap_groups_total")
+        assert metric(worker, "fermata_worker_overlap_shared_groups_total") >= 3, groups
+        assert metric(worker, "fermata_worker_overlap_parts_total") > groups
+        assert metric(worker, "fermata_worker_mode_refusals_total") == 0
+        assert infer(up, "a", range(3)).status == 200 and infer(up, "b", range(4)).status == 200
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_path):
+    """The plan believes in ten seconds for everything: the scheduler grants, the controller of the worker gives up."""
+    plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-")], 10e9)
+    up = emulated(bin_dir, tmp_path, ["a,1,5,500,8"], "--mode", "overlap", f"--worker-flags=--overlap-plan={plan}")
+    try:
+        answer = infer(up, "a", [1])
+        assert answer.status == 504, answer
+        assert metric(up.ready["workers"][0]["metrics"], "fermata_worker_overlap_dropped_batches_total", model="a") >= 1
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+@pytest.mark.parametrize("content, said", [
+    (None, "there is no --overlap-plan"),
+    ("fermata-overlap 1\ndevice x\n", "the file ends here"),
+    ("other", "no overlap plan"),
+    ([("a", EMULATED_SEGMENTS, "-")], "another device"),
+    ([("z", EMULATED_SEGMENTS, "-")], "is not in the overlap plan"),
+    ([("a", 5, "-")], "another file"),
+])
+def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
+    flags = ["--mode", "overlap"]
+    if isinstance(content, list):
+        flags.append(f"--worker-flags=--overlap-plan={overlap_plan(tmp_path / 'plan', 'x' if said == 'another device' else 'emulated', content, 1e6)}")
+    elif content:
+        (tmp_path / "plan").write_text(content)
+        flags.append(f"--worker-flags=--overlap-plan={tmp_path / 'plan'}")
+    up = emulated(bin_dir, tmp_path, ["a,1,5,500,8"], *flags)
+    try:
+        assert infer(up, "a", range(4)).status == 200
+        assert metric(up.ready["workers"][0]["metrics"], "fermata_worker_mode_refusals_total", model="a", mode="overlap", reason="predictor") == 1
+        refusals = [line for line in up.log().splitlines() if "mode_refused" in line]
+        assert len(refusals) == 1 and said in refusals[0], refusals
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+# ---- all modes ----
+
+def start(bin_dir, folder, mode, models, *flags):
+    return Up(bin_dir, folder / f"{mode}.log", "--mode", mode, *flags, models=models)
+
+
+@pytest.mark.parametrize("mode", ["staged", "preempt"])
+def test_answers_are_those_of_whole(bin_dir, tmp_path, mode):
+    """The same pictures, in batches of several sizes, one request after the other and many at once."""
+    models = digits(tmp_path)
+    pictures = np.random.default_rng(5).normal(size=(40, 1, 8, 8)).astype(np.float32)
+
+    def answers(up):
+        client = httpclient.InferenceServerClient(up.http, concurrency=8)
+
+        def ask(batch):
+            tensor = httpclient.InferInput("image", list(batch.shape), "FP32")
+            tensor.set_data_from_numpy(batch)
+            result = client.async_infer("digits", [tensor])
+            return result
+
+        alone = [ask(pictures[i:i + size]).get_result() for i, size in ((0, 1), (1, 2), (3, 5), (8, 8))]
+        together = [request.get_result() for request in [ask(pictures[i:i + 1]) for i in range(40)]]
+        name = alone[0].get_response()["outputs"][0]["name"]
+        return [result.as_numpy(name) for result in alone + together]
+
+    got = {}
+    for each in ("whole", mode):
+        up = start(bin_dir, tmp_path, each, models, "--policy", "eager")
+        try:
+            got[each] = answers(up)
+            assert metric(up.ready["workers"][0]["metrics"], "fermata_worker_mode_refusals_total") == 0
+        finally:
+            assert up.stop() == 0, up.log()
+    for expected, answer in zip(got["whole"], got[mode]):
+        np.testing.assert_allclose(answer, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])
+def test_a_worker_that_dies_in_a_mode_loses_no_request(bin_dir, tmp_path, cluster, mode):
+    profile = tmp_path / "profile.csv"
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nm,1,20,5000,8\n")
+    plan = overlap_plan(tmp_path / "plan", "emulated", [("m", EMULATED_SEGMENTS, "-")], 30e6)
+    scheduler = cluster.scheduler("--policy", "eager")
+    gateway = cluster.gateway(scheduler)
+    workers = [cluster.start("worker", "--scheduler", scheduler.grpc, "--engine", "emulated", "--profile", profile, "--mode", mode,
+                             "--overlap-plan", plan, "--metrics-address", "127.0.0.1:0") for _ in range(2)]
+    wait_until(lambda: get(gateway.http, "/v2/models/m/ready").status == 200, "m is ready")
+    wait_until(lambda: metric(scheduler.http, "fermata_scheduler_workers") == 2, "both workers")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(subprocess.run, [bin_dir / "fermata-load", "--address", gateway.http, "--model", "m", "--concurrency", "8",
+                                               "--duration", "4s", "--deadline", "5s", "--json"], capture_output=True, text=True, timeout=60)
+        wait_until(lambda: metric(workers[0].metrics, "fermata_worker_tasks_total", status="ok") >= 20, "the first worker runs")
+        workers[0].kill()
+        cluster.running.remove(workers[0])
+        total = json.loads(running.result().stdout)["total"]
+    assert set(total["outcomes"]) == {"ok"}, total
+    assert total["outcomes"]["ok"] == total["offered"], total

@@ -4,6 +4,8 @@
 
 #include "config/config.h"
 
+enum { UP_OVERLAP = 2 }; /* of mode */
+
 typedef struct {
     const char *models;
     int engine, mode;

@@ -180,9 +180,9 @@ const engine_ops_t *engine_manual(void)
 
 void rig_stage(rig_t *rig, uint32_t count)
 {
-    stages_t *stages = calloc(1, sizeof(*stages));
+    model_stages_t *stages = calloc(1, sizeof(*stages));
 
-    *stages = (stages_t){.devices = &rig->devices, .count = count, .rows_max = MAX_BATCH};
+    *stages = (model_stages_t){.devices = &rig->devices, .count = count, .rows_max = MAX_BATCH};
     stages->cost_ns = calloc(count * (MAX_BATCH + 1), sizeof(int64_t));
     stages->borders = calloc(rig->devices.count * (count - 1) * STAGES_PAIRS, sizeof(engine_border_t *));
     for (uint32_t i = 0; i < rig->devices.count * (count - 1) * STAGES_PAIRS; i++)
@@ -276,6 +276,7 @@ static void rig_model(rig_t *rig)
     model->batches_failed = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "failed");
     model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
     model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
+    model->overlap_dropped = metrics_series(rig->metrics, METRIC_WORKER_OVERLAP_DROPPED, "m");
     model->stretch_joined = metrics_series(rig->metrics, METRIC_WORKER_STRETCHES, "m", "joined");
     model->stretch_alone = metrics_series(rig->metrics, METRIC_WORKER_STRETCHES, "m", "alone");
     model->stage_batches = metrics_series(rig->metrics, METRIC_WORKER_STAGED_BATCHES, "m");

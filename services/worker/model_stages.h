@@ -5,8 +5,8 @@
  *
  * Made by the loader thread, read by the loop, destroyed before the model leaves its devices.
  */
-#ifndef WORKER_STAGES_H
-#define WORKER_STAGES_H
+#ifndef WORKER_MODEL_STAGES_H
+#define WORKER_MODEL_STAGES_H
 
 #include "exec/staged.h"
 #include "worker.h"
@@ -24,23 +24,23 @@ typedef struct {
     const worker_devices_t *devices;
     uint32_t count, rows_max;
     uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
-    int64_t *cost_ns;                     /* of a stage on so many rows, see stages_cost_ns */
-    engine_border_t **borders;            /* see stages_border */
-} stages_t;
+    int64_t *cost_ns;                     /* of a stage on so many rows, see model_stages_cost_ns */
+    engine_border_t **borders;            /* see model_stages_border */
+} model_stages_t;
 
 /* Stages of about equal time. NO_MEMORY names what did not fit; one stage when no cut divides the time. */
-status_t stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
-                       stages_t **stages, err_t *err);
-void stages_destroy(stages_t *stages); /* NULL is fine */
+status_t model_stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                             model_stages_t **stages, err_t *err);
+void model_stages_destroy(model_stages_t *stages); /* NULL is fine */
 
-static inline int64_t stages_cost_ns(const stages_t *stages, uint32_t stage, uint32_t rows)
+static inline int64_t model_stages_cost_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows)
 {
     return stages->cost_ns[stage * (stages->rows_max + 1) + rows];
 }
 
 /* Behind stage < count - 1. */
-static inline engine_border_t *stages_border(const stages_t *stages, uint32_t device, uint32_t stage,
-                                             uint32_t pair)
+static inline engine_border_t *model_stages_border(const model_stages_t *stages, uint32_t device,
+                                                   uint32_t stage, uint32_t pair)
 {
     return stages->borders[(device * (stages->count - 1) + stage) * STAGES_PAIRS + pair];
 }

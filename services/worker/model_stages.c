@@ -1,4 +1,4 @@
-#include "stages.h"
+#include "model_stages.h"
 
 #include "model.h"
 #include "profiler.h"
@@ -14,7 +14,7 @@ typedef struct {
 } shares_t;
 
 /* The cut whose part of the whole time is nearest to each k / count. */
-static void place(stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts, const int64_t *op_ns)
+static void place(model_stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts, const int64_t *op_ns)
 {
     int64_t all_ns = 0, before_ns = 0;
     uint32_t op = 0, cut = 0;
@@ -45,7 +45,7 @@ static void place(stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts, 
     stages->from[stages->count] = cuts->ops;
 }
 
-static void share_out(const stages_t *stages, const int64_t *op_ns, double *share)
+static void share_out(const model_stages_t *stages, const int64_t *op_ns, double *share)
 {
     double all = 0;
 
@@ -58,7 +58,7 @@ static void share_out(const stages_t *stages, const int64_t *op_ns, double *shar
     }
 }
 
-static void fill_costs(stages_t *stages, const model_t *model, const shares_t *shares)
+static void fill_costs(model_stages_t *stages, const model_t *model, const shares_t *shares)
 {
     uint32_t at = 0;
 
@@ -76,7 +76,7 @@ static void fill_costs(stages_t *stages, const model_t *model, const shares_t *s
 }
 
 /* The largest batch, by which the model is cut, first. */
-static status_t measure(stages_t *stages, model_t *model, const model_load_options_t *options,
+static status_t measure(model_stages_t *stages, model_t *model, const model_load_options_t *options,
                         const engine_cuts_t *cuts, int64_t *op_ns, err_t *err)
 {
     const worker_devices_t *devices = options->devices;
@@ -107,7 +107,7 @@ static status_t measure(stages_t *stages, model_t *model, const model_load_optio
     return status;
 }
 
-static status_t prepare_stages(const stages_t *stages, const model_t *model,
+static status_t prepare_stages(const model_stages_t *stages, const model_t *model,
                                const model_load_options_t *options, err_t *err)
 {
     const engine_ops_t *ops = options->devices->ops;
@@ -126,7 +126,7 @@ static status_t prepare_stages(const stages_t *stages, const model_t *model,
     return status;
 }
 
-static status_t make_borders(stages_t *stages, const model_t *model, err_t *err)
+static status_t make_borders(model_stages_t *stages, const model_t *model, err_t *err)
 {
     const worker_devices_t *devices = stages->devices;
     uint32_t each = (stages->count - 1) * STAGES_PAIRS;
@@ -144,10 +144,10 @@ static status_t make_borders(stages_t *stages, const model_t *model, err_t *err)
     return STATUS_OK;
 }
 
-status_t stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
-                       stages_t **out, err_t *err)
+status_t model_stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                             model_stages_t **out, err_t *err)
 {
-    stages_t *stages = calloc(1, sizeof(*stages));
+    model_stages_t *stages = calloc(1, sizeof(*stages));
     int64_t *op_ns = calloc(cuts->ops, sizeof(*op_ns));
     status_t status = STATUS_OK;
 
@@ -166,11 +166,11 @@ status_t stages_create(model_t *model, const model_load_options_t *options, cons
     if (status == STATUS_OK)
         *out = stages;
     else
-        stages_destroy(stages);
+        model_stages_destroy(stages);
     return status;
 }
 
-void stages_destroy(stages_t *stages)
+void model_stages_destroy(model_stages_t *stages)
 {
     if (!stages)
         return;

@@ -1,0 +1,64 @@
+#include "model_segments.h"
+
+#include "model.h"
+
+#include <stdlib.h>
+
+static status_t make_borders(model_segments_t *segments, const model_t *model, const engine_cuts_t *cuts,
+                             err_t *err)
+{
+    const engine_ops_t *ops = segments->devices->ops;
+    uint32_t count = segments->devices->count * SEGMENTS_QUERIES * SEGMENTS_SIDES;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t device = i / (SEGMENTS_QUERIES * SEGMENTS_SIDES);
+        status_t status = ops->border_create(model->on_device[device], segments->from + 1, cuts->cut_count,
+                                             model->info->max_batch, NULL, &segments->borders[i], err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+status_t model_segments_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                               uint32_t service, model_segments_t **out, err_t *err)
+{
+    model_segments_t *segments = calloc(1, sizeof(*segments));
+    status_t status = STATUS_OK;
+
+    if (!segments)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    segments->devices = options->devices;
+    segments->plan = options->overlap;
+    segments->service = service;
+    segments->from = calloc(cuts->cut_count + 2, sizeof(*segments->from));
+    segments->borders = calloc((size_t)options->devices->count * SEGMENTS_QUERIES * SEGMENTS_SIDES,
+                               sizeof(*segments->borders));
+    if (!segments->from || !segments->borders) {
+        status = err_set(err, STATUS_NO_MEMORY, "out of memory");
+    } else {
+        for (uint32_t i = 0; i < cuts->cut_count; i++)
+            segments->from[i + 1] = cuts->cuts[i].op;
+        segments->from[cuts->cut_count + 1] = cuts->ops;
+        status = make_borders(segments, model, cuts, err);
+    }
+    if (status == STATUS_OK)
+        *out = segments;
+    else
+        model_segments_destroy(segments);
+    return status;
+}
+
+void model_segments_destroy(model_segments_t *segments)
+{
+    if (!segments)
+        return;
+    uint32_t count = segments->devices->count * SEGMENTS_QUERIES * SEGMENTS_SIDES;
+    for (uint32_t i = 0; segments->borders && i < count; i++) {
+        if (segments->borders[i])
+            segments->devices->ops->border_destroy(segments->borders[i]);
+    }
+    free(segments->borders);
+    free(segments->from);
+    free(segments);
+}

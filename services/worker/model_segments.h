@@ -1,0 +1,42 @@
+/*
+ * A model as mode overlap runs it: the segments between its cuts, and borders for the queries that are half done.
+ *
+ * Made by the loader thread, read by the loop, destroyed before the model leaves its devices.
+ */
+#ifndef WORKER_MODEL_SEGMENTS_H
+#define WORKER_MODEL_SEGMENTS_H
+
+#include "overlap_plan.h"
+#include "worker.h"
+
+enum {
+    SEGMENTS_QUERIES =
+        2, /* of one model on one device at a time: as many batches as a scheduler grants ahead */
+    SEGMENTS_STREAMS = 2, /* models side by side where nobody says how many */
+    SEGMENTS_SLOTS = 4,   /* batches that a device is granted: two that run, and two for the next group */
+    SEGMENTS_SIDES = 2,   /* what a query reads from and what it writes to */
+};
+
+typedef struct model model_t;
+typedef struct model_load_options model_load_options_t;
+
+typedef struct {
+    const worker_devices_t *devices;
+    const overlap_plan_t *plan;
+    uint32_t service;          /* number of the model in the plan */
+    uint32_t *from;            /* operator with which each segment begins; behind the last: their number */
+    engine_border_t **borders; /* see model_segments_border */
+} model_segments_t;
+
+/* NO_MEMORY names what did not fit. */
+status_t model_segments_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
+                               uint32_t service, model_segments_t **segments, err_t *err);
+void model_segments_destroy(model_segments_t *segments); /* NULL is fine */
+
+static inline engine_border_t *model_segments_border(const model_segments_t *segments, uint32_t device,
+                                                     uint32_t query, uint32_t side)
+{
+    return segments->borders[(device * SEGMENTS_QUERIES + query) * SEGMENTS_SIDES + side];
+}
+
+#endif

@@ -1,0 +1,182 @@
+#include "overlap_plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char FIRST_LINE[] = "fermata-overlap 1";
+
+enum { LINE_BYTES = 512, ROWS_MOST = 4096, OPS_MOST = 1 << 16 };
+
+/* ---- reading ---- */
+
+typedef struct {
+    const char *path;
+    FILE *file;
+    uint32_t line;
+    err_t *err;
+} reader_t;
+
+static status_t wrong(const reader_t *reader, const char *what)
+{
+    return err_set(reader->err, STATUS_INVALID_ARGUMENT, "%.200s:%u: %s", reader->path, reader->line, what);
+}
+
+/* The next line without its end, if it begins with this word; *rest is what follows the word. */
+static status_t read_line(reader_t *reader, char line[LINE_BYTES], const char *word, const char **rest)
+{
+    size_t len = strlen(word);
+
+    reader->line++;
+    if (!fgets(line, LINE_BYTES, reader->file))
+        return wrong(reader, "the file ends here");
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(line, word, len) != 0 || line[len] != ' ')
+        return err_set(reader->err, STATUS_INVALID_ARGUMENT, "%.200s:%u: '%s' is expected here", reader->path,
+                       reader->line, word);
+    *rest = line + len + 1;
+    return STATUS_OK;
+}
+
+static status_t read_number(reader_t *reader, const char *word, uint32_t most, uint32_t *number)
+{
+    char line[LINE_BYTES], *end;
+    const char *rest;
+
+    if (read_line(reader, line, word, &rest) != STATUS_OK)
+        return reader->err->code;
+    unsigned long value = strtoul(rest, &end, 10);
+    if (end == rest || *end || value < 1 || value > most)
+        return wrong(reader, "a number out of range");
+    *number = (uint32_t)value;
+    return STATUS_OK;
+}
+
+/* *more: there was one. */
+static status_t read_model(reader_t *reader, overlap_plan_t *plan, uint32_t at, uint32_t *ops, bool *more)
+{
+    char line[LINE_BYTES];
+    const char *rest;
+    long where = ftell(reader->file);
+
+    *more = false;
+    if (read_line(reader, line, "model", &rest) != STATUS_OK) {
+        reader->line--;
+        return fseek(reader->file, where, SEEK_SET) == 0 ? STATUS_OK : wrong(reader, "cannot read it");
+    }
+    if (at == OVERLAP_MODELS_MAX)
+        return wrong(reader, "too many models");
+    if (sscanf(rest, "%127s %" SCNd64 " %" SCNu32 " %127[^\n]", plan->models[at].name,
+               &plan->models[at].version, ops, plan->models[at].hash) != 4 ||
+        *ops < 1 || *ops > OPS_MOST)
+        return wrong(reader, "a model is: name, version, segments, hash");
+    *more = true;
+    return STATUS_OK;
+}
+
+static status_t read_weights(reader_t *reader, predictor_t *predictor)
+{
+    char word[16];
+
+    reader->line++;
+    if (fscanf(reader->file, "%15s", word) != 1 || strcmp(word, "weights") != 0)
+        return wrong(reader, "'weights' are expected here");
+    for (uint32_t layer = 0; layer < PREDICTOR_LAYERS; layer++)
+        for (uint32_t unit = 0; unit < predictor->width[layer + 1]; unit++) {
+            for (uint32_t i = 0; i <= predictor->width[layer]; i++) {
+                float *into = i < predictor->width[layer] ? &predictor->weight[layer][unit][i]
+                                                          : &predictor->bias[layer][unit];
+                if (fscanf(reader->file, "%f", into) != 1 || !isfinite(*into))
+                    return wrong(reader, "too few weights, or one that is no number");
+            }
+        }
+    return STATUS_OK;
+}
+
+static status_t read_all(reader_t *reader, overlap_plan_t *plan)
+{
+    char line[LINE_BYTES];
+    uint32_t rows_max = 1, length_max = 1, count = 0, ops[OVERLAP_MODELS_MAX + 1];
+    const char *rest;
+    bool more = true;
+
+    reader->line = 1;
+    if (!fgets(line, sizeof(line), reader->file) || strncmp(line, FIRST_LINE, strlen(FIRST_LINE)) != 0)
+        return wrong(reader, "this is no overlap plan, or of another version");
+    if (read_line(reader, line, "device", &rest) != STATUS_OK)
+        return reader->err->code;
+    snprintf(plan->device, sizeof(plan->device), "%.*s", (int)sizeof(plan->device) - 1, rest);
+    if (read_number(reader, "rows_max", ROWS_MOST, &rows_max) != STATUS_OK ||
+        read_number(reader, "length_max", ROWS_MOST, &length_max) != STATUS_OK)
+        return reader->err->code;
+    while (more) {
+        if (read_model(reader, plan, count, &ops[count], &more) != STATUS_OK)
+            return reader->err->code;
+        count += more;
+    }
+    if (count == 0)
+        return wrong(reader, "no model");
+    predictor_init(&plan->predictor, count, ops, rows_max, length_max);
+    return read_weights(reader, &plan->predictor);
+}
+
+status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err)
+{
+    err_t local;
+    reader_t reader = {.path = path, .file = fopen(path, "r"), .err = err ? err : &local};
+
+    if (!reader.file)
+        return err_set(err, STATUS_NOT_FOUND, "%.200s: %m", path);
+    *plan = (overlap_plan_t){.device = ""};
+    status_t status = read_all(&reader, plan);
+    fclose(reader.file);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static void write_weights(FILE *file, const predictor_t *predictor)
+{
+    fputs("weights", file);
+    for (uint32_t layer = 0; layer < PREDICTOR_LAYERS; layer++)
+        for (uint32_t unit = 0; unit < predictor->width[layer + 1]; unit++) {
+            for (uint32_t i = 0; i < predictor->width[layer]; i++)
+                fprintf(file, " %.9g", (double)predictor->weight[layer][unit][i]);
+            fprintf(file, " %.9g\n", (double)predictor->bias[layer][unit]);
+        }
+}
+
+status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t *err)
+{
+    const predictor_t *predictor = &plan->predictor;
+    FILE *file = fopen(path, "w");
+
+    if (!file)
+        return err_set(err, STATUS_IO, "%.200s: %m", path);
+    fprintf(file, "%s\ndevice %s\nrows_max %.0f\nlength_max %.0f\n", FIRST_LINE, plan->device,
+            (double)predictor->rows_max, (double)predictor->length_max);
+    for (uint32_t i = 0; i < predictor->models; i++)
+        fprintf(file, "model %s %" PRId64 " %" PRIu32 " %s\n", plan->models[i].name, plan->models[i].version,
+                predictor->ops[i], plan->models[i].hash);
+    write_weights(file, predictor);
+    bool failed = ferror(file) != 0;
+    failed |= fclose(file) != 0;
+    return failed ? err_set(err, STATUS_IO, "%.200s: %m", path) : STATUS_OK;
+}
+
+uint32_t overlap_plan_find(const overlap_plan_t *plan, const char *name, int64_t version, const char *hash,
+                           uint32_t segments, err_t *err)
+{
+    for (uint32_t i = 0; i < plan->predictor.models; i++) {
+        if (strcmp(plan->models[i].name, name) != 0 || plan->models[i].version != version)
+            continue;
+        if (strcmp(plan->models[i].hash, hash) == 0 && plan->predictor.ops[i] == segments)
+            return i;
+        err_set(err, STATUS_NOT_FOUND, "the overlap plan is of another file of %.80s", name);
+        return UINT32_MAX;
+    }
+    err_set(err, STATUS_NOT_FOUND, "%.80s is not in the overlap plan", name);
+    return UINT32_MAX;
+}
