@@ -18,8 +18,10 @@ typedef struct {
     int64_t start_ns, finish_ns; /* predicted */
     uint32_t next;               /* on its GPU, or in the free chain */
     uint32_t generation;         /* odd: in use */
-    bool beside;                 /* on a GPU with slots: it moves no other batch */
-    uint32_t busy;               /* part of its GPU, per mille */
+    bool beside;                 /* on a GPU with slots: it moves no other batch by being late */
+    /* On such a GPU (share.c), of the last of those that run together: per mille of the GPU, time if it ran alone. */
+    uint32_t busy;
+    int64_t left_ns;
     /* Of this batch and those that it has joined (sched_set_gpu_mode), as of its grant. */
     uint64_t together; /* id of the first of them */
     uint32_t rows;

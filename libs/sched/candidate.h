@@ -27,8 +27,7 @@ typedef struct {
     int64_t lead_ns;
     int64_t
         ahead_ns; /* a busy GPU may be granted so long before it is free, when no other is (policy `clockwork`) */
-    bool vague;    /* see above; latest_ns is the head's alone */
-    uint32_t busy; /* part of a GPU that it keeps busy, per mille: what a GPU with slots must have left */
+    bool vague; /* see above; latest_ns is the head's alone */
 } candidate_t;
 
 #endif

@@ -12,6 +12,7 @@ typedef struct {
     bool present, draining;
     int64_t free_ns; /* after all that is granted to it; with slots: not before */
     sched_gpu_mode_t mode;
+    int64_t shared_ns; /* with slots: what its batches have left is of then */
 } core_gpu_t;
 
 struct sched {
@@ -51,8 +52,12 @@ bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard);
 
 /* Part of a GPU that a batch of this model keeps busy, per mille. */
 uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch);
-/* What its batches leave of a GPU, per mille. */
-uint32_t core_room(const sched_t *sched, uint32_t gpu);
+/* GPUs with slots (share.c). What its batches have left becomes that of now_ns; their ends become those predicted. */
+void core_share_advance(sched_t *sched, int64_t now_ns, uint32_t gpu);
+void core_share_predict(sched_t *sched, int64_t now_ns, uint32_t gpu);
+bool core_share_has_slot(sched_t *sched, uint32_t gpu);
+/* Whether the candidate of this shard can run beside them so that none misses (match_fits_fn). */
+bool core_share_fits(void *sched, int64_t now_ns, uint32_t shard, uint32_t gpu);
 
 static inline bool core_has_slots(const core_gpu_t *gpu)
 {

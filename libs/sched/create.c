@@ -147,6 +147,8 @@ sched_t *sched_create(const sched_limits_t *limits, err_t *err)
         sched_destroy(sched);
         return NULL;
     }
+    sched->matcher.fits = core_share_fits;
+    sched->matcher.fits_ctx = sched;
     return sched;
 }
 

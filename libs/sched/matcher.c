@@ -50,24 +50,29 @@ void matcher_close_gpu(matcher_t *matcher, uint32_t gpu)
     else if (entry->state == GPU_FREE)
         bitmap_remove(&matcher->free, gpu);
     if (entry->state != GPU_CLOSED)
-        matcher->partial -= entry->room < SCHED_WHOLE;
+        matcher->shared -= entry->shared;
     entry->state = GPU_CLOSED;
 }
 
-void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns)
-{
-    matcher_on_gpu_room(matcher, gpu, free_ns, SCHED_WHOLE);
-}
-
-void matcher_on_gpu_room(matcher_t *matcher, uint32_t gpu, int64_t free_ns, uint32_t room)
+static void offer(matcher_t *matcher, uint32_t gpu, int64_t free_ns, bool shared)
 {
     match_gpu_t *entry = &matcher->gpus[gpu];
     matcher_close_gpu(matcher, gpu);
     entry->free_ns = free_ns;
     entry->state = GPU_BUSY;
-    entry->room = room;
-    matcher->partial += room < SCHED_WHOLE;
+    entry->shared = shared;
+    matcher->shared += shared;
     heap_insert(&matcher->busy, &entry->node, free_ns, gpu);
+}
+
+void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns)
+{
+    offer(matcher, gpu, free_ns, false);
+}
+
+void matcher_on_gpu_shared(matcher_t *matcher, uint32_t gpu, int64_t free_ns)
+{
+    offer(matcher, gpu, free_ns, true);
 }
 
 void matcher_allow(matcher_t *matcher, uint32_t model, uint32_t gpu, bool allowed)
@@ -117,7 +122,7 @@ static void ripen(matcher_t *matcher, int64_t now_ns)
 /* What the first ready candidate says of busy GPUs; where GPUs differ none is granted ahead. */
 static int64_t ahead_ns(const matcher_t *matcher)
 {
-    if (matcher->ready.len == 0 || matcher->denials || matcher->pins || matcher->partial)
+    if (matcher->ready.len == 0 || matcher->denials || matcher->pins || matcher->shared)
         return 0;
     return matcher->models[matcher_first_ready(matcher)].candidate.ahead_ns;
 }
@@ -127,35 +132,39 @@ static bool has_gpu(const matcher_t *matcher, int64_t now_ns)
     return bitmap_count(&matcher->free) || heap_min_key(&matcher->busy) <= now_ns + ahead_ns(matcher);
 }
 
+static bool fits(const matcher_t *matcher, int64_t now_ns, uint32_t model, uint32_t gpu)
+{
+    return !matcher->gpus[gpu].shared || matcher->fits(matcher->fits_ctx, now_ns, model, gpu);
+}
+
 /* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE; if none is free, the busy one that
  * will be first. */
-static uint32_t pick_gpu(const matcher_t *matcher, uint32_t model)
+static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t model)
 {
     const match_model_t *entry = &matcher->models[model];
     if (entry->pinned != BITMAP_NONE)
-        return bitmap_has(&matcher->free, entry->pinned) &&
-                       entry->candidate.busy <= matcher->gpus[entry->pinned].room
+        return bitmap_has(&matcher->free, entry->pinned) && fits(matcher, now_ns, model, entry->pinned)
                    ? entry->pinned
                    : BITMAP_NONE;
     uint32_t gpu = bitmap_first(&matcher->free);
     if (gpu == BITMAP_NONE && entry->candidate.ahead_ns)
         return (uint32_t)(CONTAINER_OF(heap_min(&matcher->busy), match_gpu_t, node) - matcher->gpus);
-    if (entry->denied == 0 && matcher->partial == 0)
+    if (entry->denied == 0 && matcher->shared == 0)
         return gpu;
     while (gpu != BITMAP_NONE &&
-           (!matcher_may_use(matcher, model, gpu) || entry->candidate.busy > matcher->gpus[gpu].room))
+           (!matcher_may_use(matcher, model, gpu) || !fits(matcher, now_ns, model, gpu)))
         gpu = bitmap_next(&matcher->free, gpu + 1);
     return gpu;
 }
 
-/* Placements or what GPUs have left differ, so the first by key may have no GPU where a later one has: look at all of them. */
-static uint32_t pick_model_restricted(const matcher_t *matcher)
+/* Placements differ, or what runs on shared GPUs, so the first by key may have no GPU where a later one has: look at all of them. */
+static uint32_t pick_model_restricted(const matcher_t *matcher, int64_t now_ns)
 {
     const heap_slot_t *best = NULL;
     for (uint32_t i = 0; i < matcher->ready.len; i++) {
         const heap_slot_t *slot = &matcher->ready.slots[i];
         bool better = !best || slot->key < best->key || (slot->key == best->key && slot->tie < best->tie);
-        if (better && pick_gpu(matcher, (uint32_t)slot->tie) != BITMAP_NONE)
+        if (better && pick_gpu(matcher, now_ns, (uint32_t)slot->tie) != BITMAP_NONE)
             best = slot;
     }
     return best ? (uint32_t)best->tie : UINT32_MAX;
@@ -176,12 +185,12 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     ripen(matcher, now_ns);
     while (matcher->ready.len && has_gpu(matcher, now_ns)) {
-        bool restricted = matcher->denials || matcher->pins || matcher->partial;
-        uint32_t model = restricted ? pick_model_restricted(matcher) : matcher_first_ready(matcher);
+        bool restricted = matcher->denials || matcher->pins || matcher->shared;
+        uint32_t model = restricted ? pick_model_restricted(matcher, now_ns) : matcher_first_ready(matcher);
         if (model == UINT32_MAX)
             return false;
         match_model_t *entry = &matcher->models[model];
-        uint32_t gpu = pick_gpu(matcher, model);
+        uint32_t gpu = pick_gpu(matcher, now_ns, model);
         int64_t free_ns = matcher->gpus[gpu].free_ns;
         int64_t start_ns = now_ns + entry->candidate.lead_ns;
         bool vague = entry->candidate.vague;
@@ -230,18 +239,18 @@ static const char *validate_models(const matcher_t *matcher)
 
 const char *matcher_validate(const matcher_t *matcher)
 {
-    uint32_t busy = 0, partial = 0;
+    uint32_t busy = 0, shared = 0;
     for (uint32_t g = 0; g < matcher->gpus_max; g++) {
         const match_gpu_t *entry = &matcher->gpus[g];
         busy += entry->state == GPU_BUSY;
-        partial += entry->state != GPU_CLOSED && entry->room < SCHED_WHOLE;
+        shared += entry->state != GPU_CLOSED && entry->shared;
         if (heap_contains(&entry->node) != (entry->state == GPU_BUSY))
             return "a GPU's heap node does not fit its state";
         if (bitmap_has(&matcher->free, g) != (entry->state == GPU_FREE))
             return "the free set does not fit the GPUs' states";
     }
-    if (partial != matcher->partial)
-        return "the count of GPUs with little room";
+    if (shared != matcher->shared)
+        return "the count of shared GPUs";
     if (busy != matcher->busy.len || !heap_validate(&matcher->busy, NULL) ||
         !bitmap_validate(&matcher->free, NULL))
         return "the busy heap or the free set";

@@ -31,11 +31,14 @@ typedef struct {
     uint32_t pinned; /* the only GPU that it may use, or BITMAP_NONE */
 } match_model_t;
 
+/* Whether the candidate of this model may run beside what runs on a shared GPU. */
+typedef bool (*match_fits_fn)(void *ctx, int64_t now_ns, uint32_t model, uint32_t gpu);
+
 typedef struct {
     int64_t free_ns;
     heap_node_t node; /* in `busy` */
     gpu_state_t state;
-    uint32_t room; /* part of it that a candidate may keep busy, per mille */
+    bool shared; /* something runs on it: a candidate must fit beside that */
 } match_gpu_t;
 
 typedef struct {
@@ -48,7 +51,9 @@ typedef struct {
     uint64_t *denied; /* bit model · gpus_max + gpu */
     uint32_t pins;    /* models that are pinned */
     uint32_t denials; /* bits set: 0 is the fast path */
-    uint32_t partial; /* GPUs that are not closed and have less than all of their room: likewise */
+    uint32_t shared;  /* GPUs that are not closed, and are shared: likewise */
+    match_fits_fn fits;
+    void *fits_ctx;
 } matcher_t;
 
 typedef struct {
@@ -65,8 +70,8 @@ void matcher_on_candidate(matcher_t *matcher, int64_t now_ns, uint32_t model, co
 
 /* The GPU may be granted again, and is free from free_ns on. */
 void matcher_on_gpu_free(matcher_t *matcher, uint32_t gpu, int64_t free_ns);
-/* Likewise, to candidates that keep at most this part of it busy (per mille). */
-void matcher_on_gpu_room(matcher_t *matcher, uint32_t gpu, int64_t free_ns, uint32_t room);
+/* Likewise, to candidates that fit (fits, set by the owner). */
+void matcher_on_gpu_shared(matcher_t *matcher, uint32_t gpu, int64_t free_ns);
 /* The GPU may not be granted until the next matcher_on_gpu_free. */
 void matcher_close_gpu(matcher_t *matcher, uint32_t gpu);
 

@@ -192,6 +192,8 @@ status_t sched_set_gpu_mode(sched_t *sched, int64_t now_ns, uint32_t gpu, const 
 {
     if (!core_has_gpu(sched, gpu))
         return STATUS_NOT_FOUND;
+    if (mode->slots > SCHED_SLOTS_MAX)
+        return STATUS_INVALID_ARGUMENT;
     if (sched->batches.gpu_count[gpu])
         return STATUS_UNAVAILABLE;
     set_mode(sched, gpu, mode);

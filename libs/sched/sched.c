@@ -84,8 +84,6 @@ static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_fr
     do
         sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
     while (sched->stretching && core_stretch(sched, now_ns, shard));
-    if (sched->policy.sharing)
-        shard->candidate.busy = core_busy(sched, shard->model, shard->candidate.batch);
     matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
     set_expiry(sched, shard->index);
     emit_dropped(sched, shard);
@@ -119,32 +117,16 @@ static void refresh_expired(sched_t *sched, int64_t now_ns)
 
 /* Grants */
 
-uint32_t core_room(const sched_t *sched, uint32_t gpu)
-{
-    uint32_t busy = 0;
-    for (uint32_t b = sched->batches.gpu_first[gpu]; b != BATCH_NONE; b = sched->batches.slots[b].next)
-        busy += sched->batches.slots[b].busy;
-    return busy < SCHED_WHOLE ? SCHED_WHOLE - busy : 0;
-}
-
-static bool has_slot(const sched_t *sched, uint32_t gpu)
-{
-    uint32_t taken = 0;
-    for (uint32_t b = sched->batches.gpu_first[gpu]; b != BATCH_NONE; b = sched->batches.slots[b].next)
-        taken += sched->batches.slots[b].together == batch_table_id(&sched->batches, b);
-    return taken < sched->gpus[gpu].mode.slots;
-}
-
 void core_offer_gpu(sched_t *sched, uint32_t gpu)
 {
     const core_gpu_t *entry = &sched->gpus[gpu];
     bool open =
         entry->present && !entry->draining && sched->batches.gpu_count[gpu] < sched->limits.gpu_inflight_max;
-    uint32_t room = SCHED_WHOLE;
-    if (open && core_has_slots(entry))
-        room = has_slot(sched, gpu) ? core_room(sched, gpu) : 0;
-    if (open && room)
-        matcher_on_gpu_room(&sched->matcher, gpu, entry->free_ns, room);
+    bool shared = core_has_slots(entry) && sched->batches.gpu_count[gpu] > 0;
+    if (open && shared && core_share_has_slot(sched, gpu))
+        matcher_on_gpu_shared(&sched->matcher, gpu, entry->free_ns);
+    else if (open && !shared)
+        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns);
     else
         matcher_close_gpu(&sched->matcher, gpu);
 }
@@ -171,19 +153,23 @@ void core_emit_grant(sched_t *sched, uint32_t batch)
 }
 
 /* What a new batch means to its GPU, by the GPU's mode. */
-static void place(sched_t *sched, batch_slot_t *slot)
+static void place(sched_t *sched, int64_t now_ns, batch_slot_t *slot)
 {
     core_gpu_t *gpu = &sched->gpus[slot->gpu];
-    slot->beside = core_has_slots(gpu);
-    slot->busy = slot->beside ? core_busy(sched, slot->model, slot->count) : SCHED_WHOLE;
-    if (!slot->beside)
-        gpu->free_ns = slot->finish_ns;
-    if (!gpu->mode.stretches)
-        return;
     slot->rows = slot->count;
     slot->begun_ns = slot->joined_ns = slot->start_ns;
     slot->deadline_ns = sched->pool.slots[slot->first_task].task.deadline_ns;
-    sched->latest[slot->model] = slot->together;
+    if (gpu->mode.stretches)
+        sched->latest[slot->model] = slot->together;
+    slot->beside = core_has_slots(gpu);
+    if (!slot->beside) {
+        gpu->free_ns = slot->finish_ns;
+        return;
+    }
+    slot->busy = core_busy(sched, slot->model, slot->count);
+    gpu->shared_ns = now_ns; /* as of which it was found to fit */
+    slot->left_ns = slot->finish_ns - now_ns;
+    core_share_predict(sched, now_ns, slot->gpu);
 }
 
 /* "GPU granted" reaches the shard: it cuts its batch, and answers with "GPU free-at" and the next candidate.
@@ -206,8 +192,9 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     shard->counts->stats.in_flight += count;
     shard->counts->stats.batches++;
     shard->lane.turn_ns = now_ns;
-    place(sched, slot);
-    shard->counts->stats.busy_ns += (slot->finish_ns - slot->start_ns) * slot->busy / SCHED_WHOLE;
+    int64_t alone_ns = slot->finish_ns - slot->start_ns;
+    place(sched, now_ns, slot);
+    shard->counts->stats.busy_ns += slot->beside ? alone_ns * slot->busy / SCHED_WHOLE : alone_ns;
     core_offer_gpu(sched, match->gpu);
     core_emit_grant(sched, batch);
     refresh(sched, now_ns, shard);
@@ -273,32 +260,54 @@ static int64_t alone_until_ns(const sched_t *sched, const batch_slot_t *slot)
 
 bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t finish_ns)
 {
-    (void)now_ns;
     uint32_t batch = batch_table_find(&sched->batches, batch_id);
     if (batch == BATCH_NONE)
         return false;
     batch_slot_t *slot = &sched->batches.slots[batch];
-    if (sched->batches.gpu_first[slot->gpu] != batch && !slot->beside)
-        return false; /* one before it has not been reported done: its end is what counts */
     int64_t later_ns = finish_ns - alone_until_ns(sched, slot);
+    if (slot->beside) {
+        core_share_advance(sched, now_ns, slot->gpu);
+        slot->left_ns += later_ns > -slot->left_ns ? later_ns : -slot->left_ns;
+        core_share_predict(sched, now_ns, slot->gpu);
+        return true;
+    }
+    if (sched->batches.gpu_first[slot->gpu] != batch)
+        return false; /* one before it has not been reported done: its end is what counts */
     slot->start_ns += later_ns;
     slot->finish_ns += later_ns;
-    if (!slot->beside)
-        repredict(sched, slot->gpu, slot->start_ns);
+    repredict(sched, slot->gpu, slot->start_ns);
     return true;
 }
 
-static bool end_reported(sched_t *sched, uint64_t batch_id, int64_t free_at_ns, core_tasks_t what)
+/* What it was one with goes on as that; the others are no more slowed by it. */
+static void end_shared(sched_t *sched, int64_t now_ns, const batch_slot_t *ended)
+{
+    batch_slot_t *rest = NULL;
+    for (uint32_t b = sched->batches.gpu_first[ended->gpu]; b != BATCH_NONE;
+         b = sched->batches.slots[b].next) {
+        if (batch_table_together(&sched->batches.slots[b], ended))
+            rest = &sched->batches.slots[b];
+    }
+    if (rest && rest->rows < ended->rows) /* the last of them has gone */
+        rest->left_ns = ended->left_ns;
+    core_share_predict(sched, now_ns, ended->gpu);
+    core_offer_gpu(sched, ended->gpu);
+}
+
+static bool end_reported(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns,
+                         core_tasks_t what)
 {
     uint32_t batch = batch_table_find(&sched->batches, batch_id);
     if (batch == BATCH_NONE)
         return false;
+    if (sched->batches.slots[batch].beside)
+        core_share_advance(sched, now_ns, sched->batches.slots[batch].gpu);
     const batch_slot_t ended = sched->batches.slots[batch];
     core_end_batch(sched, batch, what);
     uint32_t first = sched->batches.gpu_first[ended.gpu];
     const batch_slot_t *rest = first == BATCH_NONE ? NULL : &sched->batches.slots[first];
     if (ended.beside)
-        core_offer_gpu(sched, ended.gpu);
+        end_shared(sched, now_ns, &ended);
     else if (rest && batch_table_together(rest, &ended))
         repredict(sched, ended.gpu, rest->start_ns); /* a part of what runs: the rest ends when it was to */
     else
@@ -308,14 +317,12 @@ static bool end_reported(sched_t *sched, uint64_t batch_id, int64_t free_at_ns, 
 
 bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns)
 {
-    (void)now_ns;
-    return end_reported(sched, batch_id, free_at_ns, CORE_TASKS_DONE);
+    return end_reported(sched, now_ns, batch_id, free_at_ns, CORE_TASKS_DONE);
 }
 
 bool sched_batch_failed(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns, bool requeue)
 {
-    (void)now_ns;
-    return end_reported(sched, batch_id, free_at_ns, requeue ? CORE_TASKS_REQUEUE : CORE_TASKS_DONE);
+    return end_reported(sched, now_ns, batch_id, free_at_ns, requeue ? CORE_TASKS_REQUEUE : CORE_TASKS_DONE);
 }
 
 status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns)

@@ -91,12 +91,15 @@ typedef void (*sched_sink_fn)(void *ctx, const sched_action_t *action);
 /* How a GPU runs what it is granted (libs/exec). Zero: `whole`, one batch after the other. */
 typedef struct {
     bool stretches; /* `staged`: rows may be granted to a batch that runs */
-    /* `overlap`, or `staged` with several pairs for new batches: so many batches side by side, as long as the parts of
-     * the GPU that they keep busy sum to at most all of it. 0 and 1: one. */
+    /* `overlap`, or `staged` with several pairs for new batches: up to so many batches side by side. 0 and 1: one. */
     uint32_t slots;
 } sched_gpu_mode_t;
 
-enum { SCHED_STAGES_MAX = 32, SCHED_WHOLE = 1000 };
+enum {
+    SCHED_STAGES_MAX = 32, /* as exec/staged.h */
+    SCHED_SLOTS_MAX = 8,   /* as exec/exec.h's parts */
+    SCHED_WHOLE = 1000,
+};
 
 /* What a model's batches do inside a GPU, as profiled; parts are per mille. Zero: no stages, each keeps its GPU busy. */
 typedef struct {
@@ -152,7 +155,8 @@ status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, co
 /* The GPU is free from free_at_ns on, and may run every model until sched_allow says otherwise. */
 status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns);
 /*
- * The mode of a GPU, told while nothing is in flight on it (else UNAVAILABLE; NOT_FOUND: no such GPU).
+ * The mode of a GPU, told while nothing is in flight on it (else UNAVAILABLE; NOT_FOUND: no such GPU; INVALID_ARGUMENT:
+ * more than SCHED_SLOTS_MAX).
  *
  * stretches: besides grants of batches there are grants of rows that join one: grant.stretches names a batch of the same
  * model, granted to the same GPU and still running. The rows are a batch of their own to this interface (own id, own
@@ -165,8 +169,10 @@ status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fre
  *   - T_comp_wait has not passed.
  * gpu_inflight_max bounds the batches with what has joined them: 4 is a good value.
  *
- * slots: the GPU is granted further batches while those that run leave room for what they keep busy, and predictions are
- * those of batches that run alone.
+ * slots: the GPU is granted further batches while by prediction none of them misses a deadline for it, the new one included.
+ * Batches side by side are each slowed by the sum of the parts of the GPU that they keep busy, where that is more than all
+ * of it; a sixteenth of what is predicted is kept back. The slack of what runs is the GPU's headroom, and the matcher sees
+ * it. Rows join a batch there only while it runs alone.
  *
  * Only batches that run by themselves are ever preempted.
  */

@@ -10,13 +10,6 @@
  */
 #include "sched/core.h"
 
-uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch)
-{
-    const sched_inside_t *inside = &sched->shards[model].inside;
-    uint64_t busy = inside->busy_fixed + (uint64_t)inside->busy_row * batch;
-    return busy == 0 || busy > SCHED_WHOLE ? SCHED_WHOLE : (uint32_t)busy;
-}
-
 static int64_t part_of(int64_t latency_ns, uint32_t part)
 {
     return latency_ns / SCHED_WHOLE * part + latency_ns % SCHED_WHOLE * part / SCHED_WHOLE;
@@ -50,12 +43,13 @@ static bool locate(stretch_t *stretch, const shard_t *shard)
     return false;
 }
 
-/* With slots it has its place for itself; else nothing must be granted behind it, and nothing be late before it. */
+/* Nothing must be granted behind it or beside it, and nothing be late before it. */
 static bool runs_alone(const sched_t *sched, const batch_slot_t *batch)
 {
-    uint32_t first = sched->batches.gpu_first[batch->gpu];
-    return batch->beside ||
-           (batch->next == BATCH_NONE && batch_table_together(&sched->batches.slots[first], batch));
+    uint32_t at = sched->batches.gpu_first[batch->gpu];
+    while (at != BATCH_NONE && batch_table_together(&sched->batches.slots[at], batch))
+        at = sched->batches.slots[at].next;
+    return at == BATCH_NONE;
 }
 
 /* The batch of this model that rows may still join now. */
@@ -89,7 +83,7 @@ static int64_t finish_ns(const stretch_t *stretch, const shard_t *shard, uint32_
 }
 
 /* The most rows that may join; 0: those are not worth it. */
-static uint32_t choose(const sched_t *sched, const stretch_t *stretch, const shard_t *shard)
+static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
 {
     const batch_slot_t *batch = stretch->batch;
     int64_t deadline_ns = shard_task(shard, shard_head(shard))->deadline_ns;
@@ -106,13 +100,11 @@ static uint32_t choose(const sched_t *sched, const stretch_t *stretch, const sha
         else
             high = middle - 1;
     }
-    if (batch->beside && core_busy(sched, shard->model, low) > core_room(sched, batch->gpu))
-        return 0;
     return low >= least ? low : 0;
 }
 
 /* The rows are a batch of their own behind the one they join, and both end at the same time. */
-static uint32_t join(sched_t *sched, const stretch_t *stretch, shard_t *shard, uint32_t count)
+static uint32_t join(sched_t *sched, int64_t now_ns, const stretch_t *stretch, shard_t *shard, uint32_t count)
 {
     const batch_slot_t joined = *stretch->batch;
     int64_t end_ns = finish_ns(stretch, shard, count), caught_up_ns = joined_ns(stretch, shard, count);
@@ -124,7 +116,7 @@ static uint32_t join(sched_t *sched, const stretch_t *stretch, shard_t *shard, u
     slot->first_task = shard_pop_batch(shard, count);
     slot->start_ns = stretch->start_ns;
     slot->beside = joined.beside;
-    slot->busy = joined.beside ? core_busy(sched, shard->model, count) : SCHED_WHOLE;
+    slot->busy = core_busy(sched, shard->model, joined.rows + count);
     slot->together = joined.together;
     slot->rows = joined.rows + count;
     slot->begun_ns = joined.begun_ns;
@@ -135,6 +127,8 @@ static uint32_t join(sched_t *sched, const stretch_t *stretch, shard_t *shard, u
         if (batch_table_together(&sched->batches.slots[b], slot))
             sched->batches.slots[b].finish_ns = end_ns;
     }
+    slot->left_ns = slot->finish_ns - now_ns;
+    sched->gpus[joined.gpu].shared_ns = now_ns;
     sched->latest[shard->model] = batch_table_id(&sched->batches, index);
     return index;
 }
@@ -146,18 +140,19 @@ bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
     if (shard->candidate.batch == 0 || (first != UINT32_MAX && first != shard->index) ||
         !find(sched, now_ns, shard, &stretch))
         return false;
-    uint32_t count = choose(sched, &stretch, shard);
+    uint32_t count = choose(&stretch, shard);
     if (count == 0)
         return false;
     int64_t before_ns = stretch.batch->finish_ns;
-    uint32_t batch = join(sched, &stretch, shard, count);
+    uint32_t batch = join(sched, now_ns, &stretch, shard, count);
     const batch_slot_t *slot = &sched->batches.slots[batch];
     sched_model_stats_t *stats = &shard->counts->stats;
     stats->granted += count;
     stats->in_flight += count;
     stats->batches++;
     stats->stretches++;
-    stats->busy_ns += (slot->finish_ns - before_ns) * slot->busy / SCHED_WHOLE;
+    int64_t more_ns = slot->finish_ns - before_ns;
+    stats->busy_ns += slot->beside ? more_ns * slot->busy / SCHED_WHOLE : more_ns;
     if (!slot->beside)
         sched->gpus[slot->gpu].free_ns = slot->finish_ns;
     core_offer_gpu(sched, slot->gpu);

@@ -8,6 +8,7 @@
 #include "sched/sched.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,14 @@ typedef struct {
 typedef struct {
     bool used, moved; /* moved: the core knows better by now when it ends */
     uint64_t id;
-    uint32_t gpu, model, busy;
+    uint32_t gpu, model, rows;
     uint64_t together;
     int64_t start_ns, finish_ns;
+    /* with slots, of the last of those together (leads) */
+    uint32_t busy;
+    bool leads, lost; /* lost: it was late before another came beside it */
+    double left_ns;
+    int64_t deadline_ns;
 } flight_t;
 
 typedef struct {
@@ -39,7 +45,9 @@ typedef struct {
     size_t task_count;
     flight_t flights[BATCHES];
     int64_t promised_ns[GPUS];               /* end of what was granted last */
+    int64_t shared_ns[GPUS];                 /* what its batches have left is of then */
     bool gpu_up[GPUS], model_up[MODELS + 1]; /* the last: of models that left */
+    profile_t profiles[MODELS];
     const char *policy;
     sched_gpu_mode_t mode; /* of all GPUs */
     sched_inside_t inside;
@@ -70,12 +78,11 @@ static void check_stretch(world_t *world, const sched_action_t *action)
         if (!flight->used || flight->gpu != action->grant.gpu)
             continue;
         bool together = flight->together == action->grant.stretches;
-        must(world, together || world->mode.slots > 1, "rows join a batch with another behind it");
-        if (!together)
-            continue;
+        must(world, together, "rows join a batch with another behind or beside it");
         must(world, flight->model == action->model, "rows join another model's batch");
         joined = flight;
         flight->finish_ns = action->grant.finish_ns;
+        flight->leads = false;
         for (size_t i = 0; i < world->task_count; i++) {
             life_of_t *task = &world->tasks[i];
             must(world,
@@ -94,17 +101,88 @@ static uint32_t busy_of(const world_t *world, uint32_t rows)
     return busy && busy < SCHED_WHOLE ? busy : SCHED_WHOLE;
 }
 
+static int64_t alone_ns(const world_t *world, const sched_action_t *action)
+{
+    return action->grant.start_ns - world->now_ns +
+           profile_latency_ns(&world->profiles[action->model], action->grant.count);
+}
+
+/* What each has left and when they end: all are slowed alike, by the sum of what they keep busy if that is too much. */
+static void advance_slots(world_t *world, uint32_t gpu)
+{
+    uint32_t sum = 0;
+    for (const flight_t *flight = world->flights; flight < world->flights + BATCHES; flight++)
+        sum += flight->used && flight->gpu == gpu && flight->leads ? flight->busy : 0;
+    double slow = sum > SCHED_WHOLE ? (double)sum / SCHED_WHOLE : 1;
+    for (flight_t *flight = world->flights; flight < world->flights + BATCHES; flight++) {
+        if (flight->used && flight->gpu == gpu)
+            flight->left_ns =
+                fmax(flight->left_ns - (double)(world->now_ns - world->shared_ns[gpu]) / slow, 0);
+    }
+    world->shared_ns[gpu] = world->now_ns;
+}
+
+static void predict_slots(world_t *world, uint32_t gpu)
+{
+    double at_ns = (double)world->now_ns, passed_ns = 0;
+    bool ended[BATCHES] = {false};
+    for (;;) {
+        uint32_t sum = 0;
+        int next = -1;
+        for (int i = 0; i < BATCHES; i++) {
+            const flight_t *flight = &world->flights[i];
+            if (!flight->used || flight->gpu != gpu || !flight->leads || ended[i])
+                continue;
+            sum += flight->busy;
+            next = next < 0 || flight->left_ns < world->flights[next].left_ns ? i : next;
+        }
+        if (next < 0)
+            return;
+        flight_t *flight = &world->flights[next];
+        at_ns += (flight->left_ns - passed_ns) * (sum > SCHED_WHOLE ? (double)sum / SCHED_WHOLE : 1);
+        passed_ns = flight->left_ns;
+        ended[next] = true;
+        flight->lost = flight->lost || flight->finish_ns > flight->deadline_ns;
+        flight->finish_ns = (int64_t)at_ns;
+    }
+}
+
+/* Rounding apart, a new batch makes none miss that was to make it before. */
 static void check_slots(world_t *world, uint32_t gpu)
 {
-    uint32_t busy = 0, batches = 0;
+    uint32_t batches = 0;
+    predict_slots(world, gpu);
     for (const flight_t *flight = world->flights; flight < world->flights + BATCHES; flight++) {
-        if (!flight->used || flight->gpu != gpu)
+        if (!flight->used || flight->gpu != gpu || !flight->leads)
             continue;
-        busy += flight->busy;
-        batches += flight->together == flight->id;
+        batches++;
+        must(world, flight->lost || flight->finish_ns <= flight->deadline_ns + 1000,
+             "a batch beside others makes one miss");
     }
-    must(world, busy <= SCHED_WHOLE && batches <= world->mode.slots, "more side by side than there is room");
+    must(world, batches <= world->mode.slots, "more side by side than there are slots");
     world->beside += batches > 1;
+}
+
+/* With what it joined it is one from now on. */
+static void take_slot(world_t *world, flight_t *flight, const sched_action_t *action)
+{
+    advance_slots(world, flight->gpu);
+    flight->rows = action->grant.count;
+    flight->deadline_ns = world->tasks[action->grant.tasks[0].tag].deadline_ns;
+    for (const flight_t *other = world->flights; other < world->flights + BATCHES; other++) {
+        uint32_t together = other->rows + action->grant.count;
+        if (!other->used || other == flight || other->together != flight->together ||
+            together <= flight->rows)
+            continue;
+        flight->rows = together;
+        if (other->deadline_ns < flight->deadline_ns)
+            flight->deadline_ns = other->deadline_ns;
+    }
+    flight->leads = true;
+    flight->busy = busy_of(world, flight->rows);
+    flight->left_ns =
+        (double)(action->grant.stretches ? action->grant.finish_ns - world->now_ns : alone_ns(world, action));
+    check_slots(world, flight->gpu);
 }
 
 static void on_grant(world_t *world, const sched_action_t *action)
@@ -135,13 +213,12 @@ static void on_grant(world_t *world, const sched_action_t *action)
                    .id = action->grant.batch_id,
                    .gpu = gpu,
                    .model = action->model,
-                   .busy = busy_of(world, action->grant.count),
                    .together = action->grant.stretches ? action->grant.stretches : action->grant.batch_id,
                    .start_ns = action->grant.start_ns,
                    .finish_ns = action->grant.finish_ns};
     world->grants++;
     if (world->mode.slots > 1)
-        check_slots(world, gpu);
+        take_slot(world, flight, action);
 }
 
 static void set_lives(world_t *world, uint64_t batch_id, life_t life)
@@ -219,6 +296,24 @@ static void cancel(world_t *world)
         must(world, task->life != WAITING || !world->model_up[task->model], "could not cancel what waits");
 }
 
+/* What it was one with goes on as that. */
+static void leave_slot(world_t *world, const flight_t *ended)
+{
+    flight_t *rest = NULL;
+    advance_slots(world, ended->gpu);
+    for (flight_t *flight = world->flights; flight < world->flights + BATCHES; flight++) {
+        if (flight->used && flight != ended && flight->together == ended->together &&
+            (!rest || flight->rows > rest->rows))
+            rest = flight;
+    }
+    if (!rest || !ended->leads)
+        return;
+    rest->leads = true;
+    rest->left_ns = ended->left_ns;
+    rest->finish_ns = ended->finish_ns;
+    rest->lost = ended->lost;
+}
+
 static void end_batch(world_t *world, flight_t *flight, int64_t free_ns)
 {
     bool failed = chance(world, 0.05), requeue = chance(world, 0.5);
@@ -228,7 +323,9 @@ static void end_batch(world_t *world, flight_t *flight, int64_t free_ns)
     must(world, !sched_batch_done(world->sched, world->now_ns, flight->id, free_ns), "a batch ends twice");
     life_t after = ENDED;
     uint64_t id = flight->id;
+    leave_slot(world, flight);
     flight->used = false;
+    predict_slots(world, flight->gpu);
     for (size_t i = 0; failed && requeue && i < world->task_count; i++) {
         if (world->tasks[i].life == RUNNING && world->tasks[i].batch_id == id &&
             world->model_up[world->tasks[i].model])
@@ -266,7 +363,7 @@ static void set_gpu(world_t *world, uint32_t gpu, bool up)
     if (up) {
         cr_assert_eq(sched_add_gpu(world->sched, world->now_ns, gpu, world->now_ns), STATUS_OK);
         cr_assert_eq(sched_set_gpu_mode(world->sched, world->now_ns, gpu, &world->mode), STATUS_OK);
-        world->promised_ns[gpu] = world->now_ns;
+        world->promised_ns[gpu] = world->shared_ns[gpu] = world->now_ns;
         return;
     }
     cr_assert_eq(sched_remove_gpu(world->sched, world->now_ns, gpu), STATUS_OK);
@@ -300,6 +397,7 @@ static void set_model(world_t *world, uint32_t model, bool up)
     }
     int64_t alpha_ns = prng_range(&world->prng, 0, 4000000), beta_ns = prng_range(&world->prng, 0, 9000000);
     cr_assert_eq(profile_from_line(&profile, alpha_ns, beta_ns, 32, &err), STATUS_OK);
+    world->profiles[model] = profile;
     sched_model_opts_t opts = {.slo_ns = 30000000, .exit_points = below(world, 40)};
     cr_assert_eq(sched_add_model(world->sched, world->now_ns, model, &profile, &opts, &err), STATUS_OK, "%s",
                  err.text);

@@ -16,20 +16,24 @@ static const char help[] =
     "  --queries N      how many (default 20000)\n"
     "  --seed K         default 1\n"
     "  --scenarios DIR  default tests/sim/modes\n"
+    "  --policy P       a cluster of devices (whole, staged, overlap) behind this policy of the scheduling\n"
+    "                   core; none: each request to the device with the fewest unanswered\n"
+    "  --params K=V,..  of the policy\n"
+    "  --gpus N         devices of the cluster, up to 64 (default 4)\n"
+    "  --slots N        batches side by side on each, up to 4 (default 1; overlap 2)\n"
+    "  --slo-ms X       instead of the scenario's\n"
     "  --trace FILE     a row per launch (whole, zerobatch, delaybatch, staged)\n"
     "  --json           figures as one JSON object\n";
 
-static const struct option long_options[] = {{"mode", required_argument, NULL, 'm'},
-                                             {"scenario", required_argument, NULL, 's'},
-                                             {"load", required_argument, NULL, 'l'},
-                                             {"rate", required_argument, NULL, 'r'},
-                                             {"queries", required_argument, NULL, 'n'},
-                                             {"seed", required_argument, NULL, 'k'},
-                                             {"json", no_argument, NULL, 'j'},
-                                             {"scenarios", required_argument, NULL, 'd'},
-                                             {"trace", required_argument, NULL, 't'},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {0}};
+static const struct option long_options[] = {
+    {"mode", required_argument, NULL, 'm'},    {"scenario", required_argument, NULL, 's'},
+    {"load", required_argument, NULL, 'l'},    {"rate", required_argument, NULL, 'r'},
+    {"queries", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 'k'},
+    {"json", no_argument, NULL, 'j'},          {"scenarios", required_argument, NULL, 'd'},
+    {"trace", required_argument, NULL, 't'},   {"policy", required_argument, NULL, 'p'},
+    {"params", required_argument, NULL, 'P'},  {"gpus", required_argument, NULL, 'g'},
+    {"slots", required_argument, NULL, 'S'},   {"slo-ms", required_argument, NULL, 'o'},
+    {"help", no_argument, NULL, 'h'},          {0}};
 
 static bool parse_load(const char *text, mode_load_t *load)
 {
@@ -49,9 +53,17 @@ static bool parse_number(const char *text, double least, double most, double *va
     return end != text && *end == '\0' && *value >= least && *value <= most;
 }
 
-static bool take(mode_options_t *options, int option, const char *text)
+static bool parse_count(const char *text, uint32_t most, uint32_t *count)
 {
     double value;
+    if (!parse_number(text, 1, most, &value) || value != (uint32_t)value)
+        return false;
+    *count = (uint32_t)value;
+    return true;
+}
+
+static bool take(mode_options_t *options, int option, const char *text)
+{
     switch (option) {
     case 'm':
         options->mode = text;
@@ -65,6 +77,18 @@ static bool take(mode_options_t *options, int option, const char *text)
     case 't':
         options->trace_path = text;
         return true;
+    case 'p':
+        options->policy = text;
+        return true;
+    case 'P':
+        options->params = text;
+        return true;
+    case 'g':
+        return parse_count(text, MODE_GPUS_MAX, &options->gpus);
+    case 'S':
+        return parse_count(text, STAGED_WIDTH_MAX, &options->slots);
+    case 'o':
+        return parse_number(text, 1e-3, 1e6, &options->slo_ms);
     case 'j':
         return options->json = true;
     case 'l':
@@ -75,10 +99,7 @@ static bool take(mode_options_t *options, int option, const char *text)
         options->seed = strtoull(text, NULL, 10);
         return true;
     case 'n':
-        if (!parse_number(text, 100, 5e6, &value))
-            return false;
-        options->queries = (uint32_t)value;
-        return true;
+        return parse_count(text, 5000000, &options->queries) && options->queries >= 100;
     default:
         return false;
     }
@@ -89,11 +110,17 @@ static void print_json(const mode_options_t *options, const mode_result_t *resul
     printf("{\"mode\": \"%s\", \"scenario\": \"%s\", \"seed\": %llu, \"rate_rps\": %.1f, \"avg_ms\": %.4f, "
            "\"p99_ms\": %.4f, \"throughput_rps\": %.2f, \"goodput_rps\": %.2f, \"qos_violation_rate\": %.5f, "
            "\"p99_of_slo\": %.4f, \"utilization\": %.4f, \"predictor_error\": %.4f, \"linear_error\": %.4f, "
-           "\"completed\": %llu, \"dropped\": %llu}\n",
+           "\"completed\": %llu, \"dropped\": %llu",
            options->mode, options->scenario, (unsigned long long)options->seed, result->rate_rps,
            result->avg_ms, result->p99_ms, result->throughput_rps, result->goodput_rps,
            result->qos_violation_rate, result->p99_of_slo, result->utilization, result->predictor_error,
            result->linear_error, (unsigned long long)result->completed, (unsigned long long)result->dropped);
+    if (options->policy)
+        printf(", \"policy\": \"%s\", \"gpus\": %u, \"slots\": %u, \"batches\": %llu, \"stretches\": %llu, "
+               "\"joined\": %llu",
+               options->policy, options->gpus, options->slots, (unsigned long long)result->batches,
+               (unsigned long long)result->stretches, (unsigned long long)result->joined);
+    puts("}");
 }
 
 static void print_text(const mode_options_t *options, const mode_result_t *result)
@@ -105,9 +132,26 @@ static void print_text(const mode_options_t *options, const mode_result_t *resul
            result->avg_ms, result->p99_ms, result->p99_of_slo, result->throughput_rps, result->goodput_rps,
            result->qos_violation_rate, result->utilization, (unsigned long long)result->completed,
            (unsigned long long)result->dropped);
+    if (options->policy)
+        printf("%u devices behind %s: %llu batches granted, of which %llu to join one; %llu did\n",
+               options->gpus, options->policy, (unsigned long long)result->batches,
+               (unsigned long long)result->stretches, (unsigned long long)result->joined);
     if (result->predictor_error > 0)
         printf("error of the duration model %.1f %%, of a linear one %.1f %%\n",
                100 * result->predictor_error, 100 * result->linear_error);
+}
+
+static status_t run_at(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
+                       mode_result_t *result, err_t *err)
+{
+    return (options->policy ? mode_run_cluster : mode_run_batches)(options, scenario, rate_rps, result, err);
+}
+
+/* A cluster may drop requests, which then have no latency. */
+static bool is_good(const mode_options_t *options, const mode_scenario_t *scenario,
+                    const mode_result_t *result)
+{
+    return options->policy ? result->qos_violation_rate <= 0.01 : result->p99_ms <= scenario->slo_ms;
 }
 
 /* The highest rate with p99 <= SLO, to 1 %. */
@@ -119,8 +163,8 @@ static status_t search_peak(const mode_options_t *options, const mode_scenario_t
     status_t status = STATUS_OK;
     for (bool open = true; status == STATUS_OK && high < 1e7 && (open || high / low > 1.01);) {
         double rate = open ? high : (low + high) / 2;
-        status = mode_run_batches(options, scenario, rate, &result, err);
-        bool good = status == STATUS_OK && result.p99_ms <= scenario->slo_ms;
+        status = run_at(options, scenario, rate, &result, err);
+        bool good = status == STATUS_OK && is_good(options, scenario, &result);
         if (good) {
             *best = result;
             low = rate;
@@ -147,8 +191,9 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
                            "%s takes an SLO in ms, and whole, clockwork or preempt", options->scenario);
         return mode_run_streams(options, slo_ms, result, err);
     }
-    bool services = strcmp(options->mode, "fcfs") == 0 || strcmp(options->mode, "sjf") == 0 ||
-                    strcmp(options->mode, "edf") == 0 || strcmp(options->mode, "overlap") == 0;
+    bool overlaps = strcmp(options->mode, "overlap") == 0 && !options->policy;
+    bool services = overlaps || strcmp(options->mode, "fcfs") == 0 || strcmp(options->mode, "sjf") == 0 ||
+                    strcmp(options->mode, "edf") == 0;
     const char *names = strchr(options->scenario, ':');
     if (services)
         return names ? mode_run_services(options, names + 1, result, err)
@@ -160,12 +205,14 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
     *result = (mode_result_t){0};
     if (status != STATUS_OK)
         return status;
+    if (options->slo_ms > 0)
+        scenario.slo_ms = options->slo_ms;
     if (options->load == MODE_PEAK && options->rate_rps <= 0)
         return search_peak(options, &scenario, result, err);
     double rate = options->rate_rps > 0 ? options->rate_rps : scenario.peak_rps * fractions[options->load];
     if (rate <= 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s has no peak_rps: give --rate", options->scenario);
-    return mode_run_batches(options, &scenario, rate, result, err);
+    return run_at(options, &scenario, rate, result, err);
 }
 
 static bool known_mode(const char *mode)
@@ -180,7 +227,8 @@ static bool known_mode(const char *mode)
 
 int mode_main(int argc, char **argv)
 {
-    mode_options_t options = {.directory = "tests/sim/modes", .load = MODE_HIGH, .seed = 1, .queries = 20000};
+    mode_options_t options = {
+        .directory = "tests/sim/modes", .load = MODE_HIGH, .seed = 1, .queries = 20000, .gpus = 4};
     err_t err;
     for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
         if (option == 'h') {
@@ -196,6 +244,8 @@ int mode_main(int argc, char **argv)
         fprintf(stderr, "fermata-sim mode: give a known --mode and a --scenario\n\n%s", help);
         return 2;
     }
+    if (options.slots == 0)
+        options.slots = strcmp(options.mode, "overlap") == 0 ? 2 : 1;
     mode_result_t result;
     status_t status = mode_perform(&options, &result, &err);
     if (status == STATUS_OK) {

@@ -6,6 +6,8 @@
 
 #include "mode_scenario.h"
 
+enum { MODE_GPUS_MAX = 64 };
+
 typedef enum { MODE_LOW, MODE_MEDIUM, MODE_HIGH, MODE_PEAK, MODE_CLOSED } mode_load_t;
 
 typedef struct {
@@ -13,8 +15,12 @@ typedef struct {
     const char *trace_path; /* modes that form batches: a row per launch; NULL: none */
     mode_load_t load;
     double rate_rps; /* instead of a load, when above 0 */
+    double slo_ms;   /* instead of the scenario's, when above 0 */
     uint64_t seed;
     uint32_t queries;
+    /* A cluster instead of one device: the policy before it, or `none`; NULL: one device. */
+    const char *policy, *params;
+    uint32_t gpus, slots;
     bool json;
 } mode_options_t;
 
@@ -25,6 +31,8 @@ typedef struct {
     double utilization;
     double predictor_error, linear_error; /* overlap and SJF: of the duration models */
     uint64_t completed, dropped;
+    /* Of a cluster: granted batches; of these, rows that were to join one; those that did. */
+    uint64_t batches, stretches, joined;
 } mode_result_t;
 
 /* Everything behind the word `mode`; returns the exit code. */
@@ -35,6 +43,10 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
 /* One run of a scenario's first model under whole (zerobatch, delaybatch) or staged, at this rate. With load MODE_CLOSED
  * the next query comes when the last is answered. */
 status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
+                          mode_result_t *result, err_t *err);
+
+/* The same on a cluster (options->policy), for all of the scenario's models under whole, staged or overlap. */
+status_t mode_run_cluster(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err);
 
 /* Abacus's services NAMES ("resnet50+bert") under overlap, fcfs, sjf or edf. */

@@ -140,9 +140,10 @@ Test(stretch, one_of_two_that_run_together_ends_first)
     play_stop(&play);
 }
 
-/* A batch of b keeps 0.1 + 0.3 b busy: R1 and S1 leave 0.2 of the first GPU, so S2 takes the second. R2 and R3 together
- * need 0.7, and S3, less urgent, fits beside S2 before them; when R1 ends there is 0.6, and room for both when S1 has too. */
-Test(stretch, batches_side_by_side_while_they_leave_room)
+/* A batch of b keeps 0.1 + 0.3 b busy. R1 and S1 leave too little of the first GPU for a third, and do not slow each other.
+ * R2 and R3 go beside S2, slowed by 1.1 until S2 ends at 8.05, and have run for 5.5 of their 7 then. When R1 has ended, S3
+ * takes its place. */
+Test(stretch, batches_side_by_side_slow_each_other)
 {
     play_t play;
     start(&play, "eager", (sched_gpu_mode_t){.slots = 3},
@@ -154,8 +155,21 @@ Test(stretch, batches_side_by_side_while_they_leave_room)
     cr_assert_str_eq(play_until(&play, 7.5), "0 gpu1 R1 until 6\n"
                                              "0.5 gpu1 S1 until 6.5\n"
                                              "1.5 gpu2 S2 until 7.5\n"
-                                             "2.5 gpu2 S3 until 8.5\n"
-                                             "6.5 gpu1 R2-R3 until 13.5\n");
+                                             "2 gpu2 R2-R3 until 9.55\n"
+                                             "6 gpu1 S3 until 12\n");
+    play_stop(&play);
+}
+
+/* S1 beside R1 would slow both by 1.4: R1 would end at 8, and must by 7. */
+Test(stretch, no_batch_beside_one_that_would_miss)
+{
+    play_t play;
+    start(&play, "eager", (sched_gpu_mode_t){.slots = 2},
+          (sched_inside_t){.busy_fixed = 400, .busy_row = 300}, 1);
+    play_arrive_slo(&play, 0, 0, 7);
+    play_arrive(&play, 1, 1, 1, 1);
+    cr_assert_str_eq(play_until(&play, 7), "0 gpu1 R1 until 6\n"
+                                           "6 gpu1 S1 until 12\n");
     play_stop(&play);
 }
 
@@ -171,6 +185,8 @@ Test(stretch, what_makes_no_sense_is_refused)
     cr_expect_eq(sched_set_inside(play.sched, 0, 0, &many, &err), STATUS_INVALID_ARGUMENT);
     cr_expect_eq(sched_set_inside(play.sched, 0, 9, &quarters, &err), STATUS_NOT_FOUND);
     cr_expect_eq(sched_set_gpu_mode(play.sched, 0, 9, &(sched_gpu_mode_t){0}), STATUS_NOT_FOUND);
+    sched_gpu_mode_t wide = {.slots = SCHED_SLOTS_MAX + 1};
+    cr_expect_eq(sched_set_gpu_mode(play.sched, 0, 0, &wide), STATUS_INVALID_ARGUMENT);
     play_arrive(&play, 0, 0, 1, 1);
     play_until(&play, 1);
     cr_expect_eq(sched_set_gpu_mode(play.sched, play_ns(1), 0, &(sched_gpu_mode_t){0}), STATUS_UNAVAILABLE);
