@@ -96,6 +96,8 @@ static void put_model(const model_t *model, strbuf_t *out)
     strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
                   model->ready ? "true" : "false");
     put_text(out, "reason", model->reason);
+    put_text(out, "mode", model->canonical != NULL ? model->canonical->report->mode : "");
+    put_text(out, "mode_reason", model->canonical != NULL ? model->canonical->report->mode_reason : "");
     put_text(out, "subcluster", model->home != NULL ? model->home->name : "");
     strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",
                   model->ready_workers, model->profile.max_batch, (double)model->slo_ns / 1e6);

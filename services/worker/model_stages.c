@@ -1,5 +1,6 @@
 #include "model_stages.h"
 
+#include "exec/stages.h"
 #include "model.h"
 #include "profiler.h"
 
@@ -13,36 +14,20 @@ typedef struct {
     double share[SHARE_SIZES][STAGED_STAGES_MAX];
 } shares_t;
 
-/* The cut whose part of the whole time is nearest to each k / count. */
-static void place(model_stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts, const int64_t *op_ns)
+static status_t place(model_stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts,
+                      const int64_t *op_ns, err_t *err)
 {
-    int64_t all_ns = 0, before_ns = 0;
-    uint32_t op = 0, cut = 0;
+    uint32_t *list = calloc(cuts->cut_count, sizeof(*list));
 
-    for (uint32_t i = 0; i < cuts->ops; i++)
-        all_ns += op_ns[i];
-    stages->count = 1;
-    for (uint32_t k = 1; k < wanted && cut < cuts->cut_count; k++) {
-        int64_t goal_ns = all_ns * k / wanted, best_ns = INT64_MAX;
-        uint32_t best = 0;
-        for (uint32_t c = cut; c < cuts->cut_count; c++) {
-            for (; op < cuts->cuts[c].op; op++)
-                before_ns += op_ns[op];
-            int64_t off_ns = before_ns < goal_ns ? goal_ns - before_ns : before_ns - goal_ns;
-            if (off_ns >= best_ns)
-                break;
-            best_ns = off_ns;
-            best = c;
-            cut = c + 1;
-        }
-        if (best_ns == INT64_MAX)
-            break;
-        stages->from[stages->count++] = cuts->cuts[best].op;
-        before_ns = 0;
-        for (op = 0; op < cuts->cuts[best].op; op++)
-            before_ns += op_ns[op];
-    }
+    if (!list)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < cuts->cut_count; i++)
+        list[i] = cuts->cuts[i].op;
+    stages_model_t model = {.ops = cuts->ops, .cuts = list, .cut_count = cuts->cut_count};
+    stages->count = stages_even(&model, op_ns, wanted, stages->from + 1) + 1;
     stages->from[stages->count] = cuts->ops;
+    free(list);
+    return STATUS_OK;
 }
 
 static void share_out(const model_stages_t *stages, const int64_t *op_ns, double *share)
@@ -89,9 +74,10 @@ static status_t measure(model_stages_t *stages, model_t *model, const model_load
     shares_t shares = {.count = 0};
     status_t status = profiler_operators(&profiler, stages->rows_max, cuts->ops, op_ns, err);
 
+    if (status == STATUS_OK)
+        status = place(stages, wanted, cuts, op_ns, err);
     if (status != STATUS_OK)
         return status;
-    place(stages, wanted, cuts, op_ns);
     stages->cost_ns = calloc(stages->count * (stages->rows_max + 1), sizeof(*stages->cost_ns));
     if (!stages->cost_ns)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");

@@ -78,6 +78,7 @@ def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, policy):
             assert joined >= 5
             assert metric(worker, "fermata_worker_staged_stretched_rows_total", model="m") >= joined
         assert metric(worker, "fermata_worker_mode_refusals_total") == 0
+        assert get(scheduler, "/state").json()["models"][0]["mode"] == "staged"
         assert infer(up, "m", range(5)).status == 200
     finally:
         assert up.stop() == 0, up.log()
@@ -195,6 +196,8 @@ def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
         assert metric(up.ready["workers"][0]["metrics"], "fermata_worker_mode_refusals_total", model="a", mode="overlap", reason="predictor") == 1
         refusals = [line for line in up.log().splitlines() if "mode_refused" in line]
         assert len(refusals) == 1 and said in refusals[0], refusals
+        model = get(up.ready["scheduler"]["http"], "/state").json()["models"][0]
+        assert model["mode"] == "whole" and said in model["mode_reason"], model
     finally:
         assert up.stop() == 0, up.log()
 

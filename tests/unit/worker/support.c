@@ -194,6 +194,21 @@ void rig_stage(rig_t *rig, uint32_t count)
     rig->model->choice = (mode_choice_t){.mode = MODE_STAGED, .stages = stages};
 }
 
+void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan)
+{
+    model_segments_t *segments = calloc(1, sizeof(*segments));
+    uint32_t borders = rig->devices.count * SEGMENTS_QUERIES * SEGMENTS_SIDES;
+
+    *segments = (model_segments_t){.devices = &rig->devices, .plan = plan};
+    segments->from = calloc(count + 1, sizeof(*segments->from));
+    segments->borders = calloc(borders, sizeof(engine_border_t *));
+    for (uint32_t i = 0; i <= count; i++)
+        segments->from[i] = i;
+    for (uint32_t i = 0; i < borders; i++)
+        cr_assert_eq(manual_border_create(NULL, NULL, 0, 0, NULL, &segments->borders[i], NULL), STATUS_OK);
+    rig->model->choice = (mode_choice_t){.mode = MODE_OVERLAP, .segments = segments};
+}
+
 /* ---- the gateways ---- */
 
 static transfer_dest_t gateway_begin(void *ctx, const transfer_incoming_t *result)

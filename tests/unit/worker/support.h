@@ -62,6 +62,9 @@ void rig_dispose(rig_t *rig);
 /* Cuts the model into so many stages of one operator and one millisecond each; the mode is staged. */
 void rig_stage(rig_t *rig, uint32_t count);
 
+/* Cuts it into so many segments of one operator; the mode is overlap. */
+void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan);
+
 /* Turns the loop until the condition holds; fails the test after ten seconds. */
 #define rig_until(rig, condition)                                                  \
     do {                                                                           \

@@ -1,0 +1,133 @@
+/* Batches of one model in groups of its three segments, on an engine that finishes a part when the test says so. */
+#include "support.h"
+
+#include <math.h>
+
+enum { SEGMENTS = 3 };
+
+static rig_t rig;
+static overlap_plan_t plan;
+
+/* Every group is foretold to take this long. */
+static void begin(double ns)
+{
+    uint32_t ops[] = {SEGMENTS};
+
+    rig_init(&rig);
+    plan = (overlap_plan_t){.device = "manual"};
+    predictor_init(&plan.predictor, 1, ops, MAX_BATCH, 1);
+    plan.predictor.bias[PREDICTOR_LAYERS - 1][0] = (float)log(ns);
+    rig_segment(&rig, SEGMENTS, &plan);
+}
+
+static void grant_row(uint64_t batch_id, int64_t budget_ns)
+{
+    grant_t grant;
+    int64_t budgets[] = {budget_ns};
+
+    grant_init(&grant, batch_id, 0);
+    grant.grant.n_budget_ns = 1;
+    grant.grant.budget_ns = budgets;
+    grant_add(&rig, &grant, 10, batch_id, (uint32_t)batch_id);
+    grant_send(&rig, &grant);
+}
+
+static void end(void)
+{
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig_dispose(&rig);
+}
+
+Test(overlap, the_tighter_deadline_goes_first_and_each_is_reported_once)
+{
+    begin(1e6);
+    grant_row(1, 10 * NS_PER_S);
+    rig_until(&rig, engine_held() == 1);
+    grant_row(2, 9 * NS_PER_S); /* the borders of one model are enough for two of its batches */
+    grant_row(3, 8 * NS_PER_S);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_eq(engine_held(), 1, "one group at a time, and one query of a model in it");
+    for (int i = 0; i < 3; i++) {
+        rig_until(&rig, engine_held() == 1);
+        cr_assert_eq(engine_oldest()->range.from, 0);
+        cr_assert_eq(engine_oldest()->range.to, SEGMENTS);
+        engine_finish(STATUS_OK, NULL);
+        rig_until(&rig, rig.report_count == i + 1);
+    }
+    rig_until(&rig, rig.gateways[0].done == 3);
+    for (int i = 0; i < 3; i++) {
+        const pushed_t *pushed = &rig.gateways[0].pushed[i];
+        cr_assert_float_eq(pushed->values[0], 10 * (float)pushed->task_id, 0);
+        cr_assert_eq(rig.reports[i].report.status, STATUS_OK);
+    }
+    end();
+}
+
+Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
+{
+    begin(5e9);
+    grant_row(1, NS_PER_S);
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_DEADLINE_EXCEEDED);
+    cr_assert_str_eq(rig.reports[0].reason, "overlap: it cannot end in time any more");
+    cr_assert_eq(engine_held(), 0);
+    cr_assert_eq(metrics_value(rig.model->overlap_dropped), 1);
+    end();
+}
+
+Test(overlap, a_failure_of_a_part_fails_its_batch_alone)
+{
+    begin(1e6);
+    grant_row(1, 10 * NS_PER_S);
+    grant_row(2, 10 * NS_PER_S);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_INTERNAL, "gone");
+    rig_until(&rig, rig.report_count == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_INTERNAL);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    end();
+}
+
+Test(overlap, stopping_in_the_middle_leaks_nothing)
+{
+    begin(1e6);
+    for (uint64_t id = 1; id <= 4; id++)
+        grant_row(id, 10 * NS_PER_S);
+    rig_until(&rig, engine_held() == 1);
+    rig_dispose(&rig);
+    cr_assert_eq(rig.report_count, 4);
+}
+
+Test(overlap, a_plan_comes_back_from_its_file_as_it_was)
+{
+    static overlap_plan_t written, read;
+    uint32_t ops[] = {5, 7};
+    char path[] = "/tmp/overlap-plan-XXXXXX";
+    err_t err = {0};
+    int file = mkstemp(path);
+
+    cr_assert_geq(file, 0);
+    predictor_init(&written.predictor, 2, ops, 16, 128);
+    snprintf(written.device, sizeof(written.device), "onednn; some CPU; 2 threads");
+    for (int i = 0; i < 2; i++) {
+        snprintf(written.models[i].name, sizeof(written.models[i].name), "m%d", i);
+        snprintf(written.models[i].hash, sizeof(written.models[i].hash), "fnv1a:%d bf16", i);
+        written.models[i].version = i + 1;
+    }
+    for (uint32_t layer = 0; layer < PREDICTOR_LAYERS; layer++)
+        for (uint32_t unit = 0; unit < written.predictor.width[layer + 1]; unit++) {
+            written.predictor.bias[layer][unit] = (float)(layer + unit) / 3;
+            for (uint32_t from = 0; from < written.predictor.width[layer]; from++)
+                written.predictor.weight[layer][unit][from] = (float)from / 7 - (float)unit;
+        }
+    cr_assert_eq(overlap_plan_write(path, &written, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(overlap_plan_read(path, &read, &err), STATUS_OK, "%s", err.text);
+    cr_assert_arr_eq(&read, &written, sizeof(read));
+    cr_assert_eq(overlap_plan_find(&read, "m1", 2, "fnv1a:1 bf16", 7, &err), 1);
+    cr_assert_eq(overlap_plan_find(&read, "m1", 3, "fnv1a:1 bf16", 7, &err), UINT32_MAX);
+    cr_assert_eq(overlap_plan_find(&read, "m1", 2, "fnv1a:1 bf16", 8, &err), UINT32_MAX);
+    remove(path);
+}
