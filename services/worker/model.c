@@ -149,6 +149,7 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
 {
     model->batches_ok = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "ok");
     model->batches_failed = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "failed");
+    model->batches_revoked = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "revoked");
     model->tasks_ok = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "ok");
     model->tasks_failed = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "failed");
     model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);

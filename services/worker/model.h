@@ -67,7 +67,7 @@ struct model {
     bool superseded;       /* another model_t has its place: destroyed once its last batch has ended */
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
-    metric_t *batches_ok, *batches_failed, *tasks_ok, *tasks_failed;
+    metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed;
     metric_t *exec, *fetch, *push, *profile_error, *stopped;
     metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_stretched,
         *stage_splits;

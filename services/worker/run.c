@@ -73,6 +73,10 @@ static void run_count(const batch_t *batch, status_t status)
 {
     model_t *model = batch->model;
 
+    if (status == STATUS_CANCELLED && batch->revoked) {
+        metrics_add(model->batches_revoked, 1); /* its tasks are the scheduler's again */
+        return;
+    }
     metrics_add(status == STATUS_OK ? model->batches_ok : model->batches_failed, 1);
     if (status == STATUS_OK)
         metrics_add(model->tasks_ok, batch->count - batch->lost);

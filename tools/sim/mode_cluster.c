@@ -36,7 +36,8 @@ typedef struct {
 typedef struct {
     accel_t *device;
     exec_t *exec[MODE_MODELS_MAX];
-    uint32_t running[CLUSTER_SLOTS_MAX]; /* whole, overlap: the first request of the batch in each stream, or NOBODY */
+    uint32_t running
+        [CLUSTER_SLOTS_MAX]; /* whole, overlap: the first request of the batch in each stream, or NOBODY */
     uint32_t unanswered;
     int64_t wake_ns[MODE_MODELS_MAX];
 } gpu_t;
@@ -113,7 +114,8 @@ static uint32_t split_as_planned(const staged_view_t *view)
     return staged_schedule_operator.split(view);
 }
 
-static const staged_schedule_t granted = {.name = "granted", .enter = enter_granted, .stretch = stretch_granted};
+static const staged_schedule_t granted = {
+    .name = "granted", .enter = enter_granted, .stretch = stretch_granted};
 static const staged_schedule_t granted_split = {.name = "granted, operator",
                                                 .enter = enter_granted,
                                                 .stretch = stretch_granted,
@@ -189,8 +191,7 @@ static void run_batch(world_t *world, gpu_t *gpu, const request_t *first, uint32
     while (gpu->running[stream] != NOBODY)
         stream++;
     gpu->running[stream] = first->first;
-    exec_part_t part = {
-        .model = first->model, .to = model->op_count, .rows = rows, .length = longest(model)};
+    exec_part_t part = {.model = first->model, .to = model->op_count, .rows = rows, .length = longest(model)};
     launch(world, gpu, stream, stream, &part);
 }
 
@@ -449,7 +450,8 @@ static status_t profile_model(world_t *world, model_t *model, sched_inside_t *in
     }
     status_t status =
         world->staged ? measure(world, (uint32_t)(model - world->models), most, points) : STATUS_OK;
-    return status == STATUS_OK ? profile_from_points(&model->profile, points, most, most, world->err) : status;
+    return status == STATUS_OK ? profile_from_points(&model->profile, points, most, most, world->err)
+                               : status;
 }
 
 static status_t add_model(world_t *world, uint32_t index)

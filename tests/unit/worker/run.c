@@ -285,7 +285,7 @@ Test(run, revoked_batches_are_reported_once_in_every_state)
     grant.grant.batch_id = 2;
     grant.grant.start_in_ns = 3600 * NS_PER_S;
     grant_send(&rig, &grant);
-    rig_until(&rig, metrics_value(rig.model->batches_failed) == 1 && rig.report_count == 1);
+    rig_until(&rig, metrics_value(rig.model->batches_revoked) == 1 && rig.report_count == 1);
     for (int i = 0; i < 20; i++)
         loop_run_once(rig.loop, NS_PER_MS);
     run_revoke(rig.run, 2); /* while it waits for its start */

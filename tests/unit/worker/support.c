@@ -289,6 +289,7 @@ static void rig_model(rig_t *rig)
     model->state = MODEL_READY;
     model->batches_ok = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "ok");
     model->batches_failed = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "failed");
+    model->batches_revoked = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "revoked");
     model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
     model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
     model->overlap_dropped = metrics_series(rig->metrics, METRIC_WORKER_OVERLAP_DROPPED, "m");
