@@ -158,6 +158,8 @@ static void solve(milp_t *milp, const partition_t *start)
     char seconds[32];
     snprintf(seconds, sizeof seconds, "%.3f", milp->problem->seconds);
     Cbc_setLogLevel(milp->cbc, 0);
+    /* CBC 2.10 crashes in CglPreProcess::postProcess when its time ends while it preprocesses. */
+    Cbc_setParameter(milp->cbc, "preprocess", "off");
     Cbc_setParameter(milp->cbc, "timeMode", "elapsed");
     Cbc_setParameter(milp->cbc, "seconds", seconds);
     add_columns(milp);

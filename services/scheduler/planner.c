@@ -212,12 +212,14 @@ static void gather(planner_t *p)
 
 /* ---- The solver's thread ---- */
 
+/* Our own search alone: what it leaves to be gained is less than the rates are known to, and a fault in a foreign solver
+ * must not take the scheduler along. */
 static void solve_class(class_plan_t *class)
 {
     partition_t now = {.cluster = class->current};
     bool valid = partition_evaluate(&class->problem, &now);
     class->before = valid ? now.rate_imbalance : 0;
-    class->status = partition_solve(&class->problem, &class->plan, &class->err);
+    class->status = partition_search(&class->problem, &class->plan, &class->err);
     class->keep = class->status == STATUS_OK && valid && now.objective - class->plan.objective < LEAST_GAIN;
     if (class->keep)
         memcpy(class->plan.cluster, class->current, class->problem.model_count * sizeof *class->current);

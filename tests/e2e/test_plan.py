@@ -1,17 +1,14 @@
 """The running cluster plans itself: models are spread over sub-clusters by their load, without a failed request."""
 
-import json
 import subprocess
 import threading
 
 import pytest
 
-from client import get, post
-from system import ANY_PORT, Cluster, wait_until
+from system import Cluster, wait_until
 from test_clusters import admin, emulated, homes, load, state, subclusters
 
 MODELS = ["m0", "m1", "m2", "m3"]
-HOT = ["--model", "m0:20", "--model", "m2:20", "--model", "m1:1", "--model", "m3:1"]
 
 
 def plan(bin_dir, scheduler, verb):
@@ -44,15 +41,9 @@ def stop(running):
         service.stop()
 
 
-def crowd(bin_dir, scheduler):
-    """The imbalance to begin with: whatever the start has made of it, m0 and m2 share a sub-cluster."""
-    at = homes(scheduler)
-    return at["m0"] == at["m2"]
-
-
 @pytest.fixture
 def lopsided(bin_dir, tmp_path):
-    running, scheduler, gateway = cluster_of(bin_dir, tmp_path, "--plan-interval", "0")
+    running, scheduler, gateway = cluster_of(bin_dir, tmp_path, "--plan-interval", "0", "--plan-limit", "200ms")
     yield running, scheduler, gateway
     stop(running)
 
