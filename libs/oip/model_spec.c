@@ -14,6 +14,16 @@ oip_shape_t oip_model_spec_public_shape(const oip_model_spec_t *spec, const oip_
     return shape;
 }
 
+int64_t oip_axis_padded(const oip_axis_t *axis, int64_t size)
+{
+    if (size < 1 || size > axis->size_max)
+        return 0;
+    for (uint32_t i = 0; i < axis->pad_to_count; i++)
+        if (axis->pad_to[i] >= size)
+            return axis->pad_to[i];
+    return size;
+}
+
 bool oip_tensor_spec_row_bytes(const oip_tensor_spec_t *tensor, uint64_t *len_bytes)
 {
     return oip_shape_bytes(&tensor->dims, tensor->datatype, len_bytes);
@@ -72,6 +82,17 @@ static status_t check_tensor(const oip_model_spec_t *spec, const char *kind, con
     return STATUS_OK;
 }
 
+static status_t check_axes(const oip_model_spec_t *spec, const char *kind, const oip_tensor_spec_t *tensor,
+                           err_t *err)
+{
+    for (uint32_t i = 0; i < tensor->dims.rank; i++) {
+        if (tensor->axes[i] > spec->axis_count || (tensor->dims.dims[i] != -1 && tensor->axes[i]))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "%s '%s': dimension %u has no valid axis", kind,
+                           tensor->name, i);
+    }
+    return STATUS_OK;
+}
+
 static status_t check_tensors(const oip_model_spec_t *spec, const char *kind,
                               const oip_tensor_spec_t *tensors, uint32_t count, err_t *err)
 {
@@ -80,6 +101,8 @@ static status_t check_tensors(const oip_model_spec_t *spec, const char *kind,
                        kind, OIP_MAX_TENSORS);
     for (uint32_t i = 0; i < count; i++) {
         status_t status = check_tensor(spec, kind, &tensors[i], err);
+        if (status == STATUS_OK)
+            status = check_axes(spec, kind, &tensors[i], err);
         if (status)
             return status;
         if (find_tensor(tensors, i, tensors[i].name) >= 0)
@@ -90,6 +113,12 @@ static status_t check_tensors(const oip_model_spec_t *spec, const char *kind,
 
 status_t oip_model_spec_check(const oip_model_spec_t *spec, err_t *err)
 {
+    if (spec->axis_count > OIP_MAX_AXES)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the model has %u axes, at most %d are possible",
+                       spec->axis_count, OIP_MAX_AXES);
+    for (uint32_t i = 0; i < spec->axis_count; i++)
+        if (spec->axes[i].size_max < 1)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "axis '%s' has no sizes", spec->axes[i].name);
     status_t status = check_tensors(spec, "input", spec->inputs, spec->input_count, err);
     if (status == STATUS_OK)
         status = check_tensors(spec, "output", spec->outputs, spec->output_count, err);

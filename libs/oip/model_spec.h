@@ -12,10 +12,24 @@
 /* Real classifiers have one input; the largest public models (speech, recommendation) stay below 64. */
 enum { OIP_MAX_TENSORS = 64 };
 
+/* Dimensions beside the batch that vary from request to request; exports of real models have one to four. */
+enum { OIP_MAX_AXES = 16 };
+
+/* Dimensions of one name are one axis: within a request they are of one size. */
+typedef struct {
+    const char *name;
+    int64_t size_max;
+    const uint32_t *pad_to; /* rising, the last is size_max; inputs are padded to the next of these */
+    uint32_t pad_to_count;  /* 0: they are not padded */
+} oip_axis_t;
+
 typedef struct {
     const char *name;
     oip_datatype_t datatype;
     oip_shape_t dims; /* of one row, so without the batch dimension; -1 = any */
+    uint8_t
+        axes[OIP_MAX_RANK]; /* of a dimension that is -1: 1 + its axis; 0 = (outputs) it follows from none */
+    double pad_value;
 } oip_tensor_spec_t;
 
 typedef struct {
@@ -25,12 +39,23 @@ typedef struct {
     uint32_t max_batch;   /* 0: the model cannot be batched; tensors then have exactly the dims of the spec */
     uint32_t input_count, output_count;
     const oip_tensor_spec_t *inputs, *outputs;
+    uint32_t axis_count;
+    const oip_axis_t *axes;
     int64_t slo_ns;            /* budget of a request that names none */
     const char *const *labels; /* of the classes, or NULL */
     uint32_t label_count;
     int32_t picture_input;  /* input that also accepts BYTES holding a JPEG or PNG picture; -1 = none */
+    oip_shape_t picture;    /* what pictures are made into: dims of one row of that input, all known */
     int32_t softmax_output; /* output that the gateway turns into probabilities; -1 = none */
 } oip_model_spec_t;
+
+/* The size that inputs of this size are padded to: the same when they are not padded, 0 when it is out of range. */
+int64_t oip_axis_padded(const oip_axis_t *axis, int64_t size);
+/* Whether it is taken as it is. */
+static inline bool oip_axis_takes(const oip_axis_t *axis, int64_t size)
+{
+    return size > 0 && oip_axis_padded(axis, size) == size;
+}
 
 /* The shape as metadata shows it: a leading -1 when the model is batched. */
 oip_shape_t oip_model_spec_public_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *tensor);

@@ -55,6 +55,7 @@ typedef struct {
     oip_requested_t requested[OIP_MAX_TENSORS]; /* none = all outputs */
     uint32_t rows;                              /* batch items; set by oip_validate_request */
     bool batched;                               /* inputs carry the leading batch dimension */
+    int64_t axis_sizes[OIP_MAX_AXES];           /* of each axis of the model; set by oip_validate_request */
     size_t text_len;
     char text[OIP_TEXT_BYTES];
 } oip_request_t;
@@ -84,8 +85,9 @@ status_t oip_requested_set_parameter(oip_requested_t *requested, const char *nam
 
 /*
  * Checks a parsed request against the model: every input there, once, known, of the right datatype, shape and
- * size; the same number of rows everywhere, at most max_batch; every requested output known and named once.
- * INVALID_ARGUMENT names the field. Fills rows, batched, spec_index and picture.
+ * size; the same number of rows everywhere, at most max_batch; each axis of one size wherever it occurs, within its bounds;
+ * every requested output known and named once. INVALID_ARGUMENT names the field. Fills rows, batched, axis_sizes, spec_index
+ * and picture.
  */
 status_t oip_validate_request(oip_request_t *request, const oip_model_spec_t *spec, err_t *err);
 

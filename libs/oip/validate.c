@@ -84,9 +84,31 @@ static status_t check_input(const oip_model_spec_t *spec, oip_input_t *input, in
     return check_size(input, err);
 }
 
+/* dims: of one row. axis_sizes is 0 where nothing was seen yet. */
+static status_t check_axes(oip_request_t *request, const oip_model_spec_t *spec, const oip_input_t *input,
+                           const int64_t *dims, err_t *err)
+{
+    const oip_tensor_spec_t *tensor = &spec->inputs[input->spec_index];
+    for (uint32_t i = 0; i < tensor->dims.rank; i++) {
+        if (!tensor->axes[i])
+            continue;
+        const oip_axis_t *axis = &spec->axes[tensor->axes[i] - 1];
+        int64_t *size = &request->axis_sizes[tensor->axes[i] - 1];
+        if (dims[i] < 1 || dims[i] > axis->size_max)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has %s %lld, 1 to %lld are possible",
+                           input->name, axis->name, (long long)dims[i], (long long)axis->size_max);
+        if (*size != 0 && *size != dims[i])
+            return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has %s %lld, another input has %lld",
+                           input->name, axis->name, (long long)dims[i], (long long)*size);
+        *size = dims[i];
+    }
+    return STATUS_OK;
+}
+
 static status_t check_inputs(oip_request_t *request, const oip_model_spec_t *spec, err_t *err)
 {
     const oip_input_t *seen[OIP_MAX_TENSORS] = {0};
+    memset(request->axis_sizes, 0, spec->axis_count * sizeof request->axis_sizes[0]);
     for (uint32_t i = 0; i < request->input_count; i++) {
         oip_input_t *input = &request->inputs[i];
         int64_t rows = 0;
@@ -104,6 +126,11 @@ static status_t check_inputs(oip_request_t *request, const oip_model_spec_t *spe
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has a batch of %lld, input '%s' of %u",
                            input->name, (long long)rows, request->inputs[0].name, request->rows);
         request->rows = (uint32_t)rows;
+        status = check_axes(
+            request, spec, input,
+            input->picture ? spec->picture.dims : input->shape.dims + (spec->max_batch > 0 ? 1 : 0), err);
+        if (status)
+            return status;
     }
     for (uint32_t i = 0; i < spec->input_count; i++)
         if (!seen[i])

@@ -20,9 +20,12 @@ enum { CATALOGUE_MODELS_MAX = 8192 };
 
 typedef struct model_entry {
     oip_model_spec_t spec;
-    image_pipeline_t pipeline;                  /* image_pipeline_present says whether there is one */
-    uint64_t input_row_bytes, output_row_bytes; /* of one task: all inputs, all outputs, concatenated */
-    uint64_t input_bytes[OIP_MAX_TENSORS], output_bytes[OIP_MAX_TENSORS]; /* of one row of each tensor */
+    image_pipeline_t pipeline; /* image_pipeline_present says whether there is one */
+    /* Of one task: all inputs, all outputs, concatenated; meaningful when the inputs, the outputs do not vary. */
+    uint64_t input_row_bytes, output_row_bytes;
+    /* Of one row of each tensor; of one that varies, times the size of each of its variable dimensions. */
+    uint64_t input_bytes[OIP_MAX_TENSORS], output_bytes[OIP_MAX_TENSORS];
+    uint32_t open_outputs; /* variable dimensions of all outputs; their sizes come behind each row */
     uint32_t priority;
     int64_t version;
     /* What changes while the description stays: */
@@ -57,6 +60,9 @@ status_t model_entry_not_ready(const model_entry_t *entry, err_t *err);
 
 /* STATUS_OK, or UNAVAILABLE with the reason: a model that never loaded, of which no tensor is known. */
 status_t model_entry_check_described(const model_entry_t *entry, err_t *err);
+
+/* Whether requests made for the one can go to the other. */
+bool model_entry_alike(const model_entry_t *a, const model_entry_t *b);
 
 void model_entry_ref(model_entry_t *entry);
 void model_entry_unref(model_entry_t *entry);

@@ -33,6 +33,9 @@ typedef struct {
     uint64_t offset_bytes[CONTROL_TASKS_MAX];
     uint32_t len_bytes[CONTROL_TASKS_MAX];
     uint32_t priority[CONTROL_TASKS_MAX];
+    uint32_t size_count[CONTROL_TASKS_MAX]; /* of each task; sent when any has sizes */
+    size_t sizes_len;
+    uint32_t size[CONTROL_SIZES_MAX];
     uint64_t cancel[CONTROL_CANCELS_MAX];
 } outbox_t;
 
@@ -61,6 +64,16 @@ struct control {
 
 /* ------------------------------------------------------------------ sending */
 
+static void clear_tasks(outbox_t *outbox)
+{
+    outbox->count = outbox->sizes_len = 0;
+}
+
+static bool has_room(const outbox_t *outbox, const control_task_t *task)
+{
+    return outbox->count < CONTROL_TASKS_MAX && outbox->sizes_len + task->size_count <= CONTROL_SIZES_MAX;
+}
+
 static void fill_tasks(outbox_t *outbox, Control__TaskBatch *batch)
 {
     int64_t now_ns = clock_now_ns();
@@ -77,7 +90,11 @@ static void fill_tasks(outbox_t *outbox, Control__TaskBatch *batch)
     batch->offset_bytes = outbox->offset_bytes;
     batch->len_bytes = outbox->len_bytes;
     batch->priority = outbox->priority;
-    outbox->count = 0;
+    batch->n_size_count = outbox->sizes_len > 0 ? outbox->count : 0;
+    batch->size_count = outbox->size_count;
+    batch->n_size = outbox->sizes_len;
+    batch->size = outbox->size;
+    clear_tasks(outbox);
 }
 
 static void flush(control_t *control)
@@ -127,9 +144,9 @@ static void on_before_poll(uv_prepare_t *prepare)
 status_t control_submit(control_t *control, const control_task_t *task)
 {
     outbox_t *outbox = &control->outbox;
-    if (outbox->count == CONTROL_TASKS_MAX)
+    if (!has_room(outbox, task))
         flush(control);
-    if (outbox->count == CONTROL_TASKS_MAX)
+    if (!has_room(outbox, task))
         return STATUS_UNAVAILABLE;
     size_t i = outbox->count++;
     outbox->id[i] = task->id;
@@ -140,6 +157,10 @@ status_t control_submit(control_t *control, const control_task_t *task)
     outbox->offset_bytes[i] = task->offset_bytes;
     outbox->len_bytes[i] = task->len_bytes;
     outbox->priority[i] = task->priority;
+    outbox->size_count[i] = task->size_count;
+    if (task->size_count > 0)
+        memcpy(outbox->size + outbox->sizes_len, task->sizes, task->size_count * sizeof *task->sizes);
+    outbox->sizes_len += task->size_count;
     return STATUS_OK;
 }
 
@@ -180,7 +201,8 @@ static void on_welcome(control_t *control, const Control__Welcome *welcome)
 
 static const char *stage_text(uint32_t stage)
 {
-    static const char *const texts[] = {"scheduler", "admission", "queue", "worker", "lost", "fetch"};
+    static const char *const texts[] = {"scheduler", "admission", "queue", "worker",
+                                        "lost",      "fetch",     "shapes"};
     return stage < sizeof texts / sizeof *texts ? texts[stage] : texts[0];
 }
 
@@ -262,7 +284,8 @@ static void on_open(rpc_stream_t *stream, void *arg)
     control->stream = stream;
     control->state = CONTROL_GREETING;
     control->heard_ns = clock_now_ns();
-    control->outbox.count = control->outbox.cancel_count = 0;
+    clear_tasks(&control->outbox);
+    control->outbox.cancel_count = 0;
     control->pong_due = false;
     send_hello(control);
 }
@@ -274,7 +297,8 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     (void)stream;
     control->stream = NULL;
     control->state = CONTROL_DOWN;
-    control->outbox.count = control->outbox.cancel_count = 0;
+    clear_tasks(&control->outbox);
+    control->outbox.cancel_count = 0;
     loop_timer_stop(&control->silence);
     metrics_set(control->connected, 0);
     snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",

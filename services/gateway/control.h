@@ -20,7 +20,7 @@ struct Control__Catalogue;
 typedef struct control control_t;
 
 /* Tasks of one message: half a megabyte of arrays. More in one turn make more messages. */
-enum { CONTROL_TASKS_MAX = 8192, CONTROL_CANCELS_MAX = 8192 };
+enum { CONTROL_TASKS_MAX = 8192, CONTROL_CANCELS_MAX = 8192, CONTROL_SIZES_MAX = 16384 };
 
 typedef struct {
     uint64_t id;
@@ -30,6 +30,8 @@ typedef struct {
     uint64_t offset_bytes;
     uint32_t len_bytes;
     uint32_t priority;
+    const uint32_t *sizes; /* of the model's axes */
+    uint32_t size_count;
 } control_task_t;
 
 typedef struct {

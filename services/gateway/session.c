@@ -201,14 +201,13 @@ static status_t check(slot_t *slot, int64_t budget_ns, err_t *err)
 
 static status_t reserve(slot_t *slot, err_t *err)
 {
-    const model_entry_t *model = slot->session.model;
     slot->rows = slot->rows_left = slot->session.request.rows;
     memset(slot->receiving, 0, (slot->rows + 63) / 64 * sizeof *slot->receiving);
     memset(slot->finished, 0, (slot->rows + 63) / 64 * sizeof *slot->finished);
-    slot->output = session_alloc(&slot->session, slot->rows * model->output_row_bytes);
-    if (!slot->output)
-        return err_set(err, STATUS_UNAVAILABLE, "the gateway has no memory left for tensors");
-    return slot_gather(slot, err);
+    status_t status = slot_shape(slot, err);
+    if (status == STATUS_OK && slot->session.model->open_outputs == 0)
+        status = slot_reserve_output(slot, slot->session.model->output_row_bytes, err);
+    return status == STATUS_OK ? slot_gather(slot, err) : status;
 }
 
 void session_submit(session_t *session, int64_t budget_ns, session_done_fn done, void *arg)

@@ -16,35 +16,29 @@ static bool needs_postprocessing(const oip_request_t *request, const oip_model_s
     return spec->softmax_output >= 0;
 }
 
-static uint64_t offset_in_item(const model_entry_t *model, uint32_t output)
+static oip_shape_t public_shape(const slot_t *slot, const oip_shape_t *row)
 {
-    uint64_t offset = 0;
-    for (uint32_t i = 0; i < output; i++)
-        offset += model->output_bytes[i];
-    return offset;
-}
-
-static oip_shape_t public_shape(const slot_t *slot, const oip_tensor_spec_t *tensor)
-{
-    oip_shape_t shape = oip_model_spec_public_shape(&slot->session.model->spec, tensor);
+    oip_shape_t shape = {0};
     if (slot->session.model->spec.max_batch > 0)
-        shape.dims[0] = slot->rows;
+        shape.dims[shape.rank++] = slot->rows;
+    for (uint32_t i = 0; i < row->rank && shape.rank < OIP_MAX_RANK; i++)
+        shape.dims[shape.rank++] = row->dims[i];
     return shape;
 }
 
 /* pieces: room for one per row, or for one when one is enough. */
-static void fill_output(slot_t *slot, uint32_t spec_index, bool binary, struct iovec *pieces,
-                        oip_output_t *output)
+static void fill_output(slot_t *slot, uint32_t spec_index, const output_layout_t *layout, bool binary,
+                        struct iovec *pieces, oip_output_t *output)
 {
-    const model_entry_t *model = slot->session.model;
-    uint64_t item_bytes = model->output_row_bytes, bytes = model->output_bytes[spec_index];
-    uint8_t *at = slot->output + offset_in_item(model, spec_index);
-    uint32_t count = bytes == item_bytes ? 1 : slot->rows;
+    const oip_model_spec_t *spec = &slot->session.model->spec;
+    uint8_t *at = slot->output + layout->offset_bytes;
+    uint32_t count = layout->bytes == slot->item_out_bytes ? 1 : slot->rows;
     for (uint32_t i = 0; i < count; i++)
-        pieces[i] = (struct iovec){at + i * item_bytes, count == 1 ? slot->rows * bytes : bytes};
-    *output = (oip_output_t){.name = model->spec.outputs[spec_index].name,
-                             .datatype = model->spec.outputs[spec_index].datatype,
-                             .shape = public_shape(slot, &model->spec.outputs[spec_index]),
+        pieces[i] = (struct iovec){at + i * slot->item_out_bytes,
+                                   count == 1 ? slot->rows * layout->bytes : layout->bytes};
+    *output = (oip_output_t){.name = spec->outputs[spec_index].name,
+                             .datatype = spec->outputs[spec_index].datatype,
+                             .shape = public_shape(slot, &layout->dims),
                              .pieces = pieces,
                              .piece_count = count,
                              .binary = binary};
@@ -57,7 +51,11 @@ static status_t fill_outputs(slot_t *slot, err_t *err)
     oip_response_t *response = &slot->session.response;
     uint32_t count = request->requested_count > 0 ? request->requested_count : spec->output_count;
     struct iovec *pieces = slot->pieces;
-    size_t each = spec->output_count > 1 ? slot->rows : 1;
+    output_layout_t layouts[OIP_MAX_TENSORS];
+    status_t status = slot_layout_outputs(slot, layouts, err);
+    if (status != STATUS_OK)
+        return status;
+    size_t each = layouts[0].bytes < slot->item_out_bytes ? slot->rows : 1;
     if (each > 1) {
         pieces = session_alloc(&slot->session, count * each * sizeof *pieces);
         if (!pieces)
@@ -68,7 +66,7 @@ static status_t fill_outputs(slot_t *slot, err_t *err)
         const oip_requested_t *wanted = request->requested_count > 0 ? &request->requested[i] : NULL;
         uint32_t spec_index = wanted ? (uint32_t)wanted->spec_index : i;
         bool binary = wanted && wanted->binary_set ? wanted->binary : request->binary_output;
-        fill_output(slot, spec_index, binary, pieces + i * each, &response->outputs[i]);
+        fill_output(slot, spec_index, &layouts[spec_index], binary, pieces + i * each, &response->outputs[i]);
     }
     return STATUS_OK;
 }

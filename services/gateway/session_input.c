@@ -15,10 +15,17 @@ static status_t no_memory(err_t *err)
 
 static void copy_rows(slot_t *slot, const oip_input_t *input, uint64_t at_bytes)
 {
-    const model_entry_t *model = slot->session.model;
-    uint64_t row_bytes = model->input_bytes[input->spec_index], item_bytes = model->input_row_bytes;
+    uint32_t index = (uint32_t)input->spec_index;
+    uint64_t row_bytes = slot_input_bytes(slot, index), item_bytes = slot->item_in_bytes;
     if (row_bytes == 0)
         return;
+    if (slot->padded) {
+        size_t sent_bytes = input->len_bytes / slot->rows;
+        for (uint32_t row = 0; row < slot->rows; row++)
+            slot_pad_row(slot, index, input->data + row * sent_bytes,
+                         slot->input + row * item_bytes + at_bytes);
+        return;
+    }
     if (row_bytes == item_bytes) {
         memcpy(slot->input, input->data, slot->rows * row_bytes);
         return;
@@ -44,8 +51,8 @@ static status_t take_pictures(slot_t *slot, const oip_input_t *input, uint64_t a
                                    .elements_bytes = input->len_bytes,
                                    .rows = slot->rows,
                                    .dst = slot->input + at_bytes,
-                                   .row_bytes = model->input_bytes[input->spec_index],
-                                   .stride_bytes = model->input_row_bytes,
+                                   .row_bytes = slot_input_bytes(slot, (uint32_t)input->spec_index),
+                                   .stride_bytes = slot->item_in_bytes,
                                    .seconds = model->stats.preprocess_seconds};
     return STATUS_OK;
 }
@@ -64,11 +71,12 @@ status_t slot_gather(slot_t *slot, err_t *err)
     const model_entry_t *model = slot->session.model;
     const oip_input_t *only = &request->inputs[0];
     slot->job.rows = 0;
-    if (request->input_count == 1 && !only->picture && slot_owns(slot, only->data, only->len_bytes)) {
+    if (request->input_count == 1 && !only->picture && !slot->padded &&
+        slot_owns(slot, only->data, only->len_bytes)) {
         slot->input = (uint8_t *)(uintptr_t)only->data;
         return STATUS_OK;
     }
-    slot->input = session_alloc(&slot->session, slot->rows * model->input_row_bytes);
+    slot->input = session_alloc(&slot->session, slot->rows * slot->item_in_bytes);
     if (!slot->input)
         return no_memory(err);
     uint64_t at_bytes = 0;
@@ -80,7 +88,7 @@ status_t slot_gather(slot_t *slot, err_t *err)
             copy_rows(slot, input, at_bytes);
         else if (take_pictures(slot, input, at_bytes, err) != STATUS_OK)
             return err->code;
-        at_bytes += model->input_bytes[i];
+        at_bytes += slot_input_bytes(slot, i);
     }
     return STATUS_OK;
 }

@@ -45,7 +45,10 @@ typedef struct session_private {
 
     void *regions[SESSION_REGIONS_MAX];
     uint32_t region_count;
-    uint8_t *input, *output; /* rows × item bytes */
+    uint8_t *input, *output;                /* rows × item bytes */
+    uint64_t item_in_bytes, item_out_bytes; /* out: 0 until the first result tells it, if outputs vary */
+    uint32_t sizes[OIP_MAX_AXES];           /* of the model's axes, as workers see them: padded */
+    bool padded;                            /* some are not as they were asked for */
     transfer_handle_t handle;
     bool published;
     bool sent, sent_before; /* on the present stream; on any */
@@ -94,6 +97,22 @@ void slot_unref(slot_t *slot);
 bool slot_owns(const slot_t *slot, const void *data, size_t len_bytes); /* it lies in a region of the slot */
 /* Answers; the only place that does. error->code STATUS_OK: the response is filled. */
 void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t retry_after_ms);
+
+/* session_shape.c: requests of models whose dimensions vary */
+status_t slot_shape(slot_t *slot,
+                    err_t *err); /* fills sizes, padded and the item sizes from the checked request */
+uint64_t slot_input_bytes(const slot_t *slot, uint32_t input); /* of one row, as workers see it */
+/* Copies one row of an input to where workers fetch it, padding it. */
+void slot_pad_row(const slot_t *slot, uint32_t input, const uint8_t *from, uint8_t *to);
+/* Memory for the results, when the first one tells how long they are. */
+status_t slot_reserve_output(slot_t *slot, uint64_t len_bytes, err_t *err);
+/* One output of the rows that have come. */
+typedef struct {
+    oip_shape_t dims;             /* of one row, batch excluded */
+    uint64_t offset_bytes, bytes; /* in the item */
+} output_layout_t;
+/* Where each output lies; what was padded is cut off. INTERNAL: the rows are not what the model says. */
+status_t slot_layout_outputs(slot_t *slot, output_layout_t layouts[OIP_MAX_TENSORS], err_t *err);
 
 /* session_input.c: from the parsed request to the items that workers fetch */
 status_t slot_gather(slot_t *slot, err_t *err);

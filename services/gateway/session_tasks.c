@@ -64,12 +64,14 @@ static uint32_t task_priority(const slot_t *slot)
 
 static bool submit_rows(slot_t *slot, uint32_t model_id)
 {
-    uint64_t item_bytes = slot->session.model->input_row_bytes;
+    uint64_t item_bytes = slot->item_in_bytes;
     control_task_t task = {.model = model_id,
                            .deadline_ns = slot->deadline_ns,
                            .handle = slot->handle,
                            .len_bytes = (uint32_t)item_bytes,
-                           .priority = task_priority(slot)};
+                           .priority = task_priority(slot),
+                           .sizes = slot->sizes,
+                           .size_count = slot->session.model->spec.axis_count};
     for (uint32_t row = 0; row < slot->rows; row++) {
         if (bit_get(slot->finished, row))
             continue;
@@ -102,9 +104,8 @@ void slot_dispatch(slot_t *slot)
     err_t err;
     link_waiting(slot);
     slot->refs++;
-    status_t status =
-        dataplane_publish(gateway->dataplane, slot->input, slot->rows * slot->session.model->input_row_bytes,
-                          on_released, slot, &slot->handle);
+    status_t status = dataplane_publish(gateway->dataplane, slot->input, slot->rows * slot->item_in_bytes,
+                                        on_released, slot, &slot->handle);
     if (status != STATUS_OK) {
         slot->refs--;
         err_set(&err, STATUS_UNAVAILABLE, "the input cannot be published (%s)", status_name(status));
@@ -145,10 +146,7 @@ static const model_entry_t *entry_now(const slot_t *slot)
     if (catalogue_find(slot->owner->gateway->catalogue, old->spec.name, old->spec.version, &now, NULL) !=
         STATUS_OK)
         return NULL;
-    bool same =
-        now->input_row_bytes == old->input_row_bytes && now->output_row_bytes == old->output_row_bytes &&
-        now->spec.input_count == old->spec.input_count && now->spec.output_count == old->spec.output_count;
-    return same ? now : NULL;
+    return model_entry_alike(now, old) ? now : NULL;
 }
 
 /* Submits what this stream has not carried yet and what is still worth it; the backstop answers the rest. */
@@ -207,6 +205,9 @@ static void on_drop(void *ctx, const control_drop_t *drop)
         return;
     if (drop->status == STATUS_DEADLINE_EXCEEDED)
         err_set(&err, drop->status, "the deadline cannot be met (given up in stage %s)", drop->stage);
+    else if (strcmp(drop->stage, "shapes") == 0)
+        err_set(&err, drop->status, "too many different shapes of model '%s' are under way at once",
+                slot->session.model->spec.name);
     else if (drop->status == STATUS_UNAVAILABLE)
         err_set(&err, drop->status, "overloaded or not available (given up in stage %s)", drop->stage);
     else
@@ -237,7 +238,7 @@ static void note_timing(slot_t *slot, const transfer_timing_t *timing)
 
 static void fail_row(slot_t *slot, const transfer_incoming_t *result)
 {
-    uint64_t expected = slot->session.model->output_row_bytes;
+    uint64_t expected = slot->item_out_bytes;
     err_t err;
     if (result->status != STATUS_OK)
         err_set(&err, result->status, "%s", result->text[0] ? result->text : "the worker failed the task");
@@ -257,7 +258,12 @@ static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
         metrics_add(sessions->late, 1);
         return discarded;
     }
-    uint64_t expected = slot->session.model->output_row_bytes;
+    err_t err;
+    if (result->status == STATUS_OK && slot_reserve_output(slot, result->len_bytes, &err) != STATUS_OK) {
+        slot_finish(slot, &err, "gateway", 0);
+        return discarded;
+    }
+    uint64_t expected = slot->item_out_bytes;
     if (result->status != STATUS_OK || result->len_bytes != expected) {
         fail_row(slot, result);
         return discarded;

@@ -177,6 +177,8 @@ static uint64_t signature_of(const Control__ModelReport *report)
     part.n_labels = report->n_labels;
     part.labels = report->labels;
     part.softmax_output = report->softmax_output;
+    part.n_axes = report->n_axes;
+    part.axes = report->axes;
     rpc_bytes_t *bytes = rpc_pack(&part.base);
     uint64_t hash = fnv1a(rpc_bytes_flat(bytes), rpc_bytes_len(bytes));
     rpc_bytes_free(bytes);
@@ -192,10 +194,9 @@ static Control__ModelReport *copy_report(const Control__ModelReport *report)
     return copy;
 }
 
-static status_t reported_profile(const Control__ModelReport *report, profile_t *profile, err_t *err)
+static status_t reported_profile(const Control__Latency *latency, uint32_t max_batch, profile_t *profile,
+                                 err_t *err)
 {
-    uint32_t max_batch = report->max_batch > 0 ? report->max_batch : 1;
-    const Control__Latency *latency = report->latency;
     if (latency == NULL)
         return err_set(err, STATUS_INVALID_ARGUMENT, "ready without a latency profile");
     if (latency->n_table_ns == 0) {
@@ -220,11 +221,50 @@ static status_t reported_profile(const Control__ModelReport *report, profile_t *
 static status_t profile_of(const worker_t *worker, const Control__ModelReport *report, profile_t *profile,
                            err_t *err)
 {
-    status_t status = reported_profile(report, profile, err);
+    uint32_t max_batch = report->max_batch > 0 ? report->max_batch : 1;
+    status_t status = reported_profile(report->latency, max_batch, profile, err);
     bool free = status == STATUS_OK && profile_latency_ns(profile, profile->max_batch) == 0;
     if (free && strcmp(worker->devices[0].kind, "emulated") != 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "a latency profile of zeros");
     return status;
+}
+
+/* Of a model whose dimensions vary. Without latencies of shapes its one latency holds for all of them. */
+static status_t family_of(const Control__ModelReport *report, uint32_t max_batch, family_t *family,
+                          err_t *err)
+{
+    profile_t profile;
+    status_t status = STATUS_OK;
+    if (report->n_shape_latencies == 0) {
+        status = reported_profile(report->latency, max_batch, &profile, err);
+        return status == STATUS_OK ? family_add(family, UINT64_MAX, &profile, err) : status;
+    }
+    for (size_t i = 0; i < report->n_shape_latencies && status == STATUS_OK; i++) {
+        const Control__ShapeLatency *at = report->shape_latencies[i];
+        if (at->n_size != report->n_axes)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "a latency without a size for each axis");
+        status = reported_profile(at->latency, max_batch, &profile, err);
+        if (status == STATUS_OK)
+            status = family_add(family, shapes_elements(report, at->size), &profile, err);
+    }
+    return status;
+}
+
+static status_t instance_profiles(instance_t *instance, const Control__ModelReport *report, err_t *err)
+{
+    uint32_t max_batch = report->max_batch > 0 ? report->max_batch : 1;
+    free(instance->family);
+    instance->family = NULL;
+    if (report->n_axes > SHAPE_AXES_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "more than %d axes", SHAPE_AXES_MAX);
+    if (report->n_axes > 0) {
+        instance->family = calloc(1, sizeof *instance->family);
+        if (instance->family == NULL)
+            return err_set(err, STATUS_NO_MEMORY, "no memory for its latencies");
+        if (family_of(report, max_batch, instance->family, err) != STATUS_OK)
+            return err->code;
+    }
+    return profile_of(instance->worker, report, &instance->profile, err);
 }
 
 static void fill_devices(instance_t *instance, const Control__ModelReport *report)
@@ -259,6 +299,7 @@ static void instance_remove(model_t *model, worker_t *worker)
         if (model->canonical == instance)
             model->canonical = NULL;
         control__model_report__free_unpacked(instance->report, NULL);
+        free(instance->family);
         free(instance);
         return;
     }
@@ -281,7 +322,7 @@ static void instance_fill(instance_t *instance, const Control__ModelReport *repo
     if (report->state != CONTROL__MODEL_STATE__MODEL_STATE_READY &&
         report->state != CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING)
         return;
-    if (profile_of(instance->worker, report, &instance->profile, &err) != STATUS_OK) {
+    if (instance_profiles(instance, report, &err) != STATUS_OK) {
         instance->state = CONTROL__MODEL_STATE__MODEL_STATE_FAILED;
         (void)snprintf(instance->reason, sizeof instance->reason, "%.180s", err.text);
         peer_complain(&instance->worker->peer, NONSENSE_MODEL, err.text);

@@ -12,7 +12,7 @@ static void allow_models(const device_t *device)
     const scheduler_t *s = device->worker->peer.scheduler;
     for (uint32_t m = 0; m < s->model_count; m++)
         if (s->models[m]->home == device->subcluster)
-            subcluster_allow(device->subcluster, m, device->gpu, placement_runs_on(s->models[m], device));
+            placement_allow(s->models[m], device);
 }
 
 static void device_open(device_t *device)

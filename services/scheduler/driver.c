@@ -15,11 +15,21 @@ enum { RETRY_AFTER_FULL_MS = 100, RETRY_AFTER_SHED_MS = 50, RETRY_AFTER_LOST_MS 
 
 /* ---- Tasks in ---- */
 
+/* Absent, or as many as all tasks together say. */
+static bool sizes_fit(const Control__TaskBatch *t)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < t->n_size_count; i++)
+        sum += t->size_count[i];
+    return (t->n_size_count == 0 || t->n_size_count == t->n_id) && sum == t->n_size;
+}
+
 static bool arrays_fit(const Control__TaskBatch *t)
 {
     size_t n = t->n_id;
     return t->n_model == n && t->n_budget_ns == n && t->n_handle_hi == n && t->n_handle_lo == n &&
-           t->n_offset_bytes == n && t->n_len_bytes == n && (t->n_priority == n || t->n_priority == 0);
+           t->n_offset_bytes == n && t->n_len_bytes == n && (t->n_priority == n || t->n_priority == 0) &&
+           sizes_fit(t);
 }
 
 /* A budget may be gone already (negative), but its size must make sense. */
@@ -70,8 +80,11 @@ static status_t enqueue(scheduler_t *s, task_t *task)
         .arrival_ns = task->arrival_ns,
         .deadline_ns = finish_deadline_ns(home, task),
     };
+    if (task->shape != NULL && !shapes_enter(task->shape))
+        return STATUS_UNAVAILABLE;
     task->queue = home;
-    return subcluster_submit(home, task->model, &entry, &task->ref);
+    return subcluster_submit(home, task->shape != NULL ? task->shape->core_id : task->model, &entry,
+                             &task->ref);
 }
 
 /* To make room for those of higher priority. */
@@ -83,7 +96,26 @@ static void refuse(model_t *model, gateway_t *gateway, uint64_t id)
     gateway_drop(gateway, id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
 }
 
-static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, int64_t now_ns)
+/* False: the task was answered. */
+static bool take_shape(gateway_t *gateway, task_t *task, model_t *model, const uint32_t *sizes,
+                       uint32_t count)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    if (count != shapes_axis_count(model)) {
+        peer_complain(&gateway->peer, NONSENSE_ARRAYS, "a task without a size for each axis of its model");
+        task_drop(s, task, STATUS_INVALID_ARGUMENT, CONTROL__STAGE__STAGE_ADMISSION, 0);
+        return false;
+    }
+    if (count == 0)
+        return true;
+    task->shape = shapes_hold(s, model, sizes, count);
+    if (task->shape == NULL)
+        task_drop(s, task, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_SHAPES, RETRY_AFTER_FULL_MS);
+    return task->shape != NULL;
+}
+
+static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, const uint32_t *sizes,
+                       int64_t now_ns)
 {
     scheduler_t *s = gateway->peer.scheduler;
     model_t *model = catalogue_model(s, t->model[i]);
@@ -115,6 +147,8 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
         return;
     }
     fill_task(task, t, i, now_ns);
+    if (!take_shape(gateway, task, model, sizes, t->n_size_count > 0 ? t->size_count[i] : 0))
+        return;
     status_t status = enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
@@ -128,8 +162,11 @@ void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks)
         return;
     }
     int64_t now_ns = now_of();
-    for (size_t i = 0; i < tasks->n_id; i++)
-        submit_one(gateway, tasks, i, now_ns);
+    const uint32_t *sizes = tasks->size;
+    for (size_t i = 0; i < tasks->n_id; i++) {
+        submit_one(gateway, tasks, i, sizes, now_ns);
+        sizes += tasks->n_size_count > 0 ? tasks->size_count[i] : 0;
+    }
     scheduler_touch(s);
 }
 
@@ -174,7 +211,7 @@ static batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_
     *batch = (batch_t){.id = ++s->batches_made,
                        .core_id = action->grant.batch_id,
                        .device = device,
-                       .model = action->model,
+                       .model = shapes_model(s, action->model),
                        .granted_ns = now_of(),
                        .finish_ns = action->grant.finish_ns,
                        .next = device->batches};
@@ -371,7 +408,7 @@ static void put_row(Control__Grant *g, uint32_t row, const task_t *task, int64_t
 
 static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now_ns)
 {
-    model_t *model = catalogue_model(s, action->model);
+    model_t *model = catalogue_model(s, shapes_model(s, action->model));
     metrics_add(model->metrics.granted, action->grant.count);
     metrics_add(model->metrics.batches, 1);
     metrics_observe(model->metrics.batch_size, action->grant.count);
@@ -419,7 +456,11 @@ static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *ac
     if (node == NULL)
         return;
     node->grant.batch_id = batch->id;
-    node->grant.model = action->model;
+    node->grant.model = batch->model;
+    if (batch->first != NULL && batch->first->shape != NULL) {
+        node->grant.n_size = batch->first->shape->axis_count;
+        node->grant.size = batch->first->shape->sizes; /* stays as long as the task refers to it */
+    }
     node->grant.device = device->index;
     node->grant.finish_in_ns = action->grant.finish_ns - now_ns;
     node->grant.stretches = batch_id_of(device, action->grant.stretches);
@@ -552,12 +593,15 @@ status_t driver_init(scheduler_t *s, err_t *err)
     s->models = calloc(s->options.models_max, sizeof(*s->models));
     if (s->models == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", s->options.models_max);
+    if (shapes_init(s, err) != STATUS_OK)
+        return err->code;
     return subclusters_init(s, err);
 }
 
 void driver_dispose(scheduler_t *s)
 {
     subclusters_dispose(s);
+    shapes_dispose(s);
     loop_timer_dispose(&s->wake);
     idmap_dispose(&s->batches_by_id);
     pool_dispose(&s->batches);

@@ -19,6 +19,7 @@
 #include "http/server.h"
 #include "loop/timer.h"
 #include "metrics/metrics.h"
+#include "profile/family.h"
 #include "profile/profile.h"
 #include "rpc/pb.h"
 #include "rpc/server.h"
@@ -38,7 +39,11 @@ enum {
     REASON_BYTES = 192,
     POLICY_PARAMS_BYTES = 1024,
     SHUN_MOST_MS = 1000, /* by then what failed once on a worker has been tried on another, or is too late */
-    RETRIES_MAX = 1, /* a batch that failed is tried once more; what fails twice is not the device's fault */
+    SHAPE_AXES_MAX = 16, /* as workers have it */
+    SHAPES_PER_MODEL_MAX =
+        64,           /* with more shapes under way at once no two rows would share a batch any more */
+    SHAPES_MAX = 256, /* of all models; each is a model of its own to the core */
+    RETRIES_MAX = 1,  /* a batch that failed is tried once more; what fails twice is not the device's fault */
 };
 
 /* No duration on the wire is believed beyond this: it bounds every sum of times. */
@@ -51,6 +56,7 @@ typedef struct task task_t;
 typedef struct revoked revoked_t;
 typedef struct command command_t;
 typedef struct model_answer model_answer_t;
+typedef struct shape shape_t;
 
 /* ---- Tasks and batches ---- */
 
@@ -67,6 +73,7 @@ struct task {
     int64_t
         answer_ns; /* when the answer must leave the gateway, on our clock, for the farthest the gateway may be */
     uint32_t model;
+    shape_t *shape; /* of a model whose dimensions vary; else NULL */
     uint32_t len_bytes;
     uint32_t generation;
     uint8_t retries;
@@ -185,7 +192,19 @@ typedef struct instance {
     Control__ModelReport *report;
     profile_t profile;
     int64_t shunned_until_ns; /* a batch failed here, and is to be tried elsewhere; 0: no */
+    family_t *family;         /* NULL: none of its dimensions varies but the batch */
 } instance_t;
+
+/* The tasks of one model whose rows are alike; see shapes.c. */
+struct shape {
+    shape_t *next;      /* of the same model, or of those that are free */
+    model_t *model;     /* NULL: free */
+    subcluster_t *home; /* whose core knows it; NULL: none does */
+    uint32_t core_id;
+    uint32_t tasks; /* that refer to it */
+    uint64_t used;  /* when last; counts, not a time */
+    uint32_t axis_count, sizes[SHAPE_AXES_MAX];
+};
 
 struct model {
     uint32_t id;
@@ -204,6 +223,9 @@ struct model {
     char reason[REASON_BYTES];
     profile_t profile; /* at its home: the slowest of those that are ready there */
     int64_t slo_ns;
+    shape_t *shapes;
+    uint32_t shape_count;
+    sched_model_stats_t past; /* of shapes that are no more */
     uint64_t done, dropped;
     struct {
         uint64_t requests, rows; /* that came; that ran */
@@ -248,6 +270,9 @@ struct scheduler {
     pool_t tasks, batches;
     idmap_t batches_by_id;
     uint64_t batches_made;
+    shape_t *shapes; /* [SHAPES_MAX] */
+    shape_t *free_shapes;
+    uint64_t shapes_used;
     model_t **models; /* [models_max] */
     uint32_t model_count;
     uint64_t catalogue_version;
@@ -334,6 +359,31 @@ void placement_leave(scheduler_t *s, model_t *model);  /* nobody has it any more
 void placement_shun(scheduler_t *s, model_t *model, const worker_t *worker, int64_t until_ns);
 void placement_tick(scheduler_t *s);                                    /* ends what is over */
 void placement_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
+/* Tells the model's home whether it runs on this device of it. */
+void placement_allow(const model_t *model, const device_t *device);
+/* Whether what this instance reports counts for the model in this sub-cluster. */
+bool placement_counts(const instance_t *instance, const subcluster_t *sub);
+
+/* shapes.c */
+status_t shapes_init(scheduler_t *s, err_t *err);
+void shapes_dispose(scheduler_t *s);
+uint32_t shapes_core_models(const scheduler_t *s); /* so many models a core must have room for */
+/* Elements of one row, as workers count them when they measure; UINT64_MAX when that is no number. */
+uint64_t shapes_elements(const Control__ModelReport *report, const uint32_t *sizes);
+/* How many sizes a task of the model comes with; 0 = none. */
+uint32_t shapes_axis_count(const model_t *model);
+/* The shape of these sizes, made if need be, and one more task refers to it. NULL: too many are in use. */
+shape_t *shapes_hold(scheduler_t *s, model_t *model, const uint32_t *sizes, uint32_t count);
+void shapes_release(shape_t *shape);
+/* False: the core of its model's home does not take it. */
+bool shapes_enter(shape_t *shape);
+/* The model of a core's number: of a shape its model's. */
+uint32_t shapes_model(const scheduler_t *s, uint32_t core_id);
+/* The model's profiles, its devices or its home have changed. */
+void shapes_update_profiles(model_t *model);
+void shapes_allow(const model_t *model, uint32_t gpu, bool allowed);
+void shapes_move_out(model_t *model);
+void shapes_add_stats(const model_t *model, sched_model_stats_t *stats);
 
 /* draining.c */
 void draining_tick(scheduler_t *s); /* releases what is UNLOADING and has no task left */

@@ -82,12 +82,17 @@ static bool served_at(const model_t *model, const subcluster_t *sub)
     return false;
 }
 
+bool placement_counts(const instance_t *instance, const subcluster_t *sub)
+{
+    return is_able(instance) && reaches(instance, sub, false);
+}
+
 /* The slowest that was reported there: devices of one class differ little. False: nobody has it there. */
 static bool profile_at(const model_t *model, const subcluster_t *sub, profile_t *profile)
 {
     bool any = false;
     for (const instance_t *i = model->instances; i != NULL; i = i->next) {
-        if (!is_able(i) || !reaches(i, sub, false))
+        if (!placement_counts(i, sub))
             continue;
         if (any)
             profile_merge_slower(profile, &i->profile);
@@ -103,7 +108,7 @@ static uint32_t exit_points_at(const model_t *model, const subcluster_t *sub)
 {
     uint32_t fewest = UINT32_MAX;
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
-        if (is_able(i) && reaches(i, sub, false) && i->report->exit_points < fewest)
+        if (placement_counts(i, sub) && i->report->exit_points < fewest)
             fewest = i->report->exit_points;
     return fewest == UINT32_MAX ? 0 : fewest;
 }
@@ -226,6 +231,7 @@ void placement_leave(scheduler_t *s, model_t *model)
     if (model->home == NULL)
         return;
     subcluster_remove_model(model->home, model->id);
+    shapes_move_out(model);
     model->home = NULL;
     scheduler_touch(s);
 }
@@ -233,10 +239,18 @@ void placement_leave(scheduler_t *s, model_t *model)
 static void follow_profile(model_t *model)
 {
     profile_t fresh;
+    shapes_update_profiles(model);
     if (!profile_at(model, model->home, &fresh) || memcmp(&fresh, &model->profile, sizeof fresh) == 0)
         return;
     model->profile = fresh;
     subcluster_update_profile(model->home, model->id, &fresh);
+}
+
+void placement_allow(const model_t *model, const device_t *device)
+{
+    bool allowed = placement_runs_on(model, device);
+    subcluster_allow(model->home, model->id, device->gpu, allowed);
+    shapes_allow(model, device->gpu, allowed);
 }
 
 static bool anyone_else(const model_t *model, const worker_t *worker)
@@ -256,7 +270,7 @@ static void allow_devices(model_t *model)
             i->shunned_until_ns = 0;
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
         if (home->devices[gpu] != NULL && home->devices[gpu]->open)
-            subcluster_allow(home, model->id, gpu, placement_runs_on(model, home->devices[gpu]));
+            placement_allow(model, home->devices[gpu]);
 }
 
 static void follow_inside(model_t *model)
@@ -340,4 +354,5 @@ void placement_stats(const model_t *model, sched_model_stats_t *stats)
     *stats = (sched_model_stats_t){0};
     if (model->home != NULL)
         subcluster_model_stats(model->home, model->id, stats);
+    shapes_add_stats(model, stats);
 }

@@ -51,6 +51,8 @@ void task_orphan(task_t *task)
 void task_give(scheduler_t *s, task_t *task)
 {
     task_orphan(task);
+    if (task->shape != NULL)
+        shapes_release(task->shape);
     task->generation++;
     pool_put(&s->tasks, task);
 }

@@ -15,10 +15,18 @@ static bool grow(void *array, size_t count, size_t element_bytes)
     return true;
 }
 
+static bool reserve_sizes(batch_t *batch, const model_t *model)
+{
+    uint32_t open = model->shapes->axes.open_outputs;
+
+    return open == 0 || grow(&batch->shapes->output_sizes, open, sizeof(uint32_t));
+}
+
 bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows)
 {
     uint32_t in = rows * (model->info->input_count ? model->info->input_count : 1);
-    uint32_t out = rows * (model->info->output_count ? model->info->output_count : 1);
+    /* One more for the sizes behind the row. */
+    uint32_t out = rows * (model->info->output_count + 1);
 
     if (rows > batch->cap_rows) {
         if (!grow(&batch->groups, rows, sizeof(*batch->groups)) ||
@@ -42,7 +50,9 @@ bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows)
             return false;
         batch->cap_out = out;
     }
-    return true;
+    if (model->shapes && !batch->shapes)
+        batch->shapes = calloc(1, sizeof(*batch->shapes));
+    return !model->shapes || (batch->shapes && reserve_sizes(batch, model));
 }
 
 void batch_free_memory(batch_t *batch)
@@ -57,6 +67,9 @@ void batch_free_memory(batch_t *batch)
     free(batch->failed_row);
     free(batch->failed_status);
     free(batch->group_of);
+    if (batch->shapes)
+        free(batch->shapes->output_sizes);
+    free(batch->shapes);
     free(batch);
 }
 
@@ -86,10 +99,97 @@ static uint32_t find_group(batch_t *batch, uint32_t gateway)
     return batch->group_count++;
 }
 
+/* ---- rows of any size ---- */
+
+static bool reserve_inputs(batch_t *batch, const worker_devices_t *devices)
+{
+    const axes_t *axes = &batch->model->shapes->axes;
+
+    for (uint32_t k = 0; k < axes->info->input_count; k++) {
+        uint64_t bytes, row_bytes = axes_row_bytes(axes, k, batch->shapes->sizes);
+        if (__builtin_mul_overflow(row_bytes, (uint64_t)batch->granted, &bytes) ||
+            !model_buffers_reserve(devices, batch->buffers, k, bytes))
+            return false;
+        batch->in_bytes[k] = row_bytes;
+        batch->row_in_bytes += row_bytes;
+    }
+    return true;
+}
+
+bool batch_size(batch_t *batch, const worker_devices_t *devices, const Control__Grant *grant)
+{
+    const engine_model_info_t *info = batch->model->info;
+
+    batch->row_in_bytes = batch->model->row_in_bytes;
+    for (uint32_t k = 0; k < info->input_count; k++)
+        batch->in_bytes[k] = info->inputs[k].row_bytes;
+    for (uint32_t k = 0; k < info->output_count; k++)
+        batch->out_bytes[k] = info->outputs[k].row_bytes;
+    if (!batch->model->shapes)
+        return true;
+    memcpy(batch->shapes->sizes, grant->size, grant->n_size * sizeof(grant->size[0]));
+    return reserve_inputs(batch, devices);
+}
+
+/* Fills out_bytes from the shapes that the engine told. */
+static status_t take_outputs(batch_t *batch)
+{
+    const engine_model_info_t *info = batch->model->info;
+    uint64_t sum = batch->model->shapes->axes.open_outputs * sizeof(uint32_t);
+
+    for (uint32_t k = 0; k < info->output_count; k++) {
+        const engine_shape_t *shape = &batch->shapes->outputs[k];
+        uint64_t bytes = axes_output_row_bytes(info, k, shape);
+        if (!axes_output_fits(info, k, shape, batch->count))
+            return err_set(&batch->err, STATUS_INTERNAL,
+                           "output '%.80s' came out in another shape than the model's",
+                           info->outputs[k].name);
+        if (__builtin_add_overflow(sum, bytes, &sum) || sum > ROW_OUT_BYTES_MAX)
+            return err_set(&batch->err, STATUS_TOO_LARGE,
+                           "the outputs of one row have over %d MiB, from '%.80s' on",
+                           ROW_OUT_BYTES_MAX >> 20, info->outputs[k].name);
+        batch->out_bytes[k] = bytes;
+    }
+    return STATUS_OK;
+}
+
+static status_t grow_outputs(batch_t *batch, const worker_devices_t *devices, bool *again)
+{
+    const engine_model_info_t *info = batch->model->info;
+
+    for (uint32_t k = 0; k < info->output_count; k++) {
+        uint32_t i = info->input_count + k;
+        size_t bytes = batch->out_bytes[k] * batch->count;
+        *again |= bytes > batch->buffers->capacity[i];
+        if (!model_buffers_reserve(devices, batch->buffers, i, bytes))
+            return err_set(&batch->err, STATUS_NO_MEMORY, "no memory for output '%.80s'",
+                           info->outputs[k].name);
+    }
+    return STATUS_TOO_LARGE;
+}
+
+status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *devices, status_t status,
+                                  bool *again)
+{
+    const model_shapes_t *shapes = batch->model->shapes;
+
+    *again = false;
+    for (uint32_t k = 0; k < batch->model->info->output_count; k++)
+        if (batch->shapes->outputs[k].rank == BATCH_RANK_UNKNOWN)
+            return status;
+    status_t taken = take_outputs(batch);
+    if (taken != STATUS_OK)
+        return taken;
+    if (status == STATUS_TOO_LARGE)
+        return grow_outputs(batch, devices, again);
+    axes_output_sizes(&shapes->axes, batch->shapes->outputs, batch->shapes->output_sizes);
+    return status;
+}
+
 static status_t row_check(const batch_t *batch, const batch_group_t *group, const Control__Grant *grant,
                           uint32_t i)
 {
-    if (grant->len_bytes[i] != batch->model->row_in_bytes)
+    if (grant->len_bytes[i] != batch->row_in_bytes)
         return STATUS_INVALID_ARGUMENT;
     return group->peer ? STATUS_OK : STATUS_UNAVAILABLE;
 }
@@ -119,13 +219,13 @@ static void place_row(batch_t *batch, uint32_t at, const Control__Grant *grant, 
     transfer_handle_t handle = {.hi = grant->handle_hi[i], .lo = grant->handle_lo[i]};
 
     for (uint32_t k = 0; k < info->input_count; k++) {
-        size_t row_bytes = info->inputs[k].row_bytes;
+        size_t row_bytes = batch->in_bytes[k];
         iov[k] = (struct iovec){(uint8_t *)batch->buffers->inputs[k] + at * row_bytes, row_bytes};
     }
     batch->rows[at] = (batch_row_t){.task_id = grant->task_id[i], .handle = handle, .grant_row = i};
     batch->items[at] = (transfer_item_t){.handle = handle,
                                          .offset = grant->offset_bytes[i],
-                                         .len_bytes = batch->model->row_in_bytes,
+                                         .len_bytes = batch->row_in_bytes,
                                          .iov = iov,
                                          .iov_count = info->input_count};
 }
@@ -160,8 +260,7 @@ static void move_row(batch_t *batch, uint32_t to, uint32_t from)
     batch->rows[to] = batch->rows[from];
     for (uint32_t k = 0; k < info->input_count; k++) {
         uint8_t *base = batch->buffers->inputs[k];
-        memcpy(base + to * info->inputs[k].row_bytes, base + from * info->inputs[k].row_bytes,
-               info->inputs[k].row_bytes);
+        memcpy(base + to * batch->in_bytes[k], base + from * batch->in_bytes[k], batch->in_bytes[k]);
     }
 }
 
@@ -187,18 +286,22 @@ void batch_compact(batch_t *batch)
 void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const transfer_timing_t *timing)
 {
     const engine_model_info_t *info = batch->model->info;
+    uint32_t open = batch->model->shapes ? batch->model->shapes->axes.open_outputs : 0;
+    uint32_t pieces = info->output_count + (open > 0);
 
     for (uint32_t row = first; row < first + count; row++) {
-        struct iovec *iov = &batch->out_iov[row * info->output_count];
-        for (uint32_t k = 0; k < info->output_count; k++) {
-            size_t row_bytes = info->outputs[k].row_bytes;
-            iov[k] = (struct iovec){(uint8_t *)batch->buffers->outputs[k] + row * row_bytes, row_bytes};
-        }
+        struct iovec *iov = &batch->out_iov[row * pieces];
+        for (uint32_t k = 0; k < info->output_count; k++)
+            iov[k] = (struct iovec){(uint8_t *)batch->buffers->outputs[k] + row * batch->out_bytes[k],
+                                    batch->out_bytes[k]};
+        if (open)
+            iov[info->output_count] =
+                (struct iovec){batch->shapes->output_sizes, open * sizeof(batch->shapes->output_sizes[0])};
         batch->results[row] = (transfer_result_t){.task_id = batch->rows[row].task_id,
                                                   .handle = batch->rows[row].handle,
                                                   .timing = *timing,
                                                   .iov = iov,
-                                                  .iov_count = info->output_count};
+                                                  .iov_count = pieces};
     }
 }
 

@@ -22,6 +22,9 @@ typedef struct run run_t;
 typedef struct batch batch_t;
 typedef struct executor executor_t;
 
+/* Outputs of one row: what the data plane takes as one result (docs/data-plane.md). */
+enum { ROW_OUT_BYTES_MAX = 64 << 20 };
+
 typedef enum { BATCH_FETCHING, BATCH_READY, BATCH_SUBMITTED, BATCH_PUSHING } batch_state_t;
 
 typedef struct {
@@ -46,6 +49,15 @@ typedef struct {
     bool again; /* it is tried for the second time */
 } batch_push_t;
 
+#define BATCH_RANK_UNKNOWN UINT32_MAX /* of an output whose shape the engine has not told */
+
+/* What a batch needs beyond the others when rows of its model differ in size. */
+typedef struct {
+    uint32_t sizes[AXES_MAX]; /* of all rows of this batch */
+    engine_shape_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
+    uint32_t *output_sizes; /* as they go behind each row */
+} batch_shapes_t;
+
 struct batch {
     launch_t launch;    /* whole: of the batch */
     loop_timer_t timer; /* of the start */
@@ -64,6 +76,9 @@ struct batch {
     status_t over;        /* carrier.h: how it has ended */
     model_t *model;
     model_buffers_t *buffers;
+    batch_shapes_t *shapes; /* meaningful when the model has shapes; kept from use to use */
+    uint64_t row_in_bytes;  /* of one task's input item */
+    size_t in_bytes[ENGINE_MAX_IO], out_bytes[ENGINE_MAX_IO]; /* of one row of each input and output */
     uint64_t id;
     uint32_t generation, device;
     batch_state_t state;
@@ -92,6 +107,27 @@ TAILQ_HEAD(batch_list, batch);
 /* Makes room for a batch of so many rows of this model; keeps it from use to use. False: no memory. */
 bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows);
 void batch_free_memory(batch_t *batch);
+
+/* Takes over the sizes of a grant, and finds buffers of that size: before batch_place. False: no memory. */
+bool batch_size(batch_t *batch, const worker_devices_t *devices, const Control__Grant *grant);
+
+/* The sizes that latencies go by; NULL when the model has no shapes. */
+static inline const uint32_t *batch_sizes(const batch_t *batch)
+{
+    return batch->model->shapes ? batch->shapes->sizes : NULL;
+}
+
+static inline int64_t batch_latency_ns(const batch_t *batch, uint32_t rows)
+{
+    return model_latency_ns(batch->model, batch_sizes(batch), rows);
+}
+
+/*
+ * With shapes, after a run that ended well or TOO_LARGE: takes over what the engine told of the outputs. *again: there was too
+ * little room, and now there is enough for the same job. Else the status of the batch, with batch->err when it is not OK.
+ */
+status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *devices, status_t status,
+                                  bool *again);
 
 /* Takes over the rows of a grant: groups them, names their places. Rows that cannot be fetched at all fail here. */
 void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant);

@@ -6,18 +6,49 @@
 
 #include <stdlib.h>
 
+/* The first batch of a shape tells how much its outputs need. */
+static status_t whole_take_shapes(batch_t *batch, status_t status, bool *again)
+{
+    const executor_env_t *env = batch->executor->env;
+
+    *again = false;
+    if (!batch->model->shapes || (status != STATUS_OK && status != STATUS_TOO_LARGE))
+        return status;
+    return batch_take_output_shapes(batch, env->devices, status, again);
+}
+
 static void whole_ended(launch_t *launch)
 {
     batch_t *batch = CONTAINER_OF(launch, batch_t, launch);
     const executor_env_t *env = batch->executor->env;
+    bool again;
 
     batch->err = launch->err;
-    if (launch->status == STATUS_OK) {
+    status_t status = whole_take_shapes(batch, launch->status, &again);
+    if (again && batch->revoked)
+        status = STATUS_CANCELLED;
+    else if (again) {
+        launch_submit(env->launcher, env->devices->list[batch->device].engine, launch);
+        return;
+    }
+    if (status == STATUS_OK) {
         batch->started_ns = launch->job.started_ns;
         batch->finished_ns = launch->job.finished_ns;
         env->rows(batch, 0, batch->count, batch->count);
     }
-    env->ended(batch, launch->status);
+    env->ended(batch, status);
+}
+
+static void whole_put_shapes(batch_t *batch)
+{
+    engine_job_t *job = &batch->launch.job;
+
+    axes_input_shapes(&batch->model->shapes->axes, batch->shapes->sizes, batch->count, batch->shapes->inputs);
+    for (uint32_t k = 0; k < batch->model->info->output_count; k++)
+        batch->shapes->outputs[k].rank = BATCH_RANK_UNKNOWN;
+    job->input_shapes = batch->shapes->inputs;
+    job->output_shapes = batch->shapes->outputs;
+    job->output_capacity_bytes = batch->buffers->capacity + batch->model->info->input_count;
 }
 
 static void whole_submit(executor_t *executor, batch_t *batch)
@@ -27,6 +58,8 @@ static void whole_submit(executor_t *executor, batch_t *batch)
                                        .batch = batch->count,
                                        .inputs = (const void *const *)batch->buffers->inputs,
                                        .outputs = batch->buffers->outputs};
+    if (batch->model->shapes)
+        whole_put_shapes(batch);
     launch_submit(executor->env->launcher, executor->env->devices->list[executor->device].engine,
                   &batch->launch);
 }

@@ -180,6 +180,10 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
     mode_dispose(choice);
     choice->asked = model->config.has_mode ? model->config.mode : options->mode;
     choice->mode = choice->asked;
+    if (model->shapes && choice->asked != MODE_WHOLE) {
+        refuse(choice, MODE_UNCUTTABLE, "its rows differ in size");
+        return STATUS_OK;
+    }
     switch (choice->asked) {
     case MODE_OVERLAP:
         return choose_overlap(model, options, err);

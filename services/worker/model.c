@@ -38,17 +38,32 @@ status_t model_create(const char *name, int64_t version, const char *dir, model_
     return STATUS_OK;
 }
 
-bool model_took(model_t *model, int64_t now_ns, uint32_t batch, int64_t exec_ns)
+int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch)
 {
-    int64_t off = exec_ns - profile_latency_ns(&model->profile, batch);
+    return model->shapes ? shapes_latency_ns(model->shapes, sizes, batch)
+                         : profile_latency_ns(&model->profile, batch);
+}
+
+static bool note_latency(model_t *model, const uint32_t *sizes, uint32_t batch, int64_t exec_ns)
+{
+    if (model->shapes)
+        return shapes_took(model->shapes, sizes, batch, exec_ns);
+    correction_add(&model->correction, &model->measured, batch, exec_ns);
+    return correction_is_due(&model->correction);
+}
+
+bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t batch, int64_t exec_ns)
+{
+    int64_t off = exec_ns - model_latency_ns(model, sizes, batch);
 
     metrics_observe(model->profile_error, off < 0 ? -off : off);
-    if (!model->corrects)
+    if (!model->corrects || !note_latency(model, sizes, batch, exec_ns) ||
+        now_ns - model->corrected_ns < CORRECTION_PAUSE_NS)
         return false;
-    correction_add(&model->correction, &model->measured, batch, exec_ns);
-    if (now_ns - model->corrected_ns < CORRECTION_PAUSE_NS || !correction_is_due(&model->correction))
-        return false;
-    correction_apply(&model->correction, &model->measured, &model->profile);
+    if (model->shapes)
+        shapes_correct(model->shapes);
+    else
+        correction_apply(&model->correction, &model->measured, &model->profile);
     model->corrected_ns = now_ns;
     return true;
 }
@@ -74,7 +89,7 @@ static model_buffers_t *buffers_create(const model_t *model, const worker_device
 {
     const engine_model_info_t *info = model->info;
     uint32_t total = info->input_count + info->output_count;
-    model_buffers_t *buffers = calloc(1, sizeof(*buffers) + total * sizeof(void *));
+    model_buffers_t *buffers = calloc(1, sizeof(*buffers) + total * (sizeof(void *) + sizeof(size_t)));
 
     if (!buffers)
         return NULL;
@@ -82,17 +97,35 @@ static model_buffers_t *buffers_create(const model_t *model, const worker_device
     buffers->group = buffer_group(devices, device);
     buffers->inputs = (void **)(buffers + 1);
     buffers->outputs = buffers->inputs + info->input_count;
+    buffers->capacity = (size_t *)(buffers->inputs + total);
     for (uint32_t i = 0; i < total; i++) {
         const engine_tensor_t *tensor =
             i < info->input_count ? &info->inputs[i] : &info->outputs[i - info->input_count];
         size_t len = tensor->row_bytes * info->max_batch;
-        buffers->inputs[i] = devices->ops->buffer_alloc(buffers->engine, len ? len : 1);
-        if (!buffers->inputs[i]) {
+        if (!model_buffers_reserve(devices, buffers, i, len ? len : 1)) {
             buffers_free(buffers, info, devices->ops);
             return NULL;
         }
     }
     return buffers;
+}
+
+bool model_buffers_reserve(const worker_devices_t *devices, model_buffers_t *buffers, uint32_t i,
+                           size_t bytes)
+{
+    if (bytes <= buffers->capacity[i])
+        return true;
+    /* Lengths that creep up must not cost an allocation each. */
+    if (bytes < buffers->capacity[i] + buffers->capacity[i] / 2)
+        bytes = buffers->capacity[i] + buffers->capacity[i] / 2;
+    void *larger = devices->ops->buffer_alloc(buffers->engine, bytes);
+    if (!larger)
+        return false;
+    if (buffers->inputs[i])
+        devices->ops->buffer_free(buffers->engine, buffers->inputs[i]);
+    buffers->inputs[i] = larger;
+    buffers->capacity[i] = bytes;
+    return true;
 }
 
 model_buffers_t *model_buffers_get(model_t *model, const worker_devices_t *devices, uint32_t device)
@@ -121,6 +154,8 @@ static void leave_devices(model_t *model, const worker_devices_t *devices)
     model->on_device = NULL;
     model->on_device_count = 0;
     model->info = NULL;
+    free(model->shapes);
+    model->shapes = NULL;
 }
 
 void model_unload(model_t *model, const worker_devices_t *devices)
@@ -175,12 +210,18 @@ static void model_file(const model_t *model, char path[PATH_MAX + 64])
         snprintf(path, PATH_MAX + 64, "%s/%lld/model.onnx", model->dir, (long long)model->version);
 }
 
-void model_profile_path(const model_t *model, const worker_devices_t *devices, char path[PATH_MAX + 64])
+void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,
+                        char path[PATH_MAX + 192])
 {
+    char text[SHAPES_TEXT_BYTES] = "";
+
     model_file(model, path);
     char *slash = strrchr(path, '/');
     char *name = slash ? slash + 1 : path;
-    snprintf(name, (size_t)(path + PATH_MAX + 64 - name), "profile.%s.txt", devices->ops->name);
+    if (sizes && model->shapes->axes.count)
+        shapes_text(&model->shapes->axes, sizes, text);
+    snprintf(name, (size_t)(path + PATH_MAX + 192 - name), "profile.%s%s%s.txt", devices->ops->name,
+             text[0] ? "." : "", text);
 }
 
 static int64_t latency_of(void *arg, uint32_t batch)
@@ -235,21 +276,21 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
     return STATUS_OK;
 }
 
-/* The data plane carries rows of fixed size. */
+/* Whether rows are of one size, and of which. */
 static status_t measure_rows(model_t *model, err_t *err)
 {
     const engine_model_info_t *info = model->info;
 
-    model->row_in_bytes = model->row_out_bytes = 0;
-    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
-        bool input = i < info->input_count;
-        const engine_tensor_t *tensor = input ? &info->inputs[i] : &info->outputs[i - info->input_count];
-        if (tensor->row_bytes == 0)
-            return err_set(err, STATUS_UNSUPPORTED, "%s '%s' has a dimension that varies beside the batch",
-                           input ? "input" : "output", tensor->name);
-        *(input ? &model->row_in_bytes : &model->row_out_bytes) += tensor->row_bytes;
-    }
-    return STATUS_OK;
+    model->row_in_bytes = 0;
+    for (uint32_t i = 0; i < info->input_count; i++)
+        model->row_in_bytes += info->inputs[i].row_bytes;
+    if (!axes_present(info))
+        return STATUS_OK;
+    model->row_in_bytes = 0;
+    model->shapes = calloc(1, sizeof(*model->shapes));
+    if (!model->shapes)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    return axes_find(&model->shapes->axes, info, &model->config.shapes, err);
 }
 
 static status_t prepare_all(model_t *model, const model_load_options_t *options, err_t *err)
@@ -257,10 +298,15 @@ static status_t prepare_all(model_t *model, const model_load_options_t *options,
     const worker_devices_t *devices = options->devices;
 
     for (uint32_t i = 0; i < devices->count; i++) {
+        status_t status = model->shapes ? shapes_prepare(model->shapes, devices->ops, model->on_device[i],
+                                                         options->stop, err)
+                                        : STATUS_OK;
+        if (status != STATUS_OK)
+            return status;
         for (uint32_t b = 1; b <= model->info->max_batch; b++) {
             if (atomic_load(options->stop))
                 return err_set(err, STATUS_CANCELLED, "stopped");
-            status_t status = devices->ops->prepare(model->on_device[i], b, err);
+            status = devices->ops->prepare(model->on_device[i], b, err);
             if (status != STATUS_OK)
                 return status;
         }
@@ -301,8 +347,8 @@ status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], e
     return status;
 }
 
-status_t model_store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
-                             const char *hash, err_t *err)
+status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
+                             const profile_t *profile, err_t *err)
 {
     profile_cache_key_t key = {0};
     time_t now = time(NULL);
@@ -312,12 +358,12 @@ status_t model_store_profile(const model_t *model, const worker_devices_t *devic
     snprintf(key.model_hash, sizeof(key.model_hash), "%s", hash);
     gmtime_r(&now, &tm);
     strftime(key.date, sizeof(key.date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return profile_cache_write(path, &key, &model->profile, err);
+    return profile_cache_write(path, &key, profile, err);
 }
 
 /* Why a kept profile is not used is worth a line only when there is one. */
-static bool take_kept_profile(model_t *model, const worker_devices_t *devices, const char *path,
-                              const char *hash)
+static bool take_kept_profile(const model_t *model, const worker_devices_t *devices, const char *path,
+                              const char *hash, profile_t *profile)
 {
     profile_t kept;
     err_t why;
@@ -330,39 +376,65 @@ static bool take_kept_profile(model_t *model, const worker_devices_t *devices, c
             log_warn("profile_not_used", LOG_STR("model", model->name), LOG_ERR(&why));
         return false;
     }
-    model->profile = kept;
+    *profile = kept;
     log_info("profile_used", LOG_STR("model", model->name), LOG_STR("file", path),
              LOG_MS("b1_ms", profile_latency_ns(&kept, 1)),
              LOG_MS("max_ms", profile_latency_ns(&kept, kept.max_batch)));
     return true;
 }
 
-static status_t measure_profile(model_t *model, const model_load_options_t *options, err_t *err)
+/* sizes: of the model's axes; NULL when it has none. */
+static status_t measure_at(const model_t *model, const model_load_options_t *options, const uint32_t *sizes,
+                           profile_t *profile, err_t *err)
 {
     const worker_devices_t *devices = options->devices;
-    char path[PATH_MAX + 64], hash[PROFILE_CACHE_TEXT_BYTES];
+    char path[PATH_MAX + 192], hash[PROFILE_CACHE_TEXT_BYTES], text[SHAPES_TEXT_BYTES] = "";
+    uint32_t share = sizes ? model->shapes->reference_count : 1;
     profiler_t profiler = {.ops = devices->ops,
                            .engine = devices->list[0].engine,
                            .model = model->on_device[0],
-                           .budget_ns = options->profile_budget_ns,
-                           .stop = options->stop};
+                           .budget_ns = options->profile_budget_ns / share,
+                           .stop = options->stop,
+                           .axes = sizes ? &model->shapes->axes : NULL,
+                           .axis_sizes = sizes};
     err_t why;
 
-    model_profile_path(model, devices, path);
+    model_profile_path(model, devices, sizes, path);
     if (model_hash(model, hash, err) != STATUS_OK)
         return err->code;
-    if (options->use_cache && take_kept_profile(model, devices, path, hash))
+    if (options->use_cache && take_kept_profile(model, devices, path, hash, profile))
         return STATUS_OK;
     int64_t begin = clock_now_ns();
-    status_t status = profiler_measure(&profiler, &model->profile, err);
+    status_t status = profiler_measure(&profiler, profile, err);
     if (status != STATUS_OK)
         return status;
     log_info("model_profiled", LOG_STR("model", model->name),
-             LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
-             LOG_MS("max_ms", profile_latency_ns(&model->profile, model->info->max_batch)),
+             LOG_STR("sizes", sizes ? shapes_text(&model->shapes->axes, sizes, text) : ""),
+             LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
+             LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
              LOG_MS("took_ms", clock_now_ns() - begin));
-    if (options->use_cache && model_store_profile(model, devices, path, hash, &why) != STATUS_OK)
+    if (options->use_cache && model_store_profile(devices, path, hash, profile, &why) != STATUS_OK)
         log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&why));
+    return STATUS_OK;
+}
+
+static status_t measure_profile(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    model_shapes_t *shapes = model->shapes;
+    profile_t profile;
+
+    if (!shapes)
+        return measure_at(model, options, NULL, &model->profile, err);
+    for (uint32_t r = 0; r < shapes->reference_count; r++) {
+        const uint32_t *sizes = shapes->references[r];
+        status_t status = measure_at(model, options, sizes, &profile, err);
+        if (status == STATUS_OK)
+            status = family_add(&shapes->family, axes_elements(&shapes->axes, sizes), &profile, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    model->profile =
+        shapes->family.members[shapes->family.count - 1].profile; /* the slowest stands for all */
     return STATUS_OK;
 }
 
@@ -407,6 +479,26 @@ static status_t check_pipeline(const model_t *model, err_t *err)
     return STATUS_OK;
 }
 
+static status_t choose_references(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const image_pipeline_t *image = &model->config.image;
+    shapes_choice_t choice = {.ops = options->devices->ops,
+                              .model = model->on_device[0],
+                              .config = &model->config.shapes,
+                              .picture_input = image->input,
+                              .channels_last = image->layout == IMAGE_NHWC};
+
+    if (image_pipeline_present(image))
+        image_pipeline_size(image, &choice.picture_width, &choice.picture_height);
+    return shapes_choose(model->shapes, &choice, err);
+}
+
+/* An emulated device takes as long as it was told to, whatever the shape. */
+static status_t emulate_family(model_t *model, err_t *err)
+{
+    return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
+}
+
 static status_t load_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
     bool emulated = strcmp(options->devices->kind, "emulated") == 0;
@@ -420,6 +512,10 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
         status = measure_rows(model, err);
     if (status == STATUS_OK)
         status = check_pipeline(model, err);
+    if (status == STATUS_OK && model->shapes && emulated)
+        status = emulate_family(model, err);
+    else if (status == STATUS_OK && model->shapes)
+        status = choose_references(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = prepare_all(model, options, err);
     if (status == STATUS_OK && !emulated && !options->profile_later)
@@ -450,6 +546,8 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
     }
     model->slo_ns = model->config.slo_ns ? model->config.slo_ns : default_slo_ns(model);
     model->measured = model->profile;
+    if (model->shapes)
+        shapes_start(model->shapes);
     model->corrects = strcmp(options->devices->kind, "emulated") != 0;
     correction_init(&model->correction);
     return STATUS_OK;

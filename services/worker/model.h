@@ -12,6 +12,7 @@
 #define WORKER_MODEL_H
 
 #include "model_config.h"
+#include "model_shapes.h"
 #include "profile/correction.h"
 #include "profile/profile_cache.h"
 #include "worker.h"
@@ -23,12 +24,14 @@ enum { MODEL_NAME_BYTES = 128 };
 typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED, MODEL_UNLOADING, MODEL_UNLOADED } model_state_t;
 enum { MODEL_STATES = MODEL_UNLOADED + 1 };
 
-/* Memory of one batch: a buffer for each input and each output, max_batch rows long. */
+/* Memory of one batch: a buffer for each input and each output, max_batch rows long; where rows vary in size, as long as the
+ * largest batch needed that it was used for. */
 typedef struct model_buffers {
     struct model_buffers *next;
     engine_t *engine;         /* whose buffer_alloc it came from */
     uint32_t group;           /* the free list it goes back to */
     void **inputs, **outputs; /* both in one array */
+    size_t *capacity;         /* of each, inputs first */
 } model_buffers_t;
 
 struct model {
@@ -45,8 +48,9 @@ struct model {
     bool corrects;              /* not with an engine that asks us for the latency */
     engine_model_t **on_device; /* one for each device */
     uint32_t on_device_count;
-    const engine_model_info_t *info;      /* of the first; that of all */
-    uint64_t row_in_bytes, row_out_bytes; /* one task's input and output item */
+    const engine_model_info_t *info; /* of the first; that of all */
+    uint64_t row_in_bytes;           /* one task's input item; 0 with shapes */
+    model_shapes_t *shapes;          /* NULL: nothing but the batch varies */
     int64_t slo_ns;
     mode_choice_t choice;
     status_t load_status;
@@ -108,21 +112,29 @@ struct model_load_options {
 };
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
 
-/* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file. */
-void model_profile_path(const model_t *model, const worker_devices_t *devices, char path[PATH_MAX + 64]);
+/* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file; profile.ENGINE.16x128.txt
+ * that of these sizes of its axes (NULL: it has none). */
+void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,
+                        char path[PATH_MAX + 192]);
 
 /* Tells the model file (and the precision it is run in) apart from others. */
 status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err);
 
-/* Keeps model->profile in a file that model_load takes up when device and hash are the same. */
-status_t model_store_profile(const model_t *model, const worker_devices_t *devices, const char *path,
-                             const char *hash, err_t *err);
+/* Keeps a profile in a file that model_load takes up when device and hash are the same. */
+status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
+                             const profile_t *profile, err_t *err);
 
-/* A batch of so many rows took so long. True when `profile` has changed and the scheduler should hear of it. Loop. */
-bool model_took(model_t *model, int64_t now_ns, uint32_t batch, int64_t exec_ns);
+/* How long a batch takes; sizes: of the model's axes, NULL when it has no shapes. */
+int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch);
+
+/* A batch of so many rows took so long. True when the profile has changed and the scheduler should hear of it. Loop. */
+bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t batch, int64_t exec_ns);
 
 /* Buffers for one batch on a device, reused ones first. NULL: no memory. Loop. */
 model_buffers_t *model_buffers_get(model_t *model, const worker_devices_t *devices, uint32_t device);
+/* Room for so many bytes in buffer i, inputs first; what was in it is lost when it grows. False: no memory. Loop. */
+bool model_buffers_reserve(const worker_devices_t *devices, model_buffers_t *buffers, uint32_t i,
+                           size_t bytes);
 void model_buffers_put(model_t *model, model_buffers_t *buffers);
 
 const char *model_state_name(model_state_t state);

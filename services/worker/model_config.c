@@ -10,9 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const keys[] = {"slo_ms",  "max_batch", "preprocess", "postprocess",    "labels",
-                                   "mode",    "priority",  "version",    "version_policy", "precision",
-                                   "emulate", "staged",    NULL};
+static const char *const keys[] = {"slo_ms",         "max_batch", "preprocess",     "postprocess",
+                                   "labels",         "mode",      "priority",       "version",
+                                   "version_policy", "precision", "emulate",        "staged",
+                                   "dims",           "pad_value", "profile_shapes", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
 enum { TEXT_BYTES = 512, LABEL_BYTES = 4096 };
@@ -306,6 +307,8 @@ static status_t read_root(const ydoc_node_t *root, const char *model_dir, model_
             read_pipeline(node, pipelines[i], &config->image, err) != STATUS_OK)
             return err->code;
     }
+    if (shape_config_read(root, &config->shapes, err) != STATUS_OK)
+        return err->code;
     return read_labels(ydoc_get(root, "labels"), model_dir, config, err);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "image/pipeline.h"
 #include "mode.h"
+#include "shape_config.h"
 
 enum {
     MODEL_SCHEDULE_BYTES = 16,
@@ -40,6 +41,7 @@ typedef struct {
     image_pipeline_t image;
     char **labels; /* NULL = none */
     uint32_t label_count;
+    shape_config_t shapes;
     bool has_line; /* emulate: the emulated engine's alpha · b + beta */
     int64_t alpha_ns, beta_ns;
 } model_config_t;

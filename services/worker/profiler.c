@@ -41,7 +41,15 @@ static void waiter_on_done(engine_job_t *job, status_t status, const err_t *err)
     pthread_mutex_unlock(&waiter->mutex);
 }
 
-static status_t run_once(const profiler_t *profiler, engine_job_t *job, int64_t *took_ns, err_t *err)
+/* What a run needs; the job is its first member, so that it can be found from it. */
+typedef struct {
+    engine_job_t job;
+    void *buffers[2 * ENGINE_MAX_IO];
+    size_t capacity[ENGINE_MAX_IO]; /* of the outputs */
+    engine_shape_t in_shapes[ENGINE_MAX_IO], out_shapes[ENGINE_MAX_IO];
+} bench_t;
+
+static status_t run_job(const profiler_t *profiler, engine_job_t *job, err_t *err)
 {
     waiter_t waiter = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -54,13 +62,45 @@ static status_t run_once(const profiler_t *profiler, engine_job_t *job, int64_t 
     pthread_mutex_unlock(&waiter.mutex);
     pthread_cond_destroy(&waiter.changed);
     pthread_mutex_destroy(&waiter.mutex);
-    if (waiter.status != STATUS_OK) {
-        if (err)
-            *err = waiter.err;
-        return waiter.status;
+    if (waiter.status != STATUS_OK && err)
+        *err = waiter.err;
+    return waiter.status;
+}
+
+/* Room for the outputs as the job has just said they are. True: something has grown. */
+static bool grow_outputs(const profiler_t *profiler, bench_t *bench)
+{
+    const engine_model_info_t *info = profiler->ops->info(profiler->model);
+    bool grown = false;
+
+    for (uint32_t o = 0; o < info->output_count; o++) {
+        void **buffer = &bench->buffers[info->input_count + o];
+        uint64_t row = axes_output_row_bytes(info, o, &bench->out_shapes[o]), need;
+        if (__builtin_mul_overflow(row, (uint64_t)bench->job.batch, &need) || need <= bench->capacity[o])
+            continue;
+        void *larger = profiler->ops->buffer_alloc(profiler->engine, need);
+        if (!larger)
+            return false;
+        profiler->ops->buffer_free(profiler->engine, *buffer);
+        *buffer = larger;
+        bench->capacity[o] = need;
+        grown = true;
     }
-    *took_ns = job->finished_ns - job->started_ns;
-    return STATUS_OK;
+    return grown;
+}
+
+static status_t run_once(const profiler_t *profiler, engine_job_t *job, int64_t *took_ns, err_t *err)
+{
+    bench_t *bench = (bench_t *)job;
+
+    if (profiler->axes)
+        axes_input_shapes(profiler->axes, profiler->axis_sizes, job->batch, bench->in_shapes);
+    status_t status = run_job(profiler, job, err);
+    if (status == STATUS_TOO_LARGE && profiler->axes && grow_outputs(profiler, bench))
+        status = run_job(profiler, job, err);
+    if (status == STATUS_OK)
+        *took_ns = job->finished_ns - job->started_ns;
+    return status;
 }
 
 static int compare_i64(const void *a, const void *b)
@@ -195,29 +235,52 @@ uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap)
     return count;
 }
 
+/* Of one row; of an output that varies nothing: it grows when a run says how much. */
+static uint64_t row_bytes(const profiler_t *profiler, const engine_model_info_t *info, uint32_t i)
+{
+    if (i >= info->input_count)
+        return info->outputs[i - info->input_count].row_bytes;
+    return profiler->axes ? axes_row_bytes(profiler->axes, i, profiler->axis_sizes)
+                          : info->inputs[i].row_bytes;
+}
+
 /* Buffers for the largest batch; zeros are as good as any input for the time of a convolution. */
-static status_t buffers_alloc(const profiler_t *profiler, const engine_model_info_t *info, void **all,
+static status_t buffers_alloc(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
                               err_t *err)
 {
-    uint32_t total = info->input_count + info->output_count;
-
-    for (uint32_t i = 0; i < total; i++) {
-        const engine_tensor_t *tensor =
-            i < info->input_count ? &info->inputs[i] : &info->outputs[i - info->input_count];
-        size_t len = tensor->row_bytes * info->max_batch;
-        all[i] = profiler->ops->buffer_alloc(profiler->engine, len ? len : 1);
-        if (!all[i])
+    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
+        uint64_t len;
+        if (!__builtin_mul_overflow(row_bytes(profiler, info, i), (uint64_t)info->max_batch, &len))
+            bench->buffers[i] = profiler->ops->buffer_alloc(profiler->engine, len ? len : 1);
+        if (!bench->buffers[i])
             return err_set(err, STATUS_NO_MEMORY, "no memory to measure batches of %u", info->max_batch);
-        memset(all[i], 0, len);
+        memset(bench->buffers[i], 0, len);
+        if (i >= info->input_count)
+            bench->capacity[i - info->input_count] = len;
     }
     return STATUS_OK;
 }
 
-static void buffers_free(const profiler_t *profiler, void **all)
+static status_t bench_init(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
+                           err_t *err)
+{
+    *bench = (bench_t){0};
+    bench->job = (engine_job_t){.model = profiler->model,
+                                .inputs = (const void *const *)bench->buffers,
+                                .outputs = bench->buffers + info->input_count};
+    if (profiler->axes) {
+        bench->job.input_shapes = bench->in_shapes;
+        bench->job.output_shapes = bench->out_shapes;
+        bench->job.output_capacity_bytes = bench->capacity;
+    }
+    return buffers_alloc(profiler, info, bench, err);
+}
+
+static void bench_dispose(const profiler_t *profiler, bench_t *bench)
 {
     for (uint32_t i = 0; i < 2 * ENGINE_MAX_IO; i++) {
-        if (all[i])
-            profiler->ops->buffer_free(profiler->engine, all[i]);
+        if (bench->buffers[i])
+            profiler->ops->buffer_free(profiler->engine, bench->buffers[i]);
     }
 }
 
@@ -255,25 +318,22 @@ status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROF
                       uint32_t *count, err_t *err)
 {
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    void *buffers[2 * ENGINE_MAX_IO] = {0};
+    bench_t bench;
     uint32_t sizes[PROFILER_SIZES_MAX], wanted = sizes_of(profiler, info, sizes), measured = 0;
-    engine_job_t job = {.model = profiler->model,
-                        .inputs = (const void *const *)buffers,
-                        .outputs = buffers + info->input_count};
     series_t *all = calloc(wanted, sizeof(*all));
 
     if (!all)
         return err_set(err, STATUS_NO_MEMORY, "no memory to measure %u sizes", wanted);
     for (uint32_t i = 0; i < wanted; i++)
         all[i].batch = sizes[i];
-    status_t status = buffers_alloc(profiler, info, buffers, err);
+    status_t status = bench_init(profiler, info, &bench, err);
     if (status == STATUS_OK)
-        status = measure_all(profiler, &job, all, wanted, &measured, err);
+        status = measure_all(profiler, &bench.job, all, wanted, &measured, err);
     for (uint32_t i = 0; status == STATUS_OK && i < measured; i++)
         sum_up(&all[i], &samples[i]);
     if (status == STATUS_OK)
         *count = measured;
-    buffers_free(profiler, buffers);
+    bench_dispose(profiler, &bench);
     free(all);
     return status;
 }
@@ -325,20 +385,18 @@ status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t
                             err_t *err)
 {
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    void *buffers[2 * ENGINE_MAX_IO] = {0};
-    engine_job_t job = {.model = profiler->model,
-                        .batch = batch,
-                        .inputs = (const void *const *)buffers,
-                        .outputs = buffers + info->input_count,
-                        .op_ns = calloc(ops, sizeof(*job.op_ns))};
+    bench_t bench;
+    int64_t *run_ns = calloc(ops, sizeof(*run_ns));
 
-    if (!job.op_ns)
+    if (!run_ns)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u operators", ops);
-    status_t status = buffers_alloc(profiler, info, buffers, err);
+    status_t status = bench_init(profiler, info, &bench, err);
+    bench.job.batch = batch;
+    bench.job.op_ns = run_ns;
     if (status == STATUS_OK)
-        status = measure_operators(profiler, &job, ops, op_ns, err);
-    buffers_free(profiler, buffers);
-    free(job.op_ns);
+        status = measure_operators(profiler, &bench.job, ops, op_ns, err);
+    bench_dispose(profiler, &bench);
+    free(run_ns);
     return status;
 }
 
@@ -394,16 +452,13 @@ status_t profiler_check(const profiler_t *profiler, const profile_t *profile, ui
                         profiler_check_t *check, err_t *err)
 {
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    void *buffers[2 * ENGINE_MAX_IO] = {0};
+    bench_t bench;
     uint32_t sizes[PROFILER_SIZES_MAX], count = sizes_of(profiler, info, sizes);
-    engine_job_t job = {.model = profiler->model,
-                        .inputs = (const void *const *)buffers,
-                        .outputs = buffers + info->input_count};
-    status_t status = buffers_alloc(profiler, info, buffers, err);
+    status_t status = bench_init(profiler, info, &bench, err);
 
     if (status == STATUS_OK)
-        status =
-            check_runs(profiler, profile, seed, &job, (uint32_t[2]){sizes[0], sizes[count - 1]}, check, err);
-    buffers_free(profiler, buffers);
+        status = check_runs(profiler, profile, seed, &bench.job, (uint32_t[2]){sizes[0], sizes[count - 1]},
+                            check, err);
+    bench_dispose(profiler, &bench);
     return status;
 }

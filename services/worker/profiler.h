@@ -5,6 +5,7 @@
 #ifndef WORKER_PROFILER_H
 #define WORKER_PROFILER_H
 
+#include "axes.h"
 #include "engine/engine.h"
 #include "profile/profile.h"
 
@@ -28,6 +29,8 @@ typedef struct {
     const uint32_t *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes */
     uint32_t size_count;
     int64_t size_goal_ns; /* how long one size is measured */
+    const axes_t *axes;   /* of a model whose dimensions vary; NULL of others */
+    const uint32_t *axis_sizes;
 } profiler_t;
 
 /*

@@ -1,11 +1,20 @@
 /* What the scheduler, and through it the gateways, are told of a model. */
+#include "base/container.h"
 #include "control.h"
 #include "image/pipeline_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One allocation for all that the report points to beside the model itself. */
+/* Of a model whose dimensions vary. */
+typedef struct {
+    Control__Axis axes[AXES_MAX], *axis_list[AXES_MAX];
+    Control__ShapeLatency latencies[FAMILY_MAX], *latency_list[FAMILY_MAX];
+    Control__Latency tables[FAMILY_MAX];
+    int64_t table_ns[FAMILY_MAX][ENGINE_MAX_BATCH];
+} shape_parts_t;
+
+/* One allocation, but for the shapes, for all that the report points to beside the model itself. */
 typedef struct {
     Control__Tensor tensors[2 * ENGINE_MAX_IO];
     Control__Tensor *list[2 * ENGINE_MAX_IO];
@@ -13,6 +22,7 @@ typedef struct {
     uint32_t stage_until[STAGED_STAGES_MAX];
     image_pipeline_wire_t image;
     int64_t table_ns[ENGINE_MAX_BATCH];
+    shape_parts_t *shapes; /* NULL: the model has none */
 } report_parts_t;
 
 static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, const engine_model_info_t *info)
@@ -34,15 +44,65 @@ static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, co
     report->outputs = parts->list + info->input_count;
 }
 
+static void put_latency(Control__Latency *latency, int64_t *table_ns, const profile_t *profile,
+                        uint32_t max_batch)
+{
+    control__latency__init(latency);
+    for (uint32_t b = 1; b <= max_batch; b++)
+        table_ns[b - 1] = profile_latency_ns(profile, b);
+    latency->n_table_ns = max_batch;
+    latency->table_ns = table_ns;
+    latency->alpha_ns = (double)profile->alpha_ns;
+    latency->beta_ns = (double)profile->beta_ns;
+}
+
+static void fill_axes(Control__ModelReport *report, const report_parts_t *parts, const axes_t *axes)
+{
+    for (uint32_t a = 0; a < axes->count; a++) {
+        const axis_t *from = &axes->list[a];
+        Control__Axis *to = &parts->shapes->axes[a];
+        control__axis__init(to);
+        to->name = (char *)(uintptr_t)from->name;
+        to->size_max = from->size_max;
+        to->n_pad_to = from->pad_to_count;
+        to->pad_to = (uint32_t *)(uintptr_t)from->pad_to;
+        parts->shapes->axis_list[a] = to;
+    }
+    report->n_axes = axes->count;
+    report->axes = parts->shapes->axis_list;
+    for (uint32_t i = 0; i < report->n_inputs; i++) {
+        report->inputs[i]->n_axes = report->inputs[i]->n_dims;
+        report->inputs[i]->axes = (uint32_t *)(uintptr_t)axes->of_input[i];
+        report->inputs[i]->pad_value = axes->pad_value[i];
+    }
+    for (uint32_t i = 0; i < report->n_outputs; i++) {
+        report->outputs[i]->n_axes = report->outputs[i]->n_dims;
+        report->outputs[i]->axes = (uint32_t *)(uintptr_t)axes->of_output[i];
+    }
+}
+
+static void fill_shape_latencies(Control__ModelReport *report, const report_parts_t *parts,
+                                 const model_t *model)
+{
+    const model_shapes_t *shapes = model->shapes;
+
+    for (uint32_t m = 0; m < shapes->reference_count; m++) {
+        Control__ShapeLatency *to = &parts->shapes->latencies[m];
+        control__shape_latency__init(to);
+        put_latency(&parts->shapes->tables[m], parts->shapes->table_ns[m], &shapes->family.members[m].profile,
+                    model->info->max_batch);
+        to->n_size = shapes->axes.count;
+        to->size = (uint32_t *)(uintptr_t)shapes->references[m];
+        to->latency = &parts->shapes->tables[m];
+        parts->shapes->latency_list[m] = to;
+    }
+    report->n_shape_latencies = shapes->reference_count;
+    report->shape_latencies = parts->shapes->latency_list;
+}
+
 static void fill_latency(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
 {
-    control__latency__init(&parts->latency);
-    for (uint32_t b = 1; b <= model->info->max_batch; b++)
-        parts->table_ns[b - 1] = profile_latency_ns(&model->profile, b);
-    parts->latency.n_table_ns = model->info->max_batch;
-    parts->latency.table_ns = parts->table_ns;
-    parts->latency.alpha_ns = (double)model->profile.alpha_ns;
-    parts->latency.beta_ns = (double)model->profile.beta_ns;
+    put_latency(&parts->latency, parts->table_ns, &model->profile, model->info->max_batch);
     report->latency = &parts->latency;
 }
 
@@ -111,6 +171,10 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report_parts_t *parts = calloc(1, sizeof(*parts));
     if (!parts)
         return STATUS_NO_MEMORY;
+    if (model->shapes && !(parts->shapes = calloc(1, sizeof(*parts->shapes)))) {
+        free(parts);
+        return STATUS_NO_MEMORY;
+    }
     report->max_batch = model->info->batchable ? model->info->max_batch : 0;
     report->slo_ns = model->slo_ns;
     report->memory_bytes = model->info->memory_bytes;
@@ -125,12 +189,19 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     fill_stages(report, parts, model);
     fill_busy(report, model);
     fill_image(report, parts, &model->config.image);
+    if (model->shapes) {
+        fill_axes(report, parts, &model->shapes->axes);
+        fill_shape_latencies(report, parts, model);
+    }
     return STATUS_OK;
 }
 
 void model_report_dispose(Control__ModelReport *report)
 {
-    if (report->latency)
-        free((char *)report->latency - offsetof(report_parts_t, latency));
+    if (report->latency) {
+        report_parts_t *parts = CONTAINER_OF(report->latency, report_parts_t, latency);
+        free(parts->shapes);
+        free(parts);
+    }
     report->latency = NULL;
 }

@@ -64,7 +64,7 @@ static int64_t device_free_in_ns(const run_t *run, uint32_t device)
         if (executor->ops->left_ns && !batch->waits)
             sum += executor->ops->left_ns(executor, batch);
         else
-            sum += profile_latency_ns(&batch->model->profile, batch->count);
+            sum += batch_latency_ns(batch, batch->count);
     }
     return sum;
 }
@@ -237,7 +237,8 @@ static void batch_observe(batch_t *batch)
     int64_t exec_ns = batch->finished_ns - batch->started_ns;
 
     metrics_observe(batch->model->exec, exec_ns);
-    if (!batch->shared && model_took(batch->model, clock_now_ns(), batch->count, exec_ns) &&
+    if (!batch->shared &&
+        model_took(batch->model, clock_now_ns(), batch_sizes(batch), batch->count, exec_ns) &&
         run->options.profile_changed)
         run->options.profile_changed(run->options.ctx, batch->model);
     metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
@@ -376,7 +377,7 @@ static uint64_t fetch_timeout_ns(const batch_t *batch, const Control__Grant *gra
     int64_t budget_ns = shortest_budget_ns(grant);
 
     budget_ns = budget_ns < FETCH_MOST_NS ? budget_ns : FETCH_MOST_NS;
-    int64_t left_ns = budget_ns - profile_latency_ns(&batch->model->profile, batch->granted);
+    int64_t left_ns = budget_ns - batch_latency_ns(batch, batch->granted);
     return (uint64_t)(left_ns > FETCH_MIN_NS ? left_ns : FETCH_MIN_NS);
 }
 
@@ -450,6 +451,9 @@ static status_t grant_check(const run_t *run, const model_t *model, const Contro
         *reason = "the batch is larger than the model's max_batch";
         return STATUS_TOO_LARGE;
     }
+    *reason = model->shapes ? axes_objection(&model->shapes->axes, grant->size, grant->n_size) : NULL;
+    if (*reason)
+        return STATUS_INVALID_ARGUMENT;
     if (run->stopping || run->devices[grant->device].queued >= RUN_QUEUE_MAX) {
         *reason = run->stopping ? "the worker is stopping" : "the device's queue is full";
         return STATUS_UNAVAILABLE;
@@ -467,10 +471,11 @@ static batch_t *run_prepare(run_t *run, model_t *model, const Control__Grant *gr
     batch->model = model;
     batch->group_count = 0;
     model->under_way++;
+    batch->granted = (uint32_t)grant->n_task_id;
     run->under_way++;
-    if (batch_reserve(batch, model, (uint32_t)grant->n_task_id))
+    if (batch_reserve(batch, model, batch->granted))
         batch->buffers = model_buffers_get(model, run->options.devices, grant->device);
-    if (!batch->buffers) {
+    if (!batch->buffers || !batch_size(batch, run->options.devices, grant)) {
         run_recycle(run, batch);
         return NULL;
     }
@@ -494,7 +499,6 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->id = grant->batch_id;
     batch->generation = generation;
     batch->device = grant->device;
-    batch->granted = (uint32_t)grant->n_task_id;
     batch->granted_ns = clock_now_ns();
     batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? grant->start_in_ns : 0);
     batch->fetched_ns = batch->started_ns = batch->finished_ns = 0;

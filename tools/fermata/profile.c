@@ -126,13 +126,14 @@ typedef struct {
     uint32_t count;
     profiler_check_t check;
     char hash[PROFILE_CACHE_TEXT_BYTES];
-    char path[PATH_MAX + 64]; /* of the profile; "" = it is not kept */
+    char path[PATH_MAX + 192];  /* of the profile; "" = it is not kept */
+    const uint32_t *axis_sizes; /* that are being measured; NULL: nothing but the batch varies */
 } session_t;
 
 /* Before minutes are spent on measuring. */
 static status_t check_folder_of(const char *path, err_t *err)
 {
-    char copy[PATH_MAX + 64];
+    char copy[PATH_MAX + 192];
 
     if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
         return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
@@ -149,7 +150,7 @@ static status_t choose_outputs(session_t *session, err_t *err)
         if (snprintf(session->path, sizeof(session->path), "%s", o->out) >= (int)sizeof(session->path))
             return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
     } else if (o->keep && !session->model->file[0]) {
-        model_profile_path(session->model, &session->devices, session->path);
+        model_profile_path(session->model, &session->devices, session->axis_sizes, session->path);
     }
     status_t status = session->path[0] ? check_folder_of(session->path, err) : STATUS_OK;
     if (status == STATUS_OK && o->plot)
@@ -199,7 +200,9 @@ static status_t measure(session_t *session, err_t *err)
                            .stop = &never_stop,
                            .sizes = session->size_count ? session->sizes : NULL,
                            .size_count = session->size_count,
-                           .size_goal_ns = goal_ns};
+                           .size_goal_ns = goal_ns,
+                           .axes = session->axis_sizes ? &session->model->shapes->axes : NULL,
+                           .axis_sizes = session->axis_sizes};
     status_t status = profiler_run(&profiler, session->samples, &session->count, err);
 
     if (status == STATUS_OK)
@@ -224,7 +227,11 @@ static void print_json(const profile_report_t *report)
 static status_t report(session_t *session, err_t *err)
 {
     const profile_options_t *o = session->options;
+    char shape[SHAPES_TEXT_BYTES] = "";
+    if (session->axis_sizes)
+        shapes_text(&session->model->shapes->axes, session->axis_sizes, shape);
     profile_report_t what = {.model = session->model->name,
+                             .shape = shape,
                              .engine = engines[o->engine],
                              .device = session->devices.identity,
                              .hash = session->hash,
@@ -236,7 +243,8 @@ static status_t report(session_t *session, err_t *err)
     status_t status = STATUS_OK;
 
     if (what.written)
-        status = model_store_profile(session->model, &session->devices, session->path, session->hash, err);
+        status = model_store_profile(&session->devices, session->path, session->hash,
+                                     &session->model->profile, err);
     if (status == STATUS_OK && o->plot)
         status = profile_report_svg(&what, o->plot, err);
     if (status != STATUS_OK)
@@ -256,6 +264,34 @@ static void session_close(session_t *session)
     metrics_destroy(session->metrics);
 }
 
+static status_t measure_one(session_t *session, err_t *err)
+{
+    status_t status = measure(session, err);
+
+    return status == STATUS_OK ? report(session, err) : status;
+}
+
+/* A model whose dimensions vary is measured at each of its references, where a worker would. */
+static status_t measure_shapes(session_t *session, err_t *err)
+{
+    const model_shapes_t *shapes = session->model->shapes;
+    status_t status = STATUS_OK;
+
+    if (!shapes)
+        return measure_one(session, err);
+    if (shapes->reference_count > 1 && (session->options->out || session->options->plot))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "%.80s is measured at %u shapes, which --out and --plot take only one of",
+                       session->model->name, shapes->reference_count);
+    for (uint32_t r = 0; status == STATUS_OK && r < shapes->reference_count; r++) {
+        session->axis_sizes = shapes->references[r];
+        status = choose_outputs(session, err);
+        if (status == STATUS_OK)
+            status = measure_one(session, err);
+    }
+    return status;
+}
+
 static status_t profile_model(session_t *session, const char *path, err_t *err)
 {
     status_t status = repository_open_model(path, &session->model, err);
@@ -267,9 +303,7 @@ static status_t profile_model(session_t *session, const char *path, err_t *err)
     if (status == STATUS_OK)
         status = load(session, err);
     if (status == STATUS_OK)
-        status = measure(session, err);
-    if (status == STATUS_OK)
-        status = report(session, err);
+        status = measure_shapes(session, err);
     session_close(session);
     return status;
 }

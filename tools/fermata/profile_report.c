@@ -141,7 +141,8 @@ void profile_report_table(const profile_report_t *report, FILE *out)
     const profile_t *profile = report->profile;
     int64_t scale = scale_ns(report);
 
-    fprintf(out, "%s on %s\n", report->model, report->device);
+    fprintf(out, "%s%s%s on %s\n", report->model, report->shape[0] ? " at " : "", report->shape,
+            report->device);
     fprintf(out, "%6s %6s %10s %10s %10s %10s %7s %9s\n", "batch", "runs", "min ms", "median ms", "p99 ms",
             "fit ms", "off %", "rows/s");
     for (uint32_t i = 0; i < report->count; i++) {
@@ -181,11 +182,12 @@ static json_t *sizes_json(const profile_report_t *report)
 json_t *profile_report_json(const profile_report_t *report)
 {
     const profile_t *profile = report->profile;
-    json_t *document = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:b, s:o}", "model", report->model, "engine",
-        report->engine, "device", report->device, "model_hash", report->hash, "max_batch",
-        (int)profile->max_batch, "alpha_ms", ms(profile->alpha_ns), "beta_ms", ms(profile->beta_ns),
-        "residual", profile->residual, "repaired", (int)profile->repaired, "sizes", sizes_json(report));
+    json_t *document =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:b, s:o}", "model", report->model, "shape",
+                  report->shape, "engine", report->engine, "device", report->device, "model_hash",
+                  report->hash, "max_batch", (int)profile->max_batch, "alpha_ms", ms(profile->alpha_ns),
+                  "beta_ms", ms(profile->beta_ns), "residual", profile->residual, "repaired",
+                  (int)profile->repaired, "sizes", sizes_json(report));
 
     if (report->check)
         json_object_set_new(document, "check",

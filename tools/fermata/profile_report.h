@@ -9,6 +9,7 @@
 
 typedef struct {
     const char *model, *engine, *device, *hash;
+    const char *shape; /* sizes of what varies beside the batch, "16x128"; "" = nothing does */
     const profiler_sample_t *samples;
     uint32_t count;
     const profile_t *profile;

@@ -78,6 +78,7 @@ static profiler_sample_t samples[] = {
 static profile_t profile;
 static profiler_check_t check = {.runs = 50, .off_p50 = 0.01, .off_p90 = 0.04, .late = 0.02};
 static profile_report_t report = {.model = "a<b>",
+                                  .shape = "",
                                   .engine = "onednn",
                                   .device = "cpu & co",
                                   .hash = "h",

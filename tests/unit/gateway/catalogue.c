@@ -139,10 +139,10 @@ Test(catalogue, descriptions_that_cannot_be_served_are_listed_with_the_reason)
     tensors[0].datatype = (char *)(uintptr_t) "FP128";
     expect_defect("");
     tensors[0].datatype = (char *)(uintptr_t) "BYTES";
-    expect_defect("no fixed size");
+    expect_defect("is of type BYTES");
     tensors[0].datatype = (char *)(uintptr_t) "FP32";
     dims[0] = -1;
-    expect_defect("no fixed size");
+    expect_defect("nothing tells the size of its dimension 0");
     dims[0] = INT64_MAX;
     expect_defect("");
     dims[0] = INT64_C(1) << 31;

@@ -64,7 +64,6 @@ Test(load, an_emulated_model_is_described_from_its_profile)
     cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
     model->state = MODEL_READY;
     cr_assert_eq(model->row_in_bytes, 20);
-    cr_assert_eq(model->row_out_bytes, 20);
     cr_assert_eq(model_report_fill(&report, model), STATUS_OK);
     cr_assert_eq(report.max_batch, 4);
     cr_assert_eq(report.latency->n_table_ns, 4);

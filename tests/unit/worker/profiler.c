@@ -144,7 +144,7 @@ Test(profiler, an_emulated_model_stays_as_it_was_given)
 {
     model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "e");
     for (int i = 0; i < 1000; i++)
-        cr_assert_not(model_took(model, NS_PER_S * (i + 100), 4, 9 * NS_PER_MS));
+        cr_assert_not(model_took(model, NS_PER_S * (i + 100), NULL, 4, 9 * NS_PER_MS));
     cr_expect_eq(metrics_value(model->profile_error), 1000);
     cr_expect_eq(profile_latency_ns(&model->profile, 4), 4 * ALPHA_NS + BETA_NS);
 }
@@ -156,10 +156,10 @@ Test(profiler, a_slower_machine_is_told_of_now_and_then)
 
     model->corrects = true;
     model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "e");
-    cr_expect_not(model_took(model, 100 * NS_PER_S, 8, 30 * was), "one hiccup");
+    cr_expect_not(model_took(model, 100 * NS_PER_S, NULL, 8, 30 * was), "one hiccup");
     for (; seconds < 100; seconds++)
         for (int i = 0; i < 10; i++)
-            told += model_took(model, NS_PER_S * (seconds + 101), 8, was + was / 4);
+            told += model_took(model, NS_PER_S * (seconds + 101), NULL, 8, was + was / 4);
     cr_expect_geq(told, 1);
     cr_expect_leq(told, seconds / 5 + 1);
     cr_expect_geq(profile_latency_ns(&model->profile, 8), was + was / 5);
@@ -183,21 +183,21 @@ static model_t *open_model(const char *path, status_t want, const char *words)
 
 Test(one_model, by_its_folder_or_its_file)
 {
-    char path[PATH_MAX + 64];
+    char path[PATH_MAX + 192];
     worker_devices_t none = {.ops = &(engine_ops_t){.name = "reference"}};
     model_t *found = open_model("examples/models/digits/", STATUS_OK, NULL);
 
     cr_expect_str_eq(found->name, "digits");
     cr_expect_eq(found->version, 1);
     cr_expect_eq(found->config.label_count, 10);
-    model_profile_path(found, &none, path);
+    model_profile_path(found, &none, NULL, path);
     cr_expect_not_null(strstr(path, "digits/1/profile.reference.txt"), "%s", path);
     model_destroy(found, &none);
 
     found = open_model("examples/models/digits/1/model.onnx", STATUS_OK, NULL);
     cr_expect_str_eq(found->name, "model.onnx");
     cr_expect_eq(found->config.label_count, 0, "a file has no config");
-    model_profile_path(found, &none, path);
+    model_profile_path(found, &none, NULL, path);
     cr_expect_str_eq(path, "examples/models/digits/1/profile.reference.txt");
     model_destroy(found, &none);
 }

@@ -283,7 +283,6 @@ static void rig_model(rig_t *rig)
     model->on_device = calloc(2, sizeof(*model->on_device));
     model->on_device_count = 2;
     model->row_in_bytes = ROW_BYTES;
-    model->row_out_bytes = OUT * 4;
     model->buffer_groups = 1;
     model->free_buffers = calloc(1, sizeof(*model->free_buffers));
     model->state = MODEL_READY;

@@ -1,0 +1,89 @@
+"""Small models whose dimensions vary beside the batch, made anew for each run from a seed; none is committed."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+WORDS, WIDTH, SEED = 100, 16, 7
+
+
+def _weights(**arrays):
+    return [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+
+
+def _save(folder, name, graph, config):
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    (folder / name / "1").mkdir(parents=True)
+    path = folder / name / "1" / "model.onnx"
+    onnx.save(model, path)
+    (folder / name / "config.yaml").write_text(config)
+    return path
+
+
+def attention(folder, name, config="slo_ms: 3000\n"):
+    """Embedding, one masked self-attention, a mean: `states` [batch, sequence, 16] and `pooled` [batch, 16]."""
+    r = np.random.default_rng(SEED)
+
+    def matrix(rows, columns):
+        return (r.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
+
+    weights = _weights(table=matrix(WORDS, WIDTH) * 4, wq=matrix(WIDTH, WIDTH), wk=matrix(WIDTH, WIDTH), wv=matrix(WIDTH, WIDTH),
+                       scale=np.float32(1 / np.sqrt(WIDTH)), one=np.float32(1), far=np.float32(-1e4), axis1=np.array([1], np.int64),
+                       axis2=np.array([2], np.int64))
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["x"]),
+        helper.make_node("MatMul", ["x", "wq"], ["q"]),
+        helper.make_node("MatMul", ["x", "wk"], ["k"]),
+        helper.make_node("MatMul", ["x", "wv"], ["v"]),
+        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "kt"], ["qk"]),
+        helper.make_node("Mul", ["qk", "scale"], ["scores"]),
+        helper.make_node("Cast", ["mask"], ["m"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["one", "m"], ["hidden"]),
+        helper.make_node("Mul", ["hidden", "far"], ["away"]),
+        helper.make_node("Unsqueeze", ["away", "axis1"], ["away3"]),
+        helper.make_node("Add", ["scores", "away3"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["a"]),
+        helper.make_node("Add", ["a", "x"], ["states"]),
+        helper.make_node("Unsqueeze", ["m", "axis2"], ["m3"]),
+        helper.make_node("Mul", ["states", "m3"], ["seen"]),
+        helper.make_node("ReduceSum", ["seen", "axis1"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["m", "axis1"], ["count"], keepdims=1),
+        helper.make_node("Div", ["sum", "count"], ["pooled"]),
+    ]
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info(x, TensorProto.INT64, ["batch", "sequence"]) for x in ("ids", "mask")],
+                              [helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "sequence", WIDTH]),
+                               helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["batch", WIDTH])], weights)
+    return _save(folder, name, graph, config)
+
+
+def attention_inputs(rows, length, seed=1, hide=0):
+    """The last `hide` words of each row are masked out."""
+    r = np.random.default_rng(seed * 1000 + length)
+    mask = np.ones((rows, length), np.int64)
+    if hide:
+        mask[:, -hide:] = 0
+    return {"ids": r.integers(0, WORDS, (rows, length)), "mask": mask}
+
+
+def pictures(folder, name, config="slo_ms: 3000\n"):
+    """A convolution of stride 2 over pictures of any size, and a mean: `map` has dimensions that no axis names."""
+    r = np.random.default_rng(SEED)
+    weights = _weights(w=r.standard_normal((4, 3, 3, 3)).astype(np.float32))
+    nodes = [helper.make_node("Conv", ["image", "w"], ["map"], pads=[1, 1, 1, 1], strides=[2, 2]),
+             helper.make_node("GlobalAveragePool", ["map"], ["mean4"]),
+             helper.make_node("Flatten", ["mean4"], ["mean"], axis=1)]
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, "height", "width"])],
+                              [helper.make_tensor_value_info("map", TensorProto.FLOAT, ["batch", 4, None, None]),
+                               helper.make_tensor_value_info("mean", TensorProto.FLOAT, ["batch", 4])], weights)
+    return _save(folder, name, graph, config)
+
+
+def above(folder, name, config="slo_ms: 3000\n"):
+    """Which elements of x are above 0: an output whose size only the contents tell, of a model without a batch."""
+    nodes = [helper.make_node("Greater", ["x", "zero"], ["is"]), helper.make_node("NonZero", ["is"], ["where"])]
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [12])],
+                              [helper.make_tensor_value_info("where", TensorProto.INT64, [1, "found"])], _weights(zero=np.float32(0)))
+    return _save(folder, name, graph, config)
