@@ -132,7 +132,7 @@ status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
 }
 
 /* Sizes to try for open dimensions: small ones suit text models, larger ones images. */
-static const int64_t trials[][2] = {{16, 24}, {224, 256}, {1, 2}, {512, 640}};
+static const int64_t trials[] = {16, 24, 224, 256, 1, 2, 512, 640};
 enum { TRIALS = sizeof trials / sizeof trials[0] };
 
 /* Shapes of the outputs for a batch and a size of what else is open; rank UINT32_MAX = not known before running. */
@@ -175,35 +175,55 @@ static bool has_open_dims(const graph_t *graph, bool batchable)
     return false;
 }
 
-/* Output shapes with -1 where they vary; as declared when no trial works or contents decide. */
-static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+/* -1 where another trial gives something else. */
+static void mark_varying(const graph_t *graph, probe_t *out, const probe_t *other)
+{
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        tensor_t *o = &out->outputs[i];
+        const tensor_t *p = &other->outputs[i];
+        for (uint32_t k = 0; o->rank != UINT32_MAX && p->rank == o->rank && k < o->rank; k++)
+            if (p->dims[k] != o->dims[k])
+                o->dims[k] = -1;
+    }
+}
+
+/*
+ * Every size that works is tried: a network that halves a picture five times makes 1 of 16 and of 24. At least two must
+ * work, for one tells nothing.
+ */
+static status_t probe_sizes(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
 {
     probe_t other;
+    uint32_t worked = 0;
     status_t status = STATUS_OK;
-    bool open = has_open_dims(graph, batchable);
-    for (uint32_t t = 0; t < (open ? TRIALS : 1); t++) {
-        status = probe(graph, batchable, 1, trials[t][0], out, err);
-        if (status == STATUS_OK && open)
-            status = probe(graph, batchable, 1, trials[t][1], &other, err);
-        if (status == STATUS_OK)
-            break;
+    for (uint32_t t = 0; t < TRIALS; t++) {
+        status_t tried = probe(graph, batchable, 1, trials[t], worked ? &other : out, err);
+        if (tried != STATUS_OK)
+            status = tried;
+        else if (worked++)
+            mark_varying(graph, out, &other);
     }
+    return worked >= 2 ? STATUS_OK : status;
+}
+
+/* Output shapes with -1 where they vary; as declared when too few trials work or contents decide. */
+static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+{
+    bool open = has_open_dims(graph, batchable);
+    status_t status =
+        open ? probe_sizes(graph, batchable, out, err) : probe(graph, batchable, 1, trials[0], out, err);
     if (status != STATUS_OK && !open)
         return status;
     for (uint32_t i = 0; i < graph->output_count; i++) {
         const graph_io_t *io = &graph->outputs[i];
         tensor_t *o = &out->outputs[i];
-        if (status != STATUS_OK || o->rank == UINT32_MAX) {
-            if (!io->declared)
-                return err_set(err, STATUS_UNSUPPORTED,
-                               "the shape of output '%.80s' is neither declared nor derivable", io->name);
-            *o = (tensor_t){.dtype = io->dtype, .rank = io->rank};
-            memcpy(o->dims, io->dims, sizeof io->dims);
+        if (status == STATUS_OK && o->rank != UINT32_MAX)
             continue;
-        }
-        for (uint32_t k = 0; open && k < o->rank; k++)
-            if (other.outputs[i].dims[k] != o->dims[k])
-                o->dims[k] = -1;
+        if (!io->declared)
+            return err_set(err, STATUS_UNSUPPORTED,
+                           "the shape of output '%.80s' is neither declared nor derivable", io->name);
+        *o = (tensor_t){.dtype = io->dtype, .rank = io->rank};
+        memcpy(o->dims, io->dims, sizeof io->dims);
     }
     return STATUS_OK;
 }
@@ -213,8 +233,8 @@ static const char *grows_not(const graph_t *graph)
 {
     probe_t one, two;
     for (uint32_t t = 0; t < TRIALS; t++) {
-        if (probe(graph, true, 1, trials[t][0], &one, NULL) != STATUS_OK ||
-            probe(graph, true, 2, trials[t][0], &two, NULL) != STATUS_OK)
+        if (probe(graph, true, 1, trials[t], &one, NULL) != STATUS_OK ||
+            probe(graph, true, 2, trials[t], &two, NULL) != STATUS_OK)
             continue;
         for (uint32_t i = 0; i < graph->output_count; i++) {
             tensor_t *a = &one.outputs[i], *b = &two.outputs[i];

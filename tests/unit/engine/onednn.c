@@ -273,6 +273,36 @@ Test(onednn, dimensions_may_vary_from_job_to_job)
     ops->close(engine);
 }
 
+/* Five halvings make 1 of 16 and of 24: what looks fixed at small sizes is not. */
+Test(onednn, an_output_that_varies_slowly_is_found_to_vary)
+{
+    const engine_ops_t *ops = find("onednn");
+    engine_t *engine = open_engine(ops, (engine_config_t){0});
+    engine_model_t *model;
+    err_t err;
+    maker_t *m = maker_create(13);
+    char from[] = "x", to[] = "a";
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 1, -1, 32});
+    maker_floats(m, "w", 4, (int64_t[]){1, 1, 3, 3}, (float[9]){1, 1, 1, 1, 1, 1, 1, 1, 1});
+    for (int i = 0; i < 5; i++) {
+        char inputs[8];
+        snprintf(inputs, sizeof inputs, "%s w", from);
+        to[0] = (char)('a' + i);
+        Onnx__NodeProto *conv = maker_node(m, "Conv", inputs, to);
+        maker_attr_ints(conv, "pads", 4, (int64_t[]){1, 1, 1, 1});
+        maker_attr_ints(conv, "strides", 2, (int64_t[]){2, 2});
+        from[0] = to[0];
+    }
+    maker_output(m, "e", DTYPE_F32, -1, NULL);
+    cr_assert_eq(load_made(ops, engine, m, (engine_load_t){0}, &model, &err), STATUS_OK, "%s", err.text);
+    const engine_tensor_t *out = &ops->info(model)->outputs[0];
+    cr_expect_eq(out->rank, 3);
+    cr_expect_eq(out->dims[1], -1);
+    cr_expect_eq(out->dims[2], 1, "the width is given");
+    ops->unload(model);
+    ops->close(engine);
+}
+
 /* Shapes are prepared by one thread, so many that they push each other out, while jobs of one of them run. */
 Test(onednn, preparing_shapes_leaves_the_running_one_alone)
 {
