@@ -22,6 +22,7 @@ typedef struct {
     uint32_t target_count;
     flow_t *flows;
     uint32_t flow_count;
+    shapes_t shapes;
     runner_t *runner;
     FILE *results;
     strbuf_t line;
@@ -115,10 +116,14 @@ static status_t fill_flow(load_t *load, flow_t *flow, uint64_t stream, err_t *er
                                  .timeout_us = flow->deadline_ns / NS_PER_US,
                                  .classes = (uint32_t)o->classes,
                                  .text_output = o->results != NULL,
+                                 .shapes = load->shapes.count > 0 ? &load->shapes : NULL,
                                  .picture_input = o->picture_input};
     prng_t prng;
     /* Streams of tensors and of arrivals must not meet. */
     prng_init_stream(&prng, (uint64_t)o->seed, 2 * stream + 1);
+    status_t st = shapes_check(&load->shapes, &flow->model, err);
+    if (st != STATUS_OK)
+        return st;
     if (o->pictures)
         return payloads_add_pictures(&flow->payloads, &flow->model, &options, o->pictures, err);
     return payloads_add_tensors(&flow->payloads, &flow->model, &options, (uint32_t)o->variants, &prng, err);
@@ -129,6 +134,9 @@ static status_t open_flows(load_t *load, err_t *err)
     const load_options_t *o = load->options;
     if (o->models.len > RUNNER_FLOWS_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "more than %d models", RUNNER_FLOWS_MAX);
+    for (size_t i = 0; i < o->shapes.len; i++)
+        if (shapes_add(&load->shapes, o->shapes.items[i], err) != STATUS_OK)
+            return err->code;
     load->flows = calloc(o->models.len, sizeof *load->flows);
     if (!load->flows)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the models");
@@ -149,7 +157,7 @@ static status_t open_flows(load_t *load, err_t *err)
         arrivals_init(&flow->arrivals, (arrivals_kind_t)o->arrivals, flow->rate_per_s, (uint64_t)o->seed,
                       2 * i);
     }
-    return STATUS_OK;
+    return shapes_check_used(&load->shapes, err);
 }
 
 /* --- the run --- */
@@ -222,6 +230,7 @@ static void load_dispose(load_t *load)
     for (uint32_t i = 0; i < load->flow_count; i++)
         payloads_dispose(&load->flows[i].payloads);
     free(load->flows);
+    shapes_dispose(&load->shapes);
     strbuf_dispose(&load->line);
     if (load->signals)
         loop_signals_destroy(load->signals);

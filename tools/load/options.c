@@ -25,6 +25,10 @@ static const config_option_t options[] = {
      .metavar = "DIR", FIELD(pictures)},
     {"picture_input", CONFIG_STRING, "Requests", "The input that takes them, if there are several",
      FIELD(picture_input)},
+    {"shape", CONFIG_LIST, "Requests",
+     "Sizes of an input whose dimensions vary, without the batch: 3,224,224; 16-128 is drawn, @FILE too; "
+     "repeated",
+     .metavar = "INPUT[+INPUT]:SIZES", FIELD(shapes)},
     {"variants", CONFIG_INT, "Requests", "Different tensors to send in turn when there are no pictures",
      .def = "16", .min = 1, .max = 4096, FIELD(variants)},
     {"rows", CONFIG_INT, "Requests", "Batch items in each request", .def = "1", .min = 1, .max = 4096,
@@ -99,6 +103,8 @@ status_t load_options_check(const load_options_t *o, err_t *err)
 {
     if (o->warmup_ns >= o->duration_ns)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--warmup must be shorter than --duration");
+    if (o->shapes.len > 0 && o->pictures)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--shape is for tensors, --pictures sends none");
     if (o->picture_input && !o->pictures)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--picture-input needs --pictures");
     if (o->concurrency == 0 && o->rate <= 0)

@@ -13,6 +13,7 @@ typedef struct {
     int64_t connections;
     config_list_t models; /* NAME or NAME:RATE */
     const char *pictures, *picture_input;
+    config_list_t shapes; /* load/shapes.h */
     int64_t variants, rows, classes;
     double rate;
     int arrivals; /* arrivals_kind_t */

@@ -8,6 +8,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "load/model.h"
+#include "load/shapes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +26,7 @@ typedef struct {
     int64_t timeout_us;        /* parameter `timeout`; 0 = none */
     uint32_t classes;          /* > 0: asks for the top classes of every output instead of the tensors */
     bool text_output;          /* REST: outputs as JSON, to be read by people */
+    shapes_t *shapes;          /* of tensors; drawn anew for each body */
     const char *picture_input; /* the input that pictures go to; NULL = the model's only one */
 } payload_options_t;
 

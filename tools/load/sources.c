@@ -76,12 +76,14 @@ static void fill(const payload_input_t *input, uint8_t *data, uint64_t count, pr
     }
 }
 
-static status_t draw_input(payload_input_t *input, const model_tensor_t *tensor, uint32_t rows, prng_t *prng,
-                           err_t *err)
+static status_t draw_input(payload_input_t *input, const model_tensor_t *tensor,
+                           const payload_options_t *options, prng_t *prng, err_t *err)
 {
     uint64_t count;
-    *input =
-        (payload_input_t){.tensor = tensor, .datatype = tensor->datatype, .shape = model_shape(tensor, rows)};
+    *input = (payload_input_t){.tensor = tensor,
+                               .datatype = tensor->datatype,
+                               .shape = options->shapes ? shapes_of(options->shapes, tensor, options->rows)
+                                                        : model_shape(tensor, options->rows)};
     size_t width = input->datatype == OIP_BYTES ? (size_t)ELEMENT_BYTES : oip_datatype_bytes(input->datatype);
     if (!oip_shape_elements(&input->shape, &count) || count > (uint64_t)PAYLOADS_MAX_BYTES / width)
         return err_set(err, STATUS_TOO_LARGE, "input %s is too large to make up", tensor->name);
@@ -101,8 +103,10 @@ status_t payloads_add_tensors(payloads_t *payloads, const model_t *model, const 
     for (uint32_t i = 0; st == STATUS_OK && i < variants; i++) {
         payload_input_t inputs[MODEL_TENSORS_MAX];
         uint32_t drawn = 0;
+        if (options->shapes)
+            shapes_draw(options->shapes, prng);
         while (drawn < model->input_count && st == STATUS_OK) {
-            st = draw_input(&inputs[drawn], &model->inputs[drawn], options->rows, prng, err);
+            st = draw_input(&inputs[drawn], &model->inputs[drawn], options, prng, err);
             if (st == STATUS_OK)
                 drawn++;
         }
