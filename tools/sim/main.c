@@ -112,8 +112,10 @@ static status_t run_scenarios(const options_t *options, FILE *out, err_t *err)
           "`tests/sim/scenarios/`. Figures of the papers stand in brackets.\n\n",
           out);
     status_t status = STATUS_OK;
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
+        fprintf(stderr, "\r%zu of %zu: %s\n", i + 1, count, names[i]);
         status = add_scenario(options, names[i], out, err);
+    }
     return status;
 }
 

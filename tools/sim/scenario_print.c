@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOG_SPAN = 30 }; /* numbers that differ more than so many times are drawn on a logarithmic axis */
+enum { LOG_SPAN = 100 }; /* numbers that differ more than so many times are drawn on a logarithmic axis */
 
 static const scenario_row_t *find_row(const scenario_t *scenario, const char *series, const char *place)
 {
@@ -162,9 +162,9 @@ static void write_plot(const scenario_t *scenario, const char *path, FILE *out)
             "set xlabel '%s'\nset ylabel '%s'\nset grid\nset yrange [0:*]\n",
             path, scenario->x_label, scenario->y_label);
     if (!numeric)
-        fputs("set style data histograms\nset style fill solid 0.7\nset xtics rotate by -20\n", out);
+        fputs("set style data histograms\nset style fill solid 0.7\nset xtics rotate by 20 right\n", out);
     if (axis == AXIS_LOG)
-        fputs("set logscale x\n", out);
+        fputs("set logscale x\nset autoscale xfix\n", out);
     fputs("plot ", out);
     bool first = true;
     for (size_t i = 0; i < scenario->row_count; i++) {
