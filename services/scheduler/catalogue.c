@@ -420,6 +420,8 @@ void catalogue_tick(scheduler_t *s)
     int64_t now_ns = now_of();
     for (uint32_t m = 0; m < s->model_count; m++) {
         model_t *model = s->models[m];
+        if (!model->ready && model->planned != NULL && !placement_any(model, placement_draining))
+            planner_rescue(s->planner, model);
         if (!model->ready && !placement_any(model, placement_draining) &&
             now_ns - model->unready_since_ns > s->options.worker_grace_ns)
             placement_leave(s, model);

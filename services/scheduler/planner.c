@@ -88,14 +88,13 @@ static uint32_t place_in(const class_plan_t *class, const subcluster_t *sub)
 }
 
 /* Whether some worker of the class could load it. */
-static bool could_load(const scheduler_t *s, const class_plan_t *class, const model_t *model)
+static bool could_load(const class_plan_t *class, const model_t *model)
 {
     for (const instance_t *i = model->instances; i != NULL; i = i->next)
         if (i->state == CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED)
             for (uint32_t d = 0; d < i->worker->device_count; d++)
                 if (place_in(class, i->worker->devices[d].subcluster) != PARTITION_NOWHERE)
                     return true;
-    (void)s;
     return false;
 }
 
@@ -160,7 +159,7 @@ static bool gather_models(planner_t *p, class_plan_t *class)
     for (uint32_t m = 0; m < s->model_count; m++) {
         const model_t *model = s->models[m];
         bool here = place_in(class, model->home) != PARTITION_NOWHERE;
-        if (here || (model->home == NULL && could_load(s, class, model)))
+        if (here || (model->home == NULL && could_load(class, model)))
             add_model(p, class, model, now_of());
     }
     return true;
@@ -334,6 +333,34 @@ status_t planner_ask(planner_t *p, bool apply, plan_done_fn done, void *ctx)
     p->solving = false;
     p->asked = (asked_t){0};
     return STATUS_UNAVAILABLE;
+}
+
+/* The least busy of those whose workers have it unloaded. */
+static subcluster_t *refuge(const model_t *model)
+{
+    subcluster_t *best = NULL;
+    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+        if (i->state != CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED)
+            continue;
+        for (uint32_t d = 0; d < i->worker->device_count; d++) {
+            subcluster_t *sub = i->worker->devices[d].subcluster;
+            if (device_serves(&i->worker->devices[d]) &&
+                (best == NULL || sub->autoscale.busy_fraction < best->autoscale.busy_fraction))
+                best = sub;
+        }
+    }
+    return best;
+}
+
+void planner_rescue(planner_t *p, model_t *model)
+{
+    subcluster_t *to = p->pool != NULL ? refuge(model) : NULL;
+    if (to == NULL)
+        return;
+    log_warn("model_rescued", LOG_STR("model", model->name), LOG_STR("from", model->planned->name),
+             LOG_STR("to", to->name));
+    model->planned = NULL; /* once: what fails now is the next plan's */
+    (void)moves_begin(&p->moves, p->scheduler, model, NULL, to);
 }
 
 static void on_epoch(loop_timer_t *timer, void *arg)

@@ -51,6 +51,9 @@ void planner_destroy(planner_t *planner);
 typedef void (*plan_done_fn)(void *ctx, const plan_report_t *report);
 status_t planner_ask(planner_t *planner, bool apply, plan_done_fn done, void *ctx);
 
+/* The sub-cluster that a plan gave this model to has lost it: it is loaded where it still can be. */
+void planner_rescue(planner_t *planner, model_t *model);
+
 const plan_report_t *planner_last(const planner_t *planner); /* NULL: none was made yet */
 uint32_t planner_moving(const planner_t *planner);           /* moves under way */
 

@@ -98,9 +98,19 @@ static void on_worker_done(void *ctx, worker_t *worker, status_t status, const c
         request_end(request);
 }
 
+/* What people unload is not loaded again for the sake of a plan. */
+static void forget_plan(const scheduler_t *s, const char *name)
+{
+    for (uint32_t m = 0; m < s->model_count; m++)
+        if (strcmp(s->models[m]->name, name) == 0)
+            s->models[m]->planned = NULL;
+}
+
 static void give_to_workers(model_request_t *request, const char *name, bool load)
 {
     scheduler_t *s = request->scheduler;
+    if (!load)
+        forget_plan(s, name);
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         worker_t *worker = s->workers[i];
         if (worker == NULL || worker->peer.closing)

@@ -161,6 +161,37 @@ Test(planning, load_there_then_serve_there_then_unload_here)
     scene_free(s);
 }
 
+/* The plan had it unloaded everywhere else. */
+Test(planning, a_sub_cluster_that_dies_gives_its_models_back)
+{
+    scene_t *s = scene_new(2);
+    serve_each(s, 2, 1, 20);
+    ask_plan(s, true);
+    uint32_t m = moved(s);
+    stage_until(&s->stage, s->two.told_count == 1);
+    worker_report(&s->two, s->name[m], READY, NS_PER_MS, NS_PER_MS);
+    worker_answer(&s->two, s->two.told[0].id, STATUS_OK, "");
+    stage_until(&s->stage, s->one.told_count == 1);
+    worker_report(&s->one, s->name[m], UNLOADED, 0, 0);
+    worker_answer(&s->one, s->one.told[0].id, STATUS_OK, "");
+    serve_each(s, 2, 1000, 5);
+    cr_expect_eq(s->two.rows_total, 5);
+    fake_kill(&s->two.fake);
+    stage_until(&s->stage, s->one.told_count == 2);
+    cr_expect_eq(s->one.told[1].action, LOAD);
+    cr_expect_str_eq(s->one.told[1].name, s->name[m]);
+    worker_report(&s->one, s->name[m], READY, NS_PER_MS, NS_PER_MS);
+    worker_answer(&s->one, s->one.told[1].id, STATUS_OK, "");
+    stage_turn(&s->stage, 20 * NS_PER_MS);
+    s->two.rows_total = 0; /* of a worker that is no more */
+    uint32_t rows = s->one.rows_total;
+    for (uint32_t model = 0; model < 2; model++)
+        gateway_send(&s->gateway, model, 2000 + model * 5, 5, 10 * NS_PER_S);
+    stage_until(&s->stage, s->one.rows_total == rows + 10);
+    connect_worker(s, &s->two, 8, "two");
+    scene_free(s);
+}
+
 Test(planning, what_cannot_be_loaded_stays)
 {
     scene_t *s = scene_new(2);
