@@ -20,10 +20,12 @@ typedef struct {
     double kappa, fairness, urgency, efficiency;
     double starve_limit, starve_gain, starve_most, busy_limit;
     double least, overload, reach, silence_limit;
+    double scarce;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
     int64_t busy_seen_ns;
-    double starve; /* part of the idle capacity that starvation has claimed */
+    double scarcity; /* of GPU time: part of the planned batches that heads are given up for */
+    double starve;   /* part of the idle capacity that starvation has claimed */
     int64_t begun_ns, last_ns;
     bool begun;
 } fermata_t;
@@ -210,7 +212,7 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     double kappa = state->kappa * (1 - state->fairness * unfair);
     double batch = fluid_batch(fluid, common.margin);
     double efficiency = state->efficiency * batch / (fluid->alpha * batch + fluid->beta);
-    double target = kappa * batch;
+    double target = kappa * state->scarcity * batch;
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
@@ -268,7 +270,10 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     double dt_ms = (double)(now_ns - state->last_ns) / 1e6;
     state->last_ns = now_ns;
     losses_t losses = measure_all(policy, dt_ms);
-    adapt_starve(state, losses.worst_expired, measure_busy(policy, dt_ms), dt_ms);
+    double busy = measure_busy(policy, dt_ms);
+    adapt_starve(state, losses.worst_expired, busy, dt_ms);
+    /* larger batches save GPU time, which is worth nothing while GPUs stand idle */
+    state->scarcity = fmin(1, state->scarce * fluid_erlang_c(policy->gpus, busy * policy->gpus));
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};
@@ -300,6 +305,8 @@ static const policy_param_t fermata_params[] = {
     PARAM(busy_limit, 0, 1, 0.92,
           "busy fraction of the GPUs from which on it may claim no more than there is"),
     PARAM(least, 0, 1, 0.1, "part of the GPUs that may be busy before anything is held"),
+    PARAM(scarce, 1, 1e9, 2,
+          "of the chance that all GPUs are busy: how far heads are given up for larger batches"),
     PARAM(silence_limit, 1, 1e9, 2.2,
           "silence before grants, over that of random arrivals, that tells of waiting clients"),
     PARAM(reach, 0, 1, 0.92, "part of the fluid bound that overload=total counts on"),
