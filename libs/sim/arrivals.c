@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ONE_BYTES = 64 }; /* the longest there is has half as many */
+
 static bool parse_spec(const char *text, arrivals_spec_t *spec)
 {
     int used = 0;
@@ -27,7 +29,15 @@ static bool parse_spec(const char *text, arrivals_spec_t *spec)
         spec->kind = ARRIVALS_MMPP;
         return spec->factor > 1 && spec->factor <= 2 && spec->dwell_s >= 1e-3 && spec->dwell_s <= 1e6;
     }
-    double think_ms;
+    double think_ms, period_ms, start_ms;
+    if (sscanf(text, "bursts:%u,%lf,%lf%n", &spec->burst, &period_ms, &start_ms, &used) == 3 &&
+        text[used] == '\0') {
+        spec->kind = ARRIVALS_BURSTS;
+        spec->period_s = period_ms / 1e3;
+        spec->start_s = start_ms / 1e3;
+        return spec->burst >= 1 && spec->burst <= 1 << 20 && period_ms >= 1e-3 && period_ms <= 1e9 &&
+               start_ms >= 0 && start_ms <= 1e9;
+    }
     if (sscanf(text, "closed:%u,%lf%n", &spec->clients, &think_ms, &used) == 2 && text[used] == '\0') {
         spec->kind = ARRIVALS_CLOSED;
         spec->think_s = think_ms / 1e3;
@@ -43,9 +53,31 @@ status_t arrivals_parse(const char *text, arrivals_spec_t *spec, err_t *err)
         return err_set(
             err, STATUS_INVALID_ARGUMENT,
             "arrivals '%.80s' is none of poisson, uniform[:PHASE], gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
-            "closed:N,THINK_MS",
+            "closed:N,THINK_MS, bursts:N,PERIOD_MS,START_MS",
             text);
     *spec = parsed;
+    return STATUS_OK;
+}
+
+status_t arrivals_parse_each(const char *text, arrivals_spec_t *specs, uint32_t count, err_t *err)
+{
+    const char *rest = text;
+    for (uint32_t m = 0; m < count; m++) {
+        char one[ONE_BYTES];
+        size_t len = strcspn(rest, "/");
+        if (rest[len] != (m + 1 < count ? '/' : '\0') || len >= sizeof(one))
+            return err_set(err, STATUS_INVALID_ARGUMENT, "arrivals '%.80s' are not one each for %u models",
+                           text, count);
+        memcpy(one, rest, len);
+        one[len] = '\0';
+        status_t status = arrivals_parse(one, &specs[m], err);
+        if (status != STATUS_OK)
+            return status;
+        if (specs[m].kind == ARRIVALS_CLOSED)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "arrivals '%.80s': closed is for all models alike",
+                           text);
+        rest += len + 1;
+    }
     return STATUS_OK;
 }
 
@@ -95,6 +127,10 @@ double arrivals_next_s(arrivals_t *arrivals, double rate_rps)
         break;
     case ARRIVALS_MMPP:
         arrivals->at_s = next_mmpp(arrivals, rate_rps);
+        break;
+    case ARRIVALS_BURSTS:
+        arrivals->at_s = arrivals->spec.start_s +
+                         (double)(arrivals->taken++ / arrivals->spec.burst) * arrivals->spec.period_s;
         break;
     case ARRIVALS_CLOSED: /* its clients come by themselves */
     case ARRIVALS_POISSON:

@@ -180,7 +180,9 @@ static void schedule_all(simulation_t *sim)
     if (config->on_second || config->autoscale)
         events_add(&sim->events, SECOND_NS, EV_SECOND, 0, 0);
     for (uint32_t m = 0; m < sim->workload->count; m++) {
-        arrivals_init(&sim->arrivals[m], &sim->workload->arrivals, config->seed, m);
+        const arrivals_spec_t *spec =
+            sim->workload->each ? &sim->workload->each[m] : &sim->workload->arrivals;
+        arrivals_init(&sim->arrivals[m], spec, config->seed, m);
         sim->factor[m] = 1;
         if (is_closed(sim))
             come_again(sim, m, sim->workload->arrivals.clients);

@@ -22,6 +22,7 @@ typedef struct {
     double *shares; /* sum to 1 */
     double rate_rps;
     arrivals_spec_t arrivals;
+    const arrivals_spec_t *each;  /* per model, in place of that; the caller's; NULL: all alike */
     const workload_step_t *steps; /* by time; the caller's */
     uint32_t step_count;
 } workload_t;

@@ -64,6 +64,17 @@ static status_t start_workload(job_t *job, err_t *err)
     return STATUS_OK;
 }
 
+static status_t start_arrivals(job_t *job, err_t *err)
+{
+    if (!strchr(job->options.arrivals, '/'))
+        return arrivals_parse(job->options.arrivals, &job->workload.arrivals, err);
+    job->each = calloc(job->model_count, sizeof(*job->each));
+    if (!job->each)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u streams", job->model_count);
+    job->workload.each = job->each;
+    return arrivals_parse_each(job->options.arrivals, job->each, job->model_count, err);
+}
+
 status_t job_init(job_t *job, const options_t *options, err_t *err)
 {
     *job = (job_t){.options = *options, .goodput_rps = -1};
@@ -77,7 +88,7 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     if (status == STATUS_OK)
         status = start_workload(job, err);
     if (status == STATUS_OK)
-        status = arrivals_parse(options->arrivals, &job->workload.arrivals, err);
+        status = start_arrivals(job, err);
     if (status == STATUS_OK)
         status = net_parse(options->net, &job->config.net, err);
     if (status == STATUS_OK && options->steps_path)
@@ -116,6 +127,7 @@ void job_dispose(job_t *job)
 {
     simulation_result_dispose(job->result);
     workload_dispose(&job->workload);
+    free(job->each);
     free(job->changes);
     free(job->steps);
     free(job->models);

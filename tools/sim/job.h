@@ -17,6 +17,7 @@ typedef struct {
     double bound_rps;
     workload_step_t *steps;
     simulation_change_t *changes;
+    arrivals_spec_t *each; /* per model, when they differ */
     autoscale_params_t autoscale;
     FILE *series; /* while it runs */
     /* after job_perform */
