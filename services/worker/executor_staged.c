@@ -3,7 +3,7 @@
  * leaving as rows, in whatever batches the stages formed.
  *
  * Which rows join a running batch is the scheduler's word (a grant that stretches another), for only it knows what was
- * promised to those that run; a model's own comp_wait_ms widens that. What the stages run lies in borders, the inputs of the
+ * promised to those that run; a schedule named in the model's config does as it likes. What the stages run lies in borders, the inputs of the
  * first where they were fetched as long as they are rows of one batch in order.
  */
 #include "carrier.h"
@@ -238,14 +238,12 @@ static uint64_t exec_batch_of(const staged_t *staged, uint64_t grant)
     return 0;
 }
 
-/* Those that were granted to join this very batch; and a young one takes all. */
+/* Those that were granted to join this very batch. */
 static uint32_t stretch_as_granted(const staged_view_t *view)
 {
     const staged_t *staged = view->config->cost_ctx;
     uint32_t count = 0;
 
-    if (view->age_ns < view->config->comp_wait_ns)
-        return view->waiting_count;
     for (; count < view->waiting_count; count++) {
         const batch_t *batch = batch_of(staged, view->waiting[count]->tag);
         if (!batch->stretches || exec_batch_of(staged, batch->stretches) != view->batch)
@@ -262,7 +260,9 @@ static uint32_t enter_as_granted(const staged_view_t *view, uint8_t *group, int6
 
 static uint32_t split_where_cheaper(const staged_view_t *view)
 {
-    return staged_schedule_operator.split(view);
+    const staged_t *staged = view->config->cost_ctx;
+
+    return staged->stages->splits ? staged_schedule_operator.split(view) : 0;
 }
 
 static const staged_schedule_t granted = {.name = "granted",

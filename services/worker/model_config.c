@@ -16,11 +16,15 @@ static const char *const keys[] = {"slo_ms",         "max_batch", "preprocess", 
                                    "dims",           "pad_value", "profile_shapes", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
+/* The parts must cost less by what measured times may be off. */
+static const double SPLIT_SLACK = -0.05;
+
 enum { TEXT_BYTES = 512, LABEL_BYTES = 4096 };
 
 void model_config_init(model_config_t *config)
 {
-    *config = (model_config_t){.mode = MODE_WHOLE, .versions = {.kind = VERSIONS_LATEST, .count = 1}};
+    *config = (model_config_t){
+        .mode = MODE_WHOLE, .split_slack = SPLIT_SLACK, .versions = {.kind = VERSIONS_LATEST, .count = 1}};
     image_pipeline_init(&config->image);
 }
 
@@ -124,7 +128,7 @@ static status_t read_staged(const ydoc_node_t *node, model_config_t *config, err
         read_ms(entry, 3600e3, &config->comp_wait_ns, err) != STATUS_OK)
         return err->code;
     if ((entry = ydoc_get(node, "split_slack")) &&
-        ydoc_double(entry, 0, 10, &config->split_slack, err) != STATUS_OK)
+        ydoc_double(entry, -1, 10, &config->split_slack, err) != STATUS_OK)
         return err->code;
     if ((entry = ydoc_get(node, "schedule"))) {
         if (ydoc_choice(entry, schedules, &choice, err) != STATUS_OK)

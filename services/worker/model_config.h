@@ -33,10 +33,9 @@ typedef struct {
     engine_precision_t precision;
     bool has_mode; /* else it is the worker's */
     model_mode_t mode;
-    uint32_t stages; /* staged: how many; 0 = STAGES_DEFAULT */
-    int64_t
-        comp_wait_ns; /* staged: a batch younger than this takes all that waits, whatever the scheduler says */
-    double split_slack; /* staged: how much more the parts of a batch may cost than the whole */
+    uint32_t stages;      /* staged: how many; 0 = STAGES_DEFAULT */
+    int64_t comp_wait_ns; /* staged: no rows join a batch that is older; 0 = however old */
+    double split_slack;   /* staged: how much more the parts of a batch may cost than the whole */
     char schedule[MODEL_SCHEDULE_BYTES]; /* staged: a table of exec/staged.h; "" = as the scheduler grants */
     image_pipeline_t image;
     char **labels; /* NULL = none */

@@ -130,6 +130,31 @@ static status_t make_borders(model_stages_t *stages, const model_t *model, err_t
     return STATUS_OK;
 }
 
+static staged_cost_t cost_of(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
+{
+    const model_stages_t *stages = ctx;
+    int64_t ns = stage < stages->count ? model_stages_cost_ns(stages, stage, rows) : 0;
+
+    (void)length;
+    return (staged_cost_t){.ns = ns, .busy_ns = ns};
+}
+
+/* A batch that will be split takes no more rows (DVABatch 5.2.2), so that a model does either. */
+static bool find_splits(model_stages_t *stages, double slack)
+{
+    staged_config_t config = {
+        .stages = stages->count, .split_slack = slack, .cost = cost_of, .cost_ctx = stages};
+    staged_view_t view = {.config = &config, .length = 1};
+
+    for (view.rows = 2; view.rows <= stages->rows_max; view.rows++)
+        for (view.stage = 0; view.stage + 1 < stages->count; view.stage++) {
+            uint32_t part = staged_schedule_operator.split(&view);
+            if (part > 0 && part < view.rows)
+                return true;
+        }
+    return false;
+}
+
 status_t model_stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
                              model_stages_t **out, err_t *err)
 {
@@ -149,6 +174,8 @@ status_t model_stages_create(model_t *model, const model_load_options_t *options
     if (status == STATUS_OK && stages->count > 1)
         status = prepare_stages(stages, model, options, err);
     free(op_ns);
+    if (status == STATUS_OK)
+        stages->splits = find_splits(stages, model->config.split_slack);
     if (status == STATUS_OK)
         *out = stages;
     else

@@ -23,6 +23,7 @@ typedef struct model_load_options model_load_options_t;
 typedef struct {
     const worker_devices_t *devices;
     uint32_t count, rows_max;
+    bool splits; /* some batch of it goes on in parts: then no rows join its batches */
     uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
     int64_t *cost_ns;                     /* of a stage on so many rows, see model_stages_cost_ns */
     engine_border_t **borders;            /* see model_stages_border */

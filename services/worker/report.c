@@ -113,8 +113,8 @@ static void fill_stages(Control__ModelReport *report, report_parts_t *parts, con
     const model_stages_t *stages = model->choice.stages;
     int64_t all_ns = 0, passed_ns = 0;
 
-    if (model->choice.mode != MODE_STAGED)
-        return;
+    if (model->choice.mode != MODE_STAGED || stages->splits || model->config.schedule[0])
+        return; /* no rows are to be granted to a batch that runs */
     for (uint32_t s = 0; s < stages->count; s++)
         all_ns += model_stages_cost_ns(stages, s, stages->rows_max);
     for (uint32_t s = 0; s < stages->count; s++) {

@@ -130,6 +130,7 @@ Test(staged, a_wish_to_join_a_batch_that_has_left_is_a_batch_of_its_own)
 Test(staged, a_batch_goes_on_in_parts_where_these_cost_no_more)
 {
     begin();
+    rig.model->choice.stages->splits = true;
     rig.model->config.split_slack = 3; /* four parts of a millisecond each instead of one */
     grant_rows(1, 4, 0);
     for (int stages = 0; rig.report_count == 0 && stages < 9; stages++)
