@@ -80,38 +80,37 @@ static status_t enqueue(scheduler_t *s, task_t *task)
         .arrival_ns = task->arrival_ns,
         .deadline_ns = finish_deadline_ns(home, task),
     };
+    task->queue = home;
     if (task->shape != NULL && !shapes_enter(task->shape))
         return STATUS_UNAVAILABLE;
-    task->queue = home;
     return subcluster_submit(home, task->shape != NULL ? task->shape->core_id : task->model, &entry,
                              &task->ref);
 }
 
-/* To make room for those of higher priority. */
-static void refuse(model_t *model, gateway_t *gateway, uint64_t id)
+static void refuse(model_t *model, gateway_t *gateway, uint64_t id, Control__Stage stage)
 {
     model->home->sums.bad++;
     model->dropped++;
     metrics_add(model->metrics.dropped, 1);
-    gateway_drop(gateway, id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
+    gateway_drop(gateway, id, STATUS_UNAVAILABLE, stage, RETRY_AFTER_SHED_MS);
 }
 
-/* False: the task was answered. */
-static bool take_shape(gateway_t *gateway, task_t *task, model_t *model, const uint32_t *sizes,
-                       uint32_t count)
+/* False: the task was answered. Else *shape is held, or NULL where the model has no axes. */
+static bool hold_shape(gateway_t *gateway, uint64_t id, model_t *model, const uint32_t *sizes, uint32_t count,
+                       shape_t **shape)
 {
-    scheduler_t *s = gateway->peer.scheduler;
+    *shape = NULL;
     if (count != shapes_axis_count(model)) {
         peer_complain(&gateway->peer, NONSENSE_ARRAYS, "a task without a size for each axis of its model");
-        task_drop(s, task, STATUS_INVALID_ARGUMENT, CONTROL__STAGE__STAGE_ADMISSION, 0);
+        gateway_drop(gateway, id, STATUS_INVALID_ARGUMENT, CONTROL__STAGE__STAGE_ADMISSION, 0);
         return false;
     }
     if (count == 0)
         return true;
-    task->shape = shapes_hold(s, model, sizes, count);
-    if (task->shape == NULL)
-        task_drop(s, task, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_SHAPES, RETRY_AFTER_FULL_MS);
-    return task->shape != NULL;
+    *shape = shapes_hold(gateway->peer.scheduler, model, sizes, count);
+    if (*shape == NULL)
+        refuse(model, gateway, id, CONTROL__STAGE__STAGE_SHAPES);
+    return *shape != NULL;
 }
 
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, const uint32_t *sizes,
@@ -119,6 +118,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
 {
     scheduler_t *s = gateway->peer.scheduler;
     model_t *model = catalogue_model(s, t->model[i]);
+    shape_t *shape;
     gateway->tasks_total++;
     if (idmap_get(&gateway->by_id, t->id[i]) != NULL) {
         peer_complain(&gateway->peer, NONSENSE_DUPLICATE, "a task id that is still in use");
@@ -137,18 +137,21 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
     model->home->sums.requests++;
     model->ran.requests++;
     if (!shed_admits(&model->home->shed, t->n_priority > 0 ? t->priority[i] : 0)) {
-        refuse(model, gateway, t->id[i]);
+        refuse(model, gateway, t->id[i], CONTROL__STAGE__STAGE_ADMISSION); /* for those of higher priority */
         return;
     }
+    if (!hold_shape(gateway, t->id[i], model, sizes, t->n_size_count > 0 ? t->size_count[i] : 0, &shape))
+        return;
     task_t *task = task_take(s, gateway, t->id[i]);
     if (task == NULL) {
+        if (shape != NULL)
+            shapes_release(shape);
         gateway_drop(gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
                      RETRY_AFTER_FULL_MS);
         return;
     }
     fill_task(task, t, i, now_ns);
-    if (!take_shape(gateway, task, model, sizes, t->n_size_count > 0 ? t->size_count[i] : 0))
-        return;
+    task->shape = shape;
     status_t status = enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);

@@ -212,7 +212,7 @@ void gateway_send(fake_gateway_t *g, uint32_t model, uint64_t first_id, uint32_t
 {
     enum { MOST = 1024 };
     static uint64_t ids[MOST], hi[MOST], lo[MOST], offsets[MOST];
-    static uint32_t models[MOST], lens[MOST];
+    static uint32_t models[MOST], lens[MOST], counts[MOST];
     static int64_t budgets[MOST];
     cr_assert_leq(count, MOST);
     for (uint32_t i = 0; i < count; i++) {
@@ -234,6 +234,13 @@ void gateway_send(fake_gateway_t *g, uint32_t model, uint64_t first_id, uint32_t
     tasks.handle_lo = lo;
     tasks.offset_bytes = offsets;
     tasks.len_bytes = lens;
+    if (g->sizes != NULL) {
+        for (uint32_t i = 0; i < count; i++)
+            counts[i] = 1;
+        tasks.n_size_count = tasks.n_size = count;
+        tasks.size_count = counts;
+        tasks.size = (uint32_t *)(uintptr_t)g->sizes;
+    }
     Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     frame.tasks = &tasks;
     gateway_send_frame(g, &frame);
@@ -304,6 +311,8 @@ static void worker_grant(fake_worker_t *w, const Control__Grant *g)
                        .model = g->model,
                        .device = g->device,
                        .rows = (uint32_t)g->n_task_id,
+                       .size_count = (uint32_t)g->n_size,
+                       .size = g->n_size > 0 ? g->size[0] : 0,
                        .start_in_ns = g->start_in_ns,
                        .finish_in_ns = g->finish_in_ns};
     memcpy(grant->task, g->task_id, g->n_task_id * sizeof grant->task[0]);
@@ -398,6 +407,35 @@ void worker_connect(fake_worker_t *w)
     fake_connect(&w->fake, "/fermata.control.v1.Control/Worker", &ops);
 }
 
+/* Gives a report one axis, in place of its dimensions. */
+static void report_axis(Control__ModelReport *report)
+{
+    static uint32_t of_dim[] = {1}, sizes[] = {10, 100};
+    static int64_t open[] = {-1};
+    static Control__Axis axis, *axes[] = {&axis};
+    static Control__Latency latencies[2];
+    static Control__ShapeLatency at[2], *all[] = {&at[0], &at[1]};
+    control__axis__init(&axis);
+    axis.name = (char *)"length";
+    axis.size_max = 1000;
+    for (int i = 0; i < 2; i++) {
+        control__latency__init(&latencies[i]);
+        latencies[i].alpha_ns = report->latency->alpha_ns * (i ? 10 : 1);
+        latencies[i].beta_ns = report->latency->beta_ns * (i ? 10 : 1);
+        control__shape_latency__init(&at[i]);
+        at[i].n_size = 1;
+        at[i].size = &sizes[i];
+        at[i].latency = &latencies[i];
+    }
+    report->inputs[0]->n_dims = report->inputs[0]->n_axes = 1;
+    report->inputs[0]->dims = open;
+    report->inputs[0]->axes = of_dim;
+    report->n_axes = 1;
+    report->axes = axes;
+    report->n_shape_latencies = 2;
+    report->shape_latencies = all;
+}
+
 static void report_model(fake_worker_t *w, const char *name, int64_t version, Control__ModelState state,
                          int64_t alpha_ns, int64_t beta_ns)
 {
@@ -426,6 +464,8 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
     report.inputs = inputs;
     report.outputs = outputs;
     report.latency = &latency;
+    if (w->axis)
+        report_axis(&report);
     Control__ModelReport *reports[] = {&report};
     Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
     frame.n_models = 1;

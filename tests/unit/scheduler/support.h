@@ -33,6 +33,7 @@ typedef struct {
 typedef struct {
     uint64_t batch_id;
     uint32_t model, device, rows;
+    uint32_t size_count, size; /* the first */
     int64_t start_in_ns, finish_in_ns;
     uint64_t task[FAKE_ROWS];
     uint32_t gateway[FAKE_ROWS];
@@ -68,8 +69,9 @@ typedef struct {
 } told_t;
 
 typedef struct {
-    fake_t fake; /* first */
-    bool blind;  /* does not say which catalogue it has seen */
+    fake_t fake;           /* first */
+    const uint32_t *sizes; /* of the one axis of each task sent; NULL: they come without */
+    bool blind;            /* does not say which catalogue it has seen */
     uint32_t answer_count;
     uint64_t answer_id; /* of the last answer to a model request */
     uint32_t answer_status;
@@ -90,6 +92,7 @@ typedef struct {
     Control__Device *device_list[4];
     uint32_t exit_points; /* of the models that it reports */
     uint64_t model_bytes; /* of each of them */
+    bool axis;            /* they have one: 10 elements take alpha and beta, 100 ten times as long */
     bool auto_done;       /* every grant is reported done at once */
     uint32_t grant_count, rows_total;
     grant_t grants[FAKE_GRANTS];

@@ -1,0 +1,141 @@
+/* Models whose dimensions vary: rows of one shape share batches, and shapes under way are bounded. */
+#include "support.h"
+
+#define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
+
+enum { SHAPES_PER_MODEL = 64 };
+
+typedef struct {
+    stage_t stage;
+    fake_gateway_t gateway;
+    fake_worker_t worker;
+} scene_t;
+
+/* One device, and the model "net" with one axis: 10 elements take 1 ms a row and 1 ms, 100 ten times as long. */
+static scene_t *scene_new(void)
+{
+    scene_t *s = calloc(1, sizeof *s);
+    stage_init(&s->stage);
+    stage_start(&s->stage);
+    worker_init(&s->worker, &s->stage, 7, 1);
+    s->worker.axis = true;
+    worker_connect(&s->worker);
+    gateway_init(&s->gateway, &s->stage, 9);
+    gateway_connect(&s->gateway);
+    stage_until(&s->stage, s->worker.fake.welcomes == 1);
+    worker_report(&s->worker, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&s->stage, s->gateway.ready && s->worker.peer_count == 1);
+    return s;
+}
+
+static void scene_free(scene_t *s)
+{
+    fake_kill(&s->gateway.fake);
+    fake_kill(&s->worker.fake);
+    stage_dispose(&s->stage);
+    free(s);
+}
+
+static void submit(scene_t *s, const uint32_t *sizes, uint64_t first_id, uint32_t count)
+{
+    s->gateway.sizes = sizes;
+    gateway_send(&s->gateway, s->gateway.model_id, first_id, count, 20 * NS_PER_S);
+}
+
+Test(shapes, only_rows_of_one_shape_share_a_batch)
+{
+    static const uint32_t sizes[] = {10, 55, 10, 55, 10, 55, 10, 55};
+    scene_t *s = scene_new();
+    s->worker.auto_done = true;
+    submit(s, sizes, 1, 8);
+    stage_until(&s->stage, s->worker.rows_total == 8);
+    for (uint32_t i = 0; i < s->worker.grant_count; i++) {
+        const grant_t *grant = &s->worker.grants[i];
+        cr_expect_eq(grant->model, s->gateway.model_id, "workers hear of the model, not of its shapes");
+        cr_assert_eq(grant->size_count, 1);
+        for (uint32_t row = 0; row < grant->rows; row++)
+            cr_expect_eq(grant->size, sizes[grant->task[row] - 1]);
+    }
+    cr_expect_eq(s->worker.grant_count, 2, "four rows each");
+    scene_free(s);
+}
+
+Test(shapes, a_latency_between_the_references_is_interpolated)
+{
+    static const uint32_t sizes[] = {10, 55};
+    int64_t finish_ns[2] = {0};
+    scene_t *s = scene_new();
+    s->worker.auto_done = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        submit(s, &sizes[i], 1 + i, 1);
+        stage_until(&s->stage, s->worker.grant_count == 1 + i);
+        finish_ns[i] = s->worker.grants[i].finish_in_ns;
+    }
+    /* The rest of both is the same delays: 2 ms against half the way from 2 to 20. */
+    cr_expect(finish_ns[1] - finish_ns[0] > 7 * NS_PER_MS && finish_ns[1] - finish_ns[0] < 11 * NS_PER_MS,
+              "%.3f and %.3f ms", (double)finish_ns[0] / 1e6, (double)finish_ns[1] / 1e6);
+    scene_free(s);
+}
+
+Test(shapes, too_many_at_once_are_refused_and_idle_ones_make_room)
+{
+    static uint32_t sizes[SHAPES_PER_MODEL + 6];
+    scene_t *s = scene_new();
+    for (uint32_t i = 0; i < SHAPES_PER_MODEL + 6; i++)
+        sizes[i] = 1 + i;
+    submit(s, sizes, 1, SHAPES_PER_MODEL + 6);
+    stage_until(&s->stage, s->gateway.drop_count == 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        cr_expect_eq(s->gateway.drops[i].stage, CONTROL__STAGE__STAGE_SHAPES);
+        cr_expect_eq(s->gateway.drops[i].status, STATUS_UNAVAILABLE);
+        cr_expect_gt(s->gateway.drops[i].id, SHAPES_PER_MODEL);
+    }
+    s->worker.auto_done = true;
+    for (uint32_t i = 0; i < s->worker.grant_count; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
+    stage_until(&s->stage, s->worker.rows_total == SHAPES_PER_MODEL);
+    stage_turn(&s->stage, 20 * NS_PER_MS);
+    static const uint32_t others[] = {900, 901, 902};
+    submit(s, others, 1000, 3);
+    stage_until(&s->stage, s->worker.rows_total == SHAPES_PER_MODEL + 3);
+    cr_expect_eq(s->gateway.drop_count, 6);
+    scene_free(s);
+}
+
+Test(shapes, a_task_without_its_sizes_is_refused_alone)
+{
+    static const uint32_t sizes[] = {10};
+    scene_t *s = scene_new();
+    submit(s, NULL, 1, 2);
+    stage_until(&s->stage, s->gateway.drop_count == 2);
+    cr_expect_eq(s->gateway.drops[0].status, STATUS_INVALID_ARGUMENT);
+    submit(s, sizes, 3, 1);
+    stage_until(&s->stage, worker_has_task(&s->worker, 3));
+    scene_free(s);
+}
+
+Test(shapes, sizes_that_do_not_add_up_are_ignored)
+{
+    static uint32_t counts[] = {2}, sizes[] = {10}, ok[] = {10}, one[] = {0};
+    static uint64_t word[] = {1};
+    static int64_t budget[] = {NS_PER_S};
+    scene_t *s = scene_new();
+    Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
+    one[0] = s->gateway.model_id;
+    tasks.n_id = tasks.n_model = tasks.n_budget_ns = tasks.n_handle_hi = tasks.n_handle_lo =
+        tasks.n_offset_bytes = tasks.n_len_bytes = tasks.n_size_count = tasks.n_size = 1;
+    tasks.id = tasks.handle_hi = tasks.handle_lo = tasks.offset_bytes = word;
+    tasks.model = tasks.len_bytes = one;
+    tasks.budget_ns = budget;
+    tasks.size_count = counts;
+    tasks.size = sizes;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.epoch = s->gateway.fake.epoch;
+    frame.tasks = &tasks;
+    (void)rpc_stream_send(s->gateway.fake.stream, rpc_pack(&frame.base));
+    submit(s, ok, 2, 1);
+    stage_until(&s->stage, worker_has_task(&s->worker, 2));
+    cr_expect_not(worker_has_task(&s->worker, 1));
+    cr_expect_eq(s->gateway.drop_count, 0);
+    scene_free(s);
+}
