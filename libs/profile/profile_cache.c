@@ -17,6 +17,7 @@ typedef struct {
     profile_cache_key_t key;
     profile_point_t points[PROFILE_TABLE_MAX];
     uint32_t count;
+    profile_modes_t modes;
 } cache_t;
 
 static bool copy_text(char *into, const char *text)
@@ -37,6 +38,26 @@ static bool parse_batch(cache_t *cache, const char *text)
         return false;
     cache->points[cache->count++] = point;
     return true;
+}
+
+/* "4 9 12": rising, of operators behind the first. */
+static bool parse_cuts(const char *text, uint32_t *cuts, uint32_t *count)
+{
+    int used = 0;
+    for (*count = 0; *text; text += used) {
+        uint32_t op;
+        if (*count == PROFILE_CACHE_CUTS_MAX || sscanf(text, "%" SCNu32 "%n", &op, &used) != 1 ||
+            op <= (*count ? cuts[*count - 1] : 0))
+            return false;
+        cuts[(*count)++] = op;
+    }
+    return *count > 0;
+}
+
+static bool parse_wait(const char *text, int64_t *wait_ns)
+{
+    int used = 0;
+    return sscanf(text, "%" SCNd64 "%n", wait_ns, &used) == 1 && text[used] == '\0' && *wait_ns >= 0;
 }
 
 static bool parse_uint(const char *text, uint32_t *value)
@@ -61,6 +82,12 @@ static bool parse_line(cache_t *cache, char *line)
         return copy_text(cache->key.date, value);
     if (strcmp(line, "max_batch") == 0)
         return parse_uint(value, &cache->max_batch);
+    if (strcmp(line, "stages") == 0)
+        return parse_cuts(value, cache->modes.stages, &cache->modes.stage_count);
+    if (strcmp(line, "comp_wait_ns") == 0)
+        return parse_wait(value, &cache->modes.comp_wait_ns);
+    if (strcmp(line, "exits") == 0)
+        return parse_cuts(value, cache->modes.exits, &cache->modes.exit_count);
     return strcmp(line, "batch") == 0 && parse_batch(cache, value);
 }
 
@@ -83,7 +110,7 @@ static status_t parse_file(cache_t *cache, FILE *file, err_t *err)
 }
 
 status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,
-                            err_t *err)
+                            profile_modes_t *modes, err_t *err)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -100,6 +127,7 @@ status_t profile_cache_read(const char *path, const char *device, const char *mo
     err_t why;
     if (profile_from_points(profile, cache.points, cache.count, cache.max_batch, &why) != STATUS_OK)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: %.160s", path, cache.line_number, why.text);
+    *modes = cache.modes;
     return STATUS_OK;
 }
 
@@ -108,18 +136,31 @@ static bool is_one_line(const char *text)
     return text[0] != '\0' && strpbrk(text, "\r\n") == NULL;
 }
 
-static bool write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile)
+static void write_cuts(FILE *file, const char *word, const uint32_t *cuts, uint32_t count)
+{
+    if (count)
+        fputs(word, file);
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(file, " %u%s", cuts[i], i + 1 == count ? "\n" : "");
+}
+
+static bool write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile,
+                        const profile_modes_t *modes)
 {
     fprintf(file, "fermata_profile %d\ndevice %s\nmodel %s\ndate %s\nmax_batch %u\n", FORMAT_VERSION,
             key->device, key->model_hash, key->date[0] ? key->date : "unknown", profile->max_batch);
     uint32_t last = profile->table_len ? profile->table_len : 2; /* two points are a line */
     for (uint32_t b = 1; b <= last; b++)
         fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));
+    write_cuts(file, "stages", modes->stages, modes->stage_count);
+    if (modes->stage_count)
+        fprintf(file, "comp_wait_ns %" PRId64 "\n", modes->comp_wait_ns);
+    write_cuts(file, "exits", modes->exits, modes->exit_count);
     return fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 
 status_t profile_cache_write(const char *path, const profile_cache_key_t *key, const profile_t *profile,
-                             err_t *err)
+                             const profile_modes_t *modes, err_t *err)
 {
     char beside[PATH_BYTES];
     if (!is_one_line(key->device) || !is_one_line(key->model_hash) || strpbrk(key->date, "\r\n"))
@@ -129,7 +170,7 @@ status_t profile_cache_write(const char *path, const profile_cache_key_t *key, c
     FILE *file = fopen(beside, "we");
     if (!file)
         return err_set(err, STATUS_IO, "%s: %s", beside, strerror(errno));
-    bool written = write_lines(file, key, profile);
+    bool written = write_lines(file, key, profile, modes);
     written = fclose(file) == 0 && written;
     if (written && rename(beside, path) == 0)
         return STATUS_OK;

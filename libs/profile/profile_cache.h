@@ -15,15 +15,24 @@ typedef struct {
     char date[PROFILE_CACHE_TEXT_BYTES];       /* when, for the reader only */
 } profile_cache_key_t;
 
+/* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of the engine. */
+enum { PROFILE_CACHE_CUTS_MAX = 32 };
+typedef struct {
+    uint32_t stages[PROFILE_CACHE_CUTS_MAX],
+        stage_count;      /* staged: where each stage but the first begins, rising */
+    int64_t comp_wait_ns; /* staged: T_comp_wait, with the stages */
+    uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */
+} profile_modes_t;
+
 /* STATUS_OK only if the file is well formed and was measured on this device for this very model. NOT_FOUND:
  * there is no file, or it is of another device or model (the text says which). INVALID_ARGUMENT: broken, with
  * FILE:LINE. */
 status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,
-                            err_t *err);
+                            profile_modes_t *modes, err_t *err);
 
 /* Replaces the file in one step (a temporary file beside it, then rename), so that a reader never sees half
  * of it. */
 status_t profile_cache_write(const char *path, const profile_cache_key_t *key, const profile_t *profile,
-                             err_t *err);
+                             const profile_modes_t *modes, err_t *err);
 
 #endif

@@ -66,6 +66,26 @@ static void place_exits(mode_choice_t *choice, const engine_cuts_t *cuts, const 
     }
 }
 
+/* Those of the profile; false: there are none, or of a model that was cut elsewhere. */
+static bool take_profiled_exits(model_t *model, const engine_cuts_t *cuts)
+{
+    const profile_modes_t *modes = &model->modes;
+    uint32_t cut = 0;
+
+    for (uint32_t i = 0; i < modes->exit_count; i++) {
+        while (cut < cuts->cut_count && cuts->cuts[cut].op < modes->exits[i])
+            cut++;
+        if (cut == cuts->cut_count || cuts->cuts[cut].op != modes->exits[i])
+            return false;
+    }
+    if (modes->exit_count > cuts->cut_count)
+        return false;
+    for (uint32_t i = 0; i < modes->exit_count; i++)
+        model->choice.exits[i] = modes->exits[i];
+    model->choice.exit_points = modes->exit_count;
+    return modes->exit_count > 0;
+}
+
 static status_t choose_exits(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
                              err_t *err)
 {
@@ -80,9 +100,10 @@ static status_t choose_exits(model_t *model, const model_load_options_t *options
     status_t status = STATUS_OK;
     if (!op_ns || !choice->exits)
         status = err_set(err, STATUS_NO_MEMORY, "no memory for %u operators", cuts->ops);
-    if (status == STATUS_OK)
+    bool taken = status == STATUS_OK && take_profiled_exits(model, cuts);
+    if (status == STATUS_OK && !taken)
         status = profiler_operators(&profiler, model->info->max_batch, cuts->ops, op_ns, err);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && !taken) {
         preempt_plan_t plan = preempt_plan(op_ns, cuts->ops, EXIT_NS, EXIT_LIMIT);
         place_exits(choice, cuts, &plan);
     }

@@ -348,7 +348,7 @@ status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], e
 }
 
 status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
-                             const profile_t *profile, err_t *err)
+                             const profile_t *profile, const profile_modes_t *modes, err_t *err)
 {
     profile_cache_key_t key = {0};
     time_t now = time(NULL);
@@ -358,16 +358,17 @@ status_t model_store_profile(const worker_devices_t *devices, const char *path, 
     snprintf(key.model_hash, sizeof(key.model_hash), "%s", hash);
     gmtime_r(&now, &tm);
     strftime(key.date, sizeof(key.date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return profile_cache_write(path, &key, profile, err);
+    return profile_cache_write(path, &key, profile, modes, err);
 }
 
 /* Why a kept profile is not used is worth a line only when there is one. */
 static bool take_kept_profile(const model_t *model, const worker_devices_t *devices, const char *path,
-                              const char *hash, profile_t *profile)
+                              const char *hash, profile_t *profile, profile_modes_t *modes)
 {
     profile_t kept;
+    profile_modes_t found;
     err_t why;
-    status_t status = profile_cache_read(path, devices->identity, hash, &kept, &why);
+    status_t status = profile_cache_read(path, devices->identity, hash, &kept, &found, &why);
 
     if (status == STATUS_OK && kept.max_batch != model->info->max_batch)
         status = err_set(&why, STATUS_NOT_FOUND, "%.200s is for batches up to %u", path, kept.max_batch);
@@ -377,6 +378,7 @@ static bool take_kept_profile(const model_t *model, const worker_devices_t *devi
         return false;
     }
     *profile = kept;
+    *modes = found;
     log_info("profile_used", LOG_STR("model", model->name), LOG_STR("file", path),
              LOG_MS("b1_ms", profile_latency_ns(&kept, 1)),
              LOG_MS("max_ms", profile_latency_ns(&kept, kept.max_batch)));
@@ -384,7 +386,7 @@ static bool take_kept_profile(const model_t *model, const worker_devices_t *devi
 }
 
 /* sizes: of the model's axes; NULL when it has none. */
-static status_t measure_at(const model_t *model, const model_load_options_t *options, const uint32_t *sizes,
+static status_t measure_at(model_t *model, const model_load_options_t *options, const uint32_t *sizes,
                            profile_t *profile, err_t *err)
 {
     const worker_devices_t *devices = options->devices;
@@ -397,13 +399,16 @@ static status_t measure_at(const model_t *model, const model_load_options_t *opt
                            .stop = options->stop,
                            .axes = sizes ? &model->shapes->axes : NULL,
                            .axis_sizes = sizes};
+    profile_modes_t modes = {0};
     err_t why;
 
     model_profile_path(model, devices, sizes, path);
     if (model_hash(model, hash, err) != STATUS_OK)
         return err->code;
-    if (options->use_cache && take_kept_profile(model, devices, path, hash, profile))
+    if (options->use_cache && take_kept_profile(model, devices, path, hash, profile, &modes)) {
+        model->modes = modes;
         return STATUS_OK;
+    }
     int64_t begin = clock_now_ns();
     status_t status = profiler_measure(&profiler, profile, err);
     if (status != STATUS_OK)
@@ -413,7 +418,7 @@ static status_t measure_at(const model_t *model, const model_load_options_t *opt
              LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
              LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
              LOG_MS("took_ms", clock_now_ns() - begin));
-    if (options->use_cache && model_store_profile(devices, path, hash, profile, &why) != STATUS_OK)
+    if (options->use_cache && model_store_profile(devices, path, hash, profile, &modes, &why) != STATUS_OK)
         log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&why));
     return STATUS_OK;
 }

@@ -43,9 +43,10 @@ struct model {
     uint64_t fingerprint; /* of the files as they were when it was read: another one = worth loading anew */
     uint32_t emulated_elements;
     model_config_t config;
-    profile_t profile;          /* from READY on the loop's: it follows what batches take */
-    profile_t measured;         /* the same as it was at load */
-    bool corrects;              /* not with an engine that asks us for the latency */
+    profile_t profile;     /* from READY on the loop's: it follows what batches take */
+    profile_t measured;    /* the same as it was at load */
+    profile_modes_t modes; /* what `fermata profile` found for the execution modes; kept with the profile */
+    bool corrects;         /* not with an engine that asks us for the latency */
     engine_model_t **on_device; /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info; /* of the first; that of all */
@@ -122,7 +123,7 @@ status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], e
 
 /* Keeps a profile in a file that model_load takes up when device and hash are the same. */
 status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
-                             const profile_t *profile, err_t *err);
+                             const profile_t *profile, const profile_modes_t *modes, err_t *err);
 
 /* How long a batch takes; sizes: of the model's axes, NULL when it has no shapes. */
 int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch);

@@ -14,19 +14,32 @@ typedef struct {
     double share[SHARE_SIZES][STAGED_STAGES_MAX];
 } shares_t;
 
-static status_t place(model_stages_t *stages, uint32_t wanted, const engine_cuts_t *cuts,
-                      const int64_t *op_ns, err_t *err)
+/*
+ * Where the profile says, unless the config names a number or the profile is of a model that was cut elsewhere; else of
+ * about equal time.
+ */
+static status_t place(model_stages_t *stages, model_t *model, const engine_cuts_t *cuts, const int64_t *op_ns,
+                      err_t *err)
 {
-    uint32_t *list = calloc(cuts->cut_count, sizeof(*list));
+    const profile_modes_t *found = &model->modes;
+    uint32_t *ops = calloc(cuts->cut_count + 1, sizeof(*ops)), at[STAGED_STAGES_MAX];
+    stages_model_t shape = {.ops = cuts->ops, .cuts = ops, .cut_count = cuts->cut_count};
 
-    if (!list)
+    if (!ops)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < cuts->cut_count; i++)
-        list[i] = cuts->cuts[i].op;
-    stages_model_t model = {.ops = cuts->ops, .cuts = list, .cut_count = cuts->cut_count};
-    stages->count = stages_even(&model, op_ns, wanted, stages->from + 1) + 1;
+        ops[i] = cuts->cuts[i].op;
+    bool taken = !model->config.stages && found->stage_count &&
+                 stages_named(&shape, found->stages, found->stage_count, at, NULL) == STATUS_OK;
+    uint32_t wanted = model->config.stages ? model->config.stages : STAGES_DEFAULT;
+    uint32_t count = taken ? found->stage_count : stages_even(&shape, op_ns, wanted, at);
+    if (taken && !model->config.comp_wait_ns)
+        model->config.comp_wait_ns = found->comp_wait_ns;
+    for (uint32_t i = 0; i < count; i++)
+        stages->from[i + 1] = at[i];
+    stages->count = count + 1;
     stages->from[stages->count] = cuts->ops;
-    free(list);
+    free(ops);
     return STATUS_OK;
 }
 
@@ -69,13 +82,12 @@ static status_t measure(model_stages_t *stages, model_t *model, const model_load
                            .engine = devices->list[0].engine,
                            .model = model->on_device[0],
                            .stop = options->stop};
-    uint32_t wanted = model->config.stages ? model->config.stages : STAGES_DEFAULT;
     uint32_t sizes[SHARE_SIZES] = {1, (stages->rows_max + 1) / 2, stages->rows_max};
     shares_t shares = {.count = 0};
     status_t status = profiler_operators(&profiler, stages->rows_max, cuts->ops, op_ns, err);
 
     if (status == STATUS_OK)
-        status = place(stages, wanted, cuts, op_ns, err);
+        status = place(stages, model, cuts, op_ns, err);
     if (status != STATUS_OK)
         return status;
     stages->cost_ns = calloc(stages->count * (stages->rows_max + 1), sizeof(*stages->cost_ns));

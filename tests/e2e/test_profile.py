@@ -95,9 +95,75 @@ def test_a_file_is_profiled_without_leaving_anything(bin_dir, tmp_path):
     assert (tmp_path / "out.txt").read_text().startswith("fermata_profile 1\n")
 
 
+def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
+    digits = cluster.models / "digits"
+    kept = digits / "1" / "profile.onednn.txt"
+    few = ["--batches", "1,32", "--seconds", 0.001]
+    done = profile(bin_dir, digits, *few, "--stages", "--exit-points", "--json")
+    assert done.returncode == 0, done.stderr
+    modes = json.loads(done.stdout)["modes"]
+    assert {row["mode"] for row in modes["stages"]} == {"zerobatch", "delaybatch", "staged"}
+    assert sum(row["taken"] for row in modes["stages"]) == 1
+    taken, = (row for row in modes["stages"] if row["taken"])
+    lines = dict(line.split(" ", 1) for line in kept.read_text().splitlines())
+    assert taken["mode"] == "staged" and len(lines["stages"].split()) == taken["stages"] - 1
+    assert int(lines["comp_wait_ns"]) == pytest.approx(taken["wait_ms"] * 1e6, abs=1)
+    points = [row["exit_points"] for row in modes["exit_points"]]
+    assert points == sorted(points)
+    assert "exits" in lines or not any(row["taken"] for row in modes["exit_points"])
+
+    assert profile(bin_dir, digits, *few).returncode == 0
+    again = dict(line.split(" ", 1) for line in kept.read_text().splitlines())
+    assert again["stages"] == lines["stages"] and again.get("exits") == lines.get("exits")
+
+
+def test_the_duration_model_of_a_pair(bin_dir, cluster):
+    for name in ("b", "a"):
+        folder = cluster.models / name / "1"
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes((MODELS / "digits" / "1" / "model.onnx").read_bytes())
+    words = ["--overlap", cluster.models / "b", cluster.models / "a", "--groups", 60, "--batches", "8", "--json"]
+    done = profile(bin_dir, *words)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert [pair["models"] for pair in said["pairs"]] == [["a", "b"]], "by name, whatever the order was"
+    assert said["all"]["groups"] == 60
+    assert all(said["all"][kind] > 0 for kind in ("mlp", "linear", "svm"))
+    text = (cluster.models / "overlap.onednn.txt").read_text()
+    assert text.startswith("fermata-overlap 1\ndevice onednn")
+
+
+@pytest.mark.parametrize("mode", ["staged", "preempt", "overlap"])
+def test_a_worker_runs_a_mode_by_what_was_profiled(bin_dir, cluster, mode):
+    flags = ["--mode", mode]
+    if mode == "overlap":
+        twin = cluster.models / "twin" / "1"
+        twin.mkdir(parents=True)
+        (twin / "model.onnx").write_bytes((MODELS / "digits" / "1" / "model.onnx").read_bytes())
+        plan = cluster.folder / "plan"
+        done = profile(bin_dir, "--overlap", cluster.models / "digits", cluster.models / "twin", "--groups", 60, "--out", plan)
+        flags += ["--overlap-plan", plan]
+    else:
+        words = {"staged": "--stages", "preempt": "--exit-points"}[mode]
+        done = profile(bin_dir, cluster.models / "digits", "--batches", "1,32", "--seconds", 0.001, words)
+    assert done.returncode == 0, done.stderr
+    scheduler = cluster.scheduler()
+    gateway = cluster.gateway(scheduler)
+    worker = cluster.worker(scheduler, *map(str, flags))
+    wait_until(lambda: get(gateway.http, "/v2/models/digits/ready").status == 200, "digits is ready")
+    for _ in range(5):
+        good(gateway.http)
+    assert "mode_refused" not in worker.log(), worker.log()
+
+
 @pytest.mark.parametrize("words,code,what", [
     ([], 2, "MODEL"),
     (["a", "b"], 2, "MODEL"),
+    (["DIGITS", "--overlap"], 2, "2 to 8"),
+    (["DIGITS", "DIGITS", "--overlap"], 1, "two models are named digits"),
+    (["DIGITS", "/nowhere", "--overlap"], 1, "/nowhere"),
+    (["DIGITS", "DIGITS", "--overlap", "--stages"], 2, "nothing else"),
+    (["DIGITS", "--engine", "reference", "--batches", "1", "--stages"], 1, "cannot cut"),
     (["/nowhere"], 1, "/nowhere"),
     (["DIGITS", "--engine", "abacus"], 2, "abacus"),
     (["DIGITS", "--batches", "0,1"], 2, "0,1"),

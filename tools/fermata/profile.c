@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "fermata/command.h"
+#include "fermata/profile_modes.h"
+#include "fermata/profile_overlap.h"
 #include "fermata/profile_report.h"
 #include "repository.h"
 
@@ -17,8 +19,8 @@ typedef struct {
     int engine;
     const char *batches, *out, *plot;
     double seconds;
-    int64_t threads, device_memory, seed;
-    bool pin, json, check, keep;
+    int64_t threads, device_memory, seed, groups;
+    bool pin, json, check, keep, stages, exit_points, overlap;
 } profile_options_t;
 
 static const char *const engines[] = {"onednn", "cuda", "reference", NULL};
@@ -69,10 +71,37 @@ static const config_option_t options[] = {
      .group = "Measuring",
      .help = "Then run batches of random sizes and say how far off the profile is.",
      .offset = offsetof(profile_options_t, check)},
+    {.name = "stages",
+     .type = CONFIG_BOOL,
+     .group = "Execution modes",
+     .help = "Try numbers of stages and T_comp_wait for mode staged; a worker takes up the best.",
+     .offset = offsetof(profile_options_t, stages)},
+    {.name = "exit_points",
+     .type = CONFIG_BOOL,
+     .group = "Execution modes",
+     .help =
+         "Try numbers of exit points for mode preempt; a worker takes up the fewest that keep overhead and "
+         "delay below 5 %.",
+     .offset = offsetof(profile_options_t, exit_points)},
+    {.name = "overlap",
+     .type = CONFIG_BOOL,
+     .group = "Execution modes",
+     .help =
+         "Measure groups of operators of several MODELs side by side, and train the duration model of mode "
+         "overlap on them.",
+     .offset = offsetof(profile_options_t, overlap)},
+    {.name = "groups",
+     .type = CONFIG_INT,
+     .group = "Execution modes",
+     .help = "How many groups --overlap measures; 2000 for each pair in the paper.",
+     .def = "2000",
+     .min = 50,
+     .max = 1000000,
+     .offset = offsetof(profile_options_t, groups)},
     {.name = "seed",
      .type = CONFIG_INT,
      .group = "Measuring",
-     .help = "Of the random sizes.",
+     .help = "Of the random sizes, the arrivals and the groups.",
      .def = "1",
      .min = 0,
      .max = INT64_MAX,
@@ -107,8 +136,10 @@ static const config_schema_t schema = {
     .summary = "Measures how long batches of a model take, and keeps the profile for the workers.",
     .options = options,
     .options_len = sizeof options / sizeof *options,
-    .positionals = "MODEL",
-    .epilog = "MODEL is a model's folder of a repository (config.yaml counts) or an ONNX file.\n",
+    .positionals = "MODEL…",
+    .epilog = "MODEL is a model's folder of a repository (config.yaml counts) or an ONNX file; several with "
+              "--overlap\n"
+              "alone. docs/modes.md says what the execution modes make of it.\n",
 };
 
 /* How long runs of random sizes are made for a check, in times of one size. */
@@ -125,9 +156,12 @@ typedef struct {
     profiler_sample_t samples[PROFILER_SIZES_MAX];
     uint32_t count;
     profiler_check_t check;
+    profile_found_t found;
     char hash[PROFILE_CACHE_TEXT_BYTES];
-    char path[PATH_MAX + 192];  /* of the profile; "" = it is not kept */
-    const uint32_t *axis_sizes; /* that are being measured; NULL: nothing but the batch varies */
+    char path[PATH_MAX + 192];           /* of the profile, or the overlap plan; "" = it is not kept */
+    const uint32_t *axis_sizes;          /* that are being measured; NULL: nothing but the batch varies */
+    model_t *others[OVERLAP_MODELS_MAX]; /* --overlap: all of them, by name; `model` is the first */
+    uint32_t other_count;
 } session_t;
 
 /* Before minutes are spent on measuring. */
@@ -162,6 +196,9 @@ static status_t open_device(session_t *session, err_t *err)
 {
     const profile_options_t *o = session->options;
     engine_config_t config = {.threads = (uint32_t)o->threads,
+                              .streams = o->overlap  ? session->other_count
+                                         : o->stages ? PROFILE_STREAMS
+                                                     : 1,
                               .memory_limit_bytes = (uint64_t)o->device_memory};
 
     session->metrics = metrics_create("profile", err);
@@ -189,6 +226,43 @@ static status_t load(session_t *session, err_t *err)
     return model_hash(model, session->hash, err);
 }
 
+static status_t check_fixed(const model_t *model, err_t *err)
+{
+    for (uint32_t i = 0; i < model->info->input_count; i++)
+        if (!model->info->inputs[i].row_bytes)
+            return err_set(err, STATUS_UNSUPPORTED, "%.80s: input '%.80s' varies; this measures fixed shapes",
+                           model->name, model->info->inputs[i].name);
+    return STATUS_OK;
+}
+
+/* What was found before and is not measured now stays in the file, if it is of this model on this device. */
+static void keep_found(session_t *session)
+{
+    profile_t old;
+    profile_modes_t modes;
+
+    if (session->path[0] && profile_cache_read(session->path, session->devices.identity, session->hash, &old,
+                                               &modes, NULL) == STATUS_OK)
+        session->model->modes = modes;
+}
+
+static status_t measure_modes(session_t *session, const profiler_t *profiler, err_t *err)
+{
+    const profile_options_t *o = session->options;
+    profile_how_t how = {.profiler = profiler,
+                         .profile = &session->model->profile,
+                         .seconds = o->seconds,
+                         .seed = (uint64_t)o->seed};
+    status_t status = o->stages || o->exit_points ? check_fixed(session->model, err) : STATUS_OK;
+
+    keep_found(session);
+    if (status == STATUS_OK && o->stages)
+        status = profile_stages(&how, &session->model->modes, &session->found, err);
+    if (status == STATUS_OK && o->exit_points)
+        status = profile_exit_points(&how, &session->model->modes, &session->found, err);
+    return status;
+}
+
 static status_t measure(session_t *session, err_t *err)
 {
     const profile_options_t *o = session->options;
@@ -208,6 +282,8 @@ static status_t measure(session_t *session, err_t *err)
     if (status == STATUS_OK)
         status = profiler_fit(session->samples, session->count, session->model->info->max_batch,
                               &session->model->profile, err);
+    if (status == STATUS_OK)
+        status = measure_modes(session, &profiler, err);
     if (status == STATUS_OK && o->check) {
         profiler.size_goal_ns = CHECK_TIMES * goal_ns;
         status = profiler_check(&profiler, &session->model->profile, (uint64_t)o->seed, &session->check, err);
@@ -215,10 +291,8 @@ static status_t measure(session_t *session, err_t *err)
     return status;
 }
 
-static void print_json(const profile_report_t *report)
+static void print_json(json_t *document)
 {
-    json_t *document = profile_report_json(report);
-
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(document);
@@ -244,22 +318,29 @@ static status_t report(session_t *session, err_t *err)
 
     if (what.written)
         status = model_store_profile(&session->devices, session->path, session->hash,
-                                     &session->model->profile, err);
+                                     &session->model->profile, &session->model->modes, err);
     if (status == STATUS_OK && o->plot)
         status = profile_report_svg(&what, o->plot, err);
     if (status != STATUS_OK)
         return status;
-    if (o->json)
-        print_json(&what);
-    else
-        profile_report_table(&what, stdout);
+    json_t *document = o->json ? profile_report_json(&what) : NULL;
+    if (document && (o->stages || o->exit_points))
+        json_object_set_new(document, "modes", profile_found_json(&session->found));
+    if (document) {
+        print_json(document);
+        return STATUS_OK;
+    }
+    profile_report_table(&what, stdout);
+    profile_found_table(&session->found, stdout);
     return STATUS_OK;
 }
 
 static void session_close(session_t *session)
 {
-    if (session->model)
+    if (session->model && !session->other_count)
         model_destroy(session->model, &session->devices);
+    for (uint32_t i = 0; i < session->other_count; i++)
+        model_destroy(session->others[i], &session->devices);
     worker_devices_close(&session->devices);
     metrics_destroy(session->metrics);
 }
@@ -308,13 +389,123 @@ static status_t profile_model(session_t *session, const char *path, err_t *err)
     return status;
 }
 
+/* ---- several models ---- */
+
+/* By name, so that the order in which they are said does not matter. */
+static status_t open_models(session_t *session, const char *const *paths, uint32_t count, err_t *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        model_t *model;
+        status_t status = repository_open_model(paths[i], &model, err);
+        if (status != STATUS_OK)
+            return status;
+        uint32_t at = session->other_count++;
+        for (; at > 0 && strcmp(session->others[at - 1]->name, model->name) > 0; at--)
+            session->others[at] = session->others[at - 1];
+        session->others[at] = model;
+    }
+    session->model = session->others[0];
+    for (uint32_t i = 1; i < count; i++)
+        if (strcmp(session->others[i]->name, session->others[i - 1]->name) == 0)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "two models are named %.80s",
+                           session->others[i]->name);
+    return STATUS_OK;
+}
+
+/* Beside the folders of the models. */
+static status_t choose_plan(session_t *session, err_t *err)
+{
+    const profile_options_t *o = session->options;
+    char dir[PATH_MAX];
+    int len = 0;
+
+    if (o->out) {
+        len = snprintf(session->path, sizeof(session->path), "%s", o->out);
+    } else if (o->keep && !session->model->file[0]) {
+        memcpy(dir, session->model->dir, sizeof(dir));
+        len = snprintf(session->path, sizeof(session->path), "%s/overlap.%s.txt", dirname(dir),
+                       engines[o->engine]);
+    }
+    if (len >= (int)sizeof(session->path))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
+    return session->path[0] ? check_folder_of(session->path, err) : STATUS_OK;
+}
+
+static status_t load_models(session_t *session, overlap_plan_t *plan, err_t *err)
+{
+    snprintf(plan->device, sizeof(plan->device), "%s", session->devices.identity);
+    for (uint32_t i = 0; i < session->other_count; i++) {
+        model_t *model = session->model = session->others[i];
+        if (session->size_count)
+            model->config.max_batch = session->sizes[session->size_count - 1];
+        status_t status = load(session, err);
+        if (status == STATUS_OK)
+            status = check_fixed(model, err);
+        if (status != STATUS_OK)
+            return status;
+        snprintf(plan->models[i].name, sizeof(plan->models[i].name), "%s", model->name);
+        plan->models[i].version = model->version ? model->version : 1;
+        memcpy(plan->models[i].hash, session->hash, sizeof(session->hash));
+    }
+    return STATUS_OK;
+}
+
+static status_t train_plan(session_t *session, overlap_plan_t *plan, err_t *err)
+{
+    const profile_options_t *o = session->options;
+    profile_overlap_how_t how = {.models = session->others,
+                                 .count = session->other_count,
+                                 .devices = &session->devices,
+                                 .samples = (uint32_t)o->groups,
+                                 .seed = (uint64_t)o->seed,
+                                 .stop = &never_stop};
+    profile_overlap_t found;
+    status_t status = profile_overlap(&how, &plan->predictor, &found, err);
+
+    if (status == STATUS_OK && session->path[0])
+        status = overlap_plan_write(session->path, plan, err);
+    if (status != STATUS_OK)
+        return status;
+    if (o->json)
+        print_json(profile_overlap_json(&how, &found));
+    else
+        profile_overlap_table(&how, &found, stdout);
+    if (!o->json && session->path[0])
+        printf("written: %s (fermata-worker --overlap-plan)\n", session->path);
+    return STATUS_OK;
+}
+
+static status_t profile_models(session_t *session, const char *const *paths, uint32_t count, err_t *err)
+{
+    overlap_plan_t *plan = calloc(1, sizeof(*plan));
+    status_t status =
+        plan ? open_models(session, paths, count, err) : err_set(err, STATUS_NO_MEMORY, "out of memory");
+
+    if (status == STATUS_OK)
+        status = choose_plan(session, err);
+    if (status == STATUS_OK)
+        status = open_device(session, err);
+    if (status == STATUS_OK)
+        status = load_models(session, plan, err);
+    if (status == STATUS_OK)
+        status = train_plan(session, plan, err);
+    free(plan);
+    session_close(session);
+    return status;
+}
+
 /* What the option table cannot say. */
 static status_t check_usage(session_t *session, size_t words, err_t *err)
 {
     const profile_options_t *o = session->options;
 
-    if (words != 1)
+    if (!o->overlap && words != 1)
         return err_set(err, STATUS_INVALID_ARGUMENT, "say one MODEL (see --help)");
+    if (o->overlap && (words < 2 || words > OVERLAP_MODELS_MAX))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "overlap: say 2 to %d MODELs", OVERLAP_MODELS_MAX);
+    if (o->overlap && (o->stages || o->exit_points || o->check || o->plot))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "overlap measures several models: nothing else goes with it");
     if (!(o->seconds >= 0.001 && o->seconds <= 3600))
         return err_set(err, STATUS_INVALID_ARGUMENT, "seconds: %g is not within 0.001..3600", o->seconds);
     if (!o->batches)
@@ -340,7 +531,9 @@ int command_profile(int argc, char **argv)
     } else {
         session->options = &o;
         if (check_usage(session, words, &err) == STATUS_OK) {
-            exit_code = config_exit(&schema, profile_model(session, paths[0], &err), &err);
+            status_t status = o.overlap ? profile_models(session, paths, (uint32_t)words, &err)
+                                        : profile_model(session, paths[0], &err);
+            exit_code = config_exit(&schema, status, &err);
         } else {
             fprintf(stderr, "fermata profile: %s\n", err.text);
             exit_code = EXIT_CODE_USAGE;

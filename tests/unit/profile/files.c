@@ -96,29 +96,35 @@ static profile_t measured(void)
 Test(cache, comes_back_as_it_was)
 {
     profile_t before = measured(), after;
+    profile_modes_t modes = {
+        .stages = {4, 9}, .stage_count = 2, .comp_wait_ns = 1500, .exits = {1, 2, 30}, .exit_count = 3};
+    profile_modes_t kept;
     profile_cache_key_t key = {.device = "Xeon, 8 threads", .model_hash = "sha256:abc", .date = "2026-11-20"};
     err_t err;
     write_file("");
-    cr_assert_eq(profile_cache_write(path, &key, &before, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abc", &after, &err), STATUS_OK, "%s",
-                 err.text);
+    cr_assert_eq(profile_cache_write(path, &key, &before, &modes, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abc", &after, &kept, &err), STATUS_OK,
+                 "%s", err.text);
     cr_assert_eq(after.max_batch, 16);
+    cr_assert(!memcmp(&kept, &modes, sizeof(modes)));
     for (uint32_t b = 1; b <= 4; b++)
         cr_assert_eq(profile_latency_ns(&after, b), profile_latency_ns(&before, b));
-    cr_assert_eq(profile_cache_read(path, "A100", "sha256:abc", &after, &err), STATUS_NOT_FOUND);
-    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abd", &after, &err), STATUS_NOT_FOUND);
+    cr_assert_eq(profile_cache_read(path, "A100", "sha256:abc", &after, &kept, &err), STATUS_NOT_FOUND);
+    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abd", &after, &kept, &err),
+                 STATUS_NOT_FOUND);
     remove_file();
-    cr_assert_eq(profile_cache_read(path, "x", "y", &after, &err), STATUS_NOT_FOUND);
+    cr_assert_eq(profile_cache_read(path, "x", "y", &after, &kept, &err), STATUS_NOT_FOUND);
 }
 
 static void cache_fails(const char *text, const char *where)
 {
     profile_t profile;
+    profile_modes_t modes;
     err_t err;
     char expected[128];
     write_file(text);
     snprintf(expected, sizeof(expected), "%s:%s", path, where);
-    cr_assert_eq(profile_cache_read(path, "d", "m", &profile, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(profile_cache_read(path, "d", "m", &profile, &modes, &err), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(strncmp(err.text, expected, strlen(expected)), 0, "%s", err.text);
     remove_file();
 }
@@ -132,6 +138,10 @@ Test(cache, broken_files_are_named_with_their_line)
     cache_fails("fermata_profile 1\ndevice d\nmodel m\ncolour red\n", "4:");
     cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 -5\n", "4:");
     cache_fails("fermata_profile 1\ndevice d\nmodel m\n", "3:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\nstages 4 4\n", "5:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\nexits 4 x\n", "5:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\nexits 0 3\n", "5:");
+    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns -1\n", "5:");
 }
 
 Test(cache, refuses_a_key_of_two_lines)
@@ -139,6 +149,7 @@ Test(cache, refuses_a_key_of_two_lines)
     profile_t profile = measured();
     profile_cache_key_t key = {.device = "a\nb", .model_hash = "m"};
     err_t err;
-    cr_assert_eq(profile_cache_write("/tmp/never-written", &key, &profile, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(profile_cache_write("/tmp/never-written", &key, &profile, &(profile_modes_t){0}, &err),
+                 STATUS_INVALID_ARGUMENT);
     cr_assert_neq(access("/tmp/never-written", F_OK), 0);
 }

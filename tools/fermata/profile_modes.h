@@ -1,0 +1,58 @@
+/*
+ * What `fermata profile` finds out for the execution modes (docs/modes.md): the stages of `staged` and the exit points of
+ * `preempt`, by trying them on the loaded model.
+ */
+#ifndef FERMATA_PROFILE_MODES_H
+#define FERMATA_PROFILE_MODES_H
+
+#include "fermata/trial.h"
+#include "profile/profile_cache.h"
+#include "profiler.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum { PROFILE_STREAMS = 2, PROFILE_TRIES_MAX = 32 };
+
+typedef struct {
+    const char *mode; /* "staged", or a baseline */
+    uint32_t stages;
+    double wait_ms; /* T_comp_wait, or the window of DelayBatch */
+    trial_result_t result;
+} profile_try_t;
+
+typedef struct {
+    uint32_t points;
+    double overhead, delay; /* of the whole batch */
+} profile_exits_t;
+
+typedef struct {
+    profile_try_t tries[PROFILE_TRIES_MAX];
+    uint32_t try_count, chosen_try;
+    profile_exits_t exits[PROFILE_TRIES_MAX];
+    uint32_t exits_count, chosen_exits;
+} profile_found_t;
+
+typedef struct {
+    const profiler_t *profiler; /* of the model, on an engine of PROFILE_STREAMS streams */
+    const profile_t *profile;
+    double seconds; /* of each try */
+    uint64_t seed;
+} profile_how_t;
+
+/*
+ * Tries 2, 3, 4, 6, 8 and 12 stages, and for the best of them several T_comp_wait, with single rows coming at 60 % of the peak
+ * of full batches; beside them ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`.
+ * UNSUPPORTED: the model cannot be cut.
+ */
+status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found, err_t *err);
+
+/* Exit points whose overhead and delay are both below 5 %, as few as there can be; else those with the least delay; none when each
+ * costs 5 % or more. */
+status_t profile_exit_points(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found,
+                             err_t *err);
+
+void profile_found_table(const profile_found_t *found, FILE *out);
+json_t *profile_found_json(const profile_found_t *found);
+
+#endif

@@ -1,0 +1,387 @@
+#include "fermata/profile_overlap.h"
+
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FOLDS = 5, EPOCHS = 120, SVR_EPOCHS = 20, RUNS = 3, PREDICTIONS = 2000, TRAIN_MIN = 32 };
+
+/* One model as a service: its operators are the pieces between the cuts, which may hold several. */
+typedef struct {
+    engine_model_t *model;
+    const engine_model_info_t *info;
+    uint32_t pieces;
+    uint32_t *at; /* pieces + 1: the first operator of each, and the end (0: all) */
+    engine_border_t *source, *target;
+    void *inputs[ENGINE_MAX_IO], *outputs[ENGINE_MAX_IO];
+} service_t;
+
+typedef struct {
+    const profile_overlap_how_t *how;
+    const engine_ops_t *ops;
+    engine_t *engine;
+    service_t services[OVERLAP_MODELS_MAX];
+    trainer_services_t drawn;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint32_t under_way;
+    status_t status;
+    err_t err;
+    double spread_sum;
+} lab_t;
+
+/* ---- services ---- */
+
+static status_t open_cuts(lab_t *lab, service_t *s, err_t *err)
+{
+    engine_cuts_t cuts = {0};
+    err_t why;
+    status_t status = lab->ops->cuts ? lab->ops->cuts(s->model, &cuts, &why) : STATUS_UNSUPPORTED;
+    if (status != STATUS_OK && status != STATUS_UNSUPPORTED) {
+        *err = why;
+        return status;
+    }
+    s->pieces = cuts.cut_count + 1; /* one that cannot be cut is one piece */
+    s->at = calloc(s->pieces + 1, sizeof(*s->at));
+    if (!s->at)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < cuts.cut_count; i++)
+        s->at[i + 1] = cuts.cuts[i].op;
+    if (!cuts.cut_count)
+        return STATUS_OK;
+    status = lab->ops->border_create(s->model, s->at + 1, cuts.cut_count, s->info->max_batch, NULL,
+                                     &s->source, err);
+    return status == STATUS_OK ? lab->ops->border_create(s->model, s->at + 1, cuts.cut_count,
+                                                         s->info->max_batch, NULL, &s->target, err)
+                               : status;
+}
+
+static bool take_buffers(lab_t *lab, const engine_tensor_t *tensors, uint32_t count, uint32_t rows,
+                         void **buffers)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        size_t len = tensors[i].row_bytes * rows;
+        if (!(buffers[i] = lab->ops->buffer_alloc(lab->engine, len + 1)))
+            return false;
+        memset(buffers[i], 0, len);
+    }
+    return true;
+}
+
+static status_t open_service(lab_t *lab, uint32_t i, err_t *err)
+{
+    service_t *s = &lab->services[i];
+    s->model = lab->how->models[i]->on_device[0];
+    s->info = lab->how->models[i]->info;
+    status_t status = open_cuts(lab, s, err);
+    if (status != STATUS_OK)
+        return err_prefix(err, "%.80s", lab->how->models[i]->name);
+    if (!take_buffers(lab, s->info->inputs, s->info->input_count, s->info->max_batch, s->inputs) ||
+        !take_buffers(lab, s->info->outputs, s->info->output_count, s->info->max_batch, s->outputs))
+        return err_set(err, STATUS_NO_MEMORY, "no memory for batches of %u", s->info->max_batch);
+    lab->drawn.model[i].ops = s->pieces;
+    for (uint32_t rows = 1; rows <= s->info->max_batch && lab->drawn.model[i].row_count < TRAINER_CHOICES_MAX;
+         rows *= 2)
+        lab->drawn.model[i].rows[lab->drawn.model[i].row_count++] = rows;
+    return STATUS_OK;
+}
+
+static void close_services(lab_t *lab)
+{
+    for (uint32_t i = 0; i < lab->how->count; i++) {
+        service_t *s = &lab->services[i];
+        if (s->source)
+            lab->ops->border_destroy(s->source);
+        if (s->target)
+            lab->ops->border_destroy(s->target);
+        for (uint32_t b = 0; b < ENGINE_MAX_IO; b++) {
+            lab->ops->buffer_free(lab->engine, s->inputs[b]);
+            lab->ops->buffer_free(lab->engine, s->outputs[b]);
+        }
+        free(s->at);
+    }
+}
+
+/* ---- measuring ---- */
+
+static void on_done(engine_job_t *job, status_t status, const err_t *err)
+{
+    lab_t *lab = job->arg;
+    pthread_mutex_lock(&lab->mutex);
+    if (status != STATUS_OK && lab->status == STATUS_OK) {
+        lab->status = status;
+        lab->err = *err;
+    }
+    lab->under_way--;
+    pthread_cond_signal(&lab->changed);
+    pthread_mutex_unlock(&lab->mutex);
+}
+
+static status_t run_jobs(lab_t *lab, engine_job_t *jobs, uint32_t count, int64_t *took_ns, err_t *err)
+{
+    int64_t begin_ns = clock_now_ns(), end_ns = begin_ns;
+    lab->under_way = count;
+    for (uint32_t i = 0; i < count; i++)
+        lab->ops->submit(lab->engine, &jobs[i]);
+    pthread_mutex_lock(&lab->mutex);
+    while (lab->under_way)
+        pthread_cond_wait(&lab->changed, &lab->mutex);
+    status_t status = lab->status;
+    if (status != STATUS_OK)
+        *err = lab->err;
+    pthread_mutex_unlock(&lab->mutex);
+    for (uint32_t i = 0; i < count; i++)
+        end_ns = jobs[i].finished_ns > end_ns ? jobs[i].finished_ns : end_ns;
+    *took_ns = end_ns - begin_ns;
+    return status;
+}
+
+static engine_job_t job_of(lab_t *lab, const exec_part_t *part, uint32_t from, uint32_t to)
+{
+    service_t *s = &lab->services[part->model];
+    return (engine_job_t){.model = s->model,
+                          .batch = part->rows,
+                          .range = {.stream = part->model, .from = s->at[from], .to = s->at[to]},
+                          .inputs = (const void *const *)s->inputs,
+                          .outputs = s->outputs,
+                          .source = from ? s->source : NULL,
+                          .target = to < s->pieces ? s->target : NULL,
+                          .done = on_done,
+                          .arg = lab};
+}
+
+/* What a query that goes on in the group has left in its border: real numbers, for some take longer than others. */
+static status_t run_up_to(lab_t *lab, const exec_part_t *part, err_t *err)
+{
+    int64_t took_ns;
+    if (part->from == 0)
+        return STATUS_OK;
+    engine_job_t job = job_of(lab, part, 0, part->from);
+    job.target = lab->services[part->model].source;
+    return run_jobs(lab, &job, 1, &took_ns, err);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static status_t measure_group(lab_t *lab, const overlap_group_t *group, int64_t *median_ns, err_t *err)
+{
+    engine_job_t jobs[EXEC_PARTS_MAX];
+    int64_t took_ns[RUNS + 1];
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
+        status = run_up_to(lab, &group->parts[i], err);
+    for (uint32_t run = 0; status == STATUS_OK && run <= RUNS;
+         run++) { /* the first one builds what is not there */
+        for (uint32_t i = 0; i < group->count; i++)
+            jobs[i] = job_of(lab, &group->parts[i], group->parts[i].from, group->parts[i].to);
+        status = run_jobs(lab, jobs, group->count, &took_ns[run], err);
+    }
+    if (status != STATUS_OK)
+        return status;
+    qsort(took_ns + 1, RUNS, sizeof(took_ns[0]), by_size);
+    *median_ns = took_ns[1 + RUNS / 2];
+    lab->spread_sum += (double)(took_ns[RUNS] - took_ns[1]) / (double)(*median_ns > 0 ? *median_ns : 1);
+    return STATUS_OK;
+}
+
+static status_t measure_all(lab_t *lab, const predictor_t *shape, trainer_sample_t *samples, prng_t *prng,
+                            err_t *err)
+{
+    for (uint32_t i = 0; i < lab->how->samples; i++) {
+        overlap_group_t group = trainer_draw_group(&lab->drawn, prng);
+        int64_t ns;
+        status_t status = measure_group(lab, &group, &ns, err);
+        if (status == STATUS_OK && atomic_load(lab->how->stop))
+            status = err_set(err, STATUS_CANCELLED, "stopped");
+        if (status != STATUS_OK)
+            return status;
+        samples[i] = trainer_sample(shape, &group, ns);
+    }
+    return STATUS_OK;
+}
+
+/* ---- training ---- */
+
+static void add_error(profile_overlap_error_t *error, const predictor_t *mlp, const trainer_line_t lines[2],
+                      const trainer_sample_t *sample)
+{
+    error->groups++;
+    error->mlp += trainer_error(mlp, sample, 1);
+    error->linear += trainer_line_error(&lines[0], sample, 1);
+    error->svr += trainer_line_error(&lines[1], sample, 1);
+}
+
+static void divide(profile_overlap_error_t *error)
+{
+    double groups = error->groups ? error->groups : 1;
+    error->mlp /= groups;
+    error->linear /= groups;
+    error->svr /= groups;
+}
+
+static void list_pairs(uint32_t models, profile_overlap_t *found)
+{
+    for (uint32_t a = 0; a < models; a++)
+        for (uint32_t b = a + 1; b < models; b++) {
+            found->pairs[found->pair_count].a = a;
+            found->pairs[found->pair_count++].b = b;
+        }
+}
+
+/* Trains on all folds but one and counts that one: rest is where the others are put together. */
+static void judge_fold(trainer_t *trainer, predictor_t *mlp, const trainer_sample_t *samples, uint32_t count,
+                       uint32_t fold, trainer_sample_t *rest, prng_t *prng, profile_overlap_t *found)
+{
+    trainer_line_t lines[2];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (i % FOLDS != fold)
+            rest[kept++] = samples[i];
+    trainer_fit(trainer, mlp, rest, kept, EPOCHS, prng);
+    trainer_fit_linear(&lines[0], rest, kept, mlp->width[0]);
+    trainer_fit_svr(&lines[1], rest, kept, mlp->width[0], SVR_EPOCHS, prng);
+    for (uint32_t i = fold; i < count; i += FOLDS) {
+        add_error(&found->all, mlp, lines, &samples[i]);
+        for (uint32_t p = 0; p < found->pair_count; p++)
+            if (samples[i].members == (1U << found->pairs[p].a | 1U << found->pairs[p].b))
+                add_error(&found->pairs[p].error, mlp, lines, &samples[i]);
+    }
+}
+
+static status_t train(const profile_overlap_how_t *how, predictor_t *predictor,
+                      const trainer_sample_t *samples, prng_t *prng, profile_overlap_t *found, err_t *err)
+{
+    trainer_t *trainer = malloc(sizeof(*trainer));
+    predictor_t *fold = malloc(sizeof(*fold));
+    trainer_sample_t *rest = calloc(how->samples, sizeof(*rest));
+    status_t status = trainer && fold && rest ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "out of memory");
+    list_pairs(how->count, found);
+    for (uint32_t i = 0; status == STATUS_OK && i < FOLDS; i++) {
+        *fold = *predictor;
+        judge_fold(trainer, fold, samples, how->samples, i, rest, prng, found);
+    }
+    if (status == STATUS_OK)
+        trainer_fit(trainer, predictor, samples, how->samples, EPOCHS, prng);
+    divide(&found->all);
+    for (uint32_t p = 0; p < found->pair_count; p++)
+        divide(&found->pairs[p].error);
+    free(trainer);
+    free(fold);
+    free(rest);
+    return status;
+}
+
+static int64_t time_prediction(predictor_t *predictor, const trainer_services_t *services, uint32_t ways,
+                               prng_t *prng)
+{
+    overlap_group_t groups[OVERLAP_WAYS_MAX];
+    int64_t ns[OVERLAP_WAYS_MAX];
+    for (uint32_t i = 0; i < ways; i++)
+        groups[i] = trainer_draw_group(services, prng);
+    int64_t begin_ns = clock_now_ns();
+    for (uint32_t i = 0; i < PREDICTIONS; i++)
+        predictor_predict(predictor, groups, ways, ns);
+    return (clock_now_ns() - begin_ns) / PREDICTIONS;
+}
+
+static status_t measure_and_train(lab_t *lab, predictor_t *predictor, profile_overlap_t *found, err_t *err)
+{
+    const profile_overlap_how_t *how = lab->how;
+    uint32_t pieces[OVERLAP_MODELS_MAX], rows_max = 1;
+    prng_t prng;
+    for (uint32_t i = 0; i < how->count; i++) {
+        pieces[i] = lab->services[i].pieces;
+        rows_max = how->models[i]->info->max_batch > rows_max ? how->models[i]->info->max_batch : rows_max;
+    }
+    memset(predictor, 0, sizeof(*predictor));
+    predictor_init(predictor, how->count, pieces, rows_max, 1);
+    prng_init(&prng, how->seed);
+    trainer_sample_t *samples = calloc(how->samples, sizeof(*samples));
+    status_t status = samples ? measure_all(lab, predictor, samples, &prng, err)
+                              : err_set(err, STATUS_NO_MEMORY, "no memory for %u groups", how->samples);
+    found->spread = lab->spread_sum / how->samples;
+    if (status == STATUS_OK)
+        status = train(how, predictor, samples, &prng, found, err);
+    if (status == STATUS_OK) {
+        found->predict_ns = time_prediction(predictor, &lab->drawn, 1, &prng);
+        found->predict4_ns = time_prediction(predictor, &lab->drawn, 4, &prng);
+    }
+    free(samples);
+    return status;
+}
+
+status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predictor, profile_overlap_t *found,
+                         err_t *err)
+{
+    if (how->samples < TRAIN_MIN * FOLDS / (FOLDS - 1))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%u groups are too few to learn from", how->samples);
+    lab_t *lab = calloc(1, sizeof(*lab));
+    status_t status = STATUS_OK;
+    if (!lab)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    *found = (profile_overlap_t){0};
+    lab->how = how;
+    lab->ops = how->devices->ops;
+    lab->engine = how->devices->list[0].engine;
+    lab->drawn.models = how->count;
+    pthread_mutex_init(&lab->mutex, NULL);
+    pthread_cond_init(&lab->changed, NULL);
+    for (uint32_t i = 0; status == STATUS_OK && i < how->count; i++)
+        status = open_service(lab, i, err);
+    if (status == STATUS_OK)
+        status = measure_and_train(lab, predictor, found, err);
+    close_services(lab);
+    pthread_cond_destroy(&lab->changed);
+    pthread_mutex_destroy(&lab->mutex);
+    free(lab);
+    return status;
+}
+
+/* ---- reports ---- */
+
+static void print_error(const char *name, const profile_overlap_error_t *error, FILE *out)
+{
+    fprintf(out, "%-40s %7u %7.1f %% %7.1f %% %7.1f %%\n", name, error->groups, 100 * error->mlp,
+            100 * error->linear, 100 * error->svr);
+}
+
+void profile_overlap_table(const profile_overlap_how_t *how, const profile_overlap_t *found, FILE *out)
+{
+    char name[2 * MODEL_NAME_BYTES + 2];
+    fprintf(out, "%-40s %7s %9s %9s %9s\n", "error, cross-validated", "groups", "MLP", "linear", "SVM");
+    for (uint32_t p = 0; p < found->pair_count; p++) {
+        snprintf(name, sizeof(name), "%s+%s", how->models[found->pairs[p].a]->name,
+                 how->models[found->pairs[p].b]->name);
+        print_error(name, &found->pairs[p].error, out);
+    }
+    print_error("all, also of one model", &found->all, out);
+    fprintf(out,
+            "the same group again differs by %.1f %%; a prediction takes %.1f us, four at once %.1f us\n",
+            100 * found->spread, (double)found->predict_ns / 1e3, (double)found->predict4_ns / 1e3);
+}
+
+static json_t *error_json(const profile_overlap_error_t *error)
+{
+    return json_pack("{s:i, s:f, s:f, s:f}", "groups", (int)error->groups, "mlp", error->mlp, "linear",
+                     error->linear, "svm", error->svr);
+}
+
+json_t *profile_overlap_json(const profile_overlap_how_t *how, const profile_overlap_t *found)
+{
+    json_t *pairs = json_array();
+    for (uint32_t p = 0; p < found->pair_count; p++)
+        json_array_append_new(pairs,
+                              json_pack("{s:[s,s], s:o}", "models", how->models[found->pairs[p].a]->name,
+                                        how->models[found->pairs[p].b]->name, "error",
+                                        error_json(&found->pairs[p].error)));
+    return json_pack("{s:o, s:o, s:f, s:I, s:I}", "pairs", pairs, "all", error_json(&found->all), "spread",
+                     found->spread, "predict_ns", (json_int_t)found->predict_ns, "predict4_ns",
+                     (json_int_t)found->predict4_ns);
+}
