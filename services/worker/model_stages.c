@@ -34,7 +34,7 @@ static status_t place(model_stages_t *stages, model_t *model, const engine_cuts_
     uint32_t wanted = model->config.stages ? model->config.stages : STAGES_DEFAULT;
     uint32_t count = taken ? found->stage_count : stages_even(&shape, op_ns, wanted, at);
     if (taken && !model->config.comp_wait_ns)
-        model->config.comp_wait_ns = found->comp_wait_ns;
+        model->config.comp_wait_ns = found->comp_wait_ns ? found->comp_wait_ns : 1; /* 0 is no limit there */
     for (uint32_t i = 0; i < count; i++)
         stages->from[i + 1] = at[i];
     stages->count = count + 1;

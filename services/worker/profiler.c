@@ -401,16 +401,19 @@ status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t
 }
 
 static status_t measure_exits(const profiler_t *profiler, engine_job_t *job, uint32_t exit_count,
-                              uint32_t runs, int64_t *took[2], err_t *err)
+                              uint32_t runs, int64_t least_ns[2], err_t *err)
 {
+    least_ns[0] = least_ns[1] = INT64_MAX;
     for (uint32_t run = 0; run < 2 * (runs + 1); run++) { /* the first of each only warms up */
-        int64_t *to = &took[run % 2][run < 2 ? 0 : run / 2 - 1];
+        int64_t took_ns;
         job->exit_count = run % 2 ? 0 : exit_count;
-        status_t status = run_once(profiler, job, to, err);
+        status_t status = run_once(profiler, job, &took_ns, err);
         if (status == STATUS_OK && atomic_load(profiler->stop))
             status = err_set(err, STATUS_CANCELLED, "stopped");
         if (status != STATUS_OK)
             return status;
+        if (run >= 2 && took_ns < least_ns[run % 2])
+            least_ns[run % 2] = took_ns;
     }
     return STATUS_OK;
 }
@@ -419,25 +422,19 @@ status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32
                         uint32_t exit_count, uint32_t runs, int64_t *with_ns, int64_t *without_ns, err_t *err)
 {
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    void *buffers[2 * ENGINE_MAX_IO] = {0};
-    int64_t *took[2] = {calloc(runs, sizeof(int64_t)), calloc(runs, sizeof(int64_t))};
-    engine_job_t job = {.model = profiler->model,
-                        .batch = batch,
-                        .inputs = (const void *const *)buffers,
-                        .outputs = buffers + info->input_count,
-                        .exits = exits};
-    status_t status = took[0] && took[1] ? buffers_alloc(profiler, info, buffers, err)
-                                         : err_set(err, STATUS_NO_MEMORY, "no memory for %u runs", runs);
+    bench_t bench;
+    int64_t least_ns[2];
+    status_t status = bench_init(profiler, info, &bench, err);
 
+    bench.job.batch = batch;
+    bench.job.exits = exits;
     if (status == STATUS_OK)
-        status = measure_exits(profiler, &job, exit_count, runs, took, err);
-    for (int i = 0; status == STATUS_OK && i < 2; i++) {
-        qsort(took[i], runs, sizeof(int64_t), compare_i64);
-        *(i ? without_ns : with_ns) = percentile(took[i], runs, 0.5);
+        status = measure_exits(profiler, &bench.job, exit_count, runs, least_ns, err);
+    if (status == STATUS_OK) {
+        *with_ns = least_ns[0];
+        *without_ns = least_ns[1];
     }
-    buffers_free(profiler, buffers);
-    free(took[0]);
-    free(took[1]);
+    bench_dispose(profiler, &bench);
     return status;
 }
 

@@ -53,7 +53,8 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
 status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t ops, int64_t *op_ns,
                             err_t *err);
 
-/* Medians of `runs` batches that can be stopped at these cuts, and of as many that cannot, by turns. */
+/* The shortest of `runs` batches that can be stopped at these cuts, and of as many that cannot, by turns: what an exit point costs is
+ * less than what a machine's other work adds to a run. */
 status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32_t *exits,
                         uint32_t exit_count, uint32_t runs, int64_t *with_ns, int64_t *without_ns,
                         err_t *err);
