@@ -2,9 +2,9 @@
 
 #include <jansson.h>
 
-const char *const oip_extensions[] = {"classification",     "model_configuration", "schedule_policy",
-                                      "binary_tensor_data", "parameters",          "statistics",
-                                      "model_repository"};
+const char *const oip_extensions[] = {
+    "classification", "model_configuration", "schedule_policy",  "binary_tensor_data",
+    "parameters",     "statistics",          "model_repository", "model_repository(unload_dependents)"};
 const uint32_t oip_extension_count = sizeof oip_extensions / sizeof oip_extensions[0];
 
 static int append_text(const char *text, size_t len, void *user)

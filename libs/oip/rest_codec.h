@@ -34,6 +34,15 @@ status_t oip_rest_parse_raw(oip_request_t *request, const oip_model_spec_t *spec
 /* The body of a repository index request: empty, or {"ready": true} among members that are passed over. */
 status_t oip_rest_parse_index(const char *body, size_t body_bytes, bool *only_ready, err_t *err);
 
+/*
+ * The body of a load or unload: empty, or {"parameters": {…}}. Of the parameters only `unload_dependents` (a bool) is taken,
+ * which changes nothing: no model depends on another. UNSUPPORTED, naming it, for any other: `config` and `file:…` would
+ * replace what is in the repository.
+ */
+status_t oip_rest_parse_model_control(const char *body, size_t body_bytes, err_t *err);
+/* The same for a parameter of the gRPC request. */
+status_t oip_check_model_control(const char *parameter, err_t *err);
+
 /* True for a body that begins like a JPEG or PNG picture (for image/jpeg and image/png posts). */
 bool oip_rest_is_picture(const void *body, size_t body_bytes);
 

@@ -401,19 +401,65 @@ static status_t on_index_member(json_reader_t *reader, const char *key, void *us
     return status;
 }
 
-status_t oip_rest_parse_index(const char *body, size_t body_bytes, bool *only_ready, err_t *err)
+/* One object, or nothing at all. */
+static status_t parse_small_document(const char *body, size_t body_bytes, json_member_fn member, void *user,
+                                     err_t *err)
 {
     json_reader_t reader = {.begin = body, .at = body, .end = body + body_bytes, .err = err};
-    bool ready = false;
     if (json_read_peek(&reader) != '\0') {
-        status_t status = json_read_object(&reader, on_index_member, &ready);
+        status_t status = json_read_object(&reader, member, user);
         if (status)
             return status;
     }
     if (json_read_peek(&reader) != '\0' || reader.at < reader.end)
         return json_read_fail(&reader, "something follows the document");
-    *only_ready = ready;
     return STATUS_OK;
+}
+
+status_t oip_rest_parse_index(const char *body, size_t body_bytes, bool *only_ready, err_t *err)
+{
+    bool ready = false;
+    status_t status = parse_small_document(body, body_bytes, on_index_member, &ready, err);
+    if (status == STATUS_OK)
+        *only_ready = ready;
+    return status;
+}
+
+/* ---- loads and unloads ---- */
+
+status_t oip_check_model_control(const char *parameter, err_t *err)
+{
+    if (strcmp(parameter, "unload_dependents") == 0)
+        return STATUS_OK;
+    return err_set(
+        err, STATUS_UNSUPPORTED,
+        "parameter '%.64s' is not supported: models are loaded as they are in the repository, configured by "
+        "their config.yaml",
+        parameter);
+}
+
+static status_t on_control_parameter(json_reader_t *reader, const char *key, void *user)
+{
+    bool value;
+    (void)user;
+    if (oip_check_model_control(key, reader->err) != STATUS_OK)
+        return STATUS_UNSUPPORTED;
+    status_t status = json_read_bool(reader, &value);
+    if (status)
+        err_prefix(reader->err, "'%s'", key);
+    return status;
+}
+
+static status_t on_control_member(json_reader_t *reader, const char *key, void *user)
+{
+    if (strcmp(key, "parameters") == 0)
+        return json_read_object(reader, on_control_parameter, user);
+    return json_read_skip(reader);
+}
+
+status_t oip_rest_parse_model_control(const char *body, size_t body_bytes, err_t *err)
+{
+    return parse_small_document(body, body_bytes, on_control_member, NULL, err);
 }
 
 /* ---- raw bodies ---- */

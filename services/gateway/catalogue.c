@@ -334,6 +334,15 @@ static bool is_same(const model_entry_t *entry, const uint8_t *description, size
     return entry->description_bytes == bytes && memcmp(entry->description, description, bytes) == 0;
 }
 
+static const char *state_text(bool ready, Control__ModelState state)
+{
+    if (ready)
+        return "READY";
+    if (state == CONTROL__MODEL_STATE__MODEL_STATE_LOADING)
+        return "LOADING";
+    return state == CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING ? "UNLOADING" : "UNAVAILABLE";
+}
+
 static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *model)
 {
     const Control__ModelReport *report = model->description;
@@ -367,10 +376,12 @@ static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *mod
         entry = made;
     }
     entry->id = model->id;
+    entry->rising = model->rising;
     entry->listed = true;
     entry->ready = model->ready && !entry->defect[0];
     /* A model that is still loading has no tensors yet: that is no defect, and the worker's reason says more. */
     snprintf(entry->reason, sizeof entry->reason, "%s", model->ready ? entry->defect : model->reason);
+    entry->state = state_text(entry->ready, report->state);
 }
 
 static void settle_unlisted(catalogue_t *catalogue, bool keep_absent)
@@ -382,6 +393,7 @@ static void settle_unlisted(catalogue_t *catalogue, bool keep_absent)
         if (entry->listed || keep_absent) {
             if (!entry->listed) {
                 entry->ready = false;
+                entry->state = state_text(false, CONTROL__MODEL_STATE__MODEL_STATE_UNKNOWN);
                 snprintf(entry->reason, sizeof entry->reason,
                          "no worker has reported it to the scheduler yet");
             }
@@ -410,6 +422,12 @@ void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message,
 
 /* ------------------------------------------------------------------ reading */
 
+/* How well a version serves those who name none. */
+static int fitness(const model_entry_t *entry)
+{
+    return entry->ready ? 2 - entry->rising : 0;
+}
+
 status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
                         err_t *err)
 {
@@ -420,7 +438,7 @@ status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *ve
         if (strcmp(at->spec.name, name) != 0)
             continue;
         name_known = true;
-        if (any_version ? !found || at->ready || !found->ready : strcmp(at->spec.version, version) == 0)
+        if (any_version ? !found || fitness(at) >= fitness(found) : strcmp(at->spec.version, version) == 0)
             found = at;
     }
     if (!name_known)
@@ -429,6 +447,16 @@ status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *ve
         return err_set(err, STATUS_NOT_FOUND, "model '%s' has no version '%s'", name, version);
     *entry = found;
     return STATUS_OK;
+}
+
+model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry)
+{
+    model_entry_t *now;
+    if (entry->listed && entry->ready)
+        return entry;
+    if (catalogue_find(catalogue, entry->spec.name, NULL, &now, NULL) != STATUS_OK)
+        return entry;
+    return now->ready && model_entry_alike(now, entry) ? now : entry;
 }
 
 status_t model_entry_not_ready(const model_entry_t *entry, err_t *err)
@@ -445,9 +473,10 @@ status_t model_entry_check_described(const model_entry_t *entry, err_t *err)
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap)
 {
     uint32_t count = 0;
-    for (model_entry_t *entry = catalogue->first; entry && count < cap; entry = entry->next)
-        if (strcmp(entry->spec.name, name) == 0)
-            versions[count++] = entry->spec.version;
+    for (int all = 0; all < 2 && count == 0; all++)
+        for (model_entry_t *entry = catalogue->first; entry && count < cap; entry = entry->next)
+            if (strcmp(entry->spec.name, name) == 0 && (all || entry->ready))
+                versions[count++] = entry->spec.version;
     return count;
 }
 
@@ -468,7 +497,7 @@ status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb,
         if (entry->ready || !only_ready)
             entries[count++] = (oip_index_entry_t){.name = entry->spec.name,
                                                    .version = entry->spec.version,
-                                                   .state = entry->ready ? "READY" : "UNAVAILABLE",
+                                                   .state = entry->state,
                                                    .reason = entry->reason};
     status_t status =
         pb ? oip_describe_index_pb(out, entries, count) : oip_describe_index_json(out, entries, count);

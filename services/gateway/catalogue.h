@@ -32,6 +32,8 @@ typedef struct model_entry {
     uint32_t id; /* of this scheduler epoch; meaningful while listed */
     bool listed; /* in the newest catalogue; false: kept for a while, or replaced */
     bool ready;
+    bool rising;       /* some worker is still loading it: other versions come first where none is named */
+    const char *state; /* for the index: "READY", "LOADING", "UNLOADING", "UNAVAILABLE" */
     char reason[ERR_TEXT_BYTES]; /* when not ready; "" otherwise */
     char defect[ERR_TEXT_BYTES]; /* why this gateway can never serve it; "" = it can */
     model_stats_t stats;
@@ -48,7 +50,8 @@ status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_
 void catalogue_destroy(catalogue_t *catalogue); /* entries still referred to live on */
 
 /*
- * Finds a model; version NULL or "" means the highest ready one (else the highest). NOT_FOUND names the model
+ * Finds a model; version NULL or "" means the highest that all its workers have ready (else the highest ready one, else the
+ * highest). NOT_FOUND names the model
  * or version. The entry may be not ready: session_submit refuses it with its reason. Borrowed until the next
  * turn of the loop; keep it with model_entry_ref.
  */
@@ -74,7 +77,11 @@ void model_entry_unref(model_entry_t *entry);
  */
 void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *message, bool keep_absent);
 
-/* The versions of a model, ascending, as texts that live until the catalogue changes. Returns how many it wrote. */
+/* What a request for entry goes to when entry is not ready and the client named no version: the version that is, if it
+ * takes the same tensors; else entry. */
+model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry);
+
+/* The versions of a model that are ready (all, when none is), ascending, as texts that live until the catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
 
 uint32_t catalogue_ready_count(const catalogue_t *catalogue);

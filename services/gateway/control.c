@@ -59,6 +59,8 @@ struct control {
     void (*closed)(void *ctx);
     void *closed_ctx;
     char away[320];
+    uint64_t seen; /* version of the catalogue taken over, to be told; 0 = told */
+    asks_t asks;
     outbox_t outbox;
 };
 
@@ -100,8 +102,11 @@ static void fill_tasks(outbox_t *outbox, Control__TaskBatch *batch)
 static void flush(control_t *control)
 {
     outbox_t *outbox = &control->outbox;
-    if ((outbox->count == 0 && outbox->cancel_count == 0 && !control->pong_due) || !control->stream)
+    bool anything = outbox->count > 0 || outbox->cancel_count > 0 || control->pong_due || control->seen > 0 ||
+                    control->asks.unsent > 0;
+    if (!anything || !control->stream)
         return;
+    Control__ModelRequest requests[ASKS_MAX], *request_list[ASKS_MAX];
     Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     Control__TaskBatch tasks;
     Control__CancelBatch cancels = CONTROL__CANCEL_BATCH__INIT;
@@ -123,6 +128,10 @@ static void flush(control_t *control)
         message.pong = &pong;
         control->pong_due = false;
     }
+    message.n_model_requests = asks_take_unsent(&control->asks, requests, request_list);
+    message.model_requests = request_list;
+    message.catalogue_seen = control->seen;
+    control->seen = 0;
     status_t status = rpc_stream_send(control->stream, rpc_pack(&message.base));
     if (status != STATUS_OK) {
         /* Its tasks are lost to the scheduler. With a new stream they are all submitted again. */
@@ -162,6 +171,19 @@ status_t control_submit(control_t *control, const control_task_t *task)
         memcpy(outbox->size + outbox->sizes_len, task->sizes, task->size_count * sizeof *task->sizes);
     outbox->sizes_len += task->size_count;
     return STATUS_OK;
+}
+
+status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
+                     uint64_t *id, err_t *err)
+{
+    if (control->state != CONTROL_UP)
+        return err_set(err, STATUS_UNAVAILABLE, "%s", control->away);
+    return asks_add(&control->asks, load, name, done, ctx, id, err);
+}
+
+void control_forget(control_t *control, uint64_t id)
+{
+    asks_forget(&control->asks, id);
 }
 
 void control_cancel(control_t *control, uint64_t id)
@@ -225,6 +247,7 @@ static void on_drops(control_t *control, const Control__DropBatch *drops)
 static void on_catalogue(control_t *control, const Control__Catalogue *catalogue)
 {
     control->options.ops->on_catalogue(control->options.ctx, catalogue);
+    control->seen = catalogue->version;
     if (control->state == CONTROL_WELCOMED) {
         control->state = CONTROL_UP;
         metrics_set(control->connected, 1);
@@ -256,6 +279,12 @@ static void dispatch(control_t *control, const Control__SchedulerToGateway *mess
         on_catalogue(control, message->catalogue);
     if (message->drops)
         on_drops(control, message->drops);
+    for (size_t i = 0; i < message->n_model_answers; i++) {
+        const Control__ModelAnswer *answer = message->model_answers[i];
+        asks_answer(&control->asks, answer->id,
+                    answer->status <= STATUS_INTERNAL ? (status_t)answer->status : STATUS_INTERNAL,
+                    answer->reason);
+    }
 }
 
 static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
@@ -287,6 +316,7 @@ static void on_open(rpc_stream_t *stream, void *arg)
     clear_tasks(&control->outbox);
     control->outbox.cancel_count = 0;
     control->pong_due = false;
+    control->seen = 0;
     send_hello(control);
 }
 
@@ -306,6 +336,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     log_at(control->closed ? LOG_DEBUG : LOG_WARN, "scheduler_left",
            LOG_STR("scheduler", control->options.scheduler), LOG_STR("code", rpc_code_name(code)),
            LOG_STR("reason", text ? text : ""));
+    asks_fail(&control->asks, "the scheduler went away; it may be done nevertheless");
     if (was_up)
         control->options.ops->on_down(control->options.ctx);
 }

@@ -10,6 +10,7 @@
 #ifndef GATEWAY_CONTROL_H
 #define GATEWAY_CONTROL_H
 
+#include "asks.h"
 #include "base/status.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
@@ -73,6 +74,13 @@ const char *control_away_reason(const control_t *control);
 
 /* Only while up. UNAVAILABLE when the stream is congested. */
 status_t control_submit(control_t *control, const control_task_t *task);
+/* A client wants a model loaded or unloaded, by all workers whose repository has it. UNAVAILABLE: no scheduler, or too many
+ * such. Else done comes once: also when the scheduler goes away meanwhile. After a load that went well the catalogue has
+ * the model ready. */
+status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
+                     uint64_t *id, err_t *err);
+void control_forget(control_t *control, uint64_t id); /* done does not come */
+
 /* Best effort. */
 void control_cancel(control_t *control, uint64_t id);
 

@@ -4,10 +4,12 @@
  */
 #include "base/pool.h"
 #include "catalogue.h"
+#include "control.h"
 #include "grpc_front.h"
 #include "grpc_stream.h"
 #include "health.pb-c.h"
 #include "oip/grpc_codec.h"
+#include "oip/rest_codec.h"
 #include "open_inference.pb-c.h"
 #include "rpc/pb.h"
 #include "rpc/server.h"
@@ -377,6 +379,95 @@ static void on_repository_index(rpc_call_t *call, void *arg)
                     catalogue_write_index(front->gateway->catalogue, only_ready, true, &front->document));
 }
 
+/* ---- loading and unloading ---- */
+
+/* A load or unload under way. */
+typedef struct {
+    grpc_front_t *front;
+    rpc_call_t *call;
+    uint64_t id;
+    bool load;
+} model_ask_t;
+
+static void on_asked(void *ctx, const err_t *err)
+{
+    model_ask_t *ask = ctx;
+    Inference__RepositoryModelLoadResponse loaded = INFERENCE__REPOSITORY_MODEL_LOAD_RESPONSE__INIT;
+    Inference__RepositoryModelUnloadResponse unloaded = INFERENCE__REPOSITORY_MODEL_UNLOAD_RESPONSE__INIT;
+    if (err->code != STATUS_OK)
+        finish_error(ask->call, err);
+    else
+        finish_message(ask->call, ask->load ? &loaded.base : &unloaded.base);
+    free(ask);
+}
+
+static void on_ask_cancelled(rpc_call_t *call, void *arg)
+{
+    model_ask_t *ask = arg;
+    control_forget(ask->front->gateway->control, ask->id);
+    free(ask);
+    rpc_call_finish(call, RPC_CANCELLED, "the client is gone", NULL);
+}
+
+static void ask_for_model(grpc_front_t *front, rpc_call_t *call, bool load, const char *name)
+{
+    err_t err;
+    model_ask_t *ask = malloc(sizeof *ask);
+    status_t status = ask ? STATUS_OK : err_set(&err, STATUS_NO_MEMORY, "no memory for the call");
+    if (status == STATUS_OK) {
+        *ask = (model_ask_t){.front = front, .call = call, .load = load};
+        status = control_ask(front->gateway->control, load, name, on_asked, ask, &ask->id, &err);
+    }
+    if (status == STATUS_OK) {
+        rpc_call_on_cancel(call, on_ask_cancelled, ask);
+        return;
+    }
+    free(ask);
+    finish_error(call, &err);
+}
+
+static ProtobufCMessage *unpack_request(grpc_front_t *front, rpc_call_t *call,
+                                        const ProtobufCMessageDescriptor *type)
+{
+    rpc_bytes_t *bytes = rpc_call_request(call);
+    ProtobufCMessage *request = bytes ? rpc_unpack(type, bytes, &front->unpacked) : NULL;
+    if (!request)
+        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "the request cannot be read", NULL);
+    return request;
+}
+
+static void on_load(rpc_call_t *call, void *arg)
+{
+    grpc_front_t *front = arg;
+    err_t err = {0};
+    const Inference__RepositoryModelLoadRequest *request =
+        (const Inference__RepositoryModelLoadRequest *)unpack_request(
+            front, call, &inference__repository_model_load_request__descriptor);
+    for (size_t i = 0; request && i < request->n_parameters && err.code == STATUS_OK; i++)
+        oip_check_model_control(request->parameters[i]->key, &err);
+    if (request && err.code == STATUS_OK)
+        ask_for_model(front, call, true, request->model_name);
+    else if (request)
+        finish_error(call, &err);
+    rpc_arena_reset(&front->unpacked);
+}
+
+static void on_unload(rpc_call_t *call, void *arg)
+{
+    grpc_front_t *front = arg;
+    err_t err = {0};
+    const Inference__RepositoryModelUnloadRequest *request =
+        (const Inference__RepositoryModelUnloadRequest *)unpack_request(
+            front, call, &inference__repository_model_unload_request__descriptor);
+    for (size_t i = 0; request && i < request->n_parameters && err.code == STATUS_OK; i++)
+        oip_check_model_control(request->parameters[i]->key, &err);
+    if (request && err.code == STATUS_OK)
+        ask_for_model(front, call, false, request->model_name);
+    else if (request)
+        finish_error(call, &err);
+    rpc_arena_reset(&front->unpacked);
+}
+
 /* The whole server, or a service of it, for load balancers and kubelets. */
 static void on_health_check(rpc_call_t *call, void *arg)
 {
@@ -411,7 +502,6 @@ typedef struct {
     const char *refusal; /* of a method that is known and not served */
 } method_t;
 
-#define REPOSITORY_REFUSAL "models are loaded by the workers, from their model repository"
 #define MEMORY_REFUSAL "shared memory is not supported: clients and gateway need not share a host"
 
 static const method_t methods[] = {
@@ -425,8 +515,8 @@ static const method_t methods[] = {
     {PATH("RepositoryIndex"), on_repository_index, NULL},
     {PATH("ModelInfer"), on_infer, NULL},
     {"/grpc.health.v1.Health/Check", on_health_check, NULL},
-    {PATH("RepositoryModelLoad"), on_unimplemented, REPOSITORY_REFUSAL},
-    {PATH("RepositoryModelUnload"), on_unimplemented, REPOSITORY_REFUSAL},
+    {PATH("RepositoryModelLoad"), on_load, NULL},
+    {PATH("RepositoryModelUnload"), on_unload, NULL},
     {PATH("SystemSharedMemoryStatus"), on_unimplemented, MEMORY_REFUSAL},
     {PATH("SystemSharedMemoryRegister"), on_unimplemented, MEMORY_REFUSAL},
     {PATH("SystemSharedMemoryUnregister"), on_unimplemented, MEMORY_REFUSAL},

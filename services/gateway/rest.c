@@ -1,5 +1,6 @@
 #include "rest.h"
 
+#include "control.h"
 #include "http/url.h"
 #include "oip/describe.h"
 #include "oip/rest_codec.h"
@@ -364,6 +365,71 @@ static void post_index(http_request_t *request, void *user)
     respond_document(rest, request, status, &err);
 }
 
+/* ------------------------------------------------------------------ loading and unloading */
+
+/* A load or unload under way, the context of its request. */
+typedef struct {
+    rest_t *rest;
+    http_request_t *request;
+    uint64_t id;
+} pending_ask_t;
+
+static void on_asked(void *ctx, const err_t *err)
+{
+    pending_ask_t *ask = ctx;
+    http_request_t *request = ask->request;
+    http_request_set_context(request, NULL);
+    free(ask);
+    if (err->code == STATUS_OK)
+        http_respond_copy(request, 200, NULL, NULL, "", 0);
+    else
+        respond_failure(request, err, 0);
+}
+
+static void ask_for_model(rest_t *rest, http_request_t *request, bool load)
+{
+    size_t len;
+    err_t err = {0};
+    const uint8_t *body = http_request_body(request, &len);
+    pending_ask_t *ask = NULL;
+    status_t status = oip_rest_parse_model_control(body ? (const char *)body : "", len, &err);
+    if (status == STATUS_OK && !(ask = malloc(sizeof *ask)))
+        status = err_set(&err, STATUS_NO_MEMORY, "no memory for the request");
+    if (status == STATUS_OK) {
+        *ask = (pending_ask_t){.rest = rest, .request = request};
+        status = control_ask(rest->gateway->control, load, http_request_param(request, "model"), on_asked,
+                             ask, &ask->id, &err);
+    }
+    if (status == STATUS_OK) {
+        http_request_set_context(request, ask);
+        return;
+    }
+    free(ask);
+    respond_failure(request, &err, 0);
+}
+
+static void post_load(http_request_t *request, void *user)
+{
+    ask_for_model(user, request, true);
+}
+
+static void post_unload(http_request_t *request, void *user)
+{
+    ask_for_model(user, request, false);
+}
+
+static void ask_closed(http_request_t *request, void *user)
+{
+    rest_t *rest = user;
+    pending_ask_t *ask = http_request_context(request);
+    if (ask) {
+        control_forget(rest->gateway->control, ask->id);
+        http_request_set_context(request, NULL);
+        free(ask);
+    }
+    http_respond_error(request, 499, NULL, "the client is gone");
+}
+
 static void unsupported(http_request_t *request, void *user)
 {
     (void)user;
@@ -382,6 +448,8 @@ static const http_handler_ops_t model_ready_ops = {.on_request = get_model_ready
 static const http_handler_ops_t config_ops = {.on_request = get_config};
 static const http_handler_ops_t stats_ops = {.on_request = get_stats};
 static const http_handler_ops_t index_ops = {.on_request = post_index};
+static const http_handler_ops_t load_ops = {.on_request = post_load, .on_close = ask_closed};
+static const http_handler_ops_t unload_ops = {.on_request = post_unload, .on_close = ask_closed};
 static const http_handler_ops_t unsupported_ops = {.on_request = unsupported};
 
 /* The first that fits counts: the hot ones are first, and "stats" is no model. */
@@ -401,8 +469,8 @@ static const http_route_t routes[] = {
     {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/config", &config_ops, NULL},
     {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/stats", &stats_ops, NULL},
     {HTTP_METHOD_POST, "/v2/repository/index", &index_ops, NULL},
-    {HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &unsupported_ops, NULL},
-    {HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unsupported_ops, NULL},
+    {HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &load_ops, NULL},
+    {HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unload_ops, NULL},
     {HTTP_METHOD_GET, "/v2/systemsharedmemory/status", &unsupported_ops, NULL},
     {HTTP_METHOD_GET, "/v2/cudasharedmemory/status", &unsupported_ops, NULL},
     {HTTP_METHOD_GET, "/v2/trace/setting", &unsupported_ops, NULL},

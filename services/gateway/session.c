@@ -73,6 +73,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->published = slot->sent = slot->sent_before = false;
     slot->rows = slot->rows_left = 0;
     slot->session.model = NULL;
+    slot->parsed_by = NULL;
     slot->session.front = NULL;
     slot->session.stage = "";
     slot->session.error.code = STATUS_OK;
@@ -89,6 +90,8 @@ void slot_unref(slot_t *slot)
         arena_free(sessions->gateway->arena, slot->regions[i]);
     if (slot->session.model)
         model_entry_unref(slot->session.model);
+    if (slot->parsed_by)
+        model_entry_unref(slot->parsed_by);
     if (slot->session.reply.head.capacity_bytes > REPLY_KEEP_BYTES) {
         oip_reply_dispose(&slot->session.reply);
         oip_reply_init(&slot->session.reply, sessions->gateway->body_bytes_max * 6 + (1 << 20));
@@ -118,7 +121,25 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
         return status;
     model_entry_ref(entry);
     session->model = entry;
+    slot_of(session)->any_version = !version || !version[0];
+    slot_of(session)->parsed_by = NULL;
     return STATUS_OK;
+}
+
+/* Its version may have left while the body was on its way. */
+void slot_follow(slot_t *slot)
+{
+    model_entry_t *old = slot->session.model;
+    model_entry_t *now = slot->any_version ? catalogue_successor(slot->owner->gateway->catalogue, old) : old;
+    if (now == old)
+        return;
+    model_stats_moved(&old->stats, &now->stats);
+    model_entry_ref(now);
+    slot->session.model = now;
+    if (slot->parsed_by)
+        model_entry_unref(old);
+    else
+        slot->parsed_by = old;
 }
 
 void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status)
@@ -222,6 +243,7 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
     budget_ns = budget_of(slot, budget_ns);
     slot->deadline_ns = slot->begin_ns + budget_ns;
     model_stats_submitted(&session->model->stats);
+    slot_follow(slot);
     sessions->waiting_count++;
     if (check(slot, budget_ns, &err) != STATUS_OK || reserve(slot, &err) != STATUS_OK) {
         slot_finish(slot, &err, session->model->ready ? "gateway" : "admission", 0);

@@ -36,6 +36,8 @@ typedef struct session_private {
     bool prepared; /* what lives as long as the slot is there */
     session_state_t state;
     protocol_t protocol;
+    bool any_version;         /* the client named none */
+    model_entry_t *parsed_by; /* whose names the request points to, when it has moved on; kept till the end */
     session_done_fn done;
     void *arg;
 
@@ -121,6 +123,9 @@ status_t slot_preprocess(slot_t *slot, err_t *err);
 
 /* session_tasks.c: the tasks of a session */
 void slot_dispatch(slot_t *slot);
+
+/* Moves on to another version when its own is not ready any more and the client named none. */
+void slot_follow(slot_t *slot);
 void slot_withdraw(slot_t *slot); /* no more tasks: unpublishes and cancels what is not finished */
 
 /* session_answer.c */

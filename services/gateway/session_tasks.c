@@ -113,6 +113,7 @@ void slot_dispatch(slot_t *slot)
         return;
     }
     slot->published = true;
+    slot_follow(slot);
     /* Else it waits, until its deadline, for the scheduler or for a worker that brings the model. */
     if (control_is_up(gateway->control) && slot->session.model->ready)
         submit_or_fail(slot, slot->session.model->id);
@@ -159,6 +160,7 @@ static void submit_unsent(sessions_t *sessions)
         next = slot->next;
         if (slot->sent || slot->deadline_ns <= now_ns)
             continue;
+        slot_follow(slot);
         const model_entry_t *entry = entry_now(slot);
         if (!entry || !entry->ready) /* a worker may still bring it */
             continue;

@@ -41,6 +41,12 @@ void model_stats_submitted(model_stats_t *stats)
     metrics_set(stats->nv_pending, ++stats->pending);
 }
 
+void model_stats_moved(model_stats_t *from, model_stats_t *to)
+{
+    metrics_set(from->nv_pending, --from->pending);
+    model_stats_submitted(to);
+}
+
 static void add_duration(oip_duration_t *duration, uint64_t ns)
 {
     duration->count++;

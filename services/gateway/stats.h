@@ -47,6 +47,8 @@ void model_stats_init(model_stats_t *stats, metrics_t *metrics, const char *mode
 void model_stats_hide(model_stats_t *stats);
 
 void model_stats_submitted(model_stats_t *stats);
+/* A request that was submitted to the one is the other's. */
+void model_stats_moved(model_stats_t *from, model_stats_t *to);
 
 /* A submitted request was answered. */
 typedef struct {

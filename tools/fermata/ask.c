@@ -34,14 +34,17 @@ static void copy_text(char *to, size_t to_bytes, const json_t *entry, const char
     snprintf(to, to_bytes, "%s", text != NULL ? text : "");
 }
 
-/* A model that is on its way is shown as LOADING, or as UNAVAILABLE with a reason that says so or none yet. */
+/* A model that is on its way is shown as LOADING, or as UNAVAILABLE with a reason that says so or none yet; one that waits to
+ * be loaded as UNAVAILABLE because it is unloaded, as in Triton. */
 static model_readiness_t readiness_of(const char *state, const char *reason)
 {
     if (strcmp(state, "READY") == 0)
         return MODEL_IS_READY;
-    if (strcmp(state, "LOADING") == 0 || reason[0] == '\0' || strstr(reason, "loading") != NULL)
+    if (strcmp(state, "LOADING") == 0 || reason[0] == '\0')
         return MODEL_IS_LOADING;
-    return MODEL_HAS_FAILED;
+    if (strcmp(state, "UNLOADING") == 0 || (strstr(reason, "unloaded") && !strstr(reason, "failed")))
+        return MODEL_IS_UNLOADED;
+    return strstr(reason, "loading") != NULL ? MODEL_IS_LOADING : MODEL_HAS_FAILED;
 }
 
 size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
@@ -63,6 +66,6 @@ size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
 
 const char *model_readiness_name(model_readiness_t readiness)
 {
-    static const char *const names[] = {"ready", "loading", "failed"};
+    static const char *const names[] = {"ready", "loading", "failed", "unloaded"};
     return names[readiness];
 }

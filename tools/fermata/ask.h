@@ -17,7 +17,7 @@ const char *ask_reason(const http_client_response_t *response, const err_t *err,
 
 enum { ASK_NAME_BYTES = 128, ASK_REASON_BYTES = 256, ASK_MODELS_MAX = 1024 };
 
-typedef enum { MODEL_IS_READY, MODEL_IS_LOADING, MODEL_HAS_FAILED } model_readiness_t;
+typedef enum { MODEL_IS_READY, MODEL_IS_LOADING, MODEL_HAS_FAILED, MODEL_IS_UNLOADED } model_readiness_t;
 
 typedef struct {
     char name[ASK_NAME_BYTES];

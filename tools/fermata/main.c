@@ -10,7 +10,7 @@ static int command_version(int argc, char **argv);
 
 static const command_t commands[] = {
     {"up", "start a scheduler, gateways and workers on this machine", command_up},
-    {"model", "list models, or show one, through a gateway", command_model},
+    {"model", "list, show, load and unload models through a gateway", command_model},
     {"cluster", "show the scheduler's cluster, set its policy, drain workers", command_cluster},
     {"plan", "plan which models share which GPUs", command_plan},
     {"profile", "measure how long batches of a model take", command_profile},

@@ -1,4 +1,4 @@
-/* fermata model list | status NAME: what a gateway says about its models. */
+/* fermata model: what a gateway says about its models, and asking it to load and unload them. */
 #include "fermata/ask.h"
 #include "fermata/command.h"
 
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_MS = 5000 };
+/* A load is answered when the model is ready, or when the scheduler has lost patience with its workers. */
+enum { TIMEOUT_MS = 5000, LOAD_TIMEOUT_MS = 620000 };
 
 typedef struct {
     const char *url;
@@ -25,10 +26,10 @@ static const config_option_t options[] = {
 
 static const config_schema_t schema = {
     .program = "fermata model",
-    .summary = "Lists the models that a gateway knows, or shows one of them.",
+    .summary = "Lists the models that a gateway knows, shows one of them, loads or unloads one.",
     .options = options,
     .options_len = sizeof options / sizeof *options,
-    .positionals = "list | status NAME",
+    .positionals = "list | status NAME | load NAME | unload NAME",
 };
 
 /* One question: its answer, kept after the call. */
@@ -37,6 +38,7 @@ typedef struct {
     json_t *body;
     int status;
     bool answered;
+    bool may_be_empty; /* the answer has no body when all is well */
     char reason[ASK_REASON_BYTES];
 } answer_t;
 
@@ -50,19 +52,17 @@ static void on_answer(const http_client_response_t *response, const err_t *err, 
     loop_stop(answer->loop);
 }
 
-static status_t ask(const model_options_t *o, http_method_t method, const char *target, answer_t *answer,
-                    err_t *err)
+static status_t ask_for(const model_options_t *o, const http_client_request_t *request, answer_t *answer,
+                        err_t *err)
 {
     http_client_t *client = NULL;
     http_client_config_t config = {.server = o->url, .connections_max = 1};
-    http_client_request_t request = {.method = method, .target = target, .timeout_ms = TIMEOUT_MS};
-    *answer = (answer_t){0};
     status_t st = loop_create(&answer->loop, err);
     if (st != STATUS_OK)
         return st;
     st = http_client_create(loop_uv(answer->loop), &config, &client, err);
     if (st == STATUS_OK)
-        st = http_client_call(client, &request, on_answer, answer, err);
+        st = http_client_call(client, request, on_answer, answer, err);
     if (st == STATUS_OK)
         loop_run(answer->loop);
     http_client_destroy(client);
@@ -71,9 +71,17 @@ static status_t ask(const model_options_t *o, http_method_t method, const char *
         return st;
     if (!answer->answered)
         return err_set(err, STATUS_UNAVAILABLE, "%s: %s", o->url, answer->reason);
-    if (answer->status == 200 && answer->body == NULL)
+    if (answer->status == 200 && answer->body == NULL && !answer->may_be_empty)
         return err_set(err, STATUS_IO, "%s: the answer is not JSON", o->url);
     return answer->status == 200 ? STATUS_OK : err_set(err, STATUS_NOT_FOUND, "%s", answer->reason);
+}
+
+static status_t ask(const model_options_t *o, http_method_t method, const char *target, answer_t *answer,
+                    err_t *err)
+{
+    http_client_request_t request = {.method = method, .target = target, .timeout_ms = TIMEOUT_MS};
+    *answer = (answer_t){0};
+    return ask_for(o, &request, answer, err);
 }
 
 static void print_json(const json_t *body)
@@ -140,12 +148,38 @@ static void print_ready(const model_options_t *o, const char *name)
     json_decref(answer.body);
 }
 
+enum { TARGET_BYTES = 512 };
+
+static status_t target_of(char target[TARGET_BYTES], const char *before, const char *name, const char *after,
+                          err_t *err)
+{
+    if (strpbrk(name, "/?# ") != NULL || snprintf(target, TARGET_BYTES, "%s%s%s", before, name, after) >= 400)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "\"%.80s\" is not the name of a model", name);
+    return STATUS_OK;
+}
+
+/* Through the gateway, at all workers whose repository has it. */
+static status_t control(const model_options_t *o, const char *name, bool load, err_t *err)
+{
+    answer_t answer = {.may_be_empty = true};
+    char target[TARGET_BYTES];
+    if (target_of(target, "/v2/repository/models/", name, load ? "/load" : "/unload", err) != STATUS_OK)
+        return err->code;
+    http_client_request_t request = {
+        .method = HTTP_METHOD_POST, .target = target, .timeout_ms = LOAD_TIMEOUT_MS};
+    status_t st = ask_for(o, &request, &answer, err);
+    if (st == STATUS_OK)
+        printf("%s is %s\n", name, load ? "loaded" : "unloaded");
+    json_decref(answer.body);
+    return st;
+}
+
 static status_t status(const model_options_t *o, const char *name, err_t *err)
 {
     answer_t answer;
-    char target[512];
-    if (strpbrk(name, "/?# ") != NULL || snprintf(target, sizeof target, "/v2/models/%s", name) >= 400)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "\"%.80s\" is not the name of a model", name);
+    char target[TARGET_BYTES];
+    if (target_of(target, "/v2/models/", name, "", err) != STATUS_OK)
+        return err->code;
     status_t st = ask(o, HTTP_METHOD_GET, target, &answer, err);
     if (st == STATUS_OK && o->json)
         print_json(answer.body);
@@ -171,8 +205,11 @@ int command_model(int argc, char **argv)
         exit_code = config_exit(&schema, list(&o, &err), &err);
     } else if (len == 2 && strcmp(words[0], "status") == 0) {
         exit_code = config_exit(&schema, status(&o, words[1], &err), &err);
+    } else if (len == 2 && (strcmp(words[0], "load") == 0 || strcmp(words[0], "unload") == 0)) {
+        exit_code = config_exit(&schema, control(&o, words[1], words[0][0] == 'l', &err), &err);
     } else {
-        fprintf(stderr, "fermata model: say `list` or `status NAME` (see --help)\n");
+        fprintf(stderr,
+                "fermata model: say `list`, `status NAME`, `load NAME` or `unload NAME` (see --help)\n");
         exit_code = EXIT_CODE_USAGE;
     }
     config_destroy(config);

@@ -87,6 +87,8 @@ static void judge_models(readiness_t *r)
     } else if (count(r, MODEL_IS_LOADING, &model) > 0) {
         snprintf(reason, sizeof reason, "model %.100s is loading", model->name);
         ask_again_later(r, reason);
+    } else if (count(r, MODEL_IS_READY, &model) == 0 && count(r, MODEL_IS_UNLOADED, &model) > 0) {
+        settle_gateway(r); /* somebody is going to load them */
     } else if (count(r, MODEL_IS_READY, &model) == 0) {
         r->fn(r->arg, r->models, r->models_len, false);
     } else {

@@ -1,5 +1,5 @@
 /*
- * Waits until every gateway is ready and knows what has become of each model: ready or failed. Asks the gateways one after the
+ * Waits until every gateway is ready and knows what has become of each model: ready, failed or not to be loaded yet. Asks the gateways one after the
  * other, again and again, over HTTP. Loop thread only.
  */
 #ifndef FERMATA_READINESS_H

@@ -5,18 +5,22 @@
 
 Test(ask, models_of_a_repository_index)
 {
-    json_t *index =
-        json_loads("[{\"name\": \"a\", \"version\": \"1\", \"state\": \"READY\", \"reason\": \"\"},"
-                   " {\"name\": \"b\", \"version\": \"2\", \"state\": \"LOADING\"},"
-                   " {\"name\": \"c\", \"state\": \"UNAVAILABLE\", \"reason\": \"bad node\"},"
-                   " {\"name\": \"d\", \"state\": \"UNAVAILABLE\", \"reason\": \"loading\"},"
-                   " {\"name\": \"e\", \"state\": \"UNAVAILABLE\"}, 7]",
-                   0, NULL);
-    static const model_readiness_t expected[] = {MODEL_IS_READY,   MODEL_IS_LOADING, MODEL_HAS_FAILED,
-                                                 MODEL_IS_LOADING, MODEL_IS_LOADING, MODEL_IS_LOADING};
-    model_state_t models[6];
-    cr_assert_eq(ask_models(index, models, 6), 6);
-    for (int i = 0; i < 6; i++)
+    json_t *index = json_loads(
+        "[{\"name\": \"a\", \"version\": \"1\", \"state\": \"READY\", \"reason\": \"\"},"
+        " {\"name\": \"b\", \"version\": \"2\", \"state\": \"LOADING\"},"
+        " {\"name\": \"c\", \"state\": \"UNAVAILABLE\", \"reason\": \"bad node\"},"
+        " {\"name\": \"d\", \"state\": \"UNAVAILABLE\", \"reason\": \"loading\"},"
+        " {\"name\": \"e\", \"state\": \"UNAVAILABLE\"}, 7,"
+        " {\"name\": \"f\", \"state\": \"UNAVAILABLE\", \"reason\": \"w: unloaded\"},"
+        " {\"name\": \"g\", \"state\": \"UNAVAILABLE\", \"reason\": \"w: unloaded; x: failed: bad\"},"
+        " {\"name\": \"h\", \"state\": \"UNLOADING\", \"reason\": \"w: unloading\"}]",
+        0, NULL);
+    static const model_readiness_t expected[] = {MODEL_IS_READY,    MODEL_IS_LOADING, MODEL_HAS_FAILED,
+                                                 MODEL_IS_LOADING,  MODEL_IS_LOADING, MODEL_IS_LOADING,
+                                                 MODEL_IS_UNLOADED, MODEL_HAS_FAILED, MODEL_IS_UNLOADED};
+    model_state_t models[9];
+    cr_assert_eq(ask_models(index, models, 9), 9);
+    for (int i = 0; i < 9; i++)
         cr_expect_eq(models[i].readiness, expected[i], "model %d", i);
     cr_expect_str_eq(models[1].version, "2");
     cr_expect_str_eq(models[2].reason, "bad node");

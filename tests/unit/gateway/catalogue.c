@@ -74,7 +74,7 @@ Test(catalogue, the_highest_ready_version_is_the_default)
     cr_assert(strcmp(find("3")->reason, "loading") == 0 && catalogue_ready_count(catalogue) == 2);
     cr_assert(!find("03") && !find("4") && !find("x"));
     const char *versions[8];
-    cr_assert(catalogue_versions(catalogue, "m", versions, 8) == 3 && strcmp(versions[2], "3") == 0);
+    cr_assert(catalogue_versions(catalogue, "m", versions, 8) == 2 && strcmp(versions[1], "2") == 0);
     for (int i = 0; i < 3; i++)
         models[i].ready = false;
     catalogue_update(catalogue, &message, false);
@@ -153,4 +153,80 @@ Test(catalogue, descriptions_that_cannot_be_served_are_listed_with_the_reason)
     reports[0].softmax_output = (char *)(uintptr_t) "";
     catalogue_update(catalogue, &message, false);
     cr_assert(find("1")->ready && find("1")->reason[0] == '\0');
+}
+
+/* Version 2 is on one of two workers, the other one is still loading it. */
+Test(catalogue, a_rising_version_is_for_those_who_name_it)
+{
+    model_entry_t *entry;
+    message.n_models = 2;
+    models[1].rising = true;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(find("")->version, 1);
+    cr_assert_eq(find("2")->version, 2);
+    models[0].ready = false;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(find("")->version, 2, "better than none");
+    models[1].rising = false;
+    models[0].ready = true;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_find(catalogue, "m", NULL, &entry, NULL), STATUS_OK);
+    cr_assert_eq(entry->version, 2);
+}
+
+Test(catalogue, a_request_moves_on_to_a_version_that_takes_the_same_tensors)
+{
+    static int64_t other_dims[16] = {5};
+    static Control__Tensor other;
+    static Control__Tensor *other_inputs[] = {&other};
+    message.n_models = 2;
+    models[1].ready = false;
+    catalogue_update(catalogue, &message, false);
+    model_entry_t *first = find("1");
+    model_entry_ref(first);
+    cr_assert_eq(catalogue_successor(catalogue, first), first, "it is ready");
+    models[0].ready = false;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_successor(catalogue, first), first, "there is nothing better");
+    models[1].ready = true;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_successor(catalogue, first)->version, 2);
+    other = tensors[0];
+    other.dims = other_dims;
+    reports[1].inputs = other_inputs;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_successor(catalogue, first), first, "version 2 takes five numbers");
+    model_entry_unref(first);
+}
+
+Test(catalogue, versions_are_those_that_are_ready)
+{
+    const char *versions[4];
+    message.n_models = 3;
+    models[1].ready = false;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_versions(catalogue, "m", versions, 4), 2);
+    cr_assert_str_eq(versions[0], "1");
+    cr_assert_str_eq(versions[1], "3");
+    models[0].ready = models[2].ready = false;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_versions(catalogue, "m", versions, 4), 3, "all, when none is");
+}
+
+Test(catalogue, the_index_tells_where_a_model_is_on_its_way)
+{
+    strbuf_t out;
+    strbuf_init(&out, 1 << 16);
+    message.n_models = 3;
+    models[0].ready = models[1].ready = models[2].ready = false;
+    reports[0].state = CONTROL__MODEL_STATE__MODEL_STATE_LOADING;
+    reports[1].state = CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING;
+    reports[2].state = CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_write_index(catalogue, false, false, &out), STATUS_OK);
+    strbuf_putc(&out, '\0');
+    cr_assert_not_null(strstr(out.data, "\"LOADING\""));
+    cr_assert_not_null(strstr(out.data, "\"UNLOADING\""));
+    cr_assert_not_null(strstr(out.data, "\"UNAVAILABLE\""));
+    strbuf_dispose(&out);
 }

@@ -444,7 +444,15 @@ Test(grpc_front, says_what_it_does_not_do)
     answer_t answer = CALL("SystemSharedMemoryRegister", "");
     cr_assert_eq(answer.code, RPC_UNIMPLEMENTED);
     cr_assert(strstr(answer.text, "shared memory"), "%s", answer.text);
-    cr_assert_eq(CALL("RepositoryModelLoad", "").code, RPC_UNIMPLEMENTED);
+    answer = CALL("RepositoryModelLoad", "\x1a\x08\x0a\x06"
+                                         "config");
+    cr_assert_eq(answer.code, RPC_UNIMPLEMENTED);
+    cr_assert(strstr(answer.text, "parameter 'config'"), "%s", answer.text);
+    cr_assert_eq(CALL("RepositoryModelUnload", "\x1a\x06\x0a\x04"
+                                               "else")
+                     .code,
+                 RPC_UNIMPLEMENTED);
+    cr_assert_eq(CALL("RepositoryModelLoad", "\xff").code, RPC_INVALID_ARGUMENT);
     cr_assert_eq(CALL("NoSuchMethod", "").code, RPC_UNIMPLEMENTED);
 }
 

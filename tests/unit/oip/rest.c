@@ -397,6 +397,36 @@ Test(rest, index_body)
                      "%s", bad[i]);
 }
 
+Test(rest, a_load_takes_no_override)
+{
+    const char *good[] = {"",
+                          " ",
+                          "{}",
+                          "{\"parameters\": {}}",
+                          "{\"parameters\": {\"unload_dependents\": true}}",
+                          "{\"other\": [1, {}]}"};
+    struct {
+        const char *body, *text;
+        status_t status;
+    } bad[] = {
+        {"{\"parameters\": {\"config\": \"{}\"}}", "'config'", STATUS_UNSUPPORTED},
+        {"{\"parameters\": {\"file:1/model.onnx\": \"AA==\"}}", "'file:1/model.onnx'", STATUS_UNSUPPORTED},
+        {"{\"parameters\": {\"unload_dependents\": 1}}", "unload_dependents", STATUS_INVALID_ARGUMENT},
+        {"{\"parameters\": []}", "", STATUS_INVALID_ARGUMENT},
+        {"[]", "", STATUS_INVALID_ARGUMENT},
+        {"{", "", STATUS_INVALID_ARGUMENT},
+        {"{}{}", "", STATUS_INVALID_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        cr_assert_eq(oip_rest_parse_model_control(good[i], strlen(good[i]), &err), STATUS_OK, "%s: %s",
+                     good[i], err.text);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_eq(oip_rest_parse_model_control(bad[i].body, strlen(bad[i].body), &err), bad[i].status,
+                     "%s", bad[i].body);
+        cr_assert_not_null(strstr(err.text, bad[i].text), "%s: %s", bad[i].body, err.text);
+    }
+}
+
 Test(rest, error_text)
 {
     strbuf_t out;
