@@ -127,7 +127,8 @@ bool batch_size(batch_t *batch, const worker_devices_t *devices, const Control__
         batch->out_bytes[k] = info->outputs[k].row_bytes;
     if (!batch->model->shapes)
         return true;
-    memcpy(batch->shapes->sizes, grant->size, grant->n_size * sizeof(grant->size[0]));
+    if (grant->n_size > 0) /* only outputs may vary */
+        memcpy(batch->shapes->sizes, grant->size, grant->n_size * sizeof(grant->size[0]));
     return reserve_inputs(batch, devices);
 }
 
