@@ -69,7 +69,7 @@
     X(WORKER_OVERLAP_PARTS, "fermata_worker_overlap_parts_total", COUNTER, NONE, "device", "Parts of batches in those groups.") \
     X(WORKER_OVERLAP_BESIDE, "fermata_worker_overlap_shared_groups_total", COUNTER, NONE, "device", "Groups in which several models ran side by side.") \
     X(WORKER_OVERLAP_DROPPED, "fermata_worker_overlap_dropped_batches_total", COUNTER, NONE, "model", "Batches given up because their deadline could not be met any more.") \
-    X(WORKER_MODE_REFUSALS, "fermata_worker_mode_refusals_total", COUNTER, NONE, "model,mode,reason", "Models that run whole instead of in the mode that was asked for, by why: engine, uncuttable, too_large, memory, predictor.") \
+    X(WORKER_MODE_REFUSALS, "fermata_worker_mode_refusals_total", COUNTER, NONE, "model,mode,reason", "Models that run whole instead of in the mode that was asked for, by why: engine, uncuttable, memory, predictor.") \
     X(WORKER_MODELS, "fermata_worker_models", GAUGE, NONE, "state", "Model versions by state.") \
     X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model", "Memory of a loaded model.") \
     X(WORKER_SCHEDULER_CONNECTED, "fermata_worker_scheduler_connected", GAUGE, NONE, "", "1 while the stream to the scheduler is up.") \

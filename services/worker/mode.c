@@ -12,8 +12,8 @@
 
 const char *const model_mode_names[MODES + 1] = {"whole", "staged", "overlap", "preempt", NULL};
 
-const char *const mode_refusal_names[MODE_REFUSALS] = {"granted",   "engine", "uncuttable",
-                                                       "too_large", "memory", "predictor"};
+const char *const mode_refusal_names[MODE_REFUSALS] = {"granted", "engine", "uncuttable", "memory",
+                                                       "predictor"};
 
 /* What an exit point costs a batch that goes on: a look at a flag and, on a CPU, what it takes to get going again. */
 static const int64_t EXIT_NS = 2000;

@@ -24,7 +24,6 @@ typedef enum {
     MODE_GRANTED,
     MODE_NO_ENGINE,    /* the engine cannot stop or cut */
     MODE_UNCUTTABLE,   /* the model has no border inside */
-    MODE_TOO_LARGE,    /* batches of more rows than the mode takes */
     MODE_NO_MEMORY,    /* its buffers do not fit */
     MODE_NO_PREDICTOR, /* overlap: there is none, or it is of another device or other models */
     MODE_REFUSALS,
