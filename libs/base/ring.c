@@ -135,6 +135,12 @@ bool spsc_pop(spsc_t *ring, void *element)
     return true;
 }
 
+void *spsc_at(const spsc_t *ring, uint32_t i)
+{
+    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    return i < spsc_len(ring) ? ring->cells + ((head + i) & ring->mask) * ring->element_bytes : NULL;
+}
+
 /*
  * Cell i of an mpsc_t has sequence i when it is free for position i, i + 1 when position i has been written.
  * A producer claims a position by moving tail; the sequence then tells the consumer that the copy is

@@ -64,6 +64,15 @@ status_t spsc_init(spsc_t *ring, size_t element_bytes, uint32_t capacity, err_t 
 void spsc_dispose(spsc_t *ring);
 bool spsc_push(spsc_t *ring, const void *element); /* false when full */
 bool spsc_pop(spsc_t *ring, void *element);        /* false when empty */
+/* The consumer's: i-th from the front, its own until popped; NULL when there are not so many. */
+void *spsc_at(const spsc_t *ring, uint32_t i);
+
+/* Either side's; the other may be changing it. */
+static inline uint32_t spsc_len(const spsc_t *ring)
+{
+    uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    return atomic_load_explicit(&ring->tail, memory_order_acquire) - head;
+}
 
 typedef struct {
     char *cells; /* per cell: _Atomic uint32_t sequence, then the element */

@@ -55,6 +55,9 @@ typedef enum {
     SCHED_DROP_WINDOW,        /* given up so that those behind it run in a larger batch */
     SCHED_DROP_GPU_LOST,      /* was in flight on a GPU that went away, too late for another try */
     SCHED_DROP_MODEL_REMOVED, /* its model left this core */
+    /* Only from libs/shards, which answers later what sched_submit and sched_cancel answer at once. */
+    SCHED_DROP_NO_ROOM,   /* tasks_max was reached when it came */
+    SCHED_DROP_CANCELLED, /* the caller took it back */
     SCHED_DROP_REASONS,
 } sched_drop_t;
 

@@ -7,6 +7,10 @@
 
 enum { CONTROLS_PER_TURN = 64 };
 
+/* What the matcher has heard of a batch. An answer out of its turn is a fault in the protocol (docs/protocols.md): builds with
+ * assertions stop there. */
+enum { STAGE_NONE, STAGE_ASKED, STAGE_TAKEN };
+
 static worker_t *worker_of(binder_t *binder, uint32_t model)
 {
     return &binder->shards->workers[binder->route[model]];
@@ -41,22 +45,19 @@ static void repredict(binder_t *binder, uint32_t gpu, int64_t free_ns)
 
 /* ---- Orders ---- */
 
-static void order(binder_t *binder, worker_t *worker, const order_t *message)
+static void order(worker_t *worker, const order_t *message)
 {
     bool sent = spsc_push(&worker->orders, message);
     assert(sent); /* see may_grant */
     (void)sent;
     waiter_wake(&worker->waiter);
-    (void)binder;
 }
 
 /* Every grant may have to be followed by the word that its GPU is lost, and a GPU that joins again by another grant: with
  * grants only up to a quarter of the ring there is room for all that follows (create.c). */
 static bool may_grant(const worker_t *worker)
 {
-    uint32_t len = atomic_load_explicit(&worker->orders.tail, memory_order_relaxed) -
-                   atomic_load_explicit(&worker->orders.head, memory_order_acquire);
-    return len < (worker->orders.mask + 1) / 4;
+    return spsc_len(&worker->orders) < (worker->orders.mask + 1) / 4;
 }
 
 static void grant(binder_t *binder, const match_grant_t *match)
@@ -66,15 +67,17 @@ static void grant(binder_t *binder, const match_grant_t *match)
     batch_slot_t *slot = &binder->batches.slots[index];
     slot->model = binder->route[match->model]; /* here: the shard that has it */
     slot->start_ns = slot->finish_ns = match->gpu_free_ns;
+    assert(!binder->gpus[match->gpu].asked && binder->stage[index] == STAGE_NONE);
     binder->gpus[match->gpu].asked = true;
+    binder->stage[index] = STAGE_ASKED;
     binder->issued[match->model]++;
     uint64_t id = batch_table_id(&binder->batches, index) | (uint64_t)worker->index << BATCH_INDEX_BITS;
-    order(binder, worker,
-          &(order_t){.kind = ORDER_GRANT,
-                     .model = match->model,
-                     .gpu = match->gpu,
-                     .batch_id = id,
-                     .gpu_free_ns = match->gpu_free_ns});
+    order(worker, &(order_t){.kind = ORDER_GRANT,
+                             .model = match->model,
+                             .number = binder->issued[match->model],
+                             .gpu = match->gpu,
+                             .batch_id = id,
+                             .gpu_free_ns = match->gpu_free_ns});
 }
 
 /* ---- Answers ---- */
@@ -96,22 +99,56 @@ static void on_taken(binder_t *binder, uint32_t index, const answer_t *message)
     offer(binder, slot->gpu);
 }
 
+/* Only the batch that the GPU works on now tells when it is free; one behind it has been moved along already. */
+static void on_started(binder_t *binder, uint32_t index, int64_t finish_ns)
+{
+    batch_slot_t *slot = &binder->batches.slots[index];
+    if (binder->batches.gpu_first[slot->gpu] != index)
+        return;
+    slot->start_ns += finish_ns - slot->finish_ns;
+    slot->finish_ns = finish_ns;
+    repredict(binder, slot->gpu, slot->start_ns);
+}
+
+static void on_unused(binder_t *binder, uint32_t index)
+{
+    uint32_t gpu = binder->batches.slots[index].gpu;
+    batch_table_give(&binder->batches, index);
+    binder->stage[index] = STAGE_NONE;
+    binder->gpus[gpu].asked = false;
+    offer(binder, gpu);
+}
+
+static void on_done(binder_t *binder, uint32_t index, int64_t free_ns)
+{
+    uint32_t gpu = binder->batches.slots[index].gpu;
+    batch_table_give(&binder->batches, index);
+    binder->stage[index] = STAGE_NONE;
+    repredict(binder, gpu, free_ns);
+}
+
 static void on_answer(binder_t *binder, const answer_t *message)
 {
     uint32_t index = find_batch(binder, message->batch_id);
     if (index == BATCH_NONE)
         return; /* its GPU has left */
-    uint32_t gpu = binder->batches.slots[index].gpu;
-    if (message->kind == ANSWER_TAKEN) {
+    bool asked = message->kind == ANSWER_TAKEN || message->kind == ANSWER_UNUSED;
+    assert(binder->stage[index] == (asked ? STAGE_ASKED : STAGE_TAKEN));
+    (void)asked;
+    switch (message->kind) {
+    case ANSWER_TAKEN:
+        binder->stage[index] = STAGE_TAKEN;
         on_taken(binder, index, message);
-        return;
-    }
-    batch_table_give(&binder->batches, index);
-    if (message->kind == ANSWER_UNUSED) {
-        binder->gpus[gpu].asked = false;
-        offer(binder, gpu);
-    } else {
-        repredict(binder, gpu, message->finish_ns);
+        break;
+    case ANSWER_UNUSED:
+        on_unused(binder, index);
+        break;
+    case ANSWER_STARTED:
+        on_started(binder, index, message->finish_ns);
+        break;
+    case ANSWER_DONE:
+        on_done(binder, index, message->finish_ns);
+        break;
     }
 }
 
@@ -198,10 +235,13 @@ static void remove_gpu(binder_t *binder, uint32_t gpu)
         worker_t *worker = &binder->shards->workers[binder->batches.slots[b].model];
         uint64_t id = batch_table_id(&binder->batches, b) | (uint64_t)worker->index << BATCH_INDEX_BITS;
         batch_table_give(&binder->batches, b);
-        order(binder, worker, &(order_t){.kind = ORDER_LOST, .gpu = gpu, .batch_id = id});
+        binder->stage[b] = STAGE_NONE;
+        order(worker, &(order_t){.kind = ORDER_LOST, .gpu = gpu, .batch_id = id});
     }
     binder->gpus[gpu] = (binder_gpu_t){0};
     offer(binder, gpu);
+    for (uint32_t m = 0; m < binder->shards->options.limits.models_max; m++)
+        matcher_allow(&binder->matcher, m, gpu, true);
 }
 
 /* Only from a shard that has worked off all orders about the model, so that it is certainly there. */
@@ -214,29 +254,37 @@ static void move_model(binder_t *binder, int64_t now_ns, uint32_t model, uint32_
     binder->issued[model]++;
     binder->route[model] = to;
     binder->moves++;
-    order(binder, worker, &(order_t){.kind = ORDER_GIVE, .model = model, .gpu = to});
+    order(worker, &(order_t){.kind = ORDER_GIVE, .model = model, .gpu = to, .number = binder->issued[model]});
+}
+
+void binder_control(binder_t *binder, int64_t now_ns, const control_t *message)
+{
+    switch (message->kind) {
+    case CONTROL_ADD_GPU:
+        add_gpu(binder, message->which, message->free_ns);
+        break;
+    case CONTROL_REMOVE_GPU:
+        remove_gpu(binder, message->which);
+        break;
+    case CONTROL_DRAIN_GPU:
+        drain_gpu(binder, message->which);
+        break;
+    case CONTROL_GPU_FREE:
+        if (binder->gpus[message->which].present)
+            repredict(binder, message->which, message->free_ns);
+        break;
+    case CONTROL_MOVE:
+        move_model(binder, now_ns, message->which, message->to);
+        break;
+    }
 }
 
 static bool take_controls(binder_t *binder, int64_t now_ns)
 {
     control_t message;
     int taken = 0;
-    for (; taken < CONTROLS_PER_TURN && mpsc_pop(&binder->control, &message); taken++) {
-        switch (message.kind) {
-        case CONTROL_ADD_GPU:
-            add_gpu(binder, message.which, message.free_ns);
-            break;
-        case CONTROL_REMOVE_GPU:
-            remove_gpu(binder, message.which);
-            break;
-        case CONTROL_DRAIN_GPU:
-            drain_gpu(binder, message.which);
-            break;
-        case CONTROL_MOVE:
-            move_model(binder, now_ns, message.which, message.to);
-            break;
-        }
-    }
+    for (; taken < CONTROLS_PER_TURN && mpsc_pop(&binder->control, &message); taken++)
+        binder_control(binder, now_ns, &message);
     return taken > 0;
 }
 

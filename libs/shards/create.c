@@ -11,7 +11,7 @@ enum {
     MODELS_MOST = 1 << 16,
 };
 
-static status_t check(const shards_options_t *options, const policy_ops_t **ops, double *values, err_t *err)
+static status_t check(const shards_options_t *options, err_t *err)
 {
     const sched_limits_t *limits = &options->limits;
     if (options->shard_count < 1 || options->shard_count > SHARDS_MAX)
@@ -24,14 +24,19 @@ static status_t check(const shards_options_t *options, const policy_ops_t **ops,
                        "a limit on models, GPUs, tasks or batches is out of range");
     if (!options->sink)
         return err_set(err, STATUS_INVALID_ARGUMENT, "nobody takes the grants");
-    const char *name = options->policy ? options->policy : policy_name(0);
-    *ops = policy_find(name);
+    return STATUS_OK;
+}
+
+status_t shards_find_policy(const char *name, const char *params, const policy_ops_t **ops, double *values,
+                            err_t *err)
+{
+    *ops = policy_find(name ? name : policy_name(0));
     if (!*ops)
         return err_set(err, STATUS_INVALID_ARGUMENT, "there is no policy '%s'", name);
     if ((*ops)->routes || (*ops)->preempts)
         return err_set(err, STATUS_UNSUPPORTED,
                        "policy %s needs one thread that sees queues and GPUs at once", name);
-    return policy_parse(*ops, options->params, values, err);
+    return policy_parse(*ops, params, values, err);
 }
 
 static status_t no_memory(err_t *err)
@@ -58,9 +63,10 @@ static status_t create_worker(shards_t *shards, uint32_t index, err_t *err)
     worker->counts = calloc(limits->models_max, sizeof *worker->counts);
     worker->batches = calloc(batches, sizeof *worker->batches);
     worker->granted = calloc(limits->batch_max, sizeof *worker->granted);
+    worker->places = calloc((size_t)options->tags_max + 1, sizeof *worker->places);
     worker->expiry_nodes = calloc(limits->models_max, sizeof *worker->expiry_nodes);
     if (!slots || !worker->models || !worker->seen || !worker->counts || !worker->batches ||
-        !worker->granted || !worker->expiry_nodes)
+        !worker->granted || !worker->expiry_nodes || !worker->places)
         return no_memory(err);
     task_pool_init(&worker->pool, slots, limits->tasks_max);
     for (uint32_t m = 0; m < limits->models_max; m++) {
@@ -75,7 +81,7 @@ static status_t create_worker(shards_t *shards, uint32_t index, err_t *err)
     if (status == STATUS_OK)
         status = spsc_init(&worker->orders, sizeof(order_t), orders, err);
     if (status == STATUS_OK)
-        status = spsc_init(&worker->answers, sizeof(answer_t), orders + 2 * batches, err);
+        status = spsc_init(&worker->answers, sizeof(answer_t), orders + 3 * batches, err);
     return status;
 }
 
@@ -86,6 +92,8 @@ static void dispose_worker(worker_t *worker)
         if (!parcel->with_model)
             free(parcel);
     }
+    gate_dispose(&worker->gate);
+    free(worker->places);
     spsc_dispose(&worker->answers);
     spsc_dispose(&worker->orders);
     mpsc_dispose(&worker->inbox);
@@ -110,12 +118,14 @@ static status_t create_binder(shards_t *shards, err_t *err)
     uint32_t *first = calloc(limits->gpus_max, sizeof *first),
              *count = calloc(limits->gpus_max, sizeof *count);
     binder->shards = shards;
+    binder->stage = calloc(batches, sizeof *binder->stage);
     binder->batches = (batch_table_t){.slots = slots, .gpu_first = first, .gpu_count = count};
     binder->gpus = calloc(limits->gpus_max, sizeof *binder->gpus);
     binder->issued = calloc(limits->models_max, sizeof *binder->issued);
     binder->current = calloc(limits->models_max, sizeof *binder->current);
     binder->route = calloc(limits->models_max, sizeof *binder->route);
-    if (!slots || !first || !count || !binder->gpus || !binder->issued || !binder->current || !binder->route)
+    if (!slots || !first || !count || !binder->gpus || !binder->issued || !binder->current ||
+        !binder->route || !binder->stage)
         return no_memory(err);
     batch_table_init(&binder->batches, slots, batches, first, count, limits->gpus_max);
     status_t status = matcher_init(&binder->matcher, limits->models_max, limits->gpus_max, err);
@@ -126,6 +136,8 @@ static status_t create_binder(shards_t *shards, err_t *err)
 
 static void dispose_binder(binder_t *binder)
 {
+    gate_dispose(&binder->gate);
+    free(binder->stage);
     mpsc_dispose(&binder->control);
     matcher_dispose(&binder->matcher);
     free(binder->route);
@@ -179,11 +191,14 @@ static status_t create_shared(shards_t *shards, err_t *err)
     shards->handover = calloc(models, sizeof *shards->handover);
     if (shards->workers)
         memset(shards->workers, 0, shards->options.shard_count * sizeof *shards->workers);
+    for (uint32_t k = 0; shards->workers && k < shards->options.shard_count; k++)
+        gate_init(&shards->workers[k].gate);
     if (!shards->profiles || !shards->workers || !shards->slots || !shards->fresh || !shards->owner ||
         !shards->handover)
         return no_memory(err);
     for (uint32_t m = 0; m < models; m++) {
         slot_init(&shards->slots[m]);
+        atomic_init(&shards->owner[m], OWNER_NONE);
         shards->handover[m] = (parcel_t){.model = m, .with_model = true};
     }
     return STATUS_OK;
@@ -196,14 +211,21 @@ status_t shards_create(const shards_options_t *options, shards_t **out, err_t *e
     shards_options_t checked = *options;
     if (checked.limits.gpu_inflight_max == 0)
         checked.limits.gpu_inflight_max = GPU_INFLIGHT_DEFAULT;
-    status_t status = check(&checked, &ops, values, err);
+    status_t status = check(&checked, err);
+    if (status == STATUS_OK)
+        status = shards_find_policy(checked.policy, checked.params, &ops, values, err);
     if (status != STATUS_OK)
         return status;
     shards_t *shards = aligned_alloc(RING_CACHE_LINE, sizeof *shards);
     if (!shards)
         return no_memory(err);
     memset(shards, 0, sizeof *shards);
+    pthread_mutex_init(&shards->door, NULL);
+    gate_init(&shards->binder.gate);
+    gate_init(&shards->planner.gate);
+    pthread_mutex_init(&shards->delays.lock, NULL);
     shards->options = checked;
+    shards->delays.now = checked.delays;
     shards->options.policy = shards->options.params = NULL; /* the caller's, and read */
     status = create_shared(shards, err);
     if (status == STATUS_OK)
@@ -227,6 +249,9 @@ void shards_destroy(shards_t *shards)
     for (uint32_t k = 0; shards->workers && k < shards->options.shard_count; k++)
         dispose_worker(&shards->workers[k]);
     dispose_binder(&shards->binder);
+    gate_dispose(&shards->planner.gate);
+    pthread_mutex_destroy(&shards->delays.lock);
+    pthread_mutex_destroy(&shards->door);
     free(shards->planner.policy.gpu_state);
     free(shards->planner.policy.model_state);
     free(shards->planner.policy.state);
@@ -239,45 +264,4 @@ void shards_destroy(shards_t *shards)
     free(shards->workers);
     free(shards->profiles);
     free(shards);
-}
-
-static uint32_t emptiest(const shards_t *shards)
-{
-    uint32_t held[SHARDS_MAX] = {0}, best = 0;
-    for (uint32_t m = 0; m < shards->options.limits.models_max; m++)
-        held[shards_owner(shards, m)] += shards->planner.view[m].present;
-    for (uint32_t k = 1; k < shards->options.shard_count; k++)
-        best = held[k] < held[best] ? k : best;
-    return best;
-}
-
-static void set_up(shards_t *shards, shard_t *shard, const sched_model_opts_t *opts)
-{
-    uint32_t limit = shards->options.limits.batch_max;
-    limit = shard->profile->max_batch < limit ? shard->profile->max_batch : limit;
-    limit = opts->max_batch && opts->max_batch < limit ? opts->max_batch : limit;
-    shard->limit = limit;
-    shard->opts = *opts;
-}
-
-status_t shards_add_model(shards_t *shards, uint32_t model, const profile_t *profile,
-                          const sched_model_opts_t *opts, err_t *err)
-{
-    static const sched_model_opts_t none = {0};
-    if (model >= shards->options.limits.models_max || shards->planner.view[model].present)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "model id %u is in use or above %u", model,
-                       shards->options.limits.models_max - 1);
-    const char *broken = profile_validate(profile);
-    if (broken)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "profile: %s", broken);
-    uint32_t owner = emptiest(shards);
-    shards->profiles[model] = *profile;
-    set_up(shards, &shards->planner.view[model], opts ? opts : &none);
-    for (uint32_t k = 0; k < shards->options.shard_count; k++)
-        set_up(shards, &shards->workers[k].models[model], opts ? opts : &none);
-    shards->planner.view[model].present = true;
-    shards->workers[owner].models[model].present = true;
-    shards->binder.route[model] = owner;
-    atomic_store_explicit(&shards->owner[model], owner, memory_order_release);
-    return STATUS_OK;
 }

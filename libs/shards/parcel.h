@@ -11,8 +11,9 @@
 
 typedef struct {
     sched_task_t task;
-    bool lost;  /* was in flight on a GPU that went away */
-    bool fresh; /* no shard has counted it yet */
+    bool lost;   /* was in flight on a GPU that went away */
+    bool fresh;  /* no shard has counted it yet */
+    bool cancel; /* not a task: the word that the one of this tag is to leave its queue */
 } parcel_task_t;
 
 typedef struct parcel {

@@ -30,7 +30,7 @@ void counts_add(shard_counts_t *sum, const shard_counts_t *counts)
 
 static bool threaded(const planner_t *planner)
 {
-    return planner->shards->threaded;
+    return !shards_alone(planner->shards);
 }
 
 /* Sees that every shard has told its counts as of now, which also means that it has taken the plans before. */
@@ -95,8 +95,11 @@ static bool pick_move(const planner_t *planner, uint32_t *model, uint32_t *to)
     const shards_t *shards = planner->shards;
     uint64_t load[SHARDS_MAX] = {0}, best = 0;
     uint32_t most = 0, least = 0;
-    for (uint32_t m = 0; m < planner->policy.models_max; m++)
-        load[shards_owner(shards, m)] += planner->view[m].own.stats.submitted - planner->submitted_seen[m];
+    for (uint32_t m = 0; m < planner->policy.models_max; m++) {
+        uint32_t owner = shards_owner(shards, m);
+        if (owner != OWNER_NONE)
+            load[owner] += planner->view[m].own.stats.submitted - planner->submitted_seen[m];
+    }
     for (uint32_t k = 1; k < shards->options.shard_count; k++) {
         most = load[k] > load[most] ? k : most;
         least = load[k] < load[least] ? k : least;
@@ -137,6 +140,15 @@ bool planner_is_due(const planner_t *planner, int64_t now_ns)
            atomic_load_explicit(&binder->gpus_changes, memory_order_acquire) != planner->gpus_seen;
 }
 
+static void take_delays(planner_t *planner)
+{
+    sched_delays_t delays;
+    if (!shards_take_delays(planner->shards, &planner->delays_taken, &delays))
+        return;
+    for (uint32_t m = 0; m < planner->policy.models_max; m++)
+        planner->view[m].delays = delays;
+}
+
 bool planner_turn(planner_t *planner, int64_t now_ns)
 {
     const policy_ops_t *ops = planner->policy.ops;
@@ -144,6 +156,7 @@ bool planner_turn(planner_t *planner, int64_t now_ns)
     uint32_t changes = atomic_load_explicit(&binder->gpus_changes, memory_order_acquire);
     if (!planner_is_due(planner, now_ns) || !ask_all(planner))
         return false;
+    take_delays(planner);
     sum_counts(planner);
     planner->gpus_seen = changes;
     planner->policy.gpus = atomic_load_explicit(&binder->gpus_usable, memory_order_relaxed);

@@ -15,19 +15,51 @@ uint32_t shards_owner(const shards_t *shards, uint32_t model)
 
 static bool has_model(const shards_t *shards, uint32_t model)
 {
-    return model < shards->options.limits.models_max && shards->planner.view[model].present;
+    return model < shards->options.limits.models_max && shards_owner(shards, model) != OWNER_NONE;
+}
+
+static bool post(worker_t *worker, const inbox_t *message)
+{
+    if (!mpsc_push(&worker->inbox, message))
+        return false;
+    if (!worker->shards->options.quiet)
+        waiter_wake(&worker->waiter);
+    return true;
+}
+
+void shards_wake(shards_t *shards)
+{
+    for (uint32_t k = 0; k < shards->options.shard_count; k++)
+        waiter_wake(&shards->workers[k].waiter);
+}
+
+/* Of or about a task: to the shard that has its model. */
+static status_t post_task(shards_t *shards, inbox_kind_t kind, uint32_t model, const sched_task_t *task)
+{
+    uint32_t owner = model < shards->options.limits.models_max ? shards_owner(shards, model) : OWNER_NONE;
+    if (owner == OWNER_NONE)
+        return STATUS_NOT_FOUND;
+    inbox_t message = {.kind = kind, .model = model, .task = *task};
+    return post(&shards->workers[owner], &message) ? STATUS_OK : STATUS_UNAVAILABLE;
+}
+
+/* About a batch: to the shard that granted it, which the id names. */
+static bool post_batch(shards_t *shards, inbox_kind_t kind, uint64_t batch_id, int64_t at_ns)
+{
+    if (batch_shard(batch_id) >= shards->options.shard_count)
+        return true;
+    inbox_t message = {.kind = kind, .batch = {.batch_id = batch_id, .at_ns = at_ns}};
+    return post(&shards->workers[batch_shard(batch_id)], &message);
 }
 
 status_t shards_submit(shards_t *shards, uint32_t model, const sched_task_t *task)
 {
-    if (!has_model(shards, model))
-        return STATUS_NOT_FOUND;
-    worker_t *worker = &shards->workers[shards_owner(shards, model)];
-    inbox_t message = {.kind = INBOX_TASK, .model = model, .task = *task};
-    if (!mpsc_push(&worker->inbox, &message))
-        return STATUS_UNAVAILABLE;
-    waiter_wake(&worker->waiter);
-    return STATUS_OK;
+    return post_task(shards, INBOX_TASK, model, task);
+}
+
+status_t shards_cancel(shards_t *shards, uint32_t model, uint64_t tag)
+{
+    return post_task(shards, INBOX_CANCEL, model, &(sched_task_t){.tag = tag});
 }
 
 status_t shards_submit_here(shards_t *shards, uint32_t shard, int64_t now_ns, uint32_t model,
@@ -38,25 +70,53 @@ status_t shards_submit_here(shards_t *shards, uint32_t shard, int64_t now_ns, ui
     return worker_submit(&shards->workers[shard], now_ns, model, task);
 }
 
+bool shards_batch_started(shards_t *shards, uint64_t batch_id, int64_t finish_ns)
+{
+    return post_batch(shards, INBOX_STARTED, batch_id, finish_ns);
+}
+
 bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns)
 {
-    if (batch_shard(batch_id) >= shards->options.shard_count)
-        return true;
-    worker_t *worker = &shards->workers[batch_shard(batch_id)];
-    inbox_t message = {.kind = INBOX_DONE, .done = {.batch_id = batch_id, .free_ns = free_at_ns}};
-    if (!mpsc_push(&worker->inbox, &message))
-        return false;
-    waiter_wake(&worker->waiter);
-    return true;
+    return post_batch(shards, INBOX_DONE, batch_id, free_at_ns);
+}
+
+bool shards_batch_failed(shards_t *shards, uint64_t batch_id, int64_t free_at_ns, bool requeue)
+{
+    return post_batch(shards, requeue ? INBOX_FAILED : INBOX_DONE, batch_id, free_at_ns);
 }
 
 void shards_batch_done_here(shards_t *shards, uint32_t shard, uint64_t batch_id, int64_t free_at_ns)
 {
-    worker_batch_done(&shards->workers[shard], batch_id, free_at_ns);
+    worker_batch_done(&shards->workers[shard], batch_id, free_at_ns, BATCH_DONE);
+}
+
+void shards_set_delays(shards_t *shards, const sched_delays_t *delays)
+{
+    pthread_mutex_lock(&shards->delays.lock);
+    shards->delays.now = *delays;
+    atomic_fetch_add_explicit(&shards->delays.version, 1, memory_order_release);
+    pthread_mutex_unlock(&shards->delays.lock);
+    shards_wake(shards);
+}
+
+bool shards_take_delays(shards_t *shards, uint32_t *taken, sched_delays_t *delays)
+{
+    if (atomic_load_explicit(&shards->delays.version, memory_order_acquire) == *taken)
+        return false;
+    pthread_mutex_lock(&shards->delays.lock);
+    *taken = atomic_load_explicit(&shards->delays.version, memory_order_relaxed);
+    *delays = shards->delays.now;
+    pthread_mutex_unlock(&shards->delays.lock);
+    return true;
 }
 
 static status_t control(shards_t *shards, const control_t *message)
 {
+    if (atomic_load_explicit(&shards->holder, memory_order_relaxed) == pthread_self()) {
+        binder_control(&shards->binder, clock_now_ns(), message);
+        shards_settle(shards, clock_now_ns());
+        return STATUS_OK;
+    }
     if (!mpsc_push(&shards->binder.control, message))
         return STATUS_UNAVAILABLE;
     waiter_wake(&shards->binder.waiter);
@@ -85,6 +145,11 @@ status_t shards_drain_gpu(shards_t *shards, uint32_t gpu)
     return control_gpu(shards, CONTROL_DRAIN_GPU, gpu, 0);
 }
 
+status_t shards_gpu_free(shards_t *shards, uint32_t gpu, int64_t free_at_ns)
+{
+    return control_gpu(shards, CONTROL_GPU_FREE, gpu, free_at_ns);
+}
+
 status_t shards_move_model(shards_t *shards, uint32_t model, uint32_t to)
 {
     if (!has_model(shards, model) || to >= shards->options.shard_count)
@@ -92,38 +157,26 @@ status_t shards_move_model(shards_t *shards, uint32_t model, uint32_t to)
     return control(shards, &(control_t){.kind = CONTROL_MOVE, .which = model, .to = to});
 }
 
-void shards_stats(shards_t *shards, shards_stats_t *stats)
-{
-    shard_counts_t sum = {0};
-    *stats = (shards_stats_t){.candidates = shards->binder.candidates,
-                              .stale = shards->binder.stale,
-                              .moves = shards->binder.moves};
-    for (uint32_t k = 0; k < shards->options.shard_count; k++) {
-        stats->unused += shards->workers[k].unused;
-        stats->requeued += shards->workers[k].requeued;
-        for (uint32_t m = 0; m < shards->options.limits.models_max; m++) {
-            counts_add(&sum, &shards->workers[k].models[m].own);
-            sum.stats.queued += shards->workers[k].models[m].queue.len;
-        }
-    }
-    stats->all = sum.stats;
-}
-
 /* ---- On the caller's thread ---- */
 
-int64_t shards_step(shards_t *shards, int64_t now_ns)
+void shards_settle(shards_t *shards, int64_t now_ns)
+{
+    bool any;
+    do {
+        any = false;
+        for (uint32_t k = 0; k < shards->options.shard_count; k++)
+            any |= worker_receive(&shards->workers[k], now_ns);
+        any |= binder_turn(&shards->binder, now_ns, 0);
+    } while (any);
+}
+
+int64_t shards_decide(shards_t *shards, int64_t now_ns)
 {
     planner_t *planner = &shards->planner;
     binder_t *binder = &shards->binder;
     int64_t wake_ns = SCHED_NEVER;
     bool any;
-    for (uint32_t k = 0; k < shards->options.shard_count;
-         k++) { /* what has come counts in the plan of this moment */
-        while (worker_receive(&shards->workers[k], now_ns))
-            ;
-    }
-    while (binder_turn(binder, now_ns, 0))
-        ;
+    shards_settle(shards, now_ns); /* what has come counts in the plan of this moment */
     planner_turn(planner, now_ns);
     do { /* one grant at a time: the next one sees what the first has left */
         any = false;
@@ -137,6 +190,11 @@ int64_t shards_step(shards_t *shards, int64_t now_ns)
     }
     wake_ns = binder_wake_ns(binder) < wake_ns ? binder_wake_ns(binder) : wake_ns;
     return planner->tick_ns < wake_ns ? planner->tick_ns : wake_ns;
+}
+
+int64_t shards_step(shards_t *shards, int64_t now_ns)
+{
+    return shards_decide(shards, now_ns);
 }
 
 /* ---- Threads ---- */
@@ -157,61 +215,108 @@ static void pin(const shards_t *shards, uint32_t which)
     (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set); /* refused: it runs where it may */
 }
 
+/* One of the halves as a thread sees it. */
+typedef struct {
+    shards_t *shards;
+    gate_t *gate;
+    waiter_t *waiter;
+    void *half;
+    bool (*turn)(void *half, int64_t now_ns);
+    int64_t (*wake_ns)(const void *half);
+} half_t;
+
+static void run_half(const half_t *half)
+{
+    waiter_use_exact_timers();
+    gate_enter(half->gate);
+    while (!stopped(half->shards)) {
+        if (gate_asked(half->gate))
+            gate_wait(half->gate);
+        int64_t now_ns = clock_now_ns();
+        if (half->turn(half->half, now_ns))
+            waiter_note_work(half->waiter, now_ns);
+        if (!waiter_may_sleep(half->waiter, now_ns))
+            continue;
+        waiter_prepare(half->waiter);
+        if (half->turn(half->half, clock_now_ns()) || stopped(half->shards)) {
+            waiter_cancel(half->waiter);
+            continue;
+        }
+        int64_t wake_ns = half->wake_ns(half->half);
+        gate_leave(half->gate);
+        waiter_sleep(half->waiter, wake_ns);
+        gate_enter(half->gate);
+    }
+    gate_leave(half->gate);
+}
+
+static bool turn_worker(void *half, int64_t now_ns)
+{
+    return worker_turn(half, now_ns);
+}
+
+static int64_t wake_worker(const void *half)
+{
+    return worker_wake_ns(half);
+}
+
 static void *worker_main(void *arg)
 {
     worker_t *worker = arg;
-    waiter_t *waiter = &worker->waiter;
     pin(worker->shards, worker->index);
-    waiter_use_exact_timers();
-    while (!stopped(worker->shards)) {
-        int64_t now_ns = clock_now_ns();
-        if (worker_turn(worker, now_ns))
-            waiter_note_work(waiter, now_ns);
-        if (!waiter_may_sleep(waiter, now_ns))
-            continue;
-        waiter_prepare(waiter);
-        if (worker_turn(worker, clock_now_ns()) || stopped(worker->shards))
-            waiter_cancel(waiter);
-        else
-            waiter_sleep(waiter, worker_wake_ns(worker));
-    }
+    run_half(&(half_t){.shards = worker->shards,
+                       .gate = &worker->gate,
+                       .waiter = &worker->waiter,
+                       .half = worker,
+                       .turn = turn_worker,
+                       .wake_ns = wake_worker});
     return NULL;
+}
+
+static bool turn_binder(void *half, int64_t now_ns)
+{
+    enum { GRANTS_PER_TURN = 64 };
+    return binder_turn(half, now_ns, GRANTS_PER_TURN);
+}
+
+static int64_t wake_binder(const void *half)
+{
+    return binder_wake_ns(half);
 }
 
 static void *binder_main(void *arg)
 {
-    enum { GRANTS_PER_TURN = 64 };
     binder_t *binder = arg;
-    waiter_t *waiter = &binder->waiter;
     pin(binder->shards, binder->shards->options.shard_count);
-    waiter_use_exact_timers();
-    while (!stopped(binder->shards)) {
-        int64_t now_ns = clock_now_ns();
-        if (binder_turn(binder, now_ns, GRANTS_PER_TURN))
-            waiter_note_work(waiter, now_ns);
-        if (!waiter_may_sleep(waiter, now_ns))
-            continue;
-        waiter_prepare(waiter);
-        if (binder_turn(binder, clock_now_ns(), GRANTS_PER_TURN) || stopped(binder->shards))
-            waiter_cancel(waiter);
-        else
-            waiter_sleep(waiter, binder_wake_ns(binder));
-    }
+    run_half(&(half_t){.shards = binder->shards,
+                       .gate = &binder->gate,
+                       .waiter = &binder->waiter,
+                       .half = binder,
+                       .turn = turn_binder,
+                       .wake_ns = wake_binder});
     return NULL;
+}
+
+static bool turn_planner(void *half, int64_t now_ns)
+{
+    return planner_turn(half, now_ns);
+}
+
+static int64_t wake_planner(const void *half)
+{
+    const planner_t *planner = half;
+    return planner->tick_ns;
 }
 
 static void *planner_main(void *arg)
 {
     planner_t *planner = arg;
-    while (!stopped(planner->shards)) {
-        while (planner_turn(planner, clock_now_ns()))
-            ;
-        waiter_prepare(&planner->waiter);
-        if (stopped(planner->shards) || planner_is_due(planner, clock_now_ns()))
-            waiter_cancel(&planner->waiter);
-        else
-            waiter_sleep(&planner->waiter, planner->tick_ns);
-    }
+    run_half(&(half_t){.shards = planner->shards,
+                       .gate = &planner->gate,
+                       .waiter = &planner->waiter,
+                       .half = planner,
+                       .turn = turn_planner,
+                       .wake_ns = wake_planner});
     return NULL;
 }
 

@@ -9,8 +9,10 @@
  * Either shards_start runs all of it on threads of its own, in real time; or nothing is started and shards_step does what is
  * due on the caller's thread, at the caller's time: then the decisions are those of sched_t.
  *
+ * What happens all the time (tasks, batches, GPUs that come and go) is told from any thread. What changes rarely (models,
+ * profiles, the policy) is told between shards_hold and shards_release, while all threads stand still, or before the start.
+ *
  * Policies that route (nexus) or preempt (shepherd) need to see GPUs and queues at once: UNSUPPORTED here, sched_t runs them.
- * Models are added before the start; GPUs come and go, and models move between shards, at any time.
  */
 #ifndef SHARDS_SHARDS_H
 #define SHARDS_SHARDS_H
@@ -27,6 +29,9 @@ typedef void (*shards_sink_fn)(void *ctx, uint32_t shard, const sched_action_t *
 /* Optional, on the shard's thread in every turn: takes in what has come. True: there was something. */
 typedef bool (*shards_turn_fn)(void *ctx, uint32_t shard, int64_t now_ns);
 
+/* Optional, on the shard's thread: false leaves what waits in its inbox for a later turn. */
+typedef bool (*shards_may_take_fn)(void *ctx, uint32_t shard);
+
 typedef struct {
     sched_limits_t limits; /* tasks_max is of each shard */
     uint32_t shard_count;
@@ -36,47 +41,81 @@ typedef struct {
     sched_delays_t delays;
     bool pin; /* shard i to CPU i, the matcher to the one behind the last, modulo those that there are */
     int64_t balance_ns; /* between two looks at whether models should move; 0: never */
+    /* 0: no task can be cancelled. Else the low halves of the tags are below this, and no two tasks that are here at a time
+     * share one: by it a task is found again. */
+    uint32_t tags_max;
+    bool
+        quiet; /* tasks and batches that are told wake nobody before shards_wake: what is told together is seen together */
     shards_sink_fn sink;
     shards_turn_fn turn;
+    shards_may_take_fn may_take;
     void *ctx;
 } shards_options_t;
 
 status_t shards_create(const shards_options_t *options, shards_t **out, err_t *err);
 void shards_destroy(shards_t *shards); /* stops first; NULL is allowed */
 
-/* Before the start. The model goes to the shard with the fewest. */
-status_t shards_add_model(shards_t *shards, uint32_t model, const profile_t *profile,
-                          const sched_model_opts_t *opts, err_t *err);
-
 status_t shards_start(shards_t *shards, err_t *err);
-/* Ends all threads; what waits stays where it is. The sums of shards_stats are exact from then on. */
+/* Ends all threads; what waits stays where it is. */
 void shards_stop(shards_t *shards);
 
 /* Instead of shards_start. Returns when to be called again at the latest. */
 int64_t shards_step(shards_t *shards, int64_t now_ns);
 
-/* Any thread. NOT_FOUND: no such model; UNAVAILABLE: the inbox is full. A task that finds its shard's tasks_max reached
- * later comes back as a drop. */
+/* ---- What happens: any thread ---- */
+
+/* NOT_FOUND: no such model; UNAVAILABLE: the inbox is full. A task that finds its shard's tasks_max reached later comes back
+ * as a drop, NO_ROOM; one whose model has left meanwhile, MODEL_REMOVED. */
 status_t shards_submit(shards_t *shards, uint32_t model, const sched_task_t *task);
-/* On the shard's own thread, from its turn or sink. UNAVAILABLE: tasks_max. */
+/* Takes out a task that waits: it comes back as a drop, CANCELLED. If it was granted or dropped before, nothing happens, for
+ * its action is on its way. NOT_FOUND, UNAVAILABLE: as above. */
+status_t shards_cancel(shards_t *shards, uint32_t model, uint64_t tag);
+/* As sched_batch_…; an unknown batch is ignored, and so is a second start. False: the shard's inbox is full, try again. */
+bool shards_batch_started(shards_t *shards, uint64_t batch_id, int64_t finish_ns);
+bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns);
+bool shards_batch_failed(shards_t *shards, uint64_t batch_id, int64_t free_at_ns, bool requeue);
+void shards_set_delays(shards_t *shards, const sched_delays_t *delays);
+void shards_wake(shards_t *shards); /* see `quiet` */
+
+/* On the shard's own thread, from its turn or sink. UNAVAILABLE: tasks_max. The batch is one that its sink saw. */
 status_t shards_submit_here(shards_t *shards, uint32_t shard, int64_t now_ns, uint32_t model,
                             const sched_task_t *task);
-/* Any thread. False: the shard's inbox is full, try again. An unknown batch is ignored. */
-bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns);
-/* On the shard's own thread, for a batch that its sink saw. */
 void shards_batch_done_here(shards_t *shards, uint32_t shard, uint64_t batch_id, int64_t free_at_ns);
 
-/* Any thread. UNAVAILABLE: too many such messages wait; try again. What makes no sense when its turn comes (a GPU that is
- * not there) has no effect. */
+/* UNAVAILABLE: too many such messages wait; try again. What makes no sense when its turn comes (a GPU that is not there) has no
+ * effect. Between hold and release they act at once. */
 status_t shards_add_gpu(shards_t *shards, uint32_t gpu, int64_t free_at_ns);
 status_t shards_remove_gpu(shards_t *shards, uint32_t gpu); /* its tasks are queued again */
 status_t shards_drain_gpu(shards_t *shards, uint32_t gpu);
+status_t shards_gpu_free(shards_t *shards, uint32_t gpu, int64_t free_at_ns);
 status_t shards_move_model(shards_t *shards, uint32_t model,
                            uint32_t to); /* no effect while it is on its way already */
 
-uint32_t shards_owner(const shards_t *shards, uint32_t model);
+uint32_t shards_owner(const shards_t *shards, uint32_t model); /* UINT32_MAX: no such model */
 
-/* Sums over all shards. */
+/* ---- What changes rarely ---- */
+
+/* Brings all threads to a stand and works off on this one what is under way between them: sinks are called from here. It
+ * takes as long as the longest turn, some 100 µs. shards_release decides what the changes have made due, here, and lets the
+ * threads go. Any thread, but no sink; nothing is lost when nothing was started. */
+void shards_hold(shards_t *shards);
+void shards_release(shards_t *shards);
+
+/* As sched_…: held, or not started; drops come with the release or the next step. now_ns counts only when not started. */
+status_t shards_add_model(shards_t *shards, int64_t now_ns, uint32_t model, const profile_t *profile,
+                          const sched_model_opts_t *opts, err_t *err); /* to the shard with the fewest */
+status_t shards_remove_model(shards_t *shards, int64_t now_ns, uint32_t model);
+status_t shards_update_profile(shards_t *shards, int64_t now_ns, uint32_t model, const profile_t *profile);
+status_t shards_allow(shards_t *shards, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed);
+/* UNSUPPORTED: nexus, shepherd. */
+status_t shards_set_policy(shards_t *shards, int64_t now_ns, const char *name, const char *params,
+                           err_t *err);
+
+/* Held, or stopped. */
+bool shards_model_stats(shards_t *shards, uint32_t model, sched_model_stats_t *stats);
+uint32_t shards_gpu_inflight(const shards_t *shards, uint32_t gpu);
+
+/* Sums over all shards; exact while held or stopped. */
 typedef struct {
     sched_model_stats_t all;
     uint64_t candidates; /* that the matcher has taken in */

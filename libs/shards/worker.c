@@ -11,7 +11,7 @@ enum {
     INBOX_PER_TURN = 256
 }; /* then it is time to decide: a shard that is behind must not answer grants late too */
 
-static void mark_dirty(worker_t *worker, uint32_t model)
+void worker_mark_dirty(worker_t *worker, uint32_t model)
 {
     shard_t *shard = &worker->models[model];
     if (shard->dirty)
@@ -23,16 +23,19 @@ static void mark_dirty(worker_t *worker, uint32_t model)
 
 /* ---- Candidates ---- */
 
-static void emit_dropped(worker_t *worker, shard_t *shard)
+static void emit_drop(worker_t *worker, uint32_t model, const sched_task_t *task, sched_drop_t reason)
 {
     const shards_options_t *options = &worker->shards->options;
+    sched_action_t action = {.kind = SCHED_DROP, .model = model, .drop = {.task = *task, .reason = reason}};
+    options->sink(options->ctx, worker->index, &action);
+}
+
+static void emit_dropped(worker_t *worker, shard_t *shard)
+{
     for (uint32_t task; (task = shard_take_dropped(shard)) != TASK_NONE;) {
-        const task_slot_t *slot = &worker->pool.slots[task];
-        sched_action_t action = {.kind = SCHED_DROP,
-                                 .model = shard->model,
-                                 .drop = {.task = slot->task, .reason = (sched_drop_t)slot->reason}};
+        task_slot_t slot = worker->pool.slots[task];
         task_pool_give(&worker->pool, task);
-        options->sink(options->ctx, worker->index, &action);
+        emit_drop(worker, shard->model, &slot.task, (sched_drop_t)slot.reason);
     }
 }
 
@@ -89,27 +92,61 @@ static bool refresh_due(worker_t *worker, int64_t now_ns)
 
 /* ---- Tasks that belong elsewhere ---- */
 
-static void refuse(worker_t *worker, uint32_t model, const sched_task_t *task)
+static void refuse(worker_t *worker, uint32_t model, const sched_task_t *task, sched_drop_t reason)
 {
-    const shards_options_t *options = &worker->shards->options;
-    sched_action_t action = {
-        .kind = SCHED_DROP, .model = model, .drop = {.task = *task, .reason = SCHED_DROP_WINDOW}};
-    worker->models[model].own.stats.dropped[SCHED_DROP_WINDOW]++;
-    options->sink(options->ctx, worker->index, &action);
+    worker->models[model].own.stats.dropped[reason]++;
+    emit_drop(worker, model, task, reason);
 }
 
 static void send_on(worker_t *worker, uint32_t model, const parcel_task_t *task)
 {
     shards_t *shards = worker->shards;
-    parcel_t *parcel = parcel_create(model, 1);
+    uint32_t owner = shards_owner(shards, model);
+    parcel_t *parcel = owner != OWNER_NONE ? parcel_create(model, 1) : NULL;
     if (!parcel) {
-        refuse(worker, model, &task->task);
+        if (!task->cancel)
+            refuse(worker, model, &task->task,
+                   owner == OWNER_NONE ? SCHED_DROP_MODEL_REMOVED : SCHED_DROP_NO_ROOM);
         return;
     }
     parcel->tasks[0] = *task;
-    worker_t *owner = &shards->workers[atomic_load_explicit(&shards->owner[model], memory_order_acquire)];
-    parcel_send(&owner->parcels, parcel);
-    waiter_wake(&owner->waiter);
+    parcel_send(&shards->workers[owner].parcels, parcel);
+    waiter_wake(&shards->workers[owner].waiter);
+}
+
+/* ---- Tasks by their tags ---- */
+
+static uint32_t place_of(const worker_t *worker, uint64_t tag)
+{
+    uint32_t place = (uint32_t)tag;
+    return place < worker->shards->options.tags_max ? place : TASK_NONE;
+}
+
+static uint32_t take_slot(worker_t *worker, uint32_t model, const sched_task_t *task)
+{
+    uint32_t index = task_pool_take(&worker->pool, model, task);
+    uint32_t place = place_of(worker, task->tag);
+    if (index != TASK_NONE && place != TASK_NONE)
+        worker->places[place] = index;
+    return index;
+}
+
+static void cancel(worker_t *worker, uint32_t model, uint64_t tag)
+{
+    shard_t *shard = &worker->models[model];
+    uint32_t place = place_of(worker, tag);
+    if (place == TASK_NONE)
+        return;
+    if (!shard->present) {
+        send_on(worker, model, &(parcel_task_t){.task.tag = tag, .cancel = true});
+        return;
+    }
+    sched_task_t task = worker->pool.slots[worker->places[place]].task;
+    if (task.tag != tag || worker->pool.slots[worker->places[place]].model != model ||
+        !shard_cancel(shard, worker->places[place]))
+        return; /* it has come out, or is in a batch */
+    worker_mark_dirty(worker, model);
+    emit_drop(worker, model, &task, SCHED_DROP_CANCELLED);
 }
 
 static parcel_task_t pop(worker_t *worker, shard_t *shard)
@@ -126,6 +163,7 @@ static void give_model(worker_t *worker, uint32_t model, uint32_t to)
 {
     shards_t *shards = worker->shards;
     shard_t *shard = &worker->models[model];
+    assert(shard->present);
     parcel_t *queue = parcel_create(model, shard->queue.len);
     worker->seen[model]++;
     shard->present = false;
@@ -147,9 +185,9 @@ static void give_model(worker_t *worker, uint32_t model, uint32_t to)
 
 static void queue_again(worker_t *worker, int64_t now_ns, uint32_t model, const parcel_task_t *task)
 {
-    uint32_t index = task_pool_take(&worker->pool, model, &task->task);
+    uint32_t index = take_slot(worker, model, &task->task);
     if (index == TASK_NONE)
-        refuse(worker, model, &task->task);
+        refuse(worker, model, &task->task, SCHED_DROP_NO_ROOM);
     else if (task->fresh)
         shard_submit(&worker->models[model], now_ns, index);
     else
@@ -164,12 +202,14 @@ static void unpack(worker_t *worker, int64_t now_ns, const parcel_t *parcel)
         worker->seen[parcel->model] = parcel->seen;
     }
     for (uint32_t i = 0; i < parcel->count; i++) {
-        if (shard->present)
-            queue_again(worker, now_ns, parcel->model, &parcel->tasks[i]);
-        else
+        if (!shard->present)
             send_on(worker, parcel->model, &parcel->tasks[i]);
+        else if (parcel->tasks[i].cancel)
+            cancel(worker, parcel->model, parcel->tasks[i].task.tag);
+        else
+            queue_again(worker, now_ns, parcel->model, &parcel->tasks[i]);
     }
-    mark_dirty(worker, parcel->model);
+    worker_mark_dirty(worker, parcel->model);
 }
 
 static bool take_parcels(worker_t *worker, int64_t now_ns)
@@ -192,7 +232,7 @@ static bool take_parcels(worker_t *worker, int64_t now_ns)
 static void answer(worker_t *worker, const answer_t *message)
 {
     bool sent = spsc_push(&worker->answers, message);
-    assert(sent); /* two for each batch that may be in flight: there is room */
+    assert(sent); /* three for each batch that may be in flight: there is room */
     (void)sent;
     worker->answered = true;
 }
@@ -229,7 +269,7 @@ static bool still_good(worker_t *worker, int64_t now_ns, shard_t *shard, int64_t
 static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
 {
     shard_t *shard = &worker->models[order->model];
-    assert(shard->present);
+    assert(shard->present && order->number == worker->seen[order->model] + 1);
     worker->seen[order->model]++;
     if (!still_good(worker, now_ns, shard, order->gpu_free_ns)) {
         worker->unused++;
@@ -257,38 +297,68 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
     refresh(worker, now_ns, shard);
 }
 
-/* Forgets the batch; its tasks are done, or queued again where their model is now. */
-static void end_batch(worker_t *worker, worker_batch_t *batch, bool lost)
+static void end_task(worker_t *worker, const worker_batch_t *batch, uint32_t task, batch_end_t how)
 {
     shard_t *shard = &worker->models[batch->model];
+    const task_slot_t *slot = &worker->pool.slots[task];
+    if (how != BATCH_DONE && shard->present) {
+        shard_requeue(shard, task, how == BATCH_LOST);
+        return;
+    }
+    if (how != BATCH_DONE)
+        send_on(worker, batch->model,
+                &(parcel_task_t){.task = slot->task, .lost = slot->lost || how == BATCH_LOST});
+    task_pool_give(&worker->pool, task);
+}
+
+/* Forgets the batch; its tasks are done, or queued again where their model is now. */
+static void end_batch(worker_t *worker, worker_batch_t *batch, batch_end_t how)
+{
+    bool orphan = batch->model == BATCH_NO_MODEL;
     uint32_t task = batch->first_task;
     for (uint32_t i = 0; i < batch->count; i++) {
         uint32_t next = worker->pool.slots[task].next;
-        if (lost && shard->present) {
-            shard_requeue(shard, task, true);
-        } else {
-            if (lost)
-                send_on(worker, batch->model,
-                        &(parcel_task_t){.task = worker->pool.slots[task].task, .lost = true});
+        if (orphan)
             task_pool_give(&worker->pool, task);
-        }
+        else
+            end_task(worker, batch, task, how);
         task = next;
     }
-    shard->counts->stats.in_flight -= batch->count;
-    worker->requeued += lost ? batch->count : 0;
-    if (lost)
-        mark_dirty(worker, batch->model);
     batch->batch_id = 0;
+    if (orphan)
+        return;
+    worker->models[batch->model].counts->stats.in_flight -= batch->count;
+    if (how == BATCH_DONE)
+        return;
+    worker->requeued += batch->count;
+    worker_mark_dirty(worker, batch->model);
 }
 
-void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns)
+/* NULL: its GPU has left, or its end was told twice, or it never was. */
+static worker_batch_t *find_batch(worker_t *worker, uint64_t batch_id)
 {
-    uint32_t capacity = worker->shards->binder.batches.capacity;
-    if (batch_id == 0 || batch_index(batch_id) >= capacity ||
-        worker->batches[batch_index(batch_id)].batch_id != batch_id)
-        return; /* its GPU has left, or it was told twice */
-    end_batch(worker, &worker->batches[batch_index(batch_id)], false);
+    uint32_t index = batch_index(batch_id);
+    bool known = batch_id != 0 && index < worker->shards->binder.batches.capacity &&
+                 worker->batches[index].batch_id == batch_id;
+    return known ? &worker->batches[index] : NULL;
+}
+
+void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns, batch_end_t how)
+{
+    worker_batch_t *batch = find_batch(worker, batch_id);
+    if (!batch)
+        return;
+    end_batch(worker, batch, how);
     answer(worker, &(answer_t){.kind = ANSWER_DONE, .batch_id = batch_id, .finish_ns = free_ns});
+}
+
+static void batch_started(worker_t *worker, uint64_t batch_id, int64_t finish_ns)
+{
+    worker_batch_t *batch = find_batch(worker, batch_id);
+    if (!batch || batch->started)
+        return;
+    batch->started = true;
+    answer(worker, &(answer_t){.kind = ANSWER_STARTED, .batch_id = batch_id, .finish_ns = finish_ns});
 }
 
 static bool take_orders(worker_t *worker, int64_t now_ns)
@@ -303,7 +373,7 @@ static bool take_orders(worker_t *worker, int64_t now_ns)
         else if (order.kind == ORDER_GIVE)
             give_model(worker, order.model, order.gpu);
         else if (batch->batch_id == order.batch_id)
-            end_batch(worker, batch, true);
+            end_batch(worker, batch, BATCH_LOST);
     }
     return any;
 }
@@ -317,30 +387,52 @@ status_t worker_submit(worker_t *worker, int64_t now_ns, uint32_t model, const s
         send_on(worker, model, &(parcel_task_t){.task = *task, .fresh = true});
         return STATUS_OK;
     }
-    uint32_t index = task_pool_take(&worker->pool, model, task);
+    uint32_t index = take_slot(worker, model, task);
     if (index == TASK_NONE)
         return STATUS_UNAVAILABLE;
     if (shard_submit(shard, now_ns, index))
-        mark_dirty(worker, model);
+        worker_mark_dirty(worker, model);
     return STATUS_OK;
+}
+
+static void take_message(worker_t *worker, int64_t now_ns, const inbox_t *message)
+{
+    switch (message->kind) {
+    case INBOX_TASK:
+        if (worker_submit(worker, now_ns, message->model, &message->task) != STATUS_OK)
+            refuse(worker, message->model, &message->task, SCHED_DROP_NO_ROOM);
+        break;
+    case INBOX_CANCEL:
+        cancel(worker, message->model, message->task.tag);
+        break;
+    case INBOX_STARTED:
+        batch_started(worker, message->batch.batch_id, message->batch.at_ns);
+        break;
+    case INBOX_DONE:
+        worker_batch_done(worker, message->batch.batch_id, message->batch.at_ns, BATCH_DONE);
+        break;
+    case INBOX_FAILED:
+        worker_batch_done(worker, message->batch.batch_id, message->batch.at_ns, BATCH_FAILED);
+        break;
+    }
 }
 
 static bool take_inbox(worker_t *worker, int64_t now_ns)
 {
+    const shards_options_t *options = &worker->shards->options;
     inbox_t message;
     int taken = 0;
-    for (; taken < INBOX_PER_TURN && mpsc_pop(&worker->inbox, &message); taken++) {
-        if (message.kind == INBOX_DONE)
-            worker_batch_done(worker, message.done.batch_id, message.done.free_ns);
-        else if (worker_submit(worker, now_ns, message.model, &message.task) != STATUS_OK)
-            refuse(worker, message.model, &message.task);
-    }
+    if (options->may_take && !options->may_take(options->ctx, worker->index))
+        return false;
+    for (; taken < INBOX_PER_TURN && mpsc_pop(&worker->inbox, &message); taken++)
+        take_message(worker, now_ns, &message);
     return taken > 0;
 }
 
 bool worker_receive(worker_t *worker, int64_t now_ns)
 {
     bool any = take_parcels(worker, now_ns);
+    any |= take_orders(worker, now_ns);
     return take_inbox(worker, now_ns) || any;
 }
 
@@ -355,15 +447,28 @@ static void take_plans(worker_t *worker)
         plan->refuse_debt = old.refuse_debt; /* these two go on here */
         plan->refuse_seen = old.refuse > 0 ? old.refuse_seen : worker->models[m].own.stats.submitted;
         if (worker->models[m].present)
-            mark_dirty(worker, m);
+            worker_mark_dirty(worker, m);
     }
+}
+
+static bool take_delays(worker_t *worker)
+{
+    sched_delays_t delays;
+    if (!shards_take_delays(worker->shards, &worker->delays_taken, &delays))
+        return false;
+    for (uint32_t m = 0; m < worker->shards->options.limits.models_max; m++) {
+        worker->models[m].delays = delays;
+        if (worker->models[m].present)
+            worker_mark_dirty(worker, m);
+    }
+    return true;
 }
 
 bool worker_tell(worker_t *worker)
 {
     uint32_t planned = atomic_load_explicit(&worker->planned, memory_order_acquire);
     uint32_t ask = atomic_load_explicit(&worker->ask, memory_order_acquire);
-    bool any = false;
+    bool any = take_delays(worker);
     if (planned != worker->plan_taken) {
         take_plans(worker);
         worker->plan_taken = planned;

@@ -64,7 +64,7 @@ static status_t build(threads_t *threads, const bench_options_t *o, double rate,
     if (status == STATUS_OK)
         status = shards_create(&options, &threads->shards, err);
     for (uint32_t m = 0; m < o->models && status == STATUS_OK; m++)
-        status = shards_add_model(threads->shards, m, &profile, &opts, err);
+        status = shards_add_model(threads->shards, 0, m, &profile, &opts, err);
     return status;
 }
 

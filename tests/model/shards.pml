@@ -1,6 +1,7 @@
 /*
  * The protocol between model shards and the matcher (docs/protocols.md, "Inside the scheduler"): two models on two shards,
- * two GPUs, one of which may crash at any moment, and one move of a model to the other shard. Run by tests/model/check.
+ * two GPUs, one of which may crash at any moment, one move of a model to the other shard, and one batch that fails or one task that
+ * is cancelled. Run by tests/model/check.
  *
  *   candidate  a slot per model that holds only the latest: {seen, ready}
  *   order      a ring per shard, from the matcher: grant a GPU to a model, a GPU is lost, give a model away
@@ -32,8 +33,9 @@ bool alive[GPUS] = true; /* to the matcher */
 bool dead[GPUS];         /* in truth */
 byte runs[GPUS];         /* tasks of the batch on it, as the shard has it */
 byte runs_of[GPUS], runs_by[GPUS];
-bool busy[GPUS], ended[GPUS];
-bool moved;
+bool busy[GPUS], ended[GPUS], failed[GPUS];
+bool moved, cancelled;
+bool trouble; /* a batch has failed, or a task was cancelled */
 
 chan orders[SHARDS] = [4] of { mtype, byte, byte }; /* GPUS grants, GPUS losses; checked below never to be full */
 chan answers[SHARDS] = [4] of { byte, bool };
@@ -42,6 +44,22 @@ bool parcel[MODELS]; /* tasks have come to the owner from another shard: a list 
 inline publish(m)
 {
     atomic { slot_seen[m] = seen[m]; slot_ready[m] = (waiting[m] > 0) }
+}
+
+/* The batch on this GPU is over: its tasks are answered, or queued again at the model's owner. */
+inline end_batch(gpu)
+{
+    if
+    :: failed[gpu] ->
+#ifndef MUTANT_FAILED
+        waiting[runs_of[gpu]] = waiting[runs_of[gpu]] + runs[gpu];
+#endif
+        parcel[runs_of[gpu]] = true
+    :: else ->
+        answered[runs_of[gpu]] = answered[runs_of[gpu]] + runs[gpu]
+    fi;
+    runs[gpu] = 0; busy[gpu] = false; failed[gpu] = false;
+    answers[me]!gpu, false
 }
 
 proctype shard(byte me)
@@ -56,13 +74,20 @@ end:
     :: orders[me]?GRANT(m, g) ->
         atomic {
             assert(owner[m] == me);
-            assert(waiting[m] > 0);   /* else its candidate was stale */
-            assert(!busy[g]);         /* no GPU is bound twice */
-            seen[m]++;
-            busy[g] = true; ended[g] = false; runs_of[g] = m; runs_by[g] = me;
-            runs[g] = waiting[m]; waiting[m] = 0;
+            assert(waiting[m] > 0 || cancelled); /* else its candidate was stale */
+            assert(!busy[g]);                    /* no GPU is bound twice */
             assert(nfull(answers[me]));
-            answers[me]!g, true
+            seen[m]++;
+            if
+            :: waiting[m] > 0 ->
+                busy[g] = true; ended[g] = false; runs_of[g] = m; runs_by[g] = me;
+                runs[g] = waiting[m]; waiting[m] = 0;
+                answers[me]!g, true
+            :: else ->
+#ifndef MUTANT_UNUSED
+                answers[me]!g, false
+#endif
+            fi
         }
         publish(m)
     :: orders[me]?LOST(m, g) ->
@@ -73,7 +98,7 @@ end:
 #ifndef MUTANT_LOST
                 waiting[m] = waiting[m] + runs[g]; /* at the model's owner, whoever that is now */
 #endif
-                busy[g] = false; runs[g] = 0
+                busy[g] = false; runs[g] = 0; failed[g] = false
             :: else
             fi
         }
@@ -87,12 +112,11 @@ end:
         }
     :: atomic { parcel[0] && owner[0] == me -> parcel[0] = false }; publish(0)
     :: atomic { parcel[1] && owner[1] == me -> parcel[1] = false }; publish(1)
-    :: atomic { busy[0] && ended[0] && runs_by[0] == me ->
-        answered[runs_of[0]] = answered[runs_of[0]] + runs[0];
-        runs[0] = 0; busy[0] = false; answers[me]!0, false }
-    :: atomic { busy[1] && ended[1] && runs_by[1] == me ->
-        answered[runs_of[1]] = answered[runs_of[1]] + runs[1];
-        runs[1] = 0; busy[1] = false; answers[me]!1, false }
+    :: atomic { busy[0] && ended[0] && runs_by[0] == me -> end_batch(0) }
+    :: atomic { busy[1] && ended[1] && runs_by[1] == me -> end_batch(1) }
+    :: atomic { !trouble && owner[0] == me && waiting[0] > 0 ->
+        trouble = true; cancelled = true; waiting[0]--; answered[0]++ };
+        if :: owner[0] == me -> publish(0) :: else fi
     od
 }
 
@@ -139,6 +163,7 @@ end:
     do
     :: atomic { busy[0] && !ended[0] && !dead[0] -> ended[0] = true }
     :: atomic { busy[1] && !ended[1] -> ended[1] = true }
+    :: atomic { busy[1] && !ended[1] && !trouble -> trouble = true; failed[1] = true; ended[1] = true }
     :: atomic { !dead[0] -> dead[0] = true } /* the crash: its batch never ends */
     od
 }

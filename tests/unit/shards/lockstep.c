@@ -1,6 +1,7 @@
 /*
- * The shards on one thread decide what sched_t decides: the same trace (arrivals, batches that end early and late, GPUs that
- * join, drain and leave) gives the same grants and the same drops, for one shard and for three.
+ * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches that start, end early
+ * and late and fail, GPUs that join, drain and leave, models that come, change and go) gives the same grants and the same drops,
+ * for one shard and for three.
  */
 #include "base/heap.h"
 #include "base/prng.h"
@@ -15,26 +16,37 @@
 enum { MODELS = 7, GPUS = 5, REQUESTS = 6000, LINES_MAX = 3 * REQUESTS, LINE_BYTES = 64, BATCHES = 8192 };
 #define MS INT64_C(1000000)
 
+typedef enum { END_DONE, END_FAILED, END_GIVEN_BACK, ENDS } end_t;
+
 typedef struct {
     heap_node_t node;
     uint64_t batch_id;
+    int64_t finish_ns;
+    end_t how;
+    bool tells_start;
 } batch_t;
 
 typedef struct {
     sched_t *sched; /* one of the two */
     shards_t *shards;
     int64_t now_ns;
-    prng_t lateness;
+    uint64_t seed;
     heap_t ends;
     batch_t batches[BATCHES];
     uint32_t batch_count;
     char (*lines)[LINE_BYTES];
     size_t count, drops;
+    bool eventful; /* all that can happen does, and not only tasks, batches and GPUs */
+    bool absent[MODELS], denied;
+    sched_ref_t refs[REQUESTS];
+    uint32_t model_of[REQUESTS];
 } run_t;
 
 static void note(run_t *run, const sched_action_t *action)
 {
     cr_assert_lt(run->count, LINES_MAX);
+    if (action->kind == SCHED_DROP && action->drop.reason == SCHED_DROP_CANCELLED)
+        return; /* sched_cancel has said so at once */
     char *line = run->lines[run->count++];
     if (action->kind == SCHED_DROP) {
         run->drops++;
@@ -48,7 +60,21 @@ static void note(run_t *run, const sched_action_t *action)
     cr_assert_lt(run->batch_count, BATCHES);
     batch_t *batch = &run->batches[run->batch_count++];
     batch->batch_id = action->grant.batch_id;
-    int64_t late_ns = prng_range(&run->lateness, -MS / 2, MS); /* reports come a little early or late */
+    prng_t prng; /* what becomes of a batch hangs on the batch, as the order within one moment is free */
+    prng_init(&prng, run->seed + action->grant.tasks[0].tag + (uint64_t)run->now_ns);
+    int64_t late_ns = prng_range(&prng, -MS / 2, MS); /* reports come a little early or late */
+    batch->finish_ns = action->grant.finish_ns + late_ns;
+    if (run->eventful) {
+        batch->tells_start = prng_below(&prng, 2) == 0;
+        batch->how = prng_below(&prng, 20) == 0   ? END_FAILED
+                     : prng_below(&prng, 20) == 0 ? END_GIVEN_BACK
+                                                  : END_DONE;
+    }
+    if (batch
+            ->tells_start) { /* a little after the end of the one before it, which another shard may have granted */
+        heap_insert(&run->ends, &batch->node, action->grant.start_ns + 1, run->batch_count);
+        return;
+    }
     heap_insert(&run->ends, &batch->node, action->grant.finish_ns + late_ns, run->batch_count);
 }
 
@@ -88,23 +114,157 @@ static int64_t decide(run_t *run)
                       : shards_step(run->shards, run->now_ns);
 }
 
+static void tell_start(run_t *run, batch_t *batch)
+{
+    batch->tells_start = false;
+    if (run->sched)
+        sched_batch_started(run->sched, run->now_ns, batch->batch_id, batch->finish_ns);
+    else
+        cr_assert(shards_batch_started(run->shards, batch->batch_id, batch->finish_ns));
+    heap_insert(&run->ends, &batch->node, batch->finish_ns, batch->batch_id);
+}
+
+static void tell_end(run_t *run, const batch_t *batch, int64_t at_ns)
+{
+    bool requeue = batch->how == END_FAILED;
+    if (run->sched && batch->how == END_DONE)
+        sched_batch_done(run->sched, run->now_ns, batch->batch_id, at_ns);
+    else if (run->sched)
+        sched_batch_failed(run->sched, run->now_ns, batch->batch_id, at_ns, requeue);
+    else if (batch->how == END_DONE)
+        cr_assert(shards_batch_done(run->shards, batch->batch_id, at_ns));
+    else
+        cr_assert(shards_batch_failed(run->shards, batch->batch_id, at_ns, requeue));
+}
+
 static void report_ends(run_t *run)
 {
     while (heap_min_key(&run->ends) <= run->now_ns) {
         int64_t at_ns = heap_min_key(&run->ends);
-        uint64_t id = CONTAINER_OF(heap_pop(&run->ends), batch_t, node)->batch_id;
-        if (run->sched)
-            sched_batch_done(run->sched, run->now_ns, id, at_ns);
+        batch_t *batch = CONTAINER_OF(heap_pop(&run->ends), batch_t, node);
+        if (batch->tells_start)
+            tell_start(run, batch);
         else
-            cr_assert(shards_batch_done(run->shards, id, at_ns));
+            tell_end(run, batch, at_ns);
     }
+}
+
+/* ---- What happens besides ---- */
+
+static void make_profile(profile_t *profile, uint32_t model, uint32_t tenths)
+{
+    cr_assert_eq(profile_from_line(profile, (1 + model % 3) * MS / 20 * tenths,
+                                   (3 + model) * MS / 10 * tenths, 64, NULL),
+                 STATUS_OK);
+}
+
+static void add_model(run_t *run, uint32_t model)
+{
+    profile_t profile;
+    sched_model_opts_t opts = {.slo_ns = 40 * MS};
+    make_profile(&profile, model, 10);
+    status_t status = run->sched ? sched_add_model(run->sched, run->now_ns, model, &profile, &opts, NULL)
+                                 : shards_add_model(run->shards, run->now_ns, model, &profile, &opts, NULL);
+    cr_assert_eq(status, STATUS_OK);
+}
+
+static void come_or_go(run_t *run, uint32_t model)
+{
+    run->absent[model] = !run->absent[model];
+    if (!run->absent[model])
+        add_model(run, model);
+    else if (run->sched)
+        cr_assert_eq(sched_remove_model(run->sched, run->now_ns, model), STATUS_OK);
+    else
+        cr_assert_eq(shards_remove_model(run->shards, run->now_ns, model), STATUS_OK);
+}
+
+static void change_profile(run_t *run, uint32_t model, uint32_t tenths)
+{
+    profile_t profile;
+    make_profile(&profile, model, tenths);
+    status_t status = run->sched ? sched_update_profile(run->sched, run->now_ns, model, &profile)
+                                 : shards_update_profile(run->shards, run->now_ns, model, &profile);
+    cr_assert_eq(status, STATUS_OK);
+}
+
+/* One lead for batches of any size: the matcher's horizon is the largest lead of those that were ready together, so that with
+ * several it hangs on the order of messages within one moment. */
+static void change_delays(run_t *run, int64_t lead_ns)
+{
+    sched_delays_t delays = {.ctrl_ns = lead_ns, .fixed_ns = lead_ns, .wake_ns = lead_ns / 2};
+    if (run->sched)
+        sched_set_delays(run->sched, run->now_ns, &delays);
+    else
+        shards_set_delays(run->shards, &delays);
+}
+
+static void change_permission(run_t *run)
+{
+    run->denied = !run->denied;
+    status_t status = run->sched ? sched_allow(run->sched, run->now_ns, 2, 1, !run->denied)
+                                 : shards_allow(run->shards, run->now_ns, 2, 1, !run->denied);
+    cr_assert_eq(status, STATUS_OK);
+}
+
+static void change_gpu(run_t *run)
+{
+    int64_t free_ns = run->now_ns + 5 * MS;
+    if (run->sched)
+        sched_gpu_free(run->sched, run->now_ns, 2, free_ns);
+    else
+        cr_assert_eq(shards_gpu_free(run->shards, 2, free_ns), STATUS_OK);
+}
+
+static void cancel(run_t *run, uint32_t tag)
+{
+    if (run->sched)
+        (void)sched_cancel(run->sched, run->now_ns, run->refs[tag]);
+    else
+        (void)shards_cancel(run->shards, run->model_of[tag], tag); /* the model may have left */
+}
+
+static void change_something(run_t *run, uint32_t sent)
+{
+    switch (sent / 100 % 7) {
+    case 0:
+        come_or_go(run, 6);
+        break;
+    case 1:
+        change_profile(run, 1, 8 + sent / 100 % 5);
+        break;
+    case 2:
+        change_delays(run, sent % 3 * MS / 10);
+        break;
+    case 3:
+        change_permission(run);
+        break;
+    case 4:
+        change_gpu(run);
+        break;
+    case 5:
+        for (uint32_t i = 1; i < 40; i += 3)
+            cancel(run, sent - i);
+        break;
+    default:
+        come_or_go(run, 0);
+        break;
+    }
+}
+
+static void submit(run_t *run, uint32_t model, const sched_task_t *task)
+{
+    status_t status = run->sched ? sched_submit(run->sched, run->now_ns, model, task, &run->refs[task->tag])
+                                 : shards_submit(run->shards, model, task);
+    run->model_of[task->tag] = model;
+    cr_assert_eq(status, run->absent[model] ? STATUS_NOT_FOUND : STATUS_OK);
 }
 
 static void play(run_t *run, uint64_t seed)
 {
     prng_t prng;
     prng_init(&prng, seed);
-    prng_init(&run->lateness, seed + 1);
+    run->seed = seed;
     int64_t next_ns = MS, wake_ns = 0;
     uint32_t sent = 0;
     while (sent < REQUESTS || run->ends.len > 0 || wake_ns < next_ns) {
@@ -120,13 +280,12 @@ static void play(run_t *run, uint64_t seed)
                                  .arrival_ns = run->now_ns,
                                  .deadline_ns = run->now_ns + prng_range(&prng, 20, 60) * MS};
             uint32_t model = (uint32_t)prng_below(&prng, MODELS);
-            if (run->sched)
-                sched_submit(run->sched, run->now_ns, model, &task, NULL);
-            else
-                cr_assert_eq(shards_submit(run->shards, model, &task), STATUS_OK);
+            submit(run, model, &task);
             next_ns += (int64_t)prng_exponential(&prng, (double)MS / 3);
             if (sent % 500 == 250) /* GPU 4 drains, leaves at once or comes back */
                 gpu_event(run, (int)(sent / 500 % 3 + 1) % 3, 4);
+            if (run->eventful && sent % 100 == 99)
+                change_something(run, sent);
         }
         wake_ns = decide(run);
     }
@@ -144,21 +303,17 @@ static sched_limits_t limits(void)
 
 static void add_models(run_t *run)
 {
-    for (uint32_t m = 0; m < MODELS; m++) {
-        profile_t profile;
-        cr_assert_eq(profile_from_line(&profile, (1 + m % 3) * MS / 2, (3 + m) * MS, 64, NULL), STATUS_OK);
-        sched_model_opts_t opts = {.slo_ns = 40 * MS};
-        status_t status = run->sched ? sched_add_model(run->sched, 0, m, &profile, &opts, NULL)
-                                     : shards_add_model(run->shards, m, &profile, &opts, NULL);
-        cr_assert_eq(status, STATUS_OK);
-    }
+    for (uint32_t m = 0; m < MODELS; m++)
+        add_model(run, m);
     for (uint32_t g = 0; g < GPUS; g++)
         gpu_event(run, 0, g);
 }
 
-static run_t *run_one(const char *policy, const char *params, uint32_t shard_count, uint64_t seed)
+static run_t *run_one(const char *policy, const char *params, bool eventful, uint32_t shard_count,
+                      uint64_t seed)
 {
     run_t *run = calloc(1, sizeof *run);
+    run->eventful = eventful;
     run->lines = calloc(LINES_MAX, sizeof *run->lines);
     cr_assert_eq(heap_init(&run->ends, BATCHES, NULL), STATUS_OK);
     sched_limits_t most = limits();
@@ -170,6 +325,7 @@ static run_t *run_one(const char *policy, const char *params, uint32_t shard_cou
                                     .shard_count = shard_count,
                                     .policy = policy,
                                     .params = params,
+                                    .tags_max = REQUESTS,
                                     .sink = on_shards,
                                     .ctx = run};
         cr_assert_eq(shards_create(&options, &run->shards, NULL), STATUS_OK);
@@ -189,21 +345,47 @@ static void dispose(run_t *run)
     free(run);
 }
 
-static void compare(const char *policy, const char *params)
+static sched_model_stats_t stats_of(run_t *run, uint32_t model)
+{
+    sched_model_stats_t stats = {0};
+    bool known = run->sched ? sched_model_stats(run->sched, model, &stats)
+                            : shards_model_stats(run->shards, model, &stats);
+    cr_assert_eq(known, !run->absent[model]);
+    return stats;
+}
+
+static void compare_runs(run_t *one, run_t *other, const char *what)
+{
+    for (size_t i = 0; i < one->count && i < other->count; i++)
+        cr_assert_str_eq(other->lines[i], one->lines[i], "%s, line %zu: %s | %s", what, i, one->lines[i],
+                         other->lines[i]);
+    cr_assert_eq(other->count, one->count);
+    for (uint32_t m = 0; m < MODELS; m++) {
+        sched_model_stats_t a = stats_of(one, m), b = stats_of(other, m);
+        cr_assert_eq(memcmp(&a, &b, sizeof a), 0, "%s: the counts of model %u differ", what, m);
+    }
+}
+
+static void compare_all(const char *policy, const char *params, bool eventful)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        run_t *one = run_one(policy, params, 0, seed);
+        run_t *one = run_one(policy, params, eventful, 0, seed);
         cr_assert_gt(one->count, 100);
         for (uint32_t k = 1; k <= 3; k += 2) {
-            run_t *other = run_one(policy, params, k, seed);
-            for (size_t i = 0; i < one->count && i < other->count; i++)
-                cr_assert_str_eq(other->lines[i], one->lines[i], "%s, %u shards, seed %d, line %zu: %s | %s",
-                                 policy, k, (int)seed, i, one->lines[i], other->lines[i]);
-            cr_assert_eq(other->count, one->count);
+            char what[64];
+            (void)snprintf(what, sizeof what, "%s, %u shards, seed %d", policy, k, (int)seed);
+            run_t *other = run_one(policy, params, eventful, k, seed);
+            compare_runs(one, other, what);
             dispose(other);
         }
         dispose(one);
     }
+}
+
+static void compare(const char *policy, const char *params)
+{
+    compare_all(policy, params, false);
+    compare_all(policy, params, true);
 }
 
 Test(lockstep, fermata)
@@ -221,10 +403,14 @@ Test(lockstep, eager)
     compare("eager", NULL);
 }
 
+Test(lockstep, timeout)
+{
+    compare("timeout", NULL);
+}
+
 Test(lockstep, a_model_moves_with_its_queue)
 {
     run_t *run = calloc(1, sizeof *run);
-    prng_init(&run->lateness, 1);
     run->lines = calloc(LINES_MAX, sizeof *run->lines);
     cr_assert_eq(heap_init(&run->ends, BATCHES, NULL), STATUS_OK);
     shards_options_t options = {
@@ -277,6 +463,48 @@ Test(lockstep, what_cannot_be_is_refused)
     cr_expect_eq(shards_move_model(shards, 0, 2), STATUS_NOT_FOUND);
     cr_expect(shards_batch_done(shards, UINT64_MAX, 0), "nonsense is taken and has no effect");
     cr_expect_eq(shards_remove_gpu(shards, 2), STATUS_OK, "nor has a GPU that is not there");
+    cr_expect_eq(shards_cancel(shards, 0, 1), STATUS_NOT_FOUND);
+    cr_expect_eq(shards_remove_model(shards, 0, 0), STATUS_NOT_FOUND);
+    cr_expect_eq(shards_remove_model(shards, 0, MODELS), STATUS_NOT_FOUND);
+    cr_expect_eq(shards_set_policy(shards, 0, "nexus", NULL, &err), STATUS_UNSUPPORTED);
+    cr_expect_eq(shards_set_policy(shards, 0, "fermata", "none=1", &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(shards_allow(shards, 0, 0, 0, false), STATUS_NOT_FOUND);
+    profile_t profile = {0};
+    cr_expect_eq(shards_add_model(shards, 0, 0, &profile, NULL, &err), STATUS_INVALID_ARGUMENT);
+    make_profile(&profile, 0, 10);
+    cr_expect_eq(shards_add_model(shards, 0, MODELS, &profile, NULL, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(shards_add_model(shards, 0, 0, &profile, NULL, &err), STATUS_OK);
+    cr_expect_eq(shards_add_model(shards, 0, 0, &profile, NULL, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(shards_cancel(shards, 0, UINT64_MAX), STATUS_OK, "it names nobody");
     shards_step(shards, 0);
+    shards_destroy(shards);
+}
+
+static void note_reason(void *ctx, uint32_t shard, const sched_action_t *action)
+{
+    (void)shard;
+    sched_drop_t *reason = ctx;
+    cr_assert_eq(action->kind, SCHED_DROP);
+    *reason = action->drop.reason;
+}
+
+Test(lockstep, a_full_shard_says_so)
+{
+    sched_drop_t reason = SCHED_DROP_REASONS;
+    shards_t *shards;
+    profile_t profile;
+    shards_options_t options = {.limits = {.models_max = 1, .gpus_max = 1, .tasks_max = 2, .batch_max = 8},
+                                .shard_count = 1,
+                                .sink = note_reason,
+                                .ctx = &reason};
+    make_profile(&profile, 0, 10);
+    cr_assert_eq(shards_create(&options, &shards, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_model(shards, 0, 0, &profile, NULL, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        sched_task_t task = {.tag = i, .deadline_ns = 100 * MS};
+        cr_assert_eq(shards_submit(shards, 0, &task), STATUS_OK);
+    }
+    shards_step(shards, 0);
+    cr_expect_eq(reason, SCHED_DROP_NO_ROOM);
     shards_destroy(shards);
 }

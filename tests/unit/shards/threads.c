@@ -104,7 +104,7 @@ static system_t *start(const char *policy)
     for (uint32_t m = 0; m < MODELS; m++) {
         profile_t profile;
         cr_assert_eq(profile_from_line(&profile, 1000, 100000, 64, NULL), STATUS_OK);
-        cr_assert_eq(shards_add_model(system->shards, m, &profile, NULL, &err), STATUS_OK);
+        cr_assert_eq(shards_add_model(system->shards, 0, m, &profile, NULL, &err), STATUS_OK);
     }
     for (uint32_t g = 0; g < GPUS; g++)
         cr_assert_eq(shards_add_gpu(system->shards, g, 0), STATUS_OK);
@@ -119,6 +119,19 @@ static void expect_all_answered(system_t *system)
         while (atomic_load(&system->answered[i]) == 0 && clock_now_ns() < end_ns)
             sched_yield();
         cr_assert_neq(atomic_load(&system->answered[i]), 0, "request %u was lost", i);
+    }
+}
+
+/* What was queued again when the last GPU left is granted once more. */
+static void wait_for_quiet(system_t *system)
+{
+    shards_stats_t stats = {.all.queued = 1};
+    int64_t end_ns = clock_now_ns() + 60 * NS_PER_S;
+    while ((stats.all.queued > 0 || stats.all.in_flight > 0) && clock_now_ns() < end_ns) {
+        shards_hold(system->shards);
+        shards_stats(system->shards, &stats);
+        shards_release(system->shards);
+        sched_yield();
     }
 }
 
@@ -137,6 +150,7 @@ static void hammer(const char *policy)
     expect_all_answered(system);
     atomic_store(&system->stop, true);
     pthread_join(trouble, NULL);
+    wait_for_quiet(system);
     shards_stop(system->shards);
     shards_stats_t stats;
     shards_stats(system->shards, &stats);
@@ -230,7 +244,7 @@ Test(threads, grants_leave_when_they_are_due, .timeout = 60)
                                 .ctx = &timed};
     cr_assert_eq(shards_create(&options, &timed.shards, NULL), STATUS_OK);
     cr_assert_eq(profile_from_line(&profile, MS, MS, 8, NULL), STATUS_OK);
-    cr_assert_eq(shards_add_model(timed.shards, 0, &profile, NULL, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_model(timed.shards, 0, 0, &profile, NULL, NULL), STATUS_OK);
     cr_assert_eq(shards_start(timed.shards, NULL), STATUS_OK);
     cr_assert_eq(shards_add_gpu(timed.shards, 0, 0), STATUS_OK);
     for (int i = 0; i < TRIES; i++) {

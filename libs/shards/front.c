@@ -1,0 +1,528 @@
+#include "shards/front.h"
+
+#include "base/clock.h"
+#include "base/ring.h"
+#include "shards/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* How long a report that found an inbox full waits for another try. */
+#define RETRY_NS (100 * NS_PER_US)
+
+typedef enum { OUT_GRANT, OUT_TASK, OUT_DROP, OUT_VOID } out_kind_t;
+
+/* One cell of an outbox; a grant is followed by its tasks. */
+typedef struct {
+    out_kind_t kind;
+    uint32_t model;
+    union {
+        struct {
+            uint32_t gpu, count;
+            uint64_t batch_id;
+            int64_t start_ns, finish_ns;
+        } grant;
+        struct {
+            sched_drop_t reason;
+            sched_task_t task;
+        } drop; /* TASK: only the task */
+    };
+} out_t;
+
+typedef struct {
+    spsc_t ring;
+    uint32_t high; /* above this the shard takes no more in */
+} outbox_t;
+
+typedef struct {
+    inbox_kind_t kind;
+    uint64_t batch_id;
+    int64_t at_ns;
+} report_t;
+
+/* A batch that the sink has seen. */
+typedef struct {
+    uint64_t batch_id; /* 0: none */
+    uint32_t model, count;
+} flying_t;
+
+typedef struct {
+    bool present;
+    sched_model_stats_t stats;
+} heard_t;
+
+struct front {
+    front_options_t options;
+    shards_t *shards;
+    outbox_t *outboxes; /* SHARDS_MAX of them */
+    ring_t late;        /* reports that found an inbox full */
+    heard_t *models;
+    flying_t *flying; /* by shard and index of the batch id */
+    uint32_t batches_max;
+    sched_task_t *tasks; /* of the grant that the sink sees */
+    bool held;
+    bool told; /* since the last front_run: the shards are asleep for it */
+    _Alignas(RING_CACHE_LINE) _Atomic bool news;
+};
+
+/* ---- On the shards' threads ---- */
+
+static void put(outbox_t *outbox, const out_t *cell)
+{
+    bool sent = spsc_push(&outbox->ring, cell);
+    assert(sent); /* see init_outbox */
+    (void)sent;
+}
+
+static void put_grant(outbox_t *outbox, const sched_action_t *action)
+{
+    put(outbox, &(out_t){.kind = OUT_GRANT,
+                         .model = action->model,
+                         .grant = {.gpu = action->grant.gpu,
+                                   .count = action->grant.count,
+                                   .batch_id = action->grant.batch_id,
+                                   .start_ns = action->grant.start_ns,
+                                   .finish_ns = action->grant.finish_ns}});
+    for (uint32_t i = 0; i < action->grant.count; i++)
+        put(outbox, &(out_t){.kind = OUT_TASK, .model = action->model, .drop.task = action->grant.tasks[i]});
+}
+
+static void on_action(void *ctx, uint32_t shard, const sched_action_t *action)
+{
+    front_t *front = ctx;
+    outbox_t *outbox = &front->outboxes[shard];
+    if (action->kind == SCHED_GRANT)
+        put_grant(outbox, action);
+    else
+        put(outbox, &(out_t){.kind = OUT_DROP,
+                             .model = action->model,
+                             .drop = {.reason = action->drop.reason, .task = action->drop.task}});
+    if (!atomic_exchange_explicit(&front->news, true, memory_order_acq_rel))
+        front->options.wake(front->options.ctx);
+}
+
+static bool is_high(const outbox_t *outbox)
+{
+    return spsc_len(&outbox->ring) >= outbox->high;
+}
+
+/* Also while all stand still, on the loop's thread: then the inboxes must become empty. */
+static bool may_take(void *ctx, uint32_t shard)
+{
+    const front_t *front = ctx;
+    return front->held || !is_high(&front->outboxes[shard]);
+}
+
+/* ---- Making ---- */
+
+static uint32_t inbox_len(const front_options_t *options)
+{
+    enum { MESSAGES_PER_TASK = 2 }; /* submitted and cancelled */
+    return MESSAGES_PER_TASK * options->limits.tasks_max;
+}
+
+/* Every task of a shard comes out at most once while the loop takes nothing: granted or dropped. A shard takes tasks in while its
+ * outbox is less than half full, so that the other half has room for all that it holds; and what is taken in while all stand
+ * still is at most an inbox. */
+static status_t init_outbox(const front_t *front, outbox_t *outbox, err_t *err)
+{
+    outbox->high = front->options.limits.tasks_max + front->batches_max;
+    return spsc_init(&outbox->ring, sizeof(out_t), 2 * outbox->high + inbox_len(&front->options), err);
+}
+
+static status_t allocate(front_t *front, err_t *err)
+{
+    const sched_limits_t *limits = &front->options.limits;
+    front->outboxes = aligned_alloc(RING_CACHE_LINE, SHARDS_MAX * sizeof *front->outboxes);
+    front->models = calloc(limits->models_max, sizeof *front->models);
+    front->flying = calloc((size_t)front->options.shard_count * front->batches_max, sizeof *front->flying);
+    front->tasks = calloc(limits->batch_max, sizeof *front->tasks);
+    for (uint32_t k = 0; k < SHARDS_MAX && front->outboxes; k++)
+        front->outboxes[k] = (outbox_t){0};
+    if (!front->outboxes || !front->models || !front->flying || !front->tasks)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core's actions");
+    status_t status = ring_init(&front->late, sizeof(report_t), 2 * front->batches_max, err);
+    for (uint32_t k = 0; k < front->options.shard_count && k < SHARDS_MAX && status == STATUS_OK; k++)
+        status = init_outbox(front, &front->outboxes[k], err);
+    return status;
+}
+
+static status_t start(front_t *front, const front_options_t *from, err_t *err)
+{
+    shards_options_t options = {.limits = from->limits,
+                                .shard_count = from->shard_count,
+                                .inbox_len = inbox_len(from),
+                                .policy = from->policy,
+                                .params = from->params,
+                                .delays = from->delays,
+                                .pin = from->pin,
+                                .balance_ns = from->balance_ns,
+                                .tags_max = from->tags_max,
+                                .quiet = true,
+                                .sink = on_action,
+                                .may_take = may_take,
+                                .ctx = front};
+    status_t status = shards_create(&options, &front->shards, err);
+    return status == STATUS_OK ? shards_start(front->shards, err) : status;
+}
+
+status_t front_create(const front_options_t *options, front_t **out, err_t *err)
+{
+    uint32_t inflight = options->limits.gpu_inflight_max ? options->limits.gpu_inflight_max : 2;
+    if (options->shard_count > SHARDS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "shards: %u, not in 1..%d", options->shard_count,
+                       SHARDS_MAX);
+    front_t *front = aligned_alloc(RING_CACHE_LINE, sizeof *front);
+    if (!front)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
+    *front = (front_t){.options = *options, .batches_max = options->limits.gpus_max * inflight};
+    front->options.policy = front->options.params = NULL; /* the caller's */
+    status_t status = allocate(front, err);
+    if (status == STATUS_OK)
+        status = start(front, options, err);
+    if (status == STATUS_OK)
+        *out = front;
+    else
+        front_destroy(front);
+    return status;
+}
+
+static void release(front_t *front)
+{
+    if (!front->held)
+        return;
+    front->held = false;
+    shards_release(front->shards);
+}
+
+void front_destroy(front_t *front)
+{
+    if (!front)
+        return;
+    release(front);
+    shards_destroy(front->shards);
+    for (uint32_t k = 0; front->outboxes && k < SHARDS_MAX; k++)
+        spsc_dispose(&front->outboxes[k].ring);
+    ring_dispose(&front->late);
+    free(front->tasks);
+    free(front->flying);
+    free(front->models);
+    free(front->outboxes);
+    free(front);
+}
+
+/* ---- What happens ---- */
+
+static bool knows(const front_t *front, uint32_t model)
+{
+    return model < front->options.limits.models_max && front->models[model].present;
+}
+
+status_t front_submit(front_t *front, uint32_t model, const sched_task_t *task)
+{
+    status_t status = shards_submit(front->shards, model, task);
+    if (status != STATUS_OK)
+        return status;
+    front->told = true;
+    front->models[model].stats.submitted++;
+    front->models[model].stats.queued++;
+    return STATUS_OK;
+}
+
+void front_cancel(front_t *front, uint32_t model, uint64_t tag)
+{
+    (void)shards_cancel(front->shards, model,
+                        tag); /* no room for the word: it goes on, and comes out later */
+}
+
+static bool tell(front_t *front, const report_t *report)
+{
+    switch (report->kind) {
+    case INBOX_STARTED:
+        return shards_batch_started(front->shards, report->batch_id, report->at_ns);
+    case INBOX_FAILED:
+        return shards_batch_failed(front->shards, report->batch_id, report->at_ns, true);
+    default:
+        return shards_batch_done(front->shards, report->batch_id, report->at_ns);
+    }
+}
+
+/* Reports keep their order: one that came later waits behind those that wait. */
+static void report(front_t *front, const report_t *what)
+{
+    front->told = true;
+    if (ring_len(&front->late) == 0 && tell(front, what))
+        return;
+    bool kept = ring_push(&front->late, what);
+    assert(kept); /* two for each batch in flight: there is room */
+    (void)kept;
+}
+
+static bool tell_late(front_t *front)
+{
+    for (const report_t *first; (first = ring_at(&front->late, 0)) != NULL && tell(front, first);)
+        (void)ring_pop(&front->late, NULL);
+    return ring_len(&front->late) == 0;
+}
+
+/* NULL: no batch that is in flight. */
+static flying_t *find_flying(front_t *front, uint64_t batch_id)
+{
+    uint32_t shard = batch_shard(batch_id), index = batch_index(batch_id);
+    if (batch_id == 0 || shard >= front->options.shard_count || index >= front->batches_max)
+        return NULL;
+    flying_t *batch = &front->flying[shard * front->batches_max + index];
+    return batch->batch_id == batch_id ? batch : NULL;
+}
+
+static void end_batch(front_t *front, inbox_kind_t kind, uint64_t batch_id, int64_t free_at_ns)
+{
+    flying_t *batch = find_flying(front, batch_id);
+    if (!batch)
+        return;
+    if (batch->model != BATCH_NO_MODEL) {
+        sched_model_stats_t *stats = &front->models[batch->model].stats;
+        stats->in_flight -= batch->count;
+        stats->queued += kind == INBOX_FAILED ? batch->count : 0;
+    }
+    batch->batch_id = 0;
+    report(front, &(report_t){.kind = kind, .batch_id = batch_id, .at_ns = free_at_ns});
+}
+
+void front_batch_started(front_t *front, uint64_t batch_id, int64_t finish_ns)
+{
+    if (find_flying(front, batch_id))
+        report(front, &(report_t){.kind = INBOX_STARTED, .batch_id = batch_id, .at_ns = finish_ns});
+}
+
+void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns)
+{
+    end_batch(front, INBOX_DONE, batch_id, free_at_ns);
+}
+
+void front_batch_failed(front_t *front, uint64_t batch_id, int64_t free_at_ns, bool requeue)
+{
+    end_batch(front, requeue ? INBOX_FAILED : INBOX_DONE, batch_id, free_at_ns);
+}
+
+void front_gpu_free(front_t *front, uint32_t gpu, int64_t free_at_ns)
+{
+    (void)shards_gpu_free(front->shards, gpu,
+                          free_at_ns); /* a hint: when too many wait, one more does no good */
+}
+
+void front_set_delays(front_t *front, const sched_delays_t *delays)
+{
+    shards_set_delays(front->shards, delays);
+}
+
+/* ---- What was decided ---- */
+
+typedef struct {
+    front_t *front;
+    sched_sink_fn sink;
+    void *ctx;
+} taker_t;
+
+/* The shard puts the cells of a grant one by one; those that are not all there are left for later. */
+static bool take_grant(const taker_t *taker, outbox_t *outbox, uint32_t shard)
+{
+    front_t *front = taker->front;
+    const out_t *first = spsc_at(&outbox->ring, 0);
+    uint32_t count = first->grant.count;
+    if (spsc_len(&outbox->ring) <= count)
+        return false;
+    out_t head, cell;
+    (void)spsc_pop(&outbox->ring, &head);
+    for (uint32_t i = 0; i < count; i++) {
+        (void)spsc_pop(&outbox->ring, &cell);
+        front->tasks[i] = cell.drop.task;
+    }
+    sched_model_stats_t *stats = &front->models[head.model].stats;
+    stats->granted += count;
+    stats->batches++;
+    stats->busy_ns += head.grant.finish_ns - head.grant.start_ns;
+    stats->in_flight += count;
+    stats->queued -= count;
+    front->flying[shard * front->batches_max + batch_index(head.grant.batch_id)] =
+        (flying_t){.batch_id = head.grant.batch_id, .model = head.model, .count = count};
+    sched_action_t action = {.kind = SCHED_GRANT,
+                             .model = head.model,
+                             .grant = {.gpu = head.grant.gpu,
+                                       .batch_id = head.grant.batch_id,
+                                       .start_ns = head.grant.start_ns,
+                                       .finish_ns = head.grant.finish_ns,
+                                       .tasks = front->tasks,
+                                       .count = count}};
+    taker->sink(taker->ctx, &action);
+    return true;
+}
+
+static void take_drop(const taker_t *taker, outbox_t *outbox)
+{
+    out_t cell;
+    (void)spsc_pop(&outbox->ring, &cell);
+    sched_model_stats_t *stats = &taker->front->models[cell.model].stats;
+    stats->queued--;
+    if (cell.drop.reason == SCHED_DROP_CANCELLED)
+        stats->cancelled++;
+    else
+        stats->dropped[cell.drop.reason]++;
+    sched_action_t action = {.kind = SCHED_DROP,
+                             .model = cell.model,
+                             .drop = {.task = cell.drop.task, .reason = cell.drop.reason}};
+    taker->sink(taker->ctx, &action);
+}
+
+static void drain(const taker_t *taker, outbox_t *outbox, uint32_t shard)
+{
+    for (const out_t *first; (first = spsc_at(&outbox->ring, 0)) != NULL;) {
+        out_t cell;
+        if (first->kind == OUT_DROP)
+            take_drop(taker, outbox);
+        else if (first->kind == OUT_VOID)
+            (void)spsc_pop(&outbox->ring, &cell);
+        else if (!take_grant(taker, outbox, shard))
+            return;
+    }
+}
+
+int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx)
+{
+    const taker_t taker = {front, sink, ctx};
+    release(front);
+    (void)atomic_exchange_explicit(&front->news, false, memory_order_acq_rel);
+    for (uint32_t k = 0; k < front->options.shard_count; k++) {
+        outbox_t *outbox = &front->outboxes[k];
+        bool waits = is_high(outbox);
+        drain(&taker, outbox, k);
+        if (waits)
+            waiter_wake(&front->shards->workers[k].waiter);
+    }
+    bool all_told = tell_late(front);
+    if (front->told)
+        shards_wake(front->shards);
+    front->told = false;
+    return all_told ? SCHED_NEVER : now_ns + RETRY_NS;
+}
+
+/* ---- Changes ---- */
+
+static void hold(front_t *front)
+{
+    if (!front->held) {
+        shards_hold(front->shards);
+        front->held = true;
+    }
+    while (!tell_late(front))
+        shards_settle(front->shards, clock_now_ns());
+    shards_settle(front->shards, clock_now_ns());
+}
+
+/* Makes a grant that has not come out as if it had never been: its tasks go back to their queue, or with their model. */
+static void undo(front_t *front, outbox_t *outbox, uint32_t at, bool requeue)
+{
+    out_t *grant = spsc_at(&outbox->ring, at);
+    uint64_t batch_id = grant->grant.batch_id;
+    int64_t start_ns = grant->grant.start_ns;
+    for (uint32_t i = 1; i <= grant->grant.count; i++) {
+        out_t *cell = spsc_at(&outbox->ring, at + i);
+        cell->kind = requeue ? OUT_VOID : OUT_DROP;
+        cell->drop.reason = SCHED_DROP_MODEL_REMOVED;
+    }
+    grant->kind = OUT_VOID;
+    while (!shards_batch_failed(front->shards, batch_id, start_ns, requeue))
+        shards_settle(front->shards, clock_now_ns());
+}
+
+/* What was decided and has not come out, for this GPU or this model; UINT32_MAX: any. */
+static void take_back(front_t *front, uint32_t gpu, uint32_t model)
+{
+    for (uint32_t k = 0; k < front->options.shard_count; k++) {
+        outbox_t *outbox = &front->outboxes[k];
+        const out_t *cell;
+        for (uint32_t at = 0; (cell = spsc_at(&outbox->ring, at)) != NULL; at++)
+            if (cell->kind == OUT_GRANT && (cell->grant.gpu == gpu || cell->model == model))
+                undo(front, outbox, at, model == UINT32_MAX);
+    }
+    shards_settle(front->shards, clock_now_ns());
+}
+
+status_t front_add_model(front_t *front, uint32_t model, const profile_t *profile,
+                         const sched_model_opts_t *opts, err_t *err)
+{
+    hold(front);
+    status_t status = shards_add_model(front->shards, 0, model, profile, opts, err);
+    if (status == STATUS_OK)
+        front->models[model].present = true;
+    return status;
+}
+
+/* Its batches go on without it. */
+static void orphan_batches(front_t *front, uint32_t model)
+{
+    for (uint32_t b = 0; b < front->options.shard_count * front->batches_max; b++)
+        if (front->flying[b].batch_id && front->flying[b].model == model)
+            front->flying[b].model = BATCH_NO_MODEL;
+    front->models[model].stats.in_flight = 0;
+}
+
+status_t front_remove_model(front_t *front, uint32_t model)
+{
+    if (!knows(front, model))
+        return STATUS_NOT_FOUND;
+    hold(front);
+    take_back(front, UINT32_MAX, model);
+    orphan_batches(front, model);
+    front->models[model].present = false;
+    return shards_remove_model(front->shards, 0, model);
+}
+
+status_t front_update_profile(front_t *front, uint32_t model, const profile_t *profile)
+{
+    hold(front);
+    return shards_update_profile(front->shards, 0, model, profile);
+}
+
+status_t front_add_gpu(front_t *front, uint32_t gpu, int64_t free_at_ns)
+{
+    hold(front);
+    return shards_add_gpu(front->shards, gpu, free_at_ns);
+}
+
+status_t front_drain_gpu(front_t *front, uint32_t gpu)
+{
+    hold(front);
+    status_t status = shards_drain_gpu(front->shards, gpu);
+    take_back(front, gpu, UINT32_MAX);
+    return status;
+}
+
+status_t front_remove_gpu(front_t *front, uint32_t gpu)
+{
+    hold(front);
+    take_back(front, gpu, UINT32_MAX);
+    return shards_remove_gpu(front->shards, gpu);
+}
+
+status_t front_allow(front_t *front, uint32_t model, uint32_t gpu, bool allowed)
+{
+    hold(front);
+    return shards_allow(front->shards, 0, model, gpu, allowed);
+}
+
+status_t front_set_policy(front_t *front, const char *name, const char *params, err_t *err)
+{
+    hold(front);
+    return shards_set_policy(front->shards, 0, name, params, err);
+}
+
+/* ---- Looking in ---- */
+
+bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t *stats)
+{
+    if (!knows(front, model))
+        return false;
+    *stats = front->models[model].stats;
+    return true;
+}

@@ -1,0 +1,331 @@
+/*
+ * The front as an event loop uses it: tasks, cancellations, batches that end well and badly, and every rare change at any
+ * moment. Every task comes out once more often than it was queued again; nothing comes out for a GPU that was drained or
+ * removed, or for a model that was removed.
+ */
+#include "shards/front.h"
+
+#include "base/clock.h"
+#include "base/prng.h"
+
+#include <criterion/criterion.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODELS = 5, GPUS = 6, SHARDS = 2, TASKS = 512, ROUNDS = 3000, BATCHES = 1024 };
+#define MS INT64_C(1000000)
+
+typedef struct {
+    bool used, cancelled;
+    uint32_t generation, model;
+    uint64_t batch_id; /* 0: it waits */
+} task_t;
+
+typedef struct {
+    front_t *front;
+    sem_t woken;
+    prng_t prng;
+    task_t tasks[TASKS];
+    struct {
+        uint64_t id;
+        uint32_t gpu;
+    } batches[BATCHES];
+    uint32_t batch_count, live;
+    bool gpu_open[GPUS], model_here[MODELS];
+    uint64_t submitted, done, dropped, cancelled, retried;
+} loop_t;
+
+static void wake(void *ctx)
+{
+    loop_t *loop = ctx;
+    sem_post(&loop->woken);
+}
+
+static task_t *task_of(loop_t *loop, uint64_t tag)
+{
+    task_t *task = &loop->tasks[(uint32_t)tag];
+    cr_assert(task->used && task->generation == (uint32_t)(tag >> 32), "a task that is gone came out");
+    return task;
+}
+
+static void give(loop_t *loop, task_t *task)
+{
+    task->used = false;
+    task->generation++;
+    loop->live--;
+}
+
+static void on_grant(loop_t *loop, const sched_action_t *action)
+{
+    cr_assert(loop->gpu_open[action->grant.gpu], "a grant for a GPU that was closed");
+    cr_assert(loop->model_here[action->model], "a grant of a model that was removed");
+    cr_assert_lt(loop->batch_count, BATCHES);
+    loop->batches[loop->batch_count].id = action->grant.batch_id;
+    loop->batches[loop->batch_count++].gpu = action->grant.gpu;
+    for (uint32_t i = 0; i < action->grant.count; i++) {
+        task_t *task = task_of(loop, action->grant.tasks[i].tag);
+        cr_assert_eq(task->batch_id, 0, "a task was granted twice");
+        task->batch_id = action->grant.batch_id;
+    }
+}
+
+static void on_action(void *ctx, const sched_action_t *action)
+{
+    loop_t *loop = ctx;
+    if (action->kind == SCHED_GRANT) {
+        on_grant(loop, action);
+        return;
+    }
+    task_t *task = task_of(loop, action->drop.task.tag);
+    cr_assert_eq(task->batch_id, 0, "a task of a batch was dropped");
+    cr_assert(action->drop.reason != SCHED_DROP_CANCELLED || task->cancelled);
+    cr_assert_neq(action->drop.reason, SCHED_DROP_NO_ROOM);
+    loop->cancelled += action->drop.reason == SCHED_DROP_CANCELLED;
+    loop->dropped++;
+    give(loop, task);
+}
+
+static void run(loop_t *loop)
+{
+    (void)front_run(loop->front, clock_now_ns(), on_action, loop);
+}
+
+static void submit(loop_t *loop)
+{
+    uint32_t place = 0, model = (uint32_t)prng_below(&loop->prng, MODELS);
+    while (place < TASKS && loop->tasks[place].used)
+        place++;
+    if (place == TASKS || !loop->model_here[model])
+        return;
+    task_t *task = &loop->tasks[place];
+    int64_t now_ns = clock_now_ns();
+    sched_task_t entry = {.tag = (uint64_t)task->generation << 32 | place,
+                          .arrival_ns = now_ns,
+                          .deadline_ns = now_ns + prng_range(&loop->prng, 1, 30) * MS};
+    cr_assert_eq(front_submit(loop->front, model, &entry), STATUS_OK);
+    *task = (task_t){.used = true, .generation = task->generation, .model = model};
+    loop->submitted++;
+    loop->live++;
+}
+
+static void cancel(loop_t *loop)
+{
+    uint32_t place = (uint32_t)prng_below(&loop->prng, TASKS);
+    task_t *task = &loop->tasks[place];
+    if (!task->used || task->batch_id || !loop->model_here[task->model])
+        return;
+    task->cancelled = true;
+    front_cancel(loop->front, task->model, (uint64_t)task->generation << 32 | place);
+}
+
+static void forget_batch(loop_t *loop, uint32_t index)
+{
+    loop->batches[index] = loop->batches[--loop->batch_count];
+}
+
+static void end_batch(loop_t *loop, uint32_t index, bool requeue)
+{
+    uint64_t id = loop->batches[index].id;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        task_t *task = &loop->tasks[i];
+        if (!task->used || task->batch_id != id)
+            continue;
+        task->batch_id = 0;
+        if (requeue && loop->model_here[task->model]) {
+            loop->retried++;
+            continue;
+        }
+        loop->done++;
+        give(loop, task);
+    }
+    if (requeue)
+        front_batch_failed(loop->front, id, clock_now_ns(), true);
+    else
+        front_batch_done(loop->front, id, clock_now_ns());
+    forget_batch(loop, index);
+}
+
+static void end_some(loop_t *loop)
+{
+    for (uint32_t i = loop->batch_count; i-- > 0;) {
+        if (prng_below(&loop->prng, 3) == 0)
+            front_batch_started(loop->front, loop->batches[i].id, clock_now_ns() + MS);
+        if (prng_below(&loop->prng, 4) != 0)
+            end_batch(loop, i, prng_below(&loop->prng, 10) == 0);
+    }
+}
+
+static void close_gpu(loop_t *loop, uint32_t gpu)
+{
+    cr_assert_eq(front_drain_gpu(loop->front, gpu), STATUS_OK);
+    loop->gpu_open[gpu] = false;
+    if (prng_below(&loop->prng, 2) == 0)
+        run(loop); /* it may drain for a while */
+    for (uint32_t i = loop->batch_count; i-- > 0;)
+        if (loop->batches[i].gpu == gpu)
+            end_batch(loop, i, true);
+    cr_assert_eq(front_remove_gpu(loop->front, gpu), STATUS_OK);
+}
+
+static void remove_model(loop_t *loop, uint32_t model)
+{
+    loop->model_here[model] = false;
+    cr_assert_eq(front_remove_model(loop->front, model), STATUS_OK);
+}
+
+static void add_model(loop_t *loop, uint32_t model)
+{
+    profile_t profile;
+    cr_assert_eq(profile_from_line(&profile, 1000, 50000 * (model + 1), 32, NULL), STATUS_OK);
+    cr_assert_eq(front_add_model(loop->front, model, &profile, NULL, NULL), STATUS_OK);
+    cr_assert_eq(front_update_profile(loop->front, model, &profile), STATUS_OK);
+    loop->model_here[model] = true;
+}
+
+static void change_something(loop_t *loop)
+{
+    static const char *const policies[] = {"fermata", "eager", "deferred", "timeout"};
+    uint32_t gpu = 1 + (uint32_t)prng_below(&loop->prng, GPUS - 1); /* GPU 0 stays */
+    uint32_t model = (uint32_t)prng_below(&loop->prng, MODELS);
+    sched_delays_t delays = {.ctrl_ns = prng_range(&loop->prng, 0, MS / 10)};
+    switch (prng_below(&loop->prng, 8)) {
+    case 0:
+    case 1:
+        if (loop->gpu_open[gpu])
+            close_gpu(loop, gpu);
+        else
+            loop->gpu_open[gpu] = front_add_gpu(loop->front, gpu, clock_now_ns()) == STATUS_OK;
+        break;
+    case 2:
+    case 3:
+        if (loop->model_here[model])
+            remove_model(loop, model);
+        else
+            add_model(loop, model);
+        break;
+    case 4:
+        cr_assert_eq(front_set_policy(loop->front, policies[prng_below(&loop->prng, 4)], NULL, NULL),
+                     STATUS_OK);
+        break;
+    case 5:
+        front_set_delays(loop->front, &delays);
+        break;
+    case 6:
+        (void)front_allow(loop->front, model, gpu, prng_below(&loop->prng, 2) == 0);
+        break;
+    default:
+        front_gpu_free(loop->front, gpu, clock_now_ns());
+        break;
+    }
+}
+
+static loop_t *start(void)
+{
+    loop_t *loop = calloc(1, sizeof *loop);
+    front_options_t options = {
+        .limits = {.models_max = MODELS, .gpus_max = GPUS, .tasks_max = TASKS, .batch_max = 32},
+        .shard_count = SHARDS,
+        .tags_max = TASKS,
+        .balance_ns = 5 * MS,
+        .wake = wake,
+        .ctx = loop};
+    err_t err = {0};
+    prng_init(&loop->prng, 7);
+    sem_init(&loop->woken, 0, 0);
+    cr_assert_eq(front_create(&options, &loop->front, &err), STATUS_OK, "%s", err.text);
+    for (uint32_t m = 0; m < MODELS; m++)
+        add_model(loop, m);
+    for (uint32_t g = 0; g < GPUS; g++)
+        loop->gpu_open[g] = front_add_gpu(loop->front, g, 0) == STATUS_OK;
+    run(loop);
+    return loop;
+}
+
+static void wait_a_little(loop_t *loop)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 500000;
+    if (until.tv_nsec >= NS_PER_S) {
+        until.tv_nsec -= NS_PER_S;
+        until.tv_sec++;
+    }
+    (void)sem_timedwait(&loop->woken, &until);
+}
+
+static void expect_stats(loop_t *loop)
+{
+    for (uint32_t m = 0; m < MODELS; m++) {
+        sched_model_stats_t stats;
+        if (!front_model_stats(loop->front, m, &stats))
+            continue;
+        cr_expect_eq(stats.queued, 0, "model %u: %u queued", m, stats.queued);
+        cr_expect_eq(stats.in_flight, 0, "model %u: %u in flight", m, stats.in_flight);
+    }
+}
+
+Test(front, every_task_comes_out_once, .timeout = 110)
+{
+    loop_t *loop = start();
+    for (int i = 0; i < ROUNDS; i++) {
+        for (uint64_t n = prng_below(&loop->prng, 40); n > 0; n--)
+            submit(loop);
+        cancel(loop);
+        if (i % 8 == 0)
+            change_something(loop);
+        if (prng_below(&loop->prng, 2) == 0)
+            wait_a_little(loop);
+        run(loop);
+        end_some(loop);
+    }
+    int64_t end_ns = clock_now_ns() + 30 * NS_PER_S;
+    while (loop->live > 0 && clock_now_ns() < end_ns) {
+        wait_a_little(loop);
+        run(loop);
+        while (loop->batch_count > 0)
+            end_batch(loop, 0, false);
+    }
+    cr_expect_eq(loop->live, 0, "%u tasks never came out", loop->live);
+    cr_expect_eq(loop->done + loop->dropped, loop->submitted);
+    cr_expect_gt(loop->done, 1000);
+    cr_expect_gt(loop->cancelled, 10);
+    cr_expect_gt(loop->retried, 10);
+    expect_stats(loop);
+    front_destroy(loop->front);
+    sem_destroy(&loop->woken);
+    free(loop);
+}
+
+/* A loop that takes nothing: the shard stops taking in when its outbox is half full, and goes on as soon as it is emptied. */
+Test(front, a_loop_that_stands_still_costs_no_memory, .timeout = 60)
+{
+    loop_t *loop = start();
+    uint64_t refused = 0;
+    for (int i = 0; i < 20 * TASKS; i++) { /* all are too late: each comes out as a drop */
+        sched_task_t late = {.tag = (uint64_t)i << 32 | (uint64_t)(i % TASKS), .deadline_ns = 1};
+        refused += front_submit(loop->front, 0, &late) != STATUS_OK;
+    }
+    cr_expect_gt(refused, 0, "no bound was met");
+    sched_model_stats_t stats;
+    (void)front_model_stats(loop->front, 0, &stats);
+    cr_expect_lt(stats.queued, 16 * TASKS);
+    cr_expect_eq(stats.queued + refused, 20 * TASKS);
+    front_destroy(loop->front);
+    free(loop);
+}
+
+Test(front, what_cannot_be_is_refused)
+{
+    loop_t *loop = start();
+    err_t err;
+    sched_task_t task = {0};
+    cr_expect_eq(front_set_policy(loop->front, "shepherd", NULL, &err), STATUS_UNSUPPORTED);
+    cr_expect_eq(front_remove_model(loop->front, MODELS), STATUS_NOT_FOUND);
+    cr_expect_eq(front_submit(loop->front, MODELS, &task), STATUS_NOT_FOUND);
+    cr_expect_eq(front_allow(loop->front, 0, GPUS, false), STATUS_NOT_FOUND);
+    front_batch_done(loop->front, UINT64_MAX, 0);
+    front_batch_failed(loop->front, 77, 0, true);
+    front_destroy(loop->front);
+    free(loop);
+}
