@@ -15,7 +15,7 @@ typedef struct {
     const char *policy, *policy_params;
     config_list_t subclusters, placements;
     int64_t autoscale_window_ns, plan_interval_ns, plan_limit_ns, plan_moves_max;
-    int64_t tasks_max, models_max, devices_max, batch_max, device_inflight_max;
+    int64_t shards, tasks_max, models_max, devices_max, batch_max, device_inflight_max;
     int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
     int log_level, log_format;
 } settings_t;
@@ -44,6 +44,14 @@ static const config_option_t options[] = {
      .group = "Scheduling",
      .help = "Parameters of the policy: key=value,key=value.",
      .offset = offsetof(settings_t, policy_params)},
+    {.name = "shards",
+     .type = CONFIG_INT,
+     .group = "Scheduling",
+     .help = "Threads that decide, for each sub-cluster, beside one that matches; 0: the event loop's own.",
+     .def = "0",
+     .min = 0,
+     .max = 64,
+     .offset = offsetof(settings_t, shards)},
     {.name = "subclusters",
      .type = CONFIG_LIST,
      .group = "Sub-clusters",
@@ -225,6 +233,7 @@ static status_t run(const settings_t *settings, err_t *err)
     how.subcluster_count = (uint32_t)settings->subclusters.len;
     how.placements = settings->placements.items;
     how.placement_count = (uint32_t)settings->placements.len;
+    how.shards = (uint32_t)settings->shards;
     how.autoscale_window_ns = settings->autoscale_window_ns;
     how.plan_interval_ns = settings->plan_interval_ns;
     how.plan_limit_ns = settings->plan_limit_ns;

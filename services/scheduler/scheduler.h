@@ -1,6 +1,7 @@
 /*
  * The scheduler service as one object on a loop: control streams and admin calls on its gRPC port, metrics and state
- * on its HTTP port, sub-clusters with a scheduling core each in the middle. Everything happens on the loop's thread.
+ * on its HTTP port, sub-clusters with a scheduling core each in the middle. Everything happens on the loop's thread, but for
+ * the decisions, when they have threads of their own.
  *
  *   gateways.c --tasks--> driver.c --subcluster.c--> driver.c --grants--> workers.c
  *        ^                                            |
@@ -29,6 +30,8 @@ typedef struct {
     uint32_t subcluster_count;
     const char *const *placements; /* "MODEL=SUBCLUSTER": served there, where it can be */
     uint32_t placement_count;
+    /* Threads that hold the queues of each sub-cluster, beside one that matches; 0: the loop's thread decides. */
+    uint32_t shards;
     int64_t autoscale_window_ns; /* of the advice on the number of devices */
     int64_t plan_interval_ns;    /* between two plans; 0: only when asked */
     int64_t plan_limit_ns;       /* that a plan may take */

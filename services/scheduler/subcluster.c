@@ -1,4 +1,4 @@
-/* The border to libs/sched; what is hot in it is one call deep. */
+/* The border to the core; what is hot in it is one call deep. */
 #include "scheduler/subcluster.h"
 
 #include "base/clock.h"
@@ -35,6 +35,13 @@ static void init_metrics(subcluster_t *sub, metrics_t *m)
     sub->metric.models = metrics_series(m, METRIC_SUBCLUSTER_MODELS, sub->name);
 }
 
+static void on_news(void *arg)
+{
+    subcluster_t *sub = arg;
+    sub->dirty = true;
+    sub->on_news(sub->on_news_arg);
+}
+
 static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
 {
     int64_t delay_ns = options->initial_delay_ns;
@@ -50,13 +57,19 @@ static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err
     sub->devices = calloc(sub->devices_max, sizeof(*sub->devices));
     if (sub->devices == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", sub->devices_max);
-    sub->core = sched_create(&options->limits, err);
-    if (sub->core == NULL)
-        return err->code;
     sub->delays.sched = (sched_delays_t){.ctrl_ns = delay_ns, .fixed_ns = delay_ns, .wake_ns = delay_ns};
     sub->delays.push_bound_ns = sub->delays.overrun_bound_ns = delay_ns;
-    sched_set_delays(sub->core, loop_now_ns(), &sub->delays.sched);
-    return sched_set_policy(sub->core, loop_now_ns(), options->policy, options->policy_params, err);
+    sub->on_news = options->on_news;
+    sub->on_news_arg = options->on_news_arg;
+    backend_options_t how = {.limits = options->limits,
+                             .shards = options->shards,
+                             .policy = options->policy,
+                             .params = options->policy_params,
+                             .delays = sub->delays.sched,
+                             .loop = options->loop,
+                             .on_news = on_news,
+                             .arg = sub};
+    return backend_create(&how, &sub->core, err);
 }
 
 status_t subcluster_create(const subcluster_options_t *options, subcluster_t **out, err_t *err)
@@ -77,7 +90,7 @@ void subcluster_destroy(subcluster_t *sub)
 {
     if (sub == NULL)
         return;
-    sched_destroy(sub->core);
+    backend_destroy(sub->core);
     free(sub->devices);
     free(sub);
 }
@@ -95,12 +108,12 @@ status_t subcluster_check_policy(const char *name, const char *params, err_t *er
 status_t subcluster_set_policy(subcluster_t *sub, const char *name, const char *params, err_t *err)
 {
     sub->dirty = true;
-    return sched_set_policy(sub->core, loop_now_ns(), name, params, err);
+    return backend_set_policy(sub->core, name, params, err);
 }
 
 const char *subcluster_policy(const subcluster_t *sub)
 {
-    return sched_policy(sub->core);
+    return backend_policy(sub->core);
 }
 
 /* ---- Models ---- */
@@ -110,42 +123,42 @@ status_t subcluster_add_model(subcluster_t *sub, uint32_t model, const profile_t
 {
     sched_model_opts_t opts = {.slo_ns = slo_ns};
     sub->dirty = true;
-    return sched_add_model(sub->core, loop_now_ns(), model, profile, &opts, err);
+    return backend_add_model(sub->core, model, profile, &opts, err);
 }
 
 void subcluster_remove_model(subcluster_t *sub, uint32_t model)
 {
     sub->dirty = true;
-    (void)sched_remove_model(sub->core, loop_now_ns(), model);
+    backend_remove_model(sub->core, model);
 }
 
 void subcluster_update_profile(subcluster_t *sub, uint32_t model, const profile_t *profile)
 {
     sub->dirty = true;
-    (void)sched_update_profile(sub->core, loop_now_ns(), model, profile);
+    backend_update_profile(sub->core, model, profile);
 }
 
 void subcluster_set_exit_points(subcluster_t *sub, uint32_t model, uint32_t exit_points)
 {
-    (void)sched_set_exit_points(sub->core, model, exit_points);
+    backend_set_exit_points(sub->core, model, exit_points);
 }
 
 bool subcluster_set_inside(subcluster_t *sub, uint32_t model, const sched_inside_t *inside, err_t *err)
 {
     sub->dirty = true;
-    return sched_set_inside(sub->core, loop_now_ns(), model, inside, err) == STATUS_OK;
+    return backend_set_inside(sub->core, model, inside, err) == STATUS_OK;
 }
 
 void subcluster_allow(subcluster_t *sub, uint32_t model, uint32_t gpu, bool allowed)
 {
     sub->dirty = true;
-    (void)sched_allow(sub->core, loop_now_ns(), model, gpu, allowed);
+    backend_allow(sub->core, model, gpu, allowed);
 }
 
 void subcluster_model_stats(const subcluster_t *sub, uint32_t model, sched_model_stats_t *stats)
 {
     *stats = (sched_model_stats_t){0};
-    (void)sched_model_stats(sub->core, model, stats);
+    (void)backend_model_stats(sub->core, model, stats);
 }
 
 /* ---- Devices ---- */
@@ -171,28 +184,25 @@ void subcluster_unseat(subcluster_t *sub, uint32_t gpu)
 status_t subcluster_open(subcluster_t *sub, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
 {
     sub->dirty = true;
-    status_t status = sched_add_gpu(sub->core, loop_now_ns(), gpu, free_at_ns);
-    if (status == STATUS_OK)
-        status = sched_set_gpu_mode(sub->core, loop_now_ns(), gpu, mode);
-    return status;
+    return backend_add_gpu(sub->core, gpu, mode, free_at_ns);
 }
 
 void subcluster_drain(subcluster_t *sub, uint32_t gpu)
 {
     sub->dirty = true;
-    (void)sched_drain_gpu(sub->core, loop_now_ns(), gpu);
+    backend_drain_gpu(sub->core, gpu);
 }
 
 void subcluster_close(subcluster_t *sub, uint32_t gpu)
 {
     sub->dirty = true;
-    (void)sched_remove_gpu(sub->core, loop_now_ns(), gpu);
+    backend_remove_gpu(sub->core, gpu);
 }
 
 void subcluster_free_at(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
 {
     sub->dirty = true;
-    (void)sched_gpu_free(sub->core, loop_now_ns(), gpu, free_at_ns);
+    backend_gpu_free(sub->core, gpu, free_at_ns);
 }
 
 /* ---- Tasks and batches ---- */
@@ -200,25 +210,25 @@ void subcluster_free_at(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
 status_t subcluster_submit(subcluster_t *sub, uint32_t model, const sched_task_t *task, sched_ref_t *ref)
 {
     sub->dirty = true;
-    return sched_submit(sub->core, loop_now_ns(), model, task, ref);
+    return backend_submit(sub->core, model, task, ref);
 }
 
 bool subcluster_cancel(subcluster_t *sub, sched_ref_t ref)
 {
     sub->dirty = true;
-    return sched_cancel(sub->core, loop_now_ns(), ref);
+    return backend_cancel(sub->core, ref);
 }
 
 void subcluster_batch_ended(subcluster_t *sub, uint64_t batch, int64_t free_at_ns)
 {
     sub->dirty = true;
-    (void)sched_batch_done(sub->core, loop_now_ns(), batch, free_at_ns);
+    backend_batch_ended(sub->core, batch, free_at_ns);
 }
 
 void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
 {
     sub->dirty = false; /* first: what the sink says about this sub-cluster is for the next run */
-    sub->wake_ns = sched_run(sub->core, loop_now_ns(), sink, ctx);
+    sub->wake_ns = backend_run(sub->core, sink, ctx);
 }
 
 /* ---- Delays ---- */
@@ -252,7 +262,7 @@ void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_n
         return;
     sub->delays.sched = delays;
     sub->dirty = true;
-    sched_set_delays(sub->core, loop_now_ns(), &delays);
+    backend_set_delays(sub->core, &delays);
 }
 
 /* ---- Size ---- */

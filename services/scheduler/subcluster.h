@@ -2,12 +2,13 @@
  * A sub-cluster: devices of one class, the scheduling core that decides for them under a policy of its own, what was
  * measured on the way to them, and the advice on how many there should be.
  *
- * This is the border behind which libs/sched runs; no other file of the service calls sched_*. Behind it may stand one
+ * This is the border behind which libs/sched runs; no other file of the service calls sched_*. Behind it (backend.h) stands one
  * sched_t on the loop's thread or a core on threads of its own, so that the service relies on this much and no more:
  *
  *   - Every function is called on the loop's thread. It says what happened; it decides nothing and calls nobody back.
  *   - Decisions come out of subcluster_run, through its sink, on the loop's thread, those of one model in the order in
- *     which they were made. The sink may speak to other sub-clusters, not to this one.
+ *     which they were made. The sink may speak to other sub-clusters, and to this one only to submit what it has dropped
+ *     because the model was removed.
  *   - What was said may take effect later than the next run. What is decided meanwhile for a device that was closed or
  *     for a model that was removed is taken back behind the border: no grant of it comes out.
  *   - The core holds a task from subcluster_submit until subcluster_cancel has said true, it comes out in a drop, or the
@@ -21,6 +22,7 @@
 #include "sched/autoscale.h"
 #include "sched/sched.h"
 #include "sched/shed.h"
+#include "scheduler/backend.h"
 #include "scheduler/delay.h"
 
 enum {
@@ -61,7 +63,9 @@ struct subcluster {
         metric_t *busy, *idle, *delay_ctrl, *delay_data, *delay_wake, *delay_overrun;
         metric_t *desired, *bad_rate, *idle_fraction, *models;
     } metric;
-    sched_t *core; /* subcluster.c's alone */
+    backend_t *core; /* subcluster.c's alone */
+    void (*on_news)(void *arg);
+    void *on_news_arg;
     int64_t wake_ns;
     bool dirty; /* something was said since the last run */
 };
@@ -71,9 +75,13 @@ typedef struct {
     const char *name, *device_class;
     sched_limits_t limits;
     const char *policy, *policy_params;
+    uint32_t shards; /* threads that decide; 0: the loop's does */
     int64_t initial_delay_ns;
     int64_t autoscale_window_ns; /* 0: the default of sched/autoscale.h */
     metrics_t *metrics;
+    loop_t *loop;
+    void (*on_news)(void *arg); /* on the loop: threads have decided something, subcluster_run is due */
+    void *on_news_arg;
 } subcluster_options_t;
 
 status_t subcluster_create(const subcluster_options_t *options, subcluster_t **subcluster, err_t *err);

@@ -18,6 +18,11 @@ subcluster_t *subclusters_find(const scheduler_t *s, const char *name)
     return NULL;
 }
 
+static void on_news(void *arg)
+{
+    scheduler_touch(arg);
+}
+
 static status_t make(scheduler_t *s, const char *name, const char *device_class, const char *policy,
                      const char *params, subcluster_t **out, err_t *err)
 {
@@ -36,6 +41,10 @@ static status_t make(scheduler_t *s, const char *name, const char *device_class,
         .initial_delay_ns = o->initial_delay_ns,
         .autoscale_window_ns = o->autoscale_window_ns,
         .metrics = s->metrics,
+        .shards = o->shards,
+        .loop = s->loop,
+        .on_news = on_news,
+        .on_news_arg = s,
     };
     if (s->subcluster_count == SUBCLUSTERS_MAX)
         return err_set(err, STATUS_TOO_LARGE, "there are %d sub-clusters already", SUBCLUSTERS_MAX);

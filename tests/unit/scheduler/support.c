@@ -1,6 +1,7 @@
 #include "support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- The stage ---- */
@@ -12,7 +13,10 @@ void stage_init(stage_t *stage)
     cr_assert_eq(loop_create(&stage->loop, &err), STATUS_OK, "%s", err.text);
     rpc_runtime_options_t how = {.loop = stage->loop, .name = "fakes"};
     cr_assert_eq(rpc_runtime_create(&how, &stage->runtime, &err), STATUS_OK, "%s", err.text);
+    const char *shards =
+        getenv("FERMATA_SHARDS"); /* each test runs with the core on the loop's thread and on others */
     scheduler_options_init(&stage->options);
+    stage->options.shards = shards != NULL ? (uint32_t)atoi(shards) : 0;
     stage->options.http_address = "127.0.0.1:0";
 }
 
