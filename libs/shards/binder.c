@@ -77,7 +77,8 @@ static void grant(binder_t *binder, const match_grant_t *match)
                              .number = binder->issued[match->model],
                              .gpu = match->gpu,
                              .batch_id = id,
-                             .gpu_free_ns = match->gpu_free_ns});
+                             .gpu_free_ns = match->gpu_free_ns,
+                             .due_ns = binder->due_ns});
 }
 
 /* ---- Answers ---- */
@@ -293,6 +294,8 @@ static bool take_controls(binder_t *binder, int64_t now_ns)
 bool binder_turn(binder_t *binder, int64_t now_ns, uint32_t grants_max)
 {
     match_grant_t match;
+    int64_t wake_ns = matcher_wake_ns(&binder->matcher);
+    binder->due_ns = wake_ns < now_ns ? wake_ns : now_ns;
     bool any = take_answers(binder); /* first: what a shard has answered for a GPU that then leaves */
     any |= take_controls(binder, now_ns);
     any |= take_candidates(binder, now_ns);

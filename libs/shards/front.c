@@ -20,7 +20,7 @@ typedef struct {
         struct {
             uint32_t gpu, count;
             uint64_t batch_id;
-            int64_t start_ns, finish_ns;
+            int64_t start_ns, finish_ns, due_ns;
         } grant;
         struct {
             sched_drop_t reason;
@@ -60,6 +60,7 @@ struct front {
     flying_t *flying; /* by shard and index of the batch id */
     uint32_t batches_max;
     sched_task_t *tasks; /* of the grant that the sink sees */
+    int64_t lateness_ns; /* the most of any grant that came out; negative: none did */
     bool held;
     bool told; /* since the last front_run: the shards are asleep for it */
     _Alignas(RING_CACHE_LINE) _Atomic bool news;
@@ -74,7 +75,7 @@ static void put(outbox_t *outbox, const out_t *cell)
     (void)sent;
 }
 
-static void put_grant(outbox_t *outbox, const sched_action_t *action)
+static void put_grant(outbox_t *outbox, const sched_action_t *action, int64_t due_ns)
 {
     put(outbox, &(out_t){.kind = OUT_GRANT,
                          .model = action->model,
@@ -82,7 +83,8 @@ static void put_grant(outbox_t *outbox, const sched_action_t *action)
                                    .count = action->grant.count,
                                    .batch_id = action->grant.batch_id,
                                    .start_ns = action->grant.start_ns,
-                                   .finish_ns = action->grant.finish_ns}});
+                                   .finish_ns = action->grant.finish_ns,
+                                   .due_ns = due_ns}});
     for (uint32_t i = 0; i < action->grant.count; i++)
         put(outbox, &(out_t){.kind = OUT_TASK, .model = action->model, .drop.task = action->grant.tasks[i]});
 }
@@ -92,7 +94,7 @@ static void on_action(void *ctx, uint32_t shard, const sched_action_t *action)
     front_t *front = ctx;
     outbox_t *outbox = &front->outboxes[shard];
     if (action->kind == SCHED_GRANT)
-        put_grant(outbox, action);
+        put_grant(outbox, action, front->shards->workers[shard].due_ns);
     else
         put(outbox, &(out_t){.kind = OUT_DROP,
                              .model = action->model,
@@ -175,7 +177,8 @@ status_t front_create(const front_options_t *options, front_t **out, err_t *err)
     front_t *front = aligned_alloc(RING_CACHE_LINE, sizeof *front);
     if (!front)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
-    *front = (front_t){.options = *options, .batches_max = options->limits.gpus_max * inflight};
+    *front =
+        (front_t){.options = *options, .lateness_ns = -1, .batches_max = options->limits.gpus_max * inflight};
     front->options.policy = front->options.params = NULL; /* the caller's */
     status_t status = allocate(front, err);
     if (status == STATUS_OK)
@@ -322,6 +325,7 @@ typedef struct {
     front_t *front;
     sched_sink_fn sink;
     void *ctx;
+    int64_t now_ns;
 } taker_t;
 
 /* The shard puts the cells of a grant one by one; those that are not all there are left for later. */
@@ -344,6 +348,8 @@ static bool take_grant(const taker_t *taker, outbox_t *outbox, uint32_t shard)
     stats->busy_ns += head.grant.finish_ns - head.grant.start_ns;
     stats->in_flight += count;
     stats->queued -= count;
+    int64_t late_ns = taker->now_ns - head.grant.due_ns;
+    front->lateness_ns = late_ns > front->lateness_ns ? late_ns : front->lateness_ns;
     front->flying[shard * front->batches_max + batch_index(head.grant.batch_id)] =
         (flying_t){.batch_id = head.grant.batch_id, .model = head.model, .count = count};
     sched_action_t action = {.kind = SCHED_GRANT,
@@ -389,7 +395,7 @@ static void drain(const taker_t *taker, outbox_t *outbox, uint32_t shard)
 
 int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx)
 {
-    const taker_t taker = {front, sink, ctx};
+    const taker_t taker = {front, sink, ctx, now_ns};
     release(front);
     (void)atomic_exchange_explicit(&front->news, false, memory_order_acq_rel);
     for (uint32_t k = 0; k < front->options.shard_count; k++) {
@@ -525,4 +531,11 @@ bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t
         return false;
     *stats = front->models[model].stats;
     return true;
+}
+
+bool front_take_lateness(front_t *front, int64_t *lateness_ns)
+{
+    *lateness_ns = front->lateness_ns;
+    front->lateness_ns = -1;
+    return *lateness_ns >= 0;
 }

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t number;     /* of the orders about the model, this one included; LOST is about none */
     uint64_t batch_id;
     int64_t gpu_free_ns;
+    int64_t due_ns; /* GRANT: since when it could have been given */
 } order_t;
 
 typedef enum { ANSWER_TAKEN, ANSWER_UNUSED, ANSWER_STARTED, ANSWER_DONE } answer_kind_t;
@@ -79,6 +80,7 @@ typedef struct {
     uint32_t delays_taken;    /* version */
     bool answered, published; /* in this turn: the matcher is to be woken */
     uint64_t unused, requeued;
+    int64_t due_ns; /* of the grant that the sink sees */
     /* With the planner: it writes `ask` and `planned`, the shard `told`; what each of them covers is written before it. */
     _Atomic uint32_t ask, told, planned;
     uint32_t plan_taken;
@@ -117,6 +119,7 @@ typedef struct {
     gate_t gate;
     pthread_t thread;
     uint64_t candidates, stale, moves;
+    int64_t due_ns; /* of this turn: when it was to begin, or now when nothing was to come */
     _Atomic uint32_t gpus_usable, gpus_changes; /* the planner plans anew after each change */
 } binder_t;
 

@@ -293,6 +293,7 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
                                .batch_id = order->batch_id,
                                .start_ns = start_ns,
                                .finish_ns = finish_ns});
+    worker->due_ns = order->due_ns;
     emit_grant(worker, batch, order->gpu, start_ns, finish_ns);
     refresh(worker, now_ns, shard);
 }

@@ -532,3 +532,8 @@ int64_t backend_run(backend_t *backend, sched_sink_fn sink, void *ctx)
     }
     return core_run(&backend->core, on_action, backend);
 }
+
+bool backend_take_lateness(backend_t *backend, int64_t *lateness_ns)
+{
+    return backend->core.front != NULL && front_take_lateness(backend->core.front, lateness_ns);
+}

@@ -54,5 +54,7 @@ void backend_batch_ended(backend_t *backend, uint64_t batch, int64_t free_at_ns)
 /* Returns when to be called again at the latest. The sink may call backend_submit for what was dropped for a change of
  * policy. */
 int64_t backend_run(backend_t *backend, sched_sink_fn sink, void *ctx);
+/* See front_take_lateness; always false on the loop's thread. */
+bool backend_take_lateness(backend_t *backend, int64_t *lateness_ns);
 
 #endif

@@ -229,6 +229,9 @@ void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
 {
     sub->dirty = false; /* first: what the sink says about this sub-cluster is for the next run */
     sub->wake_ns = backend_run(sub->core, sink, ctx);
+    int64_t lateness_ns;
+    if (backend_take_lateness(sub->core, &lateness_ns))
+        delay_add(&sub->delays.lateness, lateness_ns);
 }
 
 /* ---- Delays ---- */
@@ -255,7 +258,8 @@ void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_n
     sched_delays_t delays = {.ctrl_ns = ctrl_ns};
     fetch_delay_bound(&sub->delays.fetch, fallback_ns, &delays.fixed_ns, &delays.data_ns);
     limit_lead(&delays, shortest_slo_ns);
-    delays.wake_ns = wake_ns;
+    delays.wake_ns =
+        backend_is_threaded(sub->core) ? delay_bound_ns(&sub->delays.lateness, fallback_ns) : wake_ns;
     sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, fallback_ns);
     sub->delays.overrun_bound_ns = delay_bound_ns(&sub->delays.overrun, fallback_ns);
     if (memcmp(&delays, &sub->delays.sched, sizeof delays) == 0)

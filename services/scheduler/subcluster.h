@@ -39,6 +39,7 @@ typedef struct {
     sched_delays_t sched; /* what the core plans with */
     fetch_delay_t fetch;
     delay_window_t push, overrun; /* overrun: how long after its predicted finish a batch ended */
+    delay_window_t lateness;      /* of decisions that threads make */
     int64_t push_bound_ns, overrun_bound_ns;
 } subcluster_delays_t;
 
