@@ -113,8 +113,28 @@ static bool hold_shape(gateway_t *gateway, uint64_t id, model_t *model, const ui
     return *shape != NULL;
 }
 
+/* What each of the gateways may hold of the table of tasks once that is half full: one that floods finds its own share taken, and
+ * the others theirs free. */
+static uint32_t share_of_table(const scheduler_t *s)
+{
+    uint32_t gateways = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        gateways += s->gateways[i] != NULL;
+    return s->options.tasks_max / (gateways > 0 ? gateways : 1);
+}
+
+static bool floods(gateway_t *gateway, uint32_t share)
+{
+    const scheduler_t *s = gateway->peer.scheduler;
+    if (s->tasks.lent < s->options.tasks_max / 2 || gateway->by_id.len < share)
+        return false;
+    peer_complain(&gateway->peer, NONSENSE_FLOOD,
+                  "it holds its share of the table of tasks; more are refused");
+    return true;
+}
+
 static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i, const uint32_t *sizes,
-                       int64_t now_ns)
+                       int64_t now_ns, uint32_t share)
 {
     scheduler_t *s = gateway->peer.scheduler;
     model_t *model = catalogue_model(s, t->model[i]);
@@ -142,7 +162,7 @@ static void submit_one(gateway_t *gateway, const Control__TaskBatch *t, size_t i
     }
     if (!hold_shape(gateway, t->id[i], model, sizes, t->n_size_count > 0 ? t->size_count[i] : 0, &shape))
         return;
-    task_t *task = task_take(s, gateway, t->id[i]);
+    task_t *task = floods(gateway, share) ? NULL : task_take(s, gateway, t->id[i]);
     if (task == NULL) {
         if (shape != NULL)
             shapes_release(shape);
@@ -165,9 +185,10 @@ void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks)
         return;
     }
     int64_t now_ns = now_of();
+    uint32_t share = share_of_table(s);
     const uint32_t *sizes = tasks->size;
     for (size_t i = 0; i < tasks->n_id; i++) {
-        submit_one(gateway, tasks, i, sizes, now_ns);
+        submit_one(gateway, tasks, i, sizes, now_ns, share);
         sizes += tasks->n_size_count > 0 ? tasks->size_count[i] : 0;
     }
     scheduler_touch(s);

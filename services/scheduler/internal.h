@@ -104,6 +104,7 @@ typedef enum {
     NONSENSE_DEVICE,
     NONSENSE_MODEL,
     NONSENSE_HELLO,
+    NONSENSE_FLOOD,
     NONSENSE_KINDS,
 } nonsense_t;
 

@@ -16,6 +16,7 @@ static const char *const nonsense_names[NONSENSE_KINDS] = {
     [NONSENSE_DEVICE] = "unknown_device",
     [NONSENSE_MODEL] = "bad_model",
     [NONSENSE_HELLO] = "bad_hello",
+    [NONSENSE_FLOOD] = "flood",
 };
 
 void peer_complain(peer_t *peer, nonsense_t kind, const char *detail)

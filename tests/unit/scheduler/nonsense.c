@@ -4,6 +4,7 @@
 #include "base/prng.h"
 #include "rpc/bytes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
@@ -15,10 +16,11 @@ typedef struct {
     uint64_t next_id;
 } crowd_t;
 
-static crowd_t *crowd_new(void)
+static crowd_t *crowd_of(uint32_t tasks_max)
 {
     crowd_t *c = calloc(1, sizeof *c);
     stage_init(&c->stage);
+    c->stage.options.tasks_max = tasks_max;
     stage_start(&c->stage);
     c->next_id = 1;
     worker_init(&c->worker, &c->stage, 1, 1);
@@ -37,6 +39,11 @@ static crowd_t *crowd_new(void)
     gateway_connect(&c->bad_gateway);
     stage_until(&c->stage, c->bad_worker.fake.welcomes == 1 && c->bad_gateway.fake.welcomes == 1);
     return c;
+}
+
+static crowd_t *crowd_new(void)
+{
+    return crowd_of(65536);
 }
 
 /* A task of the good gateway is still granted to the good worker. */
@@ -301,4 +308,37 @@ Test(nonsense, a_stranger_that_says_nothing_is_shown_the_door)
     stage_until(&stage, closed);
     rpc_client_destroy(client);
     stage_dispose(&stage);
+}
+
+static size_t resident_bytes(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file != NULL && fscanf(file, "%*u %zu", &pages) == 1);
+    (void)fclose(file);
+    return pages * 4096;
+}
+
+/* A gateway that sends fifty times what there is room for takes its share, and costs no more memory however long it goes on. */
+Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
+{
+    enum { ROOM = 1024, FRAME = 512, FRAMES = 100, MORE = 900 };
+    crowd_t *c = crowd_of(ROOM);
+    c->worker.auto_done = false; /* what is granted stays, and the rest waits */
+    uint64_t id = 1000;
+    size_t before = 0;
+    for (int i = 0; i < FRAMES + MORE; i++, id += FRAME) {
+        gateway_send(&c->bad_gateway, c->gateway.model_id, id, FRAME, 60 * NS_PER_S);
+        stage_until(&c->stage, c->bad_gateway.drop_total >= (uint64_t)(i + 1) * FRAME - ROOM / 2);
+        before = i == FRAMES ? resident_bytes() : before;
+    }
+    size_t after = resident_bytes();
+    cr_expect_lt(after, before + (8u << 20), "%zu MiB grew by %zu MiB", before >> 20, (after - before) >> 20);
+    cr_expect_eq(c->bad_gateway.drop_total, (uint64_t)(FRAMES + MORE) * FRAME - ROOM / 2);
+    cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].status, STATUS_UNAVAILABLE);
+    cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].stage, CONTROL__STAGE__STAGE_ADMISSION);
+    gateway_send(&c->gateway, c->gateway.model_id, 1, ROOM / 2, 60 * NS_PER_S);
+    stage_turn(&c->stage, 50 * NS_PER_MS);
+    cr_expect_eq(c->gateway.drop_count, 0, "the other one found no room");
+    crowd_free(c);
 }

@@ -182,6 +182,7 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
         gateway_catalogue(g, frame->catalogue);
     for (size_t i = 0; i < frame->n_model_answers; i++)
         gateway_answered(g, frame->model_answers[i]);
+    g->drop_total += frame->drops != NULL ? frame->drops->n_id : 0;
     for (size_t i = 0; frame->drops != NULL && i < frame->drops->n_id && g->drop_count < FAKE_DROPS; i++)
         g->drops[g->drop_count++] =
             (drop_t){frame->drops->id[i], frame->drops->status[i], frame->drops->stage[i]};

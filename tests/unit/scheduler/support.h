@@ -82,6 +82,7 @@ typedef struct {
     uint32_t ready_workers;
     char reason[256];
     int64_t slo_ns;
+    uint64_t drop_total; /* also those beyond FAKE_DROPS */
     uint32_t drop_count;
     drop_t drops[FAKE_DROPS];
 } fake_gateway_t;
