@@ -220,7 +220,7 @@ status_t shards_create(const shards_options_t *options, shards_t **out, err_t *e
     if (!shards)
         return no_memory(err);
     memset(shards, 0, sizeof *shards);
-    pthread_mutex_init(&shards->door, NULL);
+    (void)sem_init(&shards->door, 0, 1);
     gate_init(&shards->binder.gate);
     gate_init(&shards->planner.gate);
     pthread_mutex_init(&shards->delays.lock, NULL);
@@ -251,7 +251,7 @@ void shards_destroy(shards_t *shards)
     dispose_binder(&shards->binder);
     gate_dispose(&shards->planner.gate);
     pthread_mutex_destroy(&shards->delays.lock);
-    pthread_mutex_destroy(&shards->door);
+    (void)sem_destroy(&shards->door);
     free(shards->planner.policy.gpu_state);
     free(shards->planner.policy.model_state);
     free(shards->planner.policy.state);

@@ -5,14 +5,15 @@
 #ifndef SHARDS_GATE_H
 #define SHARDS_GATE_H
 
-#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* Semaphores, as one thread may hold the gates of several groups, in any order. */
 typedef struct {
-    pthread_mutex_t inside;
-    pthread_cond_t given;
+    sem_t inside, given;
     _Atomic bool asked;
+    bool waits; /* of whoever has `inside` */
 } gate_t;
 
 void gate_init(gate_t *gate);

@@ -152,7 +152,7 @@ struct shards {
         _Atomic uint32_t version;
         sched_delays_t now;
     } delays;
-    pthread_mutex_t door; /* of whoever has brought the threads to a stand */
+    sem_t door; /* of whoever has brought the threads to a stand */
     _Atomic bool stop;
     bool threaded;             /* set before the first thread runs */
     bool held;                 /* under the door: no thread of ours runs */

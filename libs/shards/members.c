@@ -18,7 +18,8 @@ static int64_t time_of(const shards_t *shards, int64_t now_ns)
 void shards_hold(shards_t *shards)
 {
     uint32_t count = shards->options.shard_count;
-    pthread_mutex_lock(&shards->door);
+    while (sem_wait(&shards->door) != 0)
+        ; /* a signal came */
     gate_ask(&shards->planner.gate);
     gate_take(&shards->planner.gate); /* first, while the others still answer its questions */
     gate_ask(&shards->binder.gate);
@@ -44,7 +45,7 @@ void shards_release(shards_t *shards)
         gate_give(&shards->workers[k].gate);
     gate_give(&shards->binder.gate);
     gate_give(&shards->planner.gate);
-    pthread_mutex_unlock(&shards->door);
+    (void)sem_post(&shards->door);
     for (uint32_t k = 0; k < count; k++)
         waiter_wake(&shards->workers[k].waiter); /* its next time may be another now */
     waiter_wake(&shards->binder.waiter);
