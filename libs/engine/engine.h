@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 3,      /* changes with any change of the types below */
+    ENGINE_ABI = 4,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -262,6 +262,10 @@ typedef struct engine_ops {
      * no memory. */
     void *(*buffer_alloc)(engine_t *engine, size_t len_bytes);
     void (*buffer_free)(engine_t *engine, void *buffer);
+
+    /* The name of the opened device, as a profile measured on it is kept under ("NVIDIA H200"), and the memory that models may
+     * take of it. NULL = a device of the host: its CPUs, its memory. The name lives as long as the engine. */
+    const char *(*describe)(const engine_t *engine, uint64_t *memory_bytes);
 } engine_ops_t;
 
 /* The built-in backend of that name, else the plug-in "engine-NAME.so" (see engine_set_plugin_dir), else an

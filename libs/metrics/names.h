@@ -55,6 +55,7 @@
     X(WORKER_TASKS, "fermata_worker_tasks_total", COUNTER, NONE, "model,status", "Tasks run, by status.") \
     X(WORKER_EXEC_SECONDS, "fermata_worker_exec_seconds", HISTOGRAM, NS_AS_S, "model", "Execution of one batch.") \
     X(WORKER_PROFILE_ERROR_SECONDS, "fermata_worker_profile_error_seconds", HISTOGRAM, NS_AS_S, "model", "How far the execution of one batch was from what its profile predicted, up or down.") \
+    X(WORKER_LATE_BATCHES, "fermata_worker_late_batches_total", COUNTER, NONE, "model", "Batches whose execution took longer than planned; five of a hundred is what planning aims at.") \
     X(WORKER_FETCH_SECONDS, "fermata_worker_fetch_seconds", HISTOGRAM, NS_AS_S, "model", "Fetching the inputs of one batch.") \
     X(WORKER_PUSH_SECONDS, "fermata_worker_push_seconds", HISTOGRAM, NS_AS_S, "model", "Pushing the outputs of one batch.") \
     X(WORKER_LATE_START_SECONDS, "fermata_worker_late_start_seconds", HISTOGRAM, NS_AS_S, "", "How much later than granted a batch started.") \
@@ -71,7 +72,8 @@
     X(WORKER_OVERLAP_DROPPED, "fermata_worker_overlap_dropped_batches_total", COUNTER, NONE, "model", "Batches given up because their deadline could not be met any more.") \
     X(WORKER_MODE_REFUSALS, "fermata_worker_mode_refusals_total", COUNTER, NONE, "model,mode,reason", "Models that run whole instead of in the mode that was asked for, by why: engine, uncuttable, memory, predictor.") \
     X(WORKER_MODELS, "fermata_worker_models", GAUGE, NONE, "state", "Model versions by state.") \
-    X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model", "Memory of a loaded model.") \
+    X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model,version,batch", "Memory of a loaded model on each device: weights, work space and buffers, with batches up to the size.") \
+    X(WORKER_DEVICE_BYTES, "fermata_worker_device_memory_bytes", GAUGE, NONE, "device,kind", "Memory of a device: used by models, and limit.") \
     X(WORKER_SCHEDULER_CONNECTED, "fermata_worker_scheduler_connected", GAUGE, NONE, "", "1 while the stream to the scheduler is up.") \
     /* Triton's names, so that its dashboards work */ \
     X(NV_SUCCESS, "nv_inference_request_success", COUNTER, NONE, "model,version", "Number of successful inference requests, all batch sizes") \

@@ -16,10 +16,12 @@ static double within(double factor)
     return fmin(fmax(factor, CORRECTION_LEAST), CORRECTION_MOST);
 }
 
-void correction_init(correction_t *correction)
+void correction_init(correction_t *correction, double spread)
 {
+    double factor = spread > 1 ? within(spread) : 1;
+
     for (uint32_t c = 0; c < CORRECTION_CLASSES; c++)
-        correction->factor[c] = correction->told[c] = 1;
+        correction->factor[c] = correction->told[c] = factor;
 }
 
 void correction_add(correction_t *correction, const profile_t *base, uint32_t batch, int64_t measured_ns)
@@ -29,8 +31,9 @@ void correction_add(correction_t *correction, const profile_t *base, uint32_t ba
     if (measured_ns <= 0 || predicted_ns <= 0)
         return;
     double *factor = &correction->factor[class_of(batch)];
-    /* Bounded before it is averaged: one batch that stood still for a second counts no more than one of twice the time. */
-    *factor += (within((double)measured_ns / (double)predicted_ns) - *factor) / CORRECTION_MEMORY;
+    double off = within((double)measured_ns / (double)predicted_ns) - *factor,
+           step = *factor / CORRECTION_MEMORY;
+    *factor += fmin(fmax(off, -(1 - CORRECTION_PERCENTILE) * step), CORRECTION_PERCENTILE * step);
 }
 
 bool correction_is_due(const correction_t *correction)

@@ -1,11 +1,15 @@
 /*
- * Keeps a measured profile true while it is in use: durations of real batches move it, slowly and within bounds, so that
- * a machine that has become slower (or was disturbed when it was measured) is planned with as it is, and no single hiccup counts.
+ * Makes a measured profile one to plan with: a batch that is granted should be a deadline kept, so what counts is not what
+ * a batch takes as a rule but what it hardly ever exceeds. And keeps it true while it is in use: durations of real batches
+ * move it, slowly and within bounds, so that a machine that has become slower (or was disturbed when it was measured) is
+ * planned with as it is, and no single hiccup counts.
  *
- * Each class of sizes (1, 2-3, 4-7, 8-15, …) has a factor on the latencies of the profile as it was measured: an exponential
- * mean of measured / predicted that begins at 1 and forgets slowly.
+ * Each class of sizes (1, 2-3, 4-7, 8-15, …) has a factor on the latencies of the profile as it was measured. It begins at
+ * the profile's spread and follows the CORRECTION_PERCENTILE of measured / predicted: a batch beyond it moves it up by
+ * up to PERCENTILE/MEMORY of itself, one below it down by up to (1 - PERCENTILE)/MEMORY, so that it rests where just that
+ * share of the batches is below.
  *
- *   corrected(b) = base(b) · factor(class of b), made monotone
+ *   planned(b) = base(b) · factor(class of b), made monotone
  *
  * A plain value; pure; no heap, clock or lock.
  */
@@ -16,8 +20,9 @@
 
 enum {
     CORRECTION_CLASSES = 17, /* the last is that of PROFILE_BATCH_MAX */
-    CORRECTION_MEMORY = 64,  /* batches that a factor remembers: one of twice the time moves it by 1/64 */
+    CORRECTION_MEMORY = 64,  /* one batch, however late, moves a factor by less than 1/64 */
 };
+#define CORRECTION_PERCENTILE 0.95
 /* No factor leaves these bounds: beyond them the machine is broken or the profile is, and neither is a matter of scheduling. */
 #define CORRECTION_LEAST 0.5
 #define CORRECTION_MOST 2.0
@@ -29,7 +34,8 @@ typedef struct {
     double told[CORRECTION_CLASSES]; /* as of the last correction_apply */
 } correction_t;
 
-void correction_init(correction_t *correction);
+/* All factors are the spread of the measured profile, within bounds. */
+void correction_init(correction_t *correction, double spread);
 
 /* One batch of the size took measured_ns where the profile as measured at load, base, says what it says. What is not above 0
  * is passed over. */
@@ -38,7 +44,7 @@ void correction_add(correction_t *correction, const profile_t *base, uint32_t ba
 /* Whether correction_apply would give something that differs by CORRECTION_STEP from what it gave last. */
 bool correction_is_due(const correction_t *correction);
 
-/* base corrected; never falling, its line fitted anew. Sizes beyond PROFILE_TABLE_MAX follow the line. into must not be base. */
+/* base times its factors; never falling, its line fitted anew. Sizes beyond PROFILE_TABLE_MAX follow the line. into must not be base. */
 void correction_apply(correction_t *correction, const profile_t *base, profile_t *into);
 
 #endif

@@ -23,7 +23,7 @@ status_t profile_from_line(profile_t *profile, int64_t alpha_ns, int64_t beta_ns
         return status;
     if (alpha_ns < 0 || alpha_ns > LATENCY_MAX_NS || beta_ns < 0 || beta_ns > LATENCY_MAX_NS)
         return err_set(err, STATUS_INVALID_ARGUMENT, "alpha or beta is negative or longer than an hour");
-    *profile = (profile_t){.alpha_ns = alpha_ns, .beta_ns = beta_ns, .max_batch = max_batch};
+    *profile = (profile_t){.alpha_ns = alpha_ns, .beta_ns = beta_ns, .max_batch = max_batch, .spread = 1};
     return STATUS_OK;
 }
 
@@ -144,6 +144,7 @@ status_t profile_from_points(profile_t *profile, const profile_point_t *points, 
         return status;
     memset(profile, 0, sizeof(*profile));
     profile->max_batch = max_batch;
+    profile->spread = 1;
     profile_fit(points, count, &profile->alpha_ns, &profile->beta_ns, &profile->residual);
     profile->table_len = fill_measured(profile, points, count);
     fill_gaps(profile);
@@ -161,6 +162,7 @@ void profile_merge_slower(profile_t *into, const profile_t *other)
     merged.alpha_ns = into->alpha_ns > other->alpha_ns ? into->alpha_ns : other->alpha_ns;
     merged.beta_ns = into->beta_ns > other->beta_ns ? into->beta_ns : other->beta_ns;
     merged.residual = into->residual > other->residual ? into->residual : other->residual;
+    merged.spread = into->spread > other->spread ? into->spread : other->spread;
     merged.repaired = into->repaired || other->repaired;
     /* Two lines cross: only a table can hold the slower of them at each size. */
     if (len == 0 && (into->alpha_ns - other->alpha_ns) * (into->beta_ns - other->beta_ns) < 0)

@@ -28,7 +28,9 @@ typedef struct {
     uint32_t max_batch;
     uint32_t table_len; /* 0: the line alone */
     double residual;    /* root mean square of (measured - fit) / measured; 0 for a line */
-    bool repaired;      /* some latency was raised to that of a smaller batch */
+    double
+        spread; /* the 95th percentile of the runs that were measured, as a multiple of the table; 1 = not known */
+    bool repaired;                           /* some latency was raised to that of a smaller batch */
     int64_t table_ns[PROFILE_TABLE_MAX + 1]; /* [b] for 1 <= b <= table_len, never falling; [0] = 0 */
 } profile_t;
 

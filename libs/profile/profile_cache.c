@@ -7,13 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FORMAT_VERSION = 1, LINE_BYTES = 512, PATH_BYTES = 4096 };
+enum { FORMAT_VERSION = 2, LINE_BYTES = 512, PATH_BYTES = 4096 };
 
 typedef struct {
     const char *path;
     unsigned line_number;
     uint32_t version;
     uint32_t max_batch;
+    double spread;
     profile_cache_key_t key;
     profile_point_t points[PROFILE_TABLE_MAX];
     uint32_t count;
@@ -66,6 +67,13 @@ static bool parse_uint(const char *text, uint32_t *value)
     return sscanf(text, "%" SCNu32 "%n", value, &used) == 1 && text[used] == '\0';
 }
 
+/* A profile whose late runs take ten times as long is one of a broken machine. */
+static bool parse_spread(const char *text, double *value)
+{
+    int used = 0;
+    return sscanf(text, "%lf%n", value, &used) == 1 && text[used] == '\0' && *value >= 1 && *value <= 10;
+}
+
 static bool parse_line(cache_t *cache, char *line)
 {
     char *value = strchr(line, ' ');
@@ -88,6 +96,8 @@ static bool parse_line(cache_t *cache, char *line)
         return parse_wait(value, &cache->modes.comp_wait_ns);
     if (strcmp(line, "exits") == 0)
         return parse_cuts(value, cache->modes.exits, &cache->modes.exit_count);
+    if (strcmp(line, "spread") == 0)
+        return parse_spread(value, &cache->spread);
     return strcmp(line, "batch") == 0 && parse_batch(cache, value);
 }
 
@@ -115,7 +125,7 @@ status_t profile_cache_read(const char *path, const char *device, const char *mo
     FILE *file = fopen(path, "re");
     if (!file)
         return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
-    cache_t cache = {.path = path};
+    cache_t cache = {.path = path, .spread = 1};
     status_t status = parse_file(&cache, file, err);
     fclose(file);
     if (status != STATUS_OK)
@@ -128,6 +138,7 @@ status_t profile_cache_read(const char *path, const char *device, const char *mo
     if (profile_from_points(profile, cache.points, cache.count, cache.max_batch, &why) != STATUS_OK)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: %.160s", path, cache.line_number, why.text);
     *modes = cache.modes;
+    profile->spread = cache.spread;
     return STATUS_OK;
 }
 
@@ -147,8 +158,9 @@ static void write_cuts(FILE *file, const char *word, const uint32_t *cuts, uint3
 static bool write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile,
                         const profile_modes_t *modes)
 {
-    fprintf(file, "fermata_profile %d\ndevice %s\nmodel %s\ndate %s\nmax_batch %u\n", FORMAT_VERSION,
-            key->device, key->model_hash, key->date[0] ? key->date : "unknown", profile->max_batch);
+    fprintf(file, "fermata_profile %d\ndevice %s\nmodel %s\ndate %s\nmax_batch %u\nspread %.4f\n",
+            FORMAT_VERSION, key->device, key->model_hash, key->date[0] ? key->date : "unknown",
+            profile->max_batch, profile->spread > 1 ? profile->spread : 1.0);
     uint32_t last = profile->table_len ? profile->table_len : 2; /* two points are a line */
     for (uint32_t b = 1; b <= last; b++)
         fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));

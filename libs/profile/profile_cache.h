@@ -1,6 +1,6 @@
 /*
  * The measured profile of a model, kept beside the model so that the next start need not measure again.
- * A text file of `key value` lines and one `batch SIZE LATENCY_NS` line per measured size.
+ * A text file of `key value` lines, `spread` among them, and one `batch SIZE MEDIAN_NS` line per size.
  */
 #ifndef PROFILE_PROFILE_CACHE_H
 #define PROFILE_PROFILE_CACHE_H

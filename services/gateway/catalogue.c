@@ -306,6 +306,7 @@ static uint8_t *pack_description(const Control__ModelReport *report, size_t *byt
     still.n_shape_latencies = 0;
     still.n_devices = 0;
     still.memory_bytes = 0;
+    still.n_batch_memory_bytes = 0;
     *bytes = control__model_report__get_packed_size(&still);
     uint8_t *packed = malloc(*bytes + 1);
     if (packed)

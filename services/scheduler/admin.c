@@ -112,6 +112,11 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
         state->inflight = stats.in_flight;
         state->done = model->done;
         state->dropped = model->dropped;
+        if (model->canonical != NULL) {
+            state->memory_bytes = model->canonical->report->memory_bytes;
+            state->n_batch_memory_bytes = model->canonical->report->n_batch_memory_bytes;
+            state->batch_memory_bytes = model->canonical->report->batch_memory_bytes;
+        }
         state->subcluster = (char *)(uintptr_t)(model->home != NULL ? model->home->name : "");
         response->models[response->n_models++] = state;
     }

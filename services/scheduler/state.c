@@ -87,6 +87,17 @@ static void put_workers(const scheduler_t *s, strbuf_t *out)
     strbuf_puts(out, "],");
 }
 
+/* With batches up to 1, 2, 4, … and the largest, as the worker reports it. */
+static void put_memory(const Control__ModelReport *report, strbuf_t *out)
+{
+    size_t most = report != NULL ? report->n_batch_memory_bytes : 0;
+    strbuf_printf(out, "\"memory_bytes\":%" PRIu64 ",\"batch_memory_bytes\":{",
+                  report != NULL ? report->memory_bytes : 0);
+    for (size_t b = 1; b <= most; b = b < most && b * 2 > most ? most : b * 2)
+        strbuf_printf(out, "%s\"%zu\":%" PRIu64, b > 1 ? "," : "", b, report->batch_memory_bytes[b - 1]);
+    strbuf_puts(out, "},");
+}
+
 static void put_model(const model_t *model, strbuf_t *out)
 {
     sched_model_stats_t stats;
@@ -106,6 +117,7 @@ static void put_model(const model_t *model, strbuf_t *out)
                   model->home != NULL
                       ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
                       : 0.0);
+    put_memory(model->canonical != NULL ? model->canonical->report : NULL, out);
     strbuf_printf(out,
                   "\"queued\":%" PRIu32 ",\"in_flight\":%" PRIu32 ",\"granted\":%" PRIu64
                   ",\"batches\":%" PRIu64 ",\"done\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",

@@ -25,11 +25,46 @@ static void cpu_model_name(char *text, size_t len)
         fclose(file);
 }
 
+/* In a container, its limit; UINT64_MAX when there is none. */
+static uint64_t cgroup_memory_bytes(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
+    unsigned long long bytes;
+    bool limited = file && fscanf(file, "%llu", &bytes) == 1;
+
+    if (file)
+        fclose(file);
+    return limited ? bytes : UINT64_MAX;
+}
+
 static uint64_t host_memory_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+    uint64_t host = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0,
+             limit = cgroup_memory_bytes();
 
-    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    return limit < host ? limit : host;
+}
+
+/* Devices on the CPU share the memory of the host; others have their own, which the engine tells. */
+static uint64_t device_memory_bytes(const worker_devices_t *devices, const engine_config_t *config,
+                                    uint32_t count)
+{
+    if (config->memory_limit_bytes)
+        return config->memory_limit_bytes;
+    return devices->ops->describe ? 0 : host_memory_bytes() / count;
+}
+
+/* A profile holds for one kind of GPU. */
+static void describe_device(worker_devices_t *devices, const engine_t *engine)
+{
+    uint64_t memory_bytes;
+
+    if (!devices->ops->describe)
+        return;
+    const char *name = devices->ops->describe(engine, &memory_bytes);
+    snprintf(devices->identity, sizeof(devices->identity), "%s; %.100s", devices->ops->name, name);
+    devices->memory_bytes = memory_bytes;
 }
 
 static void name_devices(worker_devices_t *devices, const char *engine, const engine_config_t *config)
@@ -44,7 +79,7 @@ static void name_devices(worker_devices_t *devices, const char *engine, const en
                  config->threads ? config->threads : 1);
     else
         snprintf(devices->identity, sizeof(devices->identity), "%s", engine);
-    devices->memory_bytes = config->memory_limit_bytes ? config->memory_limit_bytes : host_memory_bytes();
+    devices->emulated = strcmp(engine, "emulated") == 0;
 }
 
 /* Neighbouring devices get neighbouring CPUs; more devices than CPUs share them. */
@@ -76,6 +111,7 @@ status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", count);
     name_devices(devices, engine, config);
     devices->streams = config->streams ? config->streams : 1;
+    devices->memory_bytes = device_memory_bytes(devices, config, count);
     for (; devices->count < count; devices->count++) {
         worker_device_t *device = &devices->list[devices->count];
         engine_config_t own = *config;
@@ -90,6 +126,8 @@ status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint
             worker_devices_close(devices);
             return err->code;
         }
+        if (devices->count == 0)
+            describe_device(devices, device->engine);
     }
     return STATUS_OK;
 }

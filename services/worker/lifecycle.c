@@ -31,6 +31,7 @@ struct lifecycle {
     loader_t *loader;
     loop_timer_t poll, patience;
     bool timers_ready, reading, online;
+    _Atomic(int64_t) step_most_ns; /* for the loader: how long measuring may keep those waiting that serve */
     command_t commands[COMMANDS_MAX];
 };
 
@@ -117,8 +118,24 @@ static void model_settle(lifecycle_t *l, model_t *model, status_t status, const 
     }
 }
 
+/* A quarter of the shortest SLO: a batch that has to wait so long is still in time. */
+static void limit_measuring(lifecycle_t *l)
+{
+    enum { SLO_SHARE = 4 };
+    const repository_t *repository = l->options.repository;
+    int64_t most_ns = INT64_MAX;
+
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const model_t *model = repository->models[i];
+        if (model->state == MODEL_READY && model->slo_ns / SLO_SHARE < most_ns)
+            most_ns = model->slo_ns / SLO_SHARE;
+    }
+    atomic_store(&l->step_most_ns, most_ns);
+}
+
 static void tell(lifecycle_t *l, const model_t *model, const model_t *old)
 {
+    limit_measuring(l);
     l->options.ops->changed(l->options.ctx, model, old);
 }
 
@@ -729,6 +746,8 @@ status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out,
     if (!l)
         return status != STATUS_OK ? status : err_set(err, STATUS_NO_MEMORY, "out of memory");
     l->options = *options;
+    l->options.load.step_most_ns = &l->step_most_ns;
+    limit_measuring(l);
     status = check_at_start(options, err);
     if (status == STATUS_OK)
         status = loop_timer_init(&l->poll, options->loop, on_poll, l, err);
@@ -737,7 +756,7 @@ status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out,
         loop_timer_dispose(&l->poll);
     l->timers_ready = status == STATUS_OK;
     if (status == STATUS_OK)
-        status = loader_create(options->loop, options->source, &options->load, &ops, l, &l->loader, err);
+        status = loader_create(options->loop, options->source, &l->options.load, &ops, l, &l->loader, err);
     if (status != STATUS_OK) {
         lifecycle_destroy(l);
         return status;

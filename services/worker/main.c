@@ -8,6 +8,7 @@
 #include "loop/signals.h"
 #include "loop/timer.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,33 @@ static void worker_on_leave(void *ctx)
 
 /* ---- metrics ---- */
 
+/* For the sizes 1, 2, 4, … and the largest. An unloaded model has 0 of everything. */
+static void collect_model_bytes(metrics_t *metrics, const model_t *model)
+{
+    char version[24], batch[16];
+    uint32_t most = model->measured.max_batch;
+
+    snprintf(version, sizeof(version), "%lld", (long long)model->version);
+    for (uint32_t b = 1; b <= most; b = b < most && b * 2 > most ? most : b * 2) {
+        snprintf(batch, sizeof(batch), "%u", b);
+        metrics_set(metrics_series(metrics, METRIC_WORKER_MODEL_BYTES, model->name, version, batch),
+                    model->taken_bytes ? (double)model->batch_bytes[b] : 0);
+    }
+}
+
+static void collect_devices(worker_t *worker)
+{
+    const worker_devices_t *devices = &worker->devices;
+
+    for (uint32_t i = 0; i < devices->count; i++) {
+        const worker_device_t *device = &devices->list[i];
+        metrics_set(metrics_series(worker->metrics, METRIC_WORKER_DEVICE_BYTES, device->name, "used"),
+                    (double)atomic_load(&device->used_bytes));
+        metrics_set(metrics_series(worker->metrics, METRIC_WORKER_DEVICE_BYTES, device->name, "limit"),
+                    (double)devices->memory_bytes);
+    }
+}
+
 static void worker_on_collect(void *arg)
 {
     worker_t *worker = arg;
@@ -191,10 +219,10 @@ static void worker_on_collect(void *arg)
     for (uint32_t i = 0; i < worker->repository.count; i++) {
         const model_t *model = worker->repository.models[i];
         counts[model->state]++;
-        if (model->state == MODEL_READY)
-            metrics_set(metrics_series(worker->metrics, METRIC_WORKER_MODEL_BYTES, model->name),
-                        (double)model->info->memory_bytes);
+        if (model->state == MODEL_READY || model->state == MODEL_UNLOADED)
+            collect_model_bytes(worker->metrics, model);
     }
+    collect_devices(worker);
     for (int state = 0; state < MODEL_STATES; state++)
         metrics_set(
             metrics_series(worker->metrics, METRIC_WORKER_MODELS, model_state_name((model_state_t)state)),

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "memory.h"
 #include "profiler.h"
 
 #include <stdatomic.h>
@@ -57,6 +58,8 @@ bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t 
     int64_t off = exec_ns - model_latency_ns(model, sizes, batch);
 
     metrics_observe(model->profile_error, off < 0 ? -off : off);
+    if (off > 0)
+        metrics_add(model->late, 1);
     if (!model->corrects || !note_latency(model, sizes, batch, exec_ns) ||
         now_ns - model->corrected_ns < CORRECTION_PAUSE_NS)
         return false;
@@ -148,6 +151,9 @@ void model_buffers_put(model_t *model, model_buffers_t *buffers)
 static void leave_devices(model_t *model, const worker_devices_t *devices)
 {
     mode_dispose(&model->choice);
+    memory_give(model, devices);
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
     for (uint32_t i = 0; i < model->on_device_count; i++)
         devices->ops->unload(model->on_device[i]);
     free(model->on_device);
@@ -197,6 +203,7 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
     model->stage_batches = metrics_series(metrics, METRIC_WORKER_STAGED_BATCHES, model->name);
     model->stage_stretched = metrics_series(metrics, METRIC_WORKER_STAGED_ROWS, model->name);
     model->stage_splits = metrics_series(metrics, METRIC_WORKER_STAGED_SPLITS, model->name);
+    model->late = metrics_series(metrics, METRIC_WORKER_LATE_BATCHES, model->name);
     model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, model->name);
 }
 
@@ -297,6 +304,9 @@ static status_t prepare_all(model_t *model, const model_load_options_t *options,
 {
     const worker_devices_t *devices = options->devices;
 
+    model->batch_bytes = calloc(model->info->max_batch + 1, sizeof(*model->batch_bytes));
+    if (!model->batch_bytes)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < devices->count; i++) {
         status_t status = model->shapes ? shapes_prepare(model->shapes, devices->ops, model->on_device[i],
                                                          options->stop, err)
@@ -309,42 +319,11 @@ static status_t prepare_all(model_t *model, const model_load_options_t *options,
             status = devices->ops->prepare(model->on_device[i], b, err);
             if (status != STATUS_OK)
                 return status;
+            if (i == 0)
+                memory_note_batch(model, b);
         }
     }
     return STATUS_OK;
-}
-
-/* FNV-1a: tells models apart, resists nobody. */
-static status_t hash_file(const char *path, uint64_t *out, err_t *err)
-{
-    FILE *file = fopen(path, "rb");
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    unsigned char chunk[1 << 14];
-    size_t got;
-
-    if (!file)
-        return err_set(err, STATUS_IO, "%.200s: %m", path);
-    while ((got = fread(chunk, 1, sizeof(chunk), file)) > 0) {
-        for (size_t i = 0; i < got; i++)
-            hash = (hash ^ chunk[i]) * UINT64_C(0x100000001b3);
-    }
-    fclose(file);
-    *out = hash;
-    return STATUS_OK;
-}
-
-status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err)
-{
-    static const char *const precisions[] = {"", " tf32", " fp16", " bf16"};
-    char path[PATH_MAX + 64];
-    uint64_t hash;
-
-    model_file(model, path);
-    status_t status = hash_file(path, &hash, err);
-    if (status == STATUS_OK)
-        snprintf(text, PROFILE_CACHE_TEXT_BYTES, "fnv1a:%016llx%s", (unsigned long long)hash,
-                 precisions[model->config.precision]);
-    return status;
 }
 
 status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
@@ -397,6 +376,8 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
                            .model = model->on_device[0],
                            .budget_ns = options->profile_budget_ns / share,
                            .stop = options->stop,
+                           .busy = &devices->list[0].batches,
+                           .step_most_ns = options->step_most_ns,
                            .axes = sizes ? &model->shapes->axes : NULL,
                            .axis_sizes = sizes};
     profile_modes_t modes = {0};
@@ -417,7 +398,7 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
              LOG_STR("sizes", sizes ? shapes_text(&model->shapes->axes, sizes, text) : ""),
              LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
              LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
-             LOG_MS("took_ms", clock_now_ns() - begin));
+             LOG_F64("spread", profile->spread), LOG_MS("took_ms", clock_now_ns() - begin));
     if (options->use_cache && model_store_profile(devices, path, hash, profile, &modes, &why) != STATUS_OK)
         log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&why));
     return STATUS_OK;
@@ -507,9 +488,9 @@ static status_t emulate_family(model_t *model, err_t *err)
 static status_t load_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
     bool emulated = strcmp(options->devices->kind, "emulated") == 0;
-    status_t status = STATUS_OK;
+    status_t status = memory_check_files(model, options->devices, err);
 
-    if (emulated)
+    if (status == STATUS_OK && emulated)
         status = give_profile(model, err);
     if (status == STATUS_OK)
         status = load_on_devices(model, options, err);
@@ -523,6 +504,8 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
         status = choose_references(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = prepare_all(model, options, err);
+    if (status == STATUS_OK && !options->profile_later)
+        status = memory_take(model, options->devices, err);
     if (status == STATUS_OK && !emulated && !options->profile_later)
         status = measure_profile(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
@@ -554,6 +537,10 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
     if (model->shapes)
         shapes_start(model->shapes);
     model->corrects = strcmp(options->devices->kind, "emulated") != 0;
-    correction_init(&model->correction);
+    correction_init(&model->correction, model->measured.spread);
+    if (model->corrects && model->shapes)
+        shapes_correct(model->shapes);
+    else if (model->corrects)
+        correction_apply(&model->correction, &model->measured, &model->profile);
     return STATUS_OK;
 }

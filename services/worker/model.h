@@ -43,8 +43,8 @@ struct model {
     uint64_t fingerprint; /* of the files as they were when it was read: another one = worth loading anew */
     uint32_t emulated_elements;
     model_config_t config;
-    profile_t profile;     /* from READY on the loop's: it follows what batches take */
-    profile_t measured;    /* the same as it was at load */
+    profile_t profile;     /* to plan with; from READY on the loop's: it follows what batches take */
+    profile_t measured;    /* the medians as they were measured at load */
     profile_modes_t modes; /* what `fermata profile` found for the execution modes; kept with the profile */
     bool corrects;         /* not with an engine that asks us for the latency */
     engine_model_t **on_device; /* one for each device */
@@ -52,6 +52,8 @@ struct model {
     const engine_model_info_t *info; /* of the first; that of all */
     uint64_t row_in_bytes;           /* one task's input item; 0 with shapes */
     model_shapes_t *shapes;          /* NULL: nothing but the batch varies */
+    uint64_t *batch_bytes; /* [b] of a device: memory with batches up to b; [0] unused. NULL until prepared */
+    uint64_t taken_bytes;  /* of each device */
     int64_t slo_ns;
     mode_choice_t choice;
     status_t load_status;
@@ -73,7 +75,7 @@ struct model {
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed;
-    metric_t *exec, *fetch, *push, *profile_error, *stopped;
+    metric_t *exec, *fetch, *push, *profile_error, *stopped, *late;
     metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_stretched,
         *stage_splits;
     correction_t correction;
@@ -108,6 +110,8 @@ struct model_load_options {
     const overlap_plan_t *overlap; /* NULL: there is none, for the reason that overlap_why says */
     const char *overlap_why;
     bool use_cache;
+    const _Atomic(int64_t)
+        *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
     const _Atomic(int) *stop;
 };
@@ -118,7 +122,10 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
 void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,
                         char path[PATH_MAX + 192]);
 
-/* Tells the model file (and the precision it is run in) apart from others. */
+/* Whether a file in the folder of a version is part of the model: all but dot files and kept profiles. */
+bool model_is_part(const char *name);
+
+/* Tells the files of the model (and the precision it is run in) apart from others. */
 status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err);
 
 /* Keeps a profile in a file that model_load takes up when device and hash are the same. */

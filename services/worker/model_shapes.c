@@ -203,7 +203,7 @@ void shapes_start(model_shapes_t *shapes)
 {
     shapes->measured = shapes->family;
     for (uint32_t m = 0; m < shapes->family.count; m++)
-        correction_init(&shapes->corrections[m]);
+        correction_init(&shapes->corrections[m], shapes->measured.members[m].profile.spread);
 }
 
 bool shapes_took(model_shapes_t *shapes, const uint32_t *sizes, uint32_t batch, int64_t exec_ns)

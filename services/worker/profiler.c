@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     WARM_RUNS = 2,
@@ -19,6 +20,10 @@ static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
 /* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
 static const double LATE = 0.05;
+/* A gap between batches is looked for this often, and at most this long before each run: the next batch of a queue that is
+ * never empty then waits for one run in two hundred milliseconds. */
+static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
+static const int64_t GAP_PATIENCE_NS = 200 * NS_PER_MS;
 
 typedef struct {
     pthread_mutex_t mutex;
@@ -49,12 +54,23 @@ typedef struct {
     engine_shape_t in_shapes[ENGINE_MAX_IO], out_shapes[ENGINE_MAX_IO];
 } bench_t;
 
+/* Those who serve come first; but a device that is never free must be measured too. */
+static void wait_for_a_gap(const profiler_t *profiler)
+{
+    const struct timespec pause = {.tv_nsec = GAP_POLL_NS};
+    int64_t until_ns = clock_now_ns() + GAP_PATIENCE_NS;
+
+    while (profiler->busy && atomic_load(profiler->busy) > 0 && clock_now_ns() < until_ns)
+        nanosleep(&pause, NULL);
+}
+
 static status_t run_job(const profiler_t *profiler, engine_job_t *job, err_t *err)
 {
     waiter_t waiter = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
     job->arg = &waiter;
     job->done = waiter_on_done;
+    wait_for_a_gap(profiler);
     profiler->ops->submit(profiler->engine, job);
     pthread_mutex_lock(&waiter.mutex);
     while (!waiter.done)
@@ -123,25 +139,35 @@ static int64_t goal_of(const profiler_t *profiler)
     return profiler->size_goal_ns ? profiler->size_goal_ns : SIZE_GOAL_NS;
 }
 
-static status_t warm_up(const profiler_t *profiler, engine_job_t *job, err_t *err)
-{
-    for (int i = 0; i < WARM_RUNS; i++) {
-        int64_t took;
-        status_t status = run_once(profiler, job, &took, err);
-        if (status != STATUS_OK)
-            return status;
-        if (took > SIZE_BUDGET_NS)
-            break; /* so slow that warming up is no matter */
-    }
-    return STATUS_OK;
-}
-
 /* The runs of one size. */
 typedef struct {
     uint32_t batch, runs;
     bool slow; /* one run of it is longer than what measuring a size should take */
     int64_t took[PROFILER_RUNS_MAX];
 } series_t;
+
+static bool keeps_others_waiting(const profiler_t *profiler, int64_t took_ns)
+{
+    return profiler->step_most_ns && took_ns > atomic_load(profiler->step_most_ns);
+}
+
+/* Where the very first run shows that each keeps others waiting too long, it is also the last. */
+static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
+{
+    for (int i = 0; i < WARM_RUNS; i++) {
+        int64_t took;
+        status_t status = run_once(profiler, job, &took, err);
+        if (status != STATUS_OK)
+            return status;
+        if (keeps_others_waiting(profiler, took)) {
+            series->took[series->runs++] = took;
+            series->slow = true;
+        }
+        if (took > SIZE_BUDGET_NS || series->slow)
+            break; /* so slow that warming up is no matter */
+    }
+    return STATUS_OK;
+}
 
 static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
 {
@@ -160,7 +186,7 @@ static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, seri
 static status_t measure_least(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
 {
     job->batch = series->batch;
-    status_t status = warm_up(profiler, job, err);
+    status_t status = warm_up(profiler, job, series, err);
     while (status == STATUS_OK && series->runs < RUNS_MIN && !series->slow)
         status = run_one_more(profiler, job, series, err);
     return status;
@@ -212,6 +238,7 @@ static void sum_up(series_t *series, profiler_sample_t *sample)
                                   .runs = series->runs,
                                   .min_ns = series->took[0],
                                   .median_ns = series->took[series->runs / 2],
+                                  .p95_ns = percentile(series->took, series->runs, 0.95),
                                   .p99_ns = percentile(series->took, series->runs, 0.99)};
 }
 
@@ -294,6 +321,12 @@ static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *
     return count;
 }
 
+/* As long for each row as the size before. */
+static bool is_too_long(const profiler_t *profiler, const series_t *before, const series_t *next)
+{
+    return keeps_others_waiting(profiler, before->took[before->runs - 1] / before->batch * next->batch);
+}
+
 static status_t measure_all(const profiler_t *profiler, engine_job_t *job, series_t *all, uint32_t wanted,
                             uint32_t *count, err_t *err)
 {
@@ -303,6 +336,8 @@ static status_t measure_all(const profiler_t *profiler, engine_job_t *job, serie
 
     while (status == STATUS_OK && measured < wanted) {
         if (measured >= ALWAYS_SIZES && clock_now_ns() - begin > profiler->budget_ns)
+            break;
+        if (measured > 0 && is_too_long(profiler, &all[measured - 1], &all[measured]))
             break;
         status = measure_least(profiler, job, &all[measured++], err);
     }
@@ -338,14 +373,34 @@ status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROF
     return status;
 }
 
+static int compare_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double spread_of(const profiler_sample_t *samples, uint32_t count)
+{
+    double ratios[PROFILER_SIZES_MAX];
+
+    for (uint32_t i = 0; i < count; i++)
+        ratios[i] = samples[i].median_ns > 0 ? (double)samples[i].p95_ns / (double)samples[i].median_ns : 1;
+    qsort(ratios, count, sizeof(ratios[0]), compare_double);
+    return count && ratios[(count - 1) / 2] > 1 ? ratios[(count - 1) / 2] : 1;
+}
+
 status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
                       profile_t *profile, err_t *err)
 {
-    profile_point_t points[PROFILER_SIZES_MAX];
+    profile_point_t points[PROFILER_SIZES_MAX] = {0};
 
     for (uint32_t i = 0; i < count; i++)
         points[i] = (profile_point_t){.batch = samples[i].batch, .latency_ns = samples[i].median_ns};
-    return profile_from_points(profile, points, count, max_batch, err);
+    status_t status = profile_from_points(profile, points, count, max_batch, err);
+    if (status == STATUS_OK)
+        profile->spread = spread_of(samples, count);
+    return status;
 }
 
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err)
@@ -439,13 +494,6 @@ status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32
 }
 
 /* ---- how good it is ---- */
-
-static int compare_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static void check_sum_up(double *off, uint32_t runs, uint32_t late, profiler_check_t *check)
 {

@@ -16,7 +16,7 @@ enum {
 
 typedef struct {
     uint32_t batch, runs;
-    int64_t min_ns, median_ns, p99_ns;
+    int64_t min_ns, median_ns, p95_ns, p99_ns;
 } profiler_sample_t;
 
 /* Zero in all below `stop` means what the worker does. */
@@ -31,6 +31,10 @@ typedef struct {
     int64_t size_goal_ns; /* how long one size is measured */
     const axes_t *axes;   /* of a model whose dimensions vary; NULL of others */
     const uint32_t *axis_sizes;
+    /* Beside models that serve: batches of others that the device has to run, for whose end each run waits a while; and
+     * how long a run may keep them waiting, beyond which sizes are left to the fitted line. NULL: there are no others. */
+    const _Atomic(uint32_t) *busy;
+    const _Atomic(int64_t) *step_most_ns;
 } profiler_t;
 
 /*
@@ -42,7 +46,8 @@ typedef struct {
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
                       uint32_t *count, err_t *err);
 
-/* The profile of the medians, for the model's max_batch. */
+/* The profile of the medians, for the model's max_batch. Its spread is the median over the sizes of p95 / median: one size
+ * that met a disturbance does not count. */
 status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
                       profile_t *profile, err_t *err);
 

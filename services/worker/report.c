@@ -177,7 +177,9 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     }
     report->max_batch = model->info->batchable ? model->info->max_batch : 0;
     report->slo_ns = model->slo_ns;
-    report->memory_bytes = model->info->memory_bytes;
+    report->memory_bytes = model->taken_bytes;
+    report->n_batch_memory_bytes = model->batch_bytes ? model->info->max_batch : 0;
+    report->batch_memory_bytes = model->batch_bytes ? model->batch_bytes + 1 : NULL;
     report->priority = model->config.priority;
     report->mode = (char *)(uintptr_t)model_mode_names[model->choice.mode];
     report->mode_reason = (char *)(uintptr_t)model->choice.why;

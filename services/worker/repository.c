@@ -113,12 +113,6 @@ static uint64_t mix(uint64_t hash, const void *data, size_t len)
     return hash;
 }
 
-/* What the worker itself writes beside a model changes nothing about it. */
-static bool is_of_the_model(const char *name)
-{
-    return name[0] != '.' && strncmp(name, "profile.", 8) != 0;
-}
-
 /* Of the files in a folder: names, sizes and times, in whatever order they are listed. */
 static uint64_t mix_folder(const char *path)
 {
@@ -130,7 +124,7 @@ static uint64_t mix_folder(const char *path)
 
     while (dir && (entry = readdir(dir))) {
         snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
-        if (!is_of_the_model(entry->d_name) || stat(file, &info) != 0 || !S_ISREG(info.st_mode))
+        if (!model_is_part(entry->d_name) || stat(file, &info) != 0 || !S_ISREG(info.st_mode))
             continue;
         uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), entry->d_name, strlen(entry->d_name));
         hash = mix(hash, &info.st_size, sizeof(info.st_size));

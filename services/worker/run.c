@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "turns.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one lost to a hiccup. */
@@ -106,6 +107,7 @@ static void batch_report(batch_t *batch, status_t status, const char *reason, in
 
     TAILQ_REMOVE(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued--;
+    atomic_fetch_sub(&run->options.devices->list[batch->device].batches, 1);
     run_count(batch, status);
     if (batch->revoked)
         count_revocation(run, batch, status);
@@ -509,6 +511,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->state = BATCH_FETCHING;
     TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued++;
+    atomic_fetch_add(&run->options.devices->list[batch->device].batches, 1);
     batch_place(batch, run->options.peers, grant);
     batch_fetch(batch, fetch_timeout_ns(batch, grant));
 }

@@ -23,6 +23,8 @@ typedef struct {
     engine_t *engine;
     char name[WORKER_TEXT_BYTES]; /* "cpu0", "emulated17", as the scheduler shows it */
     metric_t *busy;
+    _Atomic(uint64_t) used_bytes; /* by models; memory.h */
+    _Atomic(uint32_t) batches;    /* granted and not ended: measuring waits for a gap */
 } worker_device_t;
 
 /* The devices of the process: all of one kind, served by one engine backend. */
@@ -31,12 +33,13 @@ typedef struct {
     const char *kind;                 /* "cpu", "cuda", "emulated" */
     const char *device_class;         /* devices of one class are alike; the kind if nothing else is said */
     char identity[WORKER_TEXT_BYTES]; /* what a profile measured here is valid for */
+    bool emulated;
     worker_device_t *list;
     uint32_t count;
     uint32_t streams;      /* of each */
     bool stretches;        /* rows can join a batch that runs: some model is to be staged */
     uint32_t slots;        /* batches that run side by side; 0 and 1: one */
-    uint64_t memory_bytes; /* of each */
+    uint64_t memory_bytes; /* of each: what models may take */
 } worker_devices_t;
 
 /* Opens count devices of the engine of that name (0 = as many as there are; emulated: 1). pin: each

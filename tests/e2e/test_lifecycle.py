@@ -6,9 +6,11 @@ import subprocess
 import threading
 
 import numpy as np
+import onnx
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from onnx import TensorProto, helper
 from tritonclient.utils import InferenceServerException
 
 from client import INFER, digit_tensor, get, good, post, request, tensor_request
@@ -379,4 +381,44 @@ def test_a_client_that_does_not_wait(stage):
         stage.grpc.load_model("late", client_timeout=1)
     stage.workers[0].child.send_signal(18)
     wait_until(lambda: ready(stage.gateway, "late"), "it was loaded all the same")
+    good(stage.gateway.http)
+
+
+# ---- memory
+
+
+def heavy_model(mib):
+    """y = x W with so many MiB of weights."""
+    rows = mib * (1 << 20) // 4 // 1024
+    weights = onnx.numpy_helper.from_array(np.zeros((rows, 1024), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", rows])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1024])], [weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+
+
+def test_what_does_not_fit_is_refused_with_the_sizes(cluster, bin_dir):
+    stage = Stage(cluster, "--model-control", "explicit", "--load-model", "digits", "--memory-limit", "24MiB")
+    write_model(stage.models, "huge", heavy_model(40))
+    write_model(stage.models, "large", heavy_model(9), "max_batch: 2\n")
+    with pytest.raises(InferenceServerException, match=r"its files alone need 4\d MiB on cpu0, where \d+ of 24 MiB are in use"):
+        stage.http.load_model("huge")
+    assert state(stage.gateway, "huge", 1) == "UNAVAILABLE"
+    stage.http.load_model("large")
+    memory = {model["name"]: model for model in get(stage.scheduler.http, "/state").json()["models"]}
+    assert memory["large"]["memory_bytes"] > 9 << 20
+    assert memory["large"]["batch_memory_bytes"]["1"] <= memory["large"]["batch_memory_bytes"]["2"] == memory["large"]["memory_bytes"]
+    metrics = get(stage.workers[0].metrics, "/metrics").body.decode()
+    assert 'fermata_worker_model_bytes{model="large",version="1",batch="2"}' in metrics
+    assert 'fermata_worker_device_memory_bytes{device="cpu0",kind="limit"} %d' % (24 << 20) in metrics
+    add_version(stage.models, 2, heavy_model(10), "large")
+    with pytest.raises(InferenceServerException, match="MiB"):
+        stage.http.load_model("large")
+    assert state(stage.gateway, "large", 1) == "READY", "the old version goes on"
+    stage.http.unload_model("large")
+    stage.http.load_model("large")
+    assert state(stage.gateway, "large", 2) == "READY"
+    shown = subprocess.run([bin_dir / "fermata", "cluster", "status", "--scheduler", stage.scheduler.grpc],
+                           capture_output=True, text=True, timeout=60).stdout
+    assert "MiB" in shown, shown
     good(stage.gateway.http)

@@ -72,15 +72,16 @@ static void print_workers(const Admin__GetStateResponse *state)
 
 static void print_models(const Admin__GetStateResponse *state)
 {
-    printf("\n%-24s %-8s %-10s %-16s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "SUBCLUSTER",
-           "WORKERS", "SLO ms", "QUEUED", "DONE", "DROPPED");
+    printf("\n%-24s %-8s %-10s %-16s %8s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "SUBCLUSTER",
+           "WORKERS", "MiB", "SLO ms", "QUEUED", "DONE", "DROPPED");
     for (size_t i = 0; i < state->n_models; i++) {
         const Admin__ModelState *model = state->models[i];
-        printf("%-24s %-8lld %-10s %-16s %8u %8.1f %8llu %10llu %10llu%s%s\n", model->name,
+        printf("%-24s %-8lld %-10s %-16s %8u %8.1f %8.1f %8llu %10llu %10llu%s%s\n", model->name,
                (long long)model->version, model->ready ? "ready" : "not ready",
                model->subcluster[0] != '\0' ? model->subcluster : "-", model->workers,
-               (double)model->slo_ns / 1e6, (unsigned long long)model->queued,
-               (unsigned long long)model->done, (unsigned long long)model->dropped, model->ready ? "" : "  ",
+               (double)model->memory_bytes / (1 << 20), (double)model->slo_ns / 1e6,
+               (unsigned long long)model->queued, (unsigned long long)model->done,
+               (unsigned long long)model->dropped, model->ready ? "" : "  ",
                model->ready ? "" : model->reason);
     }
 }

@@ -143,18 +143,20 @@ void profile_report_table(const profile_report_t *report, FILE *out)
 
     fprintf(out, "%s%s%s on %s\n", report->model, report->shape[0] ? " at " : "", report->shape,
             report->device);
-    fprintf(out, "%6s %6s %10s %10s %10s %10s %7s %9s\n", "batch", "runs", "min ms", "median ms", "p99 ms",
-            "fit ms", "off %", "rows/s");
+    fprintf(out, "%6s %6s %10s %10s %10s %10s %10s %7s %9s\n", "batch", "runs", "min ms", "median ms",
+            "p95 ms", "p99 ms", "fit ms", "off %", "rows/s");
     for (uint32_t i = 0; i < report->count; i++) {
         const profiler_sample_t *s = &report->samples[i];
-        fprintf(out, "%6u %6u %10.4f %10.4f %10.4f %10.4f %+7.1f %9.1f  ", s->batch, s->runs, ms(s->min_ns),
-                ms(s->median_ns), ms(s->p99_ns), ms(profile_report_fit_ns(profile, s->batch)),
-                100 * profile_report_off(profile, s),
+        fprintf(out, "%6u %6u %10.4f %10.4f %10.4f %10.4f %10.4f %+7.1f %9.1f  ", s->batch, s->runs,
+                ms(s->min_ns), ms(s->median_ns), ms(s->p95_ns), ms(s->p99_ns),
+                ms(profile_report_fit_ns(profile, s->batch)), 100 * profile_report_off(profile, s),
                 s->median_ns > 0 ? s->batch / ((double)s->median_ns / 1e9) : 0.0);
         print_bar(s, scale, out);
     }
     fprintf(out, "alpha %.4f ms a row, beta %.4f ms a batch; the line is off by %.1f %% (root mean square)\n",
             ms(profile->alpha_ns), ms(profile->beta_ns), 100 * profile->residual);
+    fprintf(out, "planned with: %.3f x the median (p95 / median, the median over the sizes)\n",
+            profile->spread);
     if (profile->repaired)
         fprintf(out, "some size was faster than a smaller one: it counts as long as that one\n");
     if (report->check)
@@ -171,10 +173,11 @@ static json_t *sizes_json(const profile_report_t *report)
 
     for (uint32_t i = 0; i < report->count; i++) {
         const profiler_sample_t *s = &report->samples[i];
-        json_array_append_new(sizes, json_pack("{s:i, s:i, s:f, s:f, s:f, s:f}", "batch", (int)s->batch,
-                                               "runs", (int)s->runs, "min_ms", ms(s->min_ns), "median_ms",
-                                               ms(s->median_ns), "p99_ms", ms(s->p99_ns), "fit_ms",
-                                               ms(profile_report_fit_ns(report->profile, s->batch))));
+        json_array_append_new(sizes,
+                              json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "batch", (int)s->batch, "runs",
+                                        (int)s->runs, "min_ms", ms(s->min_ns), "median_ms", ms(s->median_ns),
+                                        "p95_ms", ms(s->p95_ns), "p99_ms", ms(s->p99_ns), "fit_ms",
+                                        ms(profile_report_fit_ns(report->profile, s->batch))));
     }
     return sizes;
 }
@@ -183,11 +186,11 @@ json_t *profile_report_json(const profile_report_t *report)
 {
     const profile_t *profile = report->profile;
     json_t *document =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:b, s:o}", "model", report->model, "shape",
-                  report->shape, "engine", report->engine, "device", report->device, "model_hash",
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:b, s:o}", "model", report->model,
+                  "shape", report->shape, "engine", report->engine, "device", report->device, "model_hash",
                   report->hash, "max_batch", (int)profile->max_batch, "alpha_ms", ms(profile->alpha_ns),
-                  "beta_ms", ms(profile->beta_ns), "residual", profile->residual, "repaired",
-                  (int)profile->repaired, "sizes", sizes_json(report));
+                  "beta_ms", ms(profile->beta_ns), "residual", profile->residual, "spread", profile->spread,
+                  "repaired", (int)profile->repaired, "sizes", sizes_json(report));
 
     if (report->check)
         json_object_set_new(document, "check",

@@ -262,6 +262,12 @@ static void cuda_close(engine_t *e)
     release(e);
 }
 
+static const char *describe_device(const engine_t *e, uint64_t *memory_bytes)
+{
+    *memory_bytes = e->pool.limit_bytes;
+    return device_name(e->device);
+}
+
 static void report_accuracy(engine_model_t *model, const char *name)
 {
     static const char *const names[] = {"fp32", "tf32", "fp16", "bf16"};
@@ -366,6 +372,7 @@ static const engine_ops_t ops = {
     .flush = flush,
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
+    .describe = describe_device,
 };
 
 const engine_ops_t *fermata_engine(uint32_t abi);

@@ -72,8 +72,13 @@ Test(batches, that_are_too_many_are_refused)
 /* ---- the report ---- */
 
 static profiler_sample_t samples[] = {
-    {.batch = 1, .runs = 10, .min_ns = 2900000, .median_ns = 3000000, .p99_ns = 3300000},
-    {.batch = 2, .runs = 10, .min_ns = 4900000, .median_ns = 5000000, .p99_ns = 900000000},
+    {.batch = 1, .runs = 10, .min_ns = 2900000, .median_ns = 3000000, .p95_ns = 3150000, .p99_ns = 3300000},
+    {.batch = 2,
+     .runs = 10,
+     .min_ns = 4900000,
+     .median_ns = 5000000,
+     .p95_ns = 900000000,
+     .p99_ns = 900000000},
 };
 static profile_t profile;
 static profiler_check_t check = {.runs = 50, .off_p50 = 0.01, .off_p90 = 0.04, .late = 0.02};
@@ -121,7 +126,9 @@ Test(report, as_a_table)
     const char *text = read_all(file);
     cr_expect_not_null(strstr(text, "a<b> on cpu & co\n"), "%s", text);
     cr_expect_not_null(strstr(text, "alpha 2.0000 ms a row, beta 1.0000 ms a batch"), "%s", text);
-    cr_expect_not_null(strstr(text, "     1     10     2.9000     3.0000     3.3000     3.0000"), "%s", text);
+    cr_expect_not_null(strstr(text, "     1     10     2.9000     3.0000     3.1500     3.3000     3.0000"),
+                       "%s", text);
+    cr_expect_not_null(strstr(text, "planned with: 1.050 x the median"), "%s", text);
     cr_expect_not_null(strstr(text, "#--"), "%s", text);
     cr_expect_not_null(strstr(text, "------>\n"), "the hiccup is cut off: %s", text);
     cr_expect_not_null(strstr(text, "1.0 % (p50), 4.0 % (p90)"), "%s", text);

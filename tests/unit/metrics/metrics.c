@@ -113,11 +113,11 @@ Test(metrics, labels_are_escaped_and_cut)
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     metrics_set(metrics_series(reg, METRIC_SCHED_QUEUE, "a\"b\\c\nd"), NAN);
-    metrics_set(metrics_series(reg, METRIC_WORKER_MODEL_BYTES, longer), -INFINITY);
+    metrics_set(metrics_series(reg, METRIC_WORKER_MODELS, longer), -INFINITY);
     cr_expect_not_null(strstr(exposed(), "fermata_scheduler_queue_tasks{model=\"a\\\"b\\\\c\\nd\"} NaN\n"));
     cr_expect_not_null(strstr(text.data, "x\"} -Inf\n"));
-    cr_expect_eq(metrics_series(reg, METRIC_WORKER_MODEL_BYTES, longer),
-                 metrics_series(reg, METRIC_WORKER_MODEL_BYTES, longer));
+    cr_expect_eq(metrics_series(reg, METRIC_WORKER_MODELS, longer),
+                 metrics_series(reg, METRIC_WORKER_MODELS, longer));
 }
 
 Test(metrics, hidden_series_come_back_when_asked_for)

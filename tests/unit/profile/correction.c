@@ -2,7 +2,7 @@
 
 #include <criterion/criterion.h>
 
-enum { MANY = 2000 };
+enum { MANY = 4000 };
 
 static profile_t base, corrected;
 static correction_t correction;
@@ -10,7 +10,7 @@ static correction_t correction;
 static void set_up(void)
 {
     cr_assert_eq(profile_from_line(&base, 1000, 9000, 32, NULL), STATUS_OK);
-    correction_init(&correction);
+    correction_init(&correction, 1);
 }
 
 TestSuite(correction, .init = set_up);
@@ -40,7 +40,7 @@ Test(correction, batches_as_predicted_change_nothing)
 Test(correction, one_batch_moves_little)
 {
     add(8, 1000, 1);
-    cr_expect_float_eq(correction.factor[3], 1 + 1.0 / CORRECTION_MEMORY, 1e-9);
+    cr_expect_float_eq(correction.factor[3], 1 + CORRECTION_PERCENTILE / CORRECTION_MEMORY, 1e-9);
     cr_expect_not(correction_is_due(&correction), "one hiccup is told nobody");
 }
 
@@ -99,4 +99,26 @@ Test(correction, goes_beyond_a_table_by_its_line)
     cr_expect_eq(corrected.max_batch, 1024);
     cr_expect_float_eq((double)profile_latency_ns(&corrected, 200), 1.1 * 209000, 5);
     cr_expect_null(profile_validate(&corrected));
+}
+
+Test(correction, rests_where_nineteen_of_twenty_batches_are_below)
+{
+    /* Every tenth batch takes 1.1, every fiftieth 1.5 times as long: the 95th percentile is 1.1. */
+    for (int i = 0; i < 20 * MANY; i++)
+        add(8, i % 50 == 0 ? 1.5 : i % 10 == 0 ? 1.1 : 1, 1);
+    cr_expect_float_eq(correction.factor[3], 1.1, 0.02, "it is %g", correction.factor[3]);
+}
+
+Test(correction, begins_at_the_spread_that_was_measured)
+{
+    correction_init(&correction, 1.25);
+    cr_expect_not(correction_is_due(&correction));
+    correction_apply(&correction, &base, &corrected);
+    cr_expect_float_eq((double)profile_latency_ns(&corrected, 8), 1.25 * 17000, 5);
+    add(8, 1, MANY);
+    cr_expect_float_eq(correction.factor[3], 1, 0.01, "it was a disturbed measurement");
+    correction_init(&correction, 40);
+    cr_expect_eq(correction.factor[0], CORRECTION_MOST);
+    correction_init(&correction, 0);
+    cr_expect_eq(correction.factor[0], 1.0);
 }

@@ -99,6 +99,7 @@ Test(cache, comes_back_as_it_was)
     profile_modes_t modes = {
         .stages = {4, 9}, .stage_count = 2, .comp_wait_ns = 1500, .exits = {1, 2, 30}, .exit_count = 3};
     profile_modes_t kept;
+    before.spread = 1.125;
     profile_cache_key_t key = {.device = "Xeon, 8 threads", .model_hash = "sha256:abc", .date = "2026-11-20"};
     err_t err;
     write_file("");
@@ -107,6 +108,7 @@ Test(cache, comes_back_as_it_was)
                  "%s", err.text);
     cr_assert_eq(after.max_batch, 16);
     cr_assert(!memcmp(&kept, &modes, sizeof(modes)));
+    cr_assert_eq(after.spread, 1.125);
     for (uint32_t b = 1; b <= 4; b++)
         cr_assert_eq(profile_latency_ns(&after, b), profile_latency_ns(&before, b));
     cr_assert_eq(profile_cache_read(path, "A100", "sha256:abc", &after, &kept, &err), STATUS_NOT_FOUND);
@@ -132,16 +134,18 @@ static void cache_fails(const char *text, const char *where)
 Test(cache, broken_files_are_named_with_their_line)
 {
     cache_fails("", "1:");
-    cache_fails("fermata_profile 2\n", "1:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1\n", "4:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5x\n", "4:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\ncolour red\n", "4:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 -5\n", "4:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\n", "3:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\nstages 4 4\n", "5:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\nexits 4 x\n", "5:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\nexits 0 3\n", "5:");
-    cache_fails("fermata_profile 1\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns -1\n", "5:");
+    cache_fails("fermata_profile 1\n", "1:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nspread 0.5\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nspread 1.2x\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5x\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\ncolour red\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 -5\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\n", "3:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nstages 4 4\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nexits 4 x\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nexits 0 3\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns -1\n", "5:");
 }
 
 Test(cache, refuses_a_key_of_two_lines)

@@ -111,6 +111,36 @@ Test(profiler, the_profile_is_that_of_the_medians)
     cr_expect_eq(profile.beta_ns, 300);
 }
 
+Test(profiler, one_disturbed_size_does_not_make_the_spread)
+{
+    profile_t profile;
+    profiler_sample_t samples[] = {{.batch = 1, .runs = 9, .median_ns = 1000, .p95_ns = 1100},
+                                   {.batch = 2, .runs = 9, .median_ns = 2000, .p95_ns = 90000},
+                                   {.batch = 3, .runs = 9, .median_ns = 3000, .p95_ns = 3150}};
+
+    cr_assert_eq(profiler_fit(samples, 3, 3, &profile, NULL), STATUS_OK);
+    cr_expect_float_eq(profile.spread, 1.1, 1e-9);
+    samples[0].p95_ns = samples[1].p95_ns = samples[2].p95_ns = 0;
+    cr_assert_eq(profiler_fit(samples, 3, 3, &profile, NULL), STATUS_OK);
+    cr_expect_eq(profile.spread, 1.0, "never below the median");
+}
+
+Test(profiler, sizes_that_would_keep_others_waiting_too_long_are_not_run)
+{
+    static _Atomic(int64_t) most_ns;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count = 0;
+
+    atomic_store(&most_ns, 5 * ALPHA_NS + BETA_NS);
+    profiler.step_most_ns = &most_ns;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_gt(count, 0);
+    cr_expect_leq(samples[count - 1].batch, 5);
+    atomic_store(&most_ns, 0);
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(count, 1, "one there must be");
+}
+
 Test(profiler, stops_when_told_to)
 {
     profile_t profile;
@@ -142,7 +172,7 @@ Test(profiler, a_profile_half_as_long_is_called_half_off)
 
 Test(profiler, an_emulated_model_stays_as_it_was_given)
 {
-    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "e");
+    model_name_metrics(model, metrics);
     for (int i = 0; i < 1000; i++)
         cr_assert_not(model_took(model, NS_PER_S * (i + 100), NULL, 4, 9 * NS_PER_MS));
     cr_expect_eq(metrics_value(model->profile_error), 1000);
@@ -155,7 +185,7 @@ Test(profiler, a_slower_machine_is_told_of_now_and_then)
     int told = 0, seconds = 0;
 
     model->corrects = true;
-    model->profile_error = metrics_series(metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "e");
+    model_name_metrics(model, metrics);
     cr_expect_not(model_took(model, 100 * NS_PER_S, NULL, 8, 30 * was), "one hiccup");
     for (; seconds < 100; seconds++)
         for (int i = 0; i < 10; i++)

@@ -1,0 +1,22 @@
+/*
+ * What models may take of a device: the worker refuses one that does not fit, before it is read and when all of it is
+ * known, and says the sizes. Counted are weights, the work space of the largest batch and one set of batch buffers. Any
+ * thread.
+ */
+#ifndef WORKER_MEMORY_H
+#define WORKER_MEMORY_H
+
+#include "model.h"
+
+/* Before the load: its files must fit, for less it never takes. NO_MEMORY with the sizes. */
+status_t memory_check_files(const model_t *model, const worker_devices_t *devices, err_t *err);
+
+/* A batch size has been prepared on the first device: what the model takes if no larger one is. */
+void memory_note_batch(model_t *model, uint32_t batch);
+
+/* All of it is known: takes the room on all devices, or NO_MEMORY with the sizes. */
+status_t memory_take(model_t *model, const worker_devices_t *devices, err_t *err);
+/* Gives back what was taken. */
+void memory_give(model_t *model, const worker_devices_t *devices);
+
+#endif
