@@ -188,7 +188,7 @@ static void worker_on_leave(void *ctx)
 static void collect_model_bytes(metrics_t *metrics, const model_t *model)
 {
     char version[24], batch[16];
-    uint32_t most = model->measured.max_batch;
+    uint32_t most = model->taken_bytes ? model->info->max_batch : model->measured.max_batch;
 
     snprintf(version, sizeof(version), "%lld", (long long)model->version);
     for (uint32_t b = 1; b <= most; b = b < most && b * 2 > most ? most : b * 2) {

@@ -1,0 +1,123 @@
+/* Looking at the repository again and again: what is new, what has changed, what is gone. */
+#include "lifecycle_private.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+/* Whether a version on disk is news. One that failed or was unloaded stays so until its files change. */
+static bool is_news(const lifecycle_t *l, const model_t *fresh)
+{
+    const model_t *model = repository_find_version(l->options.repository, fresh->name, fresh->version);
+
+    if (!model)
+        return true;
+    if (model->successor)
+        return false;
+    return model->state != MODEL_LOADING && model->fingerprint != fresh->fingerprint;
+}
+
+static bool has_news(const lifecycle_t *l, const repository_reading_t *reading)
+{
+    for (uint32_t i = 0; i < reading->count; i++) {
+        if (is_news(l, reading->versions[i]))
+            return true;
+    }
+    const repository_t *repository = l->options.repository;
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const model_t *model = repository->models[i];
+        bool read = false;
+        for (uint32_t k = 0; k < reading->count; k++)
+            read |= reading->versions[k]->version == model->version;
+        if (!read && model->state == MODEL_READY && strcmp(model->name, reading->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void show_failure(lifecycle_t *l, repository_reading_t *reading)
+{
+    err_t err;
+
+    model_t *known = repository_find(l->options.repository, reading->name);
+    if (known) {
+        if (!known->unreadable && known->version > 0)
+            log_warn("model_not_read", LOG_STR("model", reading->name), LOG_ERR(&reading->err));
+        known->unreadable = true;
+        return;
+    }
+    log_error("model_failed", LOG_STR("model", reading->name), LOG_ERR(&reading->err));
+    if (repository_take(l->options.repository, reading, &err) == STATUS_OK)
+        lifecycle_tell(l, repository_find(l->options.repository, reading->name), NULL);
+}
+
+static void look_at(lifecycle_t *l, repository_reading_t *reading)
+{
+    if (reading->status != STATUS_OK) {
+        show_failure(l, reading);
+        return;
+    }
+    command_t *command = has_news(l, reading) ? command_take(l, reading->name) : NULL;
+    if (!command) /* nothing new, or too much at once: the next look finds it */
+        return;
+    command->supersedes = true;
+    load_reading(l, command, reading);
+}
+
+static bool is_listed(const char *name, const repository_reading_t *readings, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(readings[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A model whose folder is gone: what serves is unloaded, then forgotten. */
+static void vanish(lifecycle_t *l, model_t *model)
+{
+    model->vanishes = true;
+    if (model->successor)
+        load_abandon(l, model->successor);
+    switch (model->state) {
+    case MODEL_READY:
+        unload_begin(l, model);
+        break;
+    case MODEL_LOADING:
+        load_abandon(l, model);
+        break;
+    case MODEL_UNLOADING:
+        break;
+    case MODEL_FAILED:
+    case MODEL_UNLOADED:
+        lifecycle_forget(l, model);
+        break;
+    }
+}
+
+void look_on_read_all(void *ctx, repository_reading_t *readings, uint32_t count, const err_t *err)
+{
+    lifecycle_t *l = ctx;
+    const repository_t *repository = l->options.repository;
+
+    l->reading = false;
+    if (err->code != STATUS_OK) { /* a share that is away for a moment unloads nothing */
+        log_warn("repository_not_read", LOG_ERR(err));
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        look_at(l, &readings[i]);
+    for (uint32_t i = repository->count; i-- > 0;) { /* backwards: vanish may take it out */
+        if (!is_listed(repository->models[i]->name, readings, count))
+            vanish(l, repository->models[i]);
+    }
+}
+
+void look_on_poll(loop_timer_t *timer, void *arg)
+{
+    lifecycle_t *l = arg;
+
+    if (!l->reading)
+        l->reading = loader_read_all(l->loader) == STATUS_OK;
+    loop_timer_start_in(timer, l->options.poll_interval_ns);
+}
