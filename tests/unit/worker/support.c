@@ -286,22 +286,7 @@ static void rig_model(rig_t *rig)
     model->buffer_groups = 1;
     model->free_buffers = calloc(1, sizeof(*model->free_buffers));
     model->state = MODEL_READY;
-    model->batches_ok = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "ok");
-    model->batches_failed = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "failed");
-    model->batches_revoked = metrics_series(rig->metrics, METRIC_WORKER_BATCHES, "m", "revoked");
-    model->tasks_ok = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "ok");
-    model->tasks_failed = metrics_series(rig->metrics, METRIC_WORKER_TASKS, "m", "failed");
-    model->overlap_dropped = metrics_series(rig->metrics, METRIC_WORKER_OVERLAP_DROPPED, "m");
-    model->stretch_joined = metrics_series(rig->metrics, METRIC_WORKER_STRETCHES, "m", "joined");
-    model->stretch_alone = metrics_series(rig->metrics, METRIC_WORKER_STRETCHES, "m", "alone");
-    model->stage_batches = metrics_series(rig->metrics, METRIC_WORKER_STAGED_BATCHES, "m");
-    model->stage_stretched = metrics_series(rig->metrics, METRIC_WORKER_STAGED_ROWS, "m");
-    model->stage_splits = metrics_series(rig->metrics, METRIC_WORKER_STAGED_SPLITS, "m");
-    model->stopped = metrics_series(rig->metrics, METRIC_WORKER_STOPPED_SECONDS, "m");
-    model->exec = metrics_series(rig->metrics, METRIC_WORKER_EXEC_SECONDS, "m");
-    model->profile_error = metrics_series(rig->metrics, METRIC_WORKER_PROFILE_ERROR_SECONDS, "m");
-    model->fetch = metrics_series(rig->metrics, METRIC_WORKER_FETCH_SECONDS, "m");
-    model->push = metrics_series(rig->metrics, METRIC_WORKER_PUSH_SECONDS, "m");
+    model_name_metrics(model, rig->metrics);
     rig->model = model;
 }
 
