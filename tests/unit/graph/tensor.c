@@ -34,6 +34,10 @@ Test(bf16, every_value_survives_the_round_trip)
             cr_assert_eq(float_to_bf16(value), bits, "%04x", bits);
     }
     cr_assert_eq(float_to_bf16(1.00390625f), 0x3f80, "halfway, down to even");
+    cr_assert_eq(float_to_bf16(1.0f + 3 * 0x1p-8f), 0x3f82, "halfway, up to even");
+    cr_assert_eq(float_to_bf16(1.0f + 0x1.01p-8f), 0x3f81, "not cut off");
+    cr_assert_eq(float_to_bf16(-0x1.ff8p127f), 0xff80, "to infinity");
+    cr_assert(isnan(bf16_to_float(float_to_bf16(NAN))));
 }
 
 Test(tensor, sizes_that_overflow_are_refused)
