@@ -229,12 +229,35 @@ static void retype(tensor_t *t, dtype_t dtype)
         t->dtype = DTYPE_BF16;
 }
 
+/*
+ * A lone element takes the shape that the model declares, if that is a fixed one. The data sets of CastLike with bfloat16 have
+ * one element for `like`, of which only the type counts, where their models declare [3,4]; engines rightly refuse that.
+ */
+static status_t spread(tensor_t *t, const engine_tensor_t *declared, err_t *err)
+{
+    size_t size = dtype_size(t->dtype);
+    if (tensor_count(t) != 1 || declared->row_bytes <= size)
+        return STATUS_OK;
+    char *data = malloc(declared->row_bytes);
+    if (!data)
+        return err_set(err, STATUS_NO_MEMORY, "no memory");
+    for (size_t at = 0; at < declared->row_bytes; at += size)
+        memcpy(data + at, t->data, size);
+    free(t->data);
+    t->data = data;
+    t->rank = declared->rank;
+    memcpy(t->dims, declared->dims, sizeof t->dims);
+    return STATUS_OK;
+}
+
 /* Room for what varies is generous, so that a wrong shape is seen as such. */
 static status_t set_prepare(set_t *set, const engine_model_info_t *info, err_t *err)
 {
     for (uint32_t i = 0; i < info->input_count; i++) {
         retype(&set->inputs[i], info->inputs[i].dtype);
         status_t status = check_input(&info->inputs[i], &set->inputs[i], err);
+        if (status == STATUS_OK)
+            status = spread(&set->inputs[i], &info->inputs[i], err);
         if (status != STATUS_OK)
             return status;
         set->in_data[i] = set->inputs[i].data;
