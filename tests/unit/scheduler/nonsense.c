@@ -319,6 +319,13 @@ static size_t resident_bytes(void)
     return pages * 4096;
 }
 
+/* What memory may come and go by: malloc's slack, and with the address sanitizer what that keeps of what was freed (256 MiB). */
+#ifdef __SANITIZE_ADDRESS__
+enum { GROWTH_BYTES = 264 << 20 };
+#else
+enum { GROWTH_BYTES = 8 << 20 };
+#endif
+
 /* A gateway that sends fifty times what there is room for takes its share, and costs no more memory however long it goes on. */
 Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
 {
@@ -333,7 +340,8 @@ Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
         before = i == FRAMES ? resident_bytes() : before;
     }
     size_t after = resident_bytes();
-    cr_expect_lt(after, before + (8u << 20), "%zu MiB grew by %zu MiB", before >> 20, (after - before) >> 20);
+    cr_expect_lt(after, before + GROWTH_BYTES, "%zu MiB grew by %zu MiB", before >> 20,
+                 (after - before) >> 20);
     cr_expect_eq(c->bad_gateway.drop_total, (uint64_t)(FRAMES + MORE) * FRAME - ROOM / 2);
     cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].status, STATUS_UNAVAILABLE);
     cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].stage, CONTROL__STAGE__STAGE_ADMISSION);
