@@ -131,7 +131,12 @@ void heap_remove(heap_t *heap, heap_node_t *node)
 void heap_update(heap_t *heap, heap_node_t *node, int64_t key, uint64_t tie)
 {
     assert(node->place != 0 && heap->slots[node->place - 1].node == node);
-    settle(heap, node->place - 1, (heap_slot_t){key, tie, node});
+    uint32_t i = node->place - 1;
+    heap_slot_t slot = {key, tie, node};
+    if (before(&slot, &heap->slots[i]))
+        sift_up(heap, i, slot);
+    else
+        sift_down(heap, i, slot);
 }
 
 int64_t heap_key(const heap_t *heap, const heap_node_t *node)

@@ -38,7 +38,16 @@ struct sched {
     void *sink_ctx;
 };
 
-void core_mark_dirty(sched_t *sched, uint32_t shard);
+static inline void core_mark_dirty(sched_t *sched, uint32_t index)
+{
+    shard_t *shard = &sched->shards[index];
+    if (shard->dirty)
+        return;
+    shard->dirty = true;
+    shard->dirty_next = sched->dirty;
+    sched->dirty = index;
+}
+
 void core_mark_all_dirty(sched_t *sched);
 
 /* Tells the matcher what it may do with the GPU: grant it from free_ns on, or nothing. */
@@ -68,8 +77,14 @@ static inline bool core_has_slots(const core_gpu_t *gpu)
 typedef enum { CORE_TASKS_DONE, CORE_TASKS_REQUEUE, CORE_TASKS_LOST } core_tasks_t;
 void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what);
 
+/* One of this model's lanes, or its own shard when it has none. */
+uint32_t core_choose_lane(sched_t *sched, uint32_t model);
+
 /* Where a request of this model goes now: its own shard, or a lane. */
-uint32_t core_route(sched_t *sched, uint32_t model);
+static inline uint32_t core_route(sched_t *sched, uint32_t model)
+{
+    return sched->policy.lanes ? core_choose_lane(sched, model) : model;
+}
 
 /* Closes all lanes; their tasks go back to their models' own shards. */
 void core_close_lanes(sched_t *sched, int64_t now_ns);

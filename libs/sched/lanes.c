@@ -16,12 +16,10 @@ static uint32_t choose_frontend(policy_t *policy)
 }
 
 /* Smooth weighted round robin: each lane gains its rate, the richest is chosen and pays for all. */
-uint32_t core_route(sched_t *sched, uint32_t model)
+uint32_t core_choose_lane(sched_t *sched, uint32_t model)
 {
     uint32_t best = model;
     double total = 0;
-    if (sched->policy.lanes == 0)
-        return model;
     uint32_t f = choose_frontend(&sched->policy);
     for (uint32_t l = sched->shards[model].lane.next; l != TASK_NONE; l = sched->shards[l].lane.next) {
         shard_lane_t *lane = &sched->shards[l].lane;

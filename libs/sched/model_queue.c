@@ -5,13 +5,6 @@ void model_queue_init(model_queue_t *queue)
     *queue = (model_queue_t){.head = TASK_NONE, .tail = TASK_NONE, .root = TASK_NONE};
 }
 
-static bool comes_before(const task_slot_t *a, const task_slot_t *b)
-{
-    if (a->task.deadline_ns != b->task.deadline_ns)
-        return a->task.deadline_ns < b->task.deadline_ns;
-    return a->order < b->order;
-}
-
 /* Pairing heap. In it, child is the first child, next the following sibling, and prev the preceding sibling
  * or, for a first child, the parent. A root has neither next nor prev. */
 
@@ -19,7 +12,7 @@ static uint32_t meld(task_pool_t *pool, uint32_t a, uint32_t b)
 {
     if (a == TASK_NONE || b == TASK_NONE)
         return a == TASK_NONE ? b : a;
-    if (comes_before(&pool->slots[b], &pool->slots[a])) {
+    if (task_comes_before(&pool->slots[b], &pool->slots[a])) {
         uint32_t swap = a;
         a = b;
         b = swap;
@@ -93,22 +86,11 @@ static void list_detach(model_queue_t *queue, task_pool_t *pool, uint32_t index)
     slot->next = slot->prev = TASK_NONE;
 }
 
-void model_queue_push(model_queue_t *queue, task_pool_t *pool, uint32_t index)
+void model_queue_push_heap(model_queue_t *queue, task_pool_t *pool, uint32_t index)
 {
-    task_slot_t *slot = &pool->slots[index];
+    pool->slots[index].state = TASK_IN_HEAP;
+    queue->root = meld(pool, queue->root, index);
     queue->len++;
-    if (queue->tail != TASK_NONE && comes_before(slot, &pool->slots[queue->tail])) {
-        slot->state = TASK_IN_HEAP;
-        queue->root = meld(pool, queue->root, index);
-        return;
-    }
-    slot->state = TASK_IN_ORDER;
-    slot->prev = queue->tail;
-    if (queue->tail != TASK_NONE)
-        pool->slots[queue->tail].next = index;
-    else
-        queue->head = index;
-    queue->tail = index;
 }
 
 void model_queue_remove(model_queue_t *queue, task_pool_t *pool, uint32_t index)
@@ -120,21 +102,45 @@ void model_queue_remove(model_queue_t *queue, task_pool_t *pool, uint32_t index)
         list_detach(queue, pool, index);
 }
 
-uint32_t model_queue_head(const model_queue_t *queue, const task_pool_t *pool)
-{
-    if (queue->root == TASK_NONE)
-        return queue->head;
-    if (queue->head == TASK_NONE || comes_before(&pool->slots[queue->root], &pool->slots[queue->head]))
-        return queue->root;
-    return queue->head;
-}
-
 uint32_t model_queue_pop(model_queue_t *queue, task_pool_t *pool)
 {
     uint32_t head = model_queue_head(queue, pool);
     if (head != TASK_NONE)
         model_queue_remove(queue, pool, head);
     return head;
+}
+
+/* The first `count` of the list, which are cut off it as they hang together. */
+static uint32_t list_cut(model_queue_t *queue, task_pool_t *pool, uint32_t count, task_state_t state)
+{
+    uint32_t first = queue->head, *link = &queue->head;
+    for (uint32_t i = 0; i < count; i++) {
+        task_slot_t *slot = &pool->slots[*link];
+        slot->state = (uint8_t)state;
+        link = &slot->next;
+    }
+    uint32_t rest = *link;
+    *link = TASK_NONE;
+    queue->head = rest;
+    if (rest == TASK_NONE)
+        queue->tail = TASK_NONE;
+    else
+        pool->slots[rest].prev = TASK_NONE;
+    queue->len -= count;
+    return first;
+}
+
+uint32_t model_queue_pop_chain(model_queue_t *queue, task_pool_t *pool, uint32_t count, task_state_t state)
+{
+    uint32_t first = TASK_NONE, *link = &first;
+    for (; count && queue->root != TASK_NONE; count--) {
+        *link = model_queue_pop(queue, pool);
+        pool->slots[*link].state = (uint8_t)state;
+        link = &pool->slots[*link].next;
+    }
+    if (count)
+        *link = list_cut(queue, pool, count, state);
+    return first;
 }
 
 /* Before `at`, or at the end when that is TASK_NONE. */
@@ -159,7 +165,7 @@ void model_queue_line_up(model_queue_t *queue, task_pool_t *pool)
     uint32_t at = queue->head;
     for (uint32_t root; (root = queue->root) != TASK_NONE;) {
         heap_detach(queue, pool, root);
-        while (at != TASK_NONE && comes_before(&pool->slots[at], &pool->slots[root]))
+        while (at != TASK_NONE && task_comes_before(&pool->slots[at], &pool->slots[root]))
             at = pool->slots[at].next;
         list_insert(queue, pool, root, at);
     }
@@ -176,7 +182,7 @@ static const char *validate_heap(const model_queue_t *queue, const task_pool_t *
             return "a slot in the heap of a queue is not of it";
         if (++*count > queue->len)
             return "a queue holds more than its length";
-        if (slot->child != TASK_NONE && comes_before(&pool->slots[slot->child], slot))
+        if (slot->child != TASK_NONE && task_comes_before(&pool->slots[slot->child], slot))
             return "a child in a queue's heap comes before its parent";
         if (slot->child != TASK_NONE) {
             at = slot->child;
@@ -205,7 +211,7 @@ const char *model_queue_validate(const model_queue_t *queue, const task_pool_t *
             return "a slot in the list of a queue is not of it";
         if (++count > queue->len)
             return "a queue holds more than its length";
-        if (before != TASK_NONE && comes_before(slot, &pool->slots[before]))
+        if (before != TASK_NONE && task_comes_before(slot, &pool->slots[before]))
             return "the list of a queue is out of order";
     }
     if (before != queue->tail)

@@ -18,15 +18,50 @@ typedef struct {
 
 void model_queue_init(model_queue_t *queue);
 
+/* For model_queue_push: one that does not belong behind the list. */
+void model_queue_push_heap(model_queue_t *queue, task_pool_t *pool, uint32_t index);
+
+static inline bool task_comes_before(const task_slot_t *a, const task_slot_t *b)
+{
+    if (a->task.deadline_ns != b->task.deadline_ns)
+        return a->task.deadline_ns < b->task.deadline_ns;
+    return a->order < b->order;
+}
+
 /* index is in no queue. */
-void model_queue_push(model_queue_t *queue, task_pool_t *pool, uint32_t index);
+static inline void model_queue_push(model_queue_t *queue, task_pool_t *pool, uint32_t index)
+{
+    task_slot_t *slot = &pool->slots[index];
+    if (queue->tail == TASK_NONE) {
+        queue->head = index;
+    } else if (task_comes_before(slot, &pool->slots[queue->tail])) {
+        model_queue_push_heap(queue, pool, index);
+        return;
+    } else {
+        pool->slots[queue->tail].next = index;
+    }
+    slot->state = TASK_IN_ORDER;
+    slot->prev = queue->tail;
+    queue->tail = index;
+    queue->len++;
+}
 
 /* Takes a task of this queue out, wherever it stands. */
 void model_queue_remove(model_queue_t *queue, task_pool_t *pool, uint32_t index);
 
 /* TASK_NONE when empty. */
-uint32_t model_queue_head(const model_queue_t *queue, const task_pool_t *pool);
+static inline uint32_t model_queue_head(const model_queue_t *queue, const task_pool_t *pool)
+{
+    if (queue->root == TASK_NONE)
+        return queue->head;
+    if (queue->head == TASK_NONE || task_comes_before(&pool->slots[queue->root], &pool->slots[queue->head]))
+        return queue->root;
+    return queue->head;
+}
+
 uint32_t model_queue_pop(model_queue_t *queue, task_pool_t *pool);
+/* The first `count`, at most as many as there are, as a chain through next and in this state; returns the first. */
+uint32_t model_queue_pop_chain(model_queue_t *queue, task_pool_t *pool, uint32_t count, task_state_t state);
 
 /* All tasks into the list, so that next leads from each to the one behind it in the queue. O(len), O(1) when deadlines
  * came in order. */

@@ -4,16 +4,6 @@
  */
 #include "sched/core.h"
 
-void core_mark_dirty(sched_t *sched, uint32_t model)
-{
-    shard_t *shard = &sched->shards[model];
-    if (shard->dirty)
-        return;
-    shard->dirty = true;
-    shard->dirty_next = sched->dirty;
-    sched->dirty = model;
-}
-
 void core_mark_all_dirty(sched_t *sched)
 {
     for (uint32_t m = sched->shards_max; m-- > 0;) {
@@ -209,18 +199,23 @@ static void requeue(sched_t *sched, uint32_t model, uint32_t task, bool lost)
     core_mark_dirty(sched, place);
 }
 
-static void release_tasks(sched_t *sched, const batch_slot_t *slot, core_tasks_t what)
+static void requeue_all(sched_t *sched, const batch_slot_t *slot, bool lost)
 {
-    bool orphan = slot->model == BATCH_NO_MODEL;
     uint32_t task = slot->first_task;
     for (uint32_t i = 0; i < slot->count; i++) {
         uint32_t next = sched->pool.slots[task].next;
-        if (!orphan && what != CORE_TASKS_DONE)
-            requeue(sched, slot->model, task, what == CORE_TASKS_LOST);
-        else
-            task_pool_give(&sched->pool, task);
+        requeue(sched, slot->model, task, lost);
         task = next;
     }
+}
+
+static void release_tasks(sched_t *sched, const batch_slot_t *slot, core_tasks_t what)
+{
+    bool orphan = slot->model == BATCH_NO_MODEL;
+    if (orphan || what == CORE_TASKS_DONE)
+        task_pool_give_chain(&sched->pool, slot->first_task, slot->count);
+    else
+        requeue_all(sched, slot, what == CORE_TASKS_LOST);
     if (!orphan)
         sched->shards[slot->model].counts->stats.in_flight -= slot->count;
 }

@@ -14,16 +14,6 @@ void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index)
     model_queue_init(&shard->queue);
 }
 
-bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
-{
-    task_pool_t *pool = shard->pool;
-    uint32_t head = model_queue_head(&shard->queue, pool);
-    model_queue_push(&shard->queue, pool, task);
-    shard->counts->stats.submitted++;
-    shard->counts->budget_ns += pool->slots[task].task.deadline_ns - now_ns;
-    return !shard->candidate.closed || model_queue_head(&shard->queue, pool) != head;
-}
-
 bool shard_cancel(shard_t *shard, uint32_t task)
 {
     uint8_t state = shard->pool->slots[task].state;
@@ -76,11 +66,6 @@ uint32_t shard_take_dropped(shard_t *shard)
     return task;
 }
 
-uint32_t shard_head(const shard_t *shard)
-{
-    return model_queue_head(&shard->queue, shard->pool);
-}
-
 uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns)
 {
     int64_t first_ns = now_ns + shard->delays.ctrl_ns + shard->delays.fixed_ns;
@@ -91,12 +76,6 @@ uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_n
         batch = later < batch ? later : batch;
     }
     return batch < shard->limit ? batch : shard->limit;
-}
-
-int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t batch)
-{
-    int64_t arrived_ns = now_ns + shard_lead_ns(shard, batch);
-    return arrived_ns > gpu_free_ns ? arrived_ns : gpu_free_ns;
 }
 
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
@@ -110,11 +89,9 @@ void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
     shard->counts->silence_expected_ns += (1 - exp(-rate * held_ns)) / rate;
 }
 
-/* The first task behind those that the candidate skips; TASK_NONE: it skips none. */
+/* The first task behind those that the candidate skips. */
 static uint32_t behind_skipped(shard_t *shard)
 {
-    if (shard->candidate.skip == 0)
-        return TASK_NONE;
     model_queue_line_up(&shard->queue, shard->pool);
     uint32_t at = shard->queue.head;
     for (uint32_t i = 0; i < shard->candidate.skip; i++)
@@ -122,27 +99,20 @@ static uint32_t behind_skipped(shard_t *shard)
     return at;
 }
 
-static uint32_t pop_behind(shard_t *shard, uint32_t *at)
-{
-    uint32_t task = *at;
-    *at = shard->pool->slots[task].next;
-    model_queue_remove(&shard->queue, shard->pool, task);
-    return task;
-}
-
 uint32_t shard_pop_batch(shard_t *shard, uint32_t count)
 {
-    uint32_t first = TASK_NONE, last = TASK_NONE;
+    if (shard->candidate.skip == 0)
+        return model_queue_pop_chain(&shard->queue, shard->pool, count, TASK_IN_FLIGHT);
+    uint32_t first = TASK_NONE, *link = &first;
     uint32_t at = behind_skipped(shard);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t task =
-            shard->candidate.skip ? pop_behind(shard, &at) : model_queue_pop(&shard->queue, shard->pool);
-        shard->pool->slots[task].state = TASK_IN_FLIGHT;
-        if (last == TASK_NONE)
-            first = task;
-        else
-            shard->pool->slots[last].next = task;
-        last = task;
+        task_slot_t *slot = &shard->pool->slots[at];
+        uint32_t next = slot->next;
+        model_queue_remove(&shard->queue, shard->pool, at);
+        slot->state = TASK_IN_FLIGHT;
+        *link = at;
+        link = &slot->next;
+        at = next;
     }
     return first;
 }

@@ -73,7 +73,17 @@ typedef struct {
 void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index);
 
 /* True: the candidate must be made anew. */
-bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task);
+static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
+{
+    task_pool_t *pool = shard->pool;
+    bool closed = shard->candidate.closed;
+    uint32_t head = closed ? model_queue_head(&shard->queue, pool) : TASK_NONE;
+    model_queue_push(&shard->queue, pool, task);
+    shard->counts->stats.submitted++;
+    shard->counts->budget_ns += pool->slots[task].task.deadline_ns - now_ns;
+    return !closed || model_queue_head(&shard->queue, pool) != head;
+}
+
 bool shard_cancel(shard_t *shard, uint32_t task);
 /* A task of a batch that did not come to its end; lost: its GPU went away. */
 void shard_requeue(shard_t *shard, uint32_t task, bool lost);
@@ -81,7 +91,11 @@ void shard_drop_all(shard_t *shard, sched_drop_t reason);
 
 /* For the policies. */
 void shard_give_up(shard_t *shard, uint32_t task, sched_drop_t reason);
-uint32_t shard_head(const shard_t *shard); /* TASK_NONE when empty */
+static inline uint32_t shard_head(const shard_t *shard) /* TASK_NONE when empty */
+{
+    return model_queue_head(&shard->queue, shard->pool);
+}
+
 static inline const sched_task_t *shard_task(const shard_t *shard, uint32_t task)
 {
     return &shard->pool->slots[task].task;
@@ -96,7 +110,12 @@ static inline int64_t shard_lead_ns(const shard_t *shard, uint32_t batch)
 uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns);
 
 /* Earliest start of a batch on a GPU that is free from gpu_free_ns on. */
-int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t batch);
+static inline int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
+                                        uint32_t batch)
+{
+    int64_t arrived_ns = now_ns + shard_lead_ns(shard, batch);
+    return arrived_ns > gpu_free_ns ? arrived_ns : gpu_free_ns;
+}
 
 /* When the candidate cannot be met any more and must be made anew, if nothing happens before. */
 static inline int64_t shard_wake_ns(const shard_t *shard)

@@ -7,30 +7,18 @@ void task_pool_init(task_pool_t *pool, task_slot_t *slots, uint32_t capacity)
         slots[i] = (task_slot_t){.next = i + 1 < capacity ? i + 1 : TASK_NONE, .state = TASK_FREE};
 }
 
-uint32_t task_pool_take(task_pool_t *pool, uint32_t model, const sched_task_t *task)
+void task_pool_give_chain(task_pool_t *pool, uint32_t first, uint32_t count)
 {
-    uint32_t index = pool->free;
-    if (index == TASK_NONE)
-        return TASK_NONE;
-    task_slot_t *slot = &pool->slots[index];
-    pool->free = slot->next;
-    pool->used++;
-    slot->task = *task;
-    slot->order = pool->order++;
-    slot->next = slot->prev = slot->child = TASK_NONE;
-    slot->model = model;
-    slot->lost = 0;
-    return index;
-}
-
-void task_pool_give(task_pool_t *pool, uint32_t index)
-{
-    task_slot_t *slot = &pool->slots[index];
-    slot->state = TASK_FREE;
-    slot->generation++;
-    slot->next = pool->free;
-    pool->free = index;
-    pool->used--;
+    uint32_t free = pool->free, *link = &pool->free;
+    *link = first;
+    for (uint32_t i = 0; i < count; i++) {
+        task_slot_t *slot = &pool->slots[*link];
+        slot->state = TASK_FREE;
+        slot->generation++;
+        link = &slot->next;
+    }
+    *link = free;
+    pool->used -= count;
 }
 
 uint32_t task_pool_find(const task_pool_t *pool, sched_ref_t ref)

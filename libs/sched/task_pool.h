@@ -1,9 +1,9 @@
 /*
- * Hot path. All tasks of a scheduling core: slots of 64 bytes named by index, allocated once.
+ * Hot path. All tasks of a scheduling core: slots of 56 bytes named by index, allocated once.
  *
  *   slot: | tag | arrival | deadline | order |  what the caller gave, and the order of arrival here
  *         | next | prev | child | model |       place in a model_queue or in the chain of a batch
- *         | generation | state | tries |        a ref is generation << 32 | index + 1
+ *         | generation | state | reason | lost | a ref is generation << 32 | index + 1
  *
  * One owner, no locks, no allocation.
  */
@@ -45,8 +45,34 @@ typedef struct {
 void task_pool_init(task_pool_t *pool, task_slot_t *slots, uint32_t capacity);
 
 /* A slot in state FREE that is counted as used: put it into a queue at once. TASK_NONE when full. */
-uint32_t task_pool_take(task_pool_t *pool, uint32_t model, const sched_task_t *task);
-void task_pool_give(task_pool_t *pool, uint32_t index);
+static inline uint32_t task_pool_take(task_pool_t *pool, uint32_t model, const sched_task_t *task)
+{
+    uint32_t index = pool->free;
+    if (index == TASK_NONE)
+        return TASK_NONE;
+    task_slot_t *slot = &pool->slots[index];
+    pool->free = slot->next;
+    pool->used++;
+    slot->task = *task;
+    slot->order = pool->order++;
+    slot->next = slot->prev = slot->child = TASK_NONE;
+    slot->model = model;
+    slot->lost = 0;
+    return index;
+}
+
+static inline void task_pool_give(task_pool_t *pool, uint32_t index)
+{
+    task_slot_t *slot = &pool->slots[index];
+    slot->state = TASK_FREE;
+    slot->generation++;
+    slot->next = pool->free;
+    pool->free = index;
+    pool->used--;
+}
+
+/* Gives back `count` slots that hang together through next; they are taken again in this order. */
+void task_pool_give_chain(task_pool_t *pool, uint32_t first, uint32_t count);
 
 /* TASK_NONE for a ref of a task that is gone. */
 uint32_t task_pool_find(const task_pool_t *pool, sched_ref_t ref);
