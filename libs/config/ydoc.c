@@ -375,7 +375,7 @@ status_t ydoc_error(const ydoc_node_t *node, err_t *err, const char *fmt, ...)
     err_vset(err, STATUS_INVALID_ARGUMENT, fmt, args);
     va_end(args);
     if (node->key != NULL)
-        err_prefix(err, "%s", node->key);
+        err_prefix(err, "%.60s", node->key); /* a longer one would push the reason out */
     err_prefix(err, "%s:%d:%d", node->doc->name, node->line, node->column);
     return STATUS_INVALID_ARGUMENT;
 }

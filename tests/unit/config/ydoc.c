@@ -133,7 +133,7 @@ static const char *value_refusal(const char *yaml, status_t (*read)(const ydoc_n
 static status_t read_int(const ydoc_node_t *root, err_t *err)
 {
     int64_t i;
-    return ydoc_int64(ydoc_get(root, "n"), 1, 9, &i, err);
+    return ydoc_int64(ydoc_at(root, 0), 1, 9, &i, err);
 }
 
 static status_t read_choice(const ydoc_node_t *root, err_t *err)
@@ -171,6 +171,18 @@ Test(ydoc, bad_values_say_where_and_what)
         value_refusal("slo_ms: 1\nmaxbatch: 2\n", check_keys),
         "m.yaml:2:1: unknown key \"maxbatch\", did you mean \"max_batch\"? (allowed: slo_ms, max_batch)");
     cr_expect_str_eq(value_refusal("[1, 2]\n", check_keys), "m.yaml:1:1: expected a map, found a list");
+}
+
+Test(ydoc, a_long_key_does_not_hide_what_is_wrong)
+{
+    char yaml[ERR_TEXT_BYTES + 64], key[61];
+    memset(key, 'k', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    memset(yaml, 'k', sizeof yaml);
+    snprintf(yaml + ERR_TEXT_BYTES, sizeof yaml - ERR_TEXT_BYTES, ": 10\n");
+    const char *text = value_refusal(yaml, read_int);
+    cr_expect_not_null(strstr(text, key), "%s", text);
+    cr_expect_not_null(strstr(text, "k: 10 is not between 1 and 9"), "%s", text);
 }
 
 Test(ydoc, files_that_cannot_be_read)
