@@ -33,6 +33,15 @@ static void add_reference(model_shapes_t *shapes, const uint32_t *sizes)
     shapes->reference_count++;
 }
 
+static status_t check_bounds(const axes_t *axes, const uint32_t *sizes, const char *key, err_t *err)
+{
+    for (uint32_t a = 0; a < axes->count; a++)
+        if (sizes[a] > axes->list[a].size_max)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "%s: %u is beyond the largest size of '%s', %u", key,
+                           sizes[a], axes->list[a].name, axes->list[a].size_max);
+    return STATUS_OK;
+}
+
 static status_t configured(model_shapes_t *shapes, const reference_config_t *reference, err_t *err)
 {
     const axes_t *axes = &shapes->axes;
@@ -46,15 +55,12 @@ static status_t configured(model_shapes_t *shapes, const reference_config_t *ref
                            reference->sizes[i].axis);
         sizes[axis] = reference->sizes[i].size;
     }
-    for (uint32_t a = 0; a < axes->count; a++) {
+    for (uint32_t a = 0; a < axes->count; a++)
         if (!sizes[a])
             return err_set(err, STATUS_INVALID_ARGUMENT, "profile_shapes: an entry has no size for '%s'",
                            axes->list[a].name);
-        if (sizes[a] > axes->list[a].size_max)
-            return err_set(err, STATUS_INVALID_ARGUMENT,
-                           "profile_shapes: %u is beyond the largest size of '%s', %u", sizes[a],
-                           axes->list[a].name, axes->list[a].size_max);
-    }
+    if (check_bounds(axes, sizes, "profile_shapes", err) != STATUS_OK)
+        return err->code;
     add_reference(shapes, sizes);
     return STATUS_OK;
 }
@@ -141,30 +147,46 @@ static void choose_usual(model_shapes_t *shapes, const shapes_choice_t *choice, 
     }
 }
 
-status_t shapes_choose(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err)
+/* What the config asks for, else what it pads to. */
+static status_t choose_wanted(model_shapes_t *shapes, const shape_config_t *config, err_t *err)
 {
-    const shape_config_t *config = choice->config;
-    uint32_t sizes[AXES_MAX] = {0}, pad_sizes = most_pad_sizes(&shapes->axes);
-    err_t why = {0};
+    uint32_t count = at_most(most_pad_sizes(&shapes->axes), REFERENCES_MAX), sizes[AXES_MAX] = {0};
 
-    shapes->reference_count = 0;
     for (uint32_t i = 0; i < config->reference_count; i++)
         if (configured(shapes, &config->references[i], err) != STATUS_OK)
             return err->code;
-    if (config->reference_count == 0 && pad_sizes) {
-        uint32_t count = at_most(pad_sizes, REFERENCES_MAX);
-        for (uint32_t i = 0; i < count; i++) {
-            padded(&shapes->axes, i, count, sizes);
-            add_reference(shapes, sizes);
-        }
-    }
-    shapes->wanted = shapes->reference_count > 0;
-    all_of(&shapes->axes, picture_sizes[0], sizes);
-    if (!shapes->wanted && choice->picture_width && of_pipeline(&shapes->axes, choice, sizes)) {
+    for (uint32_t i = 0; i < count && config->reference_count == 0; i++) {
+        padded(&shapes->axes, i, count, sizes);
         add_reference(shapes, sizes);
-        shapes->wanted = true;
     }
+    return STATUS_OK;
+}
+
+/* A picture that the axes do not admit would have every request refused: better the model. */
+static status_t choose_picture(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err)
+{
+    uint32_t sizes[AXES_MAX] = {0};
+
+    all_of(&shapes->axes, picture_sizes[0], sizes);
+    if (!choice->picture_width || !of_pipeline(&shapes->axes, choice, sizes))
+        return STATUS_OK;
+    if (check_bounds(&shapes->axes, sizes, "preprocess", err) != STATUS_OK)
+        return err->code;
+    if (shapes->reference_count == 0)
+        add_reference(shapes, sizes);
+    return STATUS_OK;
+}
+
+status_t shapes_choose(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err)
+{
     bool pictures = has_pictures(&shapes->axes);
+    err_t why = {0};
+
+    shapes->reference_count = 0;
+    if (choose_wanted(shapes, choice->config, err) != STATUS_OK ||
+        choose_picture(shapes, choice, err) != STATUS_OK)
+        return err->code;
+    shapes->wanted = shapes->reference_count > 0;
     if (!shapes->wanted)
         choose_usual(shapes, choice, pictures, &why);
     if (shapes->reference_count == 0)
