@@ -263,6 +263,7 @@ struct scheduler {
     worker_t *workers[PEERS_MAX];
     uint32_t streams;  /* open, joined or not */
     peer_t *strangers; /* open and not joined */
+    int64_t ticked_ns; /* when registry_tick ran last; 0: never */
 
     subcluster_t *subclusters[SUBCLUSTERS_MAX]; /* the first subcluster_count of them */
     uint32_t subcluster_count, device_count;

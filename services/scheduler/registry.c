@@ -202,9 +202,19 @@ void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pon
         peer_complain(peer, NONSENSE_TIME, "pong does not fit any ping");
 }
 
-static void tick_peer(peer_t *peer, int64_t now_ns)
+/* While the scheduler itself stood still (a host that gives it no CPU, a long turn) it could hear nobody: what was said then
+ * is still to be read, and does not count as silence. */
+static void forgive(peer_t *peer, int64_t now_ns, int64_t stood_ns)
+{
+    peer->heard_ns += stood_ns;
+    if (peer->heard_ns > now_ns)
+        peer->heard_ns = now_ns;
+}
+
+static void tick_peer(peer_t *peer, int64_t now_ns, int64_t stood_ns)
 {
     scheduler_t *s = peer->scheduler;
+    forgive(peer, now_ns, stood_ns);
     if (now_ns - peer->heard_ns > s->options.peer_timeout_ns) {
         log_warn("peer_silent", LOG_STR("name", peer->name), LOG_MS("silent_ms", now_ns - peer->heard_ns));
         peer->closing = true;
@@ -216,9 +226,10 @@ static void tick_peer(peer_t *peer, int64_t now_ns)
 }
 
 /* Who connects and says nothing, or nothing that makes sense, is shown the door. */
-static void tick_strangers(scheduler_t *s, int64_t now_ns)
+static void tick_strangers(scheduler_t *s, int64_t now_ns, int64_t stood_ns)
 {
     for (peer_t *peer = s->strangers; peer != NULL; peer = peer->next) {
+        forgive(peer, now_ns, stood_ns);
         if (peer->closing || now_ns - peer->heard_ns <= s->options.peer_timeout_ns)
             continue;
         log_warn("peer_without_hello", LOG_STR("name", peer->name));
@@ -268,15 +279,19 @@ static uint32_t serving_devices(const subcluster_t *sub)
 void registry_tick(scheduler_t *s)
 {
     int64_t now_ns = now_of();
+    int64_t stood_ns = s->ticked_ns != 0 ? now_ns - s->ticked_ns - s->options.ping_interval_ns : 0;
+    if (stood_ns < 0)
+        stood_ns = 0;
+    s->ticked_ns = now_ns;
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         if (s->gateways[i] != NULL && !s->gateways[i]->peer.closing)
-            tick_peer(&s->gateways[i]->peer, now_ns);
+            tick_peer(&s->gateways[i]->peer, now_ns, stood_ns);
         if (s->workers[i] == NULL || s->workers[i]->peer.closing)
             continue;
-        tick_peer(&s->workers[i]->peer, now_ns);
+        tick_peer(&s->workers[i]->peer, now_ns, stood_ns);
         commands_tick(s->workers[i], now_ns);
     }
-    tick_strangers(s, now_ns);
+    tick_strangers(s, now_ns, stood_ns);
     for (uint32_t i = 0; i < s->subcluster_count; i++) {
         update_delays(s, s->subclusters[i]);
         subcluster_autoscale(s->subclusters[i], serving_devices(s->subclusters[i]));
