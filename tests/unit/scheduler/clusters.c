@@ -63,19 +63,19 @@ Test(clusters, a_class_too_slow_for_the_slo_is_passed_over)
 {
     scene_t *s = scene_new(NULL, NULL, "old", "new");
     both_have_net(s, 150 * NS_PER_MS, NS_PER_MS); /* the SLO is 100 ms */
-    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 100 * NS_PER_MS);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 10 * NS_PER_S);
     stage_until(&s->stage, s->second.rows_total == 4);
     cr_expect_eq(s->first.grant_count, 0);
     cr_expect_eq(s->gateway.drop_count, 0);
     scene_free(s);
 }
 
-/* With the slower profile for all, a budget of 60 ms could not be met. */
+/* With the slower profile for all, a budget of 2 s could not be met. */
 Test(clusters, each_class_has_its_own_profile)
 {
     scene_t *s = scene_new(NULL, NULL, "new", "old");
-    both_have_net(s, NS_PER_MS, 80 * NS_PER_MS);
-    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 60 * NS_PER_MS);
+    both_have_net(s, NS_PER_MS, 3 * NS_PER_S);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 2 * NS_PER_S);
     stage_until(&s->stage, s->first.rows_total + s->gateway.drop_count == 4);
     cr_expect_eq(s->gateway.drop_count, 0);
     cr_expect_eq(s->second.grant_count, 0);

@@ -198,7 +198,7 @@ Test(join, a_conflicting_worker_is_left_out)
     cr_expect_eq(gateway.ready_workers, 1);
 
     two.auto_done = one.auto_done = true;
-    gateway_send(&gateway, gateway.model_id, 1, 40, 50 * NS_PER_MS);
+    gateway_send(&gateway, gateway.model_id, 1, 40, 10 * NS_PER_S);
     stage_until(&stage, one.rows_total == 40);
     cr_expect_eq(two.rows_total, 0);
     fake_kill(&one.fake); /* now the other one is the only one: its model is what the name means */
