@@ -21,13 +21,13 @@ typedef struct {
     uint32_t batch; /* 0: the model has nothing to run */
     uint32_t skip;  /* heads that it leaves in the queue: they are too urgent for it (policy `clockwork`) */
     bool closed;    /* a task that arrives behind the queue's end changes nothing here */
+    bool vague;     /* see above; latest_ns is the head's alone */
     int64_t ready_ns;
     int64_t latest_ns;
     int64_t key; /* among ready candidates the least goes first */
     int64_t lead_ns;
     int64_t
         ahead_ns; /* a busy GPU may be granted so long before it is free, when no other is (policy `clockwork`) */
-    bool vague; /* see above; latest_ns is the head's alone */
 } candidate_t;
 
 #endif

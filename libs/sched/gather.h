@@ -1,6 +1,6 @@
 /*
  * Hot path. What the candidates of most policies have in common: gathering a batch from the head of the
- * queue, and the times that follow from it.
+ * queue, and the times that follow from it. Inline, because that is most of what a candidate costs.
  */
 #ifndef SCHED_GATHER_H
 #define SCHED_GATHER_H
@@ -17,14 +17,57 @@ typedef struct {
 /* The largest batch that meets the head's deadline (Symphony's GetBatch). Heads that cannot make it even
  * alone are given up (EXPIRED); then heads that would keep the batch below `target` while as many wait
  * (WINDOW). target 0 or 1: none. */
-gathered_t gather(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t target);
+static inline gathered_t gather(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t target)
+{
+    uint32_t head;
+    while ((head = shard_head(shard)) != TASK_NONE) {
+        const sched_task_t *task = shard_task(shard, head);
+        uint32_t feasible = shard_feasible(shard, now_ns, gpu_free_ns, task->deadline_ns);
+        uint32_t len = shard->queue.len;
+        uint32_t wanted = target < len ? target : len;
+        if (feasible == 0) {
+            shard_give_up(shard, head, SCHED_DROP_EXPIRED);
+        } else if (feasible < wanted) {
+            shard_give_up(shard, head, SCHED_DROP_WINDOW);
+        } else {
+            return (gathered_t){.batch = feasible < len ? feasible : len,
+                                .feasible = feasible,
+                                .closed = feasible <= len && feasible >= target,
+                                .deadline_ns = task->deadline_ns,
+                                .arrival_ns = task->arrival_ns};
+        }
+    }
+    return (gathered_t){0};
+}
 
 /* When waiting for one more would gain nothing (Symphony 3.1): d - latency(b + 1); at once if the batch
  * cannot grow. */
-int64_t gather_frontrun_ns(const shard_t *shard, const gathered_t *gathered);
+static inline int64_t gather_frontrun_ns(const shard_t *shard, const gathered_t *gathered)
+{
+    if (gathered->batch >= gathered->feasible)
+        return INT64_MIN;
+    return gathered->deadline_ns - profile_latency_ns(shard->profile, gathered->batch + 1) -
+           shard->delays.wake_ns;
+}
 
 /* Completes the candidate: never ready before the GPU and the inputs can be there. */
-void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t now_ns, int64_t gpu_free_ns,
-                      int64_t ready_ns, candidate_t *candidate);
+static inline void gather_candidate(const shard_t *shard, const gathered_t *gathered, int64_t now_ns,
+                                    int64_t gpu_free_ns, int64_t ready_ns, candidate_t *candidate)
+{
+    candidate->batch = gathered->batch;
+    candidate->skip = 0;
+    candidate->ahead_ns = 0;
+    candidate->vague = false;
+    if (gathered->batch == 0) {
+        candidate->closed = false;
+        return;
+    }
+    int64_t earliest_ns = shard_earliest_ns(shard, now_ns, gpu_free_ns, gathered->batch);
+    candidate->closed = gathered->closed;
+    candidate->lead_ns = shard_lead_ns(shard, gathered->batch);
+    candidate->ready_ns = ready_ns > earliest_ns ? ready_ns : earliest_ns;
+    candidate->latest_ns = gathered->deadline_ns - profile_latency_ns(shard->profile, gathered->batch);
+    candidate->key = candidate->latest_ns;
+}
 
 #endif

@@ -55,29 +55,6 @@ void shard_drop_all(shard_t *shard, sched_drop_t reason)
         shard_give_up(shard, task, reason);
 }
 
-uint32_t shard_take_dropped(shard_t *shard)
-{
-    uint32_t task = shard->dropped_head;
-    if (task == TASK_NONE)
-        return TASK_NONE;
-    shard->dropped_head = shard->pool->slots[task].next;
-    if (shard->dropped_head == TASK_NONE)
-        shard->dropped_tail = TASK_NONE;
-    return task;
-}
-
-uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns)
-{
-    int64_t first_ns = now_ns + shard->delays.ctrl_ns + shard->delays.fixed_ns;
-    uint32_t batch =
-        profile_largest_batch_sloped(shard->profile, deadline_ns - first_ns, shard->delays.data_ns);
-    if (gpu_free_ns > first_ns) {
-        uint32_t later = profile_largest_batch(shard->profile, deadline_ns - gpu_free_ns);
-        batch = later < batch ? later : batch;
-    }
-    return batch < shard->limit ? batch : shard->limit;
-}
-
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
 {
     double rate = shard->plan.rate_per_ns;

@@ -107,7 +107,18 @@ static inline int64_t shard_lead_ns(const shard_t *shard, uint32_t batch)
 }
 
 /* The largest batch, of the queue or not, that can start at or after gpu_free_ns and end by the deadline. */
-uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns);
+static inline uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
+                                      int64_t deadline_ns)
+{
+    int64_t first_ns = now_ns + shard->delays.ctrl_ns + shard->delays.fixed_ns;
+    uint32_t batch =
+        profile_largest_batch_sloped(shard->profile, deadline_ns - first_ns, shard->delays.data_ns);
+    if (gpu_free_ns > first_ns) {
+        uint32_t later = profile_largest_batch(shard->profile, deadline_ns - gpu_free_ns);
+        batch = later < batch ? later : batch;
+    }
+    return batch < shard->limit ? batch : shard->limit;
+}
 
 /* Earliest start of a batch on a GPU that is free from gpu_free_ns on. */
 static inline int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
@@ -125,7 +136,16 @@ static inline int64_t shard_wake_ns(const shard_t *shard)
 
 /* The next one given up, or TASK_NONE; its slot is still valid and is the caller's to give back to the pool.
  */
-uint32_t shard_take_dropped(shard_t *shard);
+static inline uint32_t shard_take_dropped(shard_t *shard)
+{
+    uint32_t task = shard->dropped_head;
+    if (task == TASK_NONE)
+        return TASK_NONE;
+    shard->dropped_head = shard->pool->slots[task].next;
+    if (shard->dropped_head == TASK_NONE)
+        shard->dropped_tail = TASK_NONE;
+    return task;
+}
 
 /* Before a batch of `count` is popped: was it worth waiting for? */
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count);
