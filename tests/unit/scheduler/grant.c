@@ -122,7 +122,7 @@ Test(grant, cancelled_tasks_are_never_granted)
     scene_t *s = scene_new(1);
     /* The device is busy with two batches, so that the third task waits. */
     gateway_send(&s->gateway, s->gateway.model_id, 1, 16, NS_PER_S);
-    stage_until(&s->stage, s->worker.rows_total == 16);
+    stage_until(&s->stage, s->worker.grant_count == 2);
     gateway_send(&s->gateway, s->gateway.model_id, 100, 2, NS_PER_S);
     gateway_cancel(&s->gateway, 100);
     gateway_cancel(&s->gateway, 100);                   /* twice is harmless */
