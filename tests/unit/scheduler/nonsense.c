@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
 
@@ -348,5 +349,79 @@ Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
     gateway_send(&c->gateway, c->gateway.model_id, 1, ROOM / 2, 60 * NS_PER_S);
     stage_turn(&c->stage, 50 * NS_PER_MS);
     cr_expect_eq(c->gateway.drop_count, 0, "the other one found no room");
+    crowd_free(c);
+}
+
+/* ---- A gateway that sends and never reads ---- */
+
+/* How often an event is in the log while fd 2 leads to this file. */
+static int count_logged(FILE *log, const char *event)
+{
+    char line[4096];
+    int count = 0;
+    rewind(log);
+    while (fgets(line, sizeof line, log) != NULL)
+        count += strstr(line, event) != NULL;
+    return count;
+}
+
+/* It has a loop of its own, which stands from its welcome on. */
+static fake_gateway_t *stalled_new(crowd_t *c, stage_t *aside)
+{
+    fake_gateway_t *stalled = malloc(sizeof *stalled);
+    stage_init(aside);
+    memcpy(aside->address, c->stage.address, sizeof aside->address);
+    gateway_init(stalled, aside, 5);
+    gateway_connect(stalled);
+    for (int64_t until_ns = clock_now_ns() + 20 * NS_PER_S; !stalled->ready && clock_now_ns() < until_ns;) {
+        loop_run_once(aside->loop, NS_PER_MS);
+        loop_run_once(c->stage.loop, NS_PER_MS);
+    }
+    cr_assert(stalled->ready);
+    return stalled;
+}
+
+static void stalled_free(fake_gateway_t *stalled, stage_t *aside)
+{
+    fake_kill(&stalled->fake);
+    stage_dispose(aside);
+    free(stalled);
+}
+
+/* What is to be told to it waits in its stream up to that one's bound, then it is cut off. */
+Test(nonsense, a_gateway_that_stalls_is_cut_off_at_its_bound)
+{
+    enum { ROOM = 2048, FRAME = 1024, FRAMES_MOST = 10000, STREAM_BYTES = 8 << 20 };
+    stage_t aside;
+    crowd_t *c = crowd_of(ROOM);
+    c->worker.auto_done = false; /* what is granted stays, and the rest waits */
+    fake_gateway_t *stalled = stalled_new(c, &aside);
+    stage_until(&c->stage, c->worker.peer_count == 3);
+    FILE *log = tmpfile();
+    int kept = dup(2);
+    cr_assert(log != NULL && dup2(fileno(log), 2) == 2);
+    size_t before = resident_bytes(), most = before;
+    bool left = false;
+    uint64_t id = 1000;
+    for (int i = 0; i < FRAMES_MOST && !left; i++, id += FRAME) {
+        gateway_send(stalled, stalled->model_id, id, FRAME, 60 * NS_PER_S);
+        loop_run_once(c->stage.loop, NS_PER_MS);
+        size_t now = resident_bytes();
+        most = now > most ? now : most;
+        left = c->worker.peer_count < 3;
+    }
+    stage_turn(&c->stage, 50 * NS_PER_MS);
+    (void)dup2(kept, 2);
+    (void)close(kept);
+    cr_expect(left);
+    cr_expect_lt(most, before + GROWTH_BYTES + STREAM_BYTES + STREAM_BYTES, "%zu MiB grew to %zu MiB",
+                 before >> 20, most >> 20);
+    cr_expect_eq(count_logged(log, "peer_stuck"), 1);
+    (void)fclose(log);
+    for (uint32_t i = 0; i < c->worker.grant_count; i++)
+        worker_done(&c->worker, c->worker.grants[i].batch_id, 0, STATUS_OK);
+    c->worker.auto_done = true;
+    crowd_check(c);
+    stalled_free(stalled, &aside);
     crowd_free(c);
 }
