@@ -59,7 +59,7 @@ def test_an_imbalance_is_mended_under_load(bin_dir, lopsided):
     loader.start()
     wait_until(lambda: sum(sub["requests"] for sub in subclusters(scheduler).values()) > 80, "some load was measured")
     code, said = plan(bin_dir, scheduler, "show")
-    assert code == 0 and "would move" in said and "1 models" in said, said
+    assert code == 0 and "models would move" in said, said  # one of the hot ones, and perhaps an idle one for the memory
     assert homes(scheduler) == before, "show changes nothing"
     code, said = plan(bin_dir, scheduler, "apply")
     assert code == 0 and "begin to move" in said, said
