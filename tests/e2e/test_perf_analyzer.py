@@ -24,8 +24,8 @@ def analyze(up, out, *flags):
     protocol = flags[flags.index("-i") + 1]
     address = up.http if protocol == "http" else up.grpc
     # It measures until its figures are steady to -s percent, at most -r times; how steady is nothing to fail for.
-    command = [PERF_ANALYZER, "-m", "digits", "-u", address, "--measurement-mode", "count_windows", "--measurement-request-count", "100",
-               "-s", "999", "-r", "3", "--verbose-csv", "-f", out, *flags]
+    command = [PERF_ANALYZER, "-m", "digits", "-u", address, "--measurement-mode", "count_windows", "--measurement-request-count", "1000",
+               "-s", "999", "-r", "5", "--verbose-csv", "-f", out, *flags]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=RUN_S)
 
 
