@@ -320,8 +320,9 @@ static size_t resident_bytes(void)
     return pages * 4096;
 }
 
-/* What memory may come and go by: malloc's slack, and with the address sanitizer what that keeps of what was freed (256 MiB). */
-#ifdef __SANITIZE_ADDRESS__
+/* What memory may come and go by: malloc's slack; with a sanitizer what that keeps of what was freed (address: 256 MiB) and its
+ * shadow (thread: four times what it watches). */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { GROWTH_BYTES = 264 << 20 };
 #else
 enum { GROWTH_BYTES = 8 << 20 };
