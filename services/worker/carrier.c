@@ -53,7 +53,7 @@ void carrier_decide(carrier_t *carrier)
     }
     carrier->deciding = false;
     if (carrier->doomed)
-        carrier_destroy(carrier);
+        carrier_destroy(&carrier->executor);
     else if (wake_ns == EXEC_NEVER)
         loop_timer_stop(&carrier->wake);
     else
@@ -101,8 +101,10 @@ status_t carrier_init(carrier_t *carrier, const executor_ops_t *ops, const execu
     return status;
 }
 
-void carrier_destroy(carrier_t *carrier)
+void carrier_destroy(executor_t *executor)
 {
+    carrier_t *carrier = (carrier_t *)executor;
+
     carrier->doomed = true;
     if (carrier->deciding)
         return;

@@ -28,8 +28,8 @@ struct carrier {
 status_t carrier_init(carrier_t *carrier, const executor_ops_t *ops, const executor_env_t *env,
                       uint32_t device, exec_t *exec,
                       void (*act)(carrier_t *carrier, const exec_action_t *action), err_t *err);
-/* Frees the object that begins with it; behind the decision under way, if there is one. No batch is in it. */
-void carrier_destroy(carrier_t *carrier);
+/* executor_ops_t.destroy of what begins with a carrier: frees it, behind the decision under way if there is one. */
+void carrier_destroy(executor_t *executor);
 
 /* After something was told to carrier->exec. */
 void carrier_decide(carrier_t *carrier);

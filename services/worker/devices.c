@@ -132,6 +132,15 @@ status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint
     return STATUS_OK;
 }
 
+void worker_borders_free(const worker_devices_t *devices, engine_border_t **borders, uint32_t count)
+{
+    for (uint32_t i = 0; borders && i < count; i++) {
+        if (borders[i])
+            devices->ops->border_destroy(borders[i]);
+    }
+    free(borders);
+}
+
 void worker_devices_close(worker_devices_t *devices)
 {
     for (uint32_t i = 0; i < devices->count; i++)

@@ -217,17 +217,12 @@ static int64_t overlap_left_ns(const executor_t *executor, const batch_t *batch)
     return 0;
 }
 
-static void overlap_destroy(executor_t *executor)
-{
-    carrier_destroy((carrier_t *)executor);
-}
-
 static const executor_ops_t overlap_ops = {.mode = MODE_OVERLAP,
                                            .takes = overlap_takes,
                                            .submit = overlap_submit,
                                            .revoke = overlap_revoke,
                                            .left_ns = overlap_left_ns,
-                                           .destroy = overlap_destroy};
+                                           .destroy = carrier_destroy};
 
 static exec_t *make_exec(const overlap_plan_t *plan, err_t *err)
 {

@@ -103,16 +103,11 @@ static bool preempt_revoke(executor_t *executor, batch_t *batch)
     return true;
 }
 
-static void preempt_destroy(executor_t *executor)
-{
-    carrier_destroy((carrier_t *)executor);
-}
-
 static const executor_ops_t preempt_ops = {.mode = MODE_PREEMPT,
                                            .takes = preempt_takes,
                                            .submit = preempt_submit,
                                            .revoke = preempt_revoke,
-                                           .destroy = preempt_destroy};
+                                           .destroy = carrier_destroy};
 
 executor_t *executor_create_preempt(const executor_env_t *env, uint32_t device, err_t *err)
 {

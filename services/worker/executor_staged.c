@@ -351,7 +351,7 @@ static void staged_destroy(executor_t *executor)
         if (staged->ends[i])
             model_buffers_put(staged->model, staged->ends[i]);
     }
-    carrier_destroy(&staged->carrier);
+    carrier_destroy(executor);
 }
 
 static const executor_ops_t staged_ops = {.mode = MODE_STAGED,

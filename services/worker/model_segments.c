@@ -53,12 +53,8 @@ void model_segments_destroy(model_segments_t *segments)
 {
     if (!segments)
         return;
-    uint32_t count = segments->devices->count * SEGMENTS_QUERIES * SEGMENTS_SIDES;
-    for (uint32_t i = 0; segments->borders && i < count; i++) {
-        if (segments->borders[i])
-            segments->devices->ops->border_destroy(segments->borders[i]);
-    }
-    free(segments->borders);
+    worker_borders_free(segments->devices, segments->borders,
+                        segments->devices->count * SEGMENTS_QUERIES * SEGMENTS_SIDES);
     free(segments->from);
     free(segments);
 }

@@ -199,12 +199,9 @@ void model_stages_destroy(model_stages_t *stages)
 {
     if (!stages)
         return;
-    uint32_t borders = stages->borders ? stages->devices->count * (stages->count - 1) * STAGES_PAIRS : 0;
-    for (uint32_t i = 0; i < borders; i++) {
-        if (stages->borders[i])
-            stages->devices->ops->border_destroy(stages->borders[i]);
-    }
-    free(stages->borders);
+    if (stages->borders)
+        worker_borders_free(stages->devices, stages->borders,
+                            stages->devices->count * (stages->count - 1) * STAGES_PAIRS);
     free(stages->cost_ns);
     free(stages);
 }
