@@ -62,7 +62,6 @@ static void predict(overlap_t *overlap, overlap_plan_t *plans, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         groups[i] = plans[i].group;
     overlap->config.predict(overlap->config.predict_ctx, groups, count, ns);
-    overlap->counts.predictions++;
     for (uint32_t i = 0; i < count; i++)
         plans[i].predicted_ns = ns[i] + (int64_t)((double)ns[i] * overlap->config.margin);
 }
@@ -111,7 +110,6 @@ static void drop(overlap_t *overlap, uint32_t at, exec_sink_fn sink, void *ctx)
     exec_action_t action = {.kind = EXEC_DROP};
     action.done.queries = &query;
     action.done.count = 1;
-    overlap->counts.dropped++;
     remove_at(overlap, at);
     sink(ctx, &action);
 }
@@ -243,8 +241,6 @@ static void launch(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, void *
         action.launch.parts[i] = overlap->running.group.parts[i];
         overlap->active[overlap->running.at[i]].next_op = overlap->running.group.parts[i].to;
     }
-    overlap->counts.groups++;
-    overlap->counts.parts += action.launch.count;
     sink(ctx, &action);
 }
 
@@ -303,11 +299,6 @@ static const char *overlap_validate(const exec_t *exec)
              overlap->active[overlap->running.at[i]].query.tag != overlap->running.group.parts[i].tag))
             return "the running group names another query";
     return NULL;
-}
-
-overlap_counts_t overlap_counts(const exec_t *exec)
-{
-    return ((const overlap_t *)exec)->counts;
 }
 
 const exec_ops_t overlap_ops = {

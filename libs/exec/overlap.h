@@ -42,9 +42,4 @@ typedef struct {
 
 exec_t *exec_create_overlap(const overlap_config_t *config, err_t *err);
 
-typedef struct {
-    uint64_t groups, parts, predictions, dropped;
-} overlap_counts_t;
-overlap_counts_t overlap_counts(const exec_t *exec);
-
 #endif

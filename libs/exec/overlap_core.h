@@ -28,7 +28,6 @@ typedef struct {
     bool busy, ended, planned;
     int64_t until_ns; /* predicted end of the running group */
     uint64_t launch;
-    overlap_counts_t counts;
 } overlap_t;
 
 extern const exec_ops_t overlap_ops;

@@ -18,11 +18,6 @@ void queries_push(queries_t *queries, const exec_query_t *query)
     queries->slots[queries->tail++ & queries->mask] = *query;
 }
 
-void queries_pop(queries_t *queries, uint32_t count)
-{
-    queries->head += count;
-}
-
 uint32_t queries_take(queries_t *queries, uint32_t count, const uint8_t *take, uint8_t mark,
                       exec_query_t *into)
 {

@@ -32,7 +32,6 @@ static inline exec_query_t *queries_at(const queries_t *queries, uint32_t i)
 }
 
 void queries_push(queries_t *queries, const exec_query_t *query); /* there is room */
-void queries_pop(queries_t *queries, uint32_t count);
 
 /* Takes the first `count` out of which take[i] is `mark` into `into`; the others of them stay, in order. Returns how many
  * it took. */

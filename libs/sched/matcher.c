@@ -176,11 +176,6 @@ uint32_t matcher_first_ready(const matcher_t *matcher)
     return node ? (uint32_t)(CONTAINER_OF(node, match_model_t, node) - matcher->models) : UINT32_MAX;
 }
 
-uint32_t matcher_free_count(const matcher_t *matcher)
-{
-    return bitmap_count(&matcher->free);
-}
-
 bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     ripen(matcher, now_ns);

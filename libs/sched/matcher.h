@@ -86,8 +86,6 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant);
 
 /* The first ready model by key, or UINT32_MAX: for policies that may make room for it. */
 uint32_t matcher_first_ready(const matcher_t *matcher);
-/* GPUs that stand free at this moment. */
-uint32_t matcher_free_count(const matcher_t *matcher);
 
 /* When matcher_next must be asked again if no message comes. */
 int64_t matcher_wake_ns(const matcher_t *matcher);
