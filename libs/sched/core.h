@@ -40,12 +40,7 @@ struct sched {
 
 static inline void core_mark_dirty(sched_t *sched, uint32_t index)
 {
-    shard_t *shard = &sched->shards[index];
-    if (shard->dirty)
-        return;
-    shard->dirty = true;
-    shard->dirty_next = sched->dirty;
-    sched->dirty = index;
+    shard_mark_dirty(sched->shards, &sched->dirty, index);
 }
 
 void core_mark_all_dirty(sched_t *sched);

@@ -21,33 +21,12 @@ status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, cons
     return STATUS_OK;
 }
 
-const char *sched_policy(const sched_t *sched)
-{
-    return sched->policy.ops->name;
-}
-
 const char *sched_policy_name(uint32_t index)
 {
     return policy_name(index);
 }
 
 /* Models */
-
-static void set_limit(const sched_t *sched, shard_t *shard)
-{
-    uint32_t limit = sched->limits.batch_max;
-    if (shard->profile->max_batch < limit)
-        limit = shard->profile->max_batch;
-    if (shard->opts.max_batch && shard->opts.max_batch < limit)
-        limit = shard->opts.max_batch;
-    shard->limit = limit;
-}
-
-static status_t check_profile(const profile_t *profile, err_t *err)
-{
-    const char *broken = profile_validate(profile);
-    return broken ? err_set(err, STATUS_INVALID_ARGUMENT, "profile: %s", broken) : STATUS_OK;
-}
 
 status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile,
                          const sched_model_opts_t *opts, err_t *err)
@@ -57,20 +36,15 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
                        sched->limits.models_max);
     if (sched->shards[model].present)
         return err_set(err, STATUS_INVALID_ARGUMENT, "model id %u is in use", model);
-    status_t status = check_profile(profile, err);
+    status_t status = shard_check_profile(profile, err);
     if (status != STATUS_OK)
         return status;
     shard_t *shard = &sched->shards[model];
     shard->present = true;
     sched->profiles[model] = *profile;
-    shard->opts = opts ? *opts : (sched_model_opts_t){0};
     shard->delays = sched->delays;
-    shard->plan = (shard_plan_t){0};
-    shard->candidate = (candidate_t){0};
-    shard->own = (shard_counts_t){0};
-    shard->inside = (sched_inside_t){0};
+    shard_set_up(shard, opts, sched->limits.batch_max);
     sched->latest[model] = 0;
-    set_limit(sched, shard);
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);
     sched->tick_ns = now_ns;
@@ -89,12 +63,12 @@ status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, co
 {
     if (!core_has_model(sched, model))
         return STATUS_NOT_FOUND;
-    status_t status = check_profile(profile, NULL);
+    status_t status = shard_check_profile(profile, NULL);
     if (status != STATUS_OK)
         return status;
     core_close_lanes(sched, now_ns);
     sched->profiles[model] = *profile;
-    set_limit(sched, &sched->shards[model]);
+    shard_set_limit(&sched->shards[model], sched->limits.batch_max);
     sched->tick_ns = now_ns;
     core_mark_dirty(sched, model);
     return STATUS_OK;

@@ -57,25 +57,13 @@ static void emit_dropped(sched_t *sched, shard_t *shard)
 
 /* Candidates */
 
-static void set_expiry(sched_t *sched, const shard_t *shard)
-{
-    heap_node_t *node = &sched->expiry_nodes[shard->index];
-    int64_t wake_ns = shard_wake_ns(shard);
-    if (wake_ns == SCHED_NEVER)
-        heap_remove(&sched->expiry, node);
-    else if (heap_contains(node))
-        heap_update(&sched->expiry, node, wake_ns, shard->index);
-    else
-        heap_insert(&sched->expiry, node, wake_ns, shard->index);
-}
-
 static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
 {
     do
         sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
     while (sched->stretching && core_stretch(sched, now_ns, shard));
     matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
-    set_expiry(sched, shard);
+    shard_set_expiry(shard, &sched->expiry, sched->expiry_nodes);
     emit_dropped(sched, shard);
 }
 

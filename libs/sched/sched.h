@@ -143,7 +143,6 @@ void sched_destroy(sched_t *sched);
 /* Switches the policy at run time; nothing is dropped, running batches go on. params: "key=value,key=value",
  * or NULL. INVALID_ARGUMENT names an unknown policy, key or a bad value and leaves all as it was. */
 status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, const char *params, err_t *err);
-const char *sched_policy(const sched_t *sched);
 /* Name of the i-th policy, NULL behind the last: for --help and error texts. */
 const char *sched_policy_name(uint32_t index);
 

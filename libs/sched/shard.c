@@ -14,6 +14,32 @@ void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index)
     model_queue_init(&shard->queue);
 }
 
+status_t shard_check_profile(const profile_t *profile, err_t *err)
+{
+    const char *broken = profile_validate(profile);
+    return broken ? err_set(err, STATUS_INVALID_ARGUMENT, "profile: %s", broken) : STATUS_OK;
+}
+
+void shard_set_limit(shard_t *shard, uint32_t batch_max)
+{
+    uint32_t limit = batch_max;
+    if (shard->profile->max_batch < limit)
+        limit = shard->profile->max_batch;
+    if (shard->opts.max_batch && shard->opts.max_batch < limit)
+        limit = shard->opts.max_batch;
+    shard->limit = limit;
+}
+
+void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch_max)
+{
+    shard->opts = opts ? *opts : (sched_model_opts_t){0};
+    shard->plan = (shard_plan_t){0};
+    shard->candidate = (candidate_t){0};
+    shard->own = (shard_counts_t){0};
+    shard->inside = (sched_inside_t){0};
+    shard_set_limit(shard, batch_max);
+}
+
 bool shard_cancel(shard_t *shard, uint32_t task)
 {
     uint8_t state = shard->pool->slots[task].state;

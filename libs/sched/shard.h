@@ -8,6 +8,7 @@
 #ifndef SCHED_SHARD_H
 #define SCHED_SHARD_H
 
+#include "base/heap.h"
 #include "sched/candidate.h"
 #include "sched/model_queue.h"
 
@@ -72,6 +73,24 @@ typedef struct {
 
 void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index);
 
+/* What a profile must be for any core to take it; INVALID_ARGUMENT says what is wrong. */
+status_t shard_check_profile(const profile_t *profile, err_t *err);
+/* A model begins here: nothing is planned, counted or offered. Its profile and queue are there already. */
+void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch_max);
+/* After its profile has changed. */
+void shard_set_limit(shard_t *shard, uint32_t batch_max);
+
+/* Puts shards[index] into the chain of those whose candidates are to be made anew, unless it is there. */
+static inline void shard_mark_dirty(shard_t *shards, uint32_t *chain, uint32_t index)
+{
+    shard_t *shard = &shards[index];
+    if (shard->dirty)
+        return;
+    shard->dirty = true;
+    shard->dirty_next = *chain;
+    *chain = index;
+}
+
 /* True: the candidate must be made anew. */
 static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
 {
@@ -132,6 +151,19 @@ static inline int64_t shard_earliest_ns(const shard_t *shard, int64_t now_ns, in
 static inline int64_t shard_wake_ns(const shard_t *shard)
 {
     return shard->candidate.batch ? shard->candidate.latest_ns - shard->candidate.lead_ns + 1 : SCHED_NEVER;
+}
+
+/* Brings the heap of those times in line with the candidate; nodes has one for each shard. */
+static inline void shard_set_expiry(const shard_t *shard, heap_t *expiry, heap_node_t *nodes)
+{
+    heap_node_t *node = &nodes[shard->index];
+    int64_t wake_ns = shard_wake_ns(shard);
+    if (wake_ns == SCHED_NEVER)
+        heap_remove(expiry, node);
+    else if (heap_contains(node))
+        heap_update(expiry, node, wake_ns, shard->index);
+    else
+        heap_insert(expiry, node, wake_ns, shard->index);
 }
 
 /* The next one given up, or TASK_NONE; its slot is still valid and is the caller's to give back to the pool.

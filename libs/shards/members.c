@@ -82,29 +82,6 @@ static uint32_t emptiest(const shards_t *shards)
     return best;
 }
 
-static void set_limit(const shards_t *shards, shard_t *shard)
-{
-    uint32_t limit = shards->options.limits.batch_max;
-    limit = shard->profile->max_batch < limit ? shard->profile->max_batch : limit;
-    limit = shard->opts.max_batch && shard->opts.max_batch < limit ? shard->opts.max_batch : limit;
-    shard->limit = limit;
-}
-
-static void set_up(const shards_t *shards, shard_t *shard, const sched_model_opts_t *opts)
-{
-    shard->opts = *opts;
-    shard->plan = (shard_plan_t){0};
-    shard->candidate = (candidate_t){0};
-    shard->own = (shard_counts_t){0};
-    set_limit(shards, shard);
-}
-
-static status_t check_profile(const profile_t *profile, err_t *err)
-{
-    const char *broken = profile_validate(profile);
-    return broken ? err_set(err, STATUS_INVALID_ARGUMENT, "profile: %s", broken) : STATUS_OK;
-}
-
 static bool has_model(const shards_t *shards, uint32_t model)
 {
     return model < shards->options.limits.models_max && shards_owner(shards, model) != OWNER_NONE;
@@ -113,12 +90,11 @@ static bool has_model(const shards_t *shards, uint32_t model)
 status_t shards_add_model(shards_t *shards, int64_t now_ns, uint32_t model, const profile_t *profile,
                           const sched_model_opts_t *opts, err_t *err)
 {
-    static const sched_model_opts_t none = {0};
     policy_t *policy = &shards->planner.policy;
     if (model >= shards->options.limits.models_max || has_model(shards, model))
         return err_set(err, STATUS_INVALID_ARGUMENT, "model id %u is in use or above %u", model,
                        shards->options.limits.models_max - 1);
-    status_t status = check_profile(profile, err);
+    status_t status = shard_check_profile(profile, err);
     if (status != STATUS_OK)
         return status;
     now_ns = begin_change(shards, now_ns);
@@ -126,9 +102,9 @@ status_t shards_add_model(shards_t *shards, int64_t now_ns, uint32_t model, cons
     worker_t *worker = &shards->workers[owner];
     worker->seen[model] = shards->binder.issued[model];
     shards->profiles[model] = *profile;
-    set_up(shards, &shards->planner.view[model], opts ? opts : &none);
+    shard_set_up(&shards->planner.view[model], opts, shards->options.limits.batch_max);
     for (uint32_t k = 0; k < shards->options.shard_count; k++)
-        set_up(shards, &shards->workers[k].models[model], opts ? opts : &none);
+        shard_set_up(&shards->workers[k].models[model], opts, shards->options.limits.batch_max);
     shards->planner.submitted_seen[model] = 0;
     shards->planner.view[model].present = true;
     worker->models[model].present = true;
@@ -174,14 +150,14 @@ status_t shards_update_profile(shards_t *shards, int64_t now_ns, uint32_t model,
 {
     if (!has_model(shards, model))
         return STATUS_NOT_FOUND;
-    status_t status = check_profile(profile, NULL);
+    status_t status = shard_check_profile(profile, NULL);
     if (status != STATUS_OK)
         return status;
     now_ns = begin_change(shards, now_ns);
     shards->profiles[model] = *profile;
-    set_limit(shards, &shards->planner.view[model]);
+    shard_set_limit(&shards->planner.view[model], shards->options.limits.batch_max);
     for (uint32_t k = 0; k < shards->options.shard_count; k++)
-        set_limit(shards, &shards->workers[k].models[model]);
+        shard_set_limit(&shards->workers[k].models[model], shards->options.limits.batch_max);
     worker_mark_dirty(&shards->workers[shards_owner(shards, model)], model);
     end_change(shards, now_ns);
     return STATUS_OK;
@@ -245,11 +221,4 @@ bool shards_model_stats(shards_t *shards, uint32_t model, sched_model_stats_t *s
     }
     *stats = sum.stats;
     return true;
-}
-
-uint32_t shards_gpu_inflight(const shards_t *shards, uint32_t gpu)
-{
-    const binder_t *binder = &shards->binder;
-    return gpu < shards->options.limits.gpus_max && binder->gpus[gpu].present ? binder->batches.gpu_count[gpu]
-                                                                              : 0;
 }

@@ -113,7 +113,6 @@ status_t shards_set_policy(shards_t *shards, int64_t now_ns, const char *name, c
 
 /* Held, or stopped. */
 bool shards_model_stats(shards_t *shards, uint32_t model, sched_model_stats_t *stats);
-uint32_t shards_gpu_inflight(const shards_t *shards, uint32_t gpu);
 
 /* Sums over all shards; exact while held or stopped. */
 typedef struct {

@@ -13,12 +13,7 @@ enum {
 
 void worker_mark_dirty(worker_t *worker, uint32_t model)
 {
-    shard_t *shard = &worker->models[model];
-    if (shard->dirty)
-        return;
-    shard->dirty = true;
-    shard->dirty_next = worker->dirty;
-    worker->dirty = model;
+    shard_mark_dirty(worker->models, &worker->dirty, model);
 }
 
 /* ---- Candidates ---- */
@@ -43,14 +38,7 @@ static void make_candidate(worker_t *worker, int64_t now_ns, shard_t *shard)
 {
     policy_t *policy = &worker->shards->planner.policy;
     policy->ops->candidate(policy, shard, now_ns, SHARD_ANY_GPU, &shard->candidate);
-    heap_node_t *node = &worker->expiry_nodes[shard->index];
-    int64_t wake_ns = shard_wake_ns(shard);
-    if (wake_ns == SCHED_NEVER)
-        heap_remove(&worker->expiry, node);
-    else if (heap_contains(node))
-        heap_update(&worker->expiry, node, wake_ns, shard->index);
-    else
-        heap_insert(&worker->expiry, node, wake_ns, shard->index);
+    shard_set_expiry(shard, &worker->expiry, worker->expiry_nodes);
     emit_dropped(worker, shard);
 }
 
