@@ -1,9 +1,9 @@
 #include "profiler.h"
 
 #include "base/clock.h"
+#include "engine/wait.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,27 +25,6 @@ static const double LATE = 0.05;
 static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
 static const int64_t GAP_PATIENCE_NS = 200 * NS_PER_MS;
 
-typedef struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool done;
-    status_t status;
-    err_t err;
-} waiter_t;
-
-static void waiter_on_done(engine_job_t *job, status_t status, const err_t *err)
-{
-    waiter_t *waiter = job->arg;
-
-    pthread_mutex_lock(&waiter->mutex);
-    waiter->done = true;
-    waiter->status = status;
-    if (err)
-        waiter->err = *err;
-    pthread_cond_signal(&waiter->changed);
-    pthread_mutex_unlock(&waiter->mutex);
-}
-
 /* What a run needs; the job is its first member, so that it can be found from it. */
 typedef struct {
     engine_job_t job;
@@ -66,21 +45,8 @@ static void wait_for_a_gap(const profiler_t *profiler)
 
 static status_t run_job(const profiler_t *profiler, engine_job_t *job, err_t *err)
 {
-    waiter_t waiter = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-    job->arg = &waiter;
-    job->done = waiter_on_done;
     wait_for_a_gap(profiler);
-    profiler->ops->submit(profiler->engine, job);
-    pthread_mutex_lock(&waiter.mutex);
-    while (!waiter.done)
-        pthread_cond_wait(&waiter.changed, &waiter.mutex);
-    pthread_mutex_unlock(&waiter.mutex);
-    pthread_cond_destroy(&waiter.changed);
-    pthread_mutex_destroy(&waiter.mutex);
-    if (waiter.status != STATUS_OK && err)
-        *err = waiter.err;
-    return waiter.status;
+    return engine_run_wait(profiler->ops, profiler->engine, job, err);
 }
 
 /* Room for the outputs as the job has just said they are. True: something has grown. */

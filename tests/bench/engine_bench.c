@@ -7,9 +7,9 @@
  */
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/wait.h"
 
 #include <getopt.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,44 +29,17 @@ typedef struct {
     engine_shape_t in_shapes[ENGINE_MAX_IO], out_shapes[ENGINE_MAX_IO];
 } buffers_t;
 
-typedef struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool done;
-    status_t status;
-    err_t err;
-} wait_t;
-
 static _Noreturn void fail(const char *what)
 {
     fprintf(stderr, "fermata-engine-bench: %s\n", what);
     exit(1);
 }
 
-static void on_done(engine_job_t *job, status_t status, const err_t *err)
-{
-    wait_t *w = job->arg;
-    pthread_mutex_lock(&w->mutex);
-    w->done = true;
-    w->status = status;
-    if (err)
-        w->err = *err;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->mutex);
-}
-
 static int64_t run_once(const engine_ops_t *ops, engine_t *engine, engine_job_t *job)
 {
-    wait_t w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    job->done = on_done;
-    job->arg = &w;
-    ops->submit(engine, job);
-    pthread_mutex_lock(&w.mutex);
-    while (!w.done)
-        pthread_cond_wait(&w.changed, &w.mutex);
-    pthread_mutex_unlock(&w.mutex);
-    if (w.status != STATUS_OK)
-        fail(w.err.text);
+    err_t err = {0};
+    if (engine_run_wait(ops, engine, job, &err) != STATUS_OK)
+        fail(err.text);
     return job->finished_ns - job->started_ns;
 }
 

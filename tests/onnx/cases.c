@@ -1,5 +1,6 @@
 #include "cases.h"
 
+#include "engine/wait.h"
 #include "graph/tensor.h"
 #include "onnx.pb-c.h"
 #include "onnx/model.h"
@@ -7,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,39 +138,6 @@ static status_t read_set(const char *dir, const char *kind, uint32_t count, tens
     return status;
 }
 
-typedef struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool done;
-    status_t status;
-    err_t *err;
-} wait_t;
-
-static void on_done(engine_job_t *job, status_t status, const err_t *err)
-{
-    wait_t *wait = job->arg;
-    pthread_mutex_lock(&wait->mutex);
-    wait->done = true;
-    wait->status = status;
-    if (err && wait->err)
-        *wait->err = *err;
-    pthread_cond_signal(&wait->changed);
-    pthread_mutex_unlock(&wait->mutex);
-}
-
-static status_t run_job(const engine_ops_t *ops, engine_t *engine, engine_job_t *job, err_t *err)
-{
-    wait_t wait = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .err = err};
-    job->done = on_done;
-    job->arg = &wait;
-    ops->submit(engine, job);
-    pthread_mutex_lock(&wait.mutex);
-    while (!wait.done)
-        pthread_cond_wait(&wait.changed, &wait.mutex);
-    pthread_mutex_unlock(&wait.mutex);
-    return wait.status;
-}
-
 /* Bfloat16 has 8 bits, and the last one depends on how the data set was rounded. */
 static bool close_enough(double got, double want, dtype_t dtype)
 {
@@ -294,7 +261,7 @@ static status_t run_set(const char *dir, const engine_ops_t *ops, engine_t *engi
                         .input_shapes = set->in_shapes,
                         .output_shapes = set->out_shapes,
                         .output_capacity_bytes = set->capacity};
-    status = run_job(ops, engine, &job, err);
+    status = engine_run_wait(ops, engine, &job, err);
     for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
         set->got[i].rank = set->out_shapes[i].rank;
         memcpy(set->got[i].dims, set->out_shapes[i].dims, sizeof set->got[i].dims);
