@@ -5,6 +5,7 @@
 #include "loop/internal.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static void run_jobs(void *arg, mailbox_node_t *first)
 {
@@ -35,6 +36,15 @@ static void close_quietly(uv_handle_t *handle, void *arg)
     (void)arg;
     if (!uv_is_closing(handle))
         uv_close(handle, NULL);
+}
+
+void loop_raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 status_t loop_create(loop_t **out, err_t *err)

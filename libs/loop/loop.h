@@ -26,6 +26,10 @@
 typedef struct loop loop_t;
 typedef void (*loop_fn_t)(void *arg);
 
+/* Lifts the process's soft limit of descriptors to the hard one: a connection is a descriptor. Once, when a program
+ * starts. */
+void loop_raise_descriptor_limit(void);
+
 status_t loop_create(loop_t **out, err_t *err);
 void loop_destroy(loop_t *loop);
 

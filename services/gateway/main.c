@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* How long a stopping gateway waits for requests under way. */
@@ -307,20 +306,10 @@ static void close_program(program_t *program)
     metrics_destroy(gateway->metrics);
 }
 
-/* A connection is a descriptor. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static status_t gateway_main(const options_t *options, err_t *err)
 {
     program_t program = {.options = options};
-    raise_descriptor_limit();
+    loop_raise_descriptor_limit();
     status_t status = open_base(&program, err);
     if (status == STATUS_OK)
         status = open_cluster(&program, err);

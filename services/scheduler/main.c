@@ -248,6 +248,7 @@ static status_t run(const settings_t *settings, err_t *err)
     how.worker_grace_ns = settings->worker_grace_ns;
     how.initial_delay_ns = settings->initial_delay_ns;
     process_t process = {0};
+    loop_raise_descriptor_limit();
     status_t status = loop_create(&process.loop, err);
     if (status != STATUS_OK)
         return status;

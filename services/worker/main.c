@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* How long a worker that has left the scheduler waits for its connections to close. */
@@ -474,23 +473,12 @@ static void worker_close(worker_t *worker)
     metrics_destroy(worker->metrics);
 }
 
-/* Every gateway is a descriptor and every emulated device may be busy with several. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static status_t worker_main(const options_t *options, err_t *err)
 {
     worker_t worker = {.options = options};
     status_t status = STATUS_NO_MEMORY;
 
-    raise_descriptor_limit();
+    loop_raise_descriptor_limit();
     worker_name(&worker);
     worker.metrics = metrics_create("worker", err);
     if (!worker.metrics)
