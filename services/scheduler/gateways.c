@@ -1,5 +1,5 @@
 /* The stream of a gateway: tasks and cancellations in, catalogue and drops out. */
-#include "base/clock.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "scheduler/internal.h"
 
@@ -9,14 +9,7 @@
 
 static void on_open(rpc_stream_t *stream, void *arg)
 {
-    scheduler_t *s = arg;
-    gateway_t *gateway = s->streams < 4 * PEERS_MAX && !s->stopping ? calloc(1, sizeof *gateway) : NULL;
-    rpc_stream_set_arg(stream, gateway);
-    if (gateway == NULL) {
-        rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
-        return;
-    }
-    peer_opened(&gateway->peer, s, stream, "gateway");
+    (void)peer_open(arg, stream, sizeof(gateway_t), "gateway");
 }
 
 /* ---- Joining ---- */
@@ -31,21 +24,17 @@ static void announce_peer(scheduler_t *s)
 
 static void send_welcome(gateway_t *gateway)
 {
-    scheduler_t *s = gateway->peer.scheduler;
-    Control__Welcome welcome = CONTROL__WELCOME__INIT;
-    welcome.version = gateway->peer.version;
-    welcome.scheduler_id = s->scheduler_id;
-    welcome.peer_index = gateway->peer.index;
-    welcome.ping_interval_ns = s->options.ping_interval_ns;
+    Control__Welcome welcome = peer_welcome(&gateway->peer);
     Control__SchedulerToGateway frame = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
-    frame.epoch = s->epoch;
+    frame.epoch = gateway->peer.scheduler->epoch;
     frame.welcome = &welcome;
     peer_send(&gateway->peer, &frame.base);
 }
 
-static void join(gateway_t *gateway, const Control__Hello *hello)
+static void join(peer_t *peer, const Control__Hello *hello)
 {
-    scheduler_t *s = gateway->peer.scheduler;
+    gateway_t *gateway = CONTAINER_OF(peer, gateway_t, peer);
+    scheduler_t *s = peer->scheduler;
     size_t len = strlen(hello->data_address);
     if (len == 0 || len >= PEER_ADDRESS_BYTES) {
         peer_complain(&gateway->peer, NONSENSE_HELLO, "data_address is empty or too long");
@@ -68,20 +57,9 @@ static void join(gateway_t *gateway, const Control__Hello *hello)
 
 static void handle(gateway_t *gateway, const Control__GatewayToScheduler *frame)
 {
-    peer_t *peer = &gateway->peer;
-    if (!peer_epoch(peer, frame->epoch))
+    const frame_head_t head = {frame->epoch, frame->hello, frame->ping, frame->pong};
+    if (!peer_begin(&gateway->peer, &head, join))
         return;
-    if (!peer->joined) {
-        if (frame->hello != NULL)
-            join(gateway, frame->hello);
-        else
-            peer_close(peer, RPC_INVALID_ARGUMENT, "the first message must carry hello");
-        if (!peer->joined || peer->closing)
-            return;
-    } else if (frame->hello != NULL) {
-        peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
-    }
-    peer_ping_parts(peer, frame->ping, frame->pong);
     if (frame->tasks != NULL)
         driver_submit(gateway, frame->tasks);
     if (frame->cancels != NULL)
@@ -99,17 +77,11 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     gateway_t *gateway = arg;
     if (gateway == NULL || gateway->peer.closing)
         return;
-    scheduler_t *s = gateway->peer.scheduler;
-    gateway->peer.heard_ns = now_of();
-    Control__GatewayToScheduler *frame = (Control__GatewayToScheduler *)rpc_unpack(
-        &control__gateway_to_scheduler__descriptor, bytes, &s->arena);
-    if (frame != NULL) {
+    const Control__GatewayToScheduler *frame =
+        peer_read(&gateway->peer, &control__gateway_to_scheduler__descriptor, bytes);
+    if (frame != NULL)
         handle(gateway, frame);
-    } else {
-        peer_complain(&gateway->peer, NONSENSE_GARBAGE, "stream closed");
-        peer_close(&gateway->peer, RPC_INVALID_ARGUMENT, "unreadable message");
-    }
-    rpc_arena_reset(&s->arena);
+    rpc_arena_reset(&gateway->peer.scheduler->arena);
 }
 
 static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)

@@ -290,16 +290,26 @@ struct scheduler {
 };
 
 /* registry.c */
-void peer_opened(peer_t *peer, scheduler_t *s, rpc_stream_t *stream, const char *kind);
+/* A new peer for a stream that has just opened: zeroed memory of so many bytes that begins with a peer_t, and the stream's
+ * argument. NULL: the stream is being closed, with the reason. */
+void *peer_open(scheduler_t *s, rpc_stream_t *stream, size_t size_bytes, const char *kind);
 void peer_closed(peer_t *peer); /* the last thing before its memory goes */
 void peer_complain(peer_t *peer, nonsense_t kind, const char *detail);
 /* Clamps a duration that came over the wire to [0, DURATION_MOST_NS]; complains when it was outside. */
 int64_t peer_duration(peer_t *peer, int64_t value_ns);
 /* Checks Hello, chooses the version and an index in table; false: the stream is being closed. */
 bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const char *kind);
-/* False when the frame is of an older epoch. */
-bool peer_epoch(peer_t *peer, uint64_t epoch);
-void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong);
+/* Reads a message into the scratch arena, which the caller resets; NULL: it made no sense, and the stream is being closed. */
+void *peer_read(peer_t *peer, const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes);
+/* What every frame begins with. False: the rest of it is not to be looked at. */
+typedef struct {
+    uint64_t epoch;
+    const Control__Hello *hello;
+    const Control__Ping *ping;
+    const Control__Pong *pong;
+} frame_head_t;
+bool peer_begin(peer_t *peer, const frame_head_t *head, void (*join)(peer_t *, const Control__Hello *));
+Control__Welcome peer_welcome(const peer_t *peer);
 void peer_close(peer_t *peer, rpc_code_t code, const char *text);
 /* Sends a frame; a peer that does not take its messages any more is given up. */
 void peer_send(peer_t *peer, const ProtobufCMessage *frame);

@@ -4,6 +4,7 @@
 #include "scheduler/internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const nonsense_names[NONSENSE_KINDS] = {
@@ -60,14 +61,21 @@ void peer_send(peer_t *peer, const ProtobufCMessage *frame)
 
 /* ---- Opening and closing ---- */
 
-void peer_opened(peer_t *peer, scheduler_t *s, rpc_stream_t *stream, const char *kind)
+void *peer_open(scheduler_t *s, rpc_stream_t *stream, size_t size_bytes, const char *kind)
 {
+    peer_t *peer = s->streams < 4 * PEERS_MAX && !s->stopping ? calloc(1, size_bytes) : NULL;
+    rpc_stream_set_arg(stream, peer);
+    if (peer == NULL) {
+        rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
+        return NULL;
+    }
     *peer = (peer_t){.scheduler = s, .stream = stream, .heard_ns = now_of(), .next = s->strangers};
     (void)snprintf(peer->name, sizeof peer->name, "%s@%s", kind, rpc_stream_peer(stream));
     if (s->strangers != NULL)
         s->strangers->prev = peer;
     s->strangers = peer;
     s->streams++;
+    return peer;
 }
 
 static void no_stranger(peer_t *peer)
@@ -169,20 +177,19 @@ bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const ch
     return true;
 }
 
-bool peer_epoch(peer_t *peer, uint64_t epoch)
+Control__Welcome peer_welcome(const peer_t *peer)
 {
-    scheduler_t *s = peer->scheduler;
-    if (!peer->joined)
-        outgrow_epoch(s, epoch);
-    if (!peer->joined || epoch == s->epoch)
-        return true;
-    peer_complain(peer, NONSENSE_EPOCH, "frame of another epoch ignored");
-    return false;
+    Control__Welcome welcome = CONTROL__WELCOME__INIT;
+    welcome.version = peer->version;
+    welcome.scheduler_id = peer->scheduler->scheduler_id;
+    welcome.peer_index = peer->index;
+    welcome.ping_interval_ns = peer->scheduler->options.ping_interval_ns;
+    return welcome;
 }
 
 /* ---- Pings ---- */
 
-void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong)
+static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong)
 {
     int64_t now_ns = now_of();
     if (ping != NULL) {
@@ -200,6 +207,47 @@ void peer_ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pon
         delay_add(&peer->rtt, (now_ns - (int64_t)pong->sent_ns - pong->held_ns) / 2);
     else
         peer_complain(peer, NONSENSE_TIME, "pong does not fit any ping");
+}
+
+/* ---- What every message begins with ---- */
+
+void *peer_read(peer_t *peer, const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes)
+{
+    peer->heard_ns = now_of();
+    void *frame = rpc_unpack(type, bytes, &peer->scheduler->arena);
+    if (frame == NULL) {
+        peer_complain(peer, NONSENSE_GARBAGE, "stream closed");
+        peer_close(peer, RPC_INVALID_ARGUMENT, "unreadable message");
+    }
+    return frame;
+}
+
+/* False when the frame is of an older epoch. */
+static bool check_epoch(peer_t *peer, uint64_t epoch)
+{
+    scheduler_t *s = peer->scheduler;
+    if (!peer->joined)
+        outgrow_epoch(s, epoch);
+    if (!peer->joined || epoch == s->epoch)
+        return true;
+    peer_complain(peer, NONSENSE_EPOCH, "frame of another epoch ignored");
+    return false;
+}
+
+bool peer_begin(peer_t *peer, const frame_head_t *head, void (*join)(peer_t *, const Control__Hello *))
+{
+    if (!check_epoch(peer, head->epoch))
+        return false;
+    if (peer->joined && head->hello != NULL)
+        peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
+    else if (head->hello != NULL)
+        join(peer, head->hello);
+    else if (!peer->joined)
+        peer_close(peer, RPC_INVALID_ARGUMENT, "the first message must carry hello");
+    if (!peer->joined || peer->closing)
+        return false;
+    ping_parts(peer, head->ping, head->pong);
+    return true;
 }
 
 /* While the scheduler itself stood still (a host that gives it no CPU, a long turn) it could hear nobody: what was said then

@@ -1,5 +1,5 @@
 /* The stream of a worker: models, device states and ended batches in; ids, peers and grants out. */
-#include "base/clock.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "scheduler/internal.h"
 
@@ -8,33 +8,23 @@
 
 static void on_open(rpc_stream_t *stream, void *arg)
 {
-    scheduler_t *s = arg;
-    worker_t *worker = s->streams < 4 * PEERS_MAX && !s->stopping ? calloc(1, sizeof *worker) : NULL;
-    rpc_stream_set_arg(stream, worker);
-    if (worker == NULL) {
-        rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
-        return;
-    }
-    peer_opened(&worker->peer, s, stream, "worker");
-    worker->grants_tail = &worker->grants;
+    worker_t *worker = peer_open(arg, stream, sizeof *worker, "worker");
+    if (worker != NULL)
+        worker->grants_tail = &worker->grants;
 }
 
 static void send_welcome(worker_t *worker)
 {
-    scheduler_t *s = worker->peer.scheduler;
-    Control__Welcome welcome = CONTROL__WELCOME__INIT;
-    welcome.version = worker->peer.version;
-    welcome.scheduler_id = s->scheduler_id;
-    welcome.peer_index = worker->peer.index;
-    welcome.ping_interval_ns = s->options.ping_interval_ns;
+    Control__Welcome welcome = peer_welcome(&worker->peer);
     Control__SchedulerToWorker frame = CONTROL__SCHEDULER_TO_WORKER__INIT;
-    frame.epoch = s->epoch;
+    frame.epoch = worker->peer.scheduler->epoch;
     frame.welcome = &welcome;
     peer_send(&worker->peer, &frame.base);
 }
 
-static void join(worker_t *worker, const Control__Hello *hello)
+static void join(peer_t *peer, const Control__Hello *hello)
 {
+    worker_t *worker = CONTAINER_OF(peer, worker_t, peer);
     if (!peer_join(&worker->peer, hello, (void **)worker->peer.scheduler->workers, "worker"))
         return;
     err_t err = {0};
@@ -52,20 +42,9 @@ static void join(worker_t *worker, const Control__Hello *hello)
 
 static void handle(worker_t *worker, const Control__WorkerToScheduler *frame)
 {
-    peer_t *peer = &worker->peer;
-    if (!peer_epoch(peer, frame->epoch))
+    const frame_head_t head = {frame->epoch, frame->hello, frame->ping, frame->pong};
+    if (!peer_begin(&worker->peer, &head, join))
         return;
-    if (!peer->joined) {
-        if (frame->hello != NULL)
-            join(worker, frame->hello);
-        else
-            peer_close(peer, RPC_INVALID_ARGUMENT, "the first message must carry hello");
-        if (!peer->joined || peer->closing)
-            return;
-    } else if (frame->hello != NULL) {
-        peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
-    }
-    peer_ping_parts(peer, frame->ping, frame->pong);
     for (size_t i = 0; i < frame->n_models; i++)
         catalogue_report(worker, frame->models[i]);
     for (size_t i = 0; i < frame->n_devices; i++)
@@ -83,17 +62,11 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     worker_t *worker = arg;
     if (worker == NULL || worker->peer.closing)
         return;
-    scheduler_t *s = worker->peer.scheduler;
-    worker->peer.heard_ns = now_of();
-    Control__WorkerToScheduler *frame =
-        (Control__WorkerToScheduler *)rpc_unpack(&control__worker_to_scheduler__descriptor, bytes, &s->arena);
-    if (frame != NULL) {
+    const Control__WorkerToScheduler *frame =
+        peer_read(&worker->peer, &control__worker_to_scheduler__descriptor, bytes);
+    if (frame != NULL)
         handle(worker, frame);
-    } else {
-        peer_complain(&worker->peer, NONSENSE_GARBAGE, "stream closed");
-        peer_close(&worker->peer, RPC_INVALID_ARGUMENT, "unreadable message");
-    }
-    rpc_arena_reset(&s->arena);
+    rpc_arena_reset(&worker->peer.scheduler->arena);
 }
 
 static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
