@@ -99,6 +99,11 @@ const char *dataplane_address(const dataplane_t *dataplane)
     return transfer_owner_address(dataplane->owner);
 }
 
+void dataplane_stats(const dataplane_t *dataplane, transfer_stats_t *stats)
+{
+    transfer_owner_stats(dataplane->owner, stats);
+}
+
 const char *dataplane_advertised(const dataplane_t *dataplane)
 {
     return dataplane->advertised;

@@ -28,6 +28,7 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
 void dataplane_destroy(dataplane_t *dataplane);
 
 const char *dataplane_address(const dataplane_t *dataplane);
+void dataplane_stats(const dataplane_t *dataplane, transfer_stats_t *stats);
 /* What to tell workers: never a wildcard address. */
 const char *dataplane_advertised(const dataplane_t *dataplane);
 

@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "control.h"
 #include "dataplane.h"
+#include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "gateway.h"
 #include "grpc_front.h"
@@ -91,6 +92,7 @@ typedef struct {
     loop_signals_t *signals;
     unsigned stopping; /* parts that are still busy */
     metric_t *connections, *tasks, *arena_used, *arena_total, *preprocess_queue;
+    exporter_data_t data;
     char name[128];
     char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
 } program_t;
@@ -154,9 +156,12 @@ static void on_collect(void *arg)
     program_t *program = arg;
     const gateway_t *gateway = &program->gateway;
     arena_stats_t arena;
+    transfer_stats_t data;
     arena_stats(gateway->arena, &arena);
     metrics_set(program->arena_used, (double)arena.used_bytes);
     metrics_set(program->arena_total, (double)arena.total_bytes);
+    dataplane_stats(gateway->dataplane, &data);
+    exporter_data_collect(&program->data, &data);
     metrics_set(program->tasks, sessions_tasks_waiting(gateway->sessions));
     metrics_set(program->connections, (double)rest_connections(program->rest));
     metrics_set(program->preprocess_queue, preprocess_queued(gateway->preprocess));
@@ -169,6 +174,7 @@ static void name_metrics(program_t *program)
     program->tasks = metrics_series(metrics, METRIC_GATEWAY_TASKS_IN_FLIGHT);
     program->arena_used = metrics_series(metrics, METRIC_GATEWAY_ARENA_USED_BYTES);
     program->arena_total = metrics_series(metrics, METRIC_GATEWAY_ARENA_BYTES);
+    exporter_data_init(&program->data, metrics);
     program->preprocess_queue = metrics_series(metrics, METRIC_GATEWAY_PREPROCESS_QUEUE);
 }
 

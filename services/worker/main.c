@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "control.h"
+#include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "http/server.h"
 #include "lifecycle.h"
@@ -115,6 +116,7 @@ typedef struct {
     repository_t repository;
     lifecycle_t *lifecycle;
     transfer_pool_t *pool;
+    exporter_data_t data;
     peers_t *peers;
     run_t *run;
     control_t *control;
@@ -214,6 +216,7 @@ static void worker_on_collect(void *arg)
 {
     worker_t *worker = arg;
     uint32_t counts[MODEL_STATES] = {0};
+    transfer_stats_t data;
 
     for (uint32_t i = 0; i < worker->repository.count; i++) {
         const model_t *model = worker->repository.models[i];
@@ -222,6 +225,8 @@ static void worker_on_collect(void *arg)
             collect_model_bytes(worker->metrics, model);
     }
     collect_devices(worker);
+    transfer_pool_stats(worker->pool, &data);
+    exporter_data_collect(&worker->data, &data);
     for (int state = 0; state < MODEL_STATES; state++)
         metrics_set(
             metrics_series(worker->metrics, METRIC_WORKER_MODELS, model_state_name((model_state_t)state)),
@@ -434,6 +439,7 @@ static status_t worker_start(worker_t *worker, err_t *err)
     if (loop_timer_init(&worker->stop_timer, worker->loop, worker_on_stop_timer, worker, err) != STATUS_OK)
         return err->code;
     worker->stop_timer_ready = true;
+    exporter_data_init(&worker->data, worker->metrics);
     if (metrics_on_collect(worker->metrics, worker_on_collect, worker) != STATUS_OK)
         return err_set(err, STATUS_INTERNAL, "too many collectors");
     if (worker_start_models(worker, err) != STATUS_OK ||

@@ -115,3 +115,21 @@ def test_curl_sends_the_body_its_own_way(up, tmp_path, header):
 def test_metrics_are_there(up):
     text = get(up.gateways[0]["metrics"], "/metrics").body.decode()
     assert "fermata_" in text and "nv_inference_count" in text
+
+
+def test_both_sides_of_the_data_plane_count_the_same(up):
+    def moved(address):
+        text = get(address, "/metrics").body.decode()
+        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("fermata_data_"))
+        return {name: float(value) for name, value in found.items()}
+
+    def sums(sides):
+        return {name: sum(side[name] for side in sides) for name in sides[0]}
+
+    assert post(up.http, INFER, tensor_request(digit_tensor("7"))).status == 200
+    gateways = sums([moved(gateway["metrics"]) for gateway in up.gateways])
+    workers = sums([moved(worker["metrics"]) for worker in up.ready["workers"]])
+    assert gateways['fermata_data_items_total{status="ok"}'] >= 1 and gateways["fermata_data_item_bytes_total"] >= 4 * 8 * 8
+    for name in ("fermata_data_results_total", "fermata_data_result_bytes_total", 'fermata_data_items_total{status="ok"}',
+                 "fermata_data_item_bytes_total", "fermata_data_connections"):
+        assert gateways[name] == workers[name] > 0, name

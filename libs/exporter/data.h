@@ -1,0 +1,21 @@
+/*
+ * What the data plane counts, as metrics of the program that has an owner or a pool. Loop thread only.
+ */
+#ifndef EXPORTER_DATA_H
+#define EXPORTER_DATA_H
+
+#include "metrics/metrics.h"
+#include "transfer/transfer.h"
+
+typedef struct {
+    metric_t *items, *item_errors, *item_bytes, *results, *result_bytes, *protocol_errors, *connects,
+        *connections;
+    transfer_stats_t told; /* what the series have had */
+} exporter_data_t;
+
+void exporter_data_init(exporter_data_t *data, metrics_t *metrics);
+
+/* Before each exposition. stats: of transfer_owner_stats or transfer_pool_stats, of one owner or pool. */
+void exporter_data_collect(exporter_data_t *data, const transfer_stats_t *stats);
+
+#endif
