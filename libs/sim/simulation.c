@@ -469,10 +469,10 @@ static void on_change(simulation_t *sim, const simulation_change_t *change)
     }
 }
 
-static void on_step(simulation_t *sim, const workload_step_t *step)
+static void on_step(simulation_t *sim, const rate_step_t *step)
 {
     for (uint32_t m = 0; m < sim->workload->count; m++) {
-        if (step->model != WORKLOAD_ALL && step->model != m)
+        if (step->model != RATE_STEP_ALL && step->model != m)
             continue;
         bool was_silent = !(rate_of(sim, m) > 0);
         sim->factor[m] = step->factor;

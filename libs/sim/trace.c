@@ -84,11 +84,11 @@ static status_t read_rows(reader_t *reader, FILE *file)
 }
 
 /* Shares are those of the whole trace; a step says how far a minute is from the mean. */
-static status_t make_steps(const reader_t *reader, double rate_rps, workload_t *workload,
-                           workload_step_t **steps, uint32_t *count)
+static status_t make_steps(const reader_t *reader, double rate_rps, workload_t *workload, rate_step_t **steps,
+                           uint32_t *count)
 {
     double total = 0;
-    workload_step_t *made = calloc((size_t)reader->minutes * reader->models, sizeof(*made));
+    rate_step_t *made = calloc((size_t)reader->minutes * reader->models, sizeof(*made));
     if (!made)
         return err_set(reader->err, STATUS_NO_MEMORY, "%s: no memory for its steps", reader->path);
     for (uint32_t m = 0; m < reader->models; m++) {
@@ -100,7 +100,7 @@ static status_t make_steps(const reader_t *reader, double rate_rps, workload_t *
         for (uint32_t t = 0; t < reader->minutes; t++) {
             size_t i = (size_t)t * reader->models + m;
             double mean = sum / reader->minutes;
-            made[i] = (workload_step_t){
+            made[i] = (rate_step_t){
                 .at_s = 60.0 * t, .model = m, .factor = mean > 0 ? reader->counts[i] / mean : 0};
         }
     }
@@ -116,7 +116,7 @@ static status_t make_steps(const reader_t *reader, double rate_rps, workload_t *
     return STATUS_OK;
 }
 
-status_t trace_read(const char *path, double rate_rps, workload_t *workload, workload_step_t **steps,
+status_t trace_read(const char *path, double rate_rps, workload_t *workload, rate_step_t **steps,
                     uint32_t *count, err_t *err)
 {
     reader_t reader = {.path = path, .models = workload->count, .line = malloc(LINE_BYTES), .err = err};

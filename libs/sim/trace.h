@@ -10,7 +10,7 @@
 
 /* Sets the workload's shares and rate (its mean) from the file and gives the steps of each minute, scaled so that the mean
  * rate is rate_rps (0: as recorded). On STATUS_OK *steps is malloc'ed. Errors name file and line. */
-status_t trace_read(const char *path, double rate_rps, workload_t *workload, workload_step_t **steps,
+status_t trace_read(const char *path, double rate_rps, workload_t *workload, rate_step_t **steps,
                     uint32_t *count, err_t *err);
 
 /* Writes a synthetic trace of the same kind, since the real one is not to be had everywhere: rates of the functions over

@@ -4,17 +4,9 @@
 #ifndef SIM_WORKLOAD_H
 #define SIM_WORKLOAD_H
 
+#include "base/rate_steps.h"
 #include "profile/profile_csv.h"
 #include "sim/arrivals.h"
-
-/* From at_s on, until the next step, model's rate (or every model's: WORKLOAD_ALL) is `factor` times its share. */
-typedef struct {
-    double at_s;
-    uint32_t model;
-    double factor;
-} workload_step_t;
-
-#define WORKLOAD_ALL UINT32_MAX
 
 typedef struct {
     const profile_entry_t *models; /* the caller's, outlives the workload; each has an SLO */
@@ -22,8 +14,8 @@ typedef struct {
     double *shares; /* sum to 1 */
     double rate_rps;
     arrivals_spec_t arrivals;
-    const arrivals_spec_t *each;  /* per model, in place of that; the caller's; NULL: all alike */
-    const workload_step_t *steps; /* by time; the caller's */
+    const arrivals_spec_t *each; /* per model, in place of that; the caller's; NULL: all alike */
+    const rate_step_t *steps;    /* by time; the caller's */
     uint32_t step_count;
 } workload_t;
 

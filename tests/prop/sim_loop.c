@@ -124,11 +124,11 @@ Test(loop, settles_on_a_constant_load, .timeout = 300)
 }
 
 /* The load is a fifth, rises fivefold from 40 to 140 s, and falls again from 180 to 200 s. */
-static void ramp(world_t *world, workload_step_t *steps)
+static void ramp(world_t *world, rate_step_t *steps)
 {
     for (uint32_t s = 0; s < SECONDS; s++) {
         double part = s < 140 ? 0.2 + 0.008 * fmax(s - 40.0, 0) : fmax(1 - 0.04 * fmax(s - 180.0, 0), 0.2);
-        steps[s] = (workload_step_t){.at_s = s, .model = WORKLOAD_ALL, .factor = part};
+        steps[s] = (rate_step_t){.at_s = s, .model = RATE_STEP_ALL, .factor = part};
     }
     world->workload.steps = steps;
     world->workload.step_count = SECONDS;
@@ -139,7 +139,7 @@ Test(loop, follows_a_ramp_up_and_down, .timeout = 300)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         for (unsigned p = 0; p < POLICIES; p++) {
             static world_t world;
-            static workload_step_t steps[SECONDS];
+            static rate_step_t steps[SECONDS];
             prng_t prng;
             prng_init(&prng, seed);
             start(&world, &policies[p], &prng, TOP_GPUS, seed);

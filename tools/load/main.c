@@ -23,6 +23,8 @@ typedef struct {
     flow_t *flows;
     uint32_t flow_count;
     shapes_t shapes;
+    rate_step_t *steps;
+    uint32_t step_count;
     runner_t *runner;
     FILE *results;
     strbuf_t line;
@@ -157,6 +159,9 @@ static status_t open_flows(load_t *load, err_t *err)
         arrivals_init(&flow->arrivals, (arrivals_kind_t)o->arrivals, flow->rate_per_s, (uint64_t)o->seed,
                       2 * i);
     }
+    if (o->steps && rate_steps_read(o->steps, load->flows[0].model.name, sizeof load->flows[0],
+                                    load->flow_count, &load->steps, &load->step_count, err) != STATUS_OK)
+        return err->code;
     return shapes_check_used(&load->shapes, err);
 }
 
@@ -172,6 +177,8 @@ static status_t run_load(load_t *load, err_t *err)
                                 .target_count = load->target_count,
                                 .flows = load->flows,
                                 .flow_count = load->flow_count,
+                                .steps = load->steps,
+                                .step_count = load->step_count,
                                 .concurrency = (uint32_t)o->concurrency,
                                 .duration_ns = o->duration_ns,
                                 .warmup_ns = o->warmup_ns,
@@ -230,6 +237,7 @@ static void load_dispose(load_t *load)
     for (uint32_t i = 0; i < load->flow_count; i++)
         payloads_dispose(&load->flows[i].payloads);
     free(load->flows);
+    free(load->steps);
     shapes_dispose(&load->shapes);
     strbuf_dispose(&load->line);
     if (load->signals)

@@ -40,6 +40,9 @@ static const config_option_t options[] = {
      .def = "100", .min = 0, .max = 10000000, FIELD(rate)},
     {"arrivals", CONFIG_ENUM, "Load", "Random or evenly spaced send times", .def = "poisson",
      .choices = arrivals, FIELD(arrivals)},
+    {"steps", CONFIG_PATH, "Load",
+     "CSV of changing rates: at_s,model,factor; from then on so many times the model's rate (* is all)",
+     FIELD(steps)},
     {"concurrency", CONFIG_INT, "Load",
      "Closed loop: so many requests always under way, whatever the rates; 0 = open loop", .def = "0",
      .min = 0, .max = 65536, FIELD(concurrency)},
@@ -107,6 +110,8 @@ status_t load_options_check(const load_options_t *o, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--shape is for tensors, --pictures sends none");
     if (o->picture_input && !o->pictures)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--picture-input needs --pictures");
+    if (o->concurrency > 0 && o->steps)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--steps changes rates, --concurrency has none");
     if (o->concurrency == 0 && o->rate <= 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--rate must be above 0");
     return STATUS_OK;

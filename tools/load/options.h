@@ -17,6 +17,7 @@ typedef struct {
     int64_t variants, rows, classes;
     double rate;
     int arrivals; /* arrivals_kind_t */
+    const char *steps;
     int64_t concurrency;
     int64_t duration_ns, warmup_ns, requests;
     int64_t deadline_ns, timeout_ns;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "load/answer.h"
+#include "load/steps.h"
 #include "loop/timer.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ struct runner {
     runner_options_t o;
     pool_t slots;
     loop_timer_t send_timer, retry_timer;
-    uint32_t to_retry, next_flow, next_target;
+    uint32_t to_retry, next_flow, next_target, next_step;
     uint64_t issued;
     int64_t start_ns, end_ns;
     bool sending, finished;
@@ -169,14 +170,27 @@ static void runner_issue(runner_t *r, flow_t *flow, int64_t intended_ns)
 }
 
 /* The flow whose arrival is next; flows are few, so a walk does. */
-static flow_t *runner_earliest(runner_t *r, int64_t *at_ns)
+static flow_t *runner_first(runner_t *r)
 {
     flow_t *first = &r->o.flows[0];
     for (uint32_t i = 1; i < r->o.flow_count; i++) {
         if (arrivals_next_ns(&r->o.flows[i].arrivals) < arrivals_next_ns(&first->arrivals))
             first = &r->o.flows[i];
     }
-    *at_ns = r->start_ns + arrivals_next_ns(&first->arrivals);
+    return first;
+}
+
+/* With the rates as they will be then. */
+static flow_t *runner_earliest(runner_t *r, int64_t *at_ns)
+{
+    flow_t *first = runner_first(r);
+    while (r->next_step < r->o.step_count &&
+           step_at_ns(&r->o.steps[r->next_step]) <= arrivals_next_ns(&first->arrivals)) {
+        step_apply(&r->o.steps[r->next_step++], r->o.flows, r->o.flow_count);
+        first = runner_first(r);
+    }
+    const int64_t offset_ns = arrivals_next_ns(&first->arrivals);
+    *at_ns = offset_ns < r->o.duration_ns ? r->start_ns + offset_ns : r->start_ns + r->o.duration_ns;
     return first;
 }
 

@@ -11,6 +11,7 @@
 #ifndef LOAD_RUNNER_H
 #define LOAD_RUNNER_H
 
+#include "base/rate_steps.h"
 #include "load/arrivals.h"
 #include "load/payload.h"
 #include "load/tally.h"
@@ -46,6 +47,8 @@ typedef struct {
     uint32_t target_count;
     flow_t *flows;
     uint32_t flow_count;
+    const rate_step_t *steps; /* by time; open loop only */
+    uint32_t step_count;
     uint32_t concurrency; /* 0 = open loop */
     int64_t duration_ns, warmup_ns;
     uint64_t requests_max;                                /* 0 = no limit */

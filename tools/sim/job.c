@@ -1,8 +1,8 @@
 #include "job.h"
 
+#include "base/rate_steps.h"
 #include "sim/bound.h"
 #include "sim/changes.h"
-#include "sim/steps.h"
 #include "sim/timeline.h"
 #include "sim/trace.h"
 
@@ -92,7 +92,9 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     if (status == STATUS_OK)
         status = net_parse(options->net, &job->config.net, err);
     if (status == STATUS_OK && options->steps_path)
-        status = steps_read(options->steps_path, &job->workload, &job->steps, &job->workload.step_count, err);
+        status =
+            rate_steps_read(options->steps_path, job->workload.models[0].name, sizeof job->workload.models[0],
+                            job->workload.count, &job->steps, &job->workload.step_count, err);
     if (status == STATUS_OK && options->trace_path)
         status = trace_read(options->trace_path, options->rate_rps, &job->workload, &job->steps,
                             &job->workload.step_count, err);
@@ -115,6 +117,8 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     job->config.seed = options->seed;
     job->config.jitter = options->jitter;
     job->autoscale = autoscale_defaults;
+    if (options->window_s > 0)
+        job->autoscale.window_ns = (int64_t)(options->window_s * 1e9);
     job->config.start_gpus = options->start_gpus;
     job->config.provision_s = options->provision_s;
     if (options->changes_path)

@@ -15,7 +15,7 @@ typedef struct {
     workload_t workload;
     simulation_config_t config;
     double bound_rps;
-    workload_step_t *steps;
+    rate_step_t *steps;
     simulation_change_t *changes;
     arrivals_spec_t *each; /* per model, when they differ */
     autoscale_params_t autoscale;

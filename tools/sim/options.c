@@ -42,6 +42,7 @@ enum {
     OPT_CSV,
     OPT_AUTOSCALE,
     OPT_PROVISION,
+    OPT_AUTOSCALE_WINDOW,
     OPT_RULE,
     OPT_JSON,
     OPT_PER_MODEL,
@@ -84,6 +85,7 @@ static const struct option long_options[] = {
     {"csv", required_argument, NULL, OPT_CSV},
     {"autoscale", required_argument, NULL, OPT_AUTOSCALE},
     {"provision", required_argument, NULL, OPT_PROVISION},
+    {"autoscale-window", required_argument, NULL, OPT_AUTOSCALE_WINDOW},
     {"rule", required_argument, NULL, OPT_RULE},
     {"json", no_argument, NULL, OPT_JSON},
     {"per-model", no_argument, NULL, OPT_PER_MODEL},
@@ -140,6 +142,7 @@ const char *options_help(void)
            "  --changes FILE.csv   GPUs that fail and come back: at_s,gpu,event (up or down)\n"
            "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
            "  --provision S        with --autoscale: an added GPU is there after S seconds (default 0)\n"
+           "  --autoscale-window S with --autoscale: the advice looks at windows of S seconds (default 5)\n"
            "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
            "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
            "  --csv PREFIX         PREFIX-models.csv, PREFIX-gpus.csv and PREFIX-batches.csv: losses per "
@@ -278,6 +281,8 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return parse_switch(text, options, err);
     case OPT_PROVISION:
         return number("provision", text, 0, 1e6, &options->provision_s, err);
+    case OPT_AUTOSCALE_WINDOW:
+        return number("autoscale-window", text, 0.1, 1e6, &options->window_s, err);
     case OPT_SEEDS:
         return count("seeds", text, 1, 1000, &options->seeds, err);
     case OPT_COPIES:

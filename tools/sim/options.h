@@ -33,6 +33,7 @@ typedef struct {
     const char *changes_path, *csv_prefix;
     uint32_t start_gpus; /* > 0: follow the autoscaling advice from so many on */
     double provision_s;  /* until an added GPU is there */
+    double window_s;     /* of the autoscaling advice; 0: its default */
     goodput_rule_t rule;
     bool json, per_model;
     /* scenario */

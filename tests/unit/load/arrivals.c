@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 Test(arrivals, uniform_never_drifts)
 {
@@ -50,4 +51,48 @@ Test(arrivals, same_seed_same_times_other_stream_other_times)
         arrivals_advance(&c);
     }
     cr_assert_lt(equal_to_c, 5);
+}
+
+Test(arrivals, another_rate_keeps_what_was_left_of_the_period)
+{
+    arrivals_t a;
+    arrivals_init(&a, ARRIVALS_UNIFORM, 10, 7, 0); /* every 100 ms */
+    const int64_t first = arrivals_next_ns(&a);
+    arrivals_advance(&a);
+    const int64_t at = first + 40 * NS_PER_MS; /* 60 ms before the second, which is 0.6 of a period */
+    arrivals_set_rate(&a, at, 100);
+    cr_assert_lt(llabs(arrivals_next_ns(&a) - (at + 6 * NS_PER_MS)), 2);
+    for (int i = 0; i < 1000000; i++)
+        arrivals_advance(&a);
+    cr_assert_lt(llabs(arrivals_next_ns(&a) - (at + 6 * NS_PER_MS) - INT64_C(10000) * NS_PER_S), 2,
+                 "drifted");
+}
+
+Test(arrivals, rate_zero_stops_and_a_rate_begins_again)
+{
+    arrivals_t a;
+    arrivals_init(&a, ARRIVALS_UNIFORM, 10, 7, 0);
+    const int64_t first = arrivals_next_ns(&a);
+    arrivals_set_rate(&a, 0, 0);
+    cr_assert_eq(arrivals_next_ns(&a), INT64_MAX);
+    arrivals_set_rate(&a, 5 * NS_PER_S, 0);
+    arrivals_set_rate(&a, 7 * NS_PER_S, 10);
+    cr_assert_lt(llabs(arrivals_next_ns(&a) - (7 * NS_PER_S + first)), 2);
+}
+
+Test(arrivals, poisson_has_each_rate_in_its_time)
+{
+    arrivals_t a;
+    int counts[3] = {0};
+    static const double rates[3] = {1000, 4000, 500};
+    arrivals_init(&a, ARRIVALS_POISSON, rates[0], 11, 0);
+    for (int64_t phase = 0; phase < 3; phase++) {
+        const int64_t end = (phase + 1) * 20 * NS_PER_S;
+        for (; arrivals_next_ns(&a) < end; counts[phase]++)
+            arrivals_advance(&a);
+        if (phase < 2)
+            arrivals_set_rate(&a, end, rates[phase + 1]);
+    }
+    for (int i = 0; i < 3; i++) /* five standard deviations of a count of 10,000 to 80,000 */
+        cr_assert_float_eq(counts[i], rates[i] * 20, 5 * 283, "%d in phase %d", counts[i], i);
 }

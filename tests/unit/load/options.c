@@ -66,4 +66,7 @@ Test(options, what_does_not_fit_together)
     cr_assert_eq(LOAD("--model", "m", "--picture-input", "x"), STATUS_OK, "%s", err.text);
     cr_assert_eq(load_options_check(&options, &err), STATUS_INVALID_ARGUMENT);
     config_destroy(config);
+    cr_assert_eq(LOAD("--model", "m", "--steps", "x.csv", "--concurrency", "3"), STATUS_OK, "%s", err.text);
+    cr_assert_eq(load_options_check(&options, &err), STATUS_INVALID_ARGUMENT);
+    config_destroy(config);
 }

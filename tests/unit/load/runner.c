@@ -121,6 +121,20 @@ Test(runner, open_loop_sends_every_arrival_of_the_duration)
     runner_destroy(runner);
 }
 
+Test(runner, steps_change_the_rates_while_it_runs)
+{
+    static const rate_step_t steps[] = {{.at_s = 0, .model = 1, .factor = 0},
+                                        {.at_s = 0.05, .model = 0, .factor = 3},
+                                        {.at_s = 9, .model = RATE_STEP_ALL, .factor = 1}};
+    options.steps = steps;
+    options.step_count = 3;
+    runner_t *runner = run();
+    cr_assert_float_eq((double)flows[0].tally.offered, 50 + 150, 2);
+    cr_assert_eq(flows[1].tally.offered, 0, "it was told to stop at once");
+    cr_assert_eq(runner_window_ns(runner), 100 * NS_PER_MS);
+    runner_destroy(runner);
+}
+
 Test(runner, latency_counts_from_the_intended_time)
 {
     /* A loop that is blocked cannot send; what it should have sent meanwhile pays for that. */

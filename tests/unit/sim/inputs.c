@@ -1,6 +1,5 @@
 #include "sim/arrivals.h"
 #include "sim/net.h"
-#include "sim/steps.h"
 #include "sim/trace.h"
 #include "sim/workload.h"
 
@@ -155,48 +154,9 @@ Test(workload, popularity)
     cr_assert_str_eq(err.text, "model M1 has no slo_ms");
 }
 
-static void steps_fail(const workload_t *workload, const char *text, const char *reason)
-{
-    workload_step_t *steps = NULL;
-    uint32_t count;
-    err_t err;
-    char expected[160];
-    write_file(text);
-    snprintf(expected, sizeof(expected), "%s:%s", path, reason);
-    cr_assert_eq(steps_read(path, workload, &steps, &count, &err), STATUS_INVALID_ARGUMENT);
-    cr_assert_str_eq(err.text, expected);
-    cr_assert_null(steps);
-    unlink(path);
-}
-
-Test(steps, are_read_and_checked)
-{
-    profile_entry_t model = {.name = "M"};
-    workload_t workload = {.models = &model, .count = 1};
-    workload_step_t *steps;
-    uint32_t count;
-    err_t err;
-    write_file("at_s,model,factor\n0,*,0.5\n10,M,2\n");
-    cr_assert_eq(steps_read(path, &workload, &steps, &count, &err), STATUS_OK, "%s", err.text);
-    unlink(path);
-    cr_assert_eq(count, 2);
-    cr_assert_eq(steps[0].model, WORKLOAD_ALL);
-    cr_assert_eq(steps[1].model, 0);
-    free(steps);
-    steps_fail(&workload, "at_s,factor\n", "1: missing column: at_s,model,factor");
-    steps_fail(&workload, "at_s,model,factor\n", "1: no rows");
-    steps_fail(&workload, "at_s,model,factor\n1,M\n", "2: not at_s,model,factor");
-    steps_fail(&workload, "at_s,model,factor\n1,N,1\n", "2: there is no such model");
-    steps_fail(&workload, "at_s,model,factor\n1,M,-1\n",
-               "2: at_s and factor are numbers that are not negative");
-    steps_fail(&workload, "at_s,model,factor\nnan,M,1\n",
-               "2: at_s and factor are numbers that are not negative");
-    steps_fail(&workload, "at_s,model,factor\n2,M,1\n1,M,1\n", "3: rows must be in the order of time");
-}
-
 static void trace_fails(workload_t *workload, const char *text, const char *reason)
 {
-    workload_step_t *steps = NULL;
+    rate_step_t *steps = NULL;
     uint32_t count;
     err_t err;
     char expected[160];
@@ -216,7 +176,7 @@ Test(trace, minutes_become_steps)
     double shares[2] = {0.5, 0.5};
     profile_entry_t models[2] = {{.name = "A"}, {.name = "B"}};
     workload_t workload = {.models = models, .count = 2, .shares = shares};
-    workload_step_t *steps;
+    rate_step_t *steps;
     uint32_t count;
     err_t err;
     snprintf(text, sizeof(text), "%so,a,f,http,60,60\no,a,g,http,30,90\no,a,h,timer,0,120\n", head);
@@ -250,7 +210,7 @@ Test(trace, a_synthetic_one_can_be_read_and_is_the_same_for_the_same_seed)
     double shares[3];
     profile_entry_t models[3] = {{.name = "A"}, {.name = "B"}, {.name = "C"}};
     workload_t workload = {.models = models, .count = 3, .shares = shares};
-    workload_step_t *steps[2];
+    rate_step_t *steps[2];
     uint32_t count;
     err_t err;
     for (int i = 0; i < 2; i++) {

@@ -232,7 +232,7 @@ Test(simulation, the_autoscaling_advice_follows_the_load)
 {
     world_t world;
     seconds_t seconds = {0};
-    workload_step_t steps[] = {{0, WORKLOAD_ALL, 1}, {60, WORKLOAD_ALL, 3}, {100, WORKLOAD_ALL, 0.75}};
+    rate_step_t steps[] = {{0, RATE_STEP_ALL, 1}, {60, RATE_STEP_ALL, 3}, {100, RATE_STEP_ALL, 0.75}};
     world_start(&world, "zoo_1080ti", 64, "fermata", 1200);
     world.workload.steps = steps;
     world.workload.step_count = 3;

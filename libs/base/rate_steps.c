@@ -1,7 +1,8 @@
-#include "sim/steps.h"
+#include "base/rate_steps.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,10 @@ enum { STEPS_MAX = 1 << 20, LINE_BYTES = 512 };
 typedef struct {
     const char *path;
     unsigned line_number;
-    const workload_t *workload;
-    workload_step_t *steps;
+    const char *names;
+    size_t stride;
+    uint32_t name_count;
+    rate_step_t *steps;
     uint32_t count, capacity;
     err_t *err;
 } reader_t;
@@ -30,13 +33,13 @@ static bool number(const char *text, double *value)
     return end != text && *end == '\0' && isfinite(*value) && *value >= 0 && *value <= 1e9;
 }
 
-static bool find_model(const workload_t *workload, const char *name, uint32_t *model)
+static bool find_model(const reader_t *reader, const char *name, uint32_t *model)
 {
-    *model = WORKLOAD_ALL;
+    *model = RATE_STEP_ALL;
     if (strcmp(name, "*") == 0)
         return true;
-    for (uint32_t m = 0; m < workload->count; m++) {
-        if (strcmp(workload->models[m].name, name) == 0) {
+    for (uint32_t m = 0; m < reader->name_count; m++) {
+        if (strcmp(reader->names + m * reader->stride, name) == 0) {
             *model = m;
             return true;
         }
@@ -46,20 +49,19 @@ static bool find_model(const workload_t *workload, const char *name, uint32_t *m
 
 static status_t add_row(reader_t *reader, char *line)
 {
-    workload_step_t step;
+    rate_step_t step;
     const char *at = strsep(&line, ","), *model = strsep(&line, ","), *factor = strsep(&line, ",");
     if (!factor || line)
         return fail(reader, "not at_s,model,factor");
     if (!number(at, &step.at_s) || !number(factor, &step.factor))
         return fail(reader, "at_s and factor are numbers that are not negative");
-    if (!find_model(reader->workload, model, &step.model))
+    if (!find_model(reader, model, &step.model))
         return fail(reader, "there is no such model");
     if (reader->count && step.at_s < reader->steps[reader->count - 1].at_s)
         return fail(reader, "rows must be in the order of time");
     if (reader->count == reader->capacity) {
         uint32_t capacity = reader->capacity ? reader->capacity * 2 : 64;
-        workload_step_t *steps =
-            capacity <= STEPS_MAX ? realloc(reader->steps, capacity * sizeof(*steps)) : NULL;
+        rate_step_t *steps = capacity <= STEPS_MAX ? realloc(reader->steps, capacity * sizeof(*steps)) : NULL;
         if (!steps)
             return fail(reader, "too many rows");
         reader->steps = steps;
@@ -89,10 +91,10 @@ static status_t read_rows(reader_t *reader, FILE *file)
     return reader->count ? STATUS_OK : fail(reader, "no rows");
 }
 
-status_t steps_read(const char *path, const workload_t *workload, workload_step_t **steps, uint32_t *count,
-                    err_t *err)
+status_t rate_steps_read(const char *path, const char *names, size_t stride, uint32_t name_count,
+                         rate_step_t **steps, uint32_t *count, err_t *err)
 {
-    reader_t reader = {.path = path, .workload = workload, .err = err};
+    reader_t reader = {.path = path, .names = names, .stride = stride, .name_count = name_count, .err = err};
     FILE *file = fopen(path, "re");
     if (!file)
         return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
