@@ -17,27 +17,14 @@ enum { CONTROL_VERSION = 1 };
 /* A catalogue of a thousand models with a thousand labels each unpacks to some 50 MB. */
 enum { UNPACK_LIMIT_BYTES = 128 << 20, RECEIVE_LIMIT_BYTES = 64 << 20 };
 
+/* Tasks leave while less than half of it waits: one full message, half a megabyte, and all else still fits then. */
+enum { SEND_QUEUE_BYTES = 2 << 20 };
+
 /* The scheduler is given up after so many of its ping intervals in silence, and not before SILENCE_MIN_NS. */
 enum { SILENT_INTERVALS = 20 };
 #define SILENCE_MIN_NS (2 * NS_PER_S)
 
 typedef enum { CONTROL_DOWN, CONTROL_GREETING, CONTROL_WELCOMED, CONTROL_UP } control_state_t;
-
-/* What leaves with the next message. */
-typedef struct {
-    size_t count, cancel_count;
-    uint64_t id[CONTROL_TASKS_MAX];
-    uint32_t model[CONTROL_TASKS_MAX];
-    int64_t deadline_ns[CONTROL_TASKS_MAX]; /* turned into budgets in place */
-    uint64_t handle_hi[CONTROL_TASKS_MAX], handle_lo[CONTROL_TASKS_MAX];
-    uint64_t offset_bytes[CONTROL_TASKS_MAX];
-    uint32_t len_bytes[CONTROL_TASKS_MAX];
-    uint32_t priority[CONTROL_TASKS_MAX];
-    uint32_t size_count[CONTROL_TASKS_MAX]; /* of each task; sent when any has sizes */
-    size_t sizes_len;
-    uint32_t size[CONTROL_SIZES_MAX];
-    uint64_t cancel[CONTROL_CANCELS_MAX];
-} outbox_t;
 
 struct control {
     control_options_t options;
@@ -66,65 +53,35 @@ struct control {
 
 /* ------------------------------------------------------------------ sending */
 
-static void clear_tasks(outbox_t *outbox)
+/* The stream holds as much as it should. What it is given then would only grow old in it: tasks wait in the outbox, which lets go of
+ * those that have missed their deadlines, and cancellations stay behind their tasks. on_writable goes on. */
+static bool congested(const control_t *control)
 {
-    outbox->count = outbox->sizes_len = 0;
-}
-
-static bool has_room(const outbox_t *outbox, const control_task_t *task)
-{
-    return outbox->count < CONTROL_TASKS_MAX && outbox->sizes_len + task->size_count <= CONTROL_SIZES_MAX;
-}
-
-static void fill_tasks(outbox_t *outbox, Control__TaskBatch *batch)
-{
-    int64_t now_ns = clock_now_ns();
-    for (size_t i = 0; i < outbox->count; i++)
-        outbox->deadline_ns[i] -= now_ns;
-    *batch = (Control__TaskBatch)CONTROL__TASK_BATCH__INIT;
-    batch->n_id = batch->n_model = batch->n_budget_ns = batch->n_handle_hi = batch->n_handle_lo =
-        batch->n_offset_bytes = batch->n_len_bytes = batch->n_priority = outbox->count;
-    batch->id = outbox->id;
-    batch->model = outbox->model;
-    batch->budget_ns = outbox->deadline_ns;
-    batch->handle_hi = outbox->handle_hi;
-    batch->handle_lo = outbox->handle_lo;
-    batch->offset_bytes = outbox->offset_bytes;
-    batch->len_bytes = outbox->len_bytes;
-    batch->priority = outbox->priority;
-    batch->n_size_count = outbox->sizes_len > 0 ? outbox->count : 0;
-    batch->size_count = outbox->size_count;
-    batch->n_size = outbox->sizes_len;
-    batch->size = outbox->size;
-    clear_tasks(outbox);
+    return rpc_stream_pending_bytes(control->stream) > SEND_QUEUE_BYTES / 2;
 }
 
 static void flush(control_t *control)
 {
     outbox_t *outbox = &control->outbox;
-    bool anything = outbox->count > 0 || outbox->cancel_count > 0 || control->pong_due || control->seen > 0 ||
-                    control->asks.unsent > 0;
-    if (!anything || !control->stream)
+    bool waiting = outbox->count > 0 || outbox->cancel_count > 0;
+    bool other = control->pong_due || control->seen > 0 || control->asks.unsent > 0;
+    if (!control->stream || (!waiting && !other))
+        return;
+    bool go = waiting && !congested(control);
+    if (!go && !other)
         return;
     Control__ModelRequest requests[ASKS_MAX], *request_list[ASKS_MAX];
     Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     Control__TaskBatch tasks;
-    Control__CancelBatch cancels = CONTROL__CANCEL_BATCH__INIT;
+    Control__CancelBatch cancels;
     Control__Pong pong = CONTROL__PONG__INIT;
+    int64_t now_ns = clock_now_ns();
     message.epoch = control->epoch;
-    if (outbox->count > 0) {
-        fill_tasks(outbox, &tasks);
-        message.tasks = &tasks;
-    }
-    if (outbox->cancel_count > 0) {
-        cancels.n_id = outbox->cancel_count;
-        cancels.id = outbox->cancel;
-        message.cancels = &cancels;
-        outbox->cancel_count = 0;
-    }
+    message.tasks = go && outbox_take_tasks(outbox, now_ns, &tasks) ? &tasks : NULL;
+    message.cancels = go && outbox_take_cancels(outbox, &cancels) ? &cancels : NULL;
     if (control->pong_due) {
         pong.sent_ns = control->pong_sent_ns;
-        pong.held_ns = clock_now_ns() - control->ping_heard_ns;
+        pong.held_ns = now_ns - control->ping_heard_ns;
         message.pong = &pong;
         control->pong_due = false;
     }
@@ -140,6 +97,12 @@ static void flush(control_t *control)
     }
 }
 
+static void on_writable(rpc_stream_t *stream, void *arg)
+{
+    (void)stream;
+    flush(arg);
+}
+
 static void on_after_poll(uv_check_t *check)
 {
     flush(check->data);
@@ -153,24 +116,12 @@ static void on_before_poll(uv_prepare_t *prepare)
 status_t control_submit(control_t *control, const control_task_t *task)
 {
     outbox_t *outbox = &control->outbox;
-    if (!has_room(outbox, task))
-        flush(control);
-    if (!has_room(outbox, task))
+    if (outbox_add(outbox, task) == STATUS_OK)
+        return STATUS_OK;
+    flush(control);
+    if (outbox->count > 0 && outbox_let_go(outbox, clock_now_ns()) == 0)
         return STATUS_UNAVAILABLE;
-    size_t i = outbox->count++;
-    outbox->id[i] = task->id;
-    outbox->model[i] = task->model;
-    outbox->deadline_ns[i] = task->deadline_ns;
-    outbox->handle_hi[i] = task->handle.hi;
-    outbox->handle_lo[i] = task->handle.lo;
-    outbox->offset_bytes[i] = task->offset_bytes;
-    outbox->len_bytes[i] = task->len_bytes;
-    outbox->priority[i] = task->priority;
-    outbox->size_count[i] = task->size_count;
-    if (task->size_count > 0)
-        memcpy(outbox->size + outbox->sizes_len, task->sizes, task->size_count * sizeof *task->sizes);
-    outbox->sizes_len += task->size_count;
-    return STATUS_OK;
+    return outbox_add(outbox, task);
 }
 
 status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
@@ -188,8 +139,8 @@ void control_forget(control_t *control, uint64_t id)
 
 void control_cancel(control_t *control, uint64_t id)
 {
-    if (control->state == CONTROL_UP && control->outbox.cancel_count < CONTROL_CANCELS_MAX)
-        control->outbox.cancel[control->outbox.cancel_count++] = id;
+    if (control->state == CONTROL_UP)
+        outbox_cancel(&control->outbox, id);
 }
 
 static void send_hello(control_t *control)
@@ -313,8 +264,7 @@ static void on_open(rpc_stream_t *stream, void *arg)
     control->stream = stream;
     control->state = CONTROL_GREETING;
     control->heard_ns = clock_now_ns();
-    clear_tasks(&control->outbox);
-    control->outbox.cancel_count = 0;
+    outbox_clear(&control->outbox);
     control->pong_due = false;
     control->seen = 0;
     send_hello(control);
@@ -327,8 +277,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     (void)stream;
     control->stream = NULL;
     control->state = CONTROL_DOWN;
-    clear_tasks(&control->outbox);
-    control->outbox.cancel_count = 0;
+    outbox_clear(&control->outbox);
     loop_timer_stop(&control->silence);
     metrics_set(control->connected, 0);
     snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
@@ -412,16 +361,19 @@ status_t control_create(const control_options_t *options, control_t **control, e
     status_t status = loop_timer_init(&made->silence, options->loop, on_silence, made, err);
     if (status != STATUS_OK)
         goto free_control;
-    const rpc_client_options_t client = {.address = options->scheduler,
-                                         .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES}};
+    const rpc_client_options_t client = {
+        .address = options->scheduler,
+        .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES, .send_queue_bytes = SEND_QUEUE_BYTES}};
     status = rpc_client_create(options->rpc, &client, &made->client, err);
     if (status != STATUS_OK)
         goto dispose_timer;
-    const rpc_link_options_t link = {
-        .method = "/fermata.control.v1.Control/Gateway",
-        .ops = {.on_open = on_open, .on_message = on_message, .on_close = on_close},
-        .on_state = on_link_state,
-        .arg = made};
+    const rpc_link_options_t link = {.method = "/fermata.control.v1.Control/Gateway",
+                                     .ops = {.on_open = on_open,
+                                             .on_message = on_message,
+                                             .on_writable = on_writable,
+                                             .on_close = on_close},
+                                     .on_state = on_link_state,
+                                     .arg = made};
     status = rpc_link_create(made->client, &link, &made->link, err);
     if (status != STATUS_OK)
         goto destroy_client;

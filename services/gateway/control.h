@@ -14,26 +14,11 @@
 #include "base/status.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
+#include "outbox.h"
 #include "rpc/runtime.h"
-#include "transfer/transfer.h"
 
 struct Control__Catalogue;
 typedef struct control control_t;
-
-/* Tasks of one message: half a megabyte of arrays. More in one turn make more messages. */
-enum { CONTROL_TASKS_MAX = 8192, CONTROL_CANCELS_MAX = 8192, CONTROL_SIZES_MAX = 16384 };
-
-typedef struct {
-    uint64_t id;
-    uint32_t model;      /* catalogue id of this epoch */
-    int64_t deadline_ns; /* of our clock; becomes a budget when it leaves */
-    transfer_handle_t handle;
-    uint64_t offset_bytes;
-    uint32_t len_bytes;
-    uint32_t priority;
-    const uint32_t *sizes; /* of the model's axes */
-    uint32_t size_count;
-} control_task_t;
 
 typedef struct {
     uint64_t id;
@@ -72,7 +57,7 @@ bool control_is_up(const control_t *control);
 /* "no connection to the scheduler at 127.0.0.1:9000 (connection refused)"; when it is not up. */
 const char *control_away_reason(const control_t *control);
 
-/* Only while up. UNAVAILABLE when the stream is congested. */
+/* Only while up. UNAVAILABLE: the stream is congested, and all that waits for it can still make its deadline. */
 status_t control_submit(control_t *control, const control_task_t *task);
 /* A client wants a model loaded or unloaded, by all workers whose repository has it. UNAVAILABLE: no scheduler, or too many
  * such. Else done comes once: also when the scheduler goes away meanwhile. After a load that went well the catalogue has

@@ -89,7 +89,11 @@ static void send_welcome(rig_t *rig)
 
 static void take_tasks(rig_t *rig, const Control__TaskBatch *batch)
 {
-    for (size_t i = 0; i < batch->n_id; i++) {
+    for (size_t i = 0; rig->counts && i < batch->n_id; i++) {
+        rig->counted++;
+        rig->last_id = batch->id[i];
+    }
+    for (size_t i = 0; !rig->counts && i < batch->n_id; i++) {
         cr_assert(rig->task_count < RIG_TASKS);
         rig->tasks[rig->task_count++] = (rig_task_t){.id = batch->id[i],
                                                      .model = batch->model[i],

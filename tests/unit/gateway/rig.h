@@ -55,6 +55,8 @@ typedef struct {
     char scheduler[64];
     rig_task_t tasks[RIG_TASKS];
     int task_count;
+    bool counts; /* tasks are only counted */
+    uint64_t counted, last_id;
     uint64_t cancelled[RIG_TASKS];
     int cancel_count;
 

@@ -303,6 +303,30 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
 
 /* ------------------------------------------------------------------ lack of room */
 
+/* The scheduler is of the same loop, which does not turn: it takes nothing. */
+Test(session, tasks_wait_for_a_scheduler_that_takes_none_until_they_are_too_late)
+{
+    enum { LAST = INT32_MAX };
+    control_t *control = rig.gateway.control;
+    control_task_t sent = {.model = 1};
+    uint64_t taken = 0, refused = 0;
+    rig.counts = true;
+    for (int64_t until_ns = clock_now_ns() + 500 * NS_PER_MS; clock_now_ns() < until_ns;) {
+        sent.id++;
+        sent.deadline_ns = clock_now_ns() + 20 * NS_PER_MS;
+        *(control_submit(control, &sent) == STATUS_OK ? &taken : &refused) += 1;
+    }
+    cr_assert_gt(refused, 0, "%llu tasks were taken and none was refused", (unsigned long long)taken);
+    sent.id = LAST;
+    for (int64_t until_ns = sent.deadline_ns + 2 * NS_PER_MS; clock_now_ns() < until_ns;)
+        ;
+    sent.deadline_ns += 60 * NS_PER_S;
+    cr_assert_eq(control_submit(control, &sent), STATUS_OK, "those that are too late hold the room");
+    rig_until(&rig, rig.last_id == LAST);
+    cr_expect_lt(rig.counted, taken, "what is too late was sent all the same");
+    cr_expect_eq(rig.hellos, 1, "the stream was given up");
+}
+
 Test(session_limits, a_full_arena_is_unavailable, .timeout = 60)
 {
     rig_start(&rig, 64 << 10, 16);
