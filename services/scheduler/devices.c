@@ -33,7 +33,7 @@ static void device_close(device_t *device)
         return;
     device->open = false;
     subcluster_drain(device->subcluster, device->gpu);
-    driver_device_lost(device);
+    batches_device_lost(device);
     subcluster_close(device->subcluster, device->gpu);
 }
 

@@ -61,9 +61,9 @@ static void handle(gateway_t *gateway, const Control__GatewayToScheduler *frame)
     if (!peer_begin(&gateway->peer, &head, join))
         return;
     if (frame->tasks != NULL)
-        driver_submit(gateway, frame->tasks);
+        submit_tasks(gateway, frame->tasks);
     if (frame->cancels != NULL)
-        driver_cancel(gateway, frame->cancels);
+        submit_cancels(gateway, frame->cancels);
     for (size_t i = 0; i < frame->n_model_requests; i++)
         request_submit(gateway, frame->model_requests[i]);
     if (frame->catalogue_seen > gateway->catalogue_seen)
@@ -95,7 +95,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
     if (gateway->peer.joined) {
         log_info("peer_left", LOG_STR("kind", "gateway"), LOG_STR("name", gateway->peer.name),
                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
-        driver_gateway_gone(gateway);
+        submit_gateway_gone(gateway);
         requests_gateway_gone(gateway);
         s->gateways[gateway->peer.index] = NULL;
         idmap_dispose(&gateway->by_id);

@@ -43,7 +43,10 @@ enum {
     SHAPES_PER_MODEL_MAX =
         64,           /* with more shapes under way at once no two rows would share a batch any more */
     SHAPES_MAX = 256, /* of all models; each is a model of its own to the core */
-    RETRIES_MAX = 1,  /* a batch that failed is tried once more; what fails twice is not the device's fault */
+    RETRY_AFTER_FULL_MS = 100,
+    RETRY_AFTER_SHED_MS = 50,
+    RETRY_AFTER_LOST_MS = 1000,
+    RETRIES_MAX = 1, /* a batch that failed is tried once more; what fails twice is not the device's fault */
 };
 
 /* No duration on the wire is believed beyond this: it bounds every sum of times. */
@@ -433,12 +436,23 @@ void requests_dispose(scheduler_t *s);
 /* driver.c */
 status_t driver_init(scheduler_t *s, err_t *err);
 void driver_dispose(scheduler_t *s);
-void driver_submit(gateway_t *gateway, const Control__TaskBatch *tasks);
-void driver_cancel(gateway_t *gateway, const Control__CancelBatch *cancels);
-void driver_gateway_gone(gateway_t *gateway);
-void driver_batch_done(worker_t *worker, const Control__BatchDone *done);
-void driver_device_lost(device_t *device); /* ends its batches; their tasks are tried again elsewhere */
 void driver_run(scheduler_t *s);
+/* Decides what is due, of those sub-clusters that were asked to be looked at again by now. What comes out is sent with driver_run. */
+void driver_decide_due(scheduler_t *s, int64_t now_ns);
+
+/* submit.c */
+void submit_tasks(gateway_t *gateway, const Control__TaskBatch *tasks);
+void submit_cancels(gateway_t *gateway, const Control__CancelBatch *cancels);
+void submit_gateway_gone(gateway_t *gateway);
+/* To the sub-cluster that serves its model now. */
+status_t task_enqueue(scheduler_t *s, task_t *task);
+
+/* batches.c */
+batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *action); /* NULL without memory */
+void batch_give(scheduler_t *s, batch_t *batch);             /* its tasks must have been taken care of */
+batch_t *batch_of(const device_t *device, uint64_t core_id); /* that runs there; NULL: no such */
+void batch_done(worker_t *worker, const Control__BatchDone *done);
+void batches_device_lost(device_t *device); /* their tasks are tried again elsewhere */
 
 /* revoked.c */
 void revoked_note(const batch_t *batch, const scheduler_t *s);       /* while its tasks are still its own */

@@ -3,7 +3,7 @@
  * on its HTTP port, sub-clusters with a scheduling core each in the middle. Everything happens on the loop's thread, but for
  * the decisions, when they have threads of their own.
  *
- *   gateways.c --tasks--> driver.c --subcluster.c--> driver.c --grants--> workers.c
+ *   gateways.c --tasks--> submit.c --subcluster.c--> driver.c --grants--> workers.c
  *        ^                                            |
  *        +------------------- drops ------------------+
  *   catalogue.c: which models there are, from the workers' reports     registry.c: who is connected

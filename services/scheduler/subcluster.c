@@ -225,6 +225,11 @@ void subcluster_batch_ended(subcluster_t *sub, uint64_t batch, int64_t free_at_n
     backend_batch_ended(sub->core, batch, free_at_ns);
 }
 
+bool subcluster_is_due(const subcluster_t *sub, int64_t now_ns)
+{
+    return sub->wake_ns <= now_ns || backend_is_threaded(sub->core);
+}
+
 void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
 {
     sub->dirty = false; /* first: what the sink says about this sub-cluster is for the next run */

@@ -135,6 +135,8 @@ bool subcluster_cancel(subcluster_t *subcluster, sched_ref_t ref);
 /* The id is the core's; free_at_ns: when the device takes the next one. */
 void subcluster_batch_ended(subcluster_t *subcluster, uint64_t batch, int64_t free_at_ns);
 
+/* Whether its last run asked for one by now, or threads may have decided something since. */
+bool subcluster_is_due(const subcluster_t *subcluster, int64_t now_ns);
 /* Decides what is due and hands out what was decided. Afterwards wake_ns is when to come again at the latest. */
 void subcluster_run(subcluster_t *subcluster, sched_sink_fn sink, void *ctx);
 

@@ -50,7 +50,7 @@ static void handle(worker_t *worker, const Control__WorkerToScheduler *frame)
     for (size_t i = 0; i < frame->n_devices; i++)
         device_state(worker, frame->devices[i]);
     for (size_t i = 0; i < frame->n_done; i++)
-        driver_batch_done(worker, frame->done[i]);
+        batch_done(worker, frame->done[i]);
     for (size_t i = 0; i < frame->n_commands_done; i++)
         command_answered(worker, frame->commands_done[i]);
 }

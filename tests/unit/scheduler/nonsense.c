@@ -4,8 +4,10 @@
 #include "base/prng.h"
 #include "rpc/bytes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
@@ -350,6 +352,32 @@ Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
     gateway_send(&c->gateway, c->gateway.model_id, 1, ROOM / 2, 60 * NS_PER_S);
     stage_turn(&c->stage, 50 * NS_PER_MS);
     cr_expect_eq(c->gateway.drop_count, 0, "the other one found no room");
+    crowd_free(c);
+}
+
+/* What fills the table and can make its deadline no more goes first, and is told so; what comes then finds room. */
+Test(nonsense, hopeless_tasks_make_room_for_new_ones)
+{
+    enum { ROOM = 1024, SHARE = ROOM / 2, SHORT_MS = 300 };
+    crowd_t *c = crowd_of(ROOM);
+    c->worker.auto_done = false; /* what is granted stays, and the rest waits */
+    gateway_send(&c->bad_gateway, c->gateway.model_id, 1000, SHARE, SHORT_MS * NS_PER_MS);
+    stage_until(&c->stage, c->worker.rows_total > 0);
+    stage_turn(&c->stage, 50 * NS_PER_MS);
+    uint64_t granted = c->worker.rows_total;
+    gateway_send(&c->bad_gateway, c->gateway.model_id, 5000, SHARE - (uint32_t)granted, 60 * NS_PER_S);
+    /* The scheduler stands still until the first are hopeless; then it finds the second message, and its timer, in one turn. */
+    struct timespec stand = {.tv_nsec = SHORT_MS * NS_PER_MS};
+    (void)nanosleep(&stand, NULL);
+    stage_until(&c->stage, c->bad_gateway.drop_total >= SHARE - granted);
+    stage_turn(&c->stage, 50 * NS_PER_MS);
+    cr_expect_eq(c->bad_gateway.drop_total, SHARE - granted, "%" PRIu64 " dropped of %d, %" PRIu64 " granted",
+                 c->bad_gateway.drop_total, SHARE, granted);
+    for (uint32_t i = 0; i < c->bad_gateway.drop_count; i++) {
+        cr_assert_lt(c->bad_gateway.drops[i].id, 5000, "a new one was refused");
+        cr_assert_eq(c->bad_gateway.drops[i].status, STATUS_DEADLINE_EXCEEDED);
+        cr_assert_eq(c->bad_gateway.drops[i].stage, CONTROL__STAGE__STAGE_QUEUE);
+    }
     crowd_free(c);
 }
 

@@ -1,0 +1,174 @@
+/*
+ * Hot path. Batches that were granted, until they end: well, badly, or with the device that ran them.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "scheduler/internal.h"
+
+batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *action)
+{
+    batch_t *batch = pool_get(&s->batches);
+    if (batch == NULL)
+        return NULL;
+    *batch = (batch_t){.id = ++s->batches_made,
+                       .core_id = action->grant.batch_id,
+                       .device = device,
+                       .model = shapes_model(s, action->model),
+                       .granted_ns = now_of(),
+                       .finish_ns = action->grant.finish_ns,
+                       .next = device->batches};
+    if (!idmap_put(&s->batches_by_id, batch->id, batch)) {
+        pool_put(&s->batches, batch);
+        return NULL;
+    }
+    if (device->batches != NULL)
+        device->batches->prev = batch;
+    device->batches = batch;
+    device->inflight++;
+    return batch;
+}
+
+void batch_give(scheduler_t *s, batch_t *batch)
+{
+    device_t *device = batch->device;
+    (void)idmap_remove(&s->batches_by_id, batch->id);
+    if (batch->prev != NULL)
+        batch->prev->next = batch->next;
+    else
+        device->batches = batch->next;
+    if (batch->next != NULL)
+        batch->next->prev = batch->prev;
+    device->inflight--;
+    pool_put(&s->batches, batch);
+}
+
+batch_t *batch_of(const device_t *device, uint64_t core_id)
+{
+    batch_t *batch = device->batches;
+    while (batch != NULL && batch->core_id != core_id)
+        batch = batch->next;
+    return batch;
+}
+
+/* A task whose batch came to nothing is tried once more, if somebody still waits for it and it can still make it. */
+static void try_again(scheduler_t *s, task_t *task, status_t failed, Control__Stage stage)
+{
+    task->batch = NULL;
+    task->next_row = NULL;
+    task->failed_status = (uint8_t)failed;
+    task->failed_stage = (uint8_t)stage;
+    bool again = task->gateway != NULL && task->retries < RETRIES_MAX && task_enqueue(s, task) == STATUS_OK;
+    if (!again) {
+        task_drop(s, task, failed, stage, RETRY_AFTER_SHED_MS);
+        return;
+    }
+    task->retries++;
+    metrics_add(catalogue_model(s, task->model)->metrics.retried, 1);
+}
+
+static int64_t latest_answer_ns(const batch_t *batch)
+{
+    int64_t latest_ns = INT64_MIN;
+    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+        latest_ns = task->answer_ns > latest_ns ? task->answer_ns : latest_ns;
+    return latest_ns;
+}
+
+static void batch_failed(scheduler_t *s, batch_t *batch, int64_t free_ns, status_t status,
+                         Control__Stage stage)
+{
+    subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        try_again(s, task, status, stage);
+    }
+    batch_give(s, batch);
+    scheduler_touch(s);
+}
+
+void batches_device_lost(device_t *device)
+{
+    revoked_forget(device);
+    while (device->batches != NULL)
+        batch_failed(device->worker->peer.scheduler, device->batches, now_of(), STATUS_UNAVAILABLE,
+                     CONTROL__STAGE__STAGE_LOST);
+}
+
+/* Rows that failed although the batch ran. Their positions are few as a rule; a row named twice counts once. */
+static void drop_failed_rows(worker_t *worker, batch_t *batch, const Control__BatchDone *done)
+{
+    if (done->n_failed_row != done->n_failed_status) {
+        peer_complain(&worker->peer, NONSENSE_ARRAYS, "failed rows and their statuses differ in number");
+        return;
+    }
+    for (size_t i = 0; i < done->n_failed_row; i++) {
+        task_t *task = batch->first;
+        for (uint32_t row = 0; task != NULL && row < done->failed_row[i]; row++)
+            task = task->next_row;
+        if (task == NULL) {
+            peer_complain(&worker->peer, NONSENSE_BATCH, "a failed row beyond the batch");
+            continue;
+        }
+        if (task->gateway == NULL)
+            continue;
+        uint32_t status = done->failed_status[i];
+        if (status == STATUS_OK || status > STATUS_INTERNAL)
+            status = STATUS_INTERNAL;
+        gateway_drop(task->gateway, task->id, (status_t)status, CONTROL__STAGE__STAGE_FETCH, 0);
+        task_orphan(task); /* told; its slot goes with the batch */
+    }
+}
+
+static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__BatchDone *done, int64_t free_ns)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    model_t *model = catalogue_model(s, batch->model);
+    int64_t now_ns = now_of();
+    subcluster_t *sub = batch->device->subcluster;
+    subcluster_delays_t *delays = &sub->delays;
+    fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
+    delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
+    delay_add(&delays->overrun, now_ns - worker->peer.delay_ns - batch->finish_ns);
+    int64_t exec_ns = peer_duration(&worker->peer, done->exec_ns);
+    sub->sums.busy_ns += exec_ns;
+    model->ran.busy_ns += exec_ns;
+    model->ran.rows += batch->count;
+    drop_failed_rows(worker, batch, done);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        model->done += task->gateway != NULL;
+        if (task->gateway != NULL && now_ns > task->answer_ns)
+            subcluster_note_bad(sub);
+        task_give(s, task);
+    }
+    subcluster_batch_ended(sub, batch->core_id, free_ns);
+    batch_give(s, batch);
+}
+
+void batch_done(worker_t *worker, const Control__BatchDone *done)
+{
+    scheduler_t *s = worker->peer.scheduler;
+    batch_t *batch = idmap_get(&s->batches_by_id, done->batch_id);
+    if (batch == NULL && revoked_done(worker, done))
+        return;
+    if (batch == NULL || batch->device->worker != worker) {
+        /* Of a device that had counted as lost: nothing depends on it. */
+        peer_complain(&worker->peer, NONSENSE_BATCH, "a batch is done that is not in flight there");
+        return;
+    }
+    device_t *device = batch->device;
+    if (done->device != device->index)
+        peer_complain(&worker->peer, NONSENSE_DEVICE, "a batch is done on another device than granted");
+    int64_t free_ns = now_of() + peer_duration(&worker->peer, done->free_in_ns);
+    if (done->status == STATUS_OK) {
+        batch_succeeded(worker, batch, done, free_ns);
+    } else {
+        status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
+        log_warn("batch_failed", LOG_STR("worker", worker->peer.name), LOG_U64("batch", batch->id),
+                 LOG_STR("status", status_name(status)), LOG_STR("reason", done->reason));
+        placement_shun(s, catalogue_model(s, batch->model), worker, latest_answer_ns(batch));
+        batch_failed(s, batch, free_ns, status, CONTROL__STAGE__STAGE_WORKER);
+    }
+    device_settle(device);
+    scheduler_touch(s);
+}
