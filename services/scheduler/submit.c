@@ -109,8 +109,8 @@ typedef struct {
     gateway_t *gateway;
     const Control__TaskBatch *tasks;
     int64_t now_ns;
-    uint32_t share;  /* of the table, for this gateway */
-    bool made_room;  /* all that could leave has left */
+    uint32_t share; /* of the table, for this gateway */
+    bool made_room; /* all that could leave has left */
 } submission_t;
 
 /* What each of the gateways may hold of the table of tasks once that is half full: one that floods finds its own share taken, and
@@ -204,8 +204,7 @@ void submit_tasks(gateway_t *gateway, const Control__TaskBatch *tasks)
         peer_complain(&gateway->peer, NONSENSE_ARRAYS, "task batch ignored");
         return;
     }
-    submission_t in = {
-        .gateway = gateway, .tasks = tasks, .now_ns = now_of(), .share = share_of_table(s)};
+    submission_t in = {.gateway = gateway, .tasks = tasks, .now_ns = now_of(), .share = share_of_table(s)};
     const uint32_t *sizes = tasks->size;
     for (size_t i = 0; i < tasks->n_id; i++) {
         submit_one(&in, i, sizes);

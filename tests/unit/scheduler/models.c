@@ -189,7 +189,9 @@ Test(models, the_old_version_stays_until_all_workers_have_the_new_one)
     stage_until(&c.stage, c.gateway.ready_workers == 2);
     worker_report_version(&c.one, "net", 2, LOADING);
     worker_report_version(&c.two, "net", 2, LOADING);
-    stage_until(&c.stage, c.gateway.models == 2);
+    worker_report(&c.two, "marker", READY, NS_PER_MS,
+                  NS_PER_MS); /* once it is seen, so is what came before it */
+    stage_until(&c.stage, c.gateway.models == 3);
     worker_report_version(&c.one, "net", 2, READY);
     worker_report_version(&c.one, "net", 1, UNLOADING);
     stage_turn(&c.stage, 50 * NS_PER_MS);

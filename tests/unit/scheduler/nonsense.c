@@ -19,11 +19,12 @@ typedef struct {
     uint64_t next_id;
 } crowd_t;
 
-static crowd_t *crowd_of(uint32_t tasks_max)
+static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max)
 {
     crowd_t *c = calloc(1, sizeof *c);
     stage_init(&c->stage);
     c->stage.options.tasks_max = tasks_max;
+    c->stage.options.models_max = models_max;
     stage_start(&c->stage);
     c->next_id = 1;
     worker_init(&c->worker, &c->stage, 1, 1);
@@ -42,6 +43,11 @@ static crowd_t *crowd_of(uint32_t tasks_max)
     gateway_connect(&c->bad_gateway);
     stage_until(&c->stage, c->bad_worker.fake.welcomes == 1 && c->bad_gateway.fake.welcomes == 1);
     return c;
+}
+
+static crowd_t *crowd_of(uint32_t tasks_max)
+{
+    return crowd_limited(tasks_max, 64);
 }
 
 static crowd_t *crowd_new(void)
@@ -252,6 +258,57 @@ Test(nonsense, batches_of_models_that_a_worker_does_not_have)
     crowd_free(c);
 }
 
+/* How often an event is in the log while fd 2 leads to this file. */
+static int count_logged(FILE *log, const char *event)
+{
+    char line[4096];
+    int count = 0;
+    rewind(log);
+    while (fgets(line, sizeof line, log) != NULL)
+        count += strstr(line, event) != NULL;
+    return count;
+}
+
+static void answer_command(fake_worker_t *w, uint64_t id)
+{
+    Control__CommandDone done = CONTROL__COMMAND_DONE__INIT;
+    Control__CommandDone *list[] = {&done};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    done.id = id;
+    frame.n_commands_done = 1;
+    frame.commands_done = list;
+    worker_send(w, &frame);
+}
+
+/* It answers loads that nobody gave, and reports models beyond all bounds. What fits is served from it and nobody else is the
+ * worse for it; the rest is refused, and said once. */
+Test(nonsense, models_that_a_worker_was_not_asked_to_load)
+{
+    enum { MODELS = 4, REPORTS = 50 };
+    crowd_t *c = crowd_limited(65536, MODELS);
+    FILE *log = tmpfile();
+    int kept = dup(2);
+    cr_assert(log != NULL && dup2(fileno(log), 2) == 2);
+    for (uint64_t i = 0; i < REPORTS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "unasked-%u", (unsigned)i);
+        answer_command(&c->bad_worker, 4711 + i);
+        worker_report(&c->bad_worker, name, READY, NS_PER_MS, NS_PER_MS);
+    }
+    stage_until(&c->stage, c->gateway.models == MODELS);
+    gateway_send(&c->gateway, c->gateway.model_id + 1, 900, 1, 10 * NS_PER_S);
+    stage_until(&c->stage, worker_has_task(&c->bad_worker, 900));
+    crowd_check(c);
+    (void)dup2(kept, 2);
+    (void)close(kept);
+    cr_expect_eq(count_logged(log, "peer_nonsense"), 1);
+    (void)fclose(log);
+    cr_expect_eq(c->worker.told_count, 0);
+    cr_expect_eq(c->bad_worker.fake.closes, 0);
+    cr_expect_eq(c->gateway.drop_count, 0);
+    crowd_free(c);
+}
+
 /* Valid frames with a few bytes changed: whatever they mean, the others are served. */
 Test(nonsense, mutated_frames)
 {
@@ -382,17 +439,6 @@ Test(nonsense, hopeless_tasks_make_room_for_new_ones)
 }
 
 /* ---- A gateway that sends and never reads ---- */
-
-/* How often an event is in the log while fd 2 leads to this file. */
-static int count_logged(FILE *log, const char *event)
-{
-    char line[4096];
-    int count = 0;
-    rewind(log);
-    while (fgets(line, sizeof line, log) != NULL)
-        count += strstr(line, event) != NULL;
-    return count;
-}
 
 /* It has a loop of its own, which stands from its welcome on. */
 static fake_gateway_t *stalled_new(crowd_t *c, stage_t *aside)
