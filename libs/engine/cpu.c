@@ -197,12 +197,19 @@ static status_t wrong_size(const char *name, const tensor_t *shape, size_t bytes
                    name, dims, bytes, room);
 }
 
+/* What a varying output has room for from the job's first row on: those in front of it are as large. */
+static size_t room_behind(const engine_job_t *job, uint32_t i, size_t bytes)
+{
+    size_t before = bytes / job->batch * job->row, all = job->output_capacity_bytes[i];
+    return all > before ? all - before : 0;
+}
+
 static status_t job_output(const engine_model_info_t *info, engine_job_t *job, uint32_t i,
                            const tensor_t *shape, err_t *err)
 {
     size_t bytes = tensor_bytes(shape), row_bytes = info->outputs[i].row_bytes;
     size_t room =
-        row_bytes || !job->output_capacity_bytes ? row_bytes * job->batch : job->output_capacity_bytes[i];
+        row_bytes || !job->output_capacity_bytes ? row_bytes * job->batch : room_behind(job, i, bytes);
     if (job->output_shapes) {
         job->output_shapes[i].rank = shape->rank;
         memcpy(job->output_shapes[i].dims, shape->dims, sizeof job->output_shapes[i].dims);

@@ -167,8 +167,8 @@ struct engine_job {
     /*
      * Only when a dimension of the model varies, else NULL: the shapes of the inputs; and room for those of
      * the outputs. An output that varies needs output_capacity_bytes (per output); one that does not fit
-     * fails the job, TOO_LARGE, and the shapes then say what each output needs. Unless shapes depend on
-     * contents, that comes before anything is computed.
+     * fails the job, TOO_LARGE, and the shapes then say what each output needs: that of the job's rows, before which
+     * `row` others must have room. Unless shapes depend on contents, that comes before anything is computed.
      */
     const engine_shape_t *input_shapes;
     engine_shape_t *output_shapes;
@@ -177,7 +177,9 @@ struct engine_job {
      * A segment: the rows lie from `row` on in the inputs (range.from = 0) or in `source`, and go to the same rows of the
      * outputs (range.to = ops) or of `target`. Inputs and outputs that a segment does not touch may be NULL. Source and
      * target differ. Jobs may use one border at a time when their rows differ; whoever reads rows is submitted
-     * after the done of whoever wrote them, and has the same shapes but for the number of rows.
+     * after the done of whoever wrote them, and has the same shapes but for the number of rows. Shapes with which the model
+     * has other operators, or rows that are larger than those of the border, fail the job, UNSUPPORTED, before anything is
+     * computed: such a batch runs whole.
      */
     engine_range_t range;
     uint32_t row;
@@ -229,7 +231,8 @@ typedef struct engine_ops {
 
     /*
      * Where the model can be cut. UNSUPPORTED, with the reason, when nowhere: it runs whole only. NULL: not offered.
-     * Blocks (the first call compiles the model).
+     * Blocks (the first call compiles the model). Where dimensions vary the cuts are those of the shapes that were prepared
+     * last; with others the operators may be different ones.
      */
     status_t (*cuts)(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
     /*

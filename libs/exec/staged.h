@@ -12,7 +12,7 @@
  *
  * A Schedule() table (Figure 12) decides which operation is done; the three policies of 7.2 are such tables.
  *
- * Queries have one row each. A row that is longer than its batch never joins it.
+ * Queries have one row each. A row that is longer than its batch, or of another shape, never joins it.
  */
 #ifndef EXEC_STAGED_H
 #define EXEC_STAGED_H
@@ -74,14 +74,14 @@ enum { STAGED_LATER = 0xff };
 
 /*
  * One policy. NULL = never. What is returned is checked again: a stretch that does not fit, or a split for which the
- * table has no room, is not done.
+ * table has no room, is not done; of a new batch only the rows of its oldest one's shape are taken, the others wait.
  */
 struct staged_schedule {
     const char *name;
     /* New: group[i] = number of the batch that waiting query i starts, or STAGED_LATER. Returns the number of batches,
      * at most free_pairs. *wake_ns (preset to never): when to ask again if nothing else happens. */
     uint32_t (*enter)(const staged_view_t *view, uint8_t *group, int64_t *wake_ns);
-    /* Stretch: how many of the oldest queries join. */
+    /* Stretch: how many of the oldest queries join. Those of another shape than the batch's are not among view->waiting. */
     uint32_t (*stretch)(const staged_view_t *view);
     /* Split: rows of each part, 0 or >= view->rows for no split. Depends only on rows, length and stage. */
     uint32_t (*split)(const staged_view_t *view);

@@ -12,7 +12,7 @@ typedef struct {
     uint64_t id; /* 0: unused */
     int64_t created_ns;
     uint32_t rows; /* bs */
-    uint32_t length;
+    uint32_t length, shape;
     uint32_t base; /* first row within the buffers: parts of a split batch stay where they were */
     uint32_t pair;
     uint32_t catchup_pair;                 /* of the rows from catchup_start on, while catching_up */

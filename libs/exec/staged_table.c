@@ -88,6 +88,7 @@ static void new_batch(staged_t *staged, uint32_t count, uint8_t *group, uint8_t 
     staged_batch_t *batch = &staged->table[slot];
     batch->rows = queries_take(&staged->waiting, count, group, mark, batch->queries);
     batch->length = longest(batch->queries, batch->rows);
+    batch->shape = batch->queries[0].shape;
     batch->created_ns = now_ns;
     batch->base = 0;
     batch->pair = pair;
@@ -139,26 +140,39 @@ static uint32_t catchup_pair(const staged_t *staged, uint32_t own)
     return UINT32_MAX;
 }
 
-static uint32_t fitting(const staged_t *staged, const staged_batch_t *batch, uint32_t count)
+/* Of the waiting queries, the oldest first: which join the batch. */
+typedef struct {
+    uint8_t stays[EXEC_ROWS_MAX]; /* 0: it joins */
+    uint32_t looked_at, joining;
+} joiners_t;
+
+/* Up to `count` of the batch's shape, as many as there is room for. The first that is too long ends it, or it would be
+ * overtaken for ever. */
+static joiners_t fitting(const staged_t *staged, const staged_batch_t *batch, uint32_t count)
 {
-    uint32_t most = staged->config.rows_max - batch->rows;
-    uint32_t waiting = queries_len(&staged->waiting);
-    uint32_t fit = 0;
-    while (fit < count && fit < most && fit < waiting &&
-           queries_at(&staged->waiting, fit)->length <= batch->length)
-        fit++;
-    return fit;
+    uint32_t most = staged->config.rows_max - batch->rows, waiting = queries_len(&staged->waiting);
+    joiners_t found = {.looked_at = 0};
+    most = count < most ? count : most;
+    while (found.joining < most && found.looked_at < waiting && found.looked_at < EXEC_ROWS_MAX) {
+        const exec_query_t *query = queries_at(&staged->waiting, found.looked_at);
+        bool alike = query->shape == batch->shape;
+        if (alike && query->length > batch->length)
+            break;
+        found.stays[found.looked_at++] = !alike;
+        found.joining += alike;
+    }
+    return found;
 }
 
-static void stretch(staged_t *staged, uint32_t count, uint32_t stage, uint32_t pair, int64_t now_ns)
+static void stretch(staged_t *staged, const joiners_t *joiners, uint32_t stage, uint32_t pair, int64_t now_ns)
 {
-    static const uint8_t all[EXEC_ROWS_MAX];
+    uint32_t count = joiners->joining;
     staged_batch_t *batch = &staged->table[staged->latest_slot];
     batch->catching_up = true;
     batch->catchup_start = batch->rows;
     batch->catchup_stage = stage;
     batch->catchup_pair = pair;
-    queries_take(&staged->waiting, count, all, 0, batch->queries + batch->rows);
+    queries_take(&staged->waiting, joiners->looked_at, joiners->stays, 0, batch->queries + batch->rows);
     batch->rows += count;
     batch->sealed = will_split(staged, batch, now_ns);
     staged->borders[0][pair].pending = count;
@@ -168,12 +182,16 @@ static void stretch(staged_t *staged, uint32_t count, uint32_t stage, uint32_t p
     issue(staged, staged->latest_slot, 0, count);
 }
 
-static void view_waiting(const staged_t *staged, staged_view_t *view)
+/* shape NULL: of any shape. */
+static void view_waiting(const staged_t *staged, const uint32_t *shape, staged_view_t *view)
 {
-    uint32_t count = queries_len(&staged->waiting);
-    view->waiting_count = count < staged->config.rows_max ? count : staged->config.rows_max;
-    for (uint32_t i = 0; i < view->waiting_count; i++)
-        view->waiting[i] = queries_at(&staged->waiting, i);
+    uint32_t count = queries_len(&staged->waiting), most = staged->config.rows_max;
+    view->waiting_count = 0;
+    for (uint32_t i = 0; i < count && i < EXEC_ROWS_MAX && view->waiting_count < most; i++) {
+        const exec_query_t *query = queries_at(&staged->waiting, i);
+        if (!shape || query->shape == *shape)
+            view->waiting[view->waiting_count++] = query;
+    }
     view->active_rows = staged->active_rows;
     view->free_pairs = 0;
     for (uint32_t pair = 0; pair < staged->config.new_pairs; pair++)
@@ -189,11 +207,12 @@ static bool try_stretch(staged_t *staged, staged_view_t *view)
     uint32_t pair = catchup_pair(staged, batch->pair);
     if (pair == UINT32_MAX)
         return false;
+    view_waiting(staged, &batch->shape, view);
     view_batch(view, batch, stage);
-    uint32_t count = fitting(staged, batch, staged->config.schedule->stretch(view));
-    if (count)
-        stretch(staged, count, stage, pair, view->now_ns);
-    return count > 0;
+    joiners_t joiners = fitting(staged, batch, staged->config.schedule->stretch(view));
+    if (joiners.joining)
+        stretch(staged, &joiners, stage, pair, view->now_ns);
+    return joiners.joining > 0;
 }
 
 /* Whether the first stage would begin at once; else the batch is left to grow. */
@@ -210,12 +229,27 @@ static bool first_stage_idle(const staged_t *staged)
     return false;
 }
 
+/* Rows of the group that are of another shape than its oldest wait for a batch of theirs. */
+static void keep_one_shape(const staged_view_t *view, uint32_t count, uint8_t *group, uint8_t mark)
+{
+    const exec_query_t *oldest = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (group[i] != mark)
+            continue;
+        oldest = oldest ? oldest : view->waiting[i];
+        if (view->waiting[i]->shape != oldest->shape)
+            group[i] = STAGED_LATER;
+    }
+}
+
 static void enter_groups(staged_t *staged, staged_view_t *view, int64_t *wake_ns)
 {
     uint8_t group[EXEC_ROWS_MAX];
     memset(group, STAGED_LATER, sizeof(group));
     uint32_t batches = staged->config.schedule->enter(view, group, wake_ns);
     uint32_t count = view->waiting_count;
+    for (uint8_t mark = 0; mark < batches; mark++)
+        keep_one_shape(view, count, group, mark);
     for (uint8_t mark = 0; mark < batches; mark++) {
         uint32_t left = 0, rows = 0;
         for (uint32_t i = 0; i < count; i++)
@@ -236,12 +270,9 @@ int64_t staged_enter(staged_t *staged, const staged_out_t *out)
     if (queries_len(&staged->waiting) == 0)
         return wake_ns;
     staged_view_t view = {.config = &staged->config, .now_ns = out->now_ns};
-    view_waiting(staged, &view);
-    if (try_stretch(staged, &view)) {
-        if (queries_len(&staged->waiting) == 0)
-            return wake_ns;
-        view_waiting(staged, &view);
-    }
+    if (try_stretch(staged, &view) && queries_len(&staged->waiting) == 0)
+        return wake_ns;
+    view_waiting(staged, NULL, &view);
     if (view.free_pairs > 0 && first_stage_idle(staged) && staged->used < STAGED_BATCHES_MAX)
         enter_groups(staged, &view, &wake_ns);
     return wake_ns;
@@ -269,6 +300,7 @@ static uint32_t split_off(staged_t *staged, const staged_batch_t *batch, uint32_
     part->created_ns = batch->created_ns;
     part->rows = rows;
     part->length = batch->length;
+    part->shape = batch->shape;
     part->base = batch->base + start;
     part->pair = batch->pair;
     part->sealed = true;

@@ -79,6 +79,7 @@
     X(WORKER_OVERLAP_BESIDE, "fermata_worker_overlap_shared_groups_total", COUNTER, NONE, "device", "Groups in which several models ran side by side.") \
     X(WORKER_OVERLAP_DROPPED, "fermata_worker_overlap_dropped_batches_total", COUNTER, NONE, "model", "Batches given up because their deadline could not be met any more.") \
     X(WORKER_MODE_REFUSALS, "fermata_worker_mode_refusals_total", COUNTER, NONE, "model,mode,reason", "Models that run whole instead of in the mode that was asked for, by why: engine, uncuttable, memory, predictor.") \
+    X(WORKER_MODE_UNFIT, "fermata_worker_mode_unfit_batches_total", COUNTER, NONE, "model", "Batches that ran whole because their shape does not suit the mode of their model.") \
     X(WORKER_MODELS, "fermata_worker_models", GAUGE, NONE, "state", "Model versions by state.") \
     X(WORKER_MODEL_BYTES, "fermata_worker_model_bytes", GAUGE, NONE, "model,version,batch", "Memory of a loaded model on each device: weights, work space and buffers, with batches up to the size.") \
     X(WORKER_DEVICE_BYTES, "fermata_worker_device_memory_bytes", GAUGE, NONE, "device,kind", "Memory of a device: used by models, and limit.") \

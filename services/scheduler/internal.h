@@ -376,6 +376,8 @@ void placement_tick(scheduler_t *s);                                    /* ends 
 void placement_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
 /* Tells the model's home whether it runs on this device of it. */
 void placement_allow(const model_t *model, const device_t *device);
+/* Tells the model's home what batches of it, under this number there, do inside a device; whole, where the mode does not suit. */
+void placement_follow_inside(const model_t *model, uint32_t core_id, bool suits_mode);
 /* Whether what this instance reports counts for the model in this sub-cluster. */
 bool placement_counts(const instance_t *instance, const subcluster_t *sub);
 
@@ -397,6 +399,7 @@ uint32_t shapes_model(const scheduler_t *s, uint32_t core_id);
 /* The model's profiles, its devices or its home have changed. */
 void shapes_update_profiles(model_t *model);
 void shapes_allow(const model_t *model, uint32_t gpu, bool allowed);
+void shapes_follow_inside(const model_t *model);
 void shapes_move_out(model_t *model);
 void shapes_add_stats(const model_t *model, sched_model_stats_t *stats);
 

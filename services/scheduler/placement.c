@@ -273,12 +273,14 @@ static void allow_devices(model_t *model)
             placement_allow(model, home->devices[gpu]);
 }
 
-static void follow_inside(model_t *model)
+void placement_follow_inside(const model_t *model, uint32_t core_id, bool suits_mode)
 {
     err_t err = {0};
-    sched_inside_t inside = inside_at(model, model->home);
-    subcluster_set_exit_points(model->home, model->id, exit_points_at(model, model->home));
-    if (!subcluster_set_inside(model->home, model->id, &inside, &err))
+    sched_inside_t inside = {0};
+    if (suits_mode)
+        inside = inside_at(model, model->home);
+    subcluster_set_exit_points(model->home, core_id, exit_points_at(model, model->home));
+    if (!subcluster_set_inside(model->home, core_id, &inside, &err))
         log_warn("model_inside_refused", LOG_STR("model", model->name), LOG_ERR(&err));
 }
 
@@ -292,7 +294,8 @@ void placement_settle(scheduler_t *s, model_t *model)
     else if (home != NULL)
         follow_profile(model);
     if (model->home != NULL) {
-        follow_inside(model);
+        placement_follow_inside(model, model->id, true);
+        shapes_follow_inside(model);
         allow_devices(model);
     }
     scheduler_touch(s);

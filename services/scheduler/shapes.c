@@ -99,6 +99,26 @@ void shapes_update_profiles(model_t *model)
 
 /* ---- The core ---- */
 
+/* A worker's borders and stages are made for the largest of its references: what is larger runs whole there. */
+static bool suits_mode(const shape_t *shape)
+{
+    const model_t *model = shape->model;
+    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+        if (i->family == NULL || !placement_counts(i, model->home))
+            continue;
+        if (shapes_elements(i->report, shape->sizes) > i->family->members[i->family->count - 1].elements)
+            return false;
+    }
+    return true;
+}
+
+void shapes_follow_inside(const model_t *model)
+{
+    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next)
+        if (shape->home == model->home)
+            placement_follow_inside(model, shape->core_id, suits_mode(shape));
+}
+
 void shapes_allow(const model_t *model, uint32_t gpu, bool allowed)
 {
     for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next)
@@ -169,6 +189,7 @@ bool shapes_enter(shape_t *shape)
         return false;
     }
     shape->home = model->home;
+    placement_follow_inside(model, shape->core_id, suits_mode(shape));
     allow_devices(shape);
     return true;
 }

@@ -88,6 +88,14 @@ void batch_lose_row(batch_t *batch, uint32_t row, status_t status)
     batch_fail_row(batch, batch->rows[row].grant_row, status);
 }
 
+void batch_regain_rows(batch_t *batch)
+{
+    for (uint32_t row = 0; row < batch->count; row++)
+        batch->rows[row].lost = false;
+    batch->failed_count -= batch->lost; /* they were noted behind all others */
+    batch->lost = 0;
+}
+
 static uint32_t find_group(batch_t *batch, uint32_t gateway)
 {
     /* The last one first: tasks of one request stand together. */
@@ -154,6 +162,18 @@ static status_t take_outputs(batch_t *batch)
     return STATUS_OK;
 }
 
+void batch_put_shapes(batch_t *batch, engine_job_t *job)
+{
+    const model_t *model = batch->model;
+
+    axes_input_shapes(&model->shapes->axes, batch->shapes->sizes, batch->count, batch->shapes->inputs);
+    for (uint32_t k = 0; k < model->info->output_count; k++)
+        batch->shapes->outputs[k].rank = BATCH_RANK_UNKNOWN;
+    job->input_shapes = batch->shapes->inputs;
+    job->output_shapes = batch->shapes->outputs;
+    job->output_capacity_bytes = batch->buffers->capacity + model->info->input_count;
+}
+
 static status_t grow_outputs(batch_t *batch, const worker_devices_t *devices, bool *again)
 {
     const engine_model_info_t *info = batch->model->info;
@@ -175,6 +195,8 @@ status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *device
     const model_shapes_t *shapes = batch->model->shapes;
 
     *again = false;
+    if (!shapes || (status != STATUS_OK && status != STATUS_TOO_LARGE))
+        return status;
     for (uint32_t k = 0; k < batch->model->info->output_count; k++)
         if (batch->shapes->outputs[k].rank == BATCH_RANK_UNKNOWN)
             return status;
@@ -185,6 +207,25 @@ status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *device
         return grow_outputs(batch, devices, again);
     axes_output_sizes(&shapes->axes, batch->shapes->outputs, batch->shapes->output_sizes);
     return status;
+}
+
+status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, const engine_shape_t *outputs)
+{
+    const engine_model_info_t *info = batch->model->info;
+    bool grown = false;
+
+    for (uint32_t k = 0; k < info->output_count; k++) {
+        batch->shapes->outputs[k] = outputs[k];
+        if (info->batchable)
+            batch->shapes->outputs[k].dims[0] = batch->count;
+    }
+    status_t status = take_outputs(batch);
+    if (status != STATUS_OK)
+        return status;
+    if (grow_outputs(batch, devices, &grown) == STATUS_NO_MEMORY)
+        return STATUS_NO_MEMORY;
+    axes_output_sizes(&batch->model->shapes->axes, batch->shapes->outputs, batch->shapes->output_sizes);
+    return STATUS_OK;
 }
 
 static status_t row_check(const batch_t *batch, const batch_group_t *group, const Control__Grant *grant,

@@ -67,9 +67,11 @@ struct batch {
     bool waits;           /* for its turn on the device */
     bool begun;           /* it runs, has run, or cannot be kept from it */
     bool shared;          /* others ran on the device meanwhile */
+    bool unfit;           /* its shape does not suit its model's mode: it runs whole */
     uint64_t exec_launch; /* preempt: of libs/exec */
     uint64_t exec_batch;  /* staged: of libs/exec; 0 before it entered */
     uint64_t stretches;   /* staged: batch that it is to join; 0 = none */
+    uint32_t shape;       /* staged: the same for batches of the same sizes that are in the stages together */
     uint32_t half, side;  /* overlap: borders of its model that it has, and which of the two it reads from */
     int64_t answer_by_ns; /* overlap: when the first of its rows must have been answered */
     uint32_t left;        /* staged: rows that have not left the stages */
@@ -122,12 +124,19 @@ static inline int64_t batch_latency_ns(const batch_t *batch, uint32_t rows)
     return model_latency_ns(batch->model, batch_sizes(batch), rows);
 }
 
+/* With shapes: what its job must say of them. It runs on the batch's own buffers. */
+void batch_put_shapes(batch_t *batch, engine_job_t *job);
+
 /*
- * With shapes, after a run that ended well or TOO_LARGE: takes over what the engine told of the outputs. *again: there was too
- * little room, and now there is enough for the same job. Else the status of the batch, with batch->err when it is not OK.
+ * After a run: with shapes, takes over what the engine told of the outputs. *again: there was too little room, as the first batch
+ * of a shape finds, and now there is enough for the same job. Else the status of the batch, with batch->err when it is not OK.
  */
 status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *devices, status_t status,
                                   bool *again);
+
+/* With shapes, of rows that ran in another batch, of outputs like these: makes room for all of this batch, and takes over
+ * the sizes that go behind each row. Not OK: batch->err says why. */
+status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, const engine_shape_t *outputs);
 
 /* Takes over the rows of a grant: groups them, names their places. Rows that cannot be fetched at all fail here. */
 void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant);
@@ -137,6 +146,9 @@ void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status);
 
 /* Its execution failed; row in the buffers. Once or twice is the same. */
 void batch_lose_row(batch_t *batch, uint32_t row, status_t status);
+
+/* Those that its execution has lost are there again: it runs once more. */
+void batch_regain_rows(batch_t *batch);
 
 /* Moves the rows whose items have come together, in order; the others fail with their item's status. */
 void batch_compact(batch_t *batch);

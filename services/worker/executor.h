@@ -22,7 +22,8 @@ typedef struct {
     /* Rows [first, first + count) have run, in one batch of `together` rows of the device; batch->started_ns and
      * finished_ns are set. */
     void (*rows)(batch_t *batch, uint32_t first, uint32_t count, uint32_t together);
-    /* Not OK: batch->err says why; rows that were not handed to `rows` have not run. May submit to this executor. */
+    /* Not OK: batch->err says why; rows that were not handed to `rows` have not run. May submit to this executor. UNSUPPORTED: no row of it
+     * has left, and the mode cannot run such a shape: it runs whole then. */
     void (*ended)(batch_t *batch, status_t status);
 } executor_env_t;
 

@@ -25,8 +25,15 @@ static void preempt_ended(launch_t *launch)
     carrier_t *carrier = (carrier_t *)batch->executor;
     int64_t now_ns = clock_now_ns();
 
+    bool again;
+
     batch->err = launch->err;
-    batch->over = launch->status;
+    batch->over = batch_take_output_shapes(batch, carrier->executor.env->devices, launch->status, &again);
+    if (again) {
+        carrier_launch(carrier, launch);
+        carrier_decide(carrier);
+        return;
+    }
     if (launch->job.started_ns) {
         batch->started_ns = launch->job.started_ns;
         batch->finished_ns = launch->job.finished_ns;
@@ -51,6 +58,8 @@ static void start(carrier_t *carrier, batch_t *batch, uint64_t exec_launch)
                                        .outputs = batch->buffers->outputs,
                                        .exits = choice->exits,
                                        .exit_count = choice->exit_points};
+    if (batch->model->shapes)
+        batch_put_shapes(batch, &batch->launch.job);
     carrier_launch(carrier, &batch->launch);
 }
 

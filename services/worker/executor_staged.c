@@ -5,6 +5,9 @@
  * Which rows join a running batch is the scheduler's word (a grant that stretches another), for only it knows what was
  * promised to those that run; a schedule named in the model's config does as it likes. What the stages run lies in borders, the inputs of the
  * first where they were fetched as long as they are rows of one batch in order.
+ *
+ * Where shapes vary, what is in the stages together is of one shape (exec_query_t.shape), and each launch says of which. The
+ * outputs of the last stage grow when a shape needs more than there was.
  */
 #include "carrier.h"
 #include "model_stages.h"
@@ -19,6 +22,11 @@ enum { SLOTS = RUN_QUEUE_MAX }; /* granted batches that are in the stages or wai
 
 typedef struct staged staged_t;
 
+/* Of the rows that a stage runs, where shapes vary. */
+typedef struct {
+    engine_shape_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
+} stage_shapes_t;
+
 /* What one stage runs: it does one thing at a time. */
 typedef struct {
     launch_t launch;
@@ -27,6 +35,7 @@ typedef struct {
     const void *inputs[ENGINE_MAX_IO];
     uint64_t tags[EXEC_ROWS_MAX];
     uint32_t count;
+    model_buffers_t *ends; /* last stage: whose outputs it writes */
 } stage_t;
 
 struct staged {
@@ -36,6 +45,8 @@ struct staged {
     model_buffers_t *ends[STAGES_PAIRS]; /* inputs of the first and outputs of the last stage */
     batch_t *slots[SLOTS];
     stage_t stage[STAGED_STAGES_MAX];
+    stage_shapes_t *shapes; /* of each stage; NULL: nothing but the batch varies */
+    uint32_t last_shape;    /* that was given to a batch */
     staged_counts_t counted;
 };
 
@@ -56,9 +67,10 @@ static uint32_t row_of(uint64_t tag)
     return (uint32_t)tag;
 }
 
-static void copy_rows(void *to, uint32_t to_row, const void *from, uint32_t from_row, size_t row_bytes)
+static void copy_rows(void *to, uint32_t to_row, const void *from, uint32_t from_row, uint32_t count,
+                      size_t row_bytes)
 {
-    memcpy((char *)to + to_row * row_bytes, (const char *)from + from_row * row_bytes, row_bytes);
+    memcpy((char *)to + to_row * row_bytes, (const char *)from + from_row * row_bytes, count * row_bytes);
 }
 
 /* They lie where they were fetched as they are to lie in the border. */
@@ -82,18 +94,77 @@ static void gather_inputs(staged_t *staged, stage_t *stage, uint32_t start, uint
         stage->inputs[k] = there ? batch_of(staged, stage->tags[0])->buffers->inputs[k] : border;
         for (uint32_t i = 0; i < stage->count && !there; i++)
             copy_rows(border, start + i, batch_of(staged, stage->tags[i])->buffers->inputs[k],
-                      row_of(stage->tags[i]), info->inputs[k].row_bytes);
+                      row_of(stage->tags[i]), 1, batch_of(staged, stage->tags[i])->in_bytes[k]);
     }
 }
 
-static void copy_outputs(staged_t *staged, uint64_t tag, uint32_t from_row, uint32_t pair)
+static void copy_outputs(const staged_t *staged, const batch_t *batch, uint32_t row, uint32_t count,
+                         uint32_t from_row, uint32_t pair)
+{
+    for (uint32_t k = 0; k < staged->model->info->output_count; k++)
+        copy_rows(batch->buffers->outputs[k], row, staged->ends[pair]->outputs[k], from_row, count,
+                  batch->out_bytes[k]);
+}
+
+/* ---- shapes ---- */
+
+static void put_shapes(staged_t *staged, stage_t *stage)
+{
+    stage_shapes_t *shapes = &staged->shapes[stage - staged->stage];
+    const batch_t *batch = batch_of(staged, stage->tags[0]);
+
+    axes_input_shapes(&staged->model->shapes->axes, batch->shapes->sizes, stage->count, shapes->inputs);
+    for (uint32_t k = 0; k < staged->model->info->output_count; k++)
+        shapes->outputs[k].rank = BATCH_RANK_UNKNOWN;
+    stage->launch.job.input_shapes = shapes->inputs;
+    stage->launch.job.output_shapes = shapes->outputs;
+    if (stage->ends)
+        stage->launch.job.output_capacity_bytes = stage->ends->capacity + staged->model->info->input_count;
+}
+
+/* True: the outputs of the last stage have more room now, for a full batch of rows like those that had too little. */
+static bool grow_ends(staged_t *staged, const stage_t *stage)
 {
     const engine_model_info_t *info = staged->model->info;
-    batch_t *batch = batch_of(staged, tag);
+    const engine_shape_t *outputs = stage->launch.job.output_shapes;
+    bool grown = false;
 
-    for (uint32_t k = 0; k < info->output_count; k++)
-        copy_rows(batch->buffers->outputs[k], row_of(tag), staged->ends[pair]->outputs[k], from_row,
-                  info->outputs[k].row_bytes);
+    if (stage->launch.status != STATUS_TOO_LARGE || !staged->shapes || !stage->ends)
+        return false;
+    for (uint32_t k = 0; k < info->output_count; k++) {
+        if (outputs[k].rank == BATCH_RANK_UNKNOWN)
+            return false;
+        uint64_t bytes = axes_output_row_bytes(info, k, &outputs[k]);
+        if (bytes > ROW_OUT_BYTES_MAX)
+            return false;
+        uint32_t i = info->input_count + k;
+        bytes *= staged->stages->rows_max;
+        grown |= bytes > stage->ends->capacity[i];
+        if (!model_buffers_reserve(staged->stages->devices, stage->ends, i, bytes))
+            return false;
+    }
+    return grown;
+}
+
+/* Batches of one shape can join each other; a number that no other batch has is a shape of its own. */
+static uint32_t shape_of(staged_t *staged, const batch_t *batch)
+{
+    size_t len = sizeof(uint32_t) * (staged->shapes ? staged->model->shapes->axes.count : 0);
+
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        const batch_t *other = staged->slots[i];
+        if (other && other != batch && (!len || memcmp(other->shapes->sizes, batch->shapes->sizes, len) == 0))
+            return other->shape;
+    }
+    return ++staged->last_shape;
+}
+
+static uint32_t length_of(const staged_t *staged, const batch_t *batch)
+{
+    uint64_t elements =
+        staged->shapes ? axes_elements(&staged->model->shapes->axes, batch->shapes->sizes) : 1;
+
+    return elements < UINT32_MAX ? (uint32_t)elements : UINT32_MAX;
 }
 
 /* ---- stages ---- */
@@ -114,6 +185,11 @@ static void stage_ended(launch_t *launch)
     stage_t *stage = CONTAINER_OF(launch, stage_t, launch);
     staged_t *staged = stage->staged;
 
+    if (grow_ends(staged, stage)) {
+        carrier_launch(&staged->carrier, launch);
+        carrier_decide(&staged->carrier);
+        return;
+    }
     for (uint32_t i = 0; i < stage->count; i++) {
         batch_t *batch = batch_of(staged, stage->tags[i]);
         if (!batch->started_ns)
@@ -158,6 +234,7 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
         gather_inputs(staged, stage, start, action->launch.in_pair);
         note_entry(staged, stage, action->batch, start);
     }
+    stage->ends = last ? staged->ends[action->launch.out_pair] : NULL;
     stage->launch.ended = stage_ended;
     stage->launch.job = (engine_job_t){
         .model = staged->model->on_device[device],
@@ -166,8 +243,10 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
         .range = {.stream = s % stages->devices->streams, .from = stages->from[s], .to = stages->from[s + 1]},
         .inputs = first ? stage->inputs : NULL,
         .source = first ? NULL : model_stages_border(stages, device, s - 1, action->launch.in_pair),
-        .outputs = last ? staged->ends[action->launch.out_pair]->outputs : NULL,
+        .outputs = last ? stage->ends->outputs : NULL,
         .target = last ? NULL : model_stages_border(stages, device, s, action->launch.out_pair)};
+    if (staged->shapes)
+        put_shapes(staged, stage);
     carrier_launch(&staged->carrier, &stage->launch);
 }
 
@@ -186,6 +265,23 @@ static bool follows(const staged_t *staged, uint64_t tag, uint64_t next)
     return next == tag + 1 && rows[row_of(tag)].lost == rows[row_of(next)].lost;
 }
 
+/* Rows [row, row + count) of a batch lie from `from_row` on where the last stage wrote them. */
+static void hand_over(staged_t *staged, batch_t *batch, uint32_t row, uint32_t count, uint32_t from_row,
+                      const exec_action_t *action)
+{
+    const engine_shape_t *outputs = staged->shapes ? staged->shapes[staged->stages->count - 1].outputs : NULL;
+
+    if (batch->rows[row].lost)
+        return;
+    if (outputs && batch_follow_shapes(batch, staged->stages->devices, outputs) != STATUS_OK) {
+        for (uint32_t i = row; i < row + count; i++)
+            batch_lose_row(batch, i, batch->err.code);
+        return;
+    }
+    copy_outputs(staged, batch, row, count, from_row, action->done.pair);
+    staged->carrier.executor.env->rows(batch, row, count, action->done.count);
+}
+
 /* Rows of one batch that lie one after the other leave together. */
 static void complete(staged_t *staged, const exec_action_t *action)
 {
@@ -197,10 +293,7 @@ static void complete(staged_t *staged, const exec_action_t *action)
         batch_t *batch = batch_of(staged, tag);
         for (next = i + 1; next < count && follows(staged, queries[next - 1].tag, queries[next].tag);)
             next++;
-        for (uint32_t k = i; k < next; k++)
-            copy_outputs(staged, queries[k].tag, action->done.start + k, action->done.pair);
-        if (!batch->rows[row_of(tag)].lost)
-            staged->carrier.executor.env->rows(batch, row_of(tag), next - i, count);
+        hand_over(staged, batch, row_of(tag), next - i, action->done.start + i, action);
         batch->left -= next - i;
         if (batch->left == 0)
             batch_left(staged, batch, (uint32_t)(tag >> 32));
@@ -223,9 +316,9 @@ static void staged_act(carrier_t *carrier, const exec_action_t *action)
 static staged_cost_t staged_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
 {
     const staged_t *staged = ctx;
-    int64_t ns = stage < staged->stages->count ? model_stages_cost_ns(staged->stages, stage, rows) : 0;
+    int64_t ns =
+        stage < staged->stages->count ? model_stages_cost_of_ns(staged->stages, stage, rows, length) : 0;
 
-    (void)length;
     return (staged_cost_t){.ns = ns, .busy_ns = ns};
 }
 
@@ -330,8 +423,13 @@ static void staged_submit(executor_t *executor, batch_t *batch)
     batch->begun = true;
     batch->left = batch->count;
     batch->exec_batch = 0;
+    batch->shape = shape_of(staged, batch);
     for (uint32_t row = 0; row < batch->count; row++) {
-        exec_query_t query = {.tag = tag_of(slot, row), .rows = 1, .length = 1, .arrival_ns = now_ns};
+        exec_query_t query = {.tag = tag_of(slot, row),
+                              .rows = 1,
+                              .length = length_of(staged, batch),
+                              .shape = batch->shape,
+                              .arrival_ns = now_ns};
         (void)exec_submit(staged->carrier.exec, now_ns, &query, 1, 0, NULL); /* there is room */
     }
     carrier_decide(&staged->carrier);
@@ -351,6 +449,7 @@ static void staged_destroy(executor_t *executor)
         if (staged->ends[i])
             model_buffers_put(staged->model, staged->ends[i]);
     }
+    free(staged->shapes);
     carrier_destroy(executor);
 }
 
@@ -359,6 +458,27 @@ static const executor_ops_t staged_ops = {.mode = MODE_STAGED,
                                           .submit = staged_submit,
                                           .revoke = staged_revoke,
                                           .destroy = staged_destroy};
+
+/* Inputs of any shape that comes here fit; outputs grow when they are known. */
+static bool take_ends(staged_t *staged, const worker_devices_t *devices)
+{
+    const model_shapes_t *shapes = staged->model->shapes;
+    uint32_t inputs = shapes ? staged->model->info->input_count : 0;
+
+    for (uint32_t i = 0; i < STAGES_PAIRS; i++) {
+        staged->ends[i] = model_buffers_get(staged->model, devices, staged->carrier.executor.device);
+        for (uint32_t k = 0; staged->ends[i] && k < inputs; k++) {
+            uint64_t bytes = axes_row_bytes(&shapes->axes, k, shapes_largest(shapes));
+            if (!model_buffers_reserve(devices, staged->ends[i], k, bytes * staged->stages->rows_max))
+                return false;
+        }
+        if (!staged->ends[i])
+            return false;
+    }
+    if (shapes)
+        staged->shapes = calloc(staged->stages->count, sizeof(*staged->shapes));
+    return !shapes || staged->shapes;
+}
 
 executor_t *executor_create_staged(const executor_env_t *env, uint32_t device, model_t *model, err_t *err)
 {
@@ -378,13 +498,10 @@ executor_t *executor_create_staged(const executor_env_t *env, uint32_t device, m
         return NULL;
     }
     staged->carrier.executor.model = model;
-    for (uint32_t i = 0; i < STAGES_PAIRS; i++) {
-        staged->ends[i] = model_buffers_get(model, env->devices, device);
-        if (!staged->ends[i]) {
-            err_set(err, STATUS_NO_MEMORY, "no memory for the ends of the stages");
-            staged_destroy(&staged->carrier.executor);
-            return NULL;
-        }
+    if (!take_ends(staged, env->devices)) {
+        err_set(err, STATUS_NO_MEMORY, "no memory for the ends of the stages");
+        staged_destroy(&staged->carrier.executor);
+        return NULL;
     }
     return &staged->carrier.executor;
 }

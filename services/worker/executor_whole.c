@@ -6,17 +6,6 @@
 
 #include <stdlib.h>
 
-/* The first batch of a shape tells how much its outputs need. */
-static status_t whole_take_shapes(batch_t *batch, status_t status, bool *again)
-{
-    const executor_env_t *env = batch->executor->env;
-
-    *again = false;
-    if (!batch->model->shapes || (status != STATUS_OK && status != STATUS_TOO_LARGE))
-        return status;
-    return batch_take_output_shapes(batch, env->devices, status, again);
-}
-
 static void whole_ended(launch_t *launch)
 {
     batch_t *batch = CONTAINER_OF(launch, batch_t, launch);
@@ -24,7 +13,7 @@ static void whole_ended(launch_t *launch)
     bool again;
 
     batch->err = launch->err;
-    status_t status = whole_take_shapes(batch, launch->status, &again);
+    status_t status = batch_take_output_shapes(batch, env->devices, launch->status, &again);
     if (again && batch->revoked)
         status = STATUS_CANCELLED;
     else if (again) {
@@ -39,18 +28,6 @@ static void whole_ended(launch_t *launch)
     env->ended(batch, status);
 }
 
-static void whole_put_shapes(batch_t *batch)
-{
-    engine_job_t *job = &batch->launch.job;
-
-    axes_input_shapes(&batch->model->shapes->axes, batch->shapes->sizes, batch->count, batch->shapes->inputs);
-    for (uint32_t k = 0; k < batch->model->info->output_count; k++)
-        batch->shapes->outputs[k].rank = BATCH_RANK_UNKNOWN;
-    job->input_shapes = batch->shapes->inputs;
-    job->output_shapes = batch->shapes->outputs;
-    job->output_capacity_bytes = batch->buffers->capacity + batch->model->info->input_count;
-}
-
 static void whole_submit(executor_t *executor, batch_t *batch)
 {
     batch->launch.ended = whole_ended;
@@ -59,7 +36,7 @@ static void whole_submit(executor_t *executor, batch_t *batch)
                                        .inputs = (const void *const *)batch->buffers->inputs,
                                        .outputs = batch->buffers->outputs};
     if (batch->model->shapes)
-        whole_put_shapes(batch);
+        batch_put_shapes(batch, &batch->launch.job);
     launch_submit(executor->env->launcher, executor->env->devices->list[executor->device].engine,
                   &batch->launch);
 }

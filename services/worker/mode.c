@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "exec/preempt.h"
 #include "model.h"
-#include "profiler.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +29,26 @@ __attribute__((format(printf, 3, 4))) static void refuse(mode_choice_t *choice, 
     va_start(args, format);
     vsnprintf(choice->why, sizeof(choice->why), format, args);
     va_end(args);
+}
+
+profiler_t mode_profiler(const model_t *model, const model_load_options_t *options)
+{
+    const model_shapes_t *shapes = model->shapes;
+
+    return (profiler_t){.ops = options->devices->ops,
+                        .engine = options->devices->list[0].engine,
+                        .model = model->on_device[0],
+                        .stop = options->stop,
+                        .axes = shapes ? &shapes->axes : NULL,
+                        .axis_sizes = shapes ? shapes_largest(shapes) : NULL};
+}
+
+bool mode_suits(const model_t *model, const uint32_t *sizes)
+{
+    /* An exit is no place where rows are kept: it is one for any shape. */
+    bool borders = model->choice.mode == MODE_STAGED || model->choice.mode == MODE_OVERLAP;
+
+    return !borders || !sizes || shapes_fit(model->shapes, sizes);
 }
 
 /* False: refused, or *status is not OK. */
@@ -90,10 +109,7 @@ static status_t choose_exits(model_t *model, const model_load_options_t *options
                              err_t *err)
 {
     mode_choice_t *choice = &model->choice;
-    profiler_t profiler = {.ops = options->devices->ops,
-                           .engine = options->devices->list[0].engine,
-                           .model = model->on_device[0],
-                           .stop = options->stop};
+    profiler_t profiler = mode_profiler(model, options);
     int64_t *op_ns = calloc(cuts->ops, sizeof(*op_ns));
 
     choice->exits = calloc(cuts->cut_count, sizeof(*choice->exits));
@@ -201,7 +217,7 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
     mode_dispose(choice);
     choice->asked = model->config.has_mode ? model->config.mode : options->mode;
     choice->mode = choice->asked;
-    if (model->shapes && choice->asked != MODE_WHOLE) {
+    if (model->shapes && choice->asked == MODE_OVERLAP) {
         refuse(choice, MODE_UNCUTTABLE, "its rows differ in size");
         return STATUS_OK;
     }

@@ -9,6 +9,7 @@
 
 #include "model_segments.h"
 #include "model_stages.h"
+#include "profiler.h"
 
 #include <stdint.h>
 
@@ -43,6 +44,12 @@ typedef struct {
 
 typedef struct model model_t;
 typedef struct model_load_options model_load_options_t;
+
+/* To measure operators of a model that is loaded, with its profile; of one whose dimensions vary, at the largest reference. */
+profiler_t mode_profiler(const model_t *model, const model_load_options_t *options);
+
+/* Whether batches of this shape (NULL: the model has no shapes) run in the mode of the model, and not whole. */
+bool mode_suits(const model_t *model, const uint32_t *sizes);
 
 /* Finds out whether the loaded model can run in the mode that its config, or else the worker, asks for, and what that takes.
  * Blocks: operators are measured. Loader thread. Fails only when stopped or without memory. */

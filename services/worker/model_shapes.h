@@ -45,6 +45,15 @@ status_t shapes_choose(model_shapes_t *shapes, const shapes_choice_t *choice, er
 status_t shapes_prepare(const model_shapes_t *shapes, const engine_ops_t *ops, engine_model_t *model,
                         const _Atomic(int) *stop, err_t *err);
 
+/* The largest reference: what execution modes are measured at, and what their memory is made for. There is one. */
+static inline const uint32_t *shapes_largest(const model_shapes_t *shapes)
+{
+    return shapes->references[shapes->reference_count - 1];
+}
+
+/* No axis is beyond that of the largest reference. */
+bool shapes_fit(const model_shapes_t *shapes, const uint32_t *sizes);
+
 static inline int64_t shapes_latency_ns(const model_shapes_t *shapes, const uint32_t *sizes, uint32_t batch)
 {
     return family_latency_ns(&shapes->family, axes_elements(&shapes->axes, sizes), batch);

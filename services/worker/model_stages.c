@@ -77,11 +77,7 @@ static void fill_costs(model_stages_t *stages, const model_t *model, const share
 static status_t measure(model_stages_t *stages, model_t *model, const model_load_options_t *options,
                         const engine_cuts_t *cuts, int64_t *op_ns, err_t *err)
 {
-    const worker_devices_t *devices = options->devices;
-    profiler_t profiler = {.ops = devices->ops,
-                           .engine = devices->list[0].engine,
-                           .model = model->on_device[0],
-                           .stop = options->stop};
+    profiler_t profiler = mode_profiler(model, options);
     uint32_t sizes[SHARE_SIZES] = {1, (stages->rows_max + 1) / 2, stages->rows_max};
     shares_t shares = {.count = 0};
     status_t status = profiler_operators(&profiler, stages->rows_max, cuts->ops, op_ns, err);
@@ -105,22 +101,42 @@ static status_t measure(model_stages_t *stages, model_t *model, const model_load
     return status;
 }
 
+/* reference: of the model's shapes. */
+static status_t prepare_rows(const model_stages_t *stages, const model_t *model,
+                             const model_load_options_t *options, const uint32_t *reference, uint32_t rows,
+                             err_t *err)
+{
+    engine_shape_t inputs[ENGINE_MAX_IO];
+    status_t status = STATUS_OK;
+
+    if (reference)
+        axes_input_shapes(&stages->shapes->axes, reference, rows, inputs);
+    for (uint32_t d = 0; d < options->devices->count; d++)
+        for (uint32_t s = 0; s < stages->count && status == STATUS_OK; s++) {
+            engine_range_t range = {
+                .stream = s % options->devices->streams, .from = stages->from[s], .to = stages->from[s + 1]};
+            status = atomic_load(options->stop)
+                         ? err_set(err, STATUS_CANCELLED, "stopped")
+                         : options->devices->ops->prepare_range(model->on_device[d], &range, rows,
+                                                                reference ? inputs : NULL, err);
+        }
+    return status;
+}
+
+/* Of shapes that nobody asked for the first batch prepares what it needs; one with other operators runs whole. */
 static status_t prepare_stages(const model_stages_t *stages, const model_t *model,
                                const model_load_options_t *options, err_t *err)
 {
-    const engine_ops_t *ops = options->devices->ops;
+    const model_shapes_t *shapes = stages->shapes;
+    uint32_t shape_count = !shapes ? 1 : shapes->wanted ? shapes->reference_count : 0;
     status_t status = STATUS_OK;
 
-    for (uint32_t d = 0; d < options->devices->count; d++)
-        for (uint32_t s = 0; s < stages->count; s++)
-            for (uint32_t rows = 1; rows <= stages->rows_max && status == STATUS_OK; rows++) {
-                engine_range_t range = {.stream = s % options->devices->streams,
-                                        .from = stages->from[s],
-                                        .to = stages->from[s + 1]};
-                status = atomic_load(options->stop)
-                             ? err_set(err, STATUS_CANCELLED, "stopped")
-                             : ops->prepare_range(model->on_device[d], &range, rows, NULL, err);
-            }
+    for (uint32_t i = 0; i < shape_count; i++)
+        for (uint32_t rows = 1; rows <= stages->rows_max && status == STATUS_OK; rows++) {
+            status = prepare_rows(stages, model, options, shapes ? shapes->references[i] : NULL, rows, err);
+            if (shapes && status == STATUS_UNSUPPORTED)
+                status = STATUS_OK;
+        }
     return status;
 }
 
@@ -128,18 +144,36 @@ static status_t make_borders(model_stages_t *stages, const model_t *model, err_t
 {
     const worker_devices_t *devices = stages->devices;
     uint32_t each = (stages->count - 1) * STAGES_PAIRS;
+    engine_shape_t largest[ENGINE_MAX_IO];
 
+    if (stages->shapes)
+        axes_input_shapes(&stages->shapes->axes, shapes_largest(stages->shapes), 1, largest);
     stages->borders = calloc((size_t)devices->count * each + 1, sizeof(*stages->borders));
     if (!stages->borders)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < devices->count * each; i++) {
         uint32_t stage = i % each / STAGES_PAIRS;
         status_t status = devices->ops->border_create(model->on_device[i / each], &stages->from[stage + 1], 1,
-                                                      stages->rows_max, NULL, &stages->borders[i], err);
+                                                      stages->rows_max, stages->shapes ? largest : NULL,
+                                                      &stages->borders[i], err);
         if (status != STATUS_OK)
             return status;
     }
     return STATUS_OK;
+}
+
+int64_t model_stages_cost_of_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows,
+                                uint64_t elements)
+{
+    int64_t ns = model_stages_cost_ns(stages, stage, rows);
+    const model_shapes_t *shapes = stages->shapes;
+
+    if (!shapes)
+        return ns;
+    int64_t largest_ns = shapes_latency_ns(shapes, shapes_largest(shapes), rows);
+    double part =
+        largest_ns > 0 ? (double)family_latency_ns(&shapes->family, elements, rows) / (double)largest_ns : 1;
+    return (int64_t)((double)ns * part);
 }
 
 static staged_cost_t cost_of(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
@@ -178,6 +212,7 @@ status_t model_stages_create(model_t *model, const model_load_options_t *options
         status = err_set(err, STATUS_NO_MEMORY, "out of memory");
     if (status == STATUS_OK) {
         stages->devices = options->devices;
+        stages->shapes = model->shapes;
         stages->rows_max = model->info->max_batch < EXEC_ROWS_MAX ? model->info->max_batch : EXEC_ROWS_MAX;
         status = measure(stages, model, options, cuts, op_ns, err);
     }

@@ -1,5 +1,6 @@
 /*
- * A model cut into stages for mode staged: where, what each costs, and the memory between them on each device.
+ * A model cut into stages for mode staged: where, what each costs, and the memory between them on each device. Where shapes
+ * vary, all that is of the largest reference (model_shapes.h): batches of larger shapes do not go through the stages.
  *
  *   inputs ── stage 0 ──▶ border [0][pair] ── stage 1 ──▶ border [1][pair] ── … ──▶ outputs
  *
@@ -9,6 +10,7 @@
 #define WORKER_MODEL_STAGES_H
 
 #include "exec/staged.h"
+#include "model_shapes.h"
 #include "worker.h"
 
 enum {
@@ -22,6 +24,7 @@ typedef struct model_load_options model_load_options_t;
 
 typedef struct {
     const worker_devices_t *devices;
+    const model_shapes_t *shapes; /* NULL: nothing but the batch varies */
     uint32_t count, rows_max;
     bool splits; /* some batch of it goes on in parts: then no rows join its batches */
     uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
@@ -38,6 +41,10 @@ static inline int64_t model_stages_cost_ns(const model_stages_t *stages, uint32_
 {
     return stages->cost_ns[stage * (stages->rows_max + 1) + rows];
 }
+
+/* The same for rows of so many elements, which take another part of the time than those of the largest reference. */
+int64_t model_stages_cost_of_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows,
+                                uint64_t elements);
 
 /* Behind stage < count - 1. */
 static inline engine_border_t *model_stages_border(const model_stages_t *stages, uint32_t device,

@@ -257,6 +257,65 @@ static void log_failed(const batch_t *batch)
               LOG_STR("device", devices->list[batch->device].name), LOG_ERR(&batch->err));
 }
 
+static executor_t *make_executor(run_t *run, uint32_t device, model_t *model, model_mode_t mode)
+{
+    err_t err;
+
+    switch (mode) {
+    case MODE_STAGED:
+        return executor_create_staged(&run->env, device, model, &err);
+    case MODE_OVERLAP:
+        return executor_create_overlap(&run->env, device, model->choice.segments->plan, &err);
+    case MODE_PREEMPT:
+        return executor_create_preempt(&run->env, device, &err);
+    default:
+        return executor_create_whole(&run->env, device, &err);
+    }
+}
+
+/* NULL: no memory. */
+static executor_t *device_executor(run_t *run, uint32_t device, model_t *model, model_mode_t mode)
+{
+    executor_t **at = &run->devices[device].executors;
+
+    for (; *at; at = &(*at)->next) {
+        bool fits = (*at)->ops->mode == mode;
+        if (fits && (!(*at)->model || (*at)->model == model))
+            return *at;
+    }
+    *at = make_executor(run, device, model, mode);
+    return *at;
+}
+
+static executor_t *batch_executor(batch_t *batch)
+{
+    model_mode_t mode = batch->unfit ? MODE_WHOLE : batch->model->choice.mode;
+
+    metrics_add(batch->model->unfit, batch->unfit);
+    return device_executor(batch->run, batch->device, batch->model, mode);
+}
+
+/* False: there is another reason, or no memory. */
+static bool batch_runs_whole(batch_t *batch, status_t status)
+{
+    turns_t *turns = &batch->run->devices[batch->device].turns;
+
+    if (status != STATUS_UNSUPPORTED || !batch->model->shapes || batch->unfit || batch->push_count ||
+        batch->model->choice.mode == MODE_WHOLE)
+        return false;
+    batch->unfit = true;
+    executor_t *executor = batch_executor(batch);
+    if (!executor)
+        return false;
+    batch_regain_rows(batch);
+    batch->executor = executor;
+    batch->begun = batch->shared = false;
+    batch->started_ns = batch->finished_ns = 0;
+    turns_ended(turns);
+    turns_submit(turns, batch);
+    return true;
+}
+
 /* Also one that failed may still be pushing rows that had left it before. With the last batch of a model its executor may
  * go: so that comes last. */
 static void batch_ended(batch_t *batch, status_t status)
@@ -264,6 +323,8 @@ static void batch_ended(batch_t *batch, status_t status)
     run_t *run = batch->run;
     turns_t *turns = &run->devices[batch->device].turns;
 
+    if (batch_runs_whole(batch, status))
+        return;
     if (status == STATUS_OK)
         batch_observe(batch);
     else if (status != STATUS_CANCELLED)
@@ -277,39 +338,11 @@ static void batch_ended(batch_t *batch, status_t status)
         batch_pushed(batch);
 }
 
-static executor_t *make_executor(run_t *run, uint32_t device, model_t *model)
-{
-    err_t err;
-
-    switch (model->choice.mode) {
-    case MODE_STAGED:
-        return executor_create_staged(&run->env, device, model, &err);
-    case MODE_OVERLAP:
-        return executor_create_overlap(&run->env, device, model->choice.segments->plan, &err);
-    case MODE_PREEMPT:
-        return executor_create_preempt(&run->env, device, &err);
-    default:
-        return executor_create_whole(&run->env, device, &err);
-    }
-}
-
-/* NULL: no memory. */
-static executor_t *device_executor(run_t *run, uint32_t device, model_t *model)
-{
-    executor_t **at = &run->devices[device].executors;
-
-    for (; *at; at = &(*at)->next) {
-        bool fits = (*at)->ops->mode == model->choice.mode;
-        if (fits && (!(*at)->model || (*at)->model == model))
-            return *at;
-    }
-    *at = make_executor(run, device, model);
-    return *at;
-}
-
 static void batch_submit(batch_t *batch)
 {
-    batch->executor = device_executor(batch->run, batch->device, batch->model);
+    batch->unfit = !mode_suits(batch->model, batch_sizes(batch));
+    metrics_add(batch->model->stretch_alone, batch->unfit && batch->stretches);
+    batch->executor = batch_executor(batch);
     if (!batch->executor) {
         batch_abort(batch, STATUS_NO_MEMORY, "no memory for the model's mode");
         return;

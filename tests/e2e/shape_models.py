@@ -21,8 +21,9 @@ def _save(folder, name, graph, config):
     return path
 
 
-def attention(folder, name, config="slo_ms: 3000\n"):
-    """Embedding, one masked self-attention, a mean: `states` [batch, sequence, 16] and `pooled` [batch, 16]."""
+def attention(folder, name, config="slo_ms: 3000\n", more_layers=0):
+    """Embedding, one masked self-attention, a mean: `states` [batch, sequence, 16] and `pooled` [batch, 16]. Each further
+    layer is two products with a residual."""
     r = np.random.default_rng(SEED)
 
     def matrix(rows, columns):
@@ -46,7 +47,17 @@ def attention(folder, name, config="slo_ms: 3000\n"):
         helper.make_node("Add", ["scores", "away3"], ["masked"]),
         helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
         helper.make_node("MatMul", ["p", "v"], ["a"]),
-        helper.make_node("Add", ["a", "x"], ["states"]),
+        helper.make_node("Add", ["a", "x"], ["states0" if more_layers else "states"]),
+    ]
+    for i in range(more_layers):
+        weights += _weights(**{f"up{i}": matrix(WIDTH, 4 * WIDTH), f"down{i}": matrix(4 * WIDTH, WIDTH)})
+        nodes += [
+            helper.make_node("MatMul", [f"states{i}", f"up{i}"], [f"wide{i}"]),
+            helper.make_node("Tanh", [f"wide{i}"], [f"bent{i}"]),
+            helper.make_node("MatMul", [f"bent{i}", f"down{i}"], [f"narrow{i}"]),
+            helper.make_node("Add", [f"narrow{i}", f"states{i}"], [f"states{i + 1}" if i + 1 < more_layers else "states"]),
+        ]
+    nodes += [
         helper.make_node("Unsqueeze", ["m", "axis2"], ["m3"]),
         helper.make_node("Mul", ["states", "m3"], ["seen"]),
         helper.make_node("ReduceSum", ["seen", "axis1"], ["sum"], keepdims=0),

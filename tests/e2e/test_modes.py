@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import shape_models
 import tritonclient.http as httpclient
 
 from client import INFER, digit_tensor, get, post, tensor_request
@@ -238,6 +239,55 @@ def test_answers_are_those_of_whole(bin_dir, tmp_path, mode):
             assert up.stop() == 0, up.log()
     for expected, answer in zip(got["whole"], got[mode]):
         np.testing.assert_allclose(answer, expected, atol=1e-4)
+
+
+LENGTHS = [3, 17, 40, 17, 3, 5, 40, 33]
+BEYOND = 60  # of what the modes are prepared for below
+
+
+def sentences_of(client):
+    """Answers to sentences of mixed lengths: one after the other, then many at once."""
+    def ask(i, length, rows=1):
+        inputs = []
+        for name, value in shape_models.attention_inputs(rows, length, seed=i).items():
+            inputs.append(httpclient.InferInput(name, list(value.shape), "INT64"))
+            inputs[-1].set_data_from_numpy(value)
+        return client.async_infer("text", inputs)
+
+    alone = [ask(i, length, 1 + i % 3).get_result() for i, length in enumerate(LENGTHS + [BEYOND])]
+    together = [ask(i, LENGTHS[i % len(LENGTHS)]) for i in range(64)]
+    results = alone + [request.get_result() for request in together]
+    return [{name: result.as_numpy(name) for name in ("states", "pooled")} for result in results]
+
+
+@pytest.mark.parametrize("mode, lines", [
+    ("staged", "staged: {stages: 3}"),
+    ("staged", "staged: {stages: 4, schedule: load}"),
+    ("staged", "staged: {stages: 2, schedule: input}"),
+    ("preempt", ""),
+])
+def test_answers_of_any_length_are_those_of_whole(bin_dir, tmp_path, mode, lines):
+    """A model whose sequences vary, not padded: batches of one length each, and what is too long for the stages runs whole."""
+    config = f"max_batch: 8\nslo_ms: 20000\nprofile_shapes: [{{sequence: 8}}, {{sequence: 48}}]\n{lines}\n"
+    (tmp_path / "models").mkdir()
+    shape_models.attention(tmp_path / "models", "text", config, more_layers=6)
+    got = {}
+    for each in ("whole", mode):
+        up = start(bin_dir, tmp_path, each, tmp_path / "models", "--policy", "eager")
+        worker = up.ready["workers"][0]["metrics"]
+        try:
+            got[each] = sentences_of(httpclient.InferenceServerClient(up.http, concurrency=16))
+            assert metric(worker, "fermata_worker_mode_refusals_total") == 0, up.log()
+            assert get(up.ready["scheduler"]["http"], "/state").json()["models"][0]["mode"] == each
+            assert metric(worker, "fermata_worker_mode_unfit_batches_total", model="text") == (each == "staged"), "the longest"
+            if each == "staged":
+                assert metric(worker, "fermata_worker_staged_batches_total", model="text") >= len(LENGTHS)
+        finally:
+            assert up.stop() == 0, up.log()
+    for expected, answer in zip(got["whole"], got[mode]):
+        for name, value in expected.items():
+            assert answer[name].shape == value.shape
+            np.testing.assert_allclose(answer[name], value, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])

@@ -101,6 +101,15 @@ static status_t find_cuts(engine_model_t *model, const graph_t *small, const gra
     return status;
 }
 
+/* Shapes that the model is known to take, where some were prepared: not every one takes TRIAL_SIZE. */
+static void trial_shapes(engine_model_t *model, uint32_t batch, tensor_t *inputs)
+{
+    model_shapes(model, batch, TRIAL_SIZE, inputs);
+    if (model->varies && model_last_shapes(model, inputs) && model_info(model)->batchable)
+        for (uint32_t i = 0; i < model_info(model)->input_count; i++)
+            inputs[i].dims[0] = batch;
+}
+
 static status_t compare_batches(engine_model_t *model, err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
@@ -108,12 +117,12 @@ static status_t compare_batches(engine_model_t *model, err_t *err)
     bool batched = model_info(model)->batchable;
     if (model->by_value)
         return err_set(err, STATUS_UNSUPPORTED, "shapes depend on contents: the model runs whole");
-    model_shapes(model, batched ? 2 : 1, TRIAL_SIZE, inputs);
+    trial_shapes(model, batched ? 2 : 1, inputs);
     status_t status = model_instance(model, inputs, &small, err);
     if (status != STATUS_OK)
         return status;
     if (batched) {
-        model_shapes(model, 3, TRIAL_SIZE, inputs);
+        trial_shapes(model, 3, inputs);
         status = model_instance(model, inputs, &large, err);
     }
     if (status == STATUS_OK)

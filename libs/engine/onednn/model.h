@@ -64,6 +64,9 @@ static inline const engine_model_info_t *model_info(const engine_model_t *model)
 
 /* ---- plans.c ---- */
 
+/* Those of the plan that was used last, of a model whose dimensions vary. False: there is none, and inputs stay. */
+bool model_last_shapes(engine_model_t *model, tensor_t *inputs);
+
 /* A plan with a user stays until plan_release. */
 status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err);
 void model_release_plan(engine_model_t *model, plan_t *plan);

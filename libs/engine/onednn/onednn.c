@@ -89,6 +89,8 @@ static status_t run_part(workspace_t *space, engine_job_t *job, plan_t *plan, co
     engine_range_t range = job->range;
     segment_run_t how = {.stream = space->stream, .work = space->work, .stop = stop};
     range.to = range.to ? range.to : plan->instance->node_count;
+    if (job->op_ns && range.to != segment_end(job, &job->model->cuts))
+        return err_set(err, STATUS_UNSUPPORTED, "with these shapes the model has other operators");
     status_t status = model_segment(job->model, plan, &range, job->batch, &segment, err);
     return status == STATUS_OK ? segment_run(segment, &how, job, err) : status;
 }

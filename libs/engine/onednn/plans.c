@@ -100,6 +100,21 @@ static plan_t *find_plan(engine_model_t *model, uint32_t batch, const tensor_t *
     return plan;
 }
 
+bool model_last_shapes(engine_model_t *model, tensor_t *inputs)
+{
+    const slot_t *last = NULL;
+    pthread_mutex_lock(&model->mutex);
+    for (uint32_t i = 0; i < MODEL_SHAPES_MAX; i++) {
+        const slot_t *slot = &model->by_shape[i];
+        if (slot->plan && (!last || slot->used > last->used))
+            last = slot;
+    }
+    for (uint32_t i = 0; last && i < model_info(model)->input_count; i++)
+        inputs[i] = last->shapes[i];
+    pthread_mutex_unlock(&model->mutex);
+    return last != NULL;
+}
+
 void model_release_plan(engine_model_t *model, plan_t *plan)
 {
     pthread_mutex_lock(&model->mutex);
@@ -178,7 +193,7 @@ status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t
                        segment_t **segment, err_t *err)
 {
     status_t status = STATUS_OK;
-    bool parted = range->from || range->to < plan->instance->node_count;
+    bool parted = range->from || range->to != plan->instance->node_count;
     if (parted && cuts_signature(plan->instance) != model->graph_cuts.signature)
         return err_set(err, STATUS_UNSUPPORTED,
                        "with these shapes the model has other operators: it runs whole");

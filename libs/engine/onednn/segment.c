@@ -228,6 +228,9 @@ static status_t add_transfer(segment_t *s, transfers_t *list, const edge_t *edge
     const tensor_t *t = &s->plan->instance->values[edge->value].t;
     transfer_t *made = &list->list[list->count++];
     dnnl_memory_desc_t md;
+    if (t->rank && t->dims[0] % s->batch)
+        return err_set(err, STATUS_UNSUPPORTED, "value '%.80s': %lld rows of %u cannot be taken apart",
+                       s->plan->instance->values[edge->value].name, (long long)t->dims[0], s->batch);
     *made = (transfer_t){.buffer = place->buffer,
                          .row_bytes = edge_row_bytes(edge, t, s->batch),
                          .before_bytes = list->row_bytes};
@@ -409,7 +412,7 @@ static status_t check_border(const engine_border_t *border, const transfers_t *t
         return err_set(err, STATUS_INVALID_ARGUMENT, "rows %u..%u are outside a border of %u", job->row,
                        job->row + job->batch, border->rows);
     if (t->row_bytes * border->rows > border->len_bytes)
-        return err_set(err, STATUS_INVALID_ARGUMENT,
+        return err_set(err, STATUS_UNSUPPORTED,
                        "a row of %zu bytes is larger than what the border was made for", t->row_bytes);
     return STATUS_OK;
 }

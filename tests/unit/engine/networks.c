@@ -81,15 +81,15 @@ static maker_t *hourglass(void)
     return m;
 }
 
-/* One layer of attention and one of products; the mask is read in the middle of it. */
-static maker_t *transformer(void)
+/* One layer of attention and one of products over `length` words (-2: any number); the mask is read in the middle of it. */
+static maker_t *transformer_of(int64_t length)
 {
-    enum { T = 6, H = 16, HEADS = 2 };
+    enum { H = NETWORK_WIDTH, HEADS = 2 };
     maker_t *m = maker_create(17);
-    maker_input(m, "x", DTYPE_F32, 3, (int64_t[]){-1, T, H});
-    maker_input(m, "mask", DTYPE_F32, 4, (int64_t[]){-1, 1, 1, T});
+    maker_input(m, "x", DTYPE_F32, 3, (int64_t[]){-1, length, H});
+    maker_input(m, "mask", DTYPE_F32, 4, (int64_t[]){-1, 1, 1, length});
     const char *const names[] = {"q", "k", "v"};
-    maker_ints(m, "heads", 4, (int64_t[]){0, T, HEADS, H / HEADS});
+    maker_ints(m, "heads", 4, (int64_t[]){0, 0, HEADS, H / HEADS});
     for (unsigned i = 0; i < 3; i++) {
         char w[8], product[8], split[8], text[32];
         snprintf(w, sizeof w, "w%s", names[i]);
@@ -115,11 +115,21 @@ static maker_t *transformer(void)
     maker_node(m, "Gemm", "rows wo", "wide");
     maker_node(m, "Tanh", "wide", "active");
     maker_node(m, "Gemm", "active wi", "narrow");
-    maker_ints(m, "deep", 3, (int64_t[]){-1, T, H});
+    maker_node(m, "Shape", "x", "deep");
     maker_node(m, "Reshape", "narrow deep", "n3");
     maker_node(m, "Add", "n3 x", "y");
-    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    maker_output(m, "y", DTYPE_F32, 3, (int64_t[]){-1, length, H});
     return m;
+}
+
+static maker_t *transformer(void)
+{
+    return transformer_of(6);
+}
+
+maker_t *network_of_any_length(void)
+{
+    return transformer_of(-2);
 }
 
 const network_t networks[] = {{"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}};

@@ -18,6 +18,11 @@ extern const uint32_t network_count;
 /* A chain with random branches, from a seed. */
 maker_t *network_random(unsigned seed);
 
+enum { NETWORK_WIDTH = 16 }; /* of a word, of the next one */
+
+/* Attention over any number of words: inputs x [n, length, width] and mask [n, 1, 1, length], output like x. */
+maker_t *network_of_any_length(void);
+
 /* Loads it; the maker is gone. */
 status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
                       engine_model_t **model, err_t *err);

@@ -26,6 +26,8 @@ typedef struct {
     /* Which row (its number, or 0) lies where, waiting to be read. */
     uint32_t buffers[STAGES + 1][STAGED_PAIRS_MAX][EXEC_ROWS_MAX];
     uint32_t passed[QUERIES + 1];    /* stages that each row is through */
+    uint32_t shape[QUERIES + 1];     /* of each row */
+    uint32_t shapes;                 /* how many there are */
     uint32_t arrived[EXEC_ROWS_MAX]; /* rows of the launch at hand */
     uint64_t answered, submitted;
 } play_t;
@@ -62,6 +64,21 @@ static uint32_t mixed_split(const staged_view_t *view)
 
 static const staged_schedule_t by_chance = {"chance", chance_enter, chance_stretch, mixed_split};
 
+/* Rows of a launch, and those that lie where it will write, are of one shape: a buffer is laid out for one at a time. */
+static void check_shapes(const play_t *play, const exec_action_t *action, const running_t *run)
+{
+    uint32_t shape = action->launch.queries[0].shape;
+    for (uint32_t i = 0; i < run->rows; i++) {
+        cr_assert_eq(action->launch.queries[i].shape, shape);
+        cr_assert_eq(play->shape[run->held[i]], shape);
+    }
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t lies = play->buffers[run->stage + 1][run->out_pair][i];
+        cr_assert(!lies || play->shape[lies] == shape, "two shapes in one buffer behind stage %u",
+                  run->stage);
+    }
+}
+
 /* Rows enter border 0 with the launch that reads them there: the caller writes them, the core only says where. */
 static void on_launch(play_t *play, const exec_action_t *action)
 {
@@ -78,11 +95,13 @@ static void on_launch(play_t *play, const exec_action_t *action)
         uint32_t *held = &play->buffers[part->from][run->in_pair][run->start + i];
         if (part->from == 0) {
             run->held[i] = (uint32_t)++play->submitted;
+            play->shape[run->held[i]] = action->launch.queries[i].shape;
             continue;
         }
         cr_assert(*held != 0, "stage %u reads a row that nobody wrote", part->from);
         run->held[i] = *held;
     }
+    check_shapes(play, action, run);
     for (uint32_t i = 0; i < play->running_count - 1; i++) {
         const running_t *other = &play->running[i];
         bool same_in = other->stage == run->stage + 1 && other->in_pair == run->out_pair;
@@ -125,6 +144,7 @@ static void submit(play_t *play, uint32_t *tag)
         exec_query_t query = {.tag = ++*tag,
                               .rows = 1,
                               .length = 1 + (uint32_t)prng_below(&play->prng, 4),
+                              .shape = (uint32_t)prng_below(&play->prng, play->shapes),
                               .arrival_ns = play->now_ns,
                               .deadline_ns = INT64_MAX};
         cr_assert_eq(exec_submit(play->exec, play->now_ns, &query, 1, 0, NULL), STATUS_OK);
@@ -144,6 +164,7 @@ static void play_seed(uint64_t seed, const staged_schedule_t *schedule)
     uint32_t tag = 0;
     memset(&play, 0, sizeof(play));
     prng_init(&play.prng, seed);
+    play.shapes = 1 + (uint32_t)(seed % 3);
     chance = &play.prng;
     staged_config_t config = {.stages = STAGES,
                               .pairs = 1 + (uint32_t)prng_below(&play.prng, STAGED_PAIRS_MAX),

@@ -1,5 +1,6 @@
 #include "maker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +43,12 @@ static Onnx__TensorShapeProto *make_shape(int rank, const int64_t *dims)
     for (int i = 0; i < rank; i++) {
         Onnx__TensorShapeProto__Dimension *dim = calloc(1, sizeof *dim);
         onnx__tensor_shape_proto__dimension__init(dim);
-        if (dims[i] == -1) {
+        if (dims[i] < 0) {
+            char symbol[32] = "n";
+            if (dims[i] < -1)
+                snprintf(symbol, sizeof symbol, "n%lld", (long long)-dims[i]);
             dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            dim->dim_param = strdup("n");
+            dim->dim_param = strdup(symbol);
         } else {
             dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
             dim->dim_value = dims[i];

@@ -2,7 +2,7 @@
  * Writes small ONNX models for tests.
  *
  *   maker_t *m = maker_create(17);
- *   maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, 4});          -1 = the symbol "n"
+ *   maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, 4});          -1 = the symbol "n", -2 = "n2", …
  *   maker_floats(m, "w", 2, (int64_t[]){4, 3}, values);
  *   Onnx__NodeProto *node = maker_node(m, "MatMul", "x w", "y");    names separated by spaces, "" = absent
  *   maker_output(m, "y", DTYPE_F32, -1, NULL);                      rank -1 = not declared

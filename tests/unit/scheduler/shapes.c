@@ -11,21 +11,29 @@ typedef struct {
     fake_worker_t worker;
 } scene_t;
 
-/* One device, and the model "net" with one axis: 10 elements take 1 ms a row and 1 ms, 100 ten times as long. */
-static scene_t *scene_new(void)
+/* policy NULL: the usual one. One device, and the model "net" with one axis: 10 elements take alpha_ns a row and as much for the batch, 100 ten times as long. */
+static scene_t *scene_of(const char *policy, bool staged, int64_t alpha_ns)
 {
     scene_t *s = calloc(1, sizeof *s);
     stage_init(&s->stage);
+    if (policy)
+        s->stage.options.policy = policy;
     stage_start(&s->stage);
     worker_init(&s->worker, &s->stage, 7, 1);
     s->worker.axis = true;
+    s->worker.staged = staged;
     worker_connect(&s->worker);
     gateway_init(&s->gateway, &s->stage, 9);
     gateway_connect(&s->gateway);
     stage_until(&s->stage, s->worker.fake.welcomes == 1);
-    worker_report(&s->worker, "net", READY, NS_PER_MS, NS_PER_MS);
+    worker_report(&s->worker, "net", READY, alpha_ns, alpha_ns);
     stage_until(&s->stage, s->gateway.ready && s->worker.peer_count == 1);
     return s;
+}
+
+static scene_t *scene_new(void)
+{
+    return scene_of(NULL, false, NS_PER_MS);
 }
 
 static void scene_free(scene_t *s)
@@ -138,4 +146,39 @@ Test(shapes, sizes_that_do_not_add_up_are_ignored)
     cr_expect_not(worker_has_task(&s->worker, 1));
     cr_expect_eq(s->gateway.drop_count, 0);
     scene_free(s);
+}
+
+/* A batch of one takes 200 ms at size 10 and two seconds at size 100. */
+static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t *stretches)
+{
+    const uint32_t sizes[] = {first, second};
+    scene_t *s = scene_of("eager", true, 100 * NS_PER_MS);
+    submit(s, &sizes[0], 1, 1);
+    stage_until(&s->stage, s->worker.grant_count == 1);
+    stage_turn(&s->stage, 5 * NS_PER_MS); /* so that it has begun, as the core sees it */
+    submit(s, &sizes[1], 2, 1);
+    stage_until(&s->stage, s->worker.grant_count == 2);
+    cr_expect_eq(s->worker.grants[0].stretches, 0);
+    *stretches = s->worker.grants[1].stretches == s->worker.grants[0].batch_id;
+    cr_expect(*stretches || s->worker.grants[1].stretches == 0);
+    scene_free(s);
+}
+
+Test(shapes, rows_of_the_same_shape_alone_join_a_running_batch)
+{
+    uint64_t joined;
+    grant_while_one_runs(10, 10, &joined);
+    cr_expect(joined);
+    grant_while_one_runs(10, 20, &joined);
+    cr_expect(!joined);
+}
+
+/* The stages of the worker are made for size 100, its largest reference. */
+Test(shapes, what_runs_whole_on_a_staged_worker_is_not_stretched)
+{
+    uint64_t joined;
+    grant_while_one_runs(100, 100, &joined);
+    cr_expect(joined);
+    grant_while_one_runs(101, 101, &joined);
+    cr_expect(!joined);
 }

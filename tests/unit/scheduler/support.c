@@ -319,7 +319,8 @@ static void worker_grant(fake_worker_t *w, const Control__Grant *g)
                        .size_count = (uint32_t)g->n_size,
                        .size = g->n_size > 0 ? g->size[0] : 0,
                        .start_in_ns = g->start_in_ns,
-                       .finish_in_ns = g->finish_in_ns};
+                       .finish_in_ns = g->finish_in_ns,
+                       .stretches = g->stretches};
     memcpy(grant->task, g->task_id, g->n_task_id * sizeof grant->task[0]);
     memcpy(grant->gateway, g->gateway, g->n_task_id * sizeof grant->gateway[0]);
     memcpy(grant->budget_ns, g->budget_ns, g->n_task_id * sizeof grant->budget_ns[0]);
@@ -407,6 +408,8 @@ void worker_init(fake_worker_t *w, stage_t *stage, uint64_t instance_id, uint32_
 
 void worker_connect(fake_worker_t *w)
 {
+    for (size_t i = 0; i < w->fake.hello.n_devices; i++)
+        w->device[i].stretches = w->staged;
     static const rpc_stream_ops_t ops = {
         .on_open = worker_open, .on_message = worker_message, .on_close = fake_close};
     fake_connect(&w->fake, "/fermata.control.v1.Control/Worker", &ops);
@@ -445,6 +448,7 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
                          int64_t alpha_ns, int64_t beta_ns)
 {
     int64_t dims[] = {1, 28, 28};
+    uint32_t until[] = {500, 1000};
     Control__Tensor input = CONTROL__TENSOR__INIT, output = CONTROL__TENSOR__INIT;
     Control__Tensor *inputs[] = {&input}, *outputs[] = {&output};
     Control__Latency latency = CONTROL__LATENCY__INIT;
@@ -464,6 +468,8 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
     report.max_batch = 8;
     report.memory_bytes = w->model_bytes;
     report.exit_points = w->exit_points;
+    report.n_stage_until = w->staged ? 2 : 0;
+    report.stage_until = until;
     report.slo_ns = 100 * NS_PER_MS;
     report.n_inputs = report.n_outputs = 1;
     report.inputs = inputs;

@@ -35,6 +35,7 @@ typedef struct {
     uint32_t model, device, rows;
     uint32_t size_count, size; /* the first */
     int64_t start_in_ns, finish_in_ns;
+    uint64_t stretches;
     uint64_t task[FAKE_ROWS];
     uint32_t gateway[FAKE_ROWS];
     int64_t budget_ns[FAKE_ROWS];
@@ -92,6 +93,7 @@ typedef struct {
     Control__Device device[4];
     Control__Device *device_list[4];
     uint32_t exit_points; /* of the models that it reports */
+    bool staged;          /* they have two stages that take half the time each; set before it connects */
     uint64_t model_bytes; /* of each of them */
     bool axis;            /* they have one: 10 elements take alpha and beta, 100 ten times as long */
     bool auto_done;       /* every grant is reported done at once */

@@ -20,6 +20,16 @@ static const engine_model_info_t info = {.inputs = inputs,
                                          .batchable = true,
                                          .max_batch = MAX_BATCH,
                                          .memory_bytes = 1000};
+static engine_tensor_t varying_inputs[] = {
+    {.name = "a", .dtype = DTYPE_F32, .rank = 1, .dims = {-1}, .symbols = {"n"}},
+    {.name = "b", .dtype = DTYPE_F32, .rank = 1, .dims = {IN_B}, .row_bytes = IN_B * 4}};
+static const engine_model_info_t varying = {.inputs = varying_inputs,
+                                            .outputs = outputs,
+                                            .input_count = 2,
+                                            .output_count = 1,
+                                            .batchable = true,
+                                            .max_batch = MAX_BATCH,
+                                            .memory_bytes = 1000};
 static engine_job_t *held_first;
 static int stops;
 
@@ -88,7 +98,7 @@ static void *finish_main(void *arg)
 
 /* What is alive at a cut: both inputs. */
 struct engine_border {
-    float a[MAX_BATCH * IN_A], b[MAX_BATCH * IN_B];
+    float a[MAX_BATCH * IN_A_MAX], b[MAX_BATCH * IN_B];
 };
 
 static status_t manual_border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count,
@@ -110,15 +120,20 @@ static void manual_compute(const engine_job_t *job)
 {
     const float *a = job->source ? job->source->a : job->inputs[0];
     const float *b = job->source ? job->source->b : job->inputs[1];
+    size_t in_a = job->input_shapes ? (size_t)job->input_shapes[0].dims[1] : IN_A;
 
+    if (job->input_shapes)
+        cr_assert_eq(job->input_shapes[0].dims[0], job->batch);
+    if (job->output_shapes)
+        job->output_shapes[0] = (engine_shape_t){.rank = 2, .dims = {job->batch, OUT}};
     for (uint32_t row = job->row; row < job->row + job->batch; row++) {
         if (job->target) {
-            memcpy(&job->target->a[row * IN_A], &a[row * IN_A], IN_A * sizeof(*a));
+            memcpy(&job->target->a[row * in_a], &a[row * in_a], in_a * sizeof(*a));
             memcpy(&job->target->b[row * IN_B], &b[row * IN_B], IN_B * sizeof(*b));
             continue;
         }
         float *out = job->outputs[0];
-        out[row * OUT] = a[row * IN_A];
+        out[row * OUT] = a[row * in_a];
         out[row * OUT + 1] = b[row * IN_B];
         out[row * OUT + 2] = (float)row;
     }
@@ -207,6 +222,27 @@ void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan)
     for (uint32_t i = 0; i < borders; i++)
         cr_assert_eq(manual_border_create(NULL, NULL, 0, 0, NULL, &segments->borders[i], NULL), STATUS_OK);
     rig->model->choice = (mode_choice_t){.mode = MODE_OVERLAP, .segments = segments};
+}
+
+void rig_vary(rig_t *rig)
+{
+    static const shape_config_t any;
+    model_t *model = rig->model;
+    model_shapes_t *shapes = calloc(1, sizeof(*shapes));
+
+    model->info = &varying;
+    model->row_in_bytes = 0;
+    model->shapes = shapes;
+    cr_assert_eq(axes_find(&shapes->axes, &varying, &any, NULL), STATUS_OK);
+    for (uint32_t size = IN_A; size <= IN_A_MAX; size += IN_A) {
+        uint32_t *reference = shapes->references[shapes->reference_count++];
+        reference[0] = size;
+        cr_assert_eq(
+            family_add(&shapes->family, axes_elements(&shapes->axes, reference), &model->profile, NULL),
+            STATUS_OK);
+    }
+    shapes_start(shapes);
+    model->choice.stages->shapes = shapes;
 }
 
 /* ---- the gateways ---- */
@@ -355,7 +391,7 @@ void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, u
     grant->hi[at] = handle.hi;
     grant->lo[at] = handle.lo;
     grant->offset[at] = row * ROW_BYTES;
-    grant->len[at] = ROW_BYTES;
+    grant->len[at] = grant->size ? (grant->size + IN_B) * 4 : ROW_BYTES;
 }
 
 void grant_send(rig_t *rig, grant_t *grant)
@@ -369,5 +405,7 @@ void grant_send(rig_t *rig, grant_t *grant)
     to->handle_lo = grant->lo;
     to->offset_bytes = grant->offset;
     to->len_bytes = grant->len;
+    to->n_size = grant->size > 0;
+    to->size = &grant->size;
     run_grant(rig->run, 7, rig->model, to);
 }

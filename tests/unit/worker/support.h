@@ -14,6 +14,7 @@ enum {
     GATEWAYS = 2,
     ARENA_BYTES = 1 << 16,
     IN_A = 4,
+    IN_A_MAX = 8, /* of the model of rig_vary */
     IN_B = 2,
     OUT = 3,
     ROW_BYTES = (IN_A + IN_B) * 4,
@@ -62,6 +63,9 @@ void rig_dispose(rig_t *rig);
 /* Cuts the model into so many stages of one operator and one millisecond each; the mode is staged. */
 void rig_stage(rig_t *rig, uint32_t count);
 
+/* After rig_stage: the first input has as many elements as the batch says. Its stages are made for up to IN_A_MAX. */
+void rig_vary(rig_t *rig);
+
 /* Cuts it into so many segments of one operator; the mode is overlap. */
 void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan);
 
@@ -79,6 +83,7 @@ typedef struct {
     Control__Grant grant;
     uint32_t gateway[64], len[64];
     uint64_t task[64], hi[64], lo[64], offset[64];
+    uint32_t size; /* elements of the first input, where they vary; set before rows are added */
 } grant_t;
 
 void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device);
