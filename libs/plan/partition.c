@@ -135,7 +135,20 @@ status_t partition_random(const partition_problem_t *problem, partition_t *plan,
     return STATUS_OK;
 }
 
+static status_t solve_here(void *ctx, const partition_problem_t *problem, const partition_t *start,
+                           partition_t *plan, err_t *err)
+{
+    (void)ctx;
+    return partition_milp(problem, start, plan, err);
+}
+
 status_t partition_solve(const partition_problem_t *problem, partition_t *plan, err_t *err)
+{
+    return partition_solve_by(problem, solve_here, NULL, plan, err);
+}
+
+status_t partition_solve_by(const partition_problem_t *problem, partition_milp_fn milp, void *ctx,
+                            partition_t *plan, err_t *err)
 {
     int64_t start_ns = clock_now_ns();
     bool small = (uint64_t)problem->model_count * problem->cluster_count <= PARTITION_MILP_CELLS_MAX;
@@ -150,9 +163,9 @@ status_t partition_solve(const partition_problem_t *problem, partition_t *plan, 
     partition_t proved;
     if (half.seconds <= 0)
         goto out;
-    status_t milp = partition_milp(&half, status == STATUS_OK ? &found : NULL, &proved, err);
-    if (milp != STATUS_OK)
+    if (milp(ctx, &half, status == STATUS_OK ? &found : NULL, &proved, err) != STATUS_OK)
         goto out;
+    partition_relabel(problem, &proved);
     if (status == STATUS_OK && found.objective <= proved.objective) {
         found.bound = proved.bound;
         partition_dispose(&proved);

@@ -250,6 +250,8 @@ status_t partition_search(const partition_problem_t *problem, partition_t *plan,
     }
     partition_load_dispose(&search.load);
     if (status == STATUS_OK)
+        partition_relabel(problem, &search.best);
+    if (status == STATUS_OK)
         *plan = search.best;
     else
         partition_dispose(&search.best);

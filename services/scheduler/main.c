@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct {
@@ -15,6 +16,7 @@ typedef struct {
     const char *policy, *policy_params;
     config_list_t subclusters, placements;
     int64_t autoscale_window_ns, plan_interval_ns, plan_limit_ns, plan_moves_max;
+    const char *plan_solver;
     int64_t shards, tasks_max, models_max, devices_max, batch_max, device_inflight_max;
     int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
     int log_level, log_format;
@@ -89,6 +91,15 @@ static const config_option_t options[] = {
      .min = 10 * NS_PER_MS,
      .max = 600 * NS_PER_S,
      .offset = offsetof(settings_t, plan_limit_ns)},
+    {.name = "plan_solver",
+     .type = CONFIG_STRING,
+     .group = "Scheduling",
+     .help = "Program that runs CBC on a plan, after the search; beside: fermata-plan-solver, where this "
+             "program lies; none: the search "
+             "alone.",
+     .metavar = "FILE",
+     .def = "beside",
+     .offset = offsetof(settings_t, plan_solver)},
     {.name = "plan_moves_max",
      .type = CONFIG_INT,
      .group = "Sub-clusters",
@@ -220,9 +231,30 @@ static status_t run_loop(process_t *process, const scheduler_options_t *how, err
     return status;
 }
 
+/* NULL: none. */
+static const char *find_solver(const char *named, char *path, size_t bytes)
+{
+    static const char program[] = "fermata-plan-solver";
+    if (strcmp(named, "none") == 0)
+        return NULL;
+    if (strcmp(named, "beside") != 0)
+        return named;
+    ssize_t n = readlink("/proc/self/exe", path, bytes - sizeof program);
+    if (n <= 0)
+        return NULL;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    memcpy(path + n, program, sizeof program);
+    if (access(path, X_OK) == 0)
+        return path;
+    log_info("no_plan_solver", LOG_STR("path", path));
+    return NULL;
+}
+
 static status_t run(const settings_t *settings, err_t *err)
 {
     char grpc[CONFIG_ADDRESS_TEXT_BYTES], http[CONFIG_ADDRESS_TEXT_BYTES];
+    char solver[4096];
     scheduler_options_t how;
     scheduler_options_init(&how);
     how.grpc_address = value_format_address(&settings->grpc_address, grpc, sizeof grpc);
@@ -237,6 +269,7 @@ static status_t run(const settings_t *settings, err_t *err)
     how.autoscale_window_ns = settings->autoscale_window_ns;
     how.plan_interval_ns = settings->plan_interval_ns;
     how.plan_limit_ns = settings->plan_limit_ns;
+    how.plan_solver = find_solver(settings->plan_solver, solver, sizeof solver);
     how.plan_moves_max = (uint32_t)settings->plan_moves_max;
     how.tasks_max = (uint32_t)settings->tasks_max;
     how.models_max = (uint32_t)settings->models_max;

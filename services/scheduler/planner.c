@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "loop/workpool.h"
-#include "plan/partition.h"
+#include "plan/partition_apart.h"
 #include "scheduler/internal.h"
 #include "scheduler/moves.h"
 
@@ -28,10 +28,11 @@ typedef struct {
     partition_model_t *cost;
     partition_problem_t problem;
     partition_t plan;
-    double before; /* imbalance */
-    bool keep;     /* the gain is not worth the moves */
+    double before;      /* imbalance */
+    bool keep;          /* the gain is not worth the moves */
+    const char *solver; /* NULL: search alone */
     status_t status;
-    err_t err;
+    err_t err; /* with OK: why the solver did not help; "" otherwise */
 } class_plan_t;
 
 typedef struct {
@@ -196,6 +197,7 @@ static void gather(planner_t *p)
         class->problem.cost_max = 2.0 * o->plan_moves_max; /* unloaded there, loaded here */
         class->problem.seconds = (double)o->plan_limit_ns / 1e9;
         class->problem.seed = p->draft.number;
+        class->solver = o->plan_solver;
         if (gather_models(p, class) && class->problem.model_count > 0)
             p->class_count++;
         else
@@ -211,14 +213,28 @@ static void gather(planner_t *p)
 
 /* ---- The solver's thread ---- */
 
-/* Our own search alone: what it leaves to be gained is less than the rates are known to, and a fault in a foreign solver
- * must not take the scheduler along. */
+static status_t solve_apart(void *ctx, const partition_problem_t *problem, const partition_t *start,
+                            partition_t *plan, err_t *err)
+{
+    return partition_milp_apart(ctx, problem, start, plan, err);
+}
+
+/* A fault in a foreign solver must not take the scheduler along: CBC runs in a process of its own, or not at all. */
+static status_t solve(class_plan_t *class)
+{
+    class->err = (err_t){0};
+    if (class->solver == NULL)
+        return partition_search(&class->problem, &class->plan, &class->err);
+    return partition_solve_by(&class->problem, solve_apart, (void *)(uintptr_t) class->solver, &class->plan,
+                              &class->err);
+}
+
 static void solve_class(class_plan_t *class)
 {
     partition_t now = {.cluster = class->current};
     bool valid = partition_evaluate(&class->problem, &now);
     class->before = valid ? now.rate_imbalance : 0;
-    class->status = partition_search(&class->problem, &class->plan, &class->err);
+    class->status = solve(class);
     class->keep = class->status == STATUS_OK && valid && now.objective - class->plan.objective < LEAST_GAIN;
     if (class->keep)
         memcpy(class->plan.cluster, class->current, class->problem.model_count * sizeof *class->current);
@@ -248,6 +264,8 @@ static void report_class(planner_t *p, const class_plan_t *class)
         (void)snprintf(report->note, sizeof report->note, "no plan: %.160s", class->err.text);
         return;
     }
+    if (class->err.text[0] != '\0') /* it has a plan all the same */
+        log_info("plan_solver", LOG_STR("reason", class->err.text));
     double after = class->keep ? class->before : class->plan.rate_imbalance;
     report->imbalance_before = fmax(report->imbalance_before, class->before);
     report->imbalance_after = fmax(report->imbalance_after, after);

@@ -2,7 +2,7 @@
  * Planning while it serves (Symphony, Appendix A). Every epoch, or when somebody asks, the models are spread anew over the
  * sub-clusters of each class of devices, so that each sub-cluster gets a part of the load that fits its devices:
  *
- *   measured load of each model ─▶ partition_search, on a thread of its own ─▶ moves, at most plan_moves_max of them
+ *   measured load of each model ─▶ search, then CBC in a process of its own ─▶ moves, at most plan_moves_max of them
  *   a move: load where the plan says ─▶ traffic goes there ─▶ unload where it was
  *
  * Load is device time a second: the requests that came, each with what one took on average. A plan that gains little is not

@@ -35,6 +35,7 @@ typedef struct {
     int64_t autoscale_window_ns; /* of the advice on the number of devices */
     int64_t plan_interval_ns;    /* between two plans; 0: only when asked */
     int64_t plan_limit_ns;       /* that a plan may take */
+    const char *plan_solver;     /* program that plans further (plan/partition_apart.h); NULL: search alone */
     uint32_t plan_moves_max;     /* models that one plan may move */
     uint64_t epoch;              /* 0 = wall-clock milliseconds now, which grows over restarts */
     uint32_t tasks_max;          /* queued and in flight together */

@@ -1,0 +1,290 @@
+#include "plan/partition_apart.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What starting a process and writing the problem may take beside the solver's own time. */
+#define GRACE_NS NS_PER_S
+
+static const uint64_t MAGIC = 0x6665726d70617274; /* "fermpart" */
+
+/* The fixed part of a problem; the arrays follow: models, and shares, current and start where there are. */
+typedef struct {
+    uint64_t magic;
+    uint32_t model_count, cluster_count;
+    bool has_shares, has_current, has_start;
+    double rate_max, memory_max, memory_weight, cost_max, seconds;
+} head_t;
+
+/* The answer; with OK the clusters follow. */
+typedef struct {
+    uint64_t magic;
+    uint32_t status, model_count;
+    double bound;
+} answer_t;
+
+/* ---- Bytes over pipes, until a point in time ---- */
+
+static status_t move_bytes(int fd, void *bytes, size_t len, int64_t until_ns, bool writes)
+{
+    for (uint8_t *at = bytes; len > 0;) {
+        int64_t left_ns = until_ns - clock_now_ns();
+        struct pollfd ready = {.fd = fd, .events = writes ? POLLOUT : POLLIN};
+        if (left_ns <= 0)
+            return STATUS_DEADLINE_EXCEEDED;
+        if (poll(&ready, 1, left_ns < NS_PER_S ? (int)(left_ns / NS_PER_MS) + 1 : 1000) == 0)
+            continue;
+        ssize_t n = writes ? write(fd, at, len) : read(fd, at, len);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return STATUS_IO;
+        at += n;
+        len -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+static status_t put(int fd, const void *bytes, size_t len, int64_t until_ns)
+{
+    return move_bytes(fd, (void *)(uintptr_t)bytes, len, until_ns, true);
+}
+
+static status_t get(int fd, void *bytes, size_t len, int64_t until_ns)
+{
+    return move_bytes(fd, bytes, len, until_ns, false);
+}
+
+/* ---- The caller's side ---- */
+
+static status_t put_problem(int fd, const partition_problem_t *problem, const partition_t *start,
+                            int64_t until_ns)
+{
+    const size_t models = problem->model_count;
+    head_t head;
+    memset(&head, 0, sizeof head); /* padding too: it leaves the process */
+    head.magic = MAGIC;
+    head.model_count = problem->model_count;
+    head.cluster_count = problem->cluster_count;
+    head.has_shares = problem->shares != NULL;
+    head.has_current = problem->current != NULL;
+    head.has_start = start != NULL;
+    head.rate_max = problem->rate_max;
+    head.memory_max = problem->memory_max;
+    head.memory_weight = problem->memory_weight;
+    head.cost_max = problem->cost_max;
+    head.seconds = problem->seconds;
+    status_t status = put(fd, &head, sizeof head, until_ns);
+    if (status == STATUS_OK)
+        status = put(fd, problem->models, models * sizeof *problem->models, until_ns);
+    if (status == STATUS_OK && problem->shares)
+        status = put(fd, problem->shares, problem->cluster_count * sizeof *problem->shares, until_ns);
+    if (status == STATUS_OK && problem->current)
+        status = put(fd, problem->current, models * sizeof *problem->current, until_ns);
+    if (status == STATUS_OK && start)
+        status = put(fd, start->cluster, models * sizeof *start->cluster, until_ns);
+    return status;
+}
+
+/* Into clusters, which has room for all models. */
+static status_t get_plan(int fd, const partition_problem_t *problem, uint32_t *clusters, double *bound,
+                         int64_t until_ns)
+{
+    answer_t answer;
+    status_t status = get(fd, &answer, sizeof answer, until_ns);
+    if (status != STATUS_OK)
+        return status;
+    if (answer.magic != MAGIC || answer.model_count != problem->model_count ||
+        answer.status > STATUS_INTERNAL)
+        return STATUS_INTERNAL;
+    if (answer.status != STATUS_OK)
+        return (status_t)answer.status;
+    *bound = answer.bound;
+    return get(fd, clusters, problem->model_count * sizeof *clusters, until_ns);
+}
+
+typedef struct {
+    pid_t pid;
+    int in, out; /* ours: to it, from it */
+} child_t;
+
+static status_t spawn(const char *program, child_t *child, err_t *err)
+{
+    int to[2], from[2];
+    posix_spawn_file_actions_t actions;
+    if (pipe2(to, O_CLOEXEC) != 0)
+        return err_set(err, STATUS_INTERNAL, "no pipe: %s", strerror(errno));
+    if (pipe2(from, O_CLOEXEC) != 0) {
+        close(to[0]);
+        close(to[1]);
+        return err_set(err, STATUS_INTERNAL, "no pipe: %s", strerror(errno));
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
+    char *const argv[] = {(char *)(uintptr_t)program, NULL};
+    int failed = posix_spawn(&child->pid, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(to[0]);
+    close(from[1]);
+    if (failed) {
+        close(to[1]);
+        close(from[0]);
+        return err_set(err, STATUS_NOT_FOUND, "%s: %s", program, strerror(failed));
+    }
+    child->in = to[1];
+    child->out = from[0];
+    (void)fcntl(child->in, F_SETFL,
+                O_NONBLOCK); /* a pipe that nobody empties is waited for in poll, which ends in time */
+    return STATUS_OK;
+}
+
+/* Also a solver that has crashed, or does not end. */
+static void reap(const child_t *child)
+{
+    close(child->in);
+    close(child->out);
+    (void)kill(child->pid, SIGKILL);
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* A pipe whose reader is gone must not end this program. */
+static status_t talk(const child_t *child, const partition_problem_t *problem, const partition_t *start,
+                     uint32_t *clusters, double *bound)
+{
+    sigset_t pipe, before;
+    struct timespec none = {0};
+    int64_t until_ns = clock_now_ns() + (int64_t)(problem->seconds * (double)NS_PER_S) + GRACE_NS;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    status_t status = put_problem(child->in, problem, start, until_ns);
+    if (status == STATUS_OK)
+        status = get_plan(child->out, problem, clusters, bound, until_ns);
+    (void)sigtimedwait(&pipe, NULL, &none);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+status_t partition_milp_apart(const char *program, const partition_problem_t *problem,
+                              const partition_t *start, partition_t *plan, err_t *err)
+{
+    child_t child;
+    partition_t found = {.cluster = malloc(problem->model_count * sizeof *found.cluster)};
+    double bound = 0;
+    if (!found.cluster)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to plan %u models", problem->model_count);
+    status_t status = spawn(program, &child, err);
+    if (status != STATUS_OK) {
+        partition_dispose(&found);
+        return status;
+    }
+    status = talk(&child, problem, start, found.cluster, &bound);
+    reap(&child);
+    if (status != STATUS_OK) {
+        partition_dispose(&found);
+        return err_set(err, status, "%s: %s", program,
+                       status == STATUS_IO                  ? "it ended without an answer"
+                       : status == STATUS_DEADLINE_EXCEEDED ? "no answer in time"
+                                                            : "it has no plan");
+    }
+    if (!partition_evaluate(problem, &found)) {
+        partition_dispose(&found);
+        return err_set(err, STATUS_INTERNAL, "the solver's plan breaks a bound");
+    }
+    found.bound = isfinite(bound) && bound > 0 && bound <= found.objective ? bound : 0;
+    *plan = found;
+    return STATUS_OK;
+}
+
+/* ---- The solver's side ---- */
+
+typedef struct {
+    partition_problem_t problem;
+    partition_model_t *models;
+    double *shares;
+    uint32_t *current;
+    partition_t start;
+} task_t;
+
+static status_t get_array(int in, void **array, size_t count, size_t size)
+{
+    *array = malloc(count * size);
+    return *array ? get(in, *array, count * size, INT64_MAX) : STATUS_NO_MEMORY;
+}
+
+static status_t get_problem(int in, task_t *task)
+{
+    head_t head;
+    status_t status = get(in, &head, sizeof head, INT64_MAX);
+    if (status != STATUS_OK)
+        return status;
+    if (head.magic != MAGIC || head.model_count == 0 || head.model_count > PARTITION_MODELS_MAX ||
+        head.cluster_count == 0 || head.cluster_count > PARTITION_CLUSTERS_MAX)
+        return STATUS_INVALID_ARGUMENT;
+    status = get_array(in, (void **)&task->models, head.model_count, sizeof *task->models);
+    if (status == STATUS_OK && head.has_shares)
+        status = get_array(in, (void **)&task->shares, head.cluster_count, sizeof *task->shares);
+    if (status == STATUS_OK && head.has_current)
+        status = get_array(in, (void **)&task->current, head.model_count, sizeof *task->current);
+    if (status == STATUS_OK && head.has_start)
+        status = get_array(in, (void **)&task->start.cluster, head.model_count, sizeof *task->start.cluster);
+    task->problem = (partition_problem_t){.models = task->models,
+                                          .model_count = head.model_count,
+                                          .cluster_count = head.cluster_count,
+                                          .shares = task->shares,
+                                          .rate_max = head.rate_max,
+                                          .memory_max = head.memory_max,
+                                          .memory_weight = head.memory_weight,
+                                          .current = task->current,
+                                          .cost_max = head.cost_max,
+                                          .seconds = head.seconds};
+    return status;
+}
+
+static status_t put_plan(int out, const task_t *task, status_t status, const partition_t *plan)
+{
+    answer_t answer;
+    memset(&answer, 0, sizeof answer);
+    answer.magic = MAGIC;
+    answer.status = status;
+    answer.model_count = task->problem.model_count;
+    answer.bound = status == STATUS_OK ? plan->bound : 0;
+    status_t put_status = put(out, &answer, sizeof answer, INT64_MAX);
+    if (put_status == STATUS_OK && status == STATUS_OK)
+        put_status = put(out, plan->cluster, answer.model_count * sizeof *plan->cluster, INT64_MAX);
+    return put_status;
+}
+
+int partition_apart_main(int in, int out)
+{
+    task_t task = {0};
+    partition_t plan = {0};
+    err_t err;
+    status_t status = get_problem(in, &task);
+    bool starts = task.start.cluster != NULL;
+    if (status == STATUS_OK && starts && !partition_evaluate(&task.problem, &task.start))
+        status = STATUS_INVALID_ARGUMENT;
+    if (status == STATUS_OK) {
+        status = partition_milp(&task.problem, starts ? &task.start : NULL, &plan, &err);
+        status = put_plan(out, &task, status, &plan);
+    }
+    partition_dispose(&plan);
+    partition_dispose(&task.start);
+    free(task.models);
+    free(task.shares);
+    free(task.current);
+    return status == STATUS_OK ? 0 : 1;
+}
