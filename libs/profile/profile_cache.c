@@ -81,7 +81,7 @@ static bool parse_line(cache_t *cache, char *line)
         return false;
     *value++ = '\0';
     if (strcmp(line, "fermata_profile") == 0)
-        return parse_uint(value, &cache->version) && cache->version == FORMAT_VERSION;
+        return parse_uint(value, &cache->version);
     if (strcmp(line, "device") == 0)
         return copy_text(cache->key.device, value);
     if (strcmp(line, "model") == 0)
@@ -112,6 +112,8 @@ static status_t parse_file(cache_t *cache, FILE *file, err_t *err)
         if (!parse_line(cache, line))
             return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: not a line of a profile", cache->path,
                            cache->line_number);
+        if (cache->version != FORMAT_VERSION)
+            break;
     }
     if (cache->version != FORMAT_VERSION)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:1: not a profile of version %d", cache->path,

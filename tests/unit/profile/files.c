@@ -134,7 +134,7 @@ static void cache_fails(const char *text, const char *where)
 Test(cache, broken_files_are_named_with_their_line)
 {
     cache_fails("", "1:");
-    cache_fails("fermata_profile 1\n", "1:");
+    cache_fails("fermata_profile 1\ndevice d\nof an older one\n", "1: not a profile of version 2");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nspread 0.5\n", "4:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nspread 1.2x\n", "4:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1\n", "4:");
