@@ -4,6 +4,7 @@
 
 #include "base/heap.h"
 #include "loop/loop.h"
+#include "loop/spin.h"
 #include "loop/timer.h"
 
 #include <pthread.h>
@@ -20,6 +21,20 @@ typedef struct {
     loop_timer_t *due;   /* list of this turn's */
 } timers_t;
 
+/* See spin.c. */
+typedef struct {
+    int64_t spin_ns; /* 0: never */
+    int64_t news_ns; /* when something came last */
+    int64_t gap_ns;  /* between two of those, in the mean */
+    mailbox_t *boxes;
+    uint64_t looks; /* at all of them */
+    uv_prepare_t prepare;
+    uv_idle_t idle;
+    loop_spin_stats_t stats;
+    char apart[64];       /* what follows is read by all who post */
+    atomic_bool watching; /* nobody needs to wake the loop */
+} spin_t;
+
 struct loop {
     uv_loop_t uv;
     uv_async_t stop;          /* wakes the loop to see `stopping` */
@@ -27,10 +42,17 @@ struct loop {
     atomic_bool stopping;
     mailbox_t jobs;
     timers_t timers;
+    spin_t spin;
 };
 
 status_t timers_init(loop_t *loop, err_t *err);
 void timers_dispose(loop_t *loop); /* begins to close */
 void timers_free(loop_t *loop);    /* after the closing */
+
+status_t spin_init(loop_t *loop, err_t *err);
+void spin_dispose(loop_t *loop); /* begins to close */
+void spin_note_news(spin_t *spin);
+
+void mailbox_deliver(mailbox_t *box); /* what is there, to its owner */
 
 #endif

@@ -27,7 +27,9 @@ static status_t open_parts(loop_t *loop, err_t *err)
     int rc = uv_async_init(&loop->uv, &loop->stop, on_stop);
     if (rc != 0)
         return err_set(err, STATUS_IO, "cannot create a wake-up handle: %s", uv_strerror(rc));
-    status_t st = mailbox_init(&loop->jobs, loop, run_jobs, NULL, err);
+    status_t st = spin_init(loop, err);
+    if (st == STATUS_OK)
+        st = mailbox_init(&loop->jobs, loop, run_jobs, NULL, err);
     return st == STATUS_OK ? timers_init(loop, err) : st;
 }
 
@@ -85,6 +87,7 @@ void loop_destroy(loop_t *loop)
     loop->thread = pthread_self();
     mailbox_dispose(&loop->jobs);
     timers_dispose(loop);
+    spin_dispose(loop);
     uv_close((uv_handle_t *)&loop->stop, NULL);
     uv_run(&loop->uv, UV_RUN_NOWAIT); /* close callbacks may close more */
     uv_walk(&loop->uv, close_forgotten, NULL);

@@ -2,13 +2,13 @@
  * A stack that everybody pushes to and only the loop takes, all at once; taken, it is turned round to oldest
  * first.
  *
- * The poster that finds the stack empty wakes the loop. If the loop takes the stack between that push and the
+ * The poster that finds the stack empty wakes the loop, unless that is watching (spin.h). If the loop takes the stack between that push and the
  * wake-up, one wake-up finds nothing: harmless. The other order (pushed, not woken) cannot be: every take
  * leaves NULL, so the next push wakes.
  */
 #include "loop/mailbox.h"
 
-#include "loop/loop.h"
+#include "loop/internal.h"
 
 #include <stdlib.h>
 
@@ -30,18 +30,20 @@ static mailbox_node_t *take_all(mailbox_t *box)
     return oldest;
 }
 
-static void deliver_all(mailbox_t *box)
+void mailbox_deliver(mailbox_t *box)
 {
     mailbox_node_t *first = take_all(box);
-    if (first != NULL)
-        box->deliver(box->arg, first);
+    if (first == NULL)
+        return;
+    spin_note_news(&box->loop->spin);
+    box->deliver(box->arg, first);
 }
 
 static void on_wake(uv_async_t *async)
 {
     mailbox_t *box = async->data;
     if (box != NULL)
-        deliver_all(box);
+        mailbox_deliver(box);
 }
 
 status_t mailbox_init(mailbox_t *box, loop_t *loop, mailbox_deliver_fn_t deliver, void *arg, err_t *err)
@@ -59,6 +61,10 @@ status_t mailbox_init(mailbox_t *box, loop_t *loop, mailbox_deliver_fn_t deliver
     box->deliver = deliver;
     box->arg = arg;
     box->handle = handle;
+    box->loop = loop;
+    box->looked = 0;
+    box->next_box = loop->spin.boxes;
+    loop->spin.boxes = box;
     return STATUS_OK;
 }
 
@@ -67,11 +73,20 @@ static void on_closed(uv_handle_t *handle)
     free(handle); /* the async is its first member */
 }
 
+static void leave_loop(mailbox_t *box)
+{
+    mailbox_t **link = &box->loop->spin.boxes;
+    while (*link != box)
+        link = &(*link)->next_box;
+    *link = box->next_box;
+}
+
 void mailbox_dispose(mailbox_t *box)
 {
     if (box->handle == NULL)
         return;
-    deliver_all(box);
+    mailbox_deliver(box);
+    leave_loop(box);
     box->handle->async.data = NULL;
     uv_close((uv_handle_t *)&box->handle->async, on_closed);
     box->handle = NULL;
@@ -91,9 +106,9 @@ void mailbox_post_list(mailbox_t *box, mailbox_node_t *first, mailbox_node_t *la
     mailbox_node_t *old = atomic_load_explicit(&box->head, memory_order_relaxed);
     do {
         first->next = old;
-    } while (!atomic_compare_exchange_weak_explicit(&box->head, &old, newest, memory_order_release,
+    } while (!atomic_compare_exchange_weak_explicit(&box->head, &old, newest, memory_order_seq_cst,
                                                     memory_order_relaxed));
-    if (old == NULL)
+    if (old == NULL && !atomic_load_explicit(&box->loop->spin.watching, memory_order_seq_cst))
         uv_async_send(&box->handle->async);
 }
 

@@ -24,10 +24,13 @@ typedef struct mailbox_node {
 /* first is a NULL-terminated list, oldest first. Read node->next before freeing or posting the node again. */
 typedef void (*mailbox_deliver_fn_t)(void *arg, mailbox_node_t *first);
 
-typedef struct {
+typedef struct mailbox {
     _Atomic(mailbox_node_t *) head; /* newest first; written by all posters */
     mailbox_deliver_fn_t deliver;
     void *arg;
+    struct loop *loop;
+    struct mailbox *next_box; /* of the same loop */
+    uint64_t looked;          /* spin.c's */
     struct mailbox_handle
         *handle; /* the uv_async_t; its own allocation, as it outlives the mailbox until closed */
 } mailbox_t;

@@ -321,7 +321,10 @@ static status_t change_kind(backend_t *backend, const char *name, const char *pa
     backend->old = backend->core;
     backend->core = made;
     backend->id_mask ^= ID_BIT;
-    log_info("core_changed", LOG_STR("policy", name), LOG_STR("on", made.front ? "threads" : "the loop"));
+    log_info("core_changed", LOG_STR("policy", name), LOG_STR("on", made.front ? "threads" : "the loop"),
+             LOG_STR("reason", made.front           ? "all that decides can run on them"
+                               : backend->modes > 0 ? "a device's mode looks at queues and devices at once"
+                                                    : "the policy looks at queues and devices at once"));
     return STATUS_OK;
 }
 

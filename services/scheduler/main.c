@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "loop/signals.h"
+#include "loop/spin.h"
 #include "sched/sched.h"
 #include "scheduler/scheduler.h"
 
@@ -17,7 +18,7 @@ typedef struct {
     config_list_t subclusters, placements;
     int64_t autoscale_window_ns, plan_interval_ns, plan_limit_ns, plan_moves_max;
     const char *plan_solver;
-    int64_t shards, tasks_max, models_max, devices_max, batch_max, device_inflight_max;
+    int64_t spin_ns, shards, tasks_max, models_max, devices_max, batch_max, device_inflight_max;
     int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
     int log_level, log_format;
 } settings_t;
@@ -46,6 +47,14 @@ static const config_option_t options[] = {
      .group = "Scheduling",
      .help = "Parameters of the policy: key=value,key=value.",
      .offset = offsetof(settings_t, policy_params)},
+    {.name = "spin",
+     .type = CONFIG_DURATION,
+     .group = "Scheduling",
+     .help = "Under traffic, watch for news so long after the last before sleeping; for hosts with CPUs to "
+             "spare. 0: never.",
+     .def = "0",
+     .max = LOOP_SPIN_MAX_NS,
+     .offset = offsetof(settings_t, spin_ns)},
     {.name = "shards",
      .type = CONFIG_INT,
      .group = "Scheduling",
@@ -285,6 +294,7 @@ static status_t run(const settings_t *settings, err_t *err)
     status_t status = loop_create(&process.loop, err);
     if (status != STATUS_OK)
         return status;
+    loop_set_spin(process.loop, settings->spin_ns);
     status = run_loop(&process, &how, err);
     loop_destroy(process.loop);
     return status;

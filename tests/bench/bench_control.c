@@ -11,10 +11,11 @@
 #include "base/histogram.h"
 #include "config/config.h"
 #include "control.pb-c.h"
-#include "loop/loop.h"
+#include "loop/spin.h"
 #include "rpc/client.h"
 #include "rpc/pb.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ enum {
 };
 
 typedef struct {
-    int64_t gateways, workers, devices, frame, shards;
+    int64_t gateways, workers, devices, frame, shards, spin_us, client_spin_us;
+    bool keep_awake;
     double rate, seconds, warm_seconds, budget_ms;
     const char *policy, *scheduler;
     bool json;
@@ -52,6 +54,14 @@ static const config_option_t option_table[] = {
     NUMBER(devices, CONFIG_INT, "Devices of each worker.", "4", 1, 64),
     NUMBER(frame, CONFIG_INT, "Tasks in one message.", "4", 1, FRAME_MAX),
     NUMBER(shards, CONFIG_INT, "Threads that decide in the scheduler.", "0", 0, 64),
+    NUMBER(spin_us, CONFIG_INT, "--spin of the scheduler, in microseconds.", "0", 0, 1000),
+    NUMBER(client_spin_us, CONFIG_INT, "The same for the loop of this program.", "0", 0, 1000),
+    {.name = "keep_awake",
+     .type = CONFIG_BOOL,
+     .group = "Bench",
+     .help = "Ask Linux to let idle CPUs poll, as a gateway does (PM QoS).",
+     .def = "false",
+     .offset = offsetof(options_t, keep_awake)},
     NUMBER(rate, CONFIG_DOUBLE, "Tasks/s of all gateways; 0: as many as go.", "20000", 0, 100000000),
     NUMBER(seconds, CONFIG_DOUBLE, "Measured time.", "3", 0, 1000),
     NUMBER(warm_seconds, CONFIG_DOUBLE, "Time before it counts.", "1", 0, 1000),
@@ -274,15 +284,16 @@ static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, 
 static pid_t start_scheduler(const bench_t *b, const char *program, char *address, size_t address_bytes)
 {
     int out[2];
-    char shards[16];
+    char shards[16], spin[16];
     (void)snprintf(shards, sizeof shards, "%" PRId64, b->o.shards);
+    (void)snprintf(spin, sizeof spin, "%" PRId64 "us", b->o.spin_us);
     if (pipe(out) != 0)
         exit(1);
     pid_t pid = fork();
     if (pid == 0) {
         (void)dup2(out[1], STDOUT_FILENO);
         execl(program, program, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--policy",
-              b->o.policy, "--shards", shards, "--log-level", "error", (char *)NULL);
+              b->o.policy, "--shards", shards, "--spin", spin, "--log-level", "error", (char *)NULL);
         _exit(127);
     }
     close(out[1]);
@@ -296,14 +307,45 @@ static pid_t start_scheduler(const bench_t *b, const char *program, char *addres
     return pid;
 }
 
-static double stop_scheduler(pid_t pid)
+/* What the scheduler used, and what the host took from this machine meanwhile. */
+typedef struct {
+    double cpu_s, steal_s;
+    int64_t sleeps, preemptions; /* context switches that a thread wanted, and that it did not */
+} cost_t;
+
+/* Seconds that CPUs were ready to run and the host ran something else, all CPUs together, since the boot. */
+static double stolen_s(void)
+{
+    unsigned long long steal = 0;
+    FILE *stat = fopen("/proc/stat", "r");
+    if (stat == NULL || fscanf(stat, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &steal) != 1)
+        steal = 0;
+    if (stat != NULL)
+        (void)fclose(stat);
+    return (double)steal / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void stop_scheduler(pid_t pid, cost_t *cost)
 {
     struct rusage usage;
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     getrusage(RUSAGE_CHILDREN, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    cost->cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    cost->sleeps = usage.ru_nvcsw;
+    cost->preemptions = usage.ru_nivcsw;
+}
+
+/* As a gateway does while requests are under way (services/gateway/awake.h); ends with the process. */
+static void keep_awake(void)
+{
+    static const int32_t no_latency = 0;
+    int fd = open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || pwrite(fd, &no_latency, sizeof no_latency, 0) != (ssize_t)sizeof no_latency) {
+        perror("/dev/cpu_dma_latency");
+        exit(1);
+    }
 }
 
 /* ---- Measuring ---- */
@@ -385,20 +427,27 @@ static double us(const histogram_t *h, double q)
     return (double)histogram_quantile_ns(h, q) / 1e3;
 }
 
-static void print(const bench_t *b, double cpu_s)
+static void print(const bench_t *b, const cost_t *cost)
 {
     double rate = (double)b->granted / b->o.seconds, whole_s = b->o.seconds + b->o.warm_seconds;
+    double frames = (double)b->sent / (double)b->o.frame;
+    double sleeps = (double)cost->sleeps / frames, preemptions = (double)cost->preemptions / frames;
     if (b->o.json)
         printf("{\"gateways\":%" PRId64 ",\"workers\":%" PRId64 ",\"frame\":%" PRId64 ",\"shards\":%" PRId64
                ",\"policy\":\"%s\",\"offered_per_s\":%.0f,\"granted_per_s\":%.0f,\"dropped\":%" PRIu64
-               ",\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"scheduler_cpus\":%.3f}\n",
+               ",\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"scheduler_cpus\":%.3f"
+               ",\"sleeps_per_frame\":%.2f,\"preemptions_per_frame\":%.3f,\"stolen_cpus\":%.4f}\n",
                b->o.gateways, b->o.workers, b->o.frame, b->o.shards, b->o.policy, b->o.rate, rate, b->dropped,
-               us(&b->latency, 0.5), us(&b->latency, 0.99), us(&b->latency, 0.999), cpu_s / whole_s);
+               us(&b->latency, 0.5), us(&b->latency, 0.99), us(&b->latency, 0.999), cost->cpu_s / whole_s,
+               sleeps, preemptions, cost->steal_s / whole_s);
     else
         printf("%2" PRId64 " gateways  %" PRId64 " shards  %-9s %8.0f tasks/s granted, %" PRIu64
-               " dropped   p50 %7.1f us  p99 %7.1f us  p99.9 %7.1f us   scheduler %.2f cores\n",
+               " dropped   p50 %7.1f us  p99 %7.1f us  p99.9 %7.1f us   scheduler %.2f cores, %.2f sleeps "
+               "and %.3f "
+               "preemptions a frame   %.3f cores stolen\n",
                b->o.gateways, b->o.shards, b->o.policy, rate, b->dropped, us(&b->latency, 0.5),
-               us(&b->latency, 0.99), us(&b->latency, 0.999), cpu_s / whole_s);
+               us(&b->latency, 0.99), us(&b->latency, 0.999), cost->cpu_s / whole_s, sleeps, preemptions,
+               cost->steal_s / whole_s);
 }
 
 static void count(void *arg)
@@ -435,10 +484,14 @@ static status_t measure(bench_t *b, const char *program, err_t *err)
         status = rpc_runtime_create(&how, &b->runtime, err);
     if (status != STATUS_OK)
         return status;
+    loop_set_spin(b->loop, b->o.client_spin_us * NS_PER_US);
     connect_all(b, address);
+    cost_t cost = {.steal_s = -stolen_s()};
     run(b);
+    cost.steal_s += stolen_s();
     disconnect(b);
-    print(b, stop_scheduler(pid));
+    stop_scheduler(pid, &cost);
+    print(b, &cost);
     rpc_runtime_destroy(b->runtime);
     rpc_arena_dispose(&b->arena);
     loop_destroy(b->loop);
@@ -457,6 +510,8 @@ int main(int argc, char **argv)
     const char *slash = strrchr(argv[0], '/');
     (void)snprintf(beside, sizeof beside, "%.*sfermata-scheduler",
                    slash != NULL ? (int)(slash + 1 - argv[0]) : 0, argv[0]);
+    if (bench.o.keep_awake)
+        keep_awake();
     err_t err = {0};
     status_t status = measure(&bench, bench.o.scheduler != NULL ? bench.o.scheduler : beside, &err);
     config_destroy(config);

@@ -64,9 +64,11 @@ def load(bin_dir, up, *flags):
     return json.loads(got.stdout)["total"]
 
 
-@pytest.mark.parametrize("policy", ["eager", "deferred", "fermata"])
-def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, policy):
-    """A batch takes 40 ms and more, so that requests come while one runs; eager starts before there are many."""
+@pytest.mark.parametrize("policy, shards", [("eager", 0), ("eager", 1), ("deferred", 0), ("fermata", 0)])
+def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, monkeypatch, policy, shards):
+    """A batch takes 40 ms and more, so that requests come while one runs; eager starts before there are many. Threads that were asked for do
+    not decide for such a device: the loop does, and says so."""
+    monkeypatch.setenv("FERMATA_SHARDS", str(shards))
     up = emulated(bin_dir, tmp_path, ["m,2,40,500,16"], "--mode", "staged", "--policy", policy)
     worker, scheduler = up.ready["workers"][0]["metrics"], up.ready["scheduler"]["http"]
     try:
@@ -81,6 +83,7 @@ def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, policy):
         assert metric(worker, "fermata_worker_mode_refusals_total") == 0
         assert get(scheduler, "/state").json()["models"][0]["mode"] == "staged"
         assert infer(up, "m", range(5)).status == 200
+        assert ("a device's mode looks at queues and devices at once" in up.log()) == (shards > 0), up.log()
     finally:
         assert up.stop() == 0, up.log()
 
