@@ -19,7 +19,6 @@ enum {
 static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
 /* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
-static const double LATE = 0.05;
 /* A gap between batches is looked for this often, and at most this long before each run: the next batch of a queue that is
  * never empty then waits for one run in two hundred milliseconds. */
 static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
@@ -461,42 +460,29 @@ status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32
 
 /* ---- how good it is ---- */
 
-static void check_sum_up(double *off, uint32_t runs, uint32_t late, profiler_check_t *check)
-{
-    qsort(off, runs, sizeof(*off), compare_double);
-    *check = (profiler_check_t){.runs = runs,
-                                .off_p50 = off[(runs - 1) / 2],
-                                .off_p90 = off[(uint32_t)ceil(0.9 * runs) - 1],
-                                .late = (double)late / runs};
-}
+typedef struct {
+    profiler_run_t runs[CHECKS_MAX];
+    double room[3 * CHECKS_MAX];
+} check_room_t;
 
-static status_t check_runs(const profiler_t *profiler, const profile_t *profile, uint64_t seed,
-                           engine_job_t *job, const uint32_t range[2], profiler_check_t *check, err_t *err)
+static status_t check_runs(const profiler_t *profiler, uint64_t seed, engine_job_t *job,
+                           const uint32_t range[2], profiler_run_t *runs, uint32_t *count, err_t *err)
 {
-    double off[CHECKS_MAX];
-    uint32_t runs = 0, late = 0;
-    int64_t begin;
-
     for (job->batch = range[0]; job->batch <= range[1]; job->batch++) {
         status_t status = profiler->ops->prepare(profiler->model, job->batch, err);
         if (status != STATUS_OK)
             return status;
     }
-    for (begin = clock_now_ns();
-         runs < CHECKS_MAX && (runs < RUNS_MIN || clock_now_ns() - begin < goal_of(profiler)); runs++) {
-        int64_t took;
-        job->batch = range[0] + (uint32_t)(next_random(&seed) % (range[1] - range[0] + 1));
-        status_t status = run_once(profiler, job, &took, err);
+    int64_t until = clock_now_ns() + goal_of(profiler);
+    for (*count = 0; *count < CHECKS_MAX && (*count < RUNS_MIN || clock_now_ns() < until); ++*count) {
+        profiler_run_t *run = &runs[*count];
+        job->batch = run->batch = range[0] + (uint32_t)(next_random(&seed) % (range[1] - range[0] + 1));
+        status_t status = run_once(profiler, job, &run->took_ns, err);
         if (status != STATUS_OK)
             return status;
         if (atomic_load(profiler->stop))
             return err_set(err, STATUS_CANCELLED, "stopped");
-        double measured = took > 0 ? (double)took : 1;
-        double predicted = (double)profile_latency_ns(profile, job->batch);
-        off[runs] = fabs(measured - predicted) / measured;
-        late += measured > predicted * (1 + LATE);
     }
-    check_sum_up(off, runs, late, check);
     return STATUS_OK;
 }
 
@@ -506,11 +492,18 @@ status_t profiler_check(const profiler_t *profiler, const profile_t *profile, ui
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
     bench_t bench;
     uint32_t sizes[PROFILER_SIZES_MAX], count = sizes_of(profiler, info, sizes);
-    status_t status = bench_init(profiler, info, &bench, err);
+    check_room_t *room = calloc(1, sizeof(*room));
+    uint32_t runs;
 
+    if (!room)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %d runs", CHECKS_MAX);
+    status_t status = bench_init(profiler, info, &bench, err);
     if (status == STATUS_OK)
-        status = check_runs(profiler, profile, seed, &bench.job, (uint32_t[2]){sizes[0], sizes[count - 1]},
-                            check, err);
+        status = check_runs(profiler, seed, &bench.job, (uint32_t[2]){sizes[0], sizes[count - 1]}, room->runs,
+                            &runs, err);
+    if (status == STATUS_OK)
+        profiler_check_sum_up(room->runs, runs, profile, room->room, check);
     bench_dispose(profiler, &bench);
+    free(room);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "axes.h"
 #include "engine/engine.h"
 #include "profile/profile.h"
+#include "profiler_check.h"
 
 enum {
     PROFILER_SIZES_MAX = 64,  /* sizes of one run; profiler_sizes makes 20 of the largest max_batch */
@@ -63,13 +64,6 @@ status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t
 status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32_t *exits,
                         uint32_t exit_count, uint32_t runs, int64_t *with_ns, int64_t *without_ns,
                         err_t *err);
-
-/* How well a profile foretells single runs. */
-typedef struct {
-    uint32_t runs;
-    double off_p50, off_p90; /* of |measured - predicted| / measured */
-    double late;             /* share of the runs that took more than 5 % longer than predicted */
-} profiler_check_t;
 
 /*
  * Runs batches of random sizes, from the smallest to the largest of `sizes`, for size_goal_ns, as they come when

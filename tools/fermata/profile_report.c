@@ -134,6 +134,13 @@ static void print_check(const profiler_check_t *check, FILE *out)
             "check: %u runs of random sizes; predicted is off by %.1f %% (p50), %.1f %% (p90); "
             "%.1f %% of the runs took over 5 %% longer\n",
             check->runs, 100 * check->off_p50, 100 * check->off_p90, 100 * check->late);
+    fprintf(out, "  the machine: runs are off the median of their own size by %.1f %% (p50), %.1f %% (p90)\n",
+            100 * check->jitter_p50, 100 * check->jitter_p90);
+    fprintf(
+        out,
+        "  the profile: predicted is off those medians by %.1f %% (p50), %.1f %% (p90), most at batch %u: "
+        "%+.1f %%\n",
+        100 * check->fit_p50, 100 * check->fit_p90, check->worst_batch, 100 * check->worst);
 }
 
 void profile_report_table(const profile_report_t *report, FILE *out)
@@ -182,6 +189,15 @@ static json_t *sizes_json(const profile_report_t *report)
     return sizes;
 }
 
+static json_t *check_json(const profiler_check_t *check)
+{
+    return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "runs", (int)check->runs,
+                     "off_p50", check->off_p50, "off_p90", check->off_p90, "jitter_p50", check->jitter_p50,
+                     "jitter_p90", check->jitter_p90, "fit_p50", check->fit_p50, "fit_p90", check->fit_p90,
+                     "fit_worst_batch", (int)check->worst_batch, "fit_worst", check->worst, "late",
+                     check->late);
+}
+
 json_t *profile_report_json(const profile_report_t *report)
 {
     const profile_t *profile = report->profile;
@@ -193,10 +209,7 @@ json_t *profile_report_json(const profile_report_t *report)
                   "repaired", (int)profile->repaired, "sizes", sizes_json(report));
 
     if (report->check)
-        json_object_set_new(document, "check",
-                            json_pack("{s:i, s:f, s:f, s:f}", "runs", (int)report->check->runs, "off_p50",
-                                      report->check->off_p50, "off_p90", report->check->off_p90, "late",
-                                      report->check->late));
+        json_object_set_new(document, "check", check_json(report->check));
     if (report->written)
         json_object_set_new(document, "profile", json_string(report->written));
     return document;

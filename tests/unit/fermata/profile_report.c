@@ -81,7 +81,16 @@ static profiler_sample_t samples[] = {
      .p99_ns = 900000000},
 };
 static profile_t profile;
-static profiler_check_t check = {.runs = 50, .off_p50 = 0.01, .off_p90 = 0.04, .late = 0.02};
+static profiler_check_t check = {.runs = 50,
+                                 .off_p50 = 0.01,
+                                 .off_p90 = 0.04,
+                                 .jitter_p50 = 0.015,
+                                 .jitter_p90 = 0.035,
+                                 .fit_p50 = 0.005,
+                                 .fit_p90 = 0.025,
+                                 .worst_batch = 3,
+                                 .worst = -0.045,
+                                 .late = 0.02};
 static profile_report_t report = {.model = "a<b>",
                                   .shape = "",
                                   .engine = "onednn",
@@ -132,6 +141,8 @@ Test(report, as_a_table)
     cr_expect_not_null(strstr(text, "#--"), "%s", text);
     cr_expect_not_null(strstr(text, "------>\n"), "the hiccup is cut off: %s", text);
     cr_expect_not_null(strstr(text, "1.0 % (p50), 4.0 % (p90)"), "%s", text);
+    cr_expect_not_null(strstr(text, "own size by 1.5 % (p50), 3.5 % (p90)"), "%s", text);
+    cr_expect_not_null(strstr(text, "0.5 % (p50), 2.5 % (p90), most at batch 3: -4.5 %"), "%s", text);
     cr_expect_null(strstr(text, "written"), "%s", text);
 }
 
