@@ -1,6 +1,7 @@
 #include "engine/cuda/accuracy.h"
 
 #include "base/prng.h"
+#include "engine/cuda/runner.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,28 +47,38 @@ static status_t make_set(device_t *device, const tensor_t *tensors, uint32_t cou
     return STATUS_OK;
 }
 
-/* In a space of its own, so that nothing of the engine's is touched. */
-static status_t run(engine_model_t *model, plan_t *plan, const set_t *in, set_t *out, err_t *err)
+/* All on one stream, in the space aside, so that nothing of the jobs' is touched. */
+static status_t queue(runner_t *r, const set_t *in, const set_t *out, err_t *err)
 {
-    space_t space;
-    space_init_aside(&space, model->device, model->pool);
-    plan->captures = false;
-    status_t status = make_set(model->device, plan->program->outputs, plan->program->output_count, out, err);
+    const space_t *space = r->space;
+    const program_t *p = r->plan->program;
+    step_range_t all = {.end = p->step_count};
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < p->input_count; i++)
+        status = runner_copy_in(r, 0, i, in->data[i], err);
     if (status == STATUS_OK)
-        status = plan_ready(plan, &space, err);
+        status = device_sync(space->device, space->in, err);
     if (status == STATUS_OK)
-        status = plan_copy_in(plan, &space, 0, (const void *const *)in->data, err);
+        status = runner_run_plainly(r, &all, err);
     if (status == STATUS_OK)
-        status = device_sync(model->device, space.in, err);
+        status = device_sync(space->device, space->compute, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < p->output_count; i++)
+        status = runner_copy_out(r, 0, i, out->data[i], err);
+    return status == STATUS_OK ? device_sync(space->device, space->out, err) : status;
+}
+
+static status_t run(gpu_t *gpu, plan_t *plan, const set_t *in, set_t *out, err_t *err)
+{
+    runner_t *runner;
+    status_t status = make_set(gpu->device, plan->program->outputs, plan->program->output_count, out, err);
+    pthread_mutex_lock(&gpu->aside_mutex);
     if (status == STATUS_OK)
-        status = plan_compute(plan, &space, 0, err);
+        status = plan_runner(plan, &gpu->aside, &runner, err);
     if (status == STATUS_OK)
-        status = device_sync(model->device, space.compute, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < plan->program->output_count; i++)
-        status = plan_copy_out(plan, &space, 0, i, out->data[i], err);
+        status = runner_ready(runner, err);
     if (status == STATUS_OK)
-        status = device_sync(model->device, space.out, err);
-    space_dispose(&space);
+        status = queue(runner, in, out, err);
+    pthread_mutex_unlock(&gpu->aside_mutex);
     return status;
 }
 
@@ -101,13 +112,13 @@ static status_t run_as(engine_model_t *model, engine_precision_t precision, cons
     status_t status = model_plan_for(model, precision, want ? EFFORT_FASTEST : EFFORT_FIRST, &constants,
                                      inputs, &plan, err);
     if (status == STATUS_OK) {
-        status = run(model, plan, in, out, err);
+        status = run(model->gpu, plan, in, out, err);
         if (status == STATUS_OK && want)
             compare(plan->program, out, want, a);
         plan_destroy(plan);
     }
     for (uint32_t i = 0; i < constants.count; i++)
-        pool_free(model->pool, constants.items[i].device);
+        pool_free(&model->gpu->pool, constants.items[i].device);
     constants_dispose(&constants);
     return status;
 }
@@ -116,23 +127,23 @@ status_t accuracy_measure(engine_model_t *model, accuracy_t *accuracy, err_t *er
 {
     tensor_t inputs[ENGINE_MAX_IO];
     set_t in = {0}, got = {0}, want = {0};
-    uint32_t count = model->description.info.input_count;
+    uint32_t count = model_info(model)->input_count;
     prng_t prng;
-    if (model->varies || model->by_value)
+    if (model->blueprint.varies || model->blueprint.by_value)
         return err_set(err, STATUS_UNSUPPORTED, "the shapes vary");
     prng_init(&prng, SEED);
-    model_batch_shapes(model, 1, inputs);
-    status_t status = make_set(model->device, inputs, count, &in, err);
+    blueprint_shapes(&model->blueprint, 1, BLUEPRINT_TRIAL_SIZE, inputs);
+    status_t status = make_set(model->gpu->device, inputs, count, &in, err);
     for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
         fill(&inputs[i], in.data[i], &prng);
-    pthread_mutex_lock(&model->building);
+    pthread_mutex_lock(&model->plans.building);
     if (status == STATUS_OK)
         status = run_as(model, ENGINE_FP32, inputs, &in, &want, accuracy, NULL, err);
     if (status == STATUS_OK)
         status = run_as(model, model->precision, inputs, &in, &got, accuracy, &want, err);
-    pthread_mutex_unlock(&model->building);
-    dispose(model->device, &in);
-    dispose(model->device, &got);
-    dispose(model->device, &want);
+    pthread_mutex_unlock(&model->plans.building);
+    dispose(model->gpu->device, &in);
+    dispose(model->gpu->device, &got);
+    dispose(model->gpu->device, &want);
     return status;
 }

@@ -5,6 +5,7 @@
  *
  *     x, w -> conv -> (+ residual) -> (+ bias) -> (activation) -> y
  */
+#include "base/clock.h"
 #include "engine/cuda/device_cuda.h"
 
 #include <stdio.h>
@@ -18,6 +19,11 @@ enum {
         6, /* engines tried per graph: the heuristics order them well, and some are compiled when tried */
     MAX_NOTES = 16,
 };
+
+/* Models have dozens of shapes of convolutions, times the batch sizes: a search that is never done is no use. */
+static const int64_t STEP_NS_MAX = 400 * 1000 * 1000; /* for one shape, once something works */
+static const int64_t COMPILE_NS_MAX =
+    (int64_t)30 * 1000 * 1000 * 1000; /* on a device, for what is compiled when asked for */
 
 /* Names of the tensors of a graph. */
 enum { UID_X = 1, UID_W, UID_Y, UID_RESIDUAL, UID_BIAS, UID_VIRTUAL };
@@ -290,24 +296,50 @@ static cudnnBackendDescriptor_t operation_graph(builder_t *b, const conv_step_t 
 
 /* ---- choosing ---- */
 
+/* What an engine says of itself. */
+typedef struct {
+    bool precise;  /* enough for the model's precision */
+    bool compiles; /* its kernel is compiled when a plan is made, which takes long */
+} traits_t;
+
 /* fp32 must be fp32: no tensor cores (they round to TF32), and no precision lets inputs be rounded further. */
-static bool precise_enough(builder_t *b, cudnnBackendDescriptor_t config, engine_precision_t precision)
+static bool is_precise(cudnnBackendNumericalNote_t note, engine_precision_t precision)
 {
-    cudnnBackendDescriptor_t engine = make(b, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    cudnnBackendNumericalNote_t notes[MAX_NOTES];
-    int64_t count = 0, got = 0;
-    bool ok =
-        b->ok &&
-        b->lib->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                         1, &got, &engine) == CUDNN_STATUS_SUCCESS &&
-        b->lib->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                         MAX_NOTES, &count, notes) == CUDNN_STATUS_SUCCESS;
-    for (int64_t i = 0; ok && i < count && i < MAX_NOTES; i++) {
-        ok = notes[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-        if (precision == ENGINE_FP32)
-            ok = ok && notes[i] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    switch (note) {
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: /* loses digits in any type */
+        return false;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+        return precision != ENGINE_FP32;
+    default:
+        return true;
     }
-    return ok;
+}
+
+static traits_t traits_of(builder_t *b, cudnnBackendDescriptor_t config, engine_precision_t precision)
+{
+    cudnnBackendDescriptor_t engine = NULL;
+    cudnnBackendNumericalNote_t notes[MAX_NOTES];
+    cudnnBackendBehaviorNote_t behaviors[MAX_NOTES];
+    int64_t count = 0, behavior_count = 0, got = 0;
+    const libraries_t *lib = b->lib;
+    traits_t t = {.precise = false};
+    if (lib->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
+        return t;
+    t.precise =
+        lib->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &got, &engine) == CUDNN_STATUS_SUCCESS &&
+        lib->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                      MAX_NOTES, &count, notes) == CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; t.precise && i < count && i < MAX_NOTES; i++)
+        t.precise = is_precise(notes[i], precision);
+    bool told =
+        lib->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                      MAX_NOTES, &behavior_count, behaviors) == CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; told && i < behavior_count && i < MAX_NOTES; i++)
+        t.compiles = t.compiles || behaviors[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+    lib->cudnnBackendDestroyDescriptor(engine);
+    return t;
 }
 
 static cudnnBackendDescriptor_t make_plan(builder_t *b, cudnnBackendDescriptor_t config, int64_t *workspace)
@@ -332,11 +364,16 @@ static cudnnBackendDescriptor_t make_plan(builder_t *b, cudnnBackendDescriptor_t
     return NULL;
 }
 
+/* How one step is tried, and the best so far. */
 typedef struct {
     device_t *device;
     const conv_step_t *conv;
-    choice_t choice;
     void *scratch;
+    size_t scratch_bytes;
+    int64_t begin_ns;
+    bool any_engine; /* also those that are compiled, whatever was spent on them before */
+    choice_t choice; /* the one that is tried */
+    choice_t *best;
 } trial_t;
 
 static bool run_trial(void *arg)
@@ -348,74 +385,105 @@ static bool run_trial(void *arg)
             !kernel_launch(KERNEL_ELEMENTWISE, &t->conv->tail.ew, t->device->streams[STREAM_PREPARE]));
 }
 
-/* Times one engine; it becomes the choice when it is the fastest so far. The tail, when it is apart, counts. */
-static void try_config(builder_t *b, trial_t *t, cudnnBackendDescriptor_t config,
-                       engine_precision_t precision, size_t scratch_bytes, choice_t *best)
+/* A new plan, if this engine may be tried; counts the time that compiling takes. */
+static cudnnBackendDescriptor_t plan_of(builder_t *b, trial_t *t, cudnnBackendDescriptor_t config,
+                                        int64_t *workspace)
+{
+    traits_t traits = traits_of(b, config, t->best->precision);
+    if (!traits.precise || (traits.compiles && !t->any_engine && t->device->compile_ns > COMPILE_NS_MAX))
+        return NULL;
+    int64_t before_ns = clock_now_ns();
+    cudnnBackendDescriptor_t plan = make_plan(b, config, workspace);
+    if (traits.compiles)
+        t->device->compile_ns += clock_now_ns() - before_ns;
+    return plan;
+}
+
+/* Times one engine. True: it is the fastest so far and keeps its configuration. The tail, when it is apart, counts. */
+static bool try_config(builder_t *b, trial_t *t, cudnnBackendDescriptor_t config)
 {
     int64_t workspace = 0;
-    uint32_t mark = b->count;
-    bool fits = precise_enough(b, config, precision);
-    while (b->count > mark)
-        b->lib->cudnnBackendDestroyDescriptor(b->all[--b->count]);
-    b->ok = true;
-    if (!fits)
-        return;
-    cudnnBackendDescriptor_t plan = make_plan(b, config, &workspace);
+    choice_t *best = t->best;
+    cudnnBackendDescriptor_t plan = plan_of(b, t, config, &workspace);
     if (!plan)
-        return;
+        return false;
     t->choice.plan = plan;
     t->choice.kind = CHOICE_CONV;
-    double time_ns = workspace < 0 || (size_t)workspace > scratch_bytes
+    double time_ns = workspace < 0 || (size_t)workspace > t->scratch_bytes
                          ? -1
                          : device_time(t->device, best->effort, run_trial, t);
     if (time_ns < 0 || (best->kind == CHOICE_CONV && time_ns >= best->time_ns)) {
         b->lib->cudnnBackendDestroyDescriptor(plan);
-        return;
+        return false;
     }
-    if (best->plan)
-        b->lib->cudnnBackendDestroyDescriptor(best->plan);
+    conv_dispose(b->lib, best);
     best->kind = CHOICE_CONV;
     best->fused = t->choice.fused;
     best->plan = plan;
+    best->config = config;
     best->scratch_bytes = (size_t)workspace;
     best->time_ns = time_ns;
+    return true;
 }
 
-static void try_mode(builder_t *b, trial_t *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
-                     engine_precision_t precision, size_t scratch_bytes, choice_t *best)
+/* Something works already, and no more time should go into finding better. */
+static bool is_enough(const trial_t *t)
 {
-    cudnnBackendDescriptor_t configs[CANDIDATES];
+    return t->best->kind != CHOICE_DIRECT &&
+           (t->best->effort != EFFORT_FASTEST || clock_now_ns() - t->begin_ns > STEP_NS_MAX);
+}
+
+static cudnnBackendDescriptor_t heuristics_of(builder_t *b, cudnnBackendDescriptor_t graph,
+                                              cudnnBackendHeurMode_t mode)
+{
+    cudnnBackendDescriptor_t d = make(b, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    set_descriptor(b, d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    set(b, d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    finalize(b, d);
+    return d;
+}
+
+/* The engines that the heuristics propose, in their order; at least one of each graph is tried. */
+static void try_mode(builder_t *b, trial_t *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode)
+{
+    cudnnBackendDescriptor_t configs[CANDIDATES] = {NULL};
     int64_t count = 0;
-    uint32_t mark = b->count;
-    cudnnBackendDescriptor_t heuristics = make(b, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    set_descriptor(b, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    set(b, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    finalize(b, heuristics);
+    cudnnBackendDescriptor_t heuristics = heuristics_of(b, graph, mode);
     for (uint32_t i = 0; i < CANDIDATES; i++)
-        configs[i] = make(b, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        b->ok = b->ok && b->lib->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                                              &configs[i]) == CUDNN_STATUS_SUCCESS;
     b->ok = b->ok && b->lib->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES, &count,
                                                       configs) == CUDNN_STATUS_SUCCESS;
-    for (int64_t i = 0; b->ok && i < count && i < CANDIDATES; i++)
-        if (best->effort == EFFORT_FASTEST || best->kind == CHOICE_DIRECT)
-            try_config(b, t, configs[i], precision, scratch_bytes, best);
+    for (int64_t i = 0; b->ok && i < count && i < CANDIDATES && !(i > 0 && is_enough(t)); i++)
+        if (try_config(b, t, configs[i]))
+            configs[i] = NULL;
+    for (uint32_t i = 0; i < CANDIDATES; i++)
+        if (configs[i])
+            b->lib->cudnnBackendDestroyDescriptor(configs[i]);
     b->ok = true;
-    while (b->count > mark)
-        b->lib->cudnnBackendDestroyDescriptor(b->all[--b->count]);
 }
 
-static void try_graph(device_t *d, const conv_step_t *c, bool fused, engine_precision_t precision,
-                      void *scratch, size_t scratch_bytes, choice_t *best)
+static void try_graph(trial_t *t, bool fused)
 {
-    builder_t b = {.lib = d->lib, .handle = d->cudnn[STREAM_PREPARE], .ok = true};
-    trial_t trial = {.device = d, .conv = c, .choice = {.fused = fused}, .scratch = scratch};
-    cudnnBackendDescriptor_t graph = operation_graph(&b, c, fused);
+    builder_t b = {.lib = t->device->lib, .handle = t->device->cudnn[STREAM_PREPARE], .ok = true};
+    cudnnBackendDescriptor_t graph = operation_graph(&b, t->conv, fused);
+    t->choice = (choice_t){.fused = fused};
     if (b.ok) {
-        try_mode(&b, &trial, graph, CUDNN_HEUR_MODE_A, precision, scratch_bytes, best);
-        if (best->kind == CHOICE_DIRECT)
-            try_mode(&b, &trial, graph, CUDNN_HEUR_MODE_FALLBACK, precision, scratch_bytes, best);
+        try_mode(&b, t, graph, CUDNN_HEUR_MODE_A);
+        if (t->best->kind == CHOICE_DIRECT)
+            try_mode(&b, t, graph, CUDNN_HEUR_MODE_FALLBACK);
     }
     dispose(&b);
+}
+
+void conv_dispose(const libraries_t *lib, choice_t *choice)
+{
+    if (choice->plan)
+        lib->cudnnBackendDestroyDescriptor(choice->plan);
+    if (choice->config)
+        lib->cudnnBackendDestroyDescriptor(choice->config);
+    choice->plan = choice->config = NULL;
 }
 
 static bool has_negative_padding(const conv_step_t *c)
@@ -426,17 +494,26 @@ static bool has_negative_padding(const conv_step_t *c)
     return false;
 }
 
-void conv_choose(device_t *d, const conv_step_t *c, engine_precision_t precision, void *scratch,
-                 size_t scratch_bytes, choice_t *choice)
+void conv_choose(device_t *d, const conv_step_t *c, void *scratch, size_t scratch_bytes, choice_t *choice)
 {
     cudnnPointwiseMode_t mode;
     bool whole =
         c->fusable && c->tail.ew.op_count && (c->act.op == EW_IDENTITY || activation_mode(&c->act, &mode));
+    trial_t t = {.device = d,
+                 .conv = c,
+                 .scratch = scratch,
+                 .scratch_bytes = scratch_bytes,
+                 .begin_ns = clock_now_ns(),
+                 .best = choice};
     if (has_negative_padding(c))
         return;
-    if (whole)
-        try_graph(d, c, true, precision, scratch, scratch_bytes, choice);
-    try_graph(d, c, false, precision, scratch, scratch_bytes, choice);
+    for (uint32_t round = 0; round < 2 && choice->kind == CHOICE_DIRECT; round++) {
+        t.any_engine = round > 0;
+        if (whole)
+            try_graph(&t, true);
+        if (!(whole && choice->effort != EFFORT_FASTEST && choice->kind != CHOICE_DIRECT))
+            try_graph(&t, false);
+    }
 }
 
 void conv_key(const conv_step_t *c, engine_precision_t precision, char to[CHOICE_KEY_BYTES])
@@ -462,7 +539,7 @@ void conv_key(const conv_step_t *c, engine_precision_t precision, char to[CHOICE
 status_t conv_run(device_t *d, stream_t stream, const conv_step_t *c, const choice_t *choice, void *scratch,
                   err_t *err)
 {
-    builder_t b = {.lib = d->lib, .handle = d->cudnn[stream], .ok = true};
+    builder_t b = {.lib = d->lib, .handle = device_cudnn(d, stream), .ok = true};
     int64_t ids[5] = {UID_X, UID_W, UID_Y}, count = 3;
     void *pointers[5] = {c->direct.in.base, c->direct.weights.base, c->direct.out.base};
     if (choice->fused && c->has_residual) {
@@ -478,8 +555,11 @@ status_t conv_run(device_t *d, stream_t stream, const conv_step_t *c, const choi
     set(&b, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
     set(&b, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
     finalize(&b, pack);
-    cudnnStatus_t status =
-        b.ok ? d->lib->cudnnBackendExecute(b.handle, choice->plan, pack) : CUDNN_STATUS_INTERNAL_ERROR;
+    cudnnStatus_t status = CUDNN_STATUS_INTERNAL_ERROR;
+    pthread_mutex_lock(&d->executing);
+    if (b.ok && b.handle)
+        status = d->lib->cudnnBackendExecute(b.handle, choice->plan, pack);
+    pthread_mutex_unlock(&d->executing);
     dispose(&b);
     if (status == CUDNN_STATUS_SUCCESS)
         return STATUS_OK;

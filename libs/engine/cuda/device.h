@@ -2,7 +2,7 @@
  * One GPU, as the engine uses it. device_cuda.c is the real one (CUDA runtime, cuDNN, cuBLASLt); device_host.c does the
  * same on the CPU, so that everything above can be tested where there is no GPU. A library links exactly one of them.
  *
- * Any thread may call anything; work on one stream is in order. Failures leave the process as it was: NO_MEMORY when the
+ * Any thread may call anything, but of one lane only one at a time; work on one stream is in order. Failures leave the process as it was: NO_MEMORY when the
  * device is full, UNAVAILABLE when there is no driver or the device is lost.
  */
 #ifndef ENGINE_CUDA_DEVICE_H
@@ -13,16 +13,35 @@
 typedef struct device device_t;
 typedef struct device_graph device_graph_t;
 
-typedef enum { STREAM_IN, STREAM_COMPUTE, STREAM_OUT, STREAM_PREPARE, STREAM_COUNT } stream_t;
+typedef struct device_stamps device_stamps_t;
 
-enum { DEVICE_EVENTS = 8 };
+/* Queues of work: one for uploads and for choosing kernels, and three for each lane of the device. */
+typedef uint32_t stream_t;
+enum { STREAM_PREPARE, STREAMS_BEFORE_LANES };
+enum { LANE_IN, LANE_COMPUTE, LANE_OUT, LANE_STREAMS };
+
+enum {
+    LANE_EVENTS = 8,
+    DEVICE_LANES_MAX = ENGINE_MAX_STREAMS + 1,
+    DEVICE_STREAMS_MAX = STREAMS_BEFORE_LANES + LANE_STREAMS * DEVICE_LANES_MAX,
+};
+
+static inline stream_t device_stream(uint32_t lane, uint32_t which)
+{
+    return STREAMS_BEFORE_LANES + lane * LANE_STREAMS + which;
+}
+
+static inline uint32_t device_event(uint32_t lane, uint32_t which)
+{
+    return lane * LANE_EVENTS + which;
+}
 
 extern const char device_engine_name[]; /* "cuda" */
 
 /* 0 when there is no driver. */
 uint32_t device_count(void);
 
-status_t device_open(uint32_t index, device_t **device, err_t *err);
+status_t device_open(uint32_t index, uint32_t lanes, device_t **device, err_t *err);
 void device_close(device_t *device);
 
 const char *device_name(const device_t *device);
@@ -66,6 +85,12 @@ const char *device_step_choice(const step_t *step);
 /* Queues one bound step other than a HOST one. */
 status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *scratch, size_t scratch_bytes,
                          err_t *err);
+
+/* Points in time of a stream, as the device meets them; read waits for the last, and gives what lies between each and the next. */
+status_t device_stamps_create(device_t *device, uint32_t count, device_stamps_t **stamps, err_t *err);
+status_t device_stamp(device_t *device, stream_t stream, device_stamps_t *stamps, uint32_t i, err_t *err);
+status_t device_stamps_read(device_t *device, device_stamps_t *stamps, int64_t *between_ns, err_t *err);
+void device_stamps_destroy(device_stamps_t *stamps);
 
 /* CUDA graphs: what is queued on the stream between begin and end is recorded instead. NULL graph = cannot. */
 status_t device_capture_begin(device_t *device, stream_t stream, err_t *err);

@@ -13,6 +13,11 @@ struct device_graph {
     cudaGraphExec_t exec;
 };
 
+struct device_stamps {
+    uint32_t count;
+    cudaEvent_t events[];
+};
+
 /* ---- errors ---- */
 
 /* After these the context is broken for good; only a new process gets a new one. */
@@ -31,6 +36,8 @@ static bool is_fatal(cudaError_t error)
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorDevicesUnavailable:
     case cudaErrorDeviceUninitialized:
+    case cudaErrorAssert:
+    case cudaErrorContextIsDestroyed:
     case cudaErrorUnknown:
         return true;
     default:
@@ -80,30 +87,45 @@ static status_t check_index(uint32_t index, err_t *err)
     return STATUS_OK;
 }
 
-static status_t make_streams(device_t *d, err_t *err)
+/* Streams share the queues of the GPU in the order of their making: those that compute come first, so that each has its own. */
+static cudaError_t make_streams(device_t *d)
 {
-    cudaError_t error = cudaSuccess;
-    for (uint32_t i = 0; error == cudaSuccess && i < STREAM_COUNT; i++)
-        error = cudaStreamCreateWithFlags(&d->streams[i], cudaStreamNonBlocking);
-    for (uint32_t i = 0; error == cudaSuccess && i < DEVICE_EVENTS; i++)
+    static const uint32_t kinds[] = {LANE_COMPUTE, LANE_IN, LANE_OUT};
+    cudaError_t error = cudaStreamCreateWithFlags(&d->streams[STREAM_PREPARE], cudaStreamNonBlocking);
+    for (uint32_t k = 0; k < LANE_STREAMS; k++)
+        for (uint32_t lane = 0; error == cudaSuccess && lane < d->lanes; lane++)
+            error =
+                cudaStreamCreateWithFlags(&d->streams[device_stream(lane, kinds[k])], cudaStreamNonBlocking);
+    return error;
+}
+
+static status_t make_queues(device_t *d, err_t *err)
+{
+    cudaError_t error = make_streams(d);
+    for (uint32_t i = 0; error == cudaSuccess && i < d->lanes * LANE_EVENTS; i++)
         error = cudaEventCreateWithFlags(&d->events[i], cudaEventDisableTiming);
     for (uint32_t i = 0; error == cudaSuccess && i < 2; i++)
         error = cudaEventCreate(&d->timing[i]);
     return device_check(d, error, "starting the device", err);
 }
 
+static cudnnStatus_t make_cudnn(device_t *d, stream_t s)
+{
+    cudnnStatus_t status = d->lib->cudnnCreate(&d->cudnn[s]);
+    return status == CUDNN_STATUS_SUCCESS ? d->lib->cudnnSetStream(d->cudnn[s], d->streams[s]) : status;
+}
+
+cudnnHandle_t device_cudnn(device_t *d, stream_t s)
+{
+    return d->cudnn[s] || make_cudnn(d, s) == CUDNN_STATUS_SUCCESS ? d->cudnn[s] : NULL;
+}
+
 static status_t make_handles(device_t *d, err_t *err)
 {
-    static const stream_t computing[] = {STREAM_COMPUTE, STREAM_PREPARE};
-    for (uint32_t i = 0; i < 2; i++) {
-        stream_t s = computing[i];
-        cudnnStatus_t status = d->lib->cudnnCreate(&d->cudnn[s]);
-        if (status == CUDNN_STATUS_SUCCESS)
-            status = d->lib->cudnnSetStream(d->cudnn[s], d->streams[s]);
-        if (status != CUDNN_STATUS_SUCCESS)
-            return err_set(err, STATUS_UNAVAILABLE, "cuDNN does not start: %s",
-                           d->lib->cudnnGetErrorString(status));
-    }
+    cudnnStatus_t made = make_cudnn(d, STREAM_PREPARE);
+    if (made != CUDNN_STATUS_SUCCESS)
+        return err_set(err, STATUS_UNAVAILABLE, "cuDNN does not start: %s",
+                       d->lib->cudnnGetErrorString(made));
     cublasStatus_t status = d->lib->cublasLtCreate(&d->lt);
     if (status != CUBLAS_STATUS_SUCCESS)
         return err_set(err, STATUS_UNAVAILABLE, "cuBLASLt does not start (%d)", (int)status);
@@ -123,11 +145,11 @@ static status_t start(device_t *d, err_t *err)
         return err_set(err, STATUS_UNSUPPORTED, "GPU %d (%.60s) has compute capability %d.%d; 8.0 is needed",
                        d->index, properties.name, properties.major, properties.minor);
     snprintf(d->name, sizeof d->name, "%.60s", properties.name);
-    status = make_streams(d, err);
+    status = make_queues(d, err);
     return status == STATUS_OK ? make_handles(d, err) : status;
 }
 
-status_t device_open(uint32_t index, device_t **device, err_t *err)
+status_t device_open(uint32_t index, uint32_t lanes, device_t **device, err_t *err)
 {
     const libraries_t *lib;
     status_t status = check_index(index, err);
@@ -139,8 +161,10 @@ status_t device_open(uint32_t index, device_t **device, err_t *err)
     if (!d)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a device");
     d->index = (int)index;
+    d->lanes = lanes;
     d->lib = lib;
     pthread_mutex_init(&d->choosing, NULL);
+    pthread_mutex_init(&d->executing, NULL);
     status = start(d, err);
     if (status == STATUS_OK)
         *device = d;
@@ -155,19 +179,20 @@ void device_close(device_t *d)
     free_choices(d);
     if (d->lt)
         d->lib->cublasLtDestroy(d->lt);
-    for (uint32_t i = 0; i < STREAM_COUNT; i++) {
+    for (uint32_t i = 0; i < DEVICE_STREAMS_MAX; i++) {
         if (d->cudnn[i])
             d->lib->cudnnDestroy(d->cudnn[i]);
         if (d->streams[i])
             cudaStreamDestroy(d->streams[i]);
     }
-    for (uint32_t i = 0; i < DEVICE_EVENTS; i++)
+    for (uint32_t i = 0; i < d->lanes * LANE_EVENTS; i++)
         if (d->events[i])
             cudaEventDestroy(d->events[i]);
     for (uint32_t i = 0; i < 2; i++)
         if (d->timing[i])
             cudaEventDestroy(d->timing[i]);
     cudaGetLastError();
+    pthread_mutex_destroy(&d->executing);
     pthread_mutex_destroy(&d->choosing);
     free(d);
 }
@@ -273,6 +298,56 @@ status_t device_wait(device_t *d, uint32_t event, err_t *err)
                                : status;
 }
 
+/* ---- stamps ---- */
+
+status_t device_stamps_create(device_t *d, uint32_t count, device_stamps_t **stamps, err_t *err)
+{
+    status_t status = enter(d, err);
+    if (status != STATUS_OK)
+        return status;
+    device_stamps_t *made = calloc(1, sizeof *made + count * sizeof made->events[0]);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to take times");
+    cudaError_t error = cudaSuccess;
+    for (; error == cudaSuccess && made->count < count; made->count += error == cudaSuccess)
+        error = cudaEventCreate(&made->events[made->count]);
+    status = device_check(d, error, "making events", err);
+    if (status == STATUS_OK)
+        *stamps = made;
+    else
+        device_stamps_destroy(made);
+    return status;
+}
+
+status_t device_stamp(device_t *d, stream_t s, device_stamps_t *stamps, uint32_t i, err_t *err)
+{
+    status_t status = enter(d, err);
+    return status == STATUS_OK
+               ? device_check(d, cudaEventRecord(stamps->events[i], d->streams[s]), "taking a time", err)
+               : status;
+}
+
+status_t device_stamps_read(device_t *d, device_stamps_t *stamps, int64_t *between_ns, err_t *err)
+{
+    status_t status = enter(d, err);
+    if (status == STATUS_OK)
+        status = device_check(d, cudaEventSynchronize(stamps->events[stamps->count - 1]), "running", err);
+    for (uint32_t i = 0; status == STATUS_OK && i + 1 < stamps->count; i++) {
+        float ms = 0;
+        status = device_check(d, cudaEventElapsedTime(&ms, stamps->events[i], stamps->events[i + 1]),
+                              "reading times", err);
+        between_ns[i] = (int64_t)((double)ms * 1e6);
+    }
+    return status;
+}
+
+void device_stamps_destroy(device_stamps_t *stamps)
+{
+    for (uint32_t i = 0; i < stamps->count; i++)
+        cudaEventDestroy(stamps->events[i]);
+    free(stamps);
+}
+
 /* ---- steps ---- */
 
 static bool run_some(cudaEvent_t begin, cudaEvent_t end, cudaStream_t stream, bool (*run)(void *arg),
@@ -330,9 +405,9 @@ static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t 
     c->precision = precision;
     c->effort = effort;
     if (step->kind == STEP_CONV)
-        conv_choose(d, &step->u.conv, precision, scratch, scratch_bytes, c);
+        conv_choose(d, &step->u.conv, scratch, scratch_bytes, c);
     else
-        gemm_choose(d, &step->u.gemm, precision, scratch, scratch_bytes, c);
+        gemm_choose(d, &step->u.gemm, scratch, scratch_bytes, c);
     c->next = d->choices;
     d->choices = c;
     return c;
@@ -359,6 +434,7 @@ status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, 
     step->plan = c;
     if (!c)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a choice of kernels");
+    cudaGetLastError(); /* what a library left behind that does not work here */
     return device_check(d, cudaStreamSynchronize(d->streams[STREAM_PREPARE]), "choosing kernels", err);
 }
 
@@ -366,8 +442,7 @@ static void free_choices(device_t *d)
 {
     for (choice_t *next, *c = d->choices; c; c = next) {
         next = c->next;
-        if (c->plan)
-            d->lib->cudnnBackendDestroyDescriptor(c->plan);
+        conv_dispose(d->lib, c);
         free(c->key);
         free(c);
     }

@@ -16,15 +16,18 @@ typedef struct choice choice_t;
 struct device {
     int index;
     char name[64];
-    cudaStream_t streams[STREAM_COUNT];
-    cudaEvent_t events[DEVICE_EVENTS];
+    uint32_t lanes;
+    cudaStream_t streams[DEVICE_STREAMS_MAX];
+    cudaEvent_t events[DEVICE_LANES_MAX * LANE_EVENTS];
     const libraries_t *lib;
-    cudnnHandle_t
-        cudnn[STREAM_COUNT]; /* one per stream that computes; a handle belongs to one thread at a time */
-    cublasLtHandle_t lt;
-    pthread_mutex_t choosing; /* timings do not disturb each other, and share STREAM_PREPARE's handle */
+    cudnnHandle_t cudnn
+        [DEVICE_STREAMS_MAX]; /* of the streams that have run a convolution; a handle serves one thread at a time */
+    pthread_mutex_t executing; /* cuDNN's plans are not safe to be run by several threads at once */
+    cublasLtHandle_t lt;       /* serves all threads */
+    pthread_mutex_t choosing;  /* timings do not disturb each other, and share STREAM_PREPARE's handle */
     cudaEvent_t timing[2];
-    choice_t *choices; /* under `choosing` */
+    choice_t *choices;  /* under `choosing` */
+    int64_t compile_ns; /* under `choosing`: spent on kernels that cuDNN compiles when it is asked for them */
     atomic_bool lost;
 };
 
@@ -41,14 +44,17 @@ struct choice {
     bool fused; /* CONV: the tail is done as well */
     size_t scratch_bytes;
     double time_ns;
-    cudnnBackendDescriptor_t plan;  /* CONV */
-    cublasLtMatmulAlgo_t algorithm; /* GEMM */
+    cudnnBackendDescriptor_t plan, config; /* CONV; the plan may refer to its engine configuration */
+    cublasLtMatmulAlgo_t algorithm;        /* GEMM */
     engine_precision_t precision;
     effort_t effort;
 };
 
 /* Time of one run on STREAM_PREPARE, median of several, in nanoseconds; 0 after one run for EFFORT_FIRST; negative = it failed. */
 double device_time(device_t *device, effort_t effort, bool (*run)(void *arg), void *arg);
+
+/* The cuDNN handle of a stream, made when it is first wanted. NULL = cuDNN does not start. */
+cudnnHandle_t device_cudnn(device_t *device, stream_t stream);
 
 /* What makes two steps alike, as text; valid in `to`. */
 enum { CHOICE_KEY_BYTES = 512 };
@@ -59,10 +65,11 @@ void gemm_key(const gemm_step_t *gemm, engine_precision_t precision, char to[CHO
  * The fastest of what the library proposes for a bound step goes into choice, which stays DIRECT when nothing works.
  * scratch is there to try it in.
  */
-void conv_choose(device_t *device, const conv_step_t *conv, engine_precision_t precision, void *scratch,
-                 size_t scratch_bytes, choice_t *choice);
-void gemm_choose(device_t *device, const gemm_step_t *gemm, engine_precision_t precision, void *scratch,
-                 size_t scratch_bytes, choice_t *choice);
+void conv_choose(device_t *device, const conv_step_t *conv, void *scratch, size_t scratch_bytes,
+                 choice_t *choice);
+void conv_dispose(const libraries_t *lib, choice_t *choice);
+void gemm_choose(device_t *device, const gemm_step_t *gemm, void *scratch, size_t scratch_bytes,
+                 choice_t *choice);
 
 /* Queue the part that the library does. */
 status_t conv_run(device_t *device, stream_t stream, const conv_step_t *conv, const choice_t *choice,

@@ -5,15 +5,30 @@
  */
 #include "engine/cuda/device_host.h"
 
+#include "base/clock.h"
 #include "engine/cuda/kernel_body.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { HOST_ALIGN_BYTES = 256 };
+
 const char device_engine_name[] = "cuda-host";
+
+/* Steps as they were bound when they were queued. */
+struct device_graph {
+    step_t *steps;
+    uint32_t count, capacity;
+};
 
 struct device {
     uint64_t memory_bytes;
+    device_graph_t *recording[DEVICE_STREAMS_MAX]; /* what is queued there is kept instead of done */
+};
+
+struct device_stamps {
+    uint32_t count;
+    int64_t at_ns[];
 };
 
 device_host_t device_host = {.memory_bytes = (uint64_t)8 << 30};
@@ -23,8 +38,9 @@ uint32_t device_count(void)
     return 1;
 }
 
-status_t device_open(uint32_t index, device_t **device, err_t *err)
+status_t device_open(uint32_t index, uint32_t lanes, device_t **device, err_t *err)
 {
+    (void)lanes;
     if (index >= device_count())
         return err_set(err, STATUS_UNAVAILABLE, "there is no GPU %u", index);
     device_t *d = calloc(1, sizeof *d);
@@ -61,7 +77,8 @@ void *device_alloc(device_t *device, size_t len)
 {
     (void)device;
     return device_host.fail_alloc ? NULL
-                                  : aligned_alloc(POOL_ALIGN, (len + POOL_ALIGN) / POOL_ALIGN * POOL_ALIGN);
+                                  : aligned_alloc(HOST_ALIGN_BYTES, (len + HOST_ALIGN_BYTES) /
+                                                                        HOST_ALIGN_BYTES * HOST_ALIGN_BYTES);
 }
 
 void device_free(device_t *device, void *memory)
@@ -74,7 +91,8 @@ void *device_pinned_alloc(device_t *device, size_t len)
 {
     (void)device;
     return len > SIZE_MAX / 2 ? NULL
-                              : aligned_alloc(POOL_ALIGN, (len + POOL_ALIGN) / POOL_ALIGN * POOL_ALIGN);
+                              : aligned_alloc(HOST_ALIGN_BYTES,
+                                              (len + HOST_ALIGN_BYTES) / HOST_ALIGN_BYTES * HOST_ALIGN_BYTES);
 }
 
 void device_pinned_free(device_t *device, void *memory)
@@ -83,34 +101,32 @@ void device_pinned_free(device_t *device, void *memory)
     free(memory);
 }
 
-static status_t check(err_t *err)
+/* What the CUDA runtime refuses while a graph is recorded, or cannot replay, is refused here. */
+static status_t check(const device_t *device, stream_t stream, err_t *err)
 {
-    return device_host.lost ? err_set(err, STATUS_UNAVAILABLE, "the device is lost") : STATUS_OK;
+    if (device_host.lost)
+        return err_set(err, STATUS_UNAVAILABLE, "the device is lost");
+    return device->recording[stream] ? err_set(err, STATUS_INTERNAL, "stream %u is being recorded", stream)
+                                     : STATUS_OK;
 }
 
 status_t device_copy(device_t *device, stream_t stream, void *to, const void *from, size_t len, err_t *err)
 {
-    (void)device;
-    (void)stream;
     if (len)
         memcpy(to, from, len);
-    return check(err);
+    return check(device, stream, err);
 }
 
 status_t device_zero(device_t *device, stream_t stream, void *to, size_t len, err_t *err)
 {
-    (void)device;
-    (void)stream;
     if (len)
         memset(to, 0, len);
-    return check(err);
+    return check(device, stream, err);
 }
 
 status_t device_sync(device_t *device, stream_t stream, err_t *err)
 {
-    (void)device;
-    (void)stream;
-    return check(err);
+    return check(device, stream, err);
 }
 
 status_t device_mark(device_t *device, stream_t stream, uint32_t event, err_t *err)
@@ -128,7 +144,36 @@ status_t device_follow(device_t *device, stream_t stream, uint32_t event, err_t 
 status_t device_wait(device_t *device, uint32_t event, err_t *err)
 {
     (void)event;
-    return device_sync(device, STREAM_OUT, err);
+    return check(device, STREAM_PREPARE, err);
+}
+
+status_t device_stamps_create(device_t *device, uint32_t count, device_stamps_t **stamps, err_t *err)
+{
+    (void)device;
+    device_stamps_t *made = calloc(1, sizeof *made + count * sizeof made->at_ns[0]);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to take times");
+    made->count = count;
+    *stamps = made;
+    return STATUS_OK;
+}
+
+status_t device_stamp(device_t *device, stream_t stream, device_stamps_t *stamps, uint32_t i, err_t *err)
+{
+    stamps->at_ns[i] = clock_now_ns();
+    return check(device, stream, err);
+}
+
+status_t device_stamps_read(device_t *device, device_stamps_t *stamps, int64_t *between_ns, err_t *err)
+{
+    for (uint32_t i = 0; i + 1 < stamps->count; i++)
+        between_ns[i] = stamps->at_ns[i + 1] - stamps->at_ns[i];
+    return check(device, STREAM_PREPARE, err);
+}
+
+void device_stamps_destroy(device_stamps_t *stamps)
+{
+    free(stamps);
 }
 
 status_t device_choose(device_t *device, step_t *step, engine_precision_t precision, effort_t effort,
@@ -139,7 +184,7 @@ status_t device_choose(device_t *device, step_t *step, engine_precision_t precis
     (void)effort;
     (void)scratch;
     (void)scratch_bytes;
-    return device_sync(device, STREAM_PREPARE, err);
+    return check(device, STREAM_PREPARE, err);
 }
 
 size_t device_step_scratch(const step_t *step)
@@ -302,40 +347,76 @@ static void run_gemm_step(const gemm_step_t *g)
     run_tail(g->library ? &g->rest.ew : &g->whole.ew);
 }
 
-status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *scratch, size_t scratch_bytes,
-                         err_t *err)
+static bool keep_step(device_graph_t *graph, const step_t *step)
 {
-    (void)device;
-    (void)stream;
-    (void)scratch;
-    (void)scratch_bytes;
+    if (graph->count == graph->capacity) {
+        uint32_t larger = graph->capacity ? 2 * graph->capacity : 16;
+        step_t *moved = realloc(graph->steps, larger * sizeof *moved);
+        if (!moved)
+            return false;
+        graph->steps = moved;
+        graph->capacity = larger;
+    }
+    graph->steps[graph->count++] = *step;
+    return true;
+}
+
+static void run_step(const step_t *step)
+{
+    if (device_host.on_step)
+        device_host.on_step(device_host.on_step_arg);
     if (step->kind == STEP_CONV)
         run_conv_step(&step->u.conv);
     else if (step->kind == STEP_GEMM)
         run_gemm_step(&step->u.gemm);
     else
         kernel_launch(step->kernel, &step->u, NULL);
-    return check(err);
+}
+
+status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *scratch, size_t scratch_bytes,
+                         err_t *err)
+{
+    (void)scratch;
+    (void)scratch_bytes;
+    device_graph_t *graph = device->recording[stream];
+    if (graph && !device_host.lost)
+        return keep_step(graph, step) ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for a graph");
+    run_step(step);
+    return check(device, stream, err);
 }
 
 status_t device_capture_begin(device_t *device, stream_t stream, err_t *err)
 {
-    return device_sync(device, stream, err);
+    status_t status = check(device, stream, err);
+    if (status != STATUS_OK)
+        return status;
+    device->recording[stream] = calloc(1, sizeof(device_graph_t));
+    return device->recording[stream] ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for a graph");
 }
 
 status_t device_capture_end(device_t *device, stream_t stream, device_graph_t **graph, err_t *err)
 {
-    *graph = NULL;
-    return device_sync(device, stream, err);
+    device_graph_t *recorded = device->recording[stream];
+    device->recording[stream] = NULL;
+    status_t status = check(device, stream, err);
+    if (status == STATUS_OK)
+        *graph = recorded;
+    else
+        device_graph_destroy(recorded);
+    return status;
 }
 
 status_t device_graph_launch(device_t *device, stream_t stream, device_graph_t *graph, err_t *err)
 {
-    (void)graph;
-    return device_sync(device, stream, err);
+    status_t status = check(device, stream, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < graph->count; i++)
+        run_step(&graph->steps[i]);
+    atomic_fetch_add(&device_host.graph_launches, 1);
+    return status;
 }
 
 void device_graph_destroy(device_graph_t *graph)
 {
-    (void)graph;
+    free(graph->steps);
+    free(graph);
 }

@@ -1,7 +1,5 @@
 #include "engine/cuda/lower.h"
 
-#include "graph/fuse.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,10 +122,26 @@ view_t lower_result(lower_t *l, int32_t value, layout_kind_t layout)
     return lower_new(l, lower_stored_type(l, t->dtype), t->rank, t->dims, layout);
 }
 
+static void add_place(lower_t *l, int32_t value, const view_t *view)
+{
+    program_t *p = l->program;
+    if (lower_is_constant(l, value))
+        return;
+    place_t *moved = grow(p->places, p->place_count, &p->place_capacity, sizeof *moved);
+    if (!moved) {
+        no_memory(l);
+        return;
+    }
+    p->places = moved;
+    moved[p->place_count++] = (place_t){.value = value, .op = l->op, .view = *view};
+}
+
 void lower_define(lower_t *l, int32_t value, const view_t *view)
 {
-    if (value >= 0 && l->status == STATUS_OK)
-        l->states[value] = (state_t){.defined = true, .main = *view};
+    if (value < 0 || l->status != STATUS_OK)
+        return;
+    l->states[value] = (state_t){.defined = true, .main = *view};
+    add_place(l, value, view);
 }
 
 void lower_add(lower_t *l, const step_t *step)
@@ -211,8 +225,10 @@ view_t lower_dense(lower_t *l, int32_t value, dtype_t dtype, layout_kind_t layou
         made = lower_new(l, dtype, t->rank, t->dims, layout);
         lower_copy(l, &made, &from);
     }
-    if (l->status == STATUS_OK)
-        s->copies[s->copy_count < STATE_MAX_COPIES ? s->copy_count++ : STATE_MAX_COPIES - 1] = made;
+    if (l->status != STATUS_OK)
+        return made;
+    s->copies[s->copy_count < STATE_MAX_COPIES ? s->copy_count++ : STATE_MAX_COPIES - 1] = made;
+    add_place(l, value, &made);
     return made;
 }
 
@@ -223,38 +239,41 @@ view_t lower_plain(lower_t *l, int32_t value)
 
 /* ---- copies ---- */
 
-static void convert(lower_t *l, const view_t *to, const view_t *from)
+static dtype_t conversion_type(dtype_t to, dtype_t from)
 {
-    ew_t e = {.views = {*from}, .view_count = 1, .compute = DTYPE_F32};
-    step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_ELEMENTWISE, .what = "convert"};
-    if (from->dtype == DTYPE_F64 || from->dtype == DTYPE_U64)
-        e.compute = DTYPE_F64;
-    else if (from->dtype != DTYPE_F32 && from->dtype != DTYPE_F16 && from->dtype != DTYPE_BF16)
-        e.compute = DTYPE_I64;
-    bool whole =
-        to->dtype != DTYPE_F32 && to->dtype != DTYPE_F16 && to->dtype != DTYPE_BF16 && to->dtype != DTYPE_F64;
-    if (from->dtype == DTYPE_U64 && whole)
-        e.compute = DTYPE_I64; /* the same 64 bits */
-    ew_kernel(&e, to, &step.u.elementwise);
-    lower_add(l, &step);
-    ew_bind(l, &e, to, LOWER_FIELD(elementwise));
+    bool whole = to != DTYPE_F32 && to != DTYPE_F16 && to != DTYPE_BF16 && to != DTYPE_F64;
+    if (from == DTYPE_U64 && whole)
+        return DTYPE_I64; /* the same 64 bits */
+    if (from == DTYPE_F64 || from == DTYPE_U64)
+        return DTYPE_F64;
+    return from == DTYPE_F32 || from == DTYPE_F16 || from == DTYPE_BF16 ? DTYPE_F32 : DTYPE_I64;
+}
+
+void lower_transfer(const view_t *to, const view_t *from, step_t *step)
+{
+    *step = (step_t){.kind = STEP_KERNEL, .kernel = KERNEL_COPY, .what = "copy"};
+    if (to->dtype == from->dtype) {
+        k_copy_t *k = &step->u.copy;
+        k->size_bytes = (int32_t)dtype_size(to->dtype);
+        view_collapse((const view_t *[]){to, from}, 2, &k->space, (k_view_t *[]){&k->out, &k->in});
+        return;
+    }
+    ew_t e = {.views = {*from}, .view_count = 1, .compute = conversion_type(to->dtype, from->dtype)};
+    step->kernel = KERNEL_ELEMENTWISE;
+    step->what = "convert";
+    ew_kernel(&e, to, &step->u.elementwise);
 }
 
 void lower_copy(lower_t *l, const view_t *to, const view_t *from)
 {
+    step_t step;
     if (l->status != STATUS_OK || !view_count(to))
         return;
-    if (to->dtype != from->dtype) {
-        convert(l, to, from);
-        return;
-    }
-    step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_COPY, .what = "copy"};
-    k_copy_t *k = &step.u.copy;
-    k->size_bytes = (int32_t)dtype_size(to->dtype);
-    view_collapse((const view_t *[]){to, from}, 2, &k->space, (k_view_t *[]){&k->out, &k->in});
+    lower_transfer(to, from, &step);
     lower_add(l, &step);
-    lower_bind(l, LOWER_FIELD(copy.out.base), to);
-    lower_bind(l, LOWER_FIELD(copy.in.base), from);
+    bool copies = step.kernel == KERNEL_COPY;
+    lower_bind(l, copies ? LOWER_FIELD(copy.out.base) : LOWER_FIELD(elementwise.out.base), to);
+    lower_bind(l, copies ? LOWER_FIELD(copy.in.base) : LOWER_FIELD(elementwise.in[0].base), from);
 }
 
 void lower_zero(lower_t *l, const view_t *dense)
@@ -418,17 +437,26 @@ static status_t walk(lower_t *l)
 {
     int32_t *producer = calloc(l->graph->value_count + 1, sizeof *producer);
     l->readers = calloc(l->graph->value_count + 1, sizeof *l->readers);
-    if (!producer || !l->readers) {
+    l->program->op_steps = calloc(l->graph->node_count + 1, sizeof *l->program->op_steps);
+    if (!producer || !l->readers || !l->program->op_steps) {
         free(producer);
         return lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
     }
     graph_uses(l->graph, producer, l->readers);
     free(producer);
+    l->op = -1;
     status_t status = define_inputs(l);
-    for (uint32_t n = 0; status == STATUS_OK && n < l->graph->node_count; n++)
+    for (uint32_t n = 0; status == STATUS_OK && n < l->graph->node_count; n++) {
+        l->op = (int32_t)n;
+        l->program->op_steps[n] = l->program->step_count;
         if (!l->graph->nodes[n].dead)
             status = lower_node(l, &l->graph->nodes[n]);
-    return status == STATUS_OK ? copy_outputs(l) : status;
+    }
+    if (status != STATUS_OK)
+        return status;
+    l->op = (int32_t)l->graph->node_count;
+    l->program->op_steps[l->op] = l->program->step_count;
+    return copy_outputs(l);
 }
 
 status_t lower_program(graph_t *instance, engine_precision_t precision, constants_t *constants,
@@ -454,11 +482,4 @@ status_t lower_program(graph_t *instance, engine_precision_t precision, constant
     program_place(l.program);
     *out = l.program;
     return STATUS_OK;
-}
-
-/* ---- passes ---- */
-
-status_t lower_fuse(graph_t *g, err_t *err)
-{
-    return graph_fuse_epilogues(g, lower_allows, err);
 }

@@ -20,8 +20,8 @@ status_t lower_program(graph_t *instance, engine_precision_t precision, constant
 /* Whether an epilogue can be appended to a node: for graph_fuse_epilogues. */
 bool lower_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail);
 
-/* The pass over an instance that a program wants: epilogues into their hosts. */
-status_t lower_fuse(graph_t *instance, err_t *err);
+/* The kernel that copies, and converts, between views of one shape; its pointers are unset. */
+void lower_transfer(const view_t *to, const view_t *from, step_t *step);
 
 /* ---- for lower_*.c ---- */
 
@@ -43,6 +43,7 @@ typedef struct {
     uint32_t *readers;
     dtype_t storage; /* of float32 */
     const node_t *node;
+    int32_t op; /* the number of that node; -1 before the first */
     err_t *err;
     status_t status; /* the first failure; later calls do nothing */
 } lower_t;

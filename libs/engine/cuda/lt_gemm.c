@@ -179,14 +179,13 @@ static void time_results(device_t *d, const gemm_step_t *g, const problem_t *p,
     }
 }
 
-void gemm_choose(device_t *d, const gemm_step_t *g, engine_precision_t precision, void *scratch,
-                 size_t scratch_bytes, choice_t *choice)
+void gemm_choose(device_t *d, const gemm_step_t *g, void *scratch, size_t scratch_bytes, choice_t *choice)
 {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
     int count = 0;
     if (!g->library)
         return;
-    problem_t p = describe(d->lib, g, precision);
+    problem_t p = describe(d->lib, g, choice->precision);
     cublasLtMatmulPreference_t wishes = preference(d->lib, g, scratch_bytes);
     bool ok = p.ok && wishes &&
               d->lib->cublasLtMatmulAlgoGetHeuristic(d->lt, p.operation, p.a, p.b, p.c, p.d, wishes,

@@ -1,56 +1,67 @@
 /*
- * One model on one GPU: its template, its constants there, and a plan per batch size or set of shapes.
+ * One model on one GPU: its template, its constants there, its plans, and where it can be cut.
  */
 #ifndef ENGINE_CUDA_MODEL_H
 #define ENGINE_CUDA_MODEL_H
 
-#include "engine/cuda/plan.h"
-#include "engine/describe.h"
+#include "engine/blueprint.h"
+#include "engine/cuda/segment.h"
 
-#include <pthread.h>
-
-enum {
-    MODEL_SHAPES_MAX = 32
-}; /* plans kept for models whose dimensions vary; the least recently used one goes */
-
+/* What all models of an engine share. */
 typedef struct {
-    plan_t *plan;
-    tensor_t *shapes; /* of the inputs */
-    uint64_t used;
-} slot_t;
+    device_t *device;
+    pool_t pool;
+    space_t aside;               /* to run something beside the jobs */
+    pthread_mutex_t aside_mutex; /* around its use */
+} gpu_t;
 
 struct engine_model {
     char name[80]; /* for messages */
     engine_t *engine;
-    device_t *device;
-    pool_t *pool;
-    description_t description;
-    graph_t *graph;
+    gpu_t *gpu;
+    blueprint_t blueprint;
     engine_precision_t precision;
-    constants_t constants;
-    pthread_mutex_t building; /* plans are built one at a time */
-    pthread_mutex_t mutex;    /* the two tables */
-    plan_t **by_batch;        /* [1..max_batch] */
-    slot_t by_shape[MODEL_SHAPES_MAX];
-    uint64_t clock;
-    bool by_value; /* shapes depend on contents: interpreted on the CPU */
-    bool varies;
+    constants_t constants; /* under plans.building */
+    plan_table_t plans;
+    edge_t *edges; /* for each value of blueprint.graph_cuts; written once, by model_cuts */
 };
 
-status_t model_create(engine_t *engine, device_t *device, pool_t *pool, const engine_load_t *what,
-                      engine_model_t **model, err_t *err);
+static inline const engine_model_info_t *model_info(const engine_model_t *model)
+{
+    return &model->blueprint.description.info;
+}
+
+status_t model_create(engine_t *engine, gpu_t *gpu, const engine_load_t *what, engine_model_t **model,
+                      err_t *err);
 void model_destroy(engine_model_t *model);
 
-/* The shapes of a batch, for models that do not vary otherwise. */
-void model_batch_shapes(const engine_model_t *model, uint32_t batch, tensor_t *inputs);
-
+/* The plan, built when it is not there; it stays until model_release_plan. */
+status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err);
+void model_release_plan(engine_model_t *model, plan_t *plan);
 /* NULL when it was not built yet. */
 plan_t *model_find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs);
-/* Finds it or builds it. A plan of a varying model lives until MODEL_SHAPES_MAX others were used after it. */
-status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err);
 
-/* Builds a plan that the model does not keep, with constants of the caller's; for the accuracy report. */
+/* Builds a plan that the model does not keep, with constants of the caller's; for the accuracy report. Under plans.building. */
 status_t model_plan_for(engine_model_t *model, engine_precision_t precision, effort_t effort,
                         constants_t *constants, const tensor_t *inputs, plan_t **plan, err_t *err);
+
+/* ---- cuts.c ---- */
+
+status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
+
+/* A range of operators of a plan, ready to be run. `to` is set. */
+typedef struct {
+    uint32_t from, to, first_step, end_step;
+    bool is_last, alike; /* alike: its operators are those of the cuts, so exits mean something */
+    const transfers_t *loads, *stores; /* NULL at the ends of the model */
+} segment_t;
+
+status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t *range, uint32_t batch,
+                       segment_t *segment, err_t *err);
+
+status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
+                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
+void border_destroy(engine_border_t *border);
+uint64_t border_bytes(const engine_border_t *border);
 
 #endif

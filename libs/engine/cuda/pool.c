@@ -100,7 +100,7 @@ status_t pool_alloc(pool_t *pool, size_t len_bytes, void **memory, err_t *err)
     status_t status = STATUS_OK;
     if (len_bytes > SIZE_MAX / 2)
         return err_set(err, STATUS_NO_MEMORY, "no device has %zu bytes", len_bytes);
-    size_t len = (len_bytes + POOL_ALIGN_BYTES) / POOL_ALIGN_BYTES * POOL_ALIGN_BYTES;
+    size_t len = pool_room(len_bytes);
     pthread_mutex_lock(&pool->mutex);
     void *got = take(pool, len);
     if (!got && add_slab(pool, len))

@@ -19,6 +19,12 @@ enum {
     POOL_SLAB_BYTES = 64 << 20, /* smaller requests share a slab of this size; larger ones have their own */
 };
 
+/* What so many bytes take: never nothing. */
+static inline size_t pool_room(size_t len_bytes)
+{
+    return (len_bytes + POOL_ALIGN_BYTES) / POOL_ALIGN_BYTES * POOL_ALIGN_BYTES;
+}
+
 typedef struct pool_slab pool_slab_t;
 
 typedef struct {

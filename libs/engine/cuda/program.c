@@ -13,6 +13,8 @@ void program_destroy(program_t *program)
     free(program->buffers);
     free(program->steps);
     free(program->bindings);
+    free(program->places);
+    free(program->op_steps);
     free(program->inputs);
     free(program->outputs);
     free(program->input_used);
@@ -85,23 +87,90 @@ void program_place(program_t *program)
     free(p.placed);
 }
 
-void program_bind(program_t *program, void *work, void *const *constants, void *const *inputs,
-                  void *const *outputs)
+/* ---- ranges of operators ---- */
+
+uint32_t program_first_step(const program_t *program, uint32_t from)
+{
+    return program->op_steps[from];
+}
+
+uint32_t program_end_step(const program_t *program, uint32_t to)
+{
+    return to == program->instance->node_count ? program->step_count : program->op_steps[to];
+}
+
+bool program_is_alive(const program_t *program, const place_t *place, uint32_t op)
+{
+    const buffer_t *b = &program->buffers[place->view.buffer];
+    uint32_t step = program->op_steps[op];
+    if (place->op >= (int32_t)op || b->first == UINT32_MAX || b->last < step)
+        return false;
+    return b->kind == BUFFER_INPUT || (b->kind == BUFFER_WORK && b->first < step);
+}
+
+/* ---- bindings ---- */
+
+void program_bind(const program_t *program, step_t *steps, const program_memory_t *memory)
 {
     for (uint32_t i = 0; i < program->binding_count; i++) {
         const binding_t *binding = &program->bindings[i];
         const buffer_t *b = &program->buffers[binding->buffer];
-        step_t *step = &program->steps[binding->step];
-        char *base = b->kind == BUFFER_WORK       ? (char *)work + b->offset
-                     : b->kind == BUFFER_CONSTANT ? constants[b->index]
-                     : b->kind == BUFFER_INPUT    ? inputs[b->index]
-                                                  : outputs[b->index];
+        step_t *step = &steps[binding->step];
+        char *base = b->kind == BUFFER_WORK       ? (char *)memory->work + b->offset
+                     : b->kind == BUFFER_CONSTANT ? memory->constants[b->index]
+                     : b->kind == BUFFER_INPUT    ? memory->inputs[b->index]
+                                                  : memory->outputs[b->index];
         void *pointer = base ? base + binding->offset_bytes : NULL;
         if (step->kind == STEP_HOST)
             step->u.host.device[binding->field] = pointer;
         else
             memcpy((char *)step + binding->field, &pointer, sizeof pointer);
     }
+}
+
+/* What a host step needs of its own. */
+static size_t host_bytes(const step_t *step)
+{
+    return step->kind == STEP_HOST ? step->u.host.count * (sizeof(tensor_t) + 2 * sizeof(void *)) : 0;
+}
+
+/* tensors, then the arrays that point to them and to the device. */
+static char *copy_host(step_t *to, char *at)
+{
+    host_step_t *h = &to->u.host;
+    const host_step_t from = *h;
+    const tensor_t **in;
+    tensor_t **out;
+    h->tensors = (tensor_t *)(void *)at;
+    in = (const tensor_t **)(void *)(h->tensors + h->count);
+    out = (tensor_t **)(void *)(in + from.ctx.in_count);
+    h->device = (void **)(void *)(out + from.ctx.out_count);
+    memcpy(h->tensors, from.tensors, h->count * sizeof *h->tensors);
+    for (uint32_t i = 0; i < from.ctx.in_count; i++)
+        in[i] = from.ctx.in[i] ? &h->tensors[i] : NULL;
+    for (uint32_t i = 0; i < from.ctx.out_count; i++)
+        out[i] = from.ctx.out[i] ? &h->tensors[from.ctx.in_count + i] : NULL;
+    memcpy(h->device, from.device, h->count * sizeof *h->device);
+    h->ctx.in = in;
+    h->ctx.out = out;
+    return (char *)(h->device + h->count);
+}
+
+step_t *program_copy_steps(const program_t *program)
+{
+    size_t len = (program->step_count + 1) * sizeof(step_t), extra = 0;
+    for (uint32_t i = 0; i < program->step_count; i++)
+        extra += host_bytes(&program->steps[i]);
+    step_t *steps = malloc(len + extra);
+    char *at = (char *)steps + len;
+    if (!steps)
+        return NULL;
+    if (program->step_count)
+        memcpy(steps, program->steps, program->step_count * sizeof *steps);
+    for (uint32_t i = 0; i < program->step_count; i++)
+        if (steps[i].kind == STEP_HOST)
+            at = copy_host(&steps[i], at);
+    return steps;
 }
 
 /* ---- text ---- */

@@ -95,6 +95,13 @@ typedef struct {
     size_t offset_bytes;
 } binding_t;
 
+/* A value lies in a view, from the steps of an operator on. */
+typedef struct {
+    int32_t value;
+    int32_t op; /* -1: an input, there from the start */
+    view_t view;
+} place_t;
+
 typedef struct {
     graph_t *instance; /* owns nodes, attributes and the arrays of host steps */
     buffer_t *buffers;
@@ -103,6 +110,9 @@ typedef struct {
     tensor_t *inputs, *outputs; /* as they cross the border: full shapes and declared types */
     uint32_t buffer_count, buffer_capacity, step_count, step_capacity, binding_count, binding_capacity;
     uint32_t input_count, output_count, host_steps;
+    place_t *places; /* of all values but constants, in the order of the operators */
+    uint32_t place_count, place_capacity;
+    uint32_t *op_steps; /* steps in front of each operator; those behind the last one copy the outputs */
     size_t work_bytes;
     bool *input_used; /* false: no step reads it */
 } program_t;
@@ -112,9 +122,23 @@ void program_destroy(program_t *program);
 /* Gives every WORK buffer its offset: buffers whose lives overlap do not overlap in space. */
 void program_place(program_t *program);
 
-/* Writes the pointers into the steps. constants: by index of the table; inputs, outputs: on the device. */
-void program_bind(program_t *program, void *work, void *const *constants, void *const *inputs,
-                  void *const *outputs);
+/* The steps of operators from <= op < to; of the last ones with what copies the outputs. */
+uint32_t program_first_step(const program_t *program, uint32_t from);
+uint32_t program_end_step(const program_t *program, uint32_t to);
+
+/* A view in the program's memory holds its value between the operators in front of `op` and those behind. */
+bool program_is_alive(const program_t *program, const place_t *place, uint32_t op);
+
+/* Where everything is on the device. constants: by index of the table. */
+typedef struct {
+    void *work, *const *constants, *const *inputs, *const *outputs;
+} program_memory_t;
+
+/* Writes the pointers into `steps`: the program's, or a copy of them. */
+void program_bind(const program_t *program, step_t *steps, const program_memory_t *memory);
+
+/* A copy of the steps with arrays of their own where pointers are bound; free() it. NULL = no memory. */
+step_t *program_copy_steps(const program_t *program);
 
 /* One line per step, for tests and logs; the caller frees it. NULL = no memory. */
 char *program_text(const program_t *program);

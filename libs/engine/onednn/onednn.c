@@ -7,9 +7,9 @@
  */
 #include "base/clock.h"
 #include "engine/backends.h"
+#include "engine/onednn/build.h"
 #include "engine/onednn/model.h"
 #include "engine/segment.h"
-#include "graph/fuse.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 enum {
     HUGE_PAGE_BYTES = 2 << 20,
     THREADS_MAX = 1024,
-    TRIAL_SIZE = 16, /* of what varies, to see what kind of model it is */
 };
 
 static const engine_model_info_t *model_info_of(const engine_model_t *model)
@@ -29,7 +28,7 @@ static const engine_model_info_t *model_info_of(const engine_model_t *model)
 
 static const engine_cuts_t *cuts_of(const engine_model_t *model)
 {
-    return &model->cuts;
+    return &model->blueprint.cuts;
 }
 
 static void start_thread(cpu_t *cpu)
@@ -89,7 +88,7 @@ static status_t run_part(workspace_t *space, engine_job_t *job, plan_t *plan, co
     engine_range_t range = job->range;
     segment_run_t how = {.stream = space->stream, .work = space->work, .stop = stop};
     range.to = range.to ? range.to : plan->instance->node_count;
-    if (job->op_ns && range.to != segment_end(job, &job->model->cuts))
+    if (job->op_ns && range.to != segment_end(job, &job->model->blueprint.cuts))
         return err_set(err, STATUS_UNSUPPORTED, "with these shapes the model has other operators");
     status_t status = model_segment(job->model, plan, &range, job->batch, &segment, err);
     return status == STATUS_OK ? segment_run(segment, &how, job, err) : status;
@@ -101,11 +100,11 @@ static status_t run_plan(workspace_t *space, engine_job_t *job, plan_t *plan, co
 {
     engine_model_t *model = job->model;
     status_t status = STATUS_OK;
-    if (segment_is_last(job, &model->cuts))
+    if (segment_is_last(job, &model->blueprint.cuts))
         status = check_outputs(model, job, plan, err);
     if (status == STATUS_OK)
         status = reserve_work(space, plan->work_bytes, err);
-    if (model->varies)
+    if (model->blueprint.varies)
         job->started_ns = clock_now_ns(); /* building the plan is not part of it */
     if (status != STATUS_OK)
         return status;
@@ -122,8 +121,8 @@ static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
     status_t status = cpu_job_inputs(model_info(model), job, inputs, err);
     if (status != STATUS_OK)
         return status;
-    if (model->by_value)
-        return cpu_job_interpret(model_info(model), job, model->graph, inputs, err);
+    if (model->blueprint.by_value)
+        return cpu_job_interpret(model_info(model), job, model->blueprint.graph, inputs, err);
     status = model_plan(model, job->batch, inputs, &plan, err);
     if (status != STATUS_OK)
         return status;
@@ -192,50 +191,18 @@ static void onednn_close(engine_t *e)
     free(e);
 }
 
-static bool has_varying_input(const engine_model_t *model)
-{
-    for (uint32_t i = 0; i < model_info(model)->input_count; i++)
-        for (uint32_t d = 0; d < model_info(model)->inputs[i].rank; d++)
-            if (model_info(model)->inputs[i].dims[d] < 0)
-                return true;
-    return false;
-}
-
-/* Models whose dimensions vary find out at their first job. */
-static status_t find_by_value(engine_model_t *model, err_t *err)
-{
-    tensor_t inputs[ENGINE_MAX_IO];
-    graph_t *instance;
-    model->varies = has_varying_input(model);
-    model_shapes(model, 1, TRIAL_SIZE, inputs);
-    status_t status = graph_instantiate(model->graph, inputs, &instance, err);
-    if (status != STATUS_OK)
-        return model->varies ? STATUS_OK : status;
-    model->by_value = instance->open;
-    graph_destroy(instance);
-    return STATUS_OK;
-}
-
 static status_t load_into(engine_t *engine, engine_model_t *model, const engine_load_t *what, err_t *err)
 {
     if (what->precision != ENGINE_FP32)
         return err_set(err, STATUS_UNSUPPORTED, "model '%.80s': this engine computes in fp32 only",
                        what->name);
-    status_t status = describe_open(what, &model->graph, err);
+    status_t status = blueprint_open(&model->blueprint, what, build_allows, err);
     if (status == STATUS_OK)
-        status = graph_fold_batch_norms(model->graph, err);
-    if (status == STATUS_OK)
-        status = graph_recognise(model->graph, err);
-    if (status == STATUS_OK)
-        status = describe_graph(&model->description, model->graph, what, err);
-    if (status == STATUS_OK)
-        status = find_by_value(model, err);
+        status = model_init_plans(model, err);
     if (status != STATUS_OK)
         return status;
-    model->by_batch = calloc(model_info(model)->max_batch + 1, sizeof *model->by_batch);
-    if (!model->by_batch)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
-    model->graph_bytes = model->description.info.memory_bytes = constant_bytes(model->graph);
+    model->graph_bytes = constant_bytes(model->blueprint.graph);
+    model->blueprint.description.info.memory_bytes = model->graph_bytes;
     status = model_account(engine, (int64_t)model->graph_bytes, err);
     if (status == STATUS_OK)
         model->counted_bytes = model->graph_bytes;
@@ -244,21 +211,12 @@ static status_t load_into(engine_t *engine, engine_model_t *model, const engine_
 
 static void unload(engine_model_t *model)
 {
-    for (uint32_t b = 1; model->by_batch && b <= model_info(model)->max_batch; b++)
-        plan_destroy(model->by_batch[b]);
-    for (uint32_t i = 0; i < MODEL_SHAPES_MAX; i++) {
-        plan_destroy(model->by_shape[i].plan);
-        free(model->by_shape[i].shapes);
-    }
-    free(model->by_batch);
+    plan_table_dispose(&model->plans);
     model_account(model->engine, -(int64_t)model->counted_bytes, NULL);
-    model_dispose_cuts(model);
+    free(model->edges);
     weights_dispose(&model->weights);
-    description_dispose(&model->description);
-    graph_destroy(model->graph);
-    pthread_mutex_destroy(&model->mutex);
-    pthread_mutex_destroy(&model->cutting);
-    pthread_mutex_destroy(&model->building);
+    blueprint_dispose(&model->blueprint);
+    pthread_mutex_destroy(&model->segmenting);
     free(model);
 }
 
@@ -269,28 +227,13 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     model->engine = engine;
     weights_init(&model->weights);
-    pthread_mutex_init(&model->building, NULL);
-    pthread_mutex_init(&model->mutex, NULL);
-    pthread_mutex_init(&model->cutting, NULL);
+    pthread_mutex_init(&model->segmenting, NULL);
     status_t status = load_into(engine, model, what, err);
     if (status == STATUS_OK)
         *out = model;
     else
         unload(model);
     return status;
-}
-
-static status_t check_range(const engine_model_t *model, const engine_range_t *range, uint32_t ops,
-                            err_t *err)
-{
-    if (range->stream >= model->engine->cpu.lane_count)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "there is no stream %u", range->stream);
-    if ((range->from == 0 && range->to == ops) ||
-        (model->cuts.ops && range->from < range->to && segment_is_cut(&model->cuts, range->from) &&
-         segment_is_cut(&model->cuts, range->to)))
-        return STATUS_OK;
-    return err_set(err, STATUS_INVALID_ARGUMENT, "the model cannot be cut to operators %u..%u", range->from,
-                   range->to);
 }
 
 /* range NULL: the whole plan alone. */
@@ -303,7 +246,7 @@ static status_t prepare_range(engine_model_t *model, const engine_range_t *range
         return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", batch,
                        model_info(model)->max_batch);
     status_t status = cpu_input_shapes(model_info(model), batch, input_shapes, inputs, err);
-    if (status != STATUS_OK || model->by_value || (model->varies && !input_shapes))
+    if (status != STATUS_OK || model->blueprint.by_value || (model->blueprint.varies && !input_shapes))
         return status;
     status = model_plan(model, batch, inputs, &plan, err);
     if (status != STATUS_OK)
@@ -312,7 +255,8 @@ static status_t prepare_range(engine_model_t *model, const engine_range_t *range
         engine_range_t part = *range;
         segment_t *segment;
         part.to = part.to ? part.to : plan->instance->node_count;
-        status = check_range(model, &part, plan->instance->node_count, err);
+        status = blueprint_check_range(&model->blueprint, &part, model->engine->cpu.lane_count,
+                                       plan->instance->node_count, err);
         if (status == STATUS_OK)
             status = model_segment(model, plan, &part, batch, &segment, err);
     }

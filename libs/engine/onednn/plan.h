@@ -7,6 +7,7 @@
 #ifndef ENGINE_ONEDNN_PLAN_H
 #define ENGINE_ONEDNN_PLAN_H
 
+#include "engine/plan_table.h"
 #include "graph/op.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -54,6 +55,7 @@ typedef struct {
 } plan_output_t;
 
 typedef struct {
+    plan_entry_t entry;
     graph_t *instance; /* owns the small arrays, and the constants */
     buffer_t *buffers;
     step_t *steps;
@@ -62,7 +64,6 @@ typedef struct {
     place_t *places;
     uint32_t *op_steps;  /* steps in front of each node, and of the end */
     segment_t *segments; /* parts of it with bindings of their own; the model's lock */
-    uint32_t users;      /* threads that run it; the model's lock */
     uint32_t place_count, place_capacity;
     uint32_t buffer_count, buffer_capacity, step_count, step_capacity, output_count;
     uint32_t work_count, work_capacity, input_count, input_capacity;

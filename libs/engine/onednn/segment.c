@@ -401,27 +401,11 @@ static status_t run_ops(segment_t *s, const segment_run_t *how, engine_job_t *jo
     return STATUS_OK;
 }
 
-static status_t check_border(const engine_border_t *border, const transfers_t *t, const engine_job_t *job,
-                             err_t *err)
-{
-    if (!border)
-        return STATUS_OK;
-    if (border->model != job->model)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "the border is of another model");
-    if (job->row > border->rows || border->rows - job->row < job->batch)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "rows %u..%u are outside a border of %u", job->row,
-                       job->row + job->batch, border->rows);
-    if (t->row_bytes * border->rows > border->len_bytes)
-        return err_set(err, STATUS_UNSUPPORTED,
-                       "a row of %zu bytes is larger than what the border was made for", t->row_bytes);
-    return STATUS_OK;
-}
-
 status_t segment_run(segment_t *s, const segment_run_t *how, engine_job_t *job, err_t *err)
 {
-    status_t status = check_border(job->source, &s->loads, job, err);
+    status_t status = blueprint_check_border(job->source, job, s->loads.row_bytes, err);
     if (status == STATUS_OK)
-        status = check_border(job->target, &s->stores, job, err);
+        status = blueprint_check_border(job->target, job, s->stores.row_bytes, err);
     if (status != STATUS_OK)
         return status;
     bind_segment(s, how->work, job);

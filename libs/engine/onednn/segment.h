@@ -11,7 +11,7 @@
 #ifndef ENGINE_ONEDNN_SEGMENT_H
 #define ENGINE_ONEDNN_SEGMENT_H
 
-#include "engine/engine.h"
+#include "engine/blueprint.h"
 #include "engine/onednn/plan.h"
 
 #include <stdatomic.h>
@@ -28,13 +28,6 @@ typedef struct {
     const edge_t *edges;
     uint32_t count;
 } edges_t;
-
-struct engine_border {
-    engine_model_t *model;
-    uint32_t rows;
-    uint64_t len_bytes;
-    char *data;
-};
 
 /* Where one value of a segment comes from or goes to. */
 typedef struct {

@@ -2,6 +2,8 @@
 #include "engine/cuda/accuracy.h"
 #include "engine/cuda/device_host.h"
 #include "maker.h"
+#include "networks.h"
+#include "ticket.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -236,4 +238,195 @@ Test(cuda_engine, wrong_arguments_are_answered)
     cr_assert_null(fermata_engine(ENGINE_ABI + 1));
     ops->unload(model);
     ops->close(e);
+}
+
+/* ---- graphs, exits and what they have to do with each other ---- */
+
+enum { ROWS = 4, FLOATS = ROWS * 2048, OPS_MAX = 64 };
+
+/* A network of several operators on an engine of one stream, with two sets of buffers. */
+typedef struct {
+    const engine_ops_t *ops;
+    engine_t *engine;
+    engine_model_t *model;
+    engine_cuts_t cuts;
+    uint32_t exits[OPS_MAX];
+    float in[2][FLOATS], out[2][FLOATS], want[2][FLOATS];
+    const void *inputs[2][1];
+    void *outputs[2][1], *wants[2][1];
+} rig_t;
+
+static engine_job_t whole(rig_t *rig, uint32_t set)
+{
+    return (engine_job_t){.model = rig->model,
+                          .batch = ROWS,
+                          .inputs = rig->inputs[set],
+                          .outputs = rig->outputs[set],
+                          .exits = rig->exits};
+}
+
+static rig_t *open_rig(void)
+{
+    rig_t *rig = calloc(1, sizeof *rig);
+    err_t err;
+    rig->ops = fermata_engine(ENGINE_ABI);
+    rig->engine = open_engine((engine_config_t){0});
+    cr_assert_eq(
+        network_load(networks[0].make(), rig->ops, rig->engine, ROWS, ENGINE_FP32, &rig->model, &err),
+        STATUS_OK, "%s", err.text);
+    cr_assert_eq(rig->ops->cuts(rig->model, &rig->cuts, &err), STATUS_OK, "%s", err.text);
+    cr_assert_leq(rig->cuts.cut_count, OPS_MAX);
+    for (uint32_t c = 0; c < rig->cuts.cut_count; c++)
+        rig->exits[c] = rig->cuts.cuts[c].op;
+    for (uint32_t set = 0; set < 2; set++) {
+        ticket_t t;
+        network_noise(rig->in[set], FLOATS, 5 + set);
+        rig->inputs[set][0] = rig->in[set];
+        rig->outputs[set][0] = rig->out[set];
+        rig->wants[set][0] = rig->want[set];
+        engine_job_t job = whole(rig, set);
+        job.outputs = rig->wants[set];
+        cr_assert_eq(ticket_run(&t, rig->ops, rig->engine, job), STATUS_OK, "%s", t.text);
+    }
+    return rig;
+}
+
+static void close_rig(rig_t *rig)
+{
+    rig->ops->unload(rig->model);
+    rig->ops->close(rig->engine);
+    free(rig);
+}
+
+static void check_out(const rig_t *rig, uint32_t set, const char *what)
+{
+    size_t len = ROWS * rig->ops->info(rig->model)->outputs[0].row_bytes;
+    cr_assert_eq(memcmp(rig->out[set], rig->want[set], len), 0, "%s, buffers %u", what, set);
+}
+
+/* Two jobs at a time, so that both slots are used; then once more after another model has made the work space move. */
+static void run_pairs(rig_t *rig, uint32_t exit_count, const char *what)
+{
+    for (uint32_t round = 0; round < 6; round++) {
+        ticket_t t[2];
+        memset(rig->out, 0xff, sizeof rig->out);
+        for (uint32_t set = 0; set < 2; set++) {
+            engine_job_t job = whole(rig, set);
+            job.exit_count = exit_count;
+            ticket_start(&t[set], rig->ops, rig->engine, job);
+        }
+        for (uint32_t set = 0; set < 2; set++) {
+            cr_assert_eq(ticket_wait(&t[set]), STATUS_OK, "%s", t[set].text);
+            cr_assert_eq(t[set].job.reached, rig->cuts.ops);
+            check_out(rig, set, what);
+        }
+    }
+}
+
+/* Many more rows of the same network need a larger work space than what was recorded has. */
+static void move_space(rig_t *rig)
+{
+    engine_model_t *large;
+    err_t err;
+    cr_assert_eq(network_load(networks[1].make(), rig->ops, rig->engine, 64, ENGINE_FP32, &large, &err),
+                 STATUS_OK, "%s", err.text);
+    cr_assert_eq(rig->ops->prepare(large, 64, &err), STATUS_OK, "%s", err.text);
+    rig->ops->unload(large);
+}
+
+Test(cuda_engine, what_is_run_often_is_recorded_and_recorded_anew)
+{
+    rig_t *rig = open_rig();
+    uint32_t all = rig->cuts.cut_count, counts[] = {0, 1, all};
+    for (uint32_t i = 0; i < 3; i++) {
+        unsigned before = atomic_load(&device_host.graph_launches);
+        run_pairs(rig, counts[i], "recorded");
+        cr_assert_gt(atomic_load(&device_host.graph_launches), before, "%u exits: nothing was recorded",
+                     counts[i]);
+    }
+    move_space(rig);
+    for (uint32_t i = 0; i < 3; i++)
+        run_pairs(rig, counts[i], "after the work space moved");
+    close_rig(rig);
+}
+
+Test(cuda_engine, what_is_prepared_is_a_graph_at_once)
+{
+    rig_t *rig = open_rig();
+    ticket_t t;
+    err_t err;
+    cr_assert_eq(rig->ops->prepare(rig->model, ROWS - 1, &err), STATUS_OK, "%s", err.text);
+    unsigned before = atomic_load(&device_host.graph_launches);
+    engine_job_t job = whole(rig, 0);
+    job.batch = ROWS - 1;
+    cr_assert_eq(ticket_run(&t, rig->ops, rig->engine, job), STATUS_OK, "%s", t.text);
+    cr_assert_eq(atomic_load(&device_host.graph_launches), before + 1);
+    close_rig(rig);
+}
+
+typedef struct {
+    rig_t *rig;
+    ticket_t *ticket;
+    uint32_t steps, stop_at;
+} stopper_t;
+
+static void count_step(void *arg)
+{
+    stopper_t *s = arg;
+    if (++s->steps == s->stop_at)
+        cr_assert(s->rig->ops->stop(s->rig->engine, &s->ticket->job), "a running job can be stopped");
+}
+
+/* Told to stop while step n is queued, wherever that is: the next exit ends it, and no later step is queued. */
+Test(cuda_engine, a_job_ends_at_the_next_exit)
+{
+    rig_t *rig = open_rig();
+    ticket_t t;
+    stopper_t s = {.rig = rig, .ticket = &t};
+    device_host.on_step_arg = &s;
+    device_host.on_step = count_step;
+    engine_job_t job = whole(rig, 0);
+    job.exit_count = rig->cuts.cut_count;
+    uint32_t stopped = 0, last_reached = 0;
+    for (uint32_t round = 0; round < 3; round++) /* the third one runs graphs */
+        cr_assert_eq(ticket_run(&t, rig->ops, rig->engine, job), STATUS_OK, "%s", t.text);
+    uint32_t steps = s.steps / 3;
+    for (s.stop_at = 1; s.stop_at <= steps; s.stop_at++) {
+        s.steps = 0;
+        status_t status = ticket_run(&t, rig->ops, rig->engine, job);
+        if (status == STATUS_CANCELLED) {
+            stopped++;
+            cr_assert_geq(t.job.reached, last_reached);
+            cr_assert_lt(t.job.reached, rig->cuts.ops);
+            last_reached = t.job.reached;
+        } else {
+            cr_assert_eq(status, STATUS_OK, "%s", t.text);
+            cr_assert_geq(s.stop_at, last_reached, "only behind the last exit");
+        }
+    }
+    /* The operator behind the last but one is a view: there is no step to be told in. */
+    cr_assert_eq(last_reached, rig->exits[rig->cuts.cut_count - 2]);
+    cr_assert_geq(stopped + 3, steps);
+    device_host.on_step = NULL;
+    run_pairs(rig, job.exit_count, "after being stopped");
+    close_rig(rig);
+}
+
+Test(cuda_engine, a_lost_device_fails_segments_and_streams)
+{
+    rig_t *rig = open_rig();
+    ticket_t t;
+    err_t err;
+    engine_border_t *border;
+    uint32_t cut = rig->exits[0];
+    cr_assert_eq(rig->ops->border_create(rig->model, &cut, 1, ROWS, NULL, &border, &err), STATUS_OK);
+    engine_job_t job = whole(rig, 0);
+    job.exit_count = rig->cuts.cut_count;
+    device_host.lost = true;
+    cr_assert_eq(ticket_run(&t, rig->ops, rig->engine, job), STATUS_UNAVAILABLE);
+    cr_assert_eq(rig->ops->prepare_range(rig->model, &(engine_range_t){.to = cut}, 2, NULL, &err),
+                 STATUS_UNAVAILABLE);
+    device_host.lost = false;
+    rig->ops->border_destroy(border);
+    close_rig(rig);
 }

@@ -43,7 +43,7 @@ static lowered_t lower(maker_t *m, engine_precision_t precision)
     cr_assert_eq(graph_fold_batch_norms(r.graph, &err), STATUS_OK);
     cr_assert_eq(graph_recognise(r.graph, &err), STATUS_OK);
     cr_assert_eq(graph_instantiate(r.graph, inputs, &instance, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(lower_fuse(instance, &err), STATUS_OK);
+    cr_assert_eq(graph_fuse_epilogues(instance, lower_allows, &err), STATUS_OK);
     cr_assert_eq(lower_program(instance, precision, &r.constants, &r.program, &err), STATUS_OK, "%s",
                  err.text);
     r.text = program_text(r.program);

@@ -171,12 +171,24 @@ maker_t *network_random(unsigned seed)
     return m;
 }
 
+maker_t *network_varying(void)
+{
+    maker_t *m = maker_create(13);
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, -1});
+    maker_ints(m, "axis", 1, (int64_t[]){1});
+    maker_node(m, "ReduceSum", "x axis", "s");
+    maker_node(m, "Sub", "x s", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    return m;
+}
+
 status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
-                      engine_model_t **model, err_t *err)
+                      engine_precision_t precision, engine_model_t **model, err_t *err)
 {
     size_t len;
     uint8_t *bytes = maker_pack(m, &len);
-    engine_load_t what = {.name = "made", .bytes = bytes, .len_bytes = len, .max_batch = max_batch};
+    engine_load_t what = {
+        .name = "made", .bytes = bytes, .len_bytes = len, .max_batch = max_batch, .precision = precision};
     status_t status = ops->load(engine, &what, model, err);
     free(bytes);
     return status;

@@ -23,9 +23,12 @@ enum { NETWORK_WIDTH = 16 }; /* of a word, of the next one */
 /* Attention over any number of words: inputs x [n, length, width] and mask [n, 1, 1, length], output like x. */
 maker_t *network_of_any_length(void);
 
+/* Rows of any length, less their sums: two open dimensions. */
+maker_t *network_varying(void);
+
 /* Loads it; the maker is gone. */
 status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
-                      engine_model_t **model, err_t *err);
+                      engine_precision_t precision, engine_model_t **model, err_t *err);
 
 /* Numbers in -1..1. */
 void network_noise(float *values, size_t count, unsigned seed);

@@ -213,66 +213,6 @@ Test(onednn, what_does_not_grow_with_the_batch_is_not_batched)
     ops->close(engine);
 }
 
-/* Two open dimensions: rows of any length, and their sums. */
-static maker_t *varying(void)
-{
-    maker_t *m = maker_create(13);
-    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, -1});
-    maker_ints(m, "axis", 1, (int64_t[]){1});
-    maker_node(m, "ReduceSum", "x axis", "s");
-    maker_node(m, "Sub", "x s", "y");
-    maker_output(m, "y", DTYPE_F32, -1, NULL);
-    return m;
-}
-
-Test(onednn, dimensions_may_vary_from_job_to_job)
-{
-    const engine_ops_t *ops = find("onednn");
-    engine_t *engine = open_engine(ops, (engine_config_t){0});
-    engine_model_t *model;
-    seen_t seen;
-    err_t err;
-    cr_assert_eq(load_made(ops, engine, varying(), (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
-                 err.text);
-    const engine_model_info_t *info = ops->info(model);
-    cr_assert(info->batchable);
-    cr_assert_eq(info->inputs[0].dims[0], -1);
-    cr_assert_str_eq(info->inputs[0].symbols[0], "n");
-    cr_assert_eq(info->outputs[0].dims[0], -1);
-    cr_assert_null(info->outputs[0].symbols[0], "the output declares no shape");
-    cr_assert_eq(info->outputs[0].row_bytes, 0);
-    float in[80], out[80];
-    for (int i = 0; i < 80; i++)
-        in[i] = (float)(i % 3);
-    for (int64_t width = 1; width <= 40; width++) {
-        engine_shape_t in_shape = {2, {2, width}}, out_shape = {0};
-        size_t capacity = (size_t)(2 * width) * 4;
-        engine_job_t job = {.model = model,
-                            .batch = 2,
-                            .inputs = (const void *[]){in},
-                            .outputs = (void *[]){out},
-                            .input_shapes = &in_shape,
-                            .output_shapes = &out_shape,
-                            .output_capacity_bytes = &capacity};
-        cr_assert_eq(run(ops, engine, &job, &seen), STATUS_OK, "%s", seen.text);
-        cr_assert_eq(out_shape.dims[1], width);
-        float sum = 0;
-        for (int64_t i = 0; i < width; i++)
-            sum += in[i];
-        cr_assert_float_eq(out[0], in[0] - sum, 1e-4f);
-        capacity--;
-        cr_assert_eq(run(ops, engine, &job, &seen), STATUS_TOO_LARGE);
-        cr_assert_eq(out_shape.dims[1], width, "the shape must be told also when there is no room");
-        char says[48];
-        snprintf(says, sizeof says, "came out as [2,%lld],", (long long)width);
-        cr_assert(strstr(seen.text, says), "'%s' is not in '%s'", says, seen.text);
-        in_shape.dims[0] = 3;
-        cr_assert_eq(run(ops, engine, &job, &seen), STATUS_INVALID_ARGUMENT);
-    }
-    ops->unload(model);
-    ops->close(engine);
-}
-
 /* Five halvings make 1 of 16 and of 24: what looks fixed at small sizes is not. */
 Test(onednn, an_output_that_varies_slowly_is_found_to_vary)
 {
@@ -299,39 +239,6 @@ Test(onednn, an_output_that_varies_slowly_is_found_to_vary)
     cr_expect_eq(out->rank, 3);
     cr_expect_eq(out->dims[1], -1);
     cr_expect_eq(out->dims[2], 1, "the width is given");
-    ops->unload(model);
-    ops->close(engine);
-}
-
-/* Shapes are prepared by one thread, so many that they push each other out, while jobs of one of them run. */
-Test(onednn, preparing_shapes_leaves_the_running_one_alone)
-{
-    enum { WIDTHS = 300 };
-    const engine_ops_t *ops = find("onednn");
-    engine_t *engine = open_engine(ops, (engine_config_t){0});
-    engine_model_t *model;
-    static float in[WIDTHS + 1], out[WIDTHS + 1];
-    seen_t seen;
-    err_t err;
-    cr_assert_eq(load_made(ops, engine, varying(), (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
-                 err.text);
-    for (int64_t width = 1; width <= WIDTHS; width++) {
-        engine_shape_t in_shape = {2, {1, WIDTHS}}, out_shape = {0}, next = {2, {1, width}};
-        size_t capacity = sizeof out;
-        engine_job_t job = {.model = model,
-                            .batch = 1,
-                            .inputs = (const void *[]){in},
-                            .outputs = (void *[]){out},
-                            .input_shapes = &in_shape,
-                            .output_shapes = &out_shape,
-                            .output_capacity_bytes = &capacity};
-        start(ops, engine, &job, &seen);
-        cr_assert_eq(ops->prepare_shapes(model, 1, &next, &err), STATUS_OK, "%s", err.text);
-        cr_assert_eq(wait_for(&seen), STATUS_OK, "%s", seen.text);
-    }
-    engine_shape_t wrong = {2, {2, 4}};
-    cr_assert_eq(ops->prepare_shapes(model, 1, &wrong, &err), STATUS_INVALID_ARGUMENT);
-    cr_assert_eq(ops->prepare_shapes(model, 0, &wrong, &err), STATUS_INVALID_ARGUMENT);
     ops->unload(model);
     ops->close(engine);
 }

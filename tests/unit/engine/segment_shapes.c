@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef SEGMENTS_ENGINE
+#define SEGMENTS_ENGINE "onednn"
+#endif
+
 enum {
     ROWS = 6,
     STREAMS = 3,
@@ -72,10 +76,10 @@ static engine_border_t *border(const uint32_t *at, uint32_t count)
 static void begin(void)
 {
     err_t err;
-    cr_assert_eq(engine_find("onednn", &ops, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(engine_find(SEGMENTS_ENGINE, &ops, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->open(&(engine_config_t){.streams = STREAMS}, &engine, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(network_load(network_of_any_length(), ops, engine, ROWS, &model, &err), STATUS_OK, "%s",
-                 err.text);
+    cr_assert_eq(network_load(network_of_any_length(), ops, engine, ROWS, ENGINE_FP32, &model, &err),
+                 STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->cuts(model, &cuts, &err), STATUS_OK, "%s", err.text);
     cr_assert_gt(cuts.cut_count, 3);
     network_noise(x, FLOATS, 1);

@@ -54,14 +54,15 @@ static engine_border_t *border(rig_t *rig, uint32_t cut)
     return made;
 }
 
-static rig_t *open_rig(maker_t *m)
+static rig_t *open_rig_in(maker_t *m, engine_precision_t precision)
 {
     rig_t *rig = calloc(1, sizeof *rig);
     err_t err;
     cr_assert_eq(engine_find(SEGMENTS_ENGINE, &ops, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->open(&(engine_config_t){.streams = STREAMS}, &rig->engine, &err), STATUS_OK, "%s",
                  err.text);
-    cr_assert_eq(network_load(m, ops, rig->engine, ROWS, &rig->model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(network_load(m, ops, rig->engine, ROWS, precision, &rig->model, &err), STATUS_OK, "%s",
+                 err.text);
     cr_assert_eq(ops->cuts(rig->model, &rig->cuts, &err), STATUS_OK, "%s", err.text);
     rig->info = ops->info(rig->model);
     for (uint32_t i = 0; i < 2; i++) {
@@ -74,6 +75,11 @@ static rig_t *open_rig(maker_t *m)
     whole.outputs = rig->wholes;
     run(rig, whole, "whole");
     return rig;
+}
+
+static rig_t *open_rig(maker_t *m)
+{
+    return open_rig_in(m, ENGINE_FP32);
 }
 
 static void close_rig(rig_t *rig)
@@ -96,9 +102,8 @@ static void compare(const rig_t *rig, double tolerance, const char *what)
 
 /* In two halves at each cut, on any stream: to the last bit. Then rows that came apart and go on together, and the
  * other way round. */
-static void try_cuts(maker_t *m, const char *name)
+static void try_cuts(rig_t *rig, const char *name)
 {
-    rig_t *rig = open_rig(m);
     cr_assert_gt(rig->cuts.cut_count, 1);
     for (uint32_t c = 0; c < rig->cuts.cut_count; c++) {
         uint32_t op = rig->cuts.cuts[c].op, stream = c % STREAMS;
@@ -132,7 +137,7 @@ static void try_cuts(maker_t *m, const char *name)
 Test(segments, two_halves_at_any_cut)
 {
     for (uint32_t i = 0; i < network_count; i++)
-        try_cuts(networks[i].make(), networks[i].name);
+        try_cuts(open_rig(networks[i].make()), networks[i].name);
 }
 
 Test(segments, random_networks_at_any_cut)
@@ -140,7 +145,7 @@ Test(segments, random_networks_at_any_cut)
     for (unsigned seed = 1; seed <= 8; seed++) {
         char name[32];
         snprintf(name, sizeof name, "random %u", seed);
-        try_cuts(network_random(seed), name);
+        try_cuts(open_rig(network_random(seed)), name);
     }
 }
 
