@@ -184,13 +184,14 @@ void connection_resume(http_connection_t *connection)
 {
     if (!connection->parser_paused || connection->pending >= connection->server->config.pipeline_max)
         return;
-    uint8_t *stash = connection->stash;
-    size_t len = connection->stash_len;
-    connection->stash = NULL;
-    connection->stash_len = 0;
     connection->parser_paused = false;
-    connection_parse(connection, stash, len);
-    free(stash);
+    if (connection->stash)
+        connection_parse(connection, connection->stash + connection->stash_at,
+                         connection->stash_len - connection->stash_at);
+    if (!connection->parser_paused) {
+        free(connection->stash);
+        connection->stash = NULL;
+    }
     if (connection->state == CONNECTION_OPEN && !connection->parser_paused)
         uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
 }
@@ -243,11 +244,20 @@ static void refuse(http_connection_t *connection)
     connection_flush(connection);
 }
 
+static void on_accept_again(uv_timer_t *timer)
+{
+    http_server_t *server = timer->data;
+    if (!server->stopping)
+        connection_accept(server, (uv_stream_t *)&server->listener);
+}
+
 void connection_accept(http_server_t *server, uv_stream_t *listener)
 {
     http_connection_t *connection = connection_create(server);
-    if (!connection)
-        return; /* libuv keeps the socket until the next call */
+    if (!connection) { /* libuv keeps the socket, and listens on when it has been taken */
+        uv_timer_start(&server->accept_timer, on_accept_again, ACCEPT_PAUSE_MS, 0);
+        return;
+    }
     bool full = server->connection_count >= server->config.connections_max;
     if (!full)
         server->connection_count++;

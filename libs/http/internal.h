@@ -20,6 +20,7 @@ enum {
     READ_BUFFER_BYTES = 64 << 10,  /* one for all connections: a read is parsed before the next one starts */
     BODY_STEP_BYTES = 64 << 10,    /* a body buffer grows from here, and so must the client's progress */
     DISCARD_MAX_BYTES = 256 << 10, /* an unwanted body up to here is read to keep the connection alive */
+    ACCEPT_PAUSE_MS = 50,          /* after a connection for which there was no memory */
     LINGER_MS = 2000,  /* how long a closing connection is drained, so that its answer is not reset away */
     REFUSED_MAX = 128, /* connections over the limit that are told so before the rest is just closed */
     SPARE_REQUESTS_MAX = 1024,     /* recycled request objects, about 4 KiB each */
@@ -118,8 +119,8 @@ struct http_connection {
     bool drain_input;   /* the client may still be sending: linger before closing */
     bool writing;       /* uv_write under way */
     bool deferred;
-    uint8_t *stash; /* read, but not parsed yet */
-    size_t stash_len;
+    uint8_t *stash; /* read, but not parsed yet: what lies from stash_at on */
+    size_t stash_at, stash_len;
     uint64_t active_ms;  /* start of the idle time */
     uint64_t receive_ms; /* start of the headers, or the last step of the body */
     size_t receive_step; /* body_len at that time */
@@ -142,7 +143,7 @@ struct http_server {
     http_server_config_t config;
     router_t *router;
     uv_tcp_t listener;
-    uv_timer_t stop_timer;
+    uv_timer_t stop_timer, accept_timer;
     uv_idle_t deferring; /* runs while `deferred` is not empty */
     llhttp_settings_t parser_settings;
     http_connection_t *connections;

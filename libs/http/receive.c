@@ -232,7 +232,9 @@ static int on_headers_complete(llhttp_t *parser)
     parser->upgrade = 0; /* an upgrade may be declined by just answering */
     request->http10 = parser->http_major == 1 && parser->http_minor == 0;
     request->keep_alive = llhttp_should_keep_alive(parser);
-    request->content_length = parser->flags & F_CHUNKED ? -1 : (int64_t)parser->content_length;
+    request->content_length = parser->flags & F_CHUNKED            ? -1
+                              : parser->content_length > INT64_MAX ? INT64_MAX
+                                                                   : (int64_t)parser->content_length;
     split_target(request);
     int refused = check_headers(connection, request);
     if (refused)
@@ -422,19 +424,25 @@ void receive_fail(http_connection_t *connection, int status, const char *text)
     http_respond_error(request, status, NULL, "%s", text);
 }
 
+/* Puts aside what is not parsed yet; it may be the rest of what was put aside before. */
 static void stash_input(http_connection_t *connection, const uint8_t *data, size_t len)
 {
-    uint8_t *stash = len > 0 ? malloc(len) : NULL;
-    if (len > 0 && !stash) {
+    uv_read_stop((uv_stream_t *)&connection->tcp);
+    if (connection->stash) {
+        connection->stash_at = connection->stash_len - len;
+        return;
+    }
+    connection->stash_at = connection->stash_len = 0;
+    if (len == 0)
+        return;
+    connection->stash = malloc(len);
+    if (!connection->stash) {
         connection->broken = true;
         server_defer(connection->server, connection);
         return;
     }
-    if (len > 0)
-        memcpy(stash, data, len);
-    connection->stash = stash;
+    memcpy(connection->stash, data, len);
     connection->stash_len = len;
-    uv_read_stop((uv_stream_t *)&connection->tcp);
 }
 
 static void stopped_by_callback(http_connection_t *connection)

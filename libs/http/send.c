@@ -337,6 +337,12 @@ void connection_flush(http_connection_t *connection)
         if (rc < 0 || (size_t)rc < bytes)
             write_rest(connection);
     }
-    if (connection->state == CONNECTION_OPEN)
+    if (connection->state != CONNECTION_OPEN)
+        return;
+    /* The last answer may have been made before the stop, and then it did not say `close`. */
+    if (connection->server->stopping && !connection->writing && !connection->broken &&
+        connection_is_idle(connection))
+        connection_close(connection);
+    else
         connection_arm_timer(connection);
 }

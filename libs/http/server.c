@@ -129,6 +129,7 @@ static void close_handles(http_server_t *server, uv_close_cb closed)
     if (!uv_is_closing((uv_handle_t *)&server->listener))
         uv_close((uv_handle_t *)&server->listener, closed);
     uv_close((uv_handle_t *)&server->stop_timer, closed);
+    uv_close((uv_handle_t *)&server->accept_timer, closed);
     uv_close((uv_handle_t *)&server->deferring, closed);
 }
 
@@ -152,9 +153,10 @@ status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config,
     made->config.listen = NULL; /* the caller's text; ours is `address` */
     fill_defaults(&made->config);
     receive_settings(&made->parser_settings);
-    made->open_handles = 3;
-    made->listener.data = made->stop_timer.data = made->deferring.data = made;
+    made->open_handles = 4;
+    made->listener.data = made->stop_timer.data = made->accept_timer.data = made->deferring.data = made;
     uv_timer_init(loop, &made->stop_timer);
+    uv_timer_init(loop, &made->accept_timer);
     uv_idle_init(loop, &made->deferring);
     int rc = uv_tcp_init_ex(loop, &made->listener, address.ss_family);
     if (rc == 0)
@@ -232,7 +234,9 @@ void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stop
         uv_close((uv_handle_t *)&server->listener, on_stopped);
         close_connections(server, true);
     }
-    uv_timer_start(&server->stop_timer, on_grace_over, grace_ms, 0);
+    if (!uv_is_active((uv_handle_t *)&server->stop_timer) ||
+        uv_timer_get_due_in(&server->stop_timer) > grace_ms)
+        uv_timer_start(&server->stop_timer, on_grace_over, grace_ms, 0);
     uv_idle_start(&server->deferring, on_deferring); /* with nothing left, done still comes from the loop */
 }
 

@@ -496,6 +496,9 @@ Test(server, body_limits, .fini = stop)
     got = harness_exchange(&h, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
                                "6\r\n123456\r\n6\r\n123456\r\n0\r\n\r\n");
     cr_assert(starts(got, "HTTP/1.1 413"), "%s", got);
+    got =
+        harness_exchange(&h, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 18446744073709551615\r\n\r\nx");
+    cr_assert(starts(got, "HTTP/1.1 413"), "%s", got);
 }
 
 Test(server, too_many_connections_are_told_so, .fini = stop)
@@ -606,6 +609,26 @@ Test(server, a_stop_lets_running_requests_end, .init = start)
     close(idle);
 }
 
+/* The answer behind was made before the stop, without `close`: the connection ends with it all the same. */
+Test(server, a_stop_closes_behind_the_last_answer, .init = start)
+{
+    app.hold = true;
+    int fd = harness_connect(&h);
+    const char *text = "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nA"
+                       "GET /hello/you HTTP/1.1\r\n" HOST "\r\n";
+    harness_send(&h, fd, text, strlen(text));
+    while (app.held_count < 1)
+        harness_turn(&h, -1);
+    for (int i = 0; i < 3; i++)
+        harness_turn(&h, -1);
+    http_server_stop(h.server, 60000, harness_on_stopped, &h);
+    echo_now(app.held[0]);
+    char *got = harness_read(&h, fd, NULL, 0, NULL);
+    cr_assert(strstr(got, "hello you"), "%s", got);
+    harness_stop(&h, 60000);
+    close(fd);
+}
+
 Test(server, a_stop_without_patience_tells_the_handler, .init = start)
 {
     app.hold = true;
@@ -615,6 +638,7 @@ Test(server, a_stop_without_patience_tells_the_handler, .init = start)
     while (app.held_count < 1)
         harness_turn(&h, -1);
     http_server_stop(h.server, 10, harness_on_stopped, &h);
+    http_server_stop(h.server, 3600000, harness_on_stopped, &h); /* shortens the grace, or changes nothing */
     while (app.closed < 1)
         harness_turn(&h, -1);
     harness_turn(&h, -1);
