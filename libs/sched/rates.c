@@ -43,7 +43,8 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     rates->silence_expected_ns = rates->silence_expected_ns * keep + shard->counts->silence_expected_ns -
                                  rates->silence_expected_seen_ns;
     if (arrived > 0) {
-        double budget_ms = (double)(shard->counts->budget_ns - rates->budget_seen_ns) / arrived / 1e6;
+        double budget_ms =
+            (double)(int64_t)(shard->counts->budget_ns - rates->budget_seen_ns) / arrived / 1e6;
         double weight =
             rates->budget_ms > 0 ? arrived / rates->arrivals : 1; /* as the arrivals are weighted */
         rates->budget_ms += (budget_ms - rates->budget_ms) * weight;

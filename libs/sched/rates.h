@@ -12,7 +12,7 @@ typedef struct {
     double requests, dropped, expired; /* decaying with the losses' time constant */
     double budget_ms; /* mean of what the requests had left when they came; 0: none came yet */
     uint64_t submitted_seen, dropped_seen, expired_seen;
-    int64_t budget_seen_ns;
+    uint64_t budget_seen_ns;
     double granted, batches; /* decaying with the rate's time constant */
     uint64_t granted_seen, batches_seen;
     double silence_ns, silence_expected_ns; /* decaying with the rate's time constant */

@@ -31,7 +31,8 @@ typedef struct {
 
 typedef struct {
     sched_model_stats_t stats;
-    int64_t budget_ns; /* sum over all submitted: what was left when they came */
+    uint64_t
+        budget_ns; /* sum over all submitted: what was left when they came; it wraps, differences do not */
     /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would be in the mean
      * if requests came at random at the plan's rate. */
     double silence_ns, silence_expected_ns;
@@ -99,7 +100,7 @@ static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
     uint32_t head = closed ? model_queue_head(&shard->queue, pool) : TASK_NONE;
     model_queue_push(&shard->queue, pool, task);
     shard->counts->stats.submitted++;
-    shard->counts->budget_ns += pool->slots[task].task.deadline_ns - now_ns;
+    shard->counts->budget_ns += (uint64_t)(pool->slots[task].task.deadline_ns - now_ns);
     return !closed || model_queue_head(&shard->queue, pool) != head;
 }
 

@@ -31,7 +31,8 @@ typedef struct {
 
 typedef struct {
     spsc_t ring;
-    uint32_t high; /* above this the shard takes no more in */
+    uint32_t high;        /* above this the shard takes no more in */
+    _Atomic bool refuses; /* it has done so since the loop last looked */
 } outbox_t;
 
 typedef struct {
@@ -111,8 +112,13 @@ static bool is_high(const outbox_t *outbox)
 /* Also while all stand still, on the loop's thread: then the inboxes must become empty. */
 static bool may_take(void *ctx, uint32_t shard)
 {
-    const front_t *front = ctx;
-    return front->held || !is_high(&front->outboxes[shard]);
+    front_t *front = ctx;
+    outbox_t *outbox = &front->outboxes[shard];
+    if (front->held || !is_high(outbox))
+        return true;
+    atomic_store_explicit(&outbox->refuses, true, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* with front_run's: one of both sees what the other did */
+    return !is_high(outbox);
 }
 
 /* ---- Making ---- */
@@ -236,6 +242,7 @@ void front_cancel(front_t *front, uint32_t model, uint64_t tag)
 {
     (void)shards_cancel(front->shards, model,
                         tag); /* no room for the word: it goes on, and comes out later */
+    front->told = true;
 }
 
 static bool tell(front_t *front, const report_t *report)
@@ -400,9 +407,9 @@ int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx)
     (void)atomic_exchange_explicit(&front->news, false, memory_order_acq_rel);
     for (uint32_t k = 0; k < front->options.shard_count; k++) {
         outbox_t *outbox = &front->outboxes[k];
-        bool waits = is_high(outbox);
         drain(&taker, outbox, k);
-        if (waits)
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_exchange_explicit(&outbox->refuses, false, memory_order_relaxed))
             waiter_wake(&front->shards->workers[k].waiter);
     }
     bool all_told = tell_late(front);
@@ -459,9 +466,13 @@ status_t front_add_model(front_t *front, uint32_t model, const profile_t *profil
 {
     hold(front);
     status_t status = shards_add_model(front->shards, 0, model, profile, opts, err);
-    if (status == STATUS_OK)
-        front->models[model].present = true;
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    heard_t *made = &front->models[model];
+    made->present = true;
+    made->stats =
+        (sched_model_stats_t){.queued = made->stats.queued}; /* of another before it may still come out */
+    return STATUS_OK;
 }
 
 /* Its batches go on without it. */

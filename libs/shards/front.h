@@ -64,7 +64,7 @@ void front_set_delays(front_t *front, const sched_delays_t *delays);
  * again at the latest, besides wake (SCHED_NEVER). */
 int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx);
 
-/* As the caller has heard it; a model that comes back goes on counting. False: no such model. */
+/* As the caller has heard it since the model came; one that comes back is counted anew. False: no such model. */
 bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t *stats);
 
 /* How late at most a grant came out after it could have been given, since the last call; what sched_delays_t.wake_ns is to cover.

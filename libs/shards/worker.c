@@ -455,8 +455,10 @@ static bool take_delays(worker_t *worker)
 
 bool worker_tell(worker_t *worker)
 {
-    uint32_t planned = atomic_load_explicit(&worker->planned, memory_order_acquire);
+    /* In this order: what was handed out before the question is then taken before it is answered, and while plans are being
+     * handed out no question is open. */
     uint32_t ask = atomic_load_explicit(&worker->ask, memory_order_acquire);
+    uint32_t planned = atomic_load_explicit(&worker->planned, memory_order_acquire);
     bool any = take_delays(worker);
     if (planned != worker->plan_taken) {
         take_plans(worker);

@@ -315,6 +315,32 @@ Test(front, a_loop_that_stands_still_costs_no_memory, .timeout = 60)
     free(loop);
 }
 
+static void ignore(void *ctx, const sched_action_t *action)
+{
+    (void)ctx;
+    (void)action;
+}
+
+Test(front, a_model_that_comes_back_is_counted_anew, .timeout = 60)
+{
+    loop_t *loop = start();
+    sched_task_t late = {.tag = 1, .deadline_ns = 1};
+    sched_model_stats_t stats;
+    cr_assert_eq(front_submit(loop->front, 0, &late), STATUS_OK);
+    do {
+        (void)front_run(loop->front, clock_now_ns(), ignore, NULL);
+        (void)front_model_stats(loop->front, 0, &stats);
+    } while (stats.queued > 0);
+    cr_assert_eq(stats.submitted, 1);
+    remove_model(loop, 0);
+    add_model(loop, 0);
+    (void)front_model_stats(loop->front, 0, &stats);
+    cr_expect_eq(memcmp(&stats, &(sched_model_stats_t){0}, sizeof stats), 0, "%lu submitted",
+                 stats.submitted);
+    front_destroy(loop->front);
+    free(loop);
+}
+
 Test(front, what_cannot_be_is_refused)
 {
     loop_t *loop = start();
