@@ -161,7 +161,7 @@ status_t partition_solve_by(const partition_problem_t *problem, partition_milp_f
         goto out;
     half.seconds = problem->seconds - (double)(clock_now_ns() - start_ns) / 1e9;
     partition_t proved;
-    if (half.seconds <= 0)
+    if (half.seconds <= 0 || partition_is_stopped(problem))
         goto out;
     if (milp(ctx, &half, status == STATUS_OK ? &found : NULL, &proved, err) != STATUS_OK)
         goto out;

@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,7 +48,13 @@ typedef struct {
     double cost_max; /* C_max; INFINITY: move at will. Loading what is nowhere costs nothing */
     double seconds;  /* time limit of a solve */
     uint64_t seed;   /* of the search */
+    const _Atomic bool *stop; /* when it becomes true the solve ends as if its time were over; NULL: never */
 } partition_problem_t;
+
+static inline bool partition_is_stopped(const partition_problem_t *problem)
+{
+    return problem->stop && atomic_load_explicit(problem->stop, memory_order_relaxed);
+}
 
 typedef struct {
     uint32_t *cluster; /* model_count of them; owned, free with partition_dispose */

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* How long a stop may go unnoticed. */
+#define LOOK_MS 100
 /* What starting a process and writing the problem may take beside the solver's own time. */
 #define GRACE_NS NS_PER_S
 
@@ -36,14 +38,22 @@ typedef struct {
 
 /* ---- Bytes over pipes, until a point in time ---- */
 
-static status_t move_bytes(int fd, void *bytes, size_t len, int64_t until_ns, bool writes)
+typedef struct {
+    int64_t until_ns;
+    const partition_problem_t *problem; /* may be stopped; NULL: none is */
+} patience_t;
+
+static const patience_t endless = {.until_ns = INT64_MAX};
+
+static status_t move_bytes(int fd, void *bytes, size_t len, const patience_t *patience, bool writes)
 {
     for (uint8_t *at = bytes; len > 0;) {
-        int64_t left_ns = until_ns - clock_now_ns();
         struct pollfd ready = {.fd = fd, .events = writes ? POLLOUT : POLLIN};
-        if (left_ns <= 0)
+        if (clock_now_ns() >= patience->until_ns)
             return STATUS_DEADLINE_EXCEEDED;
-        if (poll(&ready, 1, left_ns < NS_PER_S ? (int)(left_ns / NS_PER_MS) + 1 : 1000) == 0)
+        if (patience->problem && partition_is_stopped(patience->problem))
+            return STATUS_CANCELLED;
+        if (poll(&ready, 1, LOOK_MS) <= 0) /* a signal, or another look at the clock */
             continue;
         ssize_t n = writes ? write(fd, at, len) : read(fd, at, len);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -56,20 +66,20 @@ static status_t move_bytes(int fd, void *bytes, size_t len, int64_t until_ns, bo
     return STATUS_OK;
 }
 
-static status_t put(int fd, const void *bytes, size_t len, int64_t until_ns)
+static status_t put(int fd, const void *bytes, size_t len, const patience_t *patience)
 {
-    return move_bytes(fd, (void *)(uintptr_t)bytes, len, until_ns, true);
+    return move_bytes(fd, (void *)(uintptr_t)bytes, len, patience, true);
 }
 
-static status_t get(int fd, void *bytes, size_t len, int64_t until_ns)
+static status_t get(int fd, void *bytes, size_t len, const patience_t *patience)
 {
-    return move_bytes(fd, bytes, len, until_ns, false);
+    return move_bytes(fd, bytes, len, patience, false);
 }
 
 /* ---- The caller's side ---- */
 
 static status_t put_problem(int fd, const partition_problem_t *problem, const partition_t *start,
-                            int64_t until_ns)
+                            const patience_t *patience)
 {
     const size_t models = problem->model_count;
     head_t head;
@@ -85,24 +95,24 @@ static status_t put_problem(int fd, const partition_problem_t *problem, const pa
     head.memory_weight = problem->memory_weight;
     head.cost_max = problem->cost_max;
     head.seconds = problem->seconds;
-    status_t status = put(fd, &head, sizeof head, until_ns);
+    status_t status = put(fd, &head, sizeof head, patience);
     if (status == STATUS_OK)
-        status = put(fd, problem->models, models * sizeof *problem->models, until_ns);
+        status = put(fd, problem->models, models * sizeof *problem->models, patience);
     if (status == STATUS_OK && problem->shares)
-        status = put(fd, problem->shares, problem->cluster_count * sizeof *problem->shares, until_ns);
+        status = put(fd, problem->shares, problem->cluster_count * sizeof *problem->shares, patience);
     if (status == STATUS_OK && problem->current)
-        status = put(fd, problem->current, models * sizeof *problem->current, until_ns);
+        status = put(fd, problem->current, models * sizeof *problem->current, patience);
     if (status == STATUS_OK && start)
-        status = put(fd, start->cluster, models * sizeof *start->cluster, until_ns);
+        status = put(fd, start->cluster, models * sizeof *start->cluster, patience);
     return status;
 }
 
 /* Into clusters, which has room for all models. */
 static status_t get_plan(int fd, const partition_problem_t *problem, uint32_t *clusters, double *bound,
-                         int64_t until_ns)
+                         const patience_t *patience)
 {
     answer_t answer;
-    status_t status = get(fd, &answer, sizeof answer, until_ns);
+    status_t status = get(fd, &answer, sizeof answer, patience);
     if (status != STATUS_OK)
         return status;
     if (answer.magic != MAGIC || answer.model_count != problem->model_count ||
@@ -111,7 +121,7 @@ static status_t get_plan(int fd, const partition_problem_t *problem, uint32_t *c
     if (answer.status != STATUS_OK)
         return (status_t)answer.status;
     *bound = answer.bound;
-    return get(fd, clusters, problem->model_count * sizeof *clusters, until_ns);
+    return get(fd, clusters, problem->model_count * sizeof *clusters, patience);
 }
 
 typedef struct {
@@ -166,13 +176,15 @@ static status_t talk(const child_t *child, const partition_problem_t *problem, c
 {
     sigset_t pipe, before;
     struct timespec none = {0};
-    int64_t until_ns = clock_now_ns() + (int64_t)(problem->seconds * (double)NS_PER_S) + GRACE_NS;
+    const patience_t patience = {.until_ns = clock_now_ns() + (int64_t)(problem->seconds * (double)NS_PER_S) +
+                                             GRACE_NS,
+                                 .problem = problem};
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    status_t status = put_problem(child->in, problem, start, until_ns);
+    status_t status = put_problem(child->in, problem, start, &patience);
     if (status == STATUS_OK)
-        status = get_plan(child->out, problem, clusters, bound, until_ns);
+        status = get_plan(child->out, problem, clusters, bound, &patience);
     (void)sigtimedwait(&pipe, NULL, &none);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
@@ -198,6 +210,7 @@ status_t partition_milp_apart(const char *program, const partition_problem_t *pr
         return err_set(err, status, "%s: %s", program,
                        status == STATUS_IO                  ? "it ended without an answer"
                        : status == STATUS_DEADLINE_EXCEEDED ? "no answer in time"
+                       : status == STATUS_CANCELLED         ? "stopped"
                                                             : "it has no plan");
     }
     if (!partition_evaluate(problem, &found)) {
@@ -222,13 +235,13 @@ typedef struct {
 static status_t get_array(int in, void **array, size_t count, size_t size)
 {
     *array = malloc(count * size);
-    return *array ? get(in, *array, count * size, INT64_MAX) : STATUS_NO_MEMORY;
+    return *array ? get(in, *array, count * size, &endless) : STATUS_NO_MEMORY;
 }
 
 static status_t get_problem(int in, task_t *task)
 {
     head_t head;
-    status_t status = get(in, &head, sizeof head, INT64_MAX);
+    status_t status = get(in, &head, sizeof head, &endless);
     if (status != STATUS_OK)
         return status;
     if (head.magic != MAGIC || head.model_count == 0 || head.model_count > PARTITION_MODELS_MAX ||
@@ -262,9 +275,9 @@ static status_t put_plan(int out, const task_t *task, status_t status, const par
     answer.status = status;
     answer.model_count = task->problem.model_count;
     answer.bound = status == STATUS_OK ? plan->bound : 0;
-    status_t put_status = put(out, &answer, sizeof answer, INT64_MAX);
+    status_t put_status = put(out, &answer, sizeof answer, &endless);
     if (put_status == STATUS_OK && status == STATUS_OK)
-        put_status = put(out, plan->cluster, answer.model_count * sizeof *plan->cluster, INT64_MAX);
+        put_status = put(out, plan->cluster, answer.model_count * sizeof *plan->cluster, &endless);
     return put_status;
 }
 

@@ -156,7 +156,8 @@ static void descend(search_t *search)
     uint64_t stale = 0, patience = (uint64_t)search->load.problem->model_count * STALE_TRIES_FACTOR;
     for (uint64_t tries = 1; stale < patience; tries++) {
         stale = try_one(search) ? 0 : stale + 1;
-        if (tries % TRIES_PER_CHECK == 0 && clock_now_ns() >= search->end_ns)
+        if (tries % TRIES_PER_CHECK == 0 &&
+            (clock_now_ns() >= search->end_ns || partition_is_stopped(search->load.problem)))
             return;
     }
 }
@@ -219,7 +220,7 @@ static status_t run(search_t *search, err_t *err)
     while (search->best.objective > GOOD_ENOUGH && search->load.problem->cluster_count > 1) {
         descend(search);
         keep_if_better(search);
-        if (clock_now_ns() >= search->end_ns)
+        if (clock_now_ns() >= search->end_ns || partition_is_stopped(search->load.problem))
             break;
         if (!isinf(search->best.objective))
             restore_best(search);

@@ -8,6 +8,7 @@
 #include "scheduler/moves.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ struct planner {
     workpool_t *pool;
     loop_timer_t epoch;
     bool solving;
+    _Atomic bool stop; /* the solver's thread is to end soon */
     int64_t began_ns, window_began_ns;
     asked_t asked;
     class_plan_t classes[SUBCLUSTERS_MAX / 2]; /* of two sub-clusters or more */
@@ -195,7 +197,6 @@ static void gather(planner_t *p)
         class->problem.memory_max = memory_of(s, class);
         class->problem.memory_weight = MEMORY_WEIGHT;
         class->problem.cost_max = 2.0 * o->plan_moves_max; /* unloaded there, loaded here */
-        class->problem.seconds = (double)o->plan_limit_ns / 1e9;
         class->problem.seed = p->draft.number;
         class->solver = o->plan_solver;
         if (gather_models(p, class) && class->problem.model_count > 0)
@@ -208,6 +209,8 @@ static void gather(planner_t *p)
         class->problem.models = class->cost;
         class->problem.current = class->current;
         class->problem.shares = class->shares;
+        class->problem.seconds = (double)o->plan_limit_ns / 1e9 / p->class_count;
+        class->problem.stop = &p->stop;
     }
 }
 
@@ -412,6 +415,7 @@ void planner_stop(planner_t *p)
 {
     workpool_t *pool = p->pool;
     p->pool = NULL;
+    atomic_store(&p->stop, true);
     if (p->epoch.loop != NULL)
         loop_timer_stop(&p->epoch);
     if (pool != NULL)

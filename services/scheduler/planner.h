@@ -41,7 +41,7 @@ typedef struct {
 } plan_report_t;
 
 status_t planner_create(scheduler_t *s, planner_t **planner, err_t *err);
-/* Waits for a solver that runs (plan_seconds at most); whoever asked is told. Afterwards nothing is planned any more. */
+/* Ends a solver that runs, within a tenth of a second; whoever asked is told. Afterwards nothing is planned any more. */
 void planner_stop(planner_t *planner);
 /* After the workers have gone. NULL is fine. */
 void planner_destroy(planner_t *planner);

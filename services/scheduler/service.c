@@ -202,9 +202,9 @@ void scheduler_stop(scheduler_t *s, void (*on_stopped)(void *arg), void *arg)
     s->stopping = true;
     s->on_stopped = on_stopped;
     s->on_stopped_arg = arg;
-    planner_stop(s->planner);
     close_peers((void **)s->gateways);
     close_peers((void **)s->workers);
+    planner_stop(s->planner);
     rpc_server_stop(s->server, STOP_GRACE_MS * NS_PER_MS, on_grpc_stopped, s);
     http_server_stop(s->http, STOP_GRACE_MS, on_http_stopped, s);
 }

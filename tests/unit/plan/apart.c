@@ -84,11 +84,14 @@ Test(apart, what_cannot_be_planned_is_said)
     cr_expect_neq(err.text[0], '\0');
 }
 
+static _Atomic bool stopped;
+
 static status_t ask(const char *program, double seconds, int64_t *took_ns)
 {
     partition_problem_t problem = a_problem();
     partition_t plan = {0}, start = the_current(&problem);
     err_t err = {0};
+    problem.stop = &stopped;
     problem.seconds = seconds;
     int64_t began_ns = clock_now_ns();
     status_t status = partition_milp_apart(program, &problem, &start, &plan, &err);
@@ -107,6 +110,19 @@ Test(apart, a_solver_that_fails_costs_nothing_but_its_time)
     cr_expect_eq(ask("/usr/bin/yes", 10, &took_ns), STATUS_INTERNAL);
     cr_expect_eq(ask("/usr/bin/tail", 0.1, &took_ns), STATUS_DEADLINE_EXCEEDED, "it waits for more");
     cr_expect_geq(took_ns, NS_PER_S);
+}
+
+Test(apart, a_solve_can_be_stopped)
+{
+    int64_t took_ns;
+    partition_problem_t problem = a_problem();
+    partition_t plan;
+    stopped = true;
+    cr_expect_eq(ask("/usr/bin/tail", 3600, &took_ns), STATUS_CANCELLED);
+    problem.seconds = 3600;
+    problem.stop = &stopped;
+    cr_assert_eq(partition_search(&problem, &plan, NULL), STATUS_OK, "the best so far");
+    partition_dispose(&plan);
 }
 
 static status_t broken_milp(void *ctx, const partition_problem_t *problem, const partition_t *start,
