@@ -38,14 +38,12 @@ typedef struct {
     sched_gpu_mode_t mode;
 } known_gpu_t;
 
-enum { PARAMS_BYTES = 512 }; /* all parameters of any policy, twice over */
-
 struct backend {
     backend_options_t options;
     core_t core;
     core_t old;         /* after a change of kind: what waited in it has still to come out */
     const char *policy; /* a name of libs/sched */
-    char params[PARAMS_BYTES];
+    char params[BACKEND_PARAMS_BYTES];
     uint32_t modes; /* GPUs whose mode needs a sched_t */
     sched_delays_t delays;
     uint64_t

@@ -11,6 +11,8 @@
 #include "loop/loop.h"
 #include "sched/sched.h"
 
+enum { BACKEND_PARAMS_BYTES = 1024 }; /* the parameters of a policy, as text */
+
 typedef struct backend backend_t;
 
 typedef struct {

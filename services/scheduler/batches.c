@@ -114,7 +114,7 @@ static void drop_failed_rows(worker_t *worker, batch_t *batch, const Control__Ba
         uint32_t status = done->failed_status[i];
         if (status == STATUS_OK || status > STATUS_INTERNAL)
             status = STATUS_INTERNAL;
-        gateway_drop(task->gateway, task->id, (status_t)status, CONTROL__STAGE__STAGE_FETCH, 0);
+        task_tell(worker->peer.scheduler, task, (status_t)status, CONTROL__STAGE__STAGE_FETCH, 0);
         task_orphan(task); /* told; its slot goes with the batch */
     }
 }

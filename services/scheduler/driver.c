@@ -75,9 +75,11 @@ static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *ac
     batch_t *batch = batch_make(s, device, action);
     grant_node_t *node = batch != NULL ? grant_node(s, count) : NULL;
     task_t **link = batch != NULL ? &batch->first : NULL;
-    for (uint32_t i = 0; i < count && batch != NULL; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         task_t *task = task_of_tag(s, action->grant.tasks[i].tag);
-        if (task == NULL)
+        if (task != NULL && batch == NULL)
+            task_drop(s, task, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_SHED_MS);
+        if (task == NULL || batch == NULL)
             continue;
         task->batch = batch;
         *link = task;
@@ -223,12 +225,13 @@ static void on_wake(loop_timer_t *timer, void *arg)
 
 status_t driver_init(scheduler_t *s, err_t *err)
 {
-    uint32_t inflight = s->options.device_inflight_max;
+    /* Twice: after a change of the kind of core the batches of the one before run on beside those of the new one. */
+    const uint32_t batches_max = 2 * s->options.devices_max * s->options.device_inflight_max;
     status_t status = pool_init(&s->tasks, sizeof(task_t), s->options.tasks_max, err);
     if (status == STATUS_OK)
-        status = pool_init(&s->batches, sizeof(batch_t), s->options.devices_max * inflight, err);
+        status = pool_init(&s->batches, sizeof(batch_t), batches_max, err);
     if (status == STATUS_OK)
-        status = idmap_init(&s->batches_by_id, s->options.devices_max * inflight, err);
+        status = idmap_init(&s->batches_by_id, batches_max, err);
     if (status == STATUS_OK)
         status = loop_timer_init(&s->wake, s->loop, on_wake, s, err);
     if (status != STATUS_OK)

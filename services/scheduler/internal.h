@@ -37,7 +37,7 @@ enum {
     PEER_NAME_BYTES = 64,
     PEER_ADDRESS_BYTES = 128,
     REASON_BYTES = 192,
-    POLICY_PARAMS_BYTES = 1024,
+    POLICY_PARAMS_BYTES = BACKEND_PARAMS_BYTES,
     SHUN_MOST_MS = 1000, /* by then what failed once on a worker has been tried on another, or is too late */
     SHAPE_AXES_MAX = 16, /* as workers have it */
     SHAPES_PER_MODEL_MAX =
@@ -469,6 +469,9 @@ void task_orphan(task_t *task); /* nobody waits for it any more */
 uint64_t task_tag(const scheduler_t *s, const task_t *task);
 task_t *task_of_tag(const scheduler_t *s, uint64_t tag); /* NULL: given back meanwhile */
 /* Tells the gateway, if there still is one, and gives the task back. */
+/* Counts the task as dropped and tells its gateway, if it still has one; task_drop gives the task back as well. */
+void task_tell(scheduler_t *s, const task_t *task, status_t status, Control__Stage stage,
+               uint32_t retry_after_ms);
 void task_drop(scheduler_t *s, task_t *task, status_t status, Control__Stage stage, uint32_t retry_after_ms);
 
 /* http.c */

@@ -147,6 +147,7 @@ static void outgrow_epoch(scheduler_t *s, uint64_t seen)
         return; /* older, or it has been here before, or nonsense */
     log_warn("epoch_outgrown", LOG_U64("seen", seen), LOG_U64("was", s->epoch));
     s->epoch = seen + 1;
+    metrics_set(metrics_series(s->metrics, METRIC_SCHED_EPOCH), (double)s->epoch);
     send_away((void **)s->gateways);
     send_away((void **)s->workers);
 }

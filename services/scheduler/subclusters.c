@@ -154,16 +154,17 @@ const char *subclusters_policy(const scheduler_t *s)
     return s->subcluster_count > 0 ? subcluster_policy(s->subclusters[0]) : s->policy;
 }
 
-static void set_one(subcluster_t *sub, const char *name, const char *params)
+static status_t set_one(subcluster_t *sub, const char *name, const char *params, err_t *err)
 {
-    err_t err = {0};
     char before[SUBCLUSTER_NAME_BYTES];
     (void)snprintf(before, sizeof before, "%s", subcluster_policy(sub));
-    if (subcluster_set_policy(sub, name, params, &err) == STATUS_OK)
+    status_t status = subcluster_set_policy(sub, name, params, err);
+    if (status == STATUS_OK)
         log_info("policy_set", LOG_STR("subcluster", sub->name), LOG_STR("policy", name),
                  LOG_STR("params", params), LOG_STR("was", before));
     else
-        log_error("policy_refused", LOG_STR("subcluster", sub->name), LOG_ERR(&err));
+        log_error("policy_refused", LOG_STR("subcluster", sub->name), LOG_ERR(err));
+    return status;
 }
 
 status_t subclusters_set_policy(scheduler_t *s, const char *subcluster, const char *name, const char *params,
@@ -177,12 +178,16 @@ status_t subclusters_set_policy(scheduler_t *s, const char *subcluster, const ch
         subcluster_t *sub = subclusters_find(s, subcluster);
         if (sub == NULL)
             return err_set(err, STATUS_NOT_FOUND, "there is no sub-cluster '%s'", subcluster);
-        set_one(sub, name, params);
-        return STATUS_OK;
+        return set_one(sub, name, params, err);
     }
     (void)snprintf(s->policy, sizeof s->policy, "%s", name);
     (void)snprintf(s->policy_params, sizeof s->policy_params, "%s", params);
-    for (uint32_t i = 0; i < s->subcluster_count; i++)
-        set_one(s->subclusters[i], name, params);
-    return STATUS_OK;
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
+        err_t refused = {0};
+        if (set_one(s->subclusters[i], name, params, &refused) != STATUS_OK && status == STATUS_OK) {
+            status = refused.code; /* of the first; the others may have taken it */
+            *err = refused;
+        }
+    }
+    return status;
 }

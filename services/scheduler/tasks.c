@@ -57,15 +57,22 @@ void task_give(scheduler_t *s, task_t *task)
     pool_put(&s->tasks, task);
 }
 
-void task_drop(scheduler_t *s, task_t *task, status_t status, Control__Stage stage, uint32_t retry_after_ms)
+void task_tell(scheduler_t *s, const task_t *task, status_t status, Control__Stage stage,
+               uint32_t retry_after_ms)
 {
     model_t *model = catalogue_model(s, task->model);
-    if (model != NULL && task->gateway != NULL) {
+    if (task->gateway == NULL)
+        return;
+    if (model != NULL) {
         model->dropped++;
         metrics_add(model->metrics.dropped, 1);
         subcluster_note_bad(task->queue);
     }
-    if (task->gateway != NULL)
-        gateway_drop(task->gateway, task->id, status, stage, retry_after_ms);
+    gateway_drop(task->gateway, task->id, status, stage, retry_after_ms);
+}
+
+void task_drop(scheduler_t *s, task_t *task, status_t status, Control__Stage stage, uint32_t retry_after_ms)
+{
+    task_tell(s, task, status, stage, retry_after_ms);
     task_give(s, task);
 }
