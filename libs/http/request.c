@@ -151,11 +151,6 @@ http_request_t *queue_pop(http_connection_t *connection)
     return request;
 }
 
-http_method_t http_request_method(const http_request_t *request)
-{
-    return request->method;
-}
-
 const char *http_request_path(const http_request_t *request)
 {
     return request->text.data + request->path;
@@ -185,11 +180,6 @@ const char *http_request_param(const http_request_t *request, const char *name)
 int64_t http_request_content_length(const http_request_t *request)
 {
     return request->content_length;
-}
-
-const char *http_request_peer(const http_request_t *request)
-{
-    return request->connection ? request->connection->peer : "gone";
 }
 
 const uint8_t *http_request_body(const http_request_t *request, size_t *len_bytes)

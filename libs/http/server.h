@@ -103,7 +103,6 @@ const http_server_counters_t *http_server_counters(const http_server_t *server);
 
 /* ------------------------------------------------------------------ the request */
 
-http_method_t http_request_method(const http_request_t *request);
 const char *http_request_path(const http_request_t *request); /* raw, without the query */
 const char *
 http_request_query(const http_request_t *request); /* raw, behind the '?'; "" when there is none */
@@ -113,8 +112,6 @@ const char *http_request_header(const http_request_t *request, const char *name)
 const char *http_request_param(const http_request_t *request, const char *name);
 /* -1 when the body is chunked. */
 int64_t http_request_content_length(const http_request_t *request);
-/* "10.0.0.7:51234", for logs. */
-const char *http_request_peer(const http_request_t *request);
 
 /*
  * The collected body (not with on_body). Valid until on_request returns, unless http_request_keep_body was

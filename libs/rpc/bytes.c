@@ -76,13 +76,6 @@ size_t rpc_bytes_slices(const rpc_bytes_t *bytes)
     return slices_of(bytes)->count;
 }
 
-const uint8_t *rpc_bytes_slice(const rpc_bytes_t *bytes, size_t index, size_t *len_bytes)
-{
-    const grpc_slice *slice = &slices_of(bytes)->slices[index];
-    *len_bytes = GRPC_SLICE_LENGTH(*slice);
-    return GRPC_SLICE_START_PTR(*slice);
-}
-
 void rpc_bytes_free(rpc_bytes_t *bytes)
 {
     if (bytes != NULL)

@@ -33,9 +33,8 @@ size_t rpc_bytes_len(const rpc_bytes_t *bytes);
 /* All of it contiguous: no copy when it is one slice, else joined once. Valid until rpc_bytes_free. */
 const uint8_t *rpc_bytes_flat(rpc_bytes_t *bytes);
 
-/* The slices as they came, for those who scatter them elsewhere anyhow. */
+/* In how many pieces it lies. */
 size_t rpc_bytes_slices(const rpc_bytes_t *bytes);
-const uint8_t *rpc_bytes_slice(const rpc_bytes_t *bytes, size_t index, size_t *len_bytes);
 
 void rpc_bytes_free(rpc_bytes_t *bytes); /* NULL is allowed */
 

@@ -240,20 +240,6 @@ bool rpc_call_cancelled(rpc_call_t *call)
     return cancelled;
 }
 
-bool rpc_call_metadata(const rpc_call_t *call, const char *key, const char **value, size_t *len_bytes)
-{
-    size_t key_len = strlen(key);
-    for (size_t i = 0; i < call->metadata.count; i++) {
-        const grpc_metadata *m = &call->metadata.metadata[i];
-        if (GRPC_SLICE_LENGTH(m->key) != key_len || memcmp(GRPC_SLICE_START_PTR(m->key), key, key_len) != 0)
-            continue;
-        *value = (const char *)GRPC_SLICE_START_PTR(m->value);
-        *len_bytes = GRPC_SLICE_LENGTH(m->value);
-        return true;
-    }
-    return false;
-}
-
 /* ---- Answering ---- */
 
 static void send_answer(rpc_call_t *call, rpc_code_t code, const char *text)

@@ -75,9 +75,6 @@ int64_t rpc_call_remaining_ns(const rpc_call_t *call);
 void rpc_call_on_cancel(rpc_call_t *call, void (*on_cancel)(rpc_call_t *call, void *arg), void *arg);
 bool rpc_call_cancelled(rpc_call_t *call);
 
-/* Metadata of the request by lower-case key; false when absent. The text is not NUL-terminated. */
-bool rpc_call_metadata(const rpc_call_t *call, const char *key, const char **value, size_t *len_bytes);
-
 /* Takes response (may be NULL unless code is RPC_OK). text may be NULL; it is copied. */
 void rpc_call_finish(rpc_call_t *call, rpc_code_t code, const char *text, rpc_bytes_t *response);
 

@@ -102,7 +102,7 @@ static const config_option_t options[] = {
      .offset = offsetof(settings_t, plan_limit_ns)},
     {.name = "plan_solver",
      .type = CONFIG_STRING,
-     .group = "Scheduling",
+     .group = "Sub-clusters",
      .help = "Program that runs CBC on a plan, after the search; beside: fermata-plan-solver, where this "
              "program lies; none: the search "
              "alone.",
