@@ -9,14 +9,15 @@
 #include <stdlib.h>
 
 /* The object, then the slots of the queries that wait. */
-static void *block(size_t object_bytes, uint32_t slot_count, exec_query_t **slots, err_t *err)
+static void *block(size_t object_bytes, uint32_t slot_count, queries_slot_t **slots, err_t *err)
 {
-    size_t at = (object_bytes + _Alignof(exec_query_t) - 1) / _Alignof(exec_query_t) * _Alignof(exec_query_t);
-    char *memory = calloc(1, at + slot_count * sizeof(exec_query_t));
+    size_t at =
+        (object_bytes + _Alignof(queries_slot_t) - 1) / _Alignof(queries_slot_t) * _Alignof(queries_slot_t);
+    char *memory = calloc(1, at + slot_count * sizeof(queries_slot_t));
     if (!memory)
         err_set(err, STATUS_NO_MEMORY, "no memory for an execution mode with %u queries", slot_count);
     else
-        *slots = (exec_query_t *)(void *)(memory + at);
+        *slots = (queries_slot_t *)(void *)(memory + at);
     return memory;
 }
 
@@ -30,7 +31,7 @@ static bool in(uint32_t value, uint32_t least, uint32_t most, const char *what, 
 
 exec_t *exec_create_whole(const whole_config_t *config, err_t *err)
 {
-    exec_query_t *slots;
+    queries_slot_t *slots;
     uint32_t slot_count = config->gather ? queries_slots(config->queries_max) : 1;
     if (!in(config->rows_max, 1, config->gather ? EXEC_ROWS_MAX : EXEC_QUERIES_MAX, "rows_max", err) ||
         (config->gather && !in(config->queries_max, 1, EXEC_QUERIES_MAX, "queries_max", err)))
@@ -68,7 +69,7 @@ static bool staged_config_good(const staged_config_t *config, err_t *err)
 
 exec_t *exec_create_staged(const staged_config_t *config, err_t *err)
 {
-    exec_query_t *slots;
+    queries_slot_t *slots;
     if (!staged_config_good(config, err))
         return NULL;
     uint32_t slot_count = queries_slots(config->queries_max);

@@ -20,7 +20,7 @@ bool exec_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
 
 bool exec_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
 {
-    return exec->ops->preempt && exec->ops->preempt(exec, now_ns, batch);
+    return batch && exec->ops->preempt && exec->ops->preempt(exec, now_ns, batch);
 }
 
 bool exec_stopped(exec_t *exec, int64_t now_ns, uint64_t launch)

@@ -49,7 +49,7 @@ typedef enum {
     EXEC_COMPLETE, /* the outputs of these queries are ready; copy them before the next exec_run */
     EXEC_DROP,     /* these queries cannot meet their deadline and will not run */
     EXEC_STOP, /* let this launch end at its next exit point, then exec_stopped; or exec_finished if it was past the last */
-    EXEC_REQUEUE, /* a stopped batch: these queries have not run and are the scheduler's again */
+    EXEC_REQUEUE, /* of a stopped batch: these queries have not run, or not to their end, and are the scheduler's again */
 } exec_action_kind_t;
 
 /* A range of the operators (overlap) or stages (staged) of one model on some rows. */
@@ -122,13 +122,13 @@ void exec_destroy(exec_t *exec);
 const char *exec_name(const exec_t *exec);
 
 /* INVALID_ARGUMENT: a query this mode cannot run (see the mode's header). UNAVAILABLE: no room. Nothing is taken then.
- * batch: the caller's name of these queries together, for exec_preempt; modes that form batches themselves ignore it. */
+ * batch: the caller's name of these queries together, for exec_preempt; 0 where none is asked for. */
 status_t exec_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                      uint64_t batch, err_t *err);
 /* False: no such launch (harmless). */
 bool exec_finished(exec_t *exec, int64_t now_ns, uint64_t launch);
-/* Stops a submitted batch at its next exit point, or before it starts. False: it has just ended, is unknown, or the
- * mode cannot stop it; it then completes as usual. */
+/* Stops a submitted batch at its next exit point, or before it starts: EXEC_REQUEUE says when. False: it has just ended, is
+ * unknown, or the mode cannot stop it (any more: see the mode's header); it then completes as usual. */
 bool exec_preempt(exec_t *exec, int64_t now_ns, uint64_t batch);
 
 /* In place of exec_finished: the launch ended at an exit point, before its end, after EXEC_STOP. */

@@ -3,7 +3,7 @@
 static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                                uint64_t batch, err_t *err)
 {
-    (void)now_ns, (void)batch;
+    (void)now_ns;
     overlap_t *overlap = (overlap_t *)exec;
     for (uint32_t i = 0; i < count; i++)
         if (queries[i].model >= overlap->config.models || queries[i].rows == 0)
@@ -12,7 +12,7 @@ static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t 
     if (overlap->config.queries_max - overlap->active_count < count)
         return err_set(err, STATUS_UNAVAILABLE, "%u queries wait", overlap->active_count);
     for (uint32_t i = 0; i < count; i++)
-        overlap->active[overlap->active_count++] = (overlap_active_t){.query = queries[i]};
+        overlap->active[overlap->active_count++] = (overlap_active_t){.query = queries[i], .batch = batch};
     overlap->planned = false;
     return STATUS_OK;
 }
@@ -24,6 +24,23 @@ static bool overlap_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
     if (!overlap->busy || overlap->ended || launch != overlap->launch)
         return false;
     return overlap->ended = true;
+}
+
+/* What it has left to do is not begun. The next group is planned anew without it. */
+static bool overlap_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
+{
+    (void)now_ns;
+    overlap_t *overlap = (overlap_t *)exec;
+    bool any = false;
+    for (uint32_t i = 0; i < overlap->active_count; i++) {
+        overlap_active_t *active = &overlap->active[i];
+        if (active->batch != batch || active->stop ||
+            active->next_op == overlap->config.ops[active->query.model])
+            continue;
+        any = active->stop = true;
+        overlap->planned = false;
+    }
+    return any;
 }
 
 static exec_part_t part_of(const overlap_t *overlap, uint32_t at, uint32_t op_count)
@@ -79,7 +96,8 @@ static uint32_t most_urgent(const overlap_t *overlap, const overlap_plan_t *plan
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < overlap->active_count; i++)
-        if (ops_left(overlap, i) && !has_model(plan, overlap->active[i].query.model) &&
+        if (ops_left(overlap, i) && !overlap->active[i].stop &&
+            !has_model(plan, overlap->active[i].query.model) &&
             (best == UINT32_MAX ||
              overlap->active[i].query.deadline_ns < overlap->active[best].query.deadline_ns))
             best = i;
@@ -104,14 +122,33 @@ static void remove_at(overlap_t *overlap, uint32_t at)
     move_down(&overlap->next, at);
 }
 
-static void drop(overlap_t *overlap, uint32_t at, exec_sink_fn sink, void *ctx)
+/* It leaves: complete, dropped or given back. */
+static void leave(overlap_t *overlap, uint32_t at, exec_action_kind_t kind, exec_sink_fn sink, void *ctx)
 {
     exec_query_t query = overlap->active[at].query;
-    exec_action_t action = {.kind = EXEC_DROP};
+    exec_action_t action = {.kind = kind, .batch = overlap->active[at].batch};
     action.done.queries = &query;
     action.done.count = 1;
     remove_at(overlap, at);
     sink(ctx, &action);
+}
+
+static bool runs(const overlap_t *overlap, uint32_t at)
+{
+    for (uint32_t i = 0; i < overlap->running.group.count; i++)
+        if (overlap->running.at[i] == at)
+            return true;
+    return false;
+}
+
+static void give_back(overlap_t *overlap, exec_sink_fn sink, void *ctx)
+{
+    for (uint32_t i = 0; i < overlap->active_count;) {
+        if (overlap->active[i].stop && !runs(overlap, i))
+            leave(overlap, i, EXEC_REQUEUE, sink, ctx);
+        else
+            i++;
+    }
 }
 
 /* Whole queries first, `ways` prefixes of the order at once; returns the query that did not fit any more. */
@@ -185,7 +222,7 @@ static bool plan_group(overlap_t *overlap, int64_t start_ns, exec_sink_fn sink, 
         add_part(&plan, part_of(overlap, first, ops_left(overlap, first)), first);
         predict(overlap, &plan, 1);
         if (plan.predicted_ns > headroom_ns) {
-            drop(overlap, first, sink, ctx);
+            leave(overlap, first, EXEC_DROP, sink, ctx);
             continue;
         }
         uint32_t more = add_whole(overlap, &plan, headroom_ns);
@@ -209,7 +246,7 @@ static bool plan_single(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, v
 {
     for (uint32_t i = overlap->active_count; i-- > 0;)
         if (overlap->active[i].query.deadline_ns < now_ns)
-            drop(overlap, i, sink, ctx);
+            leave(overlap, i, EXEC_DROP, sink, ctx);
     uint32_t best = 0;
     int64_t best_key = INT64_MAX;
     for (uint32_t i = 0; i < overlap->active_count; i++) {
@@ -254,12 +291,7 @@ static void end_group(overlap_t *overlap, exec_sink_fn sink, void *ctx)
             i++;
             continue;
         }
-        exec_query_t query = overlap->active[i].query;
-        exec_action_t action = {.kind = EXEC_COMPLETE};
-        action.done.queries = &query;
-        action.done.count = 1;
-        remove_at(overlap, i);
-        sink(ctx, &action);
+        leave(overlap, i, EXEC_COMPLETE, sink, ctx);
     }
 }
 
@@ -269,6 +301,7 @@ static int64_t overlap_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void
     bool single = overlap->config.order != OVERLAP_ABACUS;
     if (overlap->busy && overlap->ended)
         end_group(overlap, sink, ctx);
+    give_back(overlap, sink, ctx);
     if (!overlap->busy && !overlap->planned)
         overlap->planned =
             single ? plan_single(overlap, now_ns, sink, ctx) : plan_group(overlap, now_ns, sink, ctx);
@@ -305,6 +338,7 @@ const exec_ops_t overlap_ops = {
     .name = "overlap",
     .submit = overlap_submit,
     .finished = overlap_finished,
+    .preempt = overlap_preempt,
     .run = overlap_run,
     .room = overlap_room,
     .validate = overlap_validate,

@@ -10,6 +10,9 @@
  * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed before it begins.
  *
  * A group holds at most one query of a model, as the duration model knows it.
+ *
+ * exec_preempt of the batch of an exec_submit gives its queries back (EXEC_REQUEUE, one for each) that have operators left: at
+ * once, or when the group that they are in has ended.
  */
 #ifndef EXEC_OVERLAP_H
 #define EXEC_OVERLAP_H

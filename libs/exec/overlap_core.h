@@ -8,7 +8,9 @@
 
 typedef struct {
     exec_query_t query;
+    uint64_t batch;   /* of exec_submit */
     uint32_t next_op; /* behind what runs */
+    bool stop;        /* it goes back as soon as no part of it runs */
 } overlap_active_t;
 
 #define OVERLAP_GONE UINT32_MAX /* dropped while a part of it ran */

@@ -13,7 +13,7 @@ static const staged_t *of_const(const exec_t *exec)
     return (const staged_t *)exec;
 }
 
-void staged_init(staged_t *staged, const staged_config_t *config, exec_query_t *slots, uint32_t slot_count)
+void staged_init(staged_t *staged, const staged_config_t *config, queries_slot_t *slots, uint32_t slot_count)
 {
     staged->exec.ops = &staged_ops;
     staged->config = *config;
@@ -29,7 +29,7 @@ void staged_init(staged_t *staged, const staged_config_t *config, exec_query_t *
 static status_t staged_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                               uint64_t batch, err_t *err)
 {
-    (void)now_ns, (void)batch;
+    (void)now_ns;
     staged_t *staged = of(exec);
     for (uint32_t i = 0; i < count; i++)
         if (queries[i].rows != 1)
@@ -38,9 +38,14 @@ static status_t staged_submit(exec_t *exec, int64_t now_ns, const exec_query_t *
     if (queries_room(&staged->waiting) < count)
         return err_set(err, STATUS_UNAVAILABLE, "%u queries wait for the stages",
                        queries_len(&staged->waiting));
-    for (uint32_t i = 0; i < count; i++)
-        queries_push(&staged->waiting, &queries[i]);
+    queries_push(&staged->waiting, queries, count, batch);
     return STATUS_OK;
+}
+
+static bool staged_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
+{
+    (void)now_ns;
+    return queries_give_back(&of(exec)->waiting, batch);
 }
 
 static bool staged_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
@@ -143,10 +148,21 @@ static void advance(staged_t *staged, const staged_out_t *out)
     }
 }
 
+static void give_back(staged_t *staged, const staged_out_t *out)
+{
+    exec_query_t query;
+    exec_action_t action = {.kind = EXEC_REQUEUE};
+    action.done.queries = &query;
+    action.done.count = 1;
+    while (queries_take_back(&staged->waiting, &query, &action.batch))
+        out->sink(out->ctx, &action);
+}
+
 static int64_t staged_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)
 {
     staged_t *staged = of(exec);
     staged_out_t out = {.sink = sink, .ctx = ctx, .now_ns = now_ns};
+    give_back(staged, &out);
     /* First what waits: a batch whose stage has just ended can still be stretched. */
     staged_enter(staged, &out);
     finish_all(staged, &out);
@@ -207,6 +223,7 @@ const exec_ops_t staged_ops = {
     .name = "staged",
     .submit = staged_submit,
     .finished = staged_finished,
+    .preempt = staged_preempt,
     .run = staged_run,
     .room = staged_room,
     .validate = staged_validate,

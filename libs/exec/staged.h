@@ -12,7 +12,8 @@
  *
  * A Schedule() table (Figure 12) decides which operation is done; the three policies of 7.2 are such tables.
  *
- * Queries have one row each. A row that is longer than its batch, or of another shape, never joins it.
+ * Queries have one row each. A row that is longer than its batch, or of another shape, never joins it. Those of one exec_submit
+ * are given back by exec_preempt of its batch (EXEC_REQUEUE, one for each) while none of them has entered a batch of the table.
  */
 #ifndef EXEC_STAGED_H
 #define EXEC_STAGED_H

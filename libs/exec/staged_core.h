@@ -82,7 +82,7 @@ static inline staged_item_t *staged_queue_at(staged_queue_t *queue, uint32_t i)
     return &queue->items[(queue->head + i) % STAGED_QUEUE_SLOTS];
 }
 
-void staged_init(staged_t *staged, const staged_config_t *config, exec_query_t *slots, uint32_t slot_count);
+void staged_init(staged_t *staged, const staged_config_t *config, queries_slot_t *slots, uint32_t slot_count);
 extern const exec_ops_t staged_ops;
 
 /* Batch table (staged_table.c). */

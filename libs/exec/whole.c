@@ -5,7 +5,7 @@ static whole_t *of(exec_t *exec)
     return (whole_t *)exec;
 }
 
-void whole_init(whole_t *whole, const whole_config_t *config, exec_query_t *slots, uint32_t slot_count)
+void whole_init(whole_t *whole, const whole_config_t *config, queries_slot_t *slots, uint32_t slot_count)
 {
     whole->exec.ops = &whole_ops;
     whole->config = *config;
@@ -20,8 +20,7 @@ static status_t submit_gather(whole_t *whole, const exec_query_t *queries, uint3
                            queries[i].rows);
     if (queries_room(&whole->waiting) < count)
         return err_set(err, STATUS_UNAVAILABLE, "%u queries wait", queries_len(&whole->waiting));
-    for (uint32_t i = 0; i < count; i++)
-        queries_push(&whole->waiting, &queries[i]);
+    queries_push(&whole->waiting, queries, count, 0);
     return STATUS_OK;
 }
 

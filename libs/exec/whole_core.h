@@ -28,7 +28,7 @@ typedef struct {
     uint64_t launch, next_batch;
 } whole_t;
 
-void whole_init(whole_t *whole, const whole_config_t *config, exec_query_t *slots, uint32_t slot_count);
+void whole_init(whole_t *whole, const whole_config_t *config, queries_slot_t *slots, uint32_t slot_count);
 extern const exec_ops_t whole_ops;
 extern const exec_ops_t preempt_ops;
 

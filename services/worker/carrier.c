@@ -78,6 +78,16 @@ void carrier_over(carrier_t *carrier, batch_t *batch, status_t status)
     TAILQ_INSERT_TAIL(&carrier->over, batch, turn);
 }
 
+bool carrier_revoke(executor_t *executor, batch_t *batch)
+{
+    carrier_t *carrier = (carrier_t *)executor;
+
+    if (!exec_preempt(carrier->exec, clock_now_ns(), carrier_id(batch)))
+        return false;
+    carrier_decide(carrier);
+    return true;
+}
+
 static void carrier_on_wake(loop_timer_t *timer, void *arg)
 {
     (void)timer;

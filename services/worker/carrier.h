@@ -39,6 +39,20 @@ void carrier_launch(carrier_t *carrier, launch_t *launch);
 void carrier_stop(carrier_t *carrier, launch_t *launch);
 void carrier_over(carrier_t *carrier, batch_t *batch, status_t status);
 
+/* The name of a batch in an exec_t. */
+static inline uint64_t carrier_id(const batch_t *batch)
+{
+    return (uintptr_t)batch;
+}
+
+static inline batch_t *carrier_batch(uint64_t id)
+{
+    return (batch_t *)(uintptr_t)id;
+}
+
+/* executor_ops_t.revoke where exec_preempt says whether it can be. */
+bool carrier_revoke(executor_t *executor, batch_t *batch);
+
 static inline engine_t *carrier_engine(const carrier_t *carrier)
 {
     return carrier->executor.env->devices->list[carrier->executor.device].engine;

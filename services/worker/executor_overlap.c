@@ -67,6 +67,8 @@ static void part_ended(launch_t *launch)
     if (launch->status != STATUS_OK && !overlap->gone[part->slot]) {
         batch->err = launch->err;
         batch->over = launch->status;
+        /* What is left of it would compute on garbage. False: nothing is. */
+        (void)exec_preempt(overlap->carrier.exec, clock_now_ns(), carrier_id(batch));
     }
     part->runs = false;
     if (overlap->gone[part->slot])
@@ -122,15 +124,17 @@ static bool slot_runs(const overlap_t *overlap, uint32_t slot)
     return false;
 }
 
-static void end_query(overlap_t *overlap, uint32_t slot, bool dropped)
+static void end_query(overlap_t *overlap, uint32_t slot, exec_action_kind_t how)
 {
     batch_t *batch = overlap->slots[slot];
 
-    if (dropped) {
+    if (how == EXEC_REQUEUE && batch->over == STATUS_OK) {
+        batch->over = err_set(&batch->err, STATUS_CANCELLED, "revoked");
+    } else if (how == EXEC_DROP) {
         batch->over = STATUS_DEADLINE_EXCEEDED;
         err_set(&batch->err, STATUS_DEADLINE_EXCEEDED, "overlap: it cannot end in time any more");
         metrics_add(batch->model->overlap_dropped, 1);
-    } else if (batch->over == STATUS_OK) {
+    } else if (how == EXEC_COMPLETE && batch->over == STATUS_OK) {
         overlap->carrier.executor.env->rows(batch, 0, batch->count, batch->count);
     }
     overlap->gone[slot] = slot_runs(overlap, slot);
@@ -144,9 +148,9 @@ static void overlap_act(carrier_t *carrier, const exec_action_t *action)
 
     if (action->kind == EXEC_LAUNCH)
         launch_group(overlap, action);
-    else if (action->kind == EXEC_COMPLETE || action->kind == EXEC_DROP)
+    else
         for (uint32_t i = 0; i < action->done.count; i++)
-            end_query(overlap, (uint32_t)action->done.queries[i].tag, action->kind == EXEC_DROP);
+            end_query(overlap, (uint32_t)action->done.queries[i].tag, action->kind);
 }
 
 /* ---- the executor ---- */
@@ -198,16 +202,15 @@ static void overlap_submit(executor_t *executor, batch_t *batch)
     batch->over = STATUS_OK;
     batch->shared = true; /* how long it took tells little about how long it takes alone */
     overlap->slots[slot] = batch;
-    (void)exec_submit(overlap->carrier.exec, now_ns, &query, 1, 0,
-                      NULL); /* slots are fewer than it has room for */
+    /* Slots are fewer than it has room for. */
+    (void)exec_submit(overlap->carrier.exec, now_ns, &query, 1, carrier_id(batch), NULL);
     carrier_decide(&overlap->carrier);
 }
 
-/* Only before any of it has run: what waits for its group is dropped when it cannot make it. */
+/* Only before any of it has run: what waits for its next group is dropped when it cannot make it. */
 static bool overlap_revoke(executor_t *executor, batch_t *batch)
 {
-    (void)executor, (void)batch;
-    return false;
+    return !batch->begun && carrier_revoke(executor, batch);
 }
 
 /* A batch here lets others in beside it. */

@@ -9,16 +9,6 @@
 
 #include <stdlib.h>
 
-static batch_t *batch_of(uint64_t id)
-{
-    return (batch_t *)(uintptr_t)id;
-}
-
-static uint64_t id_of(const batch_t *batch)
-{
-    return (uintptr_t)batch;
-}
-
 static void preempt_ended(launch_t *launch)
 {
     batch_t *batch = CONTAINER_OF(launch, batch_t, launch);
@@ -65,7 +55,7 @@ static void start(carrier_t *carrier, batch_t *batch, uint64_t exec_launch)
 
 static void preempt_act(carrier_t *carrier, const exec_action_t *action)
 {
-    batch_t *batch = batch_of(action->batch);
+    batch_t *batch = carrier_batch(action->batch);
 
     switch (action->kind) {
     case EXEC_LAUNCH:
@@ -95,27 +85,17 @@ static bool preempt_takes(const executor_t *executor, const batch_t *batch)
 static void preempt_submit(executor_t *executor, batch_t *batch)
 {
     carrier_t *carrier = (carrier_t *)executor;
-    exec_query_t query = {.tag = id_of(batch), .rows = batch->count, .arrival_ns = batch->granted_ns};
+    exec_query_t query = {.tag = carrier_id(batch), .rows = batch->count, .arrival_ns = batch->granted_ns};
 
     /* There is room and the batch is not empty: it cannot be refused. */
-    (void)exec_submit(carrier->exec, clock_now_ns(), &query, 1, id_of(batch), NULL);
+    (void)exec_submit(carrier->exec, clock_now_ns(), &query, 1, carrier_id(batch), NULL);
     carrier_decide(carrier);
-}
-
-static bool preempt_revoke(executor_t *executor, batch_t *batch)
-{
-    carrier_t *carrier = (carrier_t *)executor;
-
-    if (!exec_preempt(carrier->exec, clock_now_ns(), id_of(batch)))
-        return false;
-    carrier_decide(carrier);
-    return true;
 }
 
 static const executor_ops_t preempt_ops = {.mode = MODE_PREEMPT,
                                            .takes = preempt_takes,
                                            .submit = preempt_submit,
-                                           .revoke = preempt_revoke,
+                                           .revoke = carrier_revoke,
                                            .destroy = carrier_destroy};
 
 executor_t *executor_create_preempt(const executor_env_t *env, uint32_t device, err_t *err)

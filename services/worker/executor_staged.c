@@ -48,6 +48,7 @@ struct staged {
     stage_shapes_t *shapes; /* of each stage; NULL: nothing but the batch varies */
     uint32_t last_shape;    /* that was given to a batch */
     staged_counts_t counted;
+    exec_query_t entering[ENGINE_MAX_BATCH]; /* in staged_submit */
 };
 
 /* ---- rows ---- */
@@ -209,12 +210,15 @@ static void stage_ended(launch_t *launch)
 static void note_entry(staged_t *staged, const stage_t *stage, uint64_t exec_batch, uint32_t start)
 {
     const model_t *model = staged->model;
+    const batch_t *first = batch_of(staged, stage->tags[0]);
 
     for (uint32_t i = 0; i < stage->count; i++) {
         batch_t *batch = batch_of(staged, stage->tags[i]);
+        bool joined = start > 0 || batch != first;
         batch->exec_batch = exec_batch;
+        batch->begun = true;
         if (batch->stretches && row_of(stage->tags[i]) == 0)
-            metrics_add(start > 0 ? model->stretch_joined : model->stretch_alone, 1);
+            metrics_add(joined ? model->stretch_joined : model->stretch_alone, 1);
     }
 }
 
@@ -300,6 +304,18 @@ static void complete(staged_t *staged, const exec_action_t *action)
     }
 }
 
+/* Revoked: all its rows come back, one by one. */
+static void take_back(staged_t *staged, const exec_action_t *action)
+{
+    batch_t *batch = carrier_batch(action->batch);
+
+    if (--batch->left > 0)
+        return;
+    staged->slots[action->done.queries[0].tag >> 32] = NULL;
+    err_set(&batch->err, STATUS_CANCELLED, "revoked");
+    carrier_over(&staged->carrier, batch, STATUS_CANCELLED);
+}
+
 static void staged_act(carrier_t *carrier, const exec_action_t *action)
 {
     staged_t *staged = (staged_t *)carrier;
@@ -308,6 +324,8 @@ static void staged_act(carrier_t *carrier, const exec_action_t *action)
         launch_stage(staged, action);
     else if (action->kind == EXEC_COMPLETE)
         complete(staged, action);
+    else if (action->kind == EXEC_REQUEUE)
+        take_back(staged, action);
     count_changes(staged);
 }
 
@@ -322,11 +340,17 @@ static staged_cost_t staged_cost(void *ctx, uint32_t stage, uint32_t rows, uint3
     return (staged_cost_t){.ns = ns, .busy_ns = ns};
 }
 
-/* The batch of the stages that the grant of this id is in; 0: in none (any more). */
-static uint64_t exec_batch_of(const staged_t *staged, uint64_t grant)
+/* Granted to join that one. A scheduler counts its batches from 1 again after a restart. */
+static bool stretches(const batch_t *batch, const batch_t *other)
+{
+    return batch->stretches && batch->stretches == other->id && batch->generation == other->generation;
+}
+
+/* The batch of the stages that this one was granted to join; 0: it is in none (any more). */
+static uint64_t wanted_by(const staged_t *staged, const batch_t *batch)
 {
     for (uint32_t i = 0; i < SLOTS; i++)
-        if (staged->slots[i] && staged->slots[i]->id == grant)
+        if (staged->slots[i] && stretches(batch, staged->slots[i]))
             return staged->slots[i]->exec_batch;
     return 0;
 }
@@ -338,17 +362,24 @@ static uint32_t stretch_as_granted(const staged_view_t *view)
     uint32_t count = 0;
 
     for (; count < view->waiting_count; count++) {
-        const batch_t *batch = batch_of(staged, view->waiting[count]->tag);
-        if (!batch->stretches || exec_batch_of(staged, batch->stretches) != view->batch)
+        if (wanted_by(staged, batch_of(staged, view->waiting[count]->tag)) != view->batch)
             break;
     }
     return count;
 }
 
-/* One batch after the other, as the scheduler plans, where none leaves room beside it. */
+/* One batch after the other, as the scheduler plans, where none leaves room beside it; with it what was granted to join it. */
 static uint32_t enter_as_granted(const staged_view_t *view, uint8_t *group, int64_t *wake_ns)
 {
-    return staged_schedule_load.enter(view, group, wake_ns);
+    const staged_t *staged = view->config->cost_ctx;
+    uint32_t groups = staged_schedule_load.enter(view, group, wake_ns);
+
+    for (uint32_t i = 0; i < view->waiting_count && groups > 0; i++) {
+        const batch_t *first = batch_of(staged, view->waiting[0]->tag);
+        const batch_t *batch = batch_of(staged, view->waiting[i]->tag);
+        group[i] = batch == first || stretches(batch, first) ? 0 : STAGED_LATER;
+    }
+    return groups;
 }
 
 static uint32_t split_where_cheaper(const staged_view_t *view)
@@ -420,25 +451,18 @@ static void staged_submit(executor_t *executor, batch_t *batch)
 
     mark_shared(staged, batch);
     staged->slots[slot] = batch;
-    batch->begun = true;
     batch->left = batch->count;
     batch->exec_batch = 0;
     batch->shape = shape_of(staged, batch);
-    for (uint32_t row = 0; row < batch->count; row++) {
-        exec_query_t query = {.tag = tag_of(slot, row),
-                              .rows = 1,
-                              .length = length_of(staged, batch),
-                              .shape = batch->shape,
-                              .arrival_ns = now_ns};
-        (void)exec_submit(staged->carrier.exec, now_ns, &query, 1, 0, NULL); /* there is room */
-    }
+    for (uint32_t row = 0; row < batch->count; row++)
+        staged->entering[row] = (exec_query_t){.tag = tag_of(slot, row),
+                                               .rows = 1,
+                                               .length = length_of(staged, batch),
+                                               .shape = batch->shape,
+                                               .arrival_ns = now_ns};
+    /* There is room. */
+    (void)exec_submit(staged->carrier.exec, now_ns, staged->entering, batch->count, carrier_id(batch), NULL);
     carrier_decide(&staged->carrier);
-}
-
-static bool staged_revoke(executor_t *executor, batch_t *batch)
-{
-    (void)executor, (void)batch;
-    return false;
 }
 
 static void staged_destroy(executor_t *executor)
@@ -456,7 +480,7 @@ static void staged_destroy(executor_t *executor)
 static const executor_ops_t staged_ops = {.mode = MODE_STAGED,
                                           .takes = staged_takes,
                                           .submit = staged_submit,
-                                          .revoke = staged_revoke,
+                                          .revoke = carrier_revoke,
                                           .destroy = staged_destroy};
 
 /* Inputs of any shape that comes here fit; outputs grow when they are known. */

@@ -64,8 +64,54 @@ Test(modes, queries_that_do_not_fit_are_refused_whole)
     cr_assert_eq(exec_submit(exec, 0, queries, 17, 0, &err), STATUS_UNAVAILABLE);
     cr_assert_eq(exec_room(exec), 16);
     cr_assert(!exec_finished(exec, 0, 7), "nothing runs");
-    cr_assert(!exec_preempt(exec, 0, 7), "staged batches are not stopped");
+    cr_assert(!exec_preempt(exec, 0, 7), "nor waits");
     cr_assert_str_eq(exec_name(exec), "staged");
+    exec_destroy(exec);
+}
+
+static uint32_t back[16], back_count, launched;
+
+static void note_back(void *ctx, const exec_action_t *action)
+{
+    (void)ctx;
+    launched += action->kind == EXEC_LAUNCH ? action->launch.query_count : 0;
+    if (action->kind == EXEC_REQUEUE)
+        back[back_count++] = (uint32_t)action->done.queries[0].tag;
+}
+
+Test(modes, staged_gives_back_what_has_not_entered)
+{
+    staged_config_t config = good;
+    exec_query_t queries[6];
+    back_count = launched = 0;
+    for (uint32_t i = 0; i < 6; i++)
+        queries[i] = (exec_query_t){.tag = i, .rows = 1};
+    config.eager = true;
+    config.schedule = &staged_schedule_load;
+    exec_t *exec = exec_create_staged(&config, NULL);
+    cr_assert_eq(exec_submit(exec, 0, queries, 1, 7, NULL), STATUS_OK);
+    exec_run(exec, 0, note_back, NULL);
+    cr_assert_eq(launched, 1);
+    cr_assert(!exec_preempt(exec, 0, 7), "it has entered");
+    cr_assert_eq(exec_submit(exec, 0, queries + 1, 2, 8, NULL), STATUS_OK);
+    cr_assert_eq(exec_submit(exec, 0, queries + 3, 1, 9, NULL), STATUS_OK);
+    cr_assert_eq(exec_submit(exec, 0, queries + 4, 2, 10, NULL), STATUS_OK);
+    cr_assert(exec_preempt(exec, 0, 10));
+    cr_assert(exec_preempt(exec, 0, 8));
+    cr_assert(!exec_preempt(exec, 0, 8), "asked twice");
+    exec_run(exec, 0, note_back, NULL);
+    cr_assert_eq(back_count, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        cr_assert_eq(back[i], i < 2 ? 1 + i : 2 + i);
+    cr_assert_eq(exec_room(exec), 15, "one waits");
+    cr_assert(exec_finished(exec, 1, 1));
+    for (uint64_t launch = 2; launch < 8; launch++) {
+        exec_run(exec, 1, note_back, NULL);
+        (void)exec_finished(exec, 1, launch);
+    }
+    cr_assert_eq(back_count, 4);
+    cr_assert_eq(exec_room(exec), 16);
+    cr_assert_null(exec_validate(exec));
     exec_destroy(exec);
 }
 

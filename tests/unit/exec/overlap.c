@@ -39,7 +39,10 @@ static void sink(void *ctx, const exec_action_t *action)
         }
     else
         snprintf(text + len, sizeof(text) - len, "%s%s(q%u)", len ? " " : "",
-                 action->kind == EXEC_DROP ? "drop" : "complete", (unsigned)action->done.queries[0].tag);
+                 action->kind == EXEC_DROP      ? "drop"
+                 : action->kind == EXEC_REQUEUE ? "requeue"
+                                                : "complete",
+                 (unsigned)action->done.queries[0].tag);
 }
 
 static exec_t *make(overlap_order_t order, uint32_t ways)
@@ -60,7 +63,7 @@ static void submit(exec_t *exec, uint32_t tag, int64_t headroom_ms)
                           .rows = 8,
                           .arrival_ns = now_ns,
                           .deadline_ns = now_ns + headroom_ms * MS};
-    cr_assert_eq(exec_submit(exec, now_ns, &query, 1, 0, NULL), STATUS_OK);
+    cr_assert_eq(exec_submit(exec, now_ns, &query, 1, 100 + tag, NULL), STATUS_OK);
 }
 
 static const char *run(exec_t *exec)
@@ -122,6 +125,26 @@ Test(overlap, the_baselines_run_one_query_at_a_time)
         cr_assert(strstr(text, "drop(q") != NULL, "the others are late");
         exec_destroy(exec);
     }
+}
+
+Test(overlap, a_stopped_query_goes_back_at_once_or_behind_its_group)
+{
+    exec_t *exec = make(OVERLAP_ABACUS, 4);
+    submit(exec, 1, 45);
+    submit(exec, 2, 35);
+    submit(exec, 3, 25);
+    cr_assert_str_eq(run(exec), "q1[0,2) q2[0,4) q3[0,4)");
+    cr_assert(exec_preempt(exec, 0, 101), "it has operators left");
+    cr_assert(!exec_preempt(exec, 0, 101), "asked twice");
+    cr_assert(!exec_preempt(exec, 0, 102), "its last one runs");
+    cr_assert(!exec_preempt(exec, 0, 109), "nobody has heard of it");
+    cr_assert_str_eq(run(exec), "");
+    submit(exec, 2, 100);
+    cr_assert(exec_preempt(exec, 0, 102), "another one of that name");
+    cr_assert_str_eq(run(exec), "requeue(q2)", "no part of it runs");
+    cr_assert(exec_finished(exec, 0, 1));
+    cr_assert_str_eq(run(exec), "complete(q2) complete(q3) requeue(q1)");
+    exec_destroy(exec);
 }
 
 Test(overlap, it_says_what_it_cannot_run)

@@ -91,6 +91,26 @@ Test(overlap, a_failure_of_a_part_fails_its_batch_alone)
     end();
 }
 
+Test(overlap, what_waits_for_its_first_group_is_given_back_when_it_is_revoked)
+{
+    begin(1e6);
+    grant_row(1, 10 * NS_PER_S);
+    rig_until(&rig, engine_held() == 1);
+    grant_row(2, 9 * NS_PER_S);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    run_revoke(rig.run, 7, 1);
+    cr_assert_eq(rig.report_count, 0, "it runs, and ends as usual");
+    run_revoke_all(rig.run);
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_eq(rig.reports[0].report.batch_id, 2);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_CANCELLED);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    cr_assert_eq(rig.gateways[0].pushed[0].task_id, 1);
+    end();
+}
+
 Test(overlap, stopping_in_the_middle_leaks_nothing)
 {
     begin(1e6);

@@ -127,6 +127,65 @@ Test(staged, a_wish_to_join_a_batch_that_has_left_is_a_batch_of_its_own)
     end();
 }
 
+Test(staged, batches_that_wait_together_do_not_enter_together)
+{
+    begin();
+    grant_rows(1, 1, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 2, 0);
+    grant_rows(3, 2, 0);
+    grant_rows(4, 1, 2); /* before 2 has begun */
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    for (int i = 0; i < 3; i++)
+        finish_stage();
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 3, "2, and 4 that was granted to join it");
+    for (int i = 0; i < 6; i++)
+        finish_stage();
+    check_answers(6);
+    cr_assert_eq(metrics_value(rig.model->stage_batches), 3);
+    cr_assert_eq(metrics_value(rig.model->stretch_joined), 1);
+    end();
+}
+
+Test(staged, what_has_not_entered_is_given_back_when_it_is_revoked)
+{
+    begin();
+    for (uint64_t id = 1; id <= 3; id++)
+        grant_rows(id, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    run_revoke(rig.run, 7, 1);
+    cr_assert_eq(rig.report_count, 0, "it runs, and ends as usual");
+    run_revoke(rig.run, 7, 2);
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_eq(rig.reports[0].report.batch_id, 2);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_CANCELLED);
+    for (int i = 0; i < 6; i++)
+        finish_stage();
+    check_answers(4);
+    cr_assert_eq(rig.report_count, 3);
+    end();
+}
+
+Test(staged, a_scheduler_that_is_gone_takes_along_what_has_not_entered)
+{
+    begin();
+    for (uint64_t id = 1; id <= 5; id++)
+        grant_rows(id, 1, 0);
+    rig_until(&rig, engine_held() == 1);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    run_revoke_all(rig.run);
+    cr_assert_eq(rig.report_count, 4);
+    for (int i = 0; i < 3; i++)
+        finish_stage();
+    check_answers(1);
+    end();
+}
+
 Test(staged, a_batch_goes_on_in_parts_where_these_cost_no_more)
 {
     begin();
