@@ -396,7 +396,7 @@ static void control_handle(control_t *control, const Control__SchedulerToWorker 
     control_on_grants(control, message);
     if (message->revoke) {
         for (size_t i = 0; i < message->revoke->n_batch_id; i++)
-            run_revoke(control->run, message->revoke->batch_id[i]);
+            run_revoke(control->run, control->generation, message->revoke->batch_id[i]);
     }
     if (message->drain) {
         log_info(message->drain->drain ? "draining" : "serving_again",

@@ -576,13 +576,13 @@ static void batch_revoke(batch_t *batch)
     }
 }
 
-void run_revoke(run_t *run, uint64_t batch_id)
+void run_revoke(run_t *run, uint32_t generation, uint64_t batch_id)
 {
     for (uint32_t d = 0; d < run->options.devices->count; d++) {
         batch_t *batch;
         TAILQ_FOREACH(batch, &run->devices[d].queue, link)
         {
-            if (batch->id == batch_id) {
+            if (batch->id == batch_id && batch->generation == generation) {
                 batch_revoke(batch);
                 turns_advance(&run->devices[d].turns);
                 return;

@@ -60,8 +60,8 @@ void run_destroy(run_t *run);
 void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__Grant *grant);
 
 /* One that has not begun does not begin; in mode preempt one that runs is stopped at its next exit point; otherwise it
- * ends as usual. One that is not there (any more) is counted, no more. */
-void run_revoke(run_t *run, uint64_t batch_id);
+ * ends as usual. One that is not there (any more) is counted, no more. generation: that of its grant. */
+void run_revoke(run_t *run, uint32_t generation, uint64_t batch_id);
 /* All that have not begun. */
 void run_revoke_all(run_t *run);
 
