@@ -181,7 +181,8 @@ static status_t grow_outputs(batch_t *batch, const worker_devices_t *devices, bo
     for (uint32_t k = 0; k < info->output_count; k++) {
         uint32_t i = info->input_count + k;
         size_t bytes = batch->out_bytes[k] * batch->count;
-        *again |= bytes > batch->buffers->capacity[i];
+        grown |= bytes > batch->buffers->capacity[i];
+    bool grown = false;
         if (!model_buffers_reserve(devices, batch->buffers, i, bytes))
             return err_set(&batch->err, STATUS_NO_MEMORY, "no memory for output '%.80s'",
                            info->outputs[k].name);
@@ -191,6 +192,7 @@ static status_t grow_outputs(batch_t *batch, const worker_devices_t *devices, bo
 
 status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *devices, status_t status,
                                   bool *again)
+    *again = grown;
 {
     const model_shapes_t *shapes = batch->model->shapes;
 
@@ -212,7 +214,7 @@ status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *device
 status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, const engine_shape_t *outputs)
 {
     const engine_model_info_t *info = batch->model->info;
-    bool grown = false;
+    bool grown;
 
     for (uint32_t k = 0; k < info->output_count; k++) {
         batch->shapes->outputs[k] = outputs[k];
@@ -220,6 +222,9 @@ status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, co
             batch->shapes->outputs[k].dims[0] = batch->count;
     }
     status_t status = take_outputs(batch);
+        if (outputs[k].rank == BATCH_RANK_UNKNOWN)
+            return err_set(&batch->err, STATUS_INTERNAL,
+                           "the engine did not tell the shape of output '%.80s'", info->outputs[k].name);
     if (status != STATUS_OK)
         return status;
     if (grow_outputs(batch, devices, &grown) == STATUS_NO_MEMORY)

@@ -19,7 +19,9 @@ static void preempt_ended(launch_t *launch)
 
     batch->err = launch->err;
     batch->over = batch_take_output_shapes(batch, carrier->executor.env->devices, launch->status, &again);
-    if (again) {
+    if (again && batch->revoked) {
+        batch->over = err_set(&batch->err, STATUS_CANCELLED, "revoked");
+    } else if (again) {
         carrier_launch(carrier, launch);
         carrier_decide(carrier);
         return;

@@ -14,9 +14,9 @@ static void whole_ended(launch_t *launch)
 
     batch->err = launch->err;
     status_t status = batch_take_output_shapes(batch, env->devices, launch->status, &again);
-    if (again && batch->revoked)
-        status = STATUS_CANCELLED;
-    else if (again) {
+    if (again && batch->revoked) {
+        status = err_set(&batch->err, STATUS_CANCELLED, "revoked");
+    } else if (again) {
         launch_submit(env->launcher, env->devices->list[batch->device].engine, launch);
         return;
     }

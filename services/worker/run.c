@@ -292,11 +292,18 @@ static executor_t *batch_executor(batch_t *batch)
     model_mode_t mode = batch->unfit ? MODE_WHOLE : batch->model->choice.mode;
 
     metrics_add(batch->model->unfit, batch->unfit);
-    return device_executor(batch->run, batch->device, batch->model, mode);
+    return device_executor(batch->run, batch->device, batch->model, mode, &batch->err);
 }
 
-/* False: there is another reason, or no memory. */
-static bool batch_runs_whole(batch_t *batch, status_t status)
+/* Its shape is what the mode of its model cannot run, and no row has left. */
+static bool batch_suits_whole_only(const batch_t *batch, status_t status)
+{
+    return status == STATUS_UNSUPPORTED && batch->model->shapes && !batch->unfit && !batch->push_count &&
+           batch->model->choice.mode != MODE_WHOLE;
+}
+
+/* False: no memory. */
+static bool batch_runs_whole(batch_t *batch)
 {
     turns_t *turns = &batch->run->devices[batch->device].turns;
 
@@ -323,8 +330,14 @@ static void batch_ended(batch_t *batch, status_t status)
     run_t *run = batch->run;
     turns_t *turns = &run->devices[batch->device].turns;
 
-    if (batch_runs_whole(batch, status))
-        return;
+    if (batch_suits_whole_only(batch, status)) {
+        if (batch->revoked)
+            status = err_set(&batch->err, STATUS_CANCELLED, "revoked");
+        else if (batch_runs_whole(batch))
+            return;
+        else
+            status = batch->err.code;
+    }
     if (status == STATUS_OK)
         batch_observe(batch);
     else if (status != STATUS_CANCELLED)
