@@ -19,7 +19,12 @@ static bool reserve_sizes(batch_t *batch, const model_t *model)
 {
     uint32_t open = model->shapes->axes.open_outputs;
 
-    return open == 0 || grow(&batch->shapes->output_sizes, open, sizeof(uint32_t));
+    if (open <= batch->shapes->cap_sizes)
+        return true;
+    if (!grow(&batch->shapes->output_sizes, open, sizeof(uint32_t)))
+        return false;
+    batch->shapes->cap_sizes = open;
+    return true;
 }
 
 bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows)

@@ -53,6 +53,7 @@ typedef struct {
 
 /* What a batch needs beyond the others when rows of its model differ in size. */
 typedef struct {
+    uint32_t cap_sizes;
     uint32_t sizes[AXES_MAX]; /* of all rows of this batch */
     engine_shape_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
     uint32_t *output_sizes; /* as they go behind each row */
