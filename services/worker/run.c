@@ -9,7 +9,7 @@
 
 /* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one lost to a hiccup. */
 static const int64_t FETCH_MIN_NS = 20 * NS_PER_MS;
-/* No budget is believed beyond this. */
+/* No time on the wire is believed beyond this, ahead or past. */
 static const int64_t BUDGET_MOST_NS = 3600 * NS_PER_S;
 /* Nor longer than this: a gateway that is silent so long is gone. */
 static const int64_t FETCH_MOST_NS = NS_PER_S;
@@ -225,15 +225,20 @@ static void batch_push(batch_t *batch, uint32_t first, uint32_t count)
 static void batch_rows(batch_t *batch, uint32_t first, uint32_t count, uint32_t together)
 {
     transfer_timing_t timing = {.batch_size = together,
-                                .queue_ns = (uint64_t)(batch->started_ns - batch->fetched_ns),
-                                .fetch_ns = (uint64_t)(batch->fetched_ns - batch->granted_ns),
-                                .exec_ns = (uint64_t)(batch->finished_ns - batch->started_ns)};
+                                .queue_ns = between_ns(batch->fetched_ns, batch->started_ns),
+                                .fetch_ns = between_ns(batch->granted_ns, batch->fetched_ns),
+                                .exec_ns = between_ns(batch->started_ns, batch->finished_ns)};
 
     batch_fill_results(batch, first, count, &timing);
     batch_push(batch, first, count);
 }
 
 static void batch_observe(batch_t *batch)
+static uint64_t between_ns(int64_t from_ns, int64_t to_ns)
+{
+    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
+}
+
 {
     run_t *run = batch->run;
     int64_t exec_ns = batch->finished_ns - batch->started_ns;
@@ -416,7 +421,14 @@ static int64_t shortest_budget_ns(const Control__Grant *grant)
     for (size_t i = 0; i < grant->n_budget_ns; i++)
         if (grant->budget_ns[i] < shortest_ns)
             shortest_ns = grant->budget_ns[i];
-    return shortest_ns;
+    return believed_ns(shortest_ns);
+static int64_t believed_ns(int64_t ns)
+{
+    if (ns > BUDGET_MOST_NS)
+        return BUDGET_MOST_NS;
+    return ns < -BUDGET_MOST_NS ? -BUDGET_MOST_NS : ns;
+}
+
 }
 
 /* As long as the most urgent row can still be answered: a fetch that stalls for a moment costs less than the batch. */
@@ -548,7 +560,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->generation = generation;
     batch->device = grant->device;
     batch->granted_ns = clock_now_ns();
-    batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? grant->start_in_ns : 0);
+    batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? believed_ns(grant->start_in_ns) : 0);
     batch->fetched_ns = batch->started_ns = batch->finished_ns = 0;
     batch->pending = batch->push_count = batch->lost = 0;
     batch->revoked = batch->begun = batch->shared = false;
