@@ -158,10 +158,10 @@ static status_t take_outputs(batch_t *batch)
             return err_set(&batch->err, STATUS_INTERNAL,
                            "output '%.80s' came out in another shape than the model's",
                            info->outputs[k].name);
-        if (__builtin_add_overflow(sum, bytes, &sum) || sum > ROW_OUT_BYTES_MAX)
+        if (__builtin_add_overflow(sum, bytes, &sum) || sum > MODEL_ROW_BYTES_MAX)
             return err_set(&batch->err, STATUS_TOO_LARGE,
                            "the outputs of one row have over %d MiB, from '%.80s' on",
-                           ROW_OUT_BYTES_MAX >> 20, info->outputs[k].name);
+                           MODEL_ROW_BYTES_MAX >> 20, info->outputs[k].name);
         batch->out_bytes[k] = bytes;
     }
     return STATUS_OK;
@@ -182,22 +182,22 @@ void batch_put_shapes(batch_t *batch, engine_job_t *job)
 static status_t grow_outputs(batch_t *batch, const worker_devices_t *devices, bool *again)
 {
     const engine_model_info_t *info = batch->model->info;
+    bool grown = false;
 
     for (uint32_t k = 0; k < info->output_count; k++) {
         uint32_t i = info->input_count + k;
         size_t bytes = batch->out_bytes[k] * batch->count;
         grown |= bytes > batch->buffers->capacity[i];
-    bool grown = false;
         if (!model_buffers_reserve(devices, batch->buffers, i, bytes))
             return err_set(&batch->err, STATUS_NO_MEMORY, "no memory for output '%.80s'",
                            info->outputs[k].name);
     }
+    *again = grown;
     return STATUS_TOO_LARGE;
 }
 
 status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *devices, status_t status,
                                   bool *again)
-    *again = grown;
 {
     const model_shapes_t *shapes = batch->model->shapes;
 
@@ -222,14 +222,14 @@ status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, co
     bool grown;
 
     for (uint32_t k = 0; k < info->output_count; k++) {
+        if (outputs[k].rank == BATCH_RANK_UNKNOWN)
+            return err_set(&batch->err, STATUS_INTERNAL,
+                           "the engine did not tell the shape of output '%.80s'", info->outputs[k].name);
         batch->shapes->outputs[k] = outputs[k];
         if (info->batchable)
             batch->shapes->outputs[k].dims[0] = batch->count;
     }
     status_t status = take_outputs(batch);
-        if (outputs[k].rank == BATCH_RANK_UNKNOWN)
-            return err_set(&batch->err, STATUS_INTERNAL,
-                           "the engine did not tell the shape of output '%.80s'", info->outputs[k].name);
     if (status != STATUS_OK)
         return status;
     if (grow_outputs(batch, devices, &grown) == STATUS_NO_MEMORY)

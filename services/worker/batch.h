@@ -22,16 +22,13 @@ typedef struct run run_t;
 typedef struct batch batch_t;
 typedef struct executor executor_t;
 
-/* Outputs of one row: what the data plane takes as one result (docs/data-plane.md). */
-enum { ROW_OUT_BYTES_MAX = 64 << 20 };
-
 typedef enum { BATCH_FETCHING, BATCH_READY, BATCH_SUBMITTED, BATCH_PUSHING } batch_state_t;
 
 typedef struct {
     uint64_t task_id;
     transfer_handle_t handle;
     uint32_t grant_row;
-    bool lost; /* its execution failed */
+    bool lost; /* its execution failed, or its outputs could not be sent */
 } batch_row_t;
 
 /* The rows of one gateway. */
@@ -53,10 +50,10 @@ typedef struct {
 
 /* What a batch needs beyond the others when rows of its model differ in size. */
 typedef struct {
-    uint32_t cap_sizes;
     uint32_t sizes[AXES_MAX]; /* of all rows of this batch */
     engine_shape_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
     uint32_t *output_sizes; /* as they go behind each row */
+    uint32_t cap_sizes;
 } batch_shapes_t;
 
 struct batch {
@@ -88,7 +85,7 @@ struct batch {
     bool revoked;
     uint32_t granted; /* rows of the grant */
     uint32_t count;   /* rows in the buffers now */
-    uint32_t lost;    /* of these, by the execution */
+    uint32_t lost;    /* of these, by the execution or on the way out */
     uint32_t pending; /* requests under way */
     int64_t granted_ns, start_at_ns, fetched_ns;
     int64_t started_ns, finished_ns; /* of the execution; 0 = it never began */
@@ -145,7 +142,7 @@ void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant);
 /* Notes a row as failed. */
 void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status);
 
-/* Its execution failed; row in the buffers. Once or twice is the same. */
+/* There will be no result of it; row in the buffers. Once or twice is the same. */
 void batch_lose_row(batch_t *batch, uint32_t row, status_t status);
 
 /* Those that its execution has lost are there again: it runs once more. */

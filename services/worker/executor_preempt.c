@@ -14,7 +14,6 @@ static void preempt_ended(launch_t *launch)
     batch_t *batch = CONTAINER_OF(launch, batch_t, launch);
     carrier_t *carrier = (carrier_t *)batch->executor;
     int64_t now_ns = clock_now_ns();
-
     bool again;
 
     batch->err = launch->err;

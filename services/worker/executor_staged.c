@@ -136,7 +136,7 @@ static bool grow_ends(staged_t *staged, const stage_t *stage)
         if (outputs[k].rank == BATCH_RANK_UNKNOWN)
             return false;
         uint64_t bytes = axes_output_row_bytes(info, k, &outputs[k]);
-        if (bytes > ROW_OUT_BYTES_MAX)
+        if (bytes > MODEL_ROW_BYTES_MAX)
             return false;
         uint32_t i = info->input_count + k;
         bytes *= staged->stages->rows_max;

@@ -193,6 +193,7 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
     model->batches_revoked = metrics_series(metrics, METRIC_WORKER_BATCHES, model->name, "revoked");
     model->tasks_ok = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "ok");
     model->tasks_failed = metrics_series(metrics, METRIC_WORKER_TASKS, model->name, "failed");
+    model->push_failed = metrics_series(metrics, METRIC_WORKER_PUSH_FAILURES, model->name);
     model->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
     model->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
     model->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
@@ -284,14 +285,28 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
     return STATUS_OK;
 }
 
+static status_t sum_rows(const engine_tensor_t *tensors, uint32_t count, const char *what, uint64_t *sum,
+                         err_t *err)
+{
+    *sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i].row_bytes > MODEL_ROW_BYTES_MAX - *sum)
+            return err_set(err, STATUS_TOO_LARGE, "the %s of one row have over %d MiB, from '%.80s' on", what,
+                           MODEL_ROW_BYTES_MAX >> 20, tensors[i].name);
+        *sum += tensors[i].row_bytes;
+    }
+    return STATUS_OK;
+}
+
 /* Whether rows are of one size, and of which. */
 static status_t measure_rows(model_t *model, err_t *err)
 {
     const engine_model_info_t *info = model->info;
+    uint64_t out_bytes;
 
-    model->row_in_bytes = 0;
-    for (uint32_t i = 0; i < info->input_count; i++)
-        model->row_in_bytes += info->inputs[i].row_bytes;
+    if (sum_rows(info->inputs, info->input_count, "inputs", &model->row_in_bytes, err) != STATUS_OK ||
+        sum_rows(info->outputs, info->output_count, "outputs", &out_bytes, err) != STATUS_OK)
+        return err->code;
     if (!axes_present(info))
         return STATUS_OK;
     model->row_in_bytes = 0;

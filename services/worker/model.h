@@ -19,7 +19,11 @@
 
 #include <limits.h>
 
-enum { MODEL_NAME_BYTES = 128 };
+enum {
+    MODEL_NAME_BYTES = 128,
+    MODEL_ROW_BYTES_MAX =
+        64 << 20, /* inputs of one row, or outputs: what the data plane takes (docs/data-plane.md) */
+};
 
 typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED, MODEL_UNLOADING, MODEL_UNLOADED } model_state_t;
 enum { MODEL_STATES = MODEL_UNLOADED + 1 };
@@ -74,7 +78,7 @@ struct model {
     bool superseded;       /* another model_t has its place: destroyed once its last batch has ended */
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
-    metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed;
+    metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed, *push_failed;
     metric_t *exec, *fetch, *push, *profile_error, *stopped, *late;
     metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_stretched,
         *stage_splits, *unfit;

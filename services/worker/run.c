@@ -170,6 +170,7 @@ static status_t push_send(batch_push_t *push)
 
 static void push_failed(const batch_push_t *push, status_t status)
 {
+    metrics_add(push->group->batch->model->push_failed, push->count);
     log_warn("push_failed", LOG_STR("gateway", push->group->peer->address),
              LOG_STR("model", push->group->batch->model->name), LOG_U64("tasks", push->count),
              LOG_STR("status", status_name(status)));
@@ -202,6 +203,17 @@ static void push_on_done(void *ctx, status_t status)
         batch_pushed(batch);
 }
 
+/* Nobody will hear of these rows but by the report, which is still to come. */
+static void push_lose(const batch_push_t *push, status_t status)
+{
+    batch_t *batch = push->group->batch;
+
+    push_failed(push, status);
+    err_set(&batch->err, status, "the results could not be sent to gateway %s", push->group->peer->address);
+    for (uint32_t i = 0; i < push->count; i++)
+        batch_lose_row(batch, push->first + i, status);
+}
+
 /* Rows that left the device together go to each of their gateways as one push. */
 static void batch_push(batch_t *batch, uint32_t first, uint32_t count)
 {
@@ -216,11 +228,16 @@ static void batch_push(batch_t *batch, uint32_t first, uint32_t count)
         *push = (batch_push_t){.group = group, .first = from, .count = to - from};
         status_t status = push_send(push);
         if (status != STATUS_OK)
-            push_failed(push, status);
+            push_lose(push, status);
     }
 }
 
 /* ---- executing ---- */
+
+static uint64_t between_ns(int64_t from_ns, int64_t to_ns)
+{
+    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
+}
 
 static void batch_rows(batch_t *batch, uint32_t first, uint32_t count, uint32_t together)
 {
@@ -234,11 +251,6 @@ static void batch_rows(batch_t *batch, uint32_t first, uint32_t count, uint32_t 
 }
 
 static void batch_observe(batch_t *batch)
-static uint64_t between_ns(int64_t from_ns, int64_t to_ns)
-{
-    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
-}
-
 {
     run_t *run = batch->run;
     int64_t exec_ns = batch->finished_ns - batch->started_ns;
@@ -262,24 +274,22 @@ static void log_failed(const batch_t *batch)
               LOG_STR("device", devices->list[batch->device].name), LOG_ERR(&batch->err));
 }
 
-static executor_t *make_executor(run_t *run, uint32_t device, model_t *model, model_mode_t mode)
+static executor_t *make_executor(run_t *run, uint32_t device, model_t *model, model_mode_t mode, err_t *err)
 {
-    err_t err;
-
     switch (mode) {
     case MODE_STAGED:
-        return executor_create_staged(&run->env, device, model, &err);
+        return executor_create_staged(&run->env, device, model, err);
     case MODE_OVERLAP:
-        return executor_create_overlap(&run->env, device, model->choice.segments->plan, &err);
+        return executor_create_overlap(&run->env, device, model->choice.segments->plan, err);
     case MODE_PREEMPT:
-        return executor_create_preempt(&run->env, device, &err);
+        return executor_create_preempt(&run->env, device, err);
     default:
-        return executor_create_whole(&run->env, device, &err);
+        return executor_create_whole(&run->env, device, err);
     }
 }
 
-/* NULL: no memory. */
-static executor_t *device_executor(run_t *run, uint32_t device, model_t *model, model_mode_t mode)
+/* NULL: err says why. */
+static executor_t *device_executor(run_t *run, uint32_t device, model_t *model, model_mode_t mode, err_t *err)
 {
     executor_t **at = &run->devices[device].executors;
 
@@ -288,7 +298,7 @@ static executor_t *device_executor(run_t *run, uint32_t device, model_t *model, 
         if (fits && (!(*at)->model || (*at)->model == model))
             return *at;
     }
-    *at = make_executor(run, device, model, mode);
+    *at = make_executor(run, device, model, mode, err);
     return *at;
 }
 
@@ -312,9 +322,6 @@ static bool batch_runs_whole(batch_t *batch)
 {
     turns_t *turns = &batch->run->devices[batch->device].turns;
 
-    if (status != STATUS_UNSUPPORTED || !batch->model->shapes || batch->unfit || batch->push_count ||
-        batch->model->choice.mode == MODE_WHOLE)
-        return false;
     batch->unfit = true;
     executor_t *executor = batch_executor(batch);
     if (!executor)
@@ -345,7 +352,7 @@ static void batch_ended(batch_t *batch, status_t status)
     }
     if (status == STATUS_OK)
         batch_observe(batch);
-    else if (status != STATUS_CANCELLED)
+    else if (status != STATUS_CANCELLED && status != STATUS_DEADLINE_EXCEEDED)
         log_failed(batch);
     batch->state = BATCH_PUSHING;
     batch_report(batch, status, status == STATUS_OK ? "" : batch->err.text,
@@ -362,7 +369,8 @@ static void batch_submit(batch_t *batch)
     metrics_add(batch->model->stretch_alone, batch->unfit && batch->stretches);
     batch->executor = batch_executor(batch);
     if (!batch->executor) {
-        batch_abort(batch, STATUS_NO_MEMORY, "no memory for the model's mode");
+        log_failed(batch);
+        batch_abort(batch, batch->err.code, batch->err.text);
         return;
     }
     batch->state = BATCH_SUBMITTED;
@@ -414,6 +422,13 @@ static void batch_fetched(batch_t *batch)
     }
 }
 
+static int64_t believed_ns(int64_t ns)
+{
+    if (ns > BUDGET_MOST_NS)
+        return BUDGET_MOST_NS;
+    return ns < -BUDGET_MOST_NS ? -BUDGET_MOST_NS : ns;
+}
+
 static int64_t shortest_budget_ns(const Control__Grant *grant)
 {
     int64_t shortest_ns = BUDGET_MOST_NS;
@@ -422,13 +437,6 @@ static int64_t shortest_budget_ns(const Control__Grant *grant)
         if (grant->budget_ns[i] < shortest_ns)
             shortest_ns = grant->budget_ns[i];
     return believed_ns(shortest_ns);
-static int64_t believed_ns(int64_t ns)
-{
-    if (ns > BUDGET_MOST_NS)
-        return BUDGET_MOST_NS;
-    return ns < -BUDGET_MOST_NS ? -BUDGET_MOST_NS : ns;
-}
-
 }
 
 /* As long as the most urgent row can still be answered: a fetch that stalls for a moment costs less than the batch. */

@@ -43,6 +43,30 @@ Test(load, measured_sizes_grow_and_end_at_the_largest)
     }
 }
 
+/* The data plane would refuse each of its requests. */
+Test(load, a_model_whose_rows_are_too_large_to_travel_is_refused)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    model_load_options_t options = {.devices = &devices, .stop = &go_on};
+    model_t *model;
+    err_t err;
+
+    cr_assert_eq(model_create("wide", 1, "", &model, NULL), STATUS_OK);
+    model->bare = true;
+    model->emulated_elements = MODEL_ROW_BYTES_MAX / sizeof(float) + 1;
+    model->config.has_line = true;
+    model->config.beta_ns = NS_PER_MS;
+    model->config.max_batch = 1;
+    cr_assert_eq(model_load(model, &options, &err), STATUS_TOO_LARGE);
+    cr_assert_str_eq(err.text, "the inputs of one row have over 64 MiB, from 'input' on");
+    model->emulated_elements--;
+    cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
 Test(load, an_emulated_model_is_described_from_its_profile)
 {
     worker_devices_t devices;

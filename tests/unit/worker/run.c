@@ -182,6 +182,157 @@ Test(run, a_gateway_that_dies_before_the_push_does_not_hold_the_batch)
     rig_dispose(&rig);
 }
 
+/* Rows of a size that varies, and so outputs whose size only the engine knows. */
+static void begin_varying(model_mode_t mode)
+{
+    static uint32_t exits[] = {3};
+    grant_t grant;
+
+    rig_init(&rig);
+    rig_vary(&rig);
+    rig.model->choice = (mode_choice_t){.mode = mode, .exits = exits, .exit_points = 1};
+    grant_init(&grant, 1, 0);
+    grant.size = IN_A;
+    grant_add(&rig, &grant, 10, 100, 2);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    *(size_t *)(uintptr_t)engine_oldest()->output_capacity_bytes = 1; /* as of the first batch of its shape */
+}
+
+static void end_varying(void)
+{
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig.model->choice = (mode_choice_t){.mode = MODE_WHOLE};
+    rig_dispose(&rig);
+}
+
+Test(run, outputs_that_need_more_room_get_it_and_the_batch_runs_again)
+{
+    begin_varying(MODE_WHOLE);
+    engine_finish(STATUS_TOO_LARGE, "one output needs more");
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_geq(engine_oldest()->output_capacity_bytes[0], OUT * 4);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.gateways[0].done == 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    end_varying();
+}
+
+static void *no_memory(engine_t *engine, size_t len_bytes)
+{
+    (void)engine, (void)len_bytes;
+    return NULL;
+}
+
+static void expect_no_memory(model_mode_t mode)
+{
+    engine_ops_t ops = *engine_manual();
+
+    ops.buffer_alloc = no_memory;
+    begin_varying(mode);
+    rig.devices.ops = &ops;
+    engine_finish(STATUS_TOO_LARGE, "one output needs more");
+    rig_until(&rig, rig.report_count == 1 || engine_held() == 1);
+    cr_assert_eq(engine_held(), 0, "it was submitted again into the same room");
+    cr_assert_eq(rig.reports[0].report.status, STATUS_NO_MEMORY);
+    cr_assert_str_eq(rig.reports[0].reason, "no memory for output 'o'");
+    rig.devices.ops = engine_manual();
+    end_varying();
+}
+
+Test(run, without_memory_for_an_output_the_batch_fails)
+{
+    expect_no_memory(MODE_WHOLE);
+    expect_no_memory(MODE_PREEMPT);
+}
+
+Test(run, a_revoked_batch_does_not_run_again_for_want_of_room)
+{
+    const model_mode_t modes[] = {MODE_WHOLE, MODE_PREEMPT};
+
+    for (int i = 0; i < 2; i++) {
+        begin_varying(modes[i]);
+        run_revoke(rig.run, 7, 1);
+        engine_finish(STATUS_TOO_LARGE, "one output needs more");
+        rig_until(&rig, rig.report_count == 1 || engine_held() == 1);
+        cr_assert_eq(engine_held(), 0);
+        cr_assert_eq(rig.reports[0].report.status, STATUS_CANCELLED);
+        cr_assert_str_eq(rig.reports[0].reason, "revoked");
+        end_varying();
+    }
+}
+
+Test(run, a_result_that_cannot_be_sent_is_a_row_that_failed)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 1);
+    grant_add(&rig, &grant, 11, 200, 1);
+    grant_add(&rig, &grant, 11, 201, 1);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    peers_disconnect(rig.peers);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    cr_assert_eq(rig.reports[0].report.failed_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(rig.reports[0].failed_row[i], i);
+        cr_assert_eq(rig.reports[0].failed_status[i], STATUS_UNAVAILABLE);
+    }
+    cr_assert_eq(metrics_value(rig.model->push_failed), 3);
+    cr_assert_eq(metrics_value(rig.model->tasks_ok), 0);
+    rig_dispose(&rig);
+}
+
+Test(run, times_beyond_all_reason_on_the_wire_do_no_harm)
+{
+    grant_t grant;
+    int64_t budgets[] = {INT64_MIN, INT64_MAX};
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant.grant.n_budget_ns = 2;
+    grant.grant.budget_ns = budgets;
+    grant_add(&rig, &grant, 10, 100, 1);
+    grant_send(&rig, &grant);
+    grant.grant.batch_id = 2;
+    grant.grant.start_in_ns = INT64_MAX;
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.report_count == 1);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_eq(engine_held(), 0, "the other begins in the far future");
+    run_revoke(rig.run, 7, 2);
+    cr_assert_eq(rig.report_count, 2);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_revoke_is_for_the_batches_of_its_own_scheduler)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    for (uint64_t id = 1; id <= 2; id++) {
+        grant_init(&grant, id, 0);
+        grant_add(&rig, &grant, 10, id, 1);
+        grant_send(&rig, &grant);
+    }
+    rig_until(&rig, engine_held() == 2);
+    run_revoke(rig.run, 8, 2);
+    cr_assert_eq(rig.report_count, 0, "batch 2 of another one");
+    run_revoke(rig.run, 7, 2);
+    cr_assert_eq(rig.report_count, 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig_dispose(&rig);
+}
+
 Test(run, a_failure_of_the_engine_fails_the_batch_and_pushes_nothing)
 {
     grant_t grant;
@@ -279,7 +430,7 @@ Test(run, revoked_batches_are_reported_once_in_every_state)
     grant_init(&grant, 1, 0);
     grant_add(&rig, &grant, 10, 1, 1);
     grant_send(&rig, &grant);
-    run_revoke(rig.run, 1); /* while it fetches */
+    run_revoke(rig.run, 7, 1); /* while it fetches */
     cr_assert_eq(rig.report_count, 1);
 
     grant.grant.batch_id = 2;
@@ -288,17 +439,17 @@ Test(run, revoked_batches_are_reported_once_in_every_state)
     rig_until(&rig, metrics_value(rig.model->batches_revoked) == 1 && rig.report_count == 1);
     for (int i = 0; i < 20; i++)
         loop_run_once(rig.loop, NS_PER_MS);
-    run_revoke(rig.run, 2); /* while it waits for its start */
+    run_revoke(rig.run, 7, 2); /* while it waits for its start */
     cr_assert_eq(rig.report_count, 2);
 
     grant.grant.start_in_ns = 0;
     for (grant.grant.batch_id = 3; grant.grant.batch_id <= 4; grant.grant.batch_id++)
         grant_send(&rig, &grant);
     rig_until(&rig, engine_held() == 2);
-    run_revoke(rig.run, 4); /* in the engine's queue */
+    run_revoke(rig.run, 7, 4); /* in the engine's queue */
     cr_assert_eq(rig.report_count, 3);
-    run_revoke(rig.run, 3); /* executing: too late */
-    run_revoke(rig.run, 12345);
+    run_revoke(rig.run, 7, 3); /* executing: too late */
+    run_revoke(rig.run, 7, 12345);
     cr_assert_eq(rig.report_count, 3);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, run_under_way(rig.run) == 0);
@@ -344,8 +495,8 @@ Test(run, a_running_batch_stops_at_its_exit_and_tells_how_long_it_ran)
 {
     grant_preemptible(2);
     cr_assert_eq(engine_oldest()->exit_count, 2);
-    run_revoke(rig.run, 1);
-    run_revoke(rig.run, 1); /* twice is harmless */
+    run_revoke(rig.run, 7, 1);
+    run_revoke(rig.run, 7, 1); /* twice is harmless */
     cr_assert_eq(engine_stops(), 1);
     cr_assert_eq(rig.report_count, 0, "it has not reached its exit");
     engine_finish(STATUS_CANCELLED, "");
@@ -365,11 +516,11 @@ Test(run, a_running_batch_stops_at_its_exit_and_tells_how_long_it_ran)
 Test(run, a_batch_past_its_last_exit_ends_as_usual)
 {
     grant_preemptible(1);
-    run_revoke(rig.run, 1);
+    run_revoke(rig.run, 7, 1);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, rig.gateways[0].done == 1);
     cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
-    run_revoke(rig.run, 1); /* it has ended */
+    run_revoke(rig.run, 7, 1); /* it has ended */
     cr_assert_eq(revocations("late"), 2);
     cr_assert_eq(rig.report_count, 1);
     end_preemptible();
@@ -381,8 +532,8 @@ Test(run, a_preemptible_batch_that_waits_is_given_back_at_once)
     for (int i = 0; i < 50; i++)
         loop_run_once(rig.loop, NS_PER_MS);
     cr_assert_eq(engine_held(), 1);
-    run_revoke(rig.run, 2);
-    run_revoke(rig.run, 4);
+    run_revoke(rig.run, 7, 2);
+    run_revoke(rig.run, 7, 4);
     cr_assert_eq(rig.report_count, 2);
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(rig.reports[i].report.status, STATUS_CANCELLED);

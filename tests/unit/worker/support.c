@@ -242,7 +242,8 @@ void rig_vary(rig_t *rig)
             STATUS_OK);
     }
     shapes_start(shapes);
-    model->choice.stages->shapes = shapes;
+    if (model->choice.stages)
+        model->choice.stages->shapes = shapes;
 }
 
 /* ---- the gateways ---- */

@@ -63,7 +63,7 @@ void rig_dispose(rig_t *rig);
 /* Cuts the model into so many stages of one operator and one millisecond each; the mode is staged. */
 void rig_stage(rig_t *rig, uint32_t count);
 
-/* After rig_stage: the first input has as many elements as the batch says. Its stages are made for up to IN_A_MAX. */
+/* The first input has as many elements as the batch says. After rig_stage its stages are made for up to IN_A_MAX. */
 void rig_vary(rig_t *rig);
 
 /* Cuts it into so many segments of one operator; the mode is overlap. */
