@@ -33,6 +33,7 @@ struct rpc_stream {
 
     grpc_byte_buffer *received; /* filled by gRPC */
     bool receiving, eof, eof_told;
+    bool paused, delivering;
     unsigned inbox_head, inbox_count;
     size_t inbox_bytes;
     rpc_bytes_t *inbox[RPC_STREAM_INBOX];
@@ -177,17 +178,33 @@ static void on_send_done(rpc_tag_t *tag, bool ok)
         rpc_actor_post(s->queue->runtime, &s->actor);
 }
 
+/* With the lock: whether a message of the length finds room; on_writable is due where it finds none, or makes it scarce. */
+static bool outbox_has_room(rpc_stream_t *s, size_t len_bytes)
+{
+    size_t pending = s->pending_bytes;
+    /* A message larger than the whole bound passes when nothing else waits. */
+    bool full =
+        s->queue_count == RPC_STREAM_QUEUE || (pending > 0 && pending + len_bytes > s->send_limit_bytes);
+    if (full || pending + len_bytes > s->send_limit_bytes / 2)
+        s->want_writable = true;
+    return !full;
+}
+
+bool rpc_stream_has_room(rpc_stream_t *s, size_t len_bytes)
+{
+    pthread_mutex_lock(&s->lock);
+    bool room = s->ended || s->close_wanted || s->send_broken || outbox_has_room(s, len_bytes);
+    pthread_mutex_unlock(&s->lock);
+    return room;
+}
+
 /* With the lock. */
 static status_t outbox_push(rpc_stream_t *s, rpc_bytes_t *bytes)
 {
-    size_t len = rpc_bytes_len(bytes), pending = s->pending_bytes;
+    size_t len = rpc_bytes_len(bytes);
     if (s->ended || s->close_wanted || s->send_broken)
         return STATUS_UNAVAILABLE;
-    /* A message larger than the whole bound passes when nothing else waits. */
-    bool full = s->queue_count == RPC_STREAM_QUEUE || (pending > 0 && pending + len > s->send_limit_bytes);
-    if (full || pending + len > s->send_limit_bytes / 2)
-        s->want_writable = true;
-    if (full)
+    if (!outbox_has_room(s, len))
         return STATUS_NO_MEMORY;
     s->outbox[(s->queue_head + s->queue_count) % RPC_STREAM_QUEUE] = bytes;
     s->queue_count++;
@@ -317,8 +334,19 @@ static void on_end_done(rpc_tag_t *tag, bool ok)
     stream_unlock_and_post(s, stream_over(s));
 }
 
+static rpc_bytes_t *inbox_pop(rpc_stream_t *s)
+{
+    rpc_bytes_t *bytes = s->inbox[s->inbox_head];
+    s->inbox_head = (s->inbox_head + 1) % RPC_STREAM_INBOX;
+    s->inbox_count--;
+    s->inbox_bytes -= rpc_bytes_len(bytes);
+    return bytes;
+}
+
 static void stream_free(rpc_stream_t *s)
 {
+    while (s->inbox_count > 0) /* it ended while it was paused */
+        rpc_bytes_free(inbox_pop(s));
     grpc_metadata_array_destroy(&s->initial_metadata);
     grpc_metadata_array_destroy(&s->trailing_metadata);
     if (!s->server)
@@ -365,11 +393,10 @@ static void deliver_messages(rpc_stream_t *s, unsigned count)
 {
     for (; count > 0; count--) {
         pthread_mutex_lock(&s->lock);
-        rpc_bytes_t *bytes = s->inbox[s->inbox_head];
-        s->inbox_head = (s->inbox_head + 1) % RPC_STREAM_INBOX;
-        s->inbox_count--;
-        s->inbox_bytes -= rpc_bytes_len(bytes);
+        rpc_bytes_t *bytes = s->paused ? NULL : inbox_pop(s);
         pthread_mutex_unlock(&s->lock);
+        if (bytes == NULL)
+            return;
         bool keep = false;
         if (s->ops->on_message != NULL)
             s->ops->on_message(s, s->arg, bytes, &keep);
@@ -378,17 +405,31 @@ static void deliver_messages(rpc_stream_t *s, unsigned count)
     }
 }
 
+/* With the lock: the peer has half-closed, and all that it said before was delivered. */
+static bool eof_is_due(const rpc_stream_t *s)
+{
+    return s->eof && !s->eof_told && !s->ended && s->inbox_count == 0;
+}
+
+static bool take_eof(rpc_stream_t *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool eof = eof_is_due(s);
+    s->eof_told |= eof;
+    pthread_mutex_unlock(&s->lock);
+    return eof;
+}
+
 /* What arrived until now; what arrives meanwhile schedules the stream again. */
 static void stream_deliver(rpc_actor_t *actor)
 {
     rpc_stream_t *s = container_of(actor, rpc_stream_t, actor);
     pthread_mutex_lock(&s->lock);
     actor->scheduled = false;
+    s->delivering = true;
     bool open = s->opened && !s->open_told;
     s->open_told |= open;
     unsigned messages = s->inbox_count;
-    bool eof = s->eof && !s->eof_told && !s->ended;
-    s->eof_told |= eof;
     bool writable = s->tell_writable;
     s->tell_writable = false;
     bool over = stream_over(s);
@@ -397,7 +438,7 @@ static void stream_deliver(rpc_actor_t *actor)
     if (open)
         deliver_open(s);
     deliver_messages(s, messages);
-    if (eof)
+    if (take_eof(s))
         deliver_half_close(s);
     if (writable && !over && s->ops->on_writable != NULL)
         s->ops->on_writable(s, s->arg);
@@ -406,10 +447,23 @@ static void stream_deliver(rpc_actor_t *actor)
         return;
     }
     pthread_mutex_lock(&s->lock);
+    s->delivering = false;
     bool receive = receive_wanted(s);
+    bool left = !s->paused && s->inbox_count > 0; /* it went on after a pause */
+    bool post = left && rpc_actor_mark(&s->actor);
     pthread_mutex_unlock(&s->lock);
     if (receive)
         receive_start(s);
+    if (post)
+        rpc_actor_post(s->queue->runtime, &s->actor);
+}
+
+void rpc_stream_pause(rpc_stream_t *s, bool paused)
+{
+    pthread_mutex_lock(&s->lock);
+    bool resumed = s->paused && !paused;
+    s->paused = paused;
+    stream_unlock_and_post(s, resumed && !s->delivering);
 }
 
 /* ---- Making ---- */

@@ -11,6 +11,7 @@ typedef struct {
     int opens, messages, half_closes, closes, writables;
     int in_order;
     bool echo, close_on_half;
+    int pause_at; /* messages; 0 = never */
     rpc_code_t code;
     char text[128];
     char peer[64];
@@ -32,6 +33,8 @@ static void end_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, boo
         memcpy(&number, rpc_bytes_flat(bytes), sizeof number);
     end->in_order += number == end->messages;
     end->messages++;
+    if (end->messages == end->pause_at)
+        rpc_stream_pause(stream, true);
     if (end->echo) {
         *keep = true;
         cr_expect_eq(rpc_stream_send(stream, bytes), STATUS_OK);
@@ -224,8 +227,9 @@ Test(stream, flow_control_is_bounded)
     size_t most_pending = 0;
     /* Four thousand messages are 256 MiB: far more than windows, socket buffers and the receiver's inbox hold. */
     for (; accepted < 4000 && refused < 20; loop_run_once(near.loop, refused > 0 ? NS_PER_MS * 20 : 0)) {
+        bool room = rpc_stream_has_room(client.stream, MESSAGE);
         status_t status = rpc_stream_send(client.stream, numbered(accepted, MESSAGE));
-        cr_assert(status == STATUS_OK || status == STATUS_NO_MEMORY);
+        cr_assert(status == STATUS_OK || (status == STATUS_NO_MEMORY && !room));
         accepted += status == STATUS_OK;
         refused += status != STATUS_OK;
         size_t pending = rpc_stream_pending_bytes(client.stream);
@@ -247,4 +251,38 @@ Test(stream, flow_control_is_bounded)
     rig_until(&near, closed);
     rig_dispose(&near);
     rig_dispose(&far_end);
+}
+
+Test(stream, a_paused_end_gets_no_messages_until_it_goes_on)
+{
+    enum { ALL = 200, SOME = 10 };
+    pair_t pair = {.server = {.pause_at = SOME, .close_on_half = true}};
+    pair_init(&pair, NULL);
+    for (int i = 0; i < ALL; i++)
+        cr_assert_eq(rpc_stream_send(pair.client.stream, numbered(i, 16)), STATUS_OK);
+    rpc_stream_close(pair.client.stream, RPC_OK, NULL);
+    rig_until(&pair.rig, pair.server.messages == SOME && rpc_stream_pending_bytes(pair.client.stream) == 0);
+    /* What it says itself goes out all the while. */
+    cr_assert_eq(rpc_stream_send(pair.server.stream, numbered(0, 16)), STATUS_OK);
+    rig_until(&pair.rig, pair.client.messages == 1);
+    cr_expect_eq(pair.server.messages, SOME);
+    cr_expect_eq(pair.server.half_closes, 0, "messages come before it");
+    rpc_stream_pause(pair.server.stream, false);
+    rig_until(&pair.rig, pair.client.closes == 1 && pair.server.closes >= 1);
+    cr_expect_eq(pair.server.in_order, ALL);
+    cr_expect_eq(pair.server.half_closes, 1);
+    pair_dispose(&pair);
+}
+
+Test(stream, an_end_that_is_paused_hears_that_the_other_has_gone)
+{
+    pair_t pair = {.server.pause_at = 1};
+    pair_init(&pair, NULL);
+    for (int i = 0; i < 20; i++)
+        cr_assert_eq(rpc_stream_send(pair.client.stream, numbered(i, 16)), STATUS_OK);
+    rig_until(&pair.rig, pair.server.messages == 1 && rpc_stream_pending_bytes(pair.client.stream) == 0);
+    rpc_stream_cancel(pair.client.stream);
+    rig_until(&pair.rig, pair.server.closes == 1);
+    cr_expect_eq(pair.server.messages, 1);
+    pair_dispose(&pair);
 }
