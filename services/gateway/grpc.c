@@ -6,6 +6,7 @@
 #include "catalogue.h"
 #include "control.h"
 #include "grpc_front.h"
+#include "grpc_infer.h"
 #include "grpc_stream.h"
 #include "health.pb-c.h"
 #include "oip/grpc_codec.h"
@@ -99,17 +100,6 @@ static void release_part(void *arg)
 
 /* ---- ModelInfer ---- */
 
-static rpc_bytes_t *copy_reply(const oip_reply_t *reply)
-{
-    uint8_t *data;
-    rpc_bytes_t *bytes = rpc_bytes_reserve(reply->len_bytes, &data);
-    for (uint32_t i = 0; bytes && i < reply->iov_count; i++) {
-        memcpy(data, reply->iov[i].iov_base, reply->iov[i].iov_len);
-        data += reply->iov[i].iov_len;
-    }
-    return bytes;
-}
-
 /* The session's memory goes out from where it lies; the session is closed when all of it has gone. */
 static void finish_lending(infer_t *infer)
 {
@@ -140,7 +130,7 @@ static void finish_response(infer_t *infer)
         finish_lending(infer);
         return;
     }
-    bytes = copy_reply(&session->reply);
+    bytes = grpc_infer_copy(NULL, 0, &session->reply);
     if (bytes)
         rpc_call_finish(infer->call, RPC_OK, NULL, bytes);
     else
@@ -166,17 +156,6 @@ static void on_cancel(rpc_call_t *call, void *arg)
     session_cancel(infer->session);
 }
 
-static status_t prepare(session_t *session, rpc_call_t *call, err_t *err)
-{
-    rpc_bytes_t *message = rpc_call_request(call);
-    const uint8_t *flat = message ? rpc_bytes_flat(message) : NULL;
-    status_t status =
-        oip_grpc_parse(&session->request, flat, flat ? rpc_bytes_len(message) : 0, &session->allocator, err);
-    if (status)
-        return status;
-    return session_set_model(session, session->request.model, session->request.version, err);
-}
-
 static void refuse(grpc_front_t *front, rpc_call_t *call, const err_t *err)
 {
     session_count_refusal(front->gateway, PROTOCOL_GRPC, err->code);
@@ -193,7 +172,7 @@ static void on_infer(rpc_call_t *call, void *arg)
         return;
     }
     infer_t *infer = NULL;
-    status_t status = prepare(session, call, &err);
+    status_t status = grpc_infer_parse(session, rpc_call_request(call), &err);
     if (status == STATUS_OK && !(infer = pool_get(&front->calls)))
         status = err_set(&err, STATUS_UNAVAILABLE, "over %d answers are being sent", CALLS_MAX);
     if (status) {

@@ -1,17 +1,15 @@
 #include "grpc_stream.h"
 
 #include "base/pool.h"
+#include "grpc_infer.h"
 #include "oip/grpc_codec.h"
 #include "open_inference.pb-c.h"
 #include "rpc/pb.h"
-#include "session.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 
 enum {
-    CALLS_MAX = 16384, /* of all streams */
     /* Field 2 of ModelStreamInferResponse, length-delimited: its tag and the longest length. */
     RESPONSE_TAG = 2 << 3 | 2,
     ENVELOPE_BYTES_MAX = 1 + 10,
@@ -24,21 +22,24 @@ typedef struct call {
     TAILQ_ENTRY(call) link;
     infer_stream_t *stream;
     session_t *session;  /* NULL once it has answered */
-    rpc_bytes_t *answer; /* waits for those before it */
+    rpc_bytes_t *answer; /* waits for those before it, and for room in the send queue */
+    uint64_t bytes;      /* of the answer; as expected, before it is there */
 } call_t;
 
 struct infer_stream {
     LIST_ENTRY(infer_stream) link;
     grpc_streams_t *streams;
     rpc_stream_t *rpc; /* NULL: closed */
+    pool_t pool;       /* its own: no stream takes the room of another */
     TAILQ_HEAD(, call) calls;
     uint32_t call_count;
-    bool ending; /* no more requests come, or are taken */
+    uint64_t bytes; /* of all calls */
+    bool paused;    /* there is no room for more */
+    bool ending;    /* no more requests come, or are taken */
 };
 
 struct grpc_streams {
     gateway_t *gateway;
-    pool_t calls;
     LIST_HEAD(, infer_stream) list;
     bool stopping;
 };
@@ -58,18 +59,8 @@ static size_t put_envelope(uint8_t *out, size_t len_bytes)
 /* NULL without memory. */
 static rpc_bytes_t *wrap_reply(const oip_reply_t *reply)
 {
-    uint8_t envelope[ENVELOPE_BYTES_MAX], *data;
-    size_t envelope_bytes = put_envelope(envelope, reply->len_bytes);
-    rpc_bytes_t *bytes = rpc_bytes_reserve(envelope_bytes + reply->len_bytes, &data);
-    if (!bytes)
-        return NULL;
-    memcpy(data, envelope, envelope_bytes);
-    data += envelope_bytes;
-    for (uint32_t i = 0; i < reply->iov_count; i++) {
-        memcpy(data, reply->iov[i].iov_base, reply->iov[i].iov_len);
-        data += reply->iov[i].iov_len;
-    }
-    return bytes;
+    uint8_t envelope[ENVELOPE_BYTES_MAX];
+    return grpc_infer_copy(envelope, put_envelope(envelope, reply->len_bytes), reply);
 }
 
 /* The id tells the client which of its requests failed; it is "" when that could not be read. */
@@ -100,126 +91,155 @@ static void close_if_ended(infer_stream_t *stream)
         rpc_stream_close(stream->rpc, RPC_OK, NULL);
 }
 
+/* Requests are read while there is room for them and for their answers; what the client sends meanwhile waits in HTTP/2. */
+static void pace(infer_stream_t *stream)
+{
+    bool full = stream->call_count >= STREAM_CALLS_MAX || stream->bytes >= STREAM_BYTES_MAX;
+    if (full == stream->paused || !stream->rpc)
+        return;
+    stream->paused = full;
+    rpc_stream_pause(stream->rpc, full);
+}
+
+static void call_expect(call_t *call, uint64_t bytes)
+{
+    call->stream->bytes += bytes - call->bytes;
+    call->bytes = bytes;
+}
+
 static void call_free(call_t *call)
 {
     infer_stream_t *stream = call->stream;
     TAILQ_REMOVE(&stream->calls, call, link);
     stream->call_count--;
-    pool_put(&stream->streams->calls, call);
+    stream->bytes -= call->bytes;
+    pool_put(&stream->pool, call);
 }
 
 static void send_what_is_ready(infer_stream_t *stream)
 {
     for (call_t *call; (call = TAILQ_FIRST(&stream->calls)) && call->answer;) {
         rpc_bytes_t *answer = call->answer;
+        if (!rpc_stream_has_room(stream->rpc, rpc_bytes_len(answer)))
+            break; /* on_writable goes on */
         call_free(call);
-        if (rpc_stream_send(stream->rpc, answer) == STATUS_NO_MEMORY)
-            rpc_stream_cancel(
-                stream->rpc); /* it takes no answers; one that is missing would shift the rest */
+        (void)rpc_stream_send(stream->rpc,
+                              answer); /* there is room: it is refused only by a stream that ends */
     }
+    pace(stream);
     close_if_ended(stream);
+}
+
+/* NULL: without memory. Takes the answer. An answer that is missing would shift those behind it: then the stream ends. */
+static void answer(call_t *call, rpc_bytes_t *bytes)
+{
+    infer_stream_t *stream = call->stream;
+    if (!bytes) {
+        call_free(call);
+        rpc_stream_cancel(stream->rpc);
+        return;
+    }
+    call->answer = bytes;
+    call_expect(call, rpc_bytes_len(bytes));
+    send_what_is_ready(stream);
+    if (stream->bytes > 2 * STREAM_BYTES_MAX) /* answers were larger than expected, and nobody takes them */
+        rpc_stream_cancel(stream->rpc);
 }
 
 static void on_done(session_t *session, void *arg)
 {
     call_t *call = arg;
-    infer_stream_t *stream = call->stream;
     call->session = NULL;
-    if (stream->rpc)
-        call->answer = session_answer(session);
+    rpc_bytes_t *bytes = call->stream->rpc ? session_answer(session) : NULL;
     session_close(session);
-    if (!stream->rpc) {
+    if (call->stream->rpc)
+        answer(call, bytes);
+    else
         call_free(call);
-    } else if (!call->answer) {
-        call_free(call);
-        rpc_stream_cancel(stream->rpc); /* no memory */
-    } else {
+}
+
+static void on_writable(rpc_stream_t *rpc, void *arg)
+{
+    infer_stream_t *stream = arg;
+    (void)rpc;
+    if (stream)
         send_what_is_ready(stream);
-    }
 }
 
 /* ---- Requests ---- */
 
-static status_t parse(session_t *session, rpc_bytes_t *bytes, err_t *err)
-{
-    const uint8_t *flat = rpc_bytes_flat(bytes);
-    status_t status =
-        oip_grpc_parse(&session->request, flat, flat ? rpc_bytes_len(bytes) : 0, &session->allocator, err);
-    if (status)
-        return status;
-    return session_set_model(session, session->request.model, session->request.version, err);
-}
-
 /* Answers in its turn, as all others. */
 static void refuse(call_t *call, const err_t *error, const char *id)
 {
-    infer_stream_t *stream = call->stream;
-    session_count_refusal(stream->streams->gateway, PROTOCOL_GRPC, error->code);
-    call->answer = wrap_error(error, id);
-    if (call->answer) {
-        send_what_is_ready(stream);
-        return;
-    }
-    call_free(call);
-    rpc_stream_cancel(stream->rpc);
+    session_count_refusal(call->stream->streams->gateway, PROTOCOL_GRPC, error->code);
+    answer(call, wrap_error(error, id));
+}
+
+/* What is wrong with the request is found later; outputs that vary count as if they had one element. */
+static uint64_t expected_bytes(const session_t *session)
+{
+    const oip_request_t *request = &session->request;
+    const model_entry_t *model = session->model;
+    bool batched = model->spec.max_batch > 0 && request->input_count > 0 && request->inputs[0].shape.rank > 0;
+    int64_t rows = batched ? request->inputs[0].shape.dims[0] : 1;
+    return rows > 0 && rows <= SESSION_ROWS_MAX ? (uint64_t)rows * model->output_row_bytes : 0;
 }
 
 static void submit(call_t *call, rpc_bytes_t *bytes)
 {
-    infer_stream_t *stream = call->stream;
     err_t err;
-    if (stream->call_count > STREAM_CALLS_MAX) {
-        (void)err_set(&err, STATUS_UNAVAILABLE, "over %d requests of this stream are under way",
-                      STREAM_CALLS_MAX);
-        refuse(call, &err, "");
-        return;
-    }
-    session_t *session = session_open(stream->streams->gateway, PROTOCOL_GRPC, &err);
+    session_t *session = session_open(call->stream->streams->gateway, PROTOCOL_GRPC, &err);
     if (!session) {
         refuse(call, &err, "");
         return;
     }
-    if (parse(session, bytes, &err)) {
+    if (grpc_infer_parse(session, bytes, &err)) {
         refuse(call, &err, session->request.id ? session->request.id : "");
         session_close(session);
         return;
     }
     call->session = session;
+    call_expect(call, expected_bytes(session));
     session_submit(session, SESSION_NO_BUDGET, on_done, call);
 }
 
 static void on_message(rpc_stream_t *rpc, void *arg, rpc_bytes_t *bytes, bool *keep)
 {
     infer_stream_t *stream = arg;
-    (void)keep;
+    (void)rpc, (void)keep;
     if (!stream || stream->ending)
         return;
-    call_t *call = pool_get(&stream->streams->calls);
-    if (!call) {
-        rpc_stream_close(rpc, RPC_RESOURCE_EXHAUSTED, "too many requests of streams are under way");
-        return;
-    }
+    call_t *call = pool_get(&stream->pool); /* there is one: it is paused before they are all out */
     *call = (call_t){.stream = stream};
     TAILQ_INSERT_TAIL(&stream->calls, call, link);
     stream->call_count++;
     submit(call, bytes);
+    pace(stream);
 }
 
 /* ---- Life ---- */
 
-static void on_open(rpc_stream_t *rpc, void *arg)
+static infer_stream_t *stream_create(grpc_streams_t *streams, rpc_stream_t *rpc)
 {
-    grpc_streams_t *streams = arg;
-    infer_stream_t *stream = streams->stopping ? NULL : calloc(1, sizeof *stream);
-    rpc_stream_set_arg(rpc, stream);
-    if (!stream) {
-        rpc_stream_close(rpc, RPC_UNAVAILABLE, streams->stopping ? "the gateway stops" : "no memory");
-        return;
+    infer_stream_t *stream = calloc(1, sizeof *stream);
+    if (!stream || pool_init(&stream->pool, sizeof(call_t), STREAM_CALLS_MAX, NULL) != STATUS_OK) {
+        free(stream);
+        return NULL;
     }
     stream->streams = streams;
     stream->rpc = rpc;
     TAILQ_INIT(&stream->calls);
     LIST_INSERT_HEAD(&streams->list, stream, link);
+    return stream;
+}
+
+static void on_open(rpc_stream_t *rpc, void *arg)
+{
+    grpc_streams_t *streams = arg;
+    infer_stream_t *stream = streams->stopping ? NULL : stream_create(streams, rpc);
+    rpc_stream_set_arg(rpc, stream);
+    if (!stream)
+        rpc_stream_close(rpc, RPC_UNAVAILABLE, streams->stopping ? "the gateway stops" : "no memory");
 }
 
 static void on_half_close(rpc_stream_t *rpc, void *arg)
@@ -248,11 +268,15 @@ static void on_close(rpc_stream_t *rpc, void *arg, rpc_code_t code, const char *
         }
     }
     LIST_REMOVE(stream, link);
+    pool_dispose(&stream->pool);
     free(stream);
 }
 
-const rpc_stream_ops_t grpc_stream_ops = {
-    .on_open = on_open, .on_message = on_message, .on_half_close = on_half_close, .on_close = on_close};
+const rpc_stream_ops_t grpc_stream_ops = {.on_open = on_open,
+                                          .on_message = on_message,
+                                          .on_writable = on_writable,
+                                          .on_half_close = on_half_close,
+                                          .on_close = on_close};
 
 status_t grpc_streams_create(gateway_t *gateway, grpc_streams_t **streams, err_t *err)
 {
@@ -261,11 +285,6 @@ status_t grpc_streams_create(gateway_t *gateway, grpc_streams_t **streams, err_t
         return err_set(err, STATUS_NO_MEMORY, "no memory for the streams of requests");
     created->gateway = gateway;
     LIST_INIT(&created->list);
-    status_t status = pool_init(&created->calls, sizeof(call_t), CALLS_MAX, err);
-    if (status) {
-        free(created);
-        return status;
-    }
     *streams = created;
     return STATUS_OK;
 }
@@ -283,8 +302,5 @@ void grpc_streams_stop(grpc_streams_t *streams)
 
 void grpc_streams_destroy(grpc_streams_t *streams)
 {
-    if (!streams)
-        return;
-    pool_dispose(&streams->calls);
     free(streams);
 }

@@ -6,8 +6,9 @@
  * and leaves the stream as it is. What was asked is finished after the client has half-closed; when the client is gone it
  * is cancelled.
  *
- * Bounds: STREAM_CALLS_MAX requests of a stream under way, the next is answered with an error; a client that takes no
- * answers loses its stream when rpc's send queue is full.
+ * Bounds, of each stream by itself: STREAM_CALLS_MAX requests under way, and STREAM_BYTES_MAX of answers that are under way or
+ * wait for the client to take those before them. Beyond them no requests are read, so that the client is slowed down by HTTP/2's
+ * flow control. The bytes of outputs whose dimensions vary are known only when they are there; a stream with twice the bound is cut.
  */
 #ifndef GATEWAY_GRPC_STREAM_H
 #define GATEWAY_GRPC_STREAM_H
@@ -15,7 +16,10 @@
 #include "gateway.h"
 #include "rpc/stream.h"
 
-enum { STREAM_CALLS_MAX = 1024 /* as many as rpc queues messages for one stream */ };
+enum {
+    STREAM_CALLS_MAX = 1024,      /* many times the largest batch */
+    STREAM_BYTES_MAX = 256 << 20, /* 50 answers of 5 MB: a batch under way and one that is taken */
+};
 
 typedef struct grpc_streams grpc_streams_t;
 

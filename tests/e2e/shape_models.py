@@ -98,3 +98,12 @@ def above(folder, name, config="slo_ms: 3000\n"):
     graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [12])],
                               [helper.make_tensor_value_info("where", TensorProto.INT64, [1, "found"])], _weights(zero=np.float32(0)))
     return _save(folder, name, graph, config)
+
+
+def wide(folder, name, width, config="slo_ms: 30000\n"):
+    """x times a row: answers far larger than their requests, that tell to which request they belong."""
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "row"], ["y"])], name,
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 1])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", width])],
+                              _weights(row=np.linspace(1, 2, width, dtype=np.float32).reshape(1, width)))
+    return _save(folder, name, graph, config)

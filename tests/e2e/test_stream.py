@@ -1,6 +1,7 @@
 """ModelStreamInfer with the stock client: many requests on one stream."""
 
 import queue
+import time
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from client import digit_tensor
+from shape_models import wide
 from system import Up
 
 ANSWER_S = 30
@@ -16,10 +18,15 @@ ANSWER_S = 30
 class Stream:
     """A stream of the stock client; answers arrive on its own thread."""
 
-    def __init__(self, address):
+    def __init__(self, address, pause_s=0):
+        """pause_s: what the callback takes for each answer."""
         self.client = grpcclient.InferenceServerClient(address)
-        self.answers = queue.Queue()
-        self.client.start_stream(lambda result, error: self.answers.put((result, error)))
+        self.answers, self.pause_s = queue.Queue(), pause_s
+        self.client.start_stream(self._take)
+
+    def _take(self, result, error):
+        self.answers.put((result, error))
+        time.sleep(self.pause_s)
 
     def ask(self, model, tensor, name="image", **more):
         given = grpcclient.InferInput(name, tensor.shape, "FP32")
@@ -103,3 +110,22 @@ def test_a_client_that_goes_away_in_mid_stream_harms_nobody(mixed, up):
         stream.ask("digits", digit_tensor("6"))
         result, error = stream.answer()
         assert error is None and int(np.argmax(result.as_numpy("scores"))) == 6
+
+
+def test_a_slow_client_gets_all_of_its_large_answers(bin_dir, tmp_path):
+    """60 answers of 5 MB are far more than waits on the way; the client is slower than the model."""
+    width, count = 1_250_000, 60
+    models = tmp_path / "models"
+    models.mkdir()
+    wide(models, "wide", width)
+    running = Up(bin_dir, tmp_path / "up.log", models=models)
+    with Stream(running.grpc, pause_s=0.02) as stream:
+        for i in range(count):
+            stream.ask("wide", np.full((1, 1), i, np.float32), name="x", request_id=str(i))
+        for i in range(count):
+            result, error = stream.answer()
+            assert error is None, error
+            y = result.as_numpy("y")
+            assert result.get_response().id == str(i)
+            assert y.shape == (1, width) and y[0, 0] == i and y[0, -1] == 2 * i
+    assert running.stop() == 0, running.log()[-4000:]

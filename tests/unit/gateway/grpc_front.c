@@ -3,6 +3,7 @@
  */
 #include "../../../services/gateway/grpc_front.h"
 #include "../../../services/gateway/catalogue.h"
+#include "../../../services/gateway/grpc_stream.h"
 #include "../../../services/gateway/session.h"
 #include "base/clock.h"
 #include "open_inference.pb-c.h"
@@ -458,55 +459,67 @@ Test(grpc_front, says_what_it_does_not_do)
 
 /* ---- streams of requests ---- */
 
-enum { ANSWERS_MAX = 8 };
+enum { ANSWERS_KEPT = 8 };
 
-static struct {
+typedef struct {
     rpc_stream_t *stream;
     bool closed;
     rpc_code_t code;
     int count;
-    char ids[ANSWERS_MAX][16], errors[ANSWERS_MAX][64];
-} streamed;
+    size_t bytes;
+    char ids[ANSWERS_KEPT][16], errors[ANSWERS_KEPT][64]; /* of the first ones */
+} streamed_t;
+static streamed_t streamed;
 
 static void stream_open(rpc_stream_t *stream, void *arg)
 {
-    (void)arg;
-    if (!streamed.closed)
-        streamed.stream = stream;
+    streamed_t *to = arg;
+    if (!to->closed)
+        to->stream = stream;
 }
 
 static void stream_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
 {
-    (void)stream, (void)arg, (void)keep;
+    streamed_t *to = arg;
+    (void)stream, (void)keep;
+    to->bytes += rpc_bytes_len(bytes);
+    if (to->count++ >= ANSWERS_KEPT)
+        return;
     Inference__ModelStreamInferResponse *answer =
         inference__model_stream_infer_response__unpack(NULL, rpc_bytes_len(bytes), rpc_bytes_flat(bytes));
-    cr_assert(answer && streamed.count < ANSWERS_MAX);
-    snprintf(streamed.errors[streamed.count], sizeof streamed.errors[0], "%s", answer->error_message);
+    cr_assert(answer);
+    snprintf(to->errors[to->count - 1], sizeof to->errors[0], "%s", answer->error_message);
     if (answer->infer_response)
-        snprintf(streamed.ids[streamed.count], sizeof streamed.ids[0], "%s", answer->infer_response->id);
-    streamed.count++;
+        snprintf(to->ids[to->count - 1], sizeof to->ids[0], "%s", answer->infer_response->id);
     inference__model_stream_infer_response__free_unpacked(answer, NULL);
 }
 
 static void stream_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
 {
-    (void)stream, (void)arg, (void)text;
-    streamed.stream = NULL;
-    streamed.closed = true;
-    streamed.code = code;
+    streamed_t *to = arg;
+    (void)stream, (void)text;
+    to->stream = NULL;
+    to->closed = true;
+    to->code = code;
 }
 
-static rpc_link_t *open_stream(void)
+static rpc_link_t *open_stream_to(streamed_t *to)
 {
     rpc_link_t *link;
     err_t err;
     rpc_link_options_t options = {
         .method = METHOD("ModelStreamInfer"),
-        .ops = {.on_open = stream_open, .on_message = stream_message, .on_close = stream_close}};
-    memset(&streamed, 0, sizeof streamed);
+        .ops = {.on_open = stream_open, .on_message = stream_message, .on_close = stream_close},
+        .arg = to};
+    *to = (streamed_t){0};
     cr_assert_eq(rpc_link_create(client, &options, &link, &err), STATUS_OK);
-    until(streamed.stream);
+    until(to->stream);
     return link;
+}
+
+static rpc_link_t *open_stream(void)
+{
+    return open_stream_to(&streamed);
 }
 
 static void close_stream(rpc_link_t *link)
@@ -516,11 +529,18 @@ static void close_stream(rpc_link_t *link)
     until(closed);
 }
 
-static void stream_infer(const char *name, const char *id)
+static void stream_infer_to(streamed_t *to, const char *name, const char *id)
 {
     uint8_t message[512];
     size_t len_bytes = infer_message(name, id, message);
-    cr_assert_eq(rpc_stream_send(streamed.stream, rpc_bytes_copy(message, len_bytes)), STATUS_OK);
+    until(to->closed || rpc_stream_has_room(to->stream, len_bytes));
+    cr_assert(!to->closed, "%s", rpc_code_name(to->code));
+    cr_assert_eq(rpc_stream_send(to->stream, rpc_bytes_copy(message, len_bytes)), STATUS_OK);
+}
+
+static void stream_infer(const char *name, const char *id)
+{
+    stream_infer_to(&streamed, name, id);
 }
 
 Test(grpc_front, a_stream_is_answered_in_the_order_of_its_requests)
@@ -573,4 +593,57 @@ Test(grpc_front, a_message_that_is_none_leaves_the_stream)
     cr_assert_neq(streamed.errors[0][0], '\0');
     cr_assert_str_eq(streamed.ids[1], "after");
     close_stream(link);
+}
+
+/* They come all at once: far more bytes than the send queue holds. */
+Test(grpc_front, large_answers_of_a_stream_wait_until_they_can_be_sent)
+{
+    enum { MANY = 40 };
+    rpc_link_t *link = open_stream();
+    for (int i = 0; i < MANY; i++)
+        stream_infer("m", "large");
+    until(streamed.count == MANY || streamed.closed);
+    cr_assert_eq(streamed.count, MANY, "closed with %s", rpc_code_name(streamed.code));
+    cr_assert_gt(streamed.bytes, (size_t)MANY * LARGE_BYTES);
+    close_stream(link);
+}
+
+Test(grpc_front, no_more_requests_are_read_than_there_is_room_for_answers)
+{
+    enum { MANY = 120, ROOM = STREAM_BYTES_MAX / LARGE_BYTES };
+    rpc_link_t *link = open_stream();
+    stream_infer("m", "hold");
+    for (int i = 1; i < MANY; i++)
+        stream_infer("m", "large");
+    until(fake.open >= ROOM);
+    infer("m", "after them"); /* a round trip: what would be read would be read by then */
+    cr_assert_leq(fake.open, ROOM + 4);
+    fake.held_done(fake.held, fake.held_arg);
+    until(streamed.count == MANY || streamed.closed);
+    cr_assert_eq(streamed.count, MANY, "closed with %s", rpc_code_name(streamed.code));
+    close_stream(link);
+}
+
+Test(grpc_front, a_stream_full_of_requests_leaves_room_for_others)
+{
+    enum { SENT = 1000, QUEUED = 600 };
+    streamed_t other;
+    rpc_link_t *link = open_stream(), *other_link = open_stream_to(&other);
+    stream_infer("m", "hold");
+    for (int i = 0; i < STREAM_CALLS_MAX - 1; i++)
+        stream_infer("nobody", "");
+    until(fake.refused == STREAM_CALLS_MAX - 1);
+    for (int i = 0; i < QUEUED; i++) /* these find no room */
+        stream_infer("nobody", "");
+    for (int i = 0; i < SENT; i++)
+        stream_infer_to(&other, "m", "quick");
+    until(other.count == SENT || other.closed);
+    cr_assert_eq(other.count, SENT);
+    cr_assert_eq(fake.refused, STREAM_CALLS_MAX - 1, "they are not even read");
+    cr_assert(streamed.count == 0 && !streamed.closed);
+    fake.held_done(fake.held, fake.held_arg);
+    until(streamed.count == STREAM_CALLS_MAX + QUEUED);
+    cr_assert_str_eq(streamed.ids[0], "hold");
+    close_stream(link);
+    close_stream(other_link);
 }
