@@ -2,6 +2,7 @@
 #ifndef METRICS_INTERNAL_H
 #define METRICS_INTERNAL_H
 
+#include "base/map.h"
 #include "metrics/metrics.h"
 
 #include <pthread.h>
@@ -32,6 +33,7 @@ int metric_label_count(const metric_family_info_t *info);
 struct metric {
     metric_id_t id;
     atomic_bool hidden;
+    char *key; /* in the registry's index: metric and values */
     char *values[METRICS_LABELS_MAX];
     union {
         _Atomic uint64_t count;      /* counters */
@@ -57,6 +59,7 @@ typedef struct {
 struct metrics {
     pthread_mutex_t lock;
     metric_family_t families[METRIC_COUNT];
+    strmap_t index; /* of all series; doubled when it is full */
     metric_collector_t collectors[METRIC_COLLECTORS_MAX];
     int collectors_len;
 };

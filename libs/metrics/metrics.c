@@ -1,5 +1,5 @@
 /*
- * A family per metric name, a growing list of series per family. Series are made under the registry's lock and never freed
+ * A family per metric name, a growing list of series per family, one index of all series. Series are made under the registry's lock and never freed
  * before the registry, so updates need no lock: they are relaxed atomics on the series' own words.
  */
 #include "metrics/metrics.h"
@@ -35,58 +35,96 @@ int metric_label_count(const metric_family_info_t *info)
     return n;
 }
 
-static bool same_values(const metric_t *series, const char *const *values, int n)
+/* The metric, then each value behind its length, so that no two lists of values make one key. */
+enum { KEY_BYTES = 1 + METRICS_LABELS_MAX * METRICS_LABEL_BYTES + 1 };
+_Static_assert(METRIC_COUNT < UINT8_MAX && METRICS_LABEL_BYTES < UINT8_MAX, "each is one byte of a key");
+
+static void write_key(char key[KEY_BYTES], metric_id_t id, const char *const *values, int n)
 {
-    for (int i = 0; i < n; i++)
-        if (strncmp(series->values[i], values[i], METRICS_LABEL_BYTES - 1) != 0)
-            return false;
-    return true;
+    char *at = key;
+    *at++ = (char)(id + 1);
+    for (int i = 0; i < n; i++) {
+        size_t len = strnlen(values[i], METRICS_LABEL_BYTES - 1);
+        *at++ = (char)(len + 1);
+        memcpy(at, values[i], len);
+        at += len;
+    }
+    *at = '\0';
 }
 
-static metric_t *new_series(metric_id_t id, const char *const *values, int n)
+static metric_t *new_series(metric_id_t id, const char *key, const char *const *values, int n)
 {
     metric_t *series = calloc(1, sizeof *series);
     if (series == NULL)
         return NULL;
     series->id = id;
-    for (int i = 0; i < n; i++) {
+    series->key = strdup(key);
+    bool made = series->key != NULL;
+    for (int i = 0; made && i < n; i++) {
         series->values[i] = strndup(values[i], METRICS_LABEL_BYTES - 1);
-        if (series->values[i] == NULL) {
-            metric_destroy(series);
-            return NULL;
-        }
+        made = series->values[i] != NULL;
     }
-    return series;
+    if (made)
+        return series;
+    metric_destroy(series);
+    return NULL;
 }
 
 void metric_destroy(metric_t *series)
 {
     for (int i = 0; i < METRICS_LABELS_MAX; i++)
         free(series->values[i]);
+    free(series->key);
     free(series);
 }
 
-static bool add_series(metric_family_t *family, metric_t *series)
+static bool grow_index(metrics_t *reg)
 {
-    metric_t **grown = realloc(family->series, (family->len + 1) * sizeof(metric_t *));
+    strmap_t grown;
+    if (reg->index.len < reg->index.capacity)
+        return true;
+    if (strmap_init(&grown, reg->index.capacity * 2, NULL) != STATUS_OK)
+        return false;
+    for (int id = 0; id < METRIC_COUNT; id++)
+        for (size_t i = 0; i < reg->families[id].len; i++)
+            strmap_put(&grown, reg->families[id].series[i]->key, reg->families[id].series[i]);
+    strmap_dispose(&reg->index);
+    reg->index = grown;
+    return true;
+}
+
+/* The list doubles: its lengths with a single bit are those at which it is full. */
+static bool grow_family(metric_family_t *family)
+{
+    if ((family->len & (family->len - 1)) != 0)
+        return true;
+    size_t room = family->len > 0 ? family->len * 2 : 1;
+    metric_t **grown = realloc(family->series, room * sizeof(metric_t *));
     if (grown == NULL)
         return false;
     family->series = grown;
-    grown[family->len++] = series;
     return true;
+}
+
+static bool add_series(metrics_t *reg, metric_t *series)
+{
+    metric_family_t *family = &reg->families[series->id];
+    if (!grow_index(reg) || !grow_family(family))
+        return false;
+    family->series[family->len++] = series;
+    return strmap_put(&reg->index, series->key, series);
 }
 
 /* Under the lock. NULL: over the limit or no memory. */
 static metric_t *find_or_make(metrics_t *reg, metric_id_t id, const char *const *values, int n)
 {
-    metric_family_t *family = &reg->families[id];
-    for (size_t i = 0; i < family->len; i++)
-        if (same_values(family->series[i], values, n))
-            return family->series[i];
-    if (family->len >= METRICS_SERIES_MAX)
-        return NULL;
-    metric_t *series = new_series(id, values, n);
-    if (series != NULL && !add_series(family, series)) {
+    char key[KEY_BYTES];
+    write_key(key, id, values, n);
+    metric_t *series = strmap_get(&reg->index, key);
+    if (series != NULL || reg->families[id].len >= METRICS_SERIES_MAX)
+        return series;
+    series = new_series(id, key, values, n);
+    if (series != NULL && !add_series(reg, series)) {
         metric_destroy(series);
         series = NULL;
     }
@@ -134,8 +172,10 @@ static void init_others(metrics_t *reg)
 
 metrics_t *metrics_create(const char *service, err_t *err)
 {
+    enum { SERIES_AT_FIRST = 256 };
     metrics_t *reg = calloc(1, sizeof *reg);
-    if (reg == NULL) {
+    if (reg == NULL || strmap_init(&reg->index, SERIES_AT_FIRST, NULL) != STATUS_OK) {
+        free(reg);
         err_set(err, STATUS_NO_MEMORY, "no memory for the metrics");
         return NULL;
     }
@@ -155,6 +195,7 @@ void metrics_destroy(metrics_t *reg)
             metric_destroy(reg->families[id].series[i]);
         free(reg->families[id].series);
     }
+    strmap_dispose(&reg->index);
     pthread_mutex_destroy(&reg->lock);
     free(reg);
 }

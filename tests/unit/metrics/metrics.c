@@ -189,3 +189,27 @@ Test(metrics, threads_lose_no_update)
     cr_expect_eq(metrics_gauge_value(metrics_series(reg, METRIC_NV_PENDING, "m", "1")), THREADS * UPDATES);
     cr_expect_eq(metrics_value(metrics_series(reg, METRIC_SCHED_QUEUE_SECONDS, "m")), THREADS * UPDATES);
 }
+
+/* More than the index begins with; each is found again, whatever lies in its values. */
+Test(metrics, each_list_of_values_is_a_series_of_its_own)
+{
+    enum { MANY = 1000 };
+    static metric_t *made[MANY];
+    char name[16];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "model_%d", i);
+        made[i] = metrics_series(reg, METRIC_NV_COUNT, name, "1");
+        metrics_add(made[i], (uint64_t)i);
+    }
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "model_%d", i);
+        cr_assert_eq(metrics_series(reg, METRIC_NV_COUNT, name, "1"), made[i]);
+        cr_assert_eq(metrics_value(made[i]), (uint64_t)i);
+    }
+    cr_expect_neq(metrics_series(reg, METRIC_NV_EXEC_COUNT, "model_1", "1"), made[1], "another metric");
+    metric_t *split = metrics_series(reg, METRIC_NV_COUNT, "a", "bc");
+    cr_expect_neq(metrics_series(reg, METRIC_NV_COUNT, "ab", "c"), split);
+    cr_expect_neq(metrics_series(reg, METRIC_NV_COUNT, "", "abc"), split);
+    cr_expect_neq(metrics_series(reg, METRIC_NV_COUNT, "a\3bc", ""), split);
+    cr_expect_eq(metrics_series(reg, METRIC_NV_COUNT, "a", "bc"), split);
+}
