@@ -1,27 +1,35 @@
 #include "catalogue.h"
 
 #include "base/log.h"
+#include "base/map.h"
 #include "control.pb-c.h"
-#include "image/pipeline_wire.h"
 #include "metrics/metrics.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The versions of one name. */
+typedef struct {
+    model_entry_t *first; /* by version; NULL only within an update */
+    char name[];
+} model_versions_t;
+
 struct catalogue {
     metrics_t *metrics;
-    model_entry_t *first; /* by name, then version */
-    uint32_t count, ready_count;
-    uint64_t version; /* of the newest message */
+    strmap_t by_name;                              /* model_versions_t */
+    model_versions_t *names[CATALOGUE_MODELS_MAX]; /* between updates, in their order */
+    uint32_t name_count;
+    uint32_t count, ready_count; /* versions */
 };
 
 status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_t *err)
 {
     catalogue_t *made = calloc(1, sizeof *made);
-    if (!made)
+    if (!made || strmap_init(&made->by_name, CATALOGUE_MODELS_MAX, NULL) != STATUS_OK) {
+        free(made);
         return err_set(err, STATUS_NO_MEMORY, "no memory for the model catalogue");
+    }
     made->metrics = metrics;
     *catalogue = made;
     return STATUS_OK;
@@ -31,309 +39,27 @@ void catalogue_destroy(catalogue_t *catalogue)
 {
     if (!catalogue)
         return;
-    while (catalogue->first) {
-        model_entry_t *entry = catalogue->first;
-        catalogue->first = entry->next;
-        model_entry_unref(entry);
+    for (uint32_t i = 0; i < catalogue->name_count; i++) {
+        for (model_entry_t *entry; (entry = catalogue->names[i]->first);) {
+            catalogue->names[i]->first = entry->next;
+            model_entry_unref(entry);
+        }
+        free(catalogue->names[i]);
     }
+    strmap_dispose(&catalogue->by_name);
     free(catalogue);
 }
 
-void model_entry_ref(model_entry_t *entry)
+/* Walks through all versions, by name and version: entry and *name begin as NULL and 0. */
+static model_entry_t *next_entry(const catalogue_t *catalogue, const model_entry_t *entry, uint32_t *name)
 {
-    entry->refs++;
+    model_entry_t *next = entry ? entry->next : NULL;
+    if (!next && *name < catalogue->name_count)
+        next = catalogue->names[(*name)++]->first;
+    return next;
 }
 
-void model_entry_unref(model_entry_t *entry)
-{
-    if (--entry->refs > 0)
-        return;
-    free(entry->memory);
-    free(entry->description);
-    free(entry);
-}
-
-/* ------------------------------------------------------------------ building an entry */
-
-/* One block for all that a spec points to; the first pass (block NULL) only counts. */
-typedef struct {
-    char *block;
-    size_t used;
-} carve_t;
-
-static void *carve(carve_t *carver, size_t bytes, size_t align)
-{
-    carver->used = (carver->used + align - 1) / align * align;
-    void *at = carver->block ? carver->block + carver->used : NULL;
-    carver->used += bytes;
-    return at;
-}
-
-static const char *carve_text(carve_t *carver, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    char *at = carve(carver, bytes, 1);
-    if (at)
-        memcpy(at, text, bytes);
-    return at;
-}
-
-static const oip_tensor_spec_t *carve_tensors(carve_t *carver, Control__Tensor *const *tensors, size_t count)
-{
-    oip_tensor_spec_t *specs = carve(carver, count * sizeof *specs, _Alignof(oip_tensor_spec_t));
-    for (size_t i = 0; i < count; i++) {
-        const Control__Tensor *tensor = tensors[i];
-        const char *name = carve_text(carver, tensor->name);
-        if (!specs)
-            continue;
-        specs[i] = (oip_tensor_spec_t){
-            .name = name,
-            .datatype = oip_datatype_parse(tensor->datatype, strlen(tensor->datatype)),
-            .dims = {.rank = (uint32_t)(tensor->n_dims < OIP_MAX_RANK ? tensor->n_dims : OIP_MAX_RANK)}};
-        for (size_t d = 0; d < tensor->n_dims && d < OIP_MAX_RANK; d++) {
-            uint32_t axis = d < tensor->n_axes ? tensor->axes[d] : 0;
-            specs[i].dims.dims[d] = tensor->dims[d];
-            specs[i].axes[d] = (uint8_t)(axis <= OIP_MAX_AXES ? axis : OIP_MAX_AXES + 1); /* refused later */
-        }
-        specs[i].pad_value = tensor->pad_value;
-    }
-    return specs;
-}
-
-static const oip_axis_t *carve_axes(carve_t *carver, Control__Axis *const *axes, size_t count)
-{
-    oip_axis_t *made = carve(carver, count * sizeof *made, _Alignof(oip_axis_t));
-    for (size_t i = 0; i < count; i++) {
-        const Control__Axis *axis = axes[i];
-        const char *name = carve_text(carver, axis->name);
-        uint32_t *pad_to = carve(carver, axis->n_pad_to * sizeof *pad_to, _Alignof(uint32_t));
-        if (!made)
-            continue;
-        if (axis->n_pad_to > 0)
-            memcpy(pad_to, axis->pad_to, axis->n_pad_to * sizeof *pad_to);
-        made[i] = (oip_axis_t){.name = name,
-                               .size_max = axis->size_max,
-                               .pad_to = pad_to,
-                               .pad_to_count = (uint32_t)axis->n_pad_to};
-    }
-    return made;
-}
-
-static void carve_spec(carve_t *carver, const Control__ModelReport *report, oip_model_spec_t *spec)
-{
-    char version[24];
-    snprintf(version, sizeof version, "%" PRId64, report->version);
-    *spec = (oip_model_spec_t){.max_batch = report->max_batch,
-                               .input_count = (uint32_t)report->n_inputs,
-                               .output_count = (uint32_t)report->n_outputs,
-                               .axis_count = (uint32_t)report->n_axes,
-                               .slo_ns = report->slo_ns,
-                               .label_count = (uint32_t)report->n_labels,
-                               .picture_input = -1,
-                               .softmax_output = -1};
-    spec->inputs = carve_tensors(carver, report->inputs, report->n_inputs);
-    spec->outputs = carve_tensors(carver, report->outputs, report->n_outputs);
-    spec->axes = carve_axes(carver, report->axes, report->n_axes);
-    spec->name = carve_text(carver, report->name);
-    spec->version = carve_text(carver, version);
-    spec->platform = carve_text(carver, report->platform);
-    const char **labels = carve(carver, report->n_labels * sizeof *labels, _Alignof(char *));
-    for (size_t i = 0; i < report->n_labels; i++) {
-        const char *label = carve_text(carver, report->labels[i]);
-        if (labels)
-            labels[i] = label;
-    }
-    spec->labels = report->n_labels > 0 ? labels : NULL;
-}
-
-static status_t row_bytes(const char *kind, const oip_tensor_spec_t *tensors, uint32_t count, uint64_t *each,
-                          uint64_t *sum, err_t *err)
-{
-    *sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        oip_tensor_spec_t unit = tensors[i];
-        for (uint32_t d = 0; d < unit.dims.rank; d++)
-            if (unit.dims.dims[d] == -1)
-                unit.dims.dims[d] = 1;
-        if (!oip_tensor_spec_row_bytes(&unit, &each[i]))
-            return err_set(err, STATUS_UNSUPPORTED,
-                           "%s '%s' is of type BYTES, which this gateway cannot serve", kind,
-                           tensors[i].name);
-        if (__builtin_add_overflow(*sum, each[i], sum) || *sum > UINT32_MAX)
-            return err_set(err, STATUS_UNSUPPORTED, "one row of the %ss has 4 GiB or more", kind);
-    }
-    return STATUS_OK;
-}
-
-static uint32_t count_open(const oip_model_spec_t *spec)
-{
-    uint32_t open = 0;
-    for (uint32_t i = 0; i < spec->output_count; i++)
-        for (uint32_t d = 0; d < spec->outputs[i].dims.rank; d++)
-            open += spec->outputs[i].dims.dims[d] == -1;
-    return open;
-}
-
-static status_t check_axes(const oip_model_spec_t *spec, err_t *err)
-{
-    for (uint32_t i = 0; i < spec->input_count; i++)
-        for (uint32_t d = 0; d < spec->inputs[i].dims.rank; d++)
-            if (spec->inputs[i].dims.dims[d] == -1 && !spec->inputs[i].axes[d])
-                return err_set(err, STATUS_INVALID_ARGUMENT,
-                               "input '%s': nothing tells the size of its dimension %u", spec->inputs[i].name,
-                               d);
-    for (uint32_t a = 0; a < spec->axis_count; a++)
-        for (uint32_t k = 0; k < spec->axes[a].pad_to_count; k++)
-            if (spec->axes[a].pad_to[k] < 1 ||
-                (k > 0 && spec->axes[a].pad_to[k] <= spec->axes[a].pad_to[k - 1]) ||
-                (k + 1 == spec->axes[a].pad_to_count && spec->axes[a].pad_to[k] != spec->axes[a].size_max))
-                return err_set(err, STATUS_INVALID_ARGUMENT,
-                               "axis '%s': the sizes that it is padded to are broken", spec->axes[a].name);
-    return STATUS_OK;
-}
-
-/* What a picture is made into, where the input itself does not say. */
-static status_t fill_picture(const image_pipeline_t *pipeline, oip_model_spec_t *spec, err_t *err)
-{
-    const oip_tensor_spec_t *tensor = &spec->inputs[spec->picture_input];
-    uint32_t width, height, first = tensor->dims.rank - 2 - (pipeline->layout == IMAGE_NHWC);
-    bool sized = image_pipeline_size(pipeline, &width, &height);
-    spec->picture = tensor->dims;
-    for (uint32_t d = 0; d < tensor->dims.rank; d++) {
-        if (tensor->dims.dims[d] != -1)
-            continue;
-        if (!sized || tensor->dims.rank < 3 || d < first || d > first + 1)
-            return err_set(
-                err, STATUS_INVALID_ARGUMENT,
-                "preprocess does not tell the size of dimension %u of input '%s': it needs resize or crop", d,
-                tensor->name);
-        int64_t size = d == first ? height : width;
-        if (!oip_axis_takes(&spec->axes[tensor->axes[d] - 1], size))
-            return err_set(
-                err, STATUS_INVALID_ARGUMENT,
-                "preprocess makes pictures with %s %lld, which dims does not allow or pads to more",
-                spec->axes[tensor->axes[d] - 1].name, (long long)size);
-        spec->picture.dims[d] = size;
-    }
-    return STATUS_OK;
-}
-
-/* What would make the rest of the gateway stumble. The entry is listed in any case, with the reason. */
-static status_t check_entry(model_entry_t *entry, const Control__ModelReport *report, err_t *err)
-{
-    oip_model_spec_t *spec = &entry->spec;
-    for (size_t i = 0; i < report->n_inputs + report->n_outputs; i++) {
-        const Control__Tensor *tensor =
-            i < report->n_inputs ? report->inputs[i] : report->outputs[i - report->n_inputs];
-        if (tensor->n_dims > OIP_MAX_RANK)
-            return err_set(err, STATUS_UNSUPPORTED, "tensor '%s' has more than %d dimensions", tensor->name,
-                           OIP_MAX_RANK);
-    }
-    if (oip_model_spec_check(spec, err) != STATUS_OK)
-        return err->code;
-    if (check_axes(spec, err) != STATUS_OK)
-        return err->code;
-    entry->open_outputs = count_open(spec);
-    if (row_bytes("input", spec->inputs, spec->input_count, entry->input_bytes, &entry->input_row_bytes,
-                  err) ||
-        row_bytes("output", spec->outputs, spec->output_count, entry->output_bytes, &entry->output_row_bytes,
-                  err) ||
-        image_pipeline_from_wire(&entry->pipeline, report->image, report->softmax_output, err))
-        return err->code;
-    if (image_pipeline_present(&entry->pipeline))
-        spec->picture_input = oip_model_spec_input(spec, entry->pipeline.input);
-    if (entry->pipeline.softmax[0])
-        spec->softmax_output = oip_model_spec_output(spec, entry->pipeline.softmax);
-    if (image_pipeline_present(&entry->pipeline) && spec->picture_input < 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "preprocess names the input '%s', which the model has not", entry->pipeline.input);
-    if (spec->picture_input >= 0 && fill_picture(&entry->pipeline, spec, err) != STATUS_OK)
-        return err->code;
-    if (entry->pipeline.softmax[0] && spec->softmax_output < 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "softmax names the output '%s', which the model has not",
-                       entry->pipeline.softmax);
-    return STATUS_OK;
-}
-
-static model_entry_t *build_entry(const Control__ModelReport *report, metrics_t *metrics)
-{
-    model_entry_t *entry = calloc(1, sizeof *entry);
-    carve_t carver = {0};
-    if (!entry)
-        return NULL;
-    carve_spec(&carver, report, &entry->spec);
-    carver = (carve_t){.block = malloc(carver.used + 1)};
-    entry->memory = carver.block;
-    if (!entry->memory) {
-        free(entry);
-        return NULL;
-    }
-    carve_spec(&carver, report, &entry->spec);
-    entry->version = report->version;
-    entry->priority = report->priority;
-    entry->refs = 1;
-    err_t err = {0};
-    if (check_entry(entry, report, &err) != STATUS_OK)
-        snprintf(entry->defect, sizeof entry->defect, "%s", err.text);
-    model_stats_init(&entry->stats, metrics, entry->spec.name, entry->spec.version);
-    return entry;
-}
-
-static bool alike_tensors(const oip_tensor_spec_t *a, const oip_tensor_spec_t *b, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (a[i].datatype != b[i].datatype || memcmp(&a[i].dims, &b[i].dims, sizeof a[i].dims) != 0 ||
-            memcmp(a[i].axes, b[i].axes, sizeof a[i].axes) != 0)
-            return false;
-    return true;
-}
-
-bool model_entry_alike(const model_entry_t *a, const model_entry_t *b)
-{
-    return a->spec.input_count == b->spec.input_count && a->spec.output_count == b->spec.output_count &&
-           a->spec.axis_count == b->spec.axis_count &&
-           alike_tensors(a->spec.inputs, b->spec.inputs, a->spec.input_count) &&
-           alike_tensors(a->spec.outputs, b->spec.outputs, a->spec.output_count);
-}
-
-/* The report without what changes while the model stays the same, so that two of them can be compared. */
-static uint8_t *pack_description(const Control__ModelReport *report, size_t *bytes)
-{
-    Control__ModelReport still = *report;
-    still.state = CONTROL__MODEL_STATE__MODEL_STATE_UNKNOWN;
-    still.reason = (char *)(uintptr_t)protobuf_c_empty_string;
-    still.latency = NULL;
-    still.n_shape_latencies = 0;
-    still.n_devices = 0;
-    still.memory_bytes = 0;
-    still.n_batch_memory_bytes = 0;
-    *bytes = control__model_report__get_packed_size(&still);
-    uint8_t *packed = malloc(*bytes + 1);
-    if (packed)
-        control__model_report__pack(&still, packed);
-    return packed;
-}
-
-/* ------------------------------------------------------------------ the list */
-
-static int compare(const model_entry_t *entry, const char *name, int64_t version)
-{
-    int order = strcmp(entry->spec.name, name);
-    return order != 0 ? order : (entry->version > version) - (entry->version < version);
-}
-
-static model_entry_t **place_of(catalogue_t *catalogue, const char *name, int64_t version)
-{
-    model_entry_t **at = &catalogue->first;
-    while (*at && compare(*at, name, version) < 0)
-        at = &(*at)->next;
-    return at;
-}
-
-static bool is_same(const model_entry_t *entry, const uint8_t *description, size_t bytes)
-{
-    return entry->description_bytes == bytes && memcmp(entry->description, description, bytes) == 0;
-}
+/* ------------------------------------------------------------------ taking over */
 
 static const char *state_text(bool ready, Control__ModelState state)
 {
@@ -344,37 +70,64 @@ static const char *state_text(bool ready, Control__ModelState state)
     return state == CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING ? "UNLOADING" : "UNAVAILABLE";
 }
 
+/* NULL: no room. */
+static model_versions_t *versions_for(catalogue_t *catalogue, const char *name)
+{
+    model_versions_t *model = strmap_get(&catalogue->by_name, name);
+    size_t bytes = strlen(name) + 1;
+    if (model || catalogue->name_count == CATALOGUE_MODELS_MAX)
+        return model;
+    model = malloc(sizeof *model + bytes);
+    if (!model)
+        return NULL;
+    model->first = NULL;
+    memcpy(model->name, name, bytes);
+    strmap_put(&catalogue->by_name, model->name, model);
+    catalogue->names[catalogue->name_count++] = model;
+    return model;
+}
+
+/* The entry of that version, or where one belongs. */
+static model_entry_t **place_of(model_versions_t *model, int64_t version)
+{
+    model_entry_t **at = &model->first;
+    while (*at && (*at)->version < version)
+        at = &(*at)->next;
+    return at;
+}
+
+/* The entry that the report describes: the one that is there, or a new one in its place. NULL: no room. */
+static model_entry_t *entry_for(catalogue_t *catalogue, const Control__ModelReport *report)
+{
+    model_versions_t *model = versions_for(catalogue, report->name);
+    if (!model)
+        return NULL;
+    model_entry_t **place = place_of(model, report->version), *old = *place;
+    bool exists = old && old->version == report->version;
+    if (exists && model_entry_is(old, report))
+        return old;
+    if (!exists && catalogue->count == CATALOGUE_MODELS_MAX)
+        return NULL;
+    model_entry_t *made = model_entry_create(report, catalogue->metrics);
+    if (!made)
+        return NULL;
+    made->next = exists ? old->next : old;
+    *place = made;
+    catalogue->count += !exists;
+    if (exists) {
+        old->listed = false;
+        model_entry_unref(old);
+    }
+    return made;
+}
+
 static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *model)
 {
     const Control__ModelReport *report = model->description;
-    size_t bytes;
-    uint8_t *description = pack_description(report, &bytes);
-    model_entry_t **place = place_of(catalogue, report->name, report->version), *entry = *place;
-    bool exists = entry && compare(entry, report->name, report->version) == 0;
-    if (!description)
+    model_entry_t *entry = entry_for(catalogue, report);
+    if (!entry) {
+        log_error("model_ignored", LOG_STR("model", report->name), LOG_I64("version", report->version));
         return;
-    if (exists && is_same(entry, description, bytes)) {
-        free(description);
-    } else {
-        model_entry_t *made = catalogue->count < CATALOGUE_MODELS_MAX || exists
-                                  ? build_entry(report, catalogue->metrics)
-                                  : NULL;
-        if (!made) {
-            log_error("model_ignored", LOG_STR("model", report->name), LOG_I64("version", report->version));
-            free(description);
-            return;
-        }
-        made->description = description;
-        made->description_bytes = bytes;
-        made->next = exists ? entry->next : entry;
-        *place = made;
-        if (exists) {
-            entry->listed = false;
-            model_entry_unref(entry);
-        } else {
-            catalogue->count++;
-        }
-        entry = made;
     }
     entry->id = model->id;
     entry->rising = model->rising;
@@ -385,19 +138,20 @@ static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *mod
     entry->state = state_text(entry->ready, report->state);
 }
 
-static void settle_unlisted(catalogue_t *catalogue, bool keep_absent)
+static void keep_unlisted(model_entry_t *entry)
 {
-    catalogue->ready_count = 0;
-    for (model_entry_t **at = &catalogue->first; *at;) {
+    entry->ready = false;
+    entry->state = state_text(false, CONTROL__MODEL_STATE__MODEL_STATE_UNKNOWN);
+    snprintf(entry->reason, sizeof entry->reason, "no worker has reported it to the scheduler yet");
+}
+
+static void settle_versions(catalogue_t *catalogue, model_versions_t *model, bool keep_absent)
+{
+    for (model_entry_t **at = &model->first; *at;) {
         model_entry_t *entry = *at;
-        catalogue->ready_count += entry->listed && entry->ready;
         if (entry->listed || keep_absent) {
-            if (!entry->listed) {
-                entry->ready = false;
-                entry->state = state_text(false, CONTROL__MODEL_STATE__MODEL_STATE_UNKNOWN);
-                snprintf(entry->reason, sizeof entry->reason,
-                         "no worker has reported it to the scheduler yet");
-            }
+            if (!entry->listed)
+                keep_unlisted(entry);
             at = &entry->next;
         } else {
             *at = entry->next;
@@ -408,15 +162,65 @@ static void settle_unlisted(catalogue_t *catalogue, bool keep_absent)
     }
 }
 
+static void drop_empty_names(catalogue_t *catalogue)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < catalogue->name_count; i++) {
+        model_versions_t *model = catalogue->names[i];
+        if (model->first) {
+            catalogue->names[kept++] = model;
+        } else {
+            strmap_remove(&catalogue->by_name, model->name);
+            free(model);
+        }
+    }
+    catalogue->name_count = kept;
+}
+
+static void settle(catalogue_t *catalogue, bool keep_absent)
+{
+    for (uint32_t i = 0; i < catalogue->name_count; i++)
+        settle_versions(catalogue, catalogue->names[i], keep_absent);
+    drop_empty_names(catalogue);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(model_versions_t *const *)a)->name, (*(model_versions_t *const *)b)->name);
+}
+
+static bool is_known(const catalogue_t *catalogue, const Control__ModelReport *report)
+{
+    model_versions_t *model = strmap_get(&catalogue->by_name, report->name);
+    const model_entry_t *entry = model ? *place_of(model, report->version) : NULL;
+    return entry && entry->version == report->version;
+}
+
+/* Either those that are there, or those that are not. */
+static void put_models(catalogue_t *catalogue, const Control__Catalogue *message, bool known)
+{
+    for (size_t i = 0; i < message->n_models; i++) {
+        const Control__ModelReport *report = message->models[i]->description;
+        if (report && report->name[0] && is_known(catalogue, report) == known)
+            put_model(catalogue, message->models[i]);
+    }
+}
+
 void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message, bool keep_absent)
 {
-    for (model_entry_t *entry = catalogue->first; entry; entry = entry->next)
+    uint32_t name = 0;
+    for (model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &name));)
         entry->listed = false;
-    for (size_t i = 0; i < message->n_models; i++)
-        if (message->models[i]->description && message->models[i]->description->name[0])
-            put_model(catalogue, message->models[i]);
-    settle_unlisted(catalogue, keep_absent);
-    catalogue->version = message->version;
+    put_models(catalogue, message, true);
+    settle(catalogue, keep_absent); /* what leaves makes room for what comes */
+    uint32_t before = catalogue->name_count;
+    put_models(catalogue, message, false);
+    drop_empty_names(catalogue);
+    if (catalogue->name_count > before)
+        qsort(catalogue->names, catalogue->name_count, sizeof catalogue->names[0], by_name);
+    catalogue->ready_count = name = 0;
+    for (model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &name));)
+        catalogue->ready_count += entry->ready;
     log_info("catalogue", LOG_U64("version", message->version), LOG_U64("models", catalogue->count),
              LOG_U64("ready", catalogue->ready_count));
 }
@@ -432,18 +236,14 @@ static int fitness(const model_entry_t *entry)
 status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
                         err_t *err)
 {
+    const model_versions_t *model = strmap_get(&catalogue->by_name, name);
     bool any_version = !version || !version[0];
     model_entry_t *found = NULL;
-    bool name_known = false;
-    for (model_entry_t *at = catalogue->first; at; at = at->next) {
-        if (strcmp(at->spec.name, name) != 0)
-            continue;
-        name_known = true;
+    if (!model)
+        return err_set(err, STATUS_NOT_FOUND, "unknown model '%s'", name);
+    for (model_entry_t *at = model->first; at; at = at->next)
         if (any_version ? !found || fitness(at) >= fitness(found) : strcmp(at->spec.version, version) == 0)
             found = at;
-    }
-    if (!name_known)
-        return err_set(err, STATUS_NOT_FOUND, "unknown model '%s'", name);
     if (!found)
         return err_set(err, STATUS_NOT_FOUND, "model '%s' has no version '%s'", name, version);
     *entry = found;
@@ -460,23 +260,13 @@ model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry)
     return now->ready && model_entry_alike(now, entry) ? now : entry;
 }
 
-status_t model_entry_not_ready(const model_entry_t *entry, err_t *err)
-{
-    return err_set(err, STATUS_UNAVAILABLE, "model '%s' is not ready: %s", entry->spec.name,
-                   entry->reason[0] ? entry->reason : "no worker has it");
-}
-
-status_t model_entry_check_described(const model_entry_t *entry, err_t *err)
-{
-    return entry->ready || entry->spec.input_count > 0 ? STATUS_OK : model_entry_not_ready(entry, err);
-}
-
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap)
 {
+    const model_versions_t *model = strmap_get(&catalogue->by_name, name);
     uint32_t count = 0;
-    for (int all = 0; all < 2 && count == 0; all++)
-        for (model_entry_t *entry = catalogue->first; entry && count < cap; entry = entry->next)
-            if (strcmp(entry->spec.name, name) == 0 && (all || entry->ready))
+    for (int all = 0; model && all < 2 && count == 0; all++)
+        for (model_entry_t *entry = model->first; entry && count < cap; entry = entry->next)
+            if (all || entry->ready)
                 versions[count++] = entry->spec.version;
     return count;
 }
@@ -491,10 +281,10 @@ uint32_t catalogue_ready_count(const catalogue_t *catalogue)
 status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb, strbuf_t *out)
 {
     oip_index_entry_t *entries = calloc(catalogue->count + 1, sizeof *entries);
-    uint32_t count = 0;
+    uint32_t count = 0, name = 0;
     if (!entries)
         return STATUS_NO_MEMORY;
-    for (const model_entry_t *entry = catalogue->first; entry; entry = entry->next)
+    for (const model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &name));)
         if (entry->ready || !only_ready)
             entries[count++] = (oip_index_entry_t){.name = entry->spec.name,
                                                    .version = entry->spec.version,
@@ -522,8 +312,8 @@ status_t catalogue_write_stats(catalogue_t *catalogue, const char *name, const c
     oip_batch_stats_t(*batches)[STATS_BATCHES_MAX] = calloc(catalogue->count + 1, sizeof *batches);
     status_t status = STATUS_NO_MEMORY;
     if (stats && batches) {
-        uint32_t count = 0;
-        for (const model_entry_t *entry = catalogue->first; entry; entry = entry->next) {
+        uint32_t count = 0, at = 0;
+        for (const model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &at));) {
             if (!is_wanted(entry, name, version))
                 continue;
             model_stats_describe(&entry->stats, &stats[count], batches[count]);

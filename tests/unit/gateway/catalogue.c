@@ -2,6 +2,8 @@
 #include "control.pb-c.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static metrics_t *metrics;
@@ -229,4 +231,52 @@ Test(catalogue, the_index_tells_where_a_model_is_on_its_way)
     cr_assert_not_null(strstr(out.data, "\"UNLOADING\""));
     cr_assert_not_null(strstr(out.data, "\"UNAVAILABLE\""));
     strbuf_dispose(&out);
+}
+
+/* ------------------------------------------------------------------ many of them */
+
+/* As many as there may be, in another order than that of their names, and one too many. */
+Test(catalogue, as_many_models_as_there_may_be_are_found_and_listed_by_name)
+{
+    enum { MANY = CATALOGUE_MODELS_MAX, STEP = 4099 /* a prime */ };
+    static char names[MANY + 1][16];
+    static Control__ModelReport many[MANY + 1];
+    static Control__CatalogueModel described[MANY + 1], *pointers[MANY + 1];
+    static const char *wanted = "{\"name\":\"m00000\"";
+    model_entry_t *entry;
+    for (uint32_t i = 0; i <= MANY; i++) {
+        snprintf(names[i], sizeof names[i], "m%05u", i < MANY ? i * STEP % MANY : i);
+        many[i] = reports[0];
+        many[i].name = names[i];
+        described[i] = models[0];
+        described[i].id = i;
+        described[i].description = &many[i];
+        pointers[i] = &described[i];
+    }
+    message.n_models = MANY + 1;
+    message.models = pointers;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_ready_count(catalogue), MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        cr_assert(catalogue_find(catalogue, names[i], NULL, &entry, NULL) == STATUS_OK && entry->id == i);
+    cr_assert_eq(catalogue_find(catalogue, names[MANY], NULL, &entry, NULL), STATUS_NOT_FOUND);
+    strbuf_t out;
+    strbuf_init(&out, 16 << 20);
+    cr_assert_eq(catalogue_write_index(catalogue, false, false, &out), STATUS_OK);
+    strbuf_putc(&out, '\0');
+    cr_assert_not_null(strstr(out.data, wanted), "%.100s", out.data);
+    const char *last = out.data;
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "\"m%05u\"", i);
+        last = strstr(last, name);
+        cr_assert_not_null(last, "%s is not behind the one before it", name);
+    }
+    strbuf_dispose(&out);
+    message.models = pointers + MANY; /* the others leave, so there is room */
+    message.n_models = 1;
+    catalogue_update(catalogue, &message, false);
+    cr_assert_eq(catalogue_ready_count(catalogue), 1);
+    cr_assert_eq(catalogue_find(catalogue, names[MANY], NULL, &entry, NULL), STATUS_OK);
+    cr_assert_eq(catalogue_find(catalogue, names[0], NULL, &entry, NULL), STATUS_NOT_FOUND);
 }
