@@ -223,3 +223,15 @@ uint32_t image_pipeline_channels(const image_pipeline_t *pipeline)
 {
     return pipeline->decode == IMAGE_L ? 1 : 3;
 }
+
+bool image_pipeline_alike(const image_pipeline_t *a, const image_pipeline_t *b)
+{
+    bool alike = strcmp(a->input, b->input) == 0 && a->decode == b->decode &&
+                 a->resize_width == b->resize_width && a->resize_height == b->resize_height &&
+                 a->filter == b->filter && a->resize_mode == b->resize_mode &&
+                 a->crop_width == b->crop_width && a->crop_height == b->crop_height && a->scale == b->scale &&
+                 a->layout == b->layout && a->datatype == b->datatype && a->invert == b->invert;
+    for (int c = 0; c < 3; c++)
+        alike = alike && a->mean[c] == b->mean[c] && a->std[c] == b->std[c];
+    return alike;
+}

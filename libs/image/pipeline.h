@@ -52,6 +52,9 @@ bool image_pipeline_present(const image_pipeline_t *pipeline); /* there is prepr
 bool image_pipeline_size(const image_pipeline_t *pipeline, uint32_t *width, uint32_t *height);
 uint32_t image_pipeline_channels(const image_pipeline_t *pipeline);
 
+/* Whether both make the same tensor of the same picture, for the same input. */
+bool image_pipeline_alike(const image_pipeline_t *a, const image_pipeline_t *b);
+
 /* Working memory of one thread, reused from picture to picture; grows up to what the limits allow. */
 typedef struct image_workspace image_workspace_t;
 image_workspace_t *image_workspace_create(void);

@@ -295,21 +295,44 @@ bool model_entry_is(const model_entry_t *entry, const Control__ModelReport *repo
     return same;
 }
 
+static bool alike_tensor(const oip_tensor_spec_t *a, const oip_tensor_spec_t *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->datatype != b->datatype || a->dims.rank != b->dims.rank ||
+        memcmp(&a->pad_value, &b->pad_value, sizeof a->pad_value) != 0) /* NaN pads as well as any */
+        return false;
+    for (uint32_t i = 0; i < a->dims.rank; i++)
+        if (a->dims.dims[i] != b->dims.dims[i] || a->axes[i] != b->axes[i])
+            return false;
+    return true;
+}
+
 static bool alike_tensors(const oip_tensor_spec_t *a, const oip_tensor_spec_t *b, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (a[i].datatype != b[i].datatype || memcmp(&a[i].dims, &b[i].dims, sizeof a[i].dims) != 0 ||
-            memcmp(a[i].axes, b[i].axes, sizeof a[i].axes) != 0)
+        if (!alike_tensor(&a[i], &b[i]))
+            return false;
+    return true;
+}
+
+static bool alike_axes(const oip_axis_t *a, const oip_axis_t *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (a[i].size_max != b[i].size_max || a[i].pad_to_count != b[i].pad_to_count ||
+            memcmp(a[i].pad_to, b[i].pad_to, a[i].pad_to_count * sizeof *a[i].pad_to) != 0)
             return false;
     return true;
 }
 
 bool model_entry_alike(const model_entry_t *a, const model_entry_t *b)
 {
-    return a->spec.input_count == b->spec.input_count && a->spec.output_count == b->spec.output_count &&
-           a->spec.axis_count == b->spec.axis_count &&
-           alike_tensors(a->spec.inputs, b->spec.inputs, a->spec.input_count) &&
-           alike_tensors(a->spec.outputs, b->spec.outputs, a->spec.output_count);
+    const oip_model_spec_t *x = &a->spec, *y = &b->spec;
+    return x->input_count == y->input_count && x->output_count == y->output_count &&
+           x->axis_count == y->axis_count && (x->max_batch > 0) == (y->max_batch > 0) &&
+           x->picture_input == y->picture_input && x->softmax_output == y->softmax_output &&
+           alike_tensors(x->inputs, y->inputs, x->input_count) &&
+           alike_tensors(x->outputs, y->outputs, x->output_count) &&
+           alike_axes(x->axes, y->axes, x->axis_count) &&
+           (x->picture_input < 0 || image_pipeline_alike(&a->pipeline, &b->pipeline));
 }
 
 /* ------------------------------------------------------------------ what can be done with it */
@@ -322,5 +345,5 @@ status_t model_entry_not_ready(const model_entry_t *entry, err_t *err)
 
 status_t model_entry_check_described(const model_entry_t *entry, err_t *err)
 {
-    return entry->ready || entry->spec.input_count > 0 ? STATUS_OK : model_entry_not_ready(entry, err);
+    return entry->defect[0] ? model_entry_not_ready(entry, err) : STATUS_OK;
 }

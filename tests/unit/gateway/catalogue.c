@@ -1,5 +1,6 @@
 #include "../../../services/gateway/catalogue.h"
 #include "control.pb-c.h"
+#include "image/pipeline_wire.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ static void expect_defect(const char *text)
     catalogue_update(catalogue, &message, false);
     const model_entry_t *entry = find("1");
     cr_assert(entry && !entry->ready, "%s", text);
+    cr_expect_eq(model_entry_check_described(entry, NULL), STATUS_UNAVAILABLE, "%s", text);
     cr_expect(strstr(entry->reason, text), "%s: %s", text, entry->reason);
     strbuf_t out;
     strbuf_init(&out, 1 << 20);
@@ -136,7 +138,11 @@ Test(catalogue, descriptions_that_cannot_be_served_are_listed_with_the_reason)
     expect_defect("more than 8 dimensions");
     tensors[0].n_dims = 1;
     reports[0].n_inputs = 70;
-    expect_defect("");
+    expect_defect("70 inputs");
+    models[0].ready = false;
+    models[0].reason = (char *)(uintptr_t) "no worker wants it";
+    expect_defect("no worker wants it");
+    models[0].ready = true;
     reports[0].n_inputs = 1;
     tensors[0].datatype = (char *)(uintptr_t) "FP128";
     expect_defect("");
@@ -279,4 +285,123 @@ Test(catalogue, as_many_models_as_there_may_be_are_found_and_listed_by_name)
     cr_assert_eq(catalogue_ready_count(catalogue), 1);
     cr_assert_eq(catalogue_find(catalogue, names[MANY], NULL, &entry, NULL), STATUS_OK);
     cr_assert_eq(catalogue_find(catalogue, names[0], NULL, &entry, NULL), STATUS_NOT_FOUND);
+}
+
+/* ------------------------------------------------------------------ what can go from one version to another */
+
+static Control__Tensor other_tensors[3];
+static Control__Tensor *other_inputs[2] = {&other_tensors[0], &other_tensors[1]},
+                       *other_outputs[1] = {&other_tensors[2]};
+static Control__Axis axes[2], *axis_lists[2][1] = {{&axes[0]}, {&axes[1]}};
+static uint32_t padded[2][2] = {{2, 4}, {2, 4}}, first_axis[1] = {1};
+static int64_t open_dims[1] = {-1};
+
+/* Two versions of two inputs, with an axis, that are the same; then one thing of the second is changed. */
+static void two_alike(void)
+{
+    static Control__Tensor same[2];
+    static Control__Tensor *same_inputs[2] = {&same[0], &same[1]};
+    for (int i = 0; i < 2; i++) {
+        same[i] = tensors[0];
+        same[i].name = (char *)(uintptr_t)(i ? "mask" : "ids");
+        same[i].dims = open_dims;
+        same[i].n_axes = 1;
+        same[i].axes = first_axis;
+        other_tensors[i] = same[i];
+        axes[i] = (Control__Axis)CONTROL__AXIS__INIT;
+        axes[i].name = (char *)(uintptr_t) "length";
+        axes[i].size_max = 4;
+        axes[i].n_pad_to = 2;
+        axes[i].pad_to = padded[i];
+        reports[i].n_inputs = 2;
+        reports[i].n_axes = 1;
+        reports[i].axes = axis_lists[i];
+    }
+    other_tensors[2] = tensors[1];
+    reports[0].inputs = same_inputs;
+    reports[1].inputs = other_inputs;
+    reports[1].outputs = other_outputs;
+    message.n_models = 2;
+}
+
+static bool are_alike(void)
+{
+    catalogue_update(catalogue, &message, false);
+    const model_entry_t *a = find("1"), *b = find("2");
+    cr_assert(a->ready && b->ready, "%s%s", a->reason, b->reason);
+    cr_assert_eq(model_entry_alike(a, b), model_entry_alike(b, a));
+    return model_entry_alike(a, b);
+}
+
+Test(catalogue, versions_are_alike_when_all_that_lays_out_a_row_is)
+{
+    two_alike();
+    cr_expect(are_alike());
+    reports[1].max_batch = 4;
+    cr_expect(are_alike(), "each row is a task of its own");
+    reports[1].platform = (char *)(uintptr_t) "other";
+    cr_expect(are_alike());
+}
+
+Test(catalogue, inputs_in_another_order_are_not_alike)
+{
+    two_alike();
+    other_inputs[0] = &other_tensors[1];
+    other_inputs[1] = &other_tensors[0];
+    cr_expect_not(are_alike());
+}
+
+Test(catalogue, versions_that_pad_otherwise_are_not_alike)
+{
+    two_alike();
+    other_tensors[1].pad_value = 1;
+    cr_expect_not(are_alike(), "the value");
+    two_alike();
+    axes[1].n_pad_to = 0;
+    cr_expect_not(are_alike(), "whether at all");
+    two_alike();
+    padded[1][0] = 3;
+    cr_expect_not(are_alike(), "the sizes");
+    two_alike();
+    axes[1].n_pad_to = 0;
+    axes[0].n_pad_to = 0;
+    axes[1].size_max = 5;
+    cr_expect_not(are_alike(), "the largest size");
+}
+
+Test(catalogue, other_outputs_are_not_alike)
+{
+    two_alike();
+    other_tensors[2].name = (char *)(uintptr_t) "scores";
+    cr_expect_not(are_alike(), "the name");
+    two_alike();
+    reports[1].softmax_output = other_tensors[2].name;
+    cr_expect_not(are_alike(), "softmax");
+    two_alike();
+    reports[0].max_batch = 0;
+    cr_expect_not(are_alike(), "without a batch");
+}
+
+Test(catalogue, versions_that_read_pictures_otherwise_are_not_alike)
+{
+    static int64_t picture_dims[3] = {3, 4, 4};
+    static Control__Tensor picture;
+    static Control__Tensor *picture_inputs[] = {&picture};
+    static image_pipeline_wire_t wires[2];
+    image_pipeline_t pipeline;
+    image_pipeline_init(&pipeline);
+    snprintf(pipeline.input, sizeof pipeline.input, "x");
+    pipeline.resize_width = pipeline.resize_height = 4;
+    picture = tensors[0];
+    picture.n_dims = 3;
+    picture.dims = picture_dims;
+    message.n_models = 2;
+    for (int i = 0; i < 2; i++) {
+        reports[i].inputs = picture_inputs;
+        image_pipeline_to_wire(&pipeline, &wires[i]);
+        reports[i].image = &wires[i].message;
+    }
+    cr_expect(are_alike());
+    wires[1].mean[2] += 0.5;
+    cr_expect_not(are_alike());
 }
