@@ -55,6 +55,8 @@ status_t oip_describe_model_pb(strbuf_t *out, const oip_model_spec_t *spec, cons
                                uint32_t version_count)
 {
     Inference__ModelMetadataResponse message = INFERENCE__MODEL_METADATA_RESPONSE__INIT;
+    if (spec->input_count > OIP_MAX_TENSORS || spec->output_count > OIP_MAX_TENSORS)
+        return STATUS_INVALID_ARGUMENT;
     tensor_messages_t *inputs = malloc(2 * sizeof *inputs);
     if (!inputs)
         return STATUS_NO_MEMORY;
@@ -110,6 +112,8 @@ status_t oip_describe_config_pb(strbuf_t *out, const oip_model_spec_t *spec)
     Inference__ModelVersionPolicy policy = INFERENCE__MODEL_VERSION_POLICY__INIT;
     Inference__ModelVersionPolicy__Latest latest = INFERENCE__MODEL_VERSION_POLICY__LATEST__INIT;
     Inference__ModelDynamicBatching batching = INFERENCE__MODEL_DYNAMIC_BATCHING__INIT;
+    if (spec->input_count > OIP_MAX_TENSORS || spec->output_count > OIP_MAX_TENSORS)
+        return STATUS_INVALID_ARGUMENT;
     config_messages_t *tensors = malloc(sizeof *tensors);
     if (!tensors)
         return STATUS_NO_MEMORY;

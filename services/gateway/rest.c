@@ -185,6 +185,8 @@ static status_t query_value(const http_request_t *request, const char *key, int6
 static status_t classify_all(oip_request_t *infer, const oip_model_spec_t *spec, int64_t classes, err_t *err)
 {
     const oip_value_t value = {.kind = OIP_PARAM_INT64, .i64 = classes};
+    if (spec->output_count > OIP_MAX_TENSORS)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the model has over %d outputs", OIP_MAX_TENSORS);
     infer->requested_count = spec->output_count;
     for (uint32_t i = 0; i < spec->output_count; i++) {
         infer->requested[i] = (oip_requested_t){.name = spec->outputs[i].name};

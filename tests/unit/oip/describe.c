@@ -144,3 +144,15 @@ Test(describe, a_full_buffer_is_an_error)
     cr_assert_eq(oip_describe_model_pb(&tiny, &fixture_pair, versions, 2), STATUS_TOO_LARGE);
     strbuf_dispose(&tiny);
 }
+
+Test(describe, more_tensors_than_there_may_be_are_refused)
+{
+    oip_model_spec_t wide = fixture_pair;
+    wide.input_count = OIP_MAX_TENSORS + 1;
+    cr_expect_eq(oip_describe_model_pb(&out, &wide, NULL, 0), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(oip_describe_config_pb(&out, &wide), STATUS_INVALID_ARGUMENT);
+    wide = fixture_pair;
+    wide.output_count = OIP_MAX_TENSORS + 1;
+    cr_expect_eq(oip_describe_model_pb(&out, &wide, NULL, 0), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(oip_describe_config_pb(&out, &wide), STATUS_INVALID_ARGUMENT);
+}
