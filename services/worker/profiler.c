@@ -420,6 +420,22 @@ status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t
     return status;
 }
 
+status_t profiler_output_bytes(const profiler_t *profiler, size_t row_bytes[ENGINE_MAX_IO], err_t *err)
+{
+    const engine_model_info_t *info = profiler->ops->info(profiler->model);
+    bench_t bench;
+    int64_t took_ns;
+    status_t status = bench_init(profiler, info, &bench, err);
+
+    bench.job.batch = 1;
+    if (status == STATUS_OK)
+        status = run_once(profiler, &bench.job, &took_ns, err);
+    for (uint32_t o = 0; status == STATUS_OK && o < info->output_count; o++)
+        row_bytes[o] = axes_output_row_bytes(info, o, &bench.out_shapes[o]);
+    bench_dispose(profiler, &bench);
+    return status;
+}
+
 static status_t measure_exits(const profiler_t *profiler, engine_job_t *job, uint32_t exit_count,
                               uint32_t runs, int64_t least_ns[2], err_t *err)
 {

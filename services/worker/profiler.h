@@ -59,6 +59,9 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
 status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t ops, int64_t *op_ns,
                             err_t *err);
 
+/* Bytes of one row of each output, of a model whose dimensions vary. Runs one row. */
+status_t profiler_output_bytes(const profiler_t *profiler, size_t row_bytes[ENGINE_MAX_IO], err_t *err);
+
 /* The shortest of `runs` batches that can be stopped at these cuts, and of as many that cannot, by turns: what an exit point costs is
  * less than what a machine's other work adds to a run. */
 status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32_t *exits,

@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+import shape_models
 
 from client import get, good
 from system import MODELS, wait_until
@@ -121,6 +122,29 @@ def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     assert again["stages"] == lines["stages"] and again.get("exits") == lines.get("exits")
 
 
+def test_the_modes_of_a_model_whose_dimensions_vary(bin_dir, tmp_path):
+    """Measured at the largest shape that is profiled; with several lengths, policy I is tried as well."""
+    shape_models.attention(tmp_path, "text", "max_batch: 4\nprofile_shapes: [{sequence: 8}, {sequence: 40}]\n", more_layers=4)
+    words = [tmp_path / "text", "--batches", "1,4", "--seconds", 0.001, "--stages", "--exit-points"]
+    done = profile(bin_dir, *words)
+    assert done.returncode == 0, done.stderr
+    assert "operators measured at 40, rows of 1 shapes came" in done.stdout
+    kept = {size: (tmp_path / "text" / "1" / f"profile.onednn.{size}.txt").read_text() for size in (8, 40)}
+    assert "\nstages " in kept[40] and "\nstages " not in kept[8]
+
+    done = profile(bin_dir, *words, "--lengths", "4:3,20:2,60:1", "--loads", "--no-keep")
+    assert done.returncode == 0, done.stderr
+    assert "operators measured at 60, rows of 3 shapes came" in done.stdout
+    for load in ("peak", "low", "medium", "high"):
+        rows = [line.split()[2] for line in done.stdout.splitlines() if line.startswith(load + " ")]
+        assert rows == ["zerobatch", "delaybatch", "staged"], done.stdout
+    assert " input " in done.stdout and " combined " in done.stdout
+
+    for lengths, what in (("4:1,4:2", "rise"), ("4", "SIZE:SHARE"), ("4:0", "SIZE:SHARE"), ("-4:1", "SIZE:SHARE")):
+        done = profile(bin_dir, *words, "--lengths", lengths, "--no-keep")
+        assert done.returncode == 1 and what in done.stderr, done.stderr
+
+
 def test_the_duration_model_of_a_pair(bin_dir, cluster):
     for name in ("b", "a"):
         folder = cluster.models / name / "1"
@@ -168,6 +192,8 @@ def test_a_worker_runs_a_mode_by_what_was_profiled(bin_dir, cluster, mode):
     (["DIGITS", "/nowhere", "--overlap"], 1, "/nowhere"),
     (["DIGITS", "DIGITS", "--overlap", "--stages"], 2, "nothing else"),
     (["DIGITS", "--engine", "reference", "--batches", "1", "--stages"], 1, "cannot cut"),
+    (["DIGITS", "--batches", "1", "--stages", "--lengths", "4:1"], 1, "nothing but the batch"),
+    (["DIGITS", "--lengths", "4:1"], 2, "--stages"),
     (["/nowhere"], 1, "/nowhere"),
     (["DIGITS", "--engine", "abacus"], 2, "abacus"),
     (["DIGITS", "--batches", "0,1"], 2, "0,1"),

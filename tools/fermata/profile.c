@@ -17,10 +17,10 @@
 
 typedef struct {
     int engine;
-    const char *batches, *out, *plot;
+    const char *batches, *out, *plot, *lengths;
     double seconds;
-    int64_t threads, device_memory, seed, groups;
-    bool pin, json, check, keep, stages, exit_points, overlap;
+    int64_t threads, device_memory, seed, groups, streams;
+    bool pin, json, check, keep, stages, loads, exit_points, overlap;
 } profile_options_t;
 
 static const char *const engines[] = {"onednn", "cuda", "reference", NULL};
@@ -76,6 +76,27 @@ static const config_option_t options[] = {
      .group = "Execution modes",
      .help = "Try numbers of stages and T_comp_wait for mode staged; a worker takes up the best.",
      .offset = offsetof(profile_options_t, stages)},
+    {.name = "loads",
+     .type = CONFIG_BOOL,
+     .group = "Execution modes",
+     .help = "Then play ZeroBatch, DelayBatch and what --stages found at low, medium, high and peak load.",
+     .offset = offsetof(profile_options_t, loads)},
+    {.name = "lengths",
+     .type = CONFIG_STRING,
+     .group = "Execution modes",
+     .metavar = "LIST",
+     .help =
+         "Sizes of the dimension that varies and how many of the rows have each, as 16:2,24:8; by default "
+         "--stages lets only rows of the largest profiled shape come.",
+     .offset = offsetof(profile_options_t, lengths)},
+    {.name = "streams",
+     .type = CONFIG_INT,
+     .group = "Execution modes",
+     .help = "Streams of the device that --stages uses, each of --threads threads.",
+     .def = "2",
+     .min = 1,
+     .max = 64,
+     .offset = offsetof(profile_options_t, streams)},
     {.name = "exit_points",
      .type = CONFIG_BOOL,
      .group = "Execution modes",
@@ -157,6 +178,7 @@ typedef struct {
     uint32_t count;
     profiler_check_t check;
     profile_found_t found;
+    profile_mix_t mix; /* --stages, of a model whose dimensions vary */
     char hash[PROFILE_CACHE_TEXT_BYTES];
     char path[PATH_MAX + 192];           /* of the profile, or the overlap plan; "" = it is not kept */
     const uint32_t *axis_sizes;          /* that are being measured; NULL: nothing but the batch varies */
@@ -197,7 +219,7 @@ static status_t open_device(session_t *session, err_t *err)
     const profile_options_t *o = session->options;
     engine_config_t config = {.threads = (uint32_t)o->threads,
                               .streams = o->overlap  ? session->other_count
-                                         : o->stages ? PROFILE_STREAMS
+                                         : o->stages ? (uint32_t)o->streams
                                                      : 1,
                               .memory_limit_bytes = (uint64_t)o->device_memory};
 
@@ -246,16 +268,41 @@ static void keep_found(session_t *session)
         session->model->modes = modes;
 }
 
+/* At the largest shape of those that come, whatever else was measured. */
+static status_t measure_mix(session_t *session, profiler_t *profiler, profile_how_t *how, err_t *err)
+{
+    profile_mix_t *mix = &session->mix;
+    status_t status = profile_mix_parse(session->options->lengths, session->model->shapes, mix, err);
+
+    if (status == STATUS_OK)
+        status = profile_mix_measure(mix, profiler, err);
+    profiler->axis_sizes = profile_mix_largest(mix);
+    how->profile = &mix->shapes[mix->count - 1].latency;
+    how->mix = mix;
+    return status;
+}
+
 static status_t measure_modes(session_t *session, const profiler_t *profiler, err_t *err)
 {
     const profile_options_t *o = session->options;
-    profile_how_t how = {.profiler = profiler,
+    profiler_t at = *profiler;
+    profile_how_t how = {.profiler = &at,
                          .profile = &session->model->profile,
+                         .streams = (uint32_t)o->streams,
                          .seconds = o->seconds,
-                         .seed = (uint64_t)o->seed};
-    status_t status = o->stages || o->exit_points ? check_fixed(session->model, err) : STATUS_OK;
+                         .seed = (uint64_t)o->seed,
+                         .loads = o->loads};
+    const model_shapes_t *shapes = session->model->shapes;
+    status_t status = STATUS_OK;
 
     keep_found(session);
+    if ((!o->stages && !o->exit_points) || (shapes && session->axis_sizes != shapes_largest(shapes)))
+        return STATUS_OK;
+    if (shapes)
+        status = measure_mix(session, &at, &how, err);
+    else if (o->lengths)
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "lengths: nothing but the batch of %.80s varies",
+                         session->model->name);
     if (status == STATUS_OK && o->stages)
         status = profile_stages(&how, &session->model->modes, &session->found, err);
     if (status == STATUS_OK && o->exit_points)
@@ -331,6 +378,9 @@ static status_t report(session_t *session, err_t *err)
         return STATUS_OK;
     }
     profile_report_table(&what, stdout);
+    if (session->mix.count)
+        printf("\nfor the execution modes: operators measured at %s, rows of %u shapes came\n",
+               shapes_text(session->mix.axes, profile_mix_largest(&session->mix), shape), session->mix.count);
     profile_found_table(&session->found, stdout);
     return STATUS_OK;
 }
@@ -506,6 +556,8 @@ static status_t check_usage(session_t *session, size_t words, err_t *err)
     if (o->overlap && (o->stages || o->exit_points || o->check || o->plot))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "overlap measures several models: nothing else goes with it");
+    if ((o->loads || o->lengths) && !o->stages)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "loads and lengths go with --stages");
     if (!(o->seconds >= 0.001 && o->seconds <= 3600))
         return err_set(err, STATUS_INVALID_ARGUMENT, "seconds: %g is not within 0.001..3600", o->seconds);
     if (!o->batches)

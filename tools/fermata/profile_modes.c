@@ -12,7 +12,6 @@
 static const double EXIT_LIMIT = 0.05;
 /* Of the peak: DVABatch's medium load. */
 static const double LOAD = 0.6;
-static const int64_t DELAY_WINDOW_NS = 2 * NS_PER_MS;
 enum { COST_SIZES = 3, QUERIES_MIN = 40, QUERIES_MAX = 20000, EXIT_RUNS = 5 };
 
 /* The model's operators as measured. */
@@ -79,11 +78,22 @@ static double sum_ns(const operators_t *o, uint32_t size, uint32_t from, uint32_
     return sum;
 }
 
-/* Between two measured sizes on the line between them. An engine on CPUs is always full. */
+/* Of a whole batch of rows of this length, of one of the longest. */
+static double length_part(const operators_t *o, uint32_t rows, uint32_t length)
+{
+    const profile_mix_t *mix = o->how->mix;
+    if (!mix || length < 1 || length >= mix->count)
+        return 1;
+    double longest_ns = (double)profile_latency_ns(&mix->shapes[mix->count - 1].latency, rows);
+    return longest_ns > 0 ? (double)profile_latency_ns(&mix->shapes[length - 1].latency, rows) / longest_ns
+                          : 1;
+}
+
+/* Between two measured sizes on the line between them. With one stream the device is always full; with several a batch keeps
+ * one of them busy. */
 static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
 {
     const operators_t *o = ctx;
-    (void)length;
     if (stage >= o->stages)
         return (staged_cost_t){0};
     uint32_t from = stage ? o->at[stage - 1] : 0, to = stage + 1 < o->stages ? o->at[stage] : o->cuts.ops,
@@ -94,41 +104,59 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
     if (size + 1 < o->size_count)
         ns += (sum_ns(o, size + 1, from, to) - ns) * ((double)rows - o->sizes[size]) /
               (double)(o->sizes[size + 1] - o->sizes[size]);
-    return (staged_cost_t){.ns = (int64_t)ns, .busy_ns = (int64_t)ns};
+    ns *= length_part(o, rows, length);
+    return (staged_cost_t){.ns = (int64_t)ns, .busy_ns = (int64_t)(ns / o->how->streams)};
 }
 
 /* ---- stages ---- */
 
+/* Of full batches, each padded to the longest. */
 static double peak_rps(const operators_t *o)
 {
     return o->rows_max * 1e9 / (double)(profile_latency_ns(o->how->profile, o->rows_max) + 1);
 }
 
-static status_t prepare(const operators_t *o, err_t *err)
+/* shape: of the inputs, of one row; NULL: they do not vary. */
+static status_t prepare_shape(const operators_t *o, const uint32_t *sizes, err_t *err)
 {
     const profiler_t *p = o->how->profiler;
+    engine_shape_t shapes[ENGINE_MAX_IO];
     status_t status = STATUS_OK;
-    for (uint32_t s = 0; s < o->stages; s++)
-        for (uint32_t rows = 1; status == STATUS_OK && rows <= o->rows_max; rows++) {
-            engine_range_t range = {.stream = s % PROFILE_STREAMS,
+    for (uint32_t rows = 1; status == STATUS_OK && rows <= o->rows_max; rows++) {
+        if (sizes)
+            axes_input_shapes(o->how->mix->axes, sizes, rows, shapes);
+        for (uint32_t s = 0; status == STATUS_OK && s < o->stages; s++) {
+            engine_range_t range = {.stream = s % o->how->streams,
                                     .from = s ? o->at[s - 1] : 0,
                                     .to = s + 1 < o->stages ? o->at[s] : 0};
-            status = p->ops->prepare_range(p->model, &range, rows, NULL, err);
+            status = p->ops->prepare_range(p->model, &range, rows, sizes ? shapes : NULL, err);
         }
+    }
     return status;
 }
 
-static status_t play(operators_t *o, exec_t *exec, profile_try_t try, profile_found_t *found, err_t *err)
+static status_t prepare(const operators_t *o, err_t *err)
+{
+    const profile_mix_t *mix = o->how->mix;
+    status_t status = mix ? STATUS_OK : prepare_shape(o, NULL, err);
+    for (uint32_t i = 0; mix && status == STATUS_OK && i < mix->count; i++)
+        status = prepare_shape(o, mix->shapes[i].sizes, err);
+    return status;
+}
+
+static status_t play(operators_t *o, exec_t *exec, profile_try_t *try, err_t *err)
 {
     const profiler_t *p = o->how->profiler;
-    double queries = fmin(fmax(peak_rps(o) * LOAD * o->how->seconds, QUERIES_MIN), QUERIES_MAX);
+    double rate_rps = try->rate_rps > 0 ? try->rate_rps : peak_rps(o);
+    double queries = fmin(fmax(rate_rps * o->how->seconds, QUERIES_MIN), QUERIES_MAX);
     trial_t trial = {.ops = p->ops,
                      .engine = p->engine,
                      .model = p->model,
-                     .streams = PROFILE_STREAMS,
+                     .streams = o->how->streams,
+                     .mix = o->how->mix,
                      .rows_max = o->rows_max,
                      .stages = o->stages,
-                     .rate_rps = peak_rps(o) * LOAD,
+                     .rate_rps = try->rate_rps,
                      .queries = (uint32_t)queries,
                      .seed = o->how->seed,
                      .stop = p->stop};
@@ -137,42 +165,61 @@ static status_t play(operators_t *o, exec_t *exec, profile_try_t try, profile_fo
     memcpy(trial.at, o->at, sizeof(trial.at));
     status_t status = prepare(o, err);
     if (status == STATUS_OK)
-        status = trial_run(&trial, exec, &try.result, err);
+        status = trial_run(&trial, exec, &try->result, err);
     exec_destroy(exec);
+    return status;
+}
+
+static exec_t *make_whole(operators_t *o, const profile_try_t *try, err_t *err)
+{
+    whole_config_t config = {.gather = true,
+                             .rows_max = o->rows_max,
+                             .queries_max = QUERIES_MAX,
+                             .window_ns = (int64_t)(try->wait_ms * 1e6)};
+    o->stages = 1;
+    return exec_create_whole(&config, err);
+}
+
+/* Where the stages really are may be less than try->stages. */
+static exec_t *make_staged(operators_t *o, profile_try_t *try, err_t *err)
+{
+    const int64_t *op_ns = o->op_ns + (size_t)(o->size_count - 1) * o->cuts.ops;
+    const staged_schedule_t *schedule = staged_schedule_find(try->schedule);
+    o->stages = try->stages = 1 + stages_even(&o->model, op_ns, try->stages, o->at);
+    staged_config_t config = {.stages = o->stages,
+                              .pairs = TRIAL_PAIRS,
+                              .new_pairs = schedule == &staged_schedule_input ? TRIAL_PAIRS : 1,
+                              .width = 1,
+                              .rows_max = o->rows_max,
+                              .queries_max = QUERIES_MAX,
+                              .eager = true,
+                              .comp_wait_ns = (int64_t)(try->wait_ms * 1e6),
+                              .cost = stage_cost,
+                              .cost_ctx = o,
+                              .schedule = schedule};
+    return exec_create_staged(&config, err);
+}
+
+static status_t play_one(operators_t *o, profile_try_t *try, err_t *err)
+{
+    return play(o, try->schedule[0] ? make_staged(o, try, err) : make_whole(o, try, err), try, err);
+}
+
+static status_t try_one(operators_t *o, profile_try_t try, profile_found_t *found, err_t *err)
+{
+    try.rate_rps = peak_rps(o) * LOAD;
+    status_t status = play_one(o, &try, err);
     if (status == STATUS_OK)
         found->tries[found->try_count++] = try;
     return status;
 }
 
-static status_t try_whole(operators_t *o, const char *mode, int64_t window_ns, profile_found_t *found,
-                          err_t *err)
+static status_t try_staged(operators_t *o, const char *schedule, uint32_t stages, int64_t wait_ns,
+                           profile_found_t *found, err_t *err)
 {
-    whole_config_t config = {
-        .gather = true, .rows_max = o->rows_max, .queries_max = QUERIES_MAX, .window_ns = window_ns};
-    o->stages = 1;
-    return play(o, exec_create_whole(&config, err),
-                (profile_try_t){.mode = mode, .stages = 1, .wait_ms = (double)window_ns / 1e6}, found, err);
-}
-
-static status_t try_staged(operators_t *o, uint32_t stages, int64_t wait_ns, profile_found_t *found,
-                           err_t *err)
-{
-    const int64_t *op_ns = o->op_ns + (size_t)(o->size_count - 1) * o->cuts.ops;
-    o->stages = 1 + stages_even(&o->model, op_ns, stages, o->at);
-    staged_config_t config = {.stages = o->stages,
-                              .pairs = TRIAL_PAIRS,
-                              .new_pairs = 1,
-                              .width = 1,
-                              .rows_max = o->rows_max,
-                              .queries_max = QUERIES_MAX,
-                              .eager = true,
-                              .comp_wait_ns = wait_ns,
-                              .cost = stage_cost,
-                              .cost_ctx = o,
-                              .schedule = &staged_schedule_combined};
-    return play(o, exec_create_staged(&config, err),
-                (profile_try_t){.mode = "staged", .stages = o->stages, .wait_ms = (double)wait_ns / 1e6},
-                found, err);
+    profile_try_t try = {
+        .mode = "staged", .schedule = schedule, .stages = stages, .wait_ms = (double)wait_ns / 1e6};
+    return try_one(o, try, found, err);
 }
 
 /* Of those of mode staged. */
@@ -186,22 +233,53 @@ static uint32_t best_try(const profile_found_t *found)
     return best;
 }
 
-static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
+static const profile_try_t baselines[] = {{.mode = "zerobatch", .schedule = "", .stages = 1},
+                                          {.mode = "delaybatch", .schedule = "", .stages = 1, .wait_ms = 2}};
+
+static status_t try_counts(operators_t *o, const char *schedule, int64_t wait_ns, profile_found_t *found,
+                           err_t *err)
 {
     static const uint32_t counts[] = {2, 3, 4, 6, 8, 12};
+    status_t status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (counts[i] <= o->cuts.cut_count + 1)
+            status = try_staged(o, schedule, counts[i], wait_ns, found, err);
+    return status;
+}
+
+static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
+{
     static const double waits[] = {0, 0.125, 0.5,
                                    1}; /* of a full batch; a quarter was tried with the counts */
     double full_ns = (double)profile_latency_ns(o->how->profile, o->rows_max);
-    status_t status = try_whole(o, "zerobatch", 0, found, err);
+    bool mixed = o->how->mix && o->how->mix->count > 1;
+    status_t status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < sizeof(baselines) / sizeof(baselines[0]); i++)
+        status = try_one(o, baselines[i], found, err);
+    if (status == STATUS_OK && mixed)
+        status = try_counts(o, "input", 0, found, err);
     if (status == STATUS_OK)
-        status = try_whole(o, "delaybatch", DELAY_WINDOW_NS, found, err);
-    for (size_t i = 0; status == STATUS_OK && i < sizeof(counts) / sizeof(counts[0]); i++)
-        if (counts[i] <= o->cuts.cut_count + 1)
-            status = try_staged(o, counts[i], (int64_t)(full_ns / 4), found, err);
+        status = try_counts(o, "combined", (int64_t)(full_ns / 4), found, err);
     uint32_t best = status == STATUS_OK ? best_try(found) : 0;
     uint32_t stages = status == STATUS_OK && best != UINT32_MAX ? found->tries[best].stages : 0;
     for (size_t i = 0; stages && status == STATUS_OK && i < sizeof(waits) / sizeof(waits[0]); i++)
-        status = try_staged(o, stages, (int64_t)(full_ns * waits[i]), found, err);
+        status = try_staged(o, "combined", stages, (int64_t)(full_ns * waits[i]), found, err);
+    return status;
+}
+
+static status_t play_loads(operators_t *o, profile_found_t *found, err_t *err)
+{
+    static const double parts[PROFILE_LOADS] = {0, 0.25, 0.6, 0.9};
+    const profile_try_t *modes[] = {&baselines[0], &baselines[1], &found->tries[found->chosen_try]};
+    const profile_try_t *delaybatch_peak = &found->loads[1];
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < 3 * PROFILE_LOADS; i++) {
+        profile_try_t try = *modes[i % 3];
+        try.rate_rps = parts[i / 3] * delaybatch_peak->result.throughput_rps;
+        status = play_one(o, &try, err);
+        if (status == STATUS_OK)
+            found->loads[found->load_count++] = try;
+    }
     return status;
 }
 
@@ -215,6 +293,8 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
     found->chosen_try = best_try(found);
     if (status == STATUS_OK && found->chosen_try == UINT32_MAX)
         status = err_set(err, STATUS_UNSUPPORTED, "no cut divides the time of the model");
+    if (status == STATUS_OK && how->loads)
+        status = play_loads(&o, found, err);
     if (status == STATUS_OK) {
         const profile_try_t *best = &found->tries[found->chosen_try];
         modes->stage_count = stages_even(&o.model, o.op_ns + (size_t)(o.size_count - 1) * o.cuts.ops,
@@ -291,17 +371,35 @@ status_t profile_exit_points(const profile_how_t *how, profile_modes_t *modes, p
 
 /* ---- reports ---- */
 
+static void loads_table(const profile_found_t *found, FILE *out)
+{
+    static const char *const names[PROFILE_LOADS] = {"peak", "low", "medium", "high"};
+    if (found->load_count)
+        fprintf(out, "\n%-7s %10s %-12s %9s %9s %12s\n", "load", "come/s", "mode", "mean ms", "p99 ms",
+                "requests/s");
+    for (uint32_t i = 0; i < found->load_count; i++) {
+        const profile_try_t *t = &found->loads[i];
+        fprintf(out, "%-7s %10.1f %-12s ", names[i / 3], t->rate_rps, t->mode);
+        if (t->rate_rps > 0)
+            fprintf(out, "%9.2f %9.2f %12.1f\n", t->result.avg_ms, t->result.p99_ms,
+                    t->result.throughput_rps);
+        else /* how long a backlog takes is no latency */
+            fprintf(out, "%9s %9s %12.1f\n", "-", "-", t->result.throughput_rps);
+    }
+}
+
 void profile_found_table(const profile_found_t *found, FILE *out)
 {
     if (found->try_count)
-        fprintf(out, "\n%-12s %6s %8s %9s %9s %12s\n", "mode", "stages", "wait ms", "mean ms", "p99 ms",
-                "requests/s");
+        fprintf(out, "\n%-12s %-9s %6s %8s %9s %9s %12s\n", "mode", "schedule", "stages", "wait ms",
+                "mean ms", "p99 ms", "requests/s");
     for (uint32_t i = 0; i < found->try_count; i++) {
         const profile_try_t *t = &found->tries[i];
-        fprintf(out, "%-12s %6u %8.2f %9.2f %9.2f %12.1f%s\n", t->mode, t->stages, t->wait_ms,
-                t->result.avg_ms, t->result.p99_ms, t->result.throughput_rps,
+        fprintf(out, "%-12s %-9s %6u %8.2f %9.2f %9.2f %12.1f%s\n", t->mode, t->schedule, t->stages,
+                t->wait_ms, t->result.avg_ms, t->result.p99_ms, t->result.throughput_rps,
                 i == found->chosen_try ? "  <- taken" : "");
     }
+    loads_table(found, out);
     if (found->exits_count)
         fprintf(out, "\n%11s %10s %10s\n", "exit points", "overhead", "delay");
     for (uint32_t i = 0; i < found->exits_count; i++)
@@ -311,20 +409,28 @@ void profile_found_table(const profile_found_t *found, FILE *out)
         fprintf(out, "none: each costs %.0f %% of a batch or more\n", 100 * EXIT_LIMIT);
 }
 
+static json_t *try_json(const profile_try_t *t)
+{
+    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "mode", t->mode, "schedule", t->schedule,
+                     "stages", (int)t->stages, "wait_ms", t->wait_ms, "rate_rps", t->rate_rps, "avg_ms",
+                     t->result.avg_ms, "p99_ms", t->result.p99_ms, "throughput_rps",
+                     t->result.throughput_rps);
+}
+
 json_t *profile_found_json(const profile_found_t *found)
 {
-    json_t *tries = json_array(), *exits = json_array();
+    json_t *tries = json_array(), *exits = json_array(), *loads = json_array();
     for (uint32_t i = 0; i < found->try_count; i++) {
-        const profile_try_t *t = &found->tries[i];
-        json_array_append_new(tries, json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:b}", "mode", t->mode,
-                                               "stages", (int)t->stages, "wait_ms", t->wait_ms, "avg_ms",
-                                               t->result.avg_ms, "p99_ms", t->result.p99_ms, "throughput_rps",
-                                               t->result.throughput_rps, "taken", i == found->chosen_try));
+        json_t *try = try_json(&found->tries[i]);
+        json_object_set_new(try, "taken", json_boolean(i == found->chosen_try));
+        json_array_append_new(tries, try);
     }
+    for (uint32_t i = 0; i < found->load_count; i++)
+        json_array_append_new(loads, try_json(&found->loads[i]));
     for (uint32_t i = 0; i < found->exits_count; i++)
         json_array_append_new(exits,
                               json_pack("{s:i, s:f, s:f, s:b}", "exit_points", (int)found->exits[i].points,
                                         "overhead", found->exits[i].overhead, "delay", found->exits[i].delay,
                                         "taken", i == found->chosen_exits));
-    return json_pack("{s:o, s:o}", "stages", tries, "exit_points", exits);
+    return json_pack("{s:o, s:o, s:o}", "stages", tries, "exit_points", exits, "loads", loads);
 }

@@ -12,12 +12,14 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { PROFILE_STREAMS = 2, PROFILE_TRIES_MAX = 32 };
+enum { PROFILE_TRIES_MAX = 32, PROFILE_LOADS = 4 };
 
 typedef struct {
-    const char *mode; /* "staged", or a baseline */
+    const char *mode;     /* "staged", or a baseline */
+    const char *schedule; /* of staged; else "" */
     uint32_t stages;
-    double wait_ms; /* T_comp_wait, or the window of DelayBatch */
+    double wait_ms;  /* T_comp_wait, or the window of DelayBatch */
+    double rate_rps; /* that came; 0: as many as could be served */
     trial_result_t result;
 } profile_try_t;
 
@@ -29,20 +31,29 @@ typedef struct {
 typedef struct {
     profile_try_t tries[PROFILE_TRIES_MAX];
     uint32_t try_count, chosen_try;
+    /* ZeroBatch, DelayBatch and the chosen one, each with all queries there from the beginning and then at 1/4, 3/5 and 9/10 of what
+     * DelayBatch served of these. */
+    profile_try_t loads[3 * PROFILE_LOADS];
+    uint32_t load_count;
     profile_exits_t exits[PROFILE_TRIES_MAX];
     uint32_t exits_count, chosen_exits;
 } profile_found_t;
 
 typedef struct {
-    const profiler_t *profiler; /* of the model, on an engine of PROFILE_STREAMS streams */
-    const profile_t *profile;
-    double seconds; /* of each try */
+    const profiler_t *profiler; /* of the model */
+    const profile_t *profile;   /* at its axis_sizes */
+    const profile_mix_t
+        *mix;         /* measured; the shapes of the rows that come. NULL: nothing but the batch varies */
+    uint32_t streams; /* of the engine */
+    double seconds;   /* of each try */
     uint64_t seed;
+    bool loads; /* fill `loads` too */
 } profile_how_t;
 
 /*
  * Tries 2, 3, 4, 6, 8 and 12 stages, and for the best of them several T_comp_wait, with single rows coming at 60 % of the peak
- * of full batches; beside them ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`.
+ * of full batches; beside them ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`. Where rows of several
+ * shapes come, the numbers of stages are tried with policy I and with policies II and III.
  * UNSUPPORTED: the model cannot be cut.
  */
 status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found, err_t *err);

@@ -15,6 +15,7 @@ typedef struct play play_t;
 
 typedef struct {
     engine_job_t job;
+    engine_shape_t *shapes; /* of the inputs, then of the outputs; where they vary */
     play_t *play;
     uint64_t launch;
     bool used, ended;
@@ -31,6 +32,8 @@ struct play {
     flight_t flights[FLIGHTS];
     engine_border_t *borders[STAGED_STAGES_MAX][TRIAL_PAIRS];
     void *inputs[TRIAL_PAIRS][ENGINE_MAX_IO], *outputs[TRIAL_PAIRS][ENGINE_MAX_IO];
+    size_t output_bytes[ENGINE_MAX_IO]; /* room in each */
+    engine_shape_t *shapes;             /* all flights' */
     int64_t *latency_ns;
     uint32_t sent, answered;
     int64_t now_ns, begin_ns, next_ns;
@@ -39,32 +42,59 @@ struct play {
 
 /* ---- memory ---- */
 
-static bool take_buffers(play_t *play, const engine_tensor_t *tensors, uint32_t count,
+static bool take_buffers(play_t *play, const size_t *bytes, uint32_t count,
                          void *buffers[TRIAL_PAIRS][ENGINE_MAX_IO])
 {
     const trial_t *t = play->trial;
     for (uint32_t pair = 0; pair < TRIAL_PAIRS; pair++)
         for (uint32_t i = 0; i < count; i++) {
-            size_t len = tensors[i].row_bytes * t->rows_max;
-            buffers[pair][i] = t->ops->buffer_alloc(t->engine, len + 1);
+            buffers[pair][i] = t->ops->buffer_alloc(t->engine, bytes[i] + 1);
             if (!buffers[pair][i])
                 return false;
-            memset(buffers[pair][i], 0, len);
+            memset(buffers[pair][i], 0, bytes[i]);
         }
     return true;
+}
+
+/* Bytes of the largest batch: of its inputs, and of its outputs in play->output_bytes. */
+static void measure_buffers(play_t *play, size_t *input_bytes)
+{
+    const profile_mix_t *mix = play->trial->mix;
+    const engine_model_info_t *info = play->info;
+    uint32_t rows = play->trial->rows_max;
+    for (uint32_t i = 0; i < info->input_count; i++)
+        input_bytes[i] = rows * (mix ? (size_t)axes_row_bytes(mix->axes, i, profile_mix_largest(mix))
+                                     : info->inputs[i].row_bytes);
+    for (uint32_t i = 0; i < info->output_count; i++)
+        play->output_bytes[i] = rows * (mix ? mix->output_bytes[i] : info->outputs[i].row_bytes);
+}
+
+static bool take_shapes(play_t *play)
+{
+    uint32_t each = play->info->input_count + play->info->output_count;
+    play->shapes = calloc(FLIGHTS * each, sizeof(*play->shapes));
+    for (uint32_t i = 0; play->shapes && i < FLIGHTS; i++)
+        play->flights[i].shapes = play->shapes + i * each;
+    return play->shapes != NULL;
 }
 
 static status_t take_memory(play_t *play, err_t *err)
 {
     const trial_t *t = play->trial;
+    size_t input_bytes[ENGINE_MAX_IO];
+    engine_shape_t largest[ENGINE_MAX_IO];
+    measure_buffers(play, input_bytes);
+    if (t->mix)
+        axes_input_shapes(t->mix->axes, profile_mix_largest(t->mix), 1, largest);
     play->latency_ns = calloc(t->queries, sizeof(*play->latency_ns));
-    if (!play->latency_ns || !take_buffers(play, play->info->inputs, play->info->input_count, play->inputs) ||
-        !take_buffers(play, play->info->outputs, play->info->output_count, play->outputs))
+    if (!play->latency_ns || !take_shapes(play) ||
+        !take_buffers(play, input_bytes, play->info->input_count, play->inputs) ||
+        !take_buffers(play, play->output_bytes, play->info->output_count, play->outputs))
         return err_set(err, STATUS_NO_MEMORY, "no memory for batches of %u", t->rows_max);
     for (uint32_t b = 0; b + 1 < t->stages; b++)
         for (uint32_t pair = 0; pair < TRIAL_PAIRS; pair++) {
-            status_t status = t->ops->border_create(t->model, &t->at[b], 1, t->rows_max, NULL,
-                                                    &play->borders[b][pair], err);
+            status_t status = t->ops->border_create(t->model, &t->at[b], 1, t->rows_max,
+                                                    t->mix ? largest : NULL, &play->borders[b][pair], err);
             if (status != STATUS_OK)
                 return status;
         }
@@ -84,6 +114,7 @@ static void give_memory(play_t *play)
         }
     }
     free(play->latency_ns);
+    free(play->shapes);
 }
 
 /* ---- launches ---- */
@@ -107,6 +138,16 @@ static uint32_t border_op(const trial_t *t, uint32_t stage)
     return stage == 0 || stage >= t->stages ? 0 : t->at[stage - 1];
 }
 
+static void put_shapes(const play_t *play, flight_t *flight, uint32_t length)
+{
+    const profile_mix_t *mix = play->trial->mix;
+    engine_job_t *job = &flight->job;
+    axes_input_shapes(mix->axes, mix->shapes[length - 1].sizes, job->batch, flight->shapes);
+    job->input_shapes = flight->shapes;
+    job->output_shapes = flight->shapes + play->info->input_count;
+    job->output_capacity_bytes = play->output_bytes;
+}
+
 static void start(play_t *play, const exec_action_t *action)
 {
     const trial_t *t = play->trial;
@@ -115,7 +156,8 @@ static void start(play_t *play, const exec_action_t *action)
     flight_t *flight = play->flights;
     while (flight->used)
         flight++;
-    *flight = (flight_t){.play = play, .launch = action->launch.launch, .used = true};
+    *flight =
+        (flight_t){.play = play, .launch = action->launch.launch, .shapes = flight->shapes, .used = true};
     flight->job =
         (engine_job_t){.model = t->model,
                        .batch = part->rows,
@@ -127,6 +169,8 @@ static void start(play_t *play, const exec_action_t *action)
                        .target = part->to < t->stages ? play->borders[part->to - 1][out] : NULL,
                        .done = on_done,
                        .arg = flight};
+    if (t->mix)
+        put_shapes(play, flight, part->length);
     t->ops->submit(t->engine, &flight->job);
 }
 
@@ -149,13 +193,13 @@ static status_t let_come(play_t *play, err_t *err)
     while (play->sent < t->queries && play->next_ns <= play->now_ns) {
         exec_query_t query = {.tag = play->sent++,
                               .rows = 1,
-                              .length = 1,
+                              .length = t->mix ? profile_mix_draw(t->mix, prng_uniform(&play->prng)) : 1,
                               .arrival_ns = play->next_ns,
                               .deadline_ns = EXEC_NEVER};
         status_t status = exec_submit(play->exec, play->now_ns, &query, 1, 0, err);
         if (status != STATUS_OK)
             return status;
-        play->next_ns += (int64_t)prng_exponential(&play->prng, 1e9 / t->rate_rps);
+        play->next_ns += t->rate_rps > 0 ? (int64_t)prng_exponential(&play->prng, 1e9 / t->rate_rps) : 0;
     }
     return STATUS_OK;
 }

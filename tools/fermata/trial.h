@@ -5,8 +5,8 @@
 #ifndef FERMATA_TRIAL_H
 #define FERMATA_TRIAL_H
 
-#include "engine/engine.h"
 #include "exec/staged.h"
+#include "fermata/profile_mix.h"
 
 enum { TRIAL_PAIRS = 2 };
 
@@ -18,7 +18,8 @@ typedef struct {
     uint32_t rows_max;              /* of a batch */
     uint32_t at[STAGED_STAGES_MAX]; /* where each stage but the first begins */
     uint32_t stages;                /* 1: the model runs whole */
-    double rate_rps;                /* Poisson */
+    const profile_mix_t *mix;       /* shapes of the rows; NULL: nothing but the batch varies */
+    double rate_rps;                /* Poisson; 0: all are there from the beginning */
     uint32_t queries;               /* of one row */
     uint64_t seed;
     const _Atomic(int) *stop;

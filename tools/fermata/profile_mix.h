@@ -1,0 +1,39 @@
+/*
+ * The shapes of the rows that `fermata profile --stages` lets come, of a model whose dimensions vary: those of --lengths, else
+ * the largest reference alone. Batches are padded to their longest row, as in DVABatch.
+ */
+#ifndef FERMATA_PROFILE_MIX_H
+#define FERMATA_PROFILE_MIX_H
+
+#include "model_shapes.h"
+#include "profiler.h"
+
+enum { MIX_SHAPES_MAX = 32 };
+
+typedef struct {
+    const axes_t *axes;
+    struct {
+        uint32_t sizes[AXES_MAX];
+        double until;         /* share of the rows that are of this shape or a smaller one; 1 at the last */
+        profile_t latency;    /* of whole batches; set by profile_mix_measure */
+    } shapes[MIX_SHAPES_MAX]; /* rising; number i + 1 is the length of a row in exec/exec.h */
+    uint32_t count;
+    size_t output_bytes[ENGINE_MAX_IO]; /* of a row of the largest; set by profile_mix_measure */
+} profile_mix_t;
+
+/* text: "16:2,24:8,…", sizes of the one axis of the model, rising, and how many of the rows have each. INVALID_ARGUMENT says what is
+ * wrong. NULL: the largest reference. */
+status_t profile_mix_parse(const char *text, const model_shapes_t *shapes, profile_mix_t *mix, err_t *err);
+
+/* Whole batches of one row, half the largest and the largest at each shape. */
+status_t profile_mix_measure(profile_mix_t *mix, const profiler_t *profiler, err_t *err);
+
+static inline const uint32_t *profile_mix_largest(const profile_mix_t *mix)
+{
+    return mix->shapes[mix->count - 1].sizes;
+}
+
+/* Length of the row for which u in 0..1 was drawn. */
+uint32_t profile_mix_draw(const profile_mix_t *mix, double u);
+
+#endif
