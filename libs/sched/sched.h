@@ -96,6 +96,9 @@ typedef struct {
     bool stretches; /* `staged`: rows may be granted to a batch that runs */
     /* `overlap`, or `staged` with several pairs for new batches: up to so many batches side by side. 0 and 1: one. */
     uint32_t slots;
+    /* With slots: per mille of the GPU that may be granted beyond what fills it. Where batches run in groups, what comes while one
+     * runs is the next group. */
+    uint32_t ahead;
 } sched_gpu_mode_t;
 
 enum {

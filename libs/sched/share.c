@@ -109,7 +109,7 @@ bool core_share_has_slot(sched_t *sched, uint32_t gpu)
     collect(sched, gpu, &shares);
     for (uint32_t i = 0; i < shares.count; i++)
         busy += shares.of[i].busy;
-    return shares.count < sched->gpus[gpu].mode.slots && busy < ROOM_LEAST;
+    return shares.count < sched->gpus[gpu].mode.slots && busy < ROOM_LEAST + sched->gpus[gpu].mode.ahead;
 }
 
 /* Batches are busier at some times than at others, so a prediction of several is not exact: 1/16 is kept back (Abacus

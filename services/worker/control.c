@@ -71,6 +71,7 @@ static void control_send_hello(control_t *control)
             list[i].memory_bytes = devices->memory_bytes;
             list[i].stretches = devices->stretches;
             list[i].slots = devices->slots;
+            list[i].ahead = devices->ahead;
             list[i].device_class = (char *)(uintptr_t)devices->device_class;
             pointers[i] = &list[i];
         }

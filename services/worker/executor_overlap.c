@@ -229,16 +229,12 @@ static const executor_ops_t overlap_ops = {.mode = MODE_OVERLAP,
 
 static exec_t *make_exec(const overlap_plan_t *plan, err_t *err)
 {
-    overlap_config_t config = {.order = OVERLAP_ABACUS,
-                               .models = plan->predictor.models,
-                               .ways = WAYS,
-                               .queries_max = SLOTS,
-                               .margin = MARGIN,
-                               .predict = predictor_predict,
-                               .predict_ctx = (void *)(uintptr_t)&plan->predictor};
+    overlap_config_t config = overlap_plan_config(plan);
 
-    for (uint32_t i = 0; i < config.models; i++)
-        config.ops[i] = plan->predictor.ops[i];
+    config.order = OVERLAP_ABACUS;
+    config.ways = WAYS;
+    config.queries_max = SLOTS;
+    config.margin = MARGIN;
     return exec_create_overlap(&config, err);
 }
 

@@ -391,6 +391,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
         worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
     worker->devices.stretches = staged;
     worker->devices.slots = overlap && worker->has_overlap ? SEGMENTS_SLOTS : 0;
+    worker->devices.ahead = worker->devices.slots ? SEGMENTS_WHOLE : 0;
     if (status == STATUS_OK && options->device_class)
         worker->devices.device_class = options->device_class;
     return status;

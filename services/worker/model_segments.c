@@ -1,5 +1,6 @@
 #include "model_segments.h"
 
+#include "exec/overlap_share.h"
 #include "model.h"
 
 #include <stdlib.h>
@@ -18,6 +19,19 @@ static status_t make_borders(model_segments_t *segments, const model_t *model, c
             return status;
     }
     return STATUS_OK;
+}
+
+/* A line through both ends. Larger batches do not keep less busy: where the duration model says so, the mean holds for all. */
+void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
+{
+    overlap_config_t config = overlap_plan_config(segments->plan);
+    double one = SEGMENTS_WHOLE * overlap_share(&config, segments->service, 1, 1);
+    double most = SEGMENTS_WHOLE * overlap_share(&config, segments->service, rows_max, 1);
+    double row = rows_max > 1 && most > one ? (most - one) / (rows_max - 1) : 0;
+    double fixed = most > one ? one - row : (one + most) / 2;
+
+    segments->busy_row = (uint32_t)row;
+    segments->busy_fixed = (uint32_t)(fixed > 1 ? fixed : 1);
 }
 
 status_t model_segments_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
@@ -42,6 +56,8 @@ status_t model_segments_create(model_t *model, const model_load_options_t *optio
         segments->from[cuts->cut_count + 1] = cuts->ops;
         status = make_borders(segments, model, cuts, err);
     }
+    if (status == STATUS_OK)
+        model_segments_find_busy(segments, model->info->max_batch);
     if (status == STATUS_OK)
         *out = segments;
     else

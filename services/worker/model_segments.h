@@ -13,8 +13,9 @@ enum {
     SEGMENTS_QUERIES =
         2, /* of one model on one device at a time: as many batches as a scheduler grants ahead */
     SEGMENTS_STREAMS = 2, /* models side by side where nobody says how many */
-    SEGMENTS_SLOTS = 4,   /* batches that a device is granted: two that run, and two for the next group */
-    SEGMENTS_SIDES = 2,   /* what a query reads from and what it writes to */
+    SEGMENTS_SLOTS =
+        4, /* batches that a device is granted at most: two that run, and two for the next group */
+    SEGMENTS_SIDES = 2, /* what a query reads from and what it writes to */
 };
 
 typedef struct model model_t;
@@ -23,10 +24,17 @@ typedef struct model_load_options model_load_options_t;
 typedef struct {
     const worker_devices_t *devices;
     const overlap_plan_t *plan;
-    uint32_t service;          /* number of the model in the plan */
+    uint32_t service; /* number of the model in the plan */
+    /* Per mille of its device that a batch of b keeps busy beside those of the other models: busy_fixed + b * busy_row. */
+    uint32_t busy_fixed, busy_row;
     uint32_t *from;            /* operator with which each segment begins; behind the last: their number */
     engine_border_t **borders; /* see model_segments_border */
 } model_segments_t;
+
+enum { SEGMENTS_WHOLE = 1000 }; /* all of a device */
+
+/* busy_fixed and busy_row of a model of the plan, by its duration model at batches of one and of rows_max. */
+void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max);
 
 /* NO_MEMORY names what did not fit. */
 status_t model_segments_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,

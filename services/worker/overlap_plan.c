@@ -180,3 +180,14 @@ uint32_t overlap_plan_find(const overlap_plan_t *plan, const char *name, int64_t
     err_set(err, STATUS_NOT_FOUND, "%.80s is not in the overlap plan", name);
     return UINT32_MAX;
 }
+
+overlap_config_t overlap_plan_config(const overlap_plan_t *plan)
+{
+    overlap_config_t config = {.models = plan->predictor.models,
+                               .predict = predictor_predict,
+                               .predict_ctx = (void *)(uintptr_t)&plan->predictor};
+
+    for (uint32_t i = 0; i < config.models; i++)
+        config.ops[i] = plan->predictor.ops[i];
+    return config;
+}

@@ -34,6 +34,9 @@ typedef struct {
 status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err);
 status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t *err);
 
+/* The part of exec/overlap.h's configuration that the plan knows: models, operators and durations. It refers to the plan. */
+overlap_config_t overlap_plan_config(const overlap_plan_t *plan);
+
 /* Number of that model in the plan, or UINT32_MAX and why not: another file, another number of segments, not in it. */
 uint32_t overlap_plan_find(const overlap_plan_t *plan, const char *name, int64_t version, const char *hash,
                            uint32_t segments, err_t *err);

@@ -127,11 +127,13 @@ static void fill_stages(Control__ModelReport *report, report_parts_t *parts, con
     report->comp_wait_ns = model->config.comp_wait_ns;
 }
 
-/* As many batches fit on a device as it has slots: which of them run side by side, and when, the mode decides. */
+/* Which batches run side by side, and when, the mode decides; the scheduler sees what is left of the device. */
 static void fill_busy(Control__ModelReport *report, const model_t *model)
 {
-    if (model->choice.mode == MODE_OVERLAP)
-        report->busy_fixed = 1000 / SEGMENTS_SLOTS;
+    if (model->choice.mode != MODE_OVERLAP)
+        return;
+    report->busy_fixed = model->choice.segments->busy_fixed;
+    report->busy_row = model->choice.segments->busy_row;
 }
 
 static void fill_image(Control__ModelReport *report, report_parts_t *parts, const image_pipeline_t *image)

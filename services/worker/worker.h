@@ -39,6 +39,7 @@ typedef struct {
     uint32_t streams;      /* of each */
     bool stretches;        /* rows can join a batch that runs: some model is to be staged */
     uint32_t slots;        /* batches that run side by side; 0 and 1: one */
+    uint32_t ahead;        /* with slots: per mille of a device that may be granted for the next group */
     uint64_t memory_bytes; /* of each: what models may take */
 } worker_devices_t;
 

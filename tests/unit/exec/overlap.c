@@ -1,6 +1,7 @@
 /*
  * Abacus's Figure 12, and what the controller keeps to.
  */
+#include "exec/overlap_share.h"
 #include "exec/predictor.h"
 
 #include <criterion/criterion.h>
@@ -159,4 +160,54 @@ Test(overlap, it_says_what_it_cannot_run)
     config.order = OVERLAP_EDF;
     config.ways = 0;
     cr_assert(exec_create_overlap(&config, &err) == NULL);
+}
+
+/* ---- what a query keeps busy ---- */
+
+/* A device on which model m takes alone_ms[m], and queries that together keep more than all of it busy are slowed down. */
+static double parts[3];
+static const int64_t alone_ms[] = {10, 30, 30};
+
+static void contend(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < count; i++) {
+        double left[3] = {0}, now = 0;
+        for (uint32_t j = 0; j < groups[i].count; j++)
+            left[groups[i].parts[j].model] = (double)alone_ms[groups[i].parts[j].model];
+        for (bool busy = true; busy;) {
+            double sum = 0, least = 0;
+            for (uint32_t m = 0; m < 3; m++) {
+                sum += left[m] > 1e-9 ? parts[m] : 0;
+                least = left[m] > 1e-9 && (least == 0 || left[m] < least) ? left[m] : least;
+            }
+            for (uint32_t m = 0; m < 3; m++)
+                left[m] -= left[m] > 1e-9 ? least : 0;
+            now += least * (sum > 1 ? sum : 1);
+            busy = least > 0;
+        }
+        ns[i] = (int64_t)(now * (double)MS);
+    }
+}
+
+static double share(uint32_t models, uint32_t model)
+{
+    overlap_config_t config = {.models = models, .ops = {4, 4, 4}, .predict = contend};
+    return overlap_share(&config, model, 1, 1);
+}
+
+Test(overlap, a_query_keeps_busy_what_the_durations_of_groups_say)
+{
+    parts[0] = parts[1] = parts[2] = 0.8;
+    cr_assert_float_eq(share(2, 0), 0.8, 1e-3);
+    cr_assert_float_eq(share(3, 2), 0.8, 1e-3);
+    parts[0] = parts[1] = parts[2] = 1;
+    cr_assert_float_eq(share(2, 1), 1, 1e-3, "one after the other");
+    parts[0] = parts[1] = parts[2] = 0.1;
+    cr_assert_float_eq(share(2, 0), 0.5, 1e-3, "a pair cannot tell less");
+    cr_assert_float_eq(share(3, 0), (0.5 + 0.5 + 1.0 / 3) / 3, 1e-3);
+    cr_assert_float_eq(share(1, 0), 1, 0, "nobody to run beside");
+    parts[0] = 1;
+    parts[1] = parts[2] = 0.5;
+    cr_assert_gt(share(3, 0), share(3, 1), "who slows others down keeps more busy");
 }

@@ -173,6 +173,25 @@ Test(stretch, no_batch_beside_one_that_would_miss)
     play_stop(&play);
 }
 
+/* Each fills four fifths of the GPU, of which as much again may be granted for the next group: three of the four are. */
+Test(stretch, what_waits_for_the_next_group_is_granted_beyond_what_fills_the_gpu)
+{
+    static const uint32_t ahead[] = {0, SCHED_WHOLE}, granted[] = {1, 3};
+    for (uint32_t i = 0; i < 2; i++) {
+        play_t play;
+        start(&play, "eager", (sched_gpu_mode_t){.slots = 4, .ahead = ahead[i]},
+              (sched_inside_t){.busy_fixed = 800}, 1);
+        for (uint32_t n = 0; n < 4; n++)
+            play_arrive_slo(&play, n % 2, 1 + n, 100);
+        const char *text = play_until(&play, 5);
+        uint32_t count = 0;
+        for (const char *at = text; (at = strstr(at, "gpu1")); at++)
+            count++;
+        cr_expect_eq(count, granted[i], "%s", text);
+        play_stop(&play);
+    }
+}
+
 Test(stretch, what_makes_no_sense_is_refused)
 {
     play_t play;
