@@ -21,9 +21,9 @@ def _save(folder, name, graph, config):
     return path
 
 
-def attention(folder, name, config="slo_ms: 3000\n", more_layers=0):
+def attention(folder, name, config="slo_ms: 3000\n", more_layers=0, sequence="sequence"):
     """Embedding, one masked self-attention, a mean: `states` [batch, sequence, 16] and `pooled` [batch, 16]. Each further
-    layer is two products with a residual."""
+    layer is two products with a residual. A number for `sequence` fixes it."""
     r = np.random.default_rng(SEED)
 
     def matrix(rows, columns):
@@ -64,8 +64,8 @@ def attention(folder, name, config="slo_ms: 3000\n", more_layers=0):
         helper.make_node("ReduceSum", ["m", "axis1"], ["count"], keepdims=1),
         helper.make_node("Div", ["sum", "count"], ["pooled"]),
     ]
-    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info(x, TensorProto.INT64, ["batch", "sequence"]) for x in ("ids", "mask")],
-                              [helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "sequence", WIDTH]),
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info(x, TensorProto.INT64, ["batch", sequence]) for x in ("ids", "mask")],
+                              [helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", sequence, WIDTH]),
                                helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["batch", WIDTH])], weights)
     return _save(folder, name, graph, config)
 

@@ -206,6 +206,70 @@ def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
         assert up.stop() == 0, up.log()
 
 
+def test_overlap_of_two_real_models_answers_as_whole(bin_dir, tmp_path):
+    """Two attentions of some milliseconds a batch, each asked by many at once, side by side on one CPU device. The plan names what was
+    profiled, and foretells 5 ms for everything, alone or together: so that they share groups however busy the host is."""
+    models, plan = tmp_path / "models", tmp_path / "plan"
+    models.mkdir()
+    lengths = {"long": 128, "short": 48}
+    for name, length in lengths.items():
+        shape_models.attention(models, name, "max_batch: 8\nslo_ms: 20000\n", more_layers=20, sequence=length)
+    done = subprocess.run([bin_dir / "fermata", "profile", "--overlap", models / "long", models / "short", "--groups", "60", "--out", plan],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    profiled = [line.split(" ", 1) for line in plan.read_text().splitlines()]
+    named = [line.split() for word, line in profiled if word == "model"]
+    overlap_plan(plan, dict(profiled)["device"], [(name, segments, digest) for name, _, segments, digest in named], 5e6)
+
+    def answers(up):
+        client = httpclient.InferenceServerClient(up.http, concurrency=16)
+
+        def ask(i, name):
+            inputs = []
+            for key, value in shape_models.attention_inputs(1 + i % 3, lengths[name], seed=i).items():
+                inputs.append(httpclient.InferInput(key, list(value.shape), "INT64"))
+                inputs[-1].set_data_from_numpy(value)
+            return client.async_infer(name, inputs)
+
+        asked = [ask(i, name) for i in range(40) for name in lengths]
+        results = [request.get_result() for request in asked]
+        return [result.as_numpy(output) for result in results for output in ("states", "pooled")]
+
+    got = {}
+    for mode, flags in (("whole", []), ("overlap", [f"--worker-flags=--overlap-plan={plan}"])):
+        up = start(bin_dir, tmp_path, mode, models, "--policy", "eager", *flags)
+        worker = up.ready["workers"][0]["metrics"]
+        try:
+            got[mode] = answers(up)
+            assert metric(worker, "fermata_worker_mode_refusals_total") == 0, up.log()
+            if mode == "overlap":
+                assert metric(worker, "fermata_worker_overlap_shared_groups_total") >= 3
+        finally:
+            assert up.stop() == 0, up.log()
+    for expected, answer in zip(got["whole"], got["overlap"], strict=True):
+        np.testing.assert_allclose(answer, expected, atol=1e-4)
+
+
+def test_a_model_that_is_loaded_later_is_stretched_too(bin_dir, tmp_path, cluster):
+    """A worker in mode staged that begins without any model, and gets one whose batches take 40 ms and more."""
+    models = tmp_path / "later"
+    models.mkdir()
+    scheduler = cluster.scheduler("--policy", "eager")
+    gateway = cluster.gateway(scheduler)
+    worker = cluster.start("worker", "--scheduler", scheduler.grpc, "--engine", "emulated", "--mode", "staged", "--models", models,
+                           "--model-control", "poll", "--poll-interval", "100ms", "--metrics-address", "127.0.0.1:0")
+    wait_until(lambda: metric(scheduler.http, "fermata_scheduler_workers") == 1, "the worker is there")
+    (tmp_path / "made").mkdir()
+    shutil.copytree(digits(tmp_path / "made", "emulate: {alpha_ms: 2, beta_ms: 40}") / "digits", models / "digits")
+    wait_until(lambda: get(gateway.http, "/v2/models/digits/ready").status == 200, "digits is ready")
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        tensor = tensor_request(digit_tensor("7"))
+        answers = list(pool.map(lambda _: post(gateway.http, INFER, tensor).status, range(200)))
+    assert set(answers) == {200}, answers
+    assert metric(worker.metrics, "fermata_worker_stretches_total", model="digits", outcome="joined") >= 3
+    assert metric(scheduler.http, "fermata_scheduler_stretches_total", model="digits") >= 3
+
+
 # ---- all modes ----
 
 def start(bin_dir, folder, mode, models, *flags):

@@ -20,7 +20,25 @@ static void begin(double ns)
     rig_segment(&rig, SEGMENTS, &plan);
 }
 
-static void grant_row(uint64_t batch_id, int64_t budget_ns)
+/* Two models; a group takes 0.1 s, times four for each segment of the second up to which it goes. */
+static void begin_pair(void)
+{
+    uint32_t ops[] = {SEGMENTS, SEGMENTS};
+    enum { SECOND_TO = 2 + 4 + 1 }; /* features: two members, four of the first, then from and to */
+
+    rig_init(&rig);
+    rig_add_model(&rig);
+    plan = (overlap_plan_t){.device = "manual"};
+    predictor_init(&plan.predictor, 2, ops, MAX_BATCH, 1);
+    plan.predictor.weight[0][0][SECOND_TO] = SEGMENTS;
+    for (uint32_t layer = 1; layer + 1 < PREDICTOR_LAYERS; layer++)
+        plan.predictor.weight[layer][0][0] = 1;
+    plan.predictor.weight[PREDICTOR_LAYERS - 1][0][0] = logf(4);
+    plan.predictor.bias[PREDICTOR_LAYERS - 1][0] = logf(1e8f);
+    rig_segment(&rig, SEGMENTS, &plan);
+}
+
+static void grant_row_to(model_t *model, uint64_t batch_id, int64_t budget_ns)
 {
     grant_t grant;
     int64_t budgets[] = {budget_ns};
@@ -29,7 +47,12 @@ static void grant_row(uint64_t batch_id, int64_t budget_ns)
     grant.grant.n_budget_ns = 1;
     grant.grant.budget_ns = budgets;
     grant_add(&rig, &grant, 10, batch_id, (uint32_t)batch_id);
-    grant_send(&rig, &grant);
+    grant_send_to(&rig, model, &grant);
+}
+
+static void grant_row(uint64_t batch_id, int64_t budget_ns)
+{
+    grant_row_to(rig.model, batch_id, budget_ns);
 }
 
 static void end(void)
@@ -73,6 +96,34 @@ Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
     cr_assert_str_eq(rig.reports[0].reason, "overlap: it cannot end in time any more");
     cr_assert_eq(engine_held(), 0);
     cr_assert_eq(metrics_value(rig.model->overlap_dropped), 1);
+    end();
+}
+
+/* Batch 2 has a second in all, which is room for one segment of batch 3 beside it; by then the other two of that take 6.4
+ * seconds, and it has less than two left. */
+Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part_has_ended)
+{
+    begin_pair();
+    grant_row(1, 10 * NS_PER_S);
+    rig_until(&rig, engine_held() == 1);
+    grant_row(2, NS_PER_S);
+    grant_row_to(rig.second, 3, 2 * NS_PER_S);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, engine_held() == 2);
+    cr_assert_eq(metrics_value(rig.second->overlap_dropped), 1, "it is known while the part runs");
+    cr_assert_eq(rig.report_count, 1);
+    while (engine_held())
+        engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.report_count == 3);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(rig.reports[i].report.status,
+                     rig.reports[i].report.batch_id == 3 ? STATUS_DEADLINE_EXCEEDED : STATUS_OK);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    cr_assert_eq(engine_held(), 0, "its rest does not run");
+    cr_assert_eq(rig.gateways[0].done, 2);
     end();
 }
 

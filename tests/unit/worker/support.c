@@ -209,19 +209,26 @@ void rig_stage(rig_t *rig, uint32_t count)
     rig->model->choice = (mode_choice_t){.mode = MODE_STAGED, .stages = stages};
 }
 
-void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan)
+static mode_choice_t segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan, uint32_t service)
 {
     model_segments_t *segments = calloc(1, sizeof(*segments));
     uint32_t borders = rig->devices.count * SEGMENTS_QUERIES * SEGMENTS_SIDES;
 
-    *segments = (model_segments_t){.devices = &rig->devices, .plan = plan};
+    *segments = (model_segments_t){.devices = &rig->devices, .plan = plan, .service = service};
     segments->from = calloc(count + 1, sizeof(*segments->from));
     segments->borders = calloc(borders, sizeof(engine_border_t *));
     for (uint32_t i = 0; i <= count; i++)
         segments->from[i] = i;
     for (uint32_t i = 0; i < borders; i++)
         cr_assert_eq(manual_border_create(NULL, NULL, 0, 0, NULL, &segments->borders[i], NULL), STATUS_OK);
-    rig->model->choice = (mode_choice_t){.mode = MODE_OVERLAP, .segments = segments};
+    return (mode_choice_t){.mode = MODE_OVERLAP, .segments = segments};
+}
+
+void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan)
+{
+    rig->model->choice = segment(rig, count, plan, 0);
+    if (rig->second)
+        rig->second->choice = segment(rig, count, plan, 1);
 }
 
 void rig_vary(rig_t *rig)
@@ -310,11 +317,11 @@ static void rig_report(void *ctx, const run_report_t *report)
     }
 }
 
-static void rig_model(rig_t *rig)
+static model_t *make_model(rig_t *rig, const char *name)
 {
     model_t *model;
 
-    cr_assert_eq(model_create("m", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(model_create(name, 1, "", &model, NULL), STATUS_OK);
     cr_assert_eq(profile_from_line(&model->profile, NS_PER_MS, NS_PER_MS, MAX_BATCH, NULL), STATUS_OK);
     model->info = &info;
     model->on_device = calloc(2, sizeof(*model->on_device));
@@ -324,7 +331,12 @@ static void rig_model(rig_t *rig)
     model->free_buffers = calloc(1, sizeof(*model->free_buffers));
     model->state = MODEL_READY;
     model_name_metrics(model, rig->metrics);
-    rig->model = model;
+    return model;
+}
+
+void rig_add_model(rig_t *rig)
+{
+    rig->second = make_model(rig, "second");
 }
 
 void rig_init(rig_t *rig)
@@ -347,7 +359,7 @@ void rig_init(rig_t *rig)
     cr_assert_eq(peers_create(rig->pool, &rig->peers, &err), STATUS_OK);
     for (uint32_t i = 0; i < GATEWAYS; i++)
         gateway_init(rig, i);
-    rig_model(rig);
+    rig->model = make_model(rig, "m");
     run_options_t options = {.loop = rig->loop,
                              .devices = &rig->devices,
                              .peers = rig->peers,
@@ -362,6 +374,8 @@ void rig_dispose(rig_t *rig)
 {
     run_destroy(rig->run);
     model_destroy(rig->model, &rig->devices);
+    if (rig->second)
+        model_destroy(rig->second, &rig->devices);
     peers_destroy(rig->peers);
     transfer_pool_destroy(rig->pool);
     for (uint32_t i = 0; i < GATEWAYS; i++) {
@@ -397,6 +411,11 @@ void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, u
 
 void grant_send(rig_t *rig, grant_t *grant)
 {
+    grant_send_to(rig, rig->model, grant);
+}
+
+void grant_send_to(rig_t *rig, model_t *model, grant_t *grant)
+{
     Control__Grant *to = &grant->grant;
 
     to->n_gateway = to->n_handle_hi = to->n_handle_lo = to->n_offset_bytes = to->n_len_bytes = to->n_task_id;
@@ -408,5 +427,5 @@ void grant_send(rig_t *rig, grant_t *grant)
     to->len_bytes = grant->len;
     to->n_size = grant->size > 0;
     to->size = &grant->size;
-    run_grant(rig->run, 7, rig->model, to);
+    run_grant(rig->run, 7, model, to);
 }

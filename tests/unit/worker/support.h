@@ -48,7 +48,7 @@ typedef struct {
     loop_t *loop;
     metrics_t *metrics;
     worker_devices_t devices;
-    model_t *model;
+    model_t *model, *second; /* NULL but for rig_add_model */
     transfer_pool_t *pool;
     peers_t *peers;
     run_t *run;
@@ -66,7 +66,10 @@ void rig_stage(rig_t *rig, uint32_t count);
 /* The first input has as many elements as the batch says. After rig_stage its stages are made for up to IN_A_MAX. */
 void rig_vary(rig_t *rig);
 
-/* Cuts it into so many segments of one operator; the mode is overlap. */
+/* Another model like the first: its `second`. */
+void rig_add_model(rig_t *rig);
+
+/* Cuts it (both, in the order of the plan) into so many segments of one operator; the mode is overlap. */
 void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan);
 
 /* Turns the loop until the condition holds; fails the test after ten seconds. */
@@ -90,6 +93,7 @@ void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device);
 /* A task of that gateway (index 10 or 11 in the peer table) whose input is at arena row `row`. */
 void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, uint32_t row);
 void grant_send(rig_t *rig, grant_t *grant);
+void grant_send_to(rig_t *rig, model_t *model, grant_t *grant);
 
 /* What the engine holds: jobs submitted and not finished. Finishes the oldest, from another thread. */
 int engine_held(void);
