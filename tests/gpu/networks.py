@@ -24,25 +24,26 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(nn.Module):
-    name, output = "resnet50", (1000,)
+    name, blocks_of, width, picture = "resnet50", (3, 4, 6, 3), 64, 224
 
     def __init__(self):
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        blocks, cin = [], 64
-        for stage, count in enumerate((3, 4, 6, 3)):
+        width = self.width
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
+        blocks, cin = [], width
+        for stage, count in enumerate(self.blocks_of):
             for i in range(count):
-                blocks.append(Bottleneck(cin, 64 << stage, 2 if i == 0 and stage else 1))
-                cin = 256 << stage
-        self.blocks, self.fc = nn.Sequential(*blocks), nn.Linear(2048, 1000)
+                blocks.append(Bottleneck(cin, width << stage, 2 if i == 0 and stage else 1))
+                cin = 4 * width << stage
+        self.blocks, self.fc = nn.Sequential(*blocks), nn.Linear(cin, 1000)
 
     def forward(self, x):
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
         return self.fc(self.blocks(x).mean((2, 3)))
 
-    @staticmethod
-    def inputs(batch, rng):
-        return [torch.from_numpy(rng.standard_normal((batch, 3, 224, 224)).astype(np.float32))]
+    @classmethod
+    def inputs(cls, batch, rng):
+        return [torch.from_numpy(rng.standard_normal((batch, 3, cls.picture, cls.picture)).astype(np.float32))]
 
     def export(self, path):
         g = Graph()
@@ -64,7 +65,7 @@ class ResNet50(nn.Module):
         x = g.op("Flatten", g.op("GlobalAveragePool", x), axis=1)
         y = g.op("Gemm", x, g.constant(self.fc.weight.detach().numpy()), g.constant(self.fc.bias.detach().numpy()),
                  transB=1)
-        g.save(path, [("x", FLOAT, ("n", 3, 224, 224))], [(y, FLOAT, ("n", 1000))])
+        g.save(path, [("x", FLOAT, ("n", 3, self.picture, self.picture))], [(y, FLOAT, ("n", 1000))])
 
 
 class Layer(nn.Module):
@@ -84,11 +85,11 @@ class Layer(nn.Module):
 
 
 class Bert(nn.Module):
-    name, output, length, words = "bert_base", (768,), 128, 30522
+    name, length, words, hidden, heads, depth = "bert_base", 128, 30522, 768, 12, 12
 
-    def __init__(self, hidden=768, heads=12, layers=12):
+    def __init__(self):
         super().__init__()
-        self.hidden, self.heads = hidden, heads
+        hidden, heads, layers = self.hidden, self.heads, self.depth
         self.word, self.place = nn.Embedding(self.words, hidden), nn.Embedding(self.length, hidden)
         self.norm, self.layers = nn.LayerNorm(hidden), nn.Sequential(*(Layer(hidden, heads) for _ in range(layers)))
 
@@ -130,13 +131,6 @@ class Bert(nn.Module):
         g.save(path, [("x", INT64, ("n", self.length))], [(y, FLOAT, ("n", self.hidden))])
 
 
-def tiny(path):
-    """One cheap kernel: what is left is the engine itself."""
-    g = Graph()
-    y = g.op("Relu", "x")
-    g.save(path, [("x", FLOAT, ("n", 16))], [(y, FLOAT, ("n", 16))])
-
-
 def make(kind):
     """Seeded, with statistics as after training: activations neither vanish nor explode."""
     torch.manual_seed(20261120)
@@ -151,6 +145,12 @@ def make(kind):
         for b in getattr(net, "blocks", []):
             b.bn3.weight.fill_(0.3)
     return net
+
+
+def shrink():
+    """As small as they can be, to try the scripts where there is no GPU."""
+    ResNet50.blocks_of, ResNet50.width, ResNet50.picture = (1, 1), 8, 32
+    Bert.length, Bert.words, Bert.hidden, Bert.heads, Bert.depth = 8, 100, 16, 2, 2
 
 
 KINDS = [ResNet50, Bert]

@@ -299,6 +299,7 @@ static cudnnBackendDescriptor_t operation_graph(builder_t *b, const conv_step_t 
 /* What an engine says of itself. */
 typedef struct {
     bool precise;  /* enough for the model's precision */
+    bool repeats;  /* gives the same bits again */
     bool compiles; /* its kernel is compiled when a plan is made, which takes long */
 } traits_t;
 
@@ -331,8 +332,11 @@ static traits_t traits_of(builder_t *b, cudnnBackendDescriptor_t config, engine_
                                       &got, &engine) == CUDNN_STATUS_SUCCESS &&
         lib->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                       MAX_NOTES, &count, notes) == CUDNN_STATUS_SUCCESS;
-    for (int64_t i = 0; t.precise && i < count && i < MAX_NOTES; i++)
+    t.repeats = true;
+    for (int64_t i = 0; t.precise && i < count && i < MAX_NOTES; i++) {
         t.precise = is_precise(notes[i], precision);
+        t.repeats = t.repeats && notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    }
     bool told =
         lib->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
                                       MAX_NOTES, &behavior_count, behaviors) == CUDNN_STATUS_SUCCESS;
@@ -371,7 +375,7 @@ typedef struct {
     void *scratch;
     size_t scratch_bytes;
     int64_t begin_ns;
-    bool any_engine; /* also those that are compiled, whatever was spent on them before */
+    bool any_engine; /* also such as one would rather not have: nothing else works */
     choice_t choice; /* the one that is tried */
     choice_t *best;
 } trial_t;
@@ -390,7 +394,8 @@ static cudnnBackendDescriptor_t plan_of(builder_t *b, trial_t *t, cudnnBackendDe
                                         int64_t *workspace)
 {
     traits_t traits = traits_of(b, config, t->best->precision);
-    if (!traits.precise || (traits.compiles && !t->any_engine && t->device->compile_ns > COMPILE_NS_MAX))
+    bool welcome = traits.repeats && !(traits.compiles && t->device->compile_ns > COMPILE_NS_MAX);
+    if (!traits.precise || !(welcome || t->any_engine))
         return NULL;
     int64_t before_ns = clock_now_ns();
     cudnnBackendDescriptor_t plan = make_plan(b, config, workspace);
