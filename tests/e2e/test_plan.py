@@ -1,5 +1,6 @@
 """The running cluster plans itself: models are spread over sub-clusters by their load, without a failed request."""
 
+import json
 import subprocess
 import threading
 
@@ -150,3 +151,41 @@ def test_one_sub_cluster_has_nothing_to_plan(bin_dir, tmp_path):
         assert plan(bin_dir, scheduler, "perhaps")[0] == 2
     finally:
         stop(running)
+
+
+def offline(bin_dir, planner, models, *flags):
+    return subprocess.run([bin_dir / "fermata", "plan", planner, "--models", models, *flags], capture_output=True, text=True, timeout=60)
+
+
+def test_a_herd_plan_is_what_a_scheduler_starts_with(bin_dir, tmp_path):
+    """Groups become sub-clusters of their sizes with the policy shepherd, and each model is served by its group."""
+    models, config, profile = tmp_path / "models.csv", tmp_path / "scheduler.yaml", tmp_path / "profile.csv"
+    rates = {"m0": 150, "m1": 40, "m2": 30, "m3": 20}
+    models.write_text("name,rate,memory,alpha_ms,beta_ms,slo_ms\n" + "".join(f"{name},{rate},100MB,1,4,100\n" for name, rate in rates.items()))
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\n" + "".join(f"{name},1,4,1000,16\n" for name in rates))
+    got = offline(bin_dir, "herd", models, "--gpus", "3", "--groups", "2", "--group-gpus-max", "2", "--gpu-memory", "300MB", "--json", "--config-out", config,
+                  "--device-class", "emulated")
+    assert got.returncode == 0, got.stderr
+    groups = {f"group-{group['group']}": group for group in json.loads(got.stdout)["groups"]}
+    assert len(groups) == 2 and sorted(group["gpus"] for group in groups.values()) == [1, 2], groups
+    running = Cluster(bin_dir, tmp_path)
+    try:
+        scheduler = running.scheduler("--config", config)
+        for i in range(3):
+            emulated(running, scheduler, f"w-{i}", profile)
+        wait_until(lambda: {name: sub["devices"] for name, sub in subclusters(scheduler).items()} == {name: group["gpus"] for name, group in groups.items()},
+                   "each group has its devices")
+        assert all(sub["policy"] == "shepherd" for sub in subclusters(scheduler).values())
+        wanted = {name: where for where, group in groups.items() for name in group["models"]}
+        wait_until(lambda: homes(scheduler) == wanted, f"the models are where the plan has them: {wanted}")
+    finally:
+        stop(running)
+
+
+def test_a_packing_has_no_sub_clusters(bin_dir, tmp_path):
+    models = tmp_path / "models.csv"
+    models.write_text("name,rate,memory,alpha_ms,beta_ms,slo_ms\nm0,50,100MB,1,4,100\n")
+    got = offline(bin_dir, "nexus", models, "--config-out", tmp_path / "scheduler.yaml")
+    assert got.returncode == 1 and "--config-out" in got.stderr and not (tmp_path / "scheduler.yaml").exists(), got.stderr
+    got = offline(bin_dir, "partition", models, "--config-out", tmp_path / "no" / "scheduler.yaml")
+    assert got.returncode == 1 and "cannot write" in got.stderr, got.stderr

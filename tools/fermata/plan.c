@@ -1,6 +1,7 @@
 /* fermata plan partition | herd | nexus: offline planning from a list of models; show and apply are plan_live.c's. */
 #include "config/config.h"
 #include "fermata/command.h"
+#include "fermata/plan_config.h"
 #include "fermata/plan_input.h"
 #include "fermata/plan_live.h"
 #include "plan/herd.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *models;
+    const char *models, *config_out, *device_class;
     int64_t clusters, gpus, groups, group_gpus_max, gpu_memory, seed;
     double rate_max, memory_weight, cost_max, affinity_max, seconds;
     bool json;
@@ -118,6 +119,18 @@ static const config_option_t options[] = {
      .group = "Output",
      .help = "Print one JSON document.",
      .offset = offsetof(plan_options_t, json)},
+    {.name = "config_out",
+     .type = CONFIG_PATH,
+     .group = "Output",
+     .metavar = "FILE",
+     .help = "Write the plan as configuration of a scheduler: sub-clusters and placements (partition, herd).",
+     .offset = offsetof(plan_options_t, config_out)},
+    {.name = "device_class",
+     .type = CONFIG_STRING,
+     .group = "Output",
+     .help = "Class of the devices in that configuration.",
+     .def = "cuda",
+     .offset = offsetof(plan_options_t, device_class)},
 };
 
 static const config_schema_t schema = {
@@ -422,6 +435,8 @@ static status_t plan(const plan_options_t *o, planner_fn planner, err_t *err)
         return status;
     json_t *document = json_object();
     status = planner(o, &input, document, err);
+    if (status == STATUS_OK && o->config_out)
+        status = plan_config_write(document, o->device_class, o->config_out, err);
     if (status == STATUS_OK && o->json) {
         json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
         putchar('\n');
