@@ -16,6 +16,14 @@
 
 #define GATEWAY_SERVER_NAME "fermata"
 
+/* Why both front ends refuse what Triton serves. */
+#define GATEWAY_NO_SHARED_MEMORY "shared memory is not supported: clients and gateway need not share a host"
+#define GATEWAY_NO_TRACING "tracing is not configured over this protocol"
+#define GATEWAY_NO_LOGGING "logging is not configured over this protocol"
+
+/* Documents are as large as the catalogue; a thousand models with their statistics make a few MB. */
+enum { GATEWAY_DOCUMENT_BYTES_MAX = 256 << 20 };
+
 typedef struct awake awake_t;
 typedef struct catalogue catalogue_t;
 typedef struct control control_t;

@@ -29,8 +29,6 @@ enum {
     CALLS_MAX = 16384,
     /* Replies up to this size are copied into one slice: cheaper than lending memory across threads. */
     COPY_REPLY_BYTES = 32 * 1024,
-    /* Statistics of thousands of models. */
-    DOCUMENT_BYTES_MAX = 16 << 20,
 };
 
 struct grpc_front {
@@ -302,13 +300,13 @@ static void on_server_metadata(rpc_call_t *call, void *arg)
 
 static void on_model_metadata(rpc_call_t *call, void *arg)
 {
-    enum { VERSIONS_MAX = 64 };
     grpc_front_t *front = arg;
-    const char *versions[VERSIONS_MAX];
+    const char *versions[CATALOGUE_VERSIONS_MAX];
     model_entry_t *entry = find_described(front, call);
     if (!entry)
         return;
-    uint32_t count = catalogue_versions(front->gateway->catalogue, entry->spec.name, versions, VERSIONS_MAX);
+    uint32_t count =
+        catalogue_versions(front->gateway->catalogue, entry->spec.name, versions, CATALOGUE_VERSIONS_MAX);
     finish_document(front, call, oip_describe_model_pb(&front->document, &entry->spec, versions, count));
 }
 
@@ -481,8 +479,6 @@ typedef struct {
     const char *refusal; /* of a method that is known and not served */
 } method_t;
 
-#define MEMORY_REFUSAL "shared memory is not supported: clients and gateway need not share a host"
-
 static const method_t methods[] = {
     {PATH("ServerLive"), on_server_live, NULL},
     {PATH("ServerReady"), on_server_ready, NULL},
@@ -496,14 +492,14 @@ static const method_t methods[] = {
     {"/grpc.health.v1.Health/Check", on_health_check, NULL},
     {PATH("RepositoryModelLoad"), on_load, NULL},
     {PATH("RepositoryModelUnload"), on_unload, NULL},
-    {PATH("SystemSharedMemoryStatus"), on_unimplemented, MEMORY_REFUSAL},
-    {PATH("SystemSharedMemoryRegister"), on_unimplemented, MEMORY_REFUSAL},
-    {PATH("SystemSharedMemoryUnregister"), on_unimplemented, MEMORY_REFUSAL},
-    {PATH("CudaSharedMemoryStatus"), on_unimplemented, MEMORY_REFUSAL},
-    {PATH("CudaSharedMemoryRegister"), on_unimplemented, MEMORY_REFUSAL},
-    {PATH("CudaSharedMemoryUnregister"), on_unimplemented, MEMORY_REFUSAL},
-    {PATH("TraceSetting"), on_unimplemented, "tracing is not configured over this protocol"},
-    {PATH("LogSettings"), on_unimplemented, "logging is not configured over this protocol"},
+    {PATH("SystemSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
+    {PATH("SystemSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
+    {PATH("SystemSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
+    {PATH("CudaSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
+    {PATH("CudaSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
+    {PATH("CudaSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
+    {PATH("TraceSetting"), on_unimplemented, GATEWAY_NO_TRACING},
+    {PATH("LogSettings"), on_unimplemented, GATEWAY_NO_LOGGING},
 };
 
 static status_t add_methods(grpc_front_t *front)
@@ -542,7 +538,7 @@ status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t 
     if (!created)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the gRPC front end");
     created->gateway = gateway;
-    strbuf_init(&created->document, DOCUMENT_BYTES_MAX);
+    strbuf_init(&created->document, GATEWAY_DOCUMENT_BYTES_MAX);
     rpc_arena_init(&created->unpacked, 0);
     status_t status = pool_init(&created->calls, sizeof(infer_t), CALLS_MAX, err);
     if (status == STATUS_OK)

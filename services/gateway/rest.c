@@ -12,9 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* Documents are as large as the catalogue; a thousand models with their statistics make a few MB. */
-enum { DOCUMENT_MAX_BYTES = 256 << 20, VERSIONS_MAX = 64 };
-
 /* Bodies up to here are always received into the arena: what a connection sends at once anyway. */
 enum { PLACED_ALWAYS_BYTES = 64 << 10 };
 
@@ -223,13 +220,12 @@ static void infer_request(http_request_t *request, void *user)
     rest_t *rest = user;
     session_t *session = http_request_context(request);
     err_t err = {0};
-    int64_t json_bytes;
+    int64_t json_bytes = OIP_REST_ALL_JSON;
     size_t body_bytes;
     const uint8_t *body = http_request_body(request, &body_bytes);
-    status_t status = check_headers(request, &json_bytes, &err);
-    if (status == STATUS_OK)
-        status = oip_rest_parse(&session->request, &session->model->spec, body ? (const char *)body : "",
-                                body_bytes, json_bytes, &session->allocator, &err);
+    (void)header_bytes(request, &json_bytes); /* it is a number: infer_headers has looked */
+    status_t status = oip_rest_parse(&session->request, &session->model->spec, body ? (const char *)body : "",
+                                     body_bytes, json_bytes, &session->allocator, &err);
     if (status == STATUS_OK && json_bytes == 0)
         status = apply_query(request, session, &err);
     if (status != STATUS_OK) {
@@ -314,11 +310,12 @@ static model_entry_t *find_described(rest_t *rest, http_request_t *request)
 static void get_model(http_request_t *request, void *user)
 {
     rest_t *rest = user;
-    const char *versions[VERSIONS_MAX];
+    const char *versions[CATALOGUE_VERSIONS_MAX];
     const model_entry_t *entry = find_described(rest, request);
     if (!entry)
         return;
-    uint32_t count = catalogue_versions(rest->gateway->catalogue, entry->spec.name, versions, VERSIONS_MAX);
+    uint32_t count =
+        catalogue_versions(rest->gateway->catalogue, entry->spec.name, versions, CATALOGUE_VERSIONS_MAX);
     respond_document(rest, request, oip_describe_model_json(&rest->document, &entry->spec, versions, count),
                      NULL);
 }
@@ -432,10 +429,10 @@ static void ask_closed(http_request_t *request, void *user)
     http_respond_error(request, 499, NULL, "the client is gone");
 }
 
-static void unsupported(http_request_t *request, void *user)
+/* user says why. */
+static void refuse_unserved(http_request_t *request, void *user)
 {
-    (void)user;
-    http_respond_error(request, 501, NULL, "%s is not supported by this server", http_request_path(request));
+    http_respond_error(request, 501, NULL, "%s", (const char *)user);
 }
 
 /* ------------------------------------------------------------------ routes */
@@ -452,7 +449,19 @@ static const http_handler_ops_t stats_ops = {.on_request = get_stats};
 static const http_handler_ops_t index_ops = {.on_request = post_index};
 static const http_handler_ops_t load_ops = {.on_request = post_load, .on_close = ask_closed};
 static const http_handler_ops_t unload_ops = {.on_request = post_unload, .on_close = ask_closed};
-static const http_handler_ops_t unsupported_ops = {.on_request = unsupported};
+static const http_handler_ops_t unserved_ops = {.on_request = refuse_unserved};
+
+/* What Triton serves and this gateway does not. */
+/* clang-format off */
+#define UNSERVED(method, path, reason) {HTTP_METHOD_##method, path, &unserved_ops, (void *)(uintptr_t)(reason)}
+#define UNSERVED_SETTING(path, reason) UNSERVED(GET, path, reason), UNSERVED(POST, path, reason)
+#define UNSERVED_MEMORY(kind) \
+    UNSERVED(GET, "/v2/" kind "/status", GATEWAY_NO_SHARED_MEMORY), \
+    UNSERVED(GET, "/v2/" kind "/region/{region}/status", GATEWAY_NO_SHARED_MEMORY), \
+    UNSERVED(POST, "/v2/" kind "/region/{region}/register", GATEWAY_NO_SHARED_MEMORY), \
+    UNSERVED(POST, "/v2/" kind "/region/{region}/unregister", GATEWAY_NO_SHARED_MEMORY), \
+    UNSERVED(POST, "/v2/" kind "/unregister", GATEWAY_NO_SHARED_MEMORY)
+/* clang-format on */
 
 /* The first that fits counts: the hot ones are first, and "stats" is no model. */
 static const http_route_t routes[] = {
@@ -473,10 +482,11 @@ static const http_route_t routes[] = {
     {HTTP_METHOD_POST, "/v2/repository/index", &index_ops, NULL},
     {HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &load_ops, NULL},
     {HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unload_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/systemsharedmemory/status", &unsupported_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/cudasharedmemory/status", &unsupported_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/trace/setting", &unsupported_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/logging", &unsupported_ops, NULL},
+    UNSERVED_MEMORY("systemsharedmemory"),
+    UNSERVED_MEMORY("cudasharedmemory"),
+    UNSERVED_SETTING("/v2/trace/setting", GATEWAY_NO_TRACING),
+    UNSERVED_SETTING("/v2/models/{model}/trace/setting", GATEWAY_NO_TRACING),
+    UNSERVED_SETTING("/v2/logging", GATEWAY_NO_LOGGING),
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof *routes };
 
@@ -489,14 +499,14 @@ status_t rest_create(gateway_t *gateway, const http_server_config_t *config, res
     made->gateway = gateway;
     memcpy(bound, routes, sizeof routes);
     for (size_t i = 0; i < ROUTE_COUNT; i++)
-        bound[i].user = made;
+        bound[i].user = routes[i].user ? routes[i].user : made;
     status_t status =
         http_server_create(loop_uv(gateway->loop), config, bound, ROUTE_COUNT, &made->server, err);
     if (status != STATUS_OK) {
         free(made);
         return status;
     }
-    strbuf_init(&made->document, DOCUMENT_MAX_BYTES);
+    strbuf_init(&made->document, GATEWAY_DOCUMENT_BYTES_MAX);
     *rest = made;
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from tritonclient.utils import InferenceServerException
 
 from client import INFER, digit_tensor, get, post, post_binary, request, talk, tensor_request
 
@@ -110,6 +111,31 @@ def test_curl_sends_the_body_its_own_way(up, tmp_path, header):
     assert got.returncode == 0, got.stderr
     data = json.loads(got.stdout)["outputs"][0]["data"]
     assert data.index(max(data)) == 7
+
+
+UNSERVED = {
+    "shared memory": ["get_system_shared_memory_status", "unregister_system_shared_memory", "get_cuda_shared_memory_status",
+                      "unregister_cuda_shared_memory"],
+    "tracing": ["get_trace_settings", "update_trace_settings"],
+    "logging": ["get_log_settings"],
+}
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_what_is_not_served_is_told_alike_over_both_protocols(up, protocol):
+    client = getattr(tritonclient, protocol).InferenceServerClient(getattr(up, protocol))
+    calls = [(word, getattr(client, name), ()) for word, names in UNSERVED.items() for name in names]
+    calls += [("shared memory", client.register_system_shared_memory, ("region", "/key", 64)),
+              ("shared memory", client.unregister_system_shared_memory, ("region",)),
+              ("shared memory", client.get_cuda_shared_memory_status, ("region",)),
+              ("tracing", client.update_trace_settings, ("digits", {"trace_rate": "1"})),
+              ("logging", client.update_log_settings, ({"log_verbose_level": 1},))]
+    for word, call, arguments in calls:
+        with pytest.raises(InferenceServerException) as refused:
+            call(*arguments)
+        assert word in refused.value.message(), call
+        assert refused.value.status() in ("501", "StatusCode.UNIMPLEMENTED"), call
+    client.close()
 
 
 def test_metrics_are_there(up):
