@@ -43,11 +43,8 @@ void oip_softmax_fp32(void *scores, size_t rows, size_t classes)
         softmax_row(at + i * classes * sizeof(float), classes);
 }
 
-status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output,
-                            const oip_shape_t *row, uint32_t rows, uint32_t k, oip_shape_t *shape,
-                            uint32_t *classes, err_t *err)
+status_t oip_classify_check(const oip_tensor_spec_t *output, uint32_t k, err_t *err)
 {
-    uint64_t count;
     switch (output->datatype) {
     case OIP_BOOL:
     case OIP_FP16:
@@ -61,6 +58,17 @@ status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_
     if (k == 0 || k > OIP_MAX_CLASSIFICATION)
         return err_set(err, STATUS_INVALID_ARGUMENT, "classification of output '%s' must be 1 to %d",
                        output->name, OIP_MAX_CLASSIFICATION);
+    return STATUS_OK;
+}
+
+status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output,
+                            const oip_shape_t *row, uint32_t rows, uint32_t k, oip_shape_t *shape,
+                            uint32_t *classes, err_t *err)
+{
+    uint64_t count;
+    status_t status = oip_classify_check(output, k, err);
+    if (status)
+        return status;
     if (!oip_shape_elements(row, &count) || count == 0 || count > UINT32_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' has nothing to classify", output->name);
     *classes = (uint32_t)count;

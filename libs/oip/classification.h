@@ -13,9 +13,12 @@ void oip_softmax_fp32(void *scores, size_t rows, size_t classes);
 /* No client shows more than a few; the bound keeps the working set of a top-k on the stack. */
 enum { OIP_MAX_CLASSIFICATION = 1024 };
 
+/* INVALID_ARGUMENT for an output whose datatype is no numbers to compare, and for k out of range. */
+status_t oip_classify_check(const oip_tensor_spec_t *output, uint32_t k, err_t *err);
+
 /* The shape of the answer for an output whose rows have the (real) shape `row`: [rows, min(k, classes)], or
- * without rows for models that are not batched. INVALID_ARGUMENT for datatypes that are no numbers to compare and for
- * k out of range. */
+ * without rows for models that are not batched. INVALID_ARGUMENT as oip_classify_check, and for a row without
+ * elements. */
 status_t oip_classify_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *output,
                             const oip_shape_t *row, uint32_t rows, uint32_t k, oip_shape_t *shape,
                             uint32_t *classes, err_t *err);

@@ -61,6 +61,13 @@ typedef struct {
 } oip_request_t;
 
 void oip_request_init(oip_request_t *request);
+
+/* REST: whether an output goes out raw; requested may be NULL, as where all outputs are. */
+static inline bool oip_request_is_binary(const oip_request_t *request, const oip_requested_t *requested)
+{
+    return requested && requested->binary_set ? requested->binary : request->binary_output;
+}
+
 /* Keeps a copy of the text in the request; NULL when there is no room left. */
 const char *oip_request_keep(oip_request_t *request, const char *text, size_t len);
 
@@ -86,8 +93,8 @@ status_t oip_requested_set_parameter(oip_requested_t *requested, const char *nam
 /*
  * Checks a parsed request against the model: every input there, once, known, of the right datatype, shape and
  * size; the same number of rows everywhere, at most max_batch; each axis of one size wherever it occurs, within its bounds;
- * every requested output known and named once. INVALID_ARGUMENT names the field. Fills rows, batched, axis_sizes, spec_index
- * and picture.
+ * every requested output known and named once, and one that can be classified where that is asked. INVALID_ARGUMENT names the
+ * field. Fills rows, batched, axis_sizes, spec_index and picture.
  */
 status_t oip_validate_request(oip_request_t *request, const oip_model_spec_t *spec, err_t *err);
 

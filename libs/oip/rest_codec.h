@@ -46,6 +46,10 @@ status_t oip_check_model_control(const char *parameter, err_t *err);
 /* True for a body that begins like a JPEG or PNG picture (for image/jpeg and image/png posts). */
 bool oip_rest_is_picture(const void *body, size_t body_bytes);
 
+/* Whether the outputs that a validated request asks for have the form in which it asks for them: INVALID_ARGUMENT for FP16 and BF16
+ * as JSON. */
+status_t oip_rest_check(const oip_request_t *request, const oip_model_spec_t *spec, err_t *err);
+
 /*
  * Writes the answer. Floats are the shortest text that reads back equal; NaN and infinities are written as
  * NaN, Infinity and -Infinity, which Triton writes and the stock clients read. FP16 and BF16 have no JSON

@@ -43,13 +43,33 @@ static void write_data(strbuf_t *out, const oip_output_t *output)
     strbuf_puts(out, "]}");
 }
 
+static status_t check_form(const char *name, oip_datatype_t datatype, bool binary, err_t *err)
+{
+    if (binary || (datatype != OIP_FP16 && datatype != OIP_BF16))
+        return STATUS_OK;
+    return err_set(err, STATUS_INVALID_ARGUMENT,
+                   "output '%s' is %s, which has no JSON form; ask for it with binary_data", name,
+                   oip_datatype_name(datatype));
+}
+
+status_t oip_rest_check(const oip_request_t *request, const oip_model_spec_t *spec, err_t *err)
+{
+    bool all = request->requested_count == 0;
+    uint32_t count = all ? spec->output_count : request->requested_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const oip_requested_t *requested = all ? NULL : &request->requested[i];
+        const oip_tensor_spec_t *output = &spec->outputs[requested ? (uint32_t)requested->spec_index : i];
+        if (check_form(output->name, output->datatype, oip_request_is_binary(request, requested), err))
+            return err->code;
+    }
+    return STATUS_OK;
+}
+
 static status_t write_output(strbuf_t *out, const oip_output_t *output, err_t *err)
 {
     char shape[OIP_SHAPE_TEXT_BYTES];
-    if (!output->binary && (output->datatype == OIP_FP16 || output->datatype == OIP_BF16))
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "output '%s' is %s, which has no JSON form; ask for it with binary_data", output->name,
-                       oip_datatype_name(output->datatype));
+    if (check_form(output->name, output->datatype, output->binary, err))
+        return err->code;
     write_text_member(out, "{\"name\":", output->name);
     write_text_member(out, ",\"datatype\":", oip_datatype_name(output->datatype));
     strbuf_puts(out, ",\"shape\":");

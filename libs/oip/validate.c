@@ -1,3 +1,4 @@
+#include "oip/classification.h"
 #include "oip/request.h"
 
 #include <string.h>
@@ -151,6 +152,9 @@ static status_t check_requested(oip_request_t *request, const oip_model_spec_t *
         if (seen[requested->spec_index])
             return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' is requested twice", requested->name);
         seen[requested->spec_index] = true;
+        if (requested->classification > 0 &&
+            oip_classify_check(&spec->outputs[requested->spec_index], requested->classification, err))
+            return err->code;
     }
     return STATUS_OK;
 }

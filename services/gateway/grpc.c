@@ -114,21 +114,9 @@ static void finish_lending(infer_t *infer)
     rpc_call_finish(infer->call, RPC_OK, NULL, bytes);
 }
 
-static void finish_response(infer_t *infer)
+static void finish_copy(infer_t *infer)
 {
-    session_t *session = infer->session;
-    err_t err;
-    rpc_bytes_t *bytes = NULL;
-    if (oip_grpc_write(&session->reply, &session->response, &err)) {
-        finish_error(infer->call, &err);
-        infer_close(infer);
-        return;
-    }
-    if (session->reply.len_bytes > COPY_REPLY_BYTES) {
-        finish_lending(infer);
-        return;
-    }
-    bytes = grpc_infer_copy(NULL, 0, &session->reply);
+    rpc_bytes_t *bytes = grpc_infer_copy(NULL, 0, &infer->session->reply);
     if (bytes)
         rpc_call_finish(infer->call, RPC_OK, NULL, bytes);
     else
@@ -139,12 +127,15 @@ static void finish_response(infer_t *infer)
 static void on_done(session_t *session, void *arg)
 {
     infer_t *infer = arg;
-    if (session->error.code == STATUS_OK) {
-        finish_response(infer);
-        return;
+    err_t err;
+    if (session_write(session, oip_grpc_write, &err) != STATUS_OK) {
+        finish_error(infer->call, &err);
+        infer_close(infer);
+    } else if (session->reply.len_bytes > COPY_REPLY_BYTES) {
+        finish_lending(infer);
+    } else {
+        finish_copy(infer);
     }
-    finish_error(infer->call, &session->error);
-    infer_close(infer);
 }
 
 static void on_cancel(rpc_call_t *call, void *arg)

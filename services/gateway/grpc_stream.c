@@ -76,12 +76,9 @@ static rpc_bytes_t *wrap_error(const err_t *error, const char *id)
 
 static rpc_bytes_t *session_answer(session_t *session)
 {
-    const char *id = session->request.id ? session->request.id : "";
     err_t err;
-    if (session->error.code)
-        return wrap_error(&session->error, id);
-    if (oip_grpc_write(&session->reply, &session->response, &err))
-        return wrap_error(&err, id);
+    if (session_write(session, oip_grpc_write, &err))
+        return wrap_error(&err, session->request.id ? session->request.id : "");
     return wrap_reply(&session->reply);
 }
 
@@ -149,13 +146,15 @@ static void answer(call_t *call, rpc_bytes_t *bytes)
 static void on_done(session_t *session, void *arg)
 {
     call_t *call = arg;
+    rpc_bytes_t *bytes = session_answer(session);
     call->session = NULL;
-    rpc_bytes_t *bytes = call->stream->rpc ? session_answer(session) : NULL;
     session_close(session);
-    if (call->stream->rpc)
+    if (call->stream->rpc) {
         answer(call, bytes);
-    else
+    } else {
+        rpc_bytes_free(bytes);
         call_free(call);
+    }
 }
 
 static void on_writable(rpc_stream_t *rpc, void *arg)

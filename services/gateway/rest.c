@@ -154,8 +154,8 @@ static void respond_outputs(http_request_t *request, session_t *session)
 static void infer_done(session_t *session, void *arg)
 {
     http_request_t *request = arg;
-    err_t err = session->error;
-    if (err.code == STATUS_OK && oip_rest_write(&session->reply, &session->response, &err) == STATUS_OK) {
+    err_t err = {0};
+    if (session_write(session, oip_rest_write, &err) == STATUS_OK) {
         respond_outputs(request, session);
         return;
     }

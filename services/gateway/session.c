@@ -5,6 +5,7 @@
 #include "session_private.h"
 
 #include "base/clock.h"
+#include "oip/rest_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,8 @@ static status_t check(slot_t *slot, int64_t budget_ns, err_t *err)
     if (session->request.sequence)
         return err_set(err, STATUS_UNSUPPORTED, "sequences are not supported");
     status_t status = oip_validate_request(&session->request, &model->spec, err);
+    if (status == STATUS_OK && slot->protocol == PROTOCOL_REST)
+        status = oip_rest_check(&session->request, &model->spec, err);
     if (status != STATUS_OK)
         return status;
     if (session->request.rows == 0 || session->request.rows > SESSION_ROWS_MAX)
@@ -301,8 +304,18 @@ void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t r
     session->error = *error;
     session->stage = stage;
     session->retry_after_ms = retry_after_ms;
-    count_answer(slot, error->code);
     slot->done(session, slot->arg);
+}
+
+status_t session_write(session_t *session, session_write_fn write, err_t *err)
+{
+    status_t status = session->error.code;
+    if (status == STATUS_OK)
+        status = write(&session->reply, &session->response, err);
+    else
+        *err = session->error;
+    count_answer(slot_of(session), status);
+    return status;
 }
 
 /* ------------------------------------------------------------------ all sessions */

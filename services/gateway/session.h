@@ -6,7 +6,7 @@
  *   session_set_model(s, s->request.model, s->request.version, &err); NOT_FOUND
  *   session_submit(s, budget_ns, done, arg);                          validates, runs, calls done exactly once
  *   session_cancel(s)    when the client is gone: done still comes, with STATUS_CANCELLED
- *   done(s, arg)         s->error.code tells; on STATUS_OK write s->response into s->reply and send its iovecs
+ *   done(s, arg)         session_write, exactly once; on STATUS_OK send the iovecs of s->reply, else tell the error
  *   session_close(s)     when the bytes are sent (or instead of submit, when the parse failed)
  *
  * What it promises: after session_submit, done comes exactly once, from the loop or from within
@@ -44,7 +44,7 @@ enum {
 /* No request stays longer; a client that asks for more gets this much. */
 #define SESSION_BUDGET_MAX_NS (INT64_C(600) * 1000 * 1000 * 1000)
 
-/* What front ends see of a session. Only `request` and `reply` are theirs to write. */
+/* What front ends see of a session. Only `request` and `front` are theirs to write. */
 struct session {
     gateway_t *gateway;
     oip_request_t request;
@@ -55,7 +55,7 @@ struct session {
     const char *stage; /* in done, on failure: "gateway", "admission", "queue", "worker", "lost", "fetch" */
     uint32_t retry_after_ms; /* in done, on failure: the advice for UNAVAILABLE; 0 = none */
     oip_response_t response; /* in done, on success; its pieces lie in the arena until session_close */
-    oip_reply_t reply;       /* for the front end's codec */
+    oip_reply_t reply;       /* what session_write has written */
     void *front;             /* free for the front end */
 
     struct session_private *internal;
@@ -76,6 +76,11 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
 void session_submit(session_t *session, int64_t budget_ns, session_done_fn done, void *arg);
 /* Only between submit and done; done comes from within. */
 void session_cancel(session_t *session);
+
+/* In done: writes the response into reply with the front end's codec, or gives back why there is none, and counts what became of
+ * the request. */
+typedef status_t (*session_write_fn)(oip_reply_t *reply, const oip_response_t *response, err_t *err);
+status_t session_write(session_t *session, session_write_fn write, err_t *err);
 
 /* Counts a request that was refused before it was submitted. */
 void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status);

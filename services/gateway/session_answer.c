@@ -65,8 +65,8 @@ static status_t fill_outputs(slot_t *slot, err_t *err)
     for (uint32_t i = 0; i < count; i++) {
         const oip_requested_t *wanted = request->requested_count > 0 ? &request->requested[i] : NULL;
         uint32_t spec_index = wanted ? (uint32_t)wanted->spec_index : i;
-        bool binary = wanted && wanted->binary_set ? wanted->binary : request->binary_output;
-        fill_output(slot, spec_index, &layouts[spec_index], binary, pieces + i * each, &response->outputs[i]);
+        fill_output(slot, spec_index, &layouts[spec_index], oip_request_is_binary(request, wanted),
+                    pieces + i * each, &response->outputs[i]);
     }
     return STATUS_OK;
 }

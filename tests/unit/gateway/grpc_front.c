@@ -112,6 +112,14 @@ void session_cancel(session_t *session)
     fake.held_done(session, fake.held_arg);
 }
 
+status_t session_write(session_t *session, session_write_fn write, err_t *err)
+{
+    if (session->error.code == STATUS_OK)
+        return write(&session->reply, &session->response, err);
+    *err = session->error;
+    return err->code;
+}
+
 void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status)
 {
     (void)gateway;

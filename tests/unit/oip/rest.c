@@ -436,3 +436,28 @@ Test(rest, error_text)
     cr_assert_str_eq(out.data, "{\"error\":\"no \\\"such\\\" thing\"}");
     strbuf_dispose(&out);
 }
+
+Test(rest, an_answer_without_a_form_is_refused_beforehand)
+{
+    static oip_request_t asked;
+    oip_tensor_spec_t outputs[2] = {fixture_pair.outputs[0], fixture_pair.outputs[0]};
+    oip_model_spec_t spec = fixture_pair;
+    outputs[1].name = "half";
+    outputs[1].datatype = OIP_FP16;
+    spec.outputs = outputs;
+    spec.output_count = 2;
+    oip_request_init(&asked);
+    cr_expect_eq(oip_rest_check(&asked, &spec, &err), STATUS_INVALID_ARGUMENT, "all outputs");
+    cr_expect(strstr(err.text, "output 'half' is FP16, which has no JSON form"), "%s", err.text);
+    asked.binary_output = true;
+    cr_expect_eq(oip_rest_check(&asked, &spec, &err), STATUS_OK);
+    asked.requested_count = 1;
+    asked.requested[0] =
+        (oip_requested_t){.name = "half", .spec_index = 1, .binary_set = true, .binary = false};
+    cr_expect_eq(oip_rest_check(&asked, &spec, &err), STATUS_INVALID_ARGUMENT);
+    asked.requested[0].binary = true;
+    cr_expect_eq(oip_rest_check(&asked, &spec, &err), STATUS_OK);
+    asked.binary_output = false;
+    asked.requested[0] = (oip_requested_t){.name = outputs[0].name};
+    cr_expect_eq(oip_rest_check(&asked, &spec, &err), STATUS_OK, "the other one is not asked for");
+}

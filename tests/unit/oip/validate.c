@@ -110,3 +110,27 @@ Test(request, texts_are_bounded)
         kept++;
     cr_assert_eq(kept, OIP_TEXT_BYTES / OIP_NAME_BYTES);
 }
+
+Test(validate, what_cannot_be_classified_is_refused)
+{
+    static const struct {
+        oip_datatype_t type;
+        uint32_t k;
+        const char *says;
+    } cases[] = {{OIP_FP16, 1, "is FP16, classification needs numbers"},
+                 {OIP_BOOL, 1, "is BOOL, classification needs numbers"},
+                 {OIP_FP32, 1025, "must be 1 to 1024"}};
+    oip_tensor_spec_t input = {.name = "a", .datatype = OIP_FP32, .dims = {.rank = 1, .dims = {3}}};
+    oip_model_spec_t spec = fixture_single(&input, 4);
+    oip_tensor_spec_t output = spec.outputs[0];
+    spec.outputs = &output;
+    spec.output_count = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        oip_request_init(&request);
+        output.datatype = cases[i].type;
+        put_input("a", OIP_FP32, SHAPE(2, 1, 3), 12);
+        request.requested_count = 1;
+        request.requested[0] = (oip_requested_t){.name = output.name, .classification = cases[i].k};
+        assert_bad(&spec, cases[i].says);
+    }
+}
