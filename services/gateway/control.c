@@ -48,6 +48,7 @@ struct control {
     char away[320];
     uint64_t seen; /* version of the catalogue taken over, to be told; 0 = told */
     asks_t asks;
+    bool refused; /* a task, for which the outbox had no room; on_room is due */
     outbox_t outbox;
 };
 
@@ -97,20 +98,37 @@ static void flush(control_t *control)
     }
 }
 
+/* What on_room submits leaves at once, too. Each round fills the stream, so there are few. */
+static void flush_and_tell(control_t *control)
+{
+    flush(control);
+    while (control->refused && control->state == CONTROL_UP && control->outbox.count == 0) {
+        control->refused = false;
+        control->options.ops->on_room(control->options.ctx);
+        flush(control);
+    }
+}
+
 static void on_writable(rpc_stream_t *stream, void *arg)
 {
     (void)stream;
-    flush(arg);
+    flush_and_tell(arg);
 }
 
 static void on_after_poll(uv_check_t *check)
 {
-    flush(check->data);
+    flush_and_tell(check->data);
 }
 
 static void on_before_poll(uv_prepare_t *prepare)
 {
-    flush(prepare->data);
+    flush_and_tell(prepare->data);
+}
+
+static status_t refuse(control_t *control)
+{
+    control->refused = true;
+    return STATUS_UNAVAILABLE;
 }
 
 status_t control_submit(control_t *control, const control_task_t *task)
@@ -120,8 +138,8 @@ status_t control_submit(control_t *control, const control_task_t *task)
         return STATUS_OK;
     flush(control);
     if (outbox->count > 0 && outbox_let_go(outbox, clock_now_ns()) == 0)
-        return STATUS_UNAVAILABLE;
-    return outbox_add(outbox, task);
+        return refuse(control);
+    return outbox_add(outbox, task) == STATUS_OK ? STATUS_OK : refuse(control);
 }
 
 status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
@@ -265,7 +283,7 @@ static void on_open(rpc_stream_t *stream, void *arg)
     control->state = CONTROL_GREETING;
     control->heard_ns = clock_now_ns();
     outbox_clear(&control->outbox);
-    control->pong_due = false;
+    control->pong_due = control->refused = false;
     control->seen = 0;
     send_hello(control);
 }

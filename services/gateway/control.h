@@ -31,6 +31,8 @@ typedef struct control_ops {
     /* Each newest description of the models; the first one of a stream comes before on_up. */
     void (*on_catalogue)(void *ctx, const struct Control__Catalogue *catalogue);
     void (*on_up)(void *ctx);
+    /* The stream takes tasks again after it has refused one. Never from within control_submit. */
+    void (*on_room)(void *ctx);
     void (*on_down)(void *ctx);
     void (*on_drop)(void *ctx, const control_drop_t *drop);
 } control_ops_t;

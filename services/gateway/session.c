@@ -71,12 +71,11 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->protocol = protocol;
     slot->region_count = 0;
     slot->input = slot->output = NULL;
-    slot->published = slot->sent = slot->sent_before = false;
-    slot->rows = slot->rows_left = 0;
+    slot->published = slot->sent_before = false;
+    slot->rows = slot->rows_left = slot->sent_rows = 0;
     slot->session.model = NULL;
     slot->parsed_by = NULL;
     slot->session.front = NULL;
-    slot->session.stage = "";
     slot->session.error.code = STATUS_OK;
     oip_request_init(&slot->session.request);
     return &slot->session;
@@ -169,12 +168,14 @@ static void give_up(slot_t *slot)
         err_set(&err, STATUS_DEADLINE_EXCEEDED, "the picture was not decoded by the deadline");
     else if (!control_is_up(control))
         err_set(&err, STATUS_UNAVAILABLE, "%s", control_away_reason(control));
-    else if (!slot->sent)
+    else if (slot->sent_rows == slot->rows)
+        err_set(&err, STATUS_DEADLINE_EXCEEDED, "no result by the deadline");
+    else if (slot_target(slot))
+        err_set(&err, STATUS_UNAVAILABLE, "the scheduler has not taken the request by the deadline");
+    else
         err_set(&err, STATUS_UNAVAILABLE, "no worker has model '%s' since the scheduler has come back",
                 slot->session.model->spec.name);
-    else
-        err_set(&err, STATUS_DEADLINE_EXCEEDED, "no result by the deadline");
-    slot_finish(slot, &err, "gateway", 0);
+    slot_finish(slot, &err, 0);
 }
 
 /* One at a time from the heap, since each answer may change it. */
@@ -249,7 +250,7 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
     slot_follow(slot);
     sessions->waiting_count++;
     if (check(slot, budget_ns, &err) != STATUS_OK || reserve(slot, &err) != STATUS_OK) {
-        slot_finish(slot, &err, session->model->ready ? "gateway" : "admission", 0);
+        slot_finish(slot, &err, 0);
         return;
     }
     sessions->tasks_waiting += slot->rows;
@@ -259,7 +260,7 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
     if (slot->job.rows > 0) {
         slot->state = SESSION_PREPROCESSING;
         if (slot_preprocess(slot, &err) != STATUS_OK)
-            slot_finish(slot, &err, "gateway", 0);
+            slot_finish(slot, &err, 0);
     } else {
         slot_dispatch(slot);
     }
@@ -272,7 +273,7 @@ void session_cancel(session_t *session)
     if (slot->state != SESSION_PREPROCESSING && slot->state != SESSION_WAITING)
         return;
     err_set(&err, STATUS_CANCELLED, "the client is gone");
-    slot_finish(slot, &err, "client", 0);
+    slot_finish(slot, &err, 0);
 }
 
 /* ------------------------------------------------------------------ answering */
@@ -290,7 +291,7 @@ static void count_answer(slot_t *slot, status_t status)
     model_stats_answered(&slot->session.model->stats, &outcome);
 }
 
-void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t retry_after_ms)
+void slot_finish(slot_t *slot, const err_t *error, uint32_t retry_after_ms)
 {
     session_t *session = &slot->session;
     sessions_t *sessions = slot->owner;
@@ -302,7 +303,6 @@ void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t r
     slot_withdraw(slot);
     slot->state = SESSION_DONE;
     session->error = *error;
-    session->stage = stage;
     session->retry_after_ms = retry_after_ms;
     slot->done(session, slot->arg);
 }

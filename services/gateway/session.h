@@ -51,8 +51,7 @@ struct session {
     oip_allocator_t allocator; /* arena memory of this session, for the codec and for bodies */
     model_entry_t *model;      /* NULL until session_set_model */
 
-    err_t error;       /* in done: why there is no response; code STATUS_OK: there is one */
-    const char *stage; /* in done, on failure: "gateway", "admission", "queue", "worker", "lost", "fetch" */
+    err_t error;             /* in done: why there is no response; code STATUS_OK: there is one */
     uint32_t retry_after_ms; /* in done, on failure: the advice for UNAVAILABLE; 0 = none */
     oip_response_t response; /* in done, on success; its pieces lie in the arena until session_close */
     oip_reply_t reply;       /* what session_write has written */

@@ -100,7 +100,7 @@ static void on_preprocessed(preprocess_job_t *job, const err_t *error)
         if (error->code == STATUS_OK)
             slot_dispatch(slot);
         else
-            slot_finish(slot, error, "gateway", 0);
+            slot_finish(slot, error, 0);
     }
     slot_unref(slot);
 }

@@ -53,8 +53,9 @@ typedef struct session_private {
     bool padded;                            /* some are not as they were asked for */
     transfer_handle_t handle;
     bool published;
-    bool sent, sent_before; /* on the present stream; on any */
     uint32_t rows, rows_left;
+    uint32_t sent_rows; /* the scheduler of the present stream has got the rows below */
+    bool sent_before;   /* all of them, on any stream */
     uint64_t receiving[SESSION_ROWS_MAX / 64], finished[SESSION_ROWS_MAX / 64];
     row_timing_t timing; /* of the row that came last */
     preprocess_job_t job;
@@ -69,6 +70,7 @@ struct sessions {
     loop_timer_t timer;
     int64_t timer_at_ns; /* INT64_MAX: not running. May be earlier than needed: then it just looks again */
     slot_t *waiting;     /* newest first */
+    bool unsent;         /* some could be submitted and found no room; on_room goes on */
     uint32_t waiting_count, tasks_waiting;
     int64_t up_ns; /* start of the present stream to the scheduler */
     metric_t *late, *resubmitted, *refusals;
@@ -98,7 +100,7 @@ static inline void bit_clear(uint64_t *bits, uint32_t i)
 void slot_unref(slot_t *slot);
 bool slot_owns(const slot_t *slot, const void *data, size_t len_bytes); /* it lies in a region of the slot */
 /* Answers; the only place that does. error->code STATUS_OK: the response is filled. */
-void slot_finish(slot_t *slot, const err_t *error, const char *stage, uint32_t retry_after_ms);
+void slot_finish(slot_t *slot, const err_t *error, uint32_t retry_after_ms);
 
 /* session_shape.c: requests of models whose dimensions vary */
 status_t slot_shape(slot_t *slot,
@@ -123,6 +125,9 @@ status_t slot_preprocess(slot_t *slot, err_t *err);
 
 /* session_tasks.c: the tasks of a session */
 void slot_dispatch(slot_t *slot);
+/* The model that its tasks go to now: its own, or what has replaced it if requests for the one can go to the other. NULL: none that
+ * is ready. */
+const model_entry_t *slot_target(const slot_t *slot);
 
 /* Moves on to another version when its own is not ready any more and the client named none. */
 void slot_follow(slot_t *slot);

@@ -62,6 +62,7 @@ static uint32_t task_priority(const slot_t *slot)
     return priority < UINT32_MAX ? (uint32_t)priority : UINT32_MAX;
 }
 
+/* Hands over the rows that the present stream has not carried yet; false: it takes no more now. */
 static bool submit_rows(slot_t *slot, uint32_t model_id)
 {
     uint64_t item_bytes = slot->item_in_bytes;
@@ -72,25 +73,16 @@ static bool submit_rows(slot_t *slot, uint32_t model_id)
                            .priority = task_priority(slot),
                            .sizes = slot->sizes,
                            .size_count = slot->session.model->spec.axis_count};
-    for (uint32_t row = 0; row < slot->rows; row++) {
-        if (bit_get(slot->finished, row))
+    for (; slot->sent_rows < slot->rows; slot->sent_rows++) {
+        if (bit_get(slot->finished, slot->sent_rows))
             continue;
-        task.id = task_id(slot, row);
-        task.offset_bytes = row * item_bytes;
+        task.id = task_id(slot, slot->sent_rows);
+        task.offset_bytes = slot->sent_rows * item_bytes;
         if (control_submit(slot->owner->gateway->control, &task) != STATUS_OK)
             return false;
     }
-    slot->sent = slot->sent_before = true;
+    slot->sent_before = true;
     return true;
-}
-
-static void submit_or_fail(slot_t *slot, uint32_t model_id)
-{
-    err_t err;
-    if (submit_rows(slot, model_id))
-        return;
-    err_set(&err, STATUS_UNAVAILABLE, "the stream to the scheduler is congested");
-    slot_finish(slot, &err, "gateway", 0);
 }
 
 static void on_released(void *ctx)
@@ -109,14 +101,17 @@ void slot_dispatch(slot_t *slot)
     if (status != STATUS_OK) {
         slot->refs--;
         err_set(&err, STATUS_UNAVAILABLE, "the input cannot be published (%s)", status_name(status));
-        slot_finish(slot, &err, "gateway", 0);
+        slot_finish(slot, &err, 0);
         return;
     }
     slot->published = true;
     slot_follow(slot);
-    /* Else it waits, until its deadline, for the scheduler or for a worker that brings the model. */
-    if (control_is_up(gateway->control) && slot->session.model->ready)
-        submit_or_fail(slot, slot->session.model->id);
+    const model_entry_t *target = slot_target(slot);
+    /* Without them it waits, until its deadline, for the scheduler or for a worker that brings the model. */
+    if (!control_is_up(gateway->control) || !target || submit_rows(slot, target->id))
+        return;
+    err_set(&err, STATUS_UNAVAILABLE, "the stream to the scheduler is congested");
+    slot_finish(slot, &err, 0);
 }
 
 void slot_withdraw(slot_t *slot)
@@ -124,11 +119,11 @@ void slot_withdraw(slot_t *slot)
     gateway_t *gateway = slot->owner->gateway;
     if (slot->state == SESSION_WAITING)
         unlink_waiting(slot);
-    if (slot->sent && control_is_up(gateway->control))
-        for (uint32_t row = 0; row < slot->rows; row++)
+    if (control_is_up(gateway->control))
+        for (uint32_t row = 0; row < slot->sent_rows; row++)
             if (!bit_get(slot->finished, row))
                 control_cancel(gateway->control, task_id(slot, row));
-    slot->sent = false;
+    slot->sent_rows = 0;
     if (slot->published) {
         slot->published = false;
         dataplane_unpublish(gateway->dataplane, slot->handle);
@@ -137,36 +132,37 @@ void slot_withdraw(slot_t *slot)
 
 /* ------------------------------------------------------------------ what the scheduler says */
 
-/* The entry itself when it is still listed, or its successor if that takes the same tensors. */
-static const model_entry_t *entry_now(const slot_t *slot)
+const model_entry_t *slot_target(const slot_t *slot)
 {
     const model_entry_t *old = slot->session.model;
     model_entry_t *now;
     if (old->listed)
-        return old;
+        return old->ready ? old : NULL;
     if (catalogue_find(slot->owner->gateway->catalogue, old->spec.name, old->spec.version, &now, NULL) !=
         STATUS_OK)
         return NULL;
-    return model_entry_alike(now, old) ? now : NULL;
+    return now->ready && model_entry_alike(now, old) ? now : NULL;
 }
 
-/* Submits what this stream has not carried yet and what is still worth it; the backstop answers the rest. */
+/* Submits what this stream has not carried yet and what is still worth it, as far as the stream takes it: on_room goes on. The
+ * backstop answers the rest. */
 static void submit_unsent(sessions_t *sessions)
 {
     int64_t now_ns = clock_now_ns();
     uint64_t again = 0;
-    slot_t *next;
-    for (slot_t *slot = sessions->waiting; slot; slot = next) {
-        next = slot->next;
-        if (slot->sent || slot->deadline_ns <= now_ns)
+    bool room = true;
+    for (slot_t *slot = sessions->waiting; slot && room; slot = slot->next) {
+        if (slot->sent_rows == slot->rows || slot->deadline_ns <= now_ns)
             continue;
-        slot_follow(slot);
-        const model_entry_t *entry = entry_now(slot);
-        if (!entry || !entry->ready) /* a worker may still bring it */
+        if (slot->sent_rows == 0)
+            slot_follow(slot);
+        const model_entry_t *target = slot_target(slot);
+        if (!target) /* a worker may still bring it */
             continue;
-        again += slot->sent_before ? slot->rows_left : 0;
-        submit_or_fail(slot, entry->id);
+        again += slot->sent_before && slot->sent_rows == 0 ? slot->rows_left : 0;
+        room = submit_rows(slot, target->id);
     }
+    sessions->unsent = !room;
     if (again == 0)
         return;
     metrics_add(sessions->resubmitted, again);
@@ -189,8 +185,15 @@ static void on_up(void *ctx)
     sessions_t *sessions = ctx;
     sessions->up_ns = clock_now_ns();
     for (slot_t *slot = sessions->waiting; slot; slot = slot->next)
-        slot->sent = false;
+        slot->sent_rows = 0;
     submit_unsent(sessions);
+}
+
+static void on_room(void *ctx)
+{
+    sessions_t *sessions = ctx;
+    if (sessions->unsent)
+        submit_unsent(sessions);
 }
 
 static void on_down(void *ctx)
@@ -214,13 +217,16 @@ static void on_drop(void *ctx, const control_drop_t *drop)
         err_set(&err, drop->status, "overloaded or not available (given up in stage %s)", drop->stage);
     else
         err_set(&err, drop->status, "given up in stage %s (%s)", drop->stage, status_name(drop->status));
-    slot_finish(slot, &err, drop->stage, drop->retry_after_ms);
+    slot_finish(slot, &err, drop->retry_after_ms);
 }
 
 const control_ops_t *sessions_control_ops(void)
 {
-    static const control_ops_t ops = {
-        .on_catalogue = on_catalogue, .on_up = on_up, .on_down = on_down, .on_drop = on_drop};
+    static const control_ops_t ops = {.on_catalogue = on_catalogue,
+                                      .on_up = on_up,
+                                      .on_room = on_room,
+                                      .on_down = on_down,
+                                      .on_drop = on_drop};
     return &ops;
 }
 
@@ -247,7 +253,7 @@ static void fail_row(slot_t *slot, const transfer_incoming_t *result)
     else
         err_set(&err, STATUS_INTERNAL, "the worker sent %llu bytes where %llu were expected",
                 (unsigned long long)result->len_bytes, (unsigned long long)expected);
-    slot_finish(slot, &err, "worker", 0);
+    slot_finish(slot, &err, 0);
 }
 
 static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
@@ -262,7 +268,7 @@ static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
     }
     err_t err;
     if (result->status == STATUS_OK && slot_reserve_output(slot, result->len_bytes, &err) != STATUS_OK) {
-        slot_finish(slot, &err, "gateway", 0);
+        slot_finish(slot, &err, 0);
         return discarded;
     }
     uint64_t expected = slot->item_out_bytes;
@@ -285,7 +291,7 @@ static void on_row(slot_t *slot, uint32_t row)
         return;
     slot->result_ns = clock_now_ns();
     slot_answer(slot, &err);
-    slot_finish(slot, &err, err.code == STATUS_OK ? "" : "gateway", 0);
+    slot_finish(slot, &err, 0);
 }
 
 static void on_pushed(void *ctx, void *token, uint64_t id, status_t status)

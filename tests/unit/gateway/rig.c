@@ -22,16 +22,16 @@ static Control__Tensor tensor(const char *name, const char *type, int64_t *dims)
     return made;
 }
 
-static void fill_model(Control__CatalogueModel *model, Control__ModelReport *report, const char *name,
-                       uint32_t id)
+static void fill_model(const rig_t *rig, Control__CatalogueModel *model, Control__ModelReport *report,
+                       const char *name, uint32_t id)
 {
     *report = (Control__ModelReport)CONTROL__MODEL_REPORT__INIT;
     *model = (Control__CatalogueModel)CONTROL__CATALOGUE_MODEL__INIT;
     report->name = (char *)(uintptr_t)name;
     report->version = 1;
     report->platform = (char *)(uintptr_t) "test";
-    report->max_batch = 4;
-    report->slo_ns = 300 * NS_PER_MS;
+    report->max_batch = rig->max_batch;
+    report->slo_ns = rig->slo_ns;
     model->id = id;
     model->ready = true;
     model->description = report;
@@ -46,8 +46,8 @@ void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empt
     Control__Tensor *one_in[] = {&x}, *one_out[] = {&y}, *two_in[] = {&x, &b}, *two_out[] = {&z, &y};
     Control__ModelReport reports[2];
     Control__CatalogueModel models[2], *list[] = {&models[0], &models[1]};
-    fill_model(&models[0], &reports[0], "one", first_id);
-    fill_model(&models[1], &reports[1], "two", first_id + 1);
+    fill_model(rig, &models[0], &reports[0], "one", first_id);
+    fill_model(rig, &models[1], &reports[1], "two", first_id + 1);
     reports[0].n_inputs = reports[0].n_outputs = 1;
     reports[0].inputs = one_in;
     reports[0].outputs = one_out;
@@ -117,12 +117,14 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
         cr_assert(message->hello->instance_id == rig->gateway.instance_id);
         rig->stream = stream;
         rig->hellos++;
-        send_welcome(rig);
+        if (!rig->mute)
+            send_welcome(rig);
     }
     if (message->tasks)
         take_tasks(rig, message->tasks);
-    for (size_t i = 0; message->cancels && i < message->cancels->n_id; i++)
-        rig->cancelled[rig->cancel_count++] = message->cancels->id[i];
+    for (size_t i = 0; message->cancels && i < message->cancels->n_id; i++, rig->cancel_count++)
+        if (!rig->counts || rig->cancel_count < RIG_TASKS)
+            rig->cancelled[rig->cancel_count] = message->cancels->id[i];
     rpc_arena_dispose(&arena);
 }
 
@@ -297,6 +299,8 @@ void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
     gateway_t *gateway = &rig->gateway;
     err_t err = {0};
     memset(rig, 0, sizeof *rig);
+    rig->max_batch = 4;
+    rig->slo_ns = 300 * NS_PER_MS;
     gateway->metrics = metrics_create("gateway", &err);
     cr_assert(loop_create(&gateway->loop, &err) == STATUS_OK);
     const rpc_runtime_options_t rpc = {.loop = gateway->loop, .name = "test"};

@@ -52,10 +52,13 @@ typedef struct {
     bool server_stopped;
     uint64_t epoch;
     int hellos;
+    bool mute;          /* hellos get no answer */
+    uint32_t max_batch; /* of the models; 4 until the test says otherwise and sends a catalogue */
+    int64_t slo_ns;     /* of the models; 300 ms */
     char scheduler[64];
     rig_task_t tasks[RIG_TASKS];
     int task_count;
-    bool counts; /* tasks are only counted */
+    bool counts; /* tasks and cancellations are only counted */
     uint64_t counted, last_id;
     uint64_t cancelled[RIG_TASKS];
     int cancel_count;

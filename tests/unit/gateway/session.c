@@ -3,6 +3,8 @@
  */
 #include "rig.h"
 
+#include "oip/rest_codec.h"
+
 #include <string.h>
 
 static rig_t rig;
@@ -23,6 +25,10 @@ TestSuite(session, .init = setup, .fini = teardown, .timeout = 60);
 #define SHORT_ROW                          \
     "{\"parameters\":{\"timeout\":60000}," \
     "\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"INT32\",\"data\":[7,8]}]}"
+
+#define CLASSES(k)                                                                          \
+    "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"INT32\",\"data\":[7,8]}]," \
+    "\"outputs\":[{\"name\":\"y\",\"parameters\":{\"classification\":" k "}}]}"
 
 static const rig_answer_t *answer_of(int call)
 {
@@ -132,6 +138,7 @@ Test(session, bad_requests_never_reach_the_scheduler)
         {"one", "Inference-Header-Content-Length: 99999\r\n", ONE_ROW, 400, ""},
         {"one", "Inference-Header-Content-Length: 0\r\n", "123", 400, ""},
         {"one", "Content-Encoding: gzip\r\n", ONE_ROW, 501, "gzip"},
+        {"one", NULL, CLASSES("2000"), 400, "classification of output 'y' must be 1 to 1024"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const rig_answer_t *answer = answer_of(
@@ -301,30 +308,127 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
     cr_assert(answer_of(call)->status == 200);
 }
 
+/* ------------------------------------------------------------------ without a transport */
+
+typedef struct {
+    bool done;
+    status_t status, written;
+    err_t error;
+    session_write_fn write;
+} direct_t;
+
+static void direct_done(session_t *session, void *arg)
+{
+    direct_t *direct = arg;
+    direct->done = true;
+    direct->status = session->error.code;
+    direct->written = session_write(session, direct->write, &direct->error);
+    session_close(session);
+}
+
+/* Parsed and not submitted. */
+static session_t *parsed(const char *json, const char *version)
+{
+    err_t err = {0};
+    session_t *session = session_open(&rig.gateway, PROTOCOL_REST, &err);
+    cr_assert(session && session_set_model(session, "one", version, &err) == STATUS_OK, "%s", err.text);
+    cr_assert(oip_rest_parse(&session->request, &session->model->spec, json, strlen(json), OIP_REST_ALL_JSON,
+                             &session->allocator, &err) == STATUS_OK,
+              "%s", err.text);
+    return session;
+}
+
+static uint64_t answered(status_t status)
+{
+    return metrics_value(
+        metrics_series(rig.gateway.metrics, METRIC_GATEWAY_REQUESTS, "rest", "one", status_name(status)));
+}
+
+/* Its body was on the way, or its picture was decoded, while the description changed and the ids with it. */
+Test(session, a_request_goes_to_the_id_that_its_model_has_now)
+{
+    direct_t direct = {.write = oip_rest_write};
+    model_entry_t *now;
+    session_t *session = parsed(ONE_ROW, "1");
+    rig.max_batch = 8;
+    rig_send_catalogue(&rig, 5, 50, false);
+    rig_until(&rig,
+              catalogue_find(rig.gateway.catalogue, "one", NULL, &now, NULL) == STATUS_OK && now->id == 50);
+    cr_assert(session->model != now && session->model->ready && !session->model->listed);
+    session_submit(session, SESSION_NO_BUDGET, direct_done, &direct);
+    cr_assert_eq(task(0)->model, 50);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    rig_until(&rig, direct.done);
+    cr_assert_eq(direct.written, STATUS_OK, "%s", direct.error.text);
+}
+
+static status_t write_nothing(oip_reply_t *reply, const oip_response_t *response, err_t *err)
+{
+    (void)reply, (void)response;
+    return err_set(err, STATUS_INTERNAL, "it cannot be written");
+}
+
+Test(session, an_answer_counts_as_what_the_client_gets)
+{
+    direct_t direct = {.write = write_nothing};
+    session_submit(parsed(ONE_ROW, ""), SESSION_NO_BUDGET, direct_done, &direct);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    rig_until(&rig, direct.done);
+    cr_assert(direct.status == STATUS_OK && direct.written == STATUS_INTERNAL);
+    cr_expect(answered(STATUS_INTERNAL) == 1 && answered(STATUS_OK) == 0);
+    direct = (direct_t){.write = oip_rest_write};
+    session_submit(parsed(ONE_ROW, ""), SESSION_NO_BUDGET, direct_done, &direct);
+    cr_assert(rig_push(&rig, task(1), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    rig_until(&rig, direct.done);
+    cr_expect(answered(STATUS_INTERNAL) == 1 && answered(STATUS_OK) == 1);
+}
+
 /* ------------------------------------------------------------------ lack of room */
 
-/* The scheduler is of the same loop, which does not turn: it takes nothing. */
-Test(session, tasks_wait_for_a_scheduler_that_takes_none_until_they_are_too_late)
+/* The scheduler is of the same loop, which does not turn: it takes nothing. In the end neither does the stream, and the deadlines
+ * of all that waits have passed. */
+static void stall(uint64_t *taken, uint64_t *refused)
 {
-    enum { LAST = INT32_MAX };
-    control_t *control = rig.gateway.control;
     control_task_t sent = {.model = 1};
-    uint64_t taken = 0, refused = 0;
+    *taken = *refused = 0;
     rig.counts = true;
     for (int64_t until_ns = clock_now_ns() + 500 * NS_PER_MS; clock_now_ns() < until_ns;) {
         sent.id++;
         sent.deadline_ns = clock_now_ns() + 20 * NS_PER_MS;
-        *(control_submit(control, &sent) == STATUS_OK ? &taken : &refused) += 1;
+        *(control_submit(rig.gateway.control, &sent) == STATUS_OK ? taken : refused) += 1;
     }
-    cr_assert_gt(refused, 0, "%llu tasks were taken and none was refused", (unsigned long long)taken);
-    sent.id = LAST;
-    for (int64_t until_ns = sent.deadline_ns + 2 * NS_PER_MS; clock_now_ns() < until_ns;)
+    while (clock_now_ns() < sent.deadline_ns + 2 * NS_PER_MS)
         ;
-    sent.deadline_ns += 60 * NS_PER_S;
-    cr_assert_eq(control_submit(control, &sent), STATUS_OK, "those that are too late hold the room");
-    rig_until(&rig, rig.last_id == LAST);
+}
+
+Test(session, tasks_wait_for_a_scheduler_that_takes_none_until_they_are_too_late)
+{
+    control_task_t last = {.id = INT32_MAX, .model = 1, .deadline_ns = clock_now_ns() + 60 * NS_PER_S};
+    uint64_t taken, refused;
+    stall(&taken, &refused);
+    cr_assert_gt(refused, 0, "%llu tasks were taken and none was refused", (unsigned long long)taken);
+    cr_assert_eq(control_submit(rig.gateway.control, &last), STATUS_OK,
+                 "those that are too late hold the room");
+    rig_until(&rig, rig.last_id == last.id);
     cr_expect_lt(rig.counted, taken, "what is too late was sent all the same");
     cr_expect_eq(rig.hellos, 1, "the stream was given up");
+}
+
+Test(session, the_rows_that_were_taken_are_cancelled_when_another_finds_no_room)
+{
+    direct_t direct = {.write = oip_rest_write};
+    control_task_t sent = {.model = 1, .deadline_ns = clock_now_ns() + 60 * NS_PER_S};
+    uint64_t taken, refused;
+    session_t *session = parsed(
+        "{\"inputs\":[{\"name\":\"x\",\"shape\":[3,2],\"datatype\":\"INT32\",\"data\":[1,2,3,4,5,6]}]}", "");
+    stall(&taken, &refused);
+    for (int i = 0; i < OUTBOX_TASKS_MAX - 1; i++) /* there is room for one row */
+        cr_assert_eq(control_submit(rig.gateway.control, &sent), STATUS_OK);
+    session_submit(session, SESSION_NO_BUDGET, direct_done, &direct);
+    cr_assert(direct.done && direct.status == STATUS_UNAVAILABLE, "%s", direct.error.text);
+    rig_until(&rig, rig.cancel_count > 0);
+    cr_expect_eq(rig.cancel_count, 1);
+    cr_expect_eq(rig.cancelled[0], rig.last_id, "the row that was taken is the last task of all");
 }
 
 Test(session_limits, a_full_arena_is_unavailable, .timeout = 60)
@@ -351,5 +455,37 @@ Test(session_limits, too_many_requests_are_unavailable, .timeout = 60)
     cr_assert(answer->status == 503 && strstr(answer->body, "under way"), "%s", answer->body);
     cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
     cr_assert(answer_of(first)->status == 200);
+    rig_stop(&rig);
+}
+
+/* Far more tasks than the outbox and the stream hold at once. */
+Test(session_limits, a_new_scheduler_gets_all_that_waits_as_fast_as_it_takes_it, .timeout = 60)
+{
+    enum { REQUESTS = 16, ROWS = SESSION_ROWS_MAX };
+    static int32_t body[ROWS][2];
+    model_entry_t *entry;
+    rig_start(&rig, 8 << 20, REQUESTS);
+    rig.counts = true;
+    rig.max_batch = ROWS;
+    rig.slo_ns = 60 * NS_PER_S;
+    rig_send_catalogue(&rig, 5, 10, false);
+    rig_until(&rig, catalogue_find(rig.gateway.catalogue, "one", NULL, &entry, NULL) == STATUS_OK &&
+                        entry->spec.max_batch == ROWS);
+    rig_scheduler_stop(&rig);
+    rig_until(&rig, !control_is_up(rig.gateway.control));
+    for (int i = 0; i < REQUESTS; i++)
+        rig_infer(&rig, "one", "Inference-Header-Content-Length: 0\r\n", body, sizeof body);
+    rig_until(&rig, sessions_tasks_waiting(rig.gateway.sessions) == REQUESTS * ROWS);
+    rig_scheduler_start(&rig, 6);
+    rig_until(&rig, rig.hellos == 2);
+    rig_send_catalogue(&rig, 6, 50, false);
+    rig_until(&rig, rig.counted >= REQUESTS * ROWS || rig.answers[0].status != 0);
+    cr_assert_eq(rig.counted, REQUESTS * ROWS);
+    for (int i = 0; i < REQUESTS; i++)
+        cr_assert_eq(rig.answers[i].status, 0, "%s", rig.answers[i].body);
+    http_client_destroy(rig.client);
+    rig_until(&rig, sessions_waiting(rig.gateway.sessions) == 0);
+    const http_client_config_t client = {.server = rest_address(rig.rest)};
+    cr_assert(http_client_create(loop_uv(rig.gateway.loop), &client, &rig.client, NULL) == STATUS_OK);
     rig_stop(&rig);
 }
