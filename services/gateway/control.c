@@ -23,6 +23,8 @@ enum { SEND_QUEUE_BYTES = 2 << 20 };
 /* The scheduler is given up after so many of its ping intervals in silence, and not before SILENCE_MIN_NS. */
 enum { SILENT_INTERVALS = 20 };
 #define SILENCE_MIN_NS (2 * NS_PER_S)
+/* What may pass until its Welcome says how often it pings. */
+#define GREETING_NS (5 * NS_PER_S)
 
 typedef enum { CONTROL_DOWN, CONTROL_GREETING, CONTROL_WELCOMED, CONTROL_UP } control_state_t;
 
@@ -185,6 +187,8 @@ static void on_welcome(control_t *control, const Control__Welcome *welcome)
     control->silence_ns = silence_ns > 0 && silence_ns < SILENCE_MIN_NS ? SILENCE_MIN_NS : silence_ns;
     if (control->silence_ns > 0)
         loop_timer_start_in(&control->silence, control->silence_ns);
+    else
+        loop_timer_stop(&control->silence);
     log_info("scheduler_joined", LOG_STR("scheduler", control->options.scheduler),
              LOG_U64("epoch", control->epoch), LOG_U64("version", welcome->version),
              LOG_U64("peer_index", welcome->peer_index));
@@ -285,6 +289,8 @@ static void on_open(rpc_stream_t *stream, void *arg)
     outbox_clear(&control->outbox);
     control->pong_due = control->refused = false;
     control->seen = 0;
+    control->silence_ns = GREETING_NS;
+    loop_timer_start_in(&control->silence, GREETING_NS);
     send_hello(control);
 }
 

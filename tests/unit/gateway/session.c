@@ -308,6 +308,19 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
     cr_assert(answer_of(call)->status == 200);
 }
 
+Test(session, a_scheduler_that_never_welcomes_is_left)
+{
+    rig_scheduler_stop(&rig);
+    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig.mute = true;
+    rig_scheduler_start(&rig, 6);
+    rig_until(&rig, rig.hellos == 2);
+    rig.mute = false;
+    rig_until(&rig, rig.hellos == 3); /* on another stream */
+    rig_send_catalogue(&rig, 6, 50, false);
+    rig_until(&rig, control_is_up(rig.gateway.control));
+}
+
 /* ------------------------------------------------------------------ without a transport */
 
 typedef struct {
