@@ -38,6 +38,7 @@ static const float *constant_f32(const graph_t *g, int32_t value, size_t count)
     return t && t->data && t->dtype == DTYPE_F32 && tensor_count(t) == count ? t->data : NULL;
 }
 
+/* NULL: as if it were not there. */
 typedef struct {
     const float *scale, *shift, *mean, *variance;
     double epsilon;
@@ -57,15 +58,49 @@ static bool read_norm(const graph_t *g, const node_t *bn, size_t channels, norm_
     return norm->scale && norm->shift && norm->mean && norm->variance;
 }
 
+/* A constant for each channel of a result with `rank` dimensions, as broadcasting places it; NULL: it is none. */
+static const float *per_channel(const graph_t *g, int32_t value, size_t channels, uint32_t rank)
+{
+    const float *data = constant_f32(g, value, channels);
+    const tensor_t *t = data ? &g->values[value].t : NULL;
+    return t && t->rank <= rank && t->rank >= rank - 1 && (size_t)t->dims[t->rank - (rank - 1)] == channels
+               ? data
+               : NULL;
+}
+
+/* What is left of a normalisation when an exporter spells it out; x is the convolution's result. */
+static bool read_affine(const graph_t *g, const node_t *node, int32_t x, size_t channels, uint32_t rank,
+                        norm_t *norm)
+{
+    if (node->in_count != 2 || node->in[0] == node->in[1])
+        return false;
+    const float *other = per_channel(g, node->in[node->in[0] == x], channels, rank);
+    *norm = (norm_t){0};
+    if (op_is(node, "Mul"))
+        norm->scale = other;
+    else if (op_is(node, "Add"))
+        norm->shift = other;
+    else if (op_is(node, "Sub") && node->in[0] == x)
+        norm->mean = other;
+    else
+        return false;
+    return other;
+}
+
+static double at_or(const float *values, size_t i, double otherwise)
+{
+    return values ? (double)values[i] : otherwise;
+}
+
 /* w'[f] = w[f]·k, b'[f] = (b[f] - mean)·k + shift with k = scale / sqrt(variance + ε). */
 static void scale_filters(const norm_t *n, const float *w, const float *b, float *to_w, float *to_b,
                           size_t filters, size_t per_filter)
 {
     for (size_t f = 0; f < filters; f++) {
-        double k = (double)n->scale[f] / sqrt((double)n->variance[f] + n->epsilon);
+        double k = at_or(n->scale, f, 1) / sqrt(at_or(n->variance, f, 1) + n->epsilon);
         for (size_t i = 0; i < per_filter; i++)
             to_w[f * per_filter + i] = (float)((double)w[f * per_filter + i] * k);
-        to_b[f] = (float)(((b ? (double)b[f] : 0) - (double)n->mean[f]) * k + (double)n->shift[f]);
+        to_b[f] = (float)((at_or(b, f, 0) - at_or(n->mean, f, 0)) * k + at_or(n->shift, f, 0));
     }
 }
 
@@ -84,42 +119,146 @@ static bool ensure_bias_slot(graph_t *g, node_t *conv)
     return true;
 }
 
-/* False when it does not apply. */
-static bool fold_norm(uses_t *u, node_t *bn, status_t *status, err_t *err)
+/* New weights and a new bias for conv; `after` is gone then. */
+static status_t take_up(uses_t *u, int32_t at, node_t *after, const norm_t *norm, err_t *err)
 {
     graph_t *g = u->graph;
-    int32_t x = bn->in[0], at = u->producer[x];
-    if (at < 0 || u->readers[x] != 1 || !op_is(&g->nodes[at], "Conv") || g->nodes[at].dead)
-        return false;
     node_t *conv = &g->nodes[at];
     const tensor_t *w = &g->values[conv->in[1]].t;
-    if (!w->data || w->dtype != DTYPE_F32 || w->rank < 3)
-        return false;
     size_t filters = (size_t)w->dims[0], per_filter = tensor_count_range(w, 1, w->rank);
-    bool has_bias = conv->in_count > 2 && conv->in[2] >= 0;
-    const float *bias = has_bias ? constant_f32(g, conv->in[2], filters) : NULL;
-    norm_t norm;
-    if ((has_bias && !bias) || !read_norm(g, bn, filters, &norm))
-        return false;
+    const float *bias = conv->in_count > 2 && conv->in[2] >= 0 ? constant_f32(g, conv->in[2], filters) : NULL;
     tensor_t new_w = *w, new_b = {.dtype = DTYPE_F32, .rank = 1, .dims = {(int64_t)filters}};
     blob_t *w_blob = blob_create(tensor_bytes(&new_w)), *b_blob = blob_create(tensor_bytes(&new_b));
     if (!w_blob || !b_blob || !ensure_bias_slot(g, conv)) {
         blob_unref(w_blob);
         blob_unref(b_blob);
-        *status = err_set(err, STATUS_NO_MEMORY, "no memory to rewrite the graph");
-        return false;
+        return err_set(err, STATUS_NO_MEMORY, "no memory to rewrite the graph");
     }
-    scale_filters(&norm, w->data, bias, blob_data(w_blob), blob_data(b_blob), filters, per_filter);
+    scale_filters(norm, w->data, bias, blob_data(w_blob), blob_data(b_blob), filters, per_filter);
     const char *w_name = g->values[conv->in[1]].name;
     conv->in[1] = graph_add_constant(g, w_name, &new_w, w_blob);
-    conv->in[2] = graph_add_constant(g, bn->name, &new_b, b_blob);
-    conv->out[0] = bn->out[0];
-    bn->dead = true;
+    conv->in[2] = graph_add_constant(g, after->name, &new_b, b_blob);
+    conv->out[0] = after->out[0];
+    after->dead = true;
     if (conv->in[1] < 0 || conv->in[2] < 0)
-        *status = err_set(err, STATUS_NO_MEMORY, "no memory to rewrite the graph");
-    else
-        u->producer[bn->out[0]] = at;
+        return err_set(err, STATUS_NO_MEMORY, "no memory to rewrite the graph");
+    u->producer[after->out[0]] = at;
+    return STATUS_OK;
+}
+
+/* The convolution that makes x for one reader alone, from constants; -1: something else does. */
+static int32_t foldable_conv(const uses_t *u, int32_t x)
+{
+    const graph_t *g = u->graph;
+    int32_t at = x < 0 ? -1 : u->producer[x];
+    if (at < 0 || u->readers[x] != 1 || !op_is(&g->nodes[at], "Conv") || g->nodes[at].dead)
+        return -1;
+    const node_t *conv = &g->nodes[at];
+    if (conv->in[1] < 0)
+        return -1;
+    const tensor_t *w = &g->values[conv->in[1]].t;
+    if (!w->data || w->dtype != DTYPE_F32 || w->rank < 3)
+        return -1;
+    bool has_bias = conv->in_count > 2 && conv->in[2] >= 0;
+    return has_bias && !constant_f32(g, conv->in[2], (size_t)w->dims[0]) ? -1 : at;
+}
+
+static status_t fold_into_conv(uses_t *u, node_t *node, err_t *err)
+{
+    const graph_t *g = u->graph;
+    bool batch_norm = op_is(node, "BatchNormalization");
+    if (!batch_norm && !op_is(node, "Mul") && !op_is(node, "Add") && !op_is(node, "Sub"))
+        return STATUS_OK;
+    for (uint32_t i = 0; i < (batch_norm ? 1 : node->in_count); i++) {
+        int32_t at = foldable_conv(u, node->in[i]);
+        if (at < 0)
+            continue;
+        const tensor_t *w = &g->values[g->nodes[at].in[1]].t;
+        size_t filters = (size_t)w->dims[0];
+        norm_t norm;
+        if (batch_norm ? read_norm(g, node, filters, &norm)
+                       : read_affine(g, node, node->in[i], filters, w->rank, &norm))
+            return take_up(u, at, node, &norm, err);
+    }
+    return STATUS_OK;
+}
+
+/* False when an attribute of another kind, or with another text, is there. */
+static bool attr_is(const node_t *node, const char *name, const char *text)
+{
+    const attr_t *attr = node_attr(node, name);
+    return !attr || (attr->kind == ATTR_STRING && !strcmp(attr->s, text));
+}
+
+/* What a Pad with zeros adds to each spatial dimension, before and behind; false: it is another kind. */
+static bool read_zero_pads(const graph_t *g, const node_t *pad, uint32_t rank, int64_t *pads)
+{
+    const attr_t *attr = node_attr(pad, "pads"), *value = node_attr(pad, "value");
+    bool more = pad->in_count > 3 && pad->in[3] >= 0; /* axes */
+    if (!attr_is(pad, "mode", "constant") || (value && (value->kind != ATTR_FLOAT || value->f != 0)) || more)
+        return false;
+    if (pad->in_count > 2 && pad->in[2] >= 0) {
+        const float *zero = constant_f32(g, pad->in[2], 1);
+        if (!zero || *zero != 0)
+            return false;
+    }
+    const int64_t *all = attr && attr->kind == ATTR_INTS && attr->count == 2 * rank ? attr->ints : NULL;
+    if (!attr && pad->in_count > 1 && pad->in[1] >= 0) {
+        const tensor_t *t = &g->values[pad->in[1]].t;
+        all = t->data && t->dtype == DTYPE_I64 && tensor_count(t) == 2 * rank ? t->data : NULL;
+    }
+    for (uint32_t d = 0; all && d < 2 * rank; d++) {
+        bool spatial = d % rank >= 2;
+        if (all[d] < 0 || all[d] > INT32_MAX || (!spatial && all[d]))
+            return false;
+        if (spatial)
+            pads[d < rank ? d - 2 : d - 4] = all[d];
+    }
+    return all;
+}
+
+/* Its attributes with these pads in place of what it says of padding. */
+static bool set_pads(graph_t *g, node_t *conv, const int64_t *pads, uint32_t count)
+{
+    attr_t *attrs = graph_alloc(g, (conv->attr_count + 1) * sizeof *attrs);
+    int64_t *ints = graph_alloc(g, count * sizeof *ints);
+    uint32_t kept = 0;
+    if (!attrs || !ints)
+        return false;
+    for (uint32_t i = 0; i < conv->attr_count; i++)
+        if (strcmp(conv->attrs[i].name, "pads") != 0 && strcmp(conv->attrs[i].name, "auto_pad") != 0)
+            attrs[kept++] = conv->attrs[i];
+    memcpy(ints, pads, count * sizeof *ints);
+    attrs[kept++] = (attr_t){.kind = ATTR_INTS, .name = "pads", .count = count, .ints = ints};
+    conv->attrs = attrs;
+    conv->attr_count = kept;
     return true;
+}
+
+/* A convolution pads for itself what a Pad before it does. */
+static status_t fold_pad(uses_t *u, node_t *conv, err_t *err)
+{
+    graph_t *g = u->graph;
+    bool has_inputs = op_is(conv, "Conv") && conv->in[0] >= 0 && conv->in[1] >= 0;
+    int32_t at = has_inputs ? u->producer[conv->in[0]] : -1;
+    if (at < 0 || u->readers[conv->in[0]] != 1 || !op_is(&g->nodes[at], "Pad") || g->nodes[at].dead)
+        return STATUS_OK;
+    const attr_t *own = node_attr(conv, "pads");
+    bool valid = node_attr(conv, "auto_pad") && attr_is(conv, "auto_pad", "VALID");
+    uint32_t rank = g->values[conv->in[1]].t.rank, count = 2 * (rank - 2);
+    int64_t pads[2 * TENSOR_MAX_RANK] = {0};
+    if ((!valid && !attr_is(conv, "auto_pad", "NOTSET")) || !g->values[conv->in[1]].t.data || rank < 3 ||
+        (own && (own->kind != ATTR_INTS || own->count != count)) ||
+        !read_zero_pads(g, &g->nodes[at], rank, pads))
+        return STATUS_OK;
+    for (uint32_t i = 0; own && !valid && i < count; i++)
+        if (__builtin_add_overflow(pads[i], own->ints[i], &pads[i]))
+            return STATUS_OK;
+    if (!set_pads(g, conv, pads, count))
+        return err_set(err, STATUS_NO_MEMORY, "no memory to rewrite the graph");
+    conv->in[0] = g->nodes[at].in[0];
+    g->nodes[at].dead = true;
+    return STATUS_OK;
 }
 
 status_t graph_fold_batch_norms(graph_t *g, err_t *err)
@@ -128,9 +267,13 @@ status_t graph_fold_batch_norms(graph_t *g, err_t *err)
     status_t status = uses_init(&u, g, err);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++)
-        if (!g->nodes[n].dead && op_is(&g->nodes[n], "BatchNormalization"))
-            fold_norm(&u, &g->nodes[n], &status, err);
+    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
+        if (g->nodes[n].dead)
+            continue;
+        status = fold_into_conv(&u, &g->nodes[n], err);
+        if (status == STATUS_OK)
+            status = fold_pad(&u, &g->nodes[n], err);
+    }
     uses_dispose(&u);
     graph_clean(g);
     return status;

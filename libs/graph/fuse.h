@@ -7,7 +7,9 @@
 #include "graph/graph.h"
 
 /*
- * On a template: batch normalisations vanish into the convolution before them. Needs no shapes.
+ * On a template: batch normalisations, and products, sums and differences with a constant for each channel (what exporters
+ * of TensorFlow leave of them), vanish into the convolution before them, and padding with zeros into the one behind it.
+ * Needs no shapes.
  */
 status_t graph_fold_batch_norms(graph_t *graph, err_t *err);
 

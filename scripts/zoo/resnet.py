@@ -74,7 +74,7 @@ def resnest(name, blocks, size, deep):
         y = split_attention(net, net.unit(x, width, 1), width)
         if stride != 1:
             y = net.average_pool(y, 3, stride, 1)
-        return net.unit(y, 4 * width, 1, act=None, scale=0.7)
+        return net.unit(y, 4 * width, 1, act=None, scale=0.4)
 
     def shortcut(x, width, stride):
         if stride != 1:

@@ -69,14 +69,17 @@ static int kind_of(dtype_t dtype)
     ROW(name##_u16, uint16_t, uint16_t, expression) \
     ROW(name##_u32, uint32_t, uint32_t, expression) \
     ROW(name##_u64, uint64_t, uint64_t, expression)
-#define ROWS_COMPARE(name, expression)            \
-    ROW(name##_f32, float, uint8_t, expression)   \
-    ROW(name##_f64, double, uint8_t, expression)  \
-    ROW(name##_i8, int8_t, uint8_t, expression)   \
-    ROW(name##_i16, int16_t, uint8_t, expression) \
-    ROW(name##_i32, int32_t, uint8_t, expression) \
-    ROW(name##_i64, int64_t, uint8_t, expression) \
-    ROWS_UINT(name, expression)
+#define ROWS_COMPARE(name, expression)             \
+    ROW(name##_f32, float, uint8_t, expression)    \
+    ROW(name##_f64, double, uint8_t, expression)   \
+    ROW(name##_i8, int8_t, uint8_t, expression)    \
+    ROW(name##_i16, int16_t, uint8_t, expression)  \
+    ROW(name##_i32, int32_t, uint8_t, expression)  \
+    ROW(name##_i64, int64_t, uint8_t, expression)  \
+    ROW(name##_u8, uint8_t, uint8_t, expression)   \
+    ROW(name##_u16, uint16_t, uint8_t, expression) \
+    ROW(name##_u32, uint32_t, uint8_t, expression) \
+    ROW(name##_u64, uint64_t, uint8_t, expression)
 #define TABLE_INT(name) \
     name##_i8, name##_i16, name##_i32, name##_i64, name##_u8, name##_u16, name##_u32, name##_u64
 #define TABLE_ALL(name) name##_f32, name##_f64, TABLE_INT(name)

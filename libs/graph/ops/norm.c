@@ -224,6 +224,40 @@ static status_t eval_layer_norm(op_ctx_t *c)
     return STATUS_OK;
 }
 
+static status_t infer_rms_norm(op_ctx_t *c)
+{
+    uint32_t axis;
+    status_t status = layer_axis(c, &axis);
+    if (status != STATUS_OK)
+        return status;
+    if (c->in[1]->dtype != DTYPE_F32 ||
+        tensor_count(c->in[1]) != tensor_count_range(c->in[0], axis, c->in[0]->rank))
+        return op_unsupported(c, "only a float32 scale of the normalised dimensions is supported");
+    return op_infer_same(c);
+}
+
+static status_t eval_rms_norm(op_ctx_t *c)
+{
+    const tensor_t *x = c->in[0];
+    uint32_t axis;
+    status_t status = layer_axis(c, &axis);
+    if (status != STATUS_OK)
+        return status;
+    size_t rows = tensor_count_range(x, 0, axis), n = tensor_count_range(x, axis, x->rank);
+    double epsilon = op_float(c, "epsilon", 1e-5);
+    for (size_t r = 0; r < rows; r++) {
+        const float *from = floats(x) + r * n;
+        float *to = (float *)c->out[0]->data + r * n;
+        double squares = 0;
+        for (size_t i = 0; i < n; i++)
+            squares += (double)from[i] * (double)from[i];
+        double inverse = 1 / sqrt(squares / (double)n + epsilon);
+        for (size_t i = 0; i < n; i++)
+            to[i] = (float)((double)from[i] * inverse * (double)floats(c->in[1])[i]);
+    }
+    return STATUS_OK;
+}
+
 static status_t infer_float(op_ctx_t *c)
 {
     status_t status = need_float(c);
@@ -315,5 +349,6 @@ const op_t ops_norm[] = {
     {"LayerNormalization", 2, 3, 1, 3, OP_HEAVY, infer_layer_norm, eval_layer_norm, NULL, NULL, 0},
     {"LpNormalization", 1, 1, 1, 1, OP_HEAVY, infer_float, eval_lp_norm, NULL, NULL, 0},
     {"MeanVarianceNormalization", 1, 1, 1, 1, OP_HEAVY, infer_mvn, eval_mvn, NULL, NULL, 0},
+    {"RMSNormalization", 2, 2, 1, 1, OP_HEAVY, infer_rms_norm, eval_rms_norm, NULL, NULL, 23},
     {.name = NULL},
 };

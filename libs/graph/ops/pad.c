@@ -1,5 +1,5 @@
 /*
- * Pad: constant, reflect, edge and wrap.
+ * Pad: constant, reflect, edge and wrap; and CenterCropPad, which says sizes instead.
  */
 #include "graph/ops/strided.h"
 #include "graph/ops/tables.h"
@@ -10,11 +10,39 @@ typedef struct {
     int64_t before[TENSOR_MAX_RANK], after[TENSOR_MAX_RANK];
 } pads_t;
 
+/* Half of what is too much or too little goes before, the rest behind. */
+static status_t read_center(op_ctx_t *c, pads_t *p)
+{
+    const tensor_t *in = c->in[0];
+    const attr_t *axes = op_ints(c, "axes");
+    ints_t sizes;
+    status_t status = op_read_ints(c, 1, &sizes);
+    if (status != STATUS_OK)
+        return status;
+    if (sizes.count != (axes ? axes->count : in->rank))
+        return op_bad(c, "there are %u sizes for %u dimensions", sizes.count, axes ? axes->count : in->rank);
+    memset(p, 0, sizeof *p);
+    for (uint32_t i = 0; i < sizes.count; i++) {
+        uint32_t axis;
+        status = op_axis(c, axes ? axes->ints[i] : i, in->rank, &axis);
+        if (status == STATUS_OK && (sizes.v[i] < 0 || sizes.v[i] > INT64_C(1) << 40))
+            status = op_bad(c, "size %lld makes no sense", (long long)sizes.v[i]);
+        if (status != STATUS_OK)
+            return status;
+        int64_t more = sizes.v[i] - in->dims[axis];
+        p->before[axis] = more / 2;
+        p->after[axis] = more - more / 2;
+    }
+    return STATUS_OK;
+}
+
 /* Opset 1 called the attribute "paddings"; until 10 it is an attribute, then an input; since 18 axes may be given. */
 static status_t read_pads(op_ctx_t *c, pads_t *p)
 {
     const tensor_t *in = c->in[0];
     ints_t pads, axes;
+    if (!strcmp(c->node->op->name, "CenterCropPad"))
+        return read_center(c, p);
     status_t status = op_read_ints_either(c, op_ints(c, "paddings") ? "paddings" : "pads", 1, &pads);
     if (status == STATUS_OK)
         status = op_read_ints(c, 3, &axes);
@@ -138,6 +166,7 @@ static status_t eval_pad(op_ctx_t *c)
 }
 
 const op_t ops_pad[] = {
+    {"CenterCropPad", 2, 2, 1, 1, 0, infer_pad, eval_pad, NULL, NULL, 18},
     {"Pad", 1, 4, 1, 1, 0, infer_pad, eval_pad, NULL, NULL, 0},
     {.name = NULL},
 };

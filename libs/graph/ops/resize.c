@@ -258,7 +258,7 @@ static void make_taps(const resize_t *r, uint32_t d, int64_t in, int64_t i, taps
     t->count = t->count < 1 ? 1 : t->count;
     for (int k = 0; k < t->count; k++) {
         int64_t at = t->first + k;
-        bool dropped = (r->exclude_outside || r->antialias) && (at < 0 || at >= in);
+        bool dropped = r->exclude_outside && (at < 0 || at >= in);
         t->weight[k] = dropped ? 0 : kernel(r, (x - (double)at) * stretch);
         sum += t->weight[k];
     }

@@ -118,6 +118,65 @@ Test(fold, a_convolution_that_others_read_is_left_alone)
     graph_destroy(g);
 }
 
+/* As an exporter of TensorFlow writes it: padding of its own, and a normalisation that is spelled out. */
+static maker_t *pad_conv_affine(int channel_dims, const char *add)
+{
+    maker_t *m = maker_create(17);
+    const int64_t *dims = channel_dims == 4 ? (int64_t[]){1, 3, 1, 1} : (int64_t[]){3, 1, 1};
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 2, 5, 5});
+    maker_ints(m, "pads", 8, (int64_t[]){0, 0, 0, 1, 0, 0, 1, 2});
+    floats(m, "w", 4, (int64_t[]){3, 2, 3, 3}, 1);
+    floats(m, "scale", channel_dims, dims, 3);
+    floats(m, "shift", channel_dims, dims, 4);
+    maker_node(m, "Pad", "x pads", "p");
+    maker_node(m, "Conv", "p w", "c");
+    maker_node(m, "Mul", "scale c", "n");
+    maker_node(m, add, "n shift", "a");
+    maker_node(m, "Relu", "a", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    return m;
+}
+
+Test(fold, padding_and_a_spelled_out_normalisation_vanish_too)
+{
+    const char *const adds[] = {"Add", "Sub"};
+    for (int i = 0; i < 4; i++) {
+        char text[256];
+        graph_t *plain = import(pad_conv_affine(3 + i % 2, adds[i / 2]));
+        graph_t *folded = import(pad_conv_affine(3 + i % 2, adds[i / 2]));
+        cr_assert_eq(graph_fold_batch_norms(folded, NULL), STATUS_OK);
+        cr_assert_str_eq(listing(folded, text), "Conv Relu");
+        cr_assert(graph_validate(folded));
+        expect_same(plain, folded, (tensor_t){.dtype = DTYPE_F32, .rank = 4, .dims = {2, 2, 5, 5}});
+        graph_destroy(plain);
+        graph_destroy(folded);
+    }
+}
+
+Test(fold, what_is_no_constant_for_each_channel_stays)
+{
+    char text[256];
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 2, 3, 3});
+    maker_ints(m, "channels", 8, (int64_t[]){0, 1, 0, 0, 0, 0, 0, 0});
+    floats(m, "w", 4, (int64_t[]){3, 3, 1, 1}, 1);
+    floats(m, "columns", 1, (int64_t[]){3}, 3);
+    floats(m, "wide", 5, (int64_t[]){2, 1, 3, 1, 1}, 3);
+    maker_node(m, "Pad", "x channels", "p");
+    maker_node(m, "Conv", "p w", "c");
+    maker_node(m, "Mul", "c columns", "n");
+    maker_node(m, "Conv", "n w", "d");
+    maker_node(m, "Add", "d wide", "e");
+    maker_node(m, "Conv", "n w", "f");
+    maker_node(m, "Sub", "columns f", "g");
+    maker_output(m, "e", DTYPE_F32, -1, NULL);
+    maker_output(m, "g", DTYPE_F32, -1, NULL);
+    graph_t *g = import(m);
+    cr_assert_eq(graph_fold_batch_norms(g, NULL), STATUS_OK);
+    cr_assert_str_eq(listing(g, text), "Pad Conv Mul Conv Conv Add Sub");
+    graph_destroy(g);
+}
+
 static void scalar(maker_t *m, const char *name, float value)
 {
     maker_floats(m, name, 0, NULL, &value);
