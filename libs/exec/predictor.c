@@ -3,6 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Smaller parts of a model's time and of the largest batch count as these. */
+static const float PART_LEAST = 1e-4f, ROWS_LEAST = 1e-3f;
+
 void predictor_init(predictor_t *predictor, uint32_t models, const uint32_t *ops, uint32_t rows_max,
                     uint32_t length_max)
 {
@@ -14,6 +17,36 @@ void predictor_init(predictor_t *predictor, uint32_t models, const uint32_t *ops
     for (uint32_t i = 1; i < PREDICTOR_LAYERS; i++)
         predictor->width[i] = PREDICTOR_WIDTH;
     predictor->width[PREDICTOR_LAYERS] = 1;
+    predictor->timed = false;
+    for (uint32_t m = 0; m < models; m++)
+        for (uint32_t op = 0; op <= ops[m] && op <= PREDICTOR_OPS_MAX; op++)
+            predictor->passed[m][op] = (float)op / (float)ops[m];
+}
+
+void predictor_set_times(predictor_t *predictor, uint32_t model, const int64_t *op_ns)
+{
+    uint32_t ops = predictor->ops[model];
+    double all = 0, passed = 0;
+    predictor->timed = true;
+    for (uint32_t op = 0; op < ops; op++)
+        all += (double)op_ns[op];
+    for (uint32_t op = 0; all > 0 && ops <= PREDICTOR_OPS_MAX && op < ops; op++) {
+        predictor->passed[model][op] = (float)(passed / all);
+        passed += (double)op_ns[op];
+    }
+}
+
+/* 0 at the first operator, 1 behind the last. */
+static float position(const predictor_t *predictor, uint32_t model, uint32_t op)
+{
+    uint32_t ops = predictor->ops[model];
+    return ops <= PREDICTOR_OPS_MAX ? predictor->passed[model][op] : (float)op / (float)ops;
+}
+
+/* From `least` to 1 as 0 to 1. */
+static float scaled_log(float value, float least)
+{
+    return value > least ? 1 - logf(value) / logf(least) : 0;
 }
 
 void predictor_features(const predictor_t *predictor, const overlap_group_t *group, float *features)
@@ -22,11 +55,14 @@ void predictor_features(const predictor_t *predictor, const overlap_group_t *gro
     for (uint32_t i = 0; i < group->count; i++) {
         const exec_part_t *part = &group->parts[i];
         float *at = features + predictor->models + 4 * part->model;
-        float ops = (float)predictor->ops[part->model];
         features[part->model] = 1;
-        at[0] = (float)part->from / ops;
-        at[1] = (float)part->to / ops;
+        at[0] = position(predictor, part->model, part->from);
+        at[1] = position(predictor, part->model, part->to);
         at[2] = (float)part->rows / predictor->rows_max;
+        if (predictor->timed) {
+            at[1] = scaled_log(at[1] - at[0], PART_LEAST);
+            at[2] = scaled_log(at[2], ROWS_LEAST);
+        }
         at[3] = (float)part->length / predictor->length_max;
     }
 }

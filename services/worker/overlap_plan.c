@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char FIRST_LINE[] = "fermata-overlap 1";
+static const char FIRST_LINE[] = "fermata-overlap 2";
 
 enum { LINE_BYTES = 512, ROWS_MOST = 4096, OPS_MOST = 1 << 16 };
 
@@ -76,6 +76,38 @@ static status_t read_model(reader_t *reader, overlap_plan_t *plan, uint32_t at, 
     return STATUS_OK;
 }
 
+/* "passed": of each operator but the first, where a model has no more than can be kept. */
+static status_t read_passed(reader_t *reader, predictor_t *predictor, uint32_t model)
+{
+    float *passed = predictor->passed[model];
+    char word[16];
+
+    reader->line++;
+    if (fscanf(reader->file, "%15s", word) != 1 || strcmp(word, "passed") != 0)
+        return wrong(reader, "'passed' is expected here");
+    for (uint32_t op = 1; predictor->ops[model] <= PREDICTOR_OPS_MAX && op < predictor->ops[model]; op++)
+        if (fscanf(reader->file, "%f", &passed[op]) != 1 ||
+            !(passed[op] >= passed[op - 1] && passed[op] <= 1))
+            return wrong(reader, "too few parts of the time, or one that falls or is beyond 1");
+    return STATUS_OK;
+}
+
+static status_t read_places(reader_t *reader, predictor_t *predictor)
+{
+    char line[LINE_BYTES];
+    const char *rest;
+
+    if (read_line(reader, line, "places", &rest) != STATUS_OK)
+        return reader->err->code;
+    predictor->timed = strcmp(rest, "time") == 0;
+    if (!predictor->timed && strcmp(rest, "index") != 0)
+        return wrong(reader, "places are by time or by index");
+    for (uint32_t i = 0; predictor->timed && i < predictor->models; i++)
+        if (read_passed(reader, predictor, i) != STATUS_OK)
+            return reader->err->code;
+    return STATUS_OK;
+}
+
 static status_t read_weights(reader_t *reader, predictor_t *predictor)
 {
     char word[16];
@@ -119,6 +151,8 @@ static status_t read_all(reader_t *reader, overlap_plan_t *plan)
     if (count == 0)
         return wrong(reader, "no model");
     predictor_init(&plan->predictor, count, ops, rows_max, length_max);
+    if (read_places(reader, &plan->predictor) != STATUS_OK)
+        return reader->err->code;
     return read_weights(reader, &plan->predictor);
 }
 
@@ -136,6 +170,14 @@ status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err)
 }
 
 /* ---- writing ---- */
+
+static void write_passed(FILE *file, const predictor_t *predictor, uint32_t model)
+{
+    fputs("passed", file);
+    for (uint32_t op = 1; predictor->ops[model] <= PREDICTOR_OPS_MAX && op < predictor->ops[model]; op++)
+        fprintf(file, " %.9g", (double)predictor->passed[model][op]);
+    fputc('\n', file);
+}
 
 static void write_weights(FILE *file, const predictor_t *predictor)
 {
@@ -160,6 +202,9 @@ status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t 
     for (uint32_t i = 0; i < predictor->models; i++)
         fprintf(file, "model %s %" PRId64 " %" PRIu32 " %s\n", plan->models[i].name, plan->models[i].version,
                 predictor->ops[i], plan->models[i].hash);
+    fprintf(file, "places %s\n", predictor->timed ? "time" : "index");
+    for (uint32_t i = 0; predictor->timed && i < predictor->models; i++)
+        write_passed(file, predictor, i);
     write_weights(file, predictor);
     bool failed = ferror(file) != 0;
     failed |= fclose(file) != 0;

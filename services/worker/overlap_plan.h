@@ -4,12 +4,15 @@
  *
  * The file is text; `fermata profile --overlap` writes it, the worker reads it (--overlap-plan):
  *
- *   fermata-overlap 1
+ *   fermata-overlap 2
  *   device onednn; AMD EPYC 9R14; 1 threads
  *   rows_max 16
  *   length_max 1
  *   model digits 1 5 fnv1a:8d2f…          name, version, segments between its cuts, hash of the file
  *   model faces 3 12 fnv1a:07c1…          ("-": it has none)
+ *   places time                           or index: without the next lines
+ *   passed 0.08 0.31 0.52 0.97            of each model: part of its time before each segment but the first
+ *   passed 0.02 …
  *   weights 0.125 -1.5 …                  of predictor.h: layer by layer, each unit's weights and then its bias
  */
 #ifndef WORKER_OVERLAP_PLAN_H

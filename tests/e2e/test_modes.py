@@ -138,8 +138,9 @@ UNITS, HIDDEN = 32, 3
 
 def overlap_plan(path, device, models, ns):
     """A plan that predicts the same duration for every group: models is [(name, segments, hash)]."""
-    lines = ["fermata-overlap 1", f"device {device}", "rows_max 64", "length_max 1"]
+    lines = ["fermata-overlap 2", f"device {device}", "rows_max 64", "length_max 1"]
     lines += [f"model {name} 1 {segments} {digest}" for name, segments, digest in models]
+    lines += ["places index"]
     widths = [5 * len(models)] + [UNITS] * HIDDEN
     weights = ["0 " * (width + 1) for width in widths for _ in range(UNITS)][:UNITS * HIDDEN]
     lines += ["weights " + "\n".join(weights), "0 " * UNITS + str(math.log(ns))]
@@ -181,7 +182,10 @@ def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_pa
 
 @pytest.mark.parametrize("content, said", [
     (None, "there is no --overlap-plan"),
-    ("fermata-overlap 1\ndevice x\n", "the file ends here"),
+    ("fermata-overlap 2\ndevice x\n", "the file ends here"),
+    ("fermata-overlap 1\ndevice x\n", "of another version"),
+    ("fermata-overlap 2\ndevice x\nrows_max 8\nlength_max 1\nmodel a 1 3 -\nplaces time\npassed 0.9 0.2\n", "falls"),
+    ("fermata-overlap 2\ndevice x\nrows_max 8\nlength_max 1\nmodel a 1 3 -\nplaces there\n", "by time or by index"),
     ("other", "no overlap plan"),
     ([("a", EMULATED_SEGMENTS, "-")], "another device"),
     ([("z", EMULATED_SEGMENTS, "-")], "is not in the overlap plan"),

@@ -158,7 +158,7 @@ def test_the_duration_model_of_a_pair(bin_dir, cluster):
     assert said["all"]["groups"] == 60
     assert all(said["all"][kind] > 0 for kind in ("mlp", "linear", "svm"))
     text = (cluster.models / "overlap.onednn.txt").read_text()
-    assert text.startswith("fermata-overlap 1\ndevice onednn")
+    assert text.startswith("fermata-overlap 2\ndevice onednn")
 
 
 @pytest.mark.parametrize("mode", ["staged", "preempt", "overlap"])

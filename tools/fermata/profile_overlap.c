@@ -1,19 +1,34 @@
 #include "fermata/profile_overlap.h"
 
 #include "base/clock.h"
+#include "profiler.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLDS = 5, EPOCHS = 120, SVR_EPOCHS = 20, RUNS = 3, PREDICTIONS = 2000, TRAIN_MIN = 32 };
+enum {
+    FOLDS = 5,
+    EPOCHS = 120,
+    STEPS_MIN = 8000, /* of training, however few groups there are: fewer have not settled */
+    SVR_EPOCHS = 20,
+    RUNS_MIN = 3,
+    RUNS_MAX = 9, /* of one group: short ones are disturbed by more */
+    AGAIN = 8,    /* every eighth group is measured once more, as many groups later */
+    PREDICTIONS = 2000,
+    TRAIN_MIN = 32
+};
+
+/* Of one group, beyond RUNS_MIN. */
+static const int64_t GROUP_GOAL_NS = 30 * NS_PER_MS;
 
 /* One model as a service: its operators are the pieces between the cuts, which may hold several. */
 typedef struct {
     engine_model_t *model;
     const engine_model_info_t *info;
-    uint32_t pieces;
+    uint32_t pieces, ops;
     uint32_t *at; /* pieces + 1: the first operator of each, and the end (0: all) */
     engine_border_t *source, *target;
     void *inputs[ENGINE_MAX_IO], *outputs[ENGINE_MAX_IO];
@@ -30,7 +45,7 @@ typedef struct {
     uint32_t under_way;
     status_t status;
     err_t err;
-    double spread_sum;
+    profile_overlap_t *found; /* how much groups differ when they are measured again */
 } lab_t;
 
 /* ---- services ---- */
@@ -45,6 +60,7 @@ static status_t open_cuts(lab_t *lab, service_t *s, err_t *err)
         return status;
     }
     s->pieces = cuts.cut_count + 1; /* one that cannot be cut is one piece */
+    s->ops = cuts.ops;
     s->at = calloc(s->pieces + 1, sizeof(*s->at));
     if (!s->at)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -179,43 +195,93 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The median of some runs. */
 static status_t measure_group(lab_t *lab, const overlap_group_t *group, int64_t *median_ns, err_t *err)
 {
     engine_job_t jobs[EXEC_PARTS_MAX];
-    int64_t took_ns[RUNS + 1];
+    int64_t took_ns[RUNS_MAX + 1], sum_ns = 0;
+    uint32_t runs = 0;
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
         status = prepare(lab, &group->parts[i], err);
     for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
         status = run_up_to(lab, &group->parts[i], err);
-    for (uint32_t run = 0; status == STATUS_OK && run <= RUNS;
-         run++) { /* the first one builds what is not there */
+    while (status == STATUS_OK && runs <= RUNS_MAX && (runs <= RUNS_MIN || sum_ns < GROUP_GOAL_NS)) {
         for (uint32_t i = 0; i < group->count; i++)
             jobs[i] = job_of(lab, &group->parts[i], group->parts[i].from, group->parts[i].to);
-        status = run_jobs(lab, jobs, group->count, &took_ns[run], err);
+        status = run_jobs(lab, jobs, group->count, &took_ns[runs], err);
+        sum_ns += runs ? took_ns[runs] : 0;
+        runs++;
     }
     if (status != STATUS_OK)
         return status;
-    qsort(took_ns + 1, RUNS, sizeof(took_ns[0]), by_size);
-    *median_ns = took_ns[1 + RUNS / 2];
-    lab->spread_sum += (double)(took_ns[RUNS] - took_ns[1]) / (double)(*median_ns > 0 ? *median_ns : 1);
+    runs--; /* the first one builds what is not there */
+    qsort(took_ns + 1, runs, sizeof(took_ns[0]), by_size);
+    *median_ns = took_ns[1 + runs / 2];
     return STATUS_OK;
 }
 
+static uint32_t pair_of(uint32_t a, uint32_t b)
+{
+    return 1U << a | 1U << b;
+}
+
+static void note_again(profile_overlap_t *found, uint32_t members, int64_t first_ns, int64_t again_ns)
+{
+    double off = first_ns > 0 ? fabs((double)(again_ns - first_ns)) / (double)first_ns : 0;
+    found->all.again_groups++;
+    found->all.again += off;
+    for (uint32_t p = 0; p < found->pair_count; p++)
+        if (members == pair_of(found->pairs[p].a, found->pairs[p].b)) {
+            found->pairs[p].error.again_groups++;
+            found->pairs[p].error.again += off;
+        }
+}
+
+/* The first of every AGAIN groups is measured again behind the last of them: no duration model can foretell better than that. */
 static status_t measure_all(lab_t *lab, const predictor_t *shape, trainer_sample_t *samples, prng_t *prng,
                             err_t *err)
 {
+    overlap_group_t first = {.count = 0};
+    int64_t first_ns = 0, ns;
     for (uint32_t i = 0; i < lab->how->samples; i++) {
         overlap_group_t group = trainer_draw_group(&lab->drawn, prng);
-        int64_t ns;
         status_t status = measure_group(lab, &group, &ns, err);
+        if (status == STATUS_OK)
+            samples[i] = trainer_sample(shape, &group, ns);
+        if (i % AGAIN == 0) {
+            first = group;
+            first_ns = ns;
+        } else if (i % AGAIN == AGAIN - 1 && status == STATUS_OK) {
+            status = measure_group(lab, &first, &ns, err);
+            if (status == STATUS_OK)
+                note_again(lab->found, samples[i + 1 - AGAIN].members, first_ns, ns);
+        }
         if (status == STATUS_OK && atomic_load(lab->how->stop))
             status = err_set(err, STATUS_CANCELLED, "stopped");
         if (status != STATUS_OK)
             return status;
-        samples[i] = trainer_sample(shape, &group, ns);
     }
     return STATUS_OK;
+}
+
+/* Each piece alone, with the largest batch: what the places of operators are counted by. */
+static status_t measure_pieces(lab_t *lab, predictor_t *predictor, uint32_t service, err_t *err)
+{
+    const service_t *s = &lab->services[service];
+    uint32_t ops = s->pieces > 1 ? s->ops : 0;
+    profiler_t profiler = {.ops = lab->ops, .engine = lab->engine, .model = s->model, .stop = lab->how->stop};
+    int64_t *op_ns = calloc(ops + s->pieces + 1, sizeof(*op_ns)), *piece_ns = op_ns + ops;
+    if (!op_ns)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    status_t status = ops ? profiler_operators(&profiler, s->info->max_batch, ops, op_ns, err) : STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && ops && i < s->pieces; i++)
+        for (uint32_t op = s->at[i]; op < (i + 1 < s->pieces ? s->at[i + 1] : ops); op++)
+            piece_ns[i] += op_ns[op];
+    if (status == STATUS_OK && ops)
+        predictor_set_times(predictor, service, piece_ns);
+    free(op_ns);
+    return status;
 }
 
 /* ---- training ---- */
@@ -235,6 +301,7 @@ static void divide(profile_overlap_error_t *error)
     error->mlp /= groups;
     error->linear /= groups;
     error->svr /= groups;
+    error->again /= error->again_groups ? error->again_groups : 1;
 }
 
 static void list_pairs(uint32_t models, profile_overlap_t *found)
@@ -246,6 +313,13 @@ static void list_pairs(uint32_t models, profile_overlap_t *found)
         }
 }
 
+/* A step takes 32 groups. */
+static uint32_t epochs_for(uint32_t count)
+{
+    uint32_t least = STEPS_MIN / (count / TRAIN_MIN);
+    return least > EPOCHS ? least : EPOCHS;
+}
+
 /* Trains on all folds but one and counts that one: rest is where the others are put together. */
 static void judge_fold(trainer_t *trainer, predictor_t *mlp, const trainer_sample_t *samples, uint32_t count,
                        uint32_t fold, trainer_sample_t *rest, prng_t *prng, profile_overlap_t *found)
@@ -255,13 +329,13 @@ static void judge_fold(trainer_t *trainer, predictor_t *mlp, const trainer_sampl
     for (uint32_t i = 0; i < count; i++)
         if (i % FOLDS != fold)
             rest[kept++] = samples[i];
-    trainer_fit(trainer, mlp, rest, kept, EPOCHS, prng);
+    trainer_fit(trainer, mlp, rest, kept, epochs_for(kept), prng);
     trainer_fit_linear(&lines[0], rest, kept, mlp->width[0]);
     trainer_fit_svr(&lines[1], rest, kept, mlp->width[0], SVR_EPOCHS, prng);
     for (uint32_t i = fold; i < count; i += FOLDS) {
         add_error(&found->all, mlp, lines, &samples[i]);
         for (uint32_t p = 0; p < found->pair_count; p++)
-            if (samples[i].members == (1U << found->pairs[p].a | 1U << found->pairs[p].b))
+            if (samples[i].members == pair_of(found->pairs[p].a, found->pairs[p].b))
                 add_error(&found->pairs[p].error, mlp, lines, &samples[i]);
     }
 }
@@ -273,13 +347,12 @@ static status_t train(const profile_overlap_how_t *how, predictor_t *predictor,
     predictor_t *fold = malloc(sizeof(*fold));
     trainer_sample_t *rest = calloc(how->samples, sizeof(*rest));
     status_t status = trainer && fold && rest ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "out of memory");
-    list_pairs(how->count, found);
     for (uint32_t i = 0; status == STATUS_OK && i < FOLDS; i++) {
         *fold = *predictor;
         judge_fold(trainer, fold, samples, how->samples, i, rest, prng, found);
     }
     if (status == STATUS_OK)
-        trainer_fit(trainer, predictor, samples, how->samples, EPOCHS, prng);
+        trainer_fit(trainer, predictor, samples, how->samples, epochs_for(how->samples), prng);
     divide(&found->all);
     for (uint32_t p = 0; p < found->pair_count; p++)
         divide(&found->pairs[p].error);
@@ -313,11 +386,15 @@ static status_t measure_and_train(lab_t *lab, predictor_t *predictor, profile_ov
     }
     memset(predictor, 0, sizeof(*predictor));
     predictor_init(predictor, how->count, pieces, rows_max, 1);
+    list_pairs(how->count, found);
     prng_init(&prng, how->seed);
     trainer_sample_t *samples = calloc(how->samples, sizeof(*samples));
-    status_t status = samples ? measure_all(lab, predictor, samples, &prng, err)
-                              : err_set(err, STATUS_NO_MEMORY, "no memory for %u groups", how->samples);
-    found->spread = lab->spread_sum / how->samples;
+    status_t status =
+        samples ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for %u groups", how->samples);
+    for (uint32_t i = 0; status == STATUS_OK && i < how->count; i++)
+        status = measure_pieces(lab, predictor, i, err);
+    if (status == STATUS_OK)
+        status = measure_all(lab, predictor, samples, &prng, err);
     if (status == STATUS_OK)
         status = train(how, predictor, samples, &prng, found, err);
     if (status == STATUS_OK) {
@@ -339,6 +416,7 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     *found = (profile_overlap_t){0};
     lab->how = how;
+    lab->found = found;
     lab->ops = how->devices->ops;
     lab->engine = how->devices->list[0].engine;
     lab->drawn.models = how->count;
@@ -359,14 +437,15 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
 
 static void print_error(const char *name, const profile_overlap_error_t *error, FILE *out)
 {
-    fprintf(out, "%-40s %7u %7.1f %% %7.1f %% %7.1f %%\n", name, error->groups, 100 * error->mlp,
-            100 * error->linear, 100 * error->svr);
+    fprintf(out, "%-40s %7u %7.1f %% %7.1f %% %7.1f %% %7.1f %%\n", name, error->groups, 100 * error->mlp,
+            100 * error->linear, 100 * error->svr, 100 * error->again);
 }
 
 void profile_overlap_table(const profile_overlap_how_t *how, const profile_overlap_t *found, FILE *out)
 {
     char name[2 * MODEL_NAME_BYTES + 2];
-    fprintf(out, "%-40s %7s %9s %9s %9s\n", "error, cross-validated", "groups", "MLP", "linear", "SVM");
+    fprintf(out, "%-40s %7s %9s %9s %9s %9s\n", "error, cross-validated", "groups", "MLP", "linear", "SVM",
+            "repeated");
     for (uint32_t p = 0; p < found->pair_count; p++) {
         snprintf(name, sizeof(name), "%s+%s", how->models[found->pairs[p].a]->name,
                  how->models[found->pairs[p].b]->name);
@@ -374,14 +453,17 @@ void profile_overlap_table(const profile_overlap_how_t *how, const profile_overl
     }
     print_error("all, also of one model", &found->all, out);
     fprintf(out,
-            "the same group again differs by %.1f %%; a prediction takes %.1f us, four at once %.1f us\n",
-            100 * found->spread, (double)found->predict_ns / 1e3, (double)found->predict4_ns / 1e3);
+            "repeated: how far off the same group is when it is measured again a little later (%u groups); "
+            "nothing "
+            "foretells better\na prediction takes %.1f us, four at once %.1f us\n",
+            found->all.again_groups, (double)found->predict_ns / 1e3, (double)found->predict4_ns / 1e3);
 }
 
 static json_t *error_json(const profile_overlap_error_t *error)
 {
-    return json_pack("{s:i, s:f, s:f, s:f}", "groups", (int)error->groups, "mlp", error->mlp, "linear",
-                     error->linear, "svm", error->svr);
+    return json_pack("{s:i, s:f, s:f, s:f, s:i, s:f}", "groups", (int)error->groups, "mlp", error->mlp,
+                     "linear", error->linear, "svm", error->svr, "repeated_groups", (int)error->again_groups,
+                     "repeated", error->again);
 }
 
 json_t *profile_overlap_json(const profile_overlap_how_t *how, const profile_overlap_t *found)
@@ -392,7 +474,6 @@ json_t *profile_overlap_json(const profile_overlap_how_t *how, const profile_ove
                               json_pack("{s:[s,s], s:o}", "models", how->models[found->pairs[p].a]->name,
                                         how->models[found->pairs[p].b]->name, "error",
                                         error_json(&found->pairs[p].error)));
-    return json_pack("{s:o, s:o, s:f, s:I, s:I}", "pairs", pairs, "all", error_json(&found->all), "spread",
-                     found->spread, "predict_ns", (json_int_t)found->predict_ns, "predict4_ns",
-                     (json_int_t)found->predict4_ns);
+    return json_pack("{s:o, s:o, s:I, s:I}", "pairs", pairs, "all", error_json(&found->all), "predict_ns",
+                     (json_int_t)found->predict_ns, "predict4_ns", (json_int_t)found->predict4_ns);
 }

@@ -17,6 +17,9 @@ enum { PROFILE_PAIRS_MAX = OVERLAP_MODELS_MAX * (OVERLAP_MODELS_MAX - 1) / 2 };
 typedef struct {
     uint32_t groups;
     double mlp, linear, svr;
+    /* Of groups that were measured twice, how far off the second time was: the floor of the others. */
+    uint32_t again_groups;
+    double again;
 } profile_overlap_error_t;
 
 typedef struct {
@@ -26,7 +29,6 @@ typedef struct {
         profile_overlap_error_t error;
     } pairs[PROFILE_PAIRS_MAX];
     uint32_t pair_count;
-    double spread;                   /* of a group measured again: mean of (longest - shortest) / median */
     int64_t predict_ns, predict4_ns; /* of one group, of four at once */
 } profile_overlap_t;
 
@@ -35,7 +37,7 @@ typedef struct {
         *models; /* loaded on device 0, which has a stream for each; in the order of the features */
     uint32_t count;
     const worker_devices_t *devices;
-    uint32_t samples; /* groups; each is run three times, the median counts */
+    uint32_t samples; /* groups; each is run three to nine times, the median counts */
     uint64_t seed;
     const _Atomic(int) *stop;
 } profile_overlap_how_t;

@@ -93,3 +93,58 @@ Test(predictor, learns_what_lines_cannot)
     cr_assert_lt(3 * mlp, svr, "%.3f of %.3f", mlp, svr);
     cr_assert_lt(svr, linear, "%.3f is not below %.3f: it does not mind outliers", svr, linear);
 }
+
+/* As operators of real models are: a few take most of the time. */
+static int64_t uneven_ns(uint32_t op)
+{
+    return op % 5 == 2 ? 2000000 : 20000;
+}
+
+static double error_with(bool times)
+{
+    enum { SAMPLES = 1200, TRAINED = 1000, OPS = 40 };
+    static trainer_sample_t samples[SAMPLES];
+    static trainer_t trainer;
+    const uint32_t many[] = {OPS, OPS};
+    int64_t op_ns[OPS];
+    prng_t prng;
+    trainer_services_t services = {.models = 2, .model = {{.ops = OPS}, {.ops = OPS}}};
+    prng_init(&prng, 7);
+    memset(&predictor, 0, sizeof(predictor));
+    predictor_init(&predictor, 2, many, 32, 1);
+    for (uint32_t op = 0; op < OPS; op++)
+        op_ns[op] = uneven_ns(op);
+    for (uint32_t m = 0; times && m < 2; m++)
+        predictor_set_times(&predictor, m, op_ns);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        overlap_group_t group = trainer_draw_group(&services, &prng);
+        int64_t ns = 0;
+        for (uint32_t part = 0; part < group.count; part++)
+            for (uint32_t op = group.parts[part].from; op < group.parts[part].to; op++)
+                ns += uneven_ns(op);
+        samples[i] = trainer_sample(&predictor, &group, ns);
+    }
+    trainer_fit(&trainer, &predictor, samples, TRAINED, 120, &prng);
+    return trainer_error(&predictor, samples + TRAINED, SAMPLES - TRAINED);
+}
+
+Test(predictor, places_by_time_make_uneven_operators_learnable)
+{
+    double alike = error_with(false), timed = error_with(true);
+    cr_assert_lt(2 * timed, alike, "%.3f with times, %.3f without", timed, alike);
+}
+
+Test(predictor, a_place_is_the_part_of_the_time_before_it)
+{
+    overlap_group_t group = {.parts = {{.model = 1, .from = 1, .to = 3, .rows = 1, .length = 1}}, .count = 1};
+    float features[PREDICTOR_INPUTS_MAX];
+    memset(&predictor, 0, sizeof(predictor));
+    predictor_init(&predictor, 2, (const uint32_t[]){3, 4}, 1, 1);
+    predictor_set_times(&predictor, 1, (const int64_t[]){10, 60, 20, 10});
+    predictor_features(&predictor, &group, features);
+    cr_assert_float_eq(features[2 + 4], 0.1, 1e-6);
+    cr_assert_float_eq(features[2 + 5], 1 + log10(0.8) / 4, 1e-5, "a ten-thousandth is 0");
+    predictor_set_times(&predictor, 1, (const int64_t[4]){0});
+    predictor_features(&predictor, &group, features);
+    cr_assert_float_eq(features[2 + 4], 0.1, 1e-6, "times that say nothing change nothing");
+}

@@ -182,6 +182,7 @@ Test(overlap, a_plan_comes_back_from_its_file_as_it_was)
 
     cr_assert_geq(file, 0);
     predictor_init(&written.predictor, 2, ops, 16, 128);
+    predictor_set_times(&written.predictor, 1, (int64_t[]){1, 2, 40, 5, 5, 60, 2});
     snprintf(written.device, sizeof(written.device), "onednn; some CPU; 2 threads");
     for (int i = 0; i < 2; i++) {
         snprintf(written.models[i].name, sizeof(written.models[i].name), "m%d", i);
