@@ -45,7 +45,7 @@ typedef struct {
     const profile_mix_t
         *mix;         /* measured; the shapes of the rows that come. NULL: nothing but the batch varies */
     uint32_t streams; /* of the engine */
-    double seconds;   /* of each try */
+    double seconds;   /* of each try; three times as long for each of `loads` */
     uint64_t seed;
     bool loads; /* fill `loads` too */
 } profile_how_t;
