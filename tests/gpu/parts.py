@@ -1,18 +1,23 @@
 """The parts of tests/gpu/run that run Fermata's own programs, each in a process of its own."""
+import collections
+import glob
 import json
 import math
 import os
 import subprocess
 import sys
 import tarfile
+import threading
 import traceback
 
 import pytorch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+NETWORKS = ["resnet50", "bert_base"]
 BATCHES = [1, 8, 32, 64]
 STOP_BATCHES = [8, 32]
 PRECISIONS = ["fp32", "tf32", "fp16", "bf16"]
+PRECISION = "fp16"  # of what is timed
 # Largest error against float32 on the CPU, relative to the largest output.
 TOLERANCE = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 2e-2, "bf16": 1e-1}
 EXITS = 12  # of the batches that are stopped
@@ -22,6 +27,12 @@ OVERLAP_GROUPS = 1500
 
 def log(text):
     print(text, file=sys.stderr, flush=True)
+
+
+def listen(stream, said):
+    for line in stream:
+        said.append(line.rstrip("\n"))
+        log(line.rstrip("\n"))
 
 
 def say(text):
@@ -54,48 +65,53 @@ class Part:
         except OSError:
             return {}
 
-    def program(self, name, *arguments):
-        """Its lines of output; what it says beside them goes to the log. Raises with its last words."""
+    def program(self, name, *arguments, take=None):
+        """Its lines of output, each given to `take` as it comes; what it says beside them goes to the log. Raises with its last
+        words."""
         command = [os.path.join(self.o.bundle, "bin", name), *map(str, arguments)]
         log("$ " + " ".join(command))
-        done = subprocess.run(command, env=self.env, text=True, errors="replace", capture_output=True)
-        log(done.stderr[-20000:])
-        log(done.stdout[-4000:])
-        if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.strip() and " INFO " not in line]
-            raise RuntimeError(f"{name} ended with {done.returncode}: {said[-1] if said else ''}")
-        return done.stdout.splitlines()
+        child = subprocess.Popen(command, env=self.env, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = collections.deque(maxlen=20)
+        listener = threading.Thread(target=listen, args=(child.stderr, said))
+        listener.start()
+        lines = []
+        for line in child.stdout:
+            lines.append(line.rstrip("\n"))
+            if take:
+                take(lines[-1])
+        code = child.wait()
+        listener.join()
+        if code:
+            last = [line for line in said if line.strip() and " INFO " not in line]
+            raise RuntimeError(f"{name} ended with {code}: {last[-1] if last else ''}")
+        return lines
 
-    def bench(self, model, *arguments):
-        lines = self.program("gpu-bench", "--engine", self.o.engine, "--model", model, *arguments)
+    def bench(self, model, *arguments, take=None):
+        """Rows of gpu-bench, each given to `take` as it comes."""
+        lines = self.program("gpu-bench", "--engine", self.o.engine, "--model", model, *arguments,
+                             take=take and (lambda line: take(json.loads(line))))
         return [json.loads(line) for line in lines]
 
-    def model(self, kind):
-        """The network as a file, exported once for all parts."""
-        import networks
-        path = os.path.join(self.o.work, kind.name + ".onnx")
+    def model(self, name):
+        """The network as a file, which the part `place` has made."""
+        path = os.path.join(self.o.work, name + ".onnx")
         if not os.path.exists(path):
-            networks.make(kind).export(path + ".new")
-            os.replace(path + ".new", path)
+            raise RuntimeError(f"{name} was not made: that takes PyTorch (part place)")
         return path
 
-    def folder(self, kind):
+    def folder(self, name):
         """The same as a model of a repository, in half precision."""
-        folder = os.path.join(self.o.work, "models", kind.name)
+        folder = os.path.join(self.o.work, "models", name)
         if not os.path.exists(folder):
             os.makedirs(os.path.join(folder, "1"))
-            os.link(self.model(kind), os.path.join(folder, "1", "model.onnx"))
+            os.link(self.model(name), os.path.join(folder, "1", "model.onnx"))
             with open(os.path.join(folder, "config.yaml"), "w") as file:
-                file.write(f"max_batch: {MODES_BATCH}\nslo_ms: 1000\nprecision: {self.precision()}\n")
+                file.write(f"max_batch: {MODES_BATCH}\nslo_ms: 1000\nprecision: {PRECISION}\n")
         return folder
-
-    def precision(self):
-        return "fp16"
 
 
 def library_path(bundle):
     """Our own libraries, and the folders in which PyTorch's wheels keep cuDNN and cuBLASLt."""
-    import glob
     folders = [os.path.join(bundle, "lib")]
     for site in sys.path:
         folders += sorted(glob.glob(os.path.join(site, "nvidia", "*", "lib"))) + glob.glob(os.path.join(site, "torch", "lib"))
@@ -124,8 +140,17 @@ def place(part):
     for text in missing:
         part.fail(f"place: {text}, which is neither in the bundle nor here")
     part.keep(**pytorch.describe())
+    if part.found["torch"]:
+        export(part)
     say(f"GPU {found['nvidia_smi'] or 'none'}; python {found['python']}, torch {part.found.get('torch')}, "
         f"cuDNN {part.found.get('cudnn')}, {found['libc'][0] if found['libc'] else ''}")
+
+
+def export(part):
+    """The networks as files, once for all parts: the others do without PyTorch."""
+    import networks
+    for kind in networks.KINDS:
+        networks.make(kind).export(os.path.join(part.o.work, kind.name + ".onnx"))
 
 
 def smoke(part):
@@ -150,15 +175,20 @@ def smoke(part):
 
 def equal(part):
     """The unit tests of segments, streams and shapes on this engine: every cut, every row equal to the whole batch."""
-    for program in ("gpu-segments", "gpu-segment-shapes", "gpu-shapes"):
+    for program in ("gpu-shapes", "gpu-segment-shapes", "gpu-segments"):
+        lines = []
+
+        def take(line):
+            lines.append(line)
+            part.keep(**{program: lines})
+            if not line.startswith("ok "):
+                part.fail(f"equal: {line} (log.txt)")
         try:
-            lines = part.program(program, part.o.engine)
+            part.program(program, part.o.engine, take=take)
         except RuntimeError as e:
-            part.fail(f"equal: {e}")
-            lines = []
-        part.keep(**{program: lines})
-        good = sum(line.startswith("ok ") for line in lines)
-        say(f"equal        {program}: {f'{good} of {len(lines)} tests' if lines else 'FAILED (log.txt)'}")
+            if all(line.startswith("ok ") for line in lines):
+                part.fail(f"equal: {e}")
+        say(f"equal        {program}: {sum(line.startswith('ok ') for line in lines)} of {len(lines)} tests")
 
 
 def conformance(part):
@@ -208,7 +238,7 @@ def accuracy(part):
         with torch.no_grad():
             want = networks.make(kind)(*inputs).numpy()
         try:
-            part.bench(part.model(kind), "--precision", ",".join(PRECISIONS), "--batches", batch, "--seconds", 0.1,
+            part.bench(part.model(kind.name), "--precision", ",".join(PRECISIONS), "--batches", batch, "--seconds", 0.1,
                        "--inputs", folder, "--outputs", folder)
         except RuntimeError as e:
             part.fail(f"accuracy {kind.name}: {e}")
@@ -232,31 +262,37 @@ def overhead(part):
 
 
 def speed(part):
-    import networks
-    for kind in networks.KINDS:
-        rows = part.bench(part.model(kind), "--precision", part.precision(), "--batches", ",".join(map(str, BATCHES)),
-                          "--seconds", 0.6)
-        table = {row["batch"]: row for row in rows if "batch" in row}
-        part.keep(**{kind.name: table})
-        for batch, row in table.items():
-            say(f"speed        {kind.name:10} {part.precision()} batch {batch:2}: {row['latency_ms']:8.3f} ms alone, "
-                f"{row['queued_ms']:8.3f} ms queued (prepared in {row['prepare_ms'] / 1e3:.1f} s, {row['memory_mib']:.0f} MiB)")
+    for name in NETWORKS:
+        table = {}
+
+        def take(row):
+            if "batch" not in row:
+                return
+            table[row["batch"]] = row
+            part.keep(**{name: table})
+            say(f"speed        {name:10} {PRECISION} batch {row['batch']:2}: {row['latency_ms']:8.3f} ms alone, {row['queued_ms']:8.3f} ms "
+                f"queued (prepared in {row['prepare_ms'] / 1e3:.1f} s, {row['memory_mib']:.0f} MiB)")
+        part.bench(part.model(name), "--precision", PRECISION, "--batches", ",".join(map(str, BATCHES)), "--seconds", 0.6, take=take)
 
 
 def stop(part):
     """A batch with exits: what they cost, and how long it goes on when it is told to stop."""
-    import networks
-    for kind in networks.KINDS:
-        rows = part.bench(part.model(kind), "--precision", part.precision(), "--batches", ",".join(map(str, STOP_BATCHES)), "--seconds", 0.6,
-                          "--exits", EXITS)
-        plain = {row["batch"]: row for row in rows if "latency_ms" in row}
-        for row in (row for row in rows if row.get("exits")):
+    for name in NETWORKS:
+        plain = {}
+
+        def take(row):
+            if "latency_ms" in row:
+                plain[row["batch"]] = row
+            if not row.get("exits"):
+                return
             alone = plain[row["batch"]]["latency_ms"]
             cost = row["latency_exits_ms"] / alone - 1
-            part.keep(**{f"{kind.name} {row['batch']}": {**row, "latency_ms": alone, "overhead": cost}})
-            say(f"stop         {kind.name:10} batch {row['batch']:2}, {row['exits']} exits: {100 * cost:+.1f} % time; stopped "
-                f"{row['stopped']} of {row['stops']}, goes on for {row['stop_median_ms']:.3f} ms in the median, {row['stop_max_ms']:.3f} "
-                f"at most, of {alone:.3f}")
+            part.keep(**{f"{name} {row['batch']}": {**row, "latency_ms": alone, "overhead": cost}})
+            say(f"stop         {name:10} batch {row['batch']:2}, {row['exits']} exits: {100 * cost:+.1f} % time; stopped "
+                f"{row['stopped']} of {row['stops']}, goes on for {row['stop_median_ms']:.3f} ms in the median, "
+                f"{row['stop_max_ms']:.3f} at most, of {alone:.3f}")
+        part.bench(part.model(name), "--precision", PRECISION, "--batches", ",".join(map(str, STOP_BATCHES)), "--seconds", 0.6,
+                   "--exits", EXITS, take=take)
 
 
 # ---- modes, measured by `fermata profile` ----
@@ -267,8 +303,7 @@ def profile(part, *arguments):
 
 
 def overlap(part):
-    import networks
-    found = profile(part, "--overlap", *(part.folder(kind) for kind in networks.KINDS), "--groups", OVERLAP_GROUPS,
+    found = profile(part, "--overlap", *map(part.folder, NETWORKS), "--groups", OVERLAP_GROUPS,
                     "--out", os.path.join(part.o.work, "overlap.txt"))
     error = found["all"]
     part.keep(profile=found)
@@ -278,39 +313,38 @@ def overlap(part):
 
 
 def stages(part):
-    import networks
-    for kind in networks.KINDS:
-        found = profile(part, part.folder(kind), "--stages", "--seconds", 1, "--batches", f"1,2,{MODES_BATCH}")
+    for name in NETWORKS:
+        found = profile(part, part.folder(name), "--stages", "--seconds", 1, "--batches", f"1,2,{MODES_BATCH}")
         tries = found["modes"]["stages"]
-        part.keep(**{kind.name: found})
+        part.keep(**{name: found})
         best = next((t for t in tries if t["taken"]), None)
         for t in [t for t in tries if t["mode"] != "staged"] + ([best] if best else []):
-            say(f"stages       {kind.name:10} {t['mode']:11} {t['stages']:2} stages: {t['avg_ms']:8.3f} ms on average, "
+            say(f"stages       {name:10} {t['mode']:11} {t['stages']:2} stages: {t['avg_ms']:8.3f} ms on average, "
                 f"{t['p99_ms']:8.3f} p99, {t['throughput_rps']:7.0f} rows/s")
 
 
 def exit_points(part):
-    import networks
-    for kind in networks.KINDS:
-        found = profile(part, part.folder(kind), "--exit-points", "--seconds", 0.3, "--batches", f"1,{MODES_BATCH}")
-        part.keep(**{kind.name: found})
+    for name in NETWORKS:
+        found = profile(part, part.folder(name), "--exit-points", "--seconds", 0.3, "--batches", f"1,{MODES_BATCH}")
+        part.keep(**{name: found})
         for e in found["modes"]["exit_points"]:
-            say(f"exit_points  {kind.name:10} {e['exit_points']:3}: {100 * e['overhead']:6.2f} % overhead, {100 * e['delay']:6.2f} % delay"
+            say(f"exit_points  {name:10} {e['exit_points']:3}: {100 * e['overhead']:6.2f} % overhead, {100 * e['delay']:6.2f} % delay"
                 f"{'  <- taken' if e['taken'] else ''}")
 
 
-def shrink():
+def shrink(part):
     """For a try without a GPU: seconds instead of minutes."""
     global BATCHES, STOP_BATCHES, MODES_BATCH, OVERLAP_GROUPS
-    import networks
-    networks.shrink()
     BATCHES, STOP_BATCHES, MODES_BATCH, OVERLAP_GROUPS = [1, 4], [4], 4, 50
+    if part in ("place", "accuracy"):
+        import networks
+        networks.shrink()
 
 
 def main(o):
     part = Part(o)
     if o.dry:
-        shrink()
+        shrink(o.part)
     parts = {f.__name__: f for f in (place, smoke, equal, conformance, accuracy, overhead, speed, stop, overlap, stages, exit_points)}
     parts.update({"pytorch": pytorch.eager, "compile": pytorch.compiled})
     try:

@@ -27,12 +27,12 @@ static void pool_put(void *arg, void *memory)
     device_free(arg, memory);
 }
 
-/* A little is left for the driver and the libraries, which allocate on their own. */
 static status_t open_gpu(gpu_t *gpu, const engine_config_t *config, uint32_t streams, err_t *err)
 {
     status_t status = device_open(config->index, streams + 1, &gpu->device, err);
     if (status != STATUS_OK)
         return status;
+    /* A little is left for the driver and the libraries, which allocate on their own. */
     uint64_t limit = device_free_bytes(gpu->device) / 20 * 19;
     if (config->memory_limit_bytes && config->memory_limit_bytes < limit)
         limit = config->memory_limit_bytes;

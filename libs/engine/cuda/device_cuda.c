@@ -383,11 +383,47 @@ double device_time(device_t *d, effort_t effort, bool (*run)(void *arg), void *a
     return -1;
 }
 
-static choice_t *find_choice(device_t *d, const char *key)
+enum { CHOICES_MAX = 4096 }; /* some hundred plans of dozens of shapes */
+
+static void destroy_choice(device_t *d, choice_t *c)
 {
-    for (choice_t *c = d->choices; c; c = c->next)
-        if (!strcmp(c->key, key))
-            return c;
+    conv_dispose(d->lib, c);
+    free(c->key);
+    free(c);
+    d->choice_count--;
+}
+
+/* The one that was wanted longest ago goes, of those that nobody uses; there may be none. */
+static void drop_oldest(device_t *d)
+{
+    choice_t **oldest = NULL;
+    for (choice_t **at = &d->choices; *at; at = &(*at)->next)
+        if (!(*at)->users)
+            oldest = at;
+    if (!oldest)
+        return;
+    choice_t *c = *oldest;
+    *oldest = c->next;
+    destroy_choice(d, c);
+}
+
+static void put_first(device_t *d, choice_t *c)
+{
+    c->next = d->choices;
+    d->choices = c;
+}
+
+/* With this key, and no larger need; it is the first one then. */
+static choice_t *find_choice(device_t *d, const char *key, size_t scratch_bytes)
+{
+    for (choice_t **at = &d->choices; *at; at = &(*at)->next) {
+        choice_t *c = *at;
+        if (strcmp(c->key, key) != 0 || c->scratch_bytes > scratch_bytes)
+            continue;
+        *at = c->next;
+        put_first(d, c);
+        return c;
+    }
     return NULL;
 }
 
@@ -408,8 +444,10 @@ static choice_t *new_choice(device_t *d, const step_t *step, engine_precision_t 
         conv_choose(d, &step->u.conv, scratch, scratch_bytes, c);
     else
         gemm_choose(d, &step->u.gemm, scratch, scratch_bytes, c);
-    c->next = d->choices;
-    d->choices = c;
+    if (d->choice_count >= CHOICES_MAX)
+        drop_oldest(d);
+    d->choice_count++;
+    put_first(d, c);
     return c;
 }
 
@@ -427,9 +465,11 @@ status_t device_choose(device_t *d, step_t *step, engine_precision_t precision, 
     if (effort == EFFORT_FIRST)
         strncat(key, " first", sizeof key - strlen(key) - 1);
     pthread_mutex_lock(&d->choosing);
-    choice_t *c = find_choice(d, key);
-    if (!c || c->scratch_bytes > scratch_bytes)
+    choice_t *c = find_choice(d, key, scratch_bytes);
+    if (!c)
         c = new_choice(d, step, precision, effort, key, scratch, scratch_bytes);
+    if (c)
+        c->users++;
     pthread_mutex_unlock(&d->choosing);
     step->plan = c;
     if (!c)
@@ -442,9 +482,7 @@ static void free_choices(device_t *d)
 {
     for (choice_t *next, *c = d->choices; c; c = next) {
         next = c->next;
-        conv_dispose(d->lib, c);
-        free(c->key);
-        free(c);
+        destroy_choice(d, c);
     }
 }
 
@@ -454,10 +492,14 @@ size_t device_step_scratch(const step_t *step)
     return c ? c->scratch_bytes : 0;
 }
 
-/* Choices are the device's. */
 void device_release(device_t *d, step_t *step)
 {
-    (void)d;
+    choice_t *c = step->plan;
+    if (!c)
+        return;
+    pthread_mutex_lock(&d->choosing);
+    c->users--;
+    pthread_mutex_unlock(&d->choosing);
     step->plan = NULL;
 }
 

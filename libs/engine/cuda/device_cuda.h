@@ -26,7 +26,8 @@ struct device {
     cublasLtHandle_t lt;       /* serves all threads */
     pthread_mutex_t choosing;  /* timings do not disturb each other, and share STREAM_PREPARE's handle */
     cudaEvent_t timing[2];
-    choice_t *choices;  /* under `choosing` */
+    choice_t *choices; /* under `choosing`; the one that was wanted last first */
+    uint32_t choice_count;
     int64_t compile_ns; /* under `choosing`: spent on kernels that cuDNN compiles when it is asked for them */
     atomic_bool lost;
 };
@@ -35,11 +36,13 @@ struct device {
 status_t device_check(device_t *device, cudaError_t error, const char *what, err_t *err);
 
 /*
- * How steps of one shape run. Chosen once and kept by the device, for all models and batch sizes; read by any thread.
+ * How steps of one shape run. Chosen once and kept by the device, for all models and batch sizes; read by any thread. Those that
+ * no plan uses any more go when there are too many: sequences of all lengths make new shapes for ever.
  */
 struct choice {
     struct choice *next;
     char *key;
+    uint32_t users; /* steps of plans; under `choosing` */
     enum { CHOICE_DIRECT, CHOICE_CONV, CHOICE_GEMM } kind;
     bool fused; /* CONV: the tail is done as well */
     size_t scratch_bytes;
