@@ -81,6 +81,27 @@ static maker_t *hourglass(void)
     return m;
 }
 
+/* A result that is read in two layouts, again and again: convolutions and running sums take turns. */
+static maker_t *layouts(void)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 4, 6, 6});
+    maker_ints(m, "across", 1, (int64_t[]){3});
+    maker_ints(m, "down", 1, (int64_t[]){2});
+    conv(m, "x", "c0", "w0", 4, 8, 1);
+    maker_node(m, "CumSum", "c0 across", "s0");
+    conv(m, "c0", "c1", "w1", 8, 8, 2);
+    maker_node(m, "Add", "c1 s0", "a1");
+    maker_node(m, "CumSum", "c0 down", "s1");
+    maker_node(m, "Mul", "a1 s1", "a2");
+    conv(m, "c0", "c2", "w2", 8, 2, 3);
+    maker_node(m, "GlobalAveragePool", "a2", "y");
+    maker_node(m, "GlobalAveragePool", "c2", "z");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    maker_output(m, "z", DTYPE_F32, -1, NULL);
+    return m;
+}
+
 /* One layer of attention and one of products over `length` words (-2: any number); the mask is read in the middle of it. */
 static maker_t *transformer_of(int64_t length)
 {
@@ -132,7 +153,8 @@ maker_t *network_of_any_length(void)
     return transformer_of(-2);
 }
 
-const network_t networks[] = {{"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}};
+const network_t networks[] = {
+    {"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}, {"layouts", layouts}};
 const uint32_t network_count = sizeof networks / sizeof networks[0];
 
 maker_t *network_random(unsigned seed)

@@ -25,8 +25,8 @@ typedef struct {
     engine_model_t *model;
     const engine_model_info_t *info;
     engine_cuts_t cuts;
-    float in[2][FLOATS_MAX], whole[2][FLOATS_MAX], out[2][FLOATS_MAX];
-    const void *inputs[2];
+    float in[2][FLOATS_MAX], whole[2][FLOATS_MAX], out[2][FLOATS_MAX], other[2][FLOATS_MAX];
+    const void *inputs[2], *others[2];
     void *outputs[2], *wholes[2];
 } rig_t;
 
@@ -70,6 +70,8 @@ static rig_t *open_rig_in(maker_t *m, engine_precision_t precision)
         rig->inputs[i] = rig->in[i];
         rig->outputs[i] = rig->out[i];
         rig->wholes[i] = rig->whole[i];
+        network_noise(rig->other[i], FLOATS_MAX, i + 7);
+        rig->others[i] = rig->other[i];
     }
     engine_job_t whole = part(rig, 0, 0, 0, 0, ROWS);
     whole.outputs = rig->wholes;
@@ -100,6 +102,15 @@ static void compare(const rig_t *rig, double tolerance, const char *what)
                       (double)rig->whole[i][at]);
 }
 
+/* Leaves other numbers in the work space of the stream: what a segment needs must come from its border. */
+static void spoil(rig_t *rig, uint32_t stream, uint32_t rows)
+{
+    engine_job_t job = part(rig, stream, 0, 0, 0, rows);
+    job.inputs = rig->others;
+    run(rig, job, "something else");
+    memset(rig->out, 0xff, sizeof rig->out);
+}
+
 /* In two halves at each cut, on any stream: to the last bit. Then rows that came apart and go on together, and the
  * other way round. */
 static void try_cuts(rig_t *rig, const char *name)
@@ -113,16 +124,17 @@ static void try_cuts(rig_t *rig, const char *name)
         engine_job_t first = part(rig, stream, 0, op, 0, ROWS), rest = part(rig, stream, op, 0, 0, ROWS);
         first.target = at;
         rest.source = at;
-        memset(rig->out, 0xff, sizeof rig->out);
         run(rig, first, what);
+        spoil(rig, stream, ROWS);
         run(rig, rest, what);
         compare(rig, 0, what);
-        memset(rig->out, 0xff, sizeof rig->out);
         first.batch = 2;
         run(rig, first, what);
         first.row = 2;
         first.batch = ROWS - 2;
         run(rig, first, what);
+        spoil(rig, stream, ROWS - 1);
+        spoil(rig, stream, 1);
         rest.batch = 1;
         run(rig, rest, what);
         rest.row = 1;
