@@ -367,13 +367,17 @@ Test(grpc_front, a_client_that_goes_cancels_its_session)
     until(fake.cancelled == 1 && fake.closed == fake.open);
 }
 
+/* On a busy machine the deadline passes before the call is there, and nobody sees it: then it gets more time. */
 Test(grpc_front, the_deadline_of_the_client_cancels_too)
 {
     uint8_t message[512];
     answer_t answer;
-    start(METHOD("ModelInfer"), message, infer_message("m", "hold", message), 50 * NS_PER_MS, &answer);
-    until(answer.done);
-    cr_assert_eq(answer.code, RPC_DEADLINE_EXCEEDED);
+    for (int64_t timeout_ns = 50 * NS_PER_MS; fake.open == 0; timeout_ns *= 2) {
+        start(METHOD("ModelInfer"), message, infer_message("m", "hold", message), timeout_ns, &answer);
+        until(answer.done);
+        cr_assert_eq(answer.code, RPC_DEADLINE_EXCEEDED);
+        rpc_bytes_free(CALL("ServerLive", "").bytes); /* comes after it */
+    }
     until(fake.cancelled == 1 && fake.closed == fake.open);
 }
 
@@ -616,16 +620,18 @@ Test(grpc_front, large_answers_of_a_stream_wait_until_they_can_be_sent)
     close_stream(link);
 }
 
+/* The first is expected to leave room for three large answers, not quite; those that wait behind it count as they are. */
 Test(grpc_front, no_more_requests_are_read_than_there_is_room_for_answers)
 {
-    enum { MANY = 120, ROOM = STREAM_BYTES_MAX / LARGE_BYTES };
+    enum { MANY = 40, FIT = 3 };
+    model.output_row_bytes = STREAM_BYTES_MAX - FIT * LARGE_BYTES - 1;
     rpc_link_t *link = open_stream();
     stream_infer("m", "hold");
     for (int i = 1; i < MANY; i++)
         stream_infer("m", "large");
-    until(fake.open >= ROOM);
+    until(fake.closed == FIT);
     infer("m", "after them"); /* a round trip: what would be read would be read by then */
-    cr_assert_leq(fake.open, ROOM + 4);
+    cr_assert_eq(fake.open, 1 + FIT + 1);
     fake.held_done(fake.held, fake.held_arg);
     until(streamed.count == MANY || streamed.closed);
     cr_assert_eq(streamed.count, MANY, "closed with %s", rpc_code_name(streamed.code));
