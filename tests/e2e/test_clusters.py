@@ -38,6 +38,11 @@ def load(bin_dir, gateway, *flags):
     return json.loads(got.stdout)
 
 
+def assert_none_failed(total):
+    """An answer that is late tells how busy the host is; one that failed, what the system did."""
+    assert total["outcomes"].get("ok", 0) + total["outcomes"].get("late", 0) == total["offered"] > 0, total
+
+
 def metric(scheduler, name, **labels):
     wanted = [f'{key}="{value}"' for key, value in labels.items()]
     for line in get(scheduler.http, "/metrics").body.decode().splitlines():
@@ -82,7 +87,7 @@ def test_two_policies_at_once_and_a_switch_under_load(bin_dir, two):
             assert (now["left"]["policy"], now["right"]["policy"]) == (policy, "deferred")
     loader.join()
     total = results[0]["total"]
-    assert total["outcomes"] == {"ok": total["offered"]}, total
+    assert_none_failed(total)
     code, said = admin(bin_dir, scheduler, "status")
     assert code == 0 and said.startswith("policy various "), said
     assert [line for line in said.splitlines() if line.startswith("left ")][0].split()[1:3] == ["old", "eager"]
@@ -113,7 +118,7 @@ def test_a_model_moves_when_its_sub_cluster_dies(bin_dir, two):
     wait_until(lambda: homes(scheduler)["loose"] == "right", "loose has moved")
     loader.join()
     total = results[0]["total"]
-    assert total["outcomes"] == {"ok": total["offered"]}, total
+    assert_none_failed(total)
     assert subclusters(scheduler)["right"]["requests"] > 0
 
 
@@ -166,7 +171,7 @@ def test_workers_join_and_leave_under_load(bin_dir, one):
     assert second.stop() == 0, second.log()
     loader.join()
     total = results[0]["total"]
-    assert total["outcomes"] == {"ok": total["offered"]}, total
+    assert_none_failed(total)
     assert all(worker["batches_total"] > 0 for worker in state(scheduler)["workers"] if worker["name"] == "w-2")
     running.running.remove(first), running.running.remove(second)
     assert third.child.poll() is None
