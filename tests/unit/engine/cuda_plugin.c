@@ -22,6 +22,8 @@ Test(cuda_plugin, the_table_is_whole)
     cr_assert(ops->device_count && ops->open && ops->close && ops->load && ops->unload && ops->info &&
               ops->prepare && ops->submit && ops->cancel && ops->flush && ops->buffer_alloc &&
               ops->buffer_free);
+    cr_assert(ops->prepare_shapes && ops->cuts && ops->border_create && ops->border_destroy &&
+              ops->border_bytes && ops->prepare_range && ops->stop && ops->describe);
 }
 
 Test(cuda_plugin, another_abi_gets_nothing)
