@@ -24,7 +24,8 @@ bool fifo_push(fifo_t *fifo, engine_job_t *job)
     pthread_mutex_lock(&fifo->mutex);
     job->next = NULL;
     job->engine_private[SLOT_SEQ] = fifo->next_seq++;
-    bool idle = !fifo->head && !fifo->running;
+    bool idle = !fifo->driven;
+    fifo->driven = true;
     if (fifo->head)
         fifo->tail->next = job;
     else
@@ -53,6 +54,7 @@ engine_job_t *fifo_next(fifo_t *fifo)
     if (fifo->running)
         pthread_cond_broadcast(&fifo->settled);
     engine_job_t *job = begin_locked(fifo);
+    fifo->driven = job != NULL;
     pthread_mutex_unlock(&fifo->mutex);
     return job;
 }

@@ -18,6 +18,7 @@ typedef struct {
     engine_job_t *running;
     uint64_t running_seq, next_seq;
     uint32_t cancelling; /* taken out, done not yet returned */
+    bool driven;         /* somebody was told to call fifo_next, and it has not returned NULL since */
     bool stop;
     atomic_bool interrupted; /* the running job should stop at its next exit */
 } fifo_t;
@@ -26,7 +27,7 @@ void fifo_init(fifo_t *fifo);
 /* Nothing may be queued or running. */
 void fifo_dispose(fifo_t *fifo);
 
-/* Queues the job. True when nothing was queued or running: whoever drives the queue must call fifo_next. */
+/* Queues the job. True when nobody drives the queue: the caller must call fifo_next, until it returns NULL. */
 bool fifo_push(fifo_t *fifo, engine_job_t *job);
 
 /*
