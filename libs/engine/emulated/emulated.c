@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPS_MAX = 256 }; /* of a model: what one stream of the accelerator has room for */
+enum { OPS_MAX = 256 };         /* of a model: what one stream of the accelerator has room for */
+enum { SLOT_SUBMITTED_NS = 1 }; /* of engine_private; the first is the fifo's */
 
 typedef struct {
     fifo_t fifo;           /* driven by one thread at a time: who pushed into an idle one, then the timer */
@@ -171,11 +172,12 @@ static void set_timer_locked(engine_t *engine)
         emulated_timer_set(&engine->entry, next_ns);
 }
 
-/* False: it takes no time. */
+/* From now_ns on, or when it was submitted, if that was later. False: it takes no time. */
 static bool launch(engine_t *engine, lane_t *lane, engine_job_t *job, int64_t now_ns)
 {
     accel_op_t ops[OPS_MAX];
-    int64_t sum_ns;
+    int64_t sum_ns, submitted_ns = (int64_t)job->engine_private[SLOT_SUBMITTED_NS];
+    now_ns = now_ns > submitted_ns ? now_ns : submitted_ns;
     pthread_mutex_lock(&engine->mutex);
     uint32_t count = list_ops(engine, job, ops, &sum_ns);
     if (sum_ns > 0) {
@@ -224,7 +226,7 @@ static lane_t *take_ended(engine_t *engine, engine_job_t **job, uint32_t *reache
     return lane;
 }
 
-/* The next job of a stream begins when the last one was due, not when this thread got the processor. */
+/* The next job of a stream that waits begins when the last one was due, not when this thread got the processor. */
 static void fire(emulated_entry_t *entry)
 {
     engine_t *engine = (engine_t *)entry;
@@ -261,6 +263,7 @@ static void submit(engine_t *engine, engine_job_t *job)
         return;
     }
     lane_t *lane = &engine->lanes[job->range.stream];
+    job->engine_private[SLOT_SUBMITTED_NS] = (uint64_t)clock_now_ns();
     if (fifo_push(&lane->fifo, job))
         drive(engine, lane, fifo_next(&lane->fifo), clock_now_ns());
 }

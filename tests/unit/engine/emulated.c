@@ -144,6 +144,47 @@ Test(emulated, a_batch_takes_its_latency_and_batches_queue)
     ops->close(engine);
 }
 
+typedef struct {
+    batch_t first, second;
+    const engine_ops_t *ops;
+    engine_t *engine;
+    int64_t submitted_ns;
+} late_t;
+
+/* On the timer's thread, which is as late as this. */
+static void submit_late(engine_job_t *job, status_t status, const err_t *err)
+{
+    late_t *late = job->arg;
+    (void)status, (void)err;
+    while (clock_now_ns() < job->finished_ns + NS_PER_MS)
+        ;
+    late->submitted_ns = clock_now_ns();
+    late->ops->submit(late->engine, &late->second.job);
+}
+
+Test(emulated, no_job_begins_before_it_was_submitted)
+{
+    static late_t late;
+    int64_t profile[2] = {0, NS_PER_MS};
+    engine_t *engine = open_gpu((engine_config_t){0});
+    engine_model_t *model = load(engine, profile);
+    seen_t seen;
+    seen_init(&seen);
+    batch_init(&late.first, model, &seen, 'a', 1);
+    batch_init(&late.second, model, &seen, 'b', 1);
+    late.ops = ops;
+    late.engine = engine;
+    late.first.job.done = submit_late;
+    late.first.job.arg = &late;
+    ops->submit(engine, &late.first.job);
+    seen_wait(&seen, 1);
+    cr_assert_geq(late.second.job.started_ns, late.submitted_ns);
+    cr_assert_eq(late.second.job.finished_ns - late.second.job.started_ns, NS_PER_MS);
+    ops->flush(engine);
+    ops->unload(model);
+    ops->close(engine);
+}
+
 Test(emulated, gpus_run_beside_each_other_on_one_timer)
 {
     enum { GPUS = 200 };
