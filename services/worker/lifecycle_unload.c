@@ -130,7 +130,8 @@ void lifecycle_online(lifecycle_t *l, bool online)
 /* A load that nobody wants any more ends early; load_done sees to the rest. */
 void load_abandon(lifecycle_t *l, model_t *model)
 {
-    atomic_store(&model->stop, 1);
+    if (atomic_exchange(&model->stop, 1)) /* those who wait now want it gone */
+        return;
     command_settle_model(l, model, STATUS_CANCELLED, "it was unloaded while it was loading");
 }
 

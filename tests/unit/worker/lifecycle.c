@@ -265,6 +265,17 @@ Test(lifecycle, unloading_what_loads_and_loading_what_unloads)
     rig_end(&rig);
 }
 
+Test(lifecycle, unloading_twice_what_loads_is_unloading)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_EXPLICIT);
+    tell(&rig, 1, true, "digits", 0); /* still loading */
+    tell(&rig, 2, true, "digits", 0);
+    expect(&rig, "1 unloaded, [1 ok], [2 ok]");
+    rig_end(&rig);
+}
+
 Test(lifecycle, without_a_scheduler_nothing_is_waited_for)
 {
     rig_t rig;
