@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How long a worker that has left the scheduler waits for its connections to close. */
+/* How long a worker that has left the scheduler waits for those who read its metrics. */
 static const int64_t LEAVE_PATIENCE_NS = 3 * NS_PER_S;
 static const int64_t STOP_POLL_NS = 5 * NS_PER_MS;
 /* Idle for so many polls in a row: grants that met the drain half-way have come and gone. */
@@ -149,7 +149,7 @@ static void worker_on_stop_timer(loop_timer_t *timer, void *arg)
         worker->stop_at_ns = clock_now_ns() + LEAVE_PATIENCE_NS;
         run_revoke_all(worker->run);
         control_stop(worker->control, worker_on_control_closed, worker);
-    } else if (worker->leaving && ((worker->control_closed && worker->http_stopped) || impatient)) {
+    } else if (worker->control_closed && (worker->http_stopped || impatient)) {
         loop_stop(worker->loop);
         return;
     }
@@ -440,13 +440,15 @@ static status_t worker_start(worker_t *worker, err_t *err)
     if (loop_timer_init(&worker->stop_timer, worker->loop, worker_on_stop_timer, worker, err) != STATUS_OK)
         return err->code;
     worker->stop_timer_ready = true;
+    /* Before what must be stopped in order once it has begun. */
+    if (loop_signals_create(&worker->signals, worker->loop, worker_on_signal, worker, err) != STATUS_OK)
+        return err->code;
     exporter_data_init(&worker->data, worker->metrics);
     if (metrics_on_collect(worker->metrics, worker_on_collect, worker) != STATUS_OK)
         return err_set(err, STATUS_INTERNAL, "too many collectors");
-    if (worker_start_models(worker, err) != STATUS_OK ||
-        control_start(worker->control, worker->run, worker->lifecycle, err) != STATUS_OK)
+    if (worker_start_models(worker, err) != STATUS_OK)
         return err->code;
-    return loop_signals_create(&worker->signals, worker->loop, worker_on_signal, worker, err);
+    return control_start(worker->control, worker->run, worker->lifecycle, err);
 }
 
 static void worker_print_ready(const worker_t *worker)
