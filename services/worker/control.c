@@ -27,6 +27,7 @@ struct control {
     uint64_t epoch;      /* newest seen */
     uint32_t generation; /* counts streams; batches of an older one are not reported */
     bool stopping;
+    bool draining;   /* what was last said of the devices; each new stream hears it again */
     bool welcome;    /* this stream has been answered */
     model_t **by_id; /* models by catalogue id */
     uint32_t by_id_cap;
@@ -42,6 +43,15 @@ enum { CATALOGUE_ID_MAX = 1 << 20 }; /* never reused within an epoch; far more l
 
 /* ---- sending ---- */
 
+/* A message that is lost would leave the scheduler waiting: better with everything, on a new stream. */
+static void control_begin_anew(control_t *control)
+{
+    rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
+
+    if (stream)
+        rpc_stream_cancel(stream);
+}
+
 static void control_send(control_t *control, Control__WorkerToScheduler *message)
 {
     rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
@@ -50,9 +60,8 @@ static void control_send(control_t *control, Control__WorkerToScheduler *message
         return;
     message->epoch = control->epoch;
     rpc_bytes_t *bytes = rpc_pack(&message->base);
-    /* A message that is lost would leave the scheduler waiting: better begin anew, with everything. */
     if (!bytes || rpc_stream_send(stream, bytes) != STATUS_OK)
-        rpc_stream_cancel(stream);
+        control_begin_anew(control);
 }
 
 static void control_send_hello(control_t *control)
@@ -82,18 +91,31 @@ static void control_send_hello(control_t *control)
         hello.devices = pointers;
         message.hello = &hello;
         control_send(control, &message);
+    } else {
+        control_begin_anew(control);
     }
     free(list);
     free(pointers);
 }
 
-static void send_report(control_t *control, Control__ModelReport *report)
+/* gone: it has left the repository. */
+static void send_report(control_t *control, const model_t *model, bool gone)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__ModelReport report, *list = &report;
 
+    if (!control->welcome)
+        return;
+    if (model_report_fill(&report, model) != STATUS_OK) {
+        control_begin_anew(control);
+        return;
+    }
+    if (gone)
+        report.state = CONTROL__MODEL_STATE__MODEL_STATE_GONE;
     message.n_models = 1;
-    message.models = &report;
+    message.models = &list;
     control_send(control, &message);
+    model_report_dispose(&report);
 }
 
 /* Grants name a model by its catalogue id. */
@@ -107,27 +129,16 @@ static void move_ids(control_t *control, const model_t *from, model_t *to)
 
 void control_report_model(control_t *control, const model_t *model, const model_t *old)
 {
-    Control__ModelReport report;
-
     if (old)
         move_ids(control, old,
                  repository_find_version(control->options.repository, model->name, model->version));
-    if (!control->welcome || model_report_fill(&report, model) != STATUS_OK)
-        return;
-    send_report(control, &report);
-    model_report_dispose(&report);
+    send_report(control, model, false);
 }
 
 void control_report_gone(control_t *control, const model_t *model)
 {
-    Control__ModelReport report;
-
     move_ids(control, model, NULL);
-    if (!control->welcome || model_report_fill(&report, model) != STATUS_OK)
-        return;
-    report.state = CONTROL__MODEL_STATE__MODEL_STATE_GONE;
-    send_report(control, &report);
-    model_report_dispose(&report);
+    send_report(control, model, true);
 }
 
 void control_report_command(control_t *control, uint64_t command, status_t status, const char *reason)
@@ -143,6 +154,31 @@ void control_report_command(control_t *control, uint64_t command, status_t statu
     message.n_commands_done = 1;
     message.commands_done = &list;
     control_send(control, &message);
+}
+
+static void control_send_devices(control_t *control)
+{
+    const worker_devices_t *devices = control->options.devices;
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__DeviceState *states = calloc(devices->count, sizeof(*states));
+    Control__DeviceState **list = calloc(devices->count, sizeof(*list));
+
+    if (states && list) {
+        for (uint32_t i = 0; i < devices->count; i++) {
+            control__device_state__init(&states[i]);
+            states[i].device = i;
+            states[i].status = control->draining ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING
+                                                 : CONTROL__DEVICE_STATUS__DEVICE_READY;
+            list[i] = &states[i];
+        }
+        message.n_devices = devices->count;
+        message.devices = list;
+        control_send(control, &message);
+    } else {
+        control_begin_anew(control);
+    }
+    free(states);
+    free(list);
 }
 
 static void control_send_all_models(control_t *control)
@@ -186,13 +222,17 @@ static bool done_reserve(control_t *control)
     return true;
 }
 
-/* Rare: most batches lose no row and have no reason. */
+/* Rare: most batches lose no row and have no reason. False: no memory. */
 static bool done_copy_failures(Control__BatchDone *done, const run_report_t *report)
 {
     size_t bytes = report->failed_count * sizeof(uint32_t);
 
-    if (report->reason[0])
-        done->reason = strdup(report->reason);
+    if (report->reason[0]) {
+        char *reason = strdup(report->reason);
+        if (!reason)
+            return false;
+        done->reason = reason;
+    }
     if (bytes == 0)
         return true;
     done->failed_row = malloc(bytes);
@@ -224,9 +264,7 @@ void control_report_batch(void *ctx, const run_report_t *report)
     if (report->generation != control->generation || !control->welcome)
         return;
     if (!done_reserve(control)) {
-        rpc_stream_t *stream = rpc_link_stream(control->link);
-        if (stream)
-            rpc_stream_cancel(stream);
+        control_begin_anew(control);
         return;
     }
     Control__BatchDone *done = &control->done[control->done_count++];
@@ -239,7 +277,10 @@ void control_report_batch(void *ctx, const run_report_t *report)
     done->push_ns = report->push_ns;
     done->free_in_ns = report->free_in_ns;
     done->wait_ns = report->wait_ns;
-    done_copy_failures(done, report);
+    if (!done_copy_failures(done, report)) {
+        done_clear(control); /* rows that failed must not go out as good ones */
+        control_begin_anew(control);
+    }
 }
 
 static void control_on_flush(uv_prepare_t *prepare)
@@ -278,6 +319,8 @@ static void control_on_welcome(control_t *control, const Control__SchedulerToWor
     metrics_set(control->connected, 1);
     if (control->lifecycle)
         lifecycle_online(control->lifecycle, true);
+    if (control->draining)
+        control_send_devices(control);
     control_send_all_models(control);
 }
 
@@ -296,8 +339,10 @@ static void control_on_model_id(control_t *control, const Control__ModelId *id)
         cap = cap ? cap * 2 : 64;
     if (cap > control->by_id_cap) {
         model_t **by_id = realloc(control->by_id, cap * sizeof(*by_id));
-        if (!by_id)
+        if (!by_id) {
+            control_begin_anew(control);
             return;
+        }
         memset(by_id + control->by_id_cap, 0, (cap - control->by_id_cap) * sizeof(*by_id));
         control->by_id = by_id;
         control->by_id_cap = cap;
@@ -322,25 +367,9 @@ static void control_on_peers(control_t *control, const Control__PeerTable *table
 
 void control_drain(control_t *control, bool drain)
 {
-    const worker_devices_t *devices = control->options.devices;
-    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    Control__DeviceState *states = calloc(devices->count, sizeof(*states));
-    Control__DeviceState **list = calloc(devices->count, sizeof(*list));
-
-    if (states && list && control->welcome) {
-        for (uint32_t i = 0; i < devices->count; i++) {
-            control__device_state__init(&states[i]);
-            states[i].device = i;
-            states[i].status =
-                drain ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING : CONTROL__DEVICE_STATUS__DEVICE_READY;
-            list[i] = &states[i];
-        }
-        message.n_devices = devices->count;
-        message.devices = list;
-        control_send(control, &message);
-    }
-    free(states);
-    free(list);
+    control->draining = drain;
+    if (control->welcome)
+        control_send_devices(control);
 }
 
 static void control_on_grants(control_t *control, const Control__SchedulerToWorker *message)

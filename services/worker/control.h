@@ -32,7 +32,8 @@ typedef struct {
 status_t control_create(const control_options_t *options, control_t **control, err_t *err);
 status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err);
 
-/* Tells the scheduler to grant nothing more (or to grant again) to any device; batches it has granted go on. */
+/* Tells the scheduler, and each one that comes after it, to grant nothing more (or to grant again) to any device; batches it
+ * has granted go on. */
 void control_drain(control_t *control, bool drain);
 
 /* Sends what is to be reported and ends the stream; closed comes on the loop, then destroy may be called. */

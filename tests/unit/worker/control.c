@@ -18,6 +18,7 @@ typedef struct {
     int hellos, models, ready_models, pongs, done;
     uint64_t hello_epoch, last_pong_ns;
     uint32_t hello_devices;
+    int draining, ready; /* devices that were said to be so */
     struct {
         uint64_t id;
         uint32_t status;
@@ -71,6 +72,10 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     if (message->pong) {
         scheduler.pongs++;
         scheduler.last_pong_ns = message->pong->sent_ns;
+    }
+    for (size_t i = 0; i < message->n_devices; i++) {
+        scheduler.draining += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_DRAINING;
+        scheduler.ready += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_READY;
     }
     for (size_t i = 0; i < message->n_models; i++) {
         scheduler.models++;
@@ -306,6 +311,26 @@ Test(control, a_new_scheduler_gets_everything_anew_and_an_old_one_is_not_obeyed)
     say_welcome(5); /* the old one is back: it is left at once */
     rig_until(&rig, scheduler.hellos == 4);
     cr_assert_eq(scheduler.ready_models, 2);
+    play_dispose();
+}
+
+Test(control, a_worker_that_drains_tells_each_new_scheduler)
+{
+    play_init();
+    play_start();
+    rig_until(&rig, scheduler.hellos == 1);
+    control_drain(scheduler.control, true); /* before anybody can hear it */
+    say_welcome(1);
+    rig_until(&rig, scheduler.ready_models == 1);
+    cr_assert_eq(scheduler.draining, 2);
+    scheduler_unlisten();
+    scheduler_listen(scheduler.address);
+    rig_until(&rig, scheduler.hellos == 2);
+    say_welcome(2);
+    rig_until(&rig, scheduler.ready_models == 2);
+    cr_assert_eq(scheduler.draining, 4, "before its models");
+    control_drain(scheduler.control, false);
+    rig_until(&rig, scheduler.ready == 2);
     play_dispose();
 }
 
