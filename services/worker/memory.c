@@ -82,19 +82,52 @@ void memory_note_batch(model_t *model, uint32_t batch)
     model->batch_bytes[batch] = model->info->memory_bytes + row_bytes(model->info) * batch;
 }
 
-status_t memory_take(model_t *model, const worker_devices_t *devices, err_t *err)
+/* Of each device, or of none. */
+static status_t take(const worker_devices_t *devices, uint64_t bytes, const char *what, err_t *err)
 {
-    uint64_t bytes = model->batch_bytes[model->info->max_batch];
     status_t status = STATUS_OK;
 
     for (uint32_t i = 0; i < devices->count && status == STATUS_OK; i++)
-        status = check_room(&devices->list[i], devices->memory_bytes, bytes, "it needs", err);
+        status = check_room(&devices->list[i], devices->memory_bytes, bytes, what, err);
     if (status != STATUS_OK)
         return status;
     for (uint32_t i = 0; i < devices->count; i++)
         atomic_fetch_add(&devices->list[i].used_bytes, bytes);
-    model->taken_bytes = bytes;
     return STATUS_OK;
+}
+
+status_t memory_take(model_t *model, const worker_devices_t *devices, err_t *err)
+{
+    uint64_t bytes = model->batch_bytes[model->info->max_batch];
+    status_t status = take(devices, bytes, "it needs", err);
+
+    if (status == STATUS_OK)
+        model->taken_bytes = bytes;
+    return status;
+}
+
+status_t memory_take_more(model_t *model, const worker_devices_t *devices, uint64_t bytes, const char *what,
+                          err_t *err)
+{
+    status_t status = take(devices, bytes, what, err);
+
+    if (status != STATUS_OK)
+        return status;
+    model->taken_bytes += bytes;
+    for (uint32_t b = 1; b <= model->info->max_batch; b++)
+        model->batch_bytes[b] += bytes;
+    return STATUS_OK;
+}
+
+void memory_shrink(model_t *model, const worker_devices_t *devices, uint64_t taken_bytes)
+{
+    uint64_t more = model->taken_bytes - taken_bytes;
+
+    for (uint32_t i = 0; i < devices->count; i++)
+        atomic_fetch_sub(&devices->list[i].used_bytes, more);
+    for (uint32_t b = 1; b <= model->info->max_batch; b++)
+        model->batch_bytes[b] -= more;
+    model->taken_bytes = taken_bytes;
 }
 
 void memory_give(model_t *model, const worker_devices_t *devices)

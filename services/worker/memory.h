@@ -1,7 +1,7 @@
 /*
  * What models may take of a device: the worker refuses one that does not fit, before it is read and when all of it is
- * known, and says the sizes. Counted are weights, the work space of the largest batch and one set of batch buffers. Any
- * thread.
+ * known, and says the sizes. Counted are weights, the work space of the largest batch, one set of batch buffers and what the
+ * mode keeps between parts of a batch. Any thread.
  */
 #ifndef WORKER_MEMORY_H
 #define WORKER_MEMORY_H
@@ -16,6 +16,11 @@ void memory_note_batch(model_t *model, uint32_t batch);
 
 /* All of it is known: takes the room on all devices, or NO_MEMORY with the sizes. */
 status_t memory_take(model_t *model, const worker_devices_t *devices, err_t *err);
+/* Behind memory_take: room for more, whatever the batch size. `what` needs it. */
+status_t memory_take_more(model_t *model, const worker_devices_t *devices, uint64_t bytes, const char *what,
+                          err_t *err);
+/* Gives back what was taken beyond these. */
+void memory_shrink(model_t *model, const worker_devices_t *devices, uint64_t taken_bytes);
 /* Gives back what was taken. */
 void memory_give(model_t *model, const worker_devices_t *devices);
 

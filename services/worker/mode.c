@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "exec/preempt.h"
+#include "memory.h"
 #include "model.h"
 
 #include <stdarg.h>
@@ -29,6 +30,18 @@ __attribute__((format(printf, 3, 4))) static void refuse(mode_choice_t *choice, 
     va_start(args, format);
     vsnprintf(choice->why, sizeof(choice->why), format, args);
     va_end(args);
+}
+
+/* What a model or its device lacks for the mode is no failure of the model: it runs whole. */
+static status_t refuse_lack(mode_choice_t *choice, status_t status, const err_t *err)
+{
+    if (status == STATUS_NO_MEMORY)
+        refuse(choice, MODE_NO_MEMORY, "%s", err->text);
+    else if (status == STATUS_UNSUPPORTED)
+        refuse(choice, MODE_UNCUTTABLE, "%s", err->text);
+    else
+        return status;
+    return STATUS_OK;
 }
 
 profiler_t mode_profiler(const model_t *model, const model_load_options_t *options)
@@ -138,8 +151,8 @@ static status_t choose_preempt(model_t *model, const model_load_options_t *optio
     }
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
-    status = choose_exits(model, options, &cuts, err);
-    if (status == STATUS_OK && model->choice.exit_points == 0)
+    status = refuse_lack(&model->choice, choose_exits(model, options, &cuts, err), err);
+    if (status == STATUS_OK && model->choice.mode == MODE_PREEMPT && model->choice.exit_points == 0)
         refuse(&model->choice, MODE_UNCUTTABLE, "every exit point would cost more than %.0f %% of a batch",
                100 * EXIT_LIMIT);
     return status;
@@ -158,11 +171,9 @@ static status_t choose_staged(model_t *model, const model_load_options_t *option
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
     status = model_stages_create(model, options, &cuts, &model->choice.stages, err);
-    if (status == STATUS_NO_MEMORY) {
-        refuse(&model->choice, MODE_NO_MEMORY, "%s", err->text);
-        return STATUS_OK;
-    }
-    if (status == STATUS_OK && model->choice.stages->count < 2)
+    if (status != STATUS_OK)
+        return refuse_lack(&model->choice, status, err);
+    if (model->choice.stages->count < 2)
         refuse(&model->choice, MODE_UNCUTTABLE, "no cut divides its time");
     return status;
 }
@@ -204,19 +215,13 @@ static status_t choose_overlap(model_t *model, const model_load_options_t *optio
         return STATUS_OK;
     }
     status = model_segments_create(model, options, &cuts, service, &model->choice.segments, err);
-    if (status != STATUS_NO_MEMORY)
-        return status;
-    refuse(&model->choice, MODE_NO_MEMORY, "%s", err->text);
-    return STATUS_OK;
+    return refuse_lack(&model->choice, status, err);
 }
 
-status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err)
+static status_t choose(model_t *model, const model_load_options_t *options, err_t *err)
 {
     mode_choice_t *choice = &model->choice;
 
-    mode_dispose(choice);
-    choice->asked = model->config.has_mode ? model->config.mode : options->mode;
-    choice->mode = choice->asked;
     if (model->shapes && choice->asked == MODE_OVERLAP) {
         refuse(choice, MODE_UNCUTTABLE, "its rows differ in size");
         return STATUS_OK;
@@ -231,6 +236,20 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
     default:
         return STATUS_OK;
     }
+}
+
+status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    mode_choice_t *choice = &model->choice;
+    uint64_t taken_bytes = model->taken_bytes;
+
+    mode_dispose(choice);
+    choice->asked = model->config.has_mode ? model->config.mode : options->mode;
+    choice->mode = choice->asked;
+    status_t status = choose(model, options, err);
+    if (status != STATUS_OK || choice->mode != choice->asked)
+        memory_shrink(model, options->devices, taken_bytes);
+    return status;
 }
 
 void mode_tell(const model_t *model, metrics_t *metrics)

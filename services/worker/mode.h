@@ -52,7 +52,7 @@ profiler_t mode_profiler(const model_t *model, const model_load_options_t *optio
 bool mode_suits(const model_t *model, const uint32_t *sizes);
 
 /* Finds out whether the loaded model can run in the mode that its config, or else the worker, asks for, and what that takes.
- * Blocks: operators are measured. Loader thread. Fails only when stopped or without memory. */
+ * Blocks: operators are measured. Loader thread. Fails only when stopped, or when the engine does. */
 status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err);
 void mode_dispose(mode_choice_t *choice);
 

@@ -1,11 +1,13 @@
 #include "model_segments.h"
 
 #include "exec/overlap_share.h"
+#include "memory.h"
 #include "model.h"
 
 #include <stdlib.h>
 
-static status_t make_borders(model_segments_t *segments, const model_t *model, const engine_cuts_t *cuts,
+/* As much on each device: counted as those of the first are made. */
+static status_t make_borders(model_segments_t *segments, model_t *model, const engine_cuts_t *cuts,
                              err_t *err)
 {
     const engine_ops_t *ops = segments->devices->ops;
@@ -15,6 +17,9 @@ static status_t make_borders(model_segments_t *segments, const model_t *model, c
         uint32_t device = i / (SEGMENTS_QUERIES * SEGMENTS_SIDES);
         status_t status = ops->border_create(model->on_device[device], segments->from + 1, cuts->cut_count,
                                              model->info->max_batch, NULL, &segments->borders[i], err);
+        if (status == STATUS_OK && device == 0)
+            status = memory_take_more(model, segments->devices, ops->border_bytes(segments->borders[i]),
+                                      "the memory between its segments needs", err);
         if (status != STATUS_OK)
             return status;
     }

@@ -1,6 +1,7 @@
 #include "model_stages.h"
 
 #include "exec/stages.h"
+#include "memory.h"
 #include "model.h"
 #include "profiler.h"
 
@@ -140,7 +141,8 @@ static status_t prepare_stages(const model_stages_t *stages, const model_t *mode
     return status;
 }
 
-static status_t make_borders(model_stages_t *stages, const model_t *model, err_t *err)
+/* As much on each device: counted as those of the first are made. */
+static status_t make_borders(model_stages_t *stages, model_t *model, err_t *err)
 {
     const worker_devices_t *devices = stages->devices;
     uint32_t each = (stages->count - 1) * STAGES_PAIRS;
@@ -156,6 +158,9 @@ static status_t make_borders(model_stages_t *stages, const model_t *model, err_t
         status_t status = devices->ops->border_create(model->on_device[i / each], &stages->from[stage + 1], 1,
                                                       stages->rows_max, stages->shapes ? largest : NULL,
                                                       &stages->borders[i], err);
+        if (status == STATUS_OK && i < each)
+            status = memory_take_more(model, devices, devices->ops->border_bytes(stages->borders[i]),
+                                      "the memory between its stages needs", err);
         if (status != STATUS_OK)
             return status;
     }

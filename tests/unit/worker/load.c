@@ -67,6 +67,75 @@ Test(load, a_model_whose_rows_are_too_large_to_travel_is_refused)
     metrics_destroy(metrics);
 }
 
+static status_t border_unsupported(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count,
+                                   uint32_t rows, const engine_shape_t *largest_shapes,
+                                   engine_border_t **border, err_t *err)
+{
+    (void)model, (void)cuts, (void)cut_count, (void)rows, (void)largest_shapes, (void)border;
+    return err_set(err, STATUS_UNSUPPORTED, "a value there has no rows");
+}
+
+/* Rows of 1 KiB, 8 of them; 3 borders of that in 2 pairs. */
+static model_t *load_staged(worker_devices_t *devices)
+{
+    model_load_options_t options = {.devices = devices, .stop = &go_on, .mode = MODE_STAGED};
+    model_t *model;
+    err_t err;
+
+    cr_assert_eq(model_create("s", 1, "", &model, NULL), STATUS_OK);
+    model->bare = true;
+    model->emulated_elements = 256;
+    model->config.has_line = true;
+    model->config.beta_ns = 100 * NS_PER_US;
+    model->config.max_batch = 8;
+    cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
+    return model;
+}
+
+Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_runs_whole)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 2);
+    model_t *model = load_staged(&devices);
+    uint64_t borders = 3 * STAGES_PAIRS * 8 * 1024, bare;
+
+    cr_assert_eq(model->choice.mode, MODE_STAGED, "%s", model->choice.why);
+    cr_assert_eq(atomic_load(&devices.list[1].used_bytes), model->taken_bytes);
+    bare = model->taken_bytes - borders;
+    cr_assert_eq(model->batch_bytes[8], bare + borders);
+    model_destroy(model, &devices);
+    cr_assert_eq(atomic_load(&devices.list[0].used_bytes), 0);
+
+    devices.memory_bytes = bare + borders - 1;
+    model = load_staged(&devices);
+    cr_assert_eq(model->choice.mode, MODE_WHOLE);
+    cr_assert_eq(model->choice.refusal, MODE_NO_MEMORY);
+    cr_assert_eq(model->taken_bytes, bare);
+    cr_assert_eq(atomic_load(&devices.list[1].used_bytes), bare);
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+Test(load, a_model_that_does_not_suit_its_mode_runs_whole)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    const engine_ops_t *emulated = devices.ops;
+    engine_ops_t ops = *emulated;
+
+    ops.border_create = border_unsupported;
+    devices.ops = &ops;
+    model_t *model = load_staged(&devices);
+    cr_assert_eq(model->choice.mode, MODE_WHOLE);
+    cr_assert_eq(model->choice.refusal, MODE_UNCUTTABLE);
+    cr_assert_str_eq(model->choice.why, "a value there has no rows");
+    model_destroy(model, &devices);
+    devices.ops = emulated;
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
 Test(load, an_emulated_model_is_described_from_its_profile)
 {
     worker_devices_t devices;

@@ -71,6 +71,25 @@ Test(memory, what_does_not_fit_is_refused_with_the_sizes_and_takes_nothing)
     cr_assert_eq(memory_take(model, &devices, &err), STATUS_OK, "no limit is known");
 }
 
+Test(memory, what_a_mode_keeps_comes_on_top_and_can_be_given_back)
+{
+    err_t err;
+
+    prepare(40);
+    cr_assert_eq(memory_take(model, &devices, NULL), STATUS_OK);
+    cr_assert_eq(memory_take_more(model, &devices, 30 << 20, "its borders need", NULL), STATUS_OK);
+    cr_assert_eq(memory_take_more(model, &devices, 11 << 20, "its borders need", &err), STATUS_NO_MEMORY);
+    cr_assert_str_eq(err.text, "its borders need 11 MiB on cpu0, where 90 of 100 MiB are in use");
+    cr_assert_eq(model->taken_bytes, 90 << 20);
+    cr_assert_eq(model->batch_bytes[1], 75 << 20);
+    cr_assert_eq(atomic_load(&list[1].used_bytes), 90 << 20);
+    memory_shrink(model, &devices, 60 << 20);
+    cr_assert_eq(atomic_load(&list[0].used_bytes), 60 << 20);
+    cr_assert_eq(model->batch_bytes[4], 60 << 20);
+    memory_give(model, &devices);
+    cr_assert_eq(atomic_load(&list[1].used_bytes), 0);
+}
+
 Test(memory, files_alone_may_be_too_large)
 {
     err_t err;
