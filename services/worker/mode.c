@@ -6,6 +6,7 @@
 #include "model.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,21 @@ static status_t choose_exits(model_t *model, const model_load_options_t *options
     return status;
 }
 
+/* One that can be stopped runs operator by operator. Of shapes that vary the first batch prepares what it needs. */
+static status_t prepare_exits(const model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const worker_devices_t *devices = options->devices;
+    const engine_range_t all = {0};
+    status_t status = STATUS_OK;
+
+    for (uint32_t d = 0; d < devices->count && !model->shapes; d++)
+        for (uint32_t rows = 1; rows <= model->info->max_batch && status == STATUS_OK; rows++)
+            status = atomic_load(options->stop)
+                         ? err_set(err, STATUS_CANCELLED, "stopped")
+                         : devices->ops->prepare_range(model->on_device[d], &all, rows, NULL, err);
+    return status;
+}
+
 static status_t choose_preempt(model_t *model, const model_load_options_t *options, err_t *err)
 {
     engine_cuts_t cuts;
@@ -151,11 +167,13 @@ static status_t choose_preempt(model_t *model, const model_load_options_t *optio
     }
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
-    status = refuse_lack(&model->choice, choose_exits(model, options, &cuts, err), err);
-    if (status == STATUS_OK && model->choice.mode == MODE_PREEMPT && model->choice.exit_points == 0)
+    status = choose_exits(model, options, &cuts, err);
+    if (status == STATUS_OK && model->choice.exit_points > 0)
+        status = prepare_exits(model, options, err);
+    else if (status == STATUS_OK)
         refuse(&model->choice, MODE_UNCUTTABLE, "every exit point would cost more than %.0f %% of a batch",
                100 * EXIT_LIMIT);
-    return status;
+    return refuse_lack(&model->choice, status, err);
 }
 
 /* A model that cannot be cut well enough, or whose stages do not fit, runs whole. */
@@ -238,17 +256,42 @@ static status_t choose(model_t *model, const model_load_options_t *options, err_
     }
 }
 
+static void parts_dispose(mode_choice_t *choice)
+{
+    free(choice->exits);
+    model_stages_destroy(choice->stages);
+    model_segments_destroy(choice->segments);
+    choice->exits = NULL;
+    choice->exit_points = 0;
+    choice->stages = NULL;
+    choice->segments = NULL;
+}
+
+/* What the engine has taken since it had so much, to run the model in parts. */
+static status_t take_grown(model_t *model, const worker_devices_t *devices, uint64_t engine_bytes, err_t *err)
+{
+    uint64_t now_bytes = model->info->memory_bytes;
+
+    if (now_bytes <= engine_bytes)
+        return STATUS_OK;
+    return memory_take_more(model, devices, now_bytes - engine_bytes, "running it in parts needs", err);
+}
+
 status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err)
 {
     mode_choice_t *choice = &model->choice;
-    uint64_t taken_bytes = model->taken_bytes;
+    uint64_t taken_bytes = model->taken_bytes, engine_bytes = model->info->memory_bytes;
 
     mode_dispose(choice);
     choice->asked = model->config.has_mode ? model->config.mode : options->mode;
     choice->mode = choice->asked;
     status_t status = choose(model, options, err);
-    if (status != STATUS_OK || choice->mode != choice->asked)
+    if (status == STATUS_OK && choice->mode == choice->asked)
+        status = refuse_lack(choice, take_grown(model, options->devices, engine_bytes, err), err);
+    if (status != STATUS_OK || choice->mode != choice->asked) {
+        parts_dispose(choice);
         memory_shrink(model, options->devices, taken_bytes);
+    }
     return status;
 }
 
@@ -267,8 +310,6 @@ void mode_tell(const model_t *model, metrics_t *metrics)
 
 void mode_dispose(mode_choice_t *choice)
 {
-    free(choice->exits);
-    model_stages_destroy(choice->stages);
-    model_segments_destroy(choice->segments);
+    parts_dispose(choice);
     *choice = (mode_choice_t){.mode = MODE_WHOLE};
 }

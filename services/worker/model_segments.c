@@ -4,6 +4,7 @@
 #include "memory.h"
 #include "model.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* As much on each device: counted as those of the first are made. */
@@ -39,6 +40,33 @@ void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
     segments->busy_fixed = (uint32_t)(fixed > 1 ? fixed : 1);
 }
 
+/* Whatever a group asks for is there then: a range of segments needs no more than its two ends. */
+static status_t prepare_rows(const model_segments_t *segments, engine_model_t *model, uint32_t stream,
+                             uint32_t cut_count, uint32_t rows, err_t *err)
+{
+    status_t status = STATUS_OK;
+
+    for (uint32_t i = 0; i <= cut_count && status == STATUS_OK; i++) {
+        engine_range_t range = {.stream = stream, .from = segments->from[i], .to = segments->from[i + 1]};
+        status = segments->devices->ops->prepare_range(model, &range, rows, NULL, err);
+    }
+    return status;
+}
+
+static status_t prepare_all(const model_segments_t *segments, const model_t *model, uint32_t cut_count,
+                            const _Atomic(int) *stop, err_t *err)
+{
+    status_t status = STATUS_OK;
+
+    for (uint32_t d = 0; d < segments->devices->count; d++)
+        for (uint32_t stream = 0; stream < segments->devices->streams; stream++)
+            for (uint32_t rows = 1; rows <= model->info->max_batch && status == STATUS_OK; rows++)
+                status = atomic_load(stop)
+                             ? err_set(err, STATUS_CANCELLED, "stopped")
+                             : prepare_rows(segments, model->on_device[d], stream, cut_count, rows, err);
+    return status;
+}
+
 status_t model_segments_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
                                uint32_t service, model_segments_t **out, err_t *err)
 {
@@ -61,6 +89,8 @@ status_t model_segments_create(model_t *model, const model_load_options_t *optio
         segments->from[cuts->cut_count + 1] = cuts->ops;
         status = make_borders(segments, model, cuts, err);
     }
+    if (status == STATUS_OK)
+        status = prepare_all(segments, model, cuts->cut_count, options->stop, err);
     if (status == STATUS_OK)
         model_segments_find_busy(segments, model->info->max_batch);
     if (status == STATUS_OK)

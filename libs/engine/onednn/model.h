@@ -30,10 +30,12 @@ struct engine_model {
     blueprint_t blueprint;
     weights_t weights;
     plan_table_t plans;
-    pthread_mutex_t segmenting; /* the segments of the plans */
+    pthread_mutex_t segmenting; /* the forks of the plans, and what the model takes: */
     uint64_t graph_bytes, counted_bytes;
-    uint64_t work_bytes; /* the largest of its plans; under plans.building */
-    edge_t *edges;       /* for each value of blueprint.graph_cuts; written once, by model_cuts */
+    uint64_t weight_bytes; /* reordered, as of the newest plan */
+    uint64_t work_bytes;   /* the largest of its plans */
+    uint64_t fork_bytes;   /* of all of its plans */
+    edge_t *edges;         /* for each value of blueprint.graph_cuts; written once, by model_cuts */
 };
 
 static inline const engine_model_info_t *model_info(const engine_model_t *model)
@@ -49,9 +51,9 @@ status_t model_init_plans(engine_model_t *model, err_t *err);
 status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err);
 void model_release_plan(engine_model_t *model, plan_t *plan);
 
-/* The segment of a plan that has a user, made when it is not there. range->to is set. */
+/* A segment of a plan that has a user; what it needs is made when it is not there. range->to is set. */
 status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t *range, uint32_t batch,
-                       segment_t **segment, err_t *err);
+                       segment_t *segment, err_t *err);
 
 /* The engine's memory in use changes by this; NO_MEMORY beyond its limit. */
 status_t model_account(engine_t *engine, int64_t change_bytes, err_t *err);

@@ -84,14 +84,14 @@ static status_t run_whole(workspace_t *space, engine_job_t *job, plan_t *plan, e
 static status_t run_part(workspace_t *space, engine_job_t *job, plan_t *plan, const atomic_bool *stop,
                          err_t *err)
 {
-    segment_t *segment;
+    segment_t segment;
     engine_range_t range = job->range;
     segment_run_t how = {.stream = space->stream, .work = space->work, .stop = stop};
     range.to = range.to ? range.to : plan->instance->node_count;
     if (job->op_ns && range.to != segment_end(job, &job->model->blueprint.cuts))
         return err_set(err, STATUS_UNSUPPORTED, "with these shapes the model has other operators");
     status_t status = model_segment(job->model, plan, &range, job->batch, &segment, err);
-    return status == STATUS_OK ? segment_run(segment, &how, job, err) : status;
+    return status == STATUS_OK ? segment_run(&segment, &how, job, err) : status;
 }
 
 /* The bindings of the plan itself are the first stream's. */
@@ -253,7 +253,7 @@ static status_t prepare_range(engine_model_t *model, const engine_range_t *range
         return status;
     if (range) {
         engine_range_t part = *range;
-        segment_t *segment;
+        segment_t segment;
         part.to = part.to ? part.to : plan->instance->node_count;
         status = blueprint_check_range(&model->blueprint, &part, model->engine->cpu.lane_count,
                                        plan->instance->node_count, err);

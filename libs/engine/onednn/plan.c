@@ -1,4 +1,4 @@
-#include "engine/onednn/segment.h"
+#include "engine/onednn/fork.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ void plan_destroy(plan_t *plan)
 {
     if (!plan)
         return;
-    segments_destroy(plan->segments);
+    forks_destroy(plan->forks);
     for (uint32_t s = 0; s < plan->step_count; s++) {
         for (int a = 0; a < plan->steps[s].arg_count; a++)
             dnnl_memory_destroy(plan->steps[s].args[a].memory);

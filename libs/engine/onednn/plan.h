@@ -47,7 +47,7 @@ typedef struct {
     dnnl_memory_desc_t md;
 } place_t;
 
-typedef struct segment segment_t; /* "engine/onednn/segment.h" */
+typedef struct fork fork_t; /* "engine/onednn/fork.h" */
 
 typedef struct {
     uint32_t buffer;
@@ -56,18 +56,20 @@ typedef struct {
 
 typedef struct {
     plan_entry_t entry;
+    engine_model_t *model;
     graph_t *instance; /* owns the small arrays, and the constants */
     buffer_t *buffers;
     step_t *steps;
     binding_t *work, *inputs; /* bindings by kind of buffer */
     plan_output_t *outputs;
     place_t *places;
-    uint32_t *op_steps;  /* steps in front of each node, and of the end */
-    segment_t *segments; /* parts of it with bindings of their own; the model's lock */
+    uint32_t *op_steps; /* steps in front of each node, and of the end */
+    fork_t *forks;      /* one for each stream that runs parts of it; the model's lock */
     uint32_t place_count, place_capacity;
     uint32_t buffer_count, buffer_capacity, step_count, step_capacity, output_count;
     uint32_t work_count, work_capacity, input_count, input_capacity;
     size_t work_bytes;
+    uint64_t signature; /* of the instance: see graph/cuts.h */
     const void *bound_to;
 } plan_t;
 

@@ -36,27 +36,58 @@ static status_t compile(engine_model_t *model, const tensor_t *inputs, plan_t **
     }
     omp_set_num_threads(e->threads);
     status = build_plan(instance, &model->weights, e->dnnl, stream, plan, err);
+    if (status == STATUS_OK) {
+        (*plan)->model = model;
+        (*plan)->signature = cuts_signature((*plan)->instance);
+    }
     omp_set_num_threads(before);
     dnnl_stream_destroy(stream);
+    return status;
+}
+
+/* Under the lock. NO_MEMORY: what came on top is not counted. */
+static status_t count_bytes(engine_model_t *model, err_t *err)
+{
+    uint64_t bytes = model->graph_bytes + model->weight_bytes + model->work_bytes + model->fork_bytes;
+    if (bytes == model->counted_bytes)
+        return STATUS_OK;
+    status_t status = model_account(model->engine, (int64_t)(bytes - model->counted_bytes), err);
+    if (status == STATUS_OK)
+        model->counted_bytes = model->blueprint.description.info.memory_bytes = bytes;
     return status;
 }
 
 /* What the model takes now that it has this plan. */
 static status_t account_plan(engine_model_t *model, const plan_t *plan, err_t *err)
 {
-    uint64_t most = plan->work_bytes > model->work_bytes ? plan->work_bytes : model->work_bytes;
-    uint64_t bytes = model->graph_bytes + model->weights.len_bytes + most;
-    status_t status = model_account(model->engine, (int64_t)(bytes - model->counted_bytes), err);
+    pthread_mutex_lock(&model->segmenting);
+    uint64_t before = model->work_bytes;
+    model->weight_bytes = model->weights.len_bytes;
+    model->work_bytes = plan->work_bytes > before ? plan->work_bytes : before;
+    status_t status = count_bytes(model, err);
     if (status != STATUS_OK)
-        return status;
-    model->counted_bytes = model->blueprint.description.info.memory_bytes = bytes;
-    model->work_bytes = most;
-    return STATUS_OK;
+        model->work_bytes = before;
+    pthread_mutex_unlock(&model->segmenting);
+    return status;
+}
+
+static uint64_t bytes_of_forks(const plan_t *plan)
+{
+    uint64_t bytes = 0;
+    for (const fork_t *fork = plan->forks; fork; fork = fork->next)
+        bytes += fork->len_bytes;
+    return bytes;
 }
 
 static void destroy_entry(plan_entry_t *entry)
 {
-    plan_destroy((plan_t *)entry);
+    plan_t *plan = (plan_t *)entry;
+    engine_model_t *model = plan->model;
+    pthread_mutex_lock(&model->segmenting);
+    model->fork_bytes -= bytes_of_forks(plan);
+    (void)count_bytes(model, NULL); /* it can only be less */
+    pthread_mutex_unlock(&model->segmenting);
+    plan_destroy(plan);
 }
 
 static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, err_t *err)
@@ -95,32 +126,42 @@ void model_release_plan(engine_model_t *model, plan_t *plan)
 
 /* ---- segments ---- */
 
-static segment_t *find_segment(const plan_t *plan, const engine_range_t *range)
+static status_t find_fork(engine_model_t *model, plan_t *plan, uint32_t stream, uint32_t batch, fork_t **fork,
+                          err_t *err)
 {
-    for (segment_t *s = plan->segments; s; s = s->next)
-        if (s->range.stream == range->stream && s->range.from == range->from && s->range.to == range->to)
-            return s;
-    return NULL;
+    for (*fork = plan->forks; *fork; *fork = (*fork)->next)
+        if ((*fork)->stream == stream)
+            return STATUS_OK;
+    status_t status = fork_create(plan, stream, batch, model->engine->dnnl, fork, err);
+    if (status != STATUS_OK)
+        return status;
+    (*fork)->next = plan->forks;
+    plan->forks = *fork;
+    return STATUS_OK;
+}
+
+static status_t reach_both(const engine_model_t *model, fork_t *fork, const engine_range_t *range, err_t *err)
+{
+    dnnl_engine_t dnnl = model->engine->dnnl;
+    status_t status = fork_reach(fork, model_edges(model, range->from), range->from, true, dnnl, err);
+    return status == STATUS_OK ? fork_reach(fork, model_edges(model, range->to), range->to, false, dnnl, err)
+                               : status;
 }
 
 status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t *range, uint32_t batch,
-                       segment_t **segment, err_t *err)
+                       segment_t *segment, err_t *err)
 {
-    status_t status = STATUS_OK;
     bool parted = range->from || range->to != plan->instance->node_count;
-    if (parted)
-        status = blueprint_check_instance(&model->blueprint, plan->instance, err);
-    if (status != STATUS_OK)
-        return status;
+    if (parted && plan->signature != model->blueprint.graph_cuts.signature)
+        return blueprint_check_instance(&model->blueprint, plan->instance, err);
     pthread_mutex_lock(&model->segmenting);
-    *segment = find_segment(plan, range);
-    if (!*segment)
-        status = segment_create(plan, range, batch, model_edges(model, range->from),
-                                model_edges(model, range->to), model->engine->dnnl, segment, err);
-    if (status == STATUS_OK && !find_segment(plan, range)) {
-        (*segment)->next = plan->segments;
-        plan->segments = *segment;
-    }
+    uint64_t before = bytes_of_forks(plan);
+    *segment = (segment_t){.range = *range};
+    status_t status = find_fork(model, plan, range->stream, batch, &segment->fork, err);
+    if (status == STATUS_OK)
+        status = reach_both(model, segment->fork, range, err);
+    model->fork_bytes += bytes_of_forks(plan) - before;
+    status = status == STATUS_OK ? count_bytes(model, err) : status;
     pthread_mutex_unlock(&model->segmenting);
     return status;
 }

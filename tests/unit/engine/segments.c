@@ -382,6 +382,39 @@ Test(segments, staged_schedules_by_chance)
     cr_assert_gt(sum.splits, 20, "batches were split %llu times", (unsigned long long)sum.splits);
 }
 
+/* ---- what it takes ---- */
+
+static void prepare(rig_t *rig, uint32_t from, uint32_t to)
+{
+    engine_range_t range = {.stream = 1, .from = from, .to = to};
+    err_t err;
+    cr_assert_eq(ops->prepare_range(rig->model, &range, ROWS, NULL, &err), STATUS_OK, "%s", err.text);
+}
+
+Test(segments, a_stream_takes_its_memory_once_whatever_ranges_it_runs)
+{
+    for (uint32_t n = 0; n < network_count; n++) {
+        rig_t *rig = open_rig(networks[n].make());
+        uint32_t count = rig->cuts.cut_count, ends[66] = {0};
+        uint64_t before = rig->info->memory_bytes;
+        cr_assert_lt(count, 64);
+        for (uint32_t c = 0; c < count; c++)
+            ends[c + 1] = rig->cuts.cuts[c].op;
+        ends[count + 1] = rig->cuts.ops;
+        for (uint32_t c = 0; c <= count; c++)
+            prepare(rig, ends[c], ends[c + 1]);
+        uint64_t prepared = rig->info->memory_bytes;
+        /* Bindings of its own are oneDNN's: kernels of CUDA hear where things lie as they begin. */
+        if (strcmp(SEGMENTS_ENGINE, "onednn") == 0)
+            cr_assert_gt(prepared, before, "it is counted");
+        for (uint32_t from = 0; from <= count; from++)
+            for (uint32_t to = from + 1; to <= count + 1; to++)
+                prepare(rig, ends[from], ends[to]);
+        cr_assert_eq(rig->info->memory_bytes, prepared);
+        close_rig(rig);
+    }
+}
+
 /* ---- what does not go ---- */
 
 Test(segments, a_running_batch_stops_at_an_exit)
