@@ -257,6 +257,24 @@ static status_t add_label(model_config_t *config, const char *line)
     return STATUS_OK;
 }
 
+static status_t read_label(const char *path, char line[LABEL_BYTES], bool last, model_config_t *config,
+                           err_t *err)
+{
+    unsigned number = config->label_count + 1;
+    size_t len = strcspn(line, "\r\n");
+
+    if (!line[len] && !last)
+        return err_set(err, STATUS_TOO_LARGE, "%.200s:%u: the label has over %d bytes, or a zero in it", path,
+                       number, LABEL_BYTES - 1);
+    if (config->label_count == MODEL_LABELS_MAX)
+        return err_set(err, STATUS_TOO_LARGE, "%.200s:%u: more than %d labels", path, number,
+                       MODEL_LABELS_MAX);
+    line[len] = '\0';
+    if (add_label(config, line) != STATUS_OK)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
+}
+
 static status_t read_label_file(const char *path, model_config_t *config, err_t *err)
 {
     FILE *file = fopen(path, "r");
@@ -265,12 +283,10 @@ static status_t read_label_file(const char *path, model_config_t *config, err_t 
     if (!file)
         return err_set(err, STATUS_NOT_FOUND, "%.200s: %m", path);
     status_t status = STATUS_OK;
-    while (status == STATUS_OK && fgets(line, sizeof(line), file)) {
-        line[strcspn(line, "\r\n")] = '\0';
-        status = config->label_count < MODEL_LABELS_MAX ? add_label(config, line) : STATUS_TOO_LARGE;
-    }
+    while (status == STATUS_OK && fgets(line, sizeof(line), file))
+        status = read_label(path, line, feof(file) != 0, config, err);
     fclose(file);
-    return status == STATUS_OK ? status : err_set(err, status, "%.200s: too many labels", path);
+    return status;
 }
 
 static status_t read_labels(const ydoc_node_t *node, const char *model_dir, model_config_t *config,

@@ -23,13 +23,13 @@ static bool name_is_good(const char *name)
 
 /* ---- versions ---- */
 
-/* A version is a folder named by a number that has a model.onnx. 0: it is none. */
+/* A version is a folder named by a number, without zeros ahead, that has a model.onnx. 0: it is none. */
 static int64_t version_of(const char *model_dir, const char *name)
 {
     char path[PATH_MAX + 300], *end;
     struct stat info;
 
-    if (!isdigit((unsigned char)name[0]))
+    if (!isdigit((unsigned char)name[0]) || name[0] == '0')
         return 0;
     errno = 0;
     long long version = strtoll(name, &end, 10);

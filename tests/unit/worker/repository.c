@@ -82,6 +82,7 @@ Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
     put("b/10/model.onnx", "");
     put("b/9/model.onnx", "");
     put("b/11/readme", "no model in here");
+    put("b/012/model.onnx", "");
     put("b/x12/model.onnx", "");
     put("a/3/model.onnx", "");
     put("a/7/model.onnx", "");
@@ -260,6 +261,7 @@ Test(repository, refuses_wrong_configs_with_their_place)
         {"labels: ../secret\n", "own folder"},
         {"labels: /etc/passwd\n", "own folder"},
         {"labels: nothing.txt\n", "nothing.txt"},
+        {"labels: long.txt\n", "long.txt:2: the label has over 4095 bytes"},
         {"emulate: {alpha_ms: 1}\n", "beta_ms"},
         {"emulate: {alpha_ms: 1, beta_ms: -1}\n", "config.yaml:1:"},
         {"emulate: fast\n", "config.yaml:1:"},
@@ -271,7 +273,11 @@ Test(repository, refuses_wrong_configs_with_their_place)
         {"{", "config.yaml:"},
     };
     model_config_t config;
+    char labels[5000] = "short\n";
     err_t err;
+
+    memset(labels + 6, 'x', sizeof(labels) - 7);
+    put("m/long.txt", labels);
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         put("m/config.yaml", cases[i].text);
