@@ -35,15 +35,30 @@ static bool has_news(const lifecycle_t *l, const repository_reading_t *reading)
     return false;
 }
 
+/* Notes it on all versions of a model; returns whether it was so before. */
+static bool mark_unreadable(lifecycle_t *l, const char *name, bool unreadable)
+{
+    const repository_t *repository = l->options.repository;
+    bool before = false;
+
+    for (uint32_t i = 0; i < repository->count; i++) {
+        model_t *model = repository->models[i];
+        if (strcmp(model->name, name) != 0)
+            continue;
+        before |= model->unreadable;
+        model->unreadable = unreadable;
+    }
+    return before;
+}
+
 static void show_failure(lifecycle_t *l, repository_reading_t *reading)
 {
     err_t err;
 
     model_t *known = repository_find(l->options.repository, reading->name);
     if (known) {
-        if (!known->unreadable && known->version > 0)
+        if (!mark_unreadable(l, reading->name, true) && known->version > 0)
             log_warn("model_not_read", LOG_STR("model", reading->name), LOG_ERR(&reading->err));
-        known->unreadable = true;
         return;
     }
     log_error("model_failed", LOG_STR("model", reading->name), LOG_ERR(&reading->err));
@@ -57,6 +72,7 @@ static void look_at(lifecycle_t *l, repository_reading_t *reading)
         show_failure(l, reading);
         return;
     }
+    (void)mark_unreadable(l, reading->name, false);
     command_t *command = has_news(l, reading) ? command_take(l, reading->name) : NULL;
     if (!command) /* nothing new, or too much at once: the next look finds it */
         return;

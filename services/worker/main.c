@@ -254,7 +254,10 @@ static void on_model_leaves(void *ctx, const model_t *model)
 
 static void on_model_gone(void *ctx, const model_t *model)
 {
-    control_report_gone(((worker_t *)ctx)->control, model);
+    worker_t *worker = ctx;
+
+    collect_model_bytes(worker->metrics, model); /* no later look finds it */
+    control_report_gone(worker->control, model);
 }
 
 static void on_command_done(void *ctx, uint64_t command, status_t status, const char *reason)
