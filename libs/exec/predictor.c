@@ -5,6 +5,8 @@
 
 /* Smaller parts of a model's time and of the largest batch count as these. */
 static const float PART_LEAST = 1e-4f, ROWS_LEAST = 1e-3f;
+/* Eleven days: what weights gone astray foretell, be it no number at all, fits into any sum of times. */
+static const float PREDICTED_MOST_NS = 1e15f;
 
 void predictor_init(predictor_t *predictor, uint32_t models, const uint32_t *ops, uint32_t rows_max,
                     uint32_t length_max)
@@ -86,6 +88,7 @@ void predictor_predict(void *ctx, const overlap_group_t *groups, uint32_t count,
     float values[PREDICTOR_LAYERS + 1][PREDICTOR_ROW_MAX];
     for (uint32_t i = 0; i < count; i++) {
         predictor_features(predictor, &groups[i], values[0]);
-        ns[i] = (int64_t)expf(predictor_forward(predictor, values));
+        float predicted = expf(predictor_forward(predictor, values));
+        ns[i] = predicted < PREDICTED_MOST_NS ? (int64_t)predicted : (int64_t)PREDICTED_MOST_NS;
     }
 }

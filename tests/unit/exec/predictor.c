@@ -50,6 +50,12 @@ Test(predictor, a_layer_passes_on_what_is_positive)
     predictor_predict(&predictor, groups, 2, ns);
     cr_assert_float_eq((double)ns[0], 1e6 * exp(1), 100);
     cr_assert_float_eq((double)ns[1], 1e6, 100);
+    for (int i = 0; i < 2; i++) {
+        predictor.bias[3][0] = i ? NAN : 80; /* e^80 is beyond any time */
+        predictor_predict(&predictor, groups, 2, ns);
+        cr_assert_geq(ns[0], INT64_C(3600000000000), "long, and a number");
+        cr_assert_lt(ns[0], INT64_MAX / 1000);
+    }
 }
 
 /* A device on which two models slow each other: the longer one hides a part of the shorter one. */
