@@ -13,8 +13,8 @@
 
 const char *const model_mode_names[MODES + 1] = {"whole", "staged", "overlap", "preempt", NULL};
 
-const char *const mode_refusal_names[MODE_REFUSALS] = {"granted", "engine", "uncuttable", "memory",
-                                                       "predictor"};
+const char *const mode_refusal_names[MODE_REFUSALS] = {"granted", "engine",    "uncuttable",
+                                                       "memory",  "predictor", "device"};
 
 /* What an exit point costs a batch that goes on: a look at a flag and, on a CPU, what it takes to get going again. */
 static const int64_t EXIT_NS = 2000;
@@ -86,16 +86,16 @@ static bool find_cuts(model_t *model, const model_load_options_t *options, engin
     return false;
 }
 
-/* The first cut at or behind each exit of the plan. */
+/* The first cut at or behind each exit of the plan; where cuts are far apart, fewer: none nearer to the last than planned. */
 static void place_exits(mode_choice_t *choice, const engine_cuts_t *cuts, const preempt_plan_t *plan)
 {
     uint32_t cut = 0;
 
-    for (uint32_t op = plan->stride; op < cuts->ops; op += plan->stride) {
-        while (cut < cuts->cut_count && cuts->cuts[cut].op < op)
-            cut++;
-        if (cut < cuts->cut_count)
-            choice->exits[choice->exit_points++] = cuts->cuts[cut++].op;
+    for (uint32_t op = plan->stride; cut < cuts->cut_count; cut++) {
+        if (cuts->cuts[cut].op < op)
+            continue;
+        choice->exits[choice->exit_points++] = cuts->cuts[cut].op;
+        op = cuts->cuts[cut].op + plan->stride;
     }
 }
 
@@ -176,6 +176,16 @@ static status_t choose_preempt(model_t *model, const model_load_options_t *optio
     return refuse_lack(&model->choice, status, err);
 }
 
+/* Streams, and what the scheduler knows of a device, are settled when the worker starts. */
+static bool devices_lack(mode_choice_t *choice, bool lack)
+{
+    if (lack)
+        refuse(choice, MODE_NO_DEVICE,
+               "no model asked for mode %s when the worker started: start it anew for this one",
+               model_mode_names[choice->asked]);
+    return lack;
+}
+
 /* A model that cannot be cut well enough, or whose stages do not fit, runs whole. */
 static status_t choose_staged(model_t *model, const model_load_options_t *options, err_t *err)
 {
@@ -186,6 +196,8 @@ static status_t choose_staged(model_t *model, const model_load_options_t *option
         refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot cut a model", options->devices->ops->name);
         return STATUS_OK;
     }
+    if (devices_lack(&model->choice, !options->devices->stretches))
+        return STATUS_OK;
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
     status = model_stages_create(model, options, &cuts, &model->choice.stages, err);
@@ -221,6 +233,8 @@ static status_t choose_overlap(model_t *model, const model_load_options_t *optio
         refuse(&model->choice, MODE_NO_PREDICTOR, "the overlap plan is of another device: %s", plan->device);
         return STATUS_OK;
     }
+    if (devices_lack(&model->choice, options->devices->slots == 0))
+        return STATUS_OK;
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
     status = model_identity(model, hash, err);

@@ -27,6 +27,7 @@ typedef enum {
     MODE_UNCUTTABLE,   /* the model has no border inside */
     MODE_NO_MEMORY,    /* its buffers do not fit */
     MODE_NO_PREDICTOR, /* overlap: there is none, or it is of another device or other models */
+    MODE_NO_DEVICE,    /* the devices were opened before any model asked for it */
     MODE_REFUSALS,
 } mode_refusal_t;
 

@@ -75,6 +75,49 @@ static status_t border_unsupported(engine_model_t *model, const uint32_t *cuts, 
     return err_set(err, STATUS_UNSUPPORTED, "a value there has no rows");
 }
 
+/* The last three cuts alone. */
+static status_t late_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err)
+{
+    const engine_ops_t *emulated;
+
+    cr_assert_eq(engine_find("emulated", &emulated, NULL), STATUS_OK);
+    cr_assert_eq(emulated->cuts(model, cuts, err), STATUS_OK);
+    cuts->cuts += cuts->cut_count - 3;
+    cuts->cut_count = 3;
+    return STATUS_OK;
+}
+
+/* 100 us are worth two exits, behind the sixth and the twelfth of sixteen operators. */
+Test(load, exits_keep_their_distance_where_cuts_are_few)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    const engine_ops_t *emulated = devices.ops;
+    model_load_options_t options = {.devices = &devices, .stop = &go_on, .mode = MODE_PREEMPT};
+    engine_ops_t ops = *emulated;
+    model_t *model;
+    err_t err;
+
+    cr_assert_eq(model_create("p", 1, "", &model, NULL), STATUS_OK);
+    model->bare = true;
+    model->emulated_elements = 1;
+    model->config.has_line = true;
+    model->config.beta_ns = 100 * NS_PER_US;
+    model->config.max_batch = 1;
+    cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(model->choice.exit_points, 2);
+    cr_assert_eq(model->choice.exits[1], 2 * model->choice.exits[0]);
+    ops.cuts = late_cuts;
+    devices.ops = &ops;
+    cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(model->choice.exit_points, 1);
+    cr_assert_eq(model->choice.exits[0], 13);
+    devices.ops = emulated;
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
 /* Rows of 1 KiB, 8 of them; 3 borders of that in 2 pairs. */
 static model_t *load_staged(worker_devices_t *devices)
 {
@@ -82,6 +125,7 @@ static model_t *load_staged(worker_devices_t *devices)
     model_t *model;
     err_t err;
 
+    devices->stretches = true;
     cr_assert_eq(model_create("s", 1, "", &model, NULL), STATUS_OK);
     model->bare = true;
     model->emulated_elements = 256;
@@ -112,6 +156,26 @@ Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_
     cr_assert_eq(model->choice.refusal, MODE_NO_MEMORY);
     cr_assert_eq(model->taken_bytes, bare);
     cr_assert_eq(atomic_load(&devices.list[1].used_bytes), bare);
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+Test(load, a_mode_that_the_devices_were_not_opened_for_is_refused_by_name)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    model_load_options_t options = {.devices = &devices, .stop = &go_on};
+    model_t *model = load_staged(&devices);
+    err_t err;
+
+    devices.stretches = false;
+    options.mode = MODE_STAGED;
+    cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK);
+    cr_assert_eq(model->choice.mode, MODE_WHOLE);
+    cr_assert_eq(model->choice.refusal, MODE_NO_DEVICE);
+    cr_assert_str_eq(model->choice.why,
+                     "no model asked for mode staged when the worker started: start it anew for this one");
     model_destroy(model, &devices);
     worker_devices_close(&devices);
     metrics_destroy(metrics);
