@@ -1,13 +1,12 @@
 #include "base/clock.h"
 #include "base/log.h"
-#include "config/config.h"
 #include "control.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "http/server.h"
-#include "lifecycle.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
+#include "options.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,85 +20,6 @@ static const int64_t LEAVE_PATIENCE_NS = 3 * NS_PER_S;
 static const int64_t STOP_POLL_NS = 5 * NS_PER_MS;
 /* Idle for so many polls in a row: grants that met the drain half-way have come and gone. */
 enum { STOP_IDLE_POLLS = 4 };
-
-typedef struct {
-    config_address_t scheduler, metrics_address;
-    const char *models, *profile, *name, *device_class, *overlap_plan;
-    int model_control;
-    config_list_t load_model;
-    int64_t poll_interval;
-    int engine, mode, log_level, log_format;
-    int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
-    int64_t drain_timeout;
-    double emulated_jitter;
-    bool pin, profile_cache;
-} options_t;
-
-static const char *const controls[] = {"none", "explicit", "poll",
-                                       NULL}; /* in the order of model_control_t */
-static const char *const engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
-
-#define AT(field) .offset = offsetof(options_t, field)
-static const config_option_t option_table[] = {
-    {"scheduler", CONFIG_ADDRESS, "Cluster", "Control address of the scheduler.", .def = "127.0.0.1:9000",
-     AT(scheduler)},
-    {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
-    {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "0.0.0.0:9101",
-     AT(metrics_address)},
-    {"drain_timeout", CONFIG_DURATION, "Cluster",
-     "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,
-     .max = 600 * NS_PER_S, AT(drain_timeout)},
-    {"models", CONFIG_PATH, "Models", "Model repository.", AT(models)},
-    {"model_control", CONFIG_ENUM, "Models",
-     "none: what is there at the start is served. explicit: clients load and unload. poll: the repository is "
-     "read again and again.",
-     .def = "none", .choices = controls, AT(model_control)},
-    {"load_model", CONFIG_LIST, "Models",
-     "With --model-control explicit: a model to load at the start; * = all of them.", .metavar = "NAME",
-     AT(load_model)},
-    {"poll_interval", CONFIG_DURATION, "Models", "With --model-control poll: how often it is read.",
-     .def = "15s", .min = 100 * NS_PER_MS, .max = 24 * 3600 * NS_PER_S, AT(poll_interval)},
-    {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "10s",
-     .min = 0, .max = INT64_MAX, AT(profile_budget)},
-    {"mode", CONFIG_ENUM, "Models", "How batches of a model are run whose config.yaml names no mode.",
-     .def = "whole", .choices = model_mode_names, AT(mode)},
-    {"overlap_plan", CONFIG_PATH, "Models",
-     "Duration model of mode overlap, for these models on this device.", AT(overlap_plan)},
-    {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
-     AT(profile_cache)},
-    {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = engines,
-     AT(engine)},
-    {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
-     .def = "0", .min = 0, .max = WORKER_DEVICES_MAX, AT(devices)},
-    {"device_class", CONFIG_STRING, "Devices",
-     "Devices of one class take the same time for the same batch; by default their kind.", .metavar = "NAME",
-     AT(device_class)},
-    {"threads", CONFIG_INT, "Devices", "CPU threads of each device.", .def = "1", .min = 1, .max = 256,
-     AT(threads)},
-    {"streams", CONFIG_INT, "Devices",
-     "Batches or stages that a device runs side by side; 0 = as the modes need.", .def = "0", .min = 0,
-     .max = ENGINE_MAX_STREAMS, AT(streams)},
-    {"pin", CONFIG_BOOL, "Devices", "Keep the threads of each device on CPUs of their own.", .def = "false",
-     AT(pin)},
-    {"memory_limit", CONFIG_BYTES, "Devices", "For the models of one device; 0 = what there is.", .def = "0",
-     .min = 0, .max = INT64_MAX, AT(memory_limit)},
-    {"profile", CONFIG_PATH, "Emulation", "CSV with name,alpha_ms,beta_ms,slo_ms: each line is a model.",
-     AT(profile)},
-    {"emulated_elements", CONFIG_INT, "Emulation", "FP32 elements of input and output of such a model.",
-     .def = "16", .min = 1, .max = 1 << 24, AT(emulated_elements)},
-    {"emulated_max_batch", CONFIG_INT, "Emulation", "Largest batch of such a model.", .def = "64", .min = 1,
-     .max = ENGINE_MAX_BATCH, AT(emulated_max_batch)},
-    {"emulated_jitter", CONFIG_DOUBLE, "Emulation", "Spread of latencies: 0.1 = 10 % up and down.",
-     .def = "0", AT(emulated_jitter)},
-    CONFIG_LOG_OPTIONS(options_t),
-};
-
-static const config_schema_t schema = {
-    .program = "fermata-worker",
-    .summary = "Holds models on devices and runs the batches that the scheduler grants.",
-    .options = option_table,
-    .options_len = sizeof(option_table) / sizeof(option_table[0]),
-};
 
 typedef struct {
     const options_t *options;
@@ -380,7 +300,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
                               .streams = (uint32_t)options->streams,
                               .memory_limit_bytes = (uint64_t)options->memory_limit,
                               .jitter = options->emulated_jitter};
-    const char *engine = engines[options->engine];
+    const char *engine = options_engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
     uint32_t modes = modes_wanted(worker);
     bool staged = modes & 1u << MODE_STAGED, overlap = modes & 1u << MODE_OVERLAP;
@@ -515,22 +435,6 @@ static status_t worker_main(const options_t *options, err_t *err)
     return status;
 }
 
-/* What the option table cannot say. */
-static const char *usage_mistake(const options_t *options)
-{
-    bool emulated = strcmp(engines[options->engine], "emulated") == 0;
-
-    if (options->profile && !emulated)
-        return "--profile is for --engine emulated only";
-    if (!options->models && !options->profile)
-        return emulated ? "--models or --profile is required" : "--models is required";
-    if (options->load_model.len > 0 && options->model_control != MODEL_CONTROL_EXPLICIT)
-        return "--load-model needs --model-control explicit";
-    if (!(options->emulated_jitter >= 0 && options->emulated_jitter < 1))
-        return "--emulated-jitter must be in [0, 1)";
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     options_t options;
@@ -538,9 +442,9 @@ int main(int argc, char **argv)
     int exit_code;
     err_t err = {0};
 
-    if (!config_start(&schema, argc, argv, &options, &config, &exit_code))
+    if (!config_start(&options_schema, argc, argv, &options, &config, &exit_code))
         return exit_code;
-    const char *mistake = usage_mistake(&options);
+    const char *mistake = options_mistake(&options);
     if (mistake) {
         fprintf(stderr, "fermata-worker: %s\n", mistake);
         config_destroy(config);
@@ -549,5 +453,5 @@ int main(int argc, char **argv)
     log_init("worker", (log_level_t)options.log_level, (log_format_t)options.log_format);
     status_t status = worker_main(&options, &err);
     config_destroy(config);
-    return config_exit(&schema, status, &err);
+    return config_exit(&options_schema, status, &err);
 }

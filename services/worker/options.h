@@ -1,0 +1,31 @@
+/*
+ * The command line of the worker (docs/configuration.md). main.c only.
+ */
+#ifndef WORKER_OPTIONS_H
+#define WORKER_OPTIONS_H
+
+#include "config/config.h"
+#include "lifecycle.h"
+
+typedef struct {
+    config_address_t scheduler, metrics_address;
+    const char *models, *profile, *name, *device_class, *overlap_plan;
+    int model_control; /* model_control_t */
+    config_list_t load_model;
+    int64_t poll_interval;
+    int engine; /* index into options_engines */
+    int mode;   /* model_mode_t */
+    int log_level, log_format;
+    int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
+    int64_t drain_timeout;
+    double emulated_jitter;
+    bool pin, profile_cache;
+} options_t;
+
+extern const char *const options_engines[];
+extern const config_schema_t options_schema;
+
+/* What the table of options cannot say; NULL: nothing is wrong. */
+const char *options_mistake(const options_t *options);
+
+#endif
