@@ -259,10 +259,9 @@ static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
     status_t status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < sizeof(baselines) / sizeof(baselines[0]); i++)
         status = try_one(o, baselines[i], found, err);
-    if (status == STATUS_OK && mixed)
-        status = try_counts(o, "input", 0, found, err);
     if (status == STATUS_OK)
-        status = try_counts(o, "combined", (int64_t)(full_ns / 4), found, err);
+        status = mixed ? try_counts(o, "input", 0, found, err)
+                       : try_counts(o, "combined", (int64_t)(full_ns / 4), found, err);
     uint32_t best = status == STATUS_OK ? best_try(found) : 0;
     uint32_t stages = status == STATUS_OK && best != UINT32_MAX ? found->tries[best].stages : 0;
     for (size_t i = 0; stages && status == STATUS_OK && i < sizeof(waits) / sizeof(waits[0]); i++)
