@@ -105,7 +105,9 @@ status_t blueprint_instance(const blueprint_t *b, const tensor_t *inputs, graph_
     if (status != STATUS_OK)
         return status;
     status = made->open ? err_set(err, STATUS_UNSUPPORTED, "%.200s", made->by_value_text)
-                        : graph_fuse_epilogues(made, b->allows, err);
+                        : graph_fold_shaped(made, err);
+    if (status == STATUS_OK)
+        status = graph_fuse_epilogues(made, b->allows, err);
     if (status == STATUS_OK)
         *instance = made;
     else

@@ -279,6 +279,50 @@ status_t graph_fold_batch_norms(graph_t *g, err_t *err)
     return status;
 }
 
+/* The mean over all of a picture, or over a volume, is a pool, for which engines have more than a loop. */
+static void mean_to_pool(graph_t *g, node_t *node)
+{
+    if (!op_is(node, "ReduceMean") || node->in[0] < 0)
+        return;
+    const attr_t *keep = node_attr(node, "keepdims"), *attr = node_attr(node, "axes");
+    const tensor_t *x = &g->values[node->in[0]].t;
+    const tensor_t *in = node->in_count > 1 && node->in[1] >= 0 ? &g->values[node->in[1]].t : NULL;
+    const int64_t *axes = attr && attr->kind == ATTR_INTS ? attr->ints : NULL;
+    size_t count = axes ? attr->count : 0;
+    unsigned mask = 0;
+    if (!axes && in && in->data && in->dtype == DTYPE_I64) {
+        axes = in->data;
+        count = tensor_count(in);
+    }
+    for (size_t i = 0; axes && i < count; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + (int64_t)x->rank : axes[i];
+        mask |= axis >= 0 && axis < (int64_t)x->rank ? 1u << axis : 0;
+    }
+    if ((keep && keep->i != 1) || x->dtype != DTYPE_F32 || x->rank < 4 || x->rank > 5 ||
+        mask != (1u << x->rank) - 4)
+        return;
+    node->op = op_find("", "GlobalAveragePool");
+    node->in_count = 1;
+    node->attr_count = 0;
+}
+
+status_t graph_fold_shaped(graph_t *g, err_t *err)
+{
+    uses_t u;
+    status_t status = uses_init(&u, g, err);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
+        if (g->nodes[n].dead)
+            continue;
+        mean_to_pool(g, &g->nodes[n]);
+        status = fold_pad(&u, &g->nodes[n], err);
+    }
+    uses_dispose(&u);
+    graph_clean(g);
+    return status;
+}
+
 /* The later producer of the two operands is the host: the other one is complete when it runs. */
 static bool as_addition(const uses_t *u, const node_t *add, epilogue_t *tail, int32_t *joint)
 {

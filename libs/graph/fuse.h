@@ -14,6 +14,12 @@
 status_t graph_fold_batch_norms(graph_t *graph, err_t *err);
 
 /*
+ * On an instance: padding that was computed from a shape vanishes into the convolution behind it, and a mean over all of a
+ * picture becomes the pool that it is.
+ */
+status_t graph_fold_shaped(graph_t *graph, err_t *err);
+
+/*
  * On a template: spelled-out operators become the operator they spell (GELU, SiLU, LayerNormalization), and a product with
  * constant weights takes up the bias behind it. Needs no shapes but those of constants.
  */

@@ -159,6 +159,23 @@ typedef struct {
     bool causal;
 } attention_how_t;
 
+/* In strands that the compiler keeps in one vector. */
+static double dot(const float *a, const float *b, int64_t n)
+{
+    enum { STRANDS = 16 };
+    float sums[STRANDS] = {0};
+    double sum = 0;
+    int64_t i = 0;
+    for (; i + STRANDS <= n; i += STRANDS)
+        for (int s = 0; s < STRANDS; s++)
+            sums[s] += a[i + s] * b[i + s];
+    for (int s = 0; s < STRANDS; s++)
+        sum += (double)sums[s];
+    for (; i < n; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
 /* The shares of all keys in one query's answer; all zero where everything is masked out. */
 static void weigh(const attention_t *a, const attention_how_t *how, int64_t batch, int64_t head,
                   int64_t query, double *shares)
@@ -167,9 +184,7 @@ static void weigh(const attention_t *a, const attention_how_t *how, int64_t batc
     double most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < a->keys; j++) {
         const float *k = joined_row(&a->past_k, &a->k, batch, head / a->group, j);
-        double score = 0;
-        for (int64_t i = 0; i < a->q.size; i++)
-            score += (double)q[i] * (double)k[i];
+        double score = dot(q, k, a->q.size);
         score *= how->scale;
         if (how->softcap > 0)
             score = how->softcap * tanh(score / how->softcap);
@@ -186,12 +201,12 @@ static void weigh(const attention_t *a, const attention_how_t *how, int64_t batc
 
 static void answer(const attention_t *a, int64_t batch, int64_t head, const double *shares, float *to)
 {
-    for (int64_t i = 0; i < a->v.size; i++) {
-        double sum = 0;
-        for (int64_t j = 0; j < a->keys; j++)
-            if (shares[j] != 0)
-                sum += shares[j] * (double)joined_row(&a->past_v, &a->v, batch, head / a->group, j)[i];
-        to[i] = (float)sum;
+    memset(to, 0, (size_t)a->v.size * sizeof(*to));
+    for (int64_t j = 0; j < a->keys; j++) {
+        const float *v = joined_row(&a->past_v, &a->v, batch, head / a->group, j);
+        const float share = (float)shares[j];
+        for (int64_t i = 0; share != 0 && i < a->v.size; i++)
+            to[i] += share * v[i];
     }
 }
 

@@ -153,6 +153,35 @@ Test(fold, padding_and_a_spelled_out_normalisation_vanish_too)
     }
 }
 
+Test(fold, what_only_shapes_show)
+{
+    char text[256];
+    tensor_t in = {.dtype = DTYPE_F32, .rank = 4, .dims = {2, 2, 5, 5}};
+    maker_t *m = maker_create(18);
+    graph_t *instance, *plain;
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 2, -2, -3});
+    maker_ints(m, "axes", 2, (int64_t[]){-1, 2});
+    maker_ints(m, "five", 4, (int64_t[]){2, 2, 3, 4});
+    floats(m, "w", 4, (int64_t[]){3, 2, 3, 3}, 1);
+    maker_node(m, "Shape", "x", "s");
+    maker_node(m, "Sub", "s five", "p"); /* 0 0 2 1 */
+    maker_attr_int(maker_node(m, "Concat", "p p", "pads"), "axis", 0);
+    maker_node(m, "Pad", "x pads", "wide");
+    maker_node(m, "Conv", "wide w", "c");
+    maker_node(m, "ReduceMean", "c axes", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    graph_t *g = import(m);
+    cr_assert_eq(graph_instantiate(g, &in, &instance, NULL), STATUS_OK);
+    cr_assert_eq(graph_instantiate(g, &in, &plain, NULL), STATUS_OK);
+    cr_assert_eq(graph_fold_shaped(instance, NULL), STATUS_OK);
+    cr_assert_str_eq(listing(instance, text), "Conv GlobalAveragePool");
+    cr_assert(graph_validate(instance));
+    expect_same(plain, instance, in);
+    graph_destroy(plain);
+    graph_destroy(instance);
+    graph_destroy(g);
+}
+
 Test(fold, what_is_no_constant_for_each_channel_stays)
 {
     char text[256];
