@@ -1,0 +1,161 @@
+/*
+ * The devices of a cluster: what is launched on them, by an exec object or as one batch, and who is answered when it ends.
+ */
+#include "mode_cluster.h"
+
+staged_cost_t cluster_stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
+{
+    const mode_model_t *model = ((const cluster_model_t *)ctx)->model;
+    return mode_cost(model, stage ? model->stage_end[stage - 1] : 0, model->stage_end[stage], rows, length);
+}
+
+uint32_t cluster_longest(const mode_model_t *model)
+{
+    uint32_t length = 1;
+    for (uint32_t i = 0; i < model->length_count; i++)
+        length = model->lengths[i] > length ? model->lengths[i] : length;
+    return length;
+}
+
+/* What the scheduler orders, as a Schedule() table: each grant a batch, and rows join when they are to. */
+
+static const cluster_request_t *request_of(const staged_view_t *view, uint32_t waiting)
+{
+    const cluster_model_t *model = view->config->cost_ctx;
+    return &model->cluster->requests[view->waiting[waiting]->tag];
+}
+
+static uint32_t enter_granted(const staged_view_t *view, uint8_t *group, int64_t *wake_ns)
+{
+    (void)wake_ns;
+    for (uint32_t i = 0; i < view->waiting_count; i++)
+        group[i] = request_of(view, i)->first == request_of(view, 0)->first ? 0 : STAGED_LATER;
+    return 1;
+}
+
+static uint32_t stretch_granted(const staged_view_t *view)
+{
+    uint32_t count = 0;
+    while (count < view->waiting_count && request_of(view, count)->joins)
+        count++;
+    return count;
+}
+
+static uint32_t split_as_planned(const staged_view_t *view)
+{
+    return staged_schedule_operator.split(view);
+}
+
+const staged_schedule_t cluster_granted = {
+    .name = "granted", .enter = enter_granted, .stretch = stretch_granted};
+const staged_schedule_t cluster_granted_split = {.name = "granted, operator",
+                                                 .enter = enter_granted,
+                                                 .stretch = stretch_granted,
+                                                 .split = split_as_planned};
+
+void cluster_fail(cluster_t *cluster, status_t status)
+{
+    if (cluster->status == STATUS_OK)
+        cluster->status = status;
+}
+
+static void launch(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t stream, uint64_t tag,
+                   const exec_part_t *part)
+{
+    const mode_model_t *model = cluster->models[part->model].model;
+    accel_op_t ops[MODE_OPS_MAX + 1];
+    uint32_t count = 0;
+    ops[count++] = (accel_op_t){.ns = (int64_t)(cluster->scenario->launch_us * 1e3)};
+    for (uint32_t i = part->from; i < part->to; i++)
+        ops[count++] = mode_op(&model->ops[i], part->rows, part->length);
+    cluster_fail(cluster, accel_launch(gpu->device, stream, tag, ops, count, cluster->err));
+}
+
+static void answer(cluster_t *cluster, uint32_t index)
+{
+    cluster_request_t *request = &cluster->requests[index], *first = &cluster->requests[request->first];
+    mode_tally_answer(&cluster->tally, (double)cluster->now_ns / 1e9,
+                      (double)(cluster->now_ns - request->arrival_ns) / 1e6, cluster->scenario->slo_ms);
+    cluster->answered++;
+    cluster->gpus[request->gpu].unanswered--;
+    if (cluster->scheduled && --first->left == 0)
+        sched_batch_done(cluster->sched, cluster->now_ns, first->batch_id, cluster->now_ns);
+}
+
+void cluster_launch_for_exec(cluster_t *cluster, cluster_gpu_t *gpu, const exec_action_t *action)
+{
+    exec_part_t part = action->launch.parts[0];
+    const mode_model_t *model = cluster->models[part.model].model;
+    uint32_t stage = part.from;
+    part.from = cluster->staged && stage ? model->stage_end[stage - 1] : 0;
+    part.to = cluster->staged ? model->stage_end[stage] : model->op_count;
+    launch(cluster, gpu, part.model * cluster->streams + part.stream,
+           action->launch.launch << CLUSTER_TAG_MODEL_BITS | part.model, &part);
+}
+
+static void on_exec(void *ctx, const exec_action_t *action)
+{
+    cluster_t *cluster = ctx;
+    if (action->kind == EXEC_LAUNCH)
+        cluster_launch_for_exec(cluster, cluster->at, action);
+    for (uint32_t i = 0; action->kind == EXEC_COMPLETE && i < action->done.count; i++)
+        answer(cluster, (uint32_t)action->done.queries[i].tag);
+}
+
+void cluster_give_to_exec(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t index)
+{
+    const cluster_request_t *request = &cluster->requests[index];
+    const mode_model_t *model = cluster->models[request->model].model;
+    exec_query_t query = {.tag = index,
+                          .model = request->model,
+                          .rows = 1,
+                          .length = cluster->scheduled ? cluster_longest(model)
+                                                       : mode_draw_length(model, &cluster->prng),
+                          .arrival_ns = request->arrival_ns,
+                          .deadline_ns = EXEC_NEVER};
+    cluster_fail(cluster,
+                 exec_submit(gpu->exec[request->model], cluster->now_ns, &query, 1, 0, cluster->err));
+}
+
+void cluster_run_batch(cluster_t *cluster, cluster_gpu_t *gpu, const cluster_request_t *first, uint32_t rows)
+{
+    uint32_t stream = 0;
+    const mode_model_t *model = cluster->models[first->model].model;
+    while (gpu->running[stream] != CLUSTER_NOBODY)
+        stream++;
+    gpu->running[stream] = first->first;
+    exec_part_t part = {
+        .model = first->model, .to = model->op_count, .rows = rows, .length = cluster_longest(model)};
+    launch(cluster, gpu, stream, stream, &part);
+}
+
+static void end_batch(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t stream)
+{
+    uint32_t next = gpu->running[stream];
+    gpu->running[stream] = CLUSTER_NOBODY;
+    while (next != CLUSTER_NOBODY) {
+        uint32_t index = next;
+        next = cluster->requests[index].next;
+        answer(cluster, index);
+    }
+}
+
+void cluster_take_ended(cluster_t *cluster, cluster_gpu_t *gpu)
+{
+    uint64_t tag;
+    accel_advance(gpu->device, cluster->now_ns);
+    while (accel_take_ended(gpu->device, &tag)) {
+        exec_t *exec = gpu->exec[tag & ((1u << CLUSTER_TAG_MODEL_BITS) - 1)];
+        if (exec)
+            exec_finished(exec, cluster->now_ns, tag >> CLUSTER_TAG_MODEL_BITS);
+        else
+            end_batch(cluster, gpu, (uint32_t)tag);
+    }
+}
+
+void cluster_run_execs(cluster_t *cluster, cluster_gpu_t *gpu)
+{
+    cluster->at = gpu;
+    for (uint32_t m = 0; m < cluster->scenario->model_count && gpu->exec[m]; m++)
+        gpu->wake_ns[m] = exec_run(gpu->exec[m], cluster->now_ns, on_exec, cluster);
+}
