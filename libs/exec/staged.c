@@ -84,6 +84,45 @@ static void launch(staged_t *staged, uint32_t stage, uint32_t slot, const staged
     out->sink(out->ctx, &action);
 }
 
+static bool is_older(const staged_batch_t *a, const staged_batch_t *b)
+{
+    return a->created_ns < b->created_ns || (a->created_ns == b->created_ns && a->id < b->id);
+}
+
+uint32_t staged_older(const staged_t *staged, const staged_batch_t *batch,
+                      staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t stage = 0; stage < staged->config.stages; stage++)
+        for (uint32_t slot = 0; slot < staged->config.width; slot++) {
+            const staged_executor_t *executor = &staged->executors[stage][slot];
+            const staged_batch_t *other = &staged->table[executor->item.slot];
+            if (executor->state == STAGED_WORKING && other != batch && (!batch || is_older(other, batch)))
+                beside[count++] =
+                    (staged_beside_t){.stage = stage, .rows = executor->item.num, .length = other->length};
+        }
+    return count;
+}
+
+/* Whether the schedule lets an executor run its item beside what older batches run. */
+static bool may_start(const staged_t *staged, uint32_t stage, const staged_item_t *item, int64_t now_ns)
+{
+    const staged_batch_t *batch = &staged->table[item->slot];
+    staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
+    if (!staged->config.schedule->start || batch->catching_up)
+        return true;
+    staged_view_t view = {.config = &staged->config,
+                          .now_ns = now_ns,
+                          .batch = batch->id,
+                          .rows = item->num,
+                          .length = batch->length,
+                          .stage = stage,
+                          .age_ns = now_ns - batch->created_ns,
+                          .beside = beside};
+    view.beside_count = staged_older(staged, batch, beside);
+    return view.beside_count == 0 || staged->config.schedule->start(&view);
+}
+
 /* active -> checking -> working. An executor without a legitimate pair pulls only what came on the spare one. */
 static bool pull(staged_t *staged, uint32_t stage, uint32_t slot, const staged_out_t *out)
 {
@@ -99,7 +138,8 @@ static bool pull(staged_t *staged, uint32_t stage, uint32_t slot, const staged_o
         executor->state = STAGED_CHECKING;
         changed = true;
     }
-    if (executor->state != STAGED_CHECKING || !staged_pair_legitimate(staged, stage, &executor->item))
+    if (executor->state != STAGED_CHECKING || !staged_pair_legitimate(staged, stage, &executor->item) ||
+        !may_start(staged, stage, &executor->item, out->now_ns))
         return changed;
     executor->state = STAGED_WORKING;
     staged_pair_begin(staged, stage, executor);

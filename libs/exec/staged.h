@@ -57,6 +57,11 @@ typedef struct {
     const staged_schedule_t *schedule;
 } staged_config_t;
 
+/* What runs now, of batches that are older than the one asked about. */
+typedef struct {
+    uint32_t stage, rows, length;
+} staged_beside_t;
+
 /* What a Schedule() table sees. */
 typedef struct {
     const staged_config_t *config;
@@ -69,6 +74,8 @@ typedef struct {
     uint64_t batch; /* 0: none */
     uint32_t rows, length, stage;
     int64_t age_ns;
+    const staged_beside_t *beside; /* start */
+    uint32_t beside_count;
 } staged_view_t;
 
 enum { STAGED_LATER = 0xff };
@@ -86,6 +93,9 @@ struct staged_schedule {
     uint32_t (*stretch)(const staged_view_t *view);
     /* Split: rows of each part, 0 or >= view->rows for no split. Depends only on rows, length and stage. */
     uint32_t (*split)(const staged_view_t *view);
+    /* Whether the batch may begin `stage` beside what older ones run; never asked while nothing of theirs runs, nor for rows
+     * that catch up. A batch that waits is asked about again when something has ended. NULL: always. */
+    bool (*start)(const staged_view_t *view);
 };
 
 extern const staged_schedule_t staged_schedule_input;    /* Policy I */

@@ -92,6 +92,9 @@ typedef struct {
     int64_t now_ns;
 } staged_out_t;
 
+/* What runs of batches that are older than `batch`; NULL: of all. Returns how many. */
+uint32_t staged_older(const staged_t *staged, const staged_batch_t *batch,
+                      staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX]);
 int64_t staged_enter(staged_t *staged,
                      const staged_out_t *out); /* new and stretch; returns when to ask again */
 /* A stage has done these rows: split, push on, or complete. */

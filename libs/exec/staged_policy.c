@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* Of the device: less than a twentieth free is no room. */
+#define ROOM 0.95
+
 static staged_cost_t add(staged_cost_t a, staged_cost_t b)
 {
     return (staged_cost_t){.ns = a.ns + b.ns, .busy_ns = a.busy_ns + b.busy_ns};
@@ -43,14 +46,25 @@ uint32_t staged_enter_together(const staged_view_t *view, uint8_t *group, int64_
     return 1;
 }
 
-/* Policy III: a batch goes beside others only while those leave room on the device: where they fill it, both would only
- * be slowed, and those who wait become a larger batch. */
-static uint32_t enter_where_room(const staged_view_t *view, uint8_t *group, int64_t *wake_ns)
+static double occupancy(const staged_config_t *config, uint32_t stage, uint32_t rows, uint32_t length)
 {
-    staged_cost_t cost = view->active_rows
-                             ? remaining(view->config, 0, view->active_rows, view->waiting[0]->length)
-                             : (staged_cost_t){.ns = 1};
-    return 10 * cost.busy_ns < 9 * cost.ns ? staged_enter_together(view, group, wake_ns) : 0;
+    staged_cost_t cost = config->cost(config->cost_ctx, stage, rows, length);
+    return cost.ns > 0 ? (double)cost.busy_ns / (double)cost.ns : 1;
+}
+
+/* Where older batches leave room a batch begins beside them; where they fill the device both would only be slower, and the older
+ * goes first. Still it begins if that is better for the mean: the sum S > 1 of what is used makes each S times slower, which
+ * costs S - 1 of every moment to all rows and saves the whole of it to those that begin. */
+static bool start_where_worth(const staged_view_t *view)
+{
+    double older = 0, own = occupancy(view->config, view->stage, view->rows, view->length);
+    uint32_t rows = view->rows;
+    for (uint32_t i = 0; i < view->beside_count; i++) {
+        const staged_beside_t *beside = &view->beside[i];
+        older += occupancy(view->config, beside->stage, beside->rows, beside->length);
+        rows += beside->rows;
+    }
+    return older < ROOM || (older + own - 1) * rows < view->rows;
 }
 
 static void sort_lengths(const staged_view_t *view, uint32_t count, uint32_t *lengths)
@@ -147,11 +161,12 @@ const staged_schedule_t staged_schedule_input = {.name = "input", .enter = enter
 const staged_schedule_t staged_schedule_operator = {
     .name = "operator", .enter = staged_enter_together, .split = split_to_preferred};
 const staged_schedule_t staged_schedule_load = {
-    .name = "load", .enter = enter_where_room, .stretch = stretch_young};
+    .name = "load", .enter = staged_enter_together, .stretch = stretch_young, .start = start_where_worth};
 const staged_schedule_t staged_schedule_combined = {.name = "combined",
                                                     .enter = staged_enter_together,
                                                     .stretch = stretch_young,
-                                                    .split = split_to_preferred};
+                                                    .split = split_to_preferred,
+                                                    .start = start_where_worth};
 
 const staged_schedule_t *staged_schedule_find(const char *name)
 {

@@ -242,6 +242,25 @@ static void keep_one_shape(const staged_view_t *view, uint32_t count, uint8_t *g
     }
 }
 
+/* Else they wait, and more may join them. */
+static bool may_enter(const staged_t *staged, staged_view_t *view)
+{
+    staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
+    if (!staged->config.schedule->start)
+        return true;
+    view->stage = 0;
+    view->rows = view->waiting_count;
+    view->length = 0;
+    for (uint32_t i = 0; i < view->waiting_count; i++)
+        view->length = view->waiting[i]->length > view->length ? view->waiting[i]->length : view->length;
+    view->beside = beside;
+    view->beside_count = staged_older(staged, NULL, beside);
+    bool may = view->beside_count == 0 || staged->config.schedule->start(view);
+    view->beside = NULL;
+    view->beside_count = 0;
+    return may;
+}
+
 static void enter_groups(staged_t *staged, staged_view_t *view, int64_t *wake_ns)
 {
     uint8_t group[EXEC_ROWS_MAX];
@@ -273,7 +292,8 @@ int64_t staged_enter(staged_t *staged, const staged_out_t *out)
     if (try_stretch(staged, &view) && queries_len(&staged->waiting) == 0)
         return wake_ns;
     view_waiting(staged, NULL, &view);
-    if (view.free_pairs > 0 && first_stage_idle(staged) && staged->used < STAGED_BATCHES_MAX)
+    if (view.free_pairs > 0 && first_stage_idle(staged) && staged->used < STAGED_BATCHES_MAX &&
+        may_enter(staged, &view))
         enter_groups(staged, &view, &wake_ns);
     return wake_ns;
 }

@@ -368,11 +368,11 @@ static uint32_t stretch_as_granted(const staged_view_t *view)
     return count;
 }
 
-/* One batch after the other, as the scheduler plans, where none leaves room beside it; with it what was granted to join it. */
+/* One batch after the other, as the scheduler plans; with it what was granted to join it. */
 static uint32_t enter_as_granted(const staged_view_t *view, uint8_t *group, int64_t *wake_ns)
 {
     const staged_t *staged = view->config->cost_ctx;
-    uint32_t groups = staged_schedule_load.enter(view, group, wake_ns);
+    uint32_t groups = staged_enter_together(view, group, wake_ns);
 
     for (uint32_t i = 0; i < view->waiting_count && groups > 0; i++) {
         const batch_t *first = batch_of(staged, view->waiting[0]->tag);
@@ -380,6 +380,12 @@ static uint32_t enter_as_granted(const staged_view_t *view, uint8_t *group, int6
         group[i] = batch == first || stretches(batch, first) ? 0 : STAGED_LATER;
     }
     return groups;
+}
+
+/* One batch after the other, as the scheduler plans, where none leaves room beside it. */
+static bool start_as_granted(const staged_view_t *view)
+{
+    return staged_schedule_load.start(view);
 }
 
 static uint32_t split_where_cheaper(const staged_view_t *view)
@@ -392,7 +398,8 @@ static uint32_t split_where_cheaper(const staged_view_t *view)
 static const staged_schedule_t granted = {.name = "granted",
                                           .enter = enter_as_granted,
                                           .stretch = stretch_as_granted,
-                                          .split = split_where_cheaper};
+                                          .split = split_where_cheaper,
+                                          .start = start_as_granted};
 
 static exec_t *make_exec(staged_t *staged, err_t *err)
 {

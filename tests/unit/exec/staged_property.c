@@ -62,7 +62,14 @@ static uint32_t mixed_split(const staged_view_t *view)
     return mix % 3 == 0 ? 1 + mix % view->rows : 0;
 }
 
-static const staged_schedule_t by_chance = {"chance", chance_enter, chance_stretch, mixed_split};
+static bool chance_start(const staged_view_t *view)
+{
+    cr_assert(view->beside_count > 0 && view->rows > 0, "asked about nothing");
+    return prng_below(chance, 2);
+}
+
+static const staged_schedule_t by_chance = {"chance", chance_enter, chance_stretch, mixed_split,
+                                            chance_start};
 
 /* Rows of a launch, and those that lie where it will write, are of one shape: a buffer is laid out for one at a time. */
 static void check_shapes(const play_t *play, const exec_action_t *action, const running_t *run)
