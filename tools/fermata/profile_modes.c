@@ -12,7 +12,7 @@
 static const double EXIT_LIMIT = 0.05;
 /* Of the peak: DVABatch's medium load. */
 static const double LOAD = 0.6;
-enum { COST_SIZES = 3, QUERIES_MIN = 40, QUERIES_MAX = 20000, EXIT_RUNS = 5 };
+enum { COST_SIZES = 3, PREFERENCE_STAGES_MAX = 12, QUERIES_MIN = 40, QUERIES_MAX = 20000, EXIT_RUNS = 5 };
 /* The loads are compared by their 99th percentile, too, which wants more queries than choosing does. */
 enum { LOADS_TIMES = 3 };
 
@@ -182,12 +182,20 @@ static exec_t *make_whole(operators_t *o, const profile_try_t *try, err_t *err)
     return exec_create_whole(&config, err);
 }
 
+/* Returns how many cuts were chosen. By preference there are as many as there are. */
+static uint32_t place(const operators_t *o, const profile_try_t *try, uint32_t at[STAGED_STAGES_MAX])
+{
+    stages_profile_t profile = {.sizes = o->sizes, .size_count = o->size_count, .op_ns = o->op_ns};
+    const int64_t *op_ns = o->op_ns + (size_t)(o->size_count - 1) * o->cuts.ops;
+    return try->by_preference ? stages_by_preference(&o->model, &profile, PREFERENCE_STAGES_MAX, at)
+                              : stages_even(&o->model, op_ns, try->stages, at);
+}
+
 /* Where the stages really are may be less than try->stages. */
 static exec_t *make_staged(operators_t *o, profile_try_t *try, err_t *err)
 {
-    const int64_t *op_ns = o->op_ns + (size_t)(o->size_count - 1) * o->cuts.ops;
     const staged_schedule_t *schedule = staged_schedule_find(try->schedule);
-    o->stages = try->stages = 1 + stages_even(&o->model, op_ns, try->stages, o->at);
+    o->stages = try->stages = 1 + place(o, try, o->at);
     staged_config_t config = {.stages = o->stages,
                               .pairs = TRIAL_PAIRS,
                               .new_pairs = schedule == &staged_schedule_input ? TRIAL_PAIRS : 1,
@@ -225,6 +233,29 @@ static status_t try_staged(operators_t *o, const char *schedule, uint32_t stages
     return try_one(o, try, found, err);
 }
 
+/* Cut where the preferred size changes, if it does. */
+static status_t try_preference(operators_t *o, int64_t wait_ns, profile_found_t *found, err_t *err)
+{
+    profile_try_t try = {
+        .mode = "staged", .schedule = "combined", .by_preference = true, .wait_ms = (double)wait_ns / 1e6};
+    return place(o, &try, o->at) > 0 ? try_one(o, try, found, err) : STATUS_OK;
+}
+
+/* The best so far, with other T_comp_wait. */
+static status_t try_waits(operators_t *o, double full_ns, profile_found_t *found, uint32_t best, err_t *err)
+{
+    static const double waits[] = {0, 0.125, 0.5,
+                                   1}; /* of a full batch; a quarter was tried with the counts */
+    profile_try_t try = found->tries[best];
+    status_t status = STATUS_OK;
+    try.schedule = "combined";
+    for (size_t i = 0; status == STATUS_OK && i < sizeof(waits) / sizeof(waits[0]); i++) {
+        try.wait_ms = full_ns * waits[i] / 1e6;
+        status = try_one(o, try, found, err);
+    }
+    return status;
+}
+
 /* Of those of mode staged. */
 static uint32_t best_try(const profile_found_t *found)
 {
@@ -252,8 +283,6 @@ static status_t try_counts(operators_t *o, const char *schedule, int64_t wait_ns
 
 static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
 {
-    static const double waits[] = {0, 0.125, 0.5,
-                                   1}; /* of a full batch; a quarter was tried with the counts */
     double full_ns = (double)profile_latency_ns(o->how->profile, o->rows_max);
     bool mixed = o->how->mix && o->how->mix->count > 1;
     status_t status = STATUS_OK;
@@ -262,11 +291,10 @@ static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
     if (status == STATUS_OK)
         status = mixed ? try_counts(o, "input", 0, found, err)
                        : try_counts(o, "combined", (int64_t)(full_ns / 4), found, err);
-    uint32_t best = status == STATUS_OK ? best_try(found) : 0;
-    uint32_t stages = status == STATUS_OK && best != UINT32_MAX ? found->tries[best].stages : 0;
-    for (size_t i = 0; stages && status == STATUS_OK && i < sizeof(waits) / sizeof(waits[0]); i++)
-        status = try_staged(o, "combined", stages, (int64_t)(full_ns * waits[i]), found, err);
-    return status;
+    if (status == STATUS_OK && !mixed)
+        status = try_preference(o, (int64_t)(full_ns / 4), found, err);
+    uint32_t best = status == STATUS_OK ? best_try(found) : UINT32_MAX;
+    return best != UINT32_MAX ? try_waits(o, full_ns, found, best, err) : status;
 }
 
 static status_t play_loads(operators_t *o, profile_found_t *found, err_t *err)
@@ -299,8 +327,7 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
         status = play_loads(&o, found, err);
     if (status == STATUS_OK) {
         const profile_try_t *best = &found->tries[found->chosen_try];
-        modes->stage_count = stages_even(&o.model, o.op_ns + (size_t)(o.size_count - 1) * o.cuts.ops,
-                                         best->stages, modes->stages);
+        modes->stage_count = place(&o, best, modes->stages);
         modes->comp_wait_ns = (int64_t)(best->wait_ms * 1e6);
     }
     operators_dispose(&o);
@@ -390,15 +417,20 @@ static void loads_table(const profile_found_t *found, FILE *out)
     }
 }
 
+static const char *cut_name(const profile_try_t *t)
+{
+    return t->stages == 1 ? "-" : t->by_preference ? "preference" : "even";
+}
+
 void profile_found_table(const profile_found_t *found, FILE *out)
 {
     if (found->try_count)
-        fprintf(out, "\n%-12s %-9s %6s %8s %9s %9s %12s\n", "mode", "schedule", "stages", "wait ms",
-                "mean ms", "p99 ms", "requests/s");
+        fprintf(out, "\n%-12s %-9s %6s %-10s %8s %9s %9s %12s\n", "mode", "schedule", "stages", "cut",
+                "wait ms", "mean ms", "p99 ms", "requests/s");
     for (uint32_t i = 0; i < found->try_count; i++) {
         const profile_try_t *t = &found->tries[i];
-        fprintf(out, "%-12s %-9s %6u %8.2f %9.2f %9.2f %12.1f%s\n", t->mode, t->schedule, t->stages,
-                t->wait_ms, t->result.avg_ms, t->result.p99_ms, t->result.throughput_rps,
+        fprintf(out, "%-12s %-9s %6u %-10s %8.2f %9.2f %9.2f %12.1f%s\n", t->mode, t->schedule, t->stages,
+                cut_name(t), t->wait_ms, t->result.avg_ms, t->result.p99_ms, t->result.throughput_rps,
                 i == found->chosen_try ? "  <- taken" : "");
     }
     loads_table(found, out);
@@ -413,10 +445,10 @@ void profile_found_table(const profile_found_t *found, FILE *out)
 
 static json_t *try_json(const profile_try_t *t)
 {
-    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "mode", t->mode, "schedule", t->schedule,
-                     "stages", (int)t->stages, "wait_ms", t->wait_ms, "rate_rps", t->rate_rps, "avg_ms",
-                     t->result.avg_ms, "p99_ms", t->result.p99_ms, "throughput_rps",
-                     t->result.throughput_rps);
+    return json_pack("{s:s, s:s, s:i, s:s, s:f, s:f, s:f, s:f, s:f}", "mode", t->mode, "schedule",
+                     t->schedule, "stages", (int)t->stages, "cut", cut_name(t), "wait_ms", t->wait_ms,
+                     "rate_rps", t->rate_rps, "avg_ms", t->result.avg_ms, "p99_ms", t->result.p99_ms,
+                     "throughput_rps", t->result.throughput_rps);
 }
 
 json_t *profile_found_json(const profile_found_t *found)

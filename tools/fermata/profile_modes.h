@@ -18,8 +18,9 @@ typedef struct {
     const char *mode;     /* "staged", or a baseline */
     const char *schedule; /* of staged; else "" */
     uint32_t stages;
-    double wait_ms;  /* T_comp_wait, or the window of DelayBatch */
-    double rate_rps; /* that came; 0: as many as could be served */
+    bool by_preference; /* cut where the preferred batch size changes, not evenly */
+    double wait_ms;     /* T_comp_wait, or the window of DelayBatch */
+    double rate_rps;    /* that came; 0: as many as could be served */
     trial_result_t result;
 } profile_try_t;
 
@@ -51,7 +52,8 @@ typedef struct {
 } profile_how_t;
 
 /*
- * Tries 2, 3, 4, 6, 8 and 12 stages, and for the best of them several T_comp_wait, with single rows coming at 60 % of the peak
+ * Tries 2, 3, 4, 6, 8 and 12 even stages and those where the preferred batch size changes, and for the best of them several
+ * T_comp_wait, with single rows coming at 60 % of the peak
  * of full batches; beside them ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`. Where rows of several
  * shapes come, the numbers of stages are tried with policy I, and T_comp_wait with policies II and III.
  * UNSUPPORTED: the model cannot be cut.
