@@ -61,22 +61,36 @@ bool whole_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
     return whole->ended = true;
 }
 
+bool whole_inputs_read(exec_t *exec, uint64_t launch)
+{
+    whole_t *whole = of(exec);
+    if (!whole->busy || whole->ended || launch != whole->launch)
+        return false;
+    return whole->inputs_read = true;
+}
+
+/* Batches that may be there when another is formed: the running one, once its inputs are read, with `ahead`. */
+static uint32_t formed_max(const whole_t *whole)
+{
+    return whole->config.ahead && whole->busy && whole->inputs_read ? 1 : 0;
+}
+
 /* ZeroBatch and DelayBatch. Returns when the window closes. */
 static int64_t gather_batch(whole_t *whole, int64_t now_ns)
 {
     static const uint8_t all[EXEC_ROWS_MAX];
     uint32_t count = queries_len(&whole->waiting);
-    if (count == 0 || whole->granted > 0)
+    if (count == 0 || whole->granted > formed_max(whole))
         return EXEC_NEVER;
     int64_t closes_ns = queries_at(&whole->waiting, 0)->arrival_ns + whole->config.window_ns;
     if (count < whole->config.rows_max && closes_ns > now_ns)
         return closes_ns;
-    whole_batch_t *batch = &whole->batches[whole->running];
+    whole_batch_t *batch = &whole->batches[(whole->running + whole->granted) % WHOLE_BUFFERS];
     batch->id = ++whole->next_batch;
     batch->count =
         queries_take(&whole->waiting, count < whole->config.rows_max ? count : whole->config.rows_max, all, 0,
                      batch->queries);
-    whole->granted = 1;
+    whole->granted++;
     return EXEC_NEVER;
 }
 
@@ -109,7 +123,7 @@ void whole_end(whole_t *whole, exec_action_kind_t kind, exec_sink_fn sink, void 
     sink(ctx, &action);
     whole->running = (whole->running + 1) % WHOLE_BUFFERS;
     whole->granted--;
-    whole->busy = whole->ended = whole->stop_said = whole->stopped = false;
+    whole->busy = whole->ended = whole->inputs_read = whole->stop_said = whole->stopped = false;
 }
 
 static int64_t whole_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void *ctx)

@@ -16,8 +16,14 @@ typedef struct {
     uint32_t rows_max; /* gather: 1..EXEC_ROWS_MAX; else of a batch, whose queries may have many rows each */
     uint32_t queries_max; /* that wait; gather only */
     int64_t window_ns;
+    bool
+        ahead; /* gather: the next batch is formed as soon as the running one has read its inputs, not when it has ended */
 } whole_config_t;
 
 exec_t *exec_create_whole(const whole_config_t *config, err_t *err);
+
+/* With `ahead`: this launch has read its inputs, the buffer that they were in can be filled again. Once per launch, before
+ * exec_finished, which says it too. False: no such launch. */
+bool whole_inputs_read(exec_t *exec, uint64_t launch);
 
 #endif

@@ -24,6 +24,7 @@ typedef struct {
     uint32_t running; /* index of the batch that runs or runs next */
     uint32_t granted; /* batches there, the running one with them */
     bool busy, ended;
+    bool inputs_read;        /* of the running launch */
     bool stop_said, stopped; /* preempt: of the running launch */
     uint64_t launch, next_batch;
 } whole_t;

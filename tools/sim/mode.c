@@ -9,7 +9,9 @@ static const char help[] =
     "usage: fermata-sim mode --mode MODE --scenario NAME [options]\n"
     "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged;\n"
     "on the scenarios fig11a:250 and fig11a:90 whole, clockwork, preempt;\n"
-    "on pair:A+B, triplet:A+B+C, quadruplet:A+B+C+D overlap, fcfs, sjf, edf (at 25, 50, 75, 100 r/s).\n\n"
+    "on pair:A+B, triplet:A+B+C, quadruplet:A+B+C+D overlap, abacus (overlap in the paper's order), fcfs, "
+    "sjf, edf\n"
+    "(at 25, 50, 75, 100 r/s).\n\n"
     "  --load L         low, medium, high: 1/4, 3/5, 9/10 of the scenario's peak (default high);\n"
     "                   peak: the highest rate that meets the SLO; closed: one query at a time\n"
     "  --rate R         requests/s instead of a load\n"
@@ -22,18 +24,33 @@ static const char help[] =
     "  --gpus N         devices of the cluster, up to 64 (default 4)\n"
     "  --slots N        batches side by side on each, up to 4 (default 1; overlap 2)\n"
     "  --slo-ms X       instead of the scenario's\n"
+    "  --window-ms X    DelayBatch's window instead of the scenario's\n"
+    "  --late           zerobatch and delaybatch form a batch when the one before it has ended, not already "
+    "when that\n"
+    "                   has read its inputs, as Triton's TensorRT backend does\n"
+    "  --staged K=V,..  settings of staged in place of the scenario's\n"
     "  --trace FILE     a row per launch (whole, zerobatch, delaybatch, staged)\n"
     "  --json           figures as one JSON object\n";
 
-static const struct option long_options[] = {
-    {"mode", required_argument, NULL, 'm'},    {"scenario", required_argument, NULL, 's'},
-    {"load", required_argument, NULL, 'l'},    {"rate", required_argument, NULL, 'r'},
-    {"queries", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 'k'},
-    {"json", no_argument, NULL, 'j'},          {"scenarios", required_argument, NULL, 'd'},
-    {"trace", required_argument, NULL, 't'},   {"policy", required_argument, NULL, 'p'},
-    {"params", required_argument, NULL, 'P'},  {"gpus", required_argument, NULL, 'g'},
-    {"slots", required_argument, NULL, 'S'},   {"slo-ms", required_argument, NULL, 'o'},
-    {"help", no_argument, NULL, 'h'},          {0}};
+static const struct option long_options[] = {{"mode", required_argument, NULL, 'm'},
+                                             {"scenario", required_argument, NULL, 's'},
+                                             {"load", required_argument, NULL, 'l'},
+                                             {"rate", required_argument, NULL, 'r'},
+                                             {"queries", required_argument, NULL, 'n'},
+                                             {"seed", required_argument, NULL, 'k'},
+                                             {"json", no_argument, NULL, 'j'},
+                                             {"scenarios", required_argument, NULL, 'd'},
+                                             {"trace", required_argument, NULL, 't'},
+                                             {"policy", required_argument, NULL, 'p'},
+                                             {"params", required_argument, NULL, 'P'},
+                                             {"gpus", required_argument, NULL, 'g'},
+                                             {"slots", required_argument, NULL, 'S'},
+                                             {"slo-ms", required_argument, NULL, 'o'},
+                                             {"staged", required_argument, NULL, 'T'},
+                                             {"window-ms", required_argument, NULL, 'w'},
+                                             {"late", no_argument, NULL, 'L'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {0}};
 
 static bool parse_load(const char *text, mode_load_t *load)
 {
@@ -89,6 +106,13 @@ static bool take(mode_options_t *options, int option, const char *text)
         return parse_count(text, STAGED_WIDTH_MAX, &options->slots);
     case 'o':
         return parse_number(text, 1e-3, 1e6, &options->slo_ms);
+    case 'w':
+        return parse_number(text, 1e-3, 1e6, &options->window_ms);
+    case 'T':
+        options->staged = text;
+        return true;
+    case 'L':
+        return options->late = true;
     case 'j':
         return options->json = true;
     case 'l':
@@ -201,7 +225,8 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
                                options->mode);
     if (schedules)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s runs on fig11a:SLO only", options->mode);
-    status_t status = mode_scenario_read(&scenario, options->directory, options->scenario, err);
+    status_t status =
+        mode_scenario_read(&scenario, options->directory, options->scenario, options->staged, err);
     *result = (mode_result_t){0};
     if (status != STATUS_OK)
         return status;

@@ -14,8 +14,12 @@ typedef struct {
     const char *mode, *scenario, *directory;
     const char *trace_path; /* modes that form batches: a row per launch; NULL: none */
     mode_load_t load;
-    double rate_rps; /* instead of a load, when above 0 */
-    double slo_ms;   /* instead of the scenario's, when above 0 */
+    const char *staged; /* settings in place of the scenario's, KEY=VALUE,...; NULL: none */
+    double rate_rps;    /* instead of a load, when above 0 */
+    double slo_ms;      /* instead of the scenario's, when above 0 */
+    double window_ms;   /* DelayBatch's, instead of the scenario's, when above 0 */
+    /* zerobatch, delaybatch: form a batch when the one before it has ended, not when it has read its inputs. */
+    bool late;
     uint64_t seed;
     uint32_t queries;
     /* A cluster instead of one device: the policy before it, or `none`; NULL: one device. */

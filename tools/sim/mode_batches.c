@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Marks the part of a launch that reads its inputs. */
+#define INPUTS_READ (UINT64_C(1) << 63)
+
 /* What a stream runs, for the trace. */
 typedef struct {
     uint64_t launch, batch;
@@ -44,7 +47,7 @@ static void launch(world_t *world, const exec_action_t *action)
 {
     const exec_part_t *part = &action->launch.parts[0];
     accel_op_t ops[MODE_OPS_MAX + 1];
-    uint32_t from = 0, to = world->model->op_count, count = 0;
+    uint32_t from = 0, to = world->model->op_count, count = 0, first = 0;
     if (world->staged) {
         from = part->from ? world->model->stage_end[part->from - 1] : 0;
         to = world->model->stage_end[part->from];
@@ -52,8 +55,14 @@ static void launch(world_t *world, const exec_action_t *action)
     ops[count++] = (accel_op_t){.ns = (int64_t)(world->scenario->launch_us * 1e3)};
     for (uint32_t i = from; i < to; i++)
         ops[count++] = mode_op(&world->model->ops[i], part->rows, part->length);
-    status_t status =
-        accel_launch(world->device, part->stream, action->launch.launch, ops, count, world->err);
+    uint64_t tag = action->launch.launch;
+    status_t status = STATUS_OK;
+    if (!world->staged && count > 2) { /* the first operator reads the inputs */
+        status = accel_launch(world->device, part->stream, tag | INPUTS_READ, ops, 2, world->err);
+        first = 2;
+    }
+    if (status == STATUS_OK)
+        status = accel_launch(world->device, part->stream, tag, ops + first, count - first, world->err);
     if (status != STATUS_OK)
         world->status = status;
     world->traced[part->stream] = (traced_t){.launch = action->launch.launch,
@@ -125,6 +134,10 @@ static status_t play(world_t *world)
         while (world->status == STATUS_OK && arrival_ns(world) <= next)
             world->status = arrive(world);
         while (accel_take_ended(world->device, &ended)) {
+            if (ended & INPUTS_READ) {
+                whole_inputs_read(world->exec, ended & ~INPUTS_READ);
+                continue;
+            }
             trace_end(world, ended);
             exec_finished(world->exec, next, ended);
         }
@@ -133,10 +146,13 @@ static status_t play(world_t *world)
     return world->status;
 }
 
-static exec_t *make_whole(const mode_scenario_t *scenario, bool delay, uint32_t queries, err_t *err)
+static exec_t *make_whole(const mode_options_t *options, const mode_scenario_t *scenario, uint32_t queries,
+                          err_t *err)
 {
     whole_config_t config = {.gather = true, .rows_max = scenario->rows_max, .queries_max = queries};
-    config.window_ns = delay ? (int64_t)(scenario->delay_window_us * 1e3) : 0;
+    config.ahead = !options->late && strcmp(options->mode, "whole") != 0;
+    double window_us = options->window_ms > 0 ? options->window_ms * 1e3 : scenario->delay_window_us;
+    config.window_ns = strcmp(options->mode, "delaybatch") == 0 ? (int64_t)(window_us * 1e3) : 0;
     return exec_create_whole(&config, err);
 }
 
@@ -170,8 +186,7 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
                      .staged = strcmp(options->mode, "staged") == 0};
     prng_init(&world.prng, options->seed);
     uint32_t slots = options->queries > scenario->rows_max ? options->queries : scenario->rows_max;
-    world.exec = world.staged ? make_staged(scenario, slots, err)
-                              : make_whole(scenario, strcmp(options->mode, "delaybatch") == 0, slots, err);
+    world.exec = world.staged ? make_staged(scenario, slots, err) : make_whole(options, scenario, slots, err);
     world.device =
         world.exec ? accel_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
     status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;

@@ -154,7 +154,7 @@ status_t mode_run_services(const mode_options_t *options, const char *names, mod
     services_t services = {.scenario = &scenario, .err = err, .queries = options->queries};
     services.rate_rps = options->rate_rps > 0 ? options->rate_rps : rates[options->load];
     prng_init(&services.prng, options->seed);
-    status_t status = mode_scenario_read(&scenario, options->directory, "abacus", err);
+    status_t status = mode_scenario_read(&scenario, options->directory, "abacus", NULL, err);
     if (status == STATUS_OK)
         status = deploy(&scenario, names, err);
     bool predicts = strcmp(options->mode, "overlap") == 0 || strcmp(options->mode, "sjf") == 0;

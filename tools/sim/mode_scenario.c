@@ -78,6 +78,10 @@ static bool read_staged_word(mode_scenario_t *scenario, const char *key, const c
     if (strcmp(key, "schedule") == 0)
         return snprintf(scenario->schedule, sizeof(scenario->schedule), "%s", value) > 0 &&
                staged_schedule_find(value) != NULL;
+    if (strcmp(key, "cut") == 0) {
+        scenario->cut_by_preference = strcmp(value, "preference") == 0;
+        return scenario->cut_by_preference || strcmp(value, "even") == 0;
+    }
     if (strcmp(key, "stages") == 0)
         return next_count(&reader, 1, STAGED_STAGES_MAX, &scenario->stages);
     if (strcmp(key, "new_pairs") == 0)
@@ -93,8 +97,9 @@ static bool read_staged_word(mode_scenario_t *scenario, const char *key, const c
 
 static bool read_staged(reader_t *reader)
 {
+    static const char between[] = ", \t\n";
     char *save = NULL;
-    for (char *word = strtok_r(reader->rest, " \t\n", &save); word; word = strtok_r(NULL, " \t\n", &save)) {
+    for (char *word = strtok_r(reader->rest, between, &save); word; word = strtok_r(NULL, between, &save)) {
         char *value = strchr(word, '=');
         if (!value)
             return false;
@@ -159,27 +164,6 @@ static status_t read_lines(mode_scenario_t *scenario, FILE *file, const char *pa
     return STATUS_OK;
 }
 
-status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name, err_t *err)
-{
-    char path[768];
-    *scenario = (mode_scenario_t){.slo_ms = 200, .rows_max = 64, .stages = 1, .new_pairs = 1, .width = 1};
-    snprintf(path, sizeof(path), "%s/%s.txt", directory, name);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, STATUS_NOT_FOUND, "%.400s: %s", path, strerror(errno));
-    status_t status = read_lines(scenario, file, path, err);
-    fclose(file);
-    for (uint32_t i = 0; status == STATUS_OK && i < scenario->model_count; i++)
-        if (scenario->models[i].op_count < scenario->stages)
-            status = err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: %s has fewer operators than stages", path,
-                             scenario->models[i].name);
-    if (status == STATUS_OK && scenario->model_count == 0)
-        status = err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: no model", path);
-    for (uint32_t i = 0; status == STATUS_OK && i < scenario->model_count; i++)
-        mode_cut(&scenario->models[i], scenario->stages, scenario->rows_max / 4 + 1);
-    return status;
-}
-
 accel_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length)
 {
     double units = rows * (op->length > 0 ? length / op->length : 1);
@@ -203,17 +187,76 @@ static uint32_t middle_length(const mode_model_t *model)
     return model->length_count ? model->lengths[model->length_count / 2] : 1;
 }
 
-void mode_cut(mode_model_t *model, uint32_t stages, uint32_t rows)
+enum { CUT_SIZES = 8 }; /* 1, 2, 4 .. 128 rows: EXEC_ROWS_MAX */
+
+/* Returns how many stages there are then. */
+static uint32_t cut(mode_model_t *model, const mode_scenario_t *scenario)
 {
-    uint32_t length = middle_length(model), cuts[MODE_OPS_MAX];
-    int64_t op_ns[MODE_OPS_MAX];
+    uint32_t length = middle_length(model), cuts[MODE_OPS_MAX], sizes[CUT_SIZES], size_count = 0;
+    static int64_t op_ns[CUT_SIZES * MODE_OPS_MAX], middle_ns[MODE_OPS_MAX];
     stages_model_t whole = {.ops = model->op_count, .cuts = cuts, .cut_count = model->op_count - 1};
+    for (uint32_t rows = 1; rows <= scenario->rows_max; rows *= 2)
+        sizes[size_count++] = rows;
     for (uint32_t op = 0; op < model->op_count; op++) {
         cuts[op] = op + 1;
-        op_ns[op] = mode_cost(model, op, op + 1, rows, length).ns;
+        middle_ns[op] = mode_cost(model, op, op + 1, scenario->rows_max / 4 + 1, length).ns;
+        for (uint32_t i = 0; i < size_count; i++)
+            op_ns[i * model->op_count + op] = mode_cost(model, op, op + 1, sizes[i], length).ns;
     }
-    uint32_t count = stages_even(&whole, op_ns, stages, model->stage_end);
+    stages_profile_t profile = {.sizes = sizes, .size_count = size_count, .op_ns = op_ns};
+    uint32_t count = scenario->cut_by_preference
+                         ? stages_by_preference(&whole, &profile, scenario->stages, model->stage_end)
+                         : stages_even(&whole, middle_ns, scenario->stages, model->stage_end);
     model->stage_end[count] = model->op_count;
+    return count + 1;
+}
+
+/* All models have the same number of stages. */
+static status_t cut_models(mode_scenario_t *scenario, const char *path, err_t *err)
+{
+    uint32_t stages = 0;
+    for (uint32_t i = 0; i < scenario->model_count; i++) {
+        uint32_t count = cut(&scenario->models[i], scenario);
+        if (i && count != stages)
+            return err_set(err, STATUS_INVALID_ARGUMENT,
+                           "%.200s: %s is cut into %u stages, the models before it into %u", path,
+                           scenario->models[i].name, count, stages);
+        stages = count;
+    }
+    scenario->stages = stages;
+    return STATUS_OK;
+}
+
+/* Settings of the command line, in place of the file's. */
+static status_t read_settings(mode_scenario_t *scenario, const char *settings, err_t *err)
+{
+    char text[256];
+    reader_t reader = {.scenario = scenario, .rest = text};
+    snprintf(text, sizeof(text), "%s", settings);
+    return read_staged(&reader) ? STATUS_OK
+                                : err_set(err, STATUS_INVALID_ARGUMENT, "cannot read \"%.200s\"", settings);
+}
+
+status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name,
+                            const char *staged, err_t *err)
+{
+    char path[768];
+    *scenario = (mode_scenario_t){.slo_ms = 200, .rows_max = 64, .stages = 1, .new_pairs = 1, .width = 1};
+    snprintf(path, sizeof(path), "%s/%s.txt", directory, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(err, STATUS_NOT_FOUND, "%.400s: %s", path, strerror(errno));
+    status_t status = read_lines(scenario, file, path, err);
+    fclose(file);
+    if (status == STATUS_OK && staged)
+        status = read_settings(scenario, staged, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < scenario->model_count; i++)
+        if (scenario->models[i].op_count < scenario->stages)
+            status = err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: %s has fewer operators than stages", path,
+                             scenario->models[i].name);
+    if (status == STATUS_OK && scenario->model_count == 0)
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "%.200s: no model", path);
+    return status == STATUS_OK ? cut_models(scenario, path, err) : status;
 }
 
 uint32_t mode_draw_length(const mode_model_t *model, prng_t *prng)

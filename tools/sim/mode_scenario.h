@@ -12,7 +12,8 @@
  *     batches N …         rows of one query, all alike likely (overlap); default 1
  *     exits N             exit points (preempt)
  *     delay_window_us X   DelayBatch
- *     staged KEY=VALUE …  stages schedule new_pairs width window_us comp_wait_us slack
+ *     staged KEY=VALUE …  stages schedule new_pairs width window_us comp_wait_us slack; cut=even (default): stages of about
+ *                         equal time at a quarter of rows_max; cut=preference: where the preferred size changes, at most `stages`
  *     peak_rps X          of DelayBatch: what low, medium and high are fractions of
  */
 #ifndef SIM_MODE_SCENARIO_H
@@ -54,19 +55,19 @@ typedef struct {
     double slo_ms, launch_us, delay_window_us, peak_rps;
     double window_us, comp_wait_us, slack;
     uint32_t rows_max, stages, new_pairs, width;
+    bool cut_by_preference;
     mode_model_t models[MODE_MODELS_MAX];
     uint32_t model_count;
 } mode_scenario_t;
 
-/* INVALID_ARGUMENT names file, line and word. */
-status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name, err_t *err);
+/* INVALID_ARGUMENT names file, line and word. `staged`: settings KEY=VALUE,... in place of the file's; NULL: none. */
+status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name,
+                            const char *staged, err_t *err);
 
 accel_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length);
 /* Of the operators from <= x < to: alone on the device. */
 staged_cost_t mode_cost(const mode_model_t *model, uint32_t from, uint32_t to, uint32_t rows,
                         uint32_t length);
-/* Cuts a model into stages of about equal time at a quarter of rows_max (DVABatch 7.1). */
-void mode_cut(mode_model_t *model, uint32_t stages, uint32_t rows);
 uint32_t mode_draw_length(const mode_model_t *model, prng_t *prng);
 uint32_t mode_draw_rows(const mode_model_t *model, prng_t *prng);
 

@@ -159,3 +159,77 @@ Test(modes, one_stage_is_whole)
     cr_assert_str_eq(lab.log, "run1(1:0+1)0>0 complete(1:1)@4 run1(2:0+2)0>0 complete(2:2)@12");
     lab_close(&lab);
 }
+
+/* A baseline forms its next batch when the running one has ended; with `ahead` already when that one has read its inputs, and
+ * whoever comes later waits for both. */
+Test(modes, a_batch_formed_ahead_leaves_later_queries_behind)
+{
+    static const char *const expected[] = {
+        "run1(1:0+1)0>0 complete(1:1)@4 run1(2:0+2)1>1 complete(2:2)@12",
+        "run1(1:0+1)0>0 complete(1:1)@4 run1(2:0+1)1>1 complete(2:1)@8 run1(3:0+1)0>0 complete(3:1)@12"};
+    for (int ahead = 0; ahead < 2; ahead++) {
+        static lab_t lab;
+        lab = (lab_t){.op_count = 1, .stages = 1, .ops = {{.ns = 4 * (double)LAB_T, .prefer = 1}}};
+        whole_config_t config = {.gather = true, .rows_max = 8, .queries_max = 8, .ahead = ahead};
+        lab_open(&lab, exec_create_whole(&config, NULL));
+        lab_query(&lab, 0, 100);
+        lab_query(&lab, 1, 100);
+        lab_query(&lab, 3, 100);
+        lab_run_until(&lab, 0.5);
+        cr_assert(whole_inputs_read(lab.exec, 1));
+        cr_assert(!whole_inputs_read(lab.exec, 2), "that has not begun");
+        lab_run(&lab);
+        cr_assert_str_eq(lab.log, expected[ahead]);
+        lab_close(&lab);
+    }
+}
+
+static void open_two_pairs(lab_t *lab)
+{
+    staged_config_t config = good;
+    config.new_pairs = 2;
+    config.cost = lab_cost;
+    config.cost_ctx = lab;
+    lab_open(lab, exec_create_staged(&config, NULL));
+}
+
+/* Policy III: a second batch begins beside the first while that leaves room on the device, and waits where it would only
+ * slow it. */
+Test(modes, a_batch_waits_while_an_older_one_fills_the_device)
+{
+    static const struct {
+        double prefer;
+        const char *log;
+    } cases[] = {
+        {2, "run1(1:0+1)0>0 run2(1:0+1)0>0 run1(2:0+1)1>1 complete(1:1)@2 run2(2:0+1)1>1 complete(2:1)@3"},
+        {1, "run1(1:0+1)0>0 run2(1:0+1)0>0 complete(1:1)@2 run1(2:0+1)0>0 run2(2:0+1)0>0 complete(2:1)@4"},
+    };
+    for (int i = 0; i < 2; i++) {
+        static lab_t lab;
+        lab = (lab_t){.op_count = 2, .stages = 2};
+        lab.ops[0] = lab.ops[1] = (lab_op_t){.ns = (double)LAB_T, .prefer = cases[i].prefer};
+        open_two_pairs(&lab);
+        lab_query(&lab, 0, 100);
+        lab_query(&lab, 0.5, 100);
+        lab_run(&lab);
+        cr_assert_str_eq(lab.log, cases[i].log);
+        lab_close(&lab);
+    }
+}
+
+/* It begins all the same where the older one loses less than it gains: three rows that fill the device by a quarter beside
+ * one that fills it. */
+Test(modes, a_batch_that_gains_more_than_the_older_one_loses_begins)
+{
+    static lab_t lab;
+    lab = (lab_t){.op_count = 2, .stages = 2};
+    lab.ops[0] = (lab_op_t){.ns = (double)LAB_T, .prefer = 12};
+    lab.ops[1] = (lab_op_t){.ns = 4 * (double)LAB_T, .prefer = 1};
+    open_two_pairs(&lab);
+    lab_query(&lab, 0, 100);
+    for (int i = 0; i < 3; i++)
+        lab_query(&lab, 2, 100);
+    lab_run_until(&lab, 2);
+    cr_assert_str_eq(lab.log, "run1(1:0+1)0>0 run2(1:0+1)0>0 run1(2:0+3)1>1");
+    lab_close(&lab);
+}
