@@ -98,6 +98,7 @@ exec_t *exec_create_overlap(const overlap_config_t *config, err_t *err)
         return NULL;
     }
     overlap->exec.ops = &overlap_ops;
+    overlap->gain = 1;
     overlap->config = *config;
     overlap->active = (overlap_active_t *)(void *)(overlap + 1);
     return &overlap->exec;

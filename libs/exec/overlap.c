@@ -1,9 +1,14 @@
 #include "overlap_core.h"
 
+/* The gain of overlapping is a mean of about so many groups, what queries are given one of so many queries. */
+enum { GAIN_GROUPS = 16, GIVEN_QUERIES = 16 };
+
+_Static_assert((int)EXEC_PARTS_MAX <= (int)OVERLAP_WAYS_MAX,
+               "the parts of a group are predicted in one call");
+
 static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                                uint64_t batch, err_t *err)
 {
-    (void)now_ns;
     overlap_t *overlap = (overlap_t *)exec;
     for (uint32_t i = 0; i < count; i++)
         if (queries[i].model >= overlap->config.models || queries[i].rows == 0)
@@ -11,8 +16,12 @@ static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t 
                            queries[i].model);
     if (overlap->config.queries_max - overlap->active_count < count)
         return err_set(err, STATUS_UNAVAILABLE, "%u queries wait", overlap->active_count);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        double *given_ns = &overlap->given_ns[queries[i].model];
+        double given = (double)(queries[i].deadline_ns - now_ns);
+        *given_ns += *given_ns > 0 ? (given - *given_ns) / GIVEN_QUERIES : given;
         overlap->active[overlap->active_count++] = (overlap_active_t){.query = queries[i], .batch = batch};
+    }
     overlap->planned = false;
     return STATUS_OK;
 }
@@ -55,7 +64,7 @@ static exec_part_t part_of(const overlap_t *overlap, uint32_t at, uint32_t op_co
                          .tag = active->query.tag};
 }
 
-static uint32_t ops_left(const overlap_t *overlap, uint32_t at)
+uint32_t overlap_ops_left(const overlap_t *overlap, uint32_t at)
 {
     return overlap->config.ops[overlap->active[at].query.model] - overlap->active[at].next_op;
 }
@@ -91,15 +100,19 @@ static bool has_model(const overlap_plan_t *plan, uint32_t model)
     return false;
 }
 
+static bool goes_first(const overlap_active_t *a, const overlap_active_t *b)
+{
+    return a->behind != b->behind ? b->behind : a->query.deadline_ns < b->query.deadline_ns;
+}
+
 /* The query with the nearest deadline whose model is not in the plan. */
 static uint32_t most_urgent(const overlap_t *overlap, const overlap_plan_t *plan)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < overlap->active_count; i++)
-        if (ops_left(overlap, i) && !overlap->active[i].stop &&
+        if (overlap_ops_left(overlap, i) && !overlap->active[i].stop &&
             !has_model(plan, overlap->active[i].query.model) &&
-            (best == UINT32_MAX ||
-             overlap->active[i].query.deadline_ns < overlap->active[best].query.deadline_ns))
+            (best == UINT32_MAX || goes_first(&overlap->active[i], &overlap->active[best])))
             best = i;
     return best;
 }
@@ -162,7 +175,7 @@ static uint32_t add_whole(overlap_t *overlap, overlap_plan_t *plan, int64_t head
             uint32_t at = most_urgent(overlap, &grown);
             if (at == UINT32_MAX)
                 break;
-            add_part(&grown, part_of(overlap, at, ops_left(overlap, at)), at);
+            add_part(&grown, part_of(overlap, at, overlap_ops_left(overlap, at)), at);
             ats[count] = at;
             tries[count++] = grown;
         }
@@ -180,7 +193,7 @@ static uint32_t add_whole(overlap_t *overlap, overlap_plan_t *plan, int64_t head
 /* The most operators of one more query: every round cuts what is open into ways + 1 parts. */
 static void add_partial(overlap_t *overlap, overlap_plan_t *plan, uint32_t at, int64_t headroom_ns)
 {
-    uint32_t good = 0, bad = ops_left(overlap, at);
+    uint32_t good = 0, bad = overlap_ops_left(overlap, at);
     overlap_plan_t best = *plan;
     while (bad - good > 1) {
         overlap_plan_t tries[OVERLAP_WAYS_MAX];
@@ -210,35 +223,79 @@ static void add_partial(overlap_t *overlap, overlap_plan_t *plan, uint32_t at, i
     *plan = best;
 }
 
+int64_t overlap_solo_ns(overlap_t *overlap, uint32_t at)
+{
+    overlap_active_t *active = &overlap->active[at];
+    overlap_plan_t plan = {.group.count = 0};
+    if (active->solo_ns && active->solo_op == active->next_op)
+        return active->solo_ns;
+    add_part(&plan, part_of(overlap, at, overlap_ops_left(overlap, at)), at);
+    predict(overlap, &plan, 1);
+    active->solo_op = active->next_op;
+    return active->solo_ns = plan.predicted_ns;
+}
+
+/* Those behind come first too rarely to be dropped there in time. */
+static void drop_hopeless(overlap_t *overlap, int64_t start_ns, exec_sink_fn sink, void *ctx)
+{
+    for (uint32_t i = overlap->active_count; i-- > 0;)
+        if (overlap_ops_left(overlap, i) && !overlap->active[i].stop &&
+            start_ns + overlap_solo_ns(overlap, i) > overlap->active[i].query.deadline_ns)
+            leave(overlap, i, EXEC_DROP, sink, ctx);
+}
+
+/* 0: none. */
+static int64_t group_limit_ns(const overlap_t *overlap)
+{
+    double least = 0;
+    for (uint32_t m = 0; m < overlap->config.models; m++)
+        if (overlap->given_ns[m] > 0 && (least == 0 || overlap->given_ns[m] < least))
+            least = overlap->given_ns[m];
+    return (int64_t)(least * overlap->config.group_part);
+}
+
+/* All that is left of the first query, or as much as ends within the limit of a group. Returns what the group may take. */
+static int64_t begin_group(overlap_t *overlap, overlap_plan_t *plan, uint32_t first, int64_t headroom_ns)
+{
+    int64_t alone_ns = overlap_solo_ns(overlap, first), limit_ns = group_limit_ns(overlap);
+    if (limit_ns == 0 || alone_ns <= limit_ns) {
+        add_part(plan, part_of(overlap, first, overlap_ops_left(overlap, first)), first);
+        plan->predicted_ns = alone_ns;
+    } else {
+        add_partial(overlap, plan, first, limit_ns);
+        if (plan->group.count == 0) {
+            add_part(plan, part_of(overlap, first, 1), first);
+            predict(overlap, plan, 1);
+        }
+        headroom_ns -= alone_ns - plan->predicted_ns;
+    }
+    return limit_ns && headroom_ns > 2 * limit_ns ? 2 * limit_ns : headroom_ns;
+}
+
 /* A group that begins at start_ns. */
 static bool plan_group(overlap_t *overlap, int64_t start_ns, exec_sink_fn sink, void *ctx)
 {
+    if (overlap->config.triage) {
+        drop_hopeless(overlap, start_ns, sink, ctx);
+        overlap_triage(overlap, start_ns);
+    }
     for (;;) {
         overlap_plan_t plan = {.group.count = 0};
         uint32_t first = most_urgent(overlap, &plan);
         if (first == UINT32_MAX)
             return false;
         int64_t headroom_ns = overlap->active[first].query.deadline_ns - start_ns;
-        add_part(&plan, part_of(overlap, first, ops_left(overlap, first)), first);
-        predict(overlap, &plan, 1);
-        if (plan.predicted_ns > headroom_ns) {
+        if (overlap_solo_ns(overlap, first) > headroom_ns) {
             leave(overlap, first, EXEC_DROP, sink, ctx);
             continue;
         }
+        headroom_ns = begin_group(overlap, &plan, first, headroom_ns);
         uint32_t more = add_whole(overlap, &plan, headroom_ns);
         if (more != UINT32_MAX && plan.group.count < EXEC_PARTS_MAX)
             add_partial(overlap, &plan, more, headroom_ns);
         overlap->next = plan;
         return true;
     }
-}
-
-static int64_t solo_ns(overlap_t *overlap, uint32_t at)
-{
-    overlap_plan_t plan = {.group.count = 0};
-    add_part(&plan, part_of(overlap, at, ops_left(overlap, at)), at);
-    predict(overlap, &plan, 1);
-    return plan.predicted_ns;
 }
 
 /* FCFS, SJF, EDF. */
@@ -251,7 +308,7 @@ static bool plan_single(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, v
     int64_t best_key = INT64_MAX;
     for (uint32_t i = 0; i < overlap->active_count; i++) {
         const exec_query_t *query = &overlap->active[i].query;
-        int64_t key = overlap->config.order == OVERLAP_SJF   ? solo_ns(overlap, i)
+        int64_t key = overlap->config.order == OVERLAP_SJF   ? overlap_solo_ns(overlap, i)
                       : overlap->config.order == OVERLAP_EDF ? query->deadline_ns
                                                              : query->arrival_ns;
         if (key < best_key) {
@@ -261,12 +318,29 @@ static bool plan_single(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, v
     }
     overlap->next = (overlap_plan_t){.group.count = 0};
     if (overlap->active_count)
-        add_part(&overlap->next, part_of(overlap, best, ops_left(overlap, best)), best);
+        add_part(&overlap->next, part_of(overlap, best, overlap_ops_left(overlap, best)), best);
     return overlap->active_count > 0;
+}
+
+/* What its parts would take one after the other, over what the group takes. */
+static double gain_of(overlap_t *overlap, const overlap_plan_t *plan)
+{
+    overlap_plan_t parts[EXEC_PARTS_MAX];
+    double sum = 0;
+    for (uint32_t i = 0; i < plan->group.count; i++) {
+        parts[i].group.count = 0;
+        add_part(&parts[i], plan->group.parts[i], plan->at[i]);
+    }
+    predict(overlap, parts, plan->group.count);
+    for (uint32_t i = 0; i < plan->group.count; i++)
+        sum += (double)parts[i].predicted_ns;
+    return plan->predicted_ns > 0 && sum > (double)plan->predicted_ns ? sum / (double)plan->predicted_ns : 1;
 }
 
 static void launch(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, void *ctx)
 {
+    if (overlap->config.triage)
+        overlap->gain += (gain_of(overlap, &overlap->next) - overlap->gain) / GAIN_GROUPS;
     overlap->running = overlap->next;
     overlap->busy = true;
     overlap->planned = false;
@@ -287,7 +361,7 @@ static void end_group(overlap_t *overlap, exec_sink_fn sink, void *ctx)
     overlap->busy = overlap->ended = false;
     overlap->running.group.count = 0;
     for (uint32_t i = 0; i < overlap->active_count;) {
-        if (ops_left(overlap, i) > 0) {
+        if (overlap_ops_left(overlap, i) > 0) {
             i++;
             continue;
         }

@@ -5,7 +5,8 @@
  * many operators of the next queries as a duration model says fit into that headroom. What was not finished goes on in a
  * later group from where it stopped (the segmental executor keeps its intermediate tensors). While a group runs the next
  * one is planned, with the predicted rest of the running one taken off the headroom (equation 3). A query whose headroom
- * is too short for itself alone is dropped.
+ * is too short for itself alone is dropped. Two things go beyond the paper when asked for: groups of limited length, and a
+ * choice of who is served when not all can be (overlap_config_t).
  *
  * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed before it begins.
  *
@@ -39,6 +40,14 @@ typedef struct {
     uint32_t queries_max;             /* in all, waiting or begun */
     double
         margin; /* part of a predicted duration that is added to it: about the error of the duration model */
+    /* ABACUS only; both 0 is the paper's controller. */
+    double
+        group_part; /* a group takes at most about this part of what queries of the most pressed model are given, so that
+                          one that comes while it runs can still be served; then a query may take several groups */
+    bool
+        triage; /* when not all can end in time those go behind that take longest (for a row, with by_rows), so that few
+                          are late; and a query that cannot make it even alone is dropped at once */
+    bool by_rows;
     overlap_predict_fn predict; /* overlap and SJF */
     void *predict_ctx;
 } overlap_config_t;

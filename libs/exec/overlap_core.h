@@ -11,6 +11,9 @@ typedef struct {
     uint64_t batch;   /* of exec_submit */
     uint32_t next_op; /* behind what runs */
     bool stop;        /* it goes back as soon as no part of it runs */
+    uint32_t solo_op; /* the operator from which solo_ns counts */
+    int64_t solo_ns;  /* predicted for the rest of it alone; 0: not asked yet */
+    bool behind;      /* not all can end in time: this one is run after those that can */
 } overlap_active_t;
 
 #define OVERLAP_GONE UINT32_MAX /* dropped while a part of it ran */
@@ -29,9 +32,18 @@ typedef struct {
     overlap_plan_t running, next;
     bool busy, ended, planned;
     int64_t until_ns; /* predicted end of the running group */
+    double given_ns
+        [OVERLAP_MODELS_MAX]; /* until their deadline, queries of a model in the mean of late; 0: none came */
+    double gain; /* how much longer the parts of a group would take alone, in the mean of late: 1 and above */
     uint64_t launch;
 } overlap_t;
 
 extern const exec_ops_t overlap_ops;
+
+uint32_t overlap_ops_left(const overlap_t *overlap, uint32_t at);
+/* Predicted for all that is left of it alone, the margin with it. */
+int64_t overlap_solo_ns(overlap_t *overlap, uint32_t at);
+/* Sets `behind` (overlap_triage.c), for groups that begin at start_ns. */
+void overlap_triage(overlap_t *overlap, int64_t start_ns);
 
 #endif

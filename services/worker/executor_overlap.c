@@ -20,6 +20,8 @@ enum {
 static const int64_t PUSH_NS = NS_PER_MS;
 /* Abacus's duration model is off by some 5 %. */
 static const double MARGIN = 0.05;
+/* Half of what the most pressed model is given is left for a batch that comes when a group has just begun. */
+static const double GROUP_PART = 0.5;
 
 typedef struct {
     launch_t launch;
@@ -235,6 +237,8 @@ static exec_t *make_exec(const overlap_plan_t *plan, err_t *err)
     config.ways = WAYS;
     config.queries_max = SLOTS;
     config.margin = MARGIN;
+    config.group_part = GROUP_PART;
+    config.triage = config.by_rows = true;
     return exec_create_overlap(&config, err);
 }
 

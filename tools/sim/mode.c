@@ -216,8 +216,8 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
         return mode_run_streams(options, slo_ms, result, err);
     }
     bool overlaps = strcmp(options->mode, "overlap") == 0 && !options->policy;
-    bool services = overlaps || strcmp(options->mode, "fcfs") == 0 || strcmp(options->mode, "sjf") == 0 ||
-                    strcmp(options->mode, "edf") == 0;
+    bool services = overlaps || strcmp(options->mode, "abacus") == 0 || strcmp(options->mode, "fcfs") == 0 ||
+                    strcmp(options->mode, "sjf") == 0 || strcmp(options->mode, "edf") == 0;
     const char *names = strchr(options->scenario, ':');
     if (services)
         return names ? mode_run_services(options, names + 1, result, err)
@@ -242,8 +242,8 @@ status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_
 
 static bool known_mode(const char *mode)
 {
-    static const char *const modes[] = {"whole",   "zerobatch", "delaybatch", "staged", "clockwork",
-                                        "preempt", "fcfs",      "sjf",        "edf",    "overlap"};
+    static const char *const modes[] = {"whole", "zerobatch", "delaybatch", "staged",  "clockwork", "preempt",
+                                        "fcfs",  "sjf",       "edf",        "overlap", "abacus"};
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(modes[i], mode) == 0)
             return true;

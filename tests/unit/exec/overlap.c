@@ -46,25 +46,40 @@ static void sink(void *ctx, const exec_action_t *action)
                  (unsigned)action->done.queries[0].tag);
 }
 
-static exec_t *make(overlap_order_t order, uint32_t ways)
+static exec_t *open_exec(const overlap_config_t *config)
 {
-    overlap_config_t config = {
-        .order = order, .models = 3, .ops = {6, 4, 4}, .ways = ways, .queries_max = 8, .predict = add_up};
-    exec_t *exec = exec_create_overlap(&config, NULL);
+    exec_t *exec = exec_create_overlap(config, NULL);
     cr_assert(exec != NULL);
     asked = 0;
     now_ns = 0;
     return exec;
 }
 
-static void submit(exec_t *exec, uint32_t tag, int64_t headroom_ms)
+static overlap_config_t three(overlap_order_t order, uint32_t ways)
+{
+    return (overlap_config_t){
+        .order = order, .models = 3, .ops = {6, 4, 4}, .ways = ways, .queries_max = 8, .predict = add_up};
+}
+
+static exec_t *make(overlap_order_t order, uint32_t ways)
+{
+    overlap_config_t config = three(order, ways);
+    return open_exec(&config);
+}
+
+static void submit_rows(exec_t *exec, uint32_t tag, uint32_t rows, int64_t headroom_ms)
 {
     exec_query_t query = {.tag = tag,
                           .model = tag - 1,
-                          .rows = 8,
+                          .rows = rows,
                           .arrival_ns = now_ns,
                           .deadline_ns = now_ns + headroom_ms * MS};
     cr_assert_eq(exec_submit(exec, now_ns, &query, 1, 100 + tag, NULL), STATUS_OK);
+}
+
+static void submit(exec_t *exec, uint32_t tag, int64_t headroom_ms)
+{
+    submit_rows(exec, tag, 8, headroom_ms);
 }
 
 static const char *run(exec_t *exec)
@@ -108,6 +123,58 @@ Test(overlap, the_running_group_is_taken_off_the_headroom)
     cr_assert(exec_finished(exec, now_ns, 1));
     cr_assert_str_eq(run(exec), "complete(q1) q3[0,4)");
     exec_destroy(exec);
+}
+
+/* Three that cannot all end in time: by their deadlines the longest is served and the two others are late. */
+Test(overlap, triage_lets_few_be_late)
+{
+    static const struct {
+        bool triage, by_rows;
+        uint32_t rows;
+        const char *first, *then;
+    } cases[] = {
+        {false, false, 8, "q1[0,6) drop(q2) drop(q3)", "complete(q1)"},
+        {true, false, 8, "q1[0,3) q2[0,4) q3[0,4) drop(q1)", "complete(q2) complete(q3)"},
+        {true, true, 8, "q1[0,3) q2[0,4) q3[0,4) drop(q1)", "complete(q2) complete(q3)"},
+        {true, true, 80, "q1[0,6) drop(q3) drop(q2)", "complete(q1)"}, /* as many answers as take longer */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        overlap_config_t config = three(OVERLAP_ABACUS, 4);
+        config.triage = cases[i].triage;
+        config.by_rows = cases[i].by_rows;
+        exec_t *exec = open_exec(&config);
+        submit_rows(exec, 1, cases[i].rows, 30);
+        submit(exec, 2, 32);
+        submit(exec, 3, 33);
+        cr_assert_str_eq(run(exec), cases[i].first);
+        now_ns = 30 * MS;
+        cr_assert(exec_finished(exec, now_ns, 1));
+        cr_assert_str_eq(run(exec), cases[i].then, "case %zu: %s", i, text);
+        exec_destroy(exec);
+    }
+}
+
+/* A long query runs in several groups, and a pressed one that comes in between is served. */
+Test(overlap, groups_of_limited_length_let_others_in)
+{
+    for (int limited = 0; limited < 2; limited++) {
+        overlap_config_t config = three(OVERLAP_ABACUS, 4);
+        config.group_part = limited ? 0.5 : 0;
+        exec_t *exec = open_exec(&config);
+        submit(exec, 3, 20);
+        cr_assert_str_eq(run(exec), "q3[0,4)");
+        submit(exec, 1, 60);
+        now_ns = 10 * MS;
+        cr_assert(exec_finished(exec, now_ns, 1));
+        cr_assert_str_eq(run(exec), limited ? "complete(q3) q1[0,2)" : "complete(q3) q1[0,6)");
+        now_ns = 12 * MS;
+        submit(exec, 2, 15);
+        cr_assert_str_eq(run(exec), limited ? "" : "drop(q2)");
+        now_ns = limited ? 20 * MS : 40 * MS;
+        cr_assert(exec_finished(exec, now_ns, 2));
+        cr_assert_str_eq(run(exec), limited ? "q2[0,4)" : "complete(q1)");
+        exec_destroy(exec);
+    }
 }
 
 Test(overlap, the_baselines_run_one_query_at_a_time)

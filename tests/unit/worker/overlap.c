@@ -20,7 +20,7 @@ static void begin(double ns)
     rig_segment(&rig, SEGMENTS, &plan);
 }
 
-/* Two models; a group takes 0.1 s, times four for each segment of the second up to which it goes. */
+/* Two models; a group takes a second, times four for each segment of the second up to which it goes. */
 static void begin_pair(void)
 {
     uint32_t ops[] = {SEGMENTS, SEGMENTS};
@@ -34,7 +34,7 @@ static void begin_pair(void)
     for (uint32_t layer = 1; layer + 1 < PREDICTOR_LAYERS; layer++)
         plan.predictor.weight[layer][0][0] = 1;
     plan.predictor.weight[PREDICTOR_LAYERS - 1][0][0] = logf(4);
-    plan.predictor.bias[PREDICTOR_LAYERS - 1][0] = logf(1e8f);
+    plan.predictor.bias[PREDICTOR_LAYERS - 1][0] = logf(1e9f);
     rig_segment(&rig, SEGMENTS, &plan);
 }
 
@@ -99,15 +99,15 @@ Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
     end();
 }
 
-/* Batch 2 has a second in all, which is room for one segment of batch 3 beside it; by then the other two of that take 6.4
- * seconds, and it has less than two left. */
+/* Batch 2 has ten seconds in all, which is room for one segment of batch 3 beside it, four seconds; the other two of that take
+ * 64 then, as all of it would have, and of its 71 it has less than that left. */
 Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part_has_ended)
 {
     begin_pair();
     grant_row(1, 10 * NS_PER_S);
     rig_until(&rig, engine_held() == 1);
-    grant_row(2, NS_PER_S);
-    grant_row_to(rig.second, 3, 2 * NS_PER_S);
+    grant_row(2, 10 * NS_PER_S);
+    grant_row_to(rig.second, 3, 71 * NS_PER_S);
     for (int i = 0; i < 20; i++)
         loop_run_once(rig.loop, NS_PER_MS);
     engine_finish(STATUS_OK, NULL);
