@@ -1,10 +1,11 @@
 /*
  * An emulated accelerator on which operators overlap: pure, driven by the caller's time.
  *
- * Streams run side by side; what is launched into one stream runs in order. Every operator has a duration (alone on the
- * device) and an occupancy (the share of the device that it keeps busy). While the occupancies of the operators that run
- * add up to S > 1, each of them is slowed down S times. So two operators of 0.5 overlap for nothing, two that fill the
- * device take as long together as one after the other, and the work done per second never exceeds one device.
+ * Streams run side by side; what is launched into one stream runs in order. Every operator has a duration
+ * (alone on the device) and an occupancy (the share of the device that it keeps busy). While the occupancies
+ * of the operators that run add up to S > 1, each of them is slowed down S times. So two operators of 0.5
+ * overlap for nothing, two that fill the device take as long together as one after the other, and the work
+ * done per second never exceeds one device.
  */
 #ifndef ACCEL_ACCEL_H
 #define ACCEL_ACCEL_H
@@ -34,8 +35,8 @@ void accel_advance(accel_t *device, int64_t now_ns);
 /* The operators are copied. UNAVAILABLE: the stream is full. INVALID_ARGUMENT: no such stream. */
 status_t accel_launch(accel_t *device, uint32_t stream, uint64_t tag, const accel_op_t *ops, uint32_t count,
                       err_t *err);
-/* Drops what has not begun of this launch behind its next exit; *ops: how many of its operators then will have run. False:
- * nothing was left to drop, it ends in full. */
+/* Drops what has not begun of this launch behind its next exit; *ops: how many of its operators then will
+ * have run. False: nothing was left to drop, it ends in full. */
 bool accel_stop(accel_t *device, uint32_t stream, uint64_t tag, uint32_t *ops);
 
 /* The moment that accel_advance was last told. */

@@ -1,7 +1,7 @@
 /*
- * Changing rates from a CSV file with columns at_s,model,factor: from then on the model (by name, or * for all) has that
- * many times its share of the rate. Rows by time. A recorded trace of counts per minute becomes such a file by dividing.
- * The simulator plays such files, and the load generator sends them.
+ * Changing rates from a CSV file with columns at_s,model,factor: from then on the model (by name, or * for
+ * all) has that many times its share of the rate. Rows by time. A recorded trace of counts per minute becomes
+ * such a file by dividing. The simulator plays such files, and the load generator sends them.
  */
 #ifndef BASE_RATE_STEPS_H
 #define BASE_RATE_STEPS_H

@@ -1,6 +1,6 @@
 /*
- * Each option has one list of texts per source (flag, environment, file); the strongest source that gives any is converted.
- * Only when every option is converted is the program's struct written.
+ * Each option has one list of texts per source (flag, environment, file); the strongest source that gives any
+ * is converted. Only when every option is converted is the program's struct written.
  */
 #include "config/config.h"
 

@@ -84,7 +84,8 @@ typedef struct {
 /* Points to the table of options and its texts: they are static in every program. */
 typedef struct config config_t;
 
-/* The two options that every program has; cfg_type has `int log_level` (a log_level_t) and `int log_format` (a log_format_t). */
+/* The two options that every program has; cfg_type has `int log_level` (a log_level_t) and `int
+ * log_format` (a log_format_t). */
 extern const char *const config_log_levels[];
 extern const char *const config_log_formats[];
 #define CONFIG_LOG_OPTIONS(cfg_type)                                                                  \

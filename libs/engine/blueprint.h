@@ -1,6 +1,6 @@
 /*
- * A model as an engine that compiles it has read it: the template, what it says of itself, and where it can be cut. What
- * comes before the plans, and is the same for oneDNN and CUDA.
+ * A model as an engine that compiles it has read it: the template, what it says of itself, and where it can
+ * be cut. What comes before the plans, and is the same for oneDNN and CUDA.
  */
 #ifndef ENGINE_BLUEPRINT_H
 #define ENGINE_BLUEPRINT_H
@@ -16,7 +16,8 @@ enum { BLUEPRINT_TRIAL_SIZE = 16 }; /* of what varies, where some size must be t
 
 /* How the engine lays values out on borders. */
 typedef struct {
-    /* Once, when the cuts of the graph are known: chooses a layout for each value of model's graph_cuts; may take out cuts. */
+    /* Once, when the cuts of the graph are known: chooses a layout for each value of model's graph_cuts;
+     * may take out cuts. */
     status_t (*choose)(engine_model_t *model, err_t *err);
     /* Bytes that value i of graph_cuts.values takes for each of `batch` rows. */
     size_t (*row_bytes)(const engine_model_t *model, uint32_t i, const tensor_t *t, uint32_t batch);
@@ -66,8 +67,8 @@ struct engine_border {
     char *data; /* in the engine's memory */
 };
 
-/* INVALID_ARGUMENT unless the rows of the job are inside the border of its model, UNSUPPORTED when they are larger than those
- * it was made for; NULL is fine. */
+/* INVALID_ARGUMENT unless the rows of the job are inside the border of its model, UNSUPPORTED when they
+ * are larger than those it was made for; NULL is fine. */
 status_t blueprint_check_border(const engine_border_t *border, const engine_job_t *job, size_t row_bytes,
                                 err_t *err);
 

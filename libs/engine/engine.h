@@ -174,12 +174,12 @@ struct engine_job {
     engine_shape_t *output_shapes;
     const size_t *output_capacity_bytes;
     /*
-     * A segment: the rows lie from `row` on in the inputs (range.from = 0) or in `source`, and go to the same rows of the
-     * outputs (range.to = ops) or of `target`. Inputs and outputs that a segment does not touch may be NULL. Source and
-     * target differ. Jobs may use one border at a time when their rows differ; whoever reads rows is submitted
-     * after the done of whoever wrote them, and has the same shapes but for the number of rows. Shapes with which the model
-     * has other operators, or rows that are larger than those of the border, fail the job, UNSUPPORTED, before anything is
-     * computed: such a batch runs whole.
+     * A segment: the rows lie from `row` on in the inputs (range.from = 0) or in `source`, and go to the same
+     * rows of the outputs (range.to = ops) or of `target`. Inputs and outputs that a segment does not touch
+     * may be NULL. Source and target differ. Jobs may use one border at a time when their rows differ;
+     * whoever reads rows is submitted after the done of whoever wrote them, and has the same shapes but for
+     * the number of rows. Shapes with which the model has other operators, or rows that are larger than those
+     * of the border, fail the job, UNSUPPORTED, before anything is computed: such a batch runs whole.
      */
     engine_range_t range;
     uint32_t row;
@@ -230,14 +230,15 @@ typedef struct engine_ops {
                                err_t *err);
 
     /*
-     * Where the model can be cut. UNSUPPORTED, with the reason, when nowhere: it runs whole only. NULL: not offered.
-     * Blocks (the first call compiles the model). Where dimensions vary the cuts are those of the shapes that were prepared
-     * last; with others the operators may be different ones.
+     * Where the model can be cut. UNSUPPORTED, with the reason, when nowhere: it runs whole only. NULL: not
+     * offered. Blocks (the first call compiles the model). Where dimensions vary the cuts are those of the
+     * shapes that were prepared last; with others the operators may be different ones.
      */
     status_t (*cuts)(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
     /*
-     * Memory for `rows` rows of what is alive at any one of these cuts; largest_shapes of the inputs only when they vary
-     * (the batch dimension does not count). Destroyed before unload, when no job uses it. NO_MEMORY names the size.
+     * Memory for `rows` rows of what is alive at any one of these cuts; largest_shapes of the inputs only
+     * when they vary (the batch dimension does not count). Destroyed before unload, when no job uses it.
+     * NO_MEMORY names the size.
      */
     status_t (*border_create)(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
                               const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
@@ -253,9 +254,9 @@ typedef struct engine_ops {
      * usual. */
     bool (*cancel)(engine_t *engine, engine_job_t *job);
     /*
-     * As cancel; and a job that runs ends at the next of its exits: its done then comes with CANCELLED and `reached` says
-     * where. True: it was cancelled, or has been told. It may have been past its last exit already and end as usual.
-     * NULL: not offered.
+     * As cancel; and a job that runs ends at the next of its exits: its done then comes with CANCELLED and
+     * `reached` says where. True: it was cancelled, or has been told. It may have been past its last exit
+     * already and end as usual. NULL: not offered.
      */
     bool (*stop)(engine_t *engine, engine_job_t *job);
     /* Waits until the done of every job submitted before has returned. Not from inside a done. */
@@ -266,8 +267,9 @@ typedef struct engine_ops {
     void *(*buffer_alloc)(engine_t *engine, size_t len_bytes);
     void (*buffer_free)(engine_t *engine, void *buffer);
 
-    /* The name of the opened device, as a profile measured on it is kept under ("NVIDIA H200"), and the memory that models may
-     * take of it. NULL = a device of the host: its CPUs, its memory. The name lives as long as the engine. */
+    /* The name of the opened device, as a profile measured on it is kept under ("NVIDIA H200"), and the
+     * memory that models may take of it. NULL = a device of the host: its CPUs, its memory. The name lives
+     * as long as the engine. */
     const char *(*describe)(const engine_t *engine, uint64_t *memory_bytes);
 } engine_ops_t;
 

@@ -50,8 +50,8 @@ bool fifo_interrupt(fifo_t *fifo, const engine_job_t *job);
 void fifo_flush(fifo_t *fifo);
 
 /*
- * INVALID_ARGUMENT, naming the field, unless the job fits the model and one of `streams`. cuts: of the model; NULL or ops = 0
- * when they are not known: only whole jobs fit then (UNSUPPORTED).
+ * INVALID_ARGUMENT, naming the field, unless the job fits the model and one of `streams`. cuts: of the model;
+ * NULL or ops = 0 when they are not known: only whole jobs fit then (UNSUPPORTED).
  */
 status_t fifo_check_job(const engine_model_info_t *info, const engine_cuts_t *cuts, uint32_t streams,
                         const engine_job_t *job, err_t *err);

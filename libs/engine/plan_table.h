@@ -1,6 +1,7 @@
 /*
- * The compiled plans of a model: one for each batch size or, where dimensions vary, for each set of shapes, of which the least
- * recently used one makes room. Engines that compile have such a table in each model; any thread may use it.
+ * The compiled plans of a model: one for each batch size or, where dimensions vary, for each set of shapes,
+ * of which the least recently used one makes room. Engines that compile have such a table in each model; any
+ * thread may use it.
  */
 #ifndef ENGINE_PLAN_TABLE_H
 #define ENGINE_PLAN_TABLE_H

@@ -127,8 +127,9 @@ status_t exec_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, 
                      uint64_t batch, err_t *err);
 /* False: no such launch (harmless). */
 bool exec_finished(exec_t *exec, int64_t now_ns, uint64_t launch);
-/* Stops a submitted batch at its next exit point, or before it starts: EXEC_REQUEUE says when. False: it has just ended, is
- * unknown, or the mode cannot stop it (any more: see the mode's header); it then completes as usual. */
+/* Stops a submitted batch at its next exit point, or before it starts: EXEC_REQUEUE says when. False: it
+ * has just ended, is unknown, or the mode cannot stop it (any more: see the mode's header); it then
+ * completes as usual. */
 bool exec_preempt(exec_t *exec, int64_t now_ns, uint64_t batch);
 
 /* In place of exec_finished: the launch ended at an exit point, before its end, after EXEC_STOP. */

@@ -254,7 +254,8 @@ static int64_t group_limit_ns(const overlap_t *overlap)
     return (int64_t)(least * overlap->config.group_part);
 }
 
-/* All that is left of the first query, or as much as ends within the limit of a group. Returns what the group may take. */
+/* All that is left of the first query, or as much as ends within the limit of a group. Returns what the
+ * group may take. */
 static int64_t begin_group(overlap_t *overlap, overlap_plan_t *plan, uint32_t first, int64_t headroom_ns)
 {
     int64_t alone_ns = overlap_solo_ns(overlap, first), limit_ns = group_limit_ns(overlap);

@@ -1,19 +1,21 @@
 /*
  * `overlap`: Abacus's deterministic overlap of the operators of several models (papers/abacus.txt 6).
  *
- * One group of operators runs at a time: all remaining operators of the query with the least headroom, and beside them as
- * many operators of the next queries as a duration model says fit into that headroom. What was not finished goes on in a
- * later group from where it stopped (the segmental executor keeps its intermediate tensors). While a group runs the next
- * one is planned, with the predicted rest of the running one taken off the headroom (equation 3). A query whose headroom
- * is too short for itself alone is dropped. Two things go beyond the paper when asked for: groups of limited length, and a
- * choice of who is served when not all can be (overlap_config_t).
+ * One group of operators runs at a time: all remaining operators of the query with the least headroom, and
+ * beside them as many operators of the next queries as a duration model says fit into that headroom. What was
+ * not finished goes on in a later group from where it stopped (the segmental executor keeps its intermediate
+ * tensors). While a group runs the next one is planned, with the predicted rest of the running one taken off
+ * the headroom (equation 3). A query whose headroom is too short for itself alone is dropped. Two things go
+ * beyond the paper when asked for: groups of limited length, and a choice of who is served when not all can
+ * be (overlap_config_t).
  *
- * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed before it begins.
+ * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed
+ * before it begins.
  *
  * A group holds at most one query of a model, as the duration model knows it.
  *
- * exec_preempt of the batch of an exec_submit gives its queries back (EXEC_REQUEUE, one for each) that have operators left: at
- * once, or when the group that they are in has ended.
+ * exec_preempt of the batch of an exec_submit gives its queries back (EXEC_REQUEUE, one for each) that have
+ * operators left: at once, or when the group that they are in has ended.
  */
 #ifndef EXEC_OVERLAP_H
 #define EXEC_OVERLAP_H

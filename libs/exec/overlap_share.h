@@ -1,8 +1,9 @@
 /*
- * What part of a device a query of mode overlap keeps busy, by the duration model: what a scheduler in front plans slots with.
+ * What part of a device a query of mode overlap keeps busy, by the duration model: what a scheduler in front
+ * plans slots with.
  *
- * While queries that keep the parts o run side by side and their sum S exceeds 1, each is slowed down S times. So a group
- * of queries that take T1 <= T2 <= … <= Tn alone takes, for an equal part o of each,
+ * While queries that keep the parts o run side by side and their sum S exceeds 1, each is slowed down S
+ * times. So a group of queries that take T1 <= T2 <= … <= Tn alone takes, for an equal part o of each,
  *
  *     max(1, n o) T1 + max(1, (n - 1) o) (T2 - T1) + … + max(1, o) (Tn - T(n-1))
  *
@@ -13,8 +14,8 @@
 
 #include "exec/overlap.h"
 
-/* 0 < share <= 1: the mean over the pairs of this model with each other one, and all models at once, all with as many rows. 1 when
- * there is no other model. Pure; of config only models, ops and predict count. */
+/* 0 < share <= 1: the mean over the pairs of this model with each other one, and all models at once, all
+ * with as many rows. 1 when there is no other model. Pure; of config only models, ops and predict count. */
 double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, uint32_t length);
 
 #endif

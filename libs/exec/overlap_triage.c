@@ -1,10 +1,10 @@
 /*
  * Which queries are served when not all can be: by Moore and Hodgson's rule as few as possible are late.
  *
- * The rule is for one machine that does one thing after the other: go through the queries by their deadlines; whenever one
- * would be late, the longest of those so far is set behind. Here several run at once, so each counts for what it takes alone
- * over what groups have gained of late. A query that is set behind is not dropped: it runs when nobody else does, and may be
- * taken up again, until its deadline is out of reach.
+ * The rule is for one machine that does one thing after the other: go through the queries by their deadlines;
+ * whenever one would be late, the longest of those so far is set behind. Here several run at once, so each
+ * counts for what it takes alone over what groups have gained of late. A query that is set behind is not
+ * dropped: it runs when nobody else does, and may be taken up again, until its deadline is out of reach.
  */
 #include "overlap_core.h"
 

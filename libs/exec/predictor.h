@@ -1,11 +1,13 @@
 /*
- * Abacus's duration model of operator groups (papers/abacus.txt 5): a multilayer perceptron with three hidden layers of 32.
+ * Abacus's duration model of operator groups (papers/abacus.txt 5): a multilayer perceptron with three hidden
+ * layers of 32.
  *
- * Features of Figure 8: a bitmap of the models in the group, then per model (in the order of the services) first and last
- * operator, rows and length; all scaled to 0..1, zero for a model that is not there. Where it is known how long each operator
- * takes alone, the first one counts by the part of the model's time before it, and the last one by the logarithm of the part
- * between both, as the rows by theirs: the logarithm of a duration is nearly linear in these. The output is the logarithm of the
- * duration, so that an error counts by its percentage. Pure; the weights are trained elsewhere.
+ * Features of Figure 8: a bitmap of the models in the group, then per model (in the order of the services)
+ * first and last operator, rows and length; all scaled to 0..1, zero for a model that is not there. Where it
+ * is known how long each operator takes alone, the first one counts by the part of the model's time before
+ * it, and the last one by the logarithm of the part between both, as the rows by theirs: the logarithm of a
+ * duration is nearly linear in these. The output is the logarithm of the duration, so that an error counts by
+ * its percentage. Pure; the weights are trained elsewhere.
  */
 #ifndef EXEC_PREDICTOR_H
 #define EXEC_PREDICTOR_H

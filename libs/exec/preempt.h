@@ -1,9 +1,9 @@
 /*
  * `preempt`: whole batches that can be stopped at exit points (papers/shepherd.txt 6).
  *
- * As exec/whole.h without `gather`; exec_preempt(batch) stops the batch at its next exit point (EXEC_STOP, then EXEC_REQUEUE
- * with its queries once the device says exec_stopped), or gives it back at once if it has not begun. A batch that was past
- * its last exit point completes as usual.
+ * As exec/whole.h without `gather`; exec_preempt(batch) stops the batch at its next exit point (EXEC_STOP,
+ * then EXEC_REQUEUE with its queries once the device says exec_stopped), or gives it back at once if it has
+ * not begun. A batch that was past its last exit point completes as usual.
  */
 #ifndef EXEC_PREEMPT_H
 #define EXEC_PREEMPT_H
@@ -20,8 +20,8 @@ typedef struct {
     double overhead;      /* what the exit points cost, of the whole batch */
 } preempt_plan_t;
 
-/* The most exit points whose overhead stays below `limit` (0.05 in the paper); of these as few as keep the delay below it.
- * exit_ns: what one exit point costs a batch that is not stopped. count >= 1. */
+/* The most exit points whose overhead stays below `limit` (0.05 in the paper); of these as few as keep the
+ * delay below it. exit_ns: what one exit point costs a batch that is not stopped. count >= 1. */
 preempt_plan_t preempt_plan(const int64_t *op_ns, uint32_t count, int64_t exit_ns, double limit);
 
 #endif

@@ -43,12 +43,13 @@ static inline exec_query_t *queries_at(const queries_t *queries, uint32_t i)
 /* All of one submit; there is room. */
 void queries_push(queries_t *queries, const exec_query_t *list, uint32_t count, uint64_t batch);
 
-/* Takes the first `count` out of which take[i] is `mark` into `into`; the others of them stay, in order. Returns how many
- * it took. */
+/* Takes the first `count` out of which take[i] is `mark` into `into`; the others of them stay, in order.
+ * Returns how many it took. */
 uint32_t queries_take(queries_t *queries, uint32_t count, const uint8_t *take, uint8_t mark,
                       exec_query_t *into);
 
-/* All queries of this batch are to be given back. False: some of them wait no more, none ever did, or it was asked before. */
+/* All queries of this batch are to be given back. False: some of them wait no more, none ever did, or it
+ * was asked before. */
 bool queries_give_back(queries_t *queries, uint64_t batch);
 /* Takes out the oldest one that is to be given back; false: there is none. */
 bool queries_take_back(queries_t *queries, exec_query_t *query, uint64_t *batch);

@@ -12,8 +12,9 @@
  *
  * A Schedule() table (Figure 12) decides which operation is done; the three policies of 7.2 are such tables.
  *
- * Queries have one row each. A row that is longer than its batch, or of another shape, never joins it. Those of one exec_submit
- * are given back by exec_preempt of its batch (EXEC_REQUEUE, one for each) while none of them has entered a batch of the table.
+ * Queries have one row each. A row that is longer than its batch, or of another shape, never joins it. Those
+ * of one exec_submit are given back by exec_preempt of its batch (EXEC_REQUEUE, one for each) while none of
+ * them has entered a batch of the table.
  */
 #ifndef EXEC_STAGED_H
 #define EXEC_STAGED_H
@@ -89,12 +90,14 @@ struct staged_schedule {
     /* New: group[i] = number of the batch that waiting query i starts, or STAGED_LATER. Returns the number of batches,
      * at most free_pairs. *wake_ns (preset to never): when to ask again if nothing else happens. */
     uint32_t (*enter)(const staged_view_t *view, uint8_t *group, int64_t *wake_ns);
-    /* Stretch: how many of the oldest queries join. Those of another shape than the batch's are not among view->waiting. */
+    /* Stretch: how many of the oldest queries join. Those of another shape than the batch's are not among
+     * view->waiting. */
     uint32_t (*stretch)(const staged_view_t *view);
     /* Split: rows of each part, 0 or >= view->rows for no split. Depends only on rows, length and stage. */
     uint32_t (*split)(const staged_view_t *view);
-    /* Whether the batch may begin `stage` beside what older ones run; never asked while nothing of theirs runs, nor for rows
-     * that catch up. A batch that waits is asked about again when something has ended. NULL: always. */
+    /* Whether the batch may begin `stage` beside what older ones run; never asked while nothing of theirs
+     * runs, nor for rows that catch up. A batch that waits is asked about again when something has ended.
+     * NULL: always. */
     bool (*start)(const staged_view_t *view);
 };
 

@@ -1,9 +1,9 @@
 /*
  * Buffer pairs and when an executor may use them (papers/dvabatch.txt 6.1, 6.2, Figures 9-11).
  *
- * Two things are added to the paper's rules. A border counts the rows that were written there and not read yet: the parts
- * of a split batch are read one after the other, and the border is not given back before the last. And the last executor
- * gives its own input back at once, because nobody behind it could.
+ * Two things are added to the paper's rules. A border counts the rows that were written there and not read
+ * yet: the parts of a split batch are read one after the other, and the border is not given back before the
+ * last. And the last executor gives its own input back at once, because nobody behind it could.
  */
 #include "staged_core.h"
 

@@ -46,7 +46,8 @@ typedef struct {
     uint32_t in_pair, out_pair;
 } staged_executor_t;
 
-/* Figure 9's states are `use` and, when unused, `valid`; apart, so that "restores to its previous state" needs no memory. */
+/* Figure 9's states are `use` and, when unused, `valid`; apart, so that "restores to its previous state"
+ * needs no memory. */
 typedef struct {
     bool valid;
     uint32_t readers, writers;

@@ -1,9 +1,9 @@
 /*
  * DVABatch's three policies (papers/dvabatch.txt 7.2) as Schedule() tables.
  *
- * Where this is more than the paper says: a batch that would run at once does not wait for the window while nothing runs
- * (config.eager), and policy I chooses the border between short and long queries by what it brings in mean latency, from
- * the profiled costs.
+ * Where this is more than the paper says: a batch that would run at once does not wait for the window while
+ * nothing runs (config.eager), and policy I chooses the border between short and long queries by what it
+ * brings in mean latency, from the profiled costs.
  */
 #include "staged.h"
 
@@ -52,9 +52,10 @@ static double occupancy(const staged_config_t *config, uint32_t stage, uint32_t 
     return cost.ns > 0 ? (double)cost.busy_ns / (double)cost.ns : 1;
 }
 
-/* Where older batches leave room a batch begins beside them; where they fill the device both would only be slower, and the older
- * goes first. Still it begins if that is better for the mean: the sum S > 1 of what is used makes each S times slower, which
- * costs S - 1 of every moment to all rows and saves the whole of it to those that begin. */
+/* Where older batches leave room a batch begins beside them; where they fill the device both would only be
+ * slower, and the older goes first. Still it begins if that is better for the mean: the sum S > 1 of what
+ * is used makes each S times slower, which costs S - 1 of every moment to all rows and saves the whole of
+ * it to those that begin. */
 static bool start_where_worth(const staged_view_t *view)
 {
     double older = 0, own = occupancy(view->config, view->stage, view->rows, view->length);

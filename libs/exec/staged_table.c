@@ -110,8 +110,8 @@ static uint32_t stage_of(const staged_t *staged, const staged_batch_t *batch)
     return stage;
 }
 
-/* With several executors per stage batches overtake each other. One that waits for rows to catch up must then have nobody
- * behind it who could need its buffers before them. */
+/* With several executors per stage batches overtake each other. One that waits for rows to catch up must
+ * then have nobody behind it who could need its buffers before them. */
 static bool alone_up_to(const staged_t *staged, const staged_batch_t *batch, uint32_t stage)
 {
     for (uint32_t slot = 0; slot < STAGED_BATCHES_MAX; slot++) {

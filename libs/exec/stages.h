@@ -1,7 +1,8 @@
 /*
- * Into which stages a model is cut (papers/dvabatch.txt 7.1): of about equal time, at operators that somebody names, or
- * where the preferred batch size changes. Pure. A model is given as its operators 0..ops - 1 and the cuts where an engine
- * allows one, rising, each before an operator. Results are in at[]: the first operator of each stage but the first.
+ * Into which stages a model is cut (papers/dvabatch.txt 7.1): of about equal time, at operators that somebody
+ * names, or where the preferred batch size changes. Pure. A model is given as its operators 0..ops - 1 and
+ * the cuts where an engine allows one, rising, each before an operator. Results are in at[]: the first
+ * operator of each stage but the first.
  */
 #ifndef EXEC_STAGES_H
 #define EXEC_STAGES_H
@@ -14,8 +15,8 @@ typedef struct {
     uint32_t cut_count;
 } stages_model_t;
 
-/* At most `stages` of about equal time: each ends at the first cut where its share has passed. Returns how many cuts were
- * chosen: one less than the stages, fewer where there are too few cuts. */
+/* At most `stages` of about equal time: each ends at the first cut where its share has passed. Returns how
+ * many cuts were chosen: one less than the stages, fewer where there are too few cuts. */
 uint32_t stages_even(const stages_model_t *model, const int64_t *op_ns, uint32_t stages,
                      uint32_t at[STAGED_STAGES_MAX]);
 
@@ -30,13 +31,13 @@ typedef struct {
     const int64_t *op_ns;
 } stages_profile_t;
 
-/* The smallest size (index into sizes) at which the operators from <= x < to take no more than a tenth longer for a row than
- * at the best size. */
+/* The smallest size (index into sizes) at which the operators from <= x < to take no more than a tenth
+ * longer for a row than at the best size. */
 uint32_t stages_preferred_size(const stages_model_t *model, const stages_profile_t *profile, uint32_t from,
                                uint32_t to);
 
-/* Where the preferred size changes. Stages that take less than a twentieth of the time join the one in front of them; of
- * more than `stages` those that take least do. */
+/* Where the preferred size changes. Stages that take less than a twentieth of the time join the one in
+ * front of them; of more than `stages` those that take least do. */
 uint32_t stages_by_preference(const stages_model_t *model, const stages_profile_t *profile, uint32_t stages,
                               uint32_t at[STAGED_STAGES_MAX]);
 

@@ -1,6 +1,7 @@
 /*
- * Trains Abacus's duration model (exec/predictor.h) on measured groups of operators, and the baselines it is compared with
- * (papers/abacus.txt 5.4, 5.5). Pure: the caller measures, keeps the samples and gives the memory.
+ * Trains Abacus's duration model (exec/predictor.h) on measured groups of operators, and the baselines it is
+ * compared with (papers/abacus.txt 5.4, 5.5). Pure: the caller measures, keeps the samples and gives the
+ * memory.
  */
 #ifndef EXEC_TRAINER_H
 #define EXEC_TRAINER_H
@@ -23,8 +24,8 @@ typedef struct {
     } model[OVERLAP_MODELS_MAX];
 } trainer_services_t;
 
-/* Instance-based sampling, Figure 9: some queries end in the group, some begin in it; where the others begin or end is drawn.
- * One to four services of those that are there. */
+/* Instance-based sampling, Figure 9: some queries end in the group, some begin in it; where the others
+ * begin or end is drawn. One to four services of those that are there. */
 overlap_group_t trainer_draw_group(const trainer_services_t *services, prng_t *prng);
 /* One of `count` values, by their weights; NULL: all alike likely. 1 when there are none. */
 uint32_t trainer_pick(const uint32_t *values, const double *weights, uint32_t count, prng_t *prng);

@@ -22,8 +22,8 @@ typedef struct {
 
 exec_t *exec_create_whole(const whole_config_t *config, err_t *err);
 
-/* With `ahead`: this launch has read its inputs, the buffer that they were in can be filled again. Once per launch, before
- * exec_finished, which says it too. False: no such launch. */
+/* With `ahead`: this launch has read its inputs, the buffer that they were in can be filled again. Once
+ * per launch, before exec_finished, which says it too. False: no such launch. */
 bool whole_inputs_read(exec_t *exec, uint64_t launch);
 
 #endif

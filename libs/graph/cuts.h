@@ -1,9 +1,10 @@
 /*
  * Where a graph can be cut, and what is alive there.
  *
- * A cut lies before a node of an instance, 0 < op < node_count. It is allowed where everything that is alive (made before
- * it and read behind it, inputs included) is *batch-major*: the rows of the batch lie one after the other. Rows can then be
- * put beside each other and taken apart at the cut. That is found out by comparing instances of two batch sizes.
+ * A cut lies before a node of an instance, 0 < op < node_count. It is allowed where everything that is alive
+ * (made before it and read behind it, inputs included) is *batch-major*: the rows of the batch lie one after
+ * the other. Rows can then be put beside each other and taken apart at the cut. That is found out by
+ * comparing instances of two batch sizes.
  */
 #ifndef GRAPH_CUTS_H
 #define GRAPH_CUTS_H
@@ -30,8 +31,9 @@ typedef struct {
 } graph_cuts_t;
 
 /*
- * small and large: instances of one template for batches of b and b + 1, with all passes done; both the same when there is no batch
- * (the whole tensor is the one row). UNSUPPORTED says why there is no cut at all. Free with cuts_dispose.
+ * small and large: instances of one template for batches of b and b + 1, with all passes done; both the same
+ * when there is no batch (the whole tensor is the one row). UNSUPPORTED says why there is no cut at all. Free
+ * with cuts_dispose.
  */
 status_t cuts_find(const graph_t *small, const graph_t *large, graph_cuts_t *cuts, err_t *err);
 void cuts_dispose(graph_cuts_t *cuts); /* one of all zeros is fine */

@@ -116,8 +116,9 @@ void graph_destroy(graph_t *graph);
 status_t graph_instantiate(const graph_t *graph, const tensor_t *inputs, graph_t **instance, err_t *err);
 
 /*
- * Runs the whole graph with the reference kernels: an instance in which everything is known, so its outputs are constants.
- * Slow, allocates as it goes, and right for every graph whose operators we have, whatever its shapes depend on.
+ * Runs the whole graph with the reference kernels: an instance in which everything is known, so its outputs
+ * are constants. Slow, allocates as it goes, and right for every graph whose operators we have, whatever its
+ * shapes depend on.
  */
 status_t graph_interpret(const graph_t *graph, const tensor_t *inputs, graph_t **instance, err_t *err);
 

@@ -8,8 +8,9 @@
 #include <string.h>
 
 /*
- * Folding must not turn a small file into gigabytes, nor into minutes: what it makes is bounded per graph (a template may
- * add the constants of the file several times over: dequantised, transposed), and heavy operators are folded only when small.
+ * Folding must not turn a small file into gigabytes, nor into minutes: what it makes is bounded per graph (a
+ * template may add the constants of the file several times over: dequantised, transposed), and heavy
+ * operators are folded only when small.
  */
 #define INSTANCE_FOLD_BYTES ((size_t)64 << 20)
 #define HEAVY_FOLD_WORK ((double)(1 << 24))

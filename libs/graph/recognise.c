@@ -1,6 +1,6 @@
 /*
- * Exporters spell out what older operator sets did not have. Each pattern here is matched from its most telling node; the
- * nodes that become useless are left to graph_clean.
+ * Exporters spell out what older operator sets did not have. Each pattern here is matched from its most
+ * telling node; the nodes that become useless are left to graph_clean.
  */
 #include "graph/fuse.h"
 #include "graph/op.h"

@@ -62,8 +62,8 @@ static int on_header_text(llhttp_t *parser, const char *at, size_t len)
 }
 
 /*
- * llhttp 8.1 takes a bare CR for the end of a line, which a proxy in front may not: a way to smuggle headers. A name must
- * follow an LF.
+ * llhttp 8.1 takes a bare CR for the end of a line, which a proxy in front may not: a way to smuggle headers.
+ * A name must follow an LF.
  */
 static int on_header_field(llhttp_t *parser, const char *at, size_t len)
 {

@@ -86,8 +86,8 @@ typedef void (*http_server_stopped_fn)(http_server_t *server, void *user);
 void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stopped_fn done, void *user);
 
 /*
- * After done; NULL is fine. Without a stop (a start that failed half-way) everything is closed now, requests that are not
- * answered are lost, and the memory is freed when the loop has turned once more.
+ * After done; NULL is fine. Without a stop (a start that failed half-way) everything is closed now, requests
+ * that are not answered are lost, and the memory is freed when the loop has turned once more.
  */
 void http_server_destroy(http_server_t *server);
 

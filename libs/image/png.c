@@ -1,6 +1,6 @@
 /*
- * PNG through spng. Its RGB8 and G8 outputs scale and gamma nothing; palettes are looked up, alpha and tRNS are dropped,
- * 16 bits keep the high byte, as in Pillow's convert("RGB").
+ * PNG through spng. Its RGB8 and G8 outputs scale and gamma nothing; palettes are looked up, alpha and tRNS
+ * are dropped, 16 bits keep the high byte, as in Pillow's convert("RGB").
  */
 #include "image/codec.h"
 

@@ -2,9 +2,9 @@
  * A stack that everybody pushes to and only the loop takes, all at once; taken, it is turned round to oldest
  * first.
  *
- * The poster that finds the stack empty wakes the loop, unless that is watching (spin.h). If the loop takes the stack between that push and the
- * wake-up, one wake-up finds nothing: harmless. The other order (pushed, not woken) cannot be: every take
- * leaves NULL, so the next push wakes.
+ * The poster that finds the stack empty wakes the loop, unless that is watching (spin.h). If the loop takes
+ * the stack between that push and the wake-up, one wake-up finds nothing: harmless. The other order (pushed,
+ * not woken) cannot be: every take leaves NULL, so the next push wakes.
  */
 #include "loop/mailbox.h"
 

@@ -55,8 +55,8 @@ static mailbox_t *next_to_look_at(spin_t *spin)
     return box;
 }
 
-/* Each mailbox once, for who posted to it may not have woken the loop; and from the first again after each, for what is delivered may
- * dispose of any. */
+/* Each mailbox once, for who posted to it may not have woken the loop; and from the first again after
+ * each, for what is delivered may dispose of any. */
 static bool deliver_news(spin_t *spin)
 {
     bool any = false;
@@ -75,8 +75,9 @@ static void on_idle(uv_idle_t *idle)
     (void)idle;
 }
 
-/* Runs after all prepare handles of others, for the first one started is the last one called. What is delivered here is to be followed by
- * this turn's check handles: an idle handle keeps the poll in between from blocking. */
+/* Runs after all prepare handles of others, for the first one started is the last one called. What is
+ * delivered here is to be followed by this turn's check handles: an idle handle keeps the poll in between
+ * from blocking. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     loop_t *loop = prepare->data;

@@ -25,7 +25,8 @@ struct work {
 status_t workpool_create(workpool_t **out, loop_t *loop, uint32_t threads, uint32_t queue_capacity,
                          err_t *err);
 
-/* Loop thread: calls done for what waits, as cancelled; joins the threads (running items finish); calls done for those. */
+/* Loop thread: calls done for what waits, as cancelled; joins the threads (running items finish); calls
+ * done for those. */
 void workpool_destroy(workpool_t *pool);
 
 /* Any thread. STATUS_UNAVAILABLE when the queue is full: the item is still the caller's. */

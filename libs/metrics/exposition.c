@@ -141,7 +141,8 @@ static void put_family(strbuf_t *out, metric_id_t id, const metric_family_t *fam
         put_series(out, &family->other);
 }
 
-/* Updates go on meanwhile; only the making of series waits. Collectors make series, so they run before the lock is taken. */
+/* Updates go on meanwhile; only the making of series waits. Collectors make series, so they run before the
+ * lock is taken. */
 void metrics_write(metrics_t *reg, strbuf_t *out)
 {
     metric_collector_t collectors[METRIC_COLLECTORS_MAX];

@@ -1,6 +1,7 @@
 /*
- * A family per metric name, a growing list of series per family, one index of all series. Series are made under the registry's lock and never freed
- * before the registry, so updates need no lock: they are relaxed atomics on the series' own words.
+ * A family per metric name, a growing list of series per family, one index of all series. Series are made
+ * under the registry's lock and never freed before the registry, so updates need no lock: they are relaxed
+ * atomics on the series' own words.
  */
 #include "metrics/metrics.h"
 
@@ -20,7 +21,8 @@ const metric_family_info_t metric_families[METRIC_COUNT] = {
 #undef METRICS_ROW
 };
 
-/* Upper bounds, in recorded units. Latencies: 1-2.5-5 from 50 µs, where the path's floor is, to 10 s. Sizes: powers of two. */
+/* Upper bounds, in recorded units. Latencies: 1-2.5-5 from 50 µs, where the path's floor is, to 10 s.
+ * Sizes: powers of two. */
 const int64_t metric_latency_bounds[METRIC_LATENCY_BUCKETS] = {
     50000,    100000,   250000,    500000,    1000000,   2500000,    5000000,    10000000,
     25000000, 50000000, 100000000, 250000000, 500000000, 1000000000, 2500000000, 10000000000,

@@ -34,7 +34,8 @@ static status_t bad_element(data_reader_t *data)
                    (unsigned long long)data->read, oip_datatype_name(data->type));
 }
 
-/* Takes the comma when a scalar follows it. Lists that follow scalars are read as well: what counts is the order and the number of the elements. */
+/* Takes the comma when a scalar follows it. Lists that follow scalars are read as well: what counts is the
+ * order and the number of the elements. */
 static inline bool another_scalar(json_reader_t *reader)
 {
     if (json_read_peek(reader) != ',')

@@ -92,9 +92,9 @@ status_t oip_requested_set_parameter(oip_requested_t *requested, const char *nam
 
 /*
  * Checks a parsed request against the model: every input there, once, known, of the right datatype, shape and
- * size; the same number of rows everywhere, at most max_batch; each axis of one size wherever it occurs, within its bounds;
- * every requested output known and named once, and one that can be classified where that is asked. INVALID_ARGUMENT names the
- * field. Fills rows, batched, axis_sizes, spec_index and picture.
+ * size; the same number of rows everywhere, at most max_batch; each axis of one size wherever it occurs,
+ * within its bounds; every requested output known and named once, and one that can be classified where that
+ * is asked. INVALID_ARGUMENT names the field. Fills rows, batched, axis_sizes, spec_index and picture.
  */
 status_t oip_validate_request(oip_request_t *request, const oip_model_spec_t *spec, err_t *err);
 

@@ -35,9 +35,9 @@ status_t oip_rest_parse_raw(oip_request_t *request, const oip_model_spec_t *spec
 status_t oip_rest_parse_index(const char *body, size_t body_bytes, bool *only_ready, err_t *err);
 
 /*
- * The body of a load or unload: empty, or {"parameters": {…}}. Of the parameters only `unload_dependents` (a bool) is taken,
- * which changes nothing: no model depends on another. UNSUPPORTED, naming it, for any other: `config` and `file:…` would
- * replace what is in the repository.
+ * The body of a load or unload: empty, or {"parameters": {…}}. Of the parameters only `unload_dependents` (a
+ * bool) is taken, which changes nothing: no model depends on another. UNSUPPORTED, naming it, for any other:
+ * `config` and `file:…` would replace what is in the repository.
  */
 status_t oip_rest_parse_model_control(const char *body, size_t body_bytes, err_t *err);
 /* The same for a parameter of the gRPC request. */
@@ -46,8 +46,8 @@ status_t oip_check_model_control(const char *parameter, err_t *err);
 /* True for a body that begins like a JPEG or PNG picture (for image/jpeg and image/png posts). */
 bool oip_rest_is_picture(const void *body, size_t body_bytes);
 
-/* Whether the outputs that a validated request asks for have the form in which it asks for them: INVALID_ARGUMENT for FP16 and BF16
- * as JSON. */
+/* Whether the outputs that a validated request asks for have the form in which it asks for them:
+ * INVALID_ARGUMENT for FP16 and BF16 as JSON. */
 status_t oip_rest_check(const oip_request_t *request, const oip_model_spec_t *spec, err_t *err);
 
 /*

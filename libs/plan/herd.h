@@ -1,15 +1,16 @@
 /*
- * Serving groups (Shepherd §4, HERD): which models share which group of GPUs, and how large each group is, so that the
- * least burst tolerance is largest. A model that needs n GPUs for its average load tolerates size/n times that load in a
- * group of `size` GPUs.
+ * Serving groups (Shepherd §4, HERD): which models share which group of GPUs, and how large each group is, so
+ * that the least burst tolerance is largest. A model that needs n GPUs for its average load tolerates size/n
+ * times that load in a group of `size` GPUs.
  *
  *   maximize  min_i size_{group(i)} / n_i
  *   subject to  Σ_j size_j <= N (cluster), size_j <= G (group-worker limit), Σ memory of a group's models <= memory of a
  *               GPU, every model in exactly one group, all models of a group from one affinity set (K <= K_max)
  *
- * Streams of one model are added up beforehand (herd_add_streams). herd_search is our own: with the models in order of
- * falling n, a group's least tolerance is settled by the model that opens it, so a branch and bound over the openings is
- * short, and first fit is its first leaf. herd_ilp gives the linearised ILP to CBC, for small problems and for comparison.
+ * Streams of one model are added up beforehand (herd_add_streams). herd_search is our own: with the models in
+ * order of falling n, a group's least tolerance is settled by the model that opens it, so a branch and bound
+ * over the openings is short, and first fit is its first leaf. herd_ilp gives the linearised ILP to CBC, for
+ * small problems and for comparison.
  *
  * Planning runs every few minutes, off the hot path: it allocates, and reads the clock for its time limit. Any thread.
  */

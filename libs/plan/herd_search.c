@@ -1,10 +1,11 @@
 /*
  * First fit, and from there branch and bound.
  *
- * Models come in order of falling n. Then the model that opens a group settles what tolerance the group needs, and what
- * joins it later costs nothing: a node of the tree is worth what the groups opened so far allow (herd_apportion). A leaf
- * is cut off when that is not above the best plan known. The bound for the whole problem lets models be split: then the
- * k-th group of a set opens where the memory of the k-1 before it is full.
+ * Models come in order of falling n. Then the model that opens a group settles what tolerance the group
+ * needs, and what joins it later costs nothing: a node of the tree is worth what the groups opened so far
+ * allow (herd_apportion). A leaf is cut off when that is not above the best plan known. The bound for the
+ * whole problem lets models be split: then the k-th group of a set opens where the memory of the k-1 before
+ * it is full.
  */
 #include "base/clock.h"
 #include "plan/herd_sizes.h"

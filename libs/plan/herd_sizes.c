@@ -17,8 +17,9 @@ static uint32_t least(const double *need, const uint32_t *size, uint32_t count, 
 }
 
 /*
- * Giving one GPU after the other to the group that tolerates least is optimal. The first ones need not be given singly: a
- * tolerance of (N - count) / Σ need is reached in any case, so every group gets floor(that · need) of them.
+ * Giving one GPU after the other to the group that tolerates least is optimal. The first ones need not be
+ * given singly: a tolerance of (N - count) / Σ need is reached in any case, so every group gets floor(that ·
+ * need) of them.
  */
 double herd_apportion(const herd_problem_t *problem, const double *need, uint32_t count, uint32_t *size)
 {

@@ -1,7 +1,8 @@
 /*
- * Nexus' plan for a cluster: squishy bin packing (sched/squishy.h, which the policy `nexus` runs too), as a table of nodes.
- * A node is one GPU, or several alike that serve one model alone: which models run on it, in what batches, and how long
- * the round through all of them is (the duty cycle). The first nodes are shared, those of one model alone follow.
+ * Nexus' plan for a cluster: squishy bin packing (sched/squishy.h, which the policy `nexus` runs too), as a
+ * table of nodes. A node is one GPU, or several alike that serve one model alone: which models run on it, in
+ * what batches, and how long the round through all of them is (the duty cycle). The first nodes are shared,
+ * those of one model alone follow.
  *
  * Allocates; any thread.
  */
@@ -38,8 +39,8 @@ typedef struct {
     uint32_t gpus; /* needed */
 } nexus_plan_t;
 
-/* INVALID_ARGUMENT names the model whose rate or SLO makes no sense; NOT_FOUND: its SLO is too short for twice a batch of
- * one, or more than gpus_max GPUs are needed. Models of rate 0 are on no node. */
+/* INVALID_ARGUMENT names the model whose rate or SLO makes no sense; NOT_FOUND: its SLO is too short for
+ * twice a batch of one, or more than gpus_max GPUs are needed. Models of rate 0 are on no node. */
 status_t nexus_pack(const nexus_model_t *models, uint32_t model_count, uint32_t gpus_max, nexus_plan_t *plan,
                     err_t *err);
 void nexus_plan_dispose(nexus_plan_t *plan);

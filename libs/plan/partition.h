@@ -4,10 +4,10 @@
  * or its GPUs can carry (eq. 4, 5), and what is moved costs no more than C_max (eq. 10).
  *
  * Two solvers share the problem. partition_search is a greedy start and a local search over moves and swaps:
- * with hundreds of models it is within a fraction of a percent of a perfect spread in milliseconds. partition_milp
- * gives the whole MILP to CBC, started from a plan: for small problems it proves the optimum, for large ones
- * its relaxation is trivial (0) and it only rarely finds more. partition_solve uses both. All give plans whose sub-clusters bear the
- * names that move least.
+ * with hundreds of models it is within a fraction of a percent of a perfect spread in milliseconds.
+ * partition_milp gives the whole MILP to CBC, started from a plan: for small problems it proves the optimum,
+ * for large ones its relaxation is trivial (0) and it only rarely finds more. partition_solve uses both. All
+ * give plans whose sub-clusters bear the names that move least.
  *
  * Planning runs every few minutes, off the hot path: it allocates, and reads the clock for its time limit. Any
  * thread; nothing is shared between calls (CBC holds no global state that a second call sees).
@@ -68,8 +68,8 @@ typedef struct {
     bool kept;      /* it is `current`: nothing better was found */
 } partition_t;
 
-/* INVALID_ARGUMENT: a number that is negative or not finite, a share of 0, no models, no sub-clusters, or `current` out of
- * range; the text names the model. Called by the solvers. */
+/* INVALID_ARGUMENT: a number that is negative or not finite, a share of 0, no models, no sub-clusters, or
+ * `current` out of range; the text names the model. Called by the solvers. */
 status_t partition_check(const partition_problem_t *problem, err_t *err);
 
 /* NOT_FOUND: some model fits on no sub-cluster by itself (the text names it), or the search found no plan that
@@ -84,14 +84,16 @@ status_t partition_milp(const partition_problem_t *problem, const partition_t *s
 /* Search first, then CBC with the time that is left where that can pay (PARTITION_MILP_CELLS_MAX). */
 enum { PARTITION_MILP_CELLS_MAX = 4000 };
 status_t partition_solve(const partition_problem_t *problem, partition_t *plan, err_t *err);
-/* The same with another way to CBC (plan/partition_apart.h). When that fails it is the search's plan, and err says why it failed. */
+/* The same with another way to CBC (plan/partition_apart.h). When that fails it is the search's plan, and
+ * err says why it failed. */
 typedef status_t (*partition_milp_fn)(void *ctx, const partition_problem_t *problem, const partition_t *start,
                                       partition_t *plan, err_t *err);
 status_t partition_solve_by(const partition_problem_t *problem, partition_milp_fn milp, void *ctx,
                             partition_t *plan, err_t *err);
 
-/* Sub-clusters of equal share are alike to all of eq. 3-9: gives them the names under which most of what is loaded stays where it is.
- * Fills the plan's measures anew. O(models + cluster_count³), and nothing for more than a few hundred sub-clusters. */
+/* Sub-clusters of equal share are alike to all of eq. 3-9: gives them the names under which most of what
+ * is loaded stays where it is. Fills the plan's measures anew. O(models + cluster_count³), and nothing for
+ * more than a few hundred sub-clusters. */
 void partition_relabel(const partition_problem_t *problem, partition_t *plan);
 
 /* The baseline of Appendix A.2: random partitions until the time is over, the best that keeps all bounds. */

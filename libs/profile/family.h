@@ -1,10 +1,11 @@
 /*
- * Latencies of a model whose rows differ in size (sequences of any length, pictures of any size): profiles measured at a few
- * reference sizes, and what lies between them.
+ * Latencies of a model whose rows differ in size (sequences of any length, pictures of any size): profiles
+ * measured at a few reference sizes, and what lies between them.
  *
- * The size of a row is the number of its input elements. At each batch size the latency is interpolated along it: below the
- * smallest reference that of the smallest holds (it is no less safe, and small rows cost little); beyond the largest the line
- * through the last two goes on, and a single reference is scaled in proportion.
+ * The size of a row is the number of its input elements. At each batch size the latency is interpolated along
+ * it: below the smallest reference that of the smallest holds (it is no less safe, and small rows cost
+ * little); beyond the largest the line through the last two goes on, and a single reference is scaled in
+ * proportion.
  *
  * A plain value; pure; no heap, clock or lock.
  */

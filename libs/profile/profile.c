@@ -32,8 +32,8 @@ static int64_t round_at_least_zero(double value)
     return value > 0 ? llround(value) : 0;
 }
 
-/* What counts is how far the line is off in parts of the latency, so a point weighs by the square of its inverse: else the
- * largest batches, whose noise is largest too, would place the line for all. */
+/* What counts is how far the line is off in parts of the latency, so a point weighs by the square of its
+ * inverse: else the largest batches, whose noise is largest too, would place the line for all. */
 void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_ns, int64_t *beta_ns,
                  double *residual)
 {

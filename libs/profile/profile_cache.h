@@ -15,7 +15,8 @@ typedef struct {
     char date[PROFILE_CACHE_TEXT_BYTES];       /* when, for the reader only */
 } profile_cache_key_t;
 
-/* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of the engine. */
+/* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of
+ * the engine. */
 enum { PROFILE_CACHE_CUTS_MAX = 32 };
 typedef struct {
     uint32_t stages[PROFILE_CACHE_CUTS_MAX],

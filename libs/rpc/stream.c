@@ -178,7 +178,8 @@ static void on_send_done(rpc_tag_t *tag, bool ok)
         rpc_actor_post(s->queue->runtime, &s->actor);
 }
 
-/* With the lock: whether a message of the length finds room; on_writable is due where it finds none, or makes it scarce. */
+/* With the lock: whether a message of the length finds room; on_writable is due where it finds none, or
+ * makes it scarce. */
 static bool outbox_has_room(rpc_stream_t *s, size_t len_bytes)
 {
     size_t pending = s->pending_bytes;

@@ -51,8 +51,8 @@ typedef struct {
  * is lost, on_writable will tell when to go on). */
 status_t rpc_stream_send(rpc_stream_t *stream, rpc_bytes_t *bytes);
 
-/* Whether a message of this length would be taken now; where not, on_writable tells when to look again. True of a stream that takes
- * none any more: send says so. */
+/* Whether a message of this length would be taken now; where not, on_writable tells when to look again.
+ * True of a stream that takes none any more: send says so. */
 bool rpc_stream_has_room(rpc_stream_t *stream, size_t len_bytes);
 
 /* Bytes accepted by send and not yet handed to the connection. */
@@ -65,8 +65,9 @@ void rpc_stream_close(rpc_stream_t *stream, rpc_code_t code, const char *text);
 /* Ends it now; what is queued is lost. on_close follows with RPC_CANCELLED. */
 void rpc_stream_cancel(rpc_stream_t *stream);
 
-/* While it is paused no message is delivered: what arrives fills the inbox, then slows the peer down. All other callbacks come, but
- * on_half_close waits for the messages before it. On the delivery thread, also inside of on_message. */
+/* While it is paused no message is delivered: what arrives fills the inbox, then slows the peer down. All
+ * other callbacks come, but on_half_close waits for the messages before it. On the delivery thread, also
+ * inside of on_message. */
 void rpc_stream_pause(rpc_stream_t *stream, bool paused);
 
 /* The argument of the callbacks from now on; call it on the delivery thread. */

@@ -1,10 +1,12 @@
 /*
- * Advice to whoever can add or release GPUs (Symphony 3.5). It rests on two properties of a good policy: beyond the peak the
- * bad rate r says what is missing, N·r/(1-r) GPUs; below it the idle fraction f says what is too much, N·f.
+ * Advice to whoever can add or release GPUs (Symphony 3.5). It rests on two properties of a good policy:
+ * beyond the peak the bad rate r says what is missing, N·r/(1-r) GPUs; below it the idle fraction f says what
+ * is too much, N·f.
  *
- * Adding is quick: one window with too many bad requests. Releasing is slow: only what was idle in every one of several
- * windows, less a reserve, so that a short lull releases nothing. After any advice that was followed (the number of GPUs
- * changed) the windows begin anew, because what was measured belongs to another cluster.
+ * Adding is quick: one window with too many bad requests. Releasing is slow: only what was idle in every one
+ * of several windows, less a reserve, so that a short lull releases nothing. After any advice that was
+ * followed (the number of GPUs changed) the windows begin anew, because what was measured belongs to another
+ * cluster.
  *
  * Pure; embedded in its owner; nothing to dispose.
  */
@@ -43,8 +45,8 @@ typedef struct {
 
 void autoscale_init(autoscale_t *autoscale, const autoscale_params_t *params);
 
-/* Call about every second. Returns the advice: GPUs to add (> 0), to release (< 0), or 0. It stays until the next window
- * ends or the number of GPUs changes. At least one GPU is always kept. */
+/* Call about every second. Returns the advice: GPUs to add (> 0), to release (< 0), or 0. It stays until
+ * the next window ends or the number of GPUs changes. At least one GPU is always kept. */
 int32_t autoscale_observe(autoscale_t *autoscale, int64_t now_ns, uint32_t gpus,
                           const autoscale_sums_t *sums);
 

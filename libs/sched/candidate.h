@@ -8,8 +8,8 @@
  *
  * The grant leaves `lead_ns` before the start, for the way to the worker and the fetching of inputs.
  *
- * A policy whose candidates are dear to find may leave one vague until there is a GPU to be had: it is then ready at once and
- * before all others, and is made anew, for that GPU, when its turn comes.
+ * A policy whose candidates are dear to find may leave one vague until there is a GPU to be had: it is then
+ * ready at once and before all others, and is made anew, for that GPU, when its turn comes.
  */
 #ifndef SCHED_CANDIDATE_H
 #define SCHED_CANDIDATE_H

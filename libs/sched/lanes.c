@@ -1,6 +1,6 @@
 /*
- * Lanes: shards behind those of the models, each of which serves one model on one GPU. Requests are dealt to a model's lanes
- * when they come, in proportion to the planned rates. Only policies that route have any.
+ * Lanes: shards behind those of the models, each of which serves one model on one GPU. Requests are dealt to
+ * a model's lanes when they come, in proportion to the planned rates. Only policies that route have any.
  */
 #include "sched/core.h"
 

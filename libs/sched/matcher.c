@@ -137,8 +137,8 @@ static bool fits(const matcher_t *matcher, int64_t now_ns, uint32_t model, uint3
     return !matcher->gpus[gpu].shared || matcher->fits(matcher->fits_ctx, now_ns, model, gpu);
 }
 
-/* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE; if none is free, the busy one that
- * will be first. */
+/* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE; if none is free,
+ * the busy one that will be first. */
 static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t model)
 {
     const match_model_t *entry = &matcher->models[model];
@@ -157,7 +157,8 @@ static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t mode
     return gpu;
 }
 
-/* Placements differ, or what runs on shared GPUs, so the first by key may have no GPU where a later one has: look at all of them. */
+/* Placements differ, or what runs on shared GPUs, so the first by key may have no GPU where a later one
+ * has: look at all of them. */
 static uint32_t pick_model_restricted(const matcher_t *matcher, int64_t now_ns)
 {
     const heap_slot_t *best = NULL;

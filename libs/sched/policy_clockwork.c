@@ -1,24 +1,27 @@
 /*
- * Clockwork, as Symphony 2.2 tells it: a model has a candidate of every batch size, a free GPU takes at once the candidate
- * whose latest start is the earliest, and what it takes, or what expires, invalidates the others.
+ * Clockwork, as Symphony 2.2 tells it: a model has a candidate of every batch size, a free GPU takes at once
+ * the candidate whose latest start is the earliest, and what it takes, or what expires, invalidates the
+ * others.
  *
- * The candidate of size b begins at the first request that can still wait for a batch of b, and needs b requests from there
- * on. So the sizes of one model need not begin at the same request:
+ * The candidate of size b begins at the first request that can still wait for a batch of b, and needs b
+ * requests from there on. So the sizes of one model need not begin at the same request:
  *
  *     queue, by deadline:   r1   r2   r3   r4   r5   r6
  *     size 1 and 2:         ^ latest start d1 - l(1), d1 - l(2)
  *     size 3 and 4:              ^ r1 is too urgent for them: d2 - l(3), d2 - l(4)
  *     size 5:               only r3 .. r6 can still wait for it: not enough, no candidate
  *
- * What a candidate leaves in front of it stays in the queue, with smaller candidates of its own, until it expires.
- * take=largest does what Clockwork's published controller does in this place: the earliest latest start says which model
- * goes first, but the batch is the model's largest candidate.
+ * What a candidate leaves in front of it stays in the queue, with smaller candidates of its own, until it
+ * expires. take=largest does what Clockwork's published controller does in this place: the earliest latest
+ * start says which model goes first, but the batch is the model's largest candidate.
  *
- * Finding the candidate is one walk along the queue, so it is left vague (candidate.h) until there is a GPU to be had: a
- * request that comes or expires costs O(1), however long the queue; a GPU that frees costs each model that wants it a walk.
+ * Finding the candidate is one walk along the queue, so it is left vague (candidate.h) until there is a GPU
+ * to be had: a request that comes or expires costs O(1), however long the queue; a GPU that frees costs each
+ * model that wants it a walk.
  *
- * Clockwork also keeps a distance from what it cannot know, which costs batching (docs/policies/clockwork.md): it aims at
- * buffer_ms before each deadline, and commits batches to a GPU up to ahead_ms before the GPU is free.
+ * Clockwork also keeps a distance from what it cannot know, which costs batching
+ * (docs/policies/clockwork.md): it aims at buffer_ms before each deadline, and commits batches to a GPU up to
+ * ahead_ms before the GPU is free.
  */
 #include "sched/policy.h"
 
@@ -53,8 +56,9 @@ static uint32_t give_up_expired(const clockwork_t *state, shard_t *shard, int64_
     return head;
 }
 
-/* Of all sizes, into batch and skip; latest_ns is the earliest latest start of them all. Larger sizes skip at least as much,
- * so one walk along the queue sees all of them, and the first that finds too few requests ends it. */
+/* Of all sizes, into batch and skip; latest_ns is the earliest latest start of them all. Larger sizes skip
+ * at least as much, so one walk along the queue sees all of them, and the first that finds too few
+ * requests ends it. */
 static void choose(const clockwork_t *state, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                    candidate_t *candidate)
 {

@@ -1,11 +1,12 @@
 /*
  * Fermata's own policy: deferral with a feed-forward margin (docs/policies/fermata.md).
  *
- * Pure deferral leaves GPUs idle when many models contend, pure eagerness breaks batches up. Here a slow loop works out
- * from the measured rates how much of the idle capacity may be spent on starting early, and turns it into a margin S
- * common to all models (ready S before frontrun) and a batch per model that is large enough to start at once. Heads that
- * would keep a batch far below the planned one are given up. Two feedbacks: when someone starves, start earlier; who loses
- * more than the others gets more urgency and gives up fewer heads.
+ * Pure deferral leaves GPUs idle when many models contend, pure eagerness breaks batches up. Here a slow loop
+ * works out from the measured rates how much of the idle capacity may be spent on starting early, and turns
+ * it into a margin S common to all models (ready S before frontrun) and a batch per model that is large
+ * enough to start at once. Heads that would keep a batch far below the planned one are given up. Two
+ * feedbacks: when someone starves, start earlier; who loses more than the others gets more urgency and gives
+ * up fewer heads.
  */
 #include "sched/fluid.h"
 #include "sched/gather.h"
@@ -78,8 +79,8 @@ static double clip(double value, double least, double most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Random arrivals make a silence of 1, bursts of up to 1.5. Above, clients wait for their answers: holding their requests
- * brings no others, and their batches are what comes together anyway. */
+/* Random arrivals make a silence of 1, bursts of up to 1.5. Above, clients wait for their answers: holding
+ * their requests brings no others, and their batches are what comes together anyway. */
 static void set_growth(const fermata_t *state, fermata_model_t *model)
 {
     double silence = rates_silence(&model->rates) - state->silence_limit;
@@ -147,8 +148,8 @@ static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
     return (fermata_model_t *)(void *)((char *)models->first + (size_t)m * models->stride);
 }
 
-/* The models whose requests cost the least GPU time are served whole, the next one in part, the others not at all. Quadratic,
- * in overload only. */
+/* The models whose requests cost the least GPU time are served whole, the next one in part, the others not
+ * at all. Quadratic, in overload only. */
 static void admit_cheapest(const fluid_models_t *models, double gpus)
 {
     for (uint32_t m = 0; m < models->count; m++)
@@ -245,8 +246,8 @@ static double measure_busy(policy_t *policy, double dt_ms)
     return state->busy_weight > 0 ? state->busy_ms / state->busy_weight : 1;
 }
 
-/* Bursts leave GPUs idle that the fluid view believes busy, so what starvation may claim goes beyond the idle capacity as
- * long as GPUs are seen to be idle. */
+/* Bursts leave GPUs idle that the fluid view believes busy, so what starvation may claim goes beyond the
+ * idle capacity as long as GPUs are seen to be idle. */
 static void adapt_starve(fermata_t *state, double worst_expired, double busy, double dt_ms)
 {
     double hunger = clip((worst_expired - state->starve_limit) / state->starve_limit, -1, 1);

@@ -1,11 +1,11 @@
 /*
- * Nexus (Symphony 2.2): every epoch, squishy bin packing (squishy.h) says which models run on which GPUs and in what batches;
- * requests are routed to one of their model's GPUs as they come; a GPU runs its models in turn, and gives up heads that
- * would keep a batch below the planned one (early drop).
+ * Nexus (Symphony 2.2): every epoch, squishy bin packing (squishy.h) says which models run on which GPUs and
+ * in what batches; requests are routed to one of their model's GPUs as they come; a GPU runs its models in
+ * turn, and gives up heads that would keep a batch below the planned one (early drop).
  *
- * The plan is scaled so that it uses all GPUs: what is over is headroom, what is missing is dropped. One frontend deals all
- * requests of a model to its GPUs in the planned proportions; of several, each deals what comes to it without knowing what the
- * others send, so that a GPU's requests come less evenly (Symphony 5.1).
+ * The plan is scaled so that it uses all GPUs: what is over is headroom, what is missing is dropped. One
+ * frontend deals all requests of a model to its GPUs in the planned proportions; of several, each deals what
+ * comes to it without knowing what the others send, so that a GPU's requests come less evenly (Symphony 5.1).
  */
 #include "sched/gather.h"
 #include "sched/policy.h"

@@ -1,6 +1,7 @@
 /*
- * What a slow loop measures of one model: its rate, its budgets, what it lost. Exponentially weighted, and right from the
- * first moment on (the weights are counted too). Embedded in a policy's model_state; zero it to start.
+ * What a slow loop measures of one model: its rate, its budgets, what it lost. Exponentially weighted, and
+ * right from the first moment on (the weights are counted too). Embedded in a policy's model_state; zero it
+ * to start.
  */
 #ifndef SCHED_RATES_H
 #define SCHED_RATES_H
@@ -23,8 +24,8 @@ typedef struct {
 /* Takes in what happened in the last dt_ms. */
 void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rate_tau_ms, double loss_tau_ms);
 
-/* How much longer than by chance nothing came before batches were granted: 1 for random arrivals, about n for n clients that
- * wait for their answers. */
+/* How much longer than by chance nothing came before batches were granted: 1 for random arrivals, about n
+ * for n clients that wait for their answers. */
 static inline double rates_silence(const rates_t *rates)
 {
     return rates->silence_expected_ns > 0 && rates->silence_ns > rates->silence_expected_ns

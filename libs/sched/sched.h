@@ -96,8 +96,8 @@ typedef struct {
     bool stretches; /* `staged`: rows may be granted to a batch that runs */
     /* `overlap`, or `staged` with several pairs for new batches: up to so many batches side by side. 0 and 1: one. */
     uint32_t slots;
-    /* With slots: per mille of the GPU that may be granted beyond what fills it. Where batches run in groups, what comes while one
-     * runs is the next group. */
+    /* With slots: per mille of the GPU that may be granted beyond what fills it. Where batches run in
+     * groups, what comes while one runs is the next group. */
     uint32_t ahead;
 } sched_gpu_mode_t;
 
@@ -107,7 +107,8 @@ enum {
     SCHED_WHOLE = 1000,
 };
 
-/* What a model's batches do inside a GPU, as profiled; parts are per mille. Zero: no stages, each keeps its GPU busy. */
+/* What a model's batches do inside a GPU, as profiled; parts are per mille. Zero: no stages, each keeps
+ * its GPU busy. */
 typedef struct {
     uint32_t stages; /* up to SCHED_STAGES_MAX; 0 and 1: it is never stretched */
     uint16_t until
@@ -174,10 +175,10 @@ status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fre
  *   - T_comp_wait has not passed.
  * gpu_inflight_max bounds the batches with what has joined them: 4 is a good value.
  *
- * slots: the GPU is granted further batches while by prediction none of them misses a deadline for it, the new one included.
- * Batches side by side are each slowed by the sum of the parts of the GPU that they keep busy, where that is more than all
- * of it; a sixteenth of what is predicted is kept back. The slack of what runs is the GPU's headroom, and the matcher sees
- * it. Rows join a batch there only while it runs alone.
+ * slots: the GPU is granted further batches while by prediction none of them misses a deadline for it, the
+ * new one included. Batches side by side are each slowed by the sum of the parts of the GPU that they keep
+ * busy, where that is more than all of it; a sixteenth of what is predicted is kept back. The slack of what
+ * runs is the GPU's headroom, and the matcher sees it. Rows join a batch there only while it runs alone.
  *
  * Only batches that run by themselves are ever preempted.
  */

@@ -33,8 +33,8 @@ typedef struct {
     sched_model_stats_t stats;
     uint64_t
         budget_ns; /* sum over all submitted: what was left when they came; it wraps, differences do not */
-    /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would be in the mean
-     * if requests came at random at the plan's rate. */
+    /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would
+     * be in the mean if requests came at random at the plan's rate. */
     double silence_ns, silence_expected_ns;
 } shard_counts_t;
 

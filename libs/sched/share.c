@@ -1,12 +1,13 @@
 /*
- * Batches side by side on one GPU (`overlap`), as the scheduler predicts them: the emulated accelerator's rule for whole
- * batches. While the parts of the GPU that they keep busy sum to more than all of it, each is slowed by that sum. What a
- * GPU has left for others is the time by which its batches could still be slowed: its headroom (Abacus, equation 2).
+ * Batches side by side on one GPU (`overlap`), as the scheduler predicts them: the emulated accelerator's
+ * rule for whole batches. While the parts of the GPU that they keep busy sum to more than all of it, each is
+ * slowed by that sum. What a GPU has left for others is the time by which its batches could still be slowed:
+ * its headroom (Abacus, equation 2).
  */
 #include "sched/core.h"
 
-/* Beside what keeps this part of a GPU busy another batch gains nothing: both would only be slowed, and what waits becomes a
- * larger batch. */
+/* Beside what keeps this part of a GPU busy another batch gains nothing: both would only be slowed, and
+ * what waits becomes a larger batch. */
 enum { ROOM_LEAST = SCHED_WHOLE * 3 / 4 };
 
 uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch)

@@ -1,10 +1,11 @@
 /*
  * Whose requests are refused when not all can be served: those of lowest priority, as they come.
  *
- * A policy gives up the requests that cost the others most, whoever sent them. That is right among equals, and it stays
- * the policy's as long as all are equal. When requests of several priorities meet in overload, this works out from window to
- * window which part of all must be refused at the door for the policy to lose (nearly) none, and takes it from the lowest
- * priorities up. The highest that is there is never refused: what it overloads by itself is the policy's again.
+ * A policy gives up the requests that cost the others most, whoever sent them. That is right among equals,
+ * and it stays the policy's as long as all are equal. When requests of several priorities meet in overload,
+ * this works out from window to window which part of all must be refused at the door for the policy to lose
+ * (nearly) none, and takes it from the lowest priorities up. The highest that is there is never refused: what
+ * it overloads by itself is the policy's again.
  *
  * Pure; embedded in its owner; nothing to dispose.
  */

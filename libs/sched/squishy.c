@@ -96,7 +96,8 @@ static bool place(packer_t *packer, uint32_t index)
     return true;
 }
 
-/* Indices of the models with a residual by falling occupancy, in the `order` fields (heapsort: no memory, no recursion). */
+/* Indices of the models with a residual by falling occupancy, in the `order` fields (heapsort: no memory,
+ * no recursion). */
 static bool comes_later(const packer_t *packer, uint32_t a, uint32_t b)
 {
     const squishy_model_t *x = model_at(packer, a), *y = model_at(packer, b);

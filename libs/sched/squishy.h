@@ -1,11 +1,13 @@
 /*
- * Nexus' squishy bin packing: which models run on which GPU in what batches, for given rates and SLOs (Symphony 2.2; the
- * profiler's and scheduler's half of Nexus). All in milliseconds and requests per millisecond.
+ * Nexus' squishy bin packing: which models run on which GPU in what batches, for given rates and SLOs
+ * (Symphony 2.2; the profiler's and scheduler's half of Nexus). All in milliseconds and requests per
+ * millisecond.
  *
- * A model that needs whole GPUs gets them, each with the largest batch B that meets 2·l(B) <= SLO: a request that just
- * missed a batch waits for it and then for its own. What is left of its rate is a residual: a batch b every b/rate ms (the
- * duty cycle), the largest with l(b) + b/rate <= SLO. Residuals share GPUs, best fit by occupancy: the node's duty cycle
- * becomes the shortest of its members', their batches shrink to it ("squishy"), and all must fit into it.
+ * A model that needs whole GPUs gets them, each with the largest batch B that meets 2·l(B) <= SLO: a request
+ * that just missed a batch waits for it and then for its own. What is left of its rate is a residual: a batch
+ * b every b/rate ms (the duty cycle), the largest with l(b) + b/rate <= SLO. Residuals share GPUs, best fit
+ * by occupancy: the node's duty cycle becomes the shortest of its members', their batches shrink to it
+ * ("squishy"), and all must fit into it.
  */
 #ifndef SCHED_SQUISHY_H
 #define SCHED_SQUISHY_H

@@ -5,8 +5,9 @@
  *     ───┴───────────┬───────────┴───────────────────┴────────────────────────────┴──▶
  *                    └ start: stages 0..k of c rows ┘ joined                       finish
  *
- * While both go through their stages side by side the GPU is taken to be full, so together they take as long as one after
- * the other. A launch's fixed cost is then paid again for the part 0..k of the batch, and saved for the rest of it.
+ * While both go through their stages side by side the GPU is taken to be full, so together they take as long
+ * as one after the other. A launch's fixed cost is then paid again for the part 0..k of the batch, and saved
+ * for the rest of it.
  */
 #include "sched/core.h"
 
@@ -24,7 +25,8 @@ typedef struct {
     int64_t border_ns; /* then */
 } stretch_t;
 
-/* Where the batch is when the rows come. False: it does not run then, is in its last stage, or still waits for others. */
+/* Where the batch is when the rows come. False: it does not run then, is in its last stage, or still waits
+ * for others. */
 static bool locate(stretch_t *stretch, const shard_t *shard)
 {
     const batch_slot_t *batch = stretch->batch;

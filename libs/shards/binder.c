@@ -7,8 +7,8 @@
 
 enum { CONTROLS_PER_TURN = 64 };
 
-/* What the matcher has heard of a batch. An answer out of its turn is a fault in the protocol (docs/protocols.md): builds with
- * assertions stop there. */
+/* What the matcher has heard of a batch. An answer out of its turn is a fault in the protocol
+ * (docs/protocols.md): builds with assertions stop there. */
 enum { STAGE_NONE, STAGE_ASKED, STAGE_TAKEN };
 
 static worker_t *worker_of(binder_t *binder, uint32_t model)
@@ -53,8 +53,9 @@ static void order(worker_t *worker, const order_t *message)
     waiter_wake(&worker->waiter);
 }
 
-/* Every grant may have to be followed by the word that its GPU is lost, and a GPU that joins again by another grant: with
- * grants only up to a quarter of the ring there is room for all that follows (create.c). */
+/* Every grant may have to be followed by the word that its GPU is lost, and a GPU that joins again by
+ * another grant: with grants only up to a quarter of the ring there is room for all that follows
+ * (create.c). */
 static bool may_grant(const worker_t *worker)
 {
     return spsc_len(&worker->orders) < (worker->orders.mask + 1) / 4;

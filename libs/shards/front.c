@@ -129,9 +129,9 @@ static uint32_t inbox_len(const front_options_t *options)
     return MESSAGES_PER_TASK * options->limits.tasks_max;
 }
 
-/* Every task of a shard comes out at most once while the loop takes nothing: granted or dropped. A shard takes tasks in while its
- * outbox is less than half full, so that the other half has room for all that it holds; and what is taken in while all stand
- * still is at most an inbox. */
+/* Every task of a shard comes out at most once while the loop takes nothing: granted or dropped. A shard
+ * takes tasks in while its outbox is less than half full, so that the other half has room for all that it
+ * holds; and what is taken in while all stand still is at most an inbox. */
 static status_t init_outbox(const front_t *front, outbox_t *outbox, err_t *err)
 {
     outbox->high = front->options.limits.tasks_max + front->batches_max;
@@ -432,7 +432,8 @@ static void hold(front_t *front)
     shards_settle(front->shards, clock_now_ns());
 }
 
-/* Makes a grant that has not come out as if it had never been: its tasks go back to their queue, or with their model. */
+/* Makes a grant that has not come out as if it had never been: its tasks go back to their queue, or with
+ * their model. */
 static void undo(front_t *front, outbox_t *outbox, uint32_t at, bool requeue)
 {
     out_t *grant = spsc_at(&outbox->ring, at);

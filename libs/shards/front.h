@@ -60,15 +60,15 @@ void front_batch_failed(front_t *front, uint64_t batch_id, int64_t free_at_ns, b
 void front_gpu_free(front_t *front, uint32_t gpu, int64_t free_at_ns);
 void front_set_delays(front_t *front, const sched_delays_t *delays);
 
-/* Gives the sink all that has been decided; it may call the functions of the part above, and no other. Returns when to be called
- * again at the latest, besides wake (SCHED_NEVER). */
+/* Gives the sink all that has been decided; it may call the functions of the part above, and no other.
+ * Returns when to be called again at the latest, besides wake (SCHED_NEVER). */
 int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx);
 
 /* As the caller has heard it since the model came; one that comes back is counted anew. False: no such model. */
 bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t *stats);
 
-/* How late at most a grant came out after it could have been given, since the last call; what sched_delays_t.wake_ns is to cover.
- * False: none came out. */
+/* How late at most a grant came out after it could have been given, since the last call; what
+ * sched_delays_t.wake_ns is to cover. False: none came out. */
 bool front_take_lateness(front_t *front, int64_t *lateness_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Where a thread can be brought to a stand between two of its turns. It is inside while it works and steps out before it
- * sleeps; who asks for the gate and takes it keeps it out, until the gate is given back.
+ * Where a thread can be brought to a stand between two of its turns. It is inside while it works and steps
+ * out before it sleeps; who asks for the gate and takes it keeps it out, until the gate is given back.
  */
 #ifndef SHARDS_GATE_H
 #define SHARDS_GATE_H

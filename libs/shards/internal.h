@@ -1,6 +1,6 @@
 /*
- * The inside of shards_t, shared by its source files only. Who writes what: `worker_t` its thread, `binder_t` the matcher
- * thread, `planner_t` the planner thread; between them only rings, slots, parcels and atomics.
+ * The inside of shards_t, shared by its source files only. Who writes what: `worker_t` its thread, `binder_t`
+ * the matcher thread, `planner_t` the planner thread; between them only rings, slots, parcels and atomics.
  */
 #ifndef SHARDS_INTERNAL_H
 #define SHARDS_INTERNAL_H
@@ -81,7 +81,8 @@ typedef struct {
     bool answered, published; /* in this turn: the matcher is to be woken */
     uint64_t unused, requeued;
     int64_t due_ns; /* of the grant that the sink sees */
-    /* With the planner: it writes `ask` and `planned`, the shard `told`; what each of them covers is written before it. */
+    /* With the planner: it writes `ask` and `planned`, the shard `told`; what each of them covers is
+     * written before it. */
     _Atomic uint32_t ask, told, planned;
     uint32_t plan_taken;
     shard_counts_t *counts; /* of each model, as of `told` */

@@ -1,6 +1,6 @@
 /*
- * What changes rarely: models, profiles and the policy. All threads stand still meanwhile, with nothing under way between them,
- * so that each change is made as sched_t makes it.
+ * What changes rarely: models, profiles and the policy. All threads stand still meanwhile, with nothing under
+ * way between them, so that each change is made as sched_t makes it.
  */
 #include "base/clock.h"
 #include "shards/internal.h"

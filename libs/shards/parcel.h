@@ -19,8 +19,8 @@ typedef struct {
 typedef struct parcel {
     struct parcel *next;
     uint32_t model;
-    /* The model itself comes: orders worked off so far. Such a parcel holds no tasks and is not to be freed; there is one
-     * for each model, so that a move needs no memory. */
+    /* The model itself comes: orders worked off so far. Such a parcel holds no tasks and is not to be
+     * freed; there is one for each model, so that a move needs no memory. */
     bool with_model;
     uint32_t seen;
     uint32_t count;

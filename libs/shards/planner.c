@@ -1,6 +1,7 @@
 /*
- * The policy's slow loop, beside the threads that decide: it asks every shard for its counts, lets the policy plan on the
- * sums, and tells the shards to take the plans. And, more rarely, it moves a model from the busiest shard.
+ * The policy's slow loop, beside the threads that decide: it asks every shard for its counts, lets the policy
+ * plan on the sums, and tells the shards to take the plans. And, more rarely, it moves a model from the
+ * busiest shard.
  */
 #include "shards/internal.h"
 

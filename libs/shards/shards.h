@@ -1,18 +1,21 @@
 /*
- * The scheduling core on many cores: shard threads around libs/sched's model half, one thread around its GPU half, and the
- * mailboxes between them (docs/protocols.md, "Inside the scheduler"; Symphony §4.2).
+ * The scheduling core on many cores: shard threads around libs/sched's model half, one thread around its GPU
+ * half, and the mailboxes between them (docs/protocols.md, "Inside the scheduler"; Symphony §4.2).
  *
  *   submit, done ──▶ inbox ─▶ shard 0 ─ candidates (latest only), answers ─▶ matcher ◀─ GPUs join, drain, leave
  *                    inbox ─▶ shard 1 ◀──────────── orders ────────────────┘
  *   planner: the policy's slow loop, on sums of what the shards have counted
  *
- * Either shards_start runs all of it on threads of its own, in real time; or nothing is started and shards_step does what is
- * due on the caller's thread, at the caller's time: then the decisions are those of sched_t.
+ * Either shards_start runs all of it on threads of its own, in real time; or nothing is started and
+ * shards_step does what is due on the caller's thread, at the caller's time: then the decisions are those of
+ * sched_t.
  *
- * What happens all the time (tasks, batches, GPUs that come and go) is told from any thread. What changes rarely (models,
- * profiles, the policy) is told between shards_hold and shards_release, while all threads stand still, or before the start.
+ * What happens all the time (tasks, batches, GPUs that come and go) is told from any thread. What changes
+ * rarely (models, profiles, the policy) is told between shards_hold and shards_release, while all threads
+ * stand still, or before the start.
  *
- * Policies that route (nexus) or preempt (shepherd) need to see GPUs and queues at once: UNSUPPORTED here, sched_t runs them.
+ * Policies that route (nexus) or preempt (shepherd) need to see GPUs and queues at once: UNSUPPORTED here,
+ * sched_t runs them.
  */
 #ifndef SHARDS_SHARDS_H
 #define SHARDS_SHARDS_H
@@ -41,8 +44,8 @@ typedef struct {
     sched_delays_t delays;
     bool pin; /* shard i to CPU i, the matcher to the one behind the last, modulo those that there are */
     int64_t balance_ns; /* between two looks at whether models should move; 0: never */
-    /* 0: no task can be cancelled. Else the low halves of the tags are below this, and no two tasks that are here at a time
-     * share one: by it a task is found again. */
+    /* 0: no task can be cancelled. Else the low halves of the tags are below this, and no two tasks that
+     * are here at a time share one: by it a task is found again. */
     uint32_t tags_max;
     bool
         quiet; /* tasks and batches that are told wake nobody before shards_wake: what is told together is seen together */
@@ -64,13 +67,14 @@ int64_t shards_step(shards_t *shards, int64_t now_ns);
 
 /* ---- What happens: any thread ---- */
 
-/* NOT_FOUND: no such model; UNAVAILABLE: the inbox is full. A task that finds its shard's tasks_max reached later comes back
- * as a drop, NO_ROOM; one whose model has left meanwhile, MODEL_REMOVED. */
+/* NOT_FOUND: no such model; UNAVAILABLE: the inbox is full. A task that finds its shard's tasks_max
+ * reached later comes back as a drop, NO_ROOM; one whose model has left meanwhile, MODEL_REMOVED. */
 status_t shards_submit(shards_t *shards, uint32_t model, const sched_task_t *task);
-/* Takes out a task that waits: it comes back as a drop, CANCELLED. If it was granted or dropped before, nothing happens, for
- * its action is on its way. NOT_FOUND, UNAVAILABLE: as above. */
+/* Takes out a task that waits: it comes back as a drop, CANCELLED. If it was granted or dropped before,
+ * nothing happens, for its action is on its way. NOT_FOUND, UNAVAILABLE: as above. */
 status_t shards_cancel(shards_t *shards, uint32_t model, uint64_t tag);
-/* As sched_batch_…; an unknown batch is ignored, and so is a second start. False: the shard's inbox is full, try again. */
+/* As sched_batch_…; an unknown batch is ignored, and so is a second start. False: the shard's inbox is
+ * full, try again. */
 bool shards_batch_started(shards_t *shards, uint64_t batch_id, int64_t finish_ns);
 bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns);
 bool shards_batch_failed(shards_t *shards, uint64_t batch_id, int64_t free_at_ns, bool requeue);
@@ -82,8 +86,8 @@ status_t shards_submit_here(shards_t *shards, uint32_t shard, int64_t now_ns, ui
                             const sched_task_t *task);
 void shards_batch_done_here(shards_t *shards, uint32_t shard, uint64_t batch_id, int64_t free_at_ns);
 
-/* UNAVAILABLE: too many such messages wait; try again. What makes no sense when its turn comes (a GPU that is not there) has no
- * effect. Between hold and release they act at once. */
+/* UNAVAILABLE: too many such messages wait; try again. What makes no sense when its turn comes (a GPU that
+ * is not there) has no effect. Between hold and release they act at once. */
 status_t shards_add_gpu(shards_t *shards, uint32_t gpu, int64_t free_at_ns);
 status_t shards_remove_gpu(shards_t *shards, uint32_t gpu); /* its tasks are queued again */
 status_t shards_drain_gpu(shards_t *shards, uint32_t gpu);
@@ -95,13 +99,15 @@ uint32_t shards_owner(const shards_t *shards, uint32_t model); /* UINT32_MAX: no
 
 /* ---- What changes rarely ---- */
 
-/* Brings all threads to a stand and works off on this one what is under way between them: sinks are called from here. It
- * takes as long as the longest turn, some 100 µs. shards_release decides what the changes have made due, here, and lets the
- * threads go. Any thread, but no sink; nothing is lost when nothing was started. */
+/* Brings all threads to a stand and works off on this one what is under way between them: sinks are called
+ * from here. It takes as long as the longest turn, some 100 µs. shards_release decides what the changes
+ * have made due, here, and lets the threads go. Any thread, but no sink; nothing is lost when nothing was
+ * started. */
 void shards_hold(shards_t *shards);
 void shards_release(shards_t *shards);
 
-/* As sched_…: held, or not started; drops come with the release or the next step. now_ns counts only when not started. */
+/* As sched_…: held, or not started; drops come with the release or the next step. now_ns counts only when
+ * not started. */
 status_t shards_add_model(shards_t *shards, int64_t now_ns, uint32_t model, const profile_t *profile,
                           const sched_model_opts_t *opts, err_t *err); /* to the shard with the fewest */
 status_t shards_remove_model(shards_t *shards, int64_t now_ns, uint32_t model);

@@ -1,11 +1,11 @@
 /*
- * How one thread waits for others: it spins a little when it was busy a moment ago, else it sleeps in a futex until it is
- * woken or its time has come.
+ * How one thread waits for others: it spins a little when it was busy a moment ago, else it sleeps in a futex
+ * until it is woken or its time has come.
  *
  *   for (;;) { if (turn()) continue; waiter_prepare(w); if (turn()) { waiter_cancel(w); continue; } waiter_sleep(w, until); }
  *
- * Both sides change the same word in one step each: either the waker comes first, and the second turn sees what it left,
- * or it sees that somebody sleeps.
+ * Both sides change the same word in one step each: either the waker comes first, and the second turn sees
+ * what it left, or it sees that somebody sleeps.
  */
 #ifndef SHARDS_WAITER_H
 #define SHARDS_WAITER_H
@@ -30,7 +30,8 @@ void waiter_note_work(waiter_t *waiter, int64_t now_ns);
 bool waiter_may_sleep(const waiter_t *waiter, int64_t now_ns);
 void waiter_prepare(waiter_t *waiter);
 void waiter_cancel(waiter_t *waiter);
-/* CLOCK_MONOTONIC; INT64_MAX: until woken. Returns a little before its time, or at once when that is near: call it again. */
+/* CLOCK_MONOTONIC; INT64_MAX: until woken. Returns a little before its time, or at once when that is near:
+ * call it again. */
 void waiter_sleep(waiter_t *waiter, int64_t until_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Hot path. One shard: the queues of its models. What comes in, in this order each turn: the planner's questions, parcels,
- * orders, the inbox; then candidates are made anew where something changed.
+ * Hot path. One shard: the queues of its models. What comes in, in this order each turn: the planner's
+ * questions, parcels, orders, the inbox; then candidates are made anew where something changed.
  */
 #include "shards/internal.h"
 
@@ -455,8 +455,8 @@ static bool take_delays(worker_t *worker)
 
 bool worker_tell(worker_t *worker)
 {
-    /* In this order: what was handed out before the question is then taken before it is answered, and while plans are being
-     * handed out no question is open. */
+    /* In this order: what was handed out before the question is then taken before it is answered, and
+     * while plans are being handed out no question is open. */
     uint32_t ask = atomic_load_explicit(&worker->ask, memory_order_acquire);
     uint32_t planned = atomic_load_explicit(&worker->planned, memory_order_acquire);
     bool any = take_delays(worker);

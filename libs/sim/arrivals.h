@@ -18,10 +18,12 @@ typedef enum {
     ARRIVALS_CLOSED
 } arrivals_kind_t;
 
-/* poisson | uniform[:PHASE] (when the first comes, in parts of a gap; without it that is drawn) | gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is
- * FACTOR and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S. closed:N,THINK_MS:
- * no stream, but N clients per model that wait for an answer, and THINK_MS, before they ask again; the rate is what comes of
- * it. bursts:N,PERIOD_MS,START_MS: N at once, at START_MS and every PERIOD_MS from there on, whatever the rate. */
+/* poisson | uniform[:PHASE] (when the first comes, in parts of a gap; without it that is drawn) |
+ * gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is FACTOR
+ * and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S.
+ * closed:N,THINK_MS: no stream, but N clients per model that wait for an answer, and THINK_MS, before they
+ * ask again; the rate is what comes of it. bursts:N,PERIOD_MS,START_MS: N at once, at START_MS and every
+ * PERIOD_MS from there on, whatever the rate. */
 typedef struct {
     arrivals_kind_t kind;
     double shape;

@@ -1,6 +1,6 @@
 /*
- * GPUs that fail and come back, from a CSV file with columns at_s,gpu,event: from then on the GPU is `down`, with what it
- * runs, or `up`. All are up at first. Rows by time.
+ * GPUs that fail and come back, from a CSV file with columns at_s,gpu,event: from then on the GPU is `down`,
+ * with what it runs, or `up`. All are up at first. Rows by time.
  */
 #ifndef SIM_CHANGES_H
 #define SIM_CHANGES_H

@@ -1,6 +1,7 @@
 /*
- * A cluster operator who follows the advice of sched/autoscale.h: what is missing is ordered and there after a delay, the
- * lowest GPUs that are off first; the highest that are on are drained, and go when they are idle.
+ * A cluster operator who follows the advice of sched/autoscale.h: what is missing is ordered and there after
+ * a delay, the lowest GPUs that are off first; the highest that are on are drained, and go when they are
+ * idle.
  *
  * What is on its way counts: only what is advised beyond that is ordered, and nothing is released before it has come.
  */

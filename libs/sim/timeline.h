@@ -1,7 +1,7 @@
 /*
- * What each GPU did, drawn as SVG in the style of Symphony's Figures 4 and 5: a row per GPU, a box per batch with its
- * model's colour and its size; batches that were stopped or late are hatched or framed red, dropped requests are red dots
- * on a row of their own.
+ * What each GPU did, drawn as SVG in the style of Symphony's Figures 4 and 5: a row per GPU, a box per batch
+ * with its model's colour and its size; batches that were stopped or late are hatched or framed red, dropped
+ * requests are red dots on a row of their own.
  */
 #ifndef SIM_TIMELINE_H
 #define SIM_TIMELINE_H

@@ -1,5 +1,6 @@
 /*
- * Loads and unloads that clients asked for and the scheduler has not answered: a small table, one answer each. Loop thread.
+ * Loads and unloads that clients asked for and the scheduler has not answered: a small table, one answer
+ * each. Loop thread.
  */
 #ifndef GATEWAY_ASKS_H
 #define GATEWAY_ASKS_H

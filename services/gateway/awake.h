@@ -1,10 +1,11 @@
 /*
  * Keeps the CPUs of this host from sleeping deeply while requests are under way.
  *
- * A request crosses a handful of threads, and each of them must be woken. On a virtual machine waking a halted CPU costs
- * 30 to 50 us, so that a lone request spends most of its way waiting for CPUs to come back. Linux lets a process ask for
- * a bound on that (PM QoS, /dev/cpu_dma_latency): idle CPUs then poll instead of halting. It is asked for with the
- * first request and given back when none has come for a while, so that an idle gateway costs nothing.
+ * A request crosses a handful of threads, and each of them must be woken. On a virtual machine waking a
+ * halted CPU costs 30 to 50 us, so that a lone request spends most of its way waiting for CPUs to come back.
+ * Linux lets a process ask for a bound on that (PM QoS, /dev/cpu_dma_latency): idle CPUs then poll instead of
+ * halting. It is asked for with the first request and given back when none has come for a while, so that an
+ * idle gateway costs nothing.
  *
  * Loop thread only.
  */

@@ -6,8 +6,8 @@
 
 #include "oip/tensor.h"
 
-/* Copies the corner `box` of `from` into the corner of `to`. All have the same rank; the box fits both. The two may be the
- * same memory when `to` is nowhere larger than `from`. */
+/* Copies the corner `box` of `from` into the corner of `to`. All have the same rank; the box fits both.
+ * The two may be the same memory when `to` is nowhere larger than `from`. */
 void box_copy(uint8_t *to, const oip_shape_t *to_shape, const uint8_t *from, const oip_shape_t *from_shape,
               const oip_shape_t *box, size_t element_bytes);
 

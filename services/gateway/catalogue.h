@@ -25,18 +25,17 @@ status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_
 void catalogue_destroy(catalogue_t *catalogue); /* entries still referred to live on */
 
 /*
- * Finds a model; version NULL or "" means the highest that all its workers have ready (else the highest ready one, else the
- * highest). NOT_FOUND names the model
- * or version. The entry may be not ready: session_submit refuses it with its reason. Borrowed until the next
- * turn of the loop; keep it with model_entry_ref.
+ * Finds a model; version NULL or "" means the highest that all its workers have ready (else the highest ready
+ * one, else the highest). NOT_FOUND names the model or version. The entry may be not ready: session_submit
+ * refuses it with its reason. Borrowed until the next turn of the loop; keep it with model_entry_ref.
  */
 status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
                         err_t *err);
 
 /*
- * Takes over what the scheduler says. A model that it describes in a way that makes no sense is listed as not ready, with
- * the reason. keep_absent: models that it does not name stay, unlisted and not ready: a scheduler that has just started
- * may hear of them from the workers any moment.
+ * Takes over what the scheduler says. A model that it describes in a way that makes no sense is listed as not
+ * ready, with the reason. keep_absent: models that it does not name stay, unlisted and not ready: a scheduler
+ * that has just started may hear of them from the workers any moment.
  */
 void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *message, bool keep_absent);
 
@@ -44,7 +43,8 @@ void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *m
  * takes the same tensors; else entry. */
 model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry);
 
-/* The versions of a model that are ready (all, when none is), ascending, as texts that live until the catalogue changes. Returns how many it wrote. */
+/* The versions of a model that are ready (all, when none is), ascending, as texts that live until the
+ * catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
 
 uint32_t catalogue_ready_count(const catalogue_t *catalogue);

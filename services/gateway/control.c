@@ -56,8 +56,9 @@ struct control {
 
 /* ------------------------------------------------------------------ sending */
 
-/* The stream holds as much as it should. What it is given then would only grow old in it: tasks wait in the outbox, which lets go of
- * those that have missed their deadlines, and cancellations stay behind their tasks. on_writable goes on. */
+/* The stream holds as much as it should. What it is given then would only grow old in it: tasks wait in
+ * the outbox, which lets go of those that have missed their deadlines, and cancellations stay behind their
+ * tasks. on_writable goes on. */
 static bool congested(const control_t *control)
 {
     return rpc_stream_pending_bytes(control->stream) > SEND_QUEUE_BYTES / 2;

@@ -1,7 +1,7 @@
 /*
- * The stream to the scheduler. Tasks and cancellations are gathered and leave together, one message per turn of the loop.
- * The stream comes back by itself; with each new one the scheduler knows nothing of us, so on_up is the call to submit
- * everything again. Loop thread only.
+ * The stream to the scheduler. Tasks and cancellations are gathered and leave together, one message per turn
+ * of the loop. The stream comes back by itself; with each new one the scheduler knows nothing of us, so on_up
+ * is the call to submit everything again. Loop thread only.
  *
  *   states: DOWN ─stream─▶ GREETING ─Welcome─▶ WELCOMED ─Catalogue─▶ UP ; any end of the stream ─▶ DOWN
  *
@@ -61,9 +61,9 @@ const char *control_away_reason(const control_t *control);
 
 /* Only while up. UNAVAILABLE: the stream is congested, and all that waits for it can still make its deadline. */
 status_t control_submit(control_t *control, const control_task_t *task);
-/* A client wants a model loaded or unloaded, by all workers whose repository has it. UNAVAILABLE: no scheduler, or too many
- * such. Else done comes once: also when the scheduler goes away meanwhile. After a load that went well the catalogue has
- * the model ready. */
+/* A client wants a model loaded or unloaded, by all workers whose repository has it. UNAVAILABLE: no
+ * scheduler, or too many such. Else done comes once: also when the scheduler goes away meanwhile. After a
+ * load that went well the catalogue has the model ready. */
 status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
                      uint64_t *id, err_t *err);
 void control_forget(control_t *control, uint64_t id); /* done does not come */

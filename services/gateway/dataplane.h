@@ -1,6 +1,6 @@
 /*
- * The gateway's side of the data plane: the arena is registered once, sessions publish parts of it, and what workers push
- * is led to the session that waits for it. Loop thread only.
+ * The gateway's side of the data plane: the arena is registered once, sessions publish parts of it, and what
+ * workers push is led to the session that waits for it. Loop thread only.
  */
 #ifndef GATEWAY_DATAPLANE_H
 #define GATEWAY_DATAPLANE_H

@@ -88,7 +88,8 @@ static void close_if_ended(infer_stream_t *stream)
         rpc_stream_close(stream->rpc, RPC_OK, NULL);
 }
 
-/* Requests are read while there is room for them and for their answers; what the client sends meanwhile waits in HTTP/2. */
+/* Requests are read while there is room for them and for their answers; what the client sends meanwhile
+ * waits in HTTP/2. */
 static void pace(infer_stream_t *stream)
 {
     bool full = stream->call_count >= STREAM_CALLS_MAX || stream->bytes >= STREAM_BYTES_MAX;
@@ -127,7 +128,8 @@ static void send_what_is_ready(infer_stream_t *stream)
     close_if_ended(stream);
 }
 
-/* NULL: without memory. Takes the answer. An answer that is missing would shift those behind it: then the stream ends. */
+/* NULL: without memory. Takes the answer. An answer that is missing would shift those behind it: then the
+ * stream ends. */
 static void answer(call_t *call, rpc_bytes_t *bytes)
 {
     infer_stream_t *stream = call->stream;

@@ -1,14 +1,15 @@
 /*
  * ModelStreamInfer: many inferences on one bidirectional gRPC stream. Loop thread only.
  *
- * Every request of a stream has one response, in the order of the requests, as Triton answers models that are not decoupled:
- * who sends without ids can still tell which is which. A request that fails is answered by its error_message, with its id,
- * and leaves the stream as it is. What was asked is finished after the client has half-closed; when the client is gone it
- * is cancelled.
+ * Every request of a stream has one response, in the order of the requests, as Triton answers models that are
+ * not decoupled: who sends without ids can still tell which is which. A request that fails is answered by its
+ * error_message, with its id, and leaves the stream as it is. What was asked is finished after the client has
+ * half-closed; when the client is gone it is cancelled.
  *
- * Bounds, of each stream by itself: STREAM_CALLS_MAX requests under way, and STREAM_BYTES_MAX of answers that are under way or
- * wait for the client to take those before them. Beyond them no requests are read, so that the client is slowed down by HTTP/2's
- * flow control. The bytes of outputs whose dimensions vary are known only when they are there; a stream with twice the bound is cut.
+ * Bounds, of each stream by itself: STREAM_CALLS_MAX requests under way, and STREAM_BYTES_MAX of answers that
+ * are under way or wait for the client to take those before them. Beyond them no requests are read, so that
+ * the client is slowed down by HTTP/2's flow control. The bytes of outputs whose dimensions vary are known
+ * only when they are there; a stream with twice the bound is cut.
  */
 #ifndef GATEWAY_GRPC_STREAM_H
 #define GATEWAY_GRPC_STREAM_H

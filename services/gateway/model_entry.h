@@ -46,15 +46,16 @@ void model_entry_unref(model_entry_t *entry);
 /* Whether it was made from the same description, beside what changes while a model stays the same. */
 bool model_entry_is(const model_entry_t *entry, const struct Control__ModelReport *report);
 
-/* Whether requests that were made for the one, tensors laid out and pictures decoded, can go to the other: all that decides on
- * the bytes of a row, and the names. Rows are tasks of their own, so how many a batch may have does not matter. */
+/* Whether requests that were made for the one, tensors laid out and pictures decoded, can go to the other:
+ * all that decides on the bytes of a row, and the names. Rows are tasks of their own, so how many a batch
+ * may have does not matter. */
 bool model_entry_alike(const model_entry_t *a, const model_entry_t *b);
 
 /* UNAVAILABLE, with the reason, for a model that is not ready. */
 status_t model_entry_not_ready(const model_entry_t *entry, err_t *err);
 
-/* STATUS_OK, or UNAVAILABLE with the reason: a model that never loaded, of which no tensor is known, or one whose description
- * makes no sense. */
+/* STATUS_OK, or UNAVAILABLE with the reason: a model that never loaded, of which no tensor is known, or
+ * one whose description makes no sense. */
 status_t model_entry_check_described(const model_entry_t *entry, err_t *err);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Tasks and cancellations on their way to the scheduler, gathered until the next message leaves. Bounded: where the stream takes no
- * messages for a while, tasks wait here with their deadlines, and when one more finds no room, those that have missed theirs meanwhile
- * leave; their clients are answered by the timers of their sessions. Loop thread only.
+ * Tasks and cancellations on their way to the scheduler, gathered until the next message leaves. Bounded:
+ * where the stream takes no messages for a while, tasks wait here with their deadlines, and when one more
+ * finds no room, those that have missed theirs meanwhile leave; their clients are answered by the timers of
+ * their sessions. Loop thread only.
  *
  * Hot path: nothing is allocated per task; what leaves points into the arrays.
  */
@@ -55,8 +56,8 @@ void outbox_clear(outbox_t *outbox); /* also what an outbox begins with */
 status_t outbox_add(outbox_t *outbox, const control_task_t *task);
 /* Best effort: what finds no room is run for nobody. */
 void outbox_cancel(outbox_t *outbox, uint64_t id);
-/* Takes out the tasks whose deadlines have passed; the others keep their order. Returns how many left. O(tasks), and at most once
- * a millisecond: between two looks it returns 0. */
+/* Takes out the tasks whose deadlines have passed; the others keep their order. Returns how many left.
+ * O(tasks), and at most once a millisecond: between two looks it returns 0. */
 size_t outbox_let_go(outbox_t *outbox, int64_t now_ns);
 
 /* All that waits, into the messages; they point into the outbox and hold until the next call. False: nothing waits. */

@@ -87,9 +87,9 @@ static status_t check_headers(const http_request_t *request, int64_t *json_bytes
 }
 
 /*
- * Whether a body may be received straight into the arena. Large ones only while half of it is free: clients that announce
- * much and send little must not take the room of those that have sent everything. The others are received into memory that
- * grows as bytes come, and copied.
+ * Whether a body may be received straight into the arena. Large ones only while half of it is free: clients
+ * that announce much and send little must not take the room of those that have sent everything. The others
+ * are received into memory that grows as bytes come, and copied.
  */
 static bool may_place(const rest_t *rest, int64_t length)
 {

@@ -1,5 +1,6 @@
 /*
- * The life of a session: opened, submitted, answered once, closed. Hot path: a request costs pool and arena slots, no malloc.
+ * The life of a session: opened, submitted, answered once, closed. Hot path: a request costs pool and arena
+ * slots, no malloc.
  */
 #include "awake.h"
 #include "session_private.h"

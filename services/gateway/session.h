@@ -76,8 +76,8 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
 /* Only between submit and done; done comes from within. */
 void session_cancel(session_t *session);
 
-/* In done: writes the response into reply with the front end's codec, or gives back why there is none, and counts what became of
- * the request. */
+/* In done: writes the response into reply with the front end's codec, or gives back why there is none, and
+ * counts what became of the request. */
 typedef status_t (*session_write_fn)(oip_reply_t *reply, const oip_response_t *response, err_t *err);
 status_t session_write(session_t *session, session_write_fn write, err_t *err);
 

@@ -1,6 +1,6 @@
 /*
- * From output items to the response. An item holds one row of all outputs side by side, so an output is one piece when it is
- * the model's only one, else one piece per row.
+ * From output items to the response. An item holds one row of all outputs side by side, so an output is one
+ * piece when it is the model's only one, else one piece per row.
  */
 #include "session_private.h"
 

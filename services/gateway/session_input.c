@@ -1,6 +1,6 @@
 /*
- * From tensors as the client sent them to items as workers fetch them: row i of all inputs, in the model's order, side by
- * side. A single tensor that already lies in the arena is that by itself.
+ * From tensors as the client sent them to items as workers fetch them: row i of all inputs, in the model's
+ * order, side by side. A single tensor that already lies in the arena is that by itself.
  *
  *   inputs:  A = a0 a1 a2   B = b0 b1 b2        items:  a0 b0 | a1 b1 | a2 b2
  */

@@ -125,8 +125,8 @@ status_t slot_preprocess(slot_t *slot, err_t *err);
 
 /* session_tasks.c: the tasks of a session */
 void slot_dispatch(slot_t *slot);
-/* The model that its tasks go to now: its own, or what has replaced it if requests for the one can go to the other. NULL: none that
- * is ready. */
+/* The model that its tasks go to now: its own, or what has replaced it if requests for the one can go to
+ * the other. NULL: none that is ready. */
 const model_entry_t *slot_target(const slot_t *slot);
 
 /* Moves on to another version when its own is not ready any more and the client named none. */

@@ -1,6 +1,6 @@
 /*
- * Requests of models whose dimensions vary. The sizes of the model's axes come from the inputs' shapes and may be padded; they
- * decide how long an item is. How long a result is the worker tells with the first one:
+ * Requests of models whose dimensions vary. The sizes of the model's axes come from the inputs' shapes and
+ * may be padded; they decide how long an item is. How long a result is the worker tells with the first one:
  *
  *   result:  | row of output 0 | row of output 1 | … | sizes of the outputs' variable dimensions, 32 bits each |
  */

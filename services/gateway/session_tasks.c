@@ -144,8 +144,8 @@ const model_entry_t *slot_target(const slot_t *slot)
     return now->ready && model_entry_alike(now, old) ? now : NULL;
 }
 
-/* Submits what this stream has not carried yet and what is still worth it, as far as the stream takes it: on_room goes on. The
- * backstop answers the rest. */
+/* Submits what this stream has not carried yet and what is still worth it, as far as the stream takes it:
+ * on_room goes on. The backstop answers the rest. */
 static void submit_unsent(sessions_t *sessions)
 {
     int64_t now_ns = clock_now_ns();

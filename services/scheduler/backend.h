@@ -1,7 +1,8 @@
 /*
- * The scheduling core behind a sub-cluster's border: a sched_t on the loop's thread, or with `shards` a front_t
- * (shards/front.h), whose threads decide. Policies that cannot run on threads (nexus, shepherd) run on a sched_t all the same, and
- * so does what has a GPU whose mode is not `whole`; a change that needs the other kind makes that one, and moves everything over.
+ * The scheduling core behind a sub-cluster's border: a sched_t on the loop's thread, or with `shards` a
+ * front_t (shards/front.h), whose threads decide. Policies that cannot run on threads (nexus, shepherd) run
+ * on a sched_t all the same, and so does what has a GPU whose mode is not `whole`; a change that needs the
+ * other kind makes that one, and moves everything over.
  *
  * All functions are for the loop's thread. They keep the promises of subcluster.h.
  */
@@ -28,7 +29,8 @@ typedef struct {
 status_t backend_create(const backend_options_t *options, backend_t **backend, err_t *err);
 void backend_destroy(backend_t *backend); /* NULL is allowed */
 
-/* When the kind of core changes, here or with a GPU, what waits comes out in drops of reason MODEL_REMOVED: submit it again. */
+/* When the kind of core changes, here or with a GPU, what waits comes out in drops of reason
+ * MODEL_REMOVED: submit it again. */
 status_t backend_set_policy(backend_t *backend, const char *name, const char *params, err_t *err);
 const char *backend_policy(const backend_t *backend);
 bool backend_is_threaded(const backend_t *backend);

@@ -1,6 +1,7 @@
 /*
- * Models that workers want to unload. A worker that reports UNLOADING still takes grants until it is told that nothing is
- * left for it: at once where another worker has the model, else when no gateway can send more and the queue is empty.
+ * Models that workers want to unload. A worker that reports UNLOADING still takes grants until it is told
+ * that nothing is left for it: at once where another worker has the model, else when no gateway can send more
+ * and the queue is empty.
  */
 #include "base/clock.h"
 #include "scheduler/internal.h"

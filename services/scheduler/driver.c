@@ -1,6 +1,6 @@
 /*
- * Hot path. Lets the sub-clusters decide, and sends out what they have decided: grants, drops and stops. Allocates nothing but the
- * turn's scratch arena.
+ * Hot path. Lets the sub-clusters decide, and sends out what they have decided: grants, drops and stops.
+ * Allocates nothing but the turn's scratch arena.
  *
  * Whatever happens in one turn of the loop (many messages) is told to the sub-clusters first; each then decides once,
  * and each peer gets at most one frame.

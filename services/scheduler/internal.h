@@ -293,8 +293,8 @@ struct scheduler {
 };
 
 /* registry.c */
-/* A new peer for a stream that has just opened: zeroed memory of so many bytes that begins with a peer_t, and the stream's
- * argument. NULL: the stream is being closed, with the reason. */
+/* A new peer for a stream that has just opened: zeroed memory of so many bytes that begins with a peer_t,
+ * and the stream's argument. NULL: the stream is being closed, with the reason. */
 void *peer_open(scheduler_t *s, rpc_stream_t *stream, size_t size_bytes, const char *kind);
 void peer_closed(peer_t *peer); /* the last thing before its memory goes */
 void peer_complain(peer_t *peer, nonsense_t kind, const char *detail);
@@ -302,7 +302,8 @@ void peer_complain(peer_t *peer, nonsense_t kind, const char *detail);
 int64_t peer_duration(peer_t *peer, int64_t value_ns);
 /* Checks Hello, chooses the version and an index in table; false: the stream is being closed. */
 bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const char *kind);
-/* Reads a message into the scratch arena, which the caller resets; NULL: it made no sense, and the stream is being closed. */
+/* Reads a message into the scratch arena, which the caller resets; NULL: it made no sense, and the stream
+ * is being closed. */
 void *peer_read(peer_t *peer, const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes);
 /* What every frame begins with. False: the rest of it is not to be looked at. */
 typedef struct {
@@ -349,7 +350,8 @@ void catalogue_dispose(scheduler_t *s);
 status_t subclusters_init(scheduler_t *s, err_t *err); /* those that are declared */
 void subclusters_dispose(scheduler_t *s);
 subcluster_t *subclusters_find(const scheduler_t *s, const char *name);
-/* Where so many devices of a class join: the least full of its share, or one that is made for them. NULL and *err: none. */
+/* Where so many devices of a class join: the least full of its share, or one that is made for them. NULL
+ * and *err: none. */
 subcluster_t *subclusters_for(scheduler_t *s, const char *device_class, uint32_t devices, err_t *err);
 const char *subclusters_policy(const scheduler_t *s); /* "various" where they differ */
 /* subcluster "": of all, and of those to come. NOT_FOUND: no such; INVALID_ARGUMENT: nothing has changed. */
@@ -376,7 +378,8 @@ void placement_tick(scheduler_t *s);                                    /* ends 
 void placement_stats(const model_t *model, sched_model_stats_t *stats); /* zero when nobody serves it */
 /* Tells the model's home whether it runs on this device of it. */
 void placement_allow(const model_t *model, const device_t *device);
-/* Tells the model's home what batches of it, under this number there, do inside a device; whole, where the mode does not suit. */
+/* Tells the model's home what batches of it, under this number there, do inside a device; whole, where the
+ * mode does not suit. */
 void placement_follow_inside(const model_t *model, uint32_t core_id, bool suits_mode);
 /* Whether what this instance reports counts for the model in this sub-cluster. */
 bool placement_counts(const instance_t *instance, const subcluster_t *sub);
@@ -408,14 +411,15 @@ void draining_tick(scheduler_t *s); /* releases what is UNLOADING and has no tas
 
 /* commands.c: telling workers to load and unload */
 enum { COMMANDS_PER_WORKER_MAX = 64 };
-/* How it went; the reason is "" when it went well. Once, on the loop, never from within the call that gave the command. */
+/* How it went; the reason is "" when it went well. Once, on the loop, never from within the call that gave
+ * the command. */
 typedef void (*command_done_fn)(void *ctx, worker_t *worker, status_t status, const char *reason);
 /*
- * Tells a worker to load a model (version 0: the versions that the policy in the model's config names; others of it are
- * unloaded once those serve) or to unload it (0: all versions). Loading what is loaded, unloading what is not: OK.
- * planned: carried out whatever the worker's model control mode. done NULL: nobody cares. done's status: as the worker says;
- * UNAVAILABLE when it went away; DEADLINE_EXCEEDED when it says nothing for ten minutes.
- * Returns UNAVAILABLE (too many under way there) or NO_MEMORY: done does not come.
+ * Tells a worker to load a model (version 0: the versions that the policy in the model's config names; others
+ * of it are unloaded once those serve) or to unload it (0: all versions). Loading what is loaded, unloading
+ * what is not: OK. planned: carried out whatever the worker's model control mode. done NULL: nobody cares.
+ * done's status: as the worker says; UNAVAILABLE when it went away; DEADLINE_EXCEEDED when it says nothing
+ * for ten minutes. Returns UNAVAILABLE (too many under way there) or NO_MEMORY: done does not come.
  */
 status_t worker_load_model(worker_t *worker, const char *name, int64_t version, bool planned,
                            command_done_fn done, void *ctx);
@@ -440,7 +444,8 @@ void requests_dispose(scheduler_t *s);
 status_t driver_init(scheduler_t *s, err_t *err);
 void driver_dispose(scheduler_t *s);
 void driver_run(scheduler_t *s);
-/* Decides what is due, of those sub-clusters that were asked to be looked at again by now. What comes out is sent with driver_run. */
+/* Decides what is due, of those sub-clusters that were asked to be looked at again by now. What comes out
+ * is sent with driver_run. */
 void driver_decide_due(scheduler_t *s, int64_t now_ns);
 
 /* submit.c */

@@ -1,4 +1,5 @@
-/* Models on their way from one sub-cluster to another: loaded there, then served there, then unloaded where they were. */
+/* Models on their way from one sub-cluster to another: loaded there, then served there, then unloaded
+ * where they were. */
 #ifndef SCHEDULER_MOVES_H
 #define SCHEDULER_MOVES_H
 

@@ -1,10 +1,11 @@
 /*
  * Which sub-cluster serves a model: one at a time.
  *
- * A model can be served where a worker has it ready on devices that take grants. Of those, in this order: the one that the
- * configuration names; the one of the last plan; the one where it is, as long as its SLO can be met there; and of the others first those where
- * the SLO can be met, then the one with most room. A model of which nothing has been asked yet also leaves a home for one
- * with more room. What waits when a model moves is queued at its new home.
+ * A model can be served where a worker has it ready on devices that take grants. Of those, in this order: the
+ * one that the configuration names; the one of the last plan; the one where it is, as long as its SLO can be
+ * met there; and of the others first those where the SLO can be met, then the one with most room. A model of
+ * which nothing has been asked yet also leaves a home for one with more room. What waits when a model moves
+ * is queued at its new home.
  */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,13 +1,14 @@
 /*
- * Planning while it serves (Symphony, Appendix A). Every epoch, or when somebody asks, the models are spread anew over the
- * sub-clusters of each class of devices, so that each sub-cluster gets a part of the load that fits its devices:
+ * Planning while it serves (Symphony, Appendix A). Every epoch, or when somebody asks, the models are spread
+ * anew over the sub-clusters of each class of devices, so that each sub-cluster gets a part of the load that
+ * fits its devices:
  *
  *   measured load of each model ─▶ search, then CBC in a process of its own ─▶ moves, at most plan_moves_max of them
  *   a move: load where the plan says ─▶ traffic goes there ─▶ unload where it was
  *
- * Load is device time a second: the requests that came, each with what one took on average. A plan that gains little is not
- * carried out. A model that no device has room for is named and left where it is, and so is whatever cannot be loaded at
- * its new place. Loop thread.
+ * Load is device time a second: the requests that came, each with what one took on average. A plan that gains
+ * little is not carried out. A model that no device has room for is named and left where it is, and so is
+ * whatever cannot be loaded at its new place. Loop thread.
  */
 #ifndef SCHEDULER_PLANNER_H
 #define SCHEDULER_PLANNER_H
@@ -41,7 +42,8 @@ typedef struct {
 } plan_report_t;
 
 status_t planner_create(scheduler_t *s, planner_t **planner, err_t *err);
-/* Ends a solver that runs, within a tenth of a second; whoever asked is told. Afterwards nothing is planned any more. */
+/* Ends a solver that runs, within a tenth of a second; whoever asked is told. Afterwards nothing is
+ * planned any more. */
 void planner_stop(planner_t *planner);
 /* After the workers have gone. NULL is fine. */
 void planner_destroy(planner_t *planner);

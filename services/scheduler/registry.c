@@ -251,8 +251,8 @@ bool peer_begin(peer_t *peer, const frame_head_t *head, void (*join)(peer_t *, c
     return true;
 }
 
-/* While the scheduler itself stood still (a host that gives it no CPU, a long turn) it could hear nobody: what was said then
- * is still to be read, and does not count as silence. */
+/* While the scheduler itself stood still (a host that gives it no CPU, a long turn) it could hear nobody:
+ * what was said then is still to be read, and does not count as silence. */
 static void forgive(peer_t *peer, int64_t now_ns, int64_t stood_ns)
 {
     peer->heard_ns += stood_ns;

@@ -1,6 +1,6 @@
 /*
- * What clients ask gateways for: a model loaded or unloaded wherever there is a repository that has it. Each request goes
- * to all workers and is answered when all of them have answered. Cold.
+ * What clients ask gateways for: a model loaded or unloaded wherever there is a repository that has it. Each
+ * request goes to all workers and is answered when all of them have answered. Cold.
  *
  *   OK          at least one worker did it, the others do not have the model
  *   NOT_FOUND   no worker's repository has it

@@ -1,6 +1,7 @@
 /*
- * Batches that the core has stopped, until their worker says how that ended. Their tasks wait in the core again; a batch
- * that had ended before the word reached it has answered them all the same. Rare: a batch costs an allocation here.
+ * Batches that the core has stopped, until their worker says how that ended. Their tasks wait in the core
+ * again; a batch that had ended before the word reached it has answered them all the same. Rare: a batch
+ * costs an allocation here.
  */
 #include "scheduler/internal.h"
 

@@ -1,7 +1,7 @@
 /*
- * The scheduler service as one object on a loop: control streams and admin calls on its gRPC port, metrics and state
- * on its HTTP port, sub-clusters with a scheduling core each in the middle. Everything happens on the loop's thread, but for
- * the decisions, when they have threads of their own.
+ * The scheduler service as one object on a loop: control streams and admin calls on its gRPC port, metrics
+ * and state on its HTTP port, sub-clusters with a scheduling core each in the middle. Everything happens on
+ * the loop's thread, but for the decisions, when they have threads of their own.
  *
  *   gateways.c --tasks--> submit.c --subcluster.c--> driver.c --grants--> workers.c
  *        ^                                            |

@@ -1,10 +1,10 @@
 /*
- * Rows of a model whose dimensions vary can share a batch only when they are of one shape. Each shape in use is therefore a
- * model of its own to the core, with a number beyond those of the catalogue and a profile interpolated for its size; nobody
- * else sees more than the one model.
+ * Rows of a model whose dimensions vary can share a batch only when they are of one shape. Each shape in use
+ * is therefore a model of its own to the core, with a number beyond those of the catalogue and a profile
+ * interpolated for its size; nobody else sees more than the one model.
  *
- * A shape is made at its first task and kept, so that the core's rates stay known, until its place is needed: then the one
- * that was used the longest ago among those without tasks goes.
+ * A shape is made at its first task and kept, so that the core's rates stay known, until its place is needed:
+ * then the one that was used the longest ago among those without tasks goes.
  */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,5 +1,6 @@
 /*
- * fermata-plan-solver: makes one plan for a scheduler that keeps the solver at a distance (plan/partition_apart.h). Not for people.
+ * fermata-plan-solver: makes one plan for a scheduler that keeps the solver at a distance
+ * (plan/partition_apart.h). Not for people.
  */
 #include "plan/partition_apart.h"
 

@@ -2,8 +2,9 @@
  * A sub-cluster: devices of one class, the scheduling core that decides for them under a policy of its own, what was
  * measured on the way to them, and the advice on how many there should be.
  *
- * This is the border behind which libs/sched runs; no other file of the service calls sched_*. Behind it (backend.h) stands one
- * sched_t on the loop's thread or a core on threads of its own, so that the service relies on this much and no more:
+ * This is the border behind which libs/sched runs; no other file of the service calls sched_*. Behind it
+ * (backend.h) stands one sched_t on the loop's thread or a core on threads of its own, so that the service
+ * relies on this much and no more:
  *
  *   - Every function is called on the loop's thread. It says what happened; it decides nothing and calls nobody back.
  *   - Decisions come out of subcluster_run, through its sink, on the loop's thread, those of one model in the order in
@@ -156,8 +157,9 @@ void subcluster_update_delays(subcluster_t *subcluster, int64_t ctrl_ns, int64_t
 
 /* ---- Size (Symphony §3.5) ---- */
 
-/* Looks at what was counted; to be called often. devices: those that take grants. Afterwards autoscale.desired is how
- * many there should be: it rises with the first window of too many bad requests, and falls only after many quiet ones. */
+/* Looks at what was counted; to be called often. devices: those that take grants. Afterwards
+ * autoscale.desired is how many there should be: it rises with the first window of too many bad requests,
+ * and falls only after many quiet ones. */
 void subcluster_autoscale(subcluster_t *subcluster, uint32_t devices);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Which sub-clusters there are. Those that the configuration declares exist from the start; a class of devices that none of
- * them is of gets one, named after the class, with its first device.
+ * Which sub-clusters there are. Those that the configuration declares exist from the start; a class of
+ * devices that none of them is of gets one, named after the class, with its first device.
  */
 #include "base/log.h"
 #include "config/value.h"

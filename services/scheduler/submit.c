@@ -1,8 +1,9 @@
 /*
  * Hot path. Tasks come in and are cancelled. Allocates nothing per task but pool slots.
  *
- * The table of tasks is bounded. Where one more would find no room, what is due is decided first, once for each message: tasks
- * that can make their deadline no more leave, the oldest deadlines first, and are answered as that. Only then new ones are refused.
+ * The table of tasks is bounded. Where one more would find no room, what is due is decided first, once for
+ * each message: tasks that can make their deadline no more leave, the oldest deadlines first, and are
+ * answered as that. Only then new ones are refused.
  */
 #include "base/clock.h"
 #include "scheduler/internal.h"
@@ -113,8 +114,8 @@ typedef struct {
     bool made_room; /* all that could leave has left */
 } submission_t;
 
-/* What each of the gateways may hold of the table of tasks once that is half full: one that floods finds its own share taken, and
- * the others theirs free. */
+/* What each of the gateways may hold of the table of tasks once that is half full: one that floods finds
+ * its own share taken, and the others theirs free. */
 static uint32_t share_of_table(const scheduler_t *s)
 {
     uint32_t gateways = 0;

@@ -1,10 +1,12 @@
 /*
- * The axes of a model: its dimensions beside the batch that vary from request to request. Those of one name are one axis; one
- * without a name in the ONNX file is named after its input, as "x[1]", counting the batch dimension.
+ * The axes of a model: its dimensions beside the batch that vary from request to request. Those of one name
+ * are one axis; one without a name in the ONNX file is named after its input, as "x[1]", counting the batch
+ * dimension.
  *
- * The size of each axis, in the order in which the inputs bring them, is all that tells the shapes of one batch from those
- * of another: gateways and scheduler send nothing else. An output dimension may follow an axis or be known only when it was
- * computed; its size travels back behind the row's outputs (protos/control.proto).
+ * The size of each axis, in the order in which the inputs bring them, is all that tells the shapes of one
+ * batch from those of another: gateways and scheduler send nothing else. An output dimension may follow an
+ * axis or be known only when it was computed; its size travels back behind the row's outputs
+ * (protos/control.proto).
  */
 #ifndef WORKER_AXES_H
 #define WORKER_AXES_H
@@ -31,7 +33,8 @@ typedef struct {
 /* Whether anything but the batch varies. */
 bool axes_present(const engine_model_info_t *info);
 
-/* info must outlive the axes. What the config names and the model has not is INVALID_ARGUMENT; too many axes, UNSUPPORTED. */
+/* info must outlive the axes. What the config names and the model has not is INVALID_ARGUMENT; too many
+ * axes, UNSUPPORTED. */
 status_t axes_find(axes_t *axes, const engine_model_info_t *info, const shape_config_t *config, err_t *err);
 
 /* -1: no such axis. */

@@ -126,14 +126,15 @@ static inline int64_t batch_latency_ns(const batch_t *batch, uint32_t rows)
 void batch_put_shapes(batch_t *batch, engine_job_t *job);
 
 /*
- * After a run: with shapes, takes over what the engine told of the outputs. *again: there was too little room, as the first batch
- * of a shape finds, and now there is enough for the same job. Else the status of the batch, with batch->err when it is not OK.
+ * After a run: with shapes, takes over what the engine told of the outputs. *again: there was too little
+ * room, as the first batch of a shape finds, and now there is enough for the same job. Else the status of the
+ * batch, with batch->err when it is not OK.
  */
 status_t batch_take_output_shapes(batch_t *batch, const worker_devices_t *devices, status_t status,
                                   bool *again);
 
-/* With shapes, of rows that ran in another batch, of outputs like these: makes room for all of this batch, and takes over
- * the sizes that go behind each row. Not OK: batch->err says why. */
+/* With shapes, of rows that ran in another batch, of outputs like these: makes room for all of this batch,
+ * and takes over the sizes that go behind each row. Not OK: batch->err says why. */
 status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, const engine_shape_t *outputs);
 
 /* Takes over the rows of a grant: groups them, names their places. Rows that cannot be fetched at all fail here. */

@@ -1,9 +1,9 @@
 /*
- * The stream to the scheduler: registers, reports models and batches, obeys grants. Comes back by itself; a new scheduler
- * gets everything anew. Loop thread.
+ * The stream to the scheduler: registers, reports models and batches, obeys grants. Comes back by itself; a
+ * new scheduler gets everything anew. Loop thread.
  *
- * Only the newest epoch is obeyed: a message of an older one is dropped. With each new stream, catalogue ids and gateway
- * numbers begin anew and batches of the last one that have not begun are revoked.
+ * Only the newest epoch is obeyed: a message of an older one is dropped. With each new stream, catalogue ids
+ * and gateway numbers begin anew and batches of the last one that have not begun are revoked.
  */
 #ifndef WORKER_CONTROL_H
 #define WORKER_CONTROL_H
@@ -32,8 +32,8 @@ typedef struct {
 status_t control_create(const control_options_t *options, control_t **control, err_t *err);
 status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err);
 
-/* Tells the scheduler, and each one that comes after it, to grant nothing more (or to grant again) to any device; batches it
- * has granted go on. */
+/* Tells the scheduler, and each one that comes after it, to grant nothing more (or to grant again) to any
+ * device; batches it has granted go on. */
 void control_drain(control_t *control, bool drain);
 
 /* Sends what is to be reported and ends the stream; closed comes on the loop, then destroy may be called. */

@@ -5,8 +5,8 @@
  *         ◀── rows: these have their outputs in the batch's buffers, push them ──┤
  *         ◀── ended: once per batch, after its last rows ────────────────────────┘
  *
- * A mode is one file that ends in one `static const executor_ops_t`. What is decided is decided in libs/exec; an executor
- * carries it out on its device. Loop thread. From submit until `ended` a batch is its executor's.
+ * A mode is one file that ends in one `static const executor_ops_t`. What is decided is decided in libs/exec;
+ * an executor carries it out on its device. Loop thread. From submit until `ended` a batch is its executor's.
  */
 #ifndef WORKER_EXECUTOR_H
 #define WORKER_EXECUTOR_H
@@ -22,8 +22,9 @@ typedef struct {
     /* Rows [first, first + count) have run, in one batch of `together` rows of the device; batch->started_ns and
      * finished_ns are set. */
     void (*rows)(batch_t *batch, uint32_t first, uint32_t count, uint32_t together);
-    /* Not OK: batch->err says why; rows that were not handed to `rows` have not run. May submit to this executor. UNSUPPORTED: no row of it
-     * has left, and the mode cannot run such a shape: it runs whole then. */
+    /* Not OK: batch->err says why; rows that were not handed to `rows` have not run. May submit to this
+     * executor. UNSUPPORTED: no row of it has left, and the mode cannot run such a shape: it runs whole
+     * then. */
     void (*ended)(batch_t *batch, status_t status);
 } executor_env_t;
 

@@ -1,7 +1,8 @@
 /*
- * `overlap`: batches of several models side by side, in groups of segments that exec/overlap.h plans so that the tightest
- * deadline is kept. A granted batch is a query; what it has computed when its group ends waits in a border until the next
- * one. All models of a device in this mode share one executor, and one duration model.
+ * `overlap`: batches of several models side by side, in groups of segments that exec/overlap.h plans so that
+ * the tightest deadline is kept. A granted batch is a query; what it has computed when its group ends waits
+ * in a border until the next one. All models of a device in this mode share one executor, and one duration
+ * model.
  */
 #include "carrier.h"
 #include "model_segments.h"

@@ -1,6 +1,6 @@
 /*
- * `preempt`: as whole, and a batch that runs can be stopped at the exit points of its model (exec/preempt.h). All models of
- * a device in this mode share one executor.
+ * `preempt`: as whole, and a batch that runs can be stopped at the exit points of its model (exec/preempt.h).
+ * All models of a device in this mode share one executor.
  */
 #include "carrier.h"
 #include "exec/preempt.h"

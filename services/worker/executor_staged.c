@@ -2,12 +2,13 @@
  * `staged`: one model's rows on their way through its stages (exec/staged.h), each granted batch coming in as rows and
  * leaving as rows, in whatever batches the stages formed.
  *
- * Which rows join a running batch is the scheduler's word (a grant that stretches another), for only it knows what was
- * promised to those that run; a schedule named in the model's config does as it likes. What the stages run lies in borders, the inputs of the
- * first where they were fetched as long as they are rows of one batch in order.
+ * Which rows join a running batch is the scheduler's word (a grant that stretches another), for only it knows
+ * what was promised to those that run; a schedule named in the model's config does as it likes. What the
+ * stages run lies in borders, the inputs of the first where they were fetched as long as they are rows of one
+ * batch in order.
  *
- * Where shapes vary, what is in the stages together is of one shape (exec_query_t.shape), and each launch says of which. The
- * outputs of the last stage grow when a shape needs more than there was.
+ * Where shapes vary, what is in the stages together is of one shape (exec_query_t.shape), and each launch
+ * says of which. The outputs of the last stage grow when a shape needs more than there was.
  */
 #include "carrier.h"
 #include "model_stages.h"

@@ -1,6 +1,6 @@
 /*
- * `whole` hands its batches on at once: the engine's queue runs them in order, one at a time, and starts the next without
- * a turn of the loop between. That is all that exec/whole.h would decide.
+ * `whole` hands its batches on at once: the engine's queue runs them in order, one at a time, and starts the
+ * next without a turn of the loop between. That is all that exec/whole.h would decide.
  */
 #include "executor.h"
 

@@ -1,6 +1,6 @@
 /*
- * What the files of the lifecycle share. A command is a slot of a table, and the set of commands that wait for a model is a
- * word in the model.
+ * What the files of the lifecycle share. A command is a slot of a table, and the set of commands that wait
+ * for a model is a word in the model.
  *
  *   lifecycle.c ──▶ lifecycle_load.c ──▶ lifecycle_unload.c ──▶ lifecycle_commands.c
  *       └─────────▶ lifecycle_look.c ────────┘

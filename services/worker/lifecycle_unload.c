@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* How long an UNLOADING model waits for the scheduler's word. It comes when other workers have loaded what takes its place,
- * so that is minutes. */
+/* How long an UNLOADING model waits for the scheduler's word. It comes when other workers have loaded what
+ * takes its place, so that is minutes. */
 static const int64_t RELEASE_PATIENCE_NS = 600 * NS_PER_S;
 
 void unload_put_in_place(lifecycle_t *l, model_t *old, model_t *model)

@@ -1,6 +1,7 @@
 /*
- * The thread that does what would hold up the loop: reading the repository, loading models, taking them off the devices.
- * One thing after the other, at the lowest priority, so that the models that serve hardly notice.
+ * The thread that does what would hold up the loop: reading the repository, loading models, taking them off
+ * the devices. One thing after the other, at the lowest priority, so that the models that serve hardly
+ * notice.
  *
  * Loop thread; each call is answered by its done, on the loop, exactly once unless the loader is destroyed before.
  */

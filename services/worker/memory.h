@@ -1,7 +1,7 @@
 /*
- * What models may take of a device: the worker refuses one that does not fit, before it is read and when all of it is
- * known, and says the sizes. Counted are weights, the work space of the largest batch, one set of batch buffers and what the
- * mode keeps between parts of a batch. Any thread.
+ * What models may take of a device: the worker refuses one that does not fit, before it is read and when all
+ * of it is known, and says the sizes. Counted are weights, the work space of the largest batch, one set of
+ * batch buffers and what the mode keeps between parts of a batch. Any thread.
  */
 #ifndef WORKER_MEMORY_H
 #define WORKER_MEMORY_H

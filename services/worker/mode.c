@@ -86,7 +86,8 @@ static bool find_cuts(model_t *model, const model_load_options_t *options, engin
     return false;
 }
 
-/* The first cut at or behind each exit of the plan; where cuts are far apart, fewer: none nearer to the last than planned. */
+/* The first cut at or behind each exit of the plan; where cuts are far apart, fewer: none nearer to the
+ * last than planned. */
 static void place_exits(mode_choice_t *choice, const engine_cuts_t *cuts, const preempt_plan_t *plan)
 {
     uint32_t cut = 0;

@@ -1,8 +1,8 @@
 /*
  * The execution mode of a model (docs/modes.md): which one was asked for, in which one it runs, and why not that one.
  *
- * A mode that a model, its engine or its device cannot have is no failure: the model runs `whole`, a metric counts it, and log
- * and model state say why, once.
+ * A mode that a model, its engine or its device cannot have is no failure: the model runs `whole`, a metric
+ * counts it, and log and model state say why, once.
  */
 #ifndef WORKER_MODE_H
 #define WORKER_MODE_H
@@ -46,14 +46,16 @@ typedef struct {
 typedef struct model model_t;
 typedef struct model_load_options model_load_options_t;
 
-/* To measure operators of a model that is loaded, with its profile; of one whose dimensions vary, at the largest reference. */
+/* To measure operators of a model that is loaded, with its profile; of one whose dimensions vary, at the
+ * largest reference. */
 profiler_t mode_profiler(const model_t *model, const model_load_options_t *options);
 
 /* Whether batches of this shape (NULL: the model has no shapes) run in the mode of the model, and not whole. */
 bool mode_suits(const model_t *model, const uint32_t *sizes);
 
-/* Finds out whether the loaded model can run in the mode that its config, or else the worker, asks for, and what that takes.
- * Blocks: operators are measured. Loader thread. Fails only when stopped, or when the engine does. */
+/* Finds out whether the loaded model can run in the mode that its config, or else the worker, asks for,
+ * and what that takes. Blocks: operators are measured. Loader thread. Fails only when stopped, or when the
+ * engine does. */
 status_t mode_choose(model_t *model, const model_load_options_t *options, err_t *err);
 void mode_dispose(mode_choice_t *choice);
 

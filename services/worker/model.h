@@ -4,9 +4,9 @@
  *   UNLOADED ─▶ LOADING ─▶ READY ─▶ UNLOADING ─▶ UNLOADED          lifecycle.c moves it
  *                  └─────▶ FAILED
  *
- * Threads: while `state` is LOADING the loader thread fills everything up to the line below; the loop then sets the state
- * and the rest never changes but for what lies below the line, which is the loop's. When no batch of it is left the loader
- * thread takes it off the devices again.
+ * Threads: while `state` is LOADING the loader thread fills everything up to the line below; the loop then
+ * sets the state and the rest never changes but for what lies below the line, which is the loop's. When no
+ * batch of it is left the loader thread takes it off the devices again.
  */
 #ifndef WORKER_MODEL_H
 #define WORKER_MODEL_H
@@ -28,8 +28,8 @@ enum {
 typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED, MODEL_UNLOADING, MODEL_UNLOADED } model_state_t;
 enum { MODEL_STATES = MODEL_UNLOADED + 1 };
 
-/* Memory of one batch: a buffer for each input and each output, max_batch rows long; where rows vary in size, as long as the
- * largest batch needed that it was used for. */
+/* Memory of one batch: a buffer for each input and each output, max_batch rows long; where rows vary in
+ * size, as long as the largest batch needed that it was used for. */
 typedef struct model_buffers {
     struct model_buffers *next;
     engine_t *engine;         /* whose buffer_alloc it came from */
@@ -88,7 +88,8 @@ struct model {
 
 status_t model_create(const char *name, int64_t version, const char *dir, model_t **model, err_t *err);
 
-/* Takes it off the devices and frees its buffers; what describes it stays. No batch of it may be under way. Any one thread. */
+/* Takes it off the devices and frees its buffers; what describes it stays. No batch of it may be under
+ * way. Any one thread. */
 void model_unload(model_t *model, const worker_devices_t *devices);
 /* The same, and frees it. devices may be NULL for one that was never loaded. */
 void model_destroy(model_t *model, const worker_devices_t *devices);
@@ -121,8 +122,8 @@ struct model_load_options {
 };
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
 
-/* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file; profile.ENGINE.16x128.txt
- * that of these sizes of its axes (NULL: it has none). */
+/* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file;
+ * profile.ENGINE.16x128.txt that of these sizes of its axes (NULL: it has none). */
 void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,
                         char path[PATH_MAX + 192]);
 

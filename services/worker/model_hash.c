@@ -40,7 +40,8 @@ static status_t hash_file(const char *path, uint64_t *out, err_t *err)
     return STATUS_OK;
 }
 
-/* The version's folder belongs to the model but for what the worker writes there. The sum does not depend on the order. */
+/* The version's folder belongs to the model but for what the worker writes there. The sum does not depend
+ * on the order. */
 static status_t hash_folder(const char *dir, uint64_t *out, err_t *err)
 {
     DIR *folder = opendir(dir);

@@ -27,7 +27,8 @@ static status_t make_borders(model_segments_t *segments, model_t *model, const e
     return STATUS_OK;
 }
 
-/* A line through both ends. Larger batches do not keep less busy: where the duration model says so, the mean holds for all. */
+/* A line through both ends. Larger batches do not keep less busy: where the duration model says so, the
+ * mean holds for all. */
 void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
 {
     overlap_config_t config = overlap_plan_config(segments->plan);

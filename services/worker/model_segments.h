@@ -25,7 +25,8 @@ typedef struct {
     const worker_devices_t *devices;
     const overlap_plan_t *plan;
     uint32_t service; /* number of the model in the plan */
-    /* Per mille of its device that a batch of b keeps busy beside those of the other models: busy_fixed + b * busy_row. */
+    /* Per mille of its device that a batch of b keeps busy beside those of the other models: busy_fixed +
+     * b * busy_row. */
     uint32_t busy_fixed, busy_row;
     uint32_t *from;            /* operator with which each segment begins; behind the last: their number */
     engine_border_t **borders; /* see model_segments_border */

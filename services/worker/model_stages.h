@@ -1,6 +1,7 @@
 /*
- * A model cut into stages for mode staged: where, what each costs, and the memory between them on each device. Where shapes
- * vary, all that is of the largest reference (model_shapes.h): batches of larger shapes do not go through the stages.
+ * A model cut into stages for mode staged: where, what each costs, and the memory between them on each
+ * device. Where shapes vary, all that is of the largest reference (model_shapes.h): batches of larger shapes
+ * do not go through the stages.
  *
  *   inputs ── stage 0 ──▶ border [0][pair] ── stage 1 ──▶ border [1][pair] ── … ──▶ outputs
  *

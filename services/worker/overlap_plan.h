@@ -1,6 +1,6 @@
 /*
- * What mode overlap needs to know of models that share a device: the duration model of their groups of operators, and for
- * which models and device it was trained.
+ * What mode overlap needs to know of models that share a device: the duration model of their groups of
+ * operators, and for which models and device it was trained.
  *
  * The file is text; `fermata profile --overlap` writes it, the worker reads it (--overlap-plan):
  *
@@ -37,7 +37,8 @@ typedef struct {
 status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err);
 status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t *err);
 
-/* The part of exec/overlap.h's configuration that the plan knows: models, operators and durations. It refers to the plan. */
+/* The part of exec/overlap.h's configuration that the plan knows: models, operators and durations. It
+ * refers to the plan. */
 overlap_config_t overlap_plan_config(const overlap_plan_t *plan);
 
 /* Number of that model in the plan, or UINT32_MAX and why not: another file, another number of segments, not in it. */

@@ -19,8 +19,8 @@ enum {
 static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
 /* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
-/* A gap between batches is looked for this often, and at most this long before each run: the next batch of a queue that is
- * never empty then waits for one run in two hundred milliseconds. */
+/* A gap between batches is looked for this often, and at most this long before each run: the next batch of
+ * a queue that is never empty then waits for one run in two hundred milliseconds. */
 static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
 static const int64_t GAP_PATIENCE_NS = 200 * NS_PER_MS;
 

@@ -32,23 +32,25 @@ typedef struct {
     int64_t size_goal_ns; /* how long one size is measured */
     const axes_t *axes;   /* of a model whose dimensions vary; NULL of others */
     const uint32_t *axis_sizes;
-    /* Beside models that serve: batches of others that the device has to run, for whose end each run waits a while; and
-     * how long a run may keep them waiting, beyond which sizes are left to the fitted line. NULL: there are no others. */
+    /* Beside models that serve: batches of others that the device has to run, for whose end each run waits
+     * a while; and how long a run may keep them waiting, beyond which sizes are left to the fitted line.
+     * NULL: there are no others. */
     const _Atomic(uint32_t) *busy;
     const _Atomic(int64_t) *step_most_ns;
 } profiler_t;
 
 /*
- * Each size, smallest first: two runs to warm up and three that count. Then rounds with one run of each size, in
- * random order, until 60 ms for each size have passed, or what size_goal_ns says. A size whose run is longer than 400 ms and
- * the goal is run once and once to warm up. Ends early when the budget is used up (two sizes are always measured, so that
- * there is a slope). CANCELLED when *stop was set; else what the engine says.
+ * Each size, smallest first: two runs to warm up and three that count. Then rounds with one run of each size,
+ * in random order, until 60 ms for each size have passed, or what size_goal_ns says. A size whose run is
+ * longer than 400 ms and the goal is run once and once to warm up. Ends early when the budget is used up (two
+ * sizes are always measured, so that there is a slope). CANCELLED when *stop was set; else what the engine
+ * says.
  */
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
                       uint32_t *count, err_t *err);
 
-/* The profile of the medians, for the model's max_batch. Its spread is the median over the sizes of p95 / median: one size
- * that met a disturbance does not count. */
+/* The profile of the medians, for the model's max_batch. Its spread is the median over the sizes of p95 /
+ * median: one size that met a disturbance does not count. */
 status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
                       profile_t *profile, err_t *err);
 
@@ -62,8 +64,8 @@ status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t
 /* Bytes of one row of each output, of a model whose dimensions vary. Runs one row. */
 status_t profiler_output_bytes(const profiler_t *profiler, size_t row_bytes[ENGINE_MAX_IO], err_t *err);
 
-/* The shortest of `runs` batches that can be stopped at these cuts, and of as many that cannot, by turns: what an exit point costs is
- * less than what a machine's other work adds to a run. */
+/* The shortest of `runs` batches that can be stopped at these cuts, and of as many that cannot, by turns:
+ * what an exit point costs is less than what a machine's other work adds to a run. */
 status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32_t *exits,
                         uint32_t exit_count, uint32_t runs, int64_t *with_ns, int64_t *without_ns,
                         err_t *err);

@@ -1,6 +1,7 @@
 /*
- * How well a profile foretells single runs, and whose fault it is where it does not: the profile's, which is off from what
- * runs of a size usually take, or the machine's, on which runs of one size take different times. Pure.
+ * How well a profile foretells single runs, and whose fault it is where it does not: the profile's, which is
+ * off from what runs of a size usually take, or the machine's, on which runs of one size take different
+ * times. Pure.
  */
 #ifndef WORKER_PROFILER_CHECK_H
 #define WORKER_PROFILER_CHECK_H

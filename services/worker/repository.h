@@ -1,9 +1,9 @@
 /*
- * The model repository on disk, DIR/MODEL/VERSION/model.onnx and DIR/MODEL/config.yaml (docs/model-repository.md), and the
- * models that the worker has made of it.
+ * The model repository on disk, DIR/MODEL/VERSION/model.onnx and DIR/MODEL/config.yaml
+ * (docs/model-repository.md), and the models that the worker has made of it.
  *
- * Reading the disk needs nothing but the source, which never changes after it was opened: any thread may do it. The list
- * of models is the loop's.
+ * Reading the disk needs nothing but the source, which never changes after it was opened: any thread may do
+ * it. The list of models is the loop's.
  */
 #ifndef WORKER_REPOSITORY_H
 #define WORKER_REPOSITORY_H
@@ -42,12 +42,12 @@ status_t repository_read_all(const repository_source_t *source, repository_readi
 /* Destroys the models that nobody has taken. */
 void repository_reading_dispose(repository_reading_t *reading);
 
-/* One model by its folder (the last part of whose path is its name) or by its ONNX file (which has no config). The caller
- * destroys it. NOT_FOUND, IO or INVALID_ARGUMENT: what a reading would say of it. */
+/* One model by its folder (the last part of whose path is its name) or by its ONNX file (which has no
+ * config). The caller destroys it. NOT_FOUND, IO or INVALID_ARGUMENT: what a reading would say of it. */
 status_t repository_open_model(const char *path, model_t **model, err_t *err);
 
-/* The models of the worker, one for each (name, version), in no order; and those that have lost their place to another and
- * whose last batches are still under way. */
+/* The models of the worker, one for each (name, version), in no order; and those that have lost their
+ * place to another and whose last batches are still under way. */
 typedef struct {
     model_t **models;
     uint32_t count, capacity;

@@ -7,7 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one lost to a hiccup. */
+/* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one
+ * lost to a hiccup. */
 static const int64_t FETCH_MIN_NS = 20 * NS_PER_MS;
 /* No time on the wire is believed beyond this, ahead or past. */
 static const int64_t BUDGET_MOST_NS = 3600 * NS_PER_S;
@@ -335,8 +336,8 @@ static bool batch_runs_whole(batch_t *batch)
     return true;
 }
 
-/* Also one that failed may still be pushing rows that had left it before. With the last batch of a model its executor may
- * go: so that comes last. */
+/* Also one that failed may still be pushing rows that had left it before. With the last batch of a model
+ * its executor may go: so that comes last. */
 static void batch_ended(batch_t *batch, status_t status)
 {
     run_t *run = batch->run;

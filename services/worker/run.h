@@ -1,6 +1,7 @@
 /*
- * Granted batches: fetch -> wait for the start -> execute -> push, several under way on each device, so that the inputs of
- * the next batch come in while the present one is executed. Loop thread; a hot path: what a batch needs is recycled.
+ * Granted batches: fetch -> wait for the start -> execute -> push, several under way on each device, so that
+ * the inputs of the next batch come in while the present one is executed. Loop thread; a hot path: what a
+ * batch needs is recycled.
  *
  *   FETCHING ──all rows here or given up──▶ READY ──start has come──▶ SUBMITTED ──engine done──▶ PUSHING ──▶ free
  *      │                                      │                          │

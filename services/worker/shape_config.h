@@ -1,6 +1,6 @@
 /*
- * What config.yaml says about dimensions beside the batch that vary: their bounds, to what lengths inputs are padded, and at
- * which sizes the model is measured (docs/model-repository.md).
+ * What config.yaml says about dimensions beside the batch that vary: their bounds, to what lengths inputs are
+ * padded, and at which sizes the model is measured (docs/model-repository.md).
  *
  *   dims: {sequence: {max: 512, pad_to: [32, 128, 512]}}
  *   pad_value: {input_ids: 0}

@@ -1,7 +1,7 @@
 /*
- * The executors of one device take turns, in the order in which batches became ready: a device runs one mode at a time, or no
- * latency that was profiled alone would hold. The executor whose turn it is gets the batches that come for it as long as
- * none for another waits before them.
+ * The executors of one device take turns, in the order in which batches became ready: a device runs one mode
+ * at a time, or no latency that was profiled alone would hold. The executor whose turn it is gets the batches
+ * that come for it as long as none for another waits before them.
  */
 #ifndef WORKER_TURNS_H
 #define WORKER_TURNS_H

@@ -47,7 +47,8 @@ typedef struct {
  * device's threads stay on CPUs of their own. Unwinds on failure. */
 status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint32_t count,
                              const engine_config_t *config, bool pin, metrics_t *metrics, err_t *err);
-/* Borders between segments (engine.h) and their array; of those that were never made the places are NULL, as may be the array. */
+/* Borders between segments (engine.h) and their array; of those that were never made the places are NULL,
+ * as may be the array. */
 void worker_borders_free(const worker_devices_t *devices, engine_border_t **borders, uint32_t count);
 /* After all models are unloaded. */
 void worker_devices_close(worker_devices_t *devices);

@@ -1,5 +1,6 @@
 /*
- * The control streams at rate: a real scheduler process, between gateways and workers that this program plays over loopback.
+ * The control streams at rate: a real scheduler process, between gateways and workers that this program plays
+ * over loopback.
  *
  *   bench-control --gateways 4 --rate 20000     tasks at this rate, spread over the gateways; a grant's latency is from the send of a
  *                                               task to the arrival of its grant

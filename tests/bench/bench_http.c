@@ -1,6 +1,7 @@
 /*
- * The HTTP server alone: a child process serves, this one keeps many connections busy with a client that does nothing but
- * count bytes (every answer has the same length). Requests per second, both sides on the same machine.
+ * The HTTP server alone: a child process serves, this one keeps many connections busy with a client that does
+ * nothing but count bytes (every answer has the same length). Requests per second, both sides on the same
+ * machine.
  *
  *   bench_http [SECONDS_EACH]      default 2
  */

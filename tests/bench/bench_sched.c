@@ -89,7 +89,8 @@ typedef struct {
     uint64_t turns;
 } bench_t;
 
-/* Requests that are told before the next decision: a loop that is behind must not fall further behind by one long turn. */
+/* Requests that are told before the next decision: a loop that is behind must not fall further behind by
+ * one long turn. */
 enum { REQUESTS_PER_TURN = 256 };
 
 /* ---- One run ---- */

@@ -1,4 +1,5 @@
-/* bench-sched on threads: each shard thread makes the requests of its own models and runs the batches that it grants. */
+/* bench-sched on threads: each shard thread makes the requests of its own models and runs the batches that
+ * it grants. */
 #include "base/clock.h"
 #include "bench_sched.h"
 #include "shards/shards.h"

@@ -1,9 +1,11 @@
 /*
- * fermata-engine-bench --model FILE --batch N [--length L] [--seconds S] [--threads T] [--inputs DIR] [--outputs DIR] [--engine E]
+ * fermata-engine-bench --model FILE --batch N [--length L] [--seconds S] [--threads T] [--inputs DIR]
+ * [--outputs DIR] [--engine E]
  *
- * Loads one model, runs one batch size for S seconds and prints one line of JSON: load and compile time, minimum and median
- * per batch. Inputs come as raw tensors DIR/0.bin, 1.bin, … (else seeded noise); outputs are written the same way.
- * Open dimensions take the value of --length. tests/onnx/beside_onnxruntime.py runs it beside onnxruntime.
+ * Loads one model, runs one batch size for S seconds and prints one line of JSON: load and compile time,
+ * minimum and median per batch. Inputs come as raw tensors DIR/0.bin, 1.bin, … (else seeded noise); outputs
+ * are written the same way. Open dimensions take the value of --length. tests/onnx/beside_onnxruntime.py runs
+ * it beside onnxruntime.
  */
 #include "base/clock.h"
 #include "engine/engine.h"

@@ -1,6 +1,6 @@
 /*
- * Input: one byte that says where the rest is cut in two (the reads of the server), then what a client sends. The server
- * must answer with HTTP or close, and give everything back.
+ * Input: one byte that says where the rest is cut in two (the reads of the server), then what a client sends.
+ * The server must answer with HTTP or close, and give everything back.
  */
 #include "http/server.h"
 

@@ -2,10 +2,10 @@
  * gpu-bench --model FILE [--engine E] [--precision fp32,tf32,fp16,bf16] [--batches 1,8] [--seconds S] [--exits N]
  *           [--inputs DIR] [--outputs DIR]
  *
- * One line of JSON per precision and batch size: how long preparing took, the latency of one batch alone, and the time per
- * batch when the next one is always queued. With --exits also the latency with N exits, and how long a batch goes on after it
- * was told to stop. Inputs come from DIR/0.bin, 1.bin, … (rows of the largest batch; zeros else), the outputs of the largest
- * batch are written to DIR/PRECISION/0.bin, ….
+ * One line of JSON per precision and batch size: how long preparing took, the latency of one batch alone, and
+ * the time per batch when the next one is always queued. With --exits also the latency with N exits, and how
+ * long a batch goes on after it was told to stop. Inputs come from DIR/0.bin, 1.bin, … (rows of the largest
+ * batch; zeros else), the outputs of the largest batch are written to DIR/PRECISION/0.bin, ….
  */
 #include "base/clock.h"
 #include "engine/engine.h"
@@ -264,8 +264,8 @@ static void choose_exits(bench_t *b, engine_model_t *model, uint32_t wanted)
     }
 }
 
-/* One batch, told to stop a part of its usual time after it was submitted. How long it then went on; -1: it was past its
- * last exit. */
+/* One batch, told to stop a part of its usual time after it was submitted. How long it then went on; -1:
+ * it was past its last exit. */
 static int64_t stop_one(bench_t *b, engine_model_t *model, uint32_t batch, int64_t after_ns)
 {
     set_t *set = &b->sets[0];

@@ -1,6 +1,6 @@
 /*
- * The programs that are carried to a GPU machine leave oneDNN out, which is many times their size: this takes the place of
- * its table in the list of backends.
+ * The programs that are carried to a GPU machine leave oneDNN out, which is many times their size: this takes
+ * the place of its table in the list of backends.
  */
 #include "engine/backends.h"
 

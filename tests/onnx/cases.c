@@ -197,8 +197,9 @@ static void retype(tensor_t *t, dtype_t dtype)
 }
 
 /*
- * A lone element takes the shape that the model declares, if that is a fixed one. The data sets of CastLike with bfloat16 have
- * one element for `like`, of which only the type counts, where their models declare [3,4]; engines rightly refuse that.
+ * A lone element takes the shape that the model declares, if that is a fixed one. The data sets of CastLike
+ * with bfloat16 have one element for `like`, of which only the type counts, where their models declare [3,4];
+ * engines rightly refuse that.
  */
 static status_t spread(tensor_t *t, const engine_tensor_t *declared, err_t *err)
 {

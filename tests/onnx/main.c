@@ -1,9 +1,9 @@
 /*
  * fermata-onnx-test --engine E … --data DIR [--json] [--list FILE] [--markdown FILE] [NAME…]
  *
- * Runs the ONNX backend cases on an engine, or on several: a line per case, then the counts. With --list, the exit code says whether
- * no case failed and every case passed whose operators all stand in FILE (one per line; "-CASE" excuses one case, with the reason
- * behind it).
+ * Runs the ONNX backend cases on an engine, or on several: a line per case, then the counts. With --list, the
+ * exit code says whether no case failed and every case passed whose operators all stand in FILE (one per
+ * line; "-CASE" excuses one case, with the reason behind it).
  */
 #include "cases.h"
 #include "report.h"

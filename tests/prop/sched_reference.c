@@ -1,7 +1,7 @@
 /*
- * The core against a slow model of it that is obviously right: arrays that are searched and sorted anew at every step,
- * straight from Symphony's Algorithm 1 (no delays), and from what it tells of Clockwork. Both must decide the same at every
- * moment.
+ * The core against a slow model of it that is obviously right: arrays that are searched and sorted anew at
+ * every step, straight from Symphony's Algorithm 1 (no delays), and from what it tells of Clockwork. Both
+ * must decide the same at every moment.
  */
 #include "base/prng.h"
 #include "sched/sched.h"

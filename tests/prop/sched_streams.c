@@ -1,8 +1,9 @@
 /*
- * Seeded random streams of everything that can happen to a scheduling core, against what must always hold: a task is in
- * one place and ends once, no batch is granted that would miss a deadline, no GPU runs two batches, the core asks to be
- * called in the future only, and every structure validates. The same on GPUs that stretch batches and on GPUs with slots:
- * rows that join a batch make neither miss, and what runs side by side keeps at most the whole GPU busy.
+ * Seeded random streams of everything that can happen to a scheduling core, against what must always hold: a
+ * task is in one place and ends once, no batch is granted that would miss a deadline, no GPU runs two
+ * batches, the core asks to be called in the future only, and every structure validates. The same on GPUs
+ * that stretch batches and on GPUs with slots: rows that join a batch make neither miss, and what runs side
+ * by side keeps at most the whole GPU busy.
  */
 #include "base/prng.h"
 #include "sched/sched.h"

@@ -1,7 +1,7 @@
 /*
- * The autoscaling advice under a closed loop: an operator follows it, GPUs come late, and what is seeded at random is the
- * load, the GPUs at the start and how late they come. On a constant load the number of GPUs settles and stays; it follows a
- * ramp up and down.
+ * The autoscaling advice under a closed loop: an operator follows it, GPUs come late, and what is seeded at
+ * random is the load, the GPUs at the start and how late they come. On a constant load the number of GPUs
+ * settles and stays; it follows a ramp up and down.
  */
 #include "base/prng.h"
 #include "sim/bound.h"

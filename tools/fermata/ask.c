@@ -34,8 +34,8 @@ static void copy_text(char *to, size_t to_bytes, const json_t *entry, const char
     snprintf(to, to_bytes, "%s", text != NULL ? text : "");
 }
 
-/* A model that is on its way is shown as LOADING, or as UNAVAILABLE with a reason that says so or none yet; one that waits to
- * be loaded as UNAVAILABLE because it is unloaded, as in Triton. */
+/* A model that is on its way is shown as LOADING, or as UNAVAILABLE with a reason that says so or none
+ * yet; one that waits to be loaded as UNAVAILABLE because it is unloaded, as in Triton. */
 static model_readiness_t readiness_of(const char *state, const char *reason)
 {
     if (strcmp(state, "READY") == 0)

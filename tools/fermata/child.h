@@ -1,6 +1,7 @@
 /*
- * One service process that `fermata up` started and watches: it says `ready {…}` on its stdout when it listens, logs to its
- * stderr, and ends some day. It dies with us even if we are killed (child_exec.c), and terminal signals do not reach it.
+ * One service process that `fermata up` started and watches: it says `ready {…}` on its stdout when it
+ * listens, logs to its stderr, and ends some day. It dies with us even if we are killed (child_exec.c), and
+ * terminal signals do not reach it.
  *
  * Loop thread only. Callbacks come from the loop, never from within a call.
  */

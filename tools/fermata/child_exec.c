@@ -1,7 +1,7 @@
 /*
- * fermata child-exec PARENT PROGRAM [WORD...]: becomes PROGRAM, in a process group of its own, so that Ctrl-C reaches only
- * `fermata up`, and with the kernel's promise to kill it when the thread that started it ends: whatever happens to `fermata up`,
- * nothing is left behind.
+ * fermata child-exec PARENT PROGRAM [WORD...]: becomes PROGRAM, in a process group of its own, so that Ctrl-C
+ * reaches only `fermata up`, and with the kernel's promise to kill it when the thread that started it ends:
+ * whatever happens to `fermata up`, nothing is left behind.
  */
 #include "fermata/command.h"
 

@@ -1,6 +1,6 @@
 /*
- * The models of `fermata plan`: a CSV file with a header line, or a YAML file with a list `models` of maps. Columns and keys
- * are the same, in any order:
+ * The models of `fermata plan`: a CSV file with a header line, or a YAML file with a list `models` of maps.
+ * Columns and keys are the same, in any order:
  *
  *   name, rate            always; rate in requests/s
  *   memory, work_memory   bytes ("98MB"): of the weights, and of running the model

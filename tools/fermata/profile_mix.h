@@ -1,6 +1,6 @@
 /*
- * The shapes of the rows that `fermata profile --stages` lets come, of a model whose dimensions vary: those of --lengths, else
- * the largest reference alone. Batches are padded to their longest row, as in DVABatch.
+ * The shapes of the rows that `fermata profile --stages` lets come, of a model whose dimensions vary: those
+ * of --lengths, else the largest reference alone. Batches are padded to their longest row, as in DVABatch.
  */
 #ifndef FERMATA_PROFILE_MIX_H
 #define FERMATA_PROFILE_MIX_H
@@ -21,8 +21,8 @@ typedef struct {
     size_t output_bytes[ENGINE_MAX_IO]; /* of a row of the largest; set by profile_mix_measure */
 } profile_mix_t;
 
-/* text: "16:2,24:8,…", sizes of the one axis of the model, rising, and how many of the rows have each. INVALID_ARGUMENT says what is
- * wrong. NULL: the largest reference. */
+/* text: "16:2,24:8,…", sizes of the one axis of the model, rising, and how many of the rows have each.
+ * INVALID_ARGUMENT says what is wrong. NULL: the largest reference. */
 status_t profile_mix_parse(const char *text, const model_shapes_t *shapes, profile_mix_t *mix, err_t *err);
 
 /* Whole batches of one row, half the largest and the largest at each shape. */

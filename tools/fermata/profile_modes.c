@@ -91,8 +91,8 @@ static double length_part(const operators_t *o, uint32_t rows, uint32_t length)
                           : 1;
 }
 
-/* Between two measured sizes on the line between them. With one stream the device is always full; with several a batch keeps
- * one of them busy. */
+/* Between two measured sizes on the line between them. With one stream the device is always full; with
+ * several a batch keeps one of them busy. */
 static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
 {
     const operators_t *o = ctx;

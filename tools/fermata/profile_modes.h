@@ -1,6 +1,6 @@
 /*
- * What `fermata profile` finds out for the execution modes (docs/modes.md): the stages of `staged` and the exit points of
- * `preempt`, by trying them on the loaded model.
+ * What `fermata profile` finds out for the execution modes (docs/modes.md): the stages of `staged` and the
+ * exit points of `preempt`, by trying them on the loaded model.
  */
 #ifndef FERMATA_PROFILE_MODES_H
 #define FERMATA_PROFILE_MODES_H
@@ -32,8 +32,8 @@ typedef struct {
 typedef struct {
     profile_try_t tries[PROFILE_TRIES_MAX];
     uint32_t try_count, chosen_try;
-    /* ZeroBatch, DelayBatch and the chosen one, each with all queries there from the beginning and then at 1/4, 3/5 and 9/10 of what
-     * DelayBatch served of these. */
+    /* ZeroBatch, DelayBatch and the chosen one, each with all queries there from the beginning and then at
+     * 1/4, 3/5 and 9/10 of what DelayBatch served of these. */
     profile_try_t loads[3 * PROFILE_LOADS];
     uint32_t load_count;
     profile_exits_t exits[PROFILE_TRIES_MAX];
@@ -52,16 +52,16 @@ typedef struct {
 } profile_how_t;
 
 /*
- * Tries 2, 3, 4, 6, 8 and 12 even stages and those where the preferred batch size changes, and for the best of them several
- * T_comp_wait, with single rows coming at 60 % of the peak
- * of full batches; beside them ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`. Where rows of several
+ * Tries 2, 3, 4, 6, 8 and 12 even stages and those where the preferred batch size changes, and for the best
+ * of them several T_comp_wait, with single rows coming at 60 % of the peak of full batches; beside them
+ * ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`. Where rows of several
  * shapes come, the numbers of stages are tried with policy I, and T_comp_wait with policies II and III.
  * UNSUPPORTED: the model cannot be cut.
  */
 status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found, err_t *err);
 
-/* Exit points whose overhead and delay are both below 5 %, as few as there can be; else those with the least delay; none when each
- * costs 5 % or more. */
+/* Exit points whose overhead and delay are both below 5 %, as few as there can be; else those with the
+ * least delay; none when each costs 5 % or more. */
 status_t profile_exit_points(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found,
                              err_t *err);
 

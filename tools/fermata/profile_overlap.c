@@ -238,7 +238,8 @@ static void note_again(profile_overlap_t *found, uint32_t members, int64_t first
         }
 }
 
-/* The first of every AGAIN groups is measured again behind the last of them: no duration model can foretell better than that. */
+/* The first of every AGAIN groups is measured again behind the last of them: no duration model can
+ * foretell better than that. */
 static status_t measure_all(lab_t *lab, const predictor_t *shape, trainer_sample_t *samples, prng_t *prng,
                             err_t *err)
 {

@@ -42,8 +42,8 @@ typedef struct {
     const _Atomic(int) *stop;
 } profile_overlap_how_t;
 
-/* The trained model is that of all groups; the errors are of models trained without the groups they are of. CANCELLED when
- * *stop was set. */
+/* The trained model is that of all groups; the errors are of models trained without the groups they are
+ * of. CANCELLED when *stop was set. */
 status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predictor, profile_overlap_t *found,
                          err_t *err);
 

@@ -30,8 +30,8 @@ json_t *profile_report_json(const profile_report_t *report);
 status_t profile_report_svg(const profile_report_t *report, const char *path, err_t *err);
 
 /*
- * "1,2,4-8,16" as rising sizes. INVALID_ARGUMENT: something else than sizes within 1..ENGINE_MAX_BATCH, or more than cap
- * of them; the text names the part.
+ * "1,2,4-8,16" as rising sizes. INVALID_ARGUMENT: something else than sizes within 1..ENGINE_MAX_BATCH, or
+ * more than cap of them; the text names the part.
  */
 status_t profile_batches_parse(const char *text, uint32_t *sizes, uint32_t cap, uint32_t *count, err_t *err);
 

@@ -1,6 +1,6 @@
 /*
- * Waits until every gateway is ready and knows what has become of each model: ready, failed or not to be loaded yet. Asks the gateways one after the
- * other, again and again, over HTTP. Loop thread only.
+ * Waits until every gateway is ready and knows what has become of each model: ready, failed or not to be
+ * loaded yet. Asks the gateways one after the other, again and again, over HTTP. Loop thread only.
  */
 #ifndef FERMATA_READINESS_H
 #define FERMATA_READINESS_H

@@ -1,6 +1,6 @@
 /*
- * An execution mode on a real engine, fed with queries as they would come to it: how long they take. What `fermata profile
- * --stages` tries numbers of stages with.
+ * An execution mode on a real engine, fed with queries as they would come to it: how long they take. What
+ * `fermata profile --stages` tries numbers of stages with.
  */
 #ifndef FERMATA_TRIAL_H
 #define FERMATA_TRIAL_H
@@ -29,8 +29,8 @@ typedef struct {
     double avg_ms, p99_ms, throughput_rps;
 } trial_result_t;
 
-/* Plays `exec` (made for these stages, or exec/whole.h) until all queries are answered. All inputs are zero. CANCELLED when
- * *stop was set; else what the engine says. */
+/* Plays `exec` (made for these stages, or exec/whole.h) until all queries are answered. All inputs are
+ * zero. CANCELLED when *stop was set; else what the engine says. */
 status_t trial_run(const trial_t *trial, exec_t *exec, trial_result_t *result, err_t *err);
 
 #endif

@@ -3,8 +3,9 @@
  *
  *   SCHEDULER ─▶ SERVICES ─▶ MODELS ─▶ RUNNING ─▶ STOPPING ─▶ ENDED      (any of the first four ─▶ STOPPING on a failure)
  *
- * The scheduler comes first, as the others are told its address; then gateways and workers together; then the models are waited
- * for. Stopping goes the other way: gateways (no new requests), workers, scheduler, each kind gone before the next is told.
+ * The scheduler comes first, as the others are told its address; then gateways and workers together; then the
+ * models are waited for. Stopping goes the other way: gateways (no new requests), workers, scheduler, each
+ * kind gone before the next is told.
  */
 #ifndef FERMATA_UP_H
 #define FERMATA_UP_H

@@ -29,8 +29,9 @@ void arrivals_init(arrivals_t *arrivals, arrivals_kind_t kind, double rate_per_s
                    uint64_t stream);
 int64_t arrivals_next_ns(const arrivals_t *arrivals); /* its offset; INT64_MAX: none comes */
 void arrivals_advance(arrivals_t *arrivals);
-/* Another rate from at_ns on, which is not after the next arrival; 0: none comes until it changes again. What was left of
- * the wait for the next arrival is stretched or shortened with the period, which keeps Poisson arrivals Poisson. */
+/* Another rate from at_ns on, which is not after the next arrival; 0: none comes until it changes again.
+ * What was left of the wait for the next arrival is stretched or shortened with the period, which keeps
+ * Poisson arrivals Poisson. */
 void arrivals_set_rate(arrivals_t *arrivals, int64_t at_ns, double rate_per_s);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * What `--shape` says: sizes for inputs whose dimensions vary, fixed, drawn from a range, or drawn from a file of sizes.
+ * What `--shape` says: sizes for inputs whose dimensions vary, fixed, drawn from a range, or drawn from a
+ * file of sizes.
  *
  *   image:3,224,320        as perf_analyzer has it: the dimensions of one row, without the batch
  *   ids+mask:16-128        inputs of one shape: one size for both, drawn anew for each request body

@@ -44,8 +44,8 @@ int mode_main(int argc, char **argv);
 
 status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_t *err);
 
-/* One run of a scenario's first model under whole (zerobatch, delaybatch) or staged, at this rate. With load MODE_CLOSED
- * the next query comes when the last is answered. */
+/* One run of a scenario's first model under whole (zerobatch, delaybatch) or staged, at this rate. With
+ * load MODE_CLOSED the next query comes when the last is answered. */
 status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err);
 

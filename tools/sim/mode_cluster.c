@@ -5,8 +5,8 @@
  *   requests ─▶ sched_t ─ grants, stretches ─▶ device g: whole and overlap launch a batch into a stream of its own;
  *           ◀─ done ────────────────────────            staged gives its rows to the model's exec object
  *
- * With policy `none` there is no scheduler: a request goes at once to the device with the fewest unanswered, whose mode makes
- * batches as it does alone. All models are on all devices, and are asked for equally often.
+ * With policy `none` there is no scheduler: a request goes at once to the device with the fewest unanswered,
+ * whose mode makes batches as it does alone. All models are on all devices, and are asked for equally often.
  */
 #include "mode_cluster.h"
 

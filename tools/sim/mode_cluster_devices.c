@@ -1,5 +1,6 @@
 /*
- * The devices of a cluster: what is launched on them, by an exec object or as one batch, and who is answered when it ends.
+ * The devices of a cluster: what is launched on them, by an exec object or as one batch, and who is answered
+ * when it ends.
  */
 #include "mode_cluster.h"
 

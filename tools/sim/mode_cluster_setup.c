@@ -1,5 +1,6 @@
 /*
- * Setting a cluster up: an exec object for each model on each device, and the scheduling core with profiles of what these do.
+ * Setting a cluster up: an exec object for each model on each device, and the scheduling core with profiles
+ * of what these do.
  */
 #include "exec/whole.h"
 #include "mode_cluster.h"
@@ -37,7 +38,8 @@ static exec_t *make_exec(cluster_t *cluster, cluster_model_t *model)
     return exec_create_staged(&config, cluster->err);
 }
 
-/* One batch alone, through the exec object that will run it: splitting makes it faster than its operators one by one. */
+/* One batch alone, through the exec object that will run it: splitting makes it faster than its operators
+ * one by one. */
 typedef struct {
     cluster_t *cluster;
     cluster_gpu_t gpu;

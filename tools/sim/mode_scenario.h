@@ -1,6 +1,6 @@
 /*
- * What an execution mode is tried on: models of emulated operators, the queries that come, and the settings of the modes,
- * read from tests/sim/modes/NAME.txt. A line is a word and its values; # begins a comment.
+ * What an execution mode is tried on: models of emulated operators, the queries that come, and the settings
+ * of the modes, read from tests/sim/modes/NAME.txt. A line is a word and its values; # begins a comment.
  *
  *     title TEXT
  *     slo_ms X            rows_max N          launch_us X      host time of one launch

@@ -1,6 +1,6 @@
 /*
- * The rows of a scenario on all cores. Each row is a simulation of its own, so threads share nothing but the list and the
- * file of results.
+ * The rows of a scenario on all cores. Each row is a simulation of its own, so threads share nothing but the
+ * list and the file of results.
  */
 #include "scenario.h"
 

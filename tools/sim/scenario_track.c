@@ -1,5 +1,6 @@
 /*
- * Runs over time: load, GPUs and losses second by second, as a table of sums and a figure of panels one below the other.
+ * Runs over time: load, GPUs and losses second by second, as a table of sums and a figure of panels one below
+ * the other.
  */
 #include "scenario.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a precision costs: the model's outputs on seeded input against the same model in float32 with TF32 off, on the same
- * device.
+ * What a precision costs: the model's outputs on seeded input against the same model in float32 with TF32
+ * off, on the same device.
  */
 #ifndef ENGINE_CUDA_ACCURACY_H
 #define ENGINE_CUDA_ACCURACY_H

@@ -1,7 +1,7 @@
 /*
- * Convolutions by cuDNN's graph API, through its C descriptors: conv + residual + bias + activation as one operation graph
- * where an engine has it, else the convolution alone. The engines that the heuristics propose are timed, and the fastest is
- * kept.
+ * Convolutions by cuDNN's graph API, through its C descriptors: conv + residual + bias + activation as one
+ * operation graph where an engine has it, else the convolution alone. The engines that the heuristics propose
+ * are timed, and the fastest is kept.
  *
  *     x, w -> conv -> (+ residual) -> (+ bias) -> (activation) -> y
  */

@@ -2,8 +2,9 @@
  * One GPU, as the engine uses it. device_cuda.c is the real one (CUDA runtime, cuDNN, cuBLASLt); device_host.c does the
  * same on the CPU, so that everything above can be tested where there is no GPU. A library links exactly one of them.
  *
- * Any thread may call anything, but of one lane only one at a time; work on one stream is in order. Failures leave the process as it was: NO_MEMORY when the
- * device is full, UNAVAILABLE when there is no driver or the device is lost.
+ * Any thread may call anything, but of one lane only one at a time; work on one stream is in order. Failures
+ * leave the process as it was: NO_MEMORY when the device is full, UNAVAILABLE when there is no driver or the
+ * device is lost.
  */
 #ifndef ENGINE_CUDA_DEVICE_H
 #define ENGINE_CUDA_DEVICE_H
@@ -86,7 +87,8 @@ const char *device_step_choice(const step_t *step);
 status_t device_run_step(device_t *device, stream_t stream, step_t *step, void *scratch, size_t scratch_bytes,
                          err_t *err);
 
-/* Points in time of a stream, as the device meets them; read waits for the last, and gives what lies between each and the next. */
+/* Points in time of a stream, as the device meets them; read waits for the last, and gives what lies
+ * between each and the next. */
 status_t device_stamps_create(device_t *device, uint32_t count, device_stamps_t **stamps, err_t *err);
 status_t device_stamp(device_t *device, stream_t stream, device_stamps_t *stamps, uint32_t i, err_t *err);
 status_t device_stamps_read(device_t *device, device_stamps_t *stamps, int64_t *between_ns, err_t *err);

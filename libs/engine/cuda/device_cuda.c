@@ -87,7 +87,8 @@ static status_t check_index(uint32_t index, err_t *err)
     return STATUS_OK;
 }
 
-/* Streams share the queues of the GPU in the order of their making: those that compute come first, so that each has its own. */
+/* Streams share the queues of the GPU in the order of their making: those that compute come first, so that
+ * each has its own. */
 static cudaError_t make_streams(device_t *d)
 {
     static const uint32_t kinds[] = {LANE_COMPUTE, LANE_IN, LANE_OUT};

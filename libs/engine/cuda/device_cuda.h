@@ -36,8 +36,9 @@ struct device {
 status_t device_check(device_t *device, cudaError_t error, const char *what, err_t *err);
 
 /*
- * How steps of one shape run. Chosen once and kept by the device, for all models and batch sizes; read by any thread. Those that
- * no plan uses any more go when there are too many: sequences of all lengths make new shapes for ever.
+ * How steps of one shape run. Chosen once and kept by the device, for all models and batch sizes; read by any
+ * thread. Those that no plan uses any more go when there are too many: sequences of all lengths make new
+ * shapes for ever.
  */
 struct choice {
     struct choice *next;
@@ -53,7 +54,8 @@ struct choice {
     effort_t effort;
 };
 
-/* Time of one run on STREAM_PREPARE, median of several, in nanoseconds; 0 after one run for EFFORT_FIRST; negative = it failed. */
+/* Time of one run on STREAM_PREPARE, median of several, in nanoseconds; 0 after one run for EFFORT_FIRST;
+ * negative = it failed. */
 double device_time(device_t *device, effort_t effort, bool (*run)(void *arg), void *arg);
 
 /* The cuDNN handle of a stream, made when it is first wanted. NULL = cuDNN does not start. */

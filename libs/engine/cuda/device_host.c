@@ -1,7 +1,8 @@
 /*
- * The device of the tests: memory of the host, every stream done at once. Convolutions and products are computed plainly
- * from what the libraries would be told (dense tensors, leading dimensions, fused epilogues), so that a wrong description
- * shows; what the libraries would not be given goes to the kernels of last resort.
+ * The device of the tests: memory of the host, every stream done at once. Convolutions and products are
+ * computed plainly from what the libraries would be told (dense tensors, leading dimensions, fused
+ * epilogues), so that a wrong description shows; what the libraries would not be given goes to the kernels of
+ * last resort.
  */
 #include "engine/cuda/device_host.h"
 

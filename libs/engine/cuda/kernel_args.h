@@ -1,6 +1,6 @@
 /*
- * What our own kernels are told: plain structures, passed by value at launch. Shared by the C code that fills them and the
- * kernels; nothing here needs CUDA.
+ * What our own kernels are told: plain structures, passed by value at launch. Shared by the C code that fills
+ * them and the kernels; nothing here needs CUDA.
  *
  * Strides and counts are 32-bit, because 64-bit divisions are slow on a GPU; the lowering refuses larger tensors.
  */
@@ -154,7 +154,8 @@ typedef struct {
     int32_t n, in_step, out_step, logarithm;
 } k_softmax_t;
 
-/* (x - mean) / sqrt(variance + epsilon) · scale + bias; scale and bias may be absent (NULL) and have strides of their own. */
+/* (x - mean) / sqrt(variance + epsilon) · scale + bias; scale and bias may be absent (NULL) and have
+ * strides of their own. */
 typedef struct {
     k_space_t rows, along;
     k_view_t out, in, scale, bias;

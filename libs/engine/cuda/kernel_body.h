@@ -56,7 +56,8 @@ FN void k_bf16_store(void *p, int64_t i, float v)
     ((uint16_t *)p)[i] = (uint16_t)(v != v ? 0x7fc0u : rounded >> 16);
 }
 
-/* Finite numbers beyond the range of half stay finite: the large negative numbers of attention masks must not become inf. */
+/* Finite numbers beyond the range of half stay finite: the large negative numbers of attention masks must
+ * not become inf. */
 FN float k_half_range(float v)
 {
     return fabsf(v) > 65504.0f && !isinf(v) ? (v > 0 ? 65504.0f : -65504.0f) : v;

@@ -1,6 +1,6 @@
 /*
- * Launching our own kernels. kernels.cu runs them on the GPU; the tests link kernels_host.c instead, which runs the same
- * bodies on the CPU.
+ * Launching our own kernels. kernels.cu runs them on the GPU; the tests link kernels_host.c instead, which
+ * runs the same bodies on the CPU.
  */
 #ifndef ENGINE_CUDA_KERNELS_H
 #define ENGINE_CUDA_KERNELS_H

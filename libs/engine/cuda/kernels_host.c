@@ -1,6 +1,6 @@
 /*
- * The kernels on the CPU, one element after the other: how the tests check the lowering and the kernels' arithmetic on a
- * machine without a GPU. Not part of the plug-in.
+ * The kernels on the CPU, one element after the other: how the tests check the lowering and the kernels'
+ * arithmetic on a machine without a GPU. Not part of the plug-in.
  */
 #include "engine/cuda/kernels.h"
 

@@ -153,7 +153,8 @@ static status_t run_timed(lane_t *lane, flight_t *f, device_stamps_t *stamps)
     return status == STATUS_OK ? device_stamps_read(space->device, stamps, f->job->op_ns, &f->err) : status;
 }
 
-/* A first run keeps the GPU busy while the second one is queued: else the host, which queues each step by itself, would be timed. */
+/* A first run keeps the GPU busy while the second one is queued: else the host, which queues each step by
+ * itself, would be timed. */
 static status_t time_operators(lane_t *lane, flight_t *f)
 {
     device_stamps_t *stamps;

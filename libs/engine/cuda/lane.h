@@ -1,7 +1,7 @@
 /*
- * One stream of the engine: a queue of jobs, the thread that takes them in order, and what it works with. While a batch is
- * computed, the inputs of the next one are copied in and its graph is queued behind, so that the GPU goes from one batch to
- * the next without the host.
+ * One stream of the engine: a queue of jobs, the thread that takes them in order, and what it works with.
+ * While a batch is computed, the inputs of the next one are copied in and its graph is queued behind, so that
+ * the GPU goes from one batch to the next without the host.
  *
  * A job with exits is queued piece by piece, from exit to exit, at most LANE_AHEAD pieces in front of the GPU: `stop`
  * takes effect behind what is queued.

@@ -1,6 +1,6 @@
 /*
- * Graph to program: which step runs each node, on which views. Pure: no GPU is needed, and the same graph gives the same
- * program.
+ * Graph to program: which step runs each node, on which views. Pure: no GPU is needed, and the same graph
+ * gives the same program.
  *
  * Types: what the graph calls float32 is stored in the type of the model's precision (float16, bfloat16 or float32) and
  * computed in float32 inside each kernel. Inputs and outputs cross the border in their declared types.

@@ -1,6 +1,6 @@
 /*
- * Matrix products. Batches that one stride walks through go to cuBLASLt; a batch of products with one and the same second
- * matrix is a single, taller product.
+ * Matrix products. Batches that one stride walks through go to cuBLASLt; a batch of products with one and the
+ * same second matrix is a single, taller product.
  */
 #include "engine/cuda/lower.h"
 

@@ -1,6 +1,6 @@
 /*
- * Convolutions, with channels innermost as cuDNN is fastest, and pools. Both see five dimensions: missing spatial ones are
- * put in front with size 1.
+ * Convolutions, with channels innermost as cuDNN is fastest, and pools. Both see five dimensions: missing
+ * spatial ones are put in front with size 1.
  */
 #include "engine/cuda/lower.h"
 

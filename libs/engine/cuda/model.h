@@ -41,7 +41,8 @@ void model_release_plan(engine_model_t *model, plan_t *plan);
 /* NULL when it was not built yet. */
 plan_t *model_find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs);
 
-/* Builds a plan that the model does not keep, with constants of the caller's; for the accuracy report. Under plans.building. */
+/* Builds a plan that the model does not keep, with constants of the caller's; for the accuracy report.
+ * Under plans.building. */
 status_t model_plan_for(engine_model_t *model, engine_precision_t precision, effort_t effort,
                         constants_t *constants, const tensor_t *inputs, plan_t **plan, err_t *err);
 

@@ -1,6 +1,7 @@
 /*
- * A plan: a program with its constants on a device and its kernels chosen. It does not change any more; each stream that runs it
- * has a runner of its own (runner.h), and all share the ways to and from the borders (segment.h).
+ * A plan: a program with its constants on a device and its kernels chosen. It does not change any more; each
+ * stream that runs it has a runner of its own (runner.h), and all share the ways to and from the borders
+ * (segment.h).
  */
 #ifndef ENGINE_CUDA_PLAN_H
 #define ENGINE_CUDA_PLAN_H
@@ -31,8 +32,8 @@ typedef struct {
 } plan_t;
 
 /*
- * Uploads the constants that are not there yet, places the program in memory of its own for as long as it takes to choose
- * the kernels, and makes the plan, which takes the program over (also on failure).
+ * Uploads the constants that are not there yet, places the program in memory of its own for as long as it
+ * takes to choose the kernels, and makes the plan, which takes the program over (also on failure).
  */
 status_t plan_create(program_t *program, constants_t *constants, device_t *device, pool_t *pool,
                      engine_precision_t precision, effort_t effort, plan_t **plan, err_t *err);

@@ -1,6 +1,7 @@
 /*
- * The memory pool of one device: takes slabs from it, hands out blocks, and never holds more than its limit. Weights come
- * and go with models; a free block is merged with its free neighbours, and an empty slab goes back to the device.
+ * The memory pool of one device: takes slabs from it, hands out blocks, and never holds more than its limit.
+ * Weights come and go with models; a free block is merged with its free neighbours, and an empty slab goes
+ * back to the device.
  *
  *   slab   |  block 3 MiB used  |  block 1 MiB free  |  block 60 MiB used  |
  */

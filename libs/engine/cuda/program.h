@@ -1,6 +1,7 @@
 /*
- * A program: one instance of a model (one batch size or set of shapes) as a list of steps over buffers. The lowering makes
- * it without touching a GPU; a device then chooses the cuDNN and cuBLASLt plans of its steps and runs it.
+ * A program: one instance of a model (one batch size or set of shapes) as a list of steps over buffers. The
+ * lowering makes it without touching a GPU; a device then chooses the cuDNN and cuBLASLt plans of its steps
+ * and runs it.
  */
 #ifndef ENGINE_CUDA_PROGRAM_H
 #define ENGINE_CUDA_PROGRAM_H

@@ -182,7 +182,8 @@ static status_t run_steps(runner_t *r, const step_range_t *steps, err_t *err)
     return STATUS_OK;
 }
 
-/* What was queued before holds its pointers already: only a graph or a queued launch could be disturbed, and neither is. */
+/* What was queued before holds its pointers already: only a graph or a queued launch could be disturbed,
+ * and neither is. */
 status_t runner_run_plainly(runner_t *r, const step_range_t *steps, err_t *err)
 {
     if (steps->slot != r->slot)

@@ -1,6 +1,6 @@
 /*
- * A plan on one stream: its steps bound to the stream's memory, and CUDA graphs of the ranges of steps that are run again and
- * again. Whoever has the stream has its runners; work is queued in the order of the calls.
+ * A plan on one stream: its steps bound to the stream's memory, and CUDA graphs of the ranges of steps that
+ * are run again and again. Whoever has the stream has its runners; work is queued in the order of the calls.
  */
 #ifndef ENGINE_CUDA_RUNNER_H
 #define ENGINE_CUDA_RUNNER_H

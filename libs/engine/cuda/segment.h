@@ -1,11 +1,12 @@
 /*
- * What is alive at a cut, between a border and the memory in which the steps look for it. The steps of a range of operators
- * are those of the whole plan, so that what comes out is, bit by bit, what the whole plan computes.
+ * What is alive at a cut, between a border and the memory in which the steps look for it. The steps of a
+ * range of operators are those of the whole plan, so that what comes out is, bit by bit, what the whole plan
+ * computes.
  *
  *     border:  | value 0: row 0, row 1, …, row capacity - 1 | value 1: row 0, … | …
  *
- * A border holds a value dense, in the layout and type that it has in the plan of some usual batch. A plan in which it lies
- * otherwise, or in several places, copies it with a kernel; else it is copied as it is.
+ * A border holds a value dense, in the layout and type that it has in the plan of some usual batch. A plan in
+ * which it lies otherwise, or in several places, copies it with a kernel; else it is copied as it is.
  */
 #ifndef ENGINE_CUDA_SEGMENT_H
 #define ENGINE_CUDA_SEGMENT_H

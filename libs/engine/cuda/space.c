@@ -25,7 +25,8 @@ bool space_has_room(const space_t *space, const plan_t *plan)
            space->slot_bytes >= plan->slot_bytes;
 }
 
-/* The old piece goes first: what grows may need its room. After a failure there is none, and the next run asks again. */
+/* The old piece goes first: what grows may need its room. After a failure there is none, and the next run
+ * asks again. */
 static status_t regrow(space_t *space, void **memory, size_t *have, size_t want, err_t *err)
 {
     if (want <= *have)

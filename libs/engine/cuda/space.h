@@ -1,7 +1,7 @@
 /*
- * What one stream works with: its queues on the device, and memory that all plans which run there share. It grows, and
- * then everything that was bound to it is bound anew. Two slots of inputs and outputs let the next batch be copied in while
- * this one is computed; the work space serves one batch at a time.
+ * What one stream works with: its queues on the device, and memory that all plans which run there share. It
+ * grows, and then everything that was bound to it is bound anew. Two slots of inputs and outputs let the next
+ * batch be copied in while this one is computed; the work space serves one batch at a time.
  */
 #ifndef ENGINE_CUDA_SPACE_H
 #define ENGINE_CUDA_SPACE_H

@@ -1,6 +1,6 @@
 /*
- * Views: tensors as strides over a buffer. Transpose, Slice, Split, Expand and most Reshapes only make another view, and no
- * kernel runs; a copy is made when a reader needs the elements dense.
+ * Views: tensors as strides over a buffer. Transpose, Slice, Split, Expand and most Reshapes only make
+ * another view, and no kernel runs; a copy is made when a reader needs the elements dense.
  */
 #ifndef ENGINE_CUDA_VIEW_H
 #define ENGINE_CUDA_VIEW_H

@@ -1,9 +1,10 @@
 /*
- * A GPU that only takes time. A whole batch of b is answered ℓ(b) after it began, ℓ from the profile that the caller gives;
- * a segment, or a batch that can be stopped, when its operators have run. What runs on several streams shares the
- * device as libs/accel says. Output rows are the leading bytes of input rows (output i of input min(i, last)),
- * zero-filled; so what is alive at a cut are the inputs. Batches queue as on a real device. All emulated GPUs of a
- * process share one timer thread; what takes no time on an idle stream is answered inside submit.
+ * A GPU that only takes time. A whole batch of b is answered ℓ(b) after it began, ℓ from the profile that the
+ * caller gives; a segment, or a batch that can be stopped, when its operators have run. What runs on several
+ * streams shares the device as libs/accel says. Output rows are the leading bytes of input rows (output i of
+ * input min(i, last)), zero-filled; so what is alive at a cut are the inputs. Batches queue as on a real
+ * device. All emulated GPUs of a process share one timer thread; what takes no time on an idle stream is
+ * answered inside submit.
  */
 #include "accel/accel.h"
 #include "base/clock.h"

@@ -19,7 +19,8 @@ struct emulated_entry {
 status_t emulated_timer_acquire(err_t *err);
 void emulated_timer_release(void);
 
-/* Queues the entry, or moves it when it is queued. It may be called from fire. Each holder may have one entry queued. */
+/* Queues the entry, or moves it when it is queued. It may be called from fire. Each holder may have one
+ * entry queued. */
 void emulated_timer_set(emulated_entry_t *entry, int64_t due_ns);
 
 /* Takes it out, and waits for its fire to return. Not from inside fire. */

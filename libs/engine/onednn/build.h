@@ -2,8 +2,9 @@
  * Compiles an instance into a plan. emit_*.c hold one function per family of operators; each adds the steps of one node
  * or answers UNSUPPORTED, in which case the reference kernel becomes the step.
  *
- * Every value has a main layout, in which it is made, and copies in other layouts where a reader wanted one: a reorder is
- * a step of its own, made once per layout. Constants are reordered at once, through the cache of the model.
+ * Every value has a main layout, in which it is made, and copies in other layouts where a reader wanted one:
+ * a reorder is a step of its own, made once per layout. Constants are reordered at once, through the cache of
+ * the model.
  */
 #ifndef ENGINE_ONEDNN_BUILD_H
 #define ENGINE_ONEDNN_BUILD_H
@@ -84,13 +85,14 @@ const layout_t *build_main(const build_t *b, int32_t value);
 uint32_t build_need(build_t *b, int32_t value, const dnnl_memory_desc_t *md);
 uint32_t build_plain(build_t *b, int32_t value);
 
-/* A row-major value seen through another descriptor, brought into a layout: weights with groups, transposed matrices. */
+/* A row-major value seen through another descriptor, brought into a layout: weights with groups,
+ * transposed matrices. */
 uint32_t build_weights(build_t *b, int32_t value, const dnnl_memory_desc_t *seen_as,
                        const dnnl_memory_desc_t *want);
 
 /*
- * The result of the current node will be a view of a buffer of its input. A copy in another layout, which others may still
- * read as the input, must then not be overwritten through the view.
+ * The result of the current node will be a view of a buffer of its input. A copy in another layout, which
+ * others may still read as the input, must then not be overwritten through the view.
  */
 void build_share(build_t *b, int32_t value, uint32_t buffer);
 

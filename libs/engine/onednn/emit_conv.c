@@ -57,7 +57,8 @@ static bool read_conv(build_t *b, const node_t *node, conv_t *c, bool transposed
     return read_padding(c, transposed);
 }
 
-/* [O, I, k…] or, with groups, [G, O/G, I/G, k…]; the transposed kind is stored [I, O/G, k…] and seen with I and O swapped. */
+/* [O, I, k…] or, with groups, [G, O/G, I/G, k…]; the transposed kind is stored [I, O/G, k…] and seen with
+ * I and O swapped. */
 static dnnl_memory_desc_t weights_md(conv_t *c, const tensor_t *w, bool transposed)
 {
     int64_t strides[DNNL_MAX_NDIMS], own[TENSOR_MAX_RANK], g = c->groups;

@@ -21,7 +21,8 @@ static status_t add_pool(build_t *b, const node_t *node, const window_t *w, dnnl
         dilation[i] = w->dilation[i] - 1;
         before[i] = w->before[i];
         after[i] = needed > w->after[i] ? needed : w->after[i];
-        /* A window that reaches past the written padding counts differently in an average; oneDNN cannot crop either. */
+        /* A window that reaches past the written padding counts differently in an average; oneDNN cannot
+         * crop either. */
         bool ragged = needed > w->after[i] && alg == dnnl_pooling_avg_include_padding;
         if (ragged || w->before[i] < 0 || w->after[i] < 0 || before[i] >= extent || after[i] >= extent)
             return STATUS_UNSUPPORTED;

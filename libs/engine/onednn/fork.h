@@ -1,8 +1,9 @@
 /*
- * A fork: the steps of a plan with bindings of their own, for one stream, so that several streams can run the same plan at a
- * time; primitives, constants and the places of the buffers are the plan's. Beside them, for each cut that was asked for, how
- * what is alive there comes in from a border and goes out to one. Any range of operators between two cuts then costs nothing
- * more: a plan has at most one fork for each stream, and each of them at most two lists for each cut.
+ * A fork: the steps of a plan with bindings of their own, for one stream, so that several streams can run the
+ * same plan at a time; primitives, constants and the places of the buffers are the plan's. Beside them, for
+ * each cut that was asked for, how what is alive there comes in from a border and goes out to one. Any range
+ * of operators between two cuts then costs nothing more: a plan has at most one fork for each stream, and
+ * each of them at most two lists for each cut.
  */
 #ifndef ENGINE_ONEDNN_FORK_H
 #define ENGINE_ONEDNN_FORK_H

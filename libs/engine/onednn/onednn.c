@@ -1,9 +1,10 @@
 /*
- * CPU engine on oneDNN, float32. One thread for each stream runs its jobs; compute threads beyond it are OpenMP's (one by default: libgomp's
- * barriers spin, and a neighbour on the same cores makes them very slow).
+ * CPU engine on oneDNN, float32. One thread for each stream runs its jobs; compute threads beyond it are
+ * OpenMP's (one by default: libgomp's barriers spin, and a neighbour on the same cores makes them very slow).
  *
- * A model is compiled once per batch size (or set of shapes) into a plan. Plans share the reordered weights of the model
- * and, on each stream, one work space. A segment runs a part of a plan's steps, and so computes the same to the last bit. Models whose shapes depend on contents are interpreted by the reference kernels.
+ * A model is compiled once per batch size (or set of shapes) into a plan. Plans share the reordered weights
+ * of the model and, on each stream, one work space. A segment runs a part of a plan's steps, and so computes
+ * the same to the last bit. Models whose shapes depend on contents are interpreted by the reference kernels.
  */
 #include "base/clock.h"
 #include "engine/backends.h"

@@ -1,8 +1,8 @@
 /*
  * A plan: one instance of a model (one batch size or set of shapes), compiled to a list of steps over one work space.
  *
- * Buffers that live in the work space get their place when the plan is complete; what points to them is bound to the work
- * space of the engine before a run, and again only when that has moved. A run allocates nothing.
+ * Buffers that live in the work space get their place when the plan is complete; what points to them is bound
+ * to the work space of the engine before a run, and again only when that has moved. A run allocates nothing.
  */
 #ifndef ENGINE_ONEDNN_PLAN_H
 #define ENGINE_ONEDNN_PLAN_H
@@ -84,7 +84,8 @@ status_t plan_run_step(step_t *step, dnnl_stream_t stream, err_t *err);
 /* Tells it where its buffer is. */
 void plan_bind(const binding_t *binding, void *address);
 
-/* Runs on the calling thread, and on one at a time. work has work_bytes; inputs[i] is the tensor of input i. Reports the failing step. */
+/* Runs on the calling thread, and on one at a time. work has work_bytes; inputs[i] is the tensor of input
+ * i. Reports the failing step. */
 status_t plan_run(plan_t *plan, dnnl_stream_t stream, void *work, const void *const *inputs, err_t *err);
 
 /* Where output i is after a run. */

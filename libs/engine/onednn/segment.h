@@ -1,9 +1,10 @@
 /*
- * A segment: a range of the operators of a plan, run on one stream, with its fork of the plan; what comes out is, bit by bit,
- * what the whole plan computes.
+ * A segment: a range of the operators of a plan, run on one stream, with its fork of the plan; what comes out
+ * is, bit by bit, what the whole plan computes.
  *
- * What is alive at a cut is copied from the border into the work space before, and out of it behind. A border holds each
- * value in one layout for all batch sizes; a plan that has it in another one reorders it on the way:
+ * What is alive at a cut is copied from the border into the work space before, and out of it behind. A border
+ * holds each value in one layout for all batch sizes; a plan that has it in another one reorders it on the
+ * way:
  *
  *     border:  | value 0: row 0, row 1, …, row capacity - 1 | value 1: row 0, … | …
  */

@@ -20,7 +20,8 @@ typedef struct {
 void weights_init(weights_t *weights);
 void weights_dispose(weights_t *weights);
 
-/* The constant in blob, whose layout is `from`, in the layout `to`. Any thread. NULL = no memory, or no such reorder. */
+/* The constant in blob, whose layout is `from`, in the layout `to`. Any thread. NULL = no memory, or no
+ * such reorder. */
 void *weights_get(weights_t *weights, blob_t *blob, const dnnl_memory_desc_t *from,
                   const dnnl_memory_desc_t *to, dnnl_engine_t engine, dnnl_stream_t stream);
 

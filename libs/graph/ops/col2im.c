@@ -1,6 +1,6 @@
 /*
- * Col2Im: columns, each a patch of a picture, summed up where they overlap; what a convolution's input looks like from its
- * columns. Any number of dimensions.
+ * Col2Im: columns, each a patch of a picture, summed up where they overlap; what a convolution's input looks
+ * like from its columns. Any number of dimensions.
  */
 #include "graph/ops/tables.h"
 

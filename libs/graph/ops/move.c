@@ -284,7 +284,8 @@ static status_t infer_tile(op_ctx_t *c)
     return op_set(c, 0, in->dtype, in->rank, dims);
 }
 
-/* Each dimension becomes two, the repeat (stride 0) and its own; done dimension by dimension to stay within the rank. */
+/* Each dimension becomes two, the repeat (stride 0) and its own; done dimension by dimension to stay
+ * within the rank. */
 static status_t eval_tile(op_ctx_t *c)
 {
     const tensor_t *in = c->in[0];

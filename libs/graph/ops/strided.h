@@ -1,5 +1,6 @@
 /*
- * Copies between strided layouts of elements of any size: what Transpose, Slice, Concat, Pad, Expand and Tile are made of.
+ * Copies between strided layouts of elements of any size: what Transpose, Slice, Concat, Pad, Expand and Tile
+ * are made of.
  */
 #ifndef GRAPH_OPS_STRIDED_H
 #define GRAPH_OPS_STRIDED_H

@@ -16,7 +16,8 @@ typedef struct {
     int64_t after[WINDOW_MAX_DIMS];  /* as written; ceil_mode may read further */
 } window_t;
 
-/* Reads the attributes (strides, dilations, pads, auto_pad, ceil_mode) and computes the result's size. kernel is set. */
+/* Reads the attributes (strides, dilations, pads, auto_pad, ceil_mode) and computes the result's size.
+ * kernel is set. */
 status_t window_read(op_ctx_t *c, window_t *w, const int64_t *kernel);
 
 /* The same for ConvTranspose (output_padding, output_shape). */

@@ -102,7 +102,8 @@ static maker_t *layouts(void)
     return m;
 }
 
-/* One layer of attention and one of products over `length` words (-2: any number); the mask is read in the middle of it. */
+/* One layer of attention and one of products over `length` words (-2: any number); the mask is read in the
+ * middle of it. */
 static maker_t *transformer_of(int64_t length)
 {
     enum { H = NETWORK_WIDTH, HEADS = 2 };

@@ -160,8 +160,8 @@ Test(modes, one_stage_is_whole)
     lab_close(&lab);
 }
 
-/* A baseline forms its next batch when the running one has ended; with `ahead` already when that one has read its inputs, and
- * whoever comes later waits for both. */
+/* A baseline forms its next batch when the running one has ended; with `ahead` already when that one has
+ * read its inputs, and whoever comes later waits for both. */
 Test(modes, a_batch_formed_ahead_leaves_later_queries_behind)
 {
     static const char *const expected[] = {
@@ -193,8 +193,8 @@ static void open_two_pairs(lab_t *lab)
     lab_open(lab, exec_create_staged(&config, NULL));
 }
 
-/* Policy III: a second batch begins beside the first while that leaves room on the device, and waits where it would only
- * slow it. */
+/* Policy III: a second batch begins beside the first while that leaves room on the device, and waits where
+ * it would only slow it. */
 Test(modes, a_batch_waits_while_an_older_one_fills_the_device)
 {
     static const struct {
@@ -217,8 +217,8 @@ Test(modes, a_batch_waits_while_an_older_one_fills_the_device)
     }
 }
 
-/* It begins all the same where the older one loses less than it gains: three rows that fill the device by a quarter beside
- * one that fills it. */
+/* It begins all the same where the older one loses less than it gains: three rows that fill the device by
+ * a quarter beside one that fills it. */
 Test(modes, a_batch_that_gains_more_than_the_older_one_loses_begins)
 {
     static lab_t lab;

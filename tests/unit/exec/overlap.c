@@ -231,7 +231,8 @@ Test(overlap, it_says_what_it_cannot_run)
 
 /* ---- what a query keeps busy ---- */
 
-/* A device on which model m takes alone_ms[m], and queries that together keep more than all of it busy are slowed down. */
+/* A device on which model m takes alone_ms[m], and queries that together keep more than all of it busy are
+ * slowed down. */
 static double parts[3];
 static const int64_t alone_ms[] = {10, 30, 30};
 

@@ -204,8 +204,8 @@ static const char *buffers(const lab_t *lab, uint32_t pair)
     return text[pair];
 }
 
-/* Figure 10(b): with one pair, an executor in front must not begin while one behind works, though its buffers are not in
- * use: it stays inactive until the last stage is through. */
+/* Figure 10(b): with one pair, an executor in front must not begin while one behind works, though its
+ * buffers are not in use: it stays inactive until the last stage is through. */
 Test(figure10, one_pair_runs_one_batch_after_the_other)
 {
     static const char *const expected[][2] = {
@@ -225,8 +225,9 @@ Test(figure10, one_pair_runs_one_batch_after_the_other)
     lab_close(&lab);
 }
 
-/* Figure 10(a): executor 2 has been active with pair 1 since it passed on the first batch, and pulls one on pair 0, whose
- * output executor 3 still reads: it must check and wait, where the traditional rule would overwrite. */
+/* Figure 10(a): executor 2 has been active with pair 1 since it passed on the first batch, and pulls one
+ * on pair 0, whose output executor 3 still reads: it must check and wait, where the traditional rule would
+ * overwrite. */
 Test(figure10, an_executor_checks_the_pair_of_its_batch)
 {
     lab_t lab;

@@ -1,7 +1,7 @@
 /*
- * Random schedules: whatever enters, joins and splits, every row passes every stage once, is read from where it was
- * written, and no row in a buffer is overwritten before it was read. The test keeps its own picture of the buffers, from
- * the actions alone.
+ * Random schedules: whatever enters, joins and splits, every row passes every stage once, is read from where
+ * it was written, and no row in a buffer is overwritten before it was read. The test keeps its own picture of
+ * the buffers, from the actions alone.
  */
 #include "base/prng.h"
 #include "exec/staged.h"
@@ -71,7 +71,8 @@ static bool chance_start(const staged_view_t *view)
 static const staged_schedule_t by_chance = {"chance", chance_enter, chance_stretch, mixed_split,
                                             chance_start};
 
-/* Rows of a launch, and those that lie where it will write, are of one shape: a buffer is laid out for one at a time. */
+/* Rows of a launch, and those that lie where it will write, are of one shape: a buffer is laid out for one
+ * at a time. */
 static void check_shapes(const play_t *play, const exec_action_t *action, const running_t *run)
 {
     uint32_t shape = action->launch.queries[0].shape;

@@ -620,7 +620,8 @@ Test(grpc_front, large_answers_of_a_stream_wait_until_they_can_be_sent)
     close_stream(link);
 }
 
-/* The first is expected to leave room for three large answers, not quite; those that wait behind it count as they are. */
+/* The first is expected to leave room for three large answers, not quite; those that wait behind it count
+ * as they are. */
 Test(grpc_front, no_more_requests_are_read_than_there_is_room_for_answers)
 {
     enum { MANY = 40, FIT = 3 };

@@ -1,7 +1,7 @@
 /*
- * A whole gateway on one loop with a scheduler and a worker of the test's own: the scheduler is a real gRPC stream, the
- * worker real connections of the data plane, the client real HTTP. Nothing happens by itself: the test grants, drops and
- * pushes.
+ * A whole gateway on one loop with a scheduler and a worker of the test's own: the scheduler is a real gRPC
+ * stream, the worker real connections of the data plane, the client real HTTP. Nothing happens by itself: the
+ * test grants, drops and pushes.
  */
 #ifndef TESTS_GATEWAY_RIG_H
 #define TESTS_GATEWAY_RIG_H

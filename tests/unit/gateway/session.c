@@ -1,5 +1,6 @@
 /*
- * Exactly one answer, whatever scheduler, worker and client do. The end of each test checks it, and that no memory is left.
+ * Exactly one answer, whatever scheduler, worker and client do. The end of each test checks it, and that no
+ * memory is left.
  */
 #include "rig.h"
 
@@ -398,8 +399,8 @@ Test(session, an_answer_counts_as_what_the_client_gets)
 
 /* ------------------------------------------------------------------ lack of room */
 
-/* The scheduler is of the same loop, which does not turn: it takes nothing. In the end neither does the stream, and the deadlines
- * of all that waits have passed. */
+/* The scheduler is of the same loop, which does not turn: it takes nothing. In the end neither does the
+ * stream, and the deadlines of all that waits have passed. */
 static void stall(uint64_t *taken, uint64_t *refused)
 {
     control_task_t sent = {.model = 1};

@@ -100,7 +100,8 @@ Test(cuts, rows_are_followed_through_reshapes)
     expect(m, true, "1:a 2:b 3:c");
 }
 
-/* [batch, time, x] -> [time, batch, x] -> [time * batch, x]: dimension 0 grows with the batch, and yet no row is in one piece. */
+/* [batch, time, x] -> [time, batch, x] -> [time * batch, x]: dimension 0 grows with the batch, and yet no
+ * row is in one piece. */
 Test(cuts, not_where_the_rows_are_interleaved)
 {
     maker_t *m = maker_create(17);

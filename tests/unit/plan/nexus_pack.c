@@ -13,8 +13,8 @@ static profile_t line(int64_t alpha_ms, int64_t beta_ms)
     return profile;
 }
 
-/* l(b) = b + 4, SLO 40: the largest b with 2 l(b) <= 40 is 16, in 20 ms: 800/s on a GPU. 2,000/s: two whole GPUs and 400/s
- * left over. */
+/* l(b) = b + 4, SLO 40: the largest b with 2 l(b) <= 40 is 16, in 20 ms: 800/s on a GPU. 2,000/s: two
+ * whole GPUs and 400/s left over. */
 Test(nexus_pack, whole_gpus_then_the_residual)
 {
     profile_t profile = line(1, 4);

@@ -90,7 +90,8 @@ Test(partition, search_and_milp_agree_on_small_cases)
     }
 }
 
-/* Twice the GPUs, twice the rate: 20 and 10, which the search and the MILP both find; the memory of a GPU knows no shares. */
+/* Twice the GPUs, twice the rate: 20 and 10, which the search and the MILP both find; the memory of a GPU
+ * knows no shares. */
 Test(partition, sub_clusters_of_unequal_size_get_their_share)
 {
     partition_model_t models[] = {{.rate = 8}, {.rate = 7}, {.rate = 6}, {.rate = 5}, {.rate = 4}};

@@ -99,8 +99,8 @@ static void urgent_head(play_t *play, const char *params, double head_slo, doubl
         play_arrive_slo(play, 0, 1, slo);
 }
 
-/* At 10 the latest starts are 11 - l(0) for R1 alone (13.9 - 3 = 10.9), 14.5, 13.5, 12.5, 11.5 and 10.5 for 1 to 5 of those
- * behind it. R1 stays for the next GPU. */
+/* At 10 the latest starts are 11 - l(0) for R1 alone (13.9 - 3 = 10.9), 14.5, 13.5, 12.5, 11.5 and 10.5
+ * for 1 to 5 of those behind it. R1 stays for the next GPU. */
 Test(policies, clockwork_takes_the_earliest_latest_start_wherever_it_begins)
 {
     play_t play;
@@ -130,8 +130,8 @@ Test(policies, clockwork_takes_the_candidate_or_the_largest_of_its_model)
     play_stop(&play);
 }
 
-/* Deadlines out of order: R3 is the head, and those behind it are R2, R1, R4, R5. Four of them must start by 10.75, R3 alone
- * by 10.9. */
+/* Deadlines out of order: R3 is the head, and those behind it are R2, R1, R4, R5. Four of them must start
+ * by 10.75, R3 alone by 10.9. */
 Test(policies, clockwork_walks_the_queue_by_deadline)
 {
     play_t play;
@@ -159,8 +159,9 @@ static const char *clockwork_on_one_gpu(play_t *play, const char *params)
     return play_until(play, 60);
 }
 
-/* R2 is committed at 1.5 for the GPU that is free at 3, so R3 cannot join it any more. With 3 ms of the SLO kept back R6
- * must end by 16.5, too soon for a batch with R7, and R7 by 18, too soon for one behind it. */
+/* R2 is committed at 1.5 for the GPU that is free at 3, so R3 cannot join it any more. With 3 ms of the
+ * SLO kept back R6 must end by 16.5, too soon for a batch with R7, and R7 by 18, too soon for one behind
+ * it. */
 Test(policies, clockwork_commits_ahead_and_keeps_a_buffer)
 {
     play_t play;
@@ -241,8 +242,8 @@ Test(policies, shepherd_figure_3)
     cr_assert_eq(figure_3_drops(6), 0);
 }
 
-/* Shepherd's Figure 4: r must run at once. In scenario A nothing else comes. In B a burst of K comes at 5, as urgent. With
- * preemption both are decided well; without it, B is lost. */
+/* Shepherd's Figure 4: r must run at once. In scenario A nothing else comes. In B a burst of K comes at 5,
+ * as urgent. With preemption both are decided well; without it, B is lost. */
 static void figure_4(play_t *play, const char *params, unsigned burst)
 {
     play_start(play, "shepherd", params, 1);

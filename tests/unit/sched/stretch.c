@@ -26,10 +26,10 @@ static void start_stretching(play_t *play, sched_inside_t inside)
     start(play, "eager", (sched_gpu_mode_t){.stretches = true}, inside, 1);
 }
 
-/* R2 comes in the first stage of R1: from 1.5 on it goes through that stage while R1 waits, 1.5 for a quarter of l(1), and
- * from 3 on both go through the other three, 5.25 of l(2) = 7. R3 comes while R2 still catches up, R4 when both are in their
- * second stage, which ends at 4.75: half of l(1) for R3, half of l(3), is until 11.75, and R4 besides would be too late
- * for R1. */
+/* R2 comes in the first stage of R1: from 1.5 on it goes through that stage while R1 waits, 1.5 for a
+ * quarter of l(1), and from 3 on both go through the other three, 5.25 of l(2) = 7. R3 comes while R2
+ * still catches up, R4 when both are in their second stage, which ends at 4.75: half of l(1) for R3, half
+ * of l(3), is until 11.75, and R4 besides would be too late for R1. */
 Test(stretch, rows_catch_up_and_join)
 {
     play_t play;
@@ -140,9 +140,9 @@ Test(stretch, one_of_two_that_run_together_ends_first)
     play_stop(&play);
 }
 
-/* A batch of b keeps 0.1 + 0.3 b busy. R1 and S1 leave too little of the first GPU for a third, and do not slow each other.
- * R2 and R3 go beside S2, slowed by 1.1 until S2 ends at 8.05, and have run for 5.5 of their 7 then. When R1 has ended, S3
- * takes its place. */
+/* A batch of b keeps 0.1 + 0.3 b busy. R1 and S1 leave too little of the first GPU for a third, and do not
+ * slow each other. R2 and R3 go beside S2, slowed by 1.1 until S2 ends at 8.05, and have run for 5.5 of
+ * their 7 then. When R1 has ended, S3 takes its place. */
 Test(stretch, batches_side_by_side_slow_each_other)
 {
     play_t play;
@@ -173,7 +173,8 @@ Test(stretch, no_batch_beside_one_that_would_miss)
     play_stop(&play);
 }
 
-/* Each fills four fifths of the GPU, of which as much again may be granted for the next group: three of the four are. */
+/* Each fills four fifths of the GPU, of which as much again may be granted for the next group: three of
+ * the four are. */
 Test(stretch, what_waits_for_the_next_group_is_granted_beyond_what_fills_the_gpu)
 {
     static const uint32_t ahead[] = {0, SCHED_WHOLE}, granted[] = {1, 3};

@@ -1,13 +1,13 @@
 /*
- * Shepherd's Theorem A.1: the adversary who ruins every deterministic policy that cannot stop a batch, and what preemption
- * makes of it (Theorem 5.2).
+ * Shepherd's Theorem A.1: the adversary who ruins every deterministic policy that cannot stop a batch, and
+ * what preemption makes of it (Theorem 5.2).
  *
  *     X1: one request at 0 that must start at once. Then, by what the policy did with it,
  *     (A) nothing more comes: who let X1 go has 0 of 1
  *     (B) X2 comes at epsilon, w requests that must start at once: who runs X1 without stopping has 1 of w
  *
- * Batches take the same time whatever their size, but for a nanosecond a row, so that the affinity K of Shepherd's equation 4
- * is 1.
+ * Batches take the same time whatever their size, but for a nanosecond a row, so that the affinity K of
+ * Shepherd's equation 4 is 1.
  */
 #include "base/prng.h"
 #include "play.h"
@@ -94,8 +94,8 @@ static double later(prng_t *prng, double most)
     return 2 * (1 + (double)prng_below(prng, (uint64_t)(most * 5e5))) / 1e6;
 }
 
-/* Every batch comes just before the one before it ends and is just large enough to stop it, the last not quite: FLEX has only
- * the second to last. */
+/* Every batch comes just before the one before it ends and is just large enough to stop it, the last not
+ * quite: FLEX has only the second to last. */
 Test(theorem_a1, a_chain_of_preemptions_stays_within_the_bound)
 {
     batch_t chain[] = {{0, 1}, {0.999, 4}, {1.998, 13}, {2.997, 40}, {3.996, 121}};

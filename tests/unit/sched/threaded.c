@@ -1,6 +1,7 @@
 /*
- * The core on a thread of its own, fed through a bounded mailbox as the service does, decides what it decides when it is
- * called directly: only the times that it is told count, not when or in what portions the messages come.
+ * The core on a thread of its own, fed through a bounded mailbox as the service does, decides what it decides
+ * when it is called directly: only the times that it is told count, not when or in what portions the messages
+ * come.
  */
 #include "base/prng.h"
 #include "sched/sched.h"

@@ -100,7 +100,8 @@ Test(grant, an_overload_is_answered_for_every_task)
     scene_t *s = scene_new(1);
     worker_report(&s->worker, "slow", READY, ROW_MS * NS_PER_MS, ROW_MS * NS_PER_MS);
     stage_until(&s->stage, s->gateway.models == 2);
-    /* 8 rows take 180 ms: a thousand in a second cannot be done, whatever the policy, and some always, however busy the host. */
+    /* 8 rows take 180 ms: a thousand in a second cannot be done, whatever the policy, and some always,
+     * however busy the host. */
     gateway_send(&s->gateway, s->gateway.model_id + 1, 1, MANY, NS_PER_S);
     uint32_t done = 0;
     int64_t until_ns = clock_now_ns() + 10 * NS_PER_S, free_ns = 0;

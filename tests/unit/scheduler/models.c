@@ -179,7 +179,8 @@ Test(models, one_of_two_is_released_at_once)
     cast_dispose(&c, true);
 }
 
-/* The first of two workers has the new version and wants to let go of the old one, which the other one still needs help with. */
+/* The first of two workers has the new version and wants to let go of the old one, which the other one
+ * still needs help with. */
 Test(models, the_old_version_stays_until_all_workers_have_the_new_one)
 {
     static cast_t c;

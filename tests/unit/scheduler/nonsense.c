@@ -280,8 +280,8 @@ static void answer_command(fake_worker_t *w, uint64_t id)
     worker_send(w, &frame);
 }
 
-/* It answers loads that nobody gave, and reports models beyond all bounds. What fits is served from it and nobody else is the
- * worse for it; the rest is refused, and said once. */
+/* It answers loads that nobody gave, and reports models beyond all bounds. What fits is served from it and
+ * nobody else is the worse for it; the rest is refused, and said once. */
 Test(nonsense, models_that_a_worker_was_not_asked_to_load)
 {
     enum { MODELS = 4, REPORTS = 50 };
@@ -379,15 +379,16 @@ static size_t resident_bytes(void)
     return pages * 4096;
 }
 
-/* What memory may come and go by: malloc's slack; with a sanitizer what that keeps of what was freed (address: 256 MiB) and its
- * shadow (thread: four times what it watches). */
+/* What memory may come and go by: malloc's slack; with a sanitizer what that keeps of what was freed
+ * (address: 256 MiB) and its shadow (thread: four times what it watches). */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { GROWTH_BYTES = 264 << 20 };
 #else
 enum { GROWTH_BYTES = 8 << 20 };
 #endif
 
-/* A gateway that sends fifty times what there is room for takes its share, and costs no more memory however long it goes on. */
+/* A gateway that sends fifty times what there is room for takes its share, and costs no more memory
+ * however long it goes on. */
 Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
 {
     enum { ROOM = 1024, FRAME = 512, FRAMES = 100, MORE = 900 };
@@ -423,7 +424,8 @@ Test(nonsense, hopeless_tasks_make_room_for_new_ones)
     stage_turn(&c->stage, 50 * NS_PER_MS);
     uint64_t granted = c->worker.rows_total;
     gateway_send(&c->bad_gateway, c->gateway.model_id, 5000, SHARE - (uint32_t)granted, 60 * NS_PER_S);
-    /* The scheduler stands still until the first are hopeless; then it finds the second message, and its timer, in one turn. */
+    /* The scheduler stands still until the first are hopeless; then it finds the second message, and its
+     * timer, in one turn. */
     struct timespec stand = {.tv_nsec = SHORT_MS * NS_PER_MS};
     (void)nanosleep(&stand, NULL);
     stage_until(&c->stage, c->bad_gateway.drop_total >= SHARE - granted);

@@ -11,7 +11,8 @@ typedef struct {
     fake_worker_t worker;
 } scene_t;
 
-/* policy NULL: the usual one. One device, and the model "net" with one axis: 10 elements take alpha_ns a row and as much for the batch, 100 ten times as long. */
+/* policy NULL: the usual one. One device, and the model "net" with one axis: 10 elements take alpha_ns a
+ * row and as much for the batch, 100 ten times as long. */
 static scene_t *scene_of(const char *policy, bool staged, int64_t alpha_ns)
 {
     scene_t *s = calloc(1, sizeof *s);

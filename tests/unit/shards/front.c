@@ -1,7 +1,7 @@
 /*
- * The front as an event loop uses it: tasks, cancellations, batches that end well and badly, and every rare change at any
- * moment. Every task comes out once more often than it was queued again; nothing comes out for a GPU that was drained or
- * removed, or for a model that was removed.
+ * The front as an event loop uses it: tasks, cancellations, batches that end well and badly, and every rare
+ * change at any moment. Every task comes out once more often than it was queued again; nothing comes out for
+ * a GPU that was drained or removed, or for a model that was removed.
  */
 #include "shards/front.h"
 
@@ -297,7 +297,8 @@ Test(front, every_task_comes_out_once, .timeout = 110)
     free(loop);
 }
 
-/* A loop that takes nothing: the shard stops taking in when its outbox is half full, and goes on as soon as it is emptied. */
+/* A loop that takes nothing: the shard stops taking in when its outbox is half full, and goes on as soon
+ * as it is emptied. */
 Test(front, a_loop_that_stands_still_costs_no_memory, .timeout = 60)
 {
     loop_t *loop = start();

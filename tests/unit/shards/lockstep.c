@@ -1,7 +1,7 @@
 /*
- * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches that start, end early
- * and late and fail, GPUs that join, drain and leave, models that come, change and go) gives the same grants and the same drops,
- * for one shard and for three.
+ * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches
+ * that start, end early and late and fail, GPUs that join, drain and leave, models that come, change and go)
+ * gives the same grants and the same drops, for one shard and for three.
  */
 #include "base/heap.h"
 #include "base/prng.h"
@@ -188,8 +188,8 @@ static void change_profile(run_t *run, uint32_t model, uint32_t tenths)
     cr_assert_eq(status, STATUS_OK);
 }
 
-/* One lead for batches of any size: the matcher's horizon is the largest lead of those that were ready together, so that with
- * several it hangs on the order of messages within one moment. */
+/* One lead for batches of any size: the matcher's horizon is the largest lead of those that were ready
+ * together, so that with several it hangs on the order of messages within one moment. */
 static void change_delays(run_t *run, int64_t lead_ns)
 {
     sched_delays_t delays = {.ctrl_ns = lead_ns, .fixed_ns = lead_ns, .wake_ns = lead_ns / 2};

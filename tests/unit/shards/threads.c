@@ -1,6 +1,7 @@
 /*
- * Real threads: requests from two clients, batches that end, GPUs that join, drain and leave and models that move all the
- * while. Every request is answered: its batch is done, or it is dropped; none is lost, none is answered twice.
+ * Real threads: requests from two clients, batches that end, GPUs that join, drain and leave and models that
+ * move all the while. Every request is answered: its batch is done, or it is dropped; none is lost, none is
+ * answered twice.
  */
 #include "base/clock.h"
 #include "base/prng.h"
@@ -229,7 +230,8 @@ static int by_size(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* A batch of one, l(b) = b + 1 ms, is ready at d - l(2) - the bound of lateness. Other work on the machine delays some. */
+/* A batch of one, l(b) = b + 1 ms, is ready at d - l(2) - the bound of lateness. Other work on the machine
+ * delays some. */
 Test(threads, grants_leave_when_they_are_due, .timeout = 60)
 {
     enum { TRIES = 201 };

@@ -254,8 +254,8 @@ Test(simulation, the_autoscaling_advice_follows_the_load)
     world_stop(&world);
 }
 
-/* Clients that wait for their answers are no stream: holding their requests brings no others. Deferral holds each until its
- * SLO of 100 ms; fermata must see what they are and be nearly as quick as eager. */
+/* Clients that wait for their answers are no stream: holding their requests brings no others. Deferral
+ * holds each until its SLO of 100 ms; fermata must see what they are and be nearly as quick as eager. */
 static double closed_loop_goodput(const char *policy, const char *clients)
 {
     world_t world;

@@ -1,4 +1,5 @@
-/* Loading and unloading while others serve, on the emulated engine, told as the events that the scheduler would hear. */
+/* Loading and unloading while others serve, on the emulated engine, told as the events that the scheduler
+ * would hear. */
 #include "lifecycle.h"
 
 #include "base/clock.h"

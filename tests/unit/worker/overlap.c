@@ -99,8 +99,8 @@ Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
     end();
 }
 
-/* Batch 2 has ten seconds in all, which is room for one segment of batch 3 beside it, four seconds; the other two of that take
- * 64 then, as all of it would have, and of its 71 it has less than that left. */
+/* Batch 2 has ten seconds in all, which is room for one segment of batch 3 beside it, four seconds; the
+ * other two of that take 64 then, as all of it would have, and of its 71 it has less than that left. */
 Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part_has_ended)
 {
     begin_pair();

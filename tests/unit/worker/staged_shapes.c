@@ -1,4 +1,5 @@
-/* Batches of rows that differ in size in mode staged: only rows of one shape come together, and what does not suit runs whole. */
+/* Batches of rows that differ in size in mode staged: only rows of one shape come together, and what does
+ * not suit runs whole. */
 #include "support.h"
 
 static rig_t rig;

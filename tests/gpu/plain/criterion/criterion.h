@@ -1,6 +1,6 @@
 /*
- * As much of criterion as the tests that are carried to a GPU machine need, without its libraries: each test runs in a process of
- * its own, one line says how it went, and the exit code is 1 when one failed.
+ * As much of criterion as the tests that are carried to a GPU machine need, without its libraries: each test
+ * runs in a process of its own, one line says how it went, and the exit code is 1 when one failed.
  */
 #ifndef PLAIN_CRITERION_H
 #define PLAIN_CRITERION_H
