@@ -227,11 +227,14 @@ class UpTest(unittest.TestCase):
         held = 'sleep 300 & echo $! > "%(folder)s/holder"; exec 1>&- 2>&-\n'
         self.fake("worker", SERVICE.replace("mkfifo", held + "mkfifo"))
         up, ready = self.start_json()
+        holder = self.folder / "holder"
+        while not (holder.exists() and holder.read_text().endswith("\n")):  # it says ready before
+            time.sleep(0.01)
         os.kill(ready["workers"][0]["pid"], signal.SIGKILL)
         up.wait_for("worker-0 (pid")
         up.process.terminate()
         self.assertEqual(up.end(), 0)
-        os.kill(int((self.folder / "holder").read_text()), signal.SIGKILL)
+        os.kill(int(holder.read_text()), signal.SIGKILL)
 
     def test_a_broken_model_is_told_and_the_others_serve(self):
         broken = {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "node 'x': unknown operator Foo"}
