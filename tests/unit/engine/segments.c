@@ -20,6 +20,13 @@ enum { ROWS = 6, STREAMS = 3, FLOATS_MAX = ROWS * 2048, PAIRS = 3, QUERIES = 60 
 
 static const engine_ops_t *ops;
 
+/* With a sanitizer each takes many times as long, and fewer must do. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { SLOWER = 4 };
+#else
+enum { SLOWER = 1 };
+#endif
+
 typedef struct {
     engine_t *engine;
     engine_model_t *model;
@@ -154,7 +161,7 @@ Test(segments, two_halves_at_any_cut)
 
 Test(segments, random_networks_at_any_cut)
 {
-    for (unsigned seed = 1; seed <= 8; seed++) {
+    for (unsigned seed = 1; seed <= 8 / SLOWER; seed++) {
         char name[32];
         snprintf(name, sizeof name, "random %u", seed);
         try_cuts(open_rig(network_random(seed)), name);
@@ -374,7 +381,7 @@ static void play_network(maker_t *m, uint64_t seed, staged_counts_t *sum)
 Test(segments, staged_schedules_by_chance)
 {
     staged_counts_t sum = {0};
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= 12 / SLOWER; seed++) {
         play_network(networks[seed % network_count].make(), seed, &sum);
         play_network(network_random((unsigned)seed), seed, &sum);
     }
