@@ -385,8 +385,9 @@ Test(segments, staged_schedules_by_chance)
         play_network(networks[seed % network_count].make(), seed, &sum);
         play_network(network_random((unsigned)seed), seed, &sum);
     }
-    cr_assert_gt(sum.stretches, 20, "rows were stretched in %llu times", (unsigned long long)sum.stretches);
-    cr_assert_gt(sum.splits, 20, "batches were split %llu times", (unsigned long long)sum.splits);
+    cr_assert_gt(sum.stretches, 20 / SLOWER, "rows were stretched in %llu times",
+                 (unsigned long long)sum.stretches);
+    cr_assert_gt(sum.splits, 20 / SLOWER, "batches were split %llu times", (unsigned long long)sum.splits);
 }
 
 /* ---- what it takes ---- */
