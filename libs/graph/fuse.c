@@ -261,22 +261,32 @@ static status_t fold_pad(uses_t *u, node_t *conv, err_t *err)
     return STATUS_OK;
 }
 
-status_t graph_fold_batch_norms(graph_t *g, err_t *err)
+/* What a pass does at one node. */
+typedef status_t (*rewrite_t)(uses_t *u, node_t *node, err_t *err);
+
+static status_t rewrite_each(graph_t *g, rewrite_t rewrite, err_t *err)
 {
     uses_t u;
     status_t status = uses_init(&u, g, err);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
-        if (g->nodes[n].dead)
-            continue;
-        status = fold_into_conv(&u, &g->nodes[n], err);
-        if (status == STATUS_OK)
-            status = fold_pad(&u, &g->nodes[n], err);
-    }
+    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++)
+        if (!g->nodes[n].dead)
+            status = rewrite(&u, &g->nodes[n], err);
     uses_dispose(&u);
     graph_clean(g);
     return status;
+}
+
+static status_t fold_template(uses_t *u, node_t *node, err_t *err)
+{
+    status_t status = fold_into_conv(u, node, err);
+    return status == STATUS_OK ? fold_pad(u, node, err) : status;
+}
+
+status_t graph_fold_batch_norms(graph_t *g, err_t *err)
+{
+    return rewrite_each(g, fold_template, err);
 }
 
 /* The mean over all of a picture, or over a volume, is a pool, for which engines have more than a loop. */
@@ -306,21 +316,15 @@ static void mean_to_pool(graph_t *g, node_t *node)
     node->attr_count = 0;
 }
 
+static status_t fold_instance(uses_t *u, node_t *node, err_t *err)
+{
+    mean_to_pool(u->graph, node);
+    return fold_pad(u, node, err);
+}
+
 status_t graph_fold_shaped(graph_t *g, err_t *err)
 {
-    uses_t u;
-    status_t status = uses_init(&u, g, err);
-    if (status != STATUS_OK)
-        return status;
-    for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
-        if (g->nodes[n].dead)
-            continue;
-        mean_to_pool(g, &g->nodes[n]);
-        status = fold_pad(&u, &g->nodes[n], err);
-    }
-    uses_dispose(&u);
-    graph_clean(g);
-    return status;
+    return rewrite_each(g, fold_instance, err);
 }
 
 /* The later producer of the two operands is the host: the other one is complete when it runs. */
