@@ -14,15 +14,11 @@ enum {
     EPOCHS = 120,
     STEPS_MIN = 8000, /* of training, however few groups there are: fewer have not settled */
     SVR_EPOCHS = 20,
-    RUNS_MIN = 3,
-    RUNS_MAX = 9, /* of one group: short ones are disturbed by more */
-    AGAIN = 8,    /* every eighth group is measured once more, as many groups later */
+    RUNS = 9,  /* of one group: with a third of them the model is off by one per cent more */
+    AGAIN = 8, /* every eighth group is measured once more, as many groups later */
     PREDICTIONS = 2000,
     TRAIN_MIN = 32
 };
-
-/* Of one group, beyond RUNS_MIN. */
-static const int64_t GROUP_GOAL_NS = 30 * NS_PER_MS;
 
 /* One model as a service: its operators are the pieces between the cuts, which may hold several. */
 typedef struct {
@@ -199,25 +195,21 @@ static int by_size(const void *a, const void *b)
 static status_t measure_group(lab_t *lab, const overlap_group_t *group, int64_t *median_ns, err_t *err)
 {
     engine_job_t jobs[EXEC_PARTS_MAX];
-    int64_t took_ns[RUNS_MAX + 1], sum_ns = 0;
-    uint32_t runs = 0;
+    int64_t took_ns[1 + RUNS]; /* the first one builds what is not there */
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
         status = prepare(lab, &group->parts[i], err);
     for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
         status = run_up_to(lab, &group->parts[i], err);
-    while (status == STATUS_OK && runs <= RUNS_MAX && (runs <= RUNS_MIN || sum_ns < GROUP_GOAL_NS)) {
+    for (uint32_t run = 0; status == STATUS_OK && run <= RUNS; run++) {
         for (uint32_t i = 0; i < group->count; i++)
             jobs[i] = job_of(lab, &group->parts[i], group->parts[i].from, group->parts[i].to);
-        status = run_jobs(lab, jobs, group->count, &took_ns[runs], err);
-        sum_ns += runs ? took_ns[runs] : 0;
-        runs++;
+        status = run_jobs(lab, jobs, group->count, &took_ns[run], err);
     }
     if (status != STATUS_OK)
         return status;
-    runs--; /* the first one builds what is not there */
-    qsort(took_ns + 1, runs, sizeof(took_ns[0]), by_size);
-    *median_ns = took_ns[1 + runs / 2];
+    qsort(took_ns + 1, RUNS, sizeof(took_ns[0]), by_size);
+    *median_ns = took_ns[1 + RUNS / 2];
     return STATUS_OK;
 }
 
