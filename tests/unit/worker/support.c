@@ -429,3 +429,72 @@ void grant_send_to(rig_t *rig, model_t *model, grant_t *grant)
     to->size = &grant->size;
     run_grant(rig->run, 7, model, to);
 }
+
+void rig_grant_sized(rig_t *rig, uint64_t batch_id, uint32_t rows, uint32_t size, uint64_t stretches)
+{
+    grant_t grant;
+
+    grant_init(&grant, batch_id, 0);
+    grant.size = size;
+    grant.grant.stretches = stretches;
+    for (uint32_t i = 0; i < rows; i++)
+        grant_add(rig, &grant, 10, 10 * batch_id + i, (uint32_t)(10 * batch_id + i));
+    grant_send(rig, &grant);
+}
+
+void rig_check_sized(rig_t *rig, uint64_t task, uint32_t size)
+{
+    const gateway_t *gateway = &rig->gateways[0];
+    uint32_t row = IN_A + IN_B;
+
+    for (int i = 0; i < gateway->done; i++) {
+        const pushed_t *pushed = &gateway->pushed[i];
+        if (pushed->task_id != task)
+            continue;
+        cr_assert_float_eq(pushed->values[0], (double)(10 * task), 0);
+        cr_assert_float_eq(pushed->values[1], (double)(10 * (task + size / row) + size % row), 0);
+        return;
+    }
+    cr_assert_fail("task %llu has no answer", (unsigned long long)task);
+}
+
+void rig_turn(rig_t *rig, int times)
+{
+    for (int i = 0; i < times; i++)
+        loop_run_once(rig->loop, NS_PER_MS);
+}
+
+void rig_finish(rig_t *rig, status_t status)
+{
+    rig_until(rig, engine_held() > 0);
+    engine_finish(status, status == STATUS_OK ? NULL : "as the test wants");
+    rig_turn(rig, 5);
+}
+
+void rig_finish_all(rig_t *rig, int reports)
+{
+    while (rig->report_count < reports)
+        rig_finish(rig, STATUS_OK);
+}
+
+void rig_finish_unfit(rig_t *rig, uint32_t size)
+{
+    rig_until(rig, engine_held() == 1);
+    cr_assert_eq(rig->report_count, 0);
+    cr_assert_eq(engine_oldest()->range.to, 0, "whole");
+    cr_assert_eq(engine_oldest()->batch, 2);
+    rig_finish(rig, STATUS_OK);
+    rig_until(rig, rig->gateways[0].done == 2);
+    cr_assert_eq(rig->reports[0].report.status, STATUS_OK);
+    cr_assert_eq(rig->reports[0].report.failed_count, 0);
+    rig_check_sized(rig, 10, size);
+    rig_check_sized(rig, 11, size);
+    cr_assert_eq(metrics_value(rig->model->unfit), 1);
+}
+
+void rig_end(rig_t *rig)
+{
+    rig_until(rig, run_under_way(rig->run) == 0);
+    run_forget(rig->run, rig->model);
+    rig_dispose(rig);
+}

@@ -63,7 +63,8 @@ void rig_dispose(rig_t *rig);
 /* Cuts the model into so many stages of one operator and one millisecond each; the mode is staged. */
 void rig_stage(rig_t *rig, uint32_t count);
 
-/* The first input has as many elements as the batch says. After rig_stage its stages are made for up to IN_A_MAX. */
+/* The first input has as many elements as the batch says. After rig_stage its stages are made for up to
+ * IN_A_MAX; after rig_segment its plan says for how many. */
 void rig_vary(rig_t *rig);
 
 /* Another model like the first: its `second`. */
@@ -94,6 +95,22 @@ void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device);
 void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, uint32_t row);
 void grant_send(rig_t *rig, grant_t *grant);
 void grant_send_to(rig_t *rig, model_t *model, grant_t *grant);
+
+/* Of a model of rig_vary: rows of gateway 10 with `size` elements in the first input; task and arena row are both
+ * 10 * batch + i. */
+void rig_grant_sized(rig_t *rig, uint64_t batch_id, uint32_t rows, uint32_t size, uint64_t stretches);
+/* Each such task has the answer to its own input: the second input begins behind `size` elements of the first. */
+void rig_check_sized(rig_t *rig, uint64_t task, uint32_t size);
+
+void rig_turn(rig_t *rig, int times);
+/* Waits for a job, finishes it, and lets the loop see that. */
+void rig_finish(rig_t *rig, status_t status);
+/* Jobs, until there are so many reports. */
+void rig_finish_all(rig_t *rig, int reports);
+/* The next job is a whole batch, of two such rows with the tasks 10 and 11, that did not suit the mode: finishes it. */
+void rig_finish_unfit(rig_t *rig, uint32_t size);
+/* Waits until nothing is under way. */
+void rig_end(rig_t *rig);
 
 /* What the engine holds: jobs submitted and not finished. Finishes the oldest, from another thread. */
 int engine_held(void);
