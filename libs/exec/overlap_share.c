@@ -2,9 +2,10 @@
 
 enum { HALVINGS = 20 }; /* to a millionth: far below any error of a duration model */
 
-static exec_part_t whole_query(const overlap_config_t *config, uint32_t model, uint32_t rows, uint32_t length)
+static exec_part_t whole_query(const overlap_config_t *config, uint32_t model, uint32_t rows,
+                               const uint32_t *lengths)
 {
-    return (exec_part_t){.model = model, .to = config->ops[model], .rows = rows, .length = length};
+    return (exec_part_t){.model = model, .to = config->ops[model], .rows = rows, .length = lengths[model]};
 }
 
 static double predict(const overlap_config_t *config, const overlap_group_t *group)
@@ -53,17 +54,17 @@ static double group_share(const overlap_config_t *config, const overlap_group_t 
     return high;
 }
 
-double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, uint32_t length)
+double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, const uint32_t *lengths)
 {
     overlap_group_t all = {.count = 0};
     double sum = 0;
     uint32_t groups = 0;
     for (uint32_t m = 0; m < config->models; m++) {
-        exec_part_t other = whole_query(config, m, rows, length);
+        exec_part_t other = whole_query(config, m, rows, lengths);
         all.parts[all.count++] = other;
         if (m == model)
             continue;
-        exec_part_t own = whole_query(config, model, rows, length);
+        exec_part_t own = whole_query(config, model, rows, lengths);
         overlap_group_t pair = {.count = 2};
         pair.parts[m < model] = own; /* parts are in the order of the models */
         pair.parts[m > model] = other;

@@ -14,8 +14,14 @@
 
 #include "exec/overlap.h"
 
-/* 0 < share <= 1: the mean over the pairs of this model with each other one, and all models at once, all
- * with as many rows. 1 when there is no other model. Pure; of config only models, ops and predict count. */
-double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, uint32_t length);
+/*
+ * 0 < share <= 1: the mean over the pairs of this model with each other one, and all models at once, all with
+ * as many rows. 1 when there is no other model. Pure; of config only models, ops and predict count.
+ *
+ * lengths: of the rows of each model. One share stands for all lengths of a model, so where they vary it is
+ * asked for with the longest that was measured: longer rows fill more of a device, and a scheduler that plans
+ * by them grants less beside short rows than would fit, but nothing that makes a long row late.
+ */
+double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, const uint32_t *lengths);
 
 #endif

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Smaller parts of a model's time and of the largest batch count as these. */
-static const float PART_LEAST = 1e-4f, ROWS_LEAST = 1e-3f;
+/* Smaller parts of a model's time, of the largest batch and of the longest row count as these. */
+static const float PART_LEAST = 1e-4f, ROWS_LEAST = 1e-3f, LENGTH_LEAST = 1e-3f;
 /* Eleven days: what weights gone astray foretell, be it no number at all, fits into any sum of times. */
 static const float PREDICTED_MOST_NS = 1e15f;
 
@@ -14,15 +14,21 @@ void predictor_init(predictor_t *predictor, uint32_t models, const uint32_t *ops
     predictor->models = models;
     memcpy(predictor->ops, ops, models * sizeof(ops[0]));
     predictor->rows_max = (float)rows_max;
-    predictor->length_max = (float)(length_max ? length_max : 1);
     predictor->width[0] = 5 * models;
     for (uint32_t i = 1; i < PREDICTOR_LAYERS; i++)
         predictor->width[i] = PREDICTOR_WIDTH;
     predictor->width[PREDICTOR_LAYERS] = 1;
     predictor->timed = false;
-    for (uint32_t m = 0; m < models; m++)
+    for (uint32_t m = 0; m < models; m++) {
+        predictor_set_length(predictor, m, length_max);
         for (uint32_t op = 0; op <= ops[m] && op <= PREDICTOR_OPS_MAX; op++)
             predictor->passed[m][op] = (float)op / (float)ops[m];
+    }
+}
+
+void predictor_set_length(predictor_t *predictor, uint32_t model, uint32_t length_max)
+{
+    predictor->length_max[model] = (float)(length_max ? length_max : 1);
 }
 
 void predictor_set_times(predictor_t *predictor, uint32_t model, const int64_t *op_ns)
@@ -61,11 +67,12 @@ void predictor_features(const predictor_t *predictor, const overlap_group_t *gro
         at[0] = position(predictor, part->model, part->from);
         at[1] = position(predictor, part->model, part->to);
         at[2] = (float)part->rows / predictor->rows_max;
+        at[3] = (float)part->length / predictor->length_max[part->model];
         if (predictor->timed) {
             at[1] = scaled_log(at[1] - at[0], PART_LEAST);
             at[2] = scaled_log(at[2], ROWS_LEAST);
+            at[3] = scaled_log(at[3], LENGTH_LEAST);
         }
-        at[3] = (float)part->length / predictor->length_max;
     }
 }
 

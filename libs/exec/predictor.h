@@ -5,8 +5,8 @@
  * Features of Figure 8: a bitmap of the models in the group, then per model (in the order of the services)
  * first and last operator, rows and length; all scaled to 0..1, zero for a model that is not there. Where it
  * is known how long each operator takes alone, the first one counts by the part of the model's time before
- * it, and the last one by the logarithm of the part between both, as the rows by theirs: the logarithm of a
- * duration is nearly linear in these. The output is the logarithm of the duration, so that an error counts by
+ * it, and the last one by the logarithm of the part between both, as rows and length by theirs: the logarithm
+ * of a duration is nearly linear in these. The output is the logarithm of the duration, so that an error counts by
  * its percentage. Pure; the weights are trained elsewhere.
  */
 #ifndef EXEC_PREDICTOR_H
@@ -25,7 +25,7 @@ enum {
 typedef struct {
     uint32_t models;
     uint32_t ops[OVERLAP_MODELS_MAX];
-    float rows_max, length_max;
+    float rows_max, length_max[OVERLAP_MODELS_MAX];
     bool timed;                                              /* `passed` is known, of all models */
     float passed[OVERLAP_MODELS_MAX][PREDICTOR_OPS_MAX + 1]; /* part of its time before each operator, 0..1 */
     uint32_t width[PREDICTOR_LAYERS + 1];                    /* inputs, 32, 32, 32, 1 */
@@ -33,9 +33,11 @@ typedef struct {
     float bias[PREDICTOR_LAYERS][PREDICTOR_WIDTH];
 } predictor_t;
 
-/* Sets the shape, without times; the weights stay as they are. */
+/* Sets the shape, without times; the weights stay as they are. length_max: of every model. */
 void predictor_init(predictor_t *predictor, uint32_t models, const uint32_t *ops, uint32_t rows_max,
                     uint32_t length_max);
+/* The longest rows of this model: words and pixels are no lengths of one scale. */
+void predictor_set_length(predictor_t *predictor, uint32_t model, uint32_t length_max);
 /* How long each operator of the model takes alone: for all models or none, before any feature is asked for. */
 void predictor_set_times(predictor_t *predictor, uint32_t model, const int64_t *op_ns);
 void predictor_features(const predictor_t *predictor, const overlap_group_t *group, float *features);

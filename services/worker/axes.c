@@ -136,6 +136,14 @@ const char *axes_objection(const axes_t *axes, const uint32_t *sizes, size_t cou
     return NULL;
 }
 
+bool axes_within(const axes_t *axes, const uint32_t *sizes, const uint32_t *most)
+{
+    for (uint32_t a = 0; a < axes->count; a++)
+        if (sizes[a] > most[a])
+            return false;
+    return true;
+}
+
 static int64_t input_dim(const axes_t *axes, uint32_t input, uint32_t dim, const uint32_t *sizes)
 {
     uint32_t axis = axes->of_input[input][dim];

@@ -43,6 +43,9 @@ int32_t axes_index(const axes_t *axes, const char *name);
 /* NULL, or what is wrong with sizes that came from elsewhere. */
 const char *axes_objection(const axes_t *axes, const uint32_t *sizes, size_t count);
 
+/* No axis is larger than that of `most`. */
+bool axes_within(const axes_t *axes, const uint32_t *sizes, const uint32_t *most);
+
 /* Bytes of one row of an input; UINT64_MAX when there is no such number. */
 uint64_t axes_row_bytes(const axes_t *axes, uint32_t input, const uint32_t *sizes);
 /* Elements of one row of all inputs: what latencies go by. */

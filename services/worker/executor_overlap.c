@@ -3,6 +3,9 @@
  * the tightest deadline is kept. A granted batch is a query; what it has computed when its group ends waits
  * in a border until the next one. All models of a device in this mode share one executor, and one duration
  * model.
+ *
+ * A batch runs in its own buffers, and where shapes vary each of its parts says its shape. How much room the
+ * outputs need the last part finds out before it computes anything; it runs once more then.
  */
 #include "carrier.h"
 #include "model_segments.h"
@@ -57,22 +60,43 @@ static void let_go(overlap_t *overlap, uint32_t slot)
     carrier_over(&overlap->carrier, batch, batch->over);
 }
 
+/* As it was, now that the outputs have room. False: it is over, and its batch too when it has failed. */
+static bool runs_again(part_t *part)
+{
+    overlap_t *overlap = part->overlap;
+    launch_t *launch = &part->launch;
+    batch_t *batch = overlap->slots[part->slot];
+    bool again;
+
+    if (overlap->gone[part->slot])
+        return false;
+    batch->err = launch->err;
+    batch->over =
+        batch_take_output_shapes(batch, overlap->carrier.executor.env->devices, launch->status, &again);
+    if (again) {
+        batch->over = STATUS_OK;
+        carrier_launch(&overlap->carrier, launch);
+    } else if (batch->over != STATUS_OK) {
+        /* What is left of it would compute on garbage. False: nothing is. */
+        (void)exec_preempt(overlap->carrier.exec, clock_now_ns(), carrier_id(batch));
+    }
+    return again;
+}
+
 static void part_ended(launch_t *launch)
 {
     part_t *part = CONTAINER_OF(launch, part_t, launch);
     overlap_t *overlap = part->overlap;
     batch_t *batch = overlap->slots[part->slot];
 
+    if (runs_again(part)) {
+        carrier_decide(&overlap->carrier);
+        return;
+    }
     if (!batch->started_ns)
         batch->started_ns = launch->job.started_ns;
     if (launch->job.finished_ns)
         batch->finished_ns = launch->job.finished_ns;
-    if (launch->status != STATUS_OK && !overlap->gone[part->slot]) {
-        batch->err = launch->err;
-        batch->over = launch->status;
-        /* What is left of it would compute on garbage. False: nothing is. */
-        (void)exec_preempt(overlap->carrier.exec, clock_now_ns(), carrier_id(batch));
-    }
     part->runs = false;
     if (overlap->gone[part->slot])
         let_go(overlap, part->slot);
@@ -104,6 +128,8 @@ static void launch_part(overlap_t *overlap, uint32_t index, const exec_part_t *w
         .outputs = batch->buffers->outputs,
         .source = first ? NULL : model_segments_border(segments, device, batch->half, batch->side),
         .target = last ? NULL : model_segments_border(segments, device, batch->half, !batch->side)};
+    if (segments->shapes)
+        batch_put_shapes(batch, &part->launch.job);
     batch->side = !batch->side;
     carrier_launch(&overlap->carrier, &part->launch);
 }
@@ -196,7 +222,7 @@ static void overlap_submit(executor_t *executor, batch_t *batch)
     exec_query_t query = {.tag = slot,
                           .model = segments_of(batch)->service,
                           .rows = batch->count,
-                          .length = 1,
+                          .length = model_segments_length(segments_of(batch), batch_sizes(batch)),
                           .arrival_ns = batch->granted_ns,
                           .deadline_ns = batch->answer_by_ns - PUSH_NS};
 

@@ -59,10 +59,13 @@ profiler_t mode_profiler(const model_t *model, const model_load_options_t *optio
 
 bool mode_suits(const model_t *model, const uint32_t *sizes)
 {
-    /* An exit is no place where rows are kept: it is one for any shape. */
-    bool borders = model->choice.mode == MODE_STAGED || model->choice.mode == MODE_OVERLAP;
+    const mode_choice_t *choice = &model->choice;
 
-    return !borders || !sizes || shapes_fit(model->shapes, sizes);
+    if (sizes && choice->mode == MODE_STAGED)
+        return shapes_fit(model->shapes, sizes);
+    if (sizes && choice->mode == MODE_OVERLAP)
+        return model_segments_fit(choice->segments, sizes);
+    return true; /* an exit is no place where rows are kept: it is one for any shape */
 }
 
 /* False: refused, or *status is not OK. */
@@ -217,14 +220,51 @@ static status_t model_identity(const model_t *model, char hash[PROFILE_CACHE_TEX
     return STATUS_OK;
 }
 
+/* Its number there; UINT32_MAX: refused, or *status is not OK. */
+static uint32_t find_in_plan(model_t *model, const overlap_plan_t *plan, status_t *status, err_t *err)
+{
+    char hash[PROFILE_CACHE_TEXT_BYTES];
+    uint32_t service;
+    err_t why;
+
+    *status = model_identity(model, hash, err);
+    if (*status != STATUS_OK)
+        return UINT32_MAX;
+    service = overlap_plan_find(plan, model->name, model->version ? model->version : 1, hash, &why);
+    if (service != UINT32_MAX &&
+        overlap_plan_fits(plan, service, model->shapes ? &model->shapes->axes : NULL, &why))
+        return service;
+    refuse(&model->choice, MODE_NO_PREDICTOR, "%s", why.text);
+    return UINT32_MAX;
+}
+
+/* Where dimensions vary the cuts are those of the shapes that were prepared last: the longest rows, as when the
+ * plan was measured. */
+static status_t prepare_longest(const model_t *model, const model_load_options_t *options, uint32_t service,
+                                err_t *err)
+{
+    const worker_devices_t *devices = options->devices;
+    engine_shape_t inputs[ENGINE_MAX_IO];
+    status_t status = STATUS_OK;
+    err_t why;
+
+    if (!model->shapes || !devices->ops->prepare_shapes)
+        return STATUS_OK;
+    axes_input_shapes(&model->shapes->axes, options->overlap->models[service].sizes, 1, inputs);
+    for (uint32_t d = 0; d < devices->count && status == STATUS_OK; d++)
+        status = devices->ops->prepare_shapes(model->on_device[d], 1, inputs, &why);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    return err_set(err, status == STATUS_NO_MEMORY ? status : STATUS_UNSUPPORTED,
+                   "with the longest rows of the overlap plan: %.200s", why.text);
+}
+
 /* A model that the duration model does not know, on a device that it does not know, runs whole. */
 static status_t choose_overlap(model_t *model, const model_load_options_t *options, err_t *err)
 {
     const overlap_plan_t *plan = options->overlap;
-    char hash[PROFILE_CACHE_TEXT_BYTES];
     engine_cuts_t cuts;
     status_t status = STATUS_OK;
-    err_t why;
 
     if (!plan) {
         refuse(&model->choice, MODE_NO_PREDICTOR, "%s", options->overlap_why);
@@ -236,15 +276,17 @@ static status_t choose_overlap(model_t *model, const model_load_options_t *optio
     }
     if (devices_lack(&model->choice, options->devices->slots == 0))
         return STATUS_OK;
+    uint32_t service = find_in_plan(model, plan, &status, err);
+    if (service == UINT32_MAX)
+        return status;
+    status = prepare_longest(model, options, service, err);
+    if (status != STATUS_OK)
+        return refuse_lack(&model->choice, status, err);
     if (!find_cuts(model, options, &cuts, &status, err))
         return status;
-    status = model_identity(model, hash, err);
-    if (status != STATUS_OK)
-        return status;
-    uint32_t service = overlap_plan_find(plan, model->name, model->version ? model->version : 1, hash,
-                                         cuts.cut_count + 1, &why);
-    if (service == UINT32_MAX) {
-        refuse(&model->choice, MODE_NO_PREDICTOR, "%s", why.text);
+    if (plan->predictor.ops[service] != cuts.cut_count + 1) {
+        refuse(&model->choice, MODE_NO_PREDICTOR, "the overlap plan is of another file of %.80s",
+               model->name);
         return STATUS_OK;
     }
     status = model_segments_create(model, options, &cuts, service, &model->choice.segments, err);
@@ -255,10 +297,6 @@ static status_t choose(model_t *model, const model_load_options_t *options, err_
 {
     mode_choice_t *choice = &model->choice;
 
-    if (model->shapes && choice->asked == MODE_OVERLAP) {
-        refuse(choice, MODE_UNCUTTABLE, "its rows differ in size");
-        return STATUS_OK;
-    }
     switch (choice->asked) {
     case MODE_OVERLAP:
         return choose_overlap(model, options, err);

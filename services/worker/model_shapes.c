@@ -221,10 +221,7 @@ status_t shapes_prepare(const model_shapes_t *shapes, const engine_ops_t *ops, e
 
 bool shapes_fit(const model_shapes_t *shapes, const uint32_t *sizes)
 {
-    for (uint32_t a = 0; a < shapes->axes.count; a++)
-        if (sizes[a] > shapes_largest(shapes)[a])
-            return false;
-    return true;
+    return axes_within(&shapes->axes, sizes, shapes_largest(shapes));
 }
 
 /* ---- correcting ---- */

@@ -6,9 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char FIRST_LINE[] = "fermata-overlap 2";
+static const char FIRST_LINE[] = "fermata-overlap 3";
 
-enum { LINE_BYTES = 512, ROWS_MOST = 4096, OPS_MOST = 1 << 16 };
+enum {
+    LINE_BYTES = 512,
+    ROWS_MOST = 4096,
+    OPS_MOST = 1 << 16,
+    LENGTH_MOST = 1 << 26, /* a row has no more bytes */
+};
 
 /* ---- reading ---- */
 
@@ -54,6 +59,41 @@ static status_t read_number(reader_t *reader, const char *word, uint32_t most, u
     return STATUS_OK;
 }
 
+/* "224x320", or "-": none. */
+static bool parse_sizes(const char *text, uint32_t sizes[AXES_MAX], uint32_t *count)
+{
+    char *end;
+
+    *count = 0;
+    if (strcmp(text, "-") == 0)
+        return true;
+    for (;; text = end + 1) {
+        unsigned long size = strtoul(text, &end, 10);
+        if (*count == AXES_MAX || end == text || *text == '-' || size < 1 || size > AXIS_SIZE_MAX)
+            return false;
+        sizes[(*count)++] = (uint32_t)size;
+        if (*end != 'x')
+            return *end == '\0';
+    }
+}
+
+static status_t read_lengths(reader_t *reader, overlap_plan_t *plan, uint32_t at)
+{
+    char line[LINE_BYTES], sizes[LINE_BYTES];
+    const char *rest;
+    uint32_t *least = &plan->models[at].length_min, *most = &plan->models[at].length_max;
+
+    if (read_line(reader, line, "lengths", &rest) != STATUS_OK)
+        return reader->err->code;
+    if (sscanf(rest, "%" SCNu32 " %" SCNu32 " %511s", least, most, sizes) != 3 ||
+        !parse_sizes(sizes, plan->models[at].sizes, &plan->models[at].size_count))
+        return wrong(reader, "lengths are: the shortest, the longest, sizes of the longest");
+    if (*least < 1 || *least > *most || *most > LENGTH_MOST ||
+        (*least < *most && !plan->models[at].size_count))
+        return wrong(reader, "these are no lengths");
+    return STATUS_OK;
+}
+
 /* *more: there was one. */
 static status_t read_model(reader_t *reader, overlap_plan_t *plan, uint32_t at, uint32_t *ops, bool *more)
 {
@@ -73,7 +113,7 @@ static status_t read_model(reader_t *reader, overlap_plan_t *plan, uint32_t at, 
         *ops < 1 || *ops > OPS_MOST)
         return wrong(reader, "a model is: name, version, segments, hash");
     *more = true;
-    return STATUS_OK;
+    return read_lengths(reader, plan, at);
 }
 
 /* "passed": of each operator but the first, where a model has no more than can be kept. */
@@ -130,7 +170,7 @@ static status_t read_weights(reader_t *reader, predictor_t *predictor)
 static status_t read_all(reader_t *reader, overlap_plan_t *plan)
 {
     char line[LINE_BYTES];
-    uint32_t rows_max = 1, length_max = 1, count = 0, ops[OVERLAP_MODELS_MAX + 1];
+    uint32_t rows_max = 1, count = 0, ops[OVERLAP_MODELS_MAX + 1];
     const char *rest;
     bool more = true;
 
@@ -140,8 +180,7 @@ static status_t read_all(reader_t *reader, overlap_plan_t *plan)
     if (read_line(reader, line, "device", &rest) != STATUS_OK)
         return reader->err->code;
     snprintf(plan->device, sizeof(plan->device), "%.*s", (int)sizeof(plan->device) - 1, rest);
-    if (read_number(reader, "rows_max", ROWS_MOST, &rows_max) != STATUS_OK ||
-        read_number(reader, "length_max", ROWS_MOST, &length_max) != STATUS_OK)
+    if (read_number(reader, "rows_max", ROWS_MOST, &rows_max) != STATUS_OK)
         return reader->err->code;
     while (more) {
         if (read_model(reader, plan, count, &ops[count], &more) != STATUS_OK)
@@ -150,7 +189,9 @@ static status_t read_all(reader_t *reader, overlap_plan_t *plan)
     }
     if (count == 0)
         return wrong(reader, "no model");
-    predictor_init(&plan->predictor, count, ops, rows_max, length_max);
+    predictor_init(&plan->predictor, count, ops, rows_max, 1);
+    for (uint32_t i = 0; i < count; i++)
+        predictor_set_length(&plan->predictor, i, plan->models[i].length_max);
     if (read_places(reader, &plan->predictor) != STATUS_OK)
         return reader->err->code;
     return read_weights(reader, &plan->predictor);
@@ -170,6 +211,15 @@ status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err)
 }
 
 /* ---- writing ---- */
+
+static void write_lengths(FILE *file, const overlap_plan_t *plan, uint32_t model)
+{
+    fprintf(file, "lengths %" PRIu32 " %" PRIu32 " %s", plan->models[model].length_min,
+            plan->models[model].length_max, plan->models[model].size_count ? "" : "-");
+    for (uint32_t a = 0; a < plan->models[model].size_count; a++)
+        fprintf(file, "%s%" PRIu32, a ? "x" : "", plan->models[model].sizes[a]);
+    fputc('\n', file);
+}
 
 static void write_passed(FILE *file, const predictor_t *predictor, uint32_t model)
 {
@@ -197,11 +247,12 @@ status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t 
 
     if (!file)
         return err_set(err, STATUS_IO, "%.200s: %m", path);
-    fprintf(file, "%s\ndevice %s\nrows_max %.0f\nlength_max %.0f\n", FIRST_LINE, plan->device,
-            (double)predictor->rows_max, (double)predictor->length_max);
-    for (uint32_t i = 0; i < predictor->models; i++)
+    fprintf(file, "%s\ndevice %s\nrows_max %.0f\n", FIRST_LINE, plan->device, (double)predictor->rows_max);
+    for (uint32_t i = 0; i < predictor->models; i++) {
         fprintf(file, "model %s %" PRId64 " %" PRIu32 " %s\n", plan->models[i].name, plan->models[i].version,
                 predictor->ops[i], plan->models[i].hash);
+        write_lengths(file, plan, i);
+    }
     fprintf(file, "places %s\n", predictor->timed ? "time" : "index");
     for (uint32_t i = 0; predictor->timed && i < predictor->models; i++)
         write_passed(file, predictor, i);
@@ -212,18 +263,50 @@ status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t 
 }
 
 uint32_t overlap_plan_find(const overlap_plan_t *plan, const char *name, int64_t version, const char *hash,
-                           uint32_t segments, err_t *err)
+                           err_t *err)
 {
     for (uint32_t i = 0; i < plan->predictor.models; i++) {
         if (strcmp(plan->models[i].name, name) != 0 || plan->models[i].version != version)
             continue;
-        if (strcmp(plan->models[i].hash, hash) == 0 && plan->predictor.ops[i] == segments)
+        if (strcmp(plan->models[i].hash, hash) == 0)
             return i;
         err_set(err, STATUS_NOT_FOUND, "the overlap plan is of another file of %.80s", name);
         return UINT32_MAX;
     }
     err_set(err, STATUS_NOT_FOUND, "%.80s is not in the overlap plan", name);
     return UINT32_MAX;
+}
+
+bool overlap_plan_fits(const overlap_plan_t *plan, uint32_t model, const axes_t *axes, err_t *err)
+{
+    const char *name = plan->models[model].name;
+    const uint32_t *sizes = plan->models[model].sizes;
+    uint32_t count = plan->models[model].size_count;
+    const char *objection = axes    ? axes_objection(axes, sizes, count)
+                            : count ? "nothing but its batch varies"
+                                    : NULL;
+    uint64_t elements = !objection && axes ? axes_elements(axes, sizes) : 1;
+
+    if (objection)
+        err_set(err, STATUS_NOT_FOUND, "the lengths of the overlap plan are not of %.80s: %s", name,
+                objection);
+    else if (elements != plan->models[model].length_max)
+        err_set(err, STATUS_NOT_FOUND,
+                "the lengths of the overlap plan are not of %.80s: its rows have %" PRIu64
+                " elements where the plan says %" PRIu32,
+                name, elements, plan->models[model].length_max);
+    else
+        return true;
+    return false;
+}
+
+uint32_t overlap_plan_length(const overlap_plan_t *plan, uint32_t model, uint64_t elements)
+{
+    uint32_t least = plan->models[model].length_min, most = plan->models[model].length_max;
+
+    if (elements <= least)
+        return least;
+    return elements < most ? (uint32_t)elements : most;
 }
 
 overlap_config_t overlap_plan_config(const overlap_plan_t *plan)

@@ -79,6 +79,28 @@ def attention_inputs(rows, length, seed=1, hide=0):
     return {"ids": r.integers(0, WORDS, (rows, length)), "mask": mask}
 
 
+def totals(folder, name, config="slo_ms: 3000\n", layers=3):
+    """Each layer adds the sum of all words to a product of each: x and y are [batch, sequence, 16]. That sum has the shape of a single
+    word, so that of one word an engine makes a product with a residual, which is another operator."""
+    r = np.random.default_rng(SEED)
+    weights, nodes = _weights(axis=np.array([1], np.int64)), []
+    for i in range(layers):
+        at, to = f"x{i}" if i else "x", f"x{i + 1}" if i + 1 < layers else "y"
+        weights += _weights(**{f"w{i}": (r.standard_normal((WIDTH, WIDTH)) / WIDTH).astype(np.float32)})
+        nodes += [
+            helper.make_node("ReduceSum", [at, "axis"], [f"sum{i}"], keepdims=1),
+            helper.make_node("MatMul", [at, f"w{i}"], [f"product{i}"]),
+            helper.make_node("Add", [f"product{i}", f"sum{i}"], [f"all{i}"]),
+            helper.make_node("Tanh", [f"all{i}"], [to]),
+        ]
+    x, y = (helper.make_tensor_value_info(tensor, TensorProto.FLOAT, ["batch", "sequence", WIDTH]) for tensor in "xy")
+    return _save(folder, name, helper.make_graph(nodes, name, [x], [y], weights), config)
+
+
+def totals_inputs(rows, length, seed=1):
+    return {"x": np.random.default_rng(seed * 1000 + length).standard_normal((rows, length, WIDTH)).astype(np.float32)}
+
+
 def pictures(folder, name, config="slo_ms: 3000\n"):
     """A convolution of stride 2 over pictures of any size, and a mean: `map` has dimensions that no axis names."""
     r = np.random.default_rng(SEED)

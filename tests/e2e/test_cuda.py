@@ -12,7 +12,7 @@ import tritonclient.http as httpclient
 import shape_models
 from client import get
 from system import Up
-from test_modes import LENGTHS, digits, metric, sentences_of
+from test_modes import LENGTHS, digits, metric, same, sentences_of
 
 PROGRAMS = ["fermata", "fermata-gateway", "fermata-scheduler", "fermata-worker"]
 
@@ -53,7 +53,7 @@ def serve(bin_dir, folder, models, ask, *flags):
         got = ask(httpclient.InferenceServerClient(up.http, concurrency=16))
         worker = up.ready["workers"][0]["metrics"]
         counts = {name: metric(worker, f"fermata_worker_{name}_total")
-                  for name in ("mode_refusals", "staged_batches", "overlap_groups", "overlap_parts")}
+                  for name in ("mode_refusals", "staged_batches", "overlap_groups", "overlap_parts", "mode_unfit_batches")}
         mode = get(up.ready["scheduler"]["http"], "/state").json()["models"][0]["mode"]
     finally:
         assert up.stop() == 0, up.log()
@@ -103,6 +103,27 @@ def test_sentences_of_any_length_are_answered_as_by_onednn(bin_dir, cuda_bin, tm
     for answer, expected in zip(got, want):
         for name, value in expected.items():
             np.testing.assert_allclose(answer[name], value, atol=1e-4)
+
+
+def test_overlap_of_sentences_is_profiled_and_served(bin_dir, cuda_bin, tmp_path):
+    """Beside pictures, whose rows are all alike."""
+    models, plan = digits(tmp_path), tmp_path / "plan"
+    shape_models.attention(models, "text", "max_batch: 8\nslo_ms: 20000\nprofile_shapes: [{sequence: 8}, {sequence: 48}]\n", more_layers=3)
+    done = subprocess.run([cuda_bin / "fermata", "profile", "--overlap", models / "digits", models / "text", "--engine", "cuda",
+                           "--lengths", "3:2,17:1,48:1", "--groups", "60", "--out", plan, "--json"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sizes"] == {"digits": [], "text": ["3", "17", "48"]}
+
+    def both(client):
+        return sentences_of(client), pictures_of(client)
+
+    want, _, _ = serve(bin_dir, tmp_path, models, both)
+    got, counts, _ = serve(cuda_bin, tmp_path, models, both, "--engine", "cuda", "--mode", "overlap", f"--worker-flags=--overlap-plan={plan}")
+    assert counts["overlap_groups"] > 0 and counts["mode_unfit_batches"] == 1, "the longest runs whole"
+    same(got[0], want[0])
+    for answer, expected in zip(got[1], want[1], strict=True):
+        np.testing.assert_allclose(answer, expected, atol=1e-4)
 
 
 def test_overlap_is_profiled_and_served(cuda_bin, tmp_path, expected_digits):

@@ -158,7 +158,37 @@ def test_the_duration_model_of_a_pair(bin_dir, cluster):
     assert said["all"]["groups"] == 60
     assert all(said["all"][kind] > 0 for kind in ("mlp", "linear", "svm"))
     text = (cluster.models / "overlap.onednn.txt").read_text()
-    assert text.startswith("fermata-overlap 2\ndevice onednn")
+    assert text.startswith("fermata-overlap 3\ndevice onednn")
+    assert "sizes" in said and said["sizes"] == {"a": [], "b": []}
+
+
+def test_the_duration_model_of_rows_of_several_lengths(bin_dir, cluster):
+    """Those of --lengths where one dimension varies, else those of the references."""
+    shape_models.attention(cluster.models, "text", "max_batch: 4\nprofile_shapes: [{sequence: 8}, {sequence: 40}]\n", more_layers=2)
+    shape_models.pictures(cluster.models, "map", "max_batch: 2\nprofile_shapes: [{height: 8, width: 10}, {height: 4, width: 32}]\n")
+    words = ["--overlap", cluster.models / "text", cluster.models / "map", "--groups", 60]
+    kept = cluster.models / "overlap.onednn.txt"
+
+    def lengths():
+        return [line for line in kept.read_text().splitlines() if line.startswith("lengths ")]
+
+    done = profile(bin_dir, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["sizes"] == {"map": ["4x32"], "text": ["8", "40"]}, "a picture higher than the largest does not run beside others"
+    assert said["all"]["groups"] == 60
+    assert lengths() == ["lengths 384 384 4x32", "lengths 16 80 40"]
+
+    done = profile(bin_dir, *words, "--lengths", "4:3,20:2,60:1")
+    assert done.returncode == 0, done.stderr
+    assert "text: rows of 3 shapes came, up to 60; larger ones run whole" in done.stdout
+    assert lengths() == ["lengths 384 384 4x32", "lengths 8 120 60"]
+
+    done = profile(bin_dir, *words, "--lengths", "4:1,4:1")
+    assert done.returncode == 1 and "text: lengths: " in done.stderr and "rise" in done.stderr, done.stderr
+    alike = ["--overlap", cluster.models / "map", cluster.models / "digits", "--groups", 60]
+    done = profile(bin_dir, *alike, "--lengths", "4:1")
+    assert done.returncode == 1 and "of none of these models one dimension varies" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("mode", ["staged", "preempt", "overlap"])

@@ -87,7 +87,7 @@ static const config_option_t options[] = {
      .metavar = "LIST",
      .help =
          "Sizes of the dimension that varies and how many of the rows have each, as 16:2,24:8; by default "
-         "--stages lets only rows of the largest profiled shape come.",
+         "--stages lets only rows of the largest profiled shape come, and --overlap as many of each.",
      .offset = offsetof(profile_options_t, lengths)},
     {.name = "streams",
      .type = CONFIG_INT,
@@ -178,7 +178,8 @@ typedef struct {
     uint32_t count;
     profiler_check_t check;
     profile_found_t found;
-    profile_mix_t mix; /* --stages, of a model whose dimensions vary */
+    profile_mix_t mix;    /* --stages, of a model whose dimensions vary */
+    profile_mix_t *mixes; /* --overlap, of each model */
     char hash[PROFILE_CACHE_TEXT_BYTES];
     char path[PATH_MAX + 192];           /* of the profile, or the overlap plan; "" = it is not kept */
     const uint32_t *axis_sizes;          /* that are being measured; NULL: nothing but the batch varies */
@@ -246,15 +247,6 @@ static status_t load(session_t *session, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%.80s: a batch of %u is more than its max_batch, %u",
                        model->name, largest, model->info->max_batch);
     return model_hash(model, session->hash, err);
-}
-
-static status_t check_fixed(const model_t *model, err_t *err)
-{
-    for (uint32_t i = 0; i < model->info->input_count; i++)
-        if (!model->info->inputs[i].row_bytes)
-            return err_set(err, STATUS_UNSUPPORTED, "%.80s: input '%.80s' varies; this measures fixed shapes",
-                           model->name, model->info->inputs[i].name);
-    return STATUS_OK;
 }
 
 /* What was found before and is not measured now stays in the file, if it is of this model on this device. */
@@ -391,6 +383,7 @@ static void session_close(session_t *session)
         model_destroy(session->model, &session->devices);
     for (uint32_t i = 0; i < session->other_count; i++)
         model_destroy(session->others[i], &session->devices);
+    free(session->mixes);
     worker_devices_close(&session->devices);
     metrics_destroy(session->metrics);
 }
@@ -481,6 +474,44 @@ static status_t choose_plan(session_t *session, err_t *err)
     return session->path[0] ? check_folder_of(session->path, err) : STATUS_OK;
 }
 
+/* --lengths is of the models of which one dimension varies; rows of others come in the shapes of their references. */
+static status_t choose_mixes(session_t *session, err_t *err)
+{
+    const char *lengths = session->options->lengths;
+    uint32_t taken = 0;
+
+    for (uint32_t i = 0; i < session->other_count; i++) {
+        const model_shapes_t *shapes = session->others[i]->shapes;
+        bool takes = shapes && lengths && shapes->axes.count == 1;
+        if (takes && profile_mix_parse(lengths, shapes, &session->mixes[i], err) != STATUS_OK)
+            return err_prefix(err, "%.80s", session->others[i]->name);
+        if (shapes && !takes)
+            profile_mix_references(shapes, &session->mixes[i]);
+        taken += takes;
+    }
+    return !lengths || taken ? STATUS_OK
+                             : err_set(err, STATUS_INVALID_ARGUMENT,
+                                       "lengths: of none of these models one dimension varies");
+}
+
+static uint64_t elements_of(const profile_mix_t *mix, uint32_t shape)
+{
+    return axes_elements(mix->axes, mix->shapes[shape].sizes);
+}
+
+/* When it is known which shapes were measured. */
+static void note_lengths(const session_t *session, overlap_plan_t *plan)
+{
+    for (uint32_t i = 0; i < session->other_count; i++) {
+        const profile_mix_t *mix = &session->mixes[i];
+        plan->models[i].length_min = mix->count ? (uint32_t)elements_of(mix, 0) : 1;
+        plan->models[i].length_max = mix->count ? (uint32_t)elements_of(mix, mix->count - 1) : 1;
+        plan->models[i].size_count = mix->count ? mix->axes->count : 0;
+        if (mix->count)
+            memcpy(plan->models[i].sizes, profile_mix_largest(mix), sizeof(plan->models[i].sizes));
+    }
+}
+
 static status_t load_models(session_t *session, overlap_plan_t *plan, err_t *err)
 {
     snprintf(plan->device, sizeof(plan->device), "%s", session->devices.identity);
@@ -489,47 +520,79 @@ static status_t load_models(session_t *session, overlap_plan_t *plan, err_t *err
         if (session->size_count)
             model->config.max_batch = session->sizes[session->size_count - 1];
         status_t status = load(session, err);
-        if (status == STATUS_OK)
-            status = check_fixed(model, err);
         if (status != STATUS_OK)
             return status;
         snprintf(plan->models[i].name, sizeof(plan->models[i].name), "%s", model->name);
         plan->models[i].version = model->version ? model->version : 1;
         memcpy(plan->models[i].hash, session->hash, sizeof(session->hash));
     }
-    return STATUS_OK;
+    return choose_mixes(session, err);
+}
+
+/* At which sizes a model was measured. */
+static json_t *sizes_json(const profile_mix_t *mix)
+{
+    char text[SHAPES_TEXT_BYTES];
+    json_t *sizes = json_array();
+
+    for (uint32_t shape = 0; shape < mix->count; shape++)
+        json_array_append_new(sizes, json_string(shapes_text(mix->axes, mix->shapes[shape].sizes, text)));
+    return sizes;
+}
+
+static void report_overlap(const session_t *session, const profile_overlap_how_t *how,
+                           const profile_overlap_t *found)
+{
+    char text[SHAPES_TEXT_BYTES];
+
+    if (session->options->json) {
+        json_t *document = profile_overlap_json(how, found), *sizes = json_object();
+        for (uint32_t i = 0; i < how->count; i++)
+            json_object_set_new(sizes, how->models[i]->name, sizes_json(&session->mixes[i]));
+        json_object_set_new(document, "sizes", sizes);
+        print_json(document);
+        return;
+    }
+    profile_overlap_table(how, found, stdout);
+    for (uint32_t i = 0; i < how->count; i++)
+        if (session->mixes[i].count)
+            printf("%s: rows of %u shapes came, up to %s; larger ones run whole\n", how->models[i]->name,
+                   session->mixes[i].count,
+                   shapes_text(session->mixes[i].axes, profile_mix_largest(&session->mixes[i]), text));
+    if (session->path[0])
+        printf("written: %s (fermata-worker --overlap-plan)\n", session->path);
 }
 
 static status_t train_plan(session_t *session, overlap_plan_t *plan, err_t *err)
 {
     const profile_options_t *o = session->options;
+    profile_mix_t *mixes[OVERLAP_MODELS_MAX];
     profile_overlap_how_t how = {.models = session->others,
                                  .count = session->other_count,
+                                 .mixes = mixes,
                                  .devices = &session->devices,
                                  .samples = (uint32_t)o->groups,
                                  .seed = (uint64_t)o->seed,
                                  .stop = &never_stop};
     profile_overlap_t found;
-    status_t status = profile_overlap(&how, &plan->predictor, &found, err);
 
+    for (uint32_t i = 0; i < how.count; i++)
+        mixes[i] = session->others[i]->shapes ? &session->mixes[i] : NULL;
+    status_t status = profile_overlap(&how, &plan->predictor, &found, err);
+    note_lengths(session, plan);
     if (status == STATUS_OK && session->path[0])
         status = overlap_plan_write(session->path, plan, err);
-    if (status != STATUS_OK)
-        return status;
-    if (o->json)
-        print_json(profile_overlap_json(&how, &found));
-    else
-        profile_overlap_table(&how, &found, stdout);
-    if (!o->json && session->path[0])
-        printf("written: %s (fermata-worker --overlap-plan)\n", session->path);
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        report_overlap(session, &how, &found);
+    return status;
 }
 
 static status_t profile_models(session_t *session, const char *const *paths, uint32_t count, err_t *err)
 {
     overlap_plan_t *plan = calloc(1, sizeof(*plan));
-    status_t status =
-        plan ? open_models(session, paths, count, err) : err_set(err, STATUS_NO_MEMORY, "out of memory");
+    session->mixes = calloc(count, sizeof(*session->mixes));
+    status_t status = plan && session->mixes ? open_models(session, paths, count, err)
+                                             : err_set(err, STATUS_NO_MEMORY, "out of memory");
 
     if (status == STATUS_OK)
         status = choose_plan(session, err);
@@ -556,8 +619,9 @@ static status_t check_usage(session_t *session, size_t words, err_t *err)
     if (o->overlap && (o->stages || o->exit_points || o->check || o->plot))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "overlap measures several models: nothing else goes with it");
-    if ((o->loads || o->lengths) && !o->stages)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "loads and lengths go with --stages");
+    if ((o->loads && !o->stages) || (o->lengths && !o->stages && !o->overlap))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "loads go with --stages, and lengths with --stages or --overlap");
     if (!(o->seconds >= 0.001 && o->seconds <= 3600))
         return err_set(err, STATUS_INVALID_ARGUMENT, "seconds: %g is not within 0.001..3600", o->seconds);
     if (!o->batches)

@@ -28,7 +28,7 @@ static bool parse_part(const char **text, uint32_t *size, double *share)
     return true;
 }
 
-/* Shares become what is passed at each. */
+/* Shares, one for each shape, become what is passed at each. */
 static void add_up(profile_mix_t *mix)
 {
     double sum = 0, passed = 0;
@@ -75,6 +75,27 @@ status_t profile_mix_parse(const char *text, const model_shapes_t *shapes, profi
     }
     add_up(mix);
     return STATUS_OK;
+}
+
+void profile_mix_references(const model_shapes_t *shapes, profile_mix_t *mix)
+{
+    *mix = (profile_mix_t){.axes = &shapes->axes};
+    for (uint32_t i = 0; i < shapes->reference_count; i++) {
+        if (!shapes_fit(shapes, shapes->references[i]))
+            continue;
+        memcpy(mix->shapes[mix->count].sizes, shapes->references[i], sizeof(mix->shapes[0].sizes));
+        mix->shapes[mix->count++].until = 1;
+    }
+    add_up(mix);
+}
+
+void profile_mix_remove(profile_mix_t *mix, uint32_t shape)
+{
+    for (uint32_t i = mix->count - 1; i > 0; i--)
+        mix->shapes[i].until = profile_mix_share(mix, i);
+    memmove(&mix->shapes[shape], &mix->shapes[shape + 1], (mix->count - shape - 1) * sizeof(mix->shapes[0]));
+    mix->count--;
+    add_up(mix);
 }
 
 status_t profile_mix_measure(profile_mix_t *mix, const profiler_t *profiler, err_t *err)

@@ -1,6 +1,7 @@
 /*
- * The shapes of the rows that `fermata profile --stages` lets come, of a model whose dimensions vary: those
- * of --lengths, else the largest reference alone. Batches are padded to their longest row, as in DVABatch.
+ * The shapes of the rows that `fermata profile --stages` and --overlap let come, of a model whose dimensions
+ * vary: those of --lengths; else the largest reference alone (--stages, which pads batches to their longest
+ * row as DVABatch does) or each of them (--overlap).
  */
 #ifndef FERMATA_PROFILE_MIX_H
 #define FERMATA_PROFILE_MIX_H
@@ -25,6 +26,10 @@ typedef struct {
  * INVALID_ARGUMENT says what is wrong. NULL: the largest reference. */
 status_t profile_mix_parse(const char *text, const model_shapes_t *shapes, profile_mix_t *mix, err_t *err);
 
+/* As many rows of each reference, but for those that are larger than the largest along some axis: modes run
+ * such rows whole. */
+void profile_mix_references(const model_shapes_t *shapes, profile_mix_t *mix);
+
 /* Whole batches of one row, half the largest and the largest at each shape. */
 status_t profile_mix_measure(profile_mix_t *mix, const profiler_t *profiler, err_t *err);
 
@@ -32,6 +37,15 @@ static inline const uint32_t *profile_mix_largest(const profile_mix_t *mix)
 {
     return mix->shapes[mix->count - 1].sizes;
 }
+
+/* Of the rows that are of this shape. */
+static inline double profile_mix_share(const profile_mix_t *mix, uint32_t shape)
+{
+    return mix->shapes[shape].until - (shape ? mix->shapes[shape - 1].until : 0);
+}
+
+/* Takes a shape out; not the only one. */
+void profile_mix_remove(profile_mix_t *mix, uint32_t shape);
 
 /* Length of the row for which u in 0..1 was drawn. */
 uint32_t profile_mix_draw(const profile_mix_t *mix, double u);

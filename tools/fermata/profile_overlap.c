@@ -1,6 +1,7 @@
 #include "fermata/profile_overlap.h"
 
 #include "base/clock.h"
+#include "fermata/overlap_service.h"
 #include "profiler.h"
 
 #include <math.h>
@@ -20,21 +21,13 @@ enum {
     TRAIN_MIN = 32
 };
 
-/* One model as a service: its operators are the pieces between the cuts, which may hold several. */
-typedef struct {
-    engine_model_t *model;
-    const engine_model_info_t *info;
-    uint32_t pieces, ops;
-    uint32_t *at; /* pieces + 1: the first operator of each, and the end (0: all) */
-    engine_border_t *source, *target;
-    void *inputs[ENGINE_MAX_IO], *outputs[ENGINE_MAX_IO];
-} service_t;
+_Static_assert((int)MIX_SHAPES_MAX <= (int)TRAINER_CHOICES_MAX, "each shape is a length to draw");
 
 typedef struct {
     const profile_overlap_how_t *how;
     const engine_ops_t *ops;
     engine_t *engine;
-    service_t services[OVERLAP_MODELS_MAX];
+    overlap_service_t services[OVERLAP_MODELS_MAX];
     trainer_services_t drawn;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -46,75 +39,27 @@ typedef struct {
 
 /* ---- services ---- */
 
-static status_t open_cuts(lab_t *lab, service_t *s, err_t *err)
-{
-    engine_cuts_t cuts = {0};
-    err_t why;
-    status_t status = lab->ops->cuts ? lab->ops->cuts(s->model, &cuts, &why) : STATUS_UNSUPPORTED;
-    if (status != STATUS_OK && status != STATUS_UNSUPPORTED) {
-        *err = why;
-        return status;
-    }
-    s->pieces = cuts.cut_count + 1; /* one that cannot be cut is one piece */
-    s->ops = cuts.ops;
-    s->at = calloc(s->pieces + 1, sizeof(*s->at));
-    if (!s->at)
-        return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < cuts.cut_count; i++)
-        s->at[i + 1] = cuts.cuts[i].op;
-    if (!cuts.cut_count)
-        return STATUS_OK;
-    status = lab->ops->border_create(s->model, s->at + 1, cuts.cut_count, s->info->max_batch, NULL,
-                                     &s->source, err);
-    return status == STATUS_OK ? lab->ops->border_create(s->model, s->at + 1, cuts.cut_count,
-                                                         s->info->max_batch, NULL, &s->target, err)
-                               : status;
-}
-
-static bool take_buffers(lab_t *lab, const engine_tensor_t *tensors, uint32_t count, uint32_t rows,
-                         void **buffers)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        size_t len = tensors[i].row_bytes * rows;
-        if (!(buffers[i] = lab->ops->buffer_alloc(lab->engine, len + 1)))
-            return false;
-        memset(buffers[i], 0, len);
-    }
-    return true;
-}
-
+/* Sizes of batches and lengths of rows to draw from; an operator is a piece there. */
 static status_t open_service(lab_t *lab, uint32_t i, err_t *err)
 {
-    service_t *s = &lab->services[i];
-    s->model = lab->how->models[i]->on_device[0];
-    s->info = lab->how->models[i]->info;
-    status_t status = open_cuts(lab, s, err);
-    if (status != STATUS_OK)
-        return err_prefix(err, "%.80s", lab->how->models[i]->name);
-    if (!take_buffers(lab, s->info->inputs, s->info->input_count, s->info->max_batch, s->inputs) ||
-        !take_buffers(lab, s->info->outputs, s->info->output_count, s->info->max_batch, s->outputs))
-        return err_set(err, STATUS_NO_MEMORY, "no memory for batches of %u", s->info->max_batch);
-    lab->drawn.model[i].ops = s->pieces;
-    for (uint32_t rows = 1; rows <= s->info->max_batch && lab->drawn.model[i].row_count < TRAINER_CHOICES_MAX;
-         rows *= 2)
+    overlap_service_t *s = &lab->services[i];
+    const model_t *model = lab->how->models[i];
+    *s = (overlap_service_t){
+        .ops = lab->ops, .engine = lab->engine, .model = model->on_device[0], .mix = lab->how->mixes[i]};
+    lab->drawn.model[i].row_count = 0;
+    for (uint32_t rows = 1;
+         rows <= model->info->max_batch && lab->drawn.model[i].row_count < TRAINER_CHOICES_MAX; rows *= 2)
         lab->drawn.model[i].rows[lab->drawn.model[i].row_count++] = rows;
-    return STATUS_OK;
-}
-
-static void close_services(lab_t *lab)
-{
-    for (uint32_t i = 0; i < lab->how->count; i++) {
-        service_t *s = &lab->services[i];
-        if (s->source)
-            lab->ops->border_destroy(s->source);
-        if (s->target)
-            lab->ops->border_destroy(s->target);
-        for (uint32_t b = 0; b < ENGINE_MAX_IO; b++) {
-            lab->ops->buffer_free(lab->engine, s->inputs[b]);
-            lab->ops->buffer_free(lab->engine, s->outputs[b]);
-        }
-        free(s->at);
+    status_t status = overlap_service_open(s, lab->drawn.model[i].rows, lab->drawn.model[i].row_count, err);
+    if (status != STATUS_OK)
+        return err_prefix(err, "%.80s", model->name);
+    lab->drawn.model[i].ops = s->pieces;
+    lab->drawn.model[i].length_count = s->mix ? s->mix->count : 0;
+    for (uint32_t shape = 0; s->mix && shape < s->mix->count; shape++) {
+        lab->drawn.model[i].lengths[shape] = overlap_service_length(s, shape);
+        lab->drawn.model[i].weights[shape] = profile_mix_share(s->mix, shape);
     }
+    return STATUS_OK;
 }
 
 /* ---- measuring ---- */
@@ -153,16 +98,10 @@ static status_t run_jobs(lab_t *lab, engine_job_t *jobs, uint32_t count, int64_t
 
 static engine_job_t job_of(lab_t *lab, const exec_part_t *part, uint32_t from, uint32_t to)
 {
-    service_t *s = &lab->services[part->model];
-    return (engine_job_t){.model = s->model,
-                          .batch = part->rows,
-                          .range = {.stream = part->model, .from = s->at[from], .to = s->at[to]},
-                          .inputs = (const void *const *)s->inputs,
-                          .outputs = s->outputs,
-                          .source = from ? s->source : NULL,
-                          .target = to < s->pieces ? s->target : NULL,
-                          .done = on_done,
-                          .arg = lab};
+    engine_job_t job = overlap_service_job(&lab->services[part->model], part, from, to);
+    job.done = on_done;
+    job.arg = lab;
+    return job;
 }
 
 /* What a query that goes on in the group has left in its border: real numbers, for some take longer than others. */
@@ -174,15 +113,6 @@ static status_t run_up_to(lab_t *lab, const exec_part_t *part, err_t *err)
     engine_job_t job = job_of(lab, part, 0, part->from);
     job.target = lab->services[part->model].source;
     return run_jobs(lab, &job, 1, &took_ns, err);
-}
-
-/* What serves runs the same groups again and again; the first run of one tells nothing of that. */
-static status_t prepare(lab_t *lab, const exec_part_t *part, err_t *err)
-{
-    service_t *s = &lab->services[part->model];
-    engine_range_t range = {.stream = part->model, .from = s->at[part->from], .to = s->at[part->to]};
-    return lab->ops->prepare_range ? lab->ops->prepare_range(s->model, &range, part->rows, NULL, err)
-                                   : STATUS_OK;
 }
 
 static int by_size(const void *a, const void *b)
@@ -197,8 +127,9 @@ static status_t measure_group(lab_t *lab, const overlap_group_t *group, int64_t 
     engine_job_t jobs[EXEC_PARTS_MAX];
     int64_t took_ns[1 + RUNS]; /* the first one builds what is not there */
     status_t status = STATUS_OK;
+    /* What serves runs the same groups again and again; the first run of one tells nothing of that. */
     for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
-        status = prepare(lab, &group->parts[i], err);
+        status = overlap_service_prepare(&lab->services[group->parts[i].model], &group->parts[i], err);
     for (uint32_t i = 0; status == STATUS_OK && i < group->count; i++)
         status = run_up_to(lab, &group->parts[i], err);
     for (uint32_t run = 0; status == STATUS_OK && run <= RUNS; run++) {
@@ -258,12 +189,17 @@ static status_t measure_all(lab_t *lab, const predictor_t *shape, trainer_sample
     return STATUS_OK;
 }
 
-/* Each piece alone, with the largest batch: what the places of operators are counted by. */
+/* Each piece alone, with the largest batch of the longest rows: what the places of operators are counted by. */
 static status_t measure_pieces(lab_t *lab, predictor_t *predictor, uint32_t service, err_t *err)
 {
-    const service_t *s = &lab->services[service];
-    uint32_t ops = s->pieces > 1 ? s->ops : 0;
-    profiler_t profiler = {.ops = lab->ops, .engine = lab->engine, .model = s->model, .stop = lab->how->stop};
+    const overlap_service_t *s = &lab->services[service];
+    uint32_t ops = s->pieces > 1 ? s->op_count : 0;
+    profiler_t profiler = {.ops = lab->ops,
+                           .engine = lab->engine,
+                           .model = s->model,
+                           .stop = lab->how->stop,
+                           .axes = s->mix ? s->mix->axes : NULL,
+                           .axis_sizes = s->mix ? profile_mix_largest(s->mix) : NULL};
     int64_t *op_ns = calloc(ops + s->pieces + 1, sizeof(*op_ns)), *piece_ns = op_ns + ops;
     if (!op_ns)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -368,6 +304,11 @@ static int64_t time_prediction(predictor_t *predictor, const trainer_services_t 
     return (clock_now_ns() - begin_ns) / PREDICTIONS;
 }
 
+static uint32_t longest_of(const overlap_service_t *s)
+{
+    return overlap_service_length(s, s->mix ? s->mix->count - 1 : 0);
+}
+
 static status_t measure_and_train(lab_t *lab, predictor_t *predictor, profile_overlap_t *found, err_t *err)
 {
     const profile_overlap_how_t *how = lab->how;
@@ -379,6 +320,8 @@ static status_t measure_and_train(lab_t *lab, predictor_t *predictor, profile_ov
     }
     memset(predictor, 0, sizeof(*predictor));
     predictor_init(predictor, how->count, pieces, rows_max, 1);
+    for (uint32_t i = 0; i < how->count; i++)
+        predictor_set_length(predictor, i, longest_of(&lab->services[i]));
     list_pairs(how->count, found);
     prng_init(&prng, how->seed);
     trainer_sample_t *samples = calloc(how->samples, sizeof(*samples));
@@ -419,7 +362,8 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
         status = open_service(lab, i, err);
     if (status == STATUS_OK)
         status = measure_and_train(lab, predictor, found, err);
-    close_services(lab);
+    for (uint32_t i = 0; i < how->count; i++)
+        overlap_service_close(&lab->services[i]);
     pthread_cond_destroy(&lab->changed);
     pthread_mutex_destroy(&lab->mutex);
     free(lab);

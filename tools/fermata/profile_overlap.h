@@ -6,6 +6,7 @@
 #define FERMATA_PROFILE_OVERLAP_H
 
 #include "exec/trainer.h"
+#include "fermata/profile_mix.h"
 #include "model.h"
 
 #include <jansson.h>
@@ -36,6 +37,9 @@ typedef struct {
     model_t *const
         *models; /* loaded on device 0, which has a stream for each; in the order of the features */
     uint32_t count;
+    /* Of each model, the shapes in which its rows come; NULL: nothing but its batch varies. Those with which it
+     * has other operators than with the largest are taken out. */
+    profile_mix_t *const *mixes;
     const worker_devices_t *devices;
     uint32_t samples; /* groups; each is run three to nine times, the median counts */
     uint64_t seed;

@@ -261,7 +261,7 @@ static void contend(void *ctx, const overlap_group_t *groups, uint32_t count, in
 static double share(uint32_t models, uint32_t model)
 {
     overlap_config_t config = {.models = models, .ops = {4, 4, 4}, .predict = contend};
-    return overlap_share(&config, model, 1, 1);
+    return overlap_share(&config, model, 1, (const uint32_t[]){1, 1, 1});
 }
 
 Test(overlap, a_query_keeps_busy_what_the_durations_of_groups_say)
@@ -278,4 +278,28 @@ Test(overlap, a_query_keeps_busy_what_the_durations_of_groups_say)
     parts[0] = 1;
     parts[1] = parts[2] = 0.5;
     cr_assert_gt(share(3, 0), share(3, 1), "who slows others down keeps more busy");
+}
+
+/* Each takes its length in milliseconds; two fit beside each other while both are short. */
+static void fill(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t sum = 0, most = 0;
+        for (uint32_t j = 0; j < groups[i].count; j++) {
+            sum += groups[i].parts[j].length;
+            most = groups[i].parts[j].length > most ? groups[i].parts[j].length : most;
+        }
+        ns[i] = (most > 4 ? sum : most) * MS;
+    }
+}
+
+Test(overlap, what_a_query_keeps_busy_is_asked_for_with_the_lengths_of_each_model)
+{
+    overlap_config_t config = {.models = 2, .ops = {4, 4}, .predict = fill};
+    cr_assert_float_eq(overlap_share(&config, 0, 1, (const uint32_t[]){3, 3}), 0.5, 1e-3);
+    for (uint32_t model = 0; model < 2; model++) {
+        cr_assert_float_eq(overlap_share(&config, model, 1, (const uint32_t[]){3, 6}), 1, 1e-3);
+        cr_assert_float_eq(overlap_share(&config, model, 1, (const uint32_t[]){6, 3}), 1, 1e-3);
+    }
 }

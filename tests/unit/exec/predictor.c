@@ -154,3 +154,71 @@ Test(predictor, a_place_is_the_part_of_the_time_before_it)
     predictor_features(&predictor, &group, features);
     cr_assert_float_eq(features[2 + 4], 0.1, 1e-6, "times that say nothing change nothing");
 }
+
+Test(predictor, a_length_counts_by_the_longest_rows_of_its_own_model)
+{
+    overlap_group_t group = {.parts = {{.model = 0, .to = 3, .rows = 1, .length = 150528},
+                                       {.model = 1, .to = 4, .rows = 1, .length = 32}},
+                             .count = 2};
+    float features[PREDICTOR_INPUTS_MAX];
+    memset(&predictor, 0, sizeof(predictor));
+    predictor_init(&predictor, 2, (const uint32_t[]){3, 4}, 1, 1);
+    predictor_set_length(&predictor, 0, 4 * 150528);
+    predictor_set_length(&predictor, 1, 64);
+    predictor_features(&predictor, &group, features);
+    cr_assert_float_eq(features[2 + 3], 0.25, 1e-6);
+    cr_assert_float_eq(features[2 + 4 + 3], 0.5, 1e-6);
+    predictor_set_times(&predictor, 0, (const int64_t[]){1, 1, 1});
+    predictor_set_times(&predictor, 1, (const int64_t[]){1, 1, 1, 1});
+    predictor_features(&predictor, &group, features);
+    cr_assert_float_eq(features[2 + 3], 1 + log10(0.25) / 3, 1e-5, "a thousandth is 0");
+    cr_assert_float_eq(features[2 + 4 + 3], 1 + log10(0.5) / 3, 1e-5);
+    group.parts[1].length = 64;
+    predictor_features(&predictor, &group, features);
+    cr_assert_float_eq(features[2 + 4 + 3], 1, 1e-6, "the longest, and rows that are all alike");
+}
+
+/* As attention takes: a part that grows with the length, and one with its square. */
+static int64_t sequence_ns(const exec_part_t *part)
+{
+    double length = (double)part->length;
+    return (int64_t)((part->to - part->from) * part->rows * (1e3 + 200 * length + 2 * length * length));
+}
+
+Test(predictor, learns_what_lengths_cost)
+{
+    enum { SAMPLES = 2000, TRAINED = 1600, OPS = 10 };
+    static trainer_sample_t samples[SAMPLES];
+    static trainer_t trainer;
+    const int64_t op_ns[OPS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    prng_t prng;
+    trainer_services_t services = {.models = 2};
+    prng_init(&prng, 11);
+    memset(&predictor, 0, sizeof(predictor));
+    predictor_init(&predictor, 2, (const uint32_t[]){OPS, OPS}, 8, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        services.model[i].ops = OPS;
+        services.model[i].row_count = 2;
+        memcpy(services.model[i].rows, (uint32_t[]){1, 8}, 2 * sizeof(uint32_t));
+        predictor_set_times(&predictor, i, op_ns);
+    }
+    services.model[1].length_count = 4;
+    memcpy(services.model[1].lengths, (uint32_t[]){16, 64, 128, 512}, 4 * sizeof(uint32_t));
+    memcpy(services.model[1].weights, (double[]){4, 3, 2, 1}, 4 * sizeof(double));
+    predictor_set_length(&predictor, 1, 512);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        overlap_group_t group = trainer_draw_group(&services, &prng);
+        int64_t ns = 0;
+        for (uint32_t part = 0; part < group.count; part++)
+            ns += sequence_ns(&group.parts[part]);
+        samples[i] = trainer_sample(&predictor, &group, ns);
+    }
+    trainer_fit(&trainer, &predictor, samples, TRAINED, 150, &prng);
+    double error = trainer_error(&predictor, samples + TRAINED, SAMPLES - TRAINED);
+    cr_assert_lt(error, 0.08, "%.3f", error);
+    overlap_group_t between = {.parts = {{.model = 1, .to = OPS, .rows = 8, .length = 256}}, .count = 1};
+    int64_t ns;
+    predictor_predict(&predictor, &between, 1, &ns);
+    cr_assert_float_eq((double)ns / (double)sequence_ns(&between.parts[0]), 1, 0.35,
+                       "a length that was never measured, between two that were");
+}

@@ -55,12 +55,6 @@ static void grant_row(uint64_t batch_id, int64_t budget_ns)
     grant_row_to(rig.model, batch_id, budget_ns);
 }
 
-static void end(void)
-{
-    rig_until(&rig, run_under_way(rig.run) == 0);
-    rig_dispose(&rig);
-}
-
 Test(overlap, the_tighter_deadline_goes_first_and_each_is_reported_once)
 {
     begin(1e6);
@@ -68,8 +62,7 @@ Test(overlap, the_tighter_deadline_goes_first_and_each_is_reported_once)
     rig_until(&rig, engine_held() == 1);
     grant_row(2, 9 * NS_PER_S); /* the borders of one model are enough for two of its batches */
     grant_row(3, 8 * NS_PER_S);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_turn(&rig, 20);
     cr_assert_eq(engine_held(), 1, "one group at a time, and one query of a model in it");
     for (int i = 0; i < 3; i++) {
         rig_until(&rig, engine_held() == 1);
@@ -84,7 +77,7 @@ Test(overlap, the_tighter_deadline_goes_first_and_each_is_reported_once)
         cr_assert_float_eq(pushed->values[0], 10 * (float)pushed->task_id, 0);
         cr_assert_eq(rig.reports[i].report.status, STATUS_OK);
     }
-    end();
+    rig_end(&rig);
 }
 
 Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
@@ -96,7 +89,7 @@ Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
     cr_assert_str_eq(rig.reports[0].reason, "overlap: it cannot end in time any more");
     cr_assert_eq(engine_held(), 0);
     cr_assert_eq(metrics_value(rig.model->overlap_dropped), 1);
-    end();
+    rig_end(&rig);
 }
 
 /* Batch 2 has ten seconds in all, which is room for one segment of batch 3 beside it, four seconds; the
@@ -108,8 +101,7 @@ Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part
     rig_until(&rig, engine_held() == 1);
     grant_row(2, 10 * NS_PER_S);
     grant_row_to(rig.second, 3, 71 * NS_PER_S);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_turn(&rig, 20);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, engine_held() == 2);
     cr_assert_eq(metrics_value(rig.second->overlap_dropped), 1, "it is known while the part runs");
@@ -120,11 +112,10 @@ Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part
     for (int i = 0; i < 3; i++)
         cr_assert_eq(rig.reports[i].report.status,
                      rig.reports[i].report.batch_id == 3 ? STATUS_DEADLINE_EXCEEDED : STATUS_OK);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_turn(&rig, 20);
     cr_assert_eq(engine_held(), 0, "its rest does not run");
     cr_assert_eq(rig.gateways[0].done, 2);
-    end();
+    rig_end(&rig);
 }
 
 Test(overlap, a_failure_of_a_part_fails_its_batch_alone)
@@ -139,7 +130,7 @@ Test(overlap, a_failure_of_a_part_fails_its_batch_alone)
     rig_until(&rig, engine_held() == 1);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, rig.gateways[0].done == 1);
-    end();
+    rig_end(&rig);
 }
 
 Test(overlap, what_waits_for_its_first_group_is_given_back_when_it_is_revoked)
@@ -148,8 +139,7 @@ Test(overlap, what_waits_for_its_first_group_is_given_back_when_it_is_revoked)
     grant_row(1, 10 * NS_PER_S);
     rig_until(&rig, engine_held() == 1);
     grant_row(2, 9 * NS_PER_S);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_turn(&rig, 20);
     run_revoke(rig.run, 7, 1);
     cr_assert_eq(rig.report_count, 0, "it runs, and ends as usual");
     run_revoke_all(rig.run);
@@ -159,7 +149,7 @@ Test(overlap, what_waits_for_its_first_group_is_given_back_when_it_is_revoked)
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, rig.gateways[0].done == 1);
     cr_assert_eq(rig.gateways[0].pushed[0].task_id, 1);
-    end();
+    rig_end(&rig);
 }
 
 Test(overlap, stopping_in_the_middle_leaks_nothing)
@@ -170,36 +160,4 @@ Test(overlap, stopping_in_the_middle_leaks_nothing)
     rig_until(&rig, engine_held() == 1);
     rig_dispose(&rig);
     cr_assert_eq(rig.report_count, 4);
-}
-
-Test(overlap, a_plan_comes_back_from_its_file_as_it_was)
-{
-    static overlap_plan_t written, read;
-    uint32_t ops[] = {5, 7};
-    char path[] = "/tmp/overlap-plan-XXXXXX";
-    err_t err = {0};
-    int file = mkstemp(path);
-
-    cr_assert_geq(file, 0);
-    predictor_init(&written.predictor, 2, ops, 16, 128);
-    predictor_set_times(&written.predictor, 1, (int64_t[]){1, 2, 40, 5, 5, 60, 2});
-    snprintf(written.device, sizeof(written.device), "onednn; some CPU; 2 threads");
-    for (int i = 0; i < 2; i++) {
-        snprintf(written.models[i].name, sizeof(written.models[i].name), "m%d", i);
-        snprintf(written.models[i].hash, sizeof(written.models[i].hash), "fnv1a:%d bf16", i);
-        written.models[i].version = i + 1;
-    }
-    for (uint32_t layer = 0; layer < PREDICTOR_LAYERS; layer++)
-        for (uint32_t unit = 0; unit < written.predictor.width[layer + 1]; unit++) {
-            written.predictor.bias[layer][unit] = (float)(layer + unit) / 3;
-            for (uint32_t from = 0; from < written.predictor.width[layer]; from++)
-                written.predictor.weight[layer][unit][from] = (float)from / 7 - (float)unit;
-        }
-    cr_assert_eq(overlap_plan_write(path, &written, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(overlap_plan_read(path, &read, &err), STATUS_OK, "%s", err.text);
-    cr_assert_arr_eq(&read, &written, sizeof(read));
-    cr_assert_eq(overlap_plan_find(&read, "m1", 2, "fnv1a:1 bf16", 7, &err), 1);
-    cr_assert_eq(overlap_plan_find(&read, "m1", 3, "fnv1a:1 bf16", 7, &err), UINT32_MAX);
-    cr_assert_eq(overlap_plan_find(&read, "m1", 2, "fnv1a:1 bf16", 8, &err), UINT32_MAX);
-    remove(path);
 }

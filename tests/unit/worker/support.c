@@ -251,6 +251,8 @@ void rig_vary(rig_t *rig)
     shapes_start(shapes);
     if (model->choice.stages)
         model->choice.stages->shapes = shapes;
+    if (model->choice.segments)
+        model->choice.segments->shapes = shapes;
 }
 
 /* ---- the gateways ---- */
