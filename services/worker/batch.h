@@ -1,5 +1,5 @@
 /*
- * One granted batch: its rows, what is fetched for them and what is pushed back. Memory only; run.c drives it.
+ * One granted batch: its rows, what is fetched for them and what is pushed back. Memory only; run_*.c drive it.
  *
  * Rows lie in the batch buffers grouped by gateway, so that one fetch and one push for each gateway name a contiguous
  * stretch of items and results:

@@ -1,7 +1,7 @@
 /*
  * Carries out on a device what an exec_t decides: the common part of the executors of preempt, staged and overlap.
  *
- * What the engine and run.c answer may call back into the executor at any time, an exec_t not while it
+ * What the engine and run_execute.c answer may call back into the executor at any time, an exec_t not while it
  * decides; so what a decision brings about is written down in `act` and done behind it, in this order:
  * launches, stops, ends of batches.
  */

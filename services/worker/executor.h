@@ -1,7 +1,7 @@
 /*
- * The border between a batch whose inputs are here (run.c) and the mode in which it is run.
+ * The border between a batch whose inputs are here (run_execute.c) and the mode in which it is run.
  *
- *   run.c ── batch ready ──▶ turns.c ── submit ──▶ executor_MODE.c ── launches ──▶ engine
+ *   run_execute.c ── batch ready ──▶ turns.c ── submit ──▶ executor_MODE.c ── launches ──▶ engine
  *         ◀── rows: these have their outputs in the batch's buffers, push them ──┤
  *         ◀── ended: once per batch, after its last rows ────────────────────────┘
  *
