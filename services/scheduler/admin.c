@@ -1,8 +1,18 @@
-/* fermata.admin.v1.Admin: unary calls on the gRPC port. Cold. */
+#include "scheduler/admin.h"
+
 #include "admin.pb-c.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/gateways.h"
+#include "scheduler/placement.h"
+#include "scheduler/planner.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/state.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/subclusters.h"
+#include "scheduler/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,7 +232,7 @@ static void on_get_state(rpc_call_t *call, void *arg)
     Admin__GetStateResponse response = ADMIN__GET_STATE_RESPONSE__INIT;
     response.epoch = s->epoch;
     response.scheduler_id = s->scheduler_id;
-    response.uptime_ns = now_of() - s->started_ns;
+    response.uptime_ns = loop_now_ns() - s->started_ns;
     response.policy = (char *)(uintptr_t)subclusters_policy(s);
     response.policies = policies;
     const plan_report_t *last = planner_last(s->planner);
@@ -263,7 +273,7 @@ static void on_set_policy(rpc_call_t *call, void *arg)
         (Admin__SetPolicyRequest *)request_of(call, s, &admin__set_policy_request__descriptor);
     if (request == NULL)
         return;
-    char params[POLICY_PARAMS_BYTES], previous[SUBCLUSTER_NAME_BYTES];
+    char params[BACKEND_PARAMS_BYTES], previous[SUBCLUSTER_NAME_BYTES];
     err_t err = {0};
     Admin__SetPolicyResponse response = ADMIN__SET_POLICY_RESPONSE__INIT;
     const subcluster_t *one = subclusters_find(s, request->subcluster);

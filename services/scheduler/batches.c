@@ -1,9 +1,23 @@
-/*
- * Hot path. Batches that were granted, until they end: well, badly, or with the device that ran them.
- */
-#include "base/clock.h"
+/* Hot path. */
+#include "scheduler/batches.h"
+
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/delay.h"
+#include "scheduler/devices.h"
+#include "scheduler/placement.h"
+#include "scheduler/registry.h"
+#include "scheduler/revoked.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/submit.h"
+#include "scheduler/tasks.h"
+#include "scheduler/workers.h"
+
+/* A batch that failed is tried once more; what fails twice is not the device's fault. */
+enum { RETRIES_MAX = 1 };
 
 batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *action)
 {
@@ -14,7 +28,7 @@ batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *acti
                        .core_id = action->grant.batch_id,
                        .device = device,
                        .model = shapes_model(s, action->model),
-                       .granted_ns = now_of(),
+                       .granted_ns = loop_now_ns(),
                        .finish_ns = action->grant.finish_ns,
                        .next = device->batches};
     if (!idmap_put(&s->batches_by_id, batch->id, batch)) {
@@ -90,7 +104,7 @@ void batches_device_lost(device_t *device)
 {
     revoked_forget(device);
     while (device->batches != NULL)
-        batch_failed(device->worker->peer.scheduler, device->batches, now_of(), STATUS_UNAVAILABLE,
+        batch_failed(device->worker->peer.scheduler, device->batches, loop_now_ns(), STATUS_UNAVAILABLE,
                      CONTROL__STAGE__STAGE_LOST);
 }
 
@@ -123,7 +137,7 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
 {
     scheduler_t *s = worker->peer.scheduler;
     model_t *model = catalogue_model(s, batch->model);
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     subcluster_t *sub = batch->device->subcluster;
     subcluster_delays_t *delays = &sub->delays;
     fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
@@ -159,7 +173,7 @@ void batch_done(worker_t *worker, const Control__BatchDone *done)
     device_t *device = batch->device;
     if (done->device != device->index)
         peer_complain(&worker->peer, NONSENSE_DEVICE, "a batch is done on another device than granted");
-    int64_t free_ns = now_of() + peer_duration(&worker->peer, done->free_in_ns);
+    int64_t free_ns = loop_now_ns() + peer_duration(&worker->peer, done->free_in_ns);
     if (done->status == STATUS_OK) {
         batch_succeeded(worker, batch, done, free_ns);
     } else {

@@ -1,13 +1,13 @@
-/*
- * The models of the cluster, merged from the workers' reports by (name, version).
- *
- * A model is ready while at least one worker has it ready. All of them must describe the same interface; a worker that
- * differs from what gateways already see is left out, with a log line and a reason. Which sub-cluster serves it, and
- * with which latency, is placement.c's.
- */
-#include "base/clock.h"
+#include "scheduler/catalogue.h"
+
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/placement.h"
+#include "scheduler/planner.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/workers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static void count_ready(scheduler_t *s, model_t *model)
         model->ready_workers += placement_usable(model, i);
     model->ready = model->ready_workers > 0;
     if (was && !model->ready) {
-        model->unready_since_ns = now_of();
+        model->unready_since_ns = loop_now_ns();
         model->unready_version = s->catalogue_version + 1;
     }
     if (was != model->ready)
@@ -417,7 +417,7 @@ void catalogue_worker_gone(worker_t *worker)
 
 void catalogue_tick(scheduler_t *s)
 {
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     for (uint32_t m = 0; m < s->model_count; m++) {
         model_t *model = s->models[m];
         if (!model->ready && model->planned != NULL && !placement_any(model, placement_draining))

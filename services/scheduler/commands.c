@@ -1,7 +1,12 @@
-/* Loads and unloads that workers were told of: each is sent once, with the worker's next frame, and ends once. Cold. */
+#include "scheduler/commands.h"
+
 #include "base/clock.h"
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/workers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +35,7 @@ static command_t *command_make(worker_t *worker, Control__ModelAction action, co
     command->message.action = action;
     command->message.name = memcpy(command + 1, name, name_bytes);
     command->message.version = version;
-    command->until_ns = now_of() + PATIENCE_NS;
+    command->until_ns = loop_now_ns() + PATIENCE_NS;
     command_t **link = &worker->commands;
     while (*link != NULL)
         link = &(*link)->next;

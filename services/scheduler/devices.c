@@ -1,7 +1,15 @@
-/* Devices of workers in their sub-clusters: joining, failing, draining, leaving. */
-#include "base/clock.h"
+#include "scheduler/devices.h"
+
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/batches.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/placement.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/subclusters.h"
+#include "scheduler/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +27,7 @@ static void device_open(device_t *device)
 {
     if (device->open)
         return;
-    status_t status = subcluster_open(device->subcluster, device->gpu, &device->mode, now_of());
+    status_t status = subcluster_open(device->subcluster, device->gpu, &device->mode, loop_now_ns());
     device->open = status == STATUS_OK;
     if (device->open)
         allow_models(device);
@@ -151,6 +159,6 @@ void device_state(worker_t *worker, const Control__DeviceState *state)
     }
     if (device->open && state->free_in_ns != 0)
         subcluster_free_at(device->subcluster, device->gpu,
-                           now_of() + peer_duration(&worker->peer, state->free_in_ns));
+                           loop_now_ns() + peer_duration(&worker->peer, state->free_in_ns));
     scheduler_touch(s);
 }

@@ -1,10 +1,13 @@
-/*
- * Models that workers want to unload. A worker that reports UNLOADING still takes grants until it is told
- * that nothing is left for it: at once where another worker has the model, else when no gateway can send more
- * and the queue is empty.
- */
+#include "scheduler/draining.h"
+
 #include "base/clock.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/commands.h"
+#include "scheduler/gateways.h"
+#include "scheduler/placement.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
 
 /* What waits for a model that is being unloaded is worth so long; deadlines are shorter as a rule. */
 static const int64_t DRAIN_MOST_NS = 10 * NS_PER_S;
@@ -25,7 +28,7 @@ static bool may_go(const scheduler_t *s, const model_t *model)
     if (model->staying)
         return false;
     return placement_any(model, placement_ready) || is_drained(s, model) ||
-           now_of() - model->unready_since_ns > DRAIN_MOST_NS;
+           loop_now_ns() - model->unready_since_ns > DRAIN_MOST_NS;
 }
 
 static void release(scheduler_t *s, model_t *model)

@@ -1,12 +1,20 @@
-/*
- * Hot path. Lets the sub-clusters decide, and sends out what they have decided: grants, drops and stops.
- * Allocates nothing but the turn's scratch arena.
- *
- * Whatever happens in one turn of the loop (many messages) is told to the sub-clusters first; each then decides once,
- * and each peer gets at most one frame.
- */
-#include "base/clock.h"
-#include "scheduler/internal.h"
+/* Hot path. Allocates nothing but the turn's scratch arena. */
+#include "scheduler/driver.h"
+
+#include "loop/loop.h"
+#include "scheduler/batches.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/delay.h"
+#include "scheduler/devices.h"
+#include "scheduler/gateways.h"
+#include "scheduler/revoked.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/subclusters.h"
+#include "scheduler/submit.h"
+#include "scheduler/tasks.h"
+#include "scheduler/workers.h"
 
 #include <stdlib.h>
 
@@ -68,7 +76,7 @@ static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now
  * ends earlier, which the worker reports. */
 static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *action)
 {
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     device_t *device = sub->devices[action->grant.gpu];
     worker_t *worker = device->worker;
     uint32_t count = action->grant.count;
@@ -200,13 +208,13 @@ static int64_t decide(scheduler_t *s, int64_t now_ns)
 
 void driver_run(scheduler_t *s)
 {
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     s->wake_ns = decide(s, now_ns);
     if (s->wake_ns == SCHED_NEVER)
         loop_timer_stop(&s->wake);
     else
         loop_timer_start(&s->wake, s->wake_ns);
-    metrics_observe(s->metric.decision, now_of() - now_ns);
+    metrics_observe(s->metric.decision, loop_now_ns() - now_ns);
     workers_flush(s);
     gateways_flush(s);
     rpc_arena_reset(&s->scratch);
@@ -217,7 +225,7 @@ static void on_wake(loop_timer_t *timer, void *arg)
 {
     (void)timer;
     scheduler_t *s = arg;
-    delay_add(&s->lateness, now_of() - s->wake_ns);
+    delay_add(&s->lateness, loop_now_ns() - s->wake_ns);
     scheduler_touch(s);
 }
 

@@ -1,7 +1,14 @@
-/* The stream of a gateway: tasks and cancellations in, catalogue and drops out. */
+#include "scheduler/gateways.h"
+
 #include "base/container.h"
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/registry.h"
+#include "scheduler/requests.h"
+#include "scheduler/service.h"
+#include "scheduler/submit.h"
+#include "scheduler/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +160,7 @@ static void flush(gateway_t *gateway)
     Control__Ping ping = CONTROL__PING__INIT;
     Control__Pong pong = CONTROL__PONG__INIT;
     Control__DropBatch drops = CONTROL__DROP_BATCH__INIT;
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     ping.sent_ns = (uint64_t)now_ns;
     pong.sent_ns = peer->pong_sent_ns;
     pong.held_ns = now_ns - peer->pong_heard_ns;

@@ -1,5 +1,12 @@
-/* The HTTP port: metrics, health and state. */
-#include "scheduler/internal.h"
+#include "scheduler/http.h"
+
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/placement.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/state.h"
+#include "scheduler/subcluster.h"
 
 enum { STATE_BYTES_MAX = 16 << 20 };
 

@@ -1,7 +1,13 @@
 #include "scheduler/moves.h"
 
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/commands.h"
+#include "scheduler/placement.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,17 +1,28 @@
 /*
- * Which sub-cluster serves a model: one at a time.
- *
  * A model can be served where a worker has it ready on devices that take grants. Of those, in this order: the
  * one that the configuration names; the one of the last plan; the one where it is, as long as its SLO can be
  * met there; and of the others first those where the SLO can be met, then the one with most room. A model of
  * which nothing has been asked yet also leaves a home for one with more room. What waits when a model moves
  * is queued at its new home.
  */
+#include "scheduler/placement.h"
+
 #include "base/clock.h"
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/subclusters.h"
+#include "scheduler/workers.h"
 
 #include <string.h>
+
+/* By then what failed once on a worker has been tried on another, or is too late. */
+enum { SHUN_MOST_MS = 1000 };
 
 /* ---- What a model finds in a sub-cluster ---- */
 
@@ -327,7 +338,7 @@ void placement_devices_changed(worker_t *worker)
 
 void placement_shun(scheduler_t *s, model_t *model, const worker_t *worker, int64_t until_ns)
 {
-    int64_t most_ns = now_of() + SHUN_MOST_MS * NS_PER_MS;
+    int64_t most_ns = loop_now_ns() + SHUN_MOST_MS * NS_PER_MS;
     if (model->home == NULL)
         return;
     for (instance_t *i = model->instances; i != NULL; i = i->next)
@@ -339,7 +350,7 @@ void placement_shun(scheduler_t *s, model_t *model, const worker_t *worker, int6
 
 void placement_tick(scheduler_t *s)
 {
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     for (uint32_t m = 0; m < s->model_count; m++) {
         bool over = false;
         for (instance_t *i = s->models[m]->instances; i != NULL; i = i->next) {

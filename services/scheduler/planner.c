@@ -1,11 +1,16 @@
 #include "scheduler/planner.h"
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "loop/loop.h"
 #include "loop/workpool.h"
 #include "plan/partition_apart.h"
-#include "scheduler/internal.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
 #include "scheduler/moves.h"
+#include "scheduler/placement.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/workers.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -163,7 +168,7 @@ static bool gather_models(planner_t *p, class_plan_t *class)
         const model_t *model = s->models[m];
         bool here = place_in(class, model->home) != PARTITION_NOWHERE;
         if (here || (model->home == NULL && could_load(class, model)))
-            add_model(p, class, model, now_of());
+            add_model(p, class, model, loop_now_ns());
     }
     return true;
 }
@@ -293,7 +298,7 @@ static void carry_out(planner_t *p)
         if (model->home == row->from) /* else it has moved by itself meanwhile */
             (void)moves_begin(&p->moves, s, model, row->from, s->subclusters[row->to->index]);
     }
-    p->window_began_ns = now_of();
+    p->window_began_ns = loop_now_ns();
     for (uint32_t m = 0; m < s->model_count; m++)
         s->models[m]->planned_from = s->models[m]->ran;
 }
@@ -310,7 +315,7 @@ static void on_solved(work_t *work, bool cancelled)
             report_class(p, &p->classes[c]);
         class_dispose(&p->classes[c]);
     }
-    report->made_ns = now_of();
+    report->made_ns = loop_now_ns();
     report->solve_ns = report->made_ns - p->began_ns;
     log_info("plan_made", LOG_U64("number", report->number), LOG_U64("models", report->row_count),
              LOG_U64("moves", report->moves), LOG_STR("note", report->note), LOG_MS("ms", report->solve_ns));
@@ -341,7 +346,7 @@ status_t planner_ask(planner_t *p, bool apply, plan_done_fn done, void *ctx)
         return STATUS_UNAVAILABLE;
     if (begin_draft(p, apply) != STATUS_OK)
         return STATUS_NO_MEMORY;
-    p->began_ns = now_of();
+    p->began_ns = loop_now_ns();
     p->asked = (asked_t){done, ctx};
     gather(p);
     if (p->class_count == 0)
@@ -401,7 +406,7 @@ status_t planner_create(scheduler_t *s, planner_t **out, err_t *err)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a planner");
     *out = p;
     p->scheduler = s;
-    p->window_began_ns = now_of();
+    p->window_began_ns = loop_now_ns();
     p->rows_max = s->options.models_max;
     status_t status = workpool_create(&p->pool, s->loop, 1, 1, err);
     if (status == STATUS_OK)

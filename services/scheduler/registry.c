@@ -1,11 +1,23 @@
-/* What gateways and workers have in common as peers: joining, versions, epochs, pings, time-outs. */
-#include "base/clock.h"
+#include "scheduler/registry.h"
+
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/commands.h"
+#include "scheduler/delay.h"
+#include "scheduler/devices.h"
+#include "scheduler/draining.h"
+#include "scheduler/gateways.h"
+#include "scheduler/placement.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { CONTROL_VERSION_MIN = 1, CONTROL_VERSION_MAX = 1 };
 
 static const char *const nonsense_names[NONSENSE_KINDS] = {
     [NONSENSE_GARBAGE] = "unreadable_message",
@@ -69,7 +81,7 @@ void *peer_open(scheduler_t *s, rpc_stream_t *stream, size_t size_bytes, const c
         rpc_stream_close(stream, RPC_UNAVAILABLE, s->stopping ? "the scheduler stops" : "too many streams");
         return NULL;
     }
-    *peer = (peer_t){.scheduler = s, .stream = stream, .heard_ns = now_of(), .next = s->strangers};
+    *peer = (peer_t){.scheduler = s, .stream = stream, .heard_ns = loop_now_ns(), .next = s->strangers};
     (void)snprintf(peer->name, sizeof peer->name, "%s@%s", kind, rpc_stream_peer(stream));
     if (s->strangers != NULL)
         s->strangers->prev = peer;
@@ -192,7 +204,7 @@ Control__Welcome peer_welcome(const peer_t *peer)
 
 static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong)
 {
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     if (ping != NULL) {
         peer->has_pong = true;
         peer->pong_sent_ns = ping->sent_ns;
@@ -214,7 +226,7 @@ static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__P
 
 void *peer_read(peer_t *peer, const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes)
 {
-    peer->heard_ns = now_of();
+    peer->heard_ns = loop_now_ns();
     void *frame = rpc_unpack(type, bytes, &peer->scheduler->arena);
     if (frame == NULL) {
         peer_complain(peer, NONSENSE_GARBAGE, "stream closed");
@@ -327,7 +339,7 @@ static uint32_t serving_devices(const subcluster_t *sub)
 
 void registry_tick(scheduler_t *s)
 {
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     int64_t stood_ns = s->ticked_ns != 0 ? now_ns - s->ticked_ns - s->options.ping_interval_ns : 0;
     if (stood_ns < 0)
         stood_ns = 0;

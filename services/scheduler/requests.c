@@ -1,13 +1,12 @@
-/*
- * What clients ask gateways for: a model loaded or unloaded wherever there is a repository that has it. Each
- * request goes to all workers and is answered when all of them have answered. Cold.
- *
- *   OK          at least one worker did it, the others do not have the model
- *   NOT_FOUND   no worker's repository has it
- *   else        the first failure, with the reason of each worker that failed; others may have done it
- */
+#include "scheduler/requests.h"
+
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/commands.h"
+#include "scheduler/gateways.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +14,6 @@
 
 /* Under way at once; each is people's work, not a client's loop. */
 enum { REQUESTS_MAX = 64, ANSWER_REASON_BYTES = 1024 };
-
-typedef struct model_request model_request_t;
 
 struct model_request {
     model_request_t *next;

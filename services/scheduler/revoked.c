@@ -1,9 +1,14 @@
-/*
- * Batches that the core has stopped, until their worker says how that ended. Their tasks wait in the core
- * again; a batch that had ended before the word reached it has answered them all the same. Rare: a batch
- * costs an allocation here.
- */
-#include "scheduler/internal.h"
+/* Rare: a batch costs an allocation here. */
+#include "scheduler/revoked.h"
+
+#include "scheduler/batches.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/tasks.h"
+#include "scheduler/workers.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,18 @@
 /* Making, starting and stopping the whole. */
+#include "scheduler/service.h"
+
 #include "base/clock.h"
-#include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/admin.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/driver.h"
+#include "scheduler/gateways.h"
+#include "scheduler/http.h"
+#include "scheduler/planner.h"
+#include "scheduler/registry.h"
+#include "scheduler/requests.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/workers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +152,7 @@ status_t scheduler_create(loop_t *loop, const scheduler_options_t *options, sche
     if (s->options.device_inflight_max == 0)
         s->options.device_inflight_max = DEVICE_INFLIGHT_DEFAULT;
     s->epoch = options->epoch != 0 ? options->epoch : epoch_now();
-    s->started_ns = now_of();
+    s->started_ns = loop_now_ns();
     if (getrandom(&s->scheduler_id, sizeof s->scheduler_id, 0) != (ssize_t)sizeof s->scheduler_id)
         s->scheduler_id = s->epoch; /* it only tells schedulers apart for people */
     rpc_arena_init(&s->arena, ARENA_BYTES_MAX);

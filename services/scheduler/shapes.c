@@ -1,17 +1,23 @@
 /*
- * Rows of a model whose dimensions vary can share a batch only when they are of one shape. Each shape in use
- * is therefore a model of its own to the core, with a number beyond those of the catalogue and a profile
- * interpolated for its size; nobody else sees more than the one model.
- *
  * A shape is made at its first task and kept, so that the core's rates stay known, until its place is needed:
  * then the one that was used the longest ago among those without tasks goes.
  */
-#include "base/clock.h"
+#include "scheduler/shapes.h"
+
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/placement.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    SHAPES_MAX = 256,          /* of all models; each is a model of its own to the core */
+    SHAPES_PER_MODEL_MAX = 64, /* with more under way at once no two rows would share a batch any more */
+};
 
 status_t shapes_init(scheduler_t *s, err_t *err)
 {

@@ -1,6 +1,16 @@
-/* The scheduler's state as one JSON document. */
-#include "base/clock.h"
-#include "scheduler/internal.h"
+#include "scheduler/state.h"
+
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/gateways.h"
+#include "scheduler/placement.h"
+#include "scheduler/planner.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/subclusters.h"
+#include "scheduler/workers.h"
 
 #include <inttypes.h>
 
@@ -185,7 +195,7 @@ void state_json(const scheduler_t *s, strbuf_t *out)
 {
     strbuf_printf(out, "{\"epoch\":%" PRIu64 ",", s->epoch);
     put_id(out, "scheduler_id", s->scheduler_id);
-    strbuf_printf(out, "\"uptime_s\":%.3f,", (double)(now_of() - s->started_ns) / 1e9);
+    strbuf_printf(out, "\"uptime_s\":%.3f,", (double)(loop_now_ns() - s->started_ns) / 1e9);
     put_text(out, "policy", subclusters_policy(s));
     strbuf_puts(out, "\"policies\":[");
     for (uint32_t i = 0; sched_policy_name(i) != NULL; i++) {

@@ -1,10 +1,10 @@
-/*
- * Which sub-clusters there are. Those that the configuration declares exist from the start; a class of
- * devices that none of them is of gets one, named after the class, with its first device.
- */
+#include "scheduler/subclusters.h"
+
 #include "base/log.h"
 #include "config/value.h"
-#include "scheduler/internal.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>

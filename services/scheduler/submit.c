@@ -1,12 +1,15 @@
-/*
- * Hot path. Tasks come in and are cancelled. Allocates nothing per task but pool slots.
- *
- * The table of tasks is bounded. Where one more would find no room, what is due is decided first, once for
- * each message: tasks that can make their deadline no more leave, the oldest deadlines first, and are
- * answered as that. Only then new ones are refused.
- */
-#include "base/clock.h"
-#include "scheduler/internal.h"
+/* Hot path. Allocates nothing per task but pool slots. */
+#include "scheduler/submit.h"
+
+#include "loop/loop.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/driver.h"
+#include "scheduler/gateways.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/tasks.h"
 
 /* Absent, or as many as all tasks together say. */
 static bool sizes_fit(const Control__TaskBatch *t)
@@ -205,7 +208,8 @@ void submit_tasks(gateway_t *gateway, const Control__TaskBatch *tasks)
         peer_complain(&gateway->peer, NONSENSE_ARRAYS, "task batch ignored");
         return;
     }
-    submission_t in = {.gateway = gateway, .tasks = tasks, .now_ns = now_of(), .share = share_of_table(s)};
+    submission_t in = {
+        .gateway = gateway, .tasks = tasks, .now_ns = loop_now_ns(), .share = share_of_table(s)};
     const uint32_t *sizes = tasks->size;
     for (size_t i = 0; i < tasks->n_id; i++) {
         submit_one(&in, i, sizes);

@@ -1,5 +1,11 @@
 /* Hot path: pool slots only. */
-#include "scheduler/internal.h"
+#include "scheduler/tasks.h"
+
+#include "scheduler/catalogue.h"
+#include "scheduler/gateways.h"
+#include "scheduler/service.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
 
 uint64_t task_tag(const scheduler_t *s, const task_t *task)
 {

@@ -1,7 +1,16 @@
-/* The stream of a worker: models, device states and ended batches in; ids, peers and grants out. */
+#include "scheduler/workers.h"
+
 #include "base/container.h"
 #include "base/log.h"
-#include "scheduler/internal.h"
+#include "loop/loop.h"
+#include "scheduler/batches.h"
+#include "scheduler/catalogue.h"
+#include "scheduler/commands.h"
+#include "scheduler/devices.h"
+#include "scheduler/gateways.h"
+#include "scheduler/placement.h"
+#include "scheduler/registry.h"
+#include "scheduler/service.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +188,7 @@ static bool flush(worker_t *worker)
     Control__PeerTable peers = CONTROL__PEER_TABLE__INIT;
     Control__Revoke revoke = CONTROL__REVOKE__INIT;
     Control__Drain drain = CONTROL__DRAIN__INIT;
-    int64_t now_ns = now_of();
+    int64_t now_ns = loop_now_ns();
     ping.sent_ns = (uint64_t)now_ns;
     pong.sent_ns = peer->pong_sent_ns;
     pong.held_ns = now_ns - peer->pong_heard_ns;
