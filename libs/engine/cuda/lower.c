@@ -473,13 +473,14 @@ status_t lower_program(graph_t *instance, engine_precision_t precision, constant
         graph_destroy(instance);
     status_t status =
         l.program && l.states ? walk(&l) : lower_fail(&l, STATUS_NO_MEMORY, "no memory to compile the model");
+    if (status == STATUS_OK)
+        status = program_place(l.program, l.err);
     free(l.states);
     free(l.readers);
     if (status != STATUS_OK) {
         program_destroy(l.program);
         return status;
     }
-    program_place(l.program);
     *out = l.program;
     return STATUS_OK;
 }

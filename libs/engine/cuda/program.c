@@ -1,6 +1,7 @@
 #include "engine/cuda/program.h"
 
 #include "base/strbuf.h"
+#include "graph/memory_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,70 +22,35 @@ void program_destroy(program_t *program)
     free(program);
 }
 
-/* ---- places: greedy by size, each buffer at the lowest place where it overlaps none that is alive with it ---- */
+/* ---- places ---- */
 
-typedef struct {
-    buffer_t **order, **placed;
-    uint32_t count;
-} placer_t;
-
-static int by_size(const void *a, const void *b)
+static bool needs_place(const buffer_t *buffer)
 {
-    const buffer_t *x = *(buffer_t *const *)a, *y = *(buffer_t *const *)b;
-    if (x->len_bytes != y->len_bytes)
-        return x->len_bytes < y->len_bytes ? 1 : -1;
-    return x < y ? -1 : 1;
+    return buffer->kind == BUFFER_WORK && buffer->first != UINT32_MAX;
 }
 
-static void place_one(placer_t *p, buffer_t *buffer)
+status_t program_place(program_t *program, err_t *err)
 {
-    size_t at = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
-        const buffer_t *other = p->placed[i];
-        bool together = buffer->first <= other->last && other->first <= buffer->last;
-        if (!together || other->offset + other->len_bytes <= at)
-            continue;
-        if (other->offset >= at + buffer->len_bytes)
-            break;
-        at = other->offset + other->len_bytes;
-    }
-    buffer->offset = at;
-    uint32_t slot = p->count++;
-    for (; slot > 0 && p->placed[slot - 1]->offset > at; slot--)
-        p->placed[slot] = p->placed[slot - 1];
-    p->placed[slot] = buffer;
-}
-
-enum { PLACE_MAX = 20000 }; /* beyond it the square is too slow, and nothing is reused */
-
-void program_place(program_t *program)
-{
-    placer_t p = {.order = calloc(program->buffer_count + 1, sizeof(buffer_t *)),
-                  .placed = calloc(program->buffer_count + 1, sizeof(buffer_t *))};
+    memory_piece_t *pieces = calloc(program->buffer_count + 1, sizeof *pieces);
     uint32_t count = 0;
-    size_t end = 0;
+    if (!pieces)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to place %u buffers", program->buffer_count);
+    for (uint32_t i = 0; i < program->buffer_count; i++) {
+        const buffer_t *b = &program->buffers[i];
+        if (needs_place(b))
+            pieces[count++] = (memory_piece_t){.len_bytes = b->len_bytes, .first = b->first, .last = b->last};
+    }
+    program->work_bytes = memory_plan(pieces, count, PROGRAM_ALIGN_BYTES);
+    count = 0;
     for (uint32_t i = 0; i < program->buffer_count; i++) {
         buffer_t *b = &program->buffers[i];
-        if (b->kind != BUFFER_WORK || b->first == UINT32_MAX)
+        if (!needs_place(b))
             continue;
-        b->len_bytes = (b->len_bytes + PROGRAM_ALIGN_BYTES) / PROGRAM_ALIGN_BYTES * PROGRAM_ALIGN_BYTES;
-        b->offset = end; /* what is used when there is no memory to do better */
-        end += b->len_bytes;
-        if (p.order)
-            p.order[count++] = b;
+        b->len_bytes = pieces[count].len_bytes;
+        b->offset = pieces[count++].offset;
     }
-    if (p.order && p.placed && count <= PLACE_MAX) {
-        qsort(p.order, count, sizeof *p.order, by_size);
-        for (uint32_t i = 0; i < count; i++)
-            place_one(&p, p.order[i]);
-        end = 0;
-        for (uint32_t i = 0; i < count; i++)
-            if (p.order[i]->offset + p.order[i]->len_bytes > end)
-                end = p.order[i]->offset + p.order[i]->len_bytes;
-    }
-    program->work_bytes = end;
-    free(p.order);
-    free(p.placed);
+    free(pieces);
+    return STATUS_OK;
 }
 
 /* ---- ranges of operators ---- */

@@ -121,7 +121,7 @@ typedef struct {
 void program_destroy(program_t *program);
 
 /* Gives every WORK buffer its offset: buffers whose lives overlap do not overlap in space. */
-void program_place(program_t *program);
+status_t program_place(program_t *program, err_t *err);
 
 /* The steps of operators from <= op < to; of the last ones with what copies the outputs. */
 uint32_t program_first_step(const program_t *program, uint32_t from);

@@ -555,6 +555,8 @@ status_t build_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine,
         dnnl_primitive_attr_set_scratchpad_mode(b.attr, dnnl_scratchpad_mode_user);
         status = compile(&b);
     }
+    if (status == STATUS_OK)
+        status = plan_place(b.plan, b.err);
     if (b.attr)
         dnnl_primitive_attr_destroy(b.attr);
     free(b.states);
@@ -562,7 +564,6 @@ status_t build_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine,
         plan_destroy(b.plan);
         return status;
     }
-    plan_place(b.plan);
     *out = b.plan;
     return STATUS_OK;
 }

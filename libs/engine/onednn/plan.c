@@ -1,4 +1,5 @@
 #include "engine/onednn/fork.h"
+#include "graph/memory_plan.h"
 
 #include <stdlib.h>
 
@@ -26,76 +27,28 @@ void plan_destroy(plan_t *plan)
     free(plan);
 }
 
-/*
- * Greedy by size: the largest buffer first, each at the lowest place where it overlaps none that is alive with it. This
- * comes within a few percent of the lower bound on networks. `placed` is kept sorted by offset.
- */
-typedef struct {
-    buffer_t **order, **placed;
-    uint32_t count;
-} placer_t;
-
-static int by_size(const void *a, const void *b)
+status_t plan_place(plan_t *plan, err_t *err)
 {
-    const buffer_t *x = *(buffer_t *const *)a, *y = *(buffer_t *const *)b;
-    return x->len_bytes < y->len_bytes ? 1 : x->len_bytes > y->len_bytes ? -1 : x->first < y->first ? -1 : 1;
-}
-
-static bool alive_together(const buffer_t *a, const buffer_t *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
-static void place_one(placer_t *p, buffer_t *buffer)
-{
-    size_t at = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
-        const buffer_t *other = p->placed[i];
-        if (!alive_together(buffer, other) || other->offset + other->len_bytes <= at)
-            continue;
-        if (other->offset >= at + buffer->len_bytes)
-            break;
-        at = other->offset + other->len_bytes;
-    }
-    buffer->offset = at;
-    uint32_t slot = p->count++;
-    for (; slot > 0 && p->placed[slot - 1]->offset > at; slot--)
-        p->placed[slot] = p->placed[slot - 1];
-    p->placed[slot] = buffer;
-}
-
-/* Beyond this many buffers the square of it is too slow, and nobody reuses space. */
-enum { PLACE_MAX = 20000 };
-
-void plan_place(plan_t *plan)
-{
-    placer_t p = {.order = calloc(plan->buffer_count + 1, sizeof(buffer_t *)),
-                  .placed = calloc(plan->buffer_count + 1, sizeof(buffer_t *))};
+    memory_piece_t *pieces = calloc(plan->buffer_count + 1, sizeof *pieces);
     uint32_t count = 0;
-    size_t end = 0;
+    if (!pieces)
+        return err_set(err, STATUS_NO_MEMORY, "no memory to place %u buffers", plan->buffer_count);
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
-        buffer_t *buffer = &plan->buffers[i];
-        if (buffer->kind != BUFFER_WORK)
+        const buffer_t *b = &plan->buffers[i];
+        if (b->kind == BUFFER_WORK)
+            pieces[count++] = (memory_piece_t){.len_bytes = b->len_bytes, .first = b->first, .last = b->last};
+    }
+    plan->work_bytes = memory_plan(pieces, count, WORK_ALIGN_BYTES);
+    count = 0;
+    for (uint32_t i = 0; i < plan->buffer_count; i++) {
+        buffer_t *b = &plan->buffers[i];
+        if (b->kind != BUFFER_WORK)
             continue;
-        buffer->len_bytes = (buffer->len_bytes + WORK_ALIGN_BYTES) / WORK_ALIGN_BYTES * WORK_ALIGN_BYTES;
-        buffer->offset = end; /* used as it is when there is no memory to do better */
-        end += buffer->len_bytes;
-        if (p.order)
-            p.order[count++] = buffer;
+        b->len_bytes = pieces[count].len_bytes;
+        b->offset = pieces[count++].offset;
     }
-    if (p.order && p.placed && count <= PLACE_MAX) {
-        qsort(p.order, count, sizeof *p.order, by_size);
-        for (uint32_t i = 0; i < count; i++)
-            place_one(&p, p.order[i]);
-        end = 0;
-        for (uint32_t i = 0; i < count; i++)
-            end = p.order[i]->offset + p.order[i]->len_bytes > end
-                      ? p.order[i]->offset + p.order[i]->len_bytes
-                      : end;
-    }
-    plan->work_bytes = end;
-    free(p.order);
-    free(p.placed);
+    free(pieces);
+    return STATUS_OK;
 }
 
 void plan_bind(const binding_t *binding, void *address)

@@ -76,7 +76,7 @@ typedef struct {
 void plan_destroy(plan_t *plan);
 
 /* Gives every WORK buffer its offset: buffers whose lives overlap do not overlap in space. */
-void plan_place(plan_t *plan);
+status_t plan_place(plan_t *plan, err_t *err);
 
 /* One step, its arguments bound. */
 status_t plan_run_step(step_t *step, dnnl_stream_t stream, err_t *err);
