@@ -1,6 +1,7 @@
 #include "open_inference.pb-c.h"
 
 #include "oip/describe.h"
+#include "repeated.h"
 
 #include <stdlib.h>
 
@@ -253,23 +254,18 @@ status_t oip_describe_stats_pb(strbuf_t *out, const oip_model_stats_t *stats, ui
 status_t oip_describe_index_pb(strbuf_t *out, const oip_index_entry_t *entries, uint32_t count)
 {
     Inference__RepositoryIndexResponse response = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
-    Inference__RepositoryIndexResponse__ModelIndex *messages = calloc(count + 1, sizeof *messages);
-    Inference__RepositoryIndexResponse__ModelIndex **pointers = calloc(count + 1, sizeof *pointers);
-    status_t status = STATUS_NO_MEMORY;
-    if (messages && pointers) {
-        for (uint32_t i = 0; i < count; i++) {
-            inference__repository_index_response__model_index__init(&messages[i]);
-            messages[i].name = text(entries[i].name);
-            messages[i].version = text(entries[i].version);
-            messages[i].state = text(entries[i].state);
-            messages[i].reason = text(entries[i].reason);
-            pointers[i] = &messages[i];
-        }
-        response.n_models = count;
-        response.models = pointers;
-        status = pack(out, &response.base);
+    response.models =
+        repeated_make(&inference__repository_index_response__model_index__descriptor, count, NULL);
+    if (!response.models)
+        return STATUS_NO_MEMORY;
+    response.n_models = count;
+    for (uint32_t i = 0; i < count; i++) {
+        response.models[i]->name = text(entries[i].name);
+        response.models[i]->version = text(entries[i].version);
+        response.models[i]->state = text(entries[i].state);
+        response.models[i]->reason = text(entries[i].reason);
     }
-    free(messages);
-    free(pointers);
+    status_t status = pack(out, &response.base);
+    free(response.models);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "admin.pb-c.h"
 #include "loop/loop.h"
+#include "repeated.h"
 #include "scheduler/catalogue.h"
 #include "scheduler/devices.h"
 #include "scheduler/gateways.h"
@@ -34,82 +35,80 @@ static void finish(rpc_call_t *call, scheduler_t *s, const ProtobufCMessage *res
 
 /* ---- GetState ---- */
 
-static void *make(scheduler_t *s, size_t count, size_t element_bytes)
+static void *make(scheduler_t *s, const ProtobufCMessageDescriptor *type, size_t count)
 {
-    return rpc_arena_alloc(&s->arena, count * element_bytes + 1);
+    return repeated_make(type, count, &s->arena.allocator);
 }
 
 static bool add_gateways(scheduler_t *s, Admin__GetStateResponse *response)
 {
-    response->gateways = make(s, PEERS_MAX, sizeof *response->gateways);
+    response->gateways = make(s, &admin__gateway_state__descriptor, PEERS_MAX);
     for (uint32_t i = 0; i < PEERS_MAX && response->gateways != NULL; i++) {
         gateway_t *gateway = s->gateways[i];
-        Admin__GatewayState *state = gateway != NULL ? make(s, 1, sizeof *state) : NULL;
-        if (state == NULL)
+        if (gateway == NULL)
             continue;
-        admin__gateway_state__init(state);
+        Admin__GatewayState *state = response->gateways[response->n_gateways++];
         state->index = i;
         state->name = gateway->peer.name;
         state->instance_id = gateway->peer.instance_id;
         state->data_address = gateway->data_address;
         state->delay_ns = gateway->peer.delay_ns;
         state->tasks = gateway->tasks_total;
-        response->gateways[response->n_gateways++] = state;
     }
     return response->gateways != NULL;
 }
 
-static void add_devices(scheduler_t *s, worker_t *worker, Admin__WorkerState *state)
+/* False: no memory. */
+static bool add_devices(scheduler_t *s, worker_t *worker, Admin__WorkerState *state)
 {
-    state->devices = make(s, worker->device_count, sizeof *state->devices);
-    for (uint32_t i = 0; i < worker->device_count && state->devices != NULL; i++) {
+    state->devices = make(s, &admin__device_state__descriptor, worker->device_count);
+    if (state->devices == NULL)
+        return false;
+    state->n_devices = worker->device_count;
+    for (uint32_t i = 0; i < worker->device_count; i++) {
         device_t *device = &worker->devices[i];
-        Admin__DeviceState *out = make(s, 1, sizeof *out);
-        if (out == NULL)
-            return;
-        admin__device_state__init(out);
+        Admin__DeviceState *out = state->devices[i];
         out->index = i;
         out->name = device->name;
         out->kind = device->kind;
         out->status = (char *)(uintptr_t)device_status(device);
         out->inflight_batches = device->inflight;
         out->subcluster = device->subcluster->name;
-        state->devices[state->n_devices++] = out;
     }
+    return true;
 }
 
 static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
 {
-    response->workers = make(s, PEERS_MAX, sizeof *response->workers);
+    response->workers = make(s, &admin__worker_state__descriptor, PEERS_MAX);
     for (uint32_t i = 0; i < PEERS_MAX && response->workers != NULL; i++) {
         worker_t *worker = s->workers[i];
-        Admin__WorkerState *state = worker != NULL ? make(s, 1, sizeof *state) : NULL;
-        if (state == NULL)
+        if (worker == NULL)
             continue;
-        admin__worker_state__init(state);
+        Admin__WorkerState *state = response->workers[response->n_workers++];
         state->index = i;
         state->name = worker->peer.name;
         state->instance_id = worker->peer.instance_id;
         state->draining = worker->draining;
         state->delay_ns = worker->peer.delay_ns;
         state->batches = worker->batches_total;
-        add_devices(s, worker, state);
-        response->workers[response->n_workers++] = state;
+        if (!add_devices(s, worker, state))
+            return false;
     }
     return response->workers != NULL;
 }
 
 static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
 {
-    response->models = make(s, s->model_count, sizeof *response->models);
-    for (uint32_t m = 0; m < s->model_count && response->models != NULL; m++) {
+    response->models = make(s, &admin__model_state__descriptor, s->model_count);
+    if (response->models == NULL)
+        return false;
+    response->n_models = s->model_count;
+    for (uint32_t m = 0; m < s->model_count; m++) {
         model_t *model = s->models[m];
-        Admin__ModelState *state = make(s, 1, sizeof *state);
-        if (state == NULL)
-            return false;
+        Admin__ModelState *state = response->models[m];
         sched_model_stats_t stats;
         placement_stats(model, &stats);
-        admin__model_state__init(state);
         state->id = m;
         state->name = model->name;
         state->version = model->version;
@@ -128,20 +127,19 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
             state->batch_memory_bytes = model->canonical->report->batch_memory_bytes;
         }
         state->subcluster = (char *)(uintptr_t)(model->home != NULL ? model->home->name : "");
-        response->models[response->n_models++] = state;
     }
-    return response->models != NULL;
+    return true;
 }
 
 static bool add_subclusters(scheduler_t *s, Admin__GetStateResponse *response)
 {
-    response->subclusters = make(s, s->subcluster_count, sizeof *response->subclusters);
-    for (uint32_t i = 0; i < s->subcluster_count && response->subclusters != NULL; i++) {
+    response->subclusters = make(s, &admin__subcluster_state__descriptor, s->subcluster_count);
+    if (response->subclusters == NULL)
+        return false;
+    response->n_subclusters = s->subcluster_count;
+    for (uint32_t i = 0; i < s->subcluster_count; i++) {
         subcluster_t *sub = s->subclusters[i];
-        Admin__SubclusterState *state = make(s, 1, sizeof *state);
-        if (state == NULL)
-            return false;
-        admin__subcluster_state__init(state);
+        Admin__SubclusterState *state = response->subclusters[i];
         state->name = sub->name;
         state->device_class = sub->device_class;
         state->policy = (char *)(uintptr_t)subcluster_policy(sub);
@@ -150,16 +148,15 @@ static bool add_subclusters(scheduler_t *s, Admin__GetStateResponse *response)
         state->desired = sub->autoscale.desired;
         state->bad_rate = sub->autoscale.state.bad_rate;
         state->busy_fraction = sub->autoscale.busy_fraction;
-        response->subclusters[response->n_subclusters++] = state;
     }
-    return response->subclusters != NULL;
+    return true;
 }
 
 /* ---- Plan ---- */
 
 static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *report)
 {
-    Admin__PlanResponse *plan = make(s, 1, sizeof *plan);
+    Admin__PlanResponse *plan = rpc_arena_alloc(&s->arena, sizeof *plan);
     if (plan == NULL)
         return NULL;
     admin__plan_response__init(plan);
@@ -170,22 +167,21 @@ static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *re
     plan->imbalance_after = report->imbalance_after;
     plan->solve_ns = report->solve_ns;
     plan->note = (char *)(uintptr_t)report->note;
-    plan->models = make(s, report->row_count, sizeof *plan->models);
-    for (uint32_t r = 0; r < report->row_count && plan->models != NULL; r++) {
+    plan->models = make(s, &admin__planned_model__descriptor, report->row_count);
+    if (plan->models == NULL)
+        return NULL;
+    plan->n_models = report->row_count;
+    for (uint32_t r = 0; r < report->row_count; r++) {
         const plan_row_t *row = &report->rows[r];
-        Admin__PlannedModel *model = make(s, 1, sizeof *model);
-        if (model == NULL)
-            return NULL;
-        admin__planned_model__init(model);
+        Admin__PlannedModel *model = plan->models[r];
         model->name = row->model->name;
         model->version = row->model->version;
         model->from = (char *)(uintptr_t)(row->from != NULL ? row->from->name : "");
         model->to = (char *)(uintptr_t)(row->to != NULL ? row->to->name : "");
         model->load = row->load;
         model->note = (char *)(uintptr_t)row->note;
-        plan->models[plan->n_models++] = model;
     }
-    return plan->models != NULL ? plan : NULL;
+    return plan;
 }
 
 typedef struct {

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "loop/loop.h"
+#include "repeated.h"
 #include "scheduler/placement.h"
 #include "scheduler/planner.h"
 #include "scheduler/registry.h"
@@ -441,12 +442,9 @@ static Control__ModelReport *nothing_known(const model_t *model, rpc_arena_t *ar
     return report;
 }
 
-static Control__CatalogueModel *entry_of(model_t *model, rpc_arena_t *arena)
+/* False: no memory. */
+static bool fill_entry(Control__CatalogueModel *entry, model_t *model, rpc_arena_t *arena)
 {
-    Control__CatalogueModel *entry = rpc_arena_alloc(arena, sizeof *entry);
-    if (entry == NULL)
-        return NULL;
-    control__catalogue_model__init(entry);
     entry->id = model->id;
     entry->ready = model->ready;
     entry->workers = model->ready_workers;
@@ -454,7 +452,7 @@ static Control__CatalogueModel *entry_of(model_t *model, rpc_arena_t *arena)
     if (!model->ready)
         entry->reason = model->reason;
     entry->description = model->canonical != NULL ? model->canonical->report : nothing_known(model, arena);
-    return entry->description != NULL ? entry : NULL;
+    return entry->description != NULL;
 }
 
 Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena)
@@ -464,15 +462,14 @@ Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena)
         return NULL;
     control__catalogue__init(catalogue);
     catalogue->version = s->catalogue_version;
-    catalogue->models = rpc_arena_alloc(arena, (s->model_count + 1) * sizeof *catalogue->models);
+    catalogue->models =
+        repeated_make(&control__catalogue_model__descriptor, s->model_count, &arena->allocator);
     if (catalogue->models == NULL)
         return NULL;
-    for (uint32_t m = 0; m < s->model_count; m++) {
-        Control__CatalogueModel *entry = entry_of(s->models[m], arena);
-        if (entry == NULL)
+    catalogue->n_models = s->model_count;
+    for (uint32_t m = 0; m < s->model_count; m++)
+        if (!fill_entry(catalogue->models[m], s->models[m], arena))
             return NULL;
-        catalogue->models[catalogue->n_models++] = entry;
-    }
     return catalogue;
 }
 

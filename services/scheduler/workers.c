@@ -3,6 +3,7 @@
 #include "base/container.h"
 #include "base/log.h"
 #include "loop/loop.h"
+#include "repeated.h"
 #include "scheduler/batches.h"
 #include "scheduler/catalogue.h"
 #include "scheduler/commands.h"
@@ -126,21 +127,19 @@ static void *scratch_array(scheduler_t *s, size_t count, size_t element_bytes)
 static bool put_model_ids(worker_t *worker, Control__SchedulerToWorker *frame)
 {
     scheduler_t *s = worker->peer.scheduler;
-    frame->model_ids = scratch_array(s, s->model_count + 1, sizeof *frame->model_ids);
+    frame->model_ids = repeated_make(&control__model_id__descriptor, s->model_count, &s->scratch.allocator);
     if (frame->model_ids == NULL)
         return false;
     for (uint32_t m = 0; m < s->model_count; m++) {
         instance_t *instance = s->models[m]->instances;
         while (instance != NULL && instance->worker != worker)
             instance = instance->next;
-        Control__ModelId *id = instance != NULL ? scratch_array(s, 1, sizeof *id) : NULL;
-        if (id == NULL)
+        if (instance == NULL)
             continue;
-        control__model_id__init(id);
+        Control__ModelId *id = frame->model_ids[frame->n_model_ids++];
         id->name = s->models[m]->name;
         id->version = s->models[m]->version;
         id->id = m;
-        frame->model_ids[frame->n_model_ids++] = id;
     }
     return true;
 }
@@ -148,23 +147,21 @@ static bool put_model_ids(worker_t *worker, Control__SchedulerToWorker *frame)
 static bool put_peers(worker_t *worker, Control__PeerTable *table)
 {
     scheduler_t *s = worker->peer.scheduler;
-    table->peers = scratch_array(s, PEERS_MAX, sizeof *table->peers);
+    table->peers = repeated_make(&control__peer__descriptor, PEERS_MAX, &s->scratch.allocator);
     table->gone = scratch_array(s, PEERS_MAX, sizeof *table->gone);
     if (table->peers == NULL || table->gone == NULL)
         return false;
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         gateway_t *gateway = s->gateways[i];
-        Control__Peer *peer = gateway != NULL ? scratch_array(s, 1, sizeof *peer) : NULL;
-        if (peer == NULL) {
+        if (gateway == NULL) {
             table->gone[table->n_gone++] = i;
             continue;
         }
-        control__peer__init(peer);
+        Control__Peer *peer = table->peers[table->n_peers++];
         peer->index = i;
         peer->instance_id = gateway->peer.instance_id;
         peer->data_address = gateway->data_address;
         peer->name = gateway->peer.name;
-        table->peers[table->n_peers++] = peer;
     }
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "repeated.h"
 #include "rpc/client.h"
 #include "rpc/pb.h"
 
@@ -69,33 +70,29 @@ static void control_send_hello(control_t *control)
     const worker_devices_t *devices = control->options.devices;
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
     Control__Hello hello = CONTROL__HELLO__INIT;
-    Control__Device *list = calloc(devices->count, sizeof(*list));
-    Control__Device **pointers = calloc(devices->count, sizeof(*pointers));
+    Control__Device **list = repeated_make(&control__device__descriptor, devices->count, NULL);
 
-    if (list && pointers) {
-        for (uint32_t i = 0; i < devices->count; i++) {
-            control__device__init(&list[i]);
-            list[i].name = devices->list[i].name;
-            list[i].kind = (char *)(uintptr_t)devices->kind;
-            list[i].memory_bytes = devices->memory_bytes;
-            list[i].stretches = devices->stretches;
-            list[i].slots = devices->slots;
-            list[i].ahead = devices->ahead;
-            list[i].device_class = (char *)(uintptr_t)devices->device_class;
-            pointers[i] = &list[i];
-        }
-        hello.min_version = hello.max_version = PROTOCOL_VERSION;
-        hello.instance_id = control->options.instance_id;
-        hello.name = (char *)(uintptr_t)control->options.name;
-        hello.n_devices = devices->count;
-        hello.devices = pointers;
-        message.hello = &hello;
-        control_send(control, &message);
-    } else {
+    if (!list) {
         control_begin_anew(control);
+        return;
     }
+    for (uint32_t i = 0; i < devices->count; i++) {
+        list[i]->name = devices->list[i].name;
+        list[i]->kind = (char *)(uintptr_t)devices->kind;
+        list[i]->memory_bytes = devices->memory_bytes;
+        list[i]->stretches = devices->stretches;
+        list[i]->slots = devices->slots;
+        list[i]->ahead = devices->ahead;
+        list[i]->device_class = (char *)(uintptr_t)devices->device_class;
+    }
+    hello.min_version = hello.max_version = PROTOCOL_VERSION;
+    hello.instance_id = control->options.instance_id;
+    hello.name = (char *)(uintptr_t)control->options.name;
+    hello.n_devices = devices->count;
+    hello.devices = list;
+    message.hello = &hello;
+    control_send(control, &message);
     free(list);
-    free(pointers);
 }
 
 /* gone: it has left the repository. */
@@ -160,24 +157,20 @@ static void control_send_devices(control_t *control)
 {
     const worker_devices_t *devices = control->options.devices;
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    Control__DeviceState *states = calloc(devices->count, sizeof(*states));
-    Control__DeviceState **list = calloc(devices->count, sizeof(*list));
+    Control__DeviceState **list = repeated_make(&control__device_state__descriptor, devices->count, NULL);
 
-    if (states && list) {
-        for (uint32_t i = 0; i < devices->count; i++) {
-            control__device_state__init(&states[i]);
-            states[i].device = i;
-            states[i].status = control->draining ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING
-                                                 : CONTROL__DEVICE_STATUS__DEVICE_READY;
-            list[i] = &states[i];
-        }
-        message.n_devices = devices->count;
-        message.devices = list;
-        control_send(control, &message);
-    } else {
+    if (!list) {
         control_begin_anew(control);
+        return;
     }
-    free(states);
+    for (uint32_t i = 0; i < devices->count; i++) {
+        list[i]->device = i;
+        list[i]->status = control->draining ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING
+                                            : CONTROL__DEVICE_STATUS__DEVICE_READY;
+    }
+    message.n_devices = devices->count;
+    message.devices = list;
+    control_send(control, &message);
     free(list);
 }
 
