@@ -45,7 +45,7 @@ static void end_window(autoscale_t *autoscale, int64_t now_ns, const autoscale_s
 {
     double requests = (double)(sums->requests - autoscale->begun.requests);
     double bad = (double)(sums->bad - autoscale->begun.bad);
-    double busy_ns = (double)(sums->busy_ns - autoscale->begun.busy_ns);
+    double busy_ns = (double)(int64_t)(sums->busy_ns - autoscale->begun.busy_ns);
     double gpu_ns = (double)(now_ns - autoscale->begun_ns) * autoscale->gpus;
     autoscale->bad_rate = requests > 0 ? fmin(bad / requests, 1) : 0;
     autoscale->idle_fraction = gpu_ns > 0 ? fmax(1 - busy_ns / gpu_ns, 0) : 0;

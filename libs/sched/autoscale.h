@@ -25,10 +25,9 @@ typedef struct {
 /* 5 s windows, 1 % bad, 10 % reserve, 6 quiet windows. */
 extern const autoscale_params_t autoscale_defaults;
 
-/* Sums since the start: they only grow. */
+/* Sums since the start, modulo 2^64: only differences are looked at. */
 typedef struct {
-    uint64_t requests, bad;
-    int64_t busy_ns;
+    uint64_t requests, bad, busy_ns;
 } autoscale_sums_t;
 
 typedef struct {

@@ -24,7 +24,7 @@ typedef struct {
     double scarce;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
-    int64_t busy_seen_ns;
+    uint64_t busy_seen_ns;
     double scarcity; /* of GPU time: part of the planned batches that heads are given up for */
     double starve;   /* part of the idle capacity that starvation has claimed */
     int64_t begun_ns, last_ns;
@@ -232,13 +232,13 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
 static double measure_busy(policy_t *policy, double dt_ms)
 {
     fermata_t *state = policy->state;
-    int64_t busy_ns = 0;
+    uint64_t busy_ns = 0;
     for (uint32_t m = 0; m < policy->models_max; m++)
         busy_ns += policy->shards[m].own.stats.busy_ns;
     double keep = exp(-dt_ms / state->rate_tau_ms);
     if (dt_ms > 0 && policy->gpus) {
-        double granted_ms =
-            (double)(busy_ns - state->busy_seen_ns) / 1e6; /* a model that left takes its part along */
+        double granted_ms = (double)(int64_t)(busy_ns - state->busy_seen_ns) /
+                            1e6; /* a model that left takes its part along */
         state->busy_ms = state->busy_ms * keep + fmax(granted_ms, 0) / policy->gpus;
         state->busy_weight = state->busy_weight * keep + dt_ms;
     }

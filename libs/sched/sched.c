@@ -172,7 +172,7 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     shard->lane.turn_ns = now_ns;
     int64_t alone_ns = slot->finish_ns - slot->start_ns;
     place(sched, now_ns, slot);
-    shard->counts->stats.busy_ns += slot->beside ? alone_ns * slot->busy / SCHED_WHOLE : alone_ns;
+    shard->counts->stats.busy_ns += (uint64_t)(slot->beside ? alone_ns * slot->busy / SCHED_WHOLE : alone_ns);
     core_offer_gpu(sched, match->gpu);
     core_emit_grant(sched, batch);
     refresh(sched, now_ns, shard);
@@ -371,7 +371,7 @@ static bool preempt(sched_t *sched, int64_t now_ns)
         .model = stopped.model,
         .preempt = {.gpu = stopped.gpu, .batch_id = batch_table_id(&sched->batches, victim)}};
     shard->counts->stats.preempted_batches++;
-    shard->counts->stats.busy_ns -= stopped.finish_ns - match.gpu_free_ns;
+    shard->counts->stats.busy_ns -= (uint64_t)(stopped.finish_ns - match.gpu_free_ns);
     batch_table_give(&sched->batches, victim);
     sched->sink(sched->sink_ctx, &action);
     match.gpu = stopped.gpu;

@@ -224,8 +224,9 @@ typedef struct {
     uint64_t batches, preempted_batches;
     uint64_t stretches; /* of the batches, those that joined a running one */
     uint32_t queued, in_flight;
-    int64_t
-        busy_ns; /* predicted execution time of the granted batches; with slots, of the part that they keep busy */
+    /* Predicted execution time of the granted batches; with slots, of the part that they keep busy. Of a thousand
+     * GPUs it wraps within the year: only differences mean anything. */
+    uint64_t busy_ns;
 } sched_model_stats_t;
 /* False: no such model. */
 bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t *stats);

@@ -154,7 +154,7 @@ bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
     stats->batches++;
     stats->stretches++;
     int64_t more_ns = slot->finish_ns - before_ns;
-    stats->busy_ns += slot->beside ? more_ns * slot->busy / SCHED_WHOLE : more_ns;
+    stats->busy_ns += (uint64_t)(slot->beside ? more_ns * slot->busy / SCHED_WHOLE : more_ns);
     if (!slot->beside)
         sched->gpus[slot->gpu].free_ns = slot->finish_ns;
     core_offer_gpu(sched, slot->gpu);

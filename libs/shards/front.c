@@ -352,7 +352,7 @@ static bool take_grant(const taker_t *taker, outbox_t *outbox, uint32_t shard)
     sched_model_stats_t *stats = &front->models[head.model].stats;
     stats->granted += count;
     stats->batches++;
-    stats->busy_ns += head.grant.finish_ns - head.grant.start_ns;
+    stats->busy_ns += (uint64_t)(head.grant.finish_ns - head.grant.start_ns);
     stats->in_flight += count;
     stats->queued -= count;
     int64_t late_ns = taker->now_ns - head.grant.due_ns;

@@ -276,7 +276,7 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
     stats->granted += count;
     stats->in_flight += count;
     stats->batches++;
-    stats->busy_ns += finish_ns - start_ns;
+    stats->busy_ns += (uint64_t)(finish_ns - start_ns);
     answer(worker, &(answer_t){.kind = ANSWER_TAKEN,
                                .batch_id = order->batch_id,
                                .start_ns = start_ns,

@@ -56,7 +56,7 @@ typedef struct {
     const char *broken;
     scaler_t scaler;
     simulation_second_t second; /* sums of the one that runs */
-    int64_t second_busy_ns;     /* all GPUs' predicted work until it began */
+    uint64_t second_busy_ns;    /* all GPUs' predicted work until it began */
 } simulation_t;
 
 static bool has_net(const simulation_t *sim)
@@ -492,7 +492,7 @@ static void on_second(simulation_t *sim)
     uint32_t gpus = config->autoscale ? sim->scaler.gpus : config->gpus;
     second->at_s = (double)sim->now_ns / 1e9;
     second->gpus = gpus;
-    second->busy_fraction = (double)(sums.busy_ns - sim->second_busy_ns) / 1e9 / gpus;
+    second->busy_fraction = (double)(int64_t)(sums.busy_ns - sim->second_busy_ns) / 1e9 / gpus;
     second->advice =
         config->autoscale ? scaler_follow(&sim->scaler, sim->sched, sim->now_ns, &sums, sim->gpu_up) : 0;
     if (config->on_second)

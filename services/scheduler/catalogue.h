@@ -63,7 +63,7 @@ typedef struct model {
     uint64_t done, dropped;
     struct {
         uint64_t requests, rows; /* that came; that ran */
-        int64_t busy_ns;         /* of devices, for those rows */
+        uint64_t busy_ns;        /* of devices, for those rows; wraps as in sched.h */
     } ran, planned_from;         /* since the start; at the last plan that was carried out */
     struct {
         metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;

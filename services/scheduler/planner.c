@@ -69,7 +69,7 @@ static double load_of(const planner_t *p, const model_t *model, int64_t now_ns)
 {
     double seconds = fmax((double)(now_ns - p->window_began_ns) / 1e9, 1e-3);
     uint64_t rows = model->ran.rows - model->planned_from.rows;
-    int64_t one_ns = rows > 0 ? (model->ran.busy_ns - model->planned_from.busy_ns) / (int64_t)rows
+    int64_t one_ns = rows > 0 ? (int64_t)((model->ran.busy_ns - model->planned_from.busy_ns) / rows)
                               : profile_latency_ns(&model->profile, 1);
     return (double)(model->ran.requests - model->planned_from.requests) / seconds * (double)one_ns / 1e9;
 }

@@ -22,7 +22,7 @@ static int32_t second(world_t *world, double bad, double busy)
     world->now_ns += 1000000000;
     world->sums.requests += 1000;
     world->sums.bad += (uint64_t)(1000 * bad + 0.5);
-    world->sums.busy_ns += (int64_t)(1e9 * busy * world->gpus);
+    world->sums.busy_ns += (uint64_t)(1e9 * busy * world->gpus);
     return autoscale_observe(&world->autoscale, world->now_ns, world->gpus, &world->sums);
 }
 
@@ -32,6 +32,21 @@ static int32_t seconds(world_t *world, int count, double bad, double busy)
     for (int i = 0; i < count; i++)
         advice = second(world, bad, busy);
     return advice;
+}
+
+/* A thousand GPUs that are busy all the time fill 64 bits of nanoseconds in 213 days. */
+Test(autoscale, sums_that_wrap_change_nothing)
+{
+    world_t world;
+    start(&world, 40);
+    world.sums.busy_ns = UINT64_MAX - UINT64_C(20000000000);
+    world.sums.requests = UINT64_MAX - 1500;
+    world.gpus = 39; /* another number of GPUs begins a new window */
+    (void)second(&world, 0, 0.5);
+    for (int i = 0; i < 5; i++)
+        (void)second(&world, 0.02, 0.5);
+    cr_assert_float_eq(world.autoscale.idle_fraction, 0.5, 1e-6);
+    cr_assert_float_eq(world.autoscale.bad_rate, 0.02, 1e-6);
 }
 
 /* At an offered load o over the peak p a flat top loses (o - p)/o; with N·r/(1 - r) more GPUs the peak is o. */

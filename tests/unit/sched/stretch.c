@@ -45,7 +45,7 @@ Test(stretch, rows_catch_up_and_join)
     cr_expect_eq(stats.batches, 4);
     cr_expect_eq(stats.stretches, 2);
     cr_expect_eq(stats.in_flight, 1);
-    cr_expect_eq(stats.busy_ns, play_ns(17.75) + 2, "%lld", (long long)stats.busy_ns);
+    cr_expect_eq((int64_t)stats.busy_ns, play_ns(17.75) + 2, "%lld", (long long)stats.busy_ns);
     play_stop(&play);
 }
 
