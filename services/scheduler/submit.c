@@ -82,12 +82,14 @@ status_t task_enqueue(scheduler_t *s, task_t *task)
                              &task->ref);
 }
 
-static void refuse(model_t *model, gateway_t *gateway, uint64_t id, Control__Stage stage)
+/* It came, and counts as bad: more devices would have had room for it. */
+static void refuse(model_t *model, gateway_t *gateway, uint64_t id, Control__Stage stage,
+                   uint32_t retry_after_ms)
 {
     model->home->sums.bad++;
     model->dropped++;
     metrics_add(model->metrics.dropped, 1);
-    gateway_drop(gateway, id, STATUS_UNAVAILABLE, stage, RETRY_AFTER_SHED_MS);
+    gateway_drop(gateway, id, STATUS_UNAVAILABLE, stage, retry_after_ms);
 }
 
 /* False: the task was answered. Else *shape is held, or NULL where the model has no axes. */
@@ -104,7 +106,7 @@ static bool hold_shape(gateway_t *gateway, uint64_t id, model_t *model, const ui
         return true;
     *shape = shapes_hold(gateway->peer.scheduler, model, sizes, count);
     if (*shape == NULL)
-        refuse(model, gateway, id, CONTROL__STAGE__STAGE_SHAPES);
+        refuse(model, gateway, id, CONTROL__STAGE__STAGE_SHAPES, RETRY_AFTER_SHED_MS);
     return *shape != NULL;
 }
 
@@ -171,7 +173,8 @@ static bool admit(submission_t *in, size_t i, model_t *model)
     model->home->sums.requests++;
     model->ran.requests++;
     if (!shed_admits(&model->home->shed, in->tasks->n_priority > 0 ? in->tasks->priority[i] : 0)) {
-        refuse(model, gateway, id, CONTROL__STAGE__STAGE_ADMISSION); /* for those of higher priority */
+        /* for those of higher priority */
+        refuse(model, gateway, id, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
         return false;
     }
     return true;
@@ -190,8 +193,7 @@ static void submit_one(submission_t *in, size_t i, const uint32_t *sizes)
     if (task == NULL) {
         if (shape != NULL)
             shapes_release(shape);
-        gateway_drop(in->gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
-                     RETRY_AFTER_FULL_MS);
+        refuse(model, in->gateway, t->id[i], CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
         return;
     }
     fill_task(task, t, i, in->now_ns);

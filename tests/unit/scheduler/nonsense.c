@@ -3,6 +3,7 @@
 
 #include "base/prng.h"
 #include "rpc/bytes.h"
+#include "scheduler/service.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -407,6 +408,9 @@ Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
     cr_expect_eq(c->bad_gateway.drop_total, (uint64_t)(FRAMES + MORE) * FRAME - ROOM / 2);
     cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].status, STATUS_UNAVAILABLE);
     cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].stage, CONTROL__STAGE__STAGE_ADMISSION);
+    const autoscale_sums_t *sums = &c->stage.scheduler->subclusters[0]->sums;
+    cr_expect_eq(sums->requests, (uint64_t)(FRAMES + MORE) * FRAME);
+    cr_expect_eq(sums->bad, c->bad_gateway.drop_total, "the advice on devices does not hear of the flood");
     gateway_send(&c->gateway, c->gateway.model_id, 1, ROOM / 2, 60 * NS_PER_S);
     stage_turn(&c->stage, 50 * NS_PER_MS);
     cr_expect_eq(c->gateway.drop_count, 0, "the other one found no room");
