@@ -455,6 +455,36 @@ static bool fill_entry(Control__CatalogueModel *entry, model_t *model, rpc_arena
     return entry->description != NULL;
 }
 
+static void leave_out(scheduler_t *s, Control__CatalogueModel *entry, const model_t *model,
+                      Control__ModelReport *bare)
+{
+    static char reason[] = "the catalogue has no room for its description";
+    entry->ready = false;
+    entry->workers = 0;
+    entry->reason = reason;
+    entry->description = bare;
+    if (!s->catalogue_full)
+        log_error("catalogue_full", LOG_STR("model", model->name), LOG_I64("version", model->version),
+                  LOG_U64("limit_mib", CATALOGUE_BYTES_MAX >> 20));
+    s->catalogue_full = true;
+}
+
+/* False: no memory. */
+static bool fit_entry(scheduler_t *s, Control__CatalogueModel *entry, const model_t *model,
+                      rpc_arena_t *arena, size_t *room)
+{
+    size_t bytes = control__catalogue_model__get_packed_size(entry);
+    if (bytes > *room) {
+        Control__ModelReport *bare = nothing_known(model, arena);
+        if (bare == NULL)
+            return false;
+        leave_out(s, entry, model, bare);
+        bytes = control__catalogue_model__get_packed_size(entry);
+    }
+    *room -= bytes < *room ? bytes : *room;
+    return true;
+}
+
 Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena)
 {
     Control__Catalogue *catalogue = rpc_arena_alloc(arena, sizeof *catalogue);
@@ -467,8 +497,10 @@ Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena)
     if (catalogue->models == NULL)
         return NULL;
     catalogue->n_models = s->model_count;
+    size_t room = CATALOGUE_BYTES_MAX;
     for (uint32_t m = 0; m < s->model_count; m++)
-        if (!fill_entry(catalogue->models[m], s->models[m], arena))
+        if (!fill_entry(catalogue->models[m], s->models[m], arena) ||
+            !fit_entry(s, catalogue->models[m], s->models[m], arena, &room))
             return NULL;
     return catalogue;
 }

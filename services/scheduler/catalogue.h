@@ -17,12 +17,18 @@
 #include "sched/sched.h"
 #include "scheduler/devices.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 typedef struct scheduler scheduler_t;
 typedef struct worker worker_t;
 typedef struct subcluster subcluster_t;
 typedef struct shape shape_t;
 
-enum { REASON_BYTES = 192 };
+enum {
+    REASON_BYTES = 192,
+    CATALOGUE_BYTES_MAX = 32 << 20, /* of a message; a gateway takes 64 MiB, and twice that unpacked */
+};
 
 /* A model as one worker has it. */
 typedef struct instance {
@@ -74,8 +80,10 @@ typedef struct model {
 void catalogue_report(worker_t *worker, const Control__ModelReport *report);
 void catalogue_worker_gone(worker_t *worker);
 void catalogue_tick(scheduler_t *s); /* gives up models that no worker came back for */
-model_t *catalogue_model(const scheduler_t *s, uint32_t id);               /* NULL: no such id */
-Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena); /* NULL without memory */
+model_t *catalogue_model(const scheduler_t *s, uint32_t id); /* NULL: no such id */
+/* Models that find no room in CATALOGUE_BYTES_MAX are in it without a description, not ready, and the reason says
+ * so. NULL without memory. */
+Control__Catalogue *catalogue_message(scheduler_t *s, rpc_arena_t *arena);
 void catalogue_dispose(scheduler_t *s);
 
 #endif

@@ -152,6 +152,20 @@ void gateway_drop(gateway_t *gateway, uint64_t id, status_t status, Control__Sta
     scheduler_touch(gateway->peer.scheduler);
 }
 
+/* A catalogue that is due, and the answers that come behind it, wait while the last one may still be on its way:
+ * each may be large. True: they wait, until the next frame. */
+static bool put_catalogue(gateway_t *gateway, Control__SchedulerToGateway *frame)
+{
+    scheduler_t *s = gateway->peer.scheduler;
+    if (gateway->catalogue_due) {
+        frame->catalogue = peer_takes_large(&gateway->peer) ? catalogue_message(s, &s->scratch) : NULL;
+        if (frame->catalogue == NULL)
+            return true;
+    }
+    requests_put(gateway, frame);
+    return false;
+}
+
 static void flush(gateway_t *gateway)
 {
     scheduler_t *s = gateway->peer.scheduler;
@@ -173,15 +187,14 @@ static void flush(gateway_t *gateway)
     frame.ping = peer->has_ping ? &ping : NULL;
     frame.pong = peer->has_pong ? &pong : NULL;
     frame.drops = drops.n_id > 0 ? &drops : NULL;
-    frame.catalogue = gateway->catalogue_due ? catalogue_message(s, &s->scratch) : NULL;
-    requests_put(gateway, &frame);
-    gateway->catalogue_due = false;
+    gateway->catalogue_due = put_catalogue(gateway, &frame);
     peer->has_ping = peer->has_pong = false;
     gateway->drops.count = 0;
     if (frame.ping != NULL || frame.pong != NULL || frame.drops != NULL || frame.catalogue != NULL ||
         frame.n_model_answers > 0)
         peer_send(peer, &frame.base);
-    requests_sent(gateway);
+    if (!gateway->catalogue_due)
+        requests_sent(gateway);
 }
 
 void gateways_flush(scheduler_t *s)

@@ -11,6 +11,9 @@
 #include "rpc/stream.h"
 #include "scheduler/registry.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 typedef struct scheduler scheduler_t;
 typedef struct task task_t;
 typedef struct model_answer model_answer_t;
@@ -30,7 +33,7 @@ typedef struct gateway {
     idmap_t by_id;
     drops_t drops;
     bool catalogue_due;
-    uint64_t catalogue_seen;      /* the version that its newest tasks were made with */
+    uint64_t catalogue_seen; /* the version that its newest tasks were made with */
     model_answer_t *answers; /* to be sent with the next frame */
     uint64_t tasks_total;
 } gateway_t;

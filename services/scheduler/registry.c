@@ -58,12 +58,39 @@ void peer_close(peer_t *peer, rpc_code_t code, const char *text)
     rpc_stream_close(peer->stream, code, text);
 }
 
+/* That wait to be sent, but for a large frame among them. */
+static size_t waiting_bytes(peer_t *peer)
+{
+    size_t pending = rpc_stream_pending_bytes(peer->stream);
+    if (pending < peer->large_bytes)
+        peer->large_bytes = 0; /* it has left */
+    return pending - peer->large_bytes;
+}
+
+bool peer_takes_large(peer_t *peer)
+{
+    return waiting_bytes(peer) <= FRAMES_BYTES_MAX / 2 && peer->large_bytes == 0;
+}
+
+/* False: the peer takes no more. */
+static bool send_bytes(peer_t *peer, rpc_bytes_t *bytes)
+{
+    size_t len = rpc_bytes_len(bytes), waiting = waiting_bytes(peer);
+    bool large = len >= FRAMES_BYTES_MAX / 2 && peer->large_bytes == 0;
+    if (waiting + (large ? 0 : len) > FRAMES_BYTES_MAX) {
+        rpc_bytes_free(bytes);
+        return false;
+    }
+    if (large)
+        peer->large_bytes = len;
+    return rpc_stream_send(peer->stream, bytes) != STATUS_NO_MEMORY;
+}
+
 void peer_send(peer_t *peer, const ProtobufCMessage *frame)
 {
     if (peer->closing)
         return;
-    status_t status = rpc_stream_send(peer->stream, rpc_pack(frame));
-    if (status != STATUS_NO_MEMORY)
+    if (send_bytes(peer, rpc_pack(frame)))
         return; /* sent, or closed already: its on_close is under way */
     log_warn("peer_stuck", LOG_STR("peer", peer->name),
              LOG_U64("pending_bytes", rpc_stream_pending_bytes(peer->stream)));

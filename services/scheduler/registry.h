@@ -12,11 +12,16 @@
 #include "rpc/stream.h"
 #include "scheduler/delay.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 typedef struct scheduler scheduler_t;
 
 enum {
     PEERS_MAX = 256, /* of each kind; a cluster of thousands of devices needs no more processes */
     PEER_NAME_BYTES = 64,
+    FRAMES_BYTES_MAX = 8 << 20, /* that wait to be sent, beside one that is large by itself */
 };
 
 /* No duration on the wire is believed beyond this: it bounds every sum of times. */
@@ -54,6 +59,7 @@ typedef struct peer {
     bool has_ping, has_pong; /* to be sent with the next frame */
     uint64_t pong_sent_ns;
     int64_t pong_heard_ns;
+    size_t large_bytes; /* of a large frame that may still wait to be sent; 0: none does */
 } peer_t;
 
 /* A new peer for a stream that has just opened: zeroed memory of so many bytes that begins with a peer_t,
@@ -78,8 +84,10 @@ typedef struct {
 bool peer_begin(peer_t *peer, const frame_head_t *head, void (*join)(peer_t *, const Control__Hello *));
 Control__Welcome peer_welcome(const peer_t *peer);
 void peer_close(peer_t *peer, rpc_code_t code, const char *text);
-/* Sends a frame; a peer that does not take its messages any more is given up. */
+/* Sends a frame; a peer that does not take its messages any more is given up, which is where more than
+ * FRAMES_BYTES_MAX wait. A frame of half of that and more may be sent when peer_takes_large: it does not count. */
 void peer_send(peer_t *peer, const ProtobufCMessage *frame);
+bool peer_takes_large(peer_t *peer);
 
 /* Every ping interval: pings, time-outs, delay bounds, and what else of the service wants to be looked at
  * from time to time. */

@@ -71,7 +71,10 @@ static status_t init_rpc(scheduler_t *s, err_t *err)
         return status;
     rpc_server_options_t options = {
         .address = s->options.grpc_address,
-        .limits = {.max_receive_bytes = MESSAGE_BYTES_MAX, .keepalive_ns = s->options.peer_timeout_ns},
+        .limits = {.max_receive_bytes = MESSAGE_BYTES_MAX,
+                   /* registry.c says when a peer is given up: what it lets wait fits */
+                   .send_queue_bytes = CATALOGUE_BYTES_MAX + 2 * FRAMES_BYTES_MAX,
+                   .keepalive_ns = s->options.peer_timeout_ns},
         .accept_slots = 16, /* peers connect once; slots cost memory */
     };
     status = rpc_server_create(s->runtime, &options, &s->server, err);

@@ -16,6 +16,10 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/subcluster.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 typedef struct gateway gateway_t;
 typedef struct worker worker_t;
 typedef struct model model_t;
@@ -69,7 +73,7 @@ struct scheduler {
     model_t **models; /* [models_max] */
     uint32_t model_count;
     uint64_t catalogue_version;
-    bool catalogue_changed;
+    bool catalogue_changed, catalogue_full;
 
     /* requests.h, commands.h */
     model_request_t *requests;

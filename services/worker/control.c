@@ -14,6 +14,7 @@
 enum {
     PROTOCOL_VERSION = 1,
     PENDING_MAX = 1 << 16, /* batches done while the stream is full; with more the stream is begun anew */
+    SEND_QUEUE_BYTES = 64 << 20, /* a new stream begins with the reports of all models, labels and all */
 };
 #define CONTROL_METHOD "/fermata.control.v1.Control/Worker"
 
@@ -512,7 +513,8 @@ static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state
 status_t control_create(const control_options_t *options, control_t **out, err_t *err)
 {
     control_t *control = calloc(1, sizeof(*control));
-    rpc_client_options_t client = {.address = options->scheduler};
+    rpc_client_options_t client = {.address = options->scheduler,
+                                   .limits = {.send_queue_bytes = SEND_QUEUE_BYTES}};
 
     if (!control)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");

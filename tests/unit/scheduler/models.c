@@ -207,3 +207,20 @@ Test(models, the_old_version_stays_until_all_workers_have_the_new_one)
     cr_expect(!c.gateway.ready);
     cast_dispose(&c, true);
 }
+
+Test(models, one_that_the_catalogue_has_no_room_for_is_named)
+{
+    static cast_t c;
+    cast_init(&c, false);
+    c.one.label_bytes = 12 << 20;
+    worker_report(&c.one, "net", READY, NS_PER_MS, NS_PER_MS);
+    worker_report(&c.one, "other", READY, NS_PER_MS, NS_PER_MS);
+    worker_report(&c.one, "third", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&c.stage, c.gateway.models == 3 && c.gateway.models_ready == 2);
+    stage_until(&c.stage, strstr(c.gateway.last_reason, "no room") != NULL);
+    c.one.label_bytes = 0;
+    worker_report(&c.one, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&c.stage, c.gateway.models_ready == 3); /* there is room again */
+    cr_expect_eq(c.gateway.fake.closes, 0, "%s", c.gateway.fake.text);
+    cast_dispose(&c, false);
+}

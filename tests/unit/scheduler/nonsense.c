@@ -469,6 +469,29 @@ static void stalled_free(fake_gateway_t *stalled, stage_t *aside)
     free(stalled);
 }
 
+/* A catalogue of tens of megabytes is on its way when the next is due, and pings go on behind them. */
+Test(nonsense, a_slow_gateway_gets_a_large_catalogue)
+{
+    stage_t aside;
+    crowd_t *c = crowd_new();
+    fake_gateway_t *slow = stalled_new(c, &aside);
+    c->worker.label_bytes = 10 << 20;
+    worker_report(&c->worker, "one", READY, NS_PER_MS, 0);
+    worker_report(&c->worker, "two", READY, NS_PER_MS, 0);
+    worker_report(&c->worker, "three", READY, NS_PER_MS, 0);
+    stage_until(&c->stage, c->gateway.models_ready == 4);
+    stage_turn(&c->stage, 300 * NS_PER_MS);
+    for (int64_t until_ns = clock_now_ns() + 20 * NS_PER_S;
+         slow->models_ready < 4 && clock_now_ns() < until_ns;) {
+        loop_run_once(aside.loop, NS_PER_MS);
+        loop_run_once(c->stage.loop, NS_PER_MS);
+    }
+    cr_expect_eq(slow->models_ready, 4);
+    cr_expect_eq(slow->fake.closes, 0, "%s", slow->fake.text);
+    stalled_free(slow, &aside);
+    crowd_free(c);
+}
+
 /* What is to be told to it waits in its stream up to that one's bound, then it is cut off. */
 Test(nonsense, a_gateway_that_stalls_is_cut_off_at_its_bound)
 {

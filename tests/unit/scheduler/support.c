@@ -66,13 +66,14 @@ static void fake_init(fake_t *fake, stage_t *stage, uint64_t instance_id)
     control__hello__init(&fake->hello);
     fake->hello.min_version = fake->hello.max_version = 1;
     fake->hello.instance_id = instance_id;
-    rpc_arena_init(&fake->arena, 0);
+    rpc_arena_init(&fake->arena, 64 << 20);
 }
 
 static void fake_connect(fake_t *fake, const char *method, const rpc_stream_ops_t *ops)
 {
     err_t err = {0};
-    rpc_client_options_t options = {.address = fake->stage->address};
+    rpc_client_options_t options = {.address = fake->stage->address,
+                                    .limits = {.send_queue_bytes = 64 << 20}};
     cr_assert_eq(rpc_client_create(fake->stage->runtime, &options, &fake->client, &err), STATUS_OK, "%s",
                  err.text);
     rpc_link_options_t link = {.method = method, .ops = *ops, .arg = fake};
@@ -139,6 +140,11 @@ static void gateway_catalogue(fake_gateway_t *g, const Control__Catalogue *catal
         gateway_send_frame(g, &seen);
     g->catalogues++;
     g->models = (uint32_t)catalogue->n_models;
+    g->models_ready = 0;
+    for (size_t i = 0; i < catalogue->n_models; i++) {
+        g->models_ready += catalogue->models[i]->ready != 0;
+        (void)snprintf(g->last_reason, sizeof g->last_reason, "%s", catalogue->models[i]->reason);
+    }
     if (catalogue->n_models == 0)
         return;
     const Control__CatalogueModel *first = catalogue->models[0];
@@ -477,11 +483,16 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
     report.latency = &latency;
     if (w->axis)
         report_axis(&report);
+    char *label = calloc(1, w->label_bytes + 1);
+    memset(label, 'a', w->label_bytes);
+    report.n_labels = w->label_bytes > 0;
+    report.labels = &label;
     Control__ModelReport *reports[] = {&report};
     Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
     frame.n_models = 1;
     frame.models = reports;
     worker_send(w, &frame);
+    free(label);
 }
 
 void worker_report(fake_worker_t *w, const char *name, Control__ModelState state, int64_t alpha_ns,

@@ -78,7 +78,8 @@ typedef struct {
     uint32_t answer_status;
     char answer_reason[512];
     int catalogues;
-    uint32_t models, model_id;
+    uint32_t models, models_ready, model_id;
+    char last_reason[256]; /* of the last model */
     bool ready;
     uint32_t ready_workers;
     char reason[256];
@@ -95,6 +96,7 @@ typedef struct {
     uint32_t exit_points; /* of the models that it reports */
     bool staged;          /* they have two stages that take half the time each; set before it connects */
     uint64_t model_bytes; /* of each of them */
+    size_t label_bytes;   /* each has one label, so long; 0: none */
     bool axis;            /* they have one: 10 elements take alpha and beta, 100 ten times as long */
     bool auto_done;       /* every grant is reported done at once */
     uint32_t grant_count, rows_total;
