@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 4,      /* changes with any change of the types below */
+    ENGINE_ABI = 5,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -271,6 +271,10 @@ typedef struct engine_ops {
      * memory that models may take of it. NULL = a device of the host: its CPUs, its memory. The name lives
      * as long as the engine. */
     const char *(*describe)(const engine_t *engine, uint64_t *memory_bytes);
+
+    /* Whether the device is gone for good: from then on every job fails, UNAVAILABLE, and only a new process
+     * may get it back. It shows with the first job that fails of it. Any thread. NULL: it cannot be lost. */
+    bool (*is_lost)(const engine_t *engine);
 } engine_ops_t;
 
 /* The built-in backend of that name, else the plug-in "engine-NAME.so" (see engine_set_plugin_dir), else an

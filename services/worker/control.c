@@ -29,8 +29,9 @@ struct control {
     uint64_t epoch;      /* newest seen */
     uint32_t generation; /* counts streams; batches of an older one are not reported */
     bool stopping;
-    bool draining;   /* what was last said of the devices; each new stream hears it again */
-    bool welcome;    /* this stream has been answered */
+    bool draining; /* what was last said of the devices; each new stream hears it again */
+    bool welcome;  /* this stream has been answered */
+    bool devices_due;
     model_t **by_id; /* models by catalogue id */
     uint32_t by_id_cap;
     Control__BatchDone *done;
@@ -154,6 +155,28 @@ void control_report_command(control_t *control, uint64_t command, status_t statu
     control_send(control, &message);
 }
 
+static bool any_lost(const worker_devices_t *devices)
+{
+    for (uint32_t i = 0; i < devices->count; i++) {
+        if (devices->list[i].lost)
+            return true;
+    }
+    return false;
+}
+
+static void control_put_state(const control_t *control, uint32_t device, Control__DeviceState *state)
+{
+    static char lost[] = "the engine has lost it";
+
+    state->device = device;
+    state->status =
+        control->draining ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING : CONTROL__DEVICE_STATUS__DEVICE_READY;
+    if (control->options.devices->list[device].lost) {
+        state->status = CONTROL__DEVICE_STATUS__DEVICE_FAILED;
+        state->reason = lost;
+    }
+}
+
 static void control_send_devices(control_t *control)
 {
     const worker_devices_t *devices = control->options.devices;
@@ -164,11 +187,8 @@ static void control_send_devices(control_t *control)
         control_begin_anew(control);
         return;
     }
-    for (uint32_t i = 0; i < devices->count; i++) {
-        list[i]->device = i;
-        list[i]->status = control->draining ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING
-                                            : CONTROL__DEVICE_STATUS__DEVICE_READY;
-    }
+    for (uint32_t i = 0; i < devices->count; i++)
+        control_put_state(control, i, list[i]);
     message.n_devices = devices->count;
     message.devices = list;
     control_send(control, &message);
@@ -277,9 +297,13 @@ void control_report_batch(void *ctx, const run_report_t *report)
     }
 }
 
-static void control_on_flush(uv_prepare_t *prepare)
+void control_report_devices(control_t *control)
 {
-    control_t *control = prepare->data;
+    control->devices_due = true;
+}
+
+static void control_send_done(control_t *control)
+{
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
 
     if (control->done_count == 0)
@@ -290,6 +314,17 @@ static void control_on_flush(uv_prepare_t *prepare)
     message.done = control->done_list;
     control_send(control, &message);
     done_clear(control);
+}
+
+/* Batches first: those of a device that is said to be lost are forgotten, and their end would be news of nothing. */
+static void control_on_flush(uv_prepare_t *prepare)
+{
+    control_t *control = prepare->data;
+
+    control_send_done(control);
+    if (control->devices_due && control->welcome)
+        control_send_devices(control);
+    control->devices_due = false; /* a welcome that is still to come tells it all the same */
 }
 
 /* ---- receiving ---- */
@@ -313,7 +348,7 @@ static void control_on_welcome(control_t *control, const Control__SchedulerToWor
     metrics_set(control->connected, 1);
     if (control->lifecycle)
         lifecycle_online(control->lifecycle, true);
-    if (control->draining)
+    if (control->draining || any_lost(control->options.devices))
         control_send_devices(control);
     control_send_all_models(control);
 }

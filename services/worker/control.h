@@ -36,6 +36,9 @@ status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, e
  * device; batches it has granted go on. */
 void control_drain(control_t *control, bool drain);
 
+/* Tells the scheduler which devices are lost, once it has heard of the batches that ended in this turn. */
+void control_report_devices(control_t *control);
+
 /* Sends what is to be reported and ends the stream; closed comes on the loop, then destroy may be called. */
 void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx);
 void control_destroy(control_t *control);

@@ -190,6 +190,12 @@ static void worker_on_report(void *ctx, const run_report_t *report)
     control_report_batch(((worker_t *)ctx)->control, report);
 }
 
+static void worker_on_device_lost(void *ctx, uint32_t device)
+{
+    (void)device;
+    control_report_devices(((worker_t *)ctx)->control);
+}
+
 static void worker_on_profile(void *ctx, const model_t *model)
 {
     log_debug("profile_corrected", LOG_STR("model", model->name),
@@ -352,6 +358,7 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                          .pool = worker->pool,
                          .metrics = worker->metrics,
                          .report = worker_on_report,
+                         .device_lost = worker_on_device_lost,
                          .profile_changed = worker_on_profile,
                          .model_idle = worker_on_model_idle,
                          .ctx = worker};

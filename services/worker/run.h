@@ -11,7 +11,8 @@
  * outputs are handed to the data plane just before.
  *
  * Rows: one whose input cannot be fetched is left out, the rest runs. A failure of the engine fails the batch: nothing
- * is pushed and the scheduler decides whether to try elsewhere.
+ * is pushed and the scheduler decides whether to try elsewhere. A device that its engine has lost takes no
+ * grants any more.
  */
 #ifndef WORKER_RUN_H
 #define WORKER_RUN_H
@@ -47,6 +48,7 @@ typedef struct {
     transfer_pool_t *pool;
     metrics_t *metrics;
     run_report_fn report;
+    void (*device_lost)(void *ctx, uint32_t device); /* once, after the report that shows it; may be NULL */
     void (*profile_changed)(void *ctx, const model_t *model); /* may be NULL */
     void (*model_idle)(void *ctx, model_t *model); /* its last batch under way has ended; may be NULL */
     void *ctx;

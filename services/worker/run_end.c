@@ -68,6 +68,20 @@ static void count_revocation(run_t *run, const batch_t *batch, status_t status)
     }
 }
 
+/* Nobody says so but a batch that fails. */
+static void look_for_loss(const run_t *run, uint32_t d)
+{
+    worker_device_t *device = &run->options.devices->list[d];
+    const engine_ops_t *ops = run->options.devices->ops;
+
+    if (device->lost || !ops->is_lost || !ops->is_lost(device->engine))
+        return;
+    device->lost = true;
+    log_error("device_lost", LOG_STR("device", device->name));
+    if (run->options.device_lost)
+        run->options.device_lost(run->options.ctx, d);
+}
+
 void batch_report(batch_t *batch, status_t status, const char *reason, int64_t push_ns)
 {
     run_t *run = batch->run;
@@ -93,6 +107,8 @@ void batch_report(batch_t *batch, status_t status, const char *reason, int64_t p
                            .failed_status = batch->failed_status,
                            .failed_count = batch->failed_count};
     run->options.report(run->options.ctx, &report);
+    if (status != STATUS_OK)
+        look_for_loss(run, batch->device);
 }
 
 void batch_abort(batch_t *batch, status_t status, const char *reason)

@@ -91,6 +91,10 @@ static status_t grant_check(const run_t *run, const model_t *model, const Contro
     *reason = model->shapes ? axes_objection(&model->shapes->axes, grant->size, grant->n_size) : NULL;
     if (*reason)
         return STATUS_INVALID_ARGUMENT;
+    if (run->options.devices->list[grant->device].lost) {
+        *reason = "the device is lost";
+        return STATUS_UNAVAILABLE;
+    }
     if (run->stopping || run->devices[grant->device].queued >= RUN_QUEUE_MAX) {
         *reason = run->stopping ? "the worker is stopping" : "the device's queue is full";
         return STATUS_UNAVAILABLE;

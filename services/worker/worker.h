@@ -23,6 +23,7 @@ typedef struct {
     engine_t *engine;
     char name[WORKER_TEXT_BYTES]; /* "cpu0", "emulated17", as the scheduler shows it */
     metric_t *busy;
+    bool lost;                    /* nothing runs on it any more; loop thread */
     _Atomic(uint64_t) used_bytes; /* by models; memory.h */
     _Atomic(uint32_t) batches;    /* granted and not ended: measuring waits for a gap */
 } worker_device_t;

@@ -116,6 +116,11 @@ static status_t load(engine_t *e, const engine_load_t *what, engine_model_t **mo
     return status;
 }
 
+static bool is_lost(const engine_t *e)
+{
+    return device_is_lost(e->gpu.device);
+}
+
 /* ---- preparing ---- */
 
 /* range NULL: the whole model on the first stream. */
@@ -171,7 +176,7 @@ static void submit(engine_t *e, engine_job_t *job)
     const blueprint_t *blueprint = &job->model->blueprint;
     status_t status =
         fifo_check_job(&blueprint->description.info, &blueprint->cuts, e->lane_count, job, &err);
-    if (status == STATUS_OK && device_is_lost(e->gpu.device))
+    if (status == STATUS_OK && is_lost(e))
         status =
             err_set(&err, STATUS_UNAVAILABLE, "the GPU is lost; this process must be started anew to use it");
     if (status != STATUS_OK)
@@ -231,6 +236,7 @@ static const engine_ops_t ops = {
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
     .describe = describe_device,
+    .is_lost = is_lost,
 };
 
 const engine_ops_t *fermata_engine(uint32_t abi);

@@ -206,12 +206,14 @@ Test(cuda_engine, a_lost_device_fails_batches_and_not_the_process)
     submit(ops, e, model, &a, 2, &seen);
     ops->flush(e);
     cr_assert_eq(seen.failed, 0);
+    cr_assert_not(ops->is_lost(e));
     device_host.lost = true;
     submit(ops, e, model, &b, 2, &seen);
     ops->flush(e);
     cr_assert_eq(seen.done, 2);
     cr_assert_eq(seen.last, STATUS_UNAVAILABLE, "%s", seen.text);
     cr_assert_neq(ops->prepare(model, 7, NULL), STATUS_OK);
+    cr_assert(ops->is_lost(e), "the worker does not hear of it");
     device_host.lost = false;
     ops->unload(model);
     ops->close(e);

@@ -18,7 +18,8 @@ typedef struct {
     int hellos, models, ready_models, pongs, done;
     uint64_t hello_epoch, last_pong_ns;
     uint32_t hello_devices;
-    int draining, ready; /* devices that were said to be so */
+    int draining, ready, failed; /* devices that were said to be so */
+    int done_before_failed;      /* batches that it had heard of by then */
     struct {
         uint64_t id;
         uint32_t status;
@@ -76,6 +77,10 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     for (size_t i = 0; i < message->n_devices; i++) {
         scheduler.draining += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_DRAINING;
         scheduler.ready += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_READY;
+        if (message->devices[i]->status != CONTROL__DEVICE_STATUS__DEVICE_FAILED)
+            continue;
+        scheduler.failed++;
+        scheduler.done_before_failed = scheduler.done;
     }
     for (size_t i = 0; i < message->n_models; i++) {
         scheduler.models++;
@@ -120,6 +125,12 @@ static void scheduler_unlisten(void)
     scheduler.server = NULL;
 }
 
+static void on_device_lost(void *ctx, uint32_t device)
+{
+    (void)device;
+    control_report_devices(ctx);
+}
+
 static void play_init(void)
 {
     static model_t *models[1];
@@ -154,6 +165,7 @@ static void play_init(void)
                          .pool = rig.pool,
                          .metrics = rig.metrics,
                          .report = control_report_batch,
+                         .device_lost = on_device_lost,
                          .ctx = scheduler.control};
     cr_assert_eq(run_create(&run, &rig.run, &err), STATUS_OK);
 }
@@ -331,6 +343,30 @@ Test(control, a_worker_that_drains_tells_each_new_scheduler)
     cr_assert_eq(scheduler.draining, 4, "before its models");
     control_drain(scheduler.control, false);
     rig_until(&rig, scheduler.ready == 2);
+    play_dispose();
+}
+
+Test(control, a_lost_device_is_told_behind_its_batches_and_to_each_new_scheduler)
+{
+    play_init();
+    play_start();
+    rig_until(&rig, scheduler.hellos == 1);
+    say_welcome(1);
+    rig_until(&rig, scheduler.ready_models == 1);
+    say_grant(1, 1, 42);
+    rig_until(&rig, engine_held() == 1);
+    engine_lose();
+    engine_finish(STATUS_UNAVAILABLE, "the GPU is lost");
+    rig_until(&rig, scheduler.failed == 1);
+    cr_assert_eq(scheduler.done_before_failed, 1);
+    cr_assert_eq(scheduler.batches[0].status, STATUS_UNAVAILABLE);
+    cr_assert_eq(scheduler.ready, 1, "the other one");
+    scheduler_unlisten();
+    scheduler_listen(scheduler.address);
+    rig_until(&rig, scheduler.hellos == 2);
+    say_welcome(2);
+    rig_until(&rig, scheduler.ready_models == 2);
+    cr_assert_eq(scheduler.failed, 2);
     play_dispose();
 }
 

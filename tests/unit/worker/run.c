@@ -590,3 +590,39 @@ Test(run, stopping_in_the_middle_leaks_nothing)
     rig_dispose(&rig);
     cr_assert_eq(rig.report_count, 4);
 }
+
+Test(run, a_lost_device_is_told_once_and_takes_no_more)
+{
+    grant_t grants[3];
+
+    rig_init(&rig);
+    for (uint32_t i = 0; i < 3; i++) {
+        grant_init(&grants[i], i + 1, 0);
+        grant_add(&rig, &grants[i], 10, 100 + i, i);
+    }
+    grant_send(&rig, &grants[0]);
+    grant_send(&rig, &grants[1]);
+    rig_until(&rig, engine_held() == 2);
+    engine_lose();
+    cr_assert_eq(rig.lost_count, 0, "nobody knows yet");
+    engine_finish(STATUS_UNAVAILABLE, "the GPU is lost");
+    engine_finish(STATUS_UNAVAILABLE, "the GPU is lost");
+    rig_until(&rig, rig.report_count == 2);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(rig.reports[i].report.status, STATUS_UNAVAILABLE);
+    cr_assert_eq(rig.lost_count, 1);
+    cr_assert_eq(rig.lost[0], 0);
+    grant_send(&rig, &grants[2]);
+    cr_assert_eq(rig.report_count, 3, "refused at once");
+    cr_assert_eq(rig.reports[2].report.status, STATUS_UNAVAILABLE);
+    cr_assert_str_eq(rig.reports[2].reason, "the device is lost");
+    cr_assert_eq(engine_held(), 0);
+    grant_init(&grants[0], 4, 1);
+    grant_add(&rig, &grants[0], 10, 104, 4);
+    grant_send(&rig, &grants[0]);
+    rig_until(&rig, engine_held() == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, rig.report_count == 4 && run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[3].report.status, STATUS_OK, "the other device goes on");
+    rig_dispose(&rig);
+}

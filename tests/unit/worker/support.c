@@ -32,6 +32,7 @@ static const engine_model_info_t varying = {.inputs = varying_inputs,
                                             .memory_bytes = 1000};
 static engine_job_t *held_first;
 static int stops;
+static bool lost;
 
 int engine_held(void)
 {
@@ -161,6 +162,17 @@ static void manual_flush(engine_t *engine)
         engine_finish(STATUS_OK, NULL);
 }
 
+void engine_lose(void)
+{
+    lost = true;
+}
+
+static bool manual_is_lost(const engine_t *engine)
+{
+    (void)engine;
+    return lost;
+}
+
 static void *manual_alloc(engine_t *engine, size_t len_bytes)
 {
     (void)engine;
@@ -188,6 +200,7 @@ const engine_ops_t *engine_manual(void)
                                      .border_create = manual_border_create,
                                      .border_destroy = manual_border_destroy,
                                      .flush = manual_flush,
+                                     .is_lost = manual_is_lost,
                                      .buffer_alloc = manual_alloc,
                                      .buffer_free = manual_free};
     return &ops;
@@ -319,6 +332,13 @@ static void rig_report(void *ctx, const run_report_t *report)
     }
 }
 
+static void rig_device_lost(void *ctx, uint32_t device)
+{
+    rig_t *rig = ctx;
+
+    rig->lost[rig->lost_count++] = device;
+}
+
 static model_t *make_model(rig_t *rig, const char *name)
 {
     model_t *model;
@@ -348,6 +368,7 @@ void rig_init(rig_t *rig)
     memset(rig, 0, sizeof(*rig));
     held_first = NULL;
     stops = 0;
+    lost = false;
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     cr_assert_eq(loop_create(&rig->loop, &err), STATUS_OK);
     rig->metrics = metrics_create("worker", &err);
@@ -368,6 +389,7 @@ void rig_init(rig_t *rig)
                              .pool = rig->pool,
                              .metrics = rig->metrics,
                              .report = rig_report,
+                             .device_lost = rig_device_lost,
                              .ctx = rig};
     cr_assert_eq(run_create(&options, &rig->run, &err), STATUS_OK);
 }

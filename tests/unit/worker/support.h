@@ -55,6 +55,8 @@ typedef struct {
     gateway_t gateways[GATEWAYS];
     reported_t reports[64];
     int report_count;
+    uint32_t lost[4]; /* devices that the run says are lost */
+    int lost_count;
 } rig_t;
 
 void rig_init(rig_t *rig);
@@ -119,5 +121,7 @@ void engine_finish(status_t status, const char *text);
 /* How often a job was to be stopped; the running one goes on until engine_finish says how it ended. */
 int engine_stops(void);
 const engine_ops_t *engine_manual(void);
+/* From now on it says of its devices that they are lost; until the next rig_init. */
+void engine_lose(void);
 
 #endif
