@@ -135,7 +135,11 @@ static status_t prepare_plan(engine_model_t *model, plan_t *plan, const engine_r
     status_t status = blueprint_check_range(&model->blueprint, &part, e->lane_count, ops, err);
     if (status == STATUS_OK)
         status = model_segment(model, plan, &part, batch, &segment, err);
-    return status == STATUS_OK ? lane_prepare(&e->lanes[part.stream], plan, &segment, err) : status;
+    if (status == STATUS_OK)
+        status = lane_prepare(&e->lanes[part.stream], plan, &segment, err);
+    if (status == STATUS_OK)
+        model_note_stream(model, part.stream);
+    return status;
 }
 
 static status_t prepare_range(engine_model_t *model, const engine_range_t *range, uint32_t batch,

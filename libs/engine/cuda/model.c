@@ -36,6 +36,26 @@ status_t model_plan_for(engine_model_t *model, engine_precision_t precision, eff
                        err);
 }
 
+/* Under plans.building. Each stream has a work space of its own. */
+static void count_bytes(engine_model_t *model)
+{
+    engine_model_info_t *info = &model->blueprint.description.info;
+    uint64_t streams = 0;
+    for (uint32_t i = 0; i < sizeof model->streams / sizeof model->streams[0]; i++)
+        streams += (uint64_t)__builtin_popcountll(model->streams[i]);
+    uint64_t bytes = model->constants.len_bytes + streams * model->plan_bytes;
+    if (bytes > info->memory_bytes)
+        info->memory_bytes = bytes;
+}
+
+void model_note_stream(engine_model_t *model, uint32_t stream)
+{
+    pthread_mutex_lock(&model->plans.building);
+    model->streams[stream / 64] |= UINT64_C(1) << stream % 64;
+    count_bytes(model);
+    pthread_mutex_unlock(&model->plans.building);
+}
+
 static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, err_t *err)
 {
     engine_model_t *model = ctx;
@@ -44,10 +64,10 @@ static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, e
         model_plan_for(model, model->precision, EFFORT_FASTEST, &model->constants, inputs, &plan, err);
     if (status != STATUS_OK)
         return status;
-    engine_model_info_t *info = &model->blueprint.description.info;
-    uint64_t bytes = model->constants.len_bytes + plan->program->work_bytes + SPACE_SLOTS * plan->slot_bytes;
-    if (bytes > info->memory_bytes)
-        info->memory_bytes = bytes;
+    uint64_t bytes = plan->program->work_bytes + plan->scratch_bytes + SPACE_SLOTS * plan->slot_bytes;
+    if (bytes > model->plan_bytes)
+        model->plan_bytes = bytes;
+    count_bytes(model);
     *entry = &plan->entry;
     return STATUS_OK;
 }
@@ -97,6 +117,7 @@ status_t model_create(engine_t *engine, gpu_t *gpu, const engine_load_t *what, e
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     model->engine = engine;
     model->gpu = gpu;
+    model->streams[0] = 1; /* where it runs whole */
     model->precision = what->precision;
     snprintf(model->name, sizeof model->name, "%s", what->name);
     status_t status = blueprint_open(&model->blueprint, what, lower_allows, err);

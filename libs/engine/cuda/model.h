@@ -23,6 +23,8 @@ struct engine_model {
     engine_precision_t precision;
     constants_t constants; /* under plans.building */
     plan_table_t plans;
+    uint64_t plan_bytes; /* under plans.building: what the largest plan takes of a stream's memory */
+    uint64_t streams[(ENGINE_MAX_STREAMS + 63) / 64]; /* under plans.building: those it is prepared on */
     edge_t *edges; /* for each value of blueprint.graph_cuts; written once, by model_cuts */
 };
 
@@ -40,6 +42,9 @@ status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *input
 void model_release_plan(engine_model_t *model, plan_t *plan);
 /* NULL when it was not built yet. */
 plan_t *model_find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs);
+
+/* The model is prepared on this stream: it takes its work space there as well. */
+void model_note_stream(engine_model_t *model, uint32_t stream);
 
 /* Builds a plan that the model does not keep, with constants of the caller's; for the accuracy report.
  * Under plans.building. */
