@@ -45,6 +45,12 @@ static status_t refuse_lack(mode_choice_t *choice, status_t status, const err_t 
     return STATUS_OK;
 }
 
+/* NULL: nothing but the batch varies, or nobody knows how far (an emulated device takes any shape). */
+static const uint32_t *largest_of(const model_t *model)
+{
+    return model->shapes && model->shapes->reference_count ? shapes_largest(model->shapes) : NULL;
+}
+
 profiler_t mode_profiler(const model_t *model, const model_load_options_t *options)
 {
     const model_shapes_t *shapes = model->shapes;
@@ -54,7 +60,7 @@ profiler_t mode_profiler(const model_t *model, const model_load_options_t *optio
                         .model = model->on_device[0],
                         .stop = options->stop,
                         .axes = shapes ? &shapes->axes : NULL,
-                        .axis_sizes = shapes ? shapes_largest(shapes) : NULL};
+                        .axis_sizes = largest_of(model)};
 }
 
 bool mode_suits(const model_t *model, const uint32_t *sizes)
@@ -68,9 +74,25 @@ bool mode_suits(const model_t *model, const uint32_t *sizes)
     return true; /* an exit is no place where rows are kept: it is one for any shape */
 }
 
-/* False: refused, or *status is not OK. */
-static bool find_cuts(model_t *model, const model_load_options_t *options, engine_cuts_t *cuts,
-                      status_t *status, err_t *err)
+/* The cuts of one device. Where dimensions vary they are those of the shapes that were prepared last: a row of these
+ * sizes, which the engine cannot cut if it cannot prepare it. */
+static status_t find_cuts_on(const model_t *model, const engine_ops_t *ops, uint32_t device,
+                             const uint32_t *sizes, engine_cuts_t *cuts, err_t *err)
+{
+    engine_shape_t inputs[ENGINE_MAX_IO];
+
+    if (sizes && ops->prepare_shapes) {
+        axes_input_shapes(&model->shapes->axes, sizes, 1, inputs);
+        status_t status = ops->prepare_shapes(model->on_device[device], 1, inputs, err);
+        if (status != STATUS_OK)
+            return status == STATUS_NO_MEMORY ? status : STATUS_UNSUPPORTED;
+    }
+    return ops->cuts(model->on_device[device], cuts, err);
+}
+
+/* Every device finds its own, which are the same. False: refused, or *status is not OK. */
+static bool find_cuts(model_t *model, const model_load_options_t *options, const uint32_t *sizes,
+                      engine_cuts_t *cuts, status_t *status, err_t *err)
 {
     const engine_ops_t *ops = options->devices->ops;
 
@@ -78,7 +100,8 @@ static bool find_cuts(model_t *model, const model_load_options_t *options, engin
         refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot cut a model", ops->name);
         return false;
     }
-    *status = ops->cuts(model->on_device[0], cuts, err);
+    for (uint32_t d = options->devices->count; d-- > 0 && *status == STATUS_OK;)
+        *status = find_cuts_on(model, ops, d, sizes, cuts, err);
     if (*status == STATUS_OK && cuts->cut_count > 0)
         return true;
     if (*status == STATUS_OK || *status == STATUS_UNSUPPORTED)
@@ -169,8 +192,8 @@ static status_t choose_preempt(model_t *model, const model_load_options_t *optio
         refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot stop a batch", options->devices->ops->name);
         return STATUS_OK;
     }
-    if (!find_cuts(model, options, &cuts, &status, err))
-        return status;
+    if (!find_cuts(model, options, largest_of(model), &cuts, &status, err))
+        return refuse_lack(&model->choice, status, err);
     status = choose_exits(model, options, &cuts, err);
     if (status == STATUS_OK && model->choice.exit_points > 0)
         status = prepare_exits(model, options, err);
@@ -202,8 +225,8 @@ static status_t choose_staged(model_t *model, const model_load_options_t *option
     }
     if (devices_lack(&model->choice, !options->devices->stretches))
         return STATUS_OK;
-    if (!find_cuts(model, options, &cuts, &status, err))
-        return status;
+    if (!find_cuts(model, options, largest_of(model), &cuts, &status, err))
+        return refuse_lack(&model->choice, status, err);
     status = model_stages_create(model, options, &cuts, &model->choice.stages, err);
     if (status != STATUS_OK)
         return refuse_lack(&model->choice, status, err);
@@ -238,27 +261,6 @@ static uint32_t find_in_plan(model_t *model, const overlap_plan_t *plan, status_
     return UINT32_MAX;
 }
 
-/* Where dimensions vary the cuts are those of the shapes that were prepared last: the longest rows, as when the
- * plan was measured. */
-static status_t prepare_longest(const model_t *model, const model_load_options_t *options, uint32_t service,
-                                err_t *err)
-{
-    const worker_devices_t *devices = options->devices;
-    engine_shape_t inputs[ENGINE_MAX_IO];
-    status_t status = STATUS_OK;
-    err_t why;
-
-    if (!model->shapes || !devices->ops->prepare_shapes)
-        return STATUS_OK;
-    axes_input_shapes(&model->shapes->axes, options->overlap->models[service].sizes, 1, inputs);
-    for (uint32_t d = 0; d < devices->count && status == STATUS_OK; d++)
-        status = devices->ops->prepare_shapes(model->on_device[d], 1, inputs, &why);
-    if (status == STATUS_OK)
-        return STATUS_OK;
-    return err_set(err, status == STATUS_NO_MEMORY ? status : STATUS_UNSUPPORTED,
-                   "with the longest rows of the overlap plan: %.200s", why.text);
-}
-
 /* A model that the duration model does not know, on a device that it does not know, runs whole. */
 static status_t choose_overlap(model_t *model, const model_load_options_t *options, err_t *err)
 {
@@ -279,11 +281,8 @@ static status_t choose_overlap(model_t *model, const model_load_options_t *optio
     uint32_t service = find_in_plan(model, plan, &status, err);
     if (service == UINT32_MAX)
         return status;
-    status = prepare_longest(model, options, service, err);
-    if (status != STATUS_OK)
+    if (!find_cuts(model, options, model->shapes ? plan->models[service].sizes : NULL, &cuts, &status, err))
         return refuse_lack(&model->choice, status, err);
-    if (!find_cuts(model, options, &cuts, &status, err))
-        return status;
     if (plan->predictor.ops[service] != cuts.cut_count + 1) {
         refuse(&model->choice, MODE_NO_PREDICTOR, "the overlap plan is of another file of %.80s",
                model->name);

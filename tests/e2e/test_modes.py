@@ -448,6 +448,39 @@ def test_answers_of_any_length_are_those_of_whole(bin_dir, tmp_path, mode, lines
 
 
 @pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])
+def test_each_device_of_a_worker_runs_the_mode(bin_dir, tmp_path, mode):
+    """Sentences of several lengths on two CPU devices, which cut the model each for itself; until the second was needed, too."""
+    models, plan = tmp_path / "models", tmp_path / "plan"
+    models.mkdir()
+    config = "max_batch: 4\nslo_ms: 20000\nprofile_shapes: [{sequence: 8}, {sequence: 48}]\n"
+    shape_models.attention(models, "text", config, more_layers=40)
+    flags = ["--worker-flags=--devices=2"]
+    if mode == "overlap":
+        shape_models.attention(models, "alike", "max_batch: 4\n", sequence=8)
+        foretell(bin_dir, sorted(models.iterdir()), plan, 5e6)
+        flags.append(f"--worker-flags=--overlap-plan={plan}")
+    got = {}
+    for each, words in (("whole", []), (mode, flags)):
+        up = start(bin_dir, tmp_path, each, models, "--policy", "eager", *words)
+        worker = up.ready["workers"][0]["metrics"]
+        try:
+            got[each] = sentences_of(httpclient.InferenceServerClient(up.http, concurrency=16))
+            devices = ("cpu0", "cpu1") if words else ("cpu0",)
+
+            def all_ran():
+                total = load(bin_dir, up, "--model", "text", "--concurrency", "64", "--duration", "500ms", "--shape", "ids+mask:3-48")
+                assert set(total["outcomes"]) == {"ok"}, total
+                return all(metric(worker, "fermata_worker_device_busy_seconds_total", device=device) > 0 for device in devices)
+
+            wait_until(all_ran, "every device has run batches", 30)
+            assert metric(worker, "fermata_worker_mode_refusals_total") == 0, up.log()
+            assert metric(worker, "fermata_worker_batches_total", status="failed") == 0, up.log()
+        finally:
+            assert up.stop() == 0, up.log()
+    same(got[mode], got["whole"])
+
+
+@pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])
 def test_a_worker_that_dies_in_a_mode_loses_no_request(bin_dir, tmp_path, cluster, mode):
     profile = tmp_path / "profile.csv"
     profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nm,1,20,5000,8\n")
