@@ -105,14 +105,21 @@ void shapes_update_profiles(model_t *model)
 
 /* ---- The core ---- */
 
-/* A worker's borders and stages are made for the largest of its references: what is larger runs whole there. */
+/* What a worker's borders are made for, the largest of its references unless it says otherwise: what is larger runs
+ * whole there. */
+static uint64_t most_elements(const instance_t *i)
+{
+    uint64_t told = i->report->mode_elements;
+    return told > 0 ? told : i->family->members[i->family->count - 1].elements;
+}
+
 static bool suits_mode(const shape_t *shape)
 {
     const model_t *model = shape->model;
     for (const instance_t *i = model->instances; i != NULL; i = i->next) {
         if (i->family == NULL || !placement_counts(i, model->home))
             continue;
-        if (shapes_elements(i->report, shape->sizes) > i->family->members[i->family->count - 1].elements)
+        if (shapes_elements(i->report, shape->sizes) > most_elements(i))
             return false;
     }
     return true;

@@ -44,6 +44,12 @@ void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max);
 /* No axis of these rows is beyond what was measured: else their batches run whole. */
 bool model_segments_fit(const model_segments_t *segments, const uint32_t *sizes);
 
+/* How many elements the longest rows of its plan have. */
+static inline uint32_t model_segments_longest(const model_segments_t *segments)
+{
+    return segments->plan->models[segments->service].length_max;
+}
+
 /* The length of these rows (NULL: the model has no shapes) in exec/exec.h. */
 uint32_t model_segments_length(const model_segments_t *segments, const uint32_t *sizes);
 

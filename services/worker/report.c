@@ -134,6 +134,8 @@ static void fill_busy(Control__ModelReport *report, const model_t *model)
         return;
     report->busy_fixed = model->choice.segments->busy_fixed;
     report->busy_row = model->choice.segments->busy_row;
+    if (model->shapes)
+        report->mode_elements = model_segments_longest(model->choice.segments);
 }
 
 static void fill_image(Control__ModelReport *report, report_parts_t *parts, const image_pipeline_t *image)

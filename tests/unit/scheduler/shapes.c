@@ -13,7 +13,7 @@ typedef struct {
 
 /* policy NULL: the usual one. One device, and the model "net" with one axis: 10 elements take alpha_ns a
  * row and as much for the batch, 100 ten times as long. */
-static scene_t *scene_of(const char *policy, bool staged, int64_t alpha_ns)
+static scene_t *scene_of(const char *policy, bool staged, uint64_t mode_elements, int64_t alpha_ns)
 {
     scene_t *s = calloc(1, sizeof *s);
     stage_init(&s->stage);
@@ -23,6 +23,7 @@ static scene_t *scene_of(const char *policy, bool staged, int64_t alpha_ns)
     worker_init(&s->worker, &s->stage, 7, 1);
     s->worker.axis = true;
     s->worker.staged = staged;
+    s->worker.mode_elements = mode_elements;
     worker_connect(&s->worker);
     gateway_init(&s->gateway, &s->stage, 9);
     gateway_connect(&s->gateway);
@@ -34,7 +35,7 @@ static scene_t *scene_of(const char *policy, bool staged, int64_t alpha_ns)
 
 static scene_t *scene_new(void)
 {
-    return scene_of(NULL, false, NS_PER_MS);
+    return scene_of(NULL, false, 0, NS_PER_MS);
 }
 
 static void scene_free(scene_t *s)
@@ -149,11 +150,11 @@ Test(shapes, sizes_that_do_not_add_up_are_ignored)
     scene_free(s);
 }
 
-/* A batch of one takes 200 ms at size 10 and two seconds at size 100. */
-static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t *stretches)
+/* A batch of one takes 200 ms at size 10 and two seconds at size 100. mode_elements: as the worker reports it. */
+static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t mode_elements, uint64_t *stretches)
 {
     const uint32_t sizes[] = {first, second};
-    scene_t *s = scene_of("eager", true, 100 * NS_PER_MS);
+    scene_t *s = scene_of("eager", true, mode_elements, 100 * NS_PER_MS);
     submit(s, &sizes[0], 1, 1);
     stage_until(&s->stage, s->worker.grant_count == 1);
     stage_turn(&s->stage, 5 * NS_PER_MS); /* so that it has begun, as the core sees it */
@@ -168,9 +169,9 @@ static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t *stre
 Test(shapes, rows_of_the_same_shape_alone_join_a_running_batch)
 {
     uint64_t joined;
-    grant_while_one_runs(10, 10, &joined);
+    grant_while_one_runs(10, 10, 0, &joined);
     cr_expect(joined);
-    grant_while_one_runs(10, 20, &joined);
+    grant_while_one_runs(10, 20, 0, &joined);
     cr_expect(!joined);
 }
 
@@ -178,8 +179,20 @@ Test(shapes, rows_of_the_same_shape_alone_join_a_running_batch)
 Test(shapes, what_runs_whole_on_a_staged_worker_is_not_stretched)
 {
     uint64_t joined;
-    grant_while_one_runs(100, 100, &joined);
+    grant_while_one_runs(100, 100, 0, &joined);
     cr_expect(joined);
-    grant_while_one_runs(101, 101, &joined);
+    grant_while_one_runs(101, 101, 0, &joined);
     cr_expect(!joined);
+}
+
+/* It was measured for its mode at another largest size. */
+Test(shapes, a_worker_says_what_runs_whole_there)
+{
+    uint64_t joined;
+    grant_while_one_runs(50, 50, 50, &joined);
+    cr_expect(joined);
+    grant_while_one_runs(51, 51, 50, &joined);
+    cr_expect(!joined);
+    grant_while_one_runs(150, 150, 150, &joined);
+    cr_expect(joined);
 }

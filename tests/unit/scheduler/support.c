@@ -475,6 +475,7 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
     report.memory_bytes = w->model_bytes;
     report.exit_points = w->exit_points;
     report.n_stage_until = w->staged ? 2 : 0;
+    report.mode_elements = w->mode_elements;
     report.stage_until = until;
     report.slo_ns = 100 * NS_PER_MS;
     report.n_inputs = report.n_outputs = 1;

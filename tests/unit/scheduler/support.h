@@ -93,12 +93,13 @@ typedef struct {
     fake_t fake; /* first */
     Control__Device device[4];
     Control__Device *device_list[4];
-    uint32_t exit_points; /* of the models that it reports */
-    bool staged;          /* they have two stages that take half the time each; set before it connects */
-    uint64_t model_bytes; /* of each of them */
-    size_t label_bytes;   /* each has one label, so long; 0: none */
-    bool axis;            /* they have one: 10 elements take alpha and beta, 100 ten times as long */
-    bool auto_done;       /* every grant is reported done at once */
+    uint32_t exit_points;   /* of the models that it reports */
+    uint64_t mode_elements; /* of its axis: rows of more run whole; 0: of more than 100 */
+    bool staged;            /* they have two stages that take half the time each; set before it connects */
+    uint64_t model_bytes;   /* of each of them */
+    size_t label_bytes;     /* each has one label, so long; 0: none */
+    bool axis;              /* they have one: 10 elements take alpha and beta, 100 ten times as long */
+    bool auto_done;         /* every grant is reported done at once */
     uint32_t grant_count, rows_total;
     grant_t grants[FAKE_GRANTS];
     int peers_frames, model_ids, revokes;
