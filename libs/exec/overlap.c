@@ -6,6 +6,13 @@ enum { GAIN_GROUPS = 16, GIVEN_QUERIES = 16 };
 _Static_assert((int)EXEC_PARTS_MAX <= (int)OVERLAP_WAYS_MAX,
                "the parts of a group are predicted in one call");
 
+/* One that comes too late says nothing of what queries are given. */
+static void note_given(double *mean_ns, double given_ns)
+{
+    if (given_ns > 0)
+        *mean_ns += *mean_ns > 0 ? (given_ns - *mean_ns) / GIVEN_QUERIES : given_ns;
+}
+
 static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                                uint64_t batch, err_t *err)
 {
@@ -17,9 +24,7 @@ static status_t overlap_submit(exec_t *exec, int64_t now_ns, const exec_query_t 
     if (overlap->config.queries_max - overlap->active_count < count)
         return err_set(err, STATUS_UNAVAILABLE, "%u queries wait", overlap->active_count);
     for (uint32_t i = 0; i < count; i++) {
-        double *given_ns = &overlap->given_ns[queries[i].model];
-        double given = (double)(queries[i].deadline_ns - now_ns);
-        *given_ns += *given_ns > 0 ? (given - *given_ns) / GIVEN_QUERIES : given;
+        note_given(&overlap->given_ns[queries[i].model], (double)(queries[i].deadline_ns - now_ns));
         overlap->active[overlap->active_count++] = (overlap_active_t){.query = queries[i], .batch = batch};
     }
     overlap->planned = false;

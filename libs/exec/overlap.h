@@ -44,8 +44,9 @@ typedef struct {
         margin; /* part of a predicted duration that is added to it: about the error of the duration model */
     /* ABACUS only; both 0 is the paper's controller. */
     double
-        group_part; /* a group takes at most about this part of what queries of the most pressed model are given, so that
-                          one that comes while it runs can still be served; then a query may take several groups */
+        group_part; /* a group's first query goes only as far as this part of what queries of the most pressed model are
+                          given, and what runs beside it at most makes that twice as long, so that one that comes while
+                          it runs can still be served; then a query may take several groups */
     bool
         triage; /* when not all can end in time those go behind that take longest (for a row, with by_rows), so that few
                           are late; and a query that cannot make it even alone is dropped at once */

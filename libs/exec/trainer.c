@@ -30,31 +30,65 @@ uint32_t trainer_pick(const uint32_t *values, const double *weights, uint32_t co
     return count ? values[count - 1] : 1;
 }
 
-overlap_group_t trainer_draw_group(const trainer_services_t *services, prng_t *prng)
+/* Without putting them back, until all have come: those that are left stand first. */
+static uint32_t draw_rows(trainer_services_t *services, uint32_t model, prng_t *prng)
+{
+    uint32_t *rows = services->model[model].rows, *left = &services->model[model].rows_left;
+    if (services->model[model].row_count == 0)
+        return 1;
+    if (*left == 0)
+        *left = services->model[model].row_count;
+    uint32_t at = (uint32_t)prng_below(prng, *left), value = rows[at];
+    rows[at] = rows[--*left];
+    rows[*left] = value;
+    return value;
+}
+
+/* `count` of the bits that are set in `of`. */
+static uint32_t draw_of(uint32_t of, uint32_t count, prng_t *prng)
+{
+    uint32_t drawn = 0, left = count;
+    for (uint32_t bit = 0; of >> bit; bit++) {
+        uint32_t open = (uint32_t)__builtin_popcount(of >> bit);
+        if (of >> bit & 1 && prng_below(prng, open) < left) {
+            drawn |= 1U << bit;
+            left--;
+        }
+    }
+    return drawn;
+}
+
+static void cut_short(exec_part_t *part, prng_t *prng)
+{
+    part->to = part->from + 1 + (uint32_t)prng_below(prng, part->to - part->from);
+}
+
+overlap_group_t trainer_draw_group(trainer_services_t *services, prng_t *prng)
 {
     overlap_group_t group = {.count = 0};
-    uint32_t count = 1 + (uint32_t)prng_below(prng, services->models < 4 ? services->models : 4);
+    uint32_t most = services->models < 4 ? services->models : 4;
+    uint32_t count = 1 + (uint32_t)prng_below(prng, most), ends = 1 + (uint32_t)prng_below(prng, count);
+    uint32_t members = draw_of((1U << services->models) - 1, count, prng);
+    uint32_t ending = draw_of(members, ends, prng);
+    uint32_t whole = draw_of(ending, (uint32_t)prng_below(prng, ends + 1), prng);
+    bool limit = services->limited && prng_below(prng, 3) == 0;
+    uint32_t limited = limit ? draw_of(ending, 1, prng) : 0;
     for (uint32_t model = 0; model < services->models; model++) {
-        uint32_t open = services->models - model;
-        if (prng_below(prng, open) >= count - group.count)
+        uint32_t bit = 1U << model, ops = services->model[model].ops;
+        if (!(members & bit))
             continue;
-        uint32_t to = services->model[model].ops, from = 0;
-        switch (prng_below(prng, 3)) {
-        case 0: /* goes on, and ends */
-            from = (uint32_t)prng_below(prng, to);
-            break;
-        case 1: /* begins */
-            to = 1 + (uint32_t)prng_below(prng, to);
-            break;
-        default: /* all of it */
-            break;
-        }
-        uint32_t rows =
-            trainer_pick(services->model[model].rows, NULL, services->model[model].row_count, prng);
-        uint32_t length = trainer_pick(services->model[model].lengths, services->model[model].weights,
-                                       services->model[model].length_count, prng);
-        group.parts[group.count++] = (exec_part_t){
-            .model = model, .stream = model, .from = from, .to = to, .rows = rows, .length = length};
+        exec_part_t *part = &group.parts[group.count++];
+        bool goes_on = ending & bit && !(whole & bit);
+        *part = (exec_part_t){.model = model,
+                              .stream = model,
+                              .from = goes_on ? (uint32_t)prng_below(prng, ops) : 0,
+                              .to = ops,
+                              .rows = draw_rows(services, model, prng),
+                              .length =
+                                  trainer_pick(services->model[model].lengths, services->model[model].weights,
+                                               services->model[model].length_count, prng)};
+        if (!(ending & bit) || limited & bit)
+            cut_short(part, prng);
     }
     return group;
 }

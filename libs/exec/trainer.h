@@ -16,17 +16,23 @@ enum { TRAINER_CHOICES_MAX = 32 };
 /* The services that are deployed together, and the queries that come to each. */
 typedef struct {
     uint32_t models;
+    bool limited; /* the controller's groups are of limited length (overlap_config_t.group_part) */
     struct {
         uint32_t ops;
-        uint32_t rows[TRAINER_CHOICES_MAX], row_count;       /* of a query, all alike likely */
+        uint32_t rows[TRAINER_CHOICES_MAX], row_count;       /* of a query, all equally often */
         uint32_t lengths[TRAINER_CHOICES_MAX], length_count; /* 0: no lengths */
         double weights[TRAINER_CHOICES_MAX];                 /* of the lengths */
+        uint32_t rows_left; /* of `rows`, at its beginning: not drawn since all of them were */
     } model[OVERLAP_MODELS_MAX];
 } trainer_services_t;
 
-/* Instance-based sampling, Figure 9: some queries end in the group, some begin in it; where the others
- * begin or end is drawn. One to four services of those that are there. */
-overlap_group_t trainer_draw_group(const trainer_services_t *services, prng_t *prng);
+/*
+ * Instance-based sampling, Figure 9. One to four services of those that are there; some of their queries, one
+ * at least, end in the group, and all others begin in it; some do both. Where the former began and the latter
+ * are left is drawn. Each number of rows of a service comes equally often. limited: in a third of the groups
+ * one that would end is left before its end, as the controller leaves its first query.
+ */
+overlap_group_t trainer_draw_group(trainer_services_t *services, prng_t *prng);
 /* One of `count` values, by their weights; NULL: all alike likely. 1 when there are none. */
 uint32_t trainer_pick(const uint32_t *values, const double *weights, uint32_t count, prng_t *prng);
 

@@ -291,7 +291,7 @@ static status_t train(const profile_overlap_how_t *how, predictor_t *predictor,
     return status;
 }
 
-static int64_t time_prediction(predictor_t *predictor, const trainer_services_t *services, uint32_t ways,
+static int64_t time_prediction(predictor_t *predictor, trainer_services_t *services, uint32_t ways,
                                prng_t *prng)
 {
     overlap_group_t groups[OVERLAP_WAYS_MAX];
@@ -356,6 +356,7 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
     lab->ops = how->devices->ops;
     lab->engine = how->devices->list[0].engine;
     lab->drawn.models = how->count;
+    lab->drawn.limited = true; /* as in a worker */
     pthread_mutex_init(&lab->mutex, NULL);
     pthread_cond_init(&lab->changed, NULL);
     for (uint32_t i = 0; status == STATUS_OK && i < how->count; i++)

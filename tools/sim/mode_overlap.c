@@ -15,7 +15,7 @@
 #define GROUP_PART 0.5
 
 /* Per pair of services, itself included: 4000 groups for two, 16000 for four. */
-enum { SAMPLES = 1000, EPOCHS = 60, WAYS = 4 };
+enum { SAMPLES = 1000, EPOCHS = 180, WAYS = 4 };
 
 typedef struct {
     const mode_scenario_t *scenario;
@@ -164,8 +164,9 @@ status_t mode_run_services(const mode_options_t *options, const char *names, mod
         status = deploy(&scenario, names, err);
     bool predicts = strcmp(options->mode, "fcfs") != 0 && strcmp(options->mode, "edf") != 0;
     if (status == STATUS_OK && predicts)
-        status = mode_train(&scenario, SAMPLES * scenario.model_count * scenario.model_count, EPOCHS,
-                            options->seed, &predictor, &errors, err);
+        status = mode_train(&scenario, strcmp(options->mode, "overlap") == 0,
+                            SAMPLES * scenario.model_count * scenario.model_count, EPOCHS, options->seed,
+                            &predictor, &errors, err);
     if (status != STATUS_OK)
         return status;
     for (uint32_t i = 0; i < scenario.model_count; i++)

@@ -23,9 +23,9 @@ int64_t mode_measure_group(const mode_scenario_t *scenario, accel_t *device, con
     return start;
 }
 
-static trainer_services_t services_of(const mode_scenario_t *scenario)
+static trainer_services_t services_of(const mode_scenario_t *scenario, bool limited)
 {
-    trainer_services_t services = {.models = scenario->model_count};
+    trainer_services_t services = {.models = scenario->model_count, .limited = limited};
     for (uint32_t i = 0; i < scenario->model_count; i++) {
         const mode_model_t *model = &scenario->models[i];
         services.model[i].ops = model->op_count;
@@ -38,10 +38,10 @@ static trainer_services_t services_of(const mode_scenario_t *scenario)
     return services;
 }
 
-static status_t draw_samples(const mode_scenario_t *scenario, const predictor_t *predictor,
+static status_t draw_samples(const mode_scenario_t *scenario, bool limited, const predictor_t *predictor,
                              trainer_sample_t *samples, uint32_t count, prng_t *prng, err_t *err)
 {
-    trainer_services_t services = services_of(scenario);
+    trainer_services_t services = services_of(scenario, limited);
     for (uint32_t i = 0; i < count; i++) {
         accel_t *device = accel_create(scenario->model_count, MODE_OPS_MAX + 1, err);
         if (!device)
@@ -53,8 +53,8 @@ static status_t draw_samples(const mode_scenario_t *scenario, const predictor_t 
     return STATUS_OK;
 }
 
-status_t mode_train(const mode_scenario_t *scenario, uint32_t samples, uint32_t epochs, uint64_t seed,
-                    predictor_t *predictor, mode_errors_t *errors, err_t *err)
+status_t mode_train(const mode_scenario_t *scenario, bool limited, uint32_t samples, uint32_t epochs,
+                    uint64_t seed, predictor_t *predictor, mode_errors_t *errors, err_t *err)
 {
     static trainer_t trainer;
     uint32_t ops[OVERLAP_MODELS_MAX], trained = samples / 5 * 4;
@@ -66,7 +66,7 @@ status_t mode_train(const mode_scenario_t *scenario, uint32_t samples, uint32_t 
     memset(predictor, 0, sizeof(*predictor));
     predictor_init(predictor, scenario->model_count, ops, 32, 64);
     trainer_sample_t *list = calloc(samples, sizeof(*list));
-    status_t status = list ? draw_samples(scenario, predictor, list, samples, &prng, err)
+    status_t status = list ? draw_samples(scenario, limited, predictor, list, samples, &prng, err)
                            : err_set(err, STATUS_NO_MEMORY, "no memory for %u samples", samples);
     if (status == STATUS_OK) {
         trainer_fit(&trainer, predictor, list, trained, epochs, &prng);

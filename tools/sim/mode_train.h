@@ -14,9 +14,9 @@ typedef struct {
 /* Duration of a group on the device, measured by running it. */
 int64_t mode_measure_group(const mode_scenario_t *scenario, accel_t *device, const overlap_group_t *group);
 
-/* Instance-based sampling of `samples` groups of up to `deployed` services (models 0 .. deployed - 1), 80
- * % to train, 20 % to test. */
-status_t mode_train(const mode_scenario_t *scenario, uint32_t samples, uint32_t epochs, uint64_t seed,
-                    predictor_t *predictor, mode_errors_t *errors, err_t *err);
+/* Instance-based sampling of `samples` groups of the scenario's services, 80 % to train, 20 % to test. limited: as in
+ * trainer_services_t. */
+status_t mode_train(const mode_scenario_t *scenario, bool limited, uint32_t samples, uint32_t epochs,
+                    uint64_t seed, predictor_t *predictor, mode_errors_t *errors, err_t *err);
 
 #endif

@@ -177,6 +177,18 @@ Test(overlap, groups_of_limited_length_let_others_in)
     }
 }
 
+Test(overlap, a_query_that_comes_too_late_does_not_move_the_limit_of_groups)
+{
+    overlap_config_t config = three(OVERLAP_ABACUS, 4);
+    config.group_part = 0.5;
+    exec_t *exec = open_exec(&config);
+    submit(exec, 1, -3600 * 1000);
+    cr_assert_str_eq(run(exec), "drop(q1)");
+    submit(exec, 1, 40);
+    cr_assert_str_eq(run(exec), "q1[0,4)", "half of 40 ms");
+    exec_destroy(exec);
+}
+
 Test(overlap, the_baselines_run_one_query_at_a_time)
 {
     static const char *const expected[] = {

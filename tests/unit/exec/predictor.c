@@ -58,6 +58,47 @@ Test(predictor, a_layer_passes_on_what_is_positive)
     }
 }
 
+/* Figure 9: what ends, what begins, what does both. */
+Test(predictor, groups_are_those_that_a_controller_makes)
+{
+    enum { GROUPS = 6000 };
+    prng_t prng;
+    trainer_services_t services = {.models = 5};
+    uint32_t rows[5][33] = {{0}}, ending[5] = {0}, whole = 0, inside = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        services.model[i].ops = 10;
+        services.model[i].row_count = 3;
+        memcpy(services.model[i].rows, (uint32_t[]){4, 8, 32}, 3 * sizeof(uint32_t));
+    }
+    prng_init(&prng, 3);
+    for (uint32_t i = 0; i < 2 * GROUPS; i++) {
+        services.limited = i >= GROUPS;
+        overlap_group_t group = trainer_draw_group(&services, &prng);
+        uint32_t ends = 0;
+        cr_assert(group.count >= 1 && group.count <= 4, "%u", group.count);
+        for (uint32_t p = 0; p < group.count; p++) {
+            const exec_part_t *part = &group.parts[p];
+            cr_assert(part->from < part->to && part->to <= 10, "%u to %u", part->from, part->to);
+            cr_assert(p == 0 || group.parts[p - 1].model < part->model, "by model");
+            rows[part->model][part->rows]++;
+            ends += part->to == 10;
+            whole += part->to == 10 && part->from == 0;
+            inside += part->to < 10 && part->from > 0;
+            cr_assert(services.limited || part->to == 10 || part->from == 0, "%u to %u", part->from,
+                      part->to);
+        }
+        cr_assert(services.limited || ends > 0, "group %u: nothing ends", i);
+        ending[ends] += !services.limited;
+    }
+    for (uint32_t n = 1; n <= 4; n++)
+        cr_assert_gt(ending[n], GROUPS / 20, "%u of %u groups end %u", ending[n], GROUPS, n);
+    cr_assert_gt(whole, GROUPS / 2);
+    cr_assert_gt(inside, GROUPS / 10, "%u: left in the middle by a controller that limits groups", inside);
+    for (uint32_t m = 0; m < 5; m++)
+        cr_assert(rows[m][4] - rows[m][32] + 1 <= 2 && rows[m][8] - rows[m][32] + 1 <= 2, "%u %u %u",
+                  rows[m][4], rows[m][8], rows[m][32]);
+}
+
 /* A device on which two models slow each other: the longer one hides a part of the shorter one. */
 static int64_t duration_ns(const overlap_group_t *group)
 {
