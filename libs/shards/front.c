@@ -35,10 +35,10 @@ typedef struct {
     _Atomic bool refuses; /* it has done so since the loop last looked */
 } outbox_t;
 
+/* Of the end of a batch. */
 typedef struct {
-    inbox_kind_t kind;
     uint64_t batch_id;
-    int64_t at_ns;
+    int64_t free_at_ns;
 } report_t;
 
 /* A batch that the sink has seen. */
@@ -149,7 +149,7 @@ static status_t allocate(front_t *front, err_t *err)
         front->outboxes[k] = (outbox_t){0};
     if (!front->outboxes || !front->models || !front->flying || !front->tasks)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core's actions");
-    status_t status = ring_init(&front->late, sizeof(report_t), 2 * front->batches_max, err);
+    status_t status = ring_init(&front->late, sizeof(report_t), front->batches_max, err);
     for (uint32_t k = 0; k < front->options.shard_count && k < SHARDS_MAX && status == STATUS_OK; k++)
         status = init_outbox(front, &front->outboxes[k], err);
     return status;
@@ -247,14 +247,7 @@ void front_cancel(front_t *front, uint32_t model, uint64_t tag)
 
 static bool tell(front_t *front, const report_t *report)
 {
-    switch (report->kind) {
-    case INBOX_STARTED:
-        return shards_batch_started(front->shards, report->batch_id, report->at_ns);
-    case INBOX_FAILED:
-        return shards_batch_failed(front->shards, report->batch_id, report->at_ns, true);
-    default:
-        return shards_batch_done(front->shards, report->batch_id, report->at_ns);
-    }
+    return shards_batch_done(front->shards, report->batch_id, report->free_at_ns);
 }
 
 /* Reports keep their order: one that came later waits behind those that wait. */
@@ -264,7 +257,7 @@ static void report(front_t *front, const report_t *what)
     if (ring_len(&front->late) == 0 && tell(front, what))
         return;
     bool kept = ring_push(&front->late, what);
-    assert(kept); /* two for each batch in flight: there is room */
+    assert(kept); /* one for each batch in flight: there is room */
     (void)kept;
 }
 
@@ -285,34 +278,15 @@ static flying_t *find_flying(front_t *front, uint64_t batch_id)
     return batch->batch_id == batch_id ? batch : NULL;
 }
 
-static void end_batch(front_t *front, inbox_kind_t kind, uint64_t batch_id, int64_t free_at_ns)
+void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns)
 {
     flying_t *batch = find_flying(front, batch_id);
     if (!batch)
         return;
-    if (batch->model != BATCH_NO_MODEL) {
-        sched_model_stats_t *stats = &front->models[batch->model].stats;
-        stats->in_flight -= batch->count;
-        stats->queued += kind == INBOX_FAILED ? batch->count : 0;
-    }
+    if (batch->model != BATCH_NO_MODEL)
+        front->models[batch->model].stats.in_flight -= batch->count;
     batch->batch_id = 0;
-    report(front, &(report_t){.kind = kind, .batch_id = batch_id, .at_ns = free_at_ns});
-}
-
-void front_batch_started(front_t *front, uint64_t batch_id, int64_t finish_ns)
-{
-    if (find_flying(front, batch_id))
-        report(front, &(report_t){.kind = INBOX_STARTED, .batch_id = batch_id, .at_ns = finish_ns});
-}
-
-void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns)
-{
-    end_batch(front, INBOX_DONE, batch_id, free_at_ns);
-}
-
-void front_batch_failed(front_t *front, uint64_t batch_id, int64_t free_at_ns, bool requeue)
-{
-    end_batch(front, requeue ? INBOX_FAILED : INBOX_DONE, batch_id, free_at_ns);
+    report(front, &(report_t){.batch_id = batch_id, .free_at_ns = free_at_ns});
 }
 
 void front_gpu_free(front_t *front, uint32_t gpu, int64_t free_at_ns)

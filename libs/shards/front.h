@@ -54,9 +54,8 @@ status_t front_set_policy(front_t *front, const char *name, const char *params, 
 
 status_t front_submit(front_t *front, uint32_t model, const sched_task_t *task);
 void front_cancel(front_t *front, uint32_t model, uint64_t tag);
-void front_batch_started(front_t *front, uint64_t batch_id, int64_t finish_ns);
+/* Well or badly: what is to be tried again is submitted again. */
 void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns);
-void front_batch_failed(front_t *front, uint64_t batch_id, int64_t free_at_ns, bool requeue);
 void front_gpu_free(front_t *front, uint32_t gpu, int64_t free_at_ns);
 void front_set_delays(front_t *front, const sched_delays_t *delays);
 

@@ -91,13 +91,8 @@ static void run(loop_t *loop)
     (void)front_run(loop->front, clock_now_ns(), on_action, loop);
 }
 
-static void submit(loop_t *loop)
+static void enter(loop_t *loop, uint32_t place, uint32_t model)
 {
-    uint32_t place = 0, model = (uint32_t)prng_below(&loop->prng, MODELS);
-    while (place < TASKS && loop->tasks[place].used)
-        place++;
-    if (place == TASKS || !loop->model_here[model])
-        return;
     task_t *task = &loop->tasks[place];
     int64_t now_ns = clock_now_ns();
     sched_task_t entry = {.tag = (uint64_t)task->generation << 32 | place,
@@ -105,6 +100,16 @@ static void submit(loop_t *loop)
                           .deadline_ns = now_ns + prng_range(&loop->prng, 1, 30) * MS};
     cr_assert_eq(front_submit(loop->front, model, &entry), STATUS_OK);
     *task = (task_t){.used = true, .generation = task->generation, .model = model};
+}
+
+static void submit(loop_t *loop)
+{
+    uint32_t place = 0, model = (uint32_t)prng_below(&loop->prng, MODELS);
+    while (place < TASKS && loop->tasks[place].used)
+        place++;
+    if (place == TASKS || !loop->model_here[model])
+        return;
+    enter(loop, place, model);
     loop->submitted++;
     loop->live++;
 }
@@ -124,33 +129,29 @@ static void forget_batch(loop_t *loop, uint32_t index)
     loop->batches[index] = loop->batches[--loop->batch_count];
 }
 
-static void end_batch(loop_t *loop, uint32_t index, bool requeue)
+static void end_batch(loop_t *loop, uint32_t index, bool again)
 {
     uint64_t id = loop->batches[index].id;
+    front_batch_done(loop->front, id, clock_now_ns());
     for (uint32_t i = 0; i < TASKS; i++) {
         task_t *task = &loop->tasks[i];
         if (!task->used || task->batch_id != id)
             continue;
         task->batch_id = 0;
-        if (requeue && loop->model_here[task->model]) {
+        if (again && loop->model_here[task->model]) {
             loop->retried++;
+            enter(loop, i, task->model);
             continue;
         }
         loop->done++;
         give(loop, task);
     }
-    if (requeue)
-        front_batch_failed(loop->front, id, clock_now_ns(), true);
-    else
-        front_batch_done(loop->front, id, clock_now_ns());
     forget_batch(loop, index);
 }
 
 static void end_some(loop_t *loop)
 {
     for (uint32_t i = loop->batch_count; i-- > 0;) {
-        if (prng_below(&loop->prng, 3) == 0)
-            front_batch_started(loop->front, loop->batches[i].id, clock_now_ns() + MS);
         if (prng_below(&loop->prng, 4) != 0)
             end_batch(loop, i, prng_below(&loop->prng, 10) == 0);
     }
@@ -352,7 +353,7 @@ Test(front, what_cannot_be_is_refused)
     cr_expect_eq(front_submit(loop->front, MODELS, &task), STATUS_NOT_FOUND);
     cr_expect_eq(front_allow(loop->front, 0, GPUS, false), STATUS_NOT_FOUND);
     front_batch_done(loop->front, UINT64_MAX, 0);
-    front_batch_failed(loop->front, 77, 0, true);
+    front_batch_done(loop->front, 77, 0);
     front_destroy(loop->front);
     free(loop);
 }
