@@ -1,0 +1,215 @@
+#include "control_play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+rig_t rig;
+scheduler_t scheduler;
+
+static void on_open(rpc_stream_t *stream, void *arg)
+{
+    (void)arg;
+    scheduler.stream = stream;
+    if (scheduler.refuse)
+        rpc_stream_close(stream, RPC_FAILED_PRECONDITION, "this scheduler speaks version 2, the worker 1");
+}
+
+static void hear_batches(const Control__WorkerToScheduler *message)
+{
+    for (size_t i = 0; i < message->n_done; i++) {
+        const Control__BatchDone *done = message->done[i];
+        scheduler.batches[scheduler.done].id = done->batch_id;
+        scheduler.batches[scheduler.done].status = done->status;
+        scheduler.batches[scheduler.done].failed = done->n_failed_row;
+        snprintf(scheduler.batches[scheduler.done].reason, 128, "%s", done->reason);
+        scheduler.done++;
+    }
+}
+
+static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    (void)stream;
+    (void)arg;
+    (void)keep;
+    rpc_arena_reset(&scheduler.arena);
+    const Control__WorkerToScheduler *message = (const Control__WorkerToScheduler *)rpc_unpack(
+        &control__worker_to_scheduler__descriptor, bytes, &scheduler.arena);
+    cr_assert_not_null(message);
+    if (message->hello) {
+        scheduler.hellos++;
+        scheduler.hello_epoch = message->epoch;
+        scheduler.hello_devices = (uint32_t)message->hello->n_devices;
+    }
+    if (message->pong) {
+        scheduler.pongs++;
+        scheduler.last_pong_ns = message->pong->sent_ns;
+    }
+    for (size_t i = 0; i < message->n_devices; i++) {
+        scheduler.draining += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_DRAINING;
+        scheduler.ready += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_READY;
+        if (message->devices[i]->status != CONTROL__DEVICE_STATUS__DEVICE_FAILED)
+            continue;
+        scheduler.failed++;
+        scheduler.done_before_failed = scheduler.done;
+    }
+    for (size_t i = 0; i < message->n_models; i++) {
+        scheduler.models++;
+        scheduler.ready_models += message->models[i]->state == CONTROL__MODEL_STATE__MODEL_STATE_READY;
+    }
+    hear_batches(message);
+}
+
+static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    (void)arg;
+    (void)code;
+    (void)text;
+    if (scheduler.stream == stream)
+        scheduler.stream = NULL;
+}
+
+static void set_flag(void *flag)
+{
+    *(bool *)flag = true;
+}
+
+void scheduler_listen(const char *address)
+{
+    rpc_server_options_t options = {.address = address};
+    rpc_stream_ops_t ops = {.on_open = on_open, .on_message = on_message, .on_close = on_close};
+    err_t err;
+
+    cr_assert_eq(rpc_server_create(scheduler.server_runtime, &options, &scheduler.server, &err), STATUS_OK);
+    cr_assert_eq(rpc_server_add_stream(scheduler.server, "/fermata.control.v1.Control/Worker", &ops, NULL),
+                 STATUS_OK);
+    cr_assert_eq(rpc_server_start(scheduler.server, &err), STATUS_OK, "%s", err.text);
+    snprintf(scheduler.address, sizeof(scheduler.address), "%s", rpc_server_address(scheduler.server));
+}
+
+void scheduler_unlisten(void)
+{
+    scheduler.stopped = false;
+    rpc_server_stop(scheduler.server, 0, set_flag, &scheduler.stopped);
+    rig_until(&rig, scheduler.stopped);
+    rpc_server_destroy(scheduler.server);
+    scheduler.server = NULL;
+}
+
+static void on_device_lost(void *ctx, uint32_t device)
+{
+    (void)device;
+    control_report_devices(ctx);
+}
+
+void play_init(void)
+{
+    static model_t *models[1];
+    err_t err;
+
+    rig_init(&rig);
+    memset(&scheduler, 0, sizeof(scheduler));
+    rpc_arena_init(&scheduler.arena, 0);
+    cr_assert_eq(
+        rpc_runtime_create(&(rpc_runtime_options_t){.loop = rig.loop}, &scheduler.server_runtime, &err),
+        STATUS_OK);
+    cr_assert_eq(
+        rpc_runtime_create(&(rpc_runtime_options_t){.loop = rig.loop}, &scheduler.client_runtime, &err),
+        STATUS_OK);
+    scheduler_listen("127.0.0.1:0");
+    models[0] = rig.model;
+    scheduler.repository = (repository_t){.models = models, .count = 1, .capacity = 1};
+    run_destroy(rig.run);
+    control_options_t options = {.loop = rig.loop,
+                                 .rpc = scheduler.client_runtime,
+                                 .scheduler = scheduler.address,
+                                 .name = "w",
+                                 .instance_id = 5,
+                                 .devices = &rig.devices,
+                                 .repository = &scheduler.repository,
+                                 .peers = rig.peers,
+                                 .metrics = rig.metrics};
+    cr_assert_eq(control_create(&options, &scheduler.control, &err), STATUS_OK);
+    run_options_t run = {.loop = rig.loop,
+                         .devices = &rig.devices,
+                         .peers = rig.peers,
+                         .pool = rig.pool,
+                         .metrics = rig.metrics,
+                         .report = control_report_batch,
+                         .device_lost = on_device_lost,
+                         .ctx = scheduler.control};
+    cr_assert_eq(run_create(&run, &rig.run, &err), STATUS_OK);
+}
+
+void play_start(void)
+{
+    cr_assert_eq(control_start(scheduler.control, rig.run, NULL, NULL), STATUS_OK);
+}
+
+void play_dispose(void)
+{
+    bool closed = false;
+
+    control_stop(scheduler.control, set_flag, &closed);
+    rig_until(&rig, closed);
+    if (scheduler.server)
+        scheduler_unlisten();
+    run_destroy(rig.run);
+    rig.run = NULL;
+    control_destroy(scheduler.control);
+    rpc_arena_dispose(&scheduler.arena);
+    rpc_runtime_destroy(scheduler.client_runtime);
+    rpc_runtime_destroy(scheduler.server_runtime);
+    rig_dispose(&rig);
+}
+
+void say(Control__SchedulerToWorker *message, uint64_t epoch)
+{
+    message->epoch = epoch;
+    cr_assert_eq(rpc_stream_send(scheduler.stream, rpc_pack(&message->base)), STATUS_OK);
+}
+
+void say_welcome(uint64_t epoch)
+{
+    Control__SchedulerToWorker message = CONTROL__SCHEDULER_TO_WORKER__INIT;
+    Control__Welcome welcome = CONTROL__WELCOME__INIT;
+
+    welcome.version = 1;
+    message.welcome = &welcome;
+    say(&message, epoch);
+}
+
+void say_grant(uint64_t epoch, uint64_t batch_id, uint32_t model)
+{
+    Control__SchedulerToWorker message = CONTROL__SCHEDULER_TO_WORKER__INIT;
+    Control__ModelId id = CONTROL__MODEL_ID__INIT, *ids = &id;
+    Control__PeerTable table = CONTROL__PEER_TABLE__INIT;
+    Control__Peer peer = CONTROL__PEER__INIT, *peers = &peer;
+    grant_t grant;
+    Control__Grant *grants = &grant.grant;
+
+    id.name = "m";
+    id.version = 1;
+    id.id = 42;
+    peer.index = 10;
+    peer.instance_id = 1000;
+    peer.data_address = (char *)(uintptr_t)transfer_owner_address(rig.gateways[0].owner);
+    table.n_peers = 1;
+    table.peers = &peers;
+    grant_init(&grant, batch_id, 0);
+    grant_add(&rig, &grant, 10, 500 + batch_id, 3);
+    grant.grant.model = model;
+    grant.grant.n_gateway = grant.grant.n_handle_hi = grant.grant.n_handle_lo = grant.grant.n_offset_bytes =
+        grant.grant.n_len_bytes = 1;
+    grant.grant.gateway = grant.gateway;
+    grant.grant.task_id = grant.task;
+    grant.grant.handle_hi = grant.hi;
+    grant.grant.handle_lo = grant.lo;
+    grant.grant.offset_bytes = grant.offset;
+    grant.grant.len_bytes = grant.len;
+    message.n_model_ids = 1;
+    message.model_ids = &ids;
+    message.peers = &table;
+    message.n_grants = 1;
+    message.grants = &grants;
+    say(&message, epoch);
+}
