@@ -5,6 +5,7 @@
 #define SCHED_CORE_H
 
 #include "sched/batch_table.h"
+#include "sched/inside.h"
 #include "sched/matcher.h"
 #include "sched/policy.h"
 
@@ -29,6 +30,7 @@ struct sched {
         *latest; /* per model: batch granted last to a GPU that stretches, or what joined it last; 0: none */
     core_gpu_t *gpus;
     uint32_t stretching;       /* GPUs that stretch: 0 is the fast path */
+    uint32_t sharing;          /* GPUs with slots */
     heap_t expiry;             /* when each model's candidate cannot be met any more */
     heap_node_t *expiry_nodes; /* per shard */
     uint32_t dirty;            /* chain of models whose candidates are to be made anew */
@@ -54,8 +56,6 @@ void core_emit_grant(sched_t *sched, uint32_t batch);
 /* Grants waiting rows of this model to its running batch if that is right at now_ns; at most once per moment. */
 bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard);
 
-/* Part of a GPU that a batch of this model keeps busy, per mille. */
-uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch);
 /* GPUs with slots (share.c). What its batches have left becomes that of now_ns; their ends become those predicted. */
 void core_share_advance(sched_t *sched, int64_t now_ns, uint32_t gpu);
 void core_share_predict(sched_t *sched, int64_t now_ns, uint32_t gpu);

@@ -5,7 +5,7 @@
 #ifndef SCHED_GATHER_H
 #define SCHED_GATHER_H
 
-#include "sched/shard.h"
+#include "sched/inside.h"
 
 typedef struct {
     uint32_t batch;                  /* 0: the queue is empty */
@@ -40,14 +40,13 @@ static inline gathered_t gather(shard_t *shard, int64_t now_ns, int64_t gpu_free
     return (gathered_t){0};
 }
 
-/* When waiting for one more would gain nothing (Symphony 3.1): d - latency(b + 1); at once if the batch
- * cannot grow. */
+/* When waiting for one more would gain nothing (Symphony 3.1): d - latency(b + 1), or earlier where GPUs
+ * can do more (sched/inside.h); at once if the batch cannot grow. */
 static inline int64_t gather_frontrun_ns(const shard_t *shard, const gathered_t *gathered)
 {
     if (gathered->batch >= gathered->feasible)
         return INT64_MIN;
-    return gathered->deadline_ns - profile_latency_ns(shard->profile, gathered->batch + 1) -
-           shard->delays.wake_ns;
+    return gathered->deadline_ns - inside_hold_ns(shard, gathered->batch) - shard->delays.wake_ns;
 }
 
 /* Completes the candidate: never ready before the GPU and the inputs can be there. */

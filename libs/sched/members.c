@@ -131,10 +131,14 @@ static void set_mode(sched_t *sched, uint32_t gpu, const sched_gpu_mode_t *mode)
 {
     core_gpu_t *entry = &sched->gpus[gpu];
     sched->stretching -= entry->mode.stretches;
-    sched->policy.sharing -= core_has_slots(entry);
+    sched->sharing -= core_has_slots(entry);
     entry->mode = *mode;
     sched->stretching += entry->mode.stretches;
-    sched->policy.sharing += core_has_slots(entry);
+    sched->sharing += core_has_slots(entry);
+    uint8_t gpus =
+        (uint8_t)((sched->stretching ? SHARD_GPUS_STRETCH : 0) | (sched->sharing ? SHARD_GPUS_SHARE : 0));
+    for (uint32_t s = 0; s < sched->shards_max; s++)
+        sched->shards[s].gpus = gpus;
 }
 
 status_t sched_remove_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu)

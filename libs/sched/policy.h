@@ -58,7 +58,6 @@ struct policy {
     uint32_t models_max, shards_max, gpus_max;
     uint32_t lanes;     /* open */
     uint32_t gpus;      /* that may be granted */
-    uint32_t sharing;   /* GPUs with slots */
     uint32_t frontends; /* that route, each for itself; 0 or 1: one for all */
     prng_t dealer;      /* which of them a request comes to */
     void *state;

@@ -94,9 +94,9 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
         fluid->least = fmax(1, model->rates.granted / model->rates.batches);
 }
 
-static void measure(const fermata_t *state, const shard_t *shard, bool shares, fermata_model_t *model,
-                    double dt_ms)
+static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
 {
+    bool shares = shard->gpus & SHARD_GPUS_SHARE;
     rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms, state->loss_tau_ms);
     double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : (double)shard->opts.slo_ns / 1e6;
     fluid_model_t *fluid = &model->fluid;
@@ -128,7 +128,7 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
             model->fluid.rate = 0;
             continue;
         }
-        measure(policy->state, &policy->shards[m], policy->sharing > 0, model, dt_ms);
+        measure(policy->state, &policy->shards[m], model, dt_ms);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
         if (model->rates.requests > 0)

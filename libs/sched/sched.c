@@ -144,7 +144,7 @@ static void place(sched_t *sched, int64_t now_ns, batch_slot_t *slot)
         gpu->free_ns = slot->finish_ns;
         return;
     }
-    slot->busy = core_busy(sched, slot->model, slot->count);
+    slot->busy = inside_busy(&sched->shards[slot->model], slot->count);
     gpu->shared_ns = now_ns; /* as of which it was found to fit */
     slot->left_ns = slot->finish_ns - now_ns;
     core_share_predict(sched, now_ns, slot->gpu);

@@ -178,7 +178,12 @@ status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fre
  * slots: the GPU is granted further batches while by prediction none of them misses a deadline for it, the
  * new one included. Batches side by side are each slowed by the sum of the parts of the GPU that they keep
  * busy, where that is more than all of it; a sixteenth of what is predicted is kept back. The slack of what
- * runs is the GPU's headroom, and the matcher sees it. Rows join a batch there only while it runs alone.
+ * runs is the GPU's headroom, and the matcher sees it. None goes beside what keeps 3/4 of the GPU busy, nor
+ * where they would keep more than 5/4 busy together (`ahead` allows more). Rows join a batch there only while
+ * it runs alone.
+ *
+ * Policies that hold batches back (deferred, fermata) let them go earlier before such GPUs, while they have the
+ * slack to be stretched or slowed (sched/inside.h). They do so when any GPU has the mode.
  *
  * Only batches that run by themselves are ever preempted.
  */

@@ -51,11 +51,15 @@ typedef struct {
     uint32_t next;                     /* lane of the same model, or TASK_NONE */
 } shard_lane_t;
 
+/* What some GPUs do besides running one batch after the other (sched_set_gpu_mode): see sched/inside.h. */
+enum { SHARD_GPUS_STRETCH = 1, SHARD_GPUS_SHARE = 2 };
+
 typedef struct {
     task_pool_t *pool;
     uint32_t index; /* its place: what the matcher and the task slots know it by */
     uint32_t model; /* its own index, or for a lane that of the model that it serves */
     bool present;
+    uint8_t gpus;        /* bits SHARD_GPUS_*; 0: the fast path */
     bool dirty;          /* its candidate is to be made anew; in the chain of the composite */
     uint32_t dirty_next; /* a model */
     model_queue_t queue;

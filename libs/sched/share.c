@@ -6,17 +6,6 @@
  */
 #include "sched/core.h"
 
-/* Beside what keeps this part of a GPU busy another batch gains nothing: both would only be slowed, and
- * what waits becomes a larger batch. */
-enum { ROOM_LEAST = SCHED_WHOLE * 3 / 4 };
-
-uint32_t core_busy(const sched_t *sched, uint32_t model, uint32_t batch)
-{
-    const sched_inside_t *inside = &sched->shards[model].inside;
-    uint64_t busy = inside->busy_fixed + (uint64_t)inside->busy_row * batch;
-    return busy == 0 || busy > SCHED_WHOLE ? SCHED_WHOLE : (uint32_t)busy;
-}
-
 /* One that runs: rows that have joined a batch run as one with it. */
 typedef struct {
     batch_slot_t *batch; /* the last of those together; NULL: the candidate */
@@ -110,14 +99,19 @@ bool core_share_has_slot(sched_t *sched, uint32_t gpu)
     collect(sched, gpu, &shares);
     for (uint32_t i = 0; i < shares.count; i++)
         busy += shares.of[i].busy;
-    return shares.count < sched->gpus[gpu].mode.slots && busy < ROOM_LEAST + sched->gpus[gpu].mode.ahead;
+    return shares.count < sched->gpus[gpu].mode.slots &&
+           busy < INSIDE_ROOM_LEAST + sched->gpus[gpu].mode.ahead;
 }
 
-/* Batches are busier at some times than at others, so a prediction of several is not exact: 1/16 is kept back (Abacus
- * adds about as much to each). */
+/* Per mille of a GPU that may be granted that much ahead. */
+static int64_t filled_most(uint32_t ahead)
+{
+    return (int64_t)INSIDE_FILLED_MOST * (SCHED_WHOLE + ahead) / SCHED_WHOLE;
+}
+
 static bool makes_it(const share_t *share, int64_t now_ns, int64_t deadline_ns)
 {
-    return share->finish_ns + (share->finish_ns - now_ns) / 16 <= deadline_ns;
+    return share->finish_ns + (share->finish_ns - now_ns) / INSIDE_KEPT_BACK <= deadline_ns;
 }
 
 bool core_share_fits(void *ctx, int64_t now_ns, uint32_t index, uint32_t gpu)
@@ -131,7 +125,9 @@ bool core_share_fits(void *ctx, int64_t now_ns, uint32_t index, uint32_t gpu)
     int64_t latency_ns = profile_latency_ns(shard->profile, candidate->batch);
     share_t *own = &shares.of[shares.count++];
     *own = (share_t){.left_ns = candidate->lead_ns + latency_ns,
-                     .busy = core_busy(sched, shard->model, candidate->batch)};
+                     .busy = inside_busy(&sched->shards[shard->model], candidate->batch)};
+    if (slowed_by(&shares) > filled_most(sched->gpus[gpu].mode.ahead))
+        return false;
     predict(&shares, now_ns);
     if (!makes_it(own, now_ns, candidate->latest_ns + latency_ns))
         return false;

@@ -11,11 +11,6 @@
  */
 #include "sched/core.h"
 
-static int64_t part_of(int64_t latency_ns, uint32_t part)
-{
-    return latency_ns / SCHED_WHOLE * part + latency_ns % SCHED_WHOLE * part / SCHED_WHOLE;
-}
-
 typedef struct {
     batch_slot_t *batch; /* granted last, or the last that joined it */
     const sched_inside_t *inside;
@@ -38,7 +33,7 @@ static bool locate(stretch_t *stretch, const shard_t *shard)
         return false;
     for (uint32_t stage = 0; stage + 1 < inside->stages; stage++) {
         stretch->part = inside->until[stage];
-        stretch->border_ns = begin_ns + part_of(latency_ns, stretch->part);
+        stretch->border_ns = begin_ns + inside_part_ns(latency_ns, stretch->part);
         if (stretch->start_ns < stretch->border_ns)
             return true;
     }
@@ -75,13 +70,13 @@ static bool find(sched_t *sched, int64_t now_ns, const shard_t *shard, stretch_t
 
 static int64_t joined_ns(const stretch_t *stretch, const shard_t *shard, uint32_t count)
 {
-    return stretch->border_ns + part_of(profile_latency_ns(shard->profile, count), stretch->part) + 1;
+    return stretch->border_ns + inside_catch_up_ns(shard, stretch->part, count);
 }
 
 static int64_t finish_ns(const stretch_t *stretch, const shard_t *shard, uint32_t count)
 {
-    int64_t latency_ns = profile_latency_ns(shard->profile, stretch->batch->rows + count);
-    return joined_ns(stretch, shard, count) + latency_ns - part_of(latency_ns, stretch->part);
+    return joined_ns(stretch, shard, count) +
+           inside_rest_ns(shard, stretch->part, stretch->batch->rows + count);
 }
 
 /* The most rows that may join; 0: those are not worth it. */
@@ -89,7 +84,7 @@ static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
 {
     const batch_slot_t *batch = stretch->batch;
     int64_t deadline_ns = shard_task(shard, shard_head(shard))->deadline_ns;
-    uint32_t least = (batch->rows * stretch->part + SCHED_WHOLE - 1) / SCHED_WHOLE, low = 0;
+    uint32_t least = inside_least_joining(batch->rows, stretch->part), low = 0;
     uint32_t high = shard->limit > batch->rows ? shard->limit - batch->rows : 0;
     if (batch->deadline_ns < deadline_ns)
         deadline_ns = batch->deadline_ns;
@@ -118,7 +113,7 @@ static uint32_t join(sched_t *sched, int64_t now_ns, const stretch_t *stretch, s
     slot->first_task = shard_pop_batch(shard, count);
     slot->start_ns = stretch->start_ns;
     slot->beside = joined.beside;
-    slot->busy = core_busy(sched, shard->model, joined.rows + count);
+    slot->busy = inside_busy(&sched->shards[shard->model], joined.rows + count);
     slot->together = joined.together;
     slot->rows = joined.rows + count;
     slot->begun_ns = joined.begun_ns;

@@ -89,6 +89,22 @@ def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, monkeypa
         assert up.stop() == 0, up.log()
 
 
+def test_a_deferred_batch_leaves_time_for_rows_that_join(bin_dir, tmp_path):
+    """Six devices, so that one is free when a batch is due. It is let go in time for what comes during its first stage; held until one row
+    more could not come, as before devices that run whole batches, it would leave 1 ms for a stage of 38."""
+    up = emulated(bin_dir, tmp_path, ["m,1,150,280,32"], "--mode", "staged", "--policy", "deferred", "--gpus", "6")
+    worker, scheduler = up.ready["workers"][0]["metrics"], up.ready["scheduler"]["http"]
+    try:
+        total = load(bin_dir, up, "--model", "m:80", "--duration", "4s", "--seed", "3")
+        assert sum(total["outcomes"].values()) == total["offered"], total
+        granted = metric(scheduler, "fermata_scheduler_stretches_total", model="m")
+        joined = metric(worker, "fermata_worker_stretches_total", outcome="joined")
+        assert joined >= 5, (granted, joined, total)
+        assert metric(worker, "fermata_worker_staged_stretched_rows_total", model="m") >= joined
+    finally:
+        assert up.stop() == 0, up.log()
+
+
 def digits(folder, *lines):
     """The example model alone, with more lines in its config and an SLO for busy machines."""
     models = patient_models(folder)

@@ -116,6 +116,23 @@ Test(stretch, not_while_another_model_waits_for_a_gpu)
     play_stop(&play);
 }
 
+/* Deferral: R1 could be held until 12 - l(2) = 5. Here one row may catch up in the first stage, until 12 - 8.25 = 3.75,
+ * and R2 does: a quarter of l(1) until 5.25, another until 6.75, and three quarters of l(2) besides. */
+Test(stretch, a_deferred_batch_is_let_go_while_rows_may_still_join)
+{
+    play_t play;
+    start(&play, "deferred", (sched_gpu_mode_t){.stretches = true}, quarters, 1);
+    play_arrive(&play, 0, 0, 4, 2);
+    cr_assert_str_eq(play_until(&play, 12), "3.75 gpu1 R1 until 9.75\n"
+                                            "4 gpu1 R2 join until 12\n");
+    play_stop(&play);
+
+    start(&play, "deferred", (sched_gpu_mode_t){0}, quarters, 1);
+    play_arrive(&play, 0, 0, 4, 2);
+    cr_assert_str_eq(play_until(&play, 12), "4 gpu1 R1-R2 until 11\n");
+    play_stop(&play);
+}
+
 /* The parts of a split batch may end apart; what ends last frees the GPU. A start that is told late moves both. */
 Test(stretch, one_of_two_that_run_together_ends_first)
 {
@@ -171,6 +188,46 @@ Test(stretch, no_batch_beside_one_that_would_miss)
     cr_assert_str_eq(play_until(&play, 7), "0 gpu1 R1 until 6\n"
                                            "6 gpu1 S1 until 12\n");
     play_stop(&play);
+}
+
+/* Deferral: R1 keeps 0.6 busy and R1-R2 0.9, which beside 0.75 takes l(2) 1.65 times as long, and a sixteenth: held until
+ * 15 - 12.272, it has the time to let S1 in, which was held likewise, and both are slowed by 1.2 until R1 ends. Held until
+ * 15 - l(2) = 8 it could not be slowed any more, and S1 would be late. */
+Test(stretch, a_deferred_batch_is_let_go_while_it_may_still_be_slowed)
+{
+    static const uint32_t slots[] = {2, 1};
+    static const char *const texts[] = {"2.728 gpu1 R1 until 8.728\n"
+                                        "3.228 gpu1 S1 until 10.328\n",
+                                        "8 gpu1 R1 until 14\n"
+                                        "9.5 drop S1 expired\n"};
+    for (uint32_t i = 0; i < 2; i++) {
+        play_t play;
+        start(&play, "deferred", (sched_gpu_mode_t){.slots = slots[i]},
+              (sched_inside_t){.busy_fixed = 300, .busy_row = 300}, 1);
+        play_arrive_slo(&play, 0, 0, 15);
+        play_arrive_slo(&play, 1, 0.5, 15);
+        cr_expect_str_eq(play_until(&play, 12), texts[i]);
+        play_stop(&play);
+    }
+}
+
+/* Two that keep 0.6 busy go side by side, two of 0.65 do not, however late they may be. */
+Test(stretch, what_would_fill_a_gpu_too_far_waits)
+{
+    static const uint32_t fixed[] = {300, 350};
+    static const char *const texts[] = {"0 gpu1 R1 until 6\n"
+                                        "1 gpu1 S1 until 8\n",
+                                        "0 gpu1 R1 until 6\n"
+                                        "6 gpu1 S1 until 12\n"};
+    for (uint32_t i = 0; i < 2; i++) {
+        play_t play;
+        start(&play, "eager", (sched_gpu_mode_t){.slots = 2},
+              (sched_inside_t){.busy_fixed = fixed[i], .busy_row = 300}, 1);
+        play_arrive_slo(&play, 0, 0, 40);
+        play_arrive_slo(&play, 1, 1, 40);
+        cr_expect_str_eq(play_until(&play, 6.5), texts[i]);
+        play_stop(&play);
+    }
 }
 
 /* Each fills four fifths of the GPU, of which as much again may be granted for the next group: three of
