@@ -6,16 +6,35 @@ void turns_init(turns_t *turns)
     turns->active = NULL;
 }
 
+static bool is_behind_its_own(const turns_t *turns, const batch_t *batch)
+{
+    const batch_t *before = TAILQ_FIRST(&turns->waiting);
+
+    while (before != batch && before->model != batch->model)
+        before = TAILQ_NEXT(before, turn);
+    return before != batch;
+}
+
+/* The oldest that the executor whose turn it is takes; none passes a batch of its model, nor of another executor. */
+static batch_t *next_taken(const turns_t *turns)
+{
+    batch_t *batch = TAILQ_FIRST(&turns->waiting);
+    executor_t *executor = turns->active ? turns->active : batch ? batch->executor : NULL;
+
+    for (; batch && batch->executor == executor; batch = TAILQ_NEXT(batch, turn)) {
+        bool takes = !executor->ops->takes || executor->ops->takes(executor, batch);
+        if (takes && !is_behind_its_own(turns, batch))
+            return batch;
+    }
+    return NULL;
+}
+
 void turns_advance(turns_t *turns)
 {
     batch_t *batch;
 
-    while ((batch = TAILQ_FIRST(&turns->waiting))) {
+    while ((batch = next_taken(turns))) {
         executor_t *executor = batch->executor;
-        if (turns->active && turns->active != executor)
-            return;
-        if (executor->ops->takes && !executor->ops->takes(executor, batch))
-            return;
         TAILQ_REMOVE(&turns->waiting, batch, turn);
         batch->waits = false;
         turns->active = executor;

@@ -1,7 +1,8 @@
 /*
  * The executors of one device take turns, in the order in which batches became ready: a device runs one mode
  * at a time, or no latency that was profiled alone would hold. The executor whose turn it is gets the batches
- * that come for it as long as none for another waits before them.
+ * that come for it as long as none for another waits before them; one that it does not take (executor_ops_t.takes) is
+ * passed by those of other models.
  */
 #ifndef WORKER_TURNS_H
 #define WORKER_TURNS_H
