@@ -199,7 +199,8 @@ static void stage_ended(launch_t *launch)
         if (launch->job.finished_ns)
             batch->finished_ns = launch->job.finished_ns;
         if (launch->status != STATUS_OK) {
-            batch->err = launch->err;
+            if (batch->lost == 0) /* later stages of a failed one fail on what it left */
+                batch->err = launch->err;
             batch_lose_row(batch, row_of(stage->tags[i]), launch->status);
         }
     }

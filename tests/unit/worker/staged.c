@@ -217,6 +217,31 @@ Test(staged, a_stage_that_fails_loses_the_rows_that_were_in_it)
     end();
 }
 
+/* 1 fails in its first stage, and again in the second, together with 2. */
+Test(staged, what_is_reported_is_the_first_failure_of_a_batch)
+{
+    begin();
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 3, 1);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    engine_finish(STATUS_INTERNAL, "first");
+    rig_until(&rig, engine_held() == 1 && engine_oldest()->batch == 3);
+    finish_stage();
+    rig_until(&rig, engine_held() == 1 && engine_oldest()->batch == 5);
+    engine_finish(STATUS_INTERNAL, "second");
+    rig_until(&rig, engine_held() == 1);
+    finish_stage();
+    rig_until(&rig, rig.report_count == 2);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(rig.reports[i].report.status, STATUS_INTERNAL);
+        cr_assert_str_eq(rig.reports[i].reason, rig.reports[i].report.batch_id == 1 ? "first" : "second");
+    }
+    cr_assert_eq(rig.gateways[0].begun, 0);
+    end();
+}
+
 Test(staged, stopping_in_the_middle_leaks_nothing)
 {
     begin();
