@@ -53,14 +53,7 @@ static const uint32_t *largest_of(const model_t *model)
 
 profiler_t mode_profiler(const model_t *model, const model_load_options_t *options)
 {
-    const model_shapes_t *shapes = model->shapes;
-
-    return (profiler_t){.ops = options->devices->ops,
-                        .engine = options->devices->list[0].engine,
-                        .model = model->on_device[0],
-                        .stop = options->stop,
-                        .axes = shapes ? &shapes->axes : NULL,
-                        .axis_sizes = largest_of(model)};
+    return model_profiler(model, options, largest_of(model));
 }
 
 bool mode_suits(const model_t *model, const uint32_t *sizes)

@@ -380,25 +380,31 @@ static bool take_kept_profile(const model_t *model, const worker_devices_t *devi
     return true;
 }
 
-/* sizes: of the model's axes; NULL when it has none. */
+profiler_t model_profiler(const model_t *model, const model_load_options_t *options, const uint32_t *sizes)
+{
+    const worker_devices_t *devices = options->devices;
+
+    return (profiler_t){.ops = devices->ops,
+                        .engine = devices->list[0].engine,
+                        .model = model->on_device[0],
+                        .budget_ns = options->profile_budget_ns,
+                        .stop = options->stop,
+                        .busy = &devices->list[0].batches,
+                        .step_most_ns = options->step_most_ns,
+                        .axes = sizes ? &model->shapes->axes : NULL,
+                        .axis_sizes = sizes};
+}
+
 static status_t measure_at(model_t *model, const model_load_options_t *options, const uint32_t *sizes,
                            profile_t *profile, err_t *err)
 {
     const worker_devices_t *devices = options->devices;
     char path[PATH_MAX + 192], hash[PROFILE_CACHE_TEXT_BYTES], text[SHAPES_TEXT_BYTES] = "";
-    uint32_t share = sizes ? model->shapes->reference_count : 1;
-    profiler_t profiler = {.ops = devices->ops,
-                           .engine = devices->list[0].engine,
-                           .model = model->on_device[0],
-                           .budget_ns = options->profile_budget_ns / share,
-                           .stop = options->stop,
-                           .busy = &devices->list[0].batches,
-                           .step_most_ns = options->step_most_ns,
-                           .axes = sizes ? &model->shapes->axes : NULL,
-                           .axis_sizes = sizes};
+    profiler_t profiler = model_profiler(model, options, sizes);
     profile_modes_t modes = {0};
     err_t why;
 
+    profiler.budget_ns /= sizes ? model->shapes->reference_count : 1;
     model_profile_path(model, devices, sizes, path);
     if (model_hash(model, hash, err) != STATUS_OK)
         return err->code;

@@ -122,6 +122,10 @@ struct model_load_options {
 };
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
 
+/* To measure the loaded model on the first of its devices, beside what that serves. sizes: of its axes; NULL when it
+ * has none. */
+profiler_t model_profiler(const model_t *model, const model_load_options_t *options, const uint32_t *sizes);
+
 /* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file;
  * profile.ENGINE.16x128.txt that of these sizes of its axes (NULL: it has none). */
 void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,

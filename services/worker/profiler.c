@@ -381,13 +381,32 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
 
 /* ---- operators ---- */
 
+/* Leaves in job->batch as many of its rows as others can wait for, if each takes as long as one alone. */
+static status_t limit_rows(const profiler_t *profiler, engine_job_t *job, err_t *err)
+{
+    uint32_t rows = job->batch;
+    int64_t one_ns = 0;
+
+    if (!profiler->step_most_ns)
+        return STATUS_OK;
+    job->batch = 1;
+    status_t status = run_once(profiler, job, &one_ns, err);
+    if (keeps_others_waiting(profiler, one_ns * rows))
+        rows = (uint32_t)(atomic_load(profiler->step_most_ns) / one_ns);
+    job->batch = rows > 0 ? rows : 1;
+    return status;
+}
+
 static status_t measure_operators(const profiler_t *profiler, engine_job_t *job, uint32_t ops, int64_t *op_ns,
                                   err_t *err)
 {
-    int64_t begin = clock_now_ns(), took;
+    uint32_t rows = job->batch;
+    status_t status = limit_rows(profiler, job, err);
+    int64_t begin = clock_now_ns(), took = 0;
 
-    for (uint32_t run = 0; run < RUNS_MIN; run++) {
-        status_t status = run_once(profiler, job, &took, err);
+    for (uint32_t run = 0; run < RUNS_MIN && !keeps_others_waiting(profiler, took); run++) {
+        if (status == STATUS_OK)
+            status = run_once(profiler, job, &took, err);
         if (status != STATUS_OK)
             return status;
         for (uint32_t op = 0; op < ops; op++)
@@ -398,6 +417,8 @@ static status_t measure_operators(const profiler_t *profiler, engine_job_t *job,
         if (clock_now_ns() - begin > SIZE_BUDGET_NS)
             break;
     }
+    for (uint32_t op = 0; op < ops; op++)
+        op_ns[op] = op_ns[op] * rows / job->batch;
     return STATUS_OK;
 }
 

@@ -57,7 +57,8 @@ status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t
 /* Both. */
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err);
 
-/* The time of each operator of a batch: the shortest of a few runs. op_ns has room for `ops`. */
+/* The time of each operator of a batch: the shortest of a few runs. op_ns has room for `ops`. Where so many rows would
+ * keep others waiting too long fewer are run, and each is taken to need as long as those. */
 status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t ops, int64_t *op_ns,
                             err_t *err);
 

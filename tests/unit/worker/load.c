@@ -118,13 +118,17 @@ Test(load, exits_keep_their_distance_where_cuts_are_few)
     metrics_destroy(metrics);
 }
 
+static _Atomic(int64_t) step_most_ns;
+
 /* Rows of 1 KiB, 8 of them; 3 borders of that in 2 pairs. */
-static model_t *load_staged(worker_devices_t *devices)
+static model_t *load_in_mode(worker_devices_t *devices, model_mode_t mode)
 {
-    model_load_options_t options = {.devices = devices, .stop = &go_on, .mode = MODE_STAGED};
+    model_load_options_t options = {
+        .devices = devices, .stop = &go_on, .mode = mode, .step_most_ns = &step_most_ns};
     model_t *model;
     err_t err;
 
+    atomic_store(&step_most_ns, INT64_MAX);
     devices->stretches = true;
     cr_assert_eq(model_create("s", 1, "", &model, NULL), STATUS_OK);
     model->bare = true;
@@ -134,6 +138,56 @@ static model_t *load_staged(worker_devices_t *devices)
     model->config.max_batch = 8;
     cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
     return model;
+}
+
+static model_t *load_staged(worker_devices_t *devices)
+{
+    return load_in_mode(devices, MODE_STAGED);
+}
+
+static uint32_t most_rows;
+static void (*emulated_submit)(engine_t *engine, engine_job_t *job);
+
+static void note_rows(engine_t *engine, engine_job_t *job)
+{
+    most_rows = job->batch > most_rows ? job->batch : most_rows;
+    emulated_submit(engine, job);
+}
+
+/* A row takes 100 us: beside models that wait for 250 at most, two at a time. */
+static void expect_short_runs(model_mode_t mode)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    const engine_ops_t *emulated = devices.ops;
+    engine_ops_t ops = *emulated;
+    model_t *model = load_in_mode(&devices, mode);
+    model_load_options_t options = {
+        .devices = &devices, .stop = &go_on, .mode = mode, .step_most_ns = &step_most_ns};
+    err_t err;
+
+    cr_assert_eq(mode_profiler(model, &options).busy, &devices.list[0].batches, "it waits for gaps");
+    emulated_submit = emulated->submit;
+    ops.submit = note_rows;
+    devices.ops = &ops;
+    most_rows = 0;
+    cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(most_rows, 8);
+    atomic_store(&step_most_ns, 250 * NS_PER_US);
+    most_rows = 0;
+    cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_expect_leq(most_rows, 2);
+    cr_expect_eq(model->choice.mode, mode);
+    devices.ops = emulated;
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+Test(load, what_a_mode_measures_beside_models_that_serve_keeps_them_waiting_for_a_short_time_only)
+{
+    expect_short_runs(MODE_STAGED);
+    expect_short_runs(MODE_PREEMPT);
 }
 
 Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_runs_whole)
