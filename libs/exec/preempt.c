@@ -56,33 +56,39 @@ static int64_t preempt_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void
     return EXEC_NEVER;
 }
 
-static preempt_plan_t plan_with(const int64_t *op_ns, uint32_t count, int64_t exit_ns, uint32_t stride)
+static preempt_plan_t plan_with(const stages_model_t *model, const int64_t *op_ns, int64_t exit_ns,
+                                uint32_t exits, uint32_t at[STAGED_STAGES_MAX])
 {
+    uint32_t count = stages_even(model, op_ns, exits + 1, at), next = 0;
     int64_t all_ns = 0, part_ns = 0, longest_ns = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        all_ns += op_ns[i];
-        part_ns = i % stride ? part_ns + op_ns[i] : op_ns[i];
+    for (uint32_t op = 0; op < model->ops; op++) {
+        if (next < count && at[next] == op) {
+            part_ns = 0;
+            next++;
+        }
+        all_ns += op_ns[op];
+        part_ns += op_ns[op];
         longest_ns = part_ns > longest_ns ? part_ns : longest_ns;
     }
-    uint32_t exits = (count - 1) / stride;
     double whole = all_ns > 0 ? (double)all_ns : 1;
-    return (preempt_plan_t){.stride = stride,
-                            .exit_points = exits,
-                            .delay = (double)longest_ns / whole,
-                            .overhead = (double)exits * (double)exit_ns / whole};
+    return (preempt_plan_t){.exit_points = count,
+                            .delay = all_ns > 0 ? (double)longest_ns / whole : 1,
+                            .overhead = (double)count * (double)exit_ns / whole};
 }
 
-preempt_plan_t preempt_plan(const int64_t *op_ns, uint32_t count, int64_t exit_ns, double limit)
+preempt_plan_t preempt_plan(const stages_model_t *model, const int64_t *op_ns, int64_t exit_ns, double limit,
+                            uint32_t at[STAGED_STAGES_MAX])
 {
-    preempt_plan_t best = plan_with(op_ns, count, exit_ns, count);
-    for (uint32_t stride = count; stride-- > 1;) {
-        preempt_plan_t plan = plan_with(op_ns, count, exit_ns, stride);
-        if (best.delay < limit || plan.overhead >= limit)
+    uint32_t most = model->cut_count < STAGED_STAGES_MAX - 1 ? model->cut_count : STAGED_STAGES_MAX - 1;
+    preempt_plan_t best = plan_with(model, op_ns, exit_ns, 0, at);
+    for (uint32_t exits = 1; exits <= most && best.delay >= limit; exits++) {
+        preempt_plan_t plan = plan_with(model, op_ns, exit_ns, exits, at);
+        if (plan.overhead >= limit)
             break;
         if (plan.delay < best.delay)
             best = plan;
     }
-    return best;
+    return plan_with(model, op_ns, exit_ns, best.exit_points, at);
 }
 
 const exec_ops_t preempt_ops = {

@@ -105,18 +105,25 @@ static bool find_cuts(model_t *model, const model_load_options_t *options, const
     return false;
 }
 
-/* The first cut at or behind each exit of the plan; where cuts are far apart, fewer: none nearer to the
- * last than planned. */
-static void place_exits(mode_choice_t *choice, const engine_cuts_t *cuts, const preempt_plan_t *plan)
+/* By time, as `fermata profile --exit-points` does. */
+static status_t place_exits(model_t *model, const engine_cuts_t *cuts, const int64_t *op_ns, err_t *err)
 {
-    uint32_t cut = 0;
+    mode_choice_t *choice = &model->choice;
+    uint32_t *ops = calloc(cuts->cut_count, sizeof(*ops)), at[STAGED_STAGES_MAX];
+    stages_model_t shape = {.ops = cuts->ops, .cuts = ops, .cut_count = cuts->cut_count};
 
-    for (uint32_t op = plan->stride; cut < cuts->cut_count; cut++) {
-        if (cuts->cuts[cut].op < op)
-            continue;
-        choice->exits[choice->exit_points++] = cuts->cuts[cut].op;
-        op = cuts->cuts[cut].op + plan->stride;
-    }
+    if (!ops)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u cuts", cuts->cut_count);
+    for (uint32_t i = 0; i < cuts->cut_count; i++)
+        ops[i] = cuts->cuts[i].op;
+    preempt_plan_t plan = preempt_plan(&shape, op_ns, EXIT_NS, EXIT_LIMIT, at);
+    free(ops);
+    memcpy(choice->exits, at, plan.exit_points * sizeof(*at));
+    choice->exit_points = plan.exit_points;
+    if (plan.exit_points > 0 && plan.delay >= EXIT_LIMIT)
+        log_warn("exits_far_apart", LOG_STR("model", model->name), LOG_U64("exit_points", plan.exit_points),
+                 LOG_F64("longest_part", plan.delay), LOG_F64("wanted", EXIT_LIMIT));
+    return STATUS_OK;
 }
 
 /* Those of the profile; false: there are none, or of a model that was cut elsewhere. */
@@ -153,10 +160,8 @@ static status_t choose_exits(model_t *model, const model_load_options_t *options
     bool taken = status == STATUS_OK && take_profiled_exits(model, cuts);
     if (status == STATUS_OK && !taken)
         status = profiler_operators(&profiler, model->info->max_batch, cuts->ops, op_ns, err);
-    if (status == STATUS_OK && !taken) {
-        preempt_plan_t plan = preempt_plan(op_ns, cuts->ops, EXIT_NS, EXIT_LIMIT);
-        place_exits(choice, cuts, &plan);
-    }
+    if (status == STATUS_OK && !taken)
+        status = place_exits(model, cuts, op_ns, err);
     free(op_ns);
     return status;
 }

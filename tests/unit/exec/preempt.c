@@ -95,18 +95,49 @@ Test(preempt, what_has_not_begun_is_given_back)
     exec_destroy(exec);
 }
 
+enum { OPS = 100 };
+
+/* Operators of 1 us, before each of which there is a cut. */
+static stages_model_t even_model(int64_t op_ns[OPS], uint32_t cuts[OPS])
+{
+    for (uint32_t i = 0; i < OPS; i++) {
+        op_ns[i] = 1000;
+        cuts[i] = i + 1;
+    }
+    return (stages_model_t){.ops = OPS, .cuts = cuts, .cut_count = OPS - 1};
+}
+
 Test(preempt, exit_points_are_a_trade)
 {
-    int64_t ops[100];
-    for (size_t i = 0; i < 100; i++)
-        ops[i] = 1000;
-    preempt_plan_t plan = preempt_plan(ops, 100, 10, 0.05); /* cheap: as few as keep the delay below 5 % */
-    cr_assert_eq(plan.stride, 4);
+    int64_t op_ns[OPS];
+    uint32_t cuts[OPS], at[STAGED_STAGES_MAX];
+    stages_model_t model = even_model(op_ns, cuts), single = {.ops = 1};
+    preempt_plan_t plan = preempt_plan(&model, op_ns, 10, 0.05, at); /* cheap: as few as keep the delay */
+    cr_assert_eq(plan.exit_points, 24);
     cr_assert(plan.delay < 0.05 && plan.overhead < 0.05);
-    plan = preempt_plan(ops, 100, 1000, 0.05); /* dear: four, and a delay of a quarter */
+    plan = preempt_plan(&model, op_ns, 1000, 0.05, at); /* dear: four, and a delay of a fifth */
     cr_assert_eq(plan.exit_points, 4);
+    cr_assert_float_eq(plan.delay, 0.2, 1e-9);
     cr_assert(plan.overhead < 0.05);
-    plan = preempt_plan(ops, 1, 10, 0.05); /* one operator: no exit */
+    plan = preempt_plan(&single, op_ns, 10, 0.05, at);
     cr_assert_eq(plan.exit_points, 0);
     cr_assert_float_eq(plan.delay, 1, 1e-9);
+}
+
+Test(preempt, exit_points_lie_by_time)
+{
+    int64_t op_ns[OPS];
+    uint32_t cuts[OPS], at[STAGED_STAGES_MAX];
+    stages_model_t model = even_model(op_ns, cuts);
+    op_ns[0] = 101000; /* half of the time: no exit in it */
+    preempt_plan_t plan = preempt_plan(&model, op_ns, 2000, 0.05, at);
+    cr_assert_eq(at[0], 1);
+    cr_assert_float_eq(plan.delay, 101000.0 / 200000, 1e-9, "nothing makes it less");
+    cr_assert_eq(plan.exit_points, 1, "more would bring nothing");
+    model.cuts = cuts + 49; /* from the middle on */
+    model.cut_count = 50;
+    op_ns[0] = 1000;
+    plan = preempt_plan(&model, op_ns, 10, 0.05, at);
+    cr_assert_float_eq(plan.delay, 0.5, 1e-9);
+    cr_assert_eq(at[0], 50);
 }

@@ -87,8 +87,8 @@ static status_t late_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err
     return STATUS_OK;
 }
 
-/* 100 us are worth two exits, behind the sixth and the twelfth of sixteen operators. */
-Test(load, exits_keep_their_distance_where_cuts_are_few)
+/* 100 us are worth two exits, at thirds of sixteen operators; late ones bring no more than one does. */
+Test(load, exits_divide_the_time_as_well_as_the_cuts_allow)
 {
     worker_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
@@ -106,7 +106,8 @@ Test(load, exits_keep_their_distance_where_cuts_are_few)
     model->config.max_batch = 1;
     cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(model->choice.exit_points, 2);
-    cr_assert_eq(model->choice.exits[1], 2 * model->choice.exits[0]);
+    cr_assert_eq(model->choice.exits[0], 6);
+    cr_assert_eq(model->choice.exits[1], 11);
     ops.cuts = late_cuts;
     devices.ops = &ops;
     cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
