@@ -143,9 +143,9 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
     delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
     delay_add(&delays->overrun, now_ns - worker->peer.delay_ns - batch->finish_ns);
-    int64_t exec_ns = peer_duration(&worker->peer, done->exec_ns);
-    sub->sums.busy_ns += (uint64_t)exec_ns;
-    model->ran.busy_ns += (uint64_t)exec_ns;
+    int64_t device_ns = peer_duration(&worker->peer, done->device_ns);
+    sub->sums.busy_ns += (uint64_t)device_ns;
+    model->ran.busy_ns += (uint64_t)device_ns;
     model->ran.rows += batch->count;
     drop_failed_rows(worker, batch, done);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {

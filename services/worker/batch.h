@@ -89,6 +89,7 @@ struct batch {
     uint32_t pending; /* requests under way */
     int64_t granted_ns, start_at_ns, fetched_ns;
     int64_t started_ns, finished_ns; /* of the execution; 0 = it never began */
+    int64_t device_ns;               /* its part of the device's time (device_time.h) */
     err_t err;
 
     batch_group_t *groups;

@@ -19,7 +19,7 @@ static void submit_due(carrier_t *carrier)
     carrier->due_tail = &carrier->due;
     while (launch) {
         launch_t *next = launch->next;
-        launch_submit(carrier->executor.env->launcher, carrier_engine(carrier), launch);
+        launch_submit(carrier->executor.env->launcher, carrier->executor.device, launch);
         launch = next;
     }
 }
@@ -47,7 +47,7 @@ void carrier_decide(carrier_t *carrier)
         wake_ns = exec_run(carrier->exec, clock_now_ns(), carrier_sink, carrier);
         submit_due(carrier);
         if (carrier->stop)
-            launch_stop(carrier_engine(carrier), carrier->stop);
+            launch_stop(carrier->stop);
         carrier->stop = NULL;
         tell_over(carrier);
     }

@@ -54,9 +54,4 @@ static inline batch_t *carrier_batch(uint64_t id)
 /* executor_ops_t.revoke where exec_preempt says whether it can be. */
 bool carrier_revoke(executor_t *executor, batch_t *batch);
 
-static inline engine_t *carrier_engine(const carrier_t *carrier)
-{
-    return carrier->executor.env->devices->list[carrier->executor.device].engine;
-}
-
 #endif

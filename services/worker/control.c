@@ -287,6 +287,7 @@ void control_report_batch(void *ctx, const run_report_t *report)
     done->device = report->device;
     done->status = report->status;
     done->exec_ns = report->exec_ns;
+    done->device_ns = report->device_ns;
     done->fetch_ns = report->fetch_ns;
     done->push_ns = report->push_ns;
     done->free_in_ns = report->free_in_ns;

@@ -89,6 +89,7 @@ static void part_ended(launch_t *launch)
     overlap_t *overlap = part->overlap;
     batch_t *batch = overlap->slots[part->slot];
 
+    batch->device_ns += launch->time.charged_ns;
     if (runs_again(part)) {
         carrier_decide(&overlap->carrier);
         return;

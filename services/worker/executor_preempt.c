@@ -17,6 +17,7 @@ static void preempt_ended(launch_t *launch)
     bool again;
 
     batch->err = launch->err;
+    batch->device_ns += launch->time.charged_ns;
     batch->over = batch_take_output_shapes(batch, carrier->executor.env->devices, launch->status, &again);
     if (again && batch->revoked) {
         batch->over = err_set(&batch->err, STATUS_CANCELLED, "revoked");

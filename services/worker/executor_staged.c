@@ -181,12 +181,23 @@ static void count_changes(staged_t *staged)
     staged->counted = now;
 }
 
+/* Each row as much as the others, and the first with what does not divide. */
+static void charge_rows(const staged_t *staged, const stage_t *stage)
+{
+    int64_t all_ns = stage->launch.time.charged_ns;
+
+    batch_of(staged, stage->tags[0])->device_ns += all_ns % stage->count;
+    for (uint32_t i = 0; i < stage->count; i++)
+        batch_of(staged, stage->tags[i])->device_ns += all_ns / stage->count;
+}
+
 /* A failed stage goes on for libs/exec; its rows are lost and what the others make of them is thrown away. */
 static void stage_ended(launch_t *launch)
 {
     stage_t *stage = CONTAINER_OF(launch, stage_t, launch);
     staged_t *staged = stage->staged;
 
+    charge_rows(staged, stage);
     if (grow_ends(staged, stage)) {
         carrier_launch(&staged->carrier, launch);
         carrier_decide(&staged->carrier);

@@ -13,11 +13,12 @@ static void whole_ended(launch_t *launch)
     bool again;
 
     batch->err = launch->err;
+    batch->device_ns += launch->time.charged_ns;
     status_t status = batch_take_output_shapes(batch, env->devices, launch->status, &again);
     if (again && batch->revoked) {
         status = err_set(&batch->err, STATUS_CANCELLED, "revoked");
     } else if (again) {
-        launch_submit(env->launcher, env->devices->list[batch->device].engine, launch);
+        launch_submit(env->launcher, batch->device, launch);
         return;
     }
     if (status == STATUS_OK) {
@@ -37,13 +38,13 @@ static void whole_submit(executor_t *executor, batch_t *batch)
                                        .outputs = batch->buffers->outputs};
     if (batch->model->shapes)
         batch_put_shapes(batch, &batch->launch.job);
-    launch_submit(executor->env->launcher, executor->env->devices->list[executor->device].engine,
-                  &batch->launch);
+    launch_submit(executor->env->launcher, executor->device, &batch->launch);
 }
 
 static bool whole_revoke(executor_t *executor, batch_t *batch)
 {
-    return launch_cancel(executor->env->devices->list[executor->device].engine, &batch->launch);
+    (void)executor;
+    return launch_cancel(&batch->launch);
 }
 
 static void whole_destroy(executor_t *executor)

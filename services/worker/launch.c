@@ -1,12 +1,36 @@
 #include "launch.h"
 
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+static engine_t *engine_of(const launch_t *launch)
+{
+    return launch->launcher->devices->list[launch->device].engine;
+}
+
+static void count_busy(const launcher_t *launcher, uint32_t device, int64_t ns)
+{
+    metrics_add(launcher->devices->list[device].busy, (uint64_t)ns);
+}
+
+static void launch_over(launch_t *launch)
+{
+    launcher_t *launcher = launch->launcher;
+    int64_t ended_ns = launch->job.finished_ns ? launch->job.finished_ns : clock_now_ns();
+
+    count_busy(launcher, launch->device,
+               device_time_end(&launcher->times[launch->device], &launch->time, ended_ns));
+    launch->ended(launch);
+}
+
 static void launcher_deliver(void *arg, mailbox_node_t *first)
 {
     (void)arg;
     for (mailbox_node_t *node = first; node;) {
         launch_t *launch = CONTAINER_OF(node, launch_t, node);
         node = node->next;
-        launch->ended(launch);
+        launch_over(launch);
     }
 }
 
@@ -19,7 +43,7 @@ static void launcher_drain(launcher_t *launcher)
     while (launcher->answered) {
         launch_t *launch = CONTAINER_OF(launcher->answered, launch_t, node);
         launcher->answered = launcher->answered->next;
-        launch->ended(launch);
+        launch_over(launch);
     }
     launcher->draining = false;
 }
@@ -40,10 +64,16 @@ static void launch_on_engine(engine_job_t *job, status_t status, const err_t *er
     launcher->answered = &launch->node;
 }
 
-status_t launcher_init(launcher_t *launcher, loop_t *loop, const engine_ops_t *ops, err_t *err)
+status_t launcher_init(launcher_t *launcher, loop_t *loop, const worker_devices_t *devices, err_t *err)
 {
-    *launcher = (launcher_t){.loop = loop, .ops = ops};
-    return mailbox_init(&launcher->mailbox, loop, launcher_deliver, launcher, err);
+    *launcher = (launcher_t){.loop = loop, .devices = devices};
+    launcher->times = calloc(devices->count, sizeof(*launcher->times));
+    if (!launcher->times)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    status_t status = mailbox_init(&launcher->mailbox, loop, launcher_deliver, launcher, err);
+    if (status != STATUS_OK)
+        free(launcher->times);
+    return status;
 }
 
 void launcher_close(launcher_t *launcher)
@@ -54,32 +84,37 @@ void launcher_close(launcher_t *launcher)
 void launcher_dispose(launcher_t *launcher)
 {
     mailbox_dispose(&launcher->mailbox);
+    free(launcher->times);
 }
 
-void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch)
+void launch_submit(launcher_t *launcher, uint32_t device, launch_t *launch)
 {
     launch->launcher = launcher;
+    launch->device = device;
     launch->job.done = launch_on_engine;
     launch->job.arg = launch;
+    count_busy(
+        launcher, device,
+        device_time_begin(&launcher->times[device], &launch->time, launch->job.range.stream, clock_now_ns()));
     if (launcher->closed)
         launch_on_engine(&launch->job, STATUS_CANCELLED, NULL);
     else
-        launcher->ops->submit(engine, &launch->job);
+        launcher->devices->ops->submit(engine_of(launch), &launch->job);
     launcher_drain(launcher);
 }
 
-void launch_stop(engine_t *engine, launch_t *launch)
+void launch_stop(launch_t *launch)
 {
     launcher_t *launcher = launch->launcher;
 
-    launcher->ops->stop(engine, &launch->job);
+    launcher->devices->ops->stop(engine_of(launch), &launch->job);
     launcher_drain(launcher);
 }
 
-bool launch_cancel(engine_t *engine, launch_t *launch)
+bool launch_cancel(launch_t *launch)
 {
     launcher_t *launcher = launch->launcher;
-    bool cancelled = launcher->ops->cancel(engine, &launch->job);
+    bool cancelled = launcher->devices->ops->cancel(engine_of(launch), &launch->job);
 
     launcher_drain(launcher);
     return cancelled;

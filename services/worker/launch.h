@@ -5,9 +5,10 @@
 #ifndef WORKER_LAUNCH_H
 #define WORKER_LAUNCH_H
 
-#include "engine/engine.h"
+#include "device_time.h"
 #include "loop/loop.h"
 #include "loop/mailbox.h"
+#include "worker.h"
 
 typedef struct launch launch_t;
 typedef struct launcher launcher_t;
@@ -18,20 +19,24 @@ struct launch {
     /* On the loop, once per submit; it may come inside any call of this header. */
     void (*ended)(launch_t *launch);
     launcher_t *launcher;
-    launch_t *next;  /* the owner's, until it is submitted */
-    status_t status; /* of the job; err says why it failed */
+    uint32_t device;
+    device_time_job_t time; /* once it has ended: what it was charged */
+    launch_t *next;         /* the owner's, until it is submitted */
+    status_t status;        /* of the job; err says why it failed */
     err_t err;
 };
 
 struct launcher {
     loop_t *loop;
-    const engine_ops_t *ops;
+    const worker_devices_t *devices;
+    device_time_t *times;     /* of each device */
     mailbox_t mailbox;        /* answered on the engines' threads */
     mailbox_node_t *answered; /* answered on the loop's own thread, newest first */
     bool draining, closed;
 };
 
-status_t launcher_init(launcher_t *launcher, loop_t *loop, const engine_ops_t *ops, err_t *err);
+/* Counts in `busy` of each device the time in which it ran launches. */
+status_t launcher_init(launcher_t *launcher, loop_t *loop, const worker_devices_t *devices, err_t *err);
 /* After the engines' flush; delivers what they have answered. */
 void launcher_dispose(launcher_t *launcher);
 
@@ -39,10 +44,10 @@ void launcher_dispose(launcher_t *launcher);
 void launcher_close(launcher_t *launcher);
 
 /* The launch is the engine's until `ended`. */
-void launch_submit(launcher_t *launcher, engine_t *engine, launch_t *launch);
+void launch_submit(launcher_t *launcher, uint32_t device, launch_t *launch);
 /* True: it had not begun, and `ended` has come with STATUS_CANCELLED. */
-bool launch_cancel(engine_t *engine, launch_t *launch);
+bool launch_cancel(launch_t *launch);
 /* The same; one that runs ends with STATUS_CANCELLED at its next exit, unless it is past the last. */
-void launch_stop(engine_t *engine, launch_t *launch);
+void launch_stop(launch_t *launch);
 
 #endif

@@ -39,7 +39,7 @@ status_t run_create(const run_options_t *options, run_t **out, err_t *err)
     status_t status = devices_init(run, err);
     if (status != STATUS_OK)
         goto free_run;
-    status = launcher_init(&run->launcher, options->loop, options->devices->ops, err);
+    status = launcher_init(&run->launcher, options->loop, options->devices, err);
     if (status != STATUS_OK)
         goto free_devices;
     run_execute_init(run);

@@ -34,7 +34,7 @@ typedef struct {
     uint32_t device;
     status_t status;
     const char *reason; /* "" when OK */
-    int64_t exec_ns, fetch_ns, push_ns, wait_ns, free_in_ns;
+    int64_t exec_ns, device_ns, fetch_ns, push_ns, wait_ns, free_in_ns;
     const uint32_t *failed_row, *failed_status; /* valid during the call */
     uint32_t failed_count;
 } run_report_t;

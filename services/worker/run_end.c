@@ -64,7 +64,6 @@ static void count_revocation(run_t *run, const batch_t *batch, status_t status)
     } else {
         metrics_add(run->revoked_stopped, 1);
         metrics_observe(batch->model->stopped, ran_ns);
-        metrics_add(run->options.devices->list[batch->device].busy, (uint64_t)ran_ns);
     }
 }
 
@@ -99,6 +98,7 @@ void batch_report(batch_t *batch, status_t status, const char *reason, int64_t p
                            .status = status,
                            .reason = reason,
                            .exec_ns = ran ? batch->finished_ns - batch->started_ns : 0,
+                           .device_ns = batch->device_ns,
                            .fetch_ns = batch->fetched_ns ? batch->fetched_ns - batch->granted_ns : 0,
                            .push_ns = push_ns,
                            .wait_ns = ran ? batch->started_ns - batch->fetched_ns : 0,

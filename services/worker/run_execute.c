@@ -97,7 +97,6 @@ static void batch_observe(batch_t *batch)
     metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
     metrics_observe(run->late_start,
                     batch->started_ns > batch->start_at_ns ? batch->started_ns - batch->start_at_ns : 0);
-    metrics_add(run->options.devices->list[batch->device].busy, (uint64_t)exec_ns);
 }
 
 static void log_failed(const batch_t *batch)

@@ -142,7 +142,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->device = grant->device;
     batch->granted_ns = clock_now_ns();
     batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? believed_ns(grant->start_in_ns) : 0);
-    batch->fetched_ns = batch->started_ns = batch->finished_ns = 0;
+    batch->fetched_ns = batch->started_ns = batch->finished_ns = batch->device_ns = 0;
     batch->pending = batch->push_count = batch->lost = 0;
     batch->revoked = batch->begun = batch->shared = false;
     batch->stretches = grant->stretches;

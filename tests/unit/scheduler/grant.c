@@ -273,7 +273,7 @@ Test(grant, terrible_measurements_leave_room_to_try)
         Control__BatchDone done = CONTROL__BATCH_DONE__INIT, *list[] = {&done};
         Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
         done.batch_id = s->worker.grants[id - 1].batch_id;
-        done.exec_ns = NS_PER_MS;
+        done.exec_ns = done.device_ns = NS_PER_MS;
         done.fetch_ns = done.push_ns = 500 * NS_PER_MS;
         frame.n_done = 1;
         frame.done = list;

@@ -300,7 +300,7 @@ void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t 
     done.batch_id = batch_id;
     done.device = device;
     done.status = (uint32_t)status;
-    done.exec_ns = NS_PER_MS;
+    done.exec_ns = done.device_ns = NS_PER_MS;
     done.fetch_ns = 50 * NS_PER_US;
     done.push_ns = 20 * NS_PER_US;
     done.reason = (char *)(status == STATUS_OK ? "" : "as the test wants");

@@ -112,6 +112,28 @@ Test(staged, rows_that_were_granted_to_join_catch_up_and_leave_with_the_batch)
     end();
 }
 
+/* Device 0 runs these two together and a third alone: for no longer than the clock says, and none of it counts twice. */
+Test(staged, what_batches_are_charged_adds_up_to_the_busy_time_of_the_device)
+{
+    int64_t charged_ns = 0, begin_ns = clock_now_ns();
+
+    begin();
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 3, 1);
+    grant_rows(3, 1, 0);
+    while (rig.report_count < 3)
+        finish_stage();
+    check_answers(6);
+    for (int i = 0; i < 3; i++) {
+        cr_expect_gt(rig.reports[i].report.device_ns, 0);
+        charged_ns += rig.reports[i].report.device_ns;
+    }
+    cr_expect_eq(charged_ns, (int64_t)metrics_value(rig.devices.list[0].busy));
+    cr_expect_leq(charged_ns, clock_now_ns() - begin_ns);
+    end();
+}
+
 Test(staged, a_wish_to_join_a_batch_that_has_left_is_a_batch_of_its_own)
 {
     begin();
