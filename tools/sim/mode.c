@@ -29,7 +29,7 @@ static const char help[] =
     "when that\n"
     "                   has read its inputs, as Triton's TensorRT backend does\n"
     "  --staged K=V,..  settings of staged in place of the scenario's\n"
-    "  --trace FILE     a row per launch (whole, zerobatch, delaybatch, staged)\n"
+    "  --trace FILE     a row per launch; not of a cluster\n"
     "  --json           figures as one JSON object\n";
 
 static const struct option long_options[] = {{"mode", required_argument, NULL, 'm'},

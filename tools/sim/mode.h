@@ -12,7 +12,7 @@ typedef enum { MODE_LOW, MODE_MEDIUM, MODE_HIGH, MODE_PEAK, MODE_CLOSED } mode_l
 
 typedef struct {
     const char *mode, *scenario, *directory;
-    const char *trace_path; /* modes that form batches: a row per launch; NULL: none */
+    const char *trace_path; /* one device: a row per launch; NULL: none */
     mode_load_t load;
     const char *staged; /* settings in place of the scenario's, KEY=VALUE,...; NULL: none */
     double rate_rps;    /* instead of a load, when above 0 */

@@ -3,10 +3,9 @@
  */
 #include "exec/whole.h"
 #include "mode.h"
+#include "mode_trace.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Marks the part of a launch that reads its inputs. */
@@ -14,13 +13,12 @@
 
 /* What a stream runs, for the trace. */
 typedef struct {
-    uint64_t launch, batch;
-    uint32_t rows, stage;
-    int64_t start_ns;
+    uint64_t launch;
+    mode_trace_row_t row;
 } traced_t;
 
 typedef struct {
-    FILE *trace;
+    mode_trace_t trace;
     traced_t traced[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
     const mode_scenario_t *scenario;
     const mode_model_t *model;
@@ -65,21 +63,21 @@ static void launch(world_t *world, const exec_action_t *action)
         status = accel_launch(world->device, part->stream, tag, ops + first, count - first, world->err);
     if (status != STATUS_OK)
         world->status = status;
-    world->traced[part->stream] = (traced_t){.launch = action->launch.launch,
-                                             .batch = action->batch,
-                                             .rows = part->rows,
-                                             .stage = part->from,
-                                             .start_ns = world->now_ns};
+    world->traced[part->stream] = (traced_t){.launch = tag,
+                                             .row = {.stream = part->stream,
+                                                     .stage = part->from,
+                                                     .batch = action->batch,
+                                                     .rows = part->rows,
+                                                     .start_ns = world->now_ns}};
 }
 
 static void trace_end(world_t *world, uint64_t launch)
 {
-    for (uint32_t i = 0; world->trace && i < STAGED_STAGES_MAX * STAGED_WIDTH_MAX; i++) {
-        const traced_t *traced = &world->traced[i];
+    for (uint32_t i = 0; i < STAGED_STAGES_MAX * STAGED_WIDTH_MAX; i++) {
+        traced_t *traced = &world->traced[i];
+        traced->row.end_ns = world->now_ns;
         if (traced->launch == launch)
-            fprintf(world->trace, "%u,%u,%llu,%u,%.4f,%.4f\n", i, traced->stage,
-                    (unsigned long long)traced->batch, traced->rows, (double)traced->start_ns / 1e6,
-                    (double)world->now_ns / 1e6);
+            mode_trace_row(&world->trace, &traced->row);
     }
 }
 
@@ -190,14 +188,11 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
     world.device =
         world.exec ? accel_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
     status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;
-    if (status == STATUS_OK && options->trace_path && !(world.trace = fopen(options->trace_path, "we")))
-        status = err_set(err, STATUS_IO, "%s: %s", options->trace_path, strerror(errno));
-    if (world.trace)
-        fputs("stream,stage,batch,rows,start_ms,end_ms\n", world.trace);
+    if (status == STATUS_OK)
+        status = mode_trace_open(&world.trace, options->trace_path, err);
     if (status == STATUS_OK)
         status = play(&world);
-    if (world.trace && fclose(world.trace) != 0 && status == STATUS_OK)
-        status = err_set(err, STATUS_IO, "%s: %s", options->trace_path, strerror(errno));
+    status = mode_trace_close(&world.trace, status, err);
     if (status == STATUS_OK) {
         mode_tally_close(&world.tally, result);
         result->rate_rps = rate_rps;

@@ -2,6 +2,7 @@
  * Abacus's deployments: several services on one device, under overlap or one of FCFS, SJF, EDF.
  */
 #include "mode.h"
+#include "mode_trace.h"
 #include "mode_train.h"
 
 #include <math.h>
@@ -23,6 +24,8 @@ typedef struct {
     accel_t *device;
     prng_t prng;
     mode_tally_t tally;
+    mode_trace_t trace;
+    mode_trace_row_t parts[EXEC_PARTS_MAX]; /* of the group that runs, by the tag of the device */
     int64_t slo_ns[MODE_MODELS_MAX];
     double rate_rps, next_s;
     uint32_t sent, ended, queries, parts_left;
@@ -44,6 +47,11 @@ static void launch(services_t *services, const exec_action_t *action)
             ops[count++] =
                 mode_op(&services->scenario->models[part->model].ops[op], part->rows, part->length);
         services->status = accel_launch(services->device, part->stream, i, ops, count, services->err);
+        services->parts[i] = (mode_trace_row_t){.stream = part->model,
+                                                .stage = part->from,
+                                                .batch = part->tag,
+                                                .rows = part->rows,
+                                                .start_ns = services->now_ns};
     }
 }
 
@@ -93,9 +101,12 @@ static status_t play(services_t *services)
         accel_advance(services->device, next);
         if (arrival <= next)
             services->status = arrive(services);
-        while (accel_take_ended(services->device, &part))
+        while (accel_take_ended(services->device, &part)) {
+            services->parts[part].end_ns = next;
+            mode_trace_row(&services->trace, &services->parts[part]);
             if (--services->parts_left == 0)
                 exec_finished(services->exec, next, services->launch);
+        }
         exec_run(services->exec, next, sink, services);
     }
     return services->status;
@@ -175,7 +186,10 @@ status_t mode_run_services(const mode_options_t *options, const char *names, mod
     services.device = services.exec ? accel_create(scenario.model_count, MODE_OPS_MAX + 1, err) : NULL;
     status = services.device ? mode_tally_init(&services.tally, options->queries, err) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
+        status = mode_trace_open(&services.trace, options->trace_path, err);
+    if (status == STATUS_OK)
         status = play(&services);
+    status = mode_trace_close(&services.trace, status, err);
     if (status == STATUS_OK) {
         mode_tally_close(&services.tally, result);
         result->rate_rps = services.rate_rps;
