@@ -10,13 +10,23 @@ enum { MODE_GPUS_MAX = 64 };
 
 typedef enum { MODE_LOW, MODE_MEDIUM, MODE_HIGH, MODE_PEAK, MODE_CLOSED } mode_load_t;
 
+/* What a scenario's name and --policy ask for. */
+typedef enum {
+    MODE_BATCHES,  /* a scenario file, one device */
+    MODE_CLUSTER,  /* a scenario file, devices behind a policy */
+    MODE_SERVICES, /* pair:A+B, triplet:A+B+C, quadruplet:A+B+C+D */
+    MODE_STREAMS,  /* fig11a:SLO */
+} mode_runs_t;
+
 typedef struct {
     const char *mode, *scenario, *directory;
+    mode_runs_t runs;
+    const char *services;   /* of SERVICES: what stands behind the colon */
     const char *trace_path; /* one device: a row per launch; NULL: none */
     mode_load_t load;
     const char *staged; /* settings in place of the scenario's, KEY=VALUE,...; NULL: none */
     double rate_rps;    /* instead of a load, when above 0 */
-    double slo_ms;      /* instead of the scenario's, when above 0 */
+    double slo_ms;      /* instead of the scenario's, when above 0; of STREAMS: the one of its name */
     double window_ms;   /* DelayBatch's, instead of the scenario's, when above 0 */
     /* zerobatch, delaybatch: form a batch when the one before it has ended, not when it has read its inputs. */
     bool late;
@@ -25,7 +35,7 @@ typedef struct {
     /* A cluster instead of one device: the policy before it, or `none`; NULL: one device. */
     const char *policy, *params;
     uint32_t gpus, slots;
-    bool json;
+    bool json, help;
 } mode_options_t;
 
 typedef struct {
@@ -42,7 +52,10 @@ typedef struct {
 /* Everything behind the word `mode`; returns the exit code. */
 int mode_main(int argc, char **argv);
 
-status_t mode_perform(const mode_options_t *options, mode_result_t *result, err_t *err);
+/* The words behind `mode`. INVALID_ARGUMENT names the option: one that is unknown, has a value that it does not take, or
+ * would change nothing. NOT_FOUND: no scenarios where the program is. With `help` nothing else is checked. */
+status_t mode_options_parse(int argc, char **argv, mode_options_t *options, err_t *err);
+const char *mode_options_help(void);
 
 /* One run of a scenario's first model under whole (zerobatch, delaybatch) or staged, at this rate. With
  * load MODE_CLOSED the next query comes when the last is answered. */
@@ -53,12 +66,11 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
 status_t mode_run_cluster(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err);
 
-/* Abacus's services NAMES ("resnet50+bert") under overlap, fcfs, sjf or edf. */
-status_t mode_run_services(const mode_options_t *options, const char *names, mode_result_t *result,
-                           err_t *err);
+/* Abacus's services under overlap, abacus, fcfs, sjf or edf. */
+status_t mode_run_services(const mode_options_t *options, mode_result_t *result, err_t *err);
 
 /* Shepherd's Figure 11(a) under whole (FLEX without preemption), clockwork or preempt. */
-status_t mode_run_streams(const mode_options_t *options, double slo_ms, mode_result_t *result, err_t *err);
+status_t mode_run_streams(const mode_options_t *options, mode_result_t *result, err_t *err);
 
 /* Latencies -> the figures of a run. The first tenth is not counted. */
 typedef struct {

@@ -124,8 +124,8 @@ static status_t deploy(mode_scenario_t *scenario, const char *names, err_t *err)
         while (at < scenario->model_count && strcmp(scenario->models[at].name, name) != 0)
             at++;
         if (at == scenario->model_count || wanted[at])
-            return err_set(err, STATUS_INVALID_ARGUMENT, "no service %.60s, or twice, in %.100s", name,
-                           names);
+            return err_set(err, STATUS_INVALID_ARGUMENT, "--scenario: no service %.60s, or twice, in %.100s",
+                           name, names);
         wanted[at] = true;
     }
     uint32_t kept = 0;
@@ -136,7 +136,7 @@ static status_t deploy(mode_scenario_t *scenario, const char *names, err_t *err)
             kept++;
         }
     scenario->model_count = kept;
-    return kept ? STATUS_OK : err_set(err, STATUS_INVALID_ARGUMENT, "no service is named");
+    return kept ? STATUS_OK : err_set(err, STATUS_INVALID_ARGUMENT, "--scenario: no service is named");
 }
 
 static exec_t *make(const mode_scenario_t *scenario, const char *mode, uint32_t queries,
@@ -159,11 +159,9 @@ static exec_t *make(const mode_scenario_t *scenario, const char *mode, uint32_t 
     return exec_create_overlap(&config, err);
 }
 
-status_t mode_run_services(const mode_options_t *options, const char *names, mode_result_t *result,
-                           err_t *err)
+status_t mode_run_services(const mode_options_t *options, mode_result_t *result, err_t *err)
 {
-    static const double rates[] = {
-        [MODE_LOW] = 25, [MODE_MEDIUM] = 50, [MODE_HIGH] = 75, [MODE_PEAK] = 100, [MODE_CLOSED] = 1};
+    static const double rates[] = {[MODE_LOW] = 25, [MODE_MEDIUM] = 50, [MODE_HIGH] = 75, [MODE_PEAK] = 100};
     static mode_scenario_t scenario;
     static predictor_t predictor;
     mode_errors_t errors = {0};
@@ -172,7 +170,7 @@ status_t mode_run_services(const mode_options_t *options, const char *names, mod
     prng_init(&services.prng, options->seed);
     status_t status = mode_scenario_read(&scenario, options->directory, "abacus", NULL, err);
     if (status == STATUS_OK)
-        status = deploy(&scenario, names, err);
+        status = deploy(&scenario, options->services, err);
     bool predicts = strcmp(options->mode, "fcfs") != 0 && strcmp(options->mode, "edf") != 0;
     if (status == STATUS_OK && predicts)
         status = mode_train(&scenario, strcmp(options->mode, "overlap") == 0,

@@ -12,14 +12,15 @@
 typedef struct {
     mode_scenario_t *scenario;
     mode_model_t *model;
-    char *rest; /* of the line */
+    char *rest;   /* of the line */
+    bool unknown; /* the word */
 } reader_t;
 
-static bool next_number(reader_t *reader, double *value)
+static bool next_number(reader_t *reader, double least, double most, double *value)
 {
     char *end;
     double read = strtod(reader->rest, &end);
-    if (end == reader->rest || !isfinite(read) || read < 0)
+    if (end == reader->rest || !(read >= least && read <= most))
         return false;
     reader->rest = end;
     *value = read;
@@ -29,10 +30,21 @@ static bool next_number(reader_t *reader, double *value)
 static bool next_count(reader_t *reader, uint32_t least, uint32_t most, uint32_t *value)
 {
     double read;
-    if (!next_number(reader, &read) || read < least || read > most || read != floor(read))
+    char *begin = reader->rest;
+    if (!next_number(reader, least, most, &read))
         return false;
     *value = (uint32_t)read;
-    return true;
+    if (read == *value)
+        return true;
+    reader->rest = begin;
+    return false;
+}
+
+/* Nothing but blanks is left of the line. */
+static bool at_end(reader_t *reader)
+{
+    reader->rest += strspn(reader->rest, " \t\r\n");
+    return *reader->rest == '\0';
 }
 
 static bool read_ops(reader_t *reader)
@@ -41,9 +53,10 @@ static bool read_ops(reader_t *reader)
     mode_op_t op = {0};
     uint32_t count;
     if (!model || !next_count(reader, 1, MODE_OPS_MAX - model->op_count, &count) ||
-        !next_number(reader, &op.us) || !next_number(reader, &op.prefer) || op.prefer <= 0)
+        !next_number(reader, 1e-3, MODE_US_MAX, &op.us) ||
+        !next_number(reader, 1, MODE_UNITS_MAX, &op.prefer) ||
+        (!at_end(reader) && !next_number(reader, 1, MODE_UNITS_MAX, &op.length)))
         return false;
-    next_number(reader, &op.length);
     while (count--)
         model->ops[model->op_count++] = op;
     return true;
@@ -52,15 +65,16 @@ static bool read_ops(reader_t *reader)
 static bool read_lengths(reader_t *reader)
 {
     mode_model_t *model = reader->model;
-    if (!model)
-        return false;
-    while (model->length_count < MODE_LENGTHS_MAX &&
-           next_count(reader, 1, 1 << 20, &model->lengths[model->length_count])) {
-        if (*reader->rest++ != ':' || !next_number(reader, &model->weights[model->length_count]))
+    while (model && model->length_count < MODE_LENGTHS_MAX &&
+           next_count(reader, 1, MODE_UNITS_MAX, &model->lengths[model->length_count])) {
+        if (*reader->rest != ':')
+            return false;
+        reader->rest++;
+        if (!next_number(reader, 1e-6, 1e6, &model->weights[model->length_count]))
             return false;
         model->length_count++;
     }
-    return model->length_count > 0;
+    return model && model->length_count > 0;
 }
 
 static bool read_batches(reader_t *reader)
@@ -83,16 +97,16 @@ static bool read_staged_word(mode_scenario_t *scenario, const char *key, const c
         return scenario->cut_by_preference || strcmp(value, "even") == 0;
     }
     if (strcmp(key, "stages") == 0)
-        return next_count(&reader, 1, STAGED_STAGES_MAX, &scenario->stages);
+        return next_count(&reader, 1, STAGED_STAGES_MAX, &scenario->stages) && at_end(&reader);
     if (strcmp(key, "new_pairs") == 0)
-        return next_count(&reader, 1, STAGED_PAIRS_MAX, &scenario->new_pairs);
+        return next_count(&reader, 1, STAGED_PAIRS_MAX, &scenario->new_pairs) && at_end(&reader);
     if (strcmp(key, "width") == 0)
-        return next_count(&reader, 1, STAGED_WIDTH_MAX, &scenario->width);
+        return next_count(&reader, 1, STAGED_WIDTH_MAX, &scenario->width) && at_end(&reader);
     if (strcmp(key, "window_us") == 0)
-        return next_number(&reader, &scenario->window_us);
+        return next_number(&reader, 0, MODE_US_MAX, &scenario->window_us) && at_end(&reader);
     if (strcmp(key, "comp_wait_us") == 0)
-        return next_number(&reader, &scenario->comp_wait_us);
-    return strcmp(key, "slack") == 0 && next_number(&reader, &scenario->slack);
+        return next_number(&reader, 0, MODE_US_MAX, &scenario->comp_wait_us) && at_end(&reader);
+    return strcmp(key, "slack") == 0 && next_number(&reader, 0, 1, &scenario->slack) && at_end(&reader);
 }
 
 static bool read_staged(reader_t *reader)
@@ -100,12 +114,14 @@ static bool read_staged(reader_t *reader)
     static const char between[] = ", \t\n";
     char *save = NULL;
     for (char *word = strtok_r(reader->rest, between, &save); word; word = strtok_r(NULL, between, &save)) {
-        char *value = strchr(word, '=');
-        if (!value)
+        char *value = strchr(word, '='), key[MODE_NAME_BYTES];
+        reader->rest = word;
+        if (!value || value - word >= MODE_NAME_BYTES)
             return false;
-        *value++ = '\0';
-        if (!read_staged_word(reader->scenario, word, value))
+        snprintf(key, sizeof(key), "%.*s", (int)(value - word), word);
+        if (!read_staged_word(reader->scenario, key, value + 1))
             return false;
+        reader->rest = value + strlen(value);
     }
     return true;
 }
@@ -116,15 +132,22 @@ static bool read_model(reader_t *reader)
     if (scenario->model_count == MODE_MODELS_MAX)
         return false;
     reader->model = &scenario->models[scenario->model_count++];
-    return sscanf(reader->rest, "%31s", reader->model->name) == 1;
+    int len = 0;
+    if (sscanf(reader->rest, "%31s%n", reader->model->name, &len) != 1)
+        return false;
+    reader->rest += len;
+    return true;
 }
 
 static bool read_word(reader_t *reader, const char *word)
 {
     mode_scenario_t *scenario = reader->scenario;
-    if (strcmp(word, "title") == 0)
-        return snprintf(scenario->title, sizeof(scenario->title), "%.*s", (int)strcspn(reader->rest, "\n"),
-                        reader->rest + strspn(reader->rest, " ")) > 0;
+    if (strcmp(word, "title") == 0) {
+        snprintf(scenario->title, sizeof(scenario->title), "%.*s", (int)strcspn(reader->rest, "\n"),
+                 reader->rest + strspn(reader->rest, " "));
+        reader->rest += strlen(reader->rest);
+        return true;
+    }
     if (strcmp(word, "model") == 0)
         return read_model(reader);
     if (strcmp(word, "ops") == 0)
@@ -135,17 +158,18 @@ static bool read_word(reader_t *reader, const char *word)
         return read_batches(reader);
     if (strcmp(word, "staged") == 0)
         return read_staged(reader);
-    if (strcmp(word, "exits") == 0)
-        return reader->model && next_count(reader, 1, MODE_OPS_MAX, &reader->model->exits);
     if (strcmp(word, "rows_max") == 0)
         return next_count(reader, 1, EXEC_ROWS_MAX, &scenario->rows_max);
     if (strcmp(word, "slo_ms") == 0)
-        return next_number(reader, &scenario->slo_ms);
+        return next_number(reader, 1e-3, 1e6, &scenario->slo_ms);
     if (strcmp(word, "launch_us") == 0)
-        return next_number(reader, &scenario->launch_us);
+        return next_number(reader, 0, MODE_US_MAX, &scenario->launch_us);
     if (strcmp(word, "delay_window_us") == 0)
-        return next_number(reader, &scenario->delay_window_us);
-    return strcmp(word, "peak_rps") == 0 && next_number(reader, &scenario->peak_rps);
+        return next_number(reader, 0, MODE_US_MAX, &scenario->delay_window_us);
+    if (strcmp(word, "peak_rps") == 0)
+        return next_number(reader, 1e-3, 1e7, &scenario->peak_rps);
+    reader->unknown = true;
+    return false;
 }
 
 static status_t read_lines(mode_scenario_t *scenario, FILE *file, const char *path, err_t *err)
@@ -158,8 +182,14 @@ static status_t read_lines(mode_scenario_t *scenario, FILE *file, const char *pa
         if (sscanf(line, " %31s%n", word, &len) != 1)
             continue;
         reader.rest = line + len;
-        if (!read_word(&reader, word))
-            return err_set(err, STATUS_INVALID_ARGUMENT, "%.200s:%u: cannot read \"%s\"", path, number, word);
+        if (!read_word(&reader, word) || !at_end(&reader)) {
+            at_end(&reader); /* past the blanks */
+            if (reader.unknown)
+                return err_set(err, STATUS_INVALID_ARGUMENT, "%.200s:%u: there is no word %s", path, number,
+                               word);
+            return err_set(err, STATUS_INVALID_ARGUMENT, "%.200s:%u: %s: cannot read \"%.*s\"", path, number,
+                           word, (int)strcspn(reader.rest, "\n"), reader.rest);
+        }
     }
     return STATUS_OK;
 }
@@ -233,8 +263,9 @@ static status_t read_settings(mode_scenario_t *scenario, const char *settings, e
     char text[256];
     reader_t reader = {.scenario = scenario, .rest = text};
     snprintf(text, sizeof(text), "%s", settings);
-    return read_staged(&reader) ? STATUS_OK
-                                : err_set(err, STATUS_INVALID_ARGUMENT, "cannot read \"%.200s\"", settings);
+    return read_staged(&reader)
+               ? STATUS_OK
+               : err_set(err, STATUS_INVALID_ARGUMENT, "--staged: cannot read \"%.200s\"", reader.rest);
 }
 
 status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, const char *name,

@@ -1,6 +1,7 @@
 /*
  * What an execution mode is tried on: models of emulated operators, the queries that come, and the settings
- * of the modes, read from tests/sim/modes/NAME.txt. A line is a word and its values; # begins a comment.
+ * of the modes, read from tests/sim/modes/NAME.txt. A line is a word and its values; # begins a comment. Values end at
+ * MODE_US_MAX microseconds and MODE_UNITS_MAX rows or elements: no sum of them overflows 64 bits of nanoseconds.
  *
  *     title TEXT
  *     slo_ms X            rows_max N          launch_us X      host time of one launch
@@ -10,7 +11,6 @@
  *                         of L counts as L / LENGTH rows.
  *     lengths L:W …       lengths of the queries and their weights
  *     batches N …         rows of one query, all alike likely (overlap); default 1
- *     exits N             exit points (preempt)
  *     delay_window_us X   DelayBatch
  *     staged KEY=VALUE …  stages schedule new_pairs width window_us comp_wait_us slack; cut=even (default): stages of about
  *                         equal time at a quarter of rows_max; cut=preference: where the preferred size changes, at most `stages`
@@ -30,10 +30,12 @@ enum {
     MODE_LENGTHS_MAX = 32,
     MODE_BATCHES_MAX = 8,
     MODE_NAME_BYTES = 32,
+    MODE_US_MAX = 1000000,
+    MODE_UNITS_MAX = 1 << 16,
 };
 
 typedef struct {
-    double us, prefer, length; /* length 0: it does not count */
+    double us, prefer, length; /* prefer 1 and more; length 0: it does not count */
 } mode_op_t;
 
 typedef struct {
@@ -45,7 +47,6 @@ typedef struct {
     uint32_t length_count;
     uint32_t batches[MODE_BATCHES_MAX];
     uint32_t batch_count;
-    uint32_t exits;
     uint32_t stage_end[STAGED_STAGES_MAX]; /* operator behind each stage */
 } mode_model_t;
 

@@ -196,9 +196,9 @@ static status_t set_up(streams_t *streams, const char *mode, err_t *err)
     return status == STATUS_OK ? sched_add_gpu(streams->sched, 0, 0, 0) : status;
 }
 
-status_t mode_run_streams(const mode_options_t *options, double slo_ms, mode_result_t *result, err_t *err)
+status_t mode_run_streams(const mode_options_t *options, mode_result_t *result, err_t *err)
 {
-    streams_t streams = {.slo_ns = (int64_t)(slo_ms * 1e6), .next_ns = {5 * MS, 0}, .err = err};
+    streams_t streams = {.slo_ns = (int64_t)(options->slo_ms * 1e6), .next_ns = {5 * MS, 0}, .err = err};
     streams.sent_max = (uint32_t)(STREAM_SECONDS * (1000 + BURST / 0.12)) + BURST;
     status_t status = mode_tally_init(&streams.tally, streams.sent_max, err);
     if (status == STATUS_OK)
