@@ -93,23 +93,12 @@ size_t oip_classify_row_bytes(const oip_model_spec_t *spec, uint32_t k)
 
 static double score_at(oip_datatype_t type, const uint8_t *row, uint32_t index)
 {
-    union {
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        float f32;
-        double f64;
-    } v;
-    size_t bytes = oip_datatype_bytes(type);
-    memcpy(&v, row + index * bytes, bytes);
+    oip_element_t v = oip_element(type, row + index * oip_datatype_bytes(type));
     switch (type) {
     case OIP_UINT8:
-        return row[index];
+        return v.u8;
     case OIP_INT8:
-        return (int8_t)row[index];
+        return v.i8;
     case OIP_UINT16:
         return v.u16;
     case OIP_INT16:

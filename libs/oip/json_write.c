@@ -178,23 +178,13 @@ void json_write_string(strbuf_t *out, const void *text, size_t len)
 
 static size_t write_number(char *out, oip_datatype_t type, const uint8_t *data)
 {
-    union {
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        float f32;
-        double f64;
-    } v;
-    memcpy(&v, data, oip_datatype_bytes(type));
+    oip_element_t v = oip_element(type, data);
     switch (type) {
     case OIP_BOOL:
         memcpy(out, *data ? "true" : "false", *data ? 4 : 5);
         return *data ? 4 : 5;
     case OIP_UINT8:
-        return json_write_uint64(out, *data);
+        return json_write_uint64(out, v.u8);
     case OIP_UINT16:
         return json_write_uint64(out, v.u16);
     case OIP_UINT32:
@@ -202,7 +192,7 @@ static size_t write_number(char *out, oip_datatype_t type, const uint8_t *data)
     case OIP_UINT64:
         return json_write_uint64(out, v.u64);
     case OIP_INT8:
-        return json_write_int64(out, (int8_t)*data);
+        return json_write_int64(out, v.i8);
     case OIP_INT16:
         return json_write_int64(out, v.i16);
     case OIP_INT32:

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum {
     OIP_INVALID = 0, /* the values are those of DataType in Triton's model_config.proto */
@@ -47,6 +48,27 @@ oip_datatype_t oip_datatype_parse(const char *text, size_t len);
 const char *oip_datatype_config_name(oip_datatype_t type);
 /* Bytes of one element; 0 for BYTES, whose elements have their own lengths. */
 size_t oip_datatype_bytes(oip_datatype_t type);
+
+/* One element as it lies in a tensor, aligned or not; the member of its type holds. Not for BYTES. */
+typedef union {
+    uint8_t u8;
+    int8_t i8;
+    uint16_t u16;
+    int16_t i16;
+    uint32_t u32;
+    int32_t i32;
+    uint64_t u64;
+    int64_t i64;
+    float f32;
+    double f64;
+} oip_element_t;
+
+static inline oip_element_t oip_element(oip_datatype_t type, const void *at)
+{
+    oip_element_t element;
+    memcpy(&element, at, oip_datatype_bytes(type));
+    return element;
+}
 
 /* False when a dimension is negative or the product does not fit 63 bits. A scalar (rank 0) has one element.
  */
