@@ -56,8 +56,8 @@ def two(bin_dir, tmp_path):
     """Class `old` takes four times as long as class `new`; `tight` can only be served by the new one."""
     running = Cluster(bin_dir, tmp_path)
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    old.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nloose,1,20,2000,16\ntight,4,400,5000,16\n")
-    new.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nloose,0.25,5,2000,16\ntight,1,10,200,16\n")
+    old.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nloose,1,20,10000,16\ntight,4,400,5000,16\n")
+    new.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nloose,0.25,5,10000,16\ntight,1,10,200,16\n")
     # The SLO in use is that of the first report: the new class is there first.
     scheduler = running.scheduler("--autoscale-window", "1s", "--subclusters", "left=old:1:eager", "--subclusters", "right=new:1:deferred")
     gateway = running.gateway(scheduler)
