@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void pin(const cpu_t *cpu)
+static void pin(const cpu_lane_t *lane)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    for (uint32_t i = 0; i < cpu->cpu_count; i++)
-        CPU_SET((size_t)cpu->cpus[i], &set);
-    if (cpu->cpu_count)
+    for (uint32_t i = 0; i < lane->cpu_count; i++)
+        CPU_SET((size_t)lane->cpus[i], &set);
+    if (lane->cpu_count)
         pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
@@ -22,7 +22,7 @@ static void *lane_main(void *arg)
     cpu_lane_t *lane = arg;
     cpu_t *cpu = lane->cpu;
     engine_job_t *job;
-    pin(cpu);
+    pin(lane);
     if (cpu->start)
         cpu->start(cpu);
     while ((job = fifo_wait(&lane->fifo))) {
@@ -52,10 +52,15 @@ static status_t copy_cpus(cpu_t *cpu, const engine_config_t *config, err_t *err)
     return STATUS_OK;
 }
 
-static status_t start_lane(cpu_t *cpu, err_t *err)
+/* Of `lanes`: each on CPUs of its own where all can have as many. */
+static status_t start_lane(cpu_t *cpu, uint32_t lanes, err_t *err)
 {
     cpu_lane_t *lane = &cpu->lanes[cpu->lane_count];
-    *lane = (cpu_lane_t){.cpu = cpu, .index = cpu->lane_count};
+    uint32_t each = cpu->cpu_count % lanes ? 0 : cpu->cpu_count / lanes;
+    *lane = (cpu_lane_t){.cpu = cpu,
+                         .index = cpu->lane_count,
+                         .cpus = each ? cpu->cpus + cpu->lane_count * each : cpu->cpus,
+                         .cpu_count = each ? each : cpu->cpu_count};
     fifo_init(&lane->fifo);
     if (pthread_create(&lane->thread, NULL, lane_main, lane)) {
         fifo_dispose(&lane->fifo);
@@ -76,7 +81,7 @@ status_t cpu_init(cpu_t *cpu, const engine_config_t *config, err_t *err)
     if (!cpu->lanes)
         status = err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
     for (uint32_t i = 0; status == STATUS_OK && i < streams; i++)
-        status = start_lane(cpu, err);
+        status = start_lane(cpu, streams, err);
     if (status != STATUS_OK)
         cpu_dispose(cpu);
     return status;

@@ -13,6 +13,8 @@ typedef struct cpu cpu_t;
 typedef struct {
     cpu_t *cpu;
     uint32_t index;
+    const int *cpus; /* to which its thread is pinned, of the cpu's */
+    uint32_t cpu_count;
     fifo_t fifo;
     pthread_t thread;
 } cpu_lane_t;

@@ -52,7 +52,9 @@ typedef struct {
     uint32_t index;   /* which device of this kind; the emulated engine and the CPU take any */
     uint32_t threads; /* compute threads of each stream; 0 = 1 (CPU only) */
     uint32_t streams; /* jobs that can run side by side, 1..ENGINE_MAX_STREAMS; 0 = 1 */
-    const int *cpus;  /* pin the threads to these CPUs, cpu_count of them; NULL = not pinned */
+    /* Pin the threads to these CPUs, cpu_count of them, each stream to its part where they can be shared out evenly;
+     * NULL = not pinned. */
+    const int *cpus;
     uint32_t cpu_count;
     uint64_t memory_limit_bytes; /* weights and work space of all models; 0 = what the device has */
     uint64_t seed;               /* emulated: of the jitter */

@@ -86,7 +86,7 @@ static void name_devices(worker_devices_t *devices, const char *engine, const en
 static void pin_device(engine_config_t *config, int cpus[CPUS_MAX])
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = config->threads ? config->threads : 1;
+    uint32_t threads = (config->threads ? config->threads : 1) * (config->streams ? config->streams : 1);
 
     config->cpus = cpus;
     config->cpu_count = threads < CPUS_MAX ? threads : CPUS_MAX;
