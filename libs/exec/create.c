@@ -57,6 +57,7 @@ static bool staged_config_good(const staged_config_t *config, err_t *err)
         !in(config->pairs, 1, STAGED_PAIRS_MAX, "pairs", err) ||
         !in(config->new_pairs, 1, config->pairs, "new_pairs", err) ||
         !in(config->width, 1, STAGED_WIDTH_MAX, "width", err) ||
+        !in(config->streams, 0, STAGED_STREAMS_MAX, "streams", err) ||
         !in(config->rows_max, 1, EXEC_ROWS_MAX, "rows_max", err) ||
         !in(config->queries_max, config->rows_max, EXEC_QUERIES_MAX, "queries_max", err))
         return false;

@@ -61,17 +61,31 @@ static bool staged_finished(exec_t *exec, int64_t now_ns, uint64_t launch)
     return false;
 }
 
+/* Another stream would have to fetch what the batch left in the caches of its last one. */
+static uint32_t choose_stream(const staged_t *staged, uint32_t last)
+{
+    uint32_t best = last < staged->config.streams ? last : 0;
+    for (uint32_t stream = 0; stream < staged->config.streams; stream++)
+        if (staged->launches[stream] < staged->launches[best])
+            best = stream;
+    return best;
+}
+
 static void launch(staged_t *staged, uint32_t stage, uint32_t slot, const staged_out_t *out)
 {
     staged_executor_t *executor = &staged->executors[stage][slot];
-    const staged_batch_t *batch = &staged->table[executor->item.slot];
+    staged_batch_t *batch = &staged->table[executor->item.slot];
+    executor->stream = stage * staged->config.width + slot;
+    if (staged->config.streams)
+        executor->stream = batch->stream = choose_stream(staged, batch->stream);
+    staged->launches[executor->stream]++;
     executor->launch = ++staged->next_launch;
     executor->ended = false;
     exec_action_t action = {.kind = EXEC_LAUNCH, .batch = batch->id};
     action.launch.launch = executor->launch;
     action.launch.count = 1;
     action.launch.parts[0] = (exec_part_t){.model = batch->queries[0].model,
-                                           .stream = stage * staged->config.width + slot,
+                                           .stream = executor->stream,
                                            .from = stage,
                                            .to = stage + 1,
                                            .rows = executor->item.num,
@@ -89,27 +103,76 @@ static bool is_older(const staged_batch_t *a, const staged_batch_t *b)
     return a->created_ns < b->created_ns || (a->created_ns == b->created_ns && a->id < b->id);
 }
 
-uint32_t staged_older(const staged_t *staged, const staged_batch_t *batch,
-                      staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX])
+static staged_beside_t beside_of(const staged_t *staged, const staged_item_t *item, uint32_t stage,
+                                 int64_t now_ns)
+{
+    const staged_batch_t *batch = &staged->table[item->slot];
+    return (staged_beside_t){.stage = stage,
+                             .rows = item->num,
+                             .length = batch->length,
+                             .waited_ns = now_ns - batch->queries[0].arrival_ns};
+}
+
+uint32_t staged_running(const staged_t *staged, const staged_batch_t *batch, int64_t now_ns,
+                        staged_beside_t beside[STAGED_BESIDE_MAX])
 {
     uint32_t count = 0;
     for (uint32_t stage = 0; stage < staged->config.stages; stage++)
         for (uint32_t slot = 0; slot < staged->config.width; slot++) {
             const staged_executor_t *executor = &staged->executors[stage][slot];
             const staged_batch_t *other = &staged->table[executor->item.slot];
-            if (executor->state == STAGED_WORKING && other != batch && (!batch || is_older(other, batch)))
-                beside[count++] =
-                    (staged_beside_t){.stage = stage, .rows = executor->item.num, .length = other->length};
+            if (executor->state != STAGED_WORKING || other == batch)
+                continue;
+            beside[count] = beside_of(staged, &executor->item, stage, now_ns);
+            beside[count++].older = !batch || is_older(other, batch);
         }
     return count;
 }
 
-/* Whether the schedule lets an executor run its item beside what older batches run. */
+/* Whether this item, which could begin its stage now, goes before the other one. */
+static bool goes_before(const staged_t *staged, uint32_t stage, const staged_item_t *item,
+                        const staged_item_t *other, double other_rank, int64_t now_ns)
+{
+    if (item->slot == other->slot || !staged_pair_legitimate(staged, stage, item))
+        return false;
+    staged_beside_t of = beside_of(staged, item, stage, now_ns);
+    double rank = staged->config.schedule->rank(&staged->config, &of);
+    return rank < other_rank ||
+           (rank <= other_rank && is_older(&staged->table[item->slot], &staged->table[other->slot]));
+}
+
+/* Whether one that an executor has, or the first that an idle executor would pull, goes before this item. */
+static bool is_outranked(const staged_t *staged, uint32_t stage, const staged_item_t *item, int64_t now_ns)
+{
+    staged_beside_t own = beside_of(staged, item, stage, now_ns);
+    double rank = staged->config.schedule->rank(&staged->config, &own);
+    for (uint32_t at = 0; at < staged->config.stages; at++) {
+        bool idle = false;
+        for (uint32_t slot = 0; slot < staged->config.width; slot++) {
+            const staged_executor_t *executor = &staged->executors[at][slot];
+            idle |= executor->state == STAGED_ACTIVE || executor->state == STAGED_INACTIVE;
+            if (executor->state == STAGED_CHECKING &&
+                goes_before(staged, at, &executor->item, item, rank, now_ns))
+                return true;
+        }
+        const staged_queue_t *queue = &staged->queues[at];
+        if (idle && staged_queue_len(queue) > 0 &&
+            goes_before(staged, at, staged_queue_at(queue, 0), item, rank, now_ns))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the schedule lets an executor run its item now, beside what others run. */
 static bool may_start(const staged_t *staged, uint32_t stage, const staged_item_t *item, int64_t now_ns)
 {
     const staged_batch_t *batch = &staged->table[item->slot];
-    staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
-    if (!staged->config.schedule->start || batch->catching_up)
+    staged_beside_t beside[STAGED_BESIDE_MAX];
+    if (batch->catching_up)
+        return true;
+    if (staged->config.schedule->rank && is_outranked(staged, stage, item, now_ns))
+        return false;
+    if (!staged->config.schedule->start)
         return true;
     staged_view_t view = {.config = &staged->config,
                           .now_ns = now_ns,
@@ -119,7 +182,7 @@ static bool may_start(const staged_t *staged, uint32_t stage, const staged_item_
                           .stage = stage,
                           .age_ns = now_ns - batch->created_ns,
                           .beside = beside};
-    view.beside_count = staged_older(staged, batch, beside);
+    view.beside_count = staged_running(staged, batch, now_ns, beside);
     return view.beside_count == 0 || staged->config.schedule->start(&view);
 }
 
@@ -150,6 +213,7 @@ static bool pull(staged_t *staged, uint32_t stage, uint32_t slot, const staged_o
 static void finish(staged_t *staged, uint32_t stage, staged_executor_t *executor, const staged_out_t *out)
 {
     executor->ended = false;
+    staged->launches[executor->stream]--;
     staged_pair_end(staged, stage, executor);
     staged_leave(staged, stage, &executor->item, out);
     executor->state = STAGED_INACTIVE;

@@ -25,6 +25,7 @@ enum {
     STAGED_STAGES_MAX = 32, /* DVABatch 8.7: more than 20 only cost */
     STAGED_PAIRS_MAX = 4,   /* 8.6: two are best */
     STAGED_WIDTH_MAX = 4,
+    STAGED_STREAMS_MAX = STAGED_STAGES_MAX * STAGED_WIDTH_MAX, /* one for each executor */
     STAGED_BATCHES_MAX = 256, /* rows of the batch table: two batches split into single rows */
 };
 
@@ -46,6 +47,9 @@ typedef struct {
         new_pairs; /* of these, those that new batches may use: 1 = one batch after the other, as the operator
                            policy wants it (the other pair is then for rows that catch up); > 1 = side by side */
     uint32_t width; /* executors per stage; the paper has 1. 2 let two batches be in the same stage */
+    /* Of the device: a launch goes to the one that its batch ran on if nothing else does, else to the one with the
+     * fewest. 0: as many as executors, each with its own. */
+    uint32_t streams;
     uint32_t rows_max;
     uint32_t queries_max; /* that wait */
     int64_t window_ns;    /* a batch that is not full waits this long for more rows */
@@ -58,9 +62,11 @@ typedef struct {
     const staged_schedule_t *schedule;
 } staged_config_t;
 
-/* What runs now, of batches that are older than the one asked about. */
+/* A batch in the stages, or rows of it that run. */
 typedef struct {
     uint32_t stage, rows, length;
+    int64_t waited_ns; /* since its oldest row came */
+    bool older;        /* than the batch asked about */
 } staged_beside_t;
 
 /* What a Schedule() table sees. */
@@ -68,14 +74,16 @@ typedef struct {
     const staged_config_t *config;
     int64_t now_ns;
     const exec_query_t *waiting[EXEC_ROWS_MAX]; /* oldest first */
-    uint32_t waiting_count;                     /* at most rows_max */
+    uint32_t waiting_count;                     /* stretch: at most rows_max; enter: maybe more */
     uint32_t active_rows;                       /* in the stages */
     uint32_t free_pairs;                        /* that new batches may take now */
+    uint32_t empty_pairs; /* of these, those on which no batch is: one there can overtake all others */
     /* The batch asked about: the latest (enter, stretch) or the one that has just passed `stage` (split). */
     uint64_t batch; /* 0: none */
     uint32_t rows, length, stage;
     int64_t age_ns;
-    const staged_beside_t *beside; /* start */
+    /* start: what runs now of other batches; enter: all batches in the stages */
+    const staged_beside_t *beside;
     uint32_t beside_count;
 } staged_view_t;
 
@@ -83,7 +91,8 @@ enum { STAGED_LATER = 0xff };
 
 /*
  * One policy. NULL = never. What is returned is checked again: a stretch that does not fit, or a split for which the
- * table has no room, is not done; of a new batch only the rows of its oldest one's shape are taken, the others wait.
+ * table has no room, is not done; of a new batch only the oldest rows_max rows of its oldest one's shape are taken, the
+ * others wait.
  */
 struct staged_schedule {
     const char *name;
@@ -95,10 +104,14 @@ struct staged_schedule {
     uint32_t (*stretch)(const staged_view_t *view);
     /* Split: rows of each part, 0 or >= view->rows for no split. Depends only on rows, length and stage. */
     uint32_t (*split)(const staged_view_t *view);
-    /* Whether the batch may begin `stage` beside what older ones run; never asked while nothing of theirs
-     * runs, nor for rows that catch up. A batch that waits is asked about again when something has ended.
-     * NULL: always. */
+    /* Whether the batch may begin `stage` beside what others run; never asked while nothing of theirs runs, nor
+     * for rows that catch up. A batch that waits is asked about again when something has ended. NULL: always.
+     * A schedule without `rank` is asked for those that wait, too, before they enter. */
     bool (*start)(const staged_view_t *view);
+    /* Of batches that could begin a stage now the one with the least rank does, and the others are asked about
+     * after it: a batch overtakes those in front where there are as many executors per stage as pairs. NULL: the one
+     * in the later stage. */
+    double (*rank)(const staged_config_t *config, const staged_beside_t *batch);
 };
 
 extern const staged_schedule_t staged_schedule_input;    /* Policy I */

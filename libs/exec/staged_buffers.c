@@ -48,6 +48,19 @@ bool staged_pair_free(const staged_t *staged, uint32_t pair)
     return in->valid && !in->readers && !in->writers && in->pending == 0;
 }
 
+bool staged_pair_empty(const staged_t *staged, uint32_t pair)
+{
+    for (uint32_t slot = 0, left = staged->used; left > 0; slot++) {
+        const staged_batch_t *batch = &staged->table[slot];
+        if (!batch->id)
+            continue;
+        if (batch->pair == pair || (batch->catching_up && batch->catchup_pair == pair))
+            return false;
+        left--;
+    }
+    return true;
+}
+
 /* A launch on a pair that is not legitimate would be a hazard: never done by this code, and remembered if it were. */
 void staged_pair_begin(staged_t *staged, uint32_t stage, staged_executor_t *executor)
 {

@@ -15,6 +15,7 @@ typedef struct {
     uint32_t length, shape;
     uint32_t base; /* first row within the buffers: parts of a split batch stay where they were */
     uint32_t pair;
+    uint32_t stream;                       /* that it ran on last; of no use without config.streams */
     uint32_t catchup_pair;                 /* of the rows from catchup_start on, while catching_up */
     uint32_t catchup_start, catchup_stage; /* they join at the border behind this stage */
     bool catching_up;
@@ -30,6 +31,9 @@ typedef struct {
     uint32_t start, num;
 } staged_item_t;
 
+/* Those that run are no more than this. */
+enum { STAGED_BESIDE_MAX = STAGED_STAGES_MAX * STAGED_WIDTH_MAX };
+
 /* One entry per batch, and rows that catch up. */
 enum { STAGED_QUEUE_SLOTS = 2 * STAGED_BATCHES_MAX };
 
@@ -43,7 +47,7 @@ typedef struct {
     staged_item_t item; /* checking, working */
     uint64_t launch;    /* working */
     bool ended;         /* working: the device is through, exec_run has not seen it */
-    uint32_t in_pair, out_pair;
+    uint32_t in_pair, out_pair, stream;
 } staged_executor_t;
 
 /* Figure 9's states are `use` and, when unused, `valid`; apart, so that "restores to its previous state"
@@ -68,7 +72,8 @@ typedef struct {
     staged_executor_t executors[STAGED_STAGES_MAX][STAGED_WIDTH_MAX];
     staged_border_t borders[STAGED_STAGES_MAX + 1][STAGED_PAIRS_MAX];
     bool owed[STAGED_STAGES_MAX]
-             [STAGED_PAIRS_MAX]; /* stage must tell its predecessor that the pair may be used */
+             [STAGED_PAIRS_MAX];           /* stage must tell its predecessor that the pair may be used */
+    uint32_t launches[STAGED_STREAMS_MAX]; /* under way on each stream */
     staged_counts_t counts;
     const char *fault; /* a hazard that was about to happen; staged_validate reports it */
 } staged_t;
@@ -78,7 +83,7 @@ static inline uint32_t staged_queue_len(const staged_queue_t *queue)
     return queue->tail - queue->head;
 }
 
-static inline staged_item_t *staged_queue_at(staged_queue_t *queue, uint32_t i)
+static inline const staged_item_t *staged_queue_at(const staged_queue_t *queue, uint32_t i)
 {
     return &queue->items[(queue->head + i) % STAGED_QUEUE_SLOTS];
 }
@@ -93,9 +98,11 @@ typedef struct {
     int64_t now_ns;
 } staged_out_t;
 
-/* What runs of batches that are older than `batch`; NULL: of all. Returns how many. */
-uint32_t staged_older(const staged_t *staged, const staged_batch_t *batch,
-                      staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX]);
+/* What runs of batches other than `batch`; NULL: of all. Returns how many. */
+uint32_t staged_running(const staged_t *staged, const staged_batch_t *batch, int64_t now_ns,
+                        staged_beside_t beside[STAGED_BESIDE_MAX]);
+/* All batches of the table, or the first that there is room for. */
+uint32_t staged_in_stages(const staged_t *staged, int64_t now_ns, staged_beside_t beside[STAGED_BESIDE_MAX]);
 int64_t staged_enter(staged_t *staged,
                      const staged_out_t *out); /* new and stretch; returns when to ask again */
 /* A stage has done these rows: split, push on, or complete. */
@@ -105,9 +112,19 @@ staged_item_t staged_queue_pop(staged_queue_t *queue);
 /* The rows behind this stage with which `item` joins its batch. */
 bool staged_item_joins(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item);
 
+/* What the stages from `stage` on cost (staged_policy.c). */
+staged_cost_t staged_remaining(const staged_config_t *config, uint32_t stage, uint32_t rows, uint32_t length);
+/* Of the device; what is not known fills it. */
+double staged_occupancy(staged_cost_t cost);
+/* Whether the waiting queries should wait on; then *wake_ns says until when. */
+bool staged_window_open(const staged_view_t *view, int64_t *wake_ns);
+/* Of the device: less than a twentieth free is no room. */
+#define STAGED_ROOM 0.95
+
 /* Buffer pairs (staged_buffers.c). */
 bool staged_pair_legitimate(const staged_t *staged, uint32_t stage, const staged_item_t *item);
-bool staged_pair_free(const staged_t *staged, uint32_t pair); /* for rows that enter */
+bool staged_pair_free(const staged_t *staged, uint32_t pair);  /* for rows that enter */
+bool staged_pair_empty(const staged_t *staged, uint32_t pair); /* no batch is on it */
 void staged_pair_begin(staged_t *staged, uint32_t stage, staged_executor_t *executor); /* chooses its pairs */
 void staged_pair_end(staged_t *staged, uint32_t stage, const staged_executor_t *executor);
 bool staged_stage_legitimate(const staged_t *staged, uint32_t stage); /* with any pair that new batches use */

@@ -73,17 +73,22 @@ static uint32_t longest(const exec_query_t *queries, uint32_t count)
     return length;
 }
 
-static uint32_t free_pair(const staged_t *staged, uint32_t from, uint32_t to)
+/* Where batches overtake each other, one that no batch is on, if there is one. */
+static uint32_t pair_for_new(const staged_t *staged)
 {
-    for (uint32_t pair = from; pair < to; pair++)
+    uint32_t found = UINT32_MAX;
+    for (uint32_t pair = staged->config.new_pairs; pair-- > 0;)
         if (staged_pair_free(staged, pair))
-            return pair;
-    return UINT32_MAX;
+            found = pair;
+    for (uint32_t pair = staged->config.new_pairs; staged->config.schedule->rank && pair-- > 0;)
+        if (staged_pair_free(staged, pair) && staged_pair_empty(staged, pair))
+            found = pair;
+    return found;
 }
 
 static void new_batch(staged_t *staged, uint32_t count, uint8_t *group, uint8_t mark, int64_t now_ns)
 {
-    uint32_t pair = free_pair(staged, 0, staged->config.new_pairs);
+    uint32_t pair = pair_for_new(staged);
     uint32_t slot = table_take(staged);
     staged_batch_t *batch = &staged->table[slot];
     batch->rows = queries_take(&staged->waiting, count, group, mark, batch->queries);
@@ -92,6 +97,7 @@ static void new_batch(staged_t *staged, uint32_t count, uint8_t *group, uint8_t 
     batch->created_ns = now_ns;
     batch->base = 0;
     batch->pair = pair;
+    batch->stream = 0;
     batch->sealed = will_split(staged, batch, now_ns);
     staged->borders[0][pair].pending = batch->rows;
     staged->active_rows += batch->rows;
@@ -108,6 +114,21 @@ static uint32_t stage_of(const staged_t *staged, const staged_batch_t *batch)
     while (stage + 1 < staged->config.stages && batch->issued[stage + 1] > 0)
         stage++;
     return stage;
+}
+
+uint32_t staged_in_stages(const staged_t *staged, int64_t now_ns, staged_beside_t beside[STAGED_BESIDE_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; count < staged->used && count < STAGED_BESIDE_MAX; slot++) {
+        const staged_batch_t *batch = &staged->table[slot];
+        if (batch->id)
+            beside[count++] = (staged_beside_t){.stage = stage_of(staged, batch),
+                                                .rows = batch->rows,
+                                                .length = batch->length,
+                                                .waited_ns = now_ns - batch->queries[0].arrival_ns,
+                                                .older = true};
+    }
+    return count;
 }
 
 /* With several executors per stage batches overtake each other. One that waits for rows to catch up must
@@ -182,10 +203,10 @@ static void stretch(staged_t *staged, const joiners_t *joiners, uint32_t stage, 
     issue(staged, staged->latest_slot, 0, count);
 }
 
-/* shape NULL: of any shape. */
-static void view_waiting(const staged_t *staged, const uint32_t *shape, staged_view_t *view)
+/* The oldest, at most so many; shape NULL: of any shape. */
+static void view_waiting(const staged_t *staged, const uint32_t *shape, uint32_t most, staged_view_t *view)
 {
-    uint32_t count = queries_len(&staged->waiting), most = staged->config.rows_max;
+    uint32_t count = queries_len(&staged->waiting);
     view->waiting_count = 0;
     for (uint32_t i = 0; i < count && i < EXEC_ROWS_MAX && view->waiting_count < most; i++) {
         const exec_query_t *query = queries_at(&staged->waiting, i);
@@ -193,9 +214,12 @@ static void view_waiting(const staged_t *staged, const uint32_t *shape, staged_v
             view->waiting[view->waiting_count++] = query;
     }
     view->active_rows = staged->active_rows;
-    view->free_pairs = 0;
-    for (uint32_t pair = 0; pair < staged->config.new_pairs; pair++)
-        view->free_pairs += staged_pair_free(staged, pair);
+    view->free_pairs = view->empty_pairs = 0;
+    for (uint32_t pair = 0; pair < staged->config.new_pairs; pair++) {
+        bool free = staged_pair_free(staged, pair);
+        view->free_pairs += free;
+        view->empty_pairs += free && staged->config.schedule->rank && staged_pair_empty(staged, pair);
+    }
 }
 
 static bool try_stretch(staged_t *staged, staged_view_t *view)
@@ -207,7 +231,7 @@ static bool try_stretch(staged_t *staged, staged_view_t *view)
     uint32_t pair = catchup_pair(staged, batch->pair);
     if (pair == UINT32_MAX)
         return false;
-    view_waiting(staged, &batch->shape, view);
+    view_waiting(staged, &batch->shape, staged->config.rows_max, view);
     view_batch(view, batch, stage);
     joiners_t joiners = fitting(staged, batch, staged->config.schedule->stretch(view));
     if (joiners.joining)
@@ -229,32 +253,36 @@ static bool first_stage_idle(const staged_t *staged)
     return false;
 }
 
-/* Rows of the group that are of another shape than its oldest wait for a batch of theirs. */
-static void keep_one_shape(const staged_view_t *view, uint32_t count, uint8_t *group, uint8_t mark)
+/* Rows of the group that are of another shape than its oldest, or too many, wait for another batch. */
+static void keep_what_fits(const staged_view_t *view, uint8_t *group, uint8_t mark)
 {
     const exec_query_t *oldest = NULL;
-    for (uint32_t i = 0; i < count; i++) {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < view->waiting_count; i++) {
         if (group[i] != mark)
             continue;
         oldest = oldest ? oldest : view->waiting[i];
-        if (view->waiting[i]->shape != oldest->shape)
+        if (view->waiting[i]->shape != oldest->shape || rows == view->config->rows_max)
             group[i] = STAGED_LATER;
+        else
+            rows++;
     }
 }
 
 /* Else they wait, and more may join them. */
 static bool may_enter(const staged_t *staged, staged_view_t *view)
 {
-    staged_beside_t beside[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
-    if (!staged->config.schedule->start)
+    staged_beside_t beside[STAGED_BESIDE_MAX];
+    uint32_t most = staged->config.rows_max;
+    if (!staged->config.schedule->start || staged->config.schedule->rank)
         return true;
     view->stage = 0;
-    view->rows = view->waiting_count;
+    view->rows = view->waiting_count < most ? view->waiting_count : most;
     view->length = 0;
-    for (uint32_t i = 0; i < view->waiting_count; i++)
+    for (uint32_t i = 0; i < view->rows; i++)
         view->length = view->waiting[i]->length > view->length ? view->waiting[i]->length : view->length;
     view->beside = beside;
-    view->beside_count = staged_older(staged, NULL, beside);
+    view->beside_count = staged_running(staged, NULL, view->now_ns, beside);
     bool may = view->beside_count == 0 || staged->config.schedule->start(view);
     view->beside = NULL;
     view->beside_count = 0;
@@ -264,11 +292,14 @@ static bool may_enter(const staged_t *staged, staged_view_t *view)
 static void enter_groups(staged_t *staged, staged_view_t *view, int64_t *wake_ns)
 {
     uint8_t group[EXEC_ROWS_MAX];
+    staged_beside_t beside[STAGED_BESIDE_MAX];
     memset(group, STAGED_LATER, sizeof(group));
+    view->beside = beside;
+    view->beside_count = staged_in_stages(staged, view->now_ns, beside);
     uint32_t batches = staged->config.schedule->enter(view, group, wake_ns);
     uint32_t count = view->waiting_count;
     for (uint8_t mark = 0; mark < batches; mark++)
-        keep_one_shape(view, count, group, mark);
+        keep_what_fits(view, group, mark);
     for (uint8_t mark = 0; mark < batches; mark++) {
         uint32_t left = 0, rows = 0;
         for (uint32_t i = 0; i < count; i++)
@@ -291,7 +322,7 @@ int64_t staged_enter(staged_t *staged, const staged_out_t *out)
     staged_view_t view = {.config = &staged->config, .now_ns = out->now_ns};
     if (try_stretch(staged, &view) && queries_len(&staged->waiting) == 0)
         return wake_ns;
-    view_waiting(staged, NULL, &view);
+    view_waiting(staged, NULL, EXEC_ROWS_MAX, &view);
     if (view.free_pairs > 0 && first_stage_idle(staged) && staged->used < STAGED_BATCHES_MAX &&
         may_enter(staged, &view))
         enter_groups(staged, &view, &wake_ns);
@@ -323,6 +354,7 @@ static uint32_t split_off(staged_t *staged, const staged_batch_t *batch, uint32_
     part->shape = batch->shape;
     part->base = batch->base + start;
     part->pair = batch->pair;
+    part->stream = batch->stream;
     part->sealed = true;
     memcpy(part->queries, batch->queries + start, rows * sizeof(part->queries[0]));
     for (uint32_t before = 0; before <= stage; before++)

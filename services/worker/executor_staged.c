@@ -7,8 +7,9 @@
  * stages run lies in borders, the inputs of the first where they were fetched as long as they are rows of one
  * batch in order.
  *
- * Where shapes vary, what is in the stages together is of one shape (exec_query_t.shape), and each launch
- * says of which. The outputs of the last stage grow when a shape needs more than there was.
+ * Where shapes vary, a batch of the stages is of one shape (exec_query_t.shape), and each launch says of which.
+ * Batches on different pairs may be of different shapes: each border is laid out for the rows that are in it. The
+ * outputs of the last stage grow when a shape needs more than there was.
  */
 #include "carrier.h"
 #include "model_stages.h"
@@ -28,7 +29,7 @@ typedef struct {
     engine_shape_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
 } stage_shapes_t;
 
-/* What one stage runs: it does one thing at a time. */
+/* What one stage runs on one pair: there it does one thing at a time. */
 typedef struct {
     launch_t launch;
     staged_t *staged;
@@ -45,12 +46,18 @@ struct staged {
     const model_stages_t *stages;
     model_buffers_t *ends[STAGES_PAIRS]; /* inputs of the first and outputs of the last stage */
     batch_t *slots[SLOTS];
-    stage_t stage[STAGED_STAGES_MAX];
-    stage_shapes_t *shapes; /* of each stage; NULL: nothing but the batch varies */
+    stage_t stage[STAGED_STAGES_MAX * STAGES_PAIRS]; /* see stage_at */
+    stage_shapes_t *shapes; /* of each of these; NULL: nothing but the batch varies */
     uint32_t last_shape;    /* that was given to a batch */
     staged_counts_t counted;
     exec_query_t entering[ENGINE_MAX_BATCH]; /* in staged_submit */
 };
+
+/* What stage `s` runs that writes to this pair. */
+static uint32_t stage_at(uint32_t s, uint32_t pair)
+{
+    return s * STAGES_PAIRS + pair;
+}
 
 /* ---- rows ---- */
 
@@ -240,7 +247,7 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
     const model_stages_t *stages = staged->stages;
     const exec_part_t *part = &action->launch.parts[0];
     uint32_t device = staged->carrier.executor.device, s = part->from, start = action->launch.start;
-    stage_t *stage = &staged->stage[s];
+    stage_t *stage = &staged->stage[stage_at(s, action->launch.out_pair)];
     bool first = s == 0, last = s + 1 == stages->count;
 
     stage->id = action->launch.launch;
@@ -257,7 +264,9 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
         .model = staged->model->on_device[device],
         .batch = part->rows,
         .row = start,
-        .range = {.stream = s % stages->devices->streams, .from = stages->from[s], .to = stages->from[s + 1]},
+        .range = {.stream = part->stream % stages->devices->streams,
+                  .from = stages->from[s],
+                  .to = stages->from[s + 1]},
         .inputs = first ? stage->inputs : NULL,
         .source = first ? NULL : model_stages_border(stages, device, s - 1, action->launch.in_pair),
         .outputs = last ? stage->ends->outputs : NULL,
@@ -286,7 +295,8 @@ static bool follows(const staged_t *staged, uint64_t tag, uint64_t next)
 static void hand_over(staged_t *staged, batch_t *batch, uint32_t row, uint32_t count, uint32_t from_row,
                       const exec_action_t *action)
 {
-    const engine_shape_t *outputs = staged->shapes ? staged->shapes[staged->stages->count - 1].outputs : NULL;
+    uint32_t last = stage_at(staged->stages->count - 1, action->done.pair);
+    const engine_shape_t *outputs = staged->shapes ? staged->shapes[last].outputs : NULL;
 
     if (batch->rows[row].lost)
         return;
@@ -350,7 +360,9 @@ static staged_cost_t staged_cost(void *ctx, uint32_t stage, uint32_t rows, uint3
     int64_t ns =
         stage < staged->stages->count ? model_stages_cost_of_ns(staged->stages, stage, rows, length) : 0;
 
-    return (staged_cost_t){.ns = ns, .busy_ns = ns};
+    /* Side by side each has a stream; else there is no room beside one. */
+    return (staged_cost_t){.ns = ns,
+                           .busy_ns = staged->stages->beside ? ns / staged->stages->devices->streams : ns};
 }
 
 /* Granted to join that one. A scheduler counts its batches from 1 again after a restart. */
@@ -421,9 +433,10 @@ static exec_t *make_exec(staged_t *staged, err_t *err)
     staged_config_t config = {
         .stages = stages->count,
         .pairs = STAGES_PAIRS,
-        /* policy I runs batches side by side; else the other is for rows that catch up */
-        .new_pairs = schedule == &staged_schedule_input ? STAGES_PAIRS : 1,
-        .width = 1,
+        /* policy I runs batches side by side and past each other; else the other is for rows that catch up */
+        .new_pairs = stages->beside ? STAGES_PAIRS : 1,
+        .width = stages->beside ? STAGES_PAIRS : 1,
+        .streams = stages->beside ? stages->devices->streams : 0,
         .rows_max = stages->rows_max,
         .queries_max = 2 * ENGINE_MAX_BATCH,
         .eager = true,
@@ -520,7 +533,7 @@ static bool take_ends(staged_t *staged, const worker_devices_t *devices)
             return false;
     }
     if (shapes)
-        staged->shapes = calloc(staged->stages->count, sizeof(*staged->shapes));
+        staged->shapes = calloc(stage_at(staged->stages->count, 0), sizeof(*staged->shapes));
     return !shapes || staged->shapes;
 }
 
@@ -534,8 +547,8 @@ executor_t *executor_create_staged(const executor_env_t *env, uint32_t device, m
     }
     staged->model = model;
     staged->stages = model->choice.stages;
-    for (uint32_t s = 0; s < STAGED_STAGES_MAX; s++)
-        staged->stage[s].staged = staged;
+    for (uint32_t i = 0; i < STAGED_STAGES_MAX * STAGES_PAIRS; i++)
+        staged->stage[i].staged = staged;
     if (carrier_init(&staged->carrier, &staged_ops, env, device, make_exec(staged, err), staged_act, err) !=
         STATUS_OK) {
         free(staged);

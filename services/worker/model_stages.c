@@ -102,6 +102,22 @@ static status_t measure(model_stages_t *stages, model_t *model, const model_load
     return status;
 }
 
+/* On every stream that it may run on. inputs NULL: nothing but the batch varies. */
+static status_t prepare_stage(const model_stages_t *stages, engine_model_t *model, uint32_t stage,
+                              uint32_t rows, const engine_shape_t *inputs, err_t *err)
+{
+    const worker_devices_t *devices = stages->devices;
+    status_t status = STATUS_OK;
+
+    for (uint32_t i = 0; i < (stages->beside ? devices->streams : 1) && status == STATUS_OK; i++) {
+        engine_range_t range = {.stream = (stage + i) % devices->streams,
+                                .from = stages->from[stage],
+                                .to = stages->from[stage + 1]};
+        status = devices->ops->prepare_range(model, &range, rows, inputs, err);
+    }
+    return status;
+}
+
 /* reference: of the model's shapes. */
 static status_t prepare_rows(const model_stages_t *stages, const model_t *model,
                              const model_load_options_t *options, const uint32_t *reference, uint32_t rows,
@@ -113,14 +129,10 @@ static status_t prepare_rows(const model_stages_t *stages, const model_t *model,
     if (reference)
         axes_input_shapes(&stages->shapes->axes, reference, rows, inputs);
     for (uint32_t d = 0; d < options->devices->count; d++)
-        for (uint32_t s = 0; s < stages->count && status == STATUS_OK; s++) {
-            engine_range_t range = {
-                .stream = s % options->devices->streams, .from = stages->from[s], .to = stages->from[s + 1]};
-            status = atomic_load(options->stop)
-                         ? err_set(err, STATUS_CANCELLED, "stopped")
-                         : options->devices->ops->prepare_range(model->on_device[d], &range, rows,
+        for (uint32_t s = 0; s < stages->count && status == STATUS_OK; s++)
+            status = atomic_load(options->stop) ? err_set(err, STATUS_CANCELLED, "stopped")
+                                                : prepare_stage(stages, model->on_device[d], s, rows,
                                                                 reference ? inputs : NULL, err);
-        }
     return status;
 }
 
@@ -218,6 +230,7 @@ status_t model_stages_create(model_t *model, const model_load_options_t *options
     if (status == STATUS_OK) {
         stages->devices = options->devices;
         stages->shapes = model->shapes;
+        stages->beside = staged_schedule_find(model->config.schedule) == &staged_schedule_input;
         stages->rows_max = model->info->max_batch < EXEC_ROWS_MAX ? model->info->max_batch : EXEC_ROWS_MAX;
         status = measure(stages, model, options, cuts, op_ns, err);
     }

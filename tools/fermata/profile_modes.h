@@ -6,23 +6,38 @@
 #define FERMATA_PROFILE_MODES_H
 
 #include "fermata/trial.h"
+#include "fermata/trial_stats.h"
 #include "profile/profile_cache.h"
 #include "profiler.h"
 
 #include <jansson.h>
 #include <stdio.h>
 
-enum { PROFILE_TRIES_MAX = 32, PROFILE_LOADS = 4 };
+enum {
+    PROFILE_TRIES_MAX = 32,
+    PROFILE_LOADS = 4,       /* peak, low, medium, high */
+    PROFILE_BASELINES = 2,   /* ZeroBatch and DelayBatch */
+    PROFILE_COMPARED = 5,    /* these, the chosen one, and the late baselines */
+    PROFILE_LOADS_TIMES = 4, /* a load is played so many times as long as a try: means are to be compared */
+};
 
 typedef struct {
     const char *mode;     /* "staged", or a baseline */
     const char *schedule; /* of staged; else "" */
     uint32_t stages;
     bool by_preference; /* cut where the preferred batch size changes, not evenly */
-    double wait_ms;     /* T_comp_wait, or the window of DelayBatch */
-    double rate_rps;    /* that came; 0: as many as could be served */
+    bool late;       /* a baseline that forms its next batch when the last has ended, not when it has begun */
+    double wait_ms;  /* T_comp_wait, or the window of DelayBatch */
+    double rate_rps; /* that came; 0: as many as could be served */
     trial_result_t result;
 } profile_try_t;
+
+/* A mode at one load. Changes are of the mean, against Triton's ZeroBatch and DelayBatch on the same queries; none at the
+ * peak, where all are there from the beginning. */
+typedef struct {
+    profile_try_t try;
+    double change[PROFILE_BASELINES], change_error[PROFILE_BASELINES];
+} profile_load_t;
 
 typedef struct {
     uint32_t points;
@@ -32,9 +47,9 @@ typedef struct {
 typedef struct {
     profile_try_t tries[PROFILE_TRIES_MAX];
     uint32_t try_count, chosen_try;
-    /* ZeroBatch, DelayBatch and the chosen one, each with all queries there from the beginning and then at
-     * 1/4, 3/5 and 9/10 of what DelayBatch served of these. */
-    profile_try_t loads[3 * PROFILE_LOADS];
+    /* [0]: all queries are there from the beginning; then at 1/4, 3/5 and 9/10 of what DelayBatch served of these. */
+    profile_load_t loads[PROFILE_LOADS][PROFILE_COMPARED];
+    double bound_ms[PROFILE_LOADS]; /* no schedule has a lower mean; trial_work.h */
     uint32_t load_count;
     profile_exits_t exits[PROFILE_TRIES_MAX];
     uint32_t exits_count, chosen_exits;
@@ -46,7 +61,7 @@ typedef struct {
     const profile_mix_t
         *mix;         /* measured; the shapes of the rows that come. NULL: nothing but the batch varies */
     uint32_t streams; /* of the engine */
-    double seconds;   /* of each try; three times as long for each of `loads` */
+    double seconds;   /* of each try; PROFILE_LOADS_TIMES as long for each of `loads` */
     uint64_t seed;
     bool loads; /* fill `loads` too */
 } profile_how_t;

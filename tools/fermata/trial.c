@@ -1,7 +1,7 @@
 #include "fermata/trial.h"
 
 #include "base/clock.h"
-#include "base/prng.h"
+#include "exec/whole.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,8 +36,8 @@ struct play {
     engine_shape_t *shapes;             /* all flights' */
     int64_t *latency_ns;
     uint32_t sent, answered;
-    int64_t now_ns, begin_ns, next_ns;
-    prng_t prng;
+    int64_t now_ns, begin_ns;
+    uint64_t begun; /* the launch whose inputs are read by now, and exec was not told; 0: none */
 };
 
 /* ---- memory ---- */
@@ -86,9 +86,7 @@ static status_t take_memory(play_t *play, err_t *err)
     measure_buffers(play, input_bytes);
     if (t->mix)
         axes_input_shapes(t->mix->axes, profile_mix_largest(t->mix), 1, largest);
-    play->latency_ns = calloc(t->queries, sizeof(*play->latency_ns));
-    if (!play->latency_ns || !take_shapes(play) ||
-        !take_buffers(play, input_bytes, play->info->input_count, play->inputs) ||
+    if (!take_shapes(play) || !take_buffers(play, input_bytes, play->info->input_count, play->inputs) ||
         !take_buffers(play, play->output_bytes, play->info->output_count, play->outputs))
         return err_set(err, STATUS_NO_MEMORY, "no memory for batches of %u", t->rows_max);
     for (uint32_t b = 0; b + 1 < t->stages; b++)
@@ -113,7 +111,6 @@ static void give_memory(play_t *play)
             t->ops->buffer_free(t->engine, play->outputs[pair][i]);
         }
     }
-    free(play->latency_ns);
     free(play->shapes);
 }
 
@@ -171,6 +168,8 @@ static void start(play_t *play, const exec_action_t *action)
                        .arg = flight};
     if (t->mix)
         put_shapes(play, flight, part->length);
+    if (t->ahead)
+        play->begun = flight->launch;
     t->ops->submit(t->engine, &flight->job);
 }
 
@@ -182,26 +181,44 @@ static void on_action(void *ctx, const exec_action_t *action)
     if (action->kind != EXEC_COMPLETE)
         return;
     for (uint32_t i = 0; i < action->done.count; i++)
-        play->latency_ns[play->answered++] = play->now_ns - action->done.queries[i].arrival_ns;
+        play->latency_ns[action->done.queries[i].tag] = play->now_ns - action->done.queries[i].arrival_ns;
+    play->answered += action->done.count;
 }
 
 /* ---- time ---- */
 
-static status_t let_come(play_t *play, err_t *err)
+/* When the next query comes. */
+static int64_t next_ns(const play_t *play)
 {
     const trial_t *t = play->trial;
-    while (play->sent < t->queries && play->next_ns <= play->now_ns) {
-        exec_query_t query = {.tag = play->sent++,
+    return play->sent < t->queries ? play->begin_ns + t->work[play->sent].at_ns : EXEC_NEVER;
+}
+
+static status_t let_come(play_t *play, err_t *err)
+{
+    status_t status = STATUS_OK;
+    for (int64_t at_ns; status == STATUS_OK && (at_ns = next_ns(play)) <= play->now_ns;) {
+        exec_query_t query = {.tag = play->sent,
                               .rows = 1,
-                              .length = t->mix ? profile_mix_draw(t->mix, prng_uniform(&play->prng)) : 1,
-                              .arrival_ns = play->next_ns,
+                              .length = play->trial->work[play->sent].length,
+                              .arrival_ns = at_ns,
                               .deadline_ns = EXEC_NEVER};
-        status_t status = exec_submit(play->exec, play->now_ns, &query, 1, 0, err);
-        if (status != STATUS_OK)
-            return status;
-        play->next_ns += t->rate_rps > 0 ? (int64_t)prng_exponential(&play->prng, 1e9 / t->rate_rps) : 0;
+        status = exec_submit(play->exec, play->now_ns, &query, 1, 0, err);
+        play->sent += status == STATUS_OK;
     }
-    return STATUS_OK;
+    return status;
+}
+
+/* Returns when to decide again at the latest. */
+static int64_t decide(play_t *play)
+{
+    int64_t wake_ns = exec_run(play->exec, play->now_ns, on_action, play);
+    while (play->begun) {
+        whole_inputs_read(play->exec, play->begun);
+        play->begun = 0;
+        wake_ns = exec_run(play->exec, play->now_ns, on_action, play);
+    }
+    return wake_ns;
 }
 
 /* Waits for an end of a launch until due_ns, and tells all there are. */
@@ -236,12 +253,12 @@ static status_t play_all(play_t *play, err_t *err)
     const trial_t *t = play->trial;
     /* Nothing that is to come is further away than this: a lost wake-up would show as a slow trial, not as a hang. */
     const int64_t longest_ns = NS_PER_S;
-    play->begin_ns = play->next_ns = play->now_ns = clock_now_ns();
+    play->begin_ns = play->now_ns = clock_now_ns();
     while (play->answered < t->queries) {
         status_t status = let_come(play, err);
-        int64_t wake_ns = exec_run(play->exec, play->now_ns, on_action, play);
-        if (play->sent < t->queries && play->next_ns < wake_ns)
-            wake_ns = play->next_ns;
+        int64_t wake_ns = decide(play);
+        if (next_ns(play) < wake_ns)
+            wake_ns = next_ns(play);
         if (wake_ns > play->now_ns + longest_ns)
             wake_ns = play->now_ns + longest_ns;
         if (status == STATUS_OK)
@@ -256,25 +273,7 @@ static status_t play_all(play_t *play, err_t *err)
     return STATUS_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void sum_up(play_t *play, trial_result_t *result)
-{
-    uint32_t count = play->answered;
-    double sum = 0;
-    qsort(play->latency_ns, count, sizeof(*play->latency_ns), by_size);
-    for (uint32_t i = 0; i < count; i++)
-        sum += (double)play->latency_ns[i];
-    result->avg_ms = sum / count / 1e6;
-    result->p99_ms = (double)play->latency_ns[(uint32_t)((double)count * 0.99)] / 1e6;
-    result->throughput_rps = count * 1e9 / (double)(play->now_ns - play->begin_ns);
-}
-
-status_t trial_run(const trial_t *trial, exec_t *exec, trial_result_t *result, err_t *err)
+status_t trial_run(const trial_t *trial, exec_t *exec, int64_t *latency_ns, int64_t *took_ns, err_t *err)
 {
     pthread_condattr_t attr;
     play_t *play = calloc(1, sizeof(*play));
@@ -283,7 +282,7 @@ status_t trial_run(const trial_t *trial, exec_t *exec, trial_result_t *result, e
     play->trial = trial;
     play->exec = exec;
     play->info = trial->ops->info(trial->model);
-    prng_init(&play->prng, trial->seed);
+    play->latency_ns = latency_ns;
     pthread_mutex_init(&play->mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -293,7 +292,7 @@ status_t trial_run(const trial_t *trial, exec_t *exec, trial_result_t *result, e
     if (status == STATUS_OK)
         status = play_all(play, err);
     if (status == STATUS_OK)
-        sum_up(play, result);
+        *took_ns = play->now_ns - play->begin_ns;
     give_memory(play);
     pthread_cond_destroy(&play->changed);
     pthread_mutex_destroy(&play->mutex);

@@ -6,7 +6,7 @@
 #define FERMATA_TRIAL_H
 
 #include "exec/staged.h"
-#include "fermata/profile_mix.h"
+#include "fermata/trial_work.h"
 
 enum { TRIAL_PAIRS = 2 };
 
@@ -19,18 +19,14 @@ typedef struct {
     uint32_t at[STAGED_STAGES_MAX]; /* where each stage but the first begins */
     uint32_t stages;                /* 1: the model runs whole */
     const profile_mix_t *mix;       /* shapes of the rows; NULL: nothing but the batch varies */
-    double rate_rps;                /* Poisson; 0: all are there from the beginning */
-    uint32_t queries;               /* of one row */
-    uint64_t seed;
+    const trial_arrival_t *work;    /* the queries, of one row each, by when they come */
+    uint32_t queries;
+    bool ahead; /* whole: the next batch is formed as soon as one has begun, and so has read its inputs */
     const _Atomic(int) *stop;
 } trial_t;
 
-typedef struct {
-    double avg_ms, p99_ms, throughput_rps;
-} trial_result_t;
-
-/* Plays `exec` (made for these stages, or exec/whole.h) until all queries are answered. All inputs are
- * zero. CANCELLED when *stop was set; else what the engine says. */
-status_t trial_run(const trial_t *trial, exec_t *exec, trial_result_t *result, err_t *err);
+/* Plays `exec` (made for these stages, or exec/whole.h) until all queries are answered: how long each took, and all of
+ * them together. All inputs are zero. CANCELLED when *stop was set; else what the engine says. */
+status_t trial_run(const trial_t *trial, exec_t *exec, int64_t *latency_ns, int64_t *took_ns, err_t *err);
 
 #endif

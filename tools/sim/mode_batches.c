@@ -6,6 +6,7 @@
 #include "mode_trace.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Marks the part of a launch that reads its inputs. */
@@ -22,6 +23,7 @@ typedef struct {
     traced_t traced[STAGED_STAGES_MAX * STAGED_WIDTH_MAX];
     const mode_scenario_t *scenario;
     const mode_model_t *model;
+    staged_cost_t *costs; /* see stage_cost; all zero: not asked for yet */
     exec_t *exec;
     accel_t *device;
     prng_t prng;
@@ -34,10 +36,20 @@ typedef struct {
     err_t *err;
 } world_t;
 
+/* Policies ask for the same costs at every decision. */
 static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
 {
-    const mode_model_t *model = ctx;
-    return mode_cost(model, stage ? model->stage_end[stage - 1] : 0, model->stage_end[stage], rows, length);
+    world_t *world = ctx;
+    const mode_model_t *model = world->model;
+    uint32_t which = 0;
+    while (which + 1 < model->length_count && model->lengths[which] != length)
+        which++;
+    staged_cost_t *cost =
+        &world->costs[((size_t)stage * MODE_LENGTHS_MAX + which) * (EXEC_ROWS_MAX + 1) + rows];
+    if (!cost->ns)
+        *cost =
+            mode_cost(model, stage ? model->stage_end[stage - 1] : 0, model->stage_end[stage], rows, length);
+    return *cost;
 }
 
 /* The host's launch goes before the operators and uses nothing of the device. */
@@ -154,8 +166,9 @@ static exec_t *make_whole(const mode_options_t *options, const mode_scenario_t *
     return exec_create_whole(&config, err);
 }
 
-static exec_t *make_staged(const mode_scenario_t *scenario, uint32_t queries, err_t *err)
+static exec_t *make_staged(world_t *world, uint32_t queries, err_t *err)
 {
+    const mode_scenario_t *scenario = world->scenario;
     staged_config_t config = {.stages = scenario->stages,
                               .new_pairs = scenario->new_pairs,
                               .width = scenario->width,
@@ -167,7 +180,13 @@ static exec_t *make_staged(const mode_scenario_t *scenario, uint32_t queries, er
     config.pairs = config.new_pairs > 2 ? config.new_pairs : 2;
     config.window_ns = (int64_t)(scenario->window_us * 1e3);
     config.comp_wait_ns = (int64_t)(scenario->comp_wait_us * 1e3);
-    config.cost_ctx = (void *)(uintptr_t)&scenario->models[0];
+    config.cost_ctx = world;
+    world->costs =
+        calloc((size_t)config.stages * MODE_LENGTHS_MAX * (EXEC_ROWS_MAX + 1), sizeof(*world->costs));
+    if (!world->costs) {
+        err_set(err, STATUS_NO_MEMORY, "no memory for the costs of %u stages", config.stages);
+        return NULL;
+    }
     config.schedule = staged_schedule_find(scenario->schedule[0] ? scenario->schedule : "load");
     return exec_create_staged(&config, err);
 }
@@ -184,7 +203,7 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
                      .staged = strcmp(options->mode, "staged") == 0};
     prng_init(&world.prng, options->seed);
     uint32_t slots = options->queries > scenario->rows_max ? options->queries : scenario->rows_max;
-    world.exec = world.staged ? make_staged(scenario, slots, err) : make_whole(options, scenario, slots, err);
+    world.exec = world.staged ? make_staged(&world, slots, err) : make_whole(options, scenario, slots, err);
     world.device =
         world.exec ? accel_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
     status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;
@@ -202,5 +221,6 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
     accel_destroy(world.device);
     if (world.exec)
         exec_destroy(world.exec);
+    free(world.costs);
     return status;
 }

@@ -59,6 +59,75 @@ Test(staged_shapes, what_is_larger_than_the_stages_runs_whole)
     rig_end(&rig);
 }
 
+/* As policy I has it. No row is late, however slow the test is: then the older would go first. */
+static void begin_beside(uint32_t streams)
+{
+    enum { STAGES = 3 };
+
+    begin();
+    rig.devices.streams = streams;
+    for (uint32_t i = 0; i < STAGES * (MAX_BATCH + 1); i++)
+        rig.model->choice.stages->cost_ns[i] = 60 * NS_PER_S;
+    rig.model->choice.stages->beside = true;
+    strcpy(rig.model->config.schedule, "input");
+}
+
+static uint32_t size_of(const engine_job_t *job)
+{
+    return (uint32_t)job->input_shapes[0].dims[1];
+}
+
+/* Two batches of different shapes, each on its own pair of borders. */
+Test(staged_shapes, batches_of_different_shapes_are_in_the_stages_together)
+{
+    begin_beside(2);
+    rig_grant_sized(&rig, 1, 2, 4, 0);
+    rig_until(&rig, engine_held() == 1);
+    const engine_job_t *first = engine_oldest();
+    cr_assert_eq(size_of(first), 4);
+    uint32_t stream = first->range.stream;
+    rig_grant_sized(&rig, 2, 1, 8, 0);
+    rig_until(&rig, engine_held() == 2);
+    rig_finish(&rig,
+               STATUS_OK); /* the first stage of batch 1: its second is now behind the first of batch 2 */
+    cr_assert_eq(engine_held(), 2);
+    cr_assert_eq(size_of(engine_oldest()), 8);
+    cr_assert_eq(engine_oldest()->range.from, 0);
+    cr_assert_neq(engine_oldest()->range.stream, stream);
+    rig_finish_all(&rig, 2);
+    rig_until(&rig, rig.gateways[0].done == 3);
+    rig_check_sized(&rig, 10, 4);
+    rig_check_sized(&rig, 11, 4);
+    rig_check_sized(&rig, 20, 8);
+    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
+    rig_end(&rig);
+}
+
+/* On one stream, at the borders of its stages, a batch is passed by one whose rows take less each. */
+Test(staged_shapes, a_batch_passes_one_of_another_shape)
+{
+    begin_beside(1);
+    rig_grant_sized(&rig, 1, 1, 8, 0);
+    rig_until(&rig, engine_held() == 1);
+    rig_grant_sized(&rig, 2, 2, 4, 0);
+    rig_turn(&rig, 20);
+    cr_assert_eq(engine_held(), 1, "a full device");
+    for (int stage = 0; stage < 3; stage++) {
+        rig_finish(&rig, STATUS_OK);
+        cr_assert_eq(size_of(engine_oldest()), 4);
+        cr_assert_eq(engine_oldest()->range.from, (uint32_t)stage);
+    }
+    rig_finish(&rig, STATUS_OK);
+    rig_until(&rig, rig.report_count == 1);
+    rig_finish_all(&rig, 2);
+    rig_until(&rig, rig.gateways[0].done == 3);
+    cr_assert_eq(rig.gateways[0].pushed[2].task_id, 10, "the first to come is the last to leave");
+    rig_check_sized(&rig, 10, 8);
+    rig_check_sized(&rig, 20, 4);
+    rig_check_sized(&rig, 21, 4);
+    rig_end(&rig);
+}
+
 /* What an engine says of a shape with which the model has other operators. */
 Test(staged_shapes, a_shape_that_the_stages_turn_out_not_to_suit_runs_whole)
 {

@@ -1,0 +1,207 @@
+#include "fermata/profile_loads.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Of each cell: the longest of what comes and goes on a machine should not fill one. */
+enum { SLICES = 4, CHOSEN = PROFILE_BASELINES };
+
+static const char *const load_names[PROFILE_LOADS] = {"peak", "low", "medium", "high"};
+
+const profile_try_t profile_baselines[PROFILE_BASELINES] = {
+    {.mode = "zerobatch", .schedule = "", .stages = 1},
+    {.mode = "delaybatch", .schedule = "", .stages = 1, .wait_ms = 2},
+};
+
+/* All modes at one load. */
+typedef struct {
+    operators_t *o;
+    profile_load_t *cells;                 /* PROFILE_COMPARED */
+    uint32_t modes;                        /* that are played */
+    int64_t *latency_ns[PROFILE_COMPARED]; /* of all slices, one after the other */
+    int64_t took_ns[PROFILE_COMPARED];
+    uint32_t count;
+    double bound_sum_ns;
+} load_t;
+
+/* At a backlog it makes no difference when a batch is formed. */
+static uint32_t modes_at(uint32_t load)
+{
+    return load == 0 ? PROFILE_BASELINES + 1 : PROFILE_COMPARED;
+}
+
+static void name_modes(profile_load_t cells[PROFILE_COMPARED], const profile_try_t *chosen, double rate_rps)
+{
+    for (uint32_t i = 0; i < PROFILE_COMPARED; i++) {
+        bool late = i > CHOSEN;
+        cells[i].try = i == CHOSEN ? *chosen : profile_baselines[late ? i - CHOSEN - 1 : i];
+        cells[i].try.late = late;
+        cells[i].try.rate_rps = rate_rps;
+    }
+}
+
+static status_t make_room(load_t *load, uint32_t more, err_t *err)
+{
+    for (uint32_t i = 0; i < load->modes; i++) {
+        int64_t *grown =
+            realloc(load->latency_ns[i], ((size_t)load->count + more) * sizeof(*load->latency_ns[i]));
+        if (!grown)
+            return err_set(err, STATUS_NO_MEMORY, "no memory for %u latencies", load->count + more);
+        load->latency_ns[i] = grown;
+    }
+    return STATUS_OK;
+}
+
+/* Another mode begins each time. */
+static status_t play_all(load_t *load, const operators_work_t *work, uint32_t slice, err_t *err)
+{
+    status_t status = make_room(load, work->count, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < load->modes; i++) {
+        uint32_t mode = (i + slice) % load->modes;
+        int64_t took_ns = 0;
+        status = operators_play(load->o, &load->cells[mode].try, work, load->latency_ns[mode] + load->count,
+                                &took_ns, err);
+        load->took_ns[mode] += took_ns;
+    }
+    load->count += work->count;
+    return status;
+}
+
+static status_t add_bound(load_t *load, const operators_work_t *work, err_t *err)
+{
+    const profile_how_t *how = load->o->how;
+    trial_cost_t cost;
+    double mean_ns = 0;
+    trial_cost_init(&cost, how->mix, how->profile, load->o->rows_max, how->streams);
+    status_t status = trial_bound(&cost, work->list, work->count, &mean_ns, err);
+    load->bound_sum_ns += mean_ns * work->count;
+    return status;
+}
+
+static status_t play_slice(load_t *load, uint32_t slice, err_t *err)
+{
+    const profile_how_t *how = load->o->how;
+    operators_work_t work;
+    double seconds = PROFILE_LOADS_TIMES * how->seconds / SLICES;
+    if (operators_draw(load->o, load->cells[0].try.rate_rps, seconds, how->seed + slice, &work, err) !=
+        STATUS_OK)
+        return err->code;
+    status_t status = play_all(load, &work, slice, err);
+    if (status == STATUS_OK)
+        status = add_bound(load, &work, err);
+    free(work.list);
+    return status;
+}
+
+static void sum_up(load_t *load)
+{
+    for (uint32_t mode = 0; mode < load->modes; mode++)
+        for (uint32_t base = 0; base < PROFILE_BASELINES; base++)
+            load->cells[mode].change[base] = trial_change(load->latency_ns[mode], load->latency_ns[base],
+                                                          load->count, &load->cells[mode].change_error[base]);
+    for (uint32_t mode = 0; mode < load->modes; mode++)
+        trial_sum_up(load->latency_ns[mode], load->count, load->took_ns[mode], &load->cells[mode].try.result);
+}
+
+static status_t play_load(operators_t *o, uint32_t number, double rate_rps, profile_found_t *found,
+                          err_t *err)
+{
+    load_t load = {.o = o, .cells = found->loads[number], .modes = modes_at(number)};
+    status_t status = STATUS_OK;
+    name_modes(load.cells, &found->tries[found->chosen_try], rate_rps);
+    for (uint32_t slice = 0; status == STATUS_OK && slice < SLICES; slice++)
+        status = play_slice(&load, slice, err);
+    if (status == STATUS_OK) {
+        sum_up(&load);
+        found->bound_ms[number] = load.bound_sum_ns / load.count / 1e6;
+        found->load_count++;
+    }
+    for (uint32_t i = 0; i < PROFILE_COMPARED; i++)
+        free(load.latency_ns[i]);
+    return status;
+}
+
+status_t profile_loads(operators_t *o, profile_found_t *found, err_t *err)
+{
+    static const double parts[PROFILE_LOADS] = {0, 0.25, 0.6, 0.9};
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < PROFILE_LOADS; i++) {
+        const profile_try_t *delaybatch_peak = &found->loads[0][1].try;
+        status = play_load(o, i, i ? parts[i] * delaybatch_peak->result.throughput_rps : 0, found, err);
+    }
+    return status;
+}
+
+/* ---- reports ---- */
+
+static void print_change(const profile_load_t *cell, uint32_t base, FILE *out)
+{
+    fprintf(out, " %+7.1f ± %4.1f %%", 100 * cell->change[base], 100 * cell->change_error[base]);
+}
+
+static void print_cell(const profile_load_t *cell, const char *load, FILE *out)
+{
+    const profile_try_t *t = &cell->try;
+    fprintf(out, "%-7s %8.1f %-10s %-5s", load, t->rate_rps, t->mode, t->late ? "late" : "");
+    if (t->rate_rps <= 0) { /* how long a backlog takes is no latency */
+        fprintf(out, " %16s %9s %10.1f\n", "-", "-", t->result.throughput_rps);
+        return;
+    }
+    fprintf(out, " %9.2f ± %4.2f %9.2f %10.1f", t->result.avg_ms, t->result.avg_error_ms, t->result.p99_ms,
+            t->result.throughput_rps);
+    for (uint32_t base = 0; base < PROFILE_BASELINES; base++)
+        print_change(cell, base, out);
+    fputc('\n', out);
+}
+
+void profile_loads_table(const profile_found_t *found, FILE *out)
+{
+    if (found->load_count)
+        fprintf(out, "\n%-7s %8s %-16s %16s %9s %10s %15s %15s\n", "load", "come/s", "mode", "mean ms",
+                "p99 ms", "requests/s", "of zerobatch", "of delaybatch");
+    for (uint32_t load = 0; load < found->load_count; load++) {
+        for (uint32_t i = 0; i < modes_at(load); i++)
+            print_cell(&found->loads[load][i], load_names[load], out);
+        if (load > 0)
+            fprintf(out, "%-7s %8.1f %-16s %9.2f\n", load_names[load], found->loads[load][0].try.rate_rps,
+                    "no schedule less", found->bound_ms[load]);
+    }
+}
+
+const char *profile_cut_name(const profile_try_t *t)
+{
+    return t->stages == 1 ? "-" : t->by_preference ? "preference" : "even";
+}
+
+json_t *profile_try_json(const profile_try_t *t)
+{
+    return json_pack("{s:s, s:s, s:b, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "mode", t->mode, "schedule",
+                     t->schedule, "late", t->late, "stages", (int)t->stages, "cut", profile_cut_name(t),
+                     "wait_ms", t->wait_ms, "rate_rps", t->rate_rps, "avg_ms", t->result.avg_ms,
+                     "avg_error_ms", t->result.avg_error_ms, "p99_ms", t->result.p99_ms, "throughput_rps",
+                     t->result.throughput_rps);
+}
+
+static json_t *cell_json(const profile_found_t *found, uint32_t load, uint32_t mode)
+{
+    static const char *const keys[PROFILE_BASELINES] = {"of_zerobatch", "of_delaybatch"};
+    const profile_load_t *cell = &found->loads[load][mode];
+    json_t *json = profile_try_json(&cell->try);
+    json_object_set_new(json, "load", json_string(load_names[load]));
+    for (uint32_t base = 0; load > 0 && base < PROFILE_BASELINES; base++)
+        json_object_set_new(
+            json, keys[base],
+            json_pack("{s:f, s:f}", "change", cell->change[base], "error", cell->change_error[base]));
+    if (load > 0)
+        json_object_set_new(json, "bound_ms", json_real(found->bound_ms[load]));
+    return json;
+}
+
+json_t *profile_loads_json(const profile_found_t *found)
+{
+    json_t *loads = json_array();
+    for (uint32_t load = 0; load < found->load_count; load++)
+        for (uint32_t i = 0; i < modes_at(load); i++)
+            json_array_append_new(loads, cell_json(found, load, i));
+    return loads;
+}

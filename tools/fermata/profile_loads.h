@@ -1,0 +1,25 @@
+/*
+ * `fermata profile --stages --loads`: the mode that was chosen beside the baselines, at several loads.
+ *
+ * The same queries come to all of them. They are played in slices, all modes in turn in each, so that what else the
+ * machine does meets all alike, and what one mode changes is compared query by query (trial_stats.h).
+ */
+#ifndef FERMATA_PROFILE_LOADS_H
+#define FERMATA_PROFILE_LOADS_H
+
+#include "fermata/profile_operators.h"
+
+/* ZeroBatch and DelayBatch (2 ms) as Triton has them: the next batch is formed when one has begun. */
+extern const profile_try_t profile_baselines[PROFILE_BASELINES];
+
+/* Fills found->loads for found->chosen_try. */
+status_t profile_loads(operators_t *o, profile_found_t *found, err_t *err);
+
+/* Nothing where none were played. */
+void profile_loads_table(const profile_found_t *found, FILE *out);
+json_t *profile_loads_json(const profile_found_t *found); /* an array */
+
+json_t *profile_try_json(const profile_try_t *t);
+const char *profile_cut_name(const profile_try_t *t);
+
+#endif
