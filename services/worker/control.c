@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "done.h"
 #include "repeated.h"
 #include "rpc/client.h"
 #include "rpc/pb.h"
@@ -13,7 +14,6 @@
 
 enum {
     PROTOCOL_VERSION = 1,
-    PENDING_MAX = 1 << 16, /* batches done while the stream is full; with more the stream is begun anew */
     SEND_QUEUE_BYTES = 64 << 20, /* a new stream begins with the reports of all models, labels and all */
 };
 #define CONTROL_METHOD "/fermata.control.v1.Control/Worker"
@@ -34,9 +34,7 @@ struct control {
     bool devices_due;
     model_t **by_id; /* models by catalogue id */
     uint32_t by_id_cap;
-    Control__BatchDone *done;
-    Control__BatchDone **done_list;
-    uint32_t done_count, done_cap;
+    done_list_t done; /* batches that have ended in this turn */
     metric_t *connected;
     void (*closed)(void *ctx);
     void *closed_ctx;
@@ -216,84 +214,14 @@ static void control_send_pong(control_t *control, const Control__Ping *ping, int
 
 /* ---- batches that have ended ---- */
 
-static bool done_reserve(control_t *control)
-{
-    uint32_t cap = control->done_cap ? control->done_cap * 2 : 64;
-
-    if (control->done_count < control->done_cap)
-        return true;
-    if (cap > PENDING_MAX)
-        return false;
-    Control__BatchDone *done = realloc(control->done, cap * sizeof(*done));
-    if (!done)
-        return false;
-    control->done = done;
-    Control__BatchDone **list = realloc(control->done_list, cap * sizeof(*list));
-    if (!list)
-        return false;
-    control->done_list = list;
-    control->done_cap = cap;
-    return true;
-}
-
-/* Rare: most batches lose no row and have no reason. False: no memory. */
-static bool done_copy_failures(Control__BatchDone *done, const run_report_t *report)
-{
-    size_t bytes = report->failed_count * sizeof(uint32_t);
-
-    if (report->reason[0]) {
-        char *reason = strdup(report->reason);
-        if (!reason)
-            return false;
-        done->reason = reason;
-    }
-    if (bytes == 0)
-        return true;
-    done->failed_row = malloc(bytes);
-    done->failed_status = malloc(bytes);
-    if (!done->failed_row || !done->failed_status)
-        return false;
-    memcpy(done->failed_row, report->failed_row, bytes);
-    memcpy(done->failed_status, report->failed_status, bytes);
-    done->n_failed_row = done->n_failed_status = report->failed_count;
-    return true;
-}
-
-static void done_clear(control_t *control)
-{
-    for (uint32_t i = 0; i < control->done_count; i++) {
-        Control__BatchDone *done = &control->done[i];
-        if (done->reason != (char *)protobuf_c_empty_string)
-            free(done->reason);
-        free(done->failed_row);
-        free(done->failed_status);
-    }
-    control->done_count = 0;
-}
-
 void control_report_batch(void *ctx, const run_report_t *report)
 {
     control_t *control = ctx;
 
     if (report->generation != control->generation || !control->welcome)
         return;
-    if (!done_reserve(control)) {
-        control_begin_anew(control);
-        return;
-    }
-    Control__BatchDone *done = &control->done[control->done_count++];
-    control__batch_done__init(done);
-    done->batch_id = report->batch_id;
-    done->device = report->device;
-    done->status = report->status;
-    done->exec_ns = report->exec_ns;
-    done->device_ns = report->device_ns;
-    done->fetch_ns = report->fetch_ns;
-    done->push_ns = report->push_ns;
-    done->free_in_ns = report->free_in_ns;
-    done->wait_ns = report->wait_ns;
-    if (!done_copy_failures(done, report)) {
-        done_clear(control); /* rows that failed must not go out as good ones */
+    if (!done_add(&control->done, report)) {
+        done_clear(&control->done); /* rows that failed must not go out as good ones */
         control_begin_anew(control);
     }
 }
@@ -307,14 +235,11 @@ static void control_send_done(control_t *control)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
 
-    if (control->done_count == 0)
+    if (control->done.count == 0)
         return;
-    for (uint32_t i = 0; i < control->done_count; i++)
-        control->done_list[i] = &control->done[i];
-    message.n_done = control->done_count;
-    message.done = control->done_list;
+    done_put(&control->done, &message);
     control_send(control, &message);
-    done_clear(control);
+    done_clear(&control->done);
 }
 
 /* Batches first: those of a device that is said to be lost are forgotten, and their end would be news of nothing. */
@@ -516,7 +441,7 @@ static void control_on_open(rpc_stream_t *stream, void *arg)
     (void)stream;
     control->generation++;
     control->welcome = false;
-    done_clear(control);
+    done_clear(&control->done);
     run_revoke_all(control->run);
     control_send_hello(control);
 }
@@ -615,9 +540,7 @@ void control_destroy(control_t *control)
         return;
     rpc_client_destroy(control->client);
     rpc_arena_dispose(&control->arena);
-    done_clear(control);
-    free(control->done);
-    free(control->done_list);
+    done_dispose(&control->done);
     free(control->by_id);
     if (control->flush.data)
         uv_close((uv_handle_t *)&control->flush, control_on_flush_closed);
