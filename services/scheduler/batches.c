@@ -88,13 +88,25 @@ static int64_t latest_answer_ns(const batch_t *batch)
     return latest_ns;
 }
 
+static int64_t earliest_answer_ns(const batch_t *batch)
+{
+    int64_t earliest_ns = INT64_MAX;
+    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+        earliest_ns = task->answer_ns < earliest_ns ? task->answer_ns : earliest_ns;
+    return earliest_ns;
+}
+
+/* late_ns: whose answers are due by then are not tried again. */
 static void batch_failed(scheduler_t *s, batch_t *batch, int64_t free_ns, status_t status,
-                         Control__Stage stage)
+                         Control__Stage stage, int64_t late_ns)
 {
     subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;
-        try_again(s, task, status, stage);
+        if (task->answer_ns <= late_ns)
+            task_drop(s, task, status, stage, RETRY_AFTER_SHED_MS);
+        else
+            try_again(s, task, status, stage);
     }
     batch_give(s, batch);
     scheduler_touch(s);
@@ -105,7 +117,7 @@ void batches_device_lost(device_t *device)
     revoked_forget(device);
     while (device->batches != NULL)
         batch_failed(device->worker->peer.scheduler, device->batches, loop_now_ns(), STATUS_UNAVAILABLE,
-                     CONTROL__STAGE__STAGE_LOST);
+                     CONTROL__STAGE__STAGE_LOST, INT64_MIN);
 }
 
 /* Rows that failed although the batch ran. Their positions are few as a rule; a row named twice counts once. */
@@ -176,12 +188,17 @@ void batch_done(worker_t *worker, const Control__BatchDone *done)
     int64_t free_ns = loop_now_ns() + peer_duration(&worker->peer, done->free_in_ns);
     if (done->status == STATUS_OK) {
         batch_succeeded(worker, batch, done, free_ns);
+    } else if (done->status == STATUS_DEADLINE_EXCEEDED) {
+        /* As it should be under overload: the worker gave the batch up for its most urgent row, which says nothing
+         * about the rows that have longer, nor against the worker. */
+        batch_failed(s, batch, free_ns, STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_WORKER,
+                     earliest_answer_ns(batch));
     } else {
         status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
         log_warn("batch_failed", LOG_STR("worker", worker->peer.name), LOG_U64("batch", batch->id),
                  LOG_STR("status", status_name(status)), LOG_STR("reason", done->reason));
         placement_shun(s, catalogue_model(s, batch->model), worker, latest_answer_ns(batch));
-        batch_failed(s, batch, free_ns, status, CONTROL__STAGE__STAGE_WORKER);
+        batch_failed(s, batch, free_ns, status, CONTROL__STAGE__STAGE_WORKER, INT64_MIN);
     }
     device_settle(device);
     scheduler_touch(s);

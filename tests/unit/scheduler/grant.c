@@ -12,9 +12,10 @@ typedef struct {
 } scene_t;
 
 /* One gateway, one worker with `devices` devices and the model "net": 1 ms a row. */
-static void scene_init(scene_t *scene, uint32_t devices)
+static void scene_init(scene_t *scene, uint32_t devices, const char *policy)
 {
     stage_init(&scene->stage);
+    scene->stage.options.policy = policy;
     stage_start(&scene->stage);
     worker_init(&scene->worker, &scene->stage, 7, devices);
     worker_connect(&scene->worker);
@@ -34,11 +35,16 @@ static void scene_dispose(scene_t *scene)
     stage_dispose(&scene->stage);
 }
 
-static scene_t *scene_new(uint32_t devices)
+static scene_t *scene_new_policy(uint32_t devices, const char *policy)
 {
     scene_t *scene = calloc(1, sizeof *scene);
-    scene_init(scene, devices);
+    scene_init(scene, devices, policy);
     return scene;
+}
+
+static scene_t *scene_new(uint32_t devices)
+{
+    return scene_new_policy(devices, "fermata");
 }
 
 Test(grant, a_task_reaches_the_worker_with_all_it_needs)
@@ -233,6 +239,46 @@ Test(grant, a_failed_batch_is_tried_on_another_worker)
     stage_until(&s->stage, s->gateway.ready_workers == 1);
     gateway_send(&s->gateway, s->gateway.model_id, 10, 1, 20 * NS_PER_S);
     stage_until(&s->stage, worker_has_task(&s->worker, 10));
+    scene_dispose(s);
+    free(s);
+}
+
+/* Both workers have all that they take; what the first then gives up for its most urgent row is no failure: that row is
+ * answered, and the others go to the first as soon as it takes more. */
+Test(grant, what_a_worker_gives_up_for_its_most_urgent_row_is_not_held_against_it)
+{
+    scene_t *s = scene_new_policy(1, "eager");
+    fake_worker_t *first = &s->worker;
+    static fake_worker_t second;
+    worker_init(&second, &s->stage, 8, 1);
+    worker_connect(&second);
+    stage_until(&s->stage, second.fake.welcomes == 1);
+    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    for (uint32_t i = 0; i < 4; i++) {
+        gateway_send(&s->gateway, s->gateway.model_id, 1 + i, 1, 60 * NS_PER_S);
+        stage_until(&s->stage, first->grant_count + second.grant_count == 1 + i);
+    }
+    gateway_send(&s->gateway, s->gateway.model_id, 10, 2, 30 * NS_PER_S);
+    gateway_send(&s->gateway, s->gateway.model_id, 20, 3, 60 * NS_PER_S);
+    gateway_send(&s->gateway, 4711, 7777, 1, NS_PER_S); /* refused: then all before it has been handled */
+    stage_until(&s->stage, s->gateway.drop_count == 1);
+    worker_done(first, first->grants[0].batch_id, 0, STATUS_OK);
+    stage_until(&s->stage, first->grant_count == 3);
+    cr_assert_eq(first->grants[2].rows, 5);
+    worker_done(first, first->grants[2].batch_id, 0, STATUS_DEADLINE_EXCEEDED);
+    stage_until(&s->stage, first->grant_count == 4);
+    cr_expect_eq(first->grants[3].rows, 3);
+    cr_expect_eq(first->grants[3].task[0], 20);
+    stage_until(&s->stage, s->gateway.drop_count == 3);
+    for (uint64_t id = 10; id < 12; id++) {
+        const drop_t *drop = gateway_dropped(&s->gateway, id);
+        cr_assert_not_null(drop);
+        cr_expect_eq(drop->status, STATUS_DEADLINE_EXCEEDED);
+        cr_expect_eq(drop->stage, CONTROL__STAGE__STAGE_WORKER);
+    }
+    cr_expect_eq(second.grant_count, 2);
+    fake_kill(&second.fake);
     scene_dispose(s);
     free(s);
 }
