@@ -13,10 +13,11 @@ enum { PROFILE_NAME_BYTES = 64 };
 typedef struct {
     char name[PROFILE_NAME_BYTES];
     profile_t profile;
-    int64_t slo_ns;       /* 0: no such column */
-    double weight;        /* 1: no such column */
-    uint32_t exit_points; /* places where a running batch can be preempted (Shepherd Table 4); 0: none */
-    int64_t timeout_ns;   /* for the policy `timeout`; 0: no such column */
+    int64_t slo_ns; /* 0: no such column */
+    double weight;  /* 1: no such column */
+    uint32_t
+        exit_points;    /* places inside where a running batch can be preempted (Shepherd Table 4); 0: none */
+    int64_t timeout_ns; /* for the policy `timeout`; 0: no such column */
 } profile_entry_t;
 
 /* On STATUS_OK *entries is malloc'ed (free it) and holds *count > 0 models. INVALID_ARGUMENT with "FILE:LINE:

@@ -116,3 +116,11 @@ void policy_start(policy_t *policy, const policy_ops_t *ops, const double values
     for (uint32_t m = 0; m < policy->models_max; m++)
         policy->shards[m].plan = (shard_plan_t){0};
 }
+
+int64_t policy_exit_ns(const policy_running_t *running, int64_t exits, int64_t told_ns)
+{
+    int64_t part_ns = (running->finish_ns - running->start_ns + exits) / (exits + 1);
+    int64_t part = (told_ns - running->start_ns + part_ns - 1) / part_ns;
+    int64_t exit_ns = running->start_ns + (part > 1 ? part : 1) * part_ns;
+    return part <= exits && exit_ns < running->finish_ns ? exit_ns : running->finish_ns;
+}

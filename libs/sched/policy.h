@@ -33,6 +33,10 @@ typedef struct {
     int64_t start_ns, finish_ns;
 } policy_running_t;
 
+/* When it stops if its worker is told at told_ns: at the next of its model's exit points (sched_model_opts_t), or at its
+ * end when it is past the last one. */
+int64_t policy_exit_ns(const policy_running_t *running, int64_t exits, int64_t told_ns);
+
 typedef struct {
     const char *name;
     const char *help;

@@ -3,8 +3,8 @@
  * lambda times as large as a running one stops it, and what was running is queued again. lambda = 3.03 gives the best
  * bound on the competitive ratio (Theorem 5.2).
  *
- * A running batch stops at its next exit point (6): they cut its latency into equal parts. A model without exit points
- * (an engine that cannot stop) takes `exits`, and is never stopped when that is 0 too.
+ * A running batch stops at its next exit point (6) once its worker has been told. A model without exit points (an engine
+ * that cannot stop) takes `exits`, and is never stopped when that is 0 too.
  */
 #include "sched/gather.h"
 #include "sched/policy.h"
@@ -31,11 +31,9 @@ static bool shepherd_preempts(policy_t *policy, const shard_t *shard, const shar
     int64_t exits = running_shard->opts.exit_points ? running_shard->opts.exit_points : (int64_t)state->exits;
     if (!(state->preempt > 0) || exits <= 0 || shard->candidate.batch < state->lambda * running->count)
         return false;
-    int64_t part_ns = (running->finish_ns - running->start_ns) / exits + 1;
-    int64_t parts = (now_ns - running->start_ns + part_ns - 1) / part_ns;
-    int64_t stop_ns = running->start_ns + parts * part_ns + (int64_t)(state->overhead_ms * 1e6);
-    *free_ns = stop_ns;
-    return stop_ns < running->finish_ns;
+    int64_t told_ns = now_ns + running_shard->delays.ctrl_ns;
+    *free_ns = policy_exit_ns(running, exits, told_ns) + (int64_t)(state->overhead_ms * 1e6);
+    return *free_ns < running->finish_ns;
 }
 
 static const policy_param_t shepherd_params[] = {

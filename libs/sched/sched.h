@@ -122,11 +122,13 @@ typedef struct {
 /* What the scheduler is told about a model, besides its profile. Zero means: none, derive it. */
 typedef struct {
     int64_t slo_ns; /* the usual budget of a request; policies plan with it, deadlines come with the tasks */
-    uint32_t max_batch;   /* 0: the profile's */
-    int64_t timeout_ns;   /* policy `timeout`: wait of the first request; 0: the policy's k */
-    uint64_t preferred;   /* policy `timeout`: bit b-1 set: dispatch at once when b requests wait (Triton) */
-    uint32_t exit_points; /* places where a running batch can stop, 0: it cannot be preempted (Shepherd 6) */
-    double rate_hint;     /* requests/s expected, before anything was measured (policy `nexus`) */
+    uint32_t max_batch; /* 0: the profile's */
+    int64_t timeout_ns; /* policy `timeout`: wait of the first request; 0: the policy's k */
+    uint64_t preferred; /* policy `timeout`: bit b-1 set: dispatch at once when b requests wait (Triton) */
+    /* Places inside the model where a running batch can stop; n of them cut its latency into n + 1 equal parts. 0: it
+     * cannot be preempted (Shepherd 6). */
+    uint32_t exit_points;
+    double rate_hint; /* requests/s expected, before anything was measured (policy `nexus`) */
 } sched_model_opts_t;
 
 /* Upper bounds of the way scheduler -> worker (ctrl) and of fetching one input (data), as measured by the

@@ -2,7 +2,8 @@
  * Shepherd's Figure 11(a): two streams on one GPU, the scheduling core before it and the preempt mode in it.
  *
  * Stream A: 1024 requests to ResNet18 at once, every 120 ms from 5 ms on. Stream B: one request to ResNeSt269 every
- * millisecond. An operator here is what lies between two exit points of Table 4.
+ * millisecond. An operator here is what lies between two exit points of Table 4, which are inside the model: one more operator
+ * than exit points.
  */
 #include "exec/preempt.h"
 #include "mode.h"
@@ -46,8 +47,8 @@ typedef struct {
 static void launch(streams_t *streams, const exec_action_t *action)
 {
     const exec_part_t *part = &action->launch.parts[0];
-    accel_op_t ops[EXITS_MAX];
-    uint32_t count = models[part->model].exits;
+    accel_op_t ops[EXITS_MAX + 1];
+    uint32_t count = models[part->model].exits + 1;
     for (uint32_t i = 0; i < count; i++)
         ops[i] = (accel_op_t){.ns = profile_latency_ns(&streams->profiles[part->model], part->rows) / count,
                               .occupancy = 1,
@@ -180,7 +181,7 @@ static status_t set_up(streams_t *streams, const char *mode, err_t *err)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u requests", streams->sent_max);
     streams->sched = sched_create(&limits, err);
     streams->exec = streams->sched ? exec_create_preempt(EXEC_ROWS_MAX, err) : NULL;
-    streams->device = streams->exec ? accel_create(1, 2 * EXITS_MAX, err) : NULL;
+    streams->device = streams->exec ? accel_create(1, 2 * (EXITS_MAX + 1), err) : NULL;
     if (!streams->device)
         return STATUS_NO_MEMORY;
     status_t status = sched_set_policy(streams->sched, 0, preempts ? "shepherd" : "clockwork", NULL, err);

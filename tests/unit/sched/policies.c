@@ -278,6 +278,41 @@ Test(policies, shepherd_figure_4_scenario_b)
     play_stop(&play);
 }
 
+/* R runs from 0 to 12: one exit point is at 6, three are at 3, 6 and 9, and behind the last it runs to its end. With 2 for
+ * the way to the worker it runs from 2 on, and being told at 9 it is past the exit point at 8. */
+Test(policies, a_batch_stops_at_the_exit_points_inside_its_model)
+{
+    static const struct {
+        uint32_t exits;
+        double at, ctrl;
+        const char *text;
+    } cases[] = {
+        {1, 4, 0, "4 preempt gpu1\n6 gpu1 S1-S4 until 7\n"},
+        {1, 7, 0, ""},
+        {3, 4, 0, "4 preempt gpu1\n6 gpu1 S1-S4 until 7\n"},
+        {3, 7, 0, "7 preempt gpu1\n9 gpu1 S1-S4 until 10\n"},
+        {3, 10, 0, ""},
+        {3, 7, 2, "7 preempt gpu1\n11 gpu1 S1-S4 until 12\n"},
+        {0, 4, 0, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        play_t play;
+        profile_t profile;
+        err_t err;
+        cr_assert_eq(profile_from_line(&profile, 0, play_ns(12), 8, &err), STATUS_OK);
+        play_start(&play, "shepherd", NULL, 1);
+        play_delays(&play, cases[i].ctrl, 0);
+        play_model_opts(&play, 0, 'R', &profile,
+                        (sched_model_opts_t){.slo_ns = play_ns(60), .exit_points = cases[i].exits});
+        play_model(&play, 1, 'S', 0, 1, 50);
+        play_arrive(&play, 0, 0, 0, 1);
+        play_arrive(&play, 1, cases[i].at, 0, 4);
+        const char *text = play_until(&play, cases[i].at);
+        cr_expect_str_eq(strchr(text, '\n') + 1, cases[i].text, "%zu: %s", i, text);
+        play_stop(&play);
+    }
+}
+
 Test(policies, shepherd_without_preemption_loses_the_burst)
 {
     play_t play;
