@@ -68,6 +68,13 @@ static inline bool core_has_slots(const core_gpu_t *gpu)
     return gpu->mode.slots > 1;
 }
 
+/* Whether it may be granted one more batch, or rows that join one. */
+static inline bool core_takes_more(const sched_t *sched, uint32_t gpu)
+{
+    uint32_t own = sched->gpus[gpu].mode.inflight;
+    return sched->batches.gpu_count[gpu] < (own ? own : sched->limits.gpu_inflight_max);
+}
+
 /* Ends a batch: its tasks are queued again (lost: because the GPU went away) or given back to the pool. */
 typedef enum { CORE_TASKS_DONE, CORE_TASKS_REQUEUE, CORE_TASKS_LOST } core_tasks_t;
 void core_end_batch(sched_t *sched, uint32_t batch, core_tasks_t what);

@@ -170,7 +170,7 @@ status_t sched_set_gpu_mode(sched_t *sched, int64_t now_ns, uint32_t gpu, const 
 {
     if (!core_has_gpu(sched, gpu))
         return STATUS_NOT_FOUND;
-    if (mode->slots > SCHED_SLOTS_MAX)
+    if (mode->slots > SCHED_SLOTS_MAX || mode->inflight > sched->limits.gpu_inflight_max)
         return STATUS_INVALID_ARGUMENT;
     if (sched->batches.gpu_count[gpu])
         return STATUS_UNAVAILABLE;

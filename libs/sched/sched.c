@@ -98,8 +98,7 @@ static void refresh_expired(sched_t *sched, int64_t now_ns)
 void core_offer_gpu(sched_t *sched, uint32_t gpu)
 {
     const core_gpu_t *entry = &sched->gpus[gpu];
-    bool open =
-        entry->present && !entry->draining && sched->batches.gpu_count[gpu] < sched->limits.gpu_inflight_max;
+    bool open = entry->present && !entry->draining && core_takes_more(sched, gpu);
     bool shared = core_has_slots(entry) && sched->batches.gpu_count[gpu] > 0;
     if (open && shared && core_share_has_slot(sched, gpu))
         matcher_on_gpu_shared(&sched->matcher, gpu, entry->free_ns);

@@ -99,6 +99,7 @@ typedef struct {
     /* With slots: per mille of the GPU that may be granted beyond what fills it. Where batches run in
      * groups, what comes while one runs is the next group. */
     uint32_t ahead;
+    uint32_t inflight; /* batches granted and not done, with what has joined them; 0: gpu_inflight_max */
 } sched_gpu_mode_t;
 
 enum {
@@ -164,7 +165,7 @@ status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, co
 status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns);
 /*
  * The mode of a GPU, told while nothing is in flight on it (else UNAVAILABLE; NOT_FOUND: no such GPU; INVALID_ARGUMENT:
- * more than SCHED_SLOTS_MAX).
+ * more than SCHED_SLOTS_MAX, or than gpu_inflight_max).
  *
  * stretches: besides grants of batches there are grants of rows that join one: grant.stretches names a batch of the same
  * model, granted to the same GPU and still running. The rows are a batch of their own to this interface (own id, own
@@ -175,7 +176,7 @@ status_t sched_add_gpu(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fre
  *   - the rows are as many as pay for the launch: at least the part of the batch that has passed;
  *   - no other model's ready batch waits for a GPU;
  *   - T_comp_wait has not passed.
- * gpu_inflight_max bounds the batches with what has joined them: 4 is a good value.
+ * `inflight` bounds the batches with what has joined them: 4 is a good value.
  *
  * slots: the GPU is granted further batches while by prediction none of them misses a deadline for it, the
  * new one included. Batches side by side are each slowed by the sum of the parts of the GPU that they keep

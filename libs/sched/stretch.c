@@ -59,8 +59,7 @@ static bool find(sched_t *sched, int64_t now_ns, const shard_t *shard, stretch_t
     batch_slot_t *slot = &sched->batches.slots[batch];
     const core_gpu_t *gpu = &sched->gpus[slot->gpu];
     if (slot->model != shard->model || gpu->draining || !runs_alone(sched, slot) ||
-        sched->batches.gpu_count[slot->gpu] >= sched->limits.gpu_inflight_max ||
-        !matcher_may_use(&sched->matcher, shard->index, slot->gpu))
+        !core_takes_more(sched, slot->gpu) || !matcher_may_use(&sched->matcher, shard->index, slot->gpu))
         return false;
     uint32_t most = shard->candidate.vague ? shard->queue.len : shard->candidate.batch;
     *stretch = (stretch_t){

@@ -61,4 +61,14 @@ int64_t backend_run(backend_t *backend, sched_sink_fn sink, void *ctx);
 /* See front_take_lateness; always false on the loop's thread. */
 bool backend_take_lateness(backend_t *backend, int64_t *lateness_ns);
 
+/* Of a device that says how many batches it takes: no more than this. */
+enum { BACKEND_INFLIGHT_MOST = 4 };
+
+/* Batches that any device may be granted and not have done. */
+static inline uint32_t backend_inflight_most(const sched_limits_t *limits)
+{
+    return limits->gpu_inflight_max > BACKEND_INFLIGHT_MOST ? limits->gpu_inflight_max
+                                                            : BACKEND_INFLIGHT_MOST;
+}
+
 #endif

@@ -8,6 +8,7 @@
 typedef struct {
     core_t core;
     sched_t *sched;
+    uint32_t plain_inflight; /* of a device that says nothing else */
 } on_loop_t;
 
 static sched_t *sched_of(const core_t *core)
@@ -27,7 +28,10 @@ static status_t create(const backend_options_t *options, core_t **out, err_t *er
     if (made == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
     made->core.ops = &core_on_loop;
-    made->sched = sched_create(&options->limits, err);
+    sched_limits_t limits = options->limits;
+    limits.gpu_inflight_max = backend_inflight_most(&options->limits);
+    made->plain_inflight = options->limits.gpu_inflight_max;
+    made->sched = sched_create(&limits, err);
     if (made->sched == NULL) {
         free(made);
         return err->code;
@@ -89,8 +93,14 @@ static bool model_stats(const core_t *core, uint32_t model, sched_model_stats_t 
 
 static status_t add_gpu(core_t *core, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
 {
-    status_t status = sched_add_gpu(sched_of(core), loop_now_ns(), gpu, free_at_ns);
-    return status == STATUS_OK ? sched_set_gpu_mode(sched_of(core), loop_now_ns(), gpu, mode) : status;
+    on_loop_t *on_loop = CONTAINER_OF(core, on_loop_t, core);
+    sched_gpu_mode_t own = *mode;
+    status_t status = sched_add_gpu(on_loop->sched, loop_now_ns(), gpu, free_at_ns);
+    if (own.inflight > BACKEND_INFLIGHT_MOST)
+        own.inflight = BACKEND_INFLIGHT_MOST;
+    if (own.inflight < on_loop->plain_inflight)
+        own.inflight = on_loop->plain_inflight;
+    return status == STATUS_OK ? sched_set_gpu_mode(on_loop->sched, loop_now_ns(), gpu, &own) : status;
 }
 
 static void drain_gpu(core_t *core, uint32_t gpu)

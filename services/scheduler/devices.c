@@ -84,8 +84,10 @@ static status_t device_add(device_t *device, const Control__Device *hello, subcl
     (void)snprintf(device->name, sizeof device->name, "%s", hello->name);
     (void)snprintf(device->kind, sizeof device->kind, "%s", hello->kind);
     device->memory_bytes = hello->memory_bytes;
-    device->mode =
-        (sched_gpu_mode_t){.stretches = hello->stretches, .slots = hello->slots, .ahead = hello->ahead};
+    device->mode = (sched_gpu_mode_t){.stretches = hello->stretches,
+                                      .slots = hello->slots,
+                                      .ahead = hello->ahead,
+                                      .inflight = hello->inflight};
     device->subcluster = sub;
     device->gpu = s->device_count < s->options.devices_max ? subcluster_seat(sub, device) : UINT32_MAX;
     if (device->gpu == UINT32_MAX)

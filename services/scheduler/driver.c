@@ -234,7 +234,8 @@ static void on_wake(loop_timer_t *timer, void *arg)
 status_t driver_init(scheduler_t *s, err_t *err)
 {
     /* Twice: after a change of the kind of core the batches of the one before run on beside those of the new one. */
-    const uint32_t batches_max = 2 * s->options.devices_max * s->options.device_inflight_max;
+    const sched_limits_t each = {.gpu_inflight_max = s->options.device_inflight_max};
+    const uint32_t batches_max = 2 * s->options.devices_max * backend_inflight_most(&each);
     status_t status = pool_init(&s->tasks, sizeof(task_t), s->options.tasks_max, err);
     if (status == STATUS_OK)
         status = pool_init(&s->batches, sizeof(batch_t), batches_max, err);

@@ -42,7 +42,7 @@ typedef struct {
     uint32_t models_max;         /* (name, version) pairs seen in one epoch */
     uint32_t devices_max;
     uint32_t batch_max;
-    uint32_t device_inflight_max; /* batches granted to a device and not done; 0 = 2 */
+    uint32_t device_inflight_max; /* batches granted to a device and not done; 0 = 2. A worker may say more */
     int64_t ping_interval_ns;
     int64_t peer_timeout_ns;  /* silence after which a peer counts as lost */
     int64_t worker_grace_ns;  /* how long the tasks of a model wait for a worker when the last one has gone */

@@ -83,6 +83,7 @@ static void control_send_hello(control_t *control)
         list[i]->stretches = devices->stretches;
         list[i]->slots = devices->slots;
         list[i]->ahead = devices->ahead;
+        list[i]->inflight = devices->inflight;
         list[i]->device_class = (char *)(uintptr_t)devices->device_class;
     }
     hello.min_version = hello.max_version = PROTOCOL_VERSION;

@@ -37,10 +37,12 @@ typedef struct {
     bool emulated;
     worker_device_t *list;
     uint32_t count;
-    uint32_t streams;      /* of each */
-    bool stretches;        /* rows can join a batch that runs: some model is to be staged */
-    uint32_t slots;        /* batches that run side by side; 0 and 1: one */
-    uint32_t ahead;        /* with slots: per mille of a device that may be granted for the next group */
+    uint32_t streams; /* of each */
+    bool stretches;   /* rows can join a batch that runs: some model is to be staged */
+    uint32_t slots;   /* batches that run side by side; 0 and 1: one */
+    uint32_t ahead;   /* with slots: per mille of a device that may be granted for the next group */
+    uint32_t
+        inflight; /* batches of each that may be granted and not have ended; 0: as few as the scheduler likes */
     uint64_t memory_bytes; /* of each: what models may take */
 } worker_devices_t;
 

@@ -48,8 +48,6 @@ static void add_scheduler(words_t *words, const up_options_t *o, const addresses
     add_address(words, "grpc-address", before->grpc, loopback, o->scheduler_grpc, 0);
     add_address(words, "http-address", before->http, loopback, o->scheduler_http, 0);
     add_pair(words, "policy", o->policy);
-    if (o->mode == UP_OVERLAP) /* two run while two wait for their group */
-        add_pair(words, "device-inflight-max", "4");
 }
 
 static void add_worker(words_t *words, const up_options_t *o, uint32_t index, const addresses_t *before)

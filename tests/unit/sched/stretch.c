@@ -49,6 +49,21 @@ Test(stretch, rows_catch_up_and_join)
     play_stop(&play);
 }
 
+/* As above, but the GPU takes two at a time: R3 waits for them. */
+Test(stretch, a_gpu_takes_as_many_as_its_mode_says)
+{
+    play_t play;
+    sched_gpu_mode_t wide = {.inflight = 5};
+    start(&play, "eager", (sched_gpu_mode_t){.stretches = true, .inflight = 2}, quarters, 1);
+    play_arrive(&play, 0, 0, 0.5, 2);
+    play_arrive_slo(&play, 0, 3.1, 20);
+    cr_assert_str_eq(play_until(&play, 13), "0 gpu1 R1 until 6\n"
+                                            "0.5 gpu1 R2 join until 8.25\n"
+                                            "8.25 gpu1 R3 until 14.25\n");
+    cr_expect_eq(sched_set_gpu_mode(play.sched, play_ns(13), 0, &wide), STATUS_INVALID_ARGUMENT);
+    play_stop(&play);
+}
+
 Test(stretch, a_gpu_that_runs_whole_batches_is_left_alone)
 {
     play_t play;
