@@ -73,6 +73,7 @@
     X(WORKER_STOPPED_SECONDS, "fermata_worker_stopped_seconds", HISTOGRAM, NS_AS_S, "model", "How long batches had run that were stopped at an exit point.") \
     X(WORKER_STRETCHES, "fermata_worker_stretches_total", COUNTER, NONE, "model,outcome", "Batches granted to join a running one, by whether they did: joined, alone.") \
     X(WORKER_STAGED_BATCHES, "fermata_worker_staged_batches_total", COUNTER, NONE, "model", "Batches that entered the stages of a model.") \
+    X(WORKER_STAGED_BESIDE, "fermata_worker_staged_beside_batches_total", COUNTER, NONE, "model", "Batches that entered the stages of a model while others were in them.") \
     X(WORKER_STAGED_ROWS, "fermata_worker_staged_stretched_rows_total", COUNTER, NONE, "model", "Rows that joined a batch which was in the stages.") \
     X(WORKER_STAGED_SPLITS, "fermata_worker_staged_splits_total", COUNTER, NONE, "model", "Batches that went on from a stage in parts.") \
     X(WORKER_OVERLAP_GROUPS, "fermata_worker_overlap_groups_total", COUNTER, NONE, "device", "Groups of operators that were run.") \

@@ -226,6 +226,23 @@ static void stage_ended(launch_t *launch)
     carrier_decide(&staged->carrier);
 }
 
+/* The times of batches that are in the stages together tell nothing about one that runs alone. */
+static void mark_shared(staged_t *staged, uint64_t exec_batch, bool enters)
+{
+    uint32_t begun = 0, others = 0;
+
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        const batch_t *batch = staged->slots[i];
+        begun += batch && batch->begun;
+        others += batch && batch->begun && batch->exec_batch != exec_batch;
+    }
+    for (uint32_t i = 0; i < SLOTS && begun > 1; i++) {
+        if (staged->slots[i])
+            staged->slots[i]->shared |= staged->slots[i]->begun;
+    }
+    metrics_add(staged->model->stage_beside, enters && others > 0);
+}
+
 /* Which batch of the stages they are in, and whether the scheduler's wish that they join one came true. */
 static void note_entry(staged_t *staged, const stage_t *stage, uint64_t exec_batch, uint32_t start)
 {
@@ -257,6 +274,7 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
     if (first) {
         gather_inputs(staged, stage, start, action->launch.in_pair);
         note_entry(staged, stage, action->batch, start);
+        mark_shared(staged, action->batch, start == 0);
     }
     stage->ends = last ? staged->ends[action->launch.out_pair] : NULL;
     stage->launch.ended = stage_ended;
@@ -430,6 +448,7 @@ static exec_t *make_exec(staged_t *staged, err_t *err)
 {
     const model_stages_t *stages = staged->stages;
     const staged_schedule_t *schedule = staged_schedule_find(staged->model->config.schedule);
+    int64_t comp_wait_ns = staged->model->config.comp_wait_ns;
     staged_config_t config = {
         .stages = stages->count,
         .pairs = STAGES_PAIRS,
@@ -440,7 +459,7 @@ static exec_t *make_exec(staged_t *staged, err_t *err)
         .rows_max = stages->rows_max,
         .queries_max = 2 * ENGINE_MAX_BATCH,
         .eager = true,
-        .comp_wait_ns = staged->model->config.comp_wait_ns,
+        .comp_wait_ns = comp_wait_ns ? comp_wait_ns : EXEC_NEVER, /* 0 is no limit in a config */
         .split_slack = staged->model->config.split_slack,
         .cost = staged_cost,
         .cost_ctx = staged,
@@ -467,22 +486,12 @@ static bool staged_takes(const executor_t *executor, const batch_t *batch)
     return free_slot(staged) < SLOTS && exec_room(staged->carrier.exec) >= batch->count;
 }
 
-/* Their times tell nothing about a batch that runs alone. */
-static void mark_shared(staged_t *staged, batch_t *batch)
-{
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        if (staged->slots[i])
-            staged->slots[i]->shared = batch->shared = true;
-    }
-}
-
 static void staged_submit(executor_t *executor, batch_t *batch)
 {
     staged_t *staged = (staged_t *)executor;
     uint32_t slot = free_slot(staged);
     int64_t now_ns = clock_now_ns();
 
-    mark_shared(staged, batch);
     staged->slots[slot] = batch;
     batch->left = batch->count;
     batch->exec_batch = 0;

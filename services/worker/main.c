@@ -266,23 +266,55 @@ static status_t worker_start_models(worker_t *worker, err_t *err)
     return lifecycle_create(&lifecycle, &worker->lifecycle, err);
 }
 
-/* Which modes the worker or some model in the repository asks for, as bits. What cannot be read is told later. */
-static uint32_t modes_wanted(const worker_t *worker)
+/* What the worker or some model in the repository asks for. */
+typedef struct {
+    bool staged, overlap;
+    bool scheduled; /* stages with a schedule of their own */
+} wanted_t;
+
+static void want(wanted_t *wanted, model_mode_t mode, const char *schedule)
 {
-    uint32_t modes = 1u << worker->options->mode, count = 0;
+    wanted->staged |= mode == MODE_STAGED;
+    wanted->overlap |= mode == MODE_OVERLAP;
+    wanted->scheduled |= mode == MODE_STAGED && schedule[0];
+}
+
+/* What cannot be read is told later. */
+static wanted_t modes_wanted(const worker_t *worker)
+{
+    wanted_t wanted = {0};
+    model_mode_t mode = (model_mode_t)worker->options->mode;
+    uint32_t count = 0;
     repository_reading_t *readings = NULL;
     err_t ignored;
 
+    want(&wanted, mode, "");
     (void)repository_read_all(&worker->source, &readings, &count, &ignored);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t v = 0; v < readings[i].count; v++) {
             const model_config_t *config = &readings[i].versions[v]->config;
-            modes |= config->has_mode ? 1u << config->mode : 0;
+            want(&wanted, config->has_mode ? config->mode : mode, config->schedule);
         }
         repository_reading_dispose(&readings[i]);
     }
     free(readings);
-    return modes;
+    return wanted;
+}
+
+/* Side by side run groups of a plan, and batches of a schedule that decides by itself what runs when. */
+static void tell_of_slots(worker_devices_t *devices, const wanted_t *wanted, bool has_plan)
+{
+    devices->stretches = wanted->staged;
+    if (wanted->overlap && has_plan) {
+        devices->slots = SEGMENTS_SLOTS;
+        devices->ahead = SEGMENTS_WHOLE;
+        devices->inflight = SEGMENTS_SLOTS;
+    } else if (wanted->scheduled) {
+        devices->slots = STAGES_SLOTS;
+        devices->ahead = STAGES_AHEAD;
+    }
+    if (wanted->staged)
+        devices->inflight = STAGES_INFLIGHT;
 }
 
 /* A plan that cannot be read is no reason not to serve. */
@@ -308,19 +340,16 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
                               .jitter = options->emulated_jitter};
     const char *engine = options_engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
-    uint32_t modes = modes_wanted(worker);
-    bool staged = modes & 1u << MODE_STAGED, overlap = modes & 1u << MODE_OVERLAP;
+    wanted_t wanted = modes_wanted(worker);
 
     if (config.streams == 0)
-        config.streams = overlap ? SEGMENTS_STREAMS : staged ? STAGES_STREAMS : 1;
+        config.streams = wanted.overlap ? SEGMENTS_STREAMS : wanted.staged ? STAGES_STREAMS : 1;
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;
     status_t status =
         worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
-    worker->devices.stretches = staged;
-    worker->devices.slots = overlap && worker->has_overlap ? SEGMENTS_SLOTS : 0;
-    worker->devices.ahead = worker->devices.slots ? SEGMENTS_WHOLE : 0;
+    tell_of_slots(&worker->devices, &wanted, worker->has_overlap);
     if (status == STATUS_OK && options->device_class)
         worker->devices.device_class = options->device_class;
     return status;

@@ -202,6 +202,7 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
     model->stretch_joined = metrics_series(metrics, METRIC_WORKER_STRETCHES, model->name, "joined");
     model->stretch_alone = metrics_series(metrics, METRIC_WORKER_STRETCHES, model->name, "alone");
     model->stage_batches = metrics_series(metrics, METRIC_WORKER_STAGED_BATCHES, model->name);
+    model->stage_beside = metrics_series(metrics, METRIC_WORKER_STAGED_BESIDE, model->name);
     model->stage_stretched = metrics_series(metrics, METRIC_WORKER_STAGED_ROWS, model->name);
     model->stage_splits = metrics_series(metrics, METRIC_WORKER_STAGED_SPLITS, model->name);
     model->unfit = metrics_series(metrics, METRIC_WORKER_MODE_UNFIT, model->name);

@@ -15,9 +15,12 @@
 #include "worker.h"
 
 enum {
-    STAGES_DEFAULT = 4, /* of a model whose config names no number */
-    STAGES_STREAMS = 2, /* a batch, and rows that catch up with it */
-    STAGES_PAIRS = 2,   /* DVABatch 8.6: two are best */
+    STAGES_DEFAULT = 4,  /* of a model whose config names no number */
+    STAGES_STREAMS = 2,  /* a batch, and rows that catch up with it */
+    STAGES_PAIRS = 2,    /* DVABatch 8.6: two are best */
+    STAGES_SLOTS = 3,    /* with a schedule of its own: two in the stages, and one from which it chooses */
+    STAGES_AHEAD = 2000, /* each of them may fill the device, which has its room behind the first */
+    STAGES_INFLIGHT = 4, /* a batch, and rows on their way to it */
 };
 
 typedef struct model model_t;

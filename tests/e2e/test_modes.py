@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -101,6 +102,32 @@ def test_a_deferred_batch_leaves_time_for_rows_that_join(bin_dir, tmp_path):
         joined = metric(worker, "fermata_worker_stretches_total", outcome="joined")
         assert joined >= 5, (granted, joined, total)
         assert metric(worker, "fermata_worker_staged_stretched_rows_total", model="m") >= joined
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+@pytest.mark.parametrize("schedule, does", [
+    ("schedule: input", "beside_batches"),
+    ("schedule: load", "stretched_rows"),
+    ("schedule: load, comp_wait_ms: 200", "stretched_rows"),
+])
+def test_a_schedule_named_in_the_config_is_what_runs(bin_dir, tmp_path, schedule, does):
+    """The scheduler grants more than the device runs, and what comes of it is the schedule's: batches side by side, or rows that join."""
+    config = ["mode: staged", "slo_ms: 5000", f"staged: {{{schedule}}}", "emulate: {alpha_ms: 2, beta_ms: 20}"]
+    models = patient_models(tmp_path)
+    for other in models.iterdir():
+        if other.name != "digits":
+            shutil.rmtree(other)
+    (models / "digits" / "config.yaml").write_text("max_batch: 8\n" + "\n".join(config) + "\n")
+    up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", "--policy", "eager", models=models)
+    worker = up.ready["workers"][0]["metrics"]
+    try:
+        total = load(bin_dir, up, "--model", "digits", "--concurrency", "6", "--duration", "2s")
+        assert set(total["outcomes"]) == {"ok"}, total
+        assert metric(worker, f"fermata_worker_staged_{does}_total", model="digits") >= 5, up.log()
+        assert metric(worker, "fermata_worker_batches_total", status="failed") == 0, up.log()
+        busy = metric(worker, "fermata_worker_device_busy_seconds_total")
+        assert 0.5 < busy < time.time() - metric(worker, "fermata_start_time_seconds"), "each moment counts once"
     finally:
         assert up.stop() == 0, up.log()
 

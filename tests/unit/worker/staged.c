@@ -208,6 +208,46 @@ Test(staged, a_scheduler_that_is_gone_takes_along_what_has_not_entered)
     end();
 }
 
+/* Under `load`, where 0 is no limit, rows join without having been granted to. */
+Test(staged, a_schedule_of_its_own_lets_what_waits_join)
+{
+    begin();
+    snprintf(rig.model->config.schedule, sizeof(rig.model->config.schedule), "load");
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 3, 0);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    while (rig.report_count < 2)
+        finish_stage();
+    check_answers(5);
+    cr_assert_eq(metrics_value(rig.model->stage_stretched), 3);
+    end();
+}
+
+/* Batches 1 and 2 follow each other, 4 joins 3. */
+Test(staged, a_batch_that_was_alone_in_the_stages_tells_how_long_it_takes)
+{
+    begin();
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 2, 0);
+    for (int i = 0; i < 6; i++)
+        finish_stage();
+    rig_until(&rig, rig.report_count == 2);
+    cr_expect_eq(metrics_value(rig.model->profile_error), 2);
+    grant_rows(3, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(4, 3, 3);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(rig.loop, NS_PER_MS);
+    while (rig.report_count < 4)
+        finish_stage();
+    cr_expect_eq(metrics_value(rig.model->profile_error), 2, "these ran together");
+    check_answers(9);
+    end();
+}
+
 Test(staged, a_batch_goes_on_in_parts_where_these_cost_no_more)
 {
     begin();
