@@ -455,7 +455,7 @@ static exec_t *make_exec(staged_t *staged, err_t *err)
         /* policy I runs batches side by side and past each other; else the other is for rows that catch up */
         .new_pairs = stages->beside ? STAGES_PAIRS : 1,
         .width = stages->beside ? STAGES_PAIRS : 1,
-        .streams = stages->beside ? stages->devices->streams : 0,
+        .streams = stages->devices->streams,
         .rows_max = stages->rows_max,
         .queries_max = 2 * ENGINE_MAX_BATCH,
         .eager = true,

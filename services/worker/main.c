@@ -331,6 +331,21 @@ static void worker_read_overlap(worker_t *worker)
         log_warn("overlap_plan_not_used", LOG_ERR(err));
 }
 
+/* Where nobody says how many. On a CPU no more than have cores of their own: others would take turns, at what a change
+ * of threads costs. A plan for overlap was measured with its streams, whatever they have. */
+static uint32_t default_streams(const wanted_t *wanted, const options_t *options)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t devices = options->devices ? options->devices : 1;
+    bool on_cpu = strcmp(options_engines[options->engine], "onednn") == 0;
+
+    if (wanted->overlap)
+        return SEGMENTS_STREAMS;
+    if (!wanted->staged || (on_cpu && devices * options->threads * STAGES_STREAMS > cores))
+        return 1;
+    return STAGES_STREAMS;
+}
+
 static status_t worker_open_devices(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
@@ -343,7 +358,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
     wanted_t wanted = modes_wanted(worker);
 
     if (config.streams == 0)
-        config.streams = wanted.overlap ? SEGMENTS_STREAMS : wanted.staged ? STAGES_STREAMS : 1;
+        config.streams = default_streams(&wanted, options);
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;

@@ -102,17 +102,15 @@ static status_t measure(model_stages_t *stages, model_t *model, const model_load
     return status;
 }
 
-/* On every stream that it may run on. inputs NULL: nothing but the batch varies. */
+/* On every stream: it runs where its batch does, or rows that catch up with it. inputs NULL: nothing but the batch varies. */
 static status_t prepare_stage(const model_stages_t *stages, engine_model_t *model, uint32_t stage,
                               uint32_t rows, const engine_shape_t *inputs, err_t *err)
 {
     const worker_devices_t *devices = stages->devices;
     status_t status = STATUS_OK;
 
-    for (uint32_t i = 0; i < (stages->beside ? devices->streams : 1) && status == STATUS_OK; i++) {
-        engine_range_t range = {.stream = (stage + i) % devices->streams,
-                                .from = stages->from[stage],
-                                .to = stages->from[stage + 1]};
+    for (uint32_t stream = 0; stream < devices->streams && status == STATUS_OK; stream++) {
+        engine_range_t range = {.stream = stream, .from = stages->from[stage], .to = stages->from[stage + 1]};
         status = devices->ops->prepare_range(model, &range, rows, inputs, err);
     }
     return status;

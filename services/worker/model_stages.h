@@ -31,7 +31,7 @@ typedef struct {
     const model_shapes_t *shapes; /* NULL: nothing but the batch varies */
     uint32_t count, rows_max;
     bool splits; /* some batch of it goes on in parts: then no rows join its batches */
-    bool beside; /* batches run side by side, as policy I has it: any stage on any stream */
+    bool beside; /* batches run side by side, as policy I has it */
     uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
     int64_t *cost_ns;                     /* of a stage on so many rows, see model_stages_cost_ns */
     engine_border_t **borders;            /* see model_stages_border */

@@ -225,6 +225,45 @@ Test(staged, a_schedule_of_its_own_lets_what_waits_join)
     end();
 }
 
+Test(staged, a_schedule_of_its_own_has_batches_side_by_side)
+{
+    begin();
+    snprintf(rig.model->config.schedule, sizeof(rig.model->config.schedule), "input");
+    rig.model->choice.stages->beside = true;
+    grant_rows(1, 2, 0);
+    rig_until(&rig, engine_held() == 1);
+    grant_rows(2, 3, 0);
+    finish_stage();
+    rig_until(&rig, engine_held() == 2);
+    while (rig.report_count < 2)
+        finish_stage();
+    check_answers(5);
+    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
+    cr_assert_eq(metrics_value(rig.model->stage_beside), 1);
+    end();
+}
+
+/* Rows that catch up do not wait for the stage in which the batch is that they are to join. */
+Test(staged, what_catches_up_runs_on_another_stream_than_its_batch)
+{
+    rig_init(&rig);
+    rig_stage(&rig, 4);
+    grant_rows(1, 2, 0);
+    for (int i = 0; i < 2; i++)
+        finish_stage();
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->range.from, 2);
+    grant_rows(2, 3, 1);
+    rig_until(&rig, engine_held() == 2);
+    cr_assert_eq(engine_oldest()->next->range.from, 0);
+    cr_assert_neq(engine_oldest()->next->range.stream, engine_oldest()->range.stream);
+    while (rig.report_count < 2)
+        finish_stage();
+    check_answers(5);
+    cr_assert_eq(metrics_value(rig.model->stage_stretched), 3);
+    end();
+}
+
 /* Batches 1 and 2 follow each other, 4 joins 3. */
 Test(staged, a_batch_that_was_alone_in_the_stages_tells_how_long_it_takes)
 {
