@@ -11,7 +11,7 @@ enum { BATCH = 32 };
 
 /* Bounds of what the baselines learn: the papers' use nothing finer. */
 #define RIDGE 1e-6
-#define SVR_WIDTH 0.02 /* of the mean */
+#define SVR_WIDTH 0.02 /* of the mean, or of the logarithm */
 #define SVR_DECAY 1e-4
 
 /* ---- groups ---- */
@@ -191,18 +191,23 @@ double trainer_error(const predictor_t *predictor, const trainer_sample_t *sampl
 
 /* ---- baselines ---- */
 
+static double target_of(const trainer_line_t *line, const trainer_sample_t *sample)
+{
+    return line->logs ? (double)sample->log_ns : exp((double)sample->log_ns);
+}
+
 /* By the normal equations with a little ridge. */
-void trainer_fit_linear(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width)
+static void fit_squares(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count)
 {
     double a[PREDICTOR_INPUTS_MAX + 1][PREDICTOR_INPUTS_MAX + 2];
-    uint32_t n = width + 1;
+    uint32_t width = line->width, n = width + 1;
     memset(a, 0, sizeof(a));
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t i = 0; i < n; i++) {
             double xi = i < width ? (double)samples[s].features[i] : 1;
             for (uint32_t j = 0; j < n; j++)
                 a[i][j] += xi * (j < width ? (double)samples[s].features[j] : 1);
-            a[i][n] += xi * exp((double)samples[s].log_ns);
+            a[i][n] += xi * target_of(line, &samples[s]);
         }
     for (uint32_t i = 0; i < n; i++)
         a[i][i] += RIDGE;
@@ -212,7 +217,6 @@ void trainer_fit_linear(trainer_line_t *line, const trainer_sample_t *samples, u
             for (uint32_t j = i; factor != 0 && j <= n; j++)
                 a[row][j] -= factor * a[i][j];
         }
-    line->width = width;
     for (uint32_t i = 0; i < n; i++)
         line->weight[i] = a[i][n] / a[i][i];
 }
@@ -225,19 +229,23 @@ static double line_value(const trainer_line_t *line, const trainer_sample_t *sam
     return sum;
 }
 
-/* By subgradients, in units of the mean, with a falling rate. */
-void trainer_fit_svr(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width,
-                     uint32_t epochs, prng_t *prng)
+/* From least squares on by subgradients with a falling rate: in units of the mean, or as far as a logarithm is from it. */
+static void fit_supported(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count,
+                          uint32_t epochs, prng_t *prng)
 {
+    uint32_t width = line->width;
     double mean = 0;
-    memset(line, 0, sizeof(*line));
-    line->width = width;
     for (uint32_t i = 0; i < count; i++)
-        mean += exp((double)samples[i].log_ns) / count;
+        mean += target_of(line, &samples[i]) / count;
+    double unit = line->logs ? 1 : mean, middle = line->logs ? mean : 0;
+    fit_squares(line, samples, count);
+    line->weight[width] -= middle;
+    for (uint32_t i = 0; i <= width; i++)
+        line->weight[i] /= unit;
     uint64_t steps = (uint64_t)epochs * count;
     for (uint64_t step = 0; step < steps; step++) {
         const trainer_sample_t *sample = &samples[prng_below(prng, count)];
-        double off = line_value(line, sample) - exp((double)sample->log_ns) / mean;
+        double off = line_value(line, sample) - (target_of(line, sample) - middle) / unit;
         double rate = 0.05 / (1 + 20 * (double)step / (double)steps);
         double slope = off > SVR_WIDTH ? 1 : off < -SVR_WIDTH ? -1 : 0;
         for (uint32_t i = 0; i < width; i++)
@@ -245,7 +253,34 @@ void trainer_fit_svr(trainer_line_t *line, const trainer_sample_t *samples, uint
         line->weight[width] -= rate * slope;
     }
     for (uint32_t i = 0; i <= width; i++)
-        line->weight[i] *= mean;
+        line->weight[i] *= unit;
+    line->weight[width] += middle;
+}
+
+static void keep_nearer(trainer_line_t *line, const trainer_line_t *other, const trainer_sample_t *samples,
+                        uint32_t count)
+{
+    if (trainer_line_error(other, samples, count) < trainer_line_error(line, samples, count))
+        *line = *other;
+}
+
+void trainer_fit_linear(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width)
+{
+    trainer_line_t logs = {.width = width, .logs = true};
+    *line = (trainer_line_t){.width = width};
+    fit_squares(line, samples, count);
+    fit_squares(&logs, samples, count);
+    keep_nearer(line, &logs, samples, count);
+}
+
+void trainer_fit_svr(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width,
+                     uint32_t epochs, prng_t *prng)
+{
+    trainer_line_t logs = {.width = width, .logs = true};
+    *line = (trainer_line_t){.width = width};
+    fit_supported(line, samples, count, epochs, prng);
+    fit_supported(&logs, samples, count, epochs, prng);
+    keep_nearer(line, &logs, samples, count);
 }
 
 double trainer_line_error(const trainer_line_t *line, const trainer_sample_t *samples, uint32_t count)
@@ -253,7 +288,8 @@ double trainer_line_error(const trainer_line_t *line, const trainer_sample_t *sa
     double sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         double real = exp((double)samples[i].log_ns);
-        sum += fabs(line_value(line, &samples[i]) - real) / real;
+        double value = line_value(line, &samples[i]);
+        sum += fabs((line->logs ? exp(value) : value) - real) / real;
     }
     return sum / count;
 }

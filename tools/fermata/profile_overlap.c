@@ -375,8 +375,12 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
 
 static void print_error(const char *name, const profile_overlap_error_t *error, FILE *out)
 {
-    fprintf(out, "%-40s %7u %7.1f %% %7.1f %% %7.1f %% %7.1f %%\n", name, error->groups, 100 * error->mlp,
-            100 * error->linear, 100 * error->svr, 100 * error->again);
+    fprintf(out, "%-40s %7u %7.1f %% %7.1f %% %7.1f %% ", name, error->groups, 100 * error->mlp,
+            100 * error->linear, 100 * error->svr);
+    if (error->again_groups)
+        fprintf(out, "%7.1f %%\n", 100 * error->again);
+    else
+        fprintf(out, "%9s\n", "-");
 }
 
 void profile_overlap_table(const profile_overlap_how_t *how, const profile_overlap_t *found, FILE *out)
@@ -399,9 +403,9 @@ void profile_overlap_table(const profile_overlap_how_t *how, const profile_overl
 
 static json_t *error_json(const profile_overlap_error_t *error)
 {
-    return json_pack("{s:i, s:f, s:f, s:f, s:i, s:f}", "groups", (int)error->groups, "mlp", error->mlp,
+    return json_pack("{s:i, s:f, s:f, s:f, s:i, s:o}", "groups", (int)error->groups, "mlp", error->mlp,
                      "linear", error->linear, "svm", error->svr, "repeated_groups", (int)error->again_groups,
-                     "repeated", error->again);
+                     "repeated", error->again_groups ? json_real(error->again) : json_null());
 }
 
 json_t *profile_overlap_json(const profile_overlap_how_t *how, const profile_overlap_t *found)
