@@ -7,9 +7,14 @@
 
 void load_log(const model_t *model, int64_t took_ns)
 {
+    const mode_choice_t *choice = &model->choice;
+
     if (model->load_status == STATUS_OK)
         log_info("model_loaded", LOG_STR("model", model->name), LOG_I64("version", model->version),
                  LOG_U64("max_batch", model->info->max_batch), LOG_MS("slo_ms", model->slo_ns),
+                 LOG_STR("mode", model_mode_names[choice->mode]),
+                 LOG_U64("stages", choice->stages ? choice->stages->count : 0),
+                 LOG_U64("exit_points", choice->exit_points), LOG_STR("mode_reason", choice->why),
                  LOG_MS("took_ms", took_ns));
     else if (model->load_status != STATUS_CANCELLED)
         log_error("model_failed", LOG_STR("model", model->name), LOG_I64("version", model->version),

@@ -8,6 +8,7 @@
 #include "loop/timer.h"
 #include "options.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,14 +318,23 @@ static void tell_of_slots(worker_devices_t *devices, const wanted_t *wanted, boo
         devices->inflight = STAGES_INFLIGHT;
 }
 
-/* A plan that cannot be read is no reason not to serve. */
+/* The one that is named, else the one that `fermata profile --overlap` left beside the models, if there is one. A plan
+ * that cannot be read is no reason not to serve. */
 static void worker_read_overlap(worker_t *worker)
 {
-    const char *path = worker->options->overlap_plan;
+    const options_t *options = worker->options;
+    const char *path = options->overlap_plan;
+    char beside[PATH_MAX];
     err_t *err = &worker->overlap_err;
 
+    if (!path && options->models &&
+        overlap_plan_path(options->models, options_engines[options->engine], beside, sizeof(beside)) &&
+        access(beside, F_OK) == 0)
+        path = beside;
     if (!path)
-        err_set(err, STATUS_NOT_FOUND, "there is no --overlap-plan");
+        err_set(err, STATUS_NOT_FOUND,
+                "there is no overlap plan: `fermata profile --overlap MODEL MODEL...` makes one (or name it: "
+                "--overlap-plan)");
     else if (overlap_plan_read(path, &worker->overlap, err) == STATUS_OK)
         worker->has_overlap = true;
     else
@@ -332,15 +342,16 @@ static void worker_read_overlap(worker_t *worker)
 }
 
 /* Where nobody says how many. On a CPU no more than have cores of their own: others would take turns, at what a change
- * of threads costs. A plan for overlap was measured with its streams, whatever they have. */
-static uint32_t default_streams(const wanted_t *wanted, const options_t *options)
+ * of threads costs. A plan for overlap was measured with one for each of its models, whatever they have. */
+static uint32_t default_streams(const worker_t *worker, const wanted_t *wanted)
 {
+    const options_t *options = worker->options;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t devices = options->devices ? options->devices : 1;
     bool on_cpu = strcmp(options_engines[options->engine], "onednn") == 0;
 
-    if (wanted->overlap)
-        return SEGMENTS_STREAMS;
+    if (wanted->overlap && worker->has_overlap)
+        return worker->overlap.predictor.models;
     if (!wanted->staged || (on_cpu && devices * options->threads * STAGES_STREAMS > cores))
         return 1;
     return STAGES_STREAMS;
@@ -358,7 +369,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
     wanted_t wanted = modes_wanted(worker);
 
     if (config.streams == 0)
-        config.streams = default_streams(&wanted, options);
+        config.streams = default_streams(worker, &wanted);
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;

@@ -251,7 +251,8 @@ static uint32_t find_in_plan(model_t *model, const overlap_plan_t *plan, status_
     *status = model_identity(model, hash, err);
     if (*status != STATUS_OK)
         return UINT32_MAX;
-    service = overlap_plan_find(plan, model->name, model->version ? model->version : 1, hash, &why);
+    service = overlap_plan_find(plan, model->name, model->version ? model->version : 1, hash,
+                                model->info->max_batch, &why);
     if (service != UINT32_MAX &&
         overlap_plan_fits(plan, service, model->shapes ? &model->shapes->axes : NULL, &why))
         return service;
@@ -276,6 +277,12 @@ static status_t choose_overlap(model_t *model, const model_load_options_t *optio
     }
     if (devices_lack(&model->choice, options->devices->slots == 0))
         return STATUS_OK;
+    if (options->devices->streams < plan->predictor.models) {
+        refuse(&model->choice, MODE_NO_PREDICTOR,
+               "the overlap plan is of %u models side by side, the device has %u streams (--streams)",
+               plan->predictor.models, options->devices->streams);
+        return STATUS_OK;
+    }
     uint32_t service = find_in_plan(model, plan, &status, err);
     if (service == UINT32_MAX)
         return status;

@@ -14,7 +14,6 @@
 enum {
     SEGMENTS_QUERIES =
         2, /* of one model on one device at a time: as many batches as a scheduler grants ahead */
-    SEGMENTS_STREAMS = 2, /* models side by side where nobody says how many */
     SEGMENTS_SLOTS =
         4, /* batches that a device is granted at most: two that run, and two for the next group */
     SEGMENTS_SIDES = 2, /* what a query reads from and what it writes to */

@@ -35,7 +35,10 @@ static const config_option_t option_table[] = {
     {"mode", CONFIG_ENUM, "Models", "How batches of a model are run whose config.yaml names no mode.",
      .def = "whole", .choices = model_mode_names, AT(mode)},
     {"overlap_plan", CONFIG_PATH, "Models",
-     "Duration model of mode overlap, for these models on this device.", AT(overlap_plan)},
+     "Duration model of mode overlap, for these models on this device; default: what `fermata profile "
+     "--overlap` wrote "
+     "beside them.",
+     AT(overlap_plan)},
     {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
      AT(profile_cache)},
     {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = options_engines,

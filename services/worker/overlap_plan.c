@@ -262,15 +262,27 @@ status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t 
     return failed ? err_set(err, STATUS_IO, "%.200s: %m", path) : STATUS_OK;
 }
 
+bool overlap_plan_path(const char *repository, const char *engine, char *path, size_t path_bytes)
+{
+    int len = snprintf(path, path_bytes, "%s/overlap.%s.txt", repository, engine);
+
+    return len > 0 && (size_t)len < path_bytes;
+}
+
 uint32_t overlap_plan_find(const overlap_plan_t *plan, const char *name, int64_t version, const char *hash,
-                           err_t *err)
+                           uint32_t rows_max, err_t *err)
 {
     for (uint32_t i = 0; i < plan->predictor.models; i++) {
         if (strcmp(plan->models[i].name, name) != 0 || plan->models[i].version != version)
             continue;
-        if (strcmp(plan->models[i].hash, hash) == 0)
+        if (strcmp(plan->models[i].hash, hash) != 0)
+            err_set(err, STATUS_NOT_FOUND, "the overlap plan is of another file of %.80s", name);
+        else if (rows_max > (uint32_t)plan->predictor.rows_max)
+            err_set(err, STATUS_NOT_FOUND,
+                    "the overlap plan is of batches of %u rows at most, %.80s takes %u",
+                    (uint32_t)plan->predictor.rows_max, name, rows_max);
+        else
             return i;
-        err_set(err, STATUS_NOT_FOUND, "the overlap plan is of another file of %.80s", name);
         return UINT32_MAX;
     }
     err_set(err, STATUS_NOT_FOUND, "%.80s is not in the overlap plan", name);

@@ -2,7 +2,8 @@
  * What mode overlap needs to know of models that share a device: the duration model of their groups of
  * operators, and for which models and device it was trained.
  *
- * The file is text; `fermata profile --overlap` writes it, the worker reads it (--overlap-plan):
+ * The file is text; `fermata profile --overlap` writes it, the worker reads it: REPOSITORY/overlap.ENGINE.txt, or what
+ * --overlap-plan names:
  *
  *   fermata-overlap 3
  *   device onednn; AMD EPYC 9R14; 1 threads
@@ -45,13 +46,17 @@ typedef struct {
 status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err);
 status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t *err);
 
+/* Where it lies when nobody says, beside the folders of the models. False: it does not fit. */
+bool overlap_plan_path(const char *repository, const char *engine, char *path, size_t path_bytes);
+
 /* The part of exec/overlap.h's configuration that the plan knows: models, operators and durations. It
  * refers to the plan. */
 overlap_config_t overlap_plan_config(const overlap_plan_t *plan);
 
-/* Number of that model in the plan, or UINT32_MAX and why not: another file, not in it. */
+/* Number of that model in the plan, or UINT32_MAX and why not: another file, not in it, not measured with batches
+ * of rows_max. */
 uint32_t overlap_plan_find(const overlap_plan_t *plan, const char *name, int64_t version, const char *hash,
-                           err_t *err);
+                           uint32_t rows_max, err_t *err);
 
 /* Whether its lengths are of a model with these axes, NULL: without any; else why not. */
 bool overlap_plan_fits(const overlap_plan_t *plan, uint32_t model, const axes_t *axes, err_t *err);

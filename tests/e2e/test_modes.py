@@ -13,7 +13,7 @@ import shape_models
 import tritonclient.http as httpclient
 
 from client import INFER, digit_tensor, get, post, tensor_request
-from system import Up, patient_models, wait_until
+from system import MODELS, Up, patient_models, wait_until
 
 
 def metric(address, name, **labels):
@@ -180,9 +180,9 @@ def test_a_bad_mode_of_the_worker_is_refused(bin_dir):
 UNITS, HIDDEN = 32, 3
 
 
-def overlap_plan(path, device, models, ns):
+def overlap_plan(path, device, models, ns, rows_max=64):
     """A plan that predicts the same duration for every group: models is [(name, segments, hash, lengths)], the last where rows differ."""
-    lines = ["fermata-overlap 3", f"device {device}", "rows_max 64"]
+    lines = ["fermata-overlap 3", f"device {device}", f"rows_max {rows_max}"]
     for name, segments, digest, *lengths in models:
         lines += [f"model {name} 1 {segments} {digest}", f"lengths {lengths[0] if lengths else '1 1 -'}"]
     lines += ["places index"]
@@ -226,7 +226,7 @@ def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_pa
 
 
 @pytest.mark.parametrize("content, said", [
-    (None, "there is no --overlap-plan"),
+    (None, "fermata profile --overlap"),
     ("fermata-overlap 3\ndevice x\n", "the file ends here"),
     ("fermata-overlap 2\ndevice x\nrows_max 8\nlength_max 1\n", "of another version"),
     ("fermata-overlap 3\ndevice x\nrows_max 8\nmodel a 1 3 -\nplaces time\n", "'lengths' is expected"),
@@ -238,14 +238,17 @@ def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_pa
     ([("z", EMULATED_SEGMENTS, "-")], "is not in the overlap plan"),
     ([("a", 5, "-")], "another file"),
     ([("a", EMULATED_SEGMENTS, "-", "8 96 48")], "nothing but its batch varies"),
+    ([("a", EMULATED_SEGMENTS, "-")], "batches of 4 rows at most"),
+    ([("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], "2 models side by side"),
 ])
 def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
     flags = ["--mode", "overlap"]
     if isinstance(content, list):
-        flags.append(f"--worker-flags=--overlap-plan={overlap_plan(tmp_path / 'plan', 'x' if said == 'another device' else 'emulated', content, 1e6)}")
+        device, rows = "x" if said == "another device" else "emulated", 4 if "4 rows" in said else 64
+        flags += ["--overlap-plan", overlap_plan(tmp_path / "plan", device, content, 1e6, rows), "--worker-flags=--streams=1"]
     elif content:
         (tmp_path / "plan").write_text(content)
-        flags.append(f"--worker-flags=--overlap-plan={tmp_path / 'plan'}")
+        flags += ["--overlap-plan", tmp_path / "plan"]
     up = emulated(bin_dir, tmp_path, ["a,1,5,500,8"], *flags)
     try:
         assert infer(up, "a", range(4)).status == 200
@@ -254,6 +257,28 @@ def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
         assert len(refusals) == 1 and said in refusals[0], refusals
         model = get(up.ready["scheduler"]["http"], "/state").json()["models"][0]
         assert model["mode"] == "whole" and said in model["mode_reason"], model
+        told = up.ready["models"][0]
+        assert (told["state"], told["mode"]) == ("ready", "whole") and said in told["mode_reason"], told
+        loaded = [line for line in up.log().splitlines() if "model_loaded" in line]
+        assert "mode=whole" in loaded[0] and said in loaded[0], loaded
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def test_emulated_models_overlap_by_what_was_profiled(bin_dir, tmp_path):
+    """Profiled, and served by the plan that lies beside them then: nobody names it."""
+    models = tmp_path / "models"
+    for name in ("a", "b", "c"):
+        shutil.copytree(MODELS / "digits", models / name, ignore=shutil.ignore_patterns("profile.*"))
+        (models / name / "config.yaml").write_text("max_batch: 8\nslo_ms: 3000\nemulate: {alpha_ms: 0.05, beta_ms: 0.4}\n")
+    done = subprocess.run([bin_dir / "fermata", "profile", "--engine", "emulated", "--overlap", *models.iterdir(), "--groups", "60", "--json"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for pair in json.loads(done.stdout)["pairs"]:
+        assert (pair["error"]["repeated"] is None) == (pair["error"]["repeated_groups"] == 0), pair
+    up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", "--mode", "overlap", models=models)
+    try:
+        assert {(model["name"], model["mode"], model["mode_reason"]) for model in up.ready["models"]} == {(name, "overlap", "") for name in "abc"}
     finally:
         assert up.stop() == 0, up.log()
 

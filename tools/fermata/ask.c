@@ -1,6 +1,7 @@
 #include "fermata/ask.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 json_t *ask_json(const http_client_response_t *response)
@@ -55,6 +56,7 @@ size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
     for (size_t i = 0; i < n; i++) {
         const json_t *entry = json_array_get(index, i);
         char state[32];
+        models[i] = (model_state_t){.name = ""};
         copy_text(models[i].name, sizeof models[i].name, entry, "name");
         copy_text(models[i].version, sizeof models[i].version, entry, "version");
         copy_text(models[i].reason, sizeof models[i].reason, entry, "reason");
@@ -62,6 +64,32 @@ size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
         models[i].readiness = readiness_of(state, models[i].reason);
     }
     return n;
+}
+
+static model_state_t *find_model(model_state_t *models, size_t models_len, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    json_int_t version = json_integer_value(json_object_get(entry, "version"));
+    for (size_t i = 0; i < models_len && name != NULL; i++)
+        if (strcmp(models[i].name, name) == 0 && strtoll(models[i].version, NULL, 10) == version)
+            return &models[i];
+    return NULL;
+}
+
+void ask_modes(const json_t *state, model_state_t *models, size_t models_len)
+{
+    size_t at;
+    json_t *entry;
+    json_array_foreach(json_object_get(state, "models"), at, entry)
+    {
+        model_state_t *model = find_model(models, models_len, entry);
+        if (model == NULL)
+            continue;
+        copy_text(model->mode, sizeof model->mode, entry, "mode");
+        copy_text(model->mode_reason, sizeof model->mode_reason, entry, "mode_reason");
+        model->stages = (uint32_t)json_integer_value(json_object_get(entry, "stages"));
+        model->exit_points = (uint32_t)json_integer_value(json_object_get(entry, "exit_points"));
+    }
 }
 
 const char *model_readiness_name(model_readiness_t readiness)

@@ -24,10 +24,16 @@ typedef struct {
     char version[ASK_NAME_BYTES];
     char reason[ASK_REASON_BYTES];
     model_readiness_t readiness;
+    /* What the scheduler says of it; "" when it was not asked. */
+    char mode[32], mode_reason[ASK_REASON_BYTES];
+    uint32_t stages, exit_points;
 } model_state_t;
 
 /* From a repository index. Returns how many; at most cap. */
 size_t ask_models(const json_t *index, model_state_t *models, size_t cap);
+
+/* Adds the modes that they run in, from the scheduler's /state. */
+void ask_modes(const json_t *state, model_state_t *models, size_t models_len);
 
 const char *model_readiness_name(model_readiness_t readiness);
 

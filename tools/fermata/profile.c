@@ -23,7 +23,7 @@ typedef struct {
     bool pin, json, check, keep, stages, loads, exit_points, overlap;
 } profile_options_t;
 
-static const char *const engines[] = {"onednn", "cuda", "reference", NULL};
+static const char *const engines[] = {"onednn", "cuda", "reference", "emulated", NULL};
 
 static const config_option_t options[] = {
     {.name = "engine",
@@ -466,8 +466,8 @@ static status_t choose_plan(session_t *session, err_t *err)
         len = snprintf(session->path, sizeof(session->path), "%s", o->out);
     } else if (o->keep && !session->model->file[0]) {
         memcpy(dir, session->model->dir, sizeof(dir));
-        len = snprintf(session->path, sizeof(session->path), "%s/overlap.%s.txt", dirname(dir),
-                       engines[o->engine]);
+        if (!overlap_plan_path(dirname(dir), engines[o->engine], session->path, sizeof(session->path)))
+            len = (int)sizeof(session->path);
     }
     if (len >= (int)sizeof(session->path))
         return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
@@ -560,7 +560,8 @@ static void report_overlap(const session_t *session, const profile_overlap_how_t
                    session->mixes[i].count,
                    shapes_text(session->mixes[i].axes, profile_mix_largest(&session->mixes[i]), text));
     if (session->path[0])
-        printf("written: %s (fermata-worker --overlap-plan)\n", session->path);
+        printf("written: %s%s\n", session->path,
+               session->options->out ? " (for --overlap-plan of fermata up or the worker)" : "");
 }
 
 static status_t train_plan(session_t *session, overlap_plan_t *plan, err_t *err)

@@ -13,7 +13,7 @@ enum { ASK_TIMEOUT_MS = 2000, GATEWAYS_MAX = 64 };
 
 struct readiness {
     loop_timer_t timer;
-    http_client_t *clients[GATEWAYS_MAX];
+    http_client_t *clients[GATEWAYS_MAX], *scheduler;
     char addresses[GATEWAYS_MAX][ASK_NAME_BYTES];
     size_t len;
     size_t at; /* the gateway that is being asked; those before it are ready */
@@ -46,12 +46,27 @@ static void ask(readiness_t *r, http_method_t method, const char *target, http_c
         ask_again_later(r, err.text);
 }
 
+/* Without an answer the report does without the modes. */
+static void on_state(const http_client_response_t *response, const err_t *err, void *user)
+{
+    readiness_t *r = user;
+    if (err != NULL && err->code == STATUS_CANCELLED)
+        return; /* we were destroyed: r is gone */
+    json_t *state = ask_json(response);
+    ask_modes(state, r->models, r->models_len);
+    json_decref(state);
+    r->fn(r->arg, r->models, r->models_len, true);
+}
+
 static void settle_gateway(readiness_t *r)
 {
+    http_client_request_t request = {
+        .method = HTTP_METHOD_GET, .target = "/state", .timeout_ms = ASK_TIMEOUT_MS};
+    err_t err = {0};
     if (++r->at < r->len)
         ask_index(r);
-    else
-        r->fn(r->arg, r->models, r->models_len, true);
+    else if (http_client_call(r->scheduler, &request, on_state, r, &err) != STATUS_OK)
+        on_state(NULL, &err, r);
 }
 
 static void on_health(const http_client_response_t *response, const err_t *err, void *user)
@@ -119,7 +134,7 @@ static void ask_index(readiness_t *r)
 }
 
 status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *addresses, size_t addresses_len,
-                          readiness_fn_t fn, void *arg, err_t *err)
+                          const char *scheduler, readiness_fn_t fn, void *arg, err_t *err)
 {
     readiness_t *r = addresses_len <= GATEWAYS_MAX ? calloc(1, sizeof *r) : NULL;
     status_t st = r != NULL ? loop_timer_init(&r->timer, loop, on_timer, r, err)
@@ -129,6 +144,9 @@ status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *ad
         snprintf(r->addresses[i], sizeof r->addresses[i], "%s", addresses[i]);
         st = http_client_create(loop_uv(loop), &config, &r->clients[i], err);
     }
+    http_client_config_t config = {.server = scheduler, .connections_max = 1};
+    if (st == STATUS_OK)
+        st = http_client_create(loop_uv(loop), &config, &r->scheduler, err);
     if (st != STATUS_OK) {
         readiness_destroy(r);
         return st;
@@ -147,6 +165,7 @@ void readiness_destroy(readiness_t *r)
     loop_timer_dispose(&r->timer);
     for (size_t i = 0; i < r->len; i++)
         http_client_destroy(r->clients[i]);
+    http_client_destroy(r->scheduler);
     free(r);
 }
 

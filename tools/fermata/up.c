@@ -120,7 +120,8 @@ static void start_waiting_for_models(up_t *up)
     for (size_t i = 0; i < up->members_len; i++)
         if (up->members[i].role == ROLE_GATEWAY)
             addresses[len++] = up->members[i].addresses.http;
-    if (readiness_create(&up->readiness, up->loop, addresses, len, on_models_settled, up, &err) == STATUS_OK)
+    if (readiness_create(&up->readiness, up->loop, addresses, len, scheduler_of(up)->addresses.http,
+                         on_models_settled, up, &err) == STATUS_OK)
         return;
     say("%s", err.text);
     start_stopping(up, EXIT_CODE_FAILED);

@@ -10,7 +10,7 @@ typedef struct {
     const char *models;
     int engine, mode;
     int64_t gateways, workers, gpus, threads;
-    const char *policy, *profile;
+    const char *policy, *profile, *overlap_plan;
     const char *host;
     bool any_port;
     int64_t http, grpc, metrics, data, scheduler_grpc, scheduler_http, worker_metrics;

@@ -96,6 +96,21 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
                picture, http, seeing);
 }
 
+/* "ready, staged in 4 stages", "ready, whole: there is no overlap plan"; of whole that nobody refused no word. */
+static void print_model(const model_state_t *model)
+{
+    const char *reason = model->reason[0] != '\0' ? model->reason : model->mode_reason;
+    bool told =
+        model->mode[0] != '\0' && (model->mode_reason[0] != '\0' || strcmp(model->mode, "whole") != 0);
+    printf("  %s, version %s: %s%s%s", model->name, model->version, model_readiness_name(model->readiness),
+           told ? ", " : "", told ? model->mode : "");
+    if (model->stages > 0)
+        printf(" in %u stages", model->stages);
+    if (model->exit_points > 0)
+        printf(" at %u exit points", model->exit_points);
+    printf("%s%s\n", reason[0] != '\0' ? ": " : "", reason);
+}
+
 void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)
 {
     printf("Fermata is up after %.1f s.\n\n", (double)(clock_now_ns() - up->started_ns) / 1e9);
@@ -103,9 +118,7 @@ void up_report_text(const up_t *up, const model_state_t *models, size_t models_l
         print_member(&up->members[i]);
     printf("\nModels:\n");
     for (size_t i = 0; i < models_len; i++)
-        printf("  %s, version %s: %s%s%s\n", models[i].name, models[i].version,
-               model_readiness_name(models[i].readiness), models[i].reason[0] != '\0' ? ": " : "",
-               models[i].reason);
+        print_model(&models[i]);
     print_try(up, models, models_len);
     printf("\nCtrl-C stops everything.\n");
     fflush(stdout);
@@ -137,8 +150,10 @@ static json_t *models_json(const model_state_t *models, size_t models_len)
     json_t *array = json_array();
     for (size_t i = 0; i < models_len; i++)
         json_array_append_new(
-            array, json_pack("{s:s, s:s, s:s, s:s}", "name", models[i].name, "version", models[i].version,
-                             "state", model_readiness_name(models[i].readiness), "reason", models[i].reason));
+            array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i}", "name", models[i].name, "version",
+                             models[i].version, "state", model_readiness_name(models[i].readiness), "reason",
+                             models[i].reason, "mode", models[i].mode, "mode_reason", models[i].mode_reason,
+                             "stages", (int)models[i].stages, "exit_points", (int)models[i].exit_points));
     return array;
 }
 

@@ -55,6 +55,7 @@ static void add_worker(words_t *words, const up_options_t *o, uint32_t index, co
     add_pair(words, "models", o->models);
     add_pair(words, "engine", up_engine_name(o));
     add_pair(words, "mode", o->mode ? up_mode_name(o) : NULL);
+    add_pair(words, "overlap-plan", o->overlap_plan);
     add_count(words, "devices", o->gpus);
     add_count(words, "threads", o->threads);
     add_pair(words, "profile", o->profile);

@@ -166,7 +166,8 @@ class UpTest(unittest.TestCase):
             pids = self.pids(ready)
             self.assertEqual(len(pids), 5)
             self.assertTrue(all(alive(pid) for pid in pids))
-            self.assertEqual(ready["models"], [{"name": "digits", "version": "1", "state": "ready", "reason": ""}])
+            self.assertEqual(ready["models"], [{"name": "digits", "version": "1", "state": "ready", "reason": "", "mode": "", "mode_reason": "",
+                                            "stages": 0, "exit_points": 0}])  # the fake scheduler tells no modes
             self.assertNotEqual(ready["gateways"][0]["http"], ready["gateways"][1]["http"])
             up.process.send_signal(sig)
             self.assertEqual(up.end(), 0, up.said)

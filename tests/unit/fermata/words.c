@@ -72,9 +72,9 @@ Test(words, workers)
 {
     cr_expect_str_eq(command_line(ROLE_WORKER, 0, &nothing,
                                   FLAGS("--models=.", "--engine=emulated", "--gpus=8", "--threads=2",
-                                        "--profile=p.csv", "--worker-config=w.yaml")),
+                                        "--profile=p.csv", "--overlap-plan=o.txt", "--worker-config=w.yaml")),
                      "/bin/fermata-worker --scheduler 127.0.0.1:9000 --name worker-0 --models . --engine "
-                     "emulated --devices 8 "
+                     "emulated --overlap-plan o.txt --devices 8 "
                      "--threads 2 --profile p.csv --metrics-address 127.0.0.1:9101 --log-level info "
                      "--log-format text --config "
                      "w.yaml");

@@ -47,9 +47,11 @@ Test(overlap_plan, comes_back_from_its_file_as_it_was)
     cr_assert_eq(overlap_plan_write(path, &written, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(overlap_plan_read(path, &got, &err), STATUS_OK, "%s", err.text);
     cr_assert_arr_eq(&got, &written, sizeof(got));
-    cr_assert_eq(overlap_plan_find(&got, "m1", 2, "fnv1a:1 bf16", &err), 1);
-    cr_assert_eq(overlap_plan_find(&got, "m1", 3, "fnv1a:1 bf16", &err), UINT32_MAX);
-    cr_assert_eq(overlap_plan_find(&got, "m1", 2, "fnv1a:2 bf16", &err), UINT32_MAX);
+    cr_assert_eq(overlap_plan_find(&got, "m1", 2, "fnv1a:1 bf16", 16, &err), 1);
+    cr_assert_eq(overlap_plan_find(&got, "m1", 2, "fnv1a:1 bf16", 17, &err), UINT32_MAX);
+    cr_assert(strstr(err.text, "16 rows at most"), "%s", err.text);
+    cr_assert_eq(overlap_plan_find(&got, "m1", 3, "fnv1a:1 bf16", 16, &err), UINT32_MAX);
+    cr_assert_eq(overlap_plan_find(&got, "m1", 2, "fnv1a:2 bf16", 16, &err), UINT32_MAX);
     close(file);
     remove(path);
 }
