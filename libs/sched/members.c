@@ -16,6 +16,7 @@ status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, cons
         return status;
     core_close_lanes(sched, now_ns);
     policy_start(&sched->policy, ops, values);
+    core_count_stoppable(sched);
     sched->tick_ns = now_ns;
     core_mark_all_dirty(sched);
     return STATUS_OK;
@@ -47,6 +48,7 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     sched->latest[model] = 0;
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);
+    core_count_stoppable(sched);
     sched->tick_ns = now_ns;
     return STATUS_OK;
 }
@@ -56,6 +58,7 @@ status_t sched_set_exit_points(sched_t *sched, uint32_t model, uint32_t exit_poi
     if (!core_has_model(sched, model))
         return STATUS_NOT_FOUND;
     sched->shards[model].opts.exit_points = exit_points;
+    core_count_stoppable(sched);
     return STATUS_OK;
 }
 
@@ -99,6 +102,7 @@ status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model)
     heap_remove(&sched->expiry, &sched->expiry_nodes[model]);
     core_mark_dirty(sched, model); /* so that the next run tells of the drops */
     shard->present = false;
+    core_count_stoppable(sched);
     sched->tick_ns = now_ns;
     return STATUS_OK;
 }

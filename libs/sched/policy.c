@@ -124,3 +124,22 @@ int64_t policy_exit_ns(const policy_running_t *running, int64_t exits, int64_t t
     int64_t exit_ns = running->start_ns + (part > 1 ? part : 1) * part_ns;
     return part <= exits && exit_ns < running->finish_ns ? exit_ns : running->finish_ns;
 }
+
+uint32_t policy_rows_due(const policy_running_t *running, int64_t end_ns)
+{
+    uint32_t due = 0, task = running->first_task;
+    while (due < running->count && running->pool->slots[task].task.deadline_ns < end_ns) {
+        task = running->pool->slots[task].next;
+        due++;
+    }
+    return due;
+}
+
+uint32_t policy_batch_at(const shard_t *shard, int64_t now_ns, int64_t free_ns)
+{
+    uint32_t head = shard_head(shard);
+    if (head == TASK_NONE)
+        return 0;
+    uint32_t feasible = shard_feasible(shard, now_ns, free_ns, shard_task(shard, head)->deadline_ns);
+    return feasible < shard->queue.len ? feasible : shard->queue.len;
+}

@@ -31,11 +31,18 @@ typedef struct {
     uint32_t model;
     uint32_t count;
     int64_t start_ns, finish_ns;
+    int64_t otherwise_ns;    /* when a GPU is free for the candidate if nothing is stopped */
+    const task_pool_t *pool; /* of its tasks: a chain, earliest deadline first */
+    uint32_t first_task;
 } policy_running_t;
 
 /* When it stops if its worker is told at told_ns: at the next of its model's exit points (sched_model_opts_t), or at its
  * end when it is past the last one. */
 int64_t policy_exit_ns(const policy_running_t *running, int64_t exits, int64_t told_ns);
+/* Its rows that are late unless they have ended by then. */
+uint32_t policy_rows_due(const policy_running_t *running, int64_t end_ns);
+/* The batch that meets its head's deadline on a GPU that is free from free_ns on. */
+uint32_t policy_batch_at(const shard_t *shard, int64_t now_ns, int64_t free_ns);
 
 typedef struct {
     const char *name;
@@ -51,7 +58,9 @@ typedef struct {
     /* Optional: routes every request of a model to one of its lanes when it comes (see policy_open_lane). */
     bool routes;
     /* Optional: whether this ready candidate, for which no GPU is free, is worth stopping that batch; if so,
-     * *free_ns is when the GPU can start it. Of those it agrees to, the smallest batch is stopped. */
+     * *free_ns is when the GPU can start it: then the candidate is made anew for that. Of those it agrees to, the smallest
+     * batch is stopped. Asked only while some model has exit points, or always with stops_all. */
+    bool stops_all;
     bool (*preempts)(policy_t *policy, const shard_t *shard, const shard_t *running_shard,
                      const policy_running_t *running, int64_t now_ns, int64_t *free_ns);
 } policy_ops_t;
@@ -62,6 +71,8 @@ struct policy {
     uint32_t models_max, shards_max, gpus_max;
     uint32_t lanes;     /* open */
     uint32_t gpus;      /* that may be granted */
+    uint32_t stoppable; /* models with exit points */
+    bool stopping;      /* there may be batches to stop */
     uint32_t frontends; /* that route, each for itself; 0 or 1: one for all */
     prng_t dealer;      /* which of them a request comes to */
     void *state;

@@ -22,6 +22,7 @@ typedef struct {
     double starve_limit, starve_gain, starve_most, busy_limit;
     double least, overload, reach, silence_limit;
     double scarce;
+    double preempt;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
     uint64_t busy_seen_ns;
@@ -70,6 +71,33 @@ static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns, candidate);
     candidate->key -= plan->bias_ns;
     candidate->closed = candidate->closed && !(plan->refuse > 0);
+}
+
+/*
+ * A batch is stopped for a candidate when the rows that this saves are `preempt` times what it costs. Saved is what the
+ * candidate has in time at the exit point, less what it could have, at best, on the next GPU that is free by itself.
+ * Lost are the rows of the stopped batch that would be late if they ran behind the candidate; of the others the part
+ * that has been computed.
+ */
+static bool fermata_preempts(policy_t *policy, const shard_t *shard, const shard_t *running_shard,
+                             const policy_running_t *running, int64_t now_ns, int64_t *free_ns)
+{
+    const fermata_t *state = policy->state;
+    uint32_t exits = running_shard->opts.exit_points;
+    if (!(state->preempt > 0) || exits == 0)
+        return false;
+    *free_ns = policy_exit_ns(running, exits, now_ns + running_shard->delays.ctrl_ns);
+    if (*free_ns >= running->finish_ns)
+        return false;
+    uint32_t batch = policy_batch_at(shard, now_ns, *free_ns);
+    uint32_t waited = shard_feasible(shard, now_ns, running->otherwise_ns, shard_last_deadline_ns(shard));
+    if (batch <= waited)
+        return false;
+    int64_t again_ns = *free_ns + profile_latency_ns(shard->profile, batch) +
+                       profile_latency_ns(running_shard->profile, running->count);
+    double lost = policy_rows_due(running, again_ns);
+    double ran = (double)(*free_ns - running->start_ns) / (double)(running->finish_ns - running->start_ns);
+    return batch - waited >= state->preempt * (lost + (running->count - lost) * ran);
 }
 
 /* Slow loop */
@@ -310,6 +338,8 @@ static const policy_param_t fermata_params[] = {
           "of the chance that all GPUs are busy: how far heads are given up for larger batches"),
     PARAM(silence_limit, 1, 1e9, 2.2,
           "silence before grants, over that of random arrivals, that tells of waiting clients"),
+    PARAM(preempt, 0, 1e6, 5,
+          "rows saved for a row lost from which on a running batch is stopped; 0: none is"),
     PARAM(reach, 0, 1, 0.92, "part of the fluid bound that overload=total counts on"),
     {.name = "overload",
      .offset = offsetof(fermata_t, overload),
@@ -326,4 +356,5 @@ const policy_ops_t policy_fermata_ops = {
     .model_bytes = sizeof(fermata_model_t),
     .candidate = fermata_candidate,
     .tick = fermata_tick,
+    .preempts = fermata_preempts,
 };

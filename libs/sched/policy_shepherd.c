@@ -29,11 +29,12 @@ static bool shepherd_preempts(policy_t *policy, const shard_t *shard, const shar
 {
     const shepherd_t *state = policy->state;
     int64_t exits = running_shard->opts.exit_points ? running_shard->opts.exit_points : (int64_t)state->exits;
-    if (!(state->preempt > 0) || exits <= 0 || shard->candidate.batch < state->lambda * running->count)
+    if (!(state->preempt > 0) || exits <= 0 || shard->queue.len < state->lambda * running->count)
         return false;
     int64_t told_ns = now_ns + running_shard->delays.ctrl_ns;
     *free_ns = policy_exit_ns(running, exits, told_ns) + (int64_t)(state->overhead_ms * 1e6);
-    return *free_ns < running->finish_ns;
+    return *free_ns < running->finish_ns &&
+           policy_batch_at(shard, now_ns, *free_ns) >= state->lambda * running->count;
 }
 
 static const policy_param_t shepherd_params[] = {
@@ -65,5 +66,6 @@ const policy_ops_t policy_shepherd_ops = {
     .params = shepherd_params,
     .state_bytes = sizeof(shepherd_t),
     .candidate = shepherd_candidate,
+    .stops_all = true,
     .preempts = shepherd_preempts,
 };

@@ -57,14 +57,19 @@ static void emit_dropped(sched_t *sched, shard_t *shard)
 
 /* Candidates */
 
+static void tell_candidate(sched_t *sched, int64_t now_ns, shard_t *shard)
+{
+    matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
+    shard_set_expiry(shard, &sched->expiry, sched->expiry_nodes);
+    emit_dropped(sched, shard);
+}
+
 static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
 {
     do
         sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
     while (sched->stretching && core_stretch(sched, now_ns, shard));
-    matcher_on_candidate(&sched->matcher, now_ns, shard->index, &shard->candidate);
-    shard_set_expiry(shard, &sched->expiry, sched->expiry_nodes);
-    emit_dropped(sched, shard);
+    tell_candidate(sched, now_ns, shard);
 }
 
 static void refresh(sched_t *sched, int64_t now_ns, shard_t *shard)
@@ -323,30 +328,61 @@ status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fr
 
 /* Preemption */
 
+void core_count_stoppable(sched_t *sched)
+{
+    policy_t *policy = &sched->policy;
+    policy->stoppable = 0;
+    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+        policy->stoppable += sched->shards[m].present && sched->shards[m].opts.exit_points > 0;
+    policy->stopping = policy->ops->preempts && (policy->stoppable > 0 || policy->ops->stops_all);
+}
+
+/* When a GPU is free for this model if nothing is stopped. */
+static int64_t next_free_ns(const sched_t *sched, const shard_t *shard)
+{
+    int64_t free_ns = INT64_MAX;
+    for (uint32_t g = 0; g < sched->limits.gpus_max; g++) {
+        const core_gpu_t *gpu = &sched->gpus[g];
+        if (gpu->present && !gpu->draining && gpu->free_ns < free_ns &&
+            matcher_may_use(&sched->matcher, shard->index, g))
+            free_ns = gpu->free_ns;
+    }
+    return free_ns;
+}
+
+/* The only batch of a GPU that runs one at a time, if it has begun and is none that rows have joined. */
+static const batch_slot_t *find_running(const sched_t *sched, int64_t now_ns, uint32_t gpu)
+{
+    uint32_t batch = sched->batches.gpu_first[gpu];
+    if (sched->batches.gpu_count[gpu] != 1 || sched->gpus[gpu].draining || core_has_slots(&sched->gpus[gpu]))
+        return NULL;
+    const batch_slot_t *slot = &sched->batches.slots[batch];
+    bool runs = slot->start_ns <= now_ns && slot->finish_ns > now_ns;
+    return runs && slot->model != BATCH_NO_MODEL && slot->together == batch_table_id(&sched->batches, batch)
+               ? slot
+               : NULL;
+}
+
 /* Of the batches that run alone on their GPUs, the smallest one that the policy would stop for this model. */
 static uint32_t find_victim(sched_t *sched, int64_t now_ns, const shard_t *shard, int64_t *free_ns)
 {
     uint32_t victim = BATCH_NONE;
+    policy_running_t running = {.otherwise_ns = next_free_ns(sched, shard), .pool = &sched->pool};
     for (uint32_t g = 0; g < sched->limits.gpus_max; g++) {
-        uint32_t batch = sched->batches.gpu_first[g];
-        if (sched->batches.gpu_count[g] != 1 || sched->gpus[g].draining || core_has_slots(&sched->gpus[g]) ||
-            !matcher_may_use(&sched->matcher, shard->index, g))
-            continue;
-        const batch_slot_t *slot = &sched->batches.slots[batch];
-        policy_running_t running = {.gpu = g,
-                                    .model = slot->model,
-                                    .count = slot->count,
-                                    .start_ns = slot->start_ns,
-                                    .finish_ns = slot->finish_ns};
-        int64_t stop_ns;
-        if (slot->model == BATCH_NO_MODEL || slot->start_ns > now_ns || slot->finish_ns <= now_ns ||
-            slot->together != batch_table_id(&sched->batches, batch) ||
+        const batch_slot_t *slot = find_running(sched, now_ns, g);
+        if (!slot || !matcher_may_use(&sched->matcher, shard->index, g) ||
             (victim != BATCH_NONE && slot->count >= sched->batches.slots[victim].count))
             continue;
+        running.gpu = g;
+        running.model = slot->model;
+        running.count = slot->count;
+        running.start_ns = slot->start_ns;
+        running.finish_ns = slot->finish_ns;
+        running.first_task = slot->first_task;
+        int64_t stop_ns;
         if (sched->policy.ops->preempts(&sched->policy, shard, &sched->shards[slot->model], &running, now_ns,
-                                        &stop_ns) &&
-            stop_ns <= shard->candidate.latest_ns) {
-            victim = batch;
+                                        &stop_ns)) {
+            victim = sched->batches.gpu_first[g];
             *free_ns = stop_ns;
         }
     }
@@ -363,6 +399,11 @@ static bool preempt(sched_t *sched, int64_t now_ns)
     uint32_t victim = find_victim(sched, now_ns, &sched->shards[model], &match.gpu_free_ns);
     if (victim == BATCH_NONE)
         return false;
+    shard_t *waiting = &sched->shards[model];
+    sched->policy.ops->candidate(&sched->policy, waiting, now_ns, match.gpu_free_ns, &waiting->candidate);
+    tell_candidate(sched, now_ns, waiting);
+    if (waiting->candidate.batch == 0)
+        return true; /* all that waited was given up: nothing is left to stop it for */
     batch_slot_t stopped = sched->batches.slots[victim];
     shard_t *shard = &sched->shards[stopped.model];
     sched_action_t action = {
@@ -405,7 +446,7 @@ int64_t sched_run(sched_t *sched, int64_t now_ns, sched_sink_fn sink, void *ctx)
             else
                 grant(sched, now_ns, &match);
         }
-    } while (sched->policy.ops->preempts && preempt(sched, now_ns));
+    } while (sched->policy.stopping && preempt(sched, now_ns));
     int64_t wake_ns = matcher_wake_ns(&sched->matcher);
     int64_t expiry_ns = heap_min_key(&sched->expiry);
     if (expiry_ns < wake_ns)

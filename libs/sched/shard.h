@@ -120,6 +120,13 @@ static inline uint32_t shard_head(const shard_t *shard) /* TASK_NONE when empty 
     return model_queue_head(&shard->queue, shard->pool);
 }
 
+/* Of the newest in order, which has the latest deadline but for a few that came out of order; the queue is not empty. */
+static inline int64_t shard_last_deadline_ns(const shard_t *shard)
+{
+    uint32_t last = shard->queue.tail != TASK_NONE ? shard->queue.tail : shard->queue.root;
+    return shard->pool->slots[last].task.deadline_ns;
+}
+
 static inline const sched_task_t *shard_task(const shard_t *shard, uint32_t task)
 {
     return &shard->pool->slots[task].task;

@@ -33,7 +33,7 @@ status_t shards_find_policy(const char *name, const char *params, const policy_o
     *ops = policy_find(name ? name : policy_name(0));
     if (!*ops)
         return err_set(err, STATUS_INVALID_ARGUMENT, "there is no policy '%s'", name);
-    if ((*ops)->routes || (*ops)->preempts)
+    if ((*ops)->routes || (*ops)->stops_all)
         return err_set(err, STATUS_UNSUPPORTED,
                        "policy %s needs one thread that sees queues and GPUs at once", name);
     return policy_parse(*ops, params, values, err);

@@ -14,8 +14,8 @@
  * rarely (models, profiles, the policy) is told between shards_hold and shards_release, while all threads
  * stand still, or before the start.
  *
- * Policies that route (nexus) or preempt (shepherd) need to see GPUs and queues at once: UNSUPPORTED here,
- * sched_t runs them.
+ * Policies that route (nexus) or stop any batch (shepherd) need to see GPUs and queues at once: UNSUPPORTED here,
+ * sched_t runs them. Nothing is stopped here for its exit points (fermata).
  */
 #ifndef SHARDS_SHARDS_H
 #define SHARDS_SHARDS_H

@@ -28,7 +28,8 @@ struct backend {
     core_t *old;        /* NULL, or after a change of kind: what waited in it has still to come out */
     const char *policy; /* a name of libs/sched */
     char params[BACKEND_PARAMS_BYTES];
-    uint32_t modes; /* GPUs whose mode needs a sched_t */
+    uint32_t modes;     /* GPUs whose mode needs a sched_t */
+    bool stops, hinted; /* some model could be stopped; it was said that the policy never does it */
     sched_delays_t delays;
     uint64_t
         id_mask; /* between the core's ids of batches and ours: those of the core before are unknown to it */
@@ -46,10 +47,19 @@ static bool is_whole(const sched_gpu_mode_t *mode)
     return !mode->stretches && mode->slots <= 1;
 }
 
+static bool has_stoppable(const backend_t *backend)
+{
+    for (uint32_t model = 0; model < backend->options.limits.models_max; model++)
+        if (backend->models[model].present && backend->models[model].opts.exit_points > 0)
+            return true;
+    return false;
+}
+
 /* The kind of core that the policy is to run on. */
 static const core_ops_t *kind_for(const backend_t *backend, const char *policy)
 {
-    bool threads = backend->options.shards > 0 && backend->modes == 0 && core_can_thread(policy);
+    bool threads =
+        backend->options.shards > 0 && backend->modes == 0 && core_can_thread(policy, has_stoppable(backend));
     return threads ? &core_on_threads : &core_on_loop;
 }
 
@@ -182,13 +192,27 @@ static status_t change_kind(backend_t *backend, const char *name, const char *pa
     return STATUS_OK;
 }
 
+/* Once for each policy: who asked for mode `preempt` should know that it changes nothing. */
+static void hint_at_stopping(backend_t *backend)
+{
+    if (!backend->stops || backend->hinted || policy_find(backend->policy)->preempts != NULL)
+        return;
+    backend->hinted = true;
+    log_warn("policy_never_stops", LOG_STR("policy", backend->policy),
+             LOG_STR("reason", "models run in mode preempt, but of the policies only fermata and shepherd "
+                               "stop running batches"));
+}
+
 status_t backend_set_policy(backend_t *backend, const char *name, const char *params, err_t *err)
 {
     bool changes = policy_find(name) != NULL && kind_for(backend, name) != backend->core->ops;
     status_t status = changes ? change_kind(backend, name, params, err)
                               : backend->core->ops->set_policy(backend->core, name, params, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         note_policy(backend, name, params);
+        backend->hinted = false;
+        hint_at_stopping(backend);
+    }
     return status;
 }
 
@@ -235,6 +259,12 @@ void backend_set_exit_points(backend_t *backend, uint32_t model, uint32_t exit_p
     if (backend->models != NULL)
         backend->models[model].opts.exit_points = exit_points;
     backend->core->ops->set_exit_points(backend->core, model, exit_points);
+    err_t err = {0};
+    if (backend_is_threaded(backend) && kind_for(backend, backend->policy) != backend->core->ops &&
+        change_kind(backend, backend->policy, backend->params, &err) != STATUS_OK)
+        log_warn("core_not_changed", LOG_ERR(&err)); /* nothing is stopped, all else goes on */
+    backend->stops |= exit_points > 0;
+    hint_at_stopping(backend);
 }
 
 status_t backend_set_inside(backend_t *backend, uint32_t model, const sched_inside_t *inside, err_t *err)

@@ -48,7 +48,8 @@ struct core {
 extern const core_ops_t core_on_loop;    /* a sched_t: every policy, every mode of a GPU */
 extern const core_ops_t core_on_threads; /* a front_t: see core_can_thread */
 
-/* Whether a policy can be run on threads: it routes nothing by itself and stops nothing. */
-bool core_can_thread(const char *policy);
+/* Whether a policy can be run on threads: it routes nothing by itself and stops nothing. stoppable: some model has exit
+ * points. */
+bool core_can_thread(const char *policy, bool stoppable);
 
 #endif

@@ -223,10 +223,10 @@ static bool take_lateness(core_t *core, int64_t *lateness_ns)
     return front_take_lateness(front_of(core), lateness_ns);
 }
 
-bool core_can_thread(const char *policy)
+bool core_can_thread(const char *policy, bool stoppable)
 {
     const policy_ops_t *ops = policy_find(policy);
-    return ops != NULL && !ops->routes && ops->preempts == NULL;
+    return ops != NULL && !ops->routes && !(ops->preempts != NULL && (ops->stops_all || stoppable));
 }
 
 const core_ops_t core_on_threads = {

@@ -41,10 +41,11 @@ def emulated(bin_dir, folder, lines, *flags):
     return Up(bin_dir, folder / "up.log", "--engine", "emulated", "--profile", profile, *flags, models=None)
 
 
-def test_shepherd_stops_a_running_batch(bin_dir, tmp_path):
+@pytest.mark.parametrize("policy", ["shepherd", "fermata"])
+def test_a_running_batch_is_stopped(bin_dir, tmp_path, policy):
     """A request that holds the device for 3 s, then one of eight rows that cannot wait so long: both are answered in time. Their SLOs are
     those of a busy host: what counts is that the second is shorter than the first one runs."""
-    up = emulated(bin_dir, tmp_path, ["slow,0,3000,60000,1", "quick,0.1,5,2000,16"], "--mode", "preempt", "--policy", "shepherd")
+    up = emulated(bin_dir, tmp_path, ["slow,0,3000,60000,1", "quick,0.1,5,2000,16"], "--mode", "preempt", "--policy", policy)
     worker, scheduler = up.ready["workers"][0]["metrics"], up.ready["scheduler"]["http"]
     try:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -56,6 +57,15 @@ def test_shepherd_stops_a_running_batch(bin_dir, tmp_path):
         assert metric(worker, "fermata_worker_revocations_total", outcome="stopped") == 1
         assert metric(scheduler, "fermata_scheduler_revoked_batches_total", model="slow", outcome="stopped") == 1
         assert metric(worker, "fermata_worker_stopped_seconds_count", model="slow") == 1
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def test_a_policy_that_never_stops_a_batch_is_named(bin_dir, tmp_path):
+    up = emulated(bin_dir, tmp_path, ["quick,0.1,5,2000,16"], "--mode", "preempt", "--policy", "deferred")
+    try:
+        assert infer(up, "quick", [1]).status == 200
+        assert up.log().count("policy_never_stops") == 1, up.log()
     finally:
         assert up.stop() == 0, up.log()
 

@@ -13,7 +13,7 @@ static void print_json(const mode_options_t *options, const mode_result_t *resul
            result->avg_ms, result->p99_ms, result->throughput_rps, result->goodput_rps,
            result->qos_violation_rate, result->p99_of_slo, result->utilization, result->predictor_error,
            result->linear_error, (unsigned long long)result->completed, (unsigned long long)result->dropped);
-    if (options->policy)
+    if (options->runs == MODE_CLUSTER)
         printf(", \"policy\": \"%s\", \"gpus\": %u, \"slots\": %u, \"batches\": %llu, \"stretches\": %llu, "
                "\"joined\": %llu",
                options->policy, options->gpus, options->slots, (unsigned long long)result->batches,
@@ -30,7 +30,7 @@ static void print_text(const mode_options_t *options, const mode_result_t *resul
            result->avg_ms, result->p99_ms, result->p99_of_slo, result->throughput_rps, result->goodput_rps,
            result->qos_violation_rate, result->utilization, (unsigned long long)result->completed,
            (unsigned long long)result->dropped);
-    if (options->policy)
+    if (options->runs == MODE_CLUSTER)
         printf("%u devices behind %s: %llu batches granted, of which %llu to join one; %llu did\n",
                options->gpus, options->policy, (unsigned long long)result->batches,
                (unsigned long long)result->stretches, (unsigned long long)result->joined);

@@ -25,6 +25,8 @@ static const char help[] =
     "                   share/fermata/modes beside the folder that it is installed in\n"
     "  --policy P       a cluster of devices (whole, staged, overlap) behind this policy of the scheduling\n"
     "                   core; none: each request to the device with the fewest unanswered\n"
+    "                   core; on fig11a: this policy before the device (default FLEX, of whole without "
+    "preemption)\n"
     "  --params K=V,..  of the policy\n"
     "  --gpus N         devices of the cluster, up to 64 (default 4)\n"
     "  --slots N        batches side by side on each, up to 4 (default 1; overlap 2)\n"
@@ -97,7 +99,8 @@ static const struct {
     {'k', BATCHES | CLUSTER | SERVICES, NULL},
     {'d', BATCHES | CLUSTER | SERVICES, NULL},
     {'t', BATCHES | SERVICES | STREAMS, NULL},
-    {'P', CLUSTER, NULL},
+    {'p', CLUSTER | STREAMS, "whole staged overlap preempt"},
+    {'P', CLUSTER | STREAMS, NULL},
     {'g', CLUSTER, NULL},
     {'S', CLUSTER, NULL},
     {'o', BATCHES | CLUSTER, NULL},
@@ -247,7 +250,7 @@ static status_t find_runs(mode_options_t *options, err_t *err)
     options->runs = options->policy ? MODE_CLUSTER : MODE_BATCHES;
     if (colon)
         status = read_prefix(options, colon, err);
-    if (status == STATUS_OK && colon && options->policy)
+    if (status == STATUS_OK && colon && options->policy && options->runs != MODE_STREAMS)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--policy: a cluster takes a scenario file, not %.80s",
                        options->scenario);
     if (status != STATUS_OK)

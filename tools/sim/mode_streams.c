@@ -100,6 +100,8 @@ static void on_preempt(streams_t *streams, const sched_action_t *action)
     for (uint32_t i = 0; i < streams->granted_count; i++)
         streams->requeued_ns[streams->granted[i]] = streams->now_ns;
     exec_preempt(streams->exec, streams->now_ns, action->preempt.batch_id);
+    /* One that waits behind another leaves its buffer now, for what is granted next; nothing ends here. */
+    exec_run(streams->exec, streams->now_ns, on_action, streams);
 }
 
 static void on_drop(streams_t *streams, const sched_action_t *action)
@@ -168,9 +170,19 @@ static void play(streams_t *streams)
     }
 }
 
-static status_t set_up(streams_t *streams, const char *mode, err_t *err)
+/* FLEX with and without preemption, and Clockwork; or the one that is asked for. */
+static status_t set_policy(sched_t *sched, const mode_options_t *options, err_t *err)
 {
-    bool preempts = strcmp(mode, "preempt") == 0;
+    if (options->policy)
+        return sched_set_policy(sched, 0, options->policy, options->params, err);
+    if (strcmp(options->mode, "clockwork") == 0)
+        return sched_set_policy(sched, 0, "clockwork", NULL, err);
+    return sched_set_policy(sched, 0, "shepherd", strcmp(options->mode, "whole") ? NULL : "preempt=off", err);
+}
+
+static status_t set_up(streams_t *streams, const mode_options_t *options, err_t *err)
+{
+    bool stops = strcmp(options->mode, "preempt") == 0;
     sched_limits_t limits = {.models_max = STREAM_COUNT,
                              .gpus_max = 1,
                              .tasks_max = TASKS_MAX,
@@ -184,11 +196,9 @@ static status_t set_up(streams_t *streams, const char *mode, err_t *err)
     streams->device = streams->exec ? accel_create(1, 2 * (EXITS_MAX + 1), err) : NULL;
     if (!streams->device)
         return STATUS_NO_MEMORY;
-    status_t status = sched_set_policy(streams->sched, 0, preempts ? "shepherd" : "clockwork", NULL, err);
-    if (strcmp(mode, "whole") == 0)
-        status = sched_set_policy(streams->sched, 0, "shepherd", "preempt=off", err);
+    status_t status = set_policy(streams->sched, options, err);
     for (uint32_t i = 0; status == STATUS_OK && i < STREAM_COUNT; i++) {
-        sched_model_opts_t opts = {.slo_ns = streams->slo_ns, .exit_points = models[i].exits};
+        sched_model_opts_t opts = {.slo_ns = streams->slo_ns, .exit_points = stops ? models[i].exits : 0};
         status = profile_from_line(&streams->profiles[i], llround(models[i].alpha_ms * 1e6),
                                    llround(models[i].beta_ms * 1e6), EXEC_ROWS_MAX, err);
         if (status == STATUS_OK)
@@ -203,7 +213,7 @@ status_t mode_run_streams(const mode_options_t *options, mode_result_t *result, 
     streams.sent_max = (uint32_t)(STREAM_SECONDS * (1000 + BURST / 0.12)) + BURST;
     status_t status = mode_tally_init(&streams.tally, streams.sent_max, err);
     if (status == STATUS_OK)
-        status = set_up(&streams, options->mode, err);
+        status = set_up(&streams, options, err);
     if (status == STATUS_OK)
         status = mode_trace_open(&streams.trace, options->trace_path, err);
     if (status == STATUS_OK) {

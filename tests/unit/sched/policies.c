@@ -313,6 +313,43 @@ Test(policies, a_batch_stops_at_the_exit_points_inside_its_model)
     }
 }
 
+/* R runs from 0 to 12 with exit points at 3, 6 and 9 when S comes at 4. Stopped at 6 it costs a half of each row of R that can
+ * run behind S, and all of one that cannot; S, which must end by 12, saves all its rows. The factor is 5. */
+Test(policies, fermata_stops_a_batch_where_that_saves_much_more_than_it_costs)
+{
+    static const struct {
+        const char *params;
+        double slo_r, slo_s;
+        unsigned rows_s;
+        const char *text;
+    } cases[] = {
+        {NULL, 60, 8, 3, "4 preempt gpu1\n6 gpu1 S1-S3 until 7\n"},
+        {NULL, 60, 8, 2, ""}, /* 2 < 5 · 1/2 */
+        {NULL, 15, 8, 4, ""}, /* R would be late at 19, and 4 < 5 */
+        {NULL, 15, 8, 5, "4 preempt gpu1\n6 gpu1 S1-S5 until 7\n4 drop R1 expired\n"},
+        {NULL, 60, 20, 5, ""},  /* S can wait */
+        {NULL, 60, 2.5, 5, ""}, /* too late at 6 */
+        {"preempt=0", 60, 8, 5, ""},
+        {"preempt=8", 60, 8, 3, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        play_t play;
+        profile_t profile;
+        err_t err;
+        cr_assert_eq(profile_from_line(&profile, 0, play_ns(12), 8, &err), STATUS_OK);
+        play_start(&play, "fermata", cases[i].params, 1);
+        play_model_opts(&play, 0, 'R', &profile,
+                        (sched_model_opts_t){.slo_ns = play_ns(cases[i].slo_r), .exit_points = 3});
+        play_model(&play, 1, 'S', 0, 1, cases[i].slo_s);
+        play_arrive_slo(&play, 0, 0, cases[i].slo_r);
+        for (unsigned r = 0; r < cases[i].rows_s; r++)
+            play_arrive_slo(&play, 1, 4, cases[i].slo_s);
+        const char *text = play_until(&play, 4);
+        cr_expect_str_eq(strchr(text, '\n') + 1, cases[i].text, "%zu: %s", i, text);
+        play_stop(&play);
+    }
+}
+
 Test(policies, shepherd_without_preemption_loses_the_burst)
 {
     play_t play;

@@ -10,10 +10,10 @@ static fake_worker_t worker;
 enum { SLOW = 0, QUICK = 1 }; /* in the order in which they are reported */
 
 /* One device with a batch of one that runs for four seconds, and eight tasks that cannot wait for it. */
-static void stop_the_slow_one(void)
+static void stop_the_slow_one(const char *policy)
 {
     stage_init(&stage);
-    stage.options.policy = "shepherd";
+    stage.options.policy = policy;
     stage_start(&stage);
     worker_init(&worker, &stage, 7, 1);
     worker.exit_points = 100;
@@ -42,7 +42,7 @@ static void leave(void)
 
 Test(preempt, a_stopped_batch_is_granted_again)
 {
-    stop_the_slow_one();
+    stop_the_slow_one("shepherd");
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
     stage_until(&stage, worker.grant_count == 3);
@@ -53,9 +53,20 @@ Test(preempt, a_stopped_batch_is_granted_again)
     leave();
 }
 
+/* Threads do not stop batches: where they were asked for the loop decides as soon as a model can be stopped. */
+Test(preempt, the_default_policy_stops_it_too)
+{
+    stop_the_slow_one("fermata");
+    worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
+    worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
+    stage_until(&stage, worker.grant_count == 3);
+    cr_expect_eq(worker.grants[2].task[0], 1);
+    leave();
+}
+
 Test(preempt, a_batch_that_had_ended_does_not_run_again)
 {
-    stop_the_slow_one();
+    stop_the_slow_one("shepherd");
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_OK);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
     gateway_send(&gateway, QUICK, 20, 1, 10 * NS_PER_S);
@@ -70,7 +81,7 @@ Test(preempt, a_batch_that_had_ended_does_not_run_again)
 
 Test(preempt, a_worker_that_dies_after_the_word_loses_nothing)
 {
-    stop_the_slow_one();
+    stop_the_slow_one("shepherd");
     static fake_worker_t second;
     worker_init(&second, &stage, 8, 1);
     second.auto_done = true;
