@@ -378,9 +378,7 @@ static staged_cost_t staged_cost(void *ctx, uint32_t stage, uint32_t rows, uint3
     int64_t ns =
         stage < staged->stages->count ? model_stages_cost_of_ns(staged->stages, stage, rows, length) : 0;
 
-    /* Side by side each has a stream; else there is no room beside one. */
-    return (staged_cost_t){.ns = ns,
-                           .busy_ns = staged->stages->beside ? ns / staged->stages->devices->streams : ns};
+    return model_stages_busy(ns, staged->stages->beside, staged->stages->devices->streams);
 }
 
 /* Granted to join that one. A scheduler counts its batches from 1 again after a restart. */

@@ -197,7 +197,7 @@ static staged_cost_t cost_of(void *ctx, uint32_t stage, uint32_t rows, uint32_t 
     int64_t ns = stage < stages->count ? model_stages_cost_ns(stages, stage, rows) : 0;
 
     (void)length;
-    return (staged_cost_t){.ns = ns, .busy_ns = ns};
+    return model_stages_busy(ns, stages->beside, stages->devices->streams);
 }
 
 /* A batch that will be split takes no more rows (DVABatch 5.2.2), so that a model does either. */

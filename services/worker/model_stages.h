@@ -47,6 +47,13 @@ static inline int64_t model_stages_cost_ns(const model_stages_t *stages, uint32_
     return stages->cost_ns[stage * (stages->rows_max + 1) + rows];
 }
 
+/* What a stage of `ns` keeps busy: side by side each has a stream of the device; else there is no room beside one. The
+ * worker and `fermata profile --stages` reckon with it. */
+static inline staged_cost_t model_stages_busy(int64_t ns, bool beside, uint32_t streams)
+{
+    return (staged_cost_t){.ns = ns, .busy_ns = beside && streams ? ns / streams : ns};
+}
+
 /* The same for rows of so many elements, which take another part of the time than those of the largest reference. */
 int64_t model_stages_cost_of_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows,
                                 uint64_t elements);

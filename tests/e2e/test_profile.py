@@ -113,6 +113,8 @@ def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     lines = dict(line.split(" ", 1) for line in kept.read_text().splitlines())
     assert taken["mode"] == "staged" and len(lines["stages"].split()) == taken["stages"] - 1
     assert int(lines["comp_wait_ns"]) == pytest.approx(taken["wait_ms"] * 1e6, abs=1)
+    whole = min(row["avg_ms"] for row in modes["stages"] if row["mode"] != "staged")
+    assert modes["whole_is_faster"] == (whole < taken["avg_ms"])
     points = [row["exit_points"] for row in modes["exit_points"]]
     assert points == sorted(points)
     assert "exits" in lines or not any(row["taken"] for row in modes["exit_points"])

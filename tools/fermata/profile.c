@@ -283,6 +283,7 @@ static status_t measure_modes(session_t *session, const profiler_t *profiler, er
                          .streams = (uint32_t)o->streams,
                          .seconds = o->seconds,
                          .seed = (uint64_t)o->seed,
+                         .split_slack = session->model->config.split_slack,
                          .loads = o->loads};
     const model_shapes_t *shapes = session->model->shapes;
     status_t status = STATUS_OK;

@@ -74,6 +74,16 @@ static uint32_t best_try(const profile_found_t *found)
     return best;
 }
 
+/* The baseline with the least mean latency, if that is below what staged was taken for; else NULL. */
+static const profile_try_t *faster_whole(const profile_found_t *found)
+{
+    const profile_try_t *best = NULL;
+    for (uint32_t i = 0; i < found->try_count; i++)
+        if (found->tries[i].stages == 1 && (!best || found->tries[i].result.avg_ms < best->result.avg_ms))
+            best = &found->tries[i];
+    return best && best->result.avg_ms < found->tries[found->chosen_try].result.avg_ms ? best : NULL;
+}
+
 static status_t try_counts(operators_t *o, const char *schedule, int64_t wait_ns, profile_found_t *found,
                            err_t *err)
 {
@@ -200,6 +210,16 @@ void profile_found_table(const profile_found_t *found, FILE *out)
                 profile_cut_name(t), t->wait_ms, t->result.avg_ms, t->result.p99_ms, t->result.throughput_rps,
                 i == found->chosen_try ? "  <- taken" : "");
     }
+    const profile_try_t *whole = faster_whole(found), *taken = &found->tries[found->chosen_try];
+    if (found->try_count)
+        fprintf(out,
+                "a worker takes up the stages and the wait, and rows join as the scheduler grants; as tried: "
+                "staged: {schedule: "
+                "%s} in config.yaml\n",
+                taken->schedule);
+    if (whole)
+        fprintf(out, "whole is faster than staged here: %s has %.2f ms where the best stages have %.2f\n",
+                whole->mode, whole->result.avg_ms, taken->result.avg_ms);
     profile_loads_table(found, out);
     if (found->exits_count)
         fprintf(out, "\n%11s %10s %10s\n", "exit points", "overhead", "delay");
@@ -223,6 +243,6 @@ json_t *profile_found_json(const profile_found_t *found)
                               json_pack("{s:i, s:f, s:f, s:b}", "exit_points", (int)found->exits[i].points,
                                         "overhead", found->exits[i].overhead, "delay", found->exits[i].delay,
                                         "taken", i == found->chosen_exits));
-    return json_pack("{s:o, s:o, s:o}", "stages", tries, "exit_points", exits, "loads",
-                     profile_loads_json(found));
+    return json_pack("{s:o, s:b, s:o, s:o}", "stages", tries, "whole_is_faster", faster_whole(found) != NULL,
+                     "exit_points", exits, "loads", profile_loads_json(found));
 }

@@ -63,7 +63,8 @@ typedef struct {
     uint32_t streams; /* of the engine */
     double seconds;   /* of each try; PROFILE_LOADS_TIMES as long for each of `loads` */
     uint64_t seed;
-    bool loads; /* fill `loads` too */
+    double split_slack; /* of the model's config */
+    bool loads;         /* fill `loads` too */
 } profile_how_t;
 
 /*

@@ -1,6 +1,7 @@
 #include "fermata/profile_operators.h"
 
 #include "exec/whole.h"
+#include "model_stages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,8 +69,7 @@ static double length_part(const operators_t *o, uint32_t rows, uint32_t length)
                           : 1;
 }
 
-/* Between two measured sizes on the line between them. With one stream the device is always full; with
- * several a batch keeps one of them busy. */
+/* Between two measured sizes on the line between them. */
 static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length)
 {
     const operators_t *o = ctx;
@@ -84,7 +84,7 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
         ns += (operators_sum_ns(o, size + 1, from, to) - ns) * ((double)rows - o->sizes[size]) /
               (double)(o->sizes[size + 1] - o->sizes[size]);
     ns *= length_part(o, rows, length);
-    return (staged_cost_t){.ns = (int64_t)ns, .busy_ns = (int64_t)(ns / o->how->streams)};
+    return model_stages_busy((int64_t)ns, o->beside, o->how->streams);
 }
 
 /* ---- trials ---- */
@@ -161,7 +161,7 @@ uint32_t operators_place(const operators_t *o, const profile_try_t *try, uint32_
 static exec_t *make_staged(operators_t *o, profile_try_t *try, err_t *err)
 {
     const staged_schedule_t *schedule = staged_schedule_find(try->schedule);
-    bool beside = schedule == &staged_schedule_input;
+    bool beside = o->beside = schedule == &staged_schedule_input;
     o->stages = try->stages = 1 + operators_place(o, try, o->at);
     staged_config_t config = {.stages = o->stages,
                               .pairs = TRIAL_PAIRS,
@@ -172,6 +172,7 @@ static exec_t *make_staged(operators_t *o, profile_try_t *try, err_t *err)
                               .queries_max = OPERATORS_QUERIES_MAX,
                               .eager = true,
                               .comp_wait_ns = (int64_t)(try->wait_ms * 1e6),
+                              .split_slack = o->how->split_slack,
                               .cost = stage_cost,
                               .cost_ctx = o,
                               .schedule = schedule};

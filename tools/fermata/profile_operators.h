@@ -24,6 +24,7 @@ typedef struct {
     stages_model_t model;
     /* of the try under way */
     uint32_t stages, at[STAGED_STAGES_MAX];
+    bool beside; /* batches run side by side, as policy I has it */
 } operators_t;
 
 /* UNSUPPORTED: the engine or the model cannot be cut; nothing is to be disposed of then. */
