@@ -18,6 +18,7 @@ typedef struct {
     int64_t start_ns;  /* the rows are there */
     uint32_t part;     /* of the batch that has passed when its stage ends */
     int64_t border_ns; /* then */
+    bool beside;       /* another batch could run beside it */
 } stretch_t;
 
 /* Where the batch is when the rows come. False: it does not run then, is in its last stage, or still waits
@@ -62,8 +63,11 @@ static bool find(sched_t *sched, int64_t now_ns, const shard_t *shard, stretch_t
         !core_takes_more(sched, slot->gpu) || !matcher_may_use(&sched->matcher, shard->index, slot->gpu))
         return false;
     uint32_t most = shard->candidate.vague ? shard->queue.len : shard->candidate.batch;
-    *stretch = (stretch_t){
-        .batch = slot, .inside = inside, .most = most, .start_ns = now_ns + shard_lead_ns(shard, most)};
+    *stretch = (stretch_t){.batch = slot,
+                           .inside = inside,
+                           .most = most,
+                           .start_ns = now_ns + shard_lead_ns(shard, most),
+                           .beside = core_has_slots(gpu)};
     return locate(stretch, shard);
 }
 
@@ -76,6 +80,18 @@ static int64_t finish_ns(const stretch_t *stretch, const shard_t *shard, uint32_
 {
     return joined_ns(stretch, shard, count) +
            inside_rest_ns(shard, stretch->part, stretch->batch->rows + count);
+}
+
+/* Whether the first row that joins would be too late in the next batch, or the mean gets better: all that
+ * join gain more against being that batch than those that run lose (as exec/staged_policy.c decides for
+ * stages). With slots the next batch need not wait, and rows that do not join would take a slot from
+ * others: there it is enough that they catch up. */
+static bool gains(const stretch_t *stretch, const shard_t *shard, uint32_t count)
+{
+    int64_t alone_ns = stretch->batch->finish_ns, together_ns = finish_ns(stretch, shard, count);
+    int64_t next_ns = alone_ns + profile_latency_ns(shard->profile, count);
+    return stretch->beside || next_ns > shard_task(shard, shard_head(shard))->deadline_ns ||
+           (next_ns - together_ns) * count > (together_ns - alone_ns) * stretch->batch->rows;
 }
 
 /* The most rows that may join; 0: those are not worth it. */
@@ -96,7 +112,7 @@ static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
         else
             high = middle - 1;
     }
-    return low >= least ? low : 0;
+    return low >= least && low > 0 && gains(stretch, shard, low) ? low : 0;
 }
 
 /* The rows are a batch of their own behind the one they join, and both end at the same time. */

@@ -103,19 +103,17 @@ Test(stretch, not_in_the_last_stage_nor_after_the_wait)
     play_stop(&play);
 }
 
-/* Of a batch of four a quarter has passed: one row may join. Half, and it takes two. */
-Test(stretch, few_rows_do_not_pay_for_a_launch)
+/* In its second stage R1 would end at 9.5 with R2, which is 3.5 later, and R2 2.5 earlier than behind it:
+ * it waits. With R3 besides 10.5, 4.5 later, and both 2.5 earlier, which is 5. */
+Test(stretch, rows_join_when_they_gain_more_than_the_batch_loses)
 {
     play_t play;
     start_stretching(&play, quarters);
     play_arrive_slo(&play, 0, 0, 30);
-    play_arrive_slo(&play, 0, 0, 30);
-    play_arrive_slo(&play, 0, 0, 30);
-    play_arrive_slo(&play, 0, 0, 30);
+    play_arrive_slo(&play, 0, 2, 30);
     play_arrive_slo(&play, 0, 2.5, 30);
-    play_arrive_slo(&play, 0, 3, 30);
-    cr_assert_str_eq(play_until(&play, 8), "0 gpu1 R1-R4 until 9\n"
-                                           "3 gpu1 R5-R6 join until 13.5\n");
+    cr_assert_str_eq(play_until(&play, 8), "0 gpu1 R1 until 6\n"
+                                           "2.5 gpu1 R2-R3 join until 10.5\n");
     play_stop(&play);
 }
 
@@ -205,9 +203,10 @@ Test(stretch, no_batch_beside_one_that_would_miss)
     play_stop(&play);
 }
 
-/* Deferral: R1 keeps 0.6 busy and R1-R2 0.9, which beside 0.75 takes l(2) 1.65 times as long, and a sixteenth: held until
- * 15 - 12.272, it has the time to let S1 in, which was held likewise, and both are slowed by 1.2 until R1 ends. Held until
- * 15 - l(2) = 8 it could not be slowed any more, and S1 would be late. */
+/* Deferral: R1 keeps 0.6 busy and R1-R2 0.9, which beside 0.75 takes l(2) 1.65 times as long, and a
+ * sixteenth: held until 15 - 12.272, it has the time to let S1 in, which was held likewise, and both are
+ * slowed by 1.2 until R1 ends. Held until 15 - l(2) = 8 it could not be slowed any more, and S1 would be
+ * late. */
 Test(stretch, a_deferred_batch_is_let_go_while_it_may_still_be_slowed)
 {
     static const uint32_t slots[] = {2, 1};
