@@ -132,9 +132,12 @@ def test_a_schedule_named_in_the_config_is_what_runs(bin_dir, tmp_path, schedule
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", "--policy", "eager", models=models)
     worker = up.ready["workers"][0]["metrics"]
     try:
-        total = load(bin_dir, up, "--model", "digits", "--concurrency", "6", "--duration", "2s")
-        assert set(total["outcomes"]) == {"ok"}, total
-        assert metric(worker, f"fermata_worker_staged_{does}_total", model="digits") >= 5, up.log()
+        for _ in range(5):  # on a busy host the clients can fall into step
+            total = load(bin_dir, up, "--model", "digits", "--concurrency", "6", "--duration", "2s")
+            assert set(total["outcomes"]) == {"ok"}, total
+            if (done := metric(worker, f"fermata_worker_staged_{does}_total", model="digits")) >= 5:
+                break
+        assert done >= 5, up.log()
         assert metric(worker, "fermata_worker_batches_total", status="failed") == 0, up.log()
         busy = metric(worker, "fermata_worker_device_busy_seconds_total")
         assert 0.5 < busy < time.time() - metric(worker, "fermata_start_time_seconds"), "each moment counts once"
