@@ -229,7 +229,8 @@ static double line_value(const trainer_line_t *line, const trainer_sample_t *sam
     return sum;
 }
 
-/* From least squares on by subgradients with a falling rate: in units of the mean, or as far as a logarithm is from it. */
+/* From least squares on by subgradients with a falling rate: in units of the mean, or as far as a
+ * logarithm is from it. */
 static void fit_supported(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count,
                           uint32_t epochs, prng_t *prng)
 {

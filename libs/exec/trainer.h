@@ -68,9 +68,9 @@ double trainer_error(const predictor_t *predictor, const trainer_sample_t *sampl
 
 /* ---- baselines: weights of the features, and a constant at the end ---- */
 
-/* Each is fitted twice, for the duration as in the paper and for its logarithm, as the perceptron is; the one that is nearer
- * to the groups that it learned from stays. Features that are logarithms (predictor_set_times) say little of nanoseconds
- * by a line, and much of theirs. */
+/* Each is fitted twice, for the duration as in the paper and for its logarithm, as the perceptron is; the
+ * one that is nearer to the groups that it learned from stays. Features that are logarithms
+ * (predictor_set_times) say little of nanoseconds by a line, and much of theirs. */
 typedef struct {
     uint32_t width;
     bool logs; /* for the logarithm of the nanoseconds */
@@ -80,8 +80,8 @@ typedef struct {
 /* Least squares. */
 void trainer_fit_linear(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count,
                         uint32_t width);
-/* Support-vector regression with a linear kernel: errors below 2 %, of the mean or in the logarithm, count nothing, others by
- * their size. */
+/* Support-vector regression with a linear kernel: errors below 2 %, of the mean or in the logarithm, count
+ * nothing, others by their size. */
 void trainer_fit_svr(trainer_line_t *line, const trainer_sample_t *samples, uint32_t count, uint32_t width,
                      uint32_t epochs, prng_t *prng);
 double trainer_line_error(const trainer_line_t *line, const trainer_sample_t *samples, uint32_t count);

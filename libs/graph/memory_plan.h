@@ -1,5 +1,6 @@
 /*
- * Where the buffers of a list of steps lie in one block of memory: those that are never alive together may share a place.
+ * Where the buffers of a list of steps lie in one block of memory: those that are never alive together may
+ * share a place.
  *
  * Greedy by size: the largest first, each at the lowest place where it overlaps none that is alive with it. This
  * comes within a few percent of the lower bound on networks. Pure.

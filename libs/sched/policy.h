@@ -36,8 +36,8 @@ typedef struct {
     uint32_t first_task;
 } policy_running_t;
 
-/* When it stops if its worker is told at told_ns: at the next of its model's exit points (sched_model_opts_t), or at its
- * end when it is past the last one. */
+/* When it stops if its worker is told at told_ns: at the next of its model's exit points
+ * (sched_model_opts_t), or at its end when it is past the last one. */
 int64_t policy_exit_ns(const policy_running_t *running, int64_t exits, int64_t told_ns);
 /* Its rows that are late unless they have ended by then. */
 uint32_t policy_rows_due(const policy_running_t *running, int64_t end_ns);
@@ -57,9 +57,10 @@ typedef struct {
     int64_t (*tick)(policy_t *policy, int64_t now_ns);
     /* Optional: routes every request of a model to one of its lanes when it comes (see policy_open_lane). */
     bool routes;
-    /* Optional: whether this ready candidate, for which no GPU is free, is worth stopping that batch; if so,
-     * *free_ns is when the GPU can start it: then the candidate is made anew for that. Of those it agrees to, the smallest
-     * batch is stopped. Asked only while some model has exit points, or always with stops_all. */
+    /* Optional: whether this ready candidate, for which no GPU is free, is worth stopping that batch; if
+     * so, *free_ns is when the GPU can start it: then the candidate is made anew for that. Of those it
+     * agrees to, the smallest batch is stopped. Asked only while some model has exit points, or always
+     * with stops_all. */
     bool stops_all;
     bool (*preempts)(policy_t *policy, const shard_t *shard, const shard_t *running_shard,
                      const policy_running_t *running, int64_t now_ns, int64_t *free_ns);

@@ -3,8 +3,8 @@
  * lambda times as large as a running one stops it, and what was running is queued again. lambda = 3.03 gives the best
  * bound on the competitive ratio (Theorem 5.2).
  *
- * A running batch stops at its next exit point (6) once its worker has been told. A model without exit points (an engine
- * that cannot stop) takes `exits`, and is never stopped when that is 0 too.
+ * A running batch stops at its next exit point (6) once its worker has been told. A model without exit points
+ * (an engine that cannot stop) takes `exits`, and is never stopped when that is 0 too.
  */
 #include "sched/gather.h"
 #include "sched/policy.h"

@@ -120,7 +120,8 @@ static inline uint32_t shard_head(const shard_t *shard) /* TASK_NONE when empty 
     return model_queue_head(&shard->queue, shard->pool);
 }
 
-/* Of the newest in order, which has the latest deadline but for a few that came out of order; the queue is not empty. */
+/* Of the newest in order, which has the latest deadline but for a few that came out of order; the queue is
+ * not empty. */
 static inline int64_t shard_last_deadline_ns(const shard_t *shard)
 {
     uint32_t last = shard->queue.tail != TASK_NONE ? shard->queue.tail : shard->queue.root;

@@ -1,6 +1,6 @@
 /*
- * One scheduling core behind backend.c, of either kind: told, asked and run through a table of operations. A kind is one
- * file that ends in its table. All functions are for the loop's thread.
+ * One scheduling core behind backend.c, of either kind: told, asked and run through a table of operations. A
+ * kind is one file that ends in its table. All functions are for the loop's thread.
  *
  * None of the operations is optional; what a kind has no use for does nothing there. Those that return nothing are of
  * models, GPUs and batches that the caller knows to be there.

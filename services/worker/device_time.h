@@ -1,7 +1,7 @@
 /*
- * Whose the time of a device is. The jobs of a stream run one after the other, in the order in which they were submitted,
- * those of several streams side by side; these share the time evenly. So what is charged to all jobs adds up to the
- * time in which the device was busy, counted once.
+ * Whose the time of a device is. The jobs of a stream run one after the other, in the order in which they
+ * were submitted, those of several streams side by side; these share the time evenly. So what is charged to
+ * all jobs adds up to the time in which the device was busy, counted once.
  *
  *   stream 0  |-- a: 4 --|-- b: 4 --|             charged: a 2, b 2, c 2 + 2 + 4; busy: 12
  *   stream 1  |-------- c: 12 --------------|

@@ -15,7 +15,8 @@ typedef struct {
 
 enum { DONE_MAX = 1 << 16 }; /* waiting while the stream is full; with more it is begun anew */
 
-/* Copies the report. False: no memory, or DONE_MAX wait; the list may then end in half a report, and must not be sent. */
+/* Copies the report. False: no memory, or DONE_MAX wait; the list may then end in half a report, and must
+ * not be sent. */
 bool done_add(done_list_t *done, const run_report_t *report);
 /* Fills the message; the list stays as it is until that is sent. */
 void done_put(done_list_t *done, Control__WorkerToScheduler *message);

@@ -102,7 +102,8 @@ static status_t measure(model_stages_t *stages, model_t *model, const model_load
     return status;
 }
 
-/* On every stream: it runs where its batch does, or rows that catch up with it. inputs NULL: nothing but the batch varies. */
+/* On every stream: it runs where its batch does, or rows that catch up with it. inputs NULL: nothing but
+ * the batch varies. */
 static status_t prepare_stage(const model_stages_t *stages, engine_model_t *model, uint32_t stage,
                               uint32_t rows, const engine_shape_t *inputs, err_t *err)
 {

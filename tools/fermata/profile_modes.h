@@ -32,8 +32,8 @@ typedef struct {
     trial_result_t result;
 } profile_try_t;
 
-/* A mode at one load. Changes are of the mean, against Triton's ZeroBatch and DelayBatch on the same queries; none at the
- * peak, where all are there from the beginning. */
+/* A mode at one load. Changes are of the mean, against Triton's ZeroBatch and DelayBatch on the same
+ * queries; none at the peak, where all are there from the beginning. */
 typedef struct {
     profile_try_t try;
     double change[PROFILE_BASELINES], change_error[PROFILE_BASELINES];

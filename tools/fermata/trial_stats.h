@@ -1,8 +1,8 @@
 /*
  * What came out of trials: means with how far they can be trusted, and two modes compared on the same queries.
  *
- * Latencies of neighbours depend on each other. So the queries are taken in blocks, in the order in which they came, and
- * errors are those of the blocks' means: half of the 95 % interval by Student's t.
+ * Latencies of neighbours depend on each other. So the queries are taken in blocks, in the order in which
+ * they came, and errors are those of the blocks' means: half of the 95 % interval by Student's t.
  */
 #ifndef FERMATA_TRIAL_STATS_H
 #define FERMATA_TRIAL_STATS_H

@@ -52,8 +52,9 @@ typedef struct {
 /* Everything behind the word `mode`; returns the exit code. */
 int mode_main(int argc, char **argv);
 
-/* The words behind `mode`. INVALID_ARGUMENT names the option: one that is unknown, has a value that it does not take, or
- * would change nothing. NOT_FOUND: no scenarios where the program is. With `help` nothing else is checked. */
+/* The words behind `mode`. INVALID_ARGUMENT names the option: one that is unknown, has a value that it
+ * does not take, or would change nothing. NOT_FOUND: no scenarios where the program is. With `help`
+ * nothing else is checked. */
 status_t mode_options_parse(int argc, char **argv, mode_options_t *options, err_t *err);
 const char *mode_options_help(void);
 

@@ -1,9 +1,9 @@
 /*
  * Shepherd's Figure 11(a): two streams on one GPU, the scheduling core before it and the preempt mode in it.
  *
- * Stream A: 1024 requests to ResNet18 at once, every 120 ms from 5 ms on. Stream B: one request to ResNeSt269 every
- * millisecond. An operator here is what lies between two exit points of Table 4, which are inside the model: one more operator
- * than exit points.
+ * Stream A: 1024 requests to ResNet18 at once, every 120 ms from 5 ms on. Stream B: one request to ResNeSt269
+ * every millisecond. An operator here is what lies between two exit points of Table 4, which are inside the
+ * model: one more operator than exit points.
  */
 #include "exec/preempt.h"
 #include "mode.h"

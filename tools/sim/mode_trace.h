@@ -3,10 +3,11 @@
  *
  *     stream,stage,batch,rows,again,start_ms,end_ms,end
  *
- * stream: which of those that run side by side; under overlap and preempt the model. stage: the one that was launched (staged), the
- * first operator (overlap), else 0. batch: the mode's, under overlap the query. again: how many of its rows had been in a
- * launch before that was stopped. end: `ended`, `stopped`, or `dropped`: no launch, but a request that waited again
- * after its batch had been stopped, until the scheduler gave it up.
+ * stream: which of those that run side by side; under overlap and preempt the model. stage: the one that was
+ * launched (staged), the first operator (overlap), else 0. batch: the mode's, under overlap the query. again:
+ * how many of its rows had been in a launch before that was stopped. end: `ended`, `stopped`, or `dropped`:
+ * no launch, but a request that waited again after its batch had been stopped, until the scheduler gave it
+ * up.
  */
 #ifndef SIM_MODE_TRACE_H
 #define SIM_MODE_TRACE_H

@@ -278,8 +278,9 @@ Test(policies, shepherd_figure_4_scenario_b)
     play_stop(&play);
 }
 
-/* R runs from 0 to 12: one exit point is at 6, three are at 3, 6 and 9, and behind the last it runs to its end. With 2 for
- * the way to the worker it runs from 2 on, and being told at 9 it is past the exit point at 8. */
+/* R runs from 0 to 12: one exit point is at 6, three are at 3, 6 and 9, and behind the last it runs to its
+ * end. With 2 for the way to the worker it runs from 2 on, and being told at 9 it is past the exit point
+ * at 8. */
 Test(policies, a_batch_stops_at_the_exit_points_inside_its_model)
 {
     static const struct {
@@ -313,8 +314,9 @@ Test(policies, a_batch_stops_at_the_exit_points_inside_its_model)
     }
 }
 
-/* R runs from 0 to 12 with exit points at 3, 6 and 9 when S comes at 4. Stopped at 6 it costs a half of each row of R that can
- * run behind S, and all of one that cannot; S, which must end by 12, saves all its rows. The factor is 5. */
+/* R runs from 0 to 12 with exit points at 3, 6 and 9 when S comes at 4. Stopped at 6 it costs a half of
+ * each row of R that can run behind S, and all of one that cannot; S, which must end by 12, saves all its
+ * rows. The factor is 5. */
 Test(policies, fermata_stops_a_batch_where_that_saves_much_more_than_it_costs)
 {
     static const struct {

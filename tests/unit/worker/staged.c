@@ -112,7 +112,8 @@ Test(staged, rows_that_were_granted_to_join_catch_up_and_leave_with_the_batch)
     end();
 }
 
-/* Device 0 runs these two together and a third alone: for no longer than the clock says, and none of it counts twice. */
+/* Device 0 runs these two together and a third alone: for no longer than the clock says, and none of it
+ * counts twice. */
 Test(staged, what_batches_are_charged_adds_up_to_the_busy_time_of_the_device)
 {
     int64_t charged_ns = 0, begin_ns = clock_now_ns();
