@@ -11,7 +11,7 @@ Test(repeated, messages_are_initialised_and_apart)
     cr_assert_not_null(list);
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert(protobuf_c_message_check(&list[i]->base));
-        cr_assert_str_empty(list[i]->name, "a string that is not set is empty, not NULL");
+        cr_assert_str_eq(list[i]->name, "", "a string that is not set is empty, not NULL");
         list[i]->memory_bytes = i;
         list[i]->slots = i;
     }
