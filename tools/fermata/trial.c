@@ -254,9 +254,11 @@ static status_t play_all(play_t *play, err_t *err)
     /* Nothing that is to come is further away than this: a lost wake-up would show as a slow trial, not as a hang. */
     const int64_t longest_ns = NS_PER_S;
     play->begin_ns = play->now_ns = clock_now_ns();
-    while (play->answered < t->queries) {
+    for (;;) {
         status_t status = let_come(play, err);
         int64_t wake_ns = decide(play);
+        if (status == STATUS_OK && play->answered == t->queries)
+            return STATUS_OK; /* no launch is left whose end could be waited for */
         if (next_ns(play) < wake_ns)
             wake_ns = next_ns(play);
         if (wake_ns > play->now_ns + longest_ns)
@@ -270,7 +272,6 @@ static status_t play_all(play_t *play, err_t *err)
             return status;
         }
     }
-    return STATUS_OK;
 }
 
 status_t trial_run(const trial_t *trial, exec_t *exec, int64_t *latency_ns, int64_t *took_ns, err_t *err)
