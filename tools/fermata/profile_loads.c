@@ -1,10 +1,8 @@
 #include "fermata/profile_loads.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-/* Of each cell: the longest of what comes and goes on a machine should not fill one. */
-enum { SLICES = 4, CHOSEN = PROFILE_BASELINES };
+enum { CHOSEN = PROFILE_BASELINES };
 
 static const char *const load_names[PROFILE_LOADS] = {"peak", "low", "medium", "high"};
 
@@ -13,111 +11,67 @@ const profile_try_t profile_baselines[PROFILE_BASELINES] = {
     {.mode = "delaybatch", .schedule = "", .stages = 1, .wait_ms = 2},
 };
 
-/* All modes at one load. */
-typedef struct {
-    operators_t *o;
-    profile_load_t *cells;                 /* PROFILE_COMPARED */
-    uint32_t modes;                        /* that are played */
-    int64_t *latency_ns[PROFILE_COMPARED]; /* of all slices, one after the other */
-    int64_t took_ns[PROFILE_COMPARED];
-    uint32_t count;
-    double bound_sum_ns;
-} load_t;
-
 /* At a backlog it makes no difference when a batch is formed. */
 static uint32_t modes_at(uint32_t load)
 {
     return load == 0 ? PROFILE_BASELINES + 1 : PROFILE_COMPARED;
 }
 
-static void name_modes(profile_load_t cells[PROFILE_COMPARED], const profile_try_t *chosen, double rate_rps)
+static void name_modes(contest_t *contest, profile_load_t cells[PROFILE_COMPARED],
+                       const profile_try_t *chosen)
 {
-    for (uint32_t i = 0; i < PROFILE_COMPARED; i++) {
+    for (uint32_t i = 0; i < contest->count; i++) {
         bool late = i > CHOSEN;
         cells[i].try = i == CHOSEN ? *chosen : profile_baselines[late ? i - CHOSEN - 1 : i];
         cells[i].try.late = late;
-        cells[i].try.rate_rps = rate_rps;
+        contest->tries[i] = &cells[i].try;
     }
 }
 
-static status_t make_room(load_t *load, uint32_t more, err_t *err)
+static void compare(const contest_t *contest, profile_load_t *cells)
 {
-    for (uint32_t i = 0; i < load->modes; i++) {
-        int64_t *grown =
-            realloc(load->latency_ns[i], ((size_t)load->count + more) * sizeof(*load->latency_ns[i]));
-        if (!grown)
-            return err_set(err, STATUS_NO_MEMORY, "no memory for %u latencies", load->count + more);
-        load->latency_ns[i] = grown;
-    }
-    return STATUS_OK;
-}
-
-/* Another mode begins each time. */
-static status_t play_all(load_t *load, const operators_work_t *work, uint32_t slice, err_t *err)
-{
-    status_t status = make_room(load, work->count, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < load->modes; i++) {
-        uint32_t mode = (i + slice) % load->modes;
-        int64_t took_ns = 0;
-        status = operators_play(load->o, &load->cells[mode].try, work, load->latency_ns[mode] + load->count,
-                                &took_ns, err);
-        load->took_ns[mode] += took_ns;
-    }
-    load->count += work->count;
-    return status;
-}
-
-static status_t add_bound(load_t *load, const operators_work_t *work, err_t *err)
-{
-    const profile_how_t *how = load->o->how;
-    trial_cost_t cost;
-    double mean_ns = 0;
-    trial_cost_init(&cost, how->mix, how->profile, load->o->rows_max, how->streams);
-    status_t status = trial_bound(&cost, work->list, work->count, &mean_ns, err);
-    load->bound_sum_ns += mean_ns * work->count;
-    return status;
-}
-
-static status_t play_slice(load_t *load, uint32_t slice, err_t *err)
-{
-    const profile_how_t *how = load->o->how;
-    operators_work_t work;
-    double seconds = PROFILE_LOADS_TIMES * how->seconds / SLICES;
-    if (operators_draw(load->o, load->cells[0].try.rate_rps, seconds, how->seed + slice, &work, err) !=
-        STATUS_OK)
-        return err->code;
-    status_t status = play_all(load, &work, slice, err);
-    if (status == STATUS_OK)
-        status = add_bound(load, &work, err);
-    free(work.list);
-    return status;
-}
-
-static void sum_up(load_t *load)
-{
-    for (uint32_t mode = 0; mode < load->modes; mode++)
+    for (uint32_t i = 0; i < contest->count; i++)
         for (uint32_t base = 0; base < PROFILE_BASELINES; base++)
-            load->cells[mode].change[base] = trial_change(load->latency_ns[mode], load->latency_ns[base],
-                                                          load->count, &load->cells[mode].change_error[base]);
-    for (uint32_t mode = 0; mode < load->modes; mode++)
-        trial_sum_up(load->latency_ns[mode], load->count, load->took_ns[mode], &load->cells[mode].try.result);
+            cells[i].change[base] = contest_change(contest, i, base, &cells[i].change_error[base]);
+}
+
+/* The mean of all requests. */
+static status_t find_bound(const contest_t *contest, double *bound_ms, err_t *err)
+{
+    const profile_how_t *how = contest->o->how;
+    trial_cost_t cost;
+    double sum_ns = 0, mean_ns = 0;
+    status_t status = STATUS_OK;
+    trial_cost_init(&cost, how->mix, how->profile, contest->o->rows_max, how->streams);
+    for (uint32_t slice = 0; status == STATUS_OK && slice < CONTEST_SLICES; slice++) {
+        operators_work_t work;
+        if (contest_draw(contest, slice, &work, err) != STATUS_OK)
+            return err->code;
+        status = trial_bound(&cost, work.list, work.count, &mean_ns, err);
+        sum_ns += mean_ns * work.count;
+        free(work.list);
+    }
+    *bound_ms = sum_ns / contest->queries / 1e6;
+    return status;
 }
 
 static status_t play_load(operators_t *o, uint32_t number, double rate_rps, profile_found_t *found,
                           err_t *err)
 {
-    load_t load = {.o = o, .cells = found->loads[number], .modes = modes_at(number)};
-    status_t status = STATUS_OK;
-    name_modes(load.cells, &found->tries[found->chosen_try], rate_rps);
-    for (uint32_t slice = 0; status == STATUS_OK && slice < SLICES; slice++)
-        status = play_slice(&load, slice, err);
+    contest_t contest = {.o = o,
+                         .count = modes_at(number),
+                         .rate_rps = rate_rps,
+                         .seconds = PROFILE_LOADS_TIMES * o->how->seconds};
+    name_modes(&contest, found->loads[number], &found->tries[found->chosen_try]);
+    status_t status = contest_play(&contest, err);
+    if (status == STATUS_OK)
+        status = find_bound(&contest, &found->bound_ms[number], err);
     if (status == STATUS_OK) {
-        sum_up(&load);
-        found->bound_ms[number] = load.bound_sum_ns / load.count / 1e6;
+        compare(&contest, found->loads[number]);
+        contest_sum_up(&contest);
         found->load_count++;
     }
-    for (uint32_t i = 0; i < PROFILE_COMPARED; i++)
-        free(load.latency_ns[i]);
+    contest_dispose(&contest);
     return status;
 }
 

@@ -1,13 +1,8 @@
-/*
- * `fermata profile --stages --loads`: the mode that was chosen beside the baselines, at several loads.
- *
- * The same queries come to all of them. They are played in slices, all modes in turn in each, so that what else the
- * machine does meets all alike, and what one mode changes is compared query by query (trial_stats.h).
- */
+/* `fermata profile --stages --loads`: the mode that was chosen beside the baselines, at several loads. */
 #ifndef FERMATA_PROFILE_LOADS_H
 #define FERMATA_PROFILE_LOADS_H
 
-#include "fermata/profile_operators.h"
+#include "fermata/profile_contest.h"
 
 /* ZeroBatch and DelayBatch (2 ms) as Triton has them: the next batch is formed when one has begun. */
 extern const profile_try_t profile_baselines[PROFILE_BASELINES];

@@ -11,56 +11,70 @@ enum { QUERIES_MIN = 40, EXIT_RUNS = 5 };
 
 /* ---- stages ---- */
 
-/* The same queries come to each. */
-static status_t try_one(operators_t *o, profile_try_t try, profile_found_t *found, err_t *err)
+/* What is tried, in the order of the report. */
+typedef struct {
+    operators_t *o;
+    profile_found_t *found;
+    double rate_rps; /* that comes to all */
+} search_t;
+
+static void enter(search_t *search, profile_try_t try)
 {
-    operators_work_t work;
-    int64_t took_ns;
-    try.rate_rps = operators_peak_rps(o) * LOAD;
-    double seconds = fmax(o->how->seconds, QUERIES_MIN / try.rate_rps);
-    if (operators_draw(o, try.rate_rps, seconds, o->how->seed, &work, err) != STATUS_OK)
-        return err->code;
-    int64_t *latency_ns = calloc(work.count, sizeof(*latency_ns));
-    status_t status = latency_ns ? operators_play(o, &try, &work, latency_ns, &took_ns, err)
-                                 : err_set(err, STATUS_NO_MEMORY, "out of memory");
-    if (status == STATUS_OK) {
-        trial_sum_up(latency_ns, work.count, took_ns, &try.result);
-        found->tries[found->try_count++] = try;
-    }
-    free(latency_ns);
-    free(work.list);
+    search->found->tries[search->found->try_count++] = try;
+}
+
+/* All from this try on. */
+static status_t compete(search_t *search, uint32_t from, err_t *err)
+{
+    profile_found_t *found = search->found;
+    contest_t contest = {.o = search->o, .count = found->try_count - from, .rate_rps = search->rate_rps};
+    contest.seconds = fmax(search->o->how->seconds, QUERIES_MIN / search->rate_rps);
+    for (uint32_t i = 0; i < contest.count; i++)
+        contest.tries[i] = &found->tries[from + i];
+    status_t status = contest_play(&contest, err);
+    if (status == STATUS_OK)
+        contest_sum_up(&contest);
+    contest_dispose(&contest);
     return status;
 }
 
-static status_t try_staged(operators_t *o, const char *schedule, uint32_t stages, int64_t wait_ns,
-                           profile_found_t *found, err_t *err)
+/* As DelayBatch serves a backlog. */
+static status_t find_rate(search_t *search, err_t *err)
 {
-    profile_try_t try = {
-        .mode = "staged", .schedule = schedule, .stages = stages, .wait_ms = (double)wait_ns / 1e6};
-    return try_one(o, try, found, err);
+    profile_try_t delaybatch = profile_baselines[1];
+    contest_t contest = {
+        .o = search->o, .tries = {&delaybatch}, .count = 1, .seconds = search->o->how->seconds};
+    status_t status = contest_play(&contest, err);
+    if (status == STATUS_OK)
+        contest_sum_up(&contest);
+    contest_dispose(&contest);
+    search->rate_rps = LOAD * delaybatch.result.throughput_rps;
+    return status;
 }
 
-/* Cut where the preferred size changes, if it does. */
-static status_t try_preference(operators_t *o, int64_t wait_ns, profile_found_t *found, err_t *err)
+/* Evenly, and where the preferred size changes. */
+static void enter_counts(search_t *search, profile_try_t try, bool by_preference)
 {
-    profile_try_t try = {
-        .mode = "staged", .schedule = "combined", .by_preference = true, .wait_ms = (double)wait_ns / 1e6};
-    return operators_place(o, &try, o->at) > 0 ? try_one(o, try, found, err) : STATUS_OK;
+    static const uint32_t counts[] = {2, 3, 4, 6, 8, 12};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        try.stages = counts[i];
+        if (counts[i] <= search->o->cuts.cut_count + 1)
+            enter(search, try);
+    }
+    try.by_preference = true;
+    if (by_preference && operators_place(search->o, &try, search->o->at) > 0)
+        enter(search, try);
 }
 
-/* The best so far, with other T_comp_wait. */
-static status_t try_waits(operators_t *o, double full_ns, profile_found_t *found, uint32_t best, err_t *err)
+/* The best so far, with other T_comp_wait: parts of a full batch. */
+static void enter_waits(search_t *search, double full_ns, profile_try_t try)
 {
-    static const double waits[] = {0, 0.125, 0.5,
-                                   1}; /* of a full batch; a quarter was tried with the counts */
-    profile_try_t try = found->tries[best];
-    status_t status = STATUS_OK;
+    static const double waits[] = {0, 0.125, 0.5, 1}; /* a quarter was tried with the counts */
     try.schedule = "combined";
-    for (size_t i = 0; status == STATUS_OK && i < sizeof(waits) / sizeof(waits[0]); i++) {
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         try.wait_ms = full_ns * waits[i] / 1e6;
-        status = try_one(o, try, found, err);
+        enter(search, try);
     }
-    return status;
 }
 
 /* Of those of mode staged. */
@@ -84,31 +98,27 @@ static const profile_try_t *faster_whole(const profile_found_t *found)
     return best && best->result.avg_ms < found->tries[found->chosen_try].result.avg_ms ? best : NULL;
 }
 
-static status_t try_counts(operators_t *o, const char *schedule, int64_t wait_ns, profile_found_t *found,
-                           err_t *err)
-{
-    static const uint32_t counts[] = {2, 3, 4, 6, 8, 12};
-    status_t status = STATUS_OK;
-    for (size_t i = 0; status == STATUS_OK && i < sizeof(counts) / sizeof(counts[0]); i++)
-        if (counts[i] <= o->cuts.cut_count + 1)
-            status = try_staged(o, schedule, counts[i], wait_ns, found, err);
-    return status;
-}
-
 static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
 {
     double full_ns = (double)profile_latency_ns(o->how->profile, o->rows_max);
     bool mixed = o->how->mix && o->how->mix->count > 1;
-    status_t status = STATUS_OK;
-    for (size_t i = 0; status == STATUS_OK && i < PROFILE_BASELINES; i++)
-        status = try_one(o, profile_baselines[i], found, err);
-    if (status == STATUS_OK)
-        status = mixed ? try_counts(o, "input", 0, found, err)
-                       : try_counts(o, "combined", (int64_t)(full_ns / 4), found, err);
-    if (status == STATUS_OK && !mixed)
-        status = try_preference(o, (int64_t)(full_ns / 4), found, err);
-    uint32_t best = status == STATUS_OK ? best_try(found) : UINT32_MAX;
-    return best != UINT32_MAX ? try_waits(o, full_ns, found, best, err) : status;
+    search_t search = {.o = o, .found = found};
+    status_t status = find_rate(&search, err);
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; i < PROFILE_BASELINES; i++)
+        enter(&search, profile_baselines[i]);
+    enter_counts(&search,
+                 (profile_try_t){.mode = "staged",
+                                 .schedule = mixed ? "input" : "combined",
+                                 .wait_ms = mixed ? 0 : full_ns / 4 / 1e6},
+                 !mixed);
+    status = compete(&search, 0, err);
+    uint32_t best = status == STATUS_OK ? best_try(found) : UINT32_MAX, tried = found->try_count;
+    if (best == UINT32_MAX)
+        return status;
+    enter_waits(&search, full_ns, found->tries[best]);
+    return compete(&search, tried, err);
 }
 
 status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found, err_t *err)
@@ -202,7 +212,11 @@ status_t profile_exit_points(const profile_how_t *how, profile_modes_t *modes, p
 void profile_found_table(const profile_found_t *found, FILE *out)
 {
     if (found->try_count)
-        fprintf(out, "\n%-12s %-9s %6s %-10s %8s %9s %9s %12s\n", "mode", "schedule", "stages", "cut",
+        fprintf(out,
+                "\nrows come one by one, %.1f a second: %.0f %% of what DelayBatch serves of a backlog\n",
+                found->tries[0].rate_rps, 100 * LOAD);
+    if (found->try_count)
+        fprintf(out, "%-12s %-9s %6s %-10s %8s %9s %9s %12s\n", "mode", "schedule", "stages", "cut",
                 "wait ms", "mean ms", "p99 ms", "requests/s");
     for (uint32_t i = 0; i < found->try_count; i++) {
         const profile_try_t *t = &found->tries[i];
