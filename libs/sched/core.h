@@ -63,9 +63,6 @@ bool core_share_has_slot(sched_t *sched, uint32_t gpu);
 /* Whether the candidate of this shard can run beside them so that none misses (match_fits_fn). */
 bool core_share_fits(void *sched, int64_t now_ns, uint32_t shard, uint32_t gpu);
 
-/* After models, their exit points or the policy have changed. */
-void core_count_stoppable(sched_t *sched);
-
 static inline bool core_has_slots(const core_gpu_t *gpu)
 {
     return gpu->mode.slots > 1;

@@ -5,6 +5,22 @@
 
 #include <string.h>
 
+/* So many models more, or fewer, can be stopped, or the policy is another. */
+static void settle_stopping(sched_t *sched, int change)
+{
+    policy_t *policy = &sched->policy;
+    policy->stoppable += (uint32_t)change;
+    policy->stopping = policy->ops->preempts && (policy->stoppable > 0 || policy->ops->stops_all);
+}
+
+static void set_exit_points(sched_t *sched, uint32_t model, uint32_t exit_points)
+{
+    uint32_t *own = &sched->shards[model].opts.exit_points;
+    int change = (exit_points > 0) - (*own > 0);
+    *own = exit_points;
+    settle_stopping(sched, change);
+}
+
 status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, const char *params, err_t *err)
 {
     double values[POLICY_PARAMS_MAX];
@@ -16,7 +32,7 @@ status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, cons
         return status;
     core_close_lanes(sched, now_ns);
     policy_start(&sched->policy, ops, values);
-    core_count_stoppable(sched);
+    settle_stopping(sched, 0);
     sched->tick_ns = now_ns;
     core_mark_all_dirty(sched);
     return STATUS_OK;
@@ -48,7 +64,7 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     sched->latest[model] = 0;
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);
-    core_count_stoppable(sched);
+    settle_stopping(sched, shard->opts.exit_points > 0);
     sched->tick_ns = now_ns;
     return STATUS_OK;
 }
@@ -57,8 +73,7 @@ status_t sched_set_exit_points(sched_t *sched, uint32_t model, uint32_t exit_poi
 {
     if (!core_has_model(sched, model))
         return STATUS_NOT_FOUND;
-    sched->shards[model].opts.exit_points = exit_points;
-    core_count_stoppable(sched);
+    set_exit_points(sched, model, exit_points);
     return STATUS_OK;
 }
 
@@ -101,8 +116,8 @@ status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model)
         matcher_allow(&sched->matcher, model, g, true);
     heap_remove(&sched->expiry, &sched->expiry_nodes[model]);
     core_mark_dirty(sched, model); /* so that the next run tells of the drops */
+    set_exit_points(sched, model, 0);
     shard->present = false;
-    core_count_stoppable(sched);
     sched->tick_ns = now_ns;
     return STATUS_OK;
 }
@@ -141,6 +156,8 @@ static void set_mode(sched_t *sched, uint32_t gpu, const sched_gpu_mode_t *mode)
     sched->sharing += core_has_slots(entry);
     uint8_t gpus =
         (uint8_t)((sched->stretching ? SHARD_GPUS_STRETCH : 0) | (sched->sharing ? SHARD_GPUS_SHARE : 0));
+    if (gpus == sched->shards[0].gpus) /* all have the same, also those that are not in use */
+        return;
     for (uint32_t s = 0; s < sched->shards_max; s++)
         sched->shards[s].gpus = gpus;
 }
@@ -261,9 +278,24 @@ static const char *validate_counts(const sched_t *sched)
     return batched == in_flight ? NULL : "tasks in flight are not those of the batches";
 }
 
+/* What is kept as members come and go. */
+static const char *validate_kept(const sched_t *sched)
+{
+    uint32_t stoppable = 0;
+    for (uint32_t s = 1; s < sched->shards_max; s++) {
+        if (sched->shards[s].gpus != sched->shards[0].gpus)
+            return "what GPUs do besides is not known to all models";
+    }
+    for (uint32_t m = 0; m < sched->limits.models_max; m++)
+        stoppable += sched->shards[m].present && sched->shards[m].opts.exit_points > 0;
+    return stoppable == sched->policy.stoppable ? NULL : "the count of models that can be stopped";
+}
+
 const char *sched_validate(const sched_t *sched)
 {
     const char *broken = matcher_validate(&sched->matcher);
+    if (!broken)
+        broken = validate_kept(sched);
     for (uint32_t m = 0; !broken && m < sched->shards_max; m++)
         broken = shard_validate(&sched->shards[m]);
     if (!broken)

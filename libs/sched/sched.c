@@ -328,15 +328,6 @@ status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t fr
 
 /* Preemption */
 
-void core_count_stoppable(sched_t *sched)
-{
-    policy_t *policy = &sched->policy;
-    policy->stoppable = 0;
-    for (uint32_t m = 0; m < sched->limits.models_max; m++)
-        policy->stoppable += sched->shards[m].present && sched->shards[m].opts.exit_points > 0;
-    policy->stopping = policy->ops->preempts && (policy->stoppable > 0 || policy->ops->stops_all);
-}
-
 /* When a GPU is free for this model if nothing is stopped. */
 static int64_t next_free_ns(const sched_t *sched, const shard_t *shard)
 {

@@ -411,7 +411,7 @@ static void disturb(world_t *world)
     uint32_t gpu = below(world, GPUS), model = below(world, MODELS);
     sched_delays_t delays = {.ctrl_ns = prng_range(&world->prng, 0, 300000),
                              .data_ns = below(world, 2) * 20000};
-    switch (below(world, 6)) {
+    switch (below(world, 7)) {
     case 0:
         set_gpu(world, gpu, !world->gpu_up[gpu]);
         break;
@@ -428,6 +428,10 @@ static void disturb(world_t *world)
     case 4:
         if (chance(world, 0.2))
             sched_drain_gpu(world->sched, world->now_ns, gpu);
+        break;
+    case 5:
+        if (world->model_up[model])
+            sched_set_exit_points(world->sched, model, chance(world, 0.5) ? below(world, 40) : 0);
         break;
     default:
         cancel(world);
