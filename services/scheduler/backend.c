@@ -29,6 +29,7 @@ struct backend {
     const char *policy; /* a name of libs/sched */
     char params[BACKEND_PARAMS_BYTES];
     uint32_t modes;     /* GPUs whose mode needs a sched_t */
+    uint32_t stoppable; /* models with exit points */
     bool stops, hinted; /* some model could be stopped; it was said that the policy never does it */
     sched_delays_t delays;
     uint64_t
@@ -47,19 +48,11 @@ static bool is_whole(const sched_gpu_mode_t *mode)
     return !mode->stretches && mode->slots <= 1;
 }
 
-static bool has_stoppable(const backend_t *backend)
-{
-    for (uint32_t model = 0; model < backend->options.limits.models_max; model++)
-        if (backend->models[model].present && backend->models[model].opts.exit_points > 0)
-            return true;
-    return false;
-}
-
 /* The kind of core that the policy is to run on. */
 static const core_ops_t *kind_for(const backend_t *backend, const char *policy)
 {
     bool threads =
-        backend->options.shards > 0 && backend->modes == 0 && core_can_thread(policy, has_stoppable(backend));
+        backend->options.shards > 0 && backend->modes == 0 && core_can_thread(policy, backend->stoppable > 0);
     return threads ? &core_on_threads : &core_on_loop;
 }
 
@@ -228,18 +221,29 @@ bool backend_is_threaded(const backend_t *backend)
 
 /* ---- Models ---- */
 
+static void note_exit_points(backend_t *backend, uint32_t model, uint32_t exit_points)
+{
+    uint32_t *known = &backend->models[model].opts.exit_points;
+    backend->stoppable -= *known > 0;
+    backend->stoppable += exit_points > 0;
+    *known = exit_points;
+}
+
 status_t backend_add_model(backend_t *backend, uint32_t model, const profile_t *profile,
                            const sched_model_opts_t *opts, err_t *err)
 {
     status_t status = backend->core->ops->add_model(backend->core, model, profile, opts, err);
-    if (status == STATUS_OK && backend->models != NULL)
+    if (status == STATUS_OK && backend->models != NULL) {
         backend->models[model] = (known_model_t){.present = true, .profile = *profile, .opts = *opts};
+        backend->stoppable += opts->exit_points > 0;
+    }
     return status;
 }
 
 void backend_remove_model(backend_t *backend, uint32_t model)
 {
     if (backend->models != NULL) {
+        note_exit_points(backend, model, 0);
         backend->models[model].present = false;
         for (uint32_t gpu = 0; gpu < backend->options.limits.gpus_max; gpu++)
             note_denied(backend, model, gpu, false);
@@ -257,7 +261,7 @@ void backend_update_profile(backend_t *backend, uint32_t model, const profile_t 
 void backend_set_exit_points(backend_t *backend, uint32_t model, uint32_t exit_points)
 {
     if (backend->models != NULL)
-        backend->models[model].opts.exit_points = exit_points;
+        note_exit_points(backend, model, exit_points);
     backend->core->ops->set_exit_points(backend->core, model, exit_points);
     err_t err = {0};
     if (backend_is_threaded(backend) && kind_for(backend, backend->policy) != backend->core->ops &&
