@@ -180,6 +180,13 @@ uint64_t axes_elements(const axes_t *axes, const uint32_t *sizes)
     return sum;
 }
 
+uint32_t axes_length(const axes_t *axes, const uint32_t *sizes)
+{
+    uint64_t elements = axes_elements(axes, sizes);
+
+    return elements < UINT32_MAX ? (uint32_t)elements : UINT32_MAX;
+}
+
 void axes_input_shapes(const axes_t *axes, const uint32_t *sizes, uint32_t batch, engine_shape_t *shapes)
 {
     bool batchable = axes->info->batchable;

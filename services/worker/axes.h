@@ -50,6 +50,8 @@ bool axes_within(const axes_t *axes, const uint32_t *sizes, const uint32_t *most
 uint64_t axes_row_bytes(const axes_t *axes, uint32_t input, const uint32_t *sizes);
 /* Elements of one row of all inputs: what latencies go by. */
 uint64_t axes_elements(const axes_t *axes, const uint32_t *sizes);
+/* The same as the length of a row (exec/exec.h): UINT32_MAX is the longest. */
+uint32_t axes_length(const axes_t *axes, const uint32_t *sizes);
 /* Fills shapes[input_count], batch dimension included. */
 void axes_input_shapes(const axes_t *axes, const uint32_t *sizes, uint32_t batch, engine_shape_t *shapes);
 

@@ -15,8 +15,7 @@ static const engine_shape_t *put_inputs(const overlap_service_t *s, uint32_t sha
 
 uint32_t overlap_service_length(const overlap_service_t *s, uint32_t shape)
 {
-    uint64_t elements = s->mix ? axes_elements(s->mix->axes, s->mix->shapes[shape].sizes) : 1;
-    return elements < UINT32_MAX ? (uint32_t)elements : UINT32_MAX;
+    return s->mix ? axes_length(s->mix->axes, s->mix->shapes[shape].sizes) : 1;
 }
 
 /* Lengths rise from shape to shape. */

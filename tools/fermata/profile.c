@@ -495,18 +495,13 @@ static status_t choose_mixes(session_t *session, err_t *err)
                                        "lengths: of none of these models one dimension varies");
 }
 
-static uint64_t elements_of(const profile_mix_t *mix, uint32_t shape)
-{
-    return axes_elements(mix->axes, mix->shapes[shape].sizes);
-}
-
 /* When it is known which shapes were measured. */
 static void note_lengths(const session_t *session, overlap_plan_t *plan)
 {
     for (uint32_t i = 0; i < session->other_count; i++) {
         const profile_mix_t *mix = &session->mixes[i];
-        plan->models[i].length_min = mix->count ? (uint32_t)elements_of(mix, 0) : 1;
-        plan->models[i].length_max = mix->count ? (uint32_t)elements_of(mix, mix->count - 1) : 1;
+        plan->models[i].length_min = mix->count ? axes_length(mix->axes, mix->shapes[0].sizes) : 1;
+        plan->models[i].length_max = mix->count ? axes_length(mix->axes, profile_mix_largest(mix)) : 1;
         plan->models[i].size_count = mix->count ? mix->axes->count : 0;
         if (mix->count)
             memcpy(plan->models[i].sizes, profile_mix_largest(mix), sizeof(plan->models[i].sizes));

@@ -184,6 +184,7 @@ Test(axes, tell_how_large_a_row_is)
     cr_expect_eq(axes_row_bytes(&axes, 1, sizes), 10);
     cr_expect_eq(axes_row_bytes(&axes, 2, sizes), 3 * 20 * 30 * 4);
     cr_expect_eq(axes_elements(&axes, sizes), 10 + 10 + 3 * 20 * 30);
+    cr_expect_eq(axes_length(&axes, sizes), 10 + 10 + 3 * 20 * 30);
 }
 
 Test(axes, sizes_that_overflow_are_no_small_row)
@@ -195,6 +196,7 @@ Test(axes, sizes_that_overflow_are_no_small_row)
     cr_expect_eq(axes_row_bytes(&axes, 0, most), UINT64_MAX);
     give_cubes(1, 4);
     cr_expect_eq(axes_elements(&axes, most), 1ULL << 62);
+    cr_expect_eq(axes_length(&axes, most), UINT32_MAX);
     cr_expect_eq(axes_row_bytes(&axes, 0, most), UINT64_MAX, "2^64 bytes");
     give_cubes(2, 8);
     cr_expect_eq(axes_elements(&axes, most), UINT64_MAX, "twice 2^63");
