@@ -59,21 +59,11 @@ static int64_t preempt_run(exec_t *exec, int64_t now_ns, exec_sink_fn sink, void
 static preempt_plan_t plan_with(const stages_model_t *model, const int64_t *op_ns, int64_t exit_ns,
                                 uint32_t exits, uint32_t at[STAGED_STAGES_MAX])
 {
-    uint32_t count = stages_even(model, op_ns, exits + 1, at), next = 0;
-    int64_t all_ns = 0, part_ns = 0, longest_ns = 0;
-    for (uint32_t op = 0; op < model->ops; op++) {
-        if (next < count && at[next] == op) {
-            part_ns = 0;
-            next++;
-        }
-        all_ns += op_ns[op];
-        part_ns += op_ns[op];
-        longest_ns = part_ns > longest_ns ? part_ns : longest_ns;
-    }
-    double whole = all_ns > 0 ? (double)all_ns : 1;
+    uint32_t count = stages_even(model, op_ns, exits + 1, at);
+    int64_t all_ns = stages_time_ns(op_ns, 0, model->ops);
     return (preempt_plan_t){.exit_points = count,
-                            .delay = all_ns > 0 ? (double)longest_ns / whole : 1,
-                            .overhead = (double)count * (double)exit_ns / whole};
+                            .delay = stages_longest(model, op_ns, at, count),
+                            .overhead = (double)count * (double)exit_ns / (all_ns > 0 ? (double)all_ns : 1)};
 }
 
 preempt_plan_t preempt_plan(const stages_model_t *model, const int64_t *op_ns, int64_t exit_ns, double limit,

@@ -1,6 +1,6 @@
 #include "exec/stages.h"
 
-static int64_t time_of(const int64_t *op_ns, uint32_t from, uint32_t to)
+int64_t stages_time_ns(const int64_t *op_ns, uint32_t from, uint32_t to)
 {
     int64_t sum_ns = 0;
     for (uint32_t op = from; op < to; op++)
@@ -12,7 +12,7 @@ uint32_t stages_even(const stages_model_t *model, const int64_t *op_ns, uint32_t
                      uint32_t at[STAGED_STAGES_MAX])
 {
     uint32_t count = 0, op = 0, most = stages < STAGED_STAGES_MAX ? stages : STAGED_STAGES_MAX;
-    double all = (double)time_of(op_ns, 0, model->ops), done = 0;
+    double all = (double)stages_time_ns(op_ns, 0, model->ops), done = 0;
     if (most > model->cut_count + 1)
         most = model->cut_count + 1;
     for (uint32_t cut = 0; cut < model->cut_count && count + 1 < most; cut++) {
@@ -24,6 +24,26 @@ uint32_t stages_even(const stages_model_t *model, const int64_t *op_ns, uint32_t
             at[count++] = model->cuts[cut];
     }
     return count;
+}
+
+static uint32_t start_of(const uint32_t *at, uint32_t stage)
+{
+    return stage ? at[stage - 1] : 0;
+}
+
+static uint32_t end_of(const stages_model_t *model, const uint32_t *at, uint32_t count, uint32_t stage)
+{
+    return stage < count ? at[stage] : model->ops;
+}
+
+double stages_longest(const stages_model_t *model, const int64_t *op_ns, const uint32_t *at, uint32_t count)
+{
+    int64_t all_ns = stages_time_ns(op_ns, 0, model->ops), longest_ns = 0;
+    for (uint32_t stage = 0; stage <= count; stage++) {
+        int64_t ns = stages_time_ns(op_ns, start_of(at, stage), end_of(model, at, count, stage));
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+    }
+    return all_ns > 0 ? (double)longest_ns / (double)all_ns : 1;
 }
 
 static bool is_cut(const stages_model_t *model, uint32_t op, uint32_t *before, uint32_t *behind)
@@ -64,7 +84,7 @@ status_t stages_named(const stages_model_t *model, const uint32_t *wanted, uint3
 static double row_ns(const stages_model_t *model, const stages_profile_t *profile, uint32_t size,
                      uint32_t from, uint32_t to)
 {
-    return (double)time_of(profile->op_ns + (size_t)size * model->ops, from, to) /
+    return (double)stages_time_ns(profile->op_ns + (size_t)size * model->ops, from, to) /
            (double)profile->sizes[size];
 }
 
@@ -82,16 +102,6 @@ uint32_t stages_preferred_size(const stages_model_t *model, const stages_profile
     return size;
 }
 
-static uint32_t start_of(const uint32_t *at, uint32_t stage)
-{
-    return stage ? at[stage - 1] : 0;
-}
-
-static uint32_t end_of(const stages_model_t *model, const uint32_t *at, uint32_t count, uint32_t stage)
-{
-    return stage < count ? at[stage] : model->ops;
-}
-
 /* The stage that takes least. */
 static uint32_t shortest(const stages_model_t *model, const int64_t *op_ns, const uint32_t *at,
                          uint32_t count, int64_t *least_ns)
@@ -99,7 +109,7 @@ static uint32_t shortest(const stages_model_t *model, const int64_t *op_ns, cons
     uint32_t best = 0;
     *least_ns = INT64_MAX;
     for (uint32_t stage = 0; stage <= count; stage++) {
-        int64_t ns = time_of(op_ns, start_of(at, stage), end_of(model, at, count, stage));
+        int64_t ns = stages_time_ns(op_ns, start_of(at, stage), end_of(model, at, count, stage));
         if (ns < *least_ns) {
             *least_ns = ns;
             best = stage;
@@ -119,7 +129,7 @@ static void join(uint32_t *at, uint32_t *count, uint32_t stage)
 static void tidy(const stages_model_t *model, const int64_t *op_ns, uint32_t most, uint32_t *at,
                  uint32_t *count)
 {
-    int64_t all_ns = time_of(op_ns, 0, model->ops), least_ns;
+    int64_t all_ns = stages_time_ns(op_ns, 0, model->ops), least_ns;
     while (*count) {
         uint32_t stage = shortest(model, op_ns, at, *count, &least_ns);
         if (least_ns * 20 >= all_ns && *count < most)

@@ -20,6 +20,12 @@ typedef struct {
 uint32_t stages_even(const stages_model_t *model, const int64_t *op_ns, uint32_t stages,
                      uint32_t at[STAGED_STAGES_MAX]);
 
+/* The longest of the stages that at[] makes, in parts of the time of all operators; 1 when they take none. */
+double stages_longest(const stages_model_t *model, const int64_t *op_ns, const uint32_t *at, uint32_t count);
+
+/* Of the operators from <= x < to. */
+int64_t stages_time_ns(const int64_t *op_ns, uint32_t from, uint32_t to);
+
 /* Exactly there. INVALID_ARGUMENT names the first that is no cut and the cuts beside it, or is not rising. */
 status_t stages_named(const stages_model_t *model, const uint32_t *wanted, uint32_t count,
                       uint32_t at[STAGED_STAGES_MAX], err_t *err);

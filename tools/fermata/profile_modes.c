@@ -144,21 +144,16 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
 
 /* ---- exit points ---- */
 
-static double longest_part(const operators_t *o, const uint32_t *at, uint32_t count)
+/* Of the largest batch. */
+static const int64_t *whole_op_ns(const operators_t *o)
 {
-    uint32_t size = o->size_count - 1;
-    double longest = 0, all = operators_sum_ns(o, size, 0, o->cuts.ops);
-    for (uint32_t i = 0; i <= count; i++)
-        longest =
-            fmax(longest, operators_sum_ns(o, size, i ? at[i - 1] : 0, i < count ? at[i] : o->cuts.ops));
-    return all > 0 ? longest / all : 1;
+    return o->op_ns + (size_t)(o->size_count - 1) * o->cuts.ops;
 }
 
 static status_t try_exits(operators_t *o, uint32_t points, uint32_t at[STAGED_STAGES_MAX],
                           profile_found_t *found, err_t *err)
 {
-    uint32_t count =
-        stages_even(&o->model, o->op_ns + (size_t)(o->size_count - 1) * o->cuts.ops, points + 1, at);
+    uint32_t count = stages_even(&o->model, whole_op_ns(o), points + 1, at);
     int64_t with_ns, without_ns;
     status_t status =
         profiler_exits(o->how->profiler, o->rows_max, at, count, EXIT_RUNS, &with_ns, &without_ns, err);
@@ -166,7 +161,7 @@ static status_t try_exits(operators_t *o, uint32_t points, uint32_t at[STAGED_ST
         found->exits[found->exits_count++] =
             (profile_exits_t){.points = count,
                               .overhead = without_ns > 0 ? (double)with_ns / (double)without_ns - 1 : 0,
-                              .delay = longest_part(o, at, count)};
+                              .delay = stages_longest(&o->model, whole_op_ns(o), at, count)};
     return status;
 }
 
@@ -201,7 +196,7 @@ status_t profile_exit_points(const profile_how_t *how, profile_modes_t *modes, p
     found->chosen_exits = choose_exits(found);
     modes->exit_count = 0;
     if (status == STATUS_OK && found->chosen_exits != UINT32_MAX)
-        modes->exit_count = stages_even(&o.model, o.op_ns + (size_t)(o.size_count - 1) * o.cuts.ops,
+        modes->exit_count = stages_even(&o.model, whole_op_ns(&o),
                                         found->exits[found->chosen_exits].points + 1, modes->exits);
     operators_dispose(&o);
     return status;

@@ -50,12 +50,9 @@ status_t operators_measure(operators_t *o, const profile_how_t *how, err_t *err)
     return STATUS_OK;
 }
 
-double operators_sum_ns(const operators_t *o, uint32_t size, uint32_t from, uint32_t to)
+static double sum_ns(const operators_t *o, uint32_t size, uint32_t from, uint32_t to)
 {
-    double sum = 0;
-    for (uint32_t op = from; op < to; op++)
-        sum += (double)o->op_ns[(size_t)size * o->cuts.ops + op];
-    return sum;
+    return (double)stages_time_ns(o->op_ns + (size_t)size * o->cuts.ops, from, to);
 }
 
 /* Of a whole batch of rows of this length, of one of the longest. */
@@ -79,9 +76,9 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
              size = 0;
     while (size + 2 < o->size_count && rows > o->sizes[size + 1])
         size++;
-    double ns = operators_sum_ns(o, size, from, to);
+    double ns = sum_ns(o, size, from, to);
     if (size + 1 < o->size_count)
-        ns += (operators_sum_ns(o, size + 1, from, to) - ns) * ((double)rows - o->sizes[size]) /
+        ns += (sum_ns(o, size + 1, from, to) - ns) * ((double)rows - o->sizes[size]) /
               (double)(o->sizes[size + 1] - o->sizes[size]);
     ns *= length_part(o, rows, length);
     return model_stages_busy((int64_t)ns, o->beside, o->how->streams);

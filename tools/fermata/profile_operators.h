@@ -31,8 +31,6 @@ typedef struct {
 status_t operators_measure(operators_t *o, const profile_how_t *how, err_t *err);
 void operators_dispose(operators_t *o);
 
-/* Of the operators from <= x < to, at sizes[size]. */
-double operators_sum_ns(const operators_t *o, uint32_t size, uint32_t from, uint32_t to);
 /* An estimate: of full batches of rows as they come, each padded to its longest. */
 double operators_peak_rps(const operators_t *o);
 /* Returns how many cuts were chosen. By preference there are as many as there are. */

@@ -35,6 +35,17 @@ Test(stages, only_at_cuts)
     expect(stages_even(&somewhere, equal, 20, at), few, 3);
 }
 
+Test(stages, the_longest_part_is_known)
+{
+    static const int64_t op_ns[OPS] = {1, 4, 2, 3, 1, 5, 3, 1}, none[OPS] = {0};
+    cr_assert_float_eq(stages_longest(&everywhere, op_ns, (uint32_t[]){2, 5}, 2), 9.0 / 20, 1e-9, "the last");
+    cr_assert_float_eq(stages_longest(&everywhere, op_ns, (uint32_t[]){6, 7}, 2), 16.0 / 20, 1e-9,
+                       "the first");
+    cr_assert_float_eq(stages_longest(&everywhere, op_ns, (uint32_t[]){1, 5}, 2), 10.0 / 20, 1e-9);
+    cr_assert_float_eq(stages_longest(&everywhere, op_ns, NULL, 0), 1, 1e-9);
+    cr_assert_float_eq(stages_longest(&everywhere, none, (uint32_t[]){4}, 1), 1, 1e-9, "nothing is known");
+}
+
 Test(stages, where_somebody_says)
 {
     err_t err;
