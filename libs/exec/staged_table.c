@@ -76,14 +76,15 @@ static uint32_t longest(const exec_query_t *queries, uint32_t count)
 /* Where batches overtake each other, one that no batch is on, if there is one. */
 static uint32_t pair_for_new(const staged_t *staged)
 {
-    uint32_t found = UINT32_MAX;
-    for (uint32_t pair = staged->config.new_pairs; pair-- > 0;)
-        if (staged_pair_free(staged, pair))
-            found = pair;
-    for (uint32_t pair = staged->config.new_pairs; staged->config.schedule->rank && pair-- > 0;)
-        if (staged_pair_free(staged, pair) && staged_pair_empty(staged, pair))
-            found = pair;
-    return found;
+    uint32_t first = UINT32_MAX;
+    for (uint32_t pair = 0; pair < staged->config.new_pairs; pair++) {
+        if (!staged_pair_free(staged, pair))
+            continue;
+        if (!staged->config.schedule->rank || staged_pair_empty(staged, pair))
+            return pair;
+        first = pair < first ? pair : first;
+    }
+    return first;
 }
 
 static void new_batch(staged_t *staged, uint32_t count, uint8_t *group, uint8_t mark, int64_t now_ns)
