@@ -110,12 +110,10 @@ static status_t place_exits(model_t *model, const engine_cuts_t *cuts, const int
 {
     mode_choice_t *choice = &model->choice;
     uint32_t *ops = calloc(cuts->cut_count, sizeof(*ops)), at[STAGED_STAGES_MAX];
-    stages_model_t shape = {.ops = cuts->ops, .cuts = ops, .cut_count = cuts->cut_count};
 
     if (!ops)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u cuts", cuts->cut_count);
-    for (uint32_t i = 0; i < cuts->cut_count; i++)
-        ops[i] = cuts->cuts[i].op;
+    stages_model_t shape = model_stages_cuts(cuts, ops);
     preempt_plan_t plan = preempt_plan(&shape, op_ns, EXIT_NS, EXIT_LIMIT, at);
     free(ops);
     memcpy(choice->exits, at, plan.exit_points * sizeof(*at));

@@ -1,6 +1,5 @@
 #include "model_stages.h"
 
-#include "exec/stages.h"
 #include "memory.h"
 #include "model.h"
 #include "profiler.h"
@@ -15,6 +14,13 @@ typedef struct {
     double share[SHARE_SIZES][STAGED_STAGES_MAX];
 } shares_t;
 
+stages_model_t model_stages_cuts(const engine_cuts_t *cuts, uint32_t *ops)
+{
+    for (uint32_t i = 0; i < cuts->cut_count; i++)
+        ops[i] = cuts->cuts[i].op;
+    return (stages_model_t){.ops = cuts->ops, .cuts = ops, .cut_count = cuts->cut_count};
+}
+
 /*
  * Where the profile says, unless the config names a number or the profile is of a model that was cut elsewhere; else of
  * about equal time.
@@ -24,12 +30,10 @@ static status_t place(model_stages_t *stages, model_t *model, const engine_cuts_
 {
     const profile_modes_t *found = &model->modes;
     uint32_t *ops = calloc(cuts->cut_count + 1, sizeof(*ops)), at[STAGED_STAGES_MAX];
-    stages_model_t shape = {.ops = cuts->ops, .cuts = ops, .cut_count = cuts->cut_count};
 
     if (!ops)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < cuts->cut_count; i++)
-        ops[i] = cuts->cuts[i].op;
+    stages_model_t shape = model_stages_cuts(cuts, ops);
     bool taken = !model->config.stages && found->stage_count &&
                  stages_named(&shape, found->stages, found->stage_count, at, NULL) == STATUS_OK;
     uint32_t wanted = model->config.stages ? model->config.stages : STAGES_DEFAULT;

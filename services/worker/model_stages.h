@@ -10,7 +10,7 @@
 #ifndef WORKER_MODEL_STAGES_H
 #define WORKER_MODEL_STAGES_H
 
-#include "exec/staged.h"
+#include "exec/stages.h"
 #include "model_shapes.h"
 #include "worker.h"
 
@@ -36,6 +36,9 @@ typedef struct {
     int64_t *cost_ns;                     /* of a stage on so many rows, see model_stages_cost_ns */
     engine_border_t **borders;            /* see model_stages_border */
 } model_stages_t;
+
+/* The cuts of an engine as libs/exec takes them; ops: room for cut_count numbers, to which the result points. */
+stages_model_t model_stages_cuts(const engine_cuts_t *cuts, uint32_t *ops);
 
 /* Stages of about equal time. NO_MEMORY names what did not fit; one stage when no cut divides the time. */
 status_t model_stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,

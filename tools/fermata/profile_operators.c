@@ -44,9 +44,7 @@ status_t operators_measure(operators_t *o, const profile_how_t *how, err_t *err)
         operators_dispose(o);
         return status;
     }
-    for (uint32_t i = 0; i < o->cuts.cut_count; i++)
-        o->cut_ops[i] = o->cuts.cuts[i].op;
-    o->model = (stages_model_t){.ops = o->cuts.ops, .cuts = o->cut_ops, .cut_count = o->cuts.cut_count};
+    o->model = model_stages_cuts(&o->cuts, o->cut_ops);
     return STATUS_OK;
 }
 
