@@ -215,6 +215,13 @@ json_t *profile_report_json(const profile_report_t *report)
     return document;
 }
 
+void profile_report_print(json_t *document)
+{
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(document);
+}
+
 /* ---- SVG ---- */
 
 typedef struct {

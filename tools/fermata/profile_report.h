@@ -26,6 +26,8 @@ void profile_report_table(const profile_report_t *report, FILE *out);
 
 json_t *profile_report_json(const profile_report_t *report);
 
+void profile_report_print(json_t *document); /* to stdout; takes it */
+
 /* Medians, 99th percentiles and the line, as SVG. IO: the file cannot be written. */
 status_t profile_report_svg(const profile_report_t *report, const char *path, err_t *err);
 
