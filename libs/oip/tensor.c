@@ -6,17 +6,25 @@
 typedef struct {
     const char *name, *config_name;
     size_t bytes;
+    box_kind_t kind;
 } datatype_row_t;
 
 static const datatype_row_t datatypes[OIP_DATATYPE_COUNT] = {
-    [OIP_INVALID] = {"INVALID", "TYPE_INVALID", 0}, [OIP_BOOL] = {"BOOL", "TYPE_BOOL", 1},
-    [OIP_UINT8] = {"UINT8", "TYPE_UINT8", 1},       [OIP_UINT16] = {"UINT16", "TYPE_UINT16", 2},
-    [OIP_UINT32] = {"UINT32", "TYPE_UINT32", 4},    [OIP_UINT64] = {"UINT64", "TYPE_UINT64", 8},
-    [OIP_INT8] = {"INT8", "TYPE_INT8", 1},          [OIP_INT16] = {"INT16", "TYPE_INT16", 2},
-    [OIP_INT32] = {"INT32", "TYPE_INT32", 4},       [OIP_INT64] = {"INT64", "TYPE_INT64", 8},
-    [OIP_FP16] = {"FP16", "TYPE_FP16", 2},          [OIP_FP32] = {"FP32", "TYPE_FP32", 4},
-    [OIP_FP64] = {"FP64", "TYPE_FP64", 8},          [OIP_BYTES] = {"BYTES", "TYPE_STRING", 0},
-    [OIP_BF16] = {"BF16", "TYPE_BF16", 2},
+    [OIP_INVALID] = {"INVALID", "TYPE_INVALID", 0},
+    [OIP_BOOL] = {"BOOL", "TYPE_BOOL", 1, BOX_BOOL},
+    [OIP_UINT8] = {"UINT8", "TYPE_UINT8", 1, BOX_UNSIGNED},
+    [OIP_UINT16] = {"UINT16", "TYPE_UINT16", 2, BOX_UNSIGNED},
+    [OIP_UINT32] = {"UINT32", "TYPE_UINT32", 4, BOX_UNSIGNED},
+    [OIP_UINT64] = {"UINT64", "TYPE_UINT64", 8, BOX_UNSIGNED},
+    [OIP_INT8] = {"INT8", "TYPE_INT8", 1, BOX_SIGNED},
+    [OIP_INT16] = {"INT16", "TYPE_INT16", 2, BOX_SIGNED},
+    [OIP_INT32] = {"INT32", "TYPE_INT32", 4, BOX_SIGNED},
+    [OIP_INT64] = {"INT64", "TYPE_INT64", 8, BOX_SIGNED},
+    [OIP_FP16] = {"FP16", "TYPE_FP16", 2, BOX_FLOAT},
+    [OIP_FP32] = {"FP32", "TYPE_FP32", 4, BOX_FLOAT},
+    [OIP_FP64] = {"FP64", "TYPE_FP64", 8, BOX_FLOAT},
+    [OIP_BYTES] = {"BYTES", "TYPE_STRING", 0},
+    [OIP_BF16] = {"BF16", "TYPE_BF16", 2, BOX_BFLOAT},
 };
 
 static const datatype_row_t *row_of(oip_datatype_t type)
@@ -37,6 +45,11 @@ const char *oip_datatype_config_name(oip_datatype_t type)
 size_t oip_datatype_bytes(oip_datatype_t type)
 {
     return row_of(type)->bytes;
+}
+
+box_element_t oip_datatype_element(oip_datatype_t type)
+{
+    return (box_element_t){row_of(type)->kind, row_of(type)->bytes};
 }
 
 oip_datatype_t oip_datatype_parse(const char *text, size_t len)

@@ -5,6 +5,7 @@
 #ifndef OIP_TENSOR_H
 #define OIP_TENSOR_H
 
+#include "base/box.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -48,6 +49,8 @@ oip_datatype_t oip_datatype_parse(const char *text, size_t len);
 const char *oip_datatype_config_name(oip_datatype_t type);
 /* Bytes of one element; 0 for BYTES, whose elements have their own lengths. */
 size_t oip_datatype_bytes(oip_datatype_t type);
+/* What one element is. Not for BYTES. */
+box_element_t oip_datatype_element(oip_datatype_t type);
 
 /* One element as it lies in a tensor, aligned or not; the member of its type holds. Not for BYTES. */
 typedef union {

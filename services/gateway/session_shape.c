@@ -6,8 +6,6 @@
  */
 #include "session_private.h"
 
-#include "box.h"
-
 #include <endian.h>
 #include <string.h>
 
@@ -72,8 +70,8 @@ void slot_pad_row(const slot_t *slot, uint32_t input, const uint8_t *from, uint8
     oip_shape_t sent = row_shape(tensor, &slot->session.request, NULL),
                 wide = row_shape(tensor, NULL, slot->sizes);
     uint64_t bytes = slot_input_bytes(slot, input);
-    box_fill(to, bytes / element_bytes, tensor->datatype, tensor->pad_value);
-    box_copy(to, &wide, from, &sent, &sent, element_bytes);
+    box_fill(to, bytes / element_bytes, oip_datatype_element(tensor->datatype), tensor->pad_value);
+    box_copy(to, wide.dims, from, sent.dims, sent.dims, wide.rank, element_bytes);
 }
 
 status_t slot_reserve_output(slot_t *slot, uint64_t len_bytes, err_t *err)
@@ -124,7 +122,7 @@ static status_t cut(slot_t *slot, const oip_tensor_spec_t *tensor, output_layout
     size_t element_bytes = oip_datatype_bytes(tensor->datatype);
     for (uint32_t row = 0; row < slot->rows; row++) {
         uint8_t *at = slot->output + row * slot->item_out_bytes + layout->offset_bytes;
-        box_copy(at, &asked, at, &layout->dims, &asked, element_bytes);
+        box_copy(at, asked.dims, at, layout->dims.dims, asked.dims, asked.rank, element_bytes);
     }
     layout->dims = asked;
     return oip_shape_bytes(&asked, tensor->datatype, &layout->bytes) ? STATUS_OK : STATUS_INTERNAL;
