@@ -37,7 +37,7 @@ typedef struct {
     uint32_t rows;   /* staged: 1; whole and preempt: a batch is all queries of one submit */
     uint32_t length; /* of a sequence; 0 or 1 where inputs are all alike */
     uint32_t
-        shape; /* staged: rows of different shapes share no batch; 0 where they can be padded, or are all alike */
+        shape; /* staged: rows of different shapes share no batch; those of one are padded to the longest */
     int64_t arrival_ns;
     int64_t deadline_ns;
 } exec_query_t;

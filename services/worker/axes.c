@@ -144,6 +144,27 @@ bool axes_within(const axes_t *axes, const uint32_t *sizes, const uint32_t *most
     return true;
 }
 
+bool axes_can_pad(const axes_t *axes)
+{
+    bool padded = false;
+
+    for (uint32_t a = 0; a < axes->count; a++)
+        padded |= axes->list[a].pad_to_count > 0;
+    for (uint32_t o = 0; o < axes->info->output_count; o++)
+        for (uint32_t k = 0; k < axes->info->outputs[o].rank; k++)
+            if (axes->info->outputs[o].dims[k] < 0 && !axes->of_output[o][k])
+                return false;
+    return padded;
+}
+
+bool axes_nest(const axes_t *axes, const uint32_t *sizes, const uint32_t *wide)
+{
+    for (uint32_t a = 0; a < axes->count; a++)
+        if (sizes[a] > wide[a] || (sizes[a] < wide[a] && axes->list[a].pad_to_count == 0))
+            return false;
+    return true;
+}
+
 static int64_t input_dim(const axes_t *axes, uint32_t input, uint32_t dim, const uint32_t *sizes)
 {
     uint32_t axis = axes->of_input[input][dim];

@@ -46,6 +46,12 @@ const char *axes_objection(const axes_t *axes, const uint32_t *sizes, size_t cou
 /* No axis is larger than that of `most`. */
 bool axes_within(const axes_t *axes, const uint32_t *sizes, const uint32_t *most);
 
+/* Whether rows can be padded here: some axis has sizes to pad to, and each output dimension that varies is an axis, so
+ * that what is padding can be cut off again. */
+bool axes_can_pad(const axes_t *axes);
+/* Whether a row of `sizes` can be padded to `wide`: nowhere larger, and alike along each axis that is not padded. */
+bool axes_nest(const axes_t *axes, const uint32_t *sizes, const uint32_t *wide);
+
 /* Bytes of one row of an input; UINT64_MAX when there is no such number. */
 uint64_t axes_row_bytes(const axes_t *axes, uint32_t input, const uint32_t *sizes);
 /* Elements of one row of all inputs: what latencies go by. */

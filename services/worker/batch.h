@@ -69,7 +69,11 @@ struct batch {
     uint64_t exec_launch; /* preempt: of libs/exec */
     uint64_t exec_batch;  /* staged: of libs/exec; 0 before it entered */
     uint64_t stretches;   /* staged: batch that it is to join; 0 = none */
-    uint32_t shape;       /* staged: the same for batches of the same sizes that are in the stages together */
+    uint32_t
+        shape; /* staged: the same for batches in the stages together whose rows can share one of theirs */
+    uint32_t length; /* staged: elements of a row, padded */
+    const uint32_t
+        *pad_to; /* staged: sizes to which rows are padded that share a batch with others; NULL: none do */
     uint32_t half, side;  /* overlap: borders of its model that it has, and which of the two it reads from */
     int64_t answer_by_ns; /* overlap: when the first of its rows must have been answered */
     uint32_t left;        /* staged: rows that have not left the stages */

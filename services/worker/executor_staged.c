@@ -7,174 +7,16 @@
  * stages run lies in borders, the inputs of the first where they were fetched as long as they are rows of one
  * batch in order.
  *
- * Where shapes vary, a batch of the stages is of one shape (exec_query_t.shape), and each launch says of which.
- * Batches on different pairs may be of different shapes: each border is laid out for the rows that are in it. The
- * outputs of the last stage grow when a shape needs more than there was.
+ * Where shapes vary, a batch of the stages is of one shape, and each launch says of which: that of its rows, or what they
+ * are padded to (staged_rows.c). Batches on different pairs may be of different shapes: each border is laid out for the
+ * rows that are in it. The outputs of the last stage grow when a shape needs more than there was.
  */
-#include "carrier.h"
-#include "model_stages.h"
-#include "run.h"
+#include "executor_staged.h"
 
 #include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { SLOTS = RUN_QUEUE_MAX }; /* granted batches that are in the stages or wait for them */
-
-typedef struct staged staged_t;
-
-/* Of the rows that a stage runs, where shapes vary. */
-typedef struct {
-    engine_shape_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
-} stage_shapes_t;
-
-/* What one stage runs on one pair: there it does one thing at a time. */
-typedef struct {
-    launch_t launch;
-    staged_t *staged;
-    uint64_t id; /* of libs/exec */
-    const void *inputs[ENGINE_MAX_IO];
-    uint64_t tags[EXEC_ROWS_MAX];
-    uint32_t count;
-    model_buffers_t *ends; /* last stage: whose outputs it writes */
-} stage_t;
-
-struct staged {
-    carrier_t carrier; /* first */
-    model_t *model;
-    const model_stages_t *stages;
-    model_buffers_t *ends[STAGES_PAIRS]; /* inputs of the first and outputs of the last stage */
-    batch_t *slots[SLOTS];
-    stage_t stage[STAGED_STAGES_MAX * STAGES_PAIRS]; /* see stage_at */
-    stage_shapes_t *shapes; /* of each of these; NULL: nothing but the batch varies */
-    uint32_t last_shape;    /* that was given to a batch */
-    staged_counts_t counted;
-    exec_query_t entering[ENGINE_MAX_BATCH]; /* in staged_submit */
-};
-
-/* What stage `s` runs that writes to this pair. */
-static uint32_t stage_at(uint32_t s, uint32_t pair)
-{
-    return s * STAGES_PAIRS + pair;
-}
-
-/* ---- rows ---- */
-
-static uint64_t tag_of(uint32_t slot, uint32_t row)
-{
-    return (uint64_t)slot << 32 | row;
-}
-
-static batch_t *batch_of(const staged_t *staged, uint64_t tag)
-{
-    return staged->slots[tag >> 32];
-}
-
-static uint32_t row_of(uint64_t tag)
-{
-    return (uint32_t)tag;
-}
-
-static void copy_rows(void *to, uint32_t to_row, const void *from, uint32_t from_row, uint32_t count,
-                      size_t row_bytes)
-{
-    memcpy((char *)to + to_row * row_bytes, (const char *)from + from_row * row_bytes, count * row_bytes);
-}
-
-/* They lie where they were fetched as they are to lie in the border. */
-static bool in_place(const staged_t *staged, const stage_t *stage, uint32_t start)
-{
-    const batch_t *batch = batch_of(staged, stage->tags[0]);
-
-    for (uint32_t i = 0; i < stage->count; i++)
-        if (batch_of(staged, stage->tags[i]) != batch || row_of(stage->tags[i]) != start + i)
-            return false;
-    return true;
-}
-
-static void gather_inputs(staged_t *staged, stage_t *stage, uint32_t start, uint32_t pair)
-{
-    const engine_model_info_t *info = staged->model->info;
-    bool there = in_place(staged, stage, start);
-
-    for (uint32_t k = 0; k < info->input_count; k++) {
-        void *border = staged->ends[pair]->inputs[k];
-        stage->inputs[k] = there ? batch_of(staged, stage->tags[0])->buffers->inputs[k] : border;
-        for (uint32_t i = 0; i < stage->count && !there; i++)
-            copy_rows(border, start + i, batch_of(staged, stage->tags[i])->buffers->inputs[k],
-                      row_of(stage->tags[i]), 1, batch_of(staged, stage->tags[i])->in_bytes[k]);
-    }
-}
-
-static void copy_outputs(const staged_t *staged, const batch_t *batch, uint32_t row, uint32_t count,
-                         uint32_t from_row, uint32_t pair)
-{
-    for (uint32_t k = 0; k < staged->model->info->output_count; k++)
-        copy_rows(batch->buffers->outputs[k], row, staged->ends[pair]->outputs[k], from_row, count,
-                  batch->out_bytes[k]);
-}
-
-/* ---- shapes ---- */
-
-static void put_shapes(staged_t *staged, stage_t *stage)
-{
-    stage_shapes_t *shapes = &staged->shapes[stage - staged->stage];
-    const batch_t *batch = batch_of(staged, stage->tags[0]);
-
-    axes_input_shapes(&staged->model->shapes->axes, batch->shapes->sizes, stage->count, shapes->inputs);
-    for (uint32_t k = 0; k < staged->model->info->output_count; k++)
-        shapes->outputs[k].rank = BATCH_RANK_UNKNOWN;
-    stage->launch.job.input_shapes = shapes->inputs;
-    stage->launch.job.output_shapes = shapes->outputs;
-    if (stage->ends)
-        stage->launch.job.output_capacity_bytes = stage->ends->capacity + staged->model->info->input_count;
-}
-
-/* True: the outputs of the last stage have more room now, for a full batch of rows like those that had too little. */
-static bool grow_ends(staged_t *staged, const stage_t *stage)
-{
-    const engine_model_info_t *info = staged->model->info;
-    const engine_shape_t *outputs = stage->launch.job.output_shapes;
-    bool grown = false;
-
-    if (stage->launch.status != STATUS_TOO_LARGE || !staged->shapes || !stage->ends)
-        return false;
-    for (uint32_t k = 0; k < info->output_count; k++) {
-        if (outputs[k].rank == BATCH_RANK_UNKNOWN)
-            return false;
-        uint64_t bytes = axes_output_row_bytes(info, k, &outputs[k]);
-        if (bytes > MODEL_ROW_BYTES_MAX)
-            return false;
-        uint32_t i = info->input_count + k;
-        bytes *= staged->stages->rows_max;
-        grown |= bytes > stage->ends->capacity[i];
-        if (!model_buffers_reserve(staged->stages->devices, stage->ends, i, bytes))
-            return false;
-    }
-    return grown;
-}
-
-/* Batches of one shape can join each other; a number that no other batch has is a shape of its own. */
-static uint32_t shape_of(staged_t *staged, const batch_t *batch)
-{
-    size_t len = sizeof(uint32_t) * (staged->shapes ? staged->model->shapes->axes.count : 0);
-
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        const batch_t *other = staged->slots[i];
-        if (other && other != batch && (!len || memcmp(other->shapes->sizes, batch->shapes->sizes, len) == 0))
-            return other->shape;
-    }
-    return ++staged->last_shape;
-}
-
-static uint32_t length_of(const staged_t *staged, const batch_t *batch)
-{
-    uint64_t elements =
-        staged->shapes ? axes_elements(&staged->model->shapes->axes, batch->shapes->sizes) : 1;
-
-    return elements < UINT32_MAX ? (uint32_t)elements : UINT32_MAX;
-}
 
 /* ---- stages ---- */
 
@@ -205,7 +47,7 @@ static void stage_ended(launch_t *launch)
     staged_t *staged = stage->staged;
 
     charge_rows(staged, stage);
-    if (grow_ends(staged, stage)) {
+    if (staged_rows_grow(staged, stage)) {
         carrier_launch(&staged->carrier, launch);
         carrier_decide(&staged->carrier);
         return;
@@ -259,6 +101,16 @@ static void note_entry(staged_t *staged, const stage_t *stage, uint64_t exec_bat
     }
 }
 
+static void enter_rows(staged_t *staged, stage_t *stage, const exec_action_t *action)
+{
+    uint32_t start = action->launch.start;
+
+    metrics_add(staged->model->stage_padded,
+                staged_rows_gather(staged, stage, start, action->launch.in_pair));
+    note_entry(staged, stage, action->batch, start);
+    mark_shared(staged, action->batch, start == 0);
+}
+
 static void launch_stage(staged_t *staged, const exec_action_t *action)
 {
     const model_stages_t *stages = staged->stages;
@@ -271,11 +123,6 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
     stage->count = action->launch.query_count;
     for (uint32_t i = 0; i < stage->count; i++)
         stage->tags[i] = action->launch.queries[i].tag;
-    if (first) {
-        gather_inputs(staged, stage, start, action->launch.in_pair);
-        note_entry(staged, stage, action->batch, start);
-        mark_shared(staged, action->batch, start == 0);
-    }
     stage->ends = last ? staged->ends[action->launch.out_pair] : NULL;
     stage->launch.ended = stage_ended;
     stage->launch.job = (engine_job_t){
@@ -290,7 +137,9 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
         .outputs = last ? stage->ends->outputs : NULL,
         .target = last ? NULL : model_stages_border(stages, device, s, action->launch.out_pair)};
     if (staged->shapes)
-        put_shapes(staged, stage);
+        staged_rows_shape(staged, stage);
+    if (first)
+        enter_rows(staged, stage, action);
     carrier_launch(&staged->carrier, &stage->launch);
 }
 
@@ -309,22 +158,12 @@ static bool follows(const staged_t *staged, uint64_t tag, uint64_t next)
     return next == tag + 1 && rows[row_of(tag)].lost == rows[row_of(next)].lost;
 }
 
-/* Rows [row, row + count) of a batch lie from `from_row` on where the last stage wrote them. */
 static void hand_over(staged_t *staged, batch_t *batch, uint32_t row, uint32_t count, uint32_t from_row,
                       const exec_action_t *action)
 {
-    uint32_t last = stage_at(staged->stages->count - 1, action->done.pair);
-    const engine_shape_t *outputs = staged->shapes ? staged->shapes[last].outputs : NULL;
-
-    if (batch->rows[row].lost)
-        return;
-    if (outputs && batch_follow_shapes(batch, staged->stages->devices, outputs) != STATUS_OK) {
-        for (uint32_t i = row; i < row + count; i++)
-            batch_lose_row(batch, i, batch->err.code);
-        return;
-    }
-    copy_outputs(staged, batch, row, count, from_row, action->done.pair);
-    staged->carrier.executor.env->rows(batch, row, count, action->done.count);
+    if (!batch->rows[row].lost &&
+        staged_rows_take(staged, batch, row, count, from_row, action->done.pair) == STATUS_OK)
+        staged->carrier.executor.env->rows(batch, row, count, action->done.count);
 }
 
 /* Rows of one batch that lie one after the other leave together. */
@@ -493,11 +332,11 @@ static void staged_submit(executor_t *executor, batch_t *batch)
     staged->slots[slot] = batch;
     batch->left = batch->count;
     batch->exec_batch = 0;
-    batch->shape = shape_of(staged, batch);
+    staged_rows_come(staged, batch);
     for (uint32_t row = 0; row < batch->count; row++)
         staged->entering[row] = (exec_query_t){.tag = tag_of(slot, row),
                                                .rows = 1,
-                                               .length = length_of(staged, batch),
+                                               .length = batch->length,
                                                .shape = batch->shape,
                                                .arrival_ns = now_ns};
     /* There is room. */

@@ -204,6 +204,7 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
     model->stage_batches = metrics_series(metrics, METRIC_WORKER_STAGED_BATCHES, model->name);
     model->stage_beside = metrics_series(metrics, METRIC_WORKER_STAGED_BESIDE, model->name);
     model->stage_stretched = metrics_series(metrics, METRIC_WORKER_STAGED_ROWS, model->name);
+    model->stage_padded = metrics_series(metrics, METRIC_WORKER_STAGED_PADDED, model->name);
     model->stage_splits = metrics_series(metrics, METRIC_WORKER_STAGED_SPLITS, model->name);
     model->unfit = metrics_series(metrics, METRIC_WORKER_MODE_UNFIT, model->name);
     model->late = metrics_series(metrics, METRIC_WORKER_LATE_BATCHES, model->name);

@@ -81,7 +81,7 @@ struct model {
     metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed, *push_failed;
     metric_t *exec, *fetch, *push, *profile_error, *stopped, *late;
     metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_beside,
-        *stage_stretched, *stage_splits, *unfit;
+        *stage_stretched, *stage_padded, *stage_splits, *unfit;
     correction_t correction;
     int64_t corrected_ns; /* when last */
 };

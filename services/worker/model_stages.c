@@ -121,39 +121,67 @@ static status_t prepare_stage(const model_stages_t *stages, engine_model_t *mode
     return status;
 }
 
-/* reference: of the model's shapes. */
+/* sizes: of the model's axes; NULL: it has none. */
 static status_t prepare_rows(const model_stages_t *stages, const model_t *model,
-                             const model_load_options_t *options, const uint32_t *reference, uint32_t rows,
+                             const model_load_options_t *options, const uint32_t *sizes, uint32_t rows,
                              err_t *err)
 {
     engine_shape_t inputs[ENGINE_MAX_IO];
     status_t status = STATUS_OK;
 
-    if (reference)
-        axes_input_shapes(&stages->shapes->axes, reference, rows, inputs);
+    if (sizes)
+        axes_input_shapes(&stages->shapes->axes, sizes, rows, inputs);
     for (uint32_t d = 0; d < options->devices->count; d++)
         for (uint32_t s = 0; s < stages->count && status == STATUS_OK; s++)
-            status = atomic_load(options->stop) ? err_set(err, STATUS_CANCELLED, "stopped")
-                                                : prepare_stage(stages, model->on_device[d], s, rows,
-                                                                reference ? inputs : NULL, err);
+            status = atomic_load(options->stop)
+                         ? err_set(err, STATUS_CANCELLED, "stopped")
+                         : prepare_stage(stages, model->on_device[d], s, rows, sizes ? inputs : NULL, err);
     return status;
 }
 
+/* UNSUPPORTED: of some sizes of the batch; the others are prepared. */
+static status_t prepare_batches(const model_stages_t *stages, const model_t *model,
+                                const model_load_options_t *options, const uint32_t *sizes, err_t *err)
+{
+    status_t found = STATUS_OK;
+
+    for (uint32_t rows = 1; rows <= stages->rows_max; rows++) {
+        status_t status = prepare_rows(stages, model, options, sizes, rows, err);
+        if (status == STATUS_UNSUPPORTED)
+            found = status;
+        else if (status != STATUS_OK)
+            return status;
+    }
+    return found;
+}
+
 /* Of shapes that nobody asked for the first batch prepares what it needs; one with other operators runs whole. */
-static status_t prepare_stages(const model_stages_t *stages, const model_t *model,
+static status_t prepare_stages(model_stages_t *stages, const model_t *model,
                                const model_load_options_t *options, err_t *err)
 {
     const model_shapes_t *shapes = stages->shapes;
-    uint32_t shape_count = !shapes ? 1 : shapes->wanted ? shapes->reference_count : 0;
-    status_t status = STATUS_OK;
+    bool pads = shapes && stages->beside && axes_can_pad(&shapes->axes);
 
-    for (uint32_t i = 0; i < shape_count; i++)
-        for (uint32_t rows = 1; rows <= stages->rows_max && status == STATUS_OK; rows++) {
-            status = prepare_rows(stages, model, options, shapes ? shapes->references[i] : NULL, rows, err);
-            if (shapes && status == STATUS_UNSUPPORTED)
-                status = STATUS_OK;
-        }
-    return status;
+    if (!shapes)
+        return prepare_batches(stages, model, options, NULL, err);
+    for (uint32_t i = 0; i < (shapes->wanted ? shapes->reference_count : 0); i++) {
+        const uint32_t *sizes = shapes->references[i];
+        status_t status = prepare_batches(stages, model, options, sizes, err);
+        if (status != STATUS_OK && status != STATUS_UNSUPPORTED)
+            return status;
+        stages->pads[i] = pads && status == STATUS_OK && shapes_fit(shapes, sizes);
+    }
+    return STATUS_OK;
+}
+
+const uint32_t *model_stages_pad_to(const model_stages_t *stages, const uint32_t *sizes)
+{
+    const model_shapes_t *shapes = stages->shapes;
+
+    for (uint32_t i = 0; i < shapes->reference_count; i++)
+        if (stages->pads[i] && axes_nest(&shapes->axes, sizes, shapes->references[i]))
+            return shapes->references[i];
+    return NULL;
 }
 
 /* As much on each device: counted as those of the first are made. */

@@ -32,6 +32,8 @@ typedef struct {
     uint32_t count, rows_max;
     bool splits; /* some batch of it goes on in parts: then no rows join its batches */
     bool beside; /* batches run side by side, as policy I has it */
+    bool pads
+        [REFERENCES_MAX]; /* shorter rows can be padded to this reference, with which the stages are prepared */
     uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
     int64_t *cost_ns;                     /* of a stage on so many rows, see model_stages_cost_ns */
     engine_border_t **borders;            /* see model_stages_border */
@@ -60,6 +62,9 @@ static inline staged_cost_t model_stages_busy(int64_t ns, bool beside, uint32_t 
 /* The same for rows of so many elements, which take another part of the time than those of the largest reference. */
 int64_t model_stages_cost_of_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows,
                                 uint64_t elements);
+
+/* The smallest reference to which rows of these sizes can be padded, to share a batch with others; NULL: none. */
+const uint32_t *model_stages_pad_to(const model_stages_t *stages, const uint32_t *sizes);
 
 /* Behind stage < count - 1. */
 static inline engine_border_t *model_stages_border(const model_stages_t *stages, uint32_t device,

@@ -17,6 +17,7 @@ enum {
     IN_A_MAX = 8, /* of the model of rig_vary */
     IN_B = 2,
     OUT = 3,
+    OUT_MAX = IN_A_MAX + 1, /* of the model of rig_pad, and its size */
     ROW_BYTES = (IN_A + IN_B) * 4,
     MAX_BATCH = 8
 };
@@ -24,7 +25,8 @@ enum {
 typedef struct {
     uint64_t task_id;
     status_t status;
-    float values[OUT];
+    float values[OUT_MAX];
+    size_t len_bytes;
     transfer_timing_t timing;
     transfer_handle_t handle;
 } pushed_t;
@@ -68,6 +70,13 @@ void rig_stage(rig_t *rig, uint32_t count);
 /* The first input has as many elements as the batch says. After rig_stage its stages are made for up to
  * IN_A_MAX; after rig_segment its plan says for how many. */
 void rig_vary(rig_t *rig);
+
+/* After rig_stage and rig_vary: sizes are padded to IN_A and IN_A_MAX, with PAD; the output is the first input, doubled, and
+ * as long. */
+enum { PAD = -5 };
+void rig_pad(rig_t *rig);
+/* The answer to each such task (see rig_grant_sized) is its own input, doubled, and no more. */
+void rig_check_padded(rig_t *rig, uint64_t task, uint32_t size);
 
 /* Another model like the first: its `second`. */
 void rig_add_model(rig_t *rig);
