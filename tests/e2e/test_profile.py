@@ -138,12 +138,12 @@ def test_the_modes_of_a_model_whose_dimensions_vary(bin_dir, tmp_path):
     done = profile(bin_dir, *words, "--lengths", "4:3,20:2,60:1", "--loads", "--no-keep")
     assert done.returncode == 0, done.stderr
     assert "operators measured at 60, rows of 3 shapes came" in done.stdout
-    for load in ("peak", "low", "medium", "high"):
+    for load in ("peak", "low", "medium", "high", "closed"):
         rows = [line.split()[2:4] for line in done.stdout.splitlines() if line.startswith(load + " ")]
         modes = ["zerobatch", "delaybatch", "staged"]
         assert [mode for mode, _ in rows[:3]] == modes, done.stdout
         late = [["zerobatch", "late"], ["delaybatch", "late"], ["no", "schedule"]]
-        assert rows[3:] == ([] if load == "peak" else late), done.stdout
+        assert rows[3:] == ([] if load in ("peak", "closed") else late), done.stdout
     assert " input " in done.stdout and " combined " in done.stdout
 
     for lengths, what in (("4:1,4:2", "rise"), ("4", "SIZE:SHARE"), ("4:0", "SIZE:SHARE"), ("-4:1", "SIZE:SHARE")):

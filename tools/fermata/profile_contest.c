@@ -4,8 +4,10 @@
 
 status_t contest_draw(const contest_t *contest, uint32_t slice, operators_work_t *work, err_t *err)
 {
-    return operators_draw(contest->o, contest->rate_rps, contest->seconds / CONTEST_SLICES,
-                          contest->o->how->seed + slice, work, err);
+    status_t status = operators_draw(contest->o, contest->rate_rps, contest->seconds / contest->slices,
+                                     contest->seed + slice, work, err);
+    work->closed = contest->closed;
+    return status;
 }
 
 static status_t make_room(contest_t *contest, uint32_t more, err_t *err)
@@ -37,7 +39,7 @@ static status_t play_slice(contest_t *contest, const operators_work_t *work, uin
 status_t contest_play(contest_t *contest, err_t *err)
 {
     status_t status = STATUS_OK;
-    for (uint32_t slice = 0; status == STATUS_OK && slice < CONTEST_SLICES; slice++) {
+    for (uint32_t slice = 0; status == STATUS_OK && slice < contest->slices; slice++) {
         operators_work_t work;
         if (contest_draw(contest, slice, &work, err) != STATUS_OK)
             return err->code;

@@ -9,14 +9,15 @@
 
 #include "fermata/profile_operators.h"
 
-enum { CONTEST_SLICES = 4 };
-
 typedef struct {
     operators_t *o;
     profile_try_t *tries[PROFILE_TRIES_MAX];
     uint32_t count;
+    uint32_t slices;
+    uint64_t seed;
     double rate_rps; /* 0: all requests of a slice are there from its beginning */
-    double seconds;  /* of all slices */
+    bool closed;     /* or the next one comes with the answer to the last one */
+    double seconds;  /* of all slices; each begins on an idle device */
     /* what came of it */
     int64_t
         *latency_ns[PROFILE_TRIES_MAX]; /* by try; of all slices, in the order in which the requests came */
@@ -24,7 +25,7 @@ typedef struct {
     uint32_t queries;
 } contest_t;
 
-/* The first five members say what is played; the others are zero before. Dispose of it whatever is returned. */
+/* The first members say what is played; the others are zero before. Dispose of it whatever is returned. */
 status_t contest_play(contest_t *contest, err_t *err);
 /* The requests of a slice: free list. */
 status_t contest_draw(const contest_t *contest, uint32_t slice, operators_work_t *work, err_t *err);

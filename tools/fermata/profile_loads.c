@@ -2,19 +2,20 @@
 
 #include <stdlib.h>
 
-enum { CHOSEN = PROFILE_BASELINES };
+/* The tries have the first ones. A load has few slices, for each begins on an idle device. */
+enum { CHOSEN = PROFILE_BASELINES, SEED = 1000, SLICES = 2, PEAK = 0, CLOSED = PROFILE_LOADS - 1 };
 
-static const char *const load_names[PROFILE_LOADS] = {"peak", "low", "medium", "high"};
+static const char *const load_names[PROFILE_LOADS] = {"peak", "low", "medium", "high", "closed"};
 
 const profile_try_t profile_baselines[PROFILE_BASELINES] = {
     {.mode = "zerobatch", .schedule = "", .stages = 1},
     {.mode = "delaybatch", .schedule = "", .stages = 1, .wait_ms = 2},
 };
 
-/* At a backlog it makes no difference when a batch is formed. */
+/* At a backlog, and for one request, it makes no difference when a batch is formed. */
 static uint32_t modes_at(uint32_t load)
 {
-    return load == 0 ? PROFILE_BASELINES + 1 : PROFILE_COMPARED;
+    return load == PEAK || load == CLOSED ? PROFILE_BASELINES + 1 : PROFILE_COMPARED;
 }
 
 static void name_modes(contest_t *contest, profile_load_t cells[PROFILE_COMPARED],
@@ -43,7 +44,7 @@ static status_t find_bound(const contest_t *contest, double *bound_ms, err_t *er
     double sum_ns = 0, mean_ns = 0;
     status_t status = STATUS_OK;
     trial_cost_init(&cost, how->mix, how->profile, contest->o->rows_max, how->streams);
-    for (uint32_t slice = 0; status == STATUS_OK && slice < CONTEST_SLICES; slice++) {
+    for (uint32_t slice = 0; status == STATUS_OK && slice < contest->slices; slice++) {
         operators_work_t work;
         if (contest_draw(contest, slice, &work, err) != STATUS_OK)
             return err->code;
@@ -60,11 +61,14 @@ static status_t play_load(operators_t *o, uint32_t number, double rate_rps, prof
 {
     contest_t contest = {.o = o,
                          .count = modes_at(number),
+                         .slices = SLICES,
+                         .seed = o->how->seed + SEED,
+                         .closed = number == CLOSED,
                          .rate_rps = rate_rps,
                          .seconds = PROFILE_LOADS_TIMES * o->how->seconds};
     name_modes(&contest, found->loads[number], &found->tries[found->chosen_try]);
     status_t status = contest_play(&contest, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && !contest.closed)
         status = find_bound(&contest, &found->bound_ms[number], err);
     if (status == STATUS_OK) {
         compare(&contest, found->loads[number]);
@@ -77,11 +81,11 @@ static status_t play_load(operators_t *o, uint32_t number, double rate_rps, prof
 
 status_t profile_loads(operators_t *o, profile_found_t *found, err_t *err)
 {
-    static const double parts[PROFILE_LOADS] = {0, 0.25, 0.6, 0.9};
+    static const double parts[PROFILE_LOADS] = {0, 0.25, 0.6, 0.9, 0};
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < PROFILE_LOADS; i++) {
-        const profile_try_t *delaybatch_peak = &found->loads[0][1].try;
-        status = play_load(o, i, i ? parts[i] * delaybatch_peak->result.throughput_rps : 0, found, err);
+        const profile_try_t *delaybatch_peak = &found->loads[PEAK][1].try;
+        status = play_load(o, i, parts[i] * delaybatch_peak->result.throughput_rps, found, err);
     }
     return status;
 }
@@ -93,11 +97,19 @@ static void print_change(const profile_load_t *cell, uint32_t base, FILE *out)
     fprintf(out, " %+7.1f ± %4.1f %%", 100 * cell->change[base], 100 * cell->change_error[base]);
 }
 
-static void print_cell(const profile_load_t *cell, const char *load, FILE *out)
+static bool comes_by_chance(uint32_t load)
+{
+    return load != PEAK && load != CLOSED;
+}
+
+static void print_cell(const profile_load_t *cell, uint32_t load, FILE *out)
 {
     const profile_try_t *t = &cell->try;
-    fprintf(out, "%-7s %8.1f %-10s %-5s", load, t->rate_rps, t->mode, t->late ? "late" : "");
-    if (t->rate_rps <= 0) { /* how long a backlog takes is no latency */
+    char rate[16] = "-";
+    if (comes_by_chance(load))
+        snprintf(rate, sizeof(rate), "%.1f", t->rate_rps);
+    fprintf(out, "%-7s %8s %-10s %-5s", load_names[load], rate, t->mode, t->late ? "late" : "");
+    if (load == PEAK) { /* how long a backlog takes is no latency */
         fprintf(out, " %16s %9s %10.1f\n", "-", "-", t->result.throughput_rps);
         return;
     }
@@ -115,8 +127,8 @@ void profile_loads_table(const profile_found_t *found, FILE *out)
                 "p99 ms", "requests/s", "of zerobatch", "of delaybatch");
     for (uint32_t load = 0; load < found->load_count; load++) {
         for (uint32_t i = 0; i < modes_at(load); i++)
-            print_cell(&found->loads[load][i], load_names[load], out);
-        if (load > 0)
+            print_cell(&found->loads[load][i], load, out);
+        if (comes_by_chance(load))
             fprintf(out, "%-7s %8.1f %-16s %9.2f\n", load_names[load], found->loads[load][0].try.rate_rps,
                     "no schedule less", found->bound_ms[load]);
     }
@@ -142,11 +154,11 @@ static json_t *cell_json(const profile_found_t *found, uint32_t load, uint32_t m
     const profile_load_t *cell = &found->loads[load][mode];
     json_t *json = profile_try_json(&cell->try);
     json_object_set_new(json, "load", json_string(load_names[load]));
-    for (uint32_t base = 0; load > 0 && base < PROFILE_BASELINES; base++)
+    for (uint32_t base = 0; load != PEAK && base < PROFILE_BASELINES; base++)
         json_object_set_new(
             json, keys[base],
             json_pack("{s:f, s:f}", "change", cell->change[base], "error", cell->change_error[base]));
-    if (load > 0)
+    if (comes_by_chance(load))
         json_object_set_new(json, "bound_ms", json_real(found->bound_ms[load]));
     return json;
 }

@@ -7,7 +7,7 @@
 static const double EXIT_LIMIT = 0.05;
 /* Of the peak: DVABatch's medium load. */
 static const double LOAD = 0.6;
-enum { QUERIES_MIN = 40, EXIT_RUNS = 5 };
+enum { QUERIES_MIN = 40, SLICES = 4, EXIT_RUNS = 5 };
 
 /* ---- stages ---- */
 
@@ -23,27 +23,23 @@ static void enter(search_t *search, profile_try_t try)
     search->found->tries[search->found->try_count++] = try;
 }
 
-/* All from this try on. */
-static status_t compete(search_t *search, uint32_t from, err_t *err)
+static contest_t contest_of(const search_t *search)
 {
-    profile_found_t *found = search->found;
-    contest_t contest = {.o = search->o, .count = found->try_count - from, .rate_rps = search->rate_rps};
-    contest.seconds = fmax(search->o->how->seconds, QUERIES_MIN / search->rate_rps);
-    for (uint32_t i = 0; i < contest.count; i++)
-        contest.tries[i] = &found->tries[from + i];
-    status_t status = contest_play(&contest, err);
-    if (status == STATUS_OK)
-        contest_sum_up(&contest);
-    contest_dispose(&contest);
-    return status;
+    const profile_how_t *how = search->o->how;
+    return (contest_t){.o = search->o,
+                       .slices = SLICES,
+                       .seed = how->seed,
+                       .rate_rps = search->rate_rps,
+                       .seconds = search->rate_rps > 0 ? fmax(how->seconds, QUERIES_MIN / search->rate_rps)
+                                                       : how->seconds};
 }
 
 /* As DelayBatch serves a backlog. */
 static status_t find_rate(search_t *search, err_t *err)
 {
     profile_try_t delaybatch = profile_baselines[1];
-    contest_t contest = {
-        .o = search->o, .tries = {&delaybatch}, .count = 1, .seconds = search->o->how->seconds};
+    contest_t contest = contest_of(search);
+    contest.tries[contest.count++] = &delaybatch;
     status_t status = contest_play(&contest, err);
     if (status == STATUS_OK)
         contest_sum_up(&contest);
@@ -77,15 +73,39 @@ static void enter_waits(search_t *search, double full_ns, profile_try_t try)
     }
 }
 
-/* Of those of mode staged. */
-static uint32_t best_try(const profile_found_t *found)
+/* Of those of mode staged the one with the least mean, and of those that are no worse by more than chance the one with
+ * the fewest stages: each costs a launch. */
+static uint32_t choose_count(const contest_t *contest)
 {
     uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < found->try_count; i++)
-        if (found->tries[i].stages > 1 &&
-            (best == UINT32_MAX || found->tries[i].result.avg_ms < found->tries[best].result.avg_ms))
+    double error;
+    for (uint32_t i = 0; i < contest->count; i++)
+        if (contest->tries[i]->stages > 1 &&
+            (best == UINT32_MAX || contest_change(contest, i, best, &error) < 0))
             best = i;
-    return best;
+    uint32_t chosen = best;
+    for (uint32_t i = 0; best != UINT32_MAX && i < contest->count; i++) {
+        uint32_t stages = contest->tries[i]->stages;
+        if (stages > 1 && stages < contest->tries[chosen]->stages &&
+            contest_change(contest, i, best, &error) <= error)
+            chosen = i;
+    }
+    return chosen;
+}
+
+/* The one with the least mean that is better than `than` by more than chance; else that. */
+static uint32_t choose_better(const contest_t *contest, uint32_t than)
+{
+    uint32_t chosen = than;
+    double error, least = 0;
+    for (uint32_t i = 0; i < contest->count; i++) {
+        double change = contest_change(contest, i, than, &error);
+        if (i != than && change + error < 0 && change < least) {
+            chosen = i;
+            least = change;
+        }
+    }
+    return chosen;
 }
 
 /* The baseline with the least mean latency, if that is below what staged was taken for; else NULL. */
@@ -98,27 +118,64 @@ static const profile_try_t *faster_whole(const profile_found_t *found)
     return best && best->result.avg_ms < found->tries[found->chosen_try].result.avg_ms ? best : NULL;
 }
 
-static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
+/* Numbers of stages beside the baselines. */
+static status_t try_counts(search_t *search, double full_ns, err_t *err)
 {
-    double full_ns = (double)profile_latency_ns(o->how->profile, o->rows_max);
-    bool mixed = o->how->mix && o->how->mix->count > 1;
-    search_t search = {.o = o, .found = found};
-    status_t status = find_rate(&search, err);
-    if (status != STATUS_OK)
-        return status;
+    profile_found_t *found = search->found;
+    const profile_mix_t *mix = search->o->how->mix;
+    bool mixed = mix && mix->count > 1;
+    contest_t contest = contest_of(search);
     for (size_t i = 0; i < PROFILE_BASELINES; i++)
-        enter(&search, profile_baselines[i]);
-    enter_counts(&search,
+        enter(search, profile_baselines[i]);
+    enter_counts(search,
                  (profile_try_t){.mode = "staged",
                                  .schedule = mixed ? "input" : "combined",
                                  .wait_ms = mixed ? 0 : full_ns / 4 / 1e6},
                  !mixed);
-    status = compete(&search, 0, err);
-    uint32_t best = status == STATUS_OK ? best_try(found) : UINT32_MAX, tried = found->try_count;
-    if (best == UINT32_MAX)
-        return status;
-    enter_waits(&search, full_ns, found->tries[best]);
-    return compete(&search, tried, err);
+    while (contest.count < found->try_count) {
+        contest.tries[contest.count] = &found->tries[contest.count];
+        contest.count++;
+    }
+    status_t status = contest_play(&contest, err);
+    if (status == STATUS_OK) {
+        found->chosen_try = choose_count(&contest);
+        contest_sum_up(&contest);
+    }
+    contest_dispose(&contest);
+    return status;
+}
+
+/* Against what was chosen, which is played once more. */
+static status_t try_waits(search_t *search, double full_ns, err_t *err)
+{
+    profile_found_t *found = search->found;
+    profile_try_t chosen = found->tries[found->chosen_try];
+    contest_t contest = contest_of(search);
+    uint32_t from = found->try_count;
+    enter_waits(search, full_ns, chosen);
+    contest.tries[contest.count++] = &chosen;
+    for (uint32_t i = from; i < found->try_count; i++)
+        contest.tries[contest.count++] = &found->tries[i];
+    status_t status = contest_play(&contest, err);
+    if (status == STATUS_OK) {
+        uint32_t better = choose_better(&contest, 0);
+        found->chosen_try = better ? from + better - 1 : found->chosen_try;
+        contest_sum_up(&contest);
+    }
+    contest_dispose(&contest);
+    return status;
+}
+
+static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
+{
+    double full_ns = (double)profile_latency_ns(o->how->profile, o->rows_max);
+    search_t search = {.o = o, .found = found};
+    status_t status = find_rate(&search, err);
+    if (status == STATUS_OK)
+        status = try_counts(&search, full_ns, err);
+    if (status == STATUS_OK && found->chosen_try == UINT32_MAX)
+        status = err_set(err, STATUS_UNSUPPORTED, "no cut divides the time of the model");
+    return status == STATUS_OK ? try_waits(&search, full_ns, err) : status;
 }
 
 status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found, err_t *err)
@@ -128,9 +185,6 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
     if (status != STATUS_OK)
         return status;
     status = try_all(&o, found, err);
-    found->chosen_try = best_try(found);
-    if (status == STATUS_OK && found->chosen_try == UINT32_MAX)
-        status = err_set(err, STATUS_UNSUPPORTED, "no cut divides the time of the model");
     if (status == STATUS_OK && how->loads)
         status = profile_loads(&o, found, err);
     if (status == STATUS_OK) {
@@ -211,13 +265,13 @@ void profile_found_table(const profile_found_t *found, FILE *out)
                 "\nrows come one by one, %.1f a second: %.0f %% of what DelayBatch serves of a backlog\n",
                 found->tries[0].rate_rps, 100 * LOAD);
     if (found->try_count)
-        fprintf(out, "%-12s %-9s %6s %-10s %8s %9s %9s %12s\n", "mode", "schedule", "stages", "cut",
+        fprintf(out, "%-12s %-9s %6s %-10s %8s %16s %9s %12s\n", "mode", "schedule", "stages", "cut",
                 "wait ms", "mean ms", "p99 ms", "requests/s");
     for (uint32_t i = 0; i < found->try_count; i++) {
         const profile_try_t *t = &found->tries[i];
-        fprintf(out, "%-12s %-9s %6u %-10s %8.2f %9.2f %9.2f %12.1f%s\n", t->mode, t->schedule, t->stages,
-                profile_cut_name(t), t->wait_ms, t->result.avg_ms, t->result.p99_ms, t->result.throughput_rps,
-                i == found->chosen_try ? "  <- taken" : "");
+        fprintf(out, "%-12s %-9s %6u %-10s %8.2f %9.2f ± %4.2f %9.2f %12.1f%s\n", t->mode, t->schedule,
+                t->stages, profile_cut_name(t), t->wait_ms, t->result.avg_ms, t->result.avg_error_ms,
+                t->result.p99_ms, t->result.throughput_rps, i == found->chosen_try ? "  <- taken" : "");
     }
     const profile_try_t *whole = faster_whole(found), *taken = &found->tries[found->chosen_try];
     if (found->try_count)

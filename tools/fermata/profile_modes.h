@@ -15,7 +15,7 @@
 
 enum {
     PROFILE_TRIES_MAX = 32,
-    PROFILE_LOADS = 4,       /* peak, low, medium, high */
+    PROFILE_LOADS = 5,       /* peak, low, medium, high, closed */
     PROFILE_BASELINES = 2,   /* ZeroBatch and DelayBatch */
     PROFILE_COMPARED = 5,    /* these, the chosen one, and the late baselines */
     PROFILE_LOADS_TIMES = 4, /* a load is played so many times as long as a try: means are to be compared */
@@ -47,7 +47,8 @@ typedef struct {
 typedef struct {
     profile_try_t tries[PROFILE_TRIES_MAX];
     uint32_t try_count, chosen_try;
-    /* [0]: all queries are there from the beginning; then at 1/4, 3/5 and 9/10 of what DelayBatch served of these. */
+    /* [0]: all queries are there from the beginning; then at 1/4, 3/5 and 9/10 of what DelayBatch served of these; and
+     * one at a time. */
     profile_load_t loads[PROFILE_LOADS][PROFILE_COMPARED];
     double bound_ms[PROFILE_LOADS]; /* no schedule has a lower mean; trial_work.h */
     uint32_t load_count;

@@ -188,6 +188,7 @@ status_t operators_play(operators_t *o, profile_try_t *try, const operators_work
                      .stages = o->stages,
                      .work = work->list,
                      .queries = work->count,
+                     .closed = work->closed,
                      .ahead = !try->schedule[0] && !try->late,
                      .stop = p->stop};
     if (!exec)
@@ -204,7 +205,9 @@ status_t operators_draw(const operators_t *o, double rate_rps, double seconds, u
                         operators_work_t *work, err_t *err)
 {
     double queries = fmax((rate_rps > 0 ? rate_rps : operators_peak_rps(o)) * seconds, TRIAL_BLOCKS);
-    work->count = (uint32_t)fmin(queries, OPERATORS_QUERIES_MAX);
+    if (rate_rps <= 0)
+        queries = ceil(queries / o->rows_max) * o->rows_max;
+    *work = (operators_work_t){.count = (uint32_t)fmin(queries, OPERATORS_QUERIES_MAX)};
     work->list = calloc(work->count, sizeof(*work->list));
     if (!work->list)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u queries", work->count);

@@ -40,9 +40,10 @@ uint32_t operators_place(const operators_t *o, const profile_try_t *try, uint32_
 typedef struct {
     trial_arrival_t *list; /* heap */
     uint32_t count;
+    bool closed; /* one at a time; set by the caller */
 } operators_work_t;
 
-/* So many seconds of them; rate_rps 0: as many as full batches serve, all at once. Free list. */
+/* So many seconds of them; rate_rps 0: as many as full batches serve, no batch less than full, all at once. Free list. */
 status_t operators_draw(const operators_t *o, double rate_rps, double seconds, uint64_t seed,
                         operators_work_t *work, err_t *err);
 

@@ -191,6 +191,8 @@ static void on_action(void *ctx, const exec_action_t *action)
 static int64_t next_ns(const play_t *play)
 {
     const trial_t *t = play->trial;
+    if (t->closed && play->sent < t->queries)
+        return play->sent == play->answered ? play->now_ns : EXEC_NEVER;
     return play->sent < t->queries ? play->begin_ns + t->work[play->sent].at_ns : EXEC_NEVER;
 }
 

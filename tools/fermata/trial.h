@@ -21,7 +21,8 @@ typedef struct {
     const profile_mix_t *mix;       /* shapes of the rows; NULL: nothing but the batch varies */
     const trial_arrival_t *work;    /* the queries, of one row each, by when they come */
     uint32_t queries;
-    bool ahead; /* whole: the next batch is formed as soon as one has begun, and so has read its inputs */
+    bool closed; /* each query comes when the one before it has been answered, whatever `work` says of when */
+    bool ahead;  /* whole: the next batch is formed as soon as one has begun, and so has read its inputs */
     const _Atomic(int) *stop;
 } trial_t;
 
