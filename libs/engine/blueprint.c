@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LAYOUT_BATCH = 8 }; /* borders have the layouts of this batch, or of the largest one */
+
 static const engine_model_info_t *info(const blueprint_t *b)
 {
     return &b->description.info;
@@ -37,9 +39,10 @@ static status_t find_kind(blueprint_t *b, err_t *err)
     return STATUS_OK;
 }
 
-status_t blueprint_open(blueprint_t *b, const engine_load_t *what, graph_allow_fn allows, err_t *err)
+status_t blueprint_open(blueprint_t *b, const engine_load_t *what, graph_allow_fn allows,
+                        const border_layout_t *layout, err_t *err)
 {
-    *b = (blueprint_t){.allows = allows};
+    *b = (blueprint_t){.allows = allows, .layout = layout};
     pthread_mutex_init(&b->cutting, NULL);
     status_t status = describe_open(what, &b->graph, err);
     if (status == STATUS_OK)
@@ -117,14 +120,28 @@ status_t blueprint_instance(const blueprint_t *b, const tensor_t *inputs, graph_
 
 /* ---- cuts ---- */
 
-static size_t cut_row_bytes(const blueprint_t *b, const engine_model_t *model, const border_layout_t *layout,
-                            const graph_t *instance, uint32_t cut, uint32_t batch)
+uint32_t blueprint_layout_batch(const blueprint_t *b)
+{
+    uint32_t most = info(b)->max_batch;
+    return most < LAYOUT_BATCH ? most : LAYOUT_BATCH;
+}
+
+uint32_t blueprint_value_count(const blueprint_t *b)
+{
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < b->graph_cuts.cut_count; c++)
+        count += b->graph_cuts.cuts[c].value_count;
+    return count;
+}
+
+static size_t cut_row_bytes(const blueprint_t *b, const engine_model_t *model, const graph_t *instance,
+                            uint32_t cut, uint32_t batch)
 {
     const graph_cut_t *at = &b->graph_cuts.cuts[cut];
     size_t bytes = 0;
     for (uint32_t v = 0; v < at->value_count; v++)
-        bytes += layout->row_bytes(model, (uint32_t)(at->values + v - b->graph_cuts.values),
-                                   &instance->values[at->values[v]].t, batch);
+        bytes += b->layout->row_bytes(model, (uint32_t)(at->values + v - b->graph_cuts.values),
+                                      &instance->values[at->values[v]].t, batch);
     return bytes;
 }
 
@@ -136,8 +153,8 @@ void blueprint_values(const blueprint_t *b, uint32_t op, uint32_t *first, uint32
     *count = at ? at->value_count : 0;
 }
 
-static status_t publish(blueprint_t *b, const engine_model_t *model, const border_layout_t *layout,
-                        const graph_t *instance, uint32_t batch, err_t *err)
+static status_t publish(blueprint_t *b, const engine_model_t *model, const graph_t *instance, uint32_t batch,
+                        err_t *err)
 {
     const graph_cuts_t *from = &b->graph_cuts;
     engine_cut_t *list = calloc(from->cut_count, sizeof *list);
@@ -145,7 +162,7 @@ static status_t publish(blueprint_t *b, const engine_model_t *model, const borde
         return err_set(err, STATUS_NO_MEMORY, "no memory for the cuts of a model");
     for (uint32_t c = 0; c < from->cut_count; c++) {
         uint32_t op = from->cuts[c].op;
-        size_t row_bytes = b->varies ? 0 : cut_row_bytes(b, model, layout, instance, c, batch);
+        size_t row_bytes = b->varies ? 0 : cut_row_bytes(b, model, instance, c, batch);
         list[c] = (engine_cut_t){.op = op,
                                  .tensors = from->cuts[c].value_count,
                                  .row_bytes = row_bytes,
@@ -155,21 +172,20 @@ static status_t publish(blueprint_t *b, const engine_model_t *model, const borde
     return STATUS_OK;
 }
 
-static status_t find_cuts(blueprint_t *b, engine_model_t *model, const border_layout_t *layout,
-                          const graph_t *small, const graph_t *large, uint32_t batch, err_t *err)
+static status_t find_cuts(blueprint_t *b, engine_model_t *model, const graph_t *small, const graph_t *large,
+                          uint32_t batch, err_t *err)
 {
     status_t status = cuts_find(small, large, &b->graph_cuts, err);
     if (status == STATUS_OK)
-        status = layout->choose(model, err);
+        status = b->layout->choose(model, err);
     if (status == STATUS_OK)
-        status = publish(b, model, layout, small, batch, err);
+        status = publish(b, model, small, batch, err);
     if (status != STATUS_OK)
         dispose_cuts(b);
     return status;
 }
 
-static status_t compare_batches(blueprint_t *b, engine_model_t *model, plan_table_t *plans,
-                                const border_layout_t *layout, err_t *err)
+static status_t compare_batches(blueprint_t *b, engine_model_t *model, plan_table_t *plans, err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
     graph_t *small, *large = NULL;
@@ -185,17 +201,17 @@ static status_t compare_batches(blueprint_t *b, engine_model_t *model, plan_tabl
         status = blueprint_instance(b, inputs, &large, err);
     }
     if (status == STATUS_OK)
-        status = find_cuts(b, model, layout, small, large ? large : small, batch, err);
+        status = find_cuts(b, model, small, large ? large : small, batch, err);
     graph_destroy(large);
     graph_destroy(small);
     return status;
 }
 
-status_t blueprint_cuts(blueprint_t *b, engine_model_t *model, plan_table_t *plans,
-                        const border_layout_t *layout, engine_cuts_t *cuts, err_t *err)
+status_t blueprint_cuts(blueprint_t *b, engine_model_t *model, plan_table_t *plans, engine_cuts_t *cuts,
+                        err_t *err)
 {
     pthread_mutex_lock(&b->cutting);
-    status_t status = b->cuts.ops ? STATUS_OK : compare_batches(b, model, plans, layout, err);
+    status_t status = b->cuts.ops ? STATUS_OK : compare_batches(b, model, plans, err);
     if (status == STATUS_OK)
         *cuts = b->cuts;
     pthread_mutex_unlock(&b->cutting);
@@ -222,9 +238,10 @@ static status_t row_instance(const blueprint_t *b, const engine_shape_t *shapes,
     return status == STATUS_OK ? blueprint_check_instance(b, *instance, err) : status;
 }
 
-status_t blueprint_border_row(const blueprint_t *b, const engine_model_t *model,
-                              const border_layout_t *layout, const uint32_t *cuts, uint32_t cut_count,
-                              const engine_shape_t *shapes, size_t *row_bytes, err_t *err)
+/* What one row takes at the largest of these cuts. shapes: only of a model that varies. */
+static status_t find_row_bytes(const blueprint_t *b, const engine_model_t *model, const uint32_t *cuts,
+                               uint32_t cut_count, const engine_shape_t *shapes, size_t *row_bytes,
+                               err_t *err)
 {
     graph_t *instance = NULL;
     status_t status = b->varies ? row_instance(b, shapes, &instance, err) : STATUS_OK;
@@ -236,14 +253,50 @@ status_t blueprint_border_row(const blueprint_t *b, const engine_model_t *model,
                 err_set(err, STATUS_INVALID_ARGUMENT, "the model cannot be cut before operator %u", cuts[i]);
             break;
         }
-        size_t bytes =
-            instance ? cut_row_bytes(b, model, layout, instance, cut, 1) : b->cuts.cuts[cut].row_bytes;
+        size_t bytes = instance ? cut_row_bytes(b, model, instance, cut, 1) : b->cuts.cuts[cut].row_bytes;
         most = bytes > most ? bytes : most;
     }
     graph_destroy(instance);
     if (status == STATUS_OK)
         *row_bytes = most;
     return status;
+}
+
+status_t blueprint_border_create(const blueprint_t *b, engine_model_t *model, const uint32_t *cuts,
+                                 uint32_t cut_count, uint32_t rows, const engine_shape_t *largest_shapes,
+                                 engine_border_t **out, err_t *err)
+{
+    size_t row_bytes;
+    void *data;
+    status_t status = find_row_bytes(b, model, cuts, cut_count, largest_shapes, &row_bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    uint64_t len = (uint64_t)rows * row_bytes;
+    engine_border_t *border = calloc(1, sizeof *border);
+    if (!border)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a border");
+    status = b->layout->take(model, len, &data, err);
+    if (status != STATUS_OK) {
+        free(border);
+        return err_prefix(err, "a border of %llu bytes", (unsigned long long)len);
+    }
+    *border =
+        (engine_border_t){.model = model, .layout = b->layout, .rows = rows, .len_bytes = len, .data = data};
+    *out = border;
+    return STATUS_OK;
+}
+
+void blueprint_border_destroy(engine_border_t *border)
+{
+    if (!border)
+        return;
+    border->layout->give(border->model, border->data, border->len_bytes);
+    free(border);
+}
+
+uint64_t blueprint_border_bytes(const engine_border_t *border)
+{
+    return border->len_bytes;
 }
 
 status_t blueprint_check_border(const engine_border_t *border, const engine_job_t *job, size_t row_bytes,

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-enum { LAYOUT_BATCH = 8 }; /* borders have the layouts of this batch, or of the largest one */
-
 static bool holds_all(const program_t *program, const graph_cut_t *cut, edge_t *edges)
 {
     bool any = false;
@@ -22,11 +20,9 @@ static bool holds_all(const program_t *program, const graph_cut_t *cut, edge_t *
 static status_t choose_edges(engine_model_t *model, const program_t *program, err_t *err)
 {
     graph_cuts_t *cuts = &model->blueprint.graph_cuts;
-    uint32_t count = 0, kept = 0;
-    for (uint32_t c = 0; c < cuts->cut_count; c++)
-        count += cuts->cuts[c].value_count;
+    uint32_t kept = 0;
     free(model->edges);
-    model->edges = calloc(count + 1, sizeof *model->edges);
+    model->edges = calloc(blueprint_value_count(&model->blueprint) + 1, sizeof *model->edges);
     if (!model->edges)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the cuts of a model");
     for (uint32_t c = 0; c < cuts->cut_count; c++)
@@ -42,7 +38,7 @@ static status_t choose(engine_model_t *model, err_t *err)
     tensor_t inputs[ENGINE_MAX_IO];
     graph_t *instance;
     program_t *program;
-    uint32_t most = model_info(model)->max_batch, likely = most < LAYOUT_BATCH ? most : LAYOUT_BATCH;
+    uint32_t likely = blueprint_layout_batch(&model->blueprint);
     blueprint_trial_shapes(&model->blueprint, &model->plans, likely, inputs);
     status_t status = blueprint_instance(&model->blueprint, inputs, &instance, err);
     if (status != STATUS_OK)
@@ -62,11 +58,30 @@ static size_t value_row_bytes(const engine_model_t *model, uint32_t i, const ten
     return edge_room_bytes(&model->edges[i], t, batch);
 }
 
-static const border_layout_t layout = {.choose = choose, .row_bytes = value_row_bytes};
+static status_t take(engine_model_t *model, uint64_t len_bytes, void **data, err_t *err)
+{
+    return pool_alloc(&model->gpu->pool, len_bytes, data, err);
+}
+
+static void give(engine_model_t *model, void *data, uint64_t len_bytes)
+{
+    (void)len_bytes;
+    pool_free(&model->gpu->pool, data);
+}
+
+const border_layout_t model_borders = {
+    .choose = choose, .row_bytes = value_row_bytes, .take = take, .give = give};
 
 status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err)
 {
-    return blueprint_cuts(&model->blueprint, model, &model->plans, &layout, cuts, err);
+    return blueprint_cuts(&model->blueprint, model, &model->plans, cuts, err);
+}
+
+status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
+                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err)
+{
+    return blueprint_border_create(&model->blueprint, model, cuts, cut_count, rows, largest_shapes, border,
+                                   err);
 }
 
 /* ---- segments ---- */
@@ -111,41 +126,4 @@ status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t
     s.end_step = program_end_step(plan->program, s.to);
     *segment = s;
     return STATUS_OK;
-}
-
-/* ---- borders ---- */
-
-status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
-                       const engine_shape_t *largest_shapes, engine_border_t **out, err_t *err)
-{
-    size_t row_bytes;
-    void *data;
-    status_t status = blueprint_border_row(&model->blueprint, model, &layout, cuts, cut_count, largest_shapes,
-                                           &row_bytes, err);
-    if (status != STATUS_OK)
-        return status;
-    uint64_t len = (uint64_t)rows * row_bytes;
-    engine_border_t *border = calloc(1, sizeof *border);
-    if (!border)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a border");
-    if (pool_alloc(&model->gpu->pool, len, &data, err) != STATUS_OK) {
-        free(border);
-        return err_prefix(err, "a border of %llu bytes", (unsigned long long)len);
-    }
-    *border = (engine_border_t){.model = model, .rows = rows, .len_bytes = len, .data = data};
-    *out = border;
-    return STATUS_OK;
-}
-
-void border_destroy(engine_border_t *border)
-{
-    if (!border)
-        return;
-    pool_free(&border->model->gpu->pool, border->data);
-    free(border);
-}
-
-uint64_t border_bytes(const engine_border_t *border)
-{
-    return border->len_bytes;
 }

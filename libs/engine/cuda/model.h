@@ -53,6 +53,8 @@ status_t model_plan_for(engine_model_t *model, engine_precision_t precision, eff
 
 /* ---- cuts.c ---- */
 
+extern const border_layout_t model_borders;
+
 status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
 
 /* A range of operators of a plan, ready to be run. `to` is set. */
@@ -67,7 +69,5 @@ status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t
 
 status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
                        const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
-void border_destroy(engine_border_t *border);
-uint64_t border_bytes(const engine_border_t *border);
 
 #endif

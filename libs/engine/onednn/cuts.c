@@ -6,10 +6,7 @@
 
 #include <stdlib.h>
 
-enum {
-    LAYOUT_BATCH = 8, /* borders have the layouts of this batch, or of the largest one */
-    BORDER_ALIGN_BYTES = 64,
-};
+enum { BORDER_ALIGN_BYTES = 64 };
 
 /* The first place that holds the value in front of this operator. */
 static const place_t *place_at(const plan_t *plan, int32_t value, uint32_t op)
@@ -29,11 +26,8 @@ static const place_t *place_at(const plan_t *plan, int32_t value, uint32_t op)
 static status_t choose_edges(engine_model_t *model, const plan_t *plan, err_t *err)
 {
     const graph_cuts_t *cuts = &model->blueprint.graph_cuts;
-    uint32_t count = 0;
-    for (uint32_t c = 0; c < cuts->cut_count; c++)
-        count += cuts->cuts[c].value_count;
     free(model->edges);
-    model->edges = calloc(count + 1, sizeof *model->edges);
+    model->edges = calloc(blueprint_value_count(&model->blueprint) + 1, sizeof *model->edges);
     if (!model->edges)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the cuts of a model");
     for (uint32_t c = 0; c < cuts->cut_count; c++)
@@ -53,7 +47,7 @@ static status_t choose(engine_model_t *model, err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
     plan_t *plan;
-    uint32_t most = model_info(model)->max_batch, likely = most < LAYOUT_BATCH ? most : LAYOUT_BATCH;
+    uint32_t likely = blueprint_layout_batch(&model->blueprint);
     if (model->blueprint.varies)
         return choose_edges(model, NULL, err);
     blueprint_shapes(&model->blueprint, likely, BLUEPRINT_TRIAL_SIZE, inputs);
@@ -70,11 +64,38 @@ static size_t value_row_bytes(const engine_model_t *model, uint32_t i, const ten
     return edge_row_bytes(&model->edges[i], t, batch);
 }
 
-static const border_layout_t layout = {.choose = choose, .row_bytes = value_row_bytes};
+static status_t take(engine_model_t *model, uint64_t len_bytes, void **data, err_t *err)
+{
+    status_t status = model_account(model->engine, (int64_t)len_bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    *data = aligned_alloc(BORDER_ALIGN_BYTES,
+                          (len_bytes + BORDER_ALIGN_BYTES) / BORDER_ALIGN_BYTES * BORDER_ALIGN_BYTES);
+    if (*data)
+        return STATUS_OK;
+    model_account(model->engine, -(int64_t)len_bytes, NULL);
+    return err_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+static void give(engine_model_t *model, void *data, uint64_t len_bytes)
+{
+    model_account(model->engine, -(int64_t)len_bytes, NULL);
+    free(data);
+}
+
+const border_layout_t model_borders = {
+    .choose = choose, .row_bytes = value_row_bytes, .take = take, .give = give};
 
 status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err)
 {
-    return blueprint_cuts(&model->blueprint, model, &model->plans, &layout, cuts, err);
+    return blueprint_cuts(&model->blueprint, model, &model->plans, cuts, err);
+}
+
+status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
+                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err)
+{
+    return blueprint_border_create(&model->blueprint, model, cuts, cut_count, rows, largest_shapes, border,
+                                   err);
 }
 
 edges_t model_edges(const engine_model_t *model, uint32_t op)
@@ -82,49 +103,4 @@ edges_t model_edges(const engine_model_t *model, uint32_t op)
     uint32_t first, count;
     blueprint_values(&model->blueprint, op, &first, &count);
     return (edges_t){.edges = model->edges + first, .count = count};
-}
-
-static status_t make_border(engine_model_t *model, uint32_t rows, size_t row_bytes, engine_border_t **out,
-                            err_t *err)
-{
-    uint64_t len = (uint64_t)rows * row_bytes;
-    status_t status = model_account(model->engine, (int64_t)len, err);
-    if (status != STATUS_OK)
-        return err_prefix(err, "a border of %llu bytes", (unsigned long long)len);
-    engine_border_t *border = calloc(1, sizeof *border);
-    char *data = aligned_alloc(BORDER_ALIGN_BYTES,
-                               (len + BORDER_ALIGN_BYTES) / BORDER_ALIGN_BYTES * BORDER_ALIGN_BYTES);
-    if (!border || !data) {
-        free(border);
-        free(data);
-        model_account(model->engine, -(int64_t)len, NULL);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a border of %llu bytes",
-                       (unsigned long long)len);
-    }
-    *border = (engine_border_t){.model = model, .rows = rows, .len_bytes = len, .data = data};
-    *out = border;
-    return STATUS_OK;
-}
-
-status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
-                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err)
-{
-    size_t row_bytes;
-    status_t status = blueprint_border_row(&model->blueprint, model, &layout, cuts, cut_count, largest_shapes,
-                                           &row_bytes, err);
-    return status == STATUS_OK ? make_border(model, rows, row_bytes, border, err) : status;
-}
-
-void border_destroy(engine_border_t *border)
-{
-    if (!border)
-        return;
-    model_account(border->model->engine, -(int64_t)border->len_bytes, NULL);
-    free(border->data);
-    free(border);
-}
-
-uint64_t border_bytes(const engine_border_t *border)
-{
-    return border->len_bytes;
 }

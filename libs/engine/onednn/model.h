@@ -60,12 +60,12 @@ status_t model_account(engine_t *engine, int64_t change_bytes, err_t *err);
 
 /* ---- cuts.c ---- */
 
+extern const border_layout_t model_borders;
+
 status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
 /* What a border holds at a cut; nothing at the ends. */
 edges_t model_edges(const engine_model_t *model, uint32_t op);
 status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
                        const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
-void border_destroy(engine_border_t *border);
-uint64_t border_bytes(const engine_border_t *border);
 
 #endif

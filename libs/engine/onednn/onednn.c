@@ -197,7 +197,7 @@ static status_t load_into(engine_t *engine, engine_model_t *model, const engine_
     if (what->precision != ENGINE_FP32)
         return err_set(err, STATUS_UNSUPPORTED, "model '%.80s': this engine computes in fp32 only",
                        what->name);
-    status_t status = blueprint_open(&model->blueprint, what, build_allows, err);
+    status_t status = blueprint_open(&model->blueprint, what, build_allows, &model_borders, err);
     if (status == STATUS_OK)
         status = model_init_plans(model, err);
     if (status != STATUS_OK)
@@ -310,8 +310,8 @@ const engine_ops_t engine_onednn = {
     .prepare_shapes = prepare_shapes,
     .cuts = model_cuts,
     .border_create = border_create,
-    .border_destroy = border_destroy,
-    .border_bytes = border_bytes,
+    .border_destroy = blueprint_border_destroy,
+    .border_bytes = blueprint_border_bytes,
     .prepare_range = prepare_range,
     .submit = submit,
     .cancel = cancel,
