@@ -10,7 +10,7 @@ static void settle_stopping(sched_t *sched, int change)
 {
     policy_t *policy = &sched->policy;
     policy->stoppable += (uint32_t)change;
-    policy->stopping = policy->ops->preempts && (policy->stoppable > 0 || policy->ops->stops_all);
+    policy->stopping = policy->stops && (policy->stoppable > 0 || policy->ops->stops_all);
 }
 
 static void set_exit_points(sched_t *sched, uint32_t model, uint32_t exit_points)

@@ -103,9 +103,17 @@ status_t policy_parse(const policy_ops_t *ops, const char *text, double values[P
     return STATUS_OK;
 }
 
+bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
+{
+    if (!ops->stop_param)
+        return ops->preempts != NULL;
+    return values[param_index(ops, ops->stop_param, strlen(ops->stop_param))] > 0;
+}
+
 void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
 {
     policy->ops = ops;
+    policy->stops = policy_stops(ops, values);
     policy->frontends = 1;
     prng_init(&policy->dealer, 1);
     memset(policy->state, 0, ops->state_bytes);

@@ -60,8 +60,9 @@ typedef struct {
     /* Optional: whether this ready candidate, for which no GPU is free, is worth stopping that batch; if
      * so, *free_ns is when the GPU can start it: then the candidate is made anew for that. Of those it
      * agrees to, the smallest batch is stopped. Asked only while some model has exit points, or always
-     * with stops_all. */
+     * with stops_all; and never while the parameter stop_param (may be NULL) is 0. */
     bool stops_all;
+    const char *stop_param;
     bool (*preempts)(policy_t *policy, const shard_t *shard, const shard_t *running_shard,
                      const policy_running_t *running, int64_t now_ns, int64_t *free_ns);
 } policy_ops_t;
@@ -72,6 +73,7 @@ struct policy {
     uint32_t models_max, shards_max, gpus_max;
     uint32_t lanes;     /* open */
     uint32_t gpus;      /* that may be granted */
+    bool stops;         /* see policy_stops */
     uint32_t stoppable; /* models with exit points */
     bool stopping;      /* there may be batches to stop */
     uint32_t frontends; /* that route, each for itself; 0 or 1: one for all */
@@ -107,6 +109,9 @@ const char *policy_name(uint32_t index);           /* NULL behind the last */
 enum { POLICY_PARAMS_MAX = 16 };
 status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX],
                       err_t *err);
+
+/* Whether it stops batches at all with these parameters, where they can be stopped. */
+bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX]);
 
 /* Zeroes the state and sets the parameters. */
 void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX]);

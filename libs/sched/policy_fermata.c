@@ -84,7 +84,7 @@ static bool fermata_preempts(policy_t *policy, const shard_t *shard, const shard
 {
     const fermata_t *state = policy->state;
     uint32_t exits = running_shard->opts.exit_points;
-    if (!(state->preempt > 0) || exits == 0)
+    if (exits == 0)
         return false;
     *free_ns = policy_exit_ns(running, exits, now_ns + running_shard->delays.ctrl_ns);
     if (*free_ns >= running->finish_ns)
@@ -356,5 +356,6 @@ const policy_ops_t policy_fermata_ops = {
     .model_bytes = sizeof(fermata_model_t),
     .candidate = fermata_candidate,
     .tick = fermata_tick,
+    .stop_param = "preempt",
     .preempts = fermata_preempts,
 };

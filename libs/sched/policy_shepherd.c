@@ -29,7 +29,7 @@ static bool shepherd_preempts(policy_t *policy, const shard_t *shard, const shar
 {
     const shepherd_t *state = policy->state;
     int64_t exits = running_shard->opts.exit_points ? running_shard->opts.exit_points : (int64_t)state->exits;
-    if (!(state->preempt > 0) || exits <= 0 || shard->queue.len < state->lambda * running->count)
+    if (exits <= 0 || shard->queue.len < state->lambda * running->count)
         return false;
     int64_t told_ns = now_ns + running_shard->delays.ctrl_ns;
     *free_ns = policy_exit_ns(running, exits, told_ns) + (int64_t)(state->overhead_ms * 1e6);
@@ -67,5 +67,6 @@ const policy_ops_t policy_shepherd_ops = {
     .state_bytes = sizeof(shepherd_t),
     .candidate = shepherd_candidate,
     .stops_all = true,
+    .stop_param = "preempt",
     .preempts = shepherd_preempts,
 };

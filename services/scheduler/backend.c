@@ -49,10 +49,10 @@ static bool is_whole(const sched_gpu_mode_t *mode)
 }
 
 /* The kind of core that the policy is to run on. */
-static const core_ops_t *kind_for(const backend_t *backend, const char *policy)
+static const core_ops_t *kind_for(const backend_t *backend, const char *policy, const char *params)
 {
-    bool threads =
-        backend->options.shards > 0 && backend->modes == 0 && core_can_thread(policy, backend->stoppable > 0);
+    bool threads = backend->options.shards > 0 && backend->modes == 0 &&
+                   core_can_thread(policy, params, backend->stoppable > 0);
     return threads ? &core_on_threads : &core_on_loop;
 }
 
@@ -63,7 +63,7 @@ static status_t make_core(const backend_t *backend, const char *policy, const ch
     options.policy = policy;
     options.params = params;
     options.delays = backend->delays;
-    return kind_for(backend, policy)->create(&options, core, err);
+    return kind_for(backend, policy, params)->create(&options, core, err);
 }
 
 /* ---- Making ---- */
@@ -198,7 +198,7 @@ static void hint_at_stopping(backend_t *backend)
 
 status_t backend_set_policy(backend_t *backend, const char *name, const char *params, err_t *err)
 {
-    bool changes = policy_find(name) != NULL && kind_for(backend, name) != backend->core->ops;
+    bool changes = policy_find(name) != NULL && kind_for(backend, name, params) != backend->core->ops;
     status_t status = changes ? change_kind(backend, name, params, err)
                               : backend->core->ops->set_policy(backend->core, name, params, err);
     if (status == STATUS_OK) {
@@ -264,7 +264,8 @@ void backend_set_exit_points(backend_t *backend, uint32_t model, uint32_t exit_p
         note_exit_points(backend, model, exit_points);
     backend->core->ops->set_exit_points(backend->core, model, exit_points);
     err_t err = {0};
-    if (backend_is_threaded(backend) && kind_for(backend, backend->policy) != backend->core->ops &&
+    if (backend_is_threaded(backend) &&
+        kind_for(backend, backend->policy, backend->params) != backend->core->ops &&
         change_kind(backend, backend->policy, backend->params, &err) != STATUS_OK)
         log_warn("core_not_changed", LOG_ERR(&err)); /* nothing is stopped, all else goes on */
     backend->stops |= exit_points > 0;

@@ -1,7 +1,7 @@
 /*
  * The scheduling core behind a sub-cluster's border: a sched_t on the loop's thread, or with `shards` a
  * front_t (shards/front.h), whose threads decide. Policies that cannot run on threads (nexus, shepherd, and
- * fermata where a model can be stopped) run on a sched_t all the same, and so does what has a GPU whose mode
+ * fermata where a model can be stopped, unless with preempt=0) run on a sched_t all the same, and so does what has a GPU whose mode
  * is not `whole`; a change that needs the other kind makes that one, and moves everything over.
  *
  * All functions are for the loop's thread. They keep the promises of subcluster.h.

@@ -49,7 +49,7 @@ extern const core_ops_t core_on_loop;    /* a sched_t: every policy, every mode 
 extern const core_ops_t core_on_threads; /* a front_t: see core_can_thread */
 
 /* Whether a policy can be run on threads: it routes nothing by itself and stops nothing. stoppable: some model has exit
- * points. */
-bool core_can_thread(const char *policy, bool stoppable);
+ * points. params: as sched_set_policy takes them; what is wrong with them it will say. */
+bool core_can_thread(const char *policy, const char *params, bool stoppable);
 
 #endif

@@ -223,10 +223,13 @@ static bool take_lateness(core_t *core, int64_t *lateness_ns)
     return front_take_lateness(front_of(core), lateness_ns);
 }
 
-bool core_can_thread(const char *policy, bool stoppable)
+bool core_can_thread(const char *policy, const char *params, bool stoppable)
 {
+    double values[POLICY_PARAMS_MAX];
     const policy_ops_t *ops = policy_find(policy);
-    return ops != NULL && !ops->routes && !(ops->preempts != NULL && (ops->stops_all || stoppable));
+    if (ops == NULL || ops->routes || ops->stops_all)
+        return false;
+    return !stoppable || policy_parse(ops, params, values, NULL) != STATUS_OK || !policy_stops(ops, values);
 }
 
 const core_ops_t core_on_threads = {
