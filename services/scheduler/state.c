@@ -119,8 +119,8 @@ static void put_model(const model_t *model, strbuf_t *out)
     put_text(out, "reason", model->reason);
     put_text(out, "mode", model->canonical != NULL ? model->canonical->report->mode : "");
     put_text(out, "mode_reason", model->canonical != NULL ? model->canonical->report->mode_reason : "");
-    strbuf_printf(out, "\"stages\":%zu,\"exit_points\":%" PRIu32 ",",
-                  model->canonical != NULL ? model->canonical->report->n_stage_until : 0,
+    strbuf_printf(out, "\"stages\":%" PRIu32 ",\"exit_points\":%" PRIu32 ",",
+                  model->canonical != NULL ? model->canonical->report->stages : 0,
                   model->canonical != NULL ? model->canonical->report->exit_points : 0);
     put_text(out, "subcluster", model->home != NULL ? model->home->name : "");
     strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",

@@ -188,6 +188,7 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->mode = (char *)(uintptr_t)model_mode_names[model->choice.mode];
     report->mode_reason = (char *)(uintptr_t)model->choice.why;
     report->exit_points = model->choice.exit_points;
+    report->stages = model->choice.stages ? model->choice.stages->count : 0;
     report->n_labels = model->config.label_count;
     report->labels = model->config.labels;
     fill_tensors(report, parts, model->info);

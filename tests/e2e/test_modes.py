@@ -169,6 +169,22 @@ def test_staged_splits_where_parts_cost_no_more(bin_dir, tmp_path):
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.parametrize("staged, stages", [
+    ("{stages: 3}", 3),
+    ("{stages: 3, schedule: load}", 3),
+    ("{stages: 3, split_slack: 9}", 3),
+    ("{}", 4),
+])
+def test_the_number_of_stages_is_told_whoever_decides_what_joins(bin_dir, tmp_path, staged, stages):
+    models = digits(tmp_path, "mode: staged", f"staged: {staged}", "emulate: {alpha_ms: 1, beta_ms: 10}")
+    up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", models=models)
+    try:
+        for told in (up.ready["models"][0], get(up.ready["scheduler"]["http"], "/state").json()["models"][0]):
+            assert (told["mode"], told["stages"], told["exit_points"]) == ("staged", stages, 0)
+    finally:
+        assert up.stop() == 0, up.log()
+
+
 @pytest.mark.parametrize("lines, said", [
     (["mode: stagged"], "stagged"),
     (["staged: {stages: 1}"], "stages"),
