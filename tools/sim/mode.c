@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PEAK_LEAST_RPS 1.0
+
 static void print_json(const mode_options_t *options, const mode_result_t *result)
 {
     printf("{\"mode\": \"%s\", \"scenario\": \"%s\", \"seed\": %llu, \"rate_rps\": %.1f, \"avg_ms\": %.4f, "
@@ -52,11 +54,11 @@ static bool is_good(const mode_options_t *options, const mode_scenario_t *scenar
     return options->policy ? result->qos_violation_rate <= 0.01 : result->p99_ms <= scenario->slo_ms;
 }
 
-/* The highest rate with p99 <= SLO, to 1 %. */
+/* The highest rate with p99 <= SLO, to 1 %. UNAVAILABLE: from PEAK_LEAST_RPS on there is none. */
 static status_t search_peak(const mode_options_t *options, const mode_scenario_t *scenario,
                             mode_result_t *best, err_t *err)
 {
-    double low = 1, high = 4;
+    double low = PEAK_LEAST_RPS, high = 4 * low;
     mode_result_t result;
     status_t status = STATUS_OK;
     for (bool open = true; status == STATUS_OK && high < 1e7 && (open || high / low > 1.01);) {
@@ -72,6 +74,9 @@ static status_t search_peak(const mode_options_t *options, const mode_scenario_t
             open = false;
         }
     }
+    if (status == STATUS_OK && best->rate_rps <= 0)
+        return err_set(err, STATUS_UNAVAILABLE, "%s on %s: no rate from %g request/s on meets the SLO of %g ms",
+                       options->mode, options->scenario, PEAK_LEAST_RPS, scenario->slo_ms);
     return status;
 }
 
