@@ -75,8 +75,9 @@ static status_t search_peak(const mode_options_t *options, const mode_scenario_t
         }
     }
     if (status == STATUS_OK && best->rate_rps <= 0)
-        return err_set(err, STATUS_UNAVAILABLE, "%s on %s: no rate from %g request/s on meets the SLO of %g ms",
-                       options->mode, options->scenario, PEAK_LEAST_RPS, scenario->slo_ms);
+        return err_set(err, STATUS_UNAVAILABLE,
+                       "%s on %s: no rate from %g request/s on meets the SLO of %g ms", options->mode,
+                       options->scenario, PEAK_LEAST_RPS, scenario->slo_ms);
     return status;
 }
 
@@ -89,6 +90,10 @@ static status_t run_scenario(const mode_options_t *options, mode_result_t *resul
         mode_scenario_read(&scenario, options->directory, options->scenario, options->staged, err);
     if (status != STATUS_OK)
         return status;
+    if (!options->policy && scenario.model_count > 1)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--scenario %s has %u models, --mode %s runs one on a device (--policy: a cluster)",
+                       options->scenario, scenario.model_count, options->mode);
     if (options->slo_ms > 0)
         scenario.slo_ms = options->slo_ms;
     if (options->load == MODE_PEAK && options->rate_rps <= 0)

@@ -58,7 +58,7 @@ int mode_main(int argc, char **argv);
 status_t mode_options_parse(int argc, char **argv, mode_options_t *options, err_t *err);
 const char *mode_options_help(void);
 
-/* One run of a scenario's first model under whole (zerobatch, delaybatch) or staged, at this rate. With
+/* One run of a scenario's only model under whole (zerobatch, delaybatch) or staged, at this rate. With
  * load MODE_CLOSED the next query comes when the last is answered. */
 status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err);

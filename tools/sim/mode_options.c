@@ -11,7 +11,7 @@
 
 static const char help[] =
     "usage: fermata-sim mode --mode MODE --scenario NAME [options]\n"
-    "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged;\n"
+    "One device under one execution mode. Modes: whole, zerobatch, delaybatch, staged, of one model;\n"
     "on the scenarios fig11a:250 and fig11a:90 whole, clockwork, preempt;\n"
     "on pair:A+B, triplet:A+B+C, quadruplet:A+B+C+D overlap, abacus (overlap in the paper's order), fcfs, "
     "sjf, edf\n"
@@ -23,10 +23,10 @@ static const char help[] =
     "  --seed K         default 1\n"
     "  --scenarios DIR  default: tests/sim/modes of the source tree that the program was built in, or\n"
     "                   share/fermata/modes beside the folder that it is installed in\n"
-    "  --policy P       a cluster of devices (whole, staged, overlap) behind this policy of the scheduling\n"
-    "                   core; none: each request to the device with the fewest unanswered\n"
-    "                   core; on fig11a: this policy before the device (default FLEX, of whole without "
-    "preemption)\n"
+    "  --policy P       a cluster of devices (whole, staged, overlap) with all models of the scenario\n"
+    "                   behind this policy of the scheduling core; none: each request to the device with\n"
+    "                   the fewest unanswered; on fig11a: this policy before the device (default FLEX, of\n"
+    "                   whole without preemption)\n"
     "  --params K=V,..  of the policy\n"
     "  --gpus N         devices of the cluster, up to 64 (default 4)\n"
     "  --slots N        batches side by side on each, up to 4 (default 1; overlap 2)\n"
