@@ -304,7 +304,8 @@ def test_emulated_models_overlap_by_what_was_profiled(bin_dir, tmp_path):
                           capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     for pair in json.loads(done.stdout)["pairs"]:
-        assert (pair["error"]["repeated"] is None) == (pair["error"]["repeated_groups"] == 0), pair
+        error = pair["error"]
+        assert (error["repeated"] is None) == (error["least"] is None) == (error["repeated_groups"] == 0), pair
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", "--mode", "overlap", models=models)
     try:
         assert {(model["name"], model["mode"], model["mode_reason"]) for model in up.ready["models"]} == {(name, "overlap", "") for name in "abc"}

@@ -161,8 +161,7 @@ static void note_again(profile_overlap_t *found, uint32_t members, int64_t first
         }
 }
 
-/* The first of every AGAIN groups is measured again behind the last of them: no duration model can
- * foretell better than that. */
+/* The first of every AGAIN groups is measured again behind the last of them: the noise of the machine. */
 static status_t measure_all(lab_t *lab, const predictor_t *shape, trainer_sample_t *samples, prng_t *prng,
                             err_t *err)
 {
@@ -373,21 +372,26 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
 
 /* ---- reports ---- */
 
+double profile_overlap_least(const profile_overlap_error_t *error)
+{
+    return error->again / sqrt(2); /* the difference of two times varies as both together do */
+}
+
 static void print_error(const char *name, const profile_overlap_error_t *error, FILE *out)
 {
     fprintf(out, "%-40s %7u %7.1f %% %7.1f %% %7.1f %% ", name, error->groups, 100 * error->mlp,
             100 * error->linear, 100 * error->svr);
     if (error->again_groups)
-        fprintf(out, "%7.1f %%\n", 100 * error->again);
+        fprintf(out, "%7.1f %% %7.1f %%\n", 100 * error->again, 100 * profile_overlap_least(error));
     else
-        fprintf(out, "%9s\n", "-");
+        fprintf(out, "%9s %9s\n", "-", "-");
 }
 
 void profile_overlap_table(const profile_overlap_how_t *how, const profile_overlap_t *found, FILE *out)
 {
     char name[2 * MODEL_NAME_BYTES + 2];
-    fprintf(out, "%-40s %7s %9s %9s %9s %9s\n", "error, cross-validated", "groups", "MLP", "linear", "SVM",
-            "repeated");
+    fprintf(out, "%-40s %7s %9s %9s %9s %9s %9s\n", "error, cross-validated", "groups", "MLP", "linear",
+            "SVM", "repeated", "least");
     for (uint32_t p = 0; p < found->pair_count; p++) {
         snprintf(name, sizeof(name), "%s+%s", how->models[found->pairs[p].a]->name,
                  how->models[found->pairs[p].b]->name);
@@ -395,17 +399,19 @@ void profile_overlap_table(const profile_overlap_how_t *how, const profile_overl
     }
     print_error("all, also of one model", &found->all, out);
     fprintf(out,
-            "repeated: how far off the same group is when it is measured again a little later (%u groups); "
-            "nothing "
-            "foretells better\na prediction takes %.1f us, four at once %.1f us\n",
+            "repeated: how far off the same group is when it is measured again a little later (%u groups)\n"
+            "least: about what a perfect model would be off by; both times of a repeated group err\n"
+            "a prediction takes %.1f us, four at once %.1f us\n",
             found->all.again_groups, (double)found->predict_ns / 1e3, (double)found->predict4_ns / 1e3);
 }
 
 static json_t *error_json(const profile_overlap_error_t *error)
 {
-    return json_pack("{s:i, s:f, s:f, s:f, s:i, s:o}", "groups", (int)error->groups, "mlp", error->mlp,
+    bool repeated = error->again_groups > 0;
+    return json_pack("{s:i, s:f, s:f, s:f, s:i, s:o, s:o}", "groups", (int)error->groups, "mlp", error->mlp,
                      "linear", error->linear, "svm", error->svr, "repeated_groups", (int)error->again_groups,
-                     "repeated", error->again_groups ? json_real(error->again) : json_null());
+                     "repeated", repeated ? json_real(error->again) : json_null(), "least",
+                     repeated ? json_real(profile_overlap_least(error)) : json_null());
 }
 
 json_t *profile_overlap_json(const profile_overlap_how_t *how, const profile_overlap_t *found)

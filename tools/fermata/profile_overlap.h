@@ -18,10 +18,14 @@ enum { PROFILE_PAIRS_MAX = OVERLAP_MODELS_MAX * (OVERLAP_MODELS_MAX - 1) / 2 };
 typedef struct {
     uint32_t groups;
     double mlp, linear, svr;
-    /* Of groups that were measured twice, how far off the second time was: the floor of the others. */
+    /* Of groups that were measured twice, how far off the second time was. Both times err, so a perfect model, judged by
+     * one of them, would be off by less: profile_overlap_least. */
     uint32_t again_groups;
     double again;
 } profile_overlap_error_t;
+
+/* About what the error of a perfect model would be: the floor of the others, if noise is independent and normal. */
+double profile_overlap_least(const profile_overlap_error_t *error);
 
 typedef struct {
     profile_overlap_error_t all;
