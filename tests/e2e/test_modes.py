@@ -294,6 +294,23 @@ def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
         assert up.stop() == 0, up.log()
 
 
+def test_a_plan_of_other_models_too_counts_for_those_that_it_has(bin_dir, tmp_path):
+    """Of {a, b}, where {a, c} are deployed: nobody asks for b, and nothing is known of c."""
+    plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], 30e6)
+    up = emulated(bin_dir, tmp_path, ["a,1,5,3000,8", "c,1,5,3000,8"], "--mode", "overlap", f"--worker-flags=--overlap-plan={plan}")
+    try:
+        told = {model["name"]: (model["mode"], model["mode_reason"]) for model in up.ready["models"]}
+        assert told == {"a": ("overlap", ""), "c": ("whole", "c is not in the overlap plan")}
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda i: infer(up, "ac"[i % 2], range(1 + i % 3)).status, range(24)))
+        assert set(answers) == {200}, answers
+        worker = up.ready["workers"][0]["metrics"]
+        groups, parts = (metric(worker, f"fermata_worker_overlap_{what}_total") for what in ("groups", "parts"))
+        assert parts >= 1 and groups == parts, "those of a"
+    finally:
+        assert up.stop() == 0, up.log()
+
+
 def test_emulated_models_overlap_by_what_was_profiled(bin_dir, tmp_path):
     """Profiled, and served by the plan that lies beside them then: nobody names it."""
     models = tmp_path / "models"
