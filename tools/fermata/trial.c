@@ -37,7 +37,7 @@ struct play {
     int64_t *latency_ns;
     uint32_t sent, answered;
     int64_t now_ns, begin_ns;
-    uint64_t begun; /* the launch whose inputs are read by now, and exec was not told; 0: none */
+    uint64_t begun; /* the launch that counts as having read its inputs, and exec was not told; 0: none */
 };
 
 /* ---- memory ---- */

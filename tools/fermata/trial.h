@@ -22,7 +22,9 @@ typedef struct {
     const trial_arrival_t *work;    /* the queries, of one row each, by when they come */
     uint32_t queries;
     bool closed; /* each query comes when the one before it has been answered, whatever `work` says of when */
-    bool ahead;  /* whole: the next batch is formed as soon as one has begun, and so has read its inputs */
+    /* whole: the next batch is formed as soon as one is launched, for an engine does not say when it has read its
+     * inputs; the simulator forms it when the first operator has ended. */
+    bool ahead;
     const _Atomic(int) *stop;
 } trial_t;
 
