@@ -61,6 +61,22 @@ static bool parse_wait(const char *text, int64_t *wait_ns)
     return sscanf(text, "%" SCNd64 "%n", wait_ns, &used) == 1 && text[used] == '\0' && *wait_ns >= 0;
 }
 
+/* A name as programs have it; which there are is for others to know. */
+static bool parse_word(const char *text, char word[PROFILE_CACHE_WORD_BYTES])
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    if (len == 0 || text[len] != '\0' || len >= PROFILE_CACHE_WORD_BYTES)
+        return false;
+    memcpy(word, text, len + 1);
+    return true;
+}
+
+static bool parse_yes(const char *text, bool *value)
+{
+    *value = strcmp(text, "yes") == 0;
+    return *value || strcmp(text, "no") == 0;
+}
+
 static bool parse_uint(const char *text, uint32_t *value)
 {
     int used = 0;
@@ -94,6 +110,10 @@ static bool parse_line(cache_t *cache, char *line)
         return parse_cuts(value, cache->modes.stages, &cache->modes.stage_count);
     if (strcmp(line, "comp_wait_ns") == 0)
         return parse_wait(value, &cache->modes.comp_wait_ns);
+    if (strcmp(line, "schedule") == 0)
+        return parse_word(value, cache->modes.schedule);
+    if (strcmp(line, "whole_is_faster") == 0)
+        return parse_yes(value, &cache->modes.whole_is_faster);
     if (strcmp(line, "exits") == 0)
         return parse_cuts(value, cache->modes.exits, &cache->modes.exit_count);
     if (strcmp(line, "spread") == 0)
@@ -134,7 +154,7 @@ status_t profile_cache_read(const char *path, const char *device, const char *mo
         return status;
     if (strcmp(cache.key.device, device) != 0)
         return err_set(err, STATUS_NOT_FOUND, "%s was measured on '%.60s'", path, cache.key.device);
-    if (strcmp(cache.key.model_hash, model_hash) != 0)
+    if (model_hash && strcmp(cache.key.model_hash, model_hash) != 0)
         return err_set(err, STATUS_NOT_FOUND, "%s was measured for another model file", path);
     err_t why;
     if (profile_from_points(profile, cache.points, cache.count, cache.max_batch, &why) != STATUS_OK)
@@ -168,7 +188,10 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
         fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));
     write_cuts(file, "stages", modes->stages, modes->stage_count);
     if (modes->stage_count)
-        fprintf(file, "comp_wait_ns %" PRId64 "\n", modes->comp_wait_ns);
+        fprintf(file, "comp_wait_ns %" PRId64 "\nwhole_is_faster %s\n", modes->comp_wait_ns,
+                modes->whole_is_faster ? "yes" : "no");
+    if (modes->stage_count && modes->schedule[0])
+        fprintf(file, "schedule %s\n", modes->schedule);
     write_cuts(file, "exits", modes->exits, modes->exit_count);
     return fflush(file) == 0 && fsync(fileno(file)) == 0;
 }

@@ -17,15 +17,17 @@ typedef struct {
 
 /* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of
  * the engine. */
-enum { PROFILE_CACHE_CUTS_MAX = 32 };
+enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 16 };
 typedef struct {
     uint32_t stages[PROFILE_CACHE_CUTS_MAX],
-        stage_count;      /* staged: where each stage but the first begins, rising */
-    int64_t comp_wait_ns; /* staged: T_comp_wait, with the stages */
+        stage_count;                         /* staged: where each stage but the first begins, rising */
+    int64_t comp_wait_ns;                    /* staged: T_comp_wait, with the stages */
+    char schedule[PROFILE_CACHE_WORD_BYTES]; /* staged: what they were tried with; "": not known */
+    bool whole_is_faster;                    /* staged: no stages were as fast as none */
     uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */
 } profile_modes_t;
 
-/* STATUS_OK only if the file is well formed and was measured on this device for this very model. NOT_FOUND:
+/* STATUS_OK only if the file is well formed and was measured on this device for this very model (NULL: any). NOT_FOUND:
  * there is no file, or it is of another device or model (the text says which). INVALID_ARGUMENT: broken, with
  * FILE:LINE. */
 status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,

@@ -3,7 +3,7 @@
  * leaving as rows, in whatever batches the stages formed.
  *
  * Which rows join a running batch is the scheduler's word (a grant that stretches another), for only it knows
- * what was promised to those that run; a schedule named in the model's config does as it likes. What the
+ * what was promised to those that run; a schedule of the model's own does as it likes. What the
  * stages run lies in borders, the inputs of the first where they were fetched as long as they are rows of one
  * batch in order.
  *
@@ -284,8 +284,6 @@ static const staged_schedule_t granted = {.name = "granted",
 static exec_t *make_exec(staged_t *staged, err_t *err)
 {
     const model_stages_t *stages = staged->stages;
-    const staged_schedule_t *schedule = staged_schedule_find(staged->model->config.schedule);
-    int64_t comp_wait_ns = staged->model->config.comp_wait_ns;
     staged_config_t config = {
         .stages = stages->count,
         .pairs = STAGES_PAIRS,
@@ -296,11 +294,11 @@ static exec_t *make_exec(staged_t *staged, err_t *err)
         .rows_max = stages->rows_max,
         .queries_max = 2 * ENGINE_MAX_BATCH,
         .eager = true,
-        .comp_wait_ns = comp_wait_ns ? comp_wait_ns : EXEC_NEVER, /* 0 is no limit in a config */
+        .comp_wait_ns = stages->comp_wait_ns ? stages->comp_wait_ns : EXEC_NEVER,
         .split_slack = staged->model->config.split_slack,
         .cost = staged_cost,
         .cost_ctx = staged,
-        .schedule = schedule ? schedule : &granted};
+        .schedule = stages->schedule ? stages->schedule : &granted};
 
     return exec_create_staged(&config, err);
 }

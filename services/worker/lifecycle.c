@@ -58,23 +58,6 @@ static bool is_wanted_at_start(const lifecycle_options_t *options, const char *n
     return false;
 }
 
-static status_t take_all(const lifecycle_options_t *options, err_t *err)
-{
-    repository_reading_t *readings;
-    uint32_t count;
-    status_t status = repository_read_all(options->source, &readings, &count, err);
-
-    if (status != STATUS_OK)
-        return status;
-    for (uint32_t i = 0; i < count; i++) {
-        if (status == STATUS_OK)
-            status = repository_take(options->repository, &readings[i], err);
-        repository_reading_dispose(&readings[i]);
-    }
-    free(readings);
-    return status;
-}
-
 static status_t check_at_start(const lifecycle_options_t *options, err_t *err)
 {
     for (size_t i = 0; i < options->at_start_count; i++) {
@@ -106,15 +89,14 @@ status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out,
 {
     static const loader_ops_t ops = {
         .loaded = load_done, .unloaded = unload_done, .read = load_on_read, .read_all = look_on_read_all};
-    status_t status = take_all(options, err);
-    lifecycle_t *l = status == STATUS_OK ? calloc(1, sizeof(*l)) : NULL;
+    lifecycle_t *l = calloc(1, sizeof(*l));
 
     if (!l)
-        return status != STATUS_OK ? status : err_set(err, STATUS_NO_MEMORY, "out of memory");
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
     l->options = *options;
     l->options.load.step_most_ns = &l->step_most_ns;
     lifecycle_limit_measuring(l);
-    status = check_at_start(options, err);
+    status_t status = check_at_start(options, err);
     if (status == STATUS_OK)
         status = loop_timer_init(&l->poll, options->loop, look_on_poll, l, err);
     if (status == STATUS_OK &&

@@ -49,7 +49,7 @@ typedef struct {
     void *ctx;
 } lifecycle_options_t;
 
-/* Reads the repository, which must be readable, and begins to load. */
+/* Begins to load what the repository has been filled with. */
 status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **lifecycle, err_t *err);
 /* Stops loading; all models stay in the repository, for repository_dispose. After run_destroy. NULL is fine. */
 void lifecycle_destroy(lifecycle_t *lifecycle);

@@ -14,6 +14,7 @@ void load_log(const model_t *model, int64_t took_ns)
                  LOG_U64("max_batch", model->info->max_batch), LOG_MS("slo_ms", model->slo_ns),
                  LOG_STR("mode", model_mode_names[choice->mode]),
                  LOG_U64("stages", choice->stages ? choice->stages->count : 0),
+                 LOG_STR("schedule", choice->stages ? model_stages_schedule(choice->stages) : ""),
                  LOG_U64("exit_points", choice->exit_points), LOG_STR("mode_reason", choice->why),
                  LOG_MS("took_ms", took_ns));
     else if (model->load_status != STATUS_CANCELLED)

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.h"
+#include "devices_wanted.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "http/server.h"
@@ -235,9 +236,10 @@ static status_t worker_open_models(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
 
-    return repository_source_open(&worker->source, options->models, options->profile,
-                                  (uint32_t)options->emulated_elements, (uint32_t)options->emulated_max_batch,
-                                  err);
+    status_t status = repository_source_open(&worker->source, options->models, options->profile,
+                                             (uint32_t)options->emulated_elements,
+                                             (uint32_t)options->emulated_max_batch, err);
+    return status == STATUS_OK ? repository_fill(&worker->repository, &worker->source, err) : status;
 }
 
 static status_t worker_start_models(worker_t *worker, err_t *err)
@@ -267,57 +269,6 @@ static status_t worker_start_models(worker_t *worker, err_t *err)
     return lifecycle_create(&lifecycle, &worker->lifecycle, err);
 }
 
-/* What the worker or some model in the repository asks for. */
-typedef struct {
-    bool staged, overlap;
-    bool scheduled; /* stages with a schedule of their own */
-} wanted_t;
-
-static void want(wanted_t *wanted, model_mode_t mode, const char *schedule)
-{
-    wanted->staged |= mode == MODE_STAGED;
-    wanted->overlap |= mode == MODE_OVERLAP;
-    wanted->scheduled |= mode == MODE_STAGED && schedule[0];
-}
-
-/* What cannot be read is told later. */
-static wanted_t modes_wanted(const worker_t *worker)
-{
-    wanted_t wanted = {0};
-    model_mode_t mode = (model_mode_t)worker->options->mode;
-    uint32_t count = 0;
-    repository_reading_t *readings = NULL;
-    err_t ignored;
-
-    want(&wanted, mode, "");
-    (void)repository_read_all(&worker->source, &readings, &count, &ignored);
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t v = 0; v < readings[i].count; v++) {
-            const model_config_t *config = &readings[i].versions[v]->config;
-            want(&wanted, config->has_mode ? config->mode : mode, config->schedule);
-        }
-        repository_reading_dispose(&readings[i]);
-    }
-    free(readings);
-    return wanted;
-}
-
-/* Side by side run groups of a plan, and batches of a schedule that decides by itself what runs when. */
-static void tell_of_slots(worker_devices_t *devices, const wanted_t *wanted, bool has_plan)
-{
-    devices->stretches = wanted->staged;
-    if (wanted->overlap && has_plan) {
-        devices->slots = SEGMENTS_SLOTS;
-        devices->ahead = SEGMENTS_WHOLE;
-        devices->inflight = SEGMENTS_SLOTS;
-    } else if (wanted->scheduled) {
-        devices->slots = STAGES_SLOTS;
-        devices->ahead = STAGES_AHEAD;
-    }
-    if (wanted->staged)
-        devices->inflight = STAGES_INFLIGHT;
-}
-
 /* The one that is named, else the one that `fermata profile --overlap` left beside the models, if there is one. A plan
  * that cannot be read is no reason not to serve. */
 static void worker_read_overlap(worker_t *worker)
@@ -341,44 +292,34 @@ static void worker_read_overlap(worker_t *worker)
         log_warn("overlap_plan_not_used", LOG_ERR(err));
 }
 
-/* Where nobody says how many. On a CPU no more than have cores of their own: others would take turns, at what a change
- * of threads costs. A plan for overlap was measured with one for each of its models, whatever they have. */
-static uint32_t default_streams(const worker_t *worker, const wanted_t *wanted)
-{
-    const options_t *options = worker->options;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int64_t devices = options->devices ? options->devices : 1;
-    bool on_cpu = strcmp(options_engines[options->engine], "onednn") == 0;
-
-    if (wanted->overlap && worker->has_overlap)
-        return worker->overlap.predictor.models;
-    if (!wanted->staged || (on_cpu && devices * options->threads * STAGES_STREAMS > cores))
-        return 1;
-    return STAGES_STREAMS;
-}
-
 static status_t worker_open_devices(worker_t *worker, err_t *err)
 {
     const options_t *options = worker->options;
+    const overlap_plan_t *plan = worker->has_overlap ? &worker->overlap : NULL;
     engine_config_t config = {.threads = (uint32_t)options->threads,
                               .streams = (uint32_t)options->streams,
                               .memory_limit_bytes = (uint64_t)options->memory_limit,
                               .jitter = options->emulated_jitter};
     const char *engine = options_engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
-    wanted_t wanted = modes_wanted(worker);
-
-    if (config.streams == 0)
-        config.streams = default_streams(worker, &wanted);
+    model_mode_t mode = (model_mode_t)options->mode;
+    devices_wanted_t wanted = wanted_by_configs(&worker->repository, mode);
 
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;
+    if (config.streams == 0)
+        config.streams =
+            wanted_streams(&wanted, plan, strcmp(engine, "onednn") == 0, count, options->threads);
     status_t status =
         worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
-    tell_of_slots(&worker->devices, &wanted, worker->has_overlap);
-    if (status == STATUS_OK && options->device_class)
+    if (status != STATUS_OK)
+        return status;
+    if (options->device_class)
         worker->devices.device_class = options->device_class;
-    return status;
+    if (options->profile_cache)
+        wanted_by_profiles(&wanted, &worker->repository, mode, &worker->devices);
+    wanted_tell(&wanted, plan != NULL, &worker->devices);
+    return STATUS_OK;
 }
 
 /* Everything that turns on the loop, from the outside in. */

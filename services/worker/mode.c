@@ -355,6 +355,10 @@ void mode_tell(const model_t *model, metrics_t *metrics)
 {
     const mode_choice_t *choice = &model->choice;
 
+    if (choice->mode == MODE_STAGED && model->modes.whole_is_faster)
+        log_warn("whole_is_faster", LOG_STR("model", model->name),
+                 LOG_STR("runs", model_mode_names[choice->mode]),
+                 LOG_STR("reason", "no stages that were tried were as fast: see fermata profile --stages"));
     if (choice->refusal == MODE_GRANTED)
         return;
     log_warn("mode_refused", LOG_STR("model", model->name), LOG_STR("mode", model_mode_names[choice->asked]),

@@ -60,7 +60,7 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
 void mode_dispose(mode_choice_t *choice);
 
 struct metrics;
-/* Logs and counts a refusal. Loop, once per load. */
+/* Logs and counts a refusal; logs that another mode was found to be faster. Loop, once per load. */
 void mode_tell(const model_t *model, struct metrics *metrics);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "kept_profile.h"
 #include "memory.h"
 #include "profiler.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Deadline of a model whose config gives none: long enough for batches to form, see docs/model-repository.md. */
@@ -213,26 +213,12 @@ void model_name_metrics(model_t *model, metrics_t *metrics)
 
 /* ---- loading ---- */
 
-static void model_file(const model_t *model, char path[PATH_MAX + 64])
+void model_file_path(const model_t *model, char path[PATH_MAX + 64])
 {
     if (model->file[0])
         snprintf(path, PATH_MAX + 64, "%s", model->file);
     else
         snprintf(path, PATH_MAX + 64, "%s/%lld/model.onnx", model->dir, (long long)model->version);
-}
-
-void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,
-                        char path[PATH_MAX + 192])
-{
-    char text[SHAPES_TEXT_BYTES] = "";
-
-    model_file(model, path);
-    char *slash = strrchr(path, '/');
-    char *name = slash ? slash + 1 : path;
-    if (sizes && model->shapes->axes.count)
-        shapes_text(&model->shapes->axes, sizes, text);
-    snprintf(name, (size_t)(path + PATH_MAX + 192 - name), "profile.%s%s%s.txt", devices->ops->name,
-             text[0] ? "." : "", text);
 }
 
 static int64_t latency_of(void *arg, uint32_t batch)
@@ -263,7 +249,7 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
                           .batching = model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : ENGINE_BATCH_AUTO,
                           .precision = model->config.precision};
 
-    model_file(model, path);
+    model_file_path(model, path);
     if (model->bare) {
         load.path = NULL;
         describe_bare(model, &load, tensors);
@@ -344,41 +330,20 @@ static status_t prepare_all(model_t *model, const model_load_options_t *options,
     return STATUS_OK;
 }
 
-status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
-                             const profile_t *profile, const profile_modes_t *modes, err_t *err)
-{
-    profile_cache_key_t key = {0};
-    time_t now = time(NULL);
-    struct tm tm;
-
-    snprintf(key.device, sizeof(key.device), "%s", devices->identity);
-    snprintf(key.model_hash, sizeof(key.model_hash), "%s", hash);
-    gmtime_r(&now, &tm);
-    strftime(key.date, sizeof(key.date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return profile_cache_write(path, &key, profile, modes, err);
-}
-
 /* Why a kept profile is not used is worth a line only when there is one. */
 static bool take_kept_profile(const model_t *model, const worker_devices_t *devices, const char *path,
                               const char *hash, profile_t *profile, profile_modes_t *modes)
 {
-    profile_t kept;
-    profile_modes_t found;
     err_t why;
-    status_t status = profile_cache_read(path, devices->identity, hash, &kept, &found, &why);
 
-    if (status == STATUS_OK && kept.max_batch != model->info->max_batch)
-        status = err_set(&why, STATUS_NOT_FOUND, "%.200s is for batches up to %u", path, kept.max_batch);
-    if (status != STATUS_OK) {
+    if (kept_profile_read(devices, path, hash, model->info->max_batch, profile, modes, &why) != STATUS_OK) {
         if (access(path, F_OK) == 0)
             log_warn("profile_not_used", LOG_STR("model", model->name), LOG_ERR(&why));
         return false;
     }
-    *profile = kept;
-    *modes = found;
     log_info("profile_used", LOG_STR("model", model->name), LOG_STR("file", path),
-             LOG_MS("b1_ms", profile_latency_ns(&kept, 1)),
-             LOG_MS("max_ms", profile_latency_ns(&kept, kept.max_batch)));
+             LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
+             LOG_MS("max_ms", profile_latency_ns(profile, profile->max_batch)));
     return true;
 }
 
@@ -401,13 +366,13 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
                            profile_t *profile, err_t *err)
 {
     const worker_devices_t *devices = options->devices;
-    char path[PATH_MAX + 192], hash[PROFILE_CACHE_TEXT_BYTES], text[SHAPES_TEXT_BYTES] = "";
+    char path[KEPT_PROFILE_PATH_BYTES], hash[PROFILE_CACHE_TEXT_BYTES], text[SHAPES_TEXT_BYTES] = "";
     profiler_t profiler = model_profiler(model, options, sizes);
     profile_modes_t modes = {0};
     err_t why;
 
     profiler.budget_ns /= sizes ? model->shapes->reference_count : 1;
-    model_profile_path(model, devices, sizes, path);
+    kept_profile_path(model, devices, sizes, path);
     if (model_hash(model, hash, err) != STATUS_OK)
         return err->code;
     if (options->use_cache && take_kept_profile(model, devices, path, hash, profile, &modes)) {
@@ -423,7 +388,7 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
              LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
              LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
              LOG_F64("spread", profile->spread), LOG_MS("took_ms", clock_now_ns() - begin));
-    if (options->use_cache && model_store_profile(devices, path, hash, profile, &modes, &why) != STATUS_OK)
+    if (options->use_cache && kept_profile_write(devices, path, hash, profile, &modes, &why) != STATUS_OK)
         log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&why));
     return STATUS_OK;
 }

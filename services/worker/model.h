@@ -126,20 +126,14 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
  * has none. */
 profiler_t model_profiler(const model_t *model, const model_load_options_t *options, const uint32_t *sizes);
 
-/* Where the profile of the model on an engine is kept: profile.ENGINE.txt beside the model file;
- * profile.ENGINE.16x128.txt that of these sizes of its axes (NULL: it has none). */
-void model_profile_path(const model_t *model, const worker_devices_t *devices, const uint32_t *sizes,
-                        char path[PATH_MAX + 192]);
+/* The ONNX file. */
+void model_file_path(const model_t *model, char path[PATH_MAX + 64]);
 
 /* Whether a file in the folder of a version is part of the model: all but dot files and kept profiles. */
 bool model_is_part(const char *name);
 
 /* Tells the files of the model (and the precision it is run in) apart from others. */
 status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err);
-
-/* Keeps a profile in a file that model_load takes up when device and hash are the same. */
-status_t model_store_profile(const worker_devices_t *devices, const char *path, const char *hash,
-                             const profile_t *profile, const profile_modes_t *modes, err_t *err);
 
 /* How long a batch takes; sizes: of the model's axes, NULL when it has no shapes. */
 int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch);

@@ -133,7 +133,7 @@ static status_t read_staged(const ydoc_node_t *node, model_config_t *config, err
     if ((entry = ydoc_get(node, "schedule"))) {
         if (ydoc_choice(entry, schedules, &choice, err) != STATUS_OK)
             return err->code;
-        snprintf(config->schedule, sizeof(config->schedule), "%s", choice ? schedules[choice] : "");
+        snprintf(config->schedule, sizeof(config->schedule), "%s", schedules[choice]);
     }
     return STATUS_OK;
 }

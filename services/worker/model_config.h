@@ -33,10 +33,10 @@ typedef struct {
     engine_precision_t precision;
     bool has_mode; /* else it is the worker's */
     model_mode_t mode;
-    uint32_t stages;      /* staged: how many; 0 = STAGES_DEFAULT */
-    int64_t comp_wait_ns; /* staged: no rows join a batch that is older; 0 = however old */
+    uint32_t stages;      /* staged: how many; 0 = not given */
+    int64_t comp_wait_ns; /* staged: no rows join a batch that is older; 0 = not given */
     double split_slack;   /* staged: how much more the parts of a batch may cost than the whole */
-    char schedule[MODEL_SCHEDULE_BYTES]; /* staged: a table of exec/staged.h; "" = as the scheduler grants */
+    char schedule[MODEL_SCHEDULE_BYTES]; /* staged: a table of exec/staged.h or "granted"; "" = not given */
     image_pipeline_t image;
     char **labels; /* NULL = none */
     uint32_t label_count;
@@ -48,6 +48,11 @@ typedef struct {
 /* Defaults, then what model_dir/config.yaml says, if there is one, then the labels file that it names. */
 status_t model_config_read(const char *model_dir, model_config_t *config, err_t *err);
 void model_config_init(model_config_t *config);
+/* Whether the schedule of staged is left to the profile, which knows it for the stages that were found with it. */
+static inline bool model_config_leaves_schedule(const model_config_t *config)
+{
+    return !config->stages && !config->schedule[0];
+}
 void model_config_dispose(model_config_t *config);
 
 #endif

@@ -1,5 +1,6 @@
 #include "model_stages.h"
 
+#include "base/log.h"
 #include "memory.h"
 #include "model.h"
 #include "profiler.h"
@@ -21,12 +22,39 @@ stages_model_t model_stages_cuts(const engine_cuts_t *cuts, uint32_t *ops)
     return (stages_model_t){.ops = cuts->ops, .cuts = ops, .cut_count = cuts->cut_count};
 }
 
-/*
- * Where the profile says, unless the config names a number or the profile is of a model that was cut elsewhere; else of
- * about equal time.
- */
-static status_t place(model_stages_t *stages, model_t *model, const engine_cuts_t *cuts, const int64_t *op_ns,
-                      err_t *err)
+/* The devices were opened, and the scheduler was told of them, when the worker started. */
+static bool devices_lack(const model_stages_t *stages, const model_t *model,
+                         const staged_schedule_t *schedule)
+{
+    bool lack = schedule && stages->devices->slots < STAGES_SLOTS;
+
+    if (lack)
+        log_warn("schedule_refused", LOG_STR("model", model->name), LOG_STR("schedule", schedule->name),
+                 LOG_STR("runs", "granted"),
+                 LOG_STR("reason", "no model had a schedule of its own when the worker started: start it "
+                                   "anew for this one"));
+    return lack;
+}
+
+/* found: NULL, or what the stages are of. */
+static void choose_schedule(model_stages_t *stages, const model_t *model, const profile_modes_t *found)
+{
+    const model_config_t *config = &model->config;
+
+    stages->comp_wait_ns = config->comp_wait_ns;
+    if (found && !config->comp_wait_ns)
+        stages->comp_wait_ns = found->comp_wait_ns ? found->comp_wait_ns : 1; /* 0 is no limit here */
+    stages->schedule = staged_schedule_find(config->schedule);
+    if (found && model_config_leaves_schedule(config)) {
+        const staged_schedule_t *tried = staged_schedule_find(found->schedule);
+        stages->schedule = devices_lack(stages, model, tried) ? NULL : tried;
+    }
+    stages->beside = stages->schedule == &staged_schedule_input;
+}
+
+/* A profile may be of a model that was cut elsewhere. */
+static status_t place(model_stages_t *stages, const model_t *model, const engine_cuts_t *cuts,
+                      const int64_t *op_ns, err_t *err)
 {
     const profile_modes_t *found = &model->modes;
     uint32_t *ops = calloc(cuts->cut_count + 1, sizeof(*ops)), at[STAGED_STAGES_MAX];
@@ -38,12 +66,11 @@ static status_t place(model_stages_t *stages, model_t *model, const engine_cuts_
                  stages_named(&shape, found->stages, found->stage_count, at, NULL) == STATUS_OK;
     uint32_t wanted = model->config.stages ? model->config.stages : STAGES_DEFAULT;
     uint32_t count = taken ? found->stage_count : stages_even(&shape, op_ns, wanted, at);
-    if (taken && !model->config.comp_wait_ns)
-        model->config.comp_wait_ns = found->comp_wait_ns ? found->comp_wait_ns : 1; /* 0 is no limit there */
     for (uint32_t i = 0; i < count; i++)
         stages->from[i + 1] = at[i];
     stages->count = count + 1;
     stages->from[stages->count] = cuts->ops;
+    choose_schedule(stages, model, taken ? found : NULL);
     free(ops);
     return STATUS_OK;
 }
@@ -261,7 +288,6 @@ status_t model_stages_create(model_t *model, const model_load_options_t *options
     if (status == STATUS_OK) {
         stages->devices = options->devices;
         stages->shapes = model->shapes;
-        stages->beside = staged_schedule_find(model->config.schedule) == &staged_schedule_input;
         stages->rows_max = model->info->max_batch < EXEC_ROWS_MAX ? model->info->max_batch : EXEC_ROWS_MAX;
         status = measure(stages, model, options, cuts, op_ns, err);
     }

@@ -30,8 +30,10 @@ typedef struct {
     const worker_devices_t *devices;
     const model_shapes_t *shapes; /* NULL: nothing but the batch varies */
     uint32_t count, rows_max;
-    bool splits; /* some batch of it goes on in parts: then no rows join its batches */
-    bool beside; /* batches run side by side, as policy I has it */
+    bool splits;                       /* some batch of it goes on in parts: then no rows join its batches */
+    const staged_schedule_t *schedule; /* NULL: rows join as the scheduler grants */
+    bool beside;                       /* batches run side by side, as policy I has it */
+    int64_t comp_wait_ns;              /* T_comp_wait; 0: no limit */
     bool pads
         [REFERENCES_MAX]; /* shorter rows can be padded to this reference, with which the stages are prepared */
     uint32_t from[STAGED_STAGES_MAX + 1]; /* operators; stage s runs from[s] <= x < from[s + 1] */
@@ -42,10 +44,20 @@ typedef struct {
 /* The cuts of an engine as libs/exec takes them; ops: room for cut_count numbers, to which the result points. */
 stages_model_t model_stages_cuts(const engine_cuts_t *cuts, uint32_t *ops);
 
-/* Stages of about equal time. NO_MEMORY names what did not fit; one stage when no cut divides the time. */
+/*
+ * What was found by trial (model->modes: stages, wait and schedule, which belong together) unless the config names a
+ * number of stages; else stages of about equal time. A wait or a schedule in the config counts before what was found. A
+ * schedule that was found for devices which the scheduler is not told to grant so many batches is left out, and the log
+ * says so. NO_MEMORY names what did not fit; one stage when no cut divides the time.
+ */
 status_t model_stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
                              model_stages_t **stages, err_t *err);
 void model_stages_destroy(model_stages_t *stages); /* NULL is fine */
+
+static inline const char *model_stages_schedule(const model_stages_t *stages)
+{
+    return stages->schedule ? stages->schedule->name : "granted";
+}
 
 static inline int64_t model_stages_cost_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows)
 {

@@ -113,7 +113,7 @@ static void fill_stages(Control__ModelReport *report, report_parts_t *parts, con
     const model_stages_t *stages = model->choice.stages;
     int64_t all_ns = 0, passed_ns = 0;
 
-    if (model->choice.mode != MODE_STAGED || stages->splits || model->config.schedule[0])
+    if (model->choice.mode != MODE_STAGED || stages->splits || stages->schedule)
         return; /* no rows are to be granted to a batch that runs */
     for (uint32_t s = 0; s < stages->count; s++)
         all_ns += model_stages_cost_ns(stages, s, stages->rows_max);
@@ -124,7 +124,7 @@ static void fill_stages(Control__ModelReport *report, report_parts_t *parts, con
     parts->stage_until[stages->count - 1] = ALL;
     report->n_stage_until = stages->count;
     report->stage_until = parts->stage_until;
-    report->comp_wait_ns = model->config.comp_wait_ns;
+    report->comp_wait_ns = stages->comp_wait_ns;
 }
 
 /* Which batches run side by side, and when, the mode decides; the scheduler sees what is left of the device. */

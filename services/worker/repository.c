@@ -457,6 +457,23 @@ status_t repository_take(repository_t *repository, repository_reading_t *reading
     return STATUS_OK;
 }
 
+status_t repository_fill(repository_t *repository, const repository_source_t *source, err_t *err)
+{
+    repository_reading_t *readings;
+    uint32_t count;
+    status_t status = repository_read_all(source, &readings, &count, err);
+
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++) {
+        if (status == STATUS_OK)
+            status = repository_take(repository, &readings[i], err);
+        repository_reading_dispose(&readings[i]);
+    }
+    free(readings);
+    return status;
+}
+
 void repository_remove(repository_t *repository, const model_t *model)
 {
     for (uint32_t i = 0; i < repository->count; i++) {

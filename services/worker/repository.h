@@ -57,6 +57,8 @@ typedef struct {
 status_t repository_add(repository_t *repository, model_t *model, err_t *err);
 /* Takes all models of a reading; one that could not be read becomes a FAILED model of version 0. */
 status_t repository_take(repository_t *repository, repository_reading_t *reading, err_t *err);
+/* Takes all that the source has. Fails as repository_read_all. */
+status_t repository_fill(repository_t *repository, const repository_source_t *source, err_t *err);
 /* The caller destroys it. */
 void repository_remove(repository_t *repository, const model_t *model);
 /* Puts one in the place of another. */

@@ -626,6 +626,73 @@ def test_rows_of_several_lengths_share_a_batch_and_answer_as_whole(bin_dir, tmp_
     assert padded >= 5, up.log()
 
 
+def found_schedule(bin_dir, folder, schedule, whole="no"):
+    """A model whose rows are of 8 or 512 words, as `fermata profile --stages` leaves it; what it found is put in place, since trials of
+    a moment find now this, now that. Returns how many stages it has."""
+    shape_models.attention(folder, "text", "max_batch: 4\nslo_ms: 20000\nprofile_shapes: [{sequence: 8}, {sequence: 512}]\n", more_layers=6)
+    words = ["--batches", "1,4", "--seconds", "0.001", "--stages", "--lengths", "8:1,512:1"]
+    done = subprocess.run([bin_dir / "fermata", "profile", folder / "text", *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "a worker in mode staged takes it up" in done.stdout
+    kept = folder / "text" / "1" / "profile.onednn.512.txt"
+    lines = kept.read_text().splitlines()
+    assert any(line in ("schedule input", "schedule combined") for line in lines) and any(line.startswith("whole_is_faster ") for line in lines)
+    found = {"schedule": schedule, "whole_is_faster": whole}
+    kept.write_text("".join(" ".join([word, found.get(word, rest)]) + "\n" for word, rest in (line.split(" ", 1) for line in lines)))
+    stages, = (line for line in lines if line.startswith("stages "))
+    return len(stages.split())
+
+
+def staged_line(log):
+    """What the worker says of its only model when that is loaded."""
+    loaded, = (line for line in log.splitlines() if "model_loaded" in line)
+    return dict(word.split("=", 1) for word in loaded.split() if "=" in word)
+
+
+@pytest.mark.parametrize("config, schedule", [("", "input"), ("staged: {schedule: granted}\n", "granted")])
+def test_a_schedule_that_was_found_is_what_runs_unless_the_config_names_one(bin_dir, tmp_path, config, schedule):
+    """With policy I batches of one length are in the stages beside those of another: the scheduler grants several."""
+    (tmp_path / "models").mkdir()
+    stages = found_schedule(bin_dir, tmp_path / "models", "input")
+    with open(tmp_path / "models" / "text" / "config.yaml", "a") as file:
+        file.write(config)
+    up = start(bin_dir, tmp_path, "staged", tmp_path / "models", "--policy", "eager")
+    worker, scheduler = up.ready["workers"][0]["metrics"], up.ready["scheduler"]["http"]
+    try:
+        said = staged_line(up.log())
+        assert (said["mode"], said["stages"], said["schedule"]) == ("staged", str(stages), schedule)
+        client = httpclient.InferenceServerClient(up.http, concurrency=16)
+        for _ in range(5):  # on a busy host the clients can fall into step
+            arrays_of([ask(client, "text", shape_models.attention_inputs(1, 512 - 32 * (i % 4))) for i in range(64)])
+            if (beside := metric(worker, "fermata_worker_staged_beside_batches_total", model="text")) >= 5:
+                break
+        assert beside >= 5 if schedule == "input" else beside == 0, up.log()
+        if schedule == "input":
+            assert metric(scheduler, "fermata_scheduler_stretches_total", model="text") == 0
+        assert "whole_is_faster" not in up.log() and "schedule_refused" not in up.log(), up.log()
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def test_a_schedule_that_was_found_needs_devices_that_were_told_of_it(bin_dir, tmp_path, cluster):
+    """A model that comes after the start, and of which the profile says that whole is faster: rows join as granted, and both is said."""
+    found_schedule(bin_dir, tmp_path, "combined", whole="yes")
+    models = tmp_path / "later"
+    models.mkdir()
+    scheduler = cluster.scheduler()
+    gateway = cluster.gateway(scheduler)
+    worker = cluster.start("worker", "--scheduler", scheduler.grpc, "--mode", "staged", "--models", models, "--model-control", "poll",
+                           "--poll-interval", "100ms", "--metrics-address", "127.0.0.1:0")
+    wait_until(lambda: metric(scheduler.http, "fermata_scheduler_workers") == 1, "the worker is there")
+    (tmp_path / "text").rename(models / "text")
+    wait_until(lambda: get(gateway.http, "/v2/models/text/ready").status == 200, "text is ready")
+    said = staged_line(worker.log())
+    assert (said["mode"], said["schedule"]) == ("staged", "granted"), said
+    refused, = (line for line in worker.log().splitlines() if "schedule_refused" in line)
+    assert "schedule=combined" in refused and "start it anew" in refused, refused
+    assert worker.log().count("whole_is_faster") == 1, worker.log()
+
+
 @pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])
 def test_each_device_of_a_worker_runs_the_mode(bin_dir, tmp_path, mode):
     """Sentences of several lengths on two CPU devices, which cut the model each for itself; until the second was needed, too."""

@@ -116,13 +116,23 @@ def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     assert int(lines["comp_wait_ns"]) == pytest.approx(taken["wait_ms"] * 1e6, abs=1)
     whole = min(row["avg_ms"] for row in modes["stages"] if row["mode"] != "staged")
     assert modes["whole_is_faster"] == (whole < taken["avg_ms"])
+    assert lines["schedule"] == taken["schedule"] == "combined"
+    assert lines["whole_is_faster"] == ("yes" if modes["whole_is_faster"] else "no")
     points = [row["exit_points"] for row in modes["exit_points"]]
     assert points == sorted(points)
     assert "exits" in lines or not any(row["taken"] for row in modes["exit_points"])
 
     assert profile(bin_dir, digits, *few).returncode == 0
     again = dict(line.split(" ", 1) for line in kept.read_text().splitlines())
-    assert again["stages"] == lines["stages"] and again.get("exits") == lines.get("exits")
+    assert [again.get(word) for word in ("stages", "schedule", "exits")] == [lines.get(word) for word in ("stages", "schedule", "exits")]
+
+
+def test_a_profile_with_a_schedule_that_nobody_has_is_not_taken_up(bin_dir, cluster):
+    kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
+    assert profile(bin_dir, cluster.models / "digits", "--batches", "1,32", "--seconds", 0.001, "--stages").returncode == 0
+    kept.write_text(kept.read_text().replace("schedule combined", "schedule mine"))
+    _, log = latency_at_worker(cluster, "digits")
+    assert "profile_not_used" in log and "no schedule is named 'mine'" in log and "model_profiled" in log, log
 
 
 def test_the_modes_of_a_model_whose_dimensions_vary(bin_dir, tmp_path):

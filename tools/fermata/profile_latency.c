@@ -2,6 +2,7 @@
 #include "fermata/profile_modes.h"
 #include "fermata/profile_report.h"
 #include "fermata/profile_session.h"
+#include "kept_profile.h"
 #include "repository.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static status_t choose_outputs(latency_t *work, err_t *err)
         if (snprintf(session->path, sizeof(session->path), "%s", o->out) >= (int)sizeof(session->path))
             return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
     } else if (o->keep && !work->model->file[0]) {
-        model_profile_path(work->model, &session->devices, work->axis_sizes, session->path);
+        kept_profile_path(work->model, &session->devices, work->axis_sizes, session->path);
     }
     status_t status = session->path[0] ? profile_check_folder(session->path, err) : STATUS_OK;
     if (status == STATUS_OK && o->plot)
@@ -46,8 +47,8 @@ static void keep_found(latency_t *work)
     profile_t old;
     profile_modes_t modes;
 
-    if (session->path[0] && profile_cache_read(session->path, session->devices.identity, work->hash, &old,
-                                               &modes, NULL) == STATUS_OK)
+    if (session->path[0] &&
+        kept_profile_read(&session->devices, session->path, work->hash, 0, &old, &modes, NULL) == STATUS_OK)
         work->model->modes = modes;
 }
 
@@ -143,8 +144,8 @@ static status_t report(latency_t *work, err_t *err)
     status_t status = STATUS_OK;
 
     if (what.written)
-        status = model_store_profile(&session->devices, session->path, work->hash, &work->model->profile,
-                                     &work->model->modes, err);
+        status = kept_profile_write(&session->devices, session->path, work->hash, &work->model->profile,
+                                    &work->model->modes, err);
     if (status == STATUS_OK && o->plot)
         status = profile_report_svg(&what, o->plot, err);
     if (status != STATUS_OK)

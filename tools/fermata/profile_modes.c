@@ -191,6 +191,8 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
         const profile_try_t *best = &found->tries[found->chosen_try];
         modes->stage_count = operators_place(&o, best, modes->stages);
         modes->comp_wait_ns = (int64_t)(best->wait_ms * 1e6);
+        snprintf(modes->schedule, sizeof(modes->schedule), "%s", best->schedule);
+        modes->whole_is_faster = faster_whole(found) != NULL;
     }
     operators_dispose(&o);
     return status;
@@ -275,11 +277,7 @@ void profile_found_table(const profile_found_t *found, FILE *out)
     }
     const profile_try_t *whole = faster_whole(found), *taken = &found->tries[found->chosen_try];
     if (found->try_count)
-        fprintf(out,
-                "a worker takes up the stages and the wait, and rows join as the scheduler grants; as tried: "
-                "staged: {schedule: "
-                "%s} in config.yaml\n",
-                taken->schedule);
+        fprintf(out, "a worker in mode staged takes it up, unless config.yaml names something else\n");
     if (whole)
         fprintf(out, "whole is faster than staged here: %s has %.2f ms where the best stages have %.2f\n",
                 whole->mode, whole->result.avg_ms, taken->result.avg_ms);

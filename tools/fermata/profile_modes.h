@@ -71,9 +71,9 @@ typedef struct {
 /*
  * Tries 2, 3, 4, 6, 8 and 12 even stages and those where the preferred batch size changes, and for the best
  * of them several T_comp_wait, with single rows coming at 60 % of what DelayBatch serves of a backlog; beside them
- * ZeroBatch and DelayBatch. The one with the least mean latency goes into `modes`. Where rows of several
- * shapes come, the numbers of stages are tried with policy I, and T_comp_wait with policies II and III.
- * UNSUPPORTED: the model cannot be cut.
+ * ZeroBatch and DelayBatch. What had the least mean latency of the stages goes into `modes`, and whether one
+ * of the other two had less. Where rows of several shapes come, the numbers of stages are tried with policy I,
+ * and T_comp_wait with policies II and III. UNSUPPORTED: the model cannot be cut.
  */
 status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profile_found_t *found, err_t *err);
 

@@ -7,7 +7,7 @@ const _Atomic(int) profile_never_stop;
 
 status_t profile_check_folder(const char *path, err_t *err)
 {
-    char copy[PATH_MAX + 192];
+    char copy[KEPT_PROFILE_PATH_BYTES];
 
     if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
         return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");

@@ -7,7 +7,7 @@
 #define FERMATA_PROFILE_SESSION_H
 
 #include "fermata/profile_options.h"
-#include "model.h"
+#include "kept_profile.h"
 #include "profiler.h"
 
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ typedef struct {
     worker_devices_t devices;
     metrics_t *metrics;                             /* that the devices want */
     uint32_t sizes[PROFILER_SIZES_MAX], size_count; /* 0: the usual ones */
-    char path[PATH_MAX + 192];                      /* of what is found; "" = it is not kept */
+    char path[KEPT_PROFILE_PATH_BYTES];             /* of what is found; "" = it is not kept */
 } profile_session_t;
 
 extern const _Atomic(int) profile_never_stop;

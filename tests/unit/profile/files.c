@@ -96,8 +96,13 @@ static profile_t measured(void)
 Test(cache, comes_back_as_it_was)
 {
     profile_t before = measured(), after;
-    profile_modes_t modes = {
-        .stages = {4, 9}, .stage_count = 2, .comp_wait_ns = 1500, .exits = {1, 2, 30}, .exit_count = 3};
+    profile_modes_t modes = {.stages = {4, 9},
+                             .stage_count = 2,
+                             .comp_wait_ns = 1500,
+                             .schedule = "combined",
+                             .whole_is_faster = true,
+                             .exits = {1, 2, 30},
+                             .exit_count = 3};
     profile_modes_t kept;
     before.spread = 1.125;
     profile_cache_key_t key = {.device = "Xeon, 8 threads", .model_hash = "sha256:abc", .date = "2026-11-20"};
@@ -146,6 +151,26 @@ Test(cache, broken_files_are_named_with_their_line)
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nexits 4 x\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nexits 0 3\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns -1\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule in put\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule sixteen_letters_\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nwhole_is_faster 1\n", "5:");
+}
+
+Test(cache, one_from_before_schedules_were_kept_is_still_read)
+{
+    profile_modes_t modes;
+    profile_t profile;
+    err_t err;
+
+    write_file("fermata_profile 2\ndevice d\nmodel m\nmax_batch 4\nbatch 1 5\nstages 4 9\ncomp_wait_ns 7\n");
+    cr_assert_eq(profile_cache_read(path, "d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(modes.stage_count, 2);
+    cr_expect_str_eq(modes.schedule, "");
+    cr_expect_not(modes.whole_is_faster);
+    cr_expect_eq(profile_cache_read(path, "d", NULL, &profile, &modes, &err), STATUS_OK, "of any model");
+    cr_expect_eq(profile_cache_read(path, "d", "n", &profile, &modes, &err), STATUS_NOT_FOUND);
+    remove_file();
 }
 
 Test(cache, refuses_a_key_of_two_lines)

@@ -82,6 +82,7 @@ static void rig_start(rig_t *rig, model_control_t control)
         STATUS_OK);
     cr_assert_eq(loop_create(&rig->loop, NULL), STATUS_OK);
     cr_assert_eq(repository_source_open(&rig->source, rig->root, NULL, 1, 1, NULL), STATUS_OK);
+    cr_assert_eq(repository_fill(&rig->repository, &rig->source, &err), STATUS_OK, "%s", err.text);
     lifecycle_options_t options = {.loop = rig->loop,
                                    .repository = &rig->repository,
                                    .source = &rig->source,

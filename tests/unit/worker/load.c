@@ -216,6 +216,102 @@ Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_
     metrics_destroy(metrics);
 }
 
+/* The stages of an emulated model of 16 operators, which a profile cuts behind operators 4 and 9. */
+static const model_stages_t *stages_found(worker_devices_t *devices, model_t *model, const char *schedule)
+{
+    model_load_options_t options = {.devices = devices, .stop = &go_on, .mode = MODE_STAGED};
+    err_t err;
+
+    model->modes = (profile_modes_t){.stages = {4, 9}, .stage_count = 2, .comp_wait_ns = 1500};
+    snprintf(model->modes.schedule, sizeof(model->modes.schedule), "%s", schedule);
+    cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(model->choice.mode, MODE_STAGED, "%s", model->choice.why);
+    return model->choice.stages;
+}
+
+static uint32_t stages_told(const model_t *model)
+{
+    Control__ModelReport report;
+
+    cr_assert_eq(model_report_fill(&report, model), STATUS_OK);
+    uint32_t told = (uint32_t)report.n_stage_until;
+    model_report_dispose(&report);
+    return told;
+}
+
+Test(load, stages_wait_and_schedule_that_were_found_are_taken_up_together)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    model_t *model = load_staged(&devices);
+
+    model->state = MODEL_READY;
+    devices.slots = STAGES_SLOTS;
+    const model_stages_t *stages = stages_found(&devices, model, "input");
+    cr_expect_eq(stages->count, 3);
+    cr_expect_eq(stages->from[1], 4);
+    cr_expect_eq(stages->comp_wait_ns, 1500);
+    cr_expect_str_eq(model_stages_schedule(stages), "input");
+    cr_expect(stages->beside);
+    cr_expect_eq(stages_told(model), 0, "the scheduler lets no rows join");
+
+    stages = stages_found(&devices, model, "combined");
+    cr_expect_str_eq(model_stages_schedule(stages), "combined");
+    cr_expect_not(stages->beside);
+    stages = stages_found(&devices, model, "");
+    cr_expect_str_eq(model_stages_schedule(stages), "granted", "of a profile that does not say");
+    cr_expect_eq(stages_told(model), 3);
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+Test(load, what_a_config_names_counts_before_what_was_found)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    model_t *model = load_staged(&devices);
+
+    devices.slots = STAGES_SLOTS;
+    strcpy(model->config.schedule, "granted");
+    const model_stages_t *stages = stages_found(&devices, model, "input");
+    cr_expect_str_eq(model_stages_schedule(stages), "granted");
+    cr_expect_eq(stages->count, 3, "the rest is taken up");
+    strcpy(model->config.schedule, "load");
+    model->config.comp_wait_ns = 7;
+    stages = stages_found(&devices, model, "input");
+    cr_expect_str_eq(model_stages_schedule(stages), "load");
+    cr_expect_eq(stages->comp_wait_ns, 7);
+    strcpy(model->config.schedule, "");
+    model->config.stages = 2;
+    stages = stages_found(&devices, model, "input");
+    cr_expect_eq(stages->count, 2);
+    cr_expect_str_eq(model_stages_schedule(stages), "granted", "it was found with other stages");
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
+Test(load, a_schedule_that_was_found_is_left_out_where_the_devices_have_no_slots)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    model_t *model = load_staged(&devices);
+
+    model->state = MODEL_READY;
+    const model_stages_t *stages = stages_found(&devices, model, "input");
+    cr_expect_str_eq(model_stages_schedule(stages), "granted");
+    cr_expect_not(stages->beside);
+    cr_expect_eq(stages->count, 3);
+    cr_expect_eq(stages_told(model), 3);
+    strcpy(model->config.schedule, "input");
+    stages = stages_found(&devices, model, "combined");
+    cr_expect_str_eq(model_stages_schedule(stages), "input", "what the config names is the user's word");
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
 Test(load, a_mode_that_the_devices_were_not_opened_for_is_refused_by_name)
 {
     worker_devices_t devices;
@@ -318,6 +414,7 @@ Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
     cr_assert_eq(system(command), 0);
     cr_assert_eq(loop_create(&loop, NULL), STATUS_OK);
     cr_assert_eq(repository_source_open(&source, dir, NULL, 1, 1, NULL), STATUS_OK);
+    cr_assert_eq(repository_fill(&repository, &source, NULL), STATUS_OK);
     lifecycle_options_t options = {.loop = loop,
                                    .repository = &repository,
                                    .source = &source,

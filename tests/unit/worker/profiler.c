@@ -2,7 +2,7 @@
 #include "profiler.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "model.h"
+#include "kept_profile.h"
 #include "repository.h"
 
 #include <criterion/criterion.h>
@@ -213,21 +213,21 @@ static model_t *open_model(const char *path, status_t want, const char *words)
 
 Test(one_model, by_its_folder_or_its_file)
 {
-    char path[PATH_MAX + 192];
+    char path[KEPT_PROFILE_PATH_BYTES];
     worker_devices_t none = {.ops = &(engine_ops_t){.name = "reference"}};
     model_t *found = open_model("examples/models/digits/", STATUS_OK, NULL);
 
     cr_expect_str_eq(found->name, "digits");
     cr_expect_eq(found->version, 1);
     cr_expect_eq(found->config.label_count, 10);
-    model_profile_path(found, &none, NULL, path);
+    kept_profile_path(found, &none, NULL, path);
     cr_expect_not_null(strstr(path, "digits/1/profile.reference.txt"), "%s", path);
     model_destroy(found, &none);
 
     found = open_model("examples/models/digits/1/model.onnx", STATUS_OK, NULL);
     cr_expect_str_eq(found->name, "model.onnx");
     cr_expect_eq(found->config.label_count, 0, "a file has no config");
-    model_profile_path(found, &none, NULL, path);
+    kept_profile_path(found, &none, NULL, path);
     cr_expect_str_eq(path, "examples/models/digits/1/profile.reference.txt");
     model_destroy(found, &none);
 }

@@ -48,19 +48,11 @@ static const char *dir_of(const char *model)
     return path;
 }
 
-/* As the worker does at its start. */
 static void take_all(repository_t *repository, const repository_source_t *source)
 {
-    repository_reading_t *readings;
-    uint32_t count;
     err_t err;
 
-    cr_assert_eq(repository_read_all(source, &readings, &count, &err), STATUS_OK, "%s", err.text);
-    for (uint32_t i = 0; i < count; i++) {
-        cr_assert_eq(repository_take(repository, &readings[i], &err), STATUS_OK);
-        repository_reading_dispose(&readings[i]);
-    }
-    free(readings);
+    cr_assert_eq(repository_fill(repository, source, &err), STATUS_OK, "%s", err.text);
 }
 
 static void open_root(repository_source_t *source, const char *dir, const char *csv)

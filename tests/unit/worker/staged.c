@@ -213,7 +213,7 @@ Test(staged, a_scheduler_that_is_gone_takes_along_what_has_not_entered)
 Test(staged, a_schedule_of_its_own_lets_what_waits_join)
 {
     begin();
-    snprintf(rig.model->config.schedule, sizeof(rig.model->config.schedule), "load");
+    rig.model->choice.stages->schedule = &staged_schedule_load;
     grant_rows(1, 2, 0);
     rig_until(&rig, engine_held() == 1);
     grant_rows(2, 3, 0);
@@ -229,7 +229,7 @@ Test(staged, a_schedule_of_its_own_lets_what_waits_join)
 Test(staged, a_schedule_of_its_own_has_batches_side_by_side)
 {
     begin();
-    snprintf(rig.model->config.schedule, sizeof(rig.model->config.schedule), "input");
+    rig.model->choice.stages->schedule = &staged_schedule_input;
     rig.model->choice.stages->beside = true;
     grant_rows(1, 2, 0);
     rig_until(&rig, engine_held() == 1);

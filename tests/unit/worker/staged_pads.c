@@ -18,7 +18,7 @@ static void begin(bool each)
     for (uint32_t i = 0; i < STAGES * (MAX_BATCH + 1); i++)
         rig.model->choice.stages->cost_ns[i] = 60 * NS_PER_S * (each ? i % (MAX_BATCH + 1) : 1);
     rig.model->choice.stages->beside = true;
-    strcpy(rig.model->config.schedule, "input");
+    rig.model->choice.stages->schedule = &staged_schedule_input;
 }
 
 /* Batches 1 and 2 hold both pairs, so that what comes now waits, and can be in one batch. */

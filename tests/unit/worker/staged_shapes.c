@@ -69,7 +69,7 @@ static void begin_beside(uint32_t streams)
     for (uint32_t i = 0; i < STAGES * (MAX_BATCH + 1); i++)
         rig.model->choice.stages->cost_ns[i] = 60 * NS_PER_S;
     rig.model->choice.stages->beside = true;
-    strcpy(rig.model->config.schedule, "input");
+    rig.model->choice.stages->schedule = &staged_schedule_input;
 }
 
 static uint32_t size_of(const engine_job_t *job)
