@@ -75,7 +75,7 @@
     X(WORKER_STAGED_BATCHES, "fermata_worker_staged_batches_total", COUNTER, NONE, "model", "Batches that entered the stages of a model.") \
     X(WORKER_STAGED_BESIDE, "fermata_worker_staged_beside_batches_total", COUNTER, NONE, "model", "Batches that entered the stages of a model while others were in them.") \
     X(WORKER_STAGED_ROWS, "fermata_worker_staged_stretched_rows_total", COUNTER, NONE, "model", "Rows that joined a batch which was in the stages.") \
-    X(WORKER_STAGED_PADDED, "fermata_worker_staged_padded_rows_total", COUNTER, NONE, "model", "Rows that the worker padded to share a batch of the stages with longer ones.") \
+    X(WORKER_STAGED_PADDED, "fermata_worker_staged_padded_rows_total", COUNTER, NONE, "model", "Rows that the worker padded, to share a batch of the stages with longer ones or to a size for which these are prepared.") \
     X(WORKER_STAGED_SPLITS, "fermata_worker_staged_splits_total", COUNTER, NONE, "model", "Batches that went on from a stage in parts.") \
     X(WORKER_OVERLAP_GROUPS, "fermata_worker_overlap_groups_total", COUNTER, NONE, "device", "Groups of operators that were run.") \
     X(WORKER_OVERLAP_PARTS, "fermata_worker_overlap_parts_total", COUNTER, NONE, "device", "Parts of batches in those groups.") \

@@ -62,18 +62,16 @@ struct batch {
     TAILQ_ENTRY(batch) link, turn;
     run_t *run;
     executor_t *executor;
-    bool waits;           /* for its turn on the device */
-    bool begun;           /* it runs, has run, or cannot be kept from it */
-    bool shared;          /* others ran on the device meanwhile */
-    bool unfit;           /* its shape does not suit its model's mode: it runs whole */
-    uint64_t exec_launch; /* preempt: of libs/exec */
-    uint64_t exec_batch;  /* staged: of libs/exec; 0 before it entered */
-    uint64_t stretches;   /* staged: batch that it is to join; 0 = none */
-    uint32_t
-        shape; /* staged: the same for batches in the stages together whose rows can share one of theirs */
-    uint32_t length; /* staged: elements of a row, padded */
-    const uint32_t
-        *pad_to; /* staged: sizes to which rows are padded that share a batch with others; NULL: none do */
+    bool waits;             /* for its turn on the device */
+    bool begun;             /* it runs, has run, or cannot be kept from it */
+    bool shared;            /* others ran on the device meanwhile */
+    bool unfit;             /* its shape does not suit its model's mode: it runs whole */
+    uint64_t exec_launch;   /* preempt: of libs/exec */
+    uint64_t exec_batch;    /* staged: of libs/exec; 0 before it entered */
+    uint64_t stretches;     /* staged: batch that it is to join; 0 = none */
+    uint32_t shape;         /* staged: the same for batches whose rows can share one of the stages */
+    uint32_t length;        /* staged: elements of a row, padded */
+    const uint32_t *pad_to; /* staged: sizes to which its rows are padded at least; NULL: none */
     uint32_t half, side;  /* overlap: borders of its model that it has, and which of the two it reads from */
     int64_t answer_by_ns; /* overlap: when the first of its rows must have been answered */
     uint32_t left;        /* staged: rows that have not left the stages */

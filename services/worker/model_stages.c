@@ -204,11 +204,14 @@ static status_t prepare_stages(model_stages_t *stages, const model_t *model,
 const uint32_t *model_stages_pad_to(const model_stages_t *stages, const uint32_t *sizes)
 {
     const model_shapes_t *shapes = stages->shapes;
+    const axes_t *axes = &shapes->axes;
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; i < shapes->reference_count; i++)
-        if (stages->pads[i] && axes_nest(&shapes->axes, sizes, shapes->references[i]))
-            return shapes->references[i];
-    return NULL;
+    while (i < shapes->reference_count && !(stages->pads[i] && axes_nest(axes, sizes, shapes->references[i])))
+        i++;
+    bool near = i < shapes->reference_count &&
+                axes_elements(axes, shapes->references[i]) / STAGES_PAD_MOST <= axes_elements(axes, sizes);
+    return near ? shapes->references[i] : NULL;
 }
 
 /* As much on each device: counted as those of the first are made. */

@@ -21,6 +21,7 @@ enum {
     STAGES_SLOTS = 3,    /* with a schedule of its own: two in the stages, and one from which it chooses */
     STAGES_AHEAD = 2000, /* each of them may fill the device, which has its room behind the first */
     STAGES_INFLIGHT = 4, /* a batch, and rows on their way to it */
+    STAGES_PAD_MOST = 2, /* times its own elements: no row is padded further when it is alone */
 };
 
 typedef struct model model_t;
@@ -75,7 +76,8 @@ static inline staged_cost_t model_stages_busy(int64_t ns, bool beside, uint32_t 
 int64_t model_stages_cost_of_ns(const model_stages_t *stages, uint32_t stage, uint32_t rows,
                                 uint64_t elements);
 
-/* The smallest reference to which rows of these sizes can be padded, to share a batch with others; NULL: none. */
+/* The smallest reference that holds rows of these sizes, to which they are padded, if not to that of longer ones. NULL:
+ * there is none, or it is too large; such rows run as they are. */
 const uint32_t *model_stages_pad_to(const model_stages_t *stages, const uint32_t *sizes);
 
 /* Behind stage < count - 1. */

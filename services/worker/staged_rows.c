@@ -2,10 +2,10 @@
  * Rows of granted batches in the batches of the stages: which may be in one together, of which shape that is, where their
  * inputs come from and their outputs go.
  *
- * Rows of one shape run at that. Rows of several shapes share a batch where the model's axes can be padded: at the
- * smallest reference that holds the longest of them, for which the stages were prepared when the model was loaded. For
- * libs/exec a row is as long as that reference, so that the costs of a batch with others are right. References are
- * not always in each other (16x64, 32x32): rows have one shape there only if theirs are.
+ * Where the model's axes can be padded each row belongs to the smallest reference that holds it, and a batch runs at the
+ * largest reference of its rows. The stages were prepared for it when the model was loaded: nothing is compiled
+ * in the path, the engine has the operators for it, and libs/exec, for which a row is as long as its reference, knows
+ * what it costs. References are not always in each other (16x64, 32x32): rows share a batch only if theirs are.
  *
  * Only policy I pads: its batches neither grow nor split, so that each stage runs the same rows.
  */
@@ -73,16 +73,14 @@ void staged_rows_come(staged_t *staged, batch_t *batch)
 
 static const uint32_t *sizes_of(const staged_t *staged, const stage_t *stage)
 {
-    const batch_t *first = batch_of(staged, stage->tags[0]), *longest = first;
-    bool alike = true;
+    const batch_t *longest = batch_of(staged, stage->tags[0]);
 
     for (uint32_t i = 1; i < stage->count; i++) {
         const batch_t *batch = batch_of(staged, stage->tags[i]);
-        alike = alike && (batch == first || are_alike(staged, batch, first));
         if (batch->length > longest->length)
             longest = batch;
     }
-    return alike ? first->shapes->sizes : longest->pad_to;
+    return longest->pad_to ? longest->pad_to : longest->shapes->sizes;
 }
 
 void staged_rows_shape(staged_t *staged, stage_t *stage)
@@ -120,7 +118,7 @@ static bool in_place(const staged_t *staged, const stage_t *stage, uint32_t star
     for (uint32_t i = 0; i < stage->count; i++)
         if (batch_of(staged, stage->tags[i]) != batch || row_of(stage->tags[i]) != start + i)
             return false;
-    return true;
+    return !padded_to(staged, stage, batch);
 }
 
 static void copy_rows(void *to, uint32_t to_row, const void *from, uint32_t from_row, uint32_t count,

@@ -592,16 +592,17 @@ def test_answers_of_any_length_are_those_of_whole(bin_dir, tmp_path, mode, lines
 
 PADDED = """max_batch: 8
 slo_ms: 20000
-dims: {sequence: {pad_to: [36, 40, 44, 48]}}
+dims: {sequence: {pad_to: %s}}
 pad_value: {ids: 3}
 staged: {stages: 2, schedule: input}
 """
 
 
-def test_rows_of_several_lengths_share_a_batch_and_answer_as_whole(bin_dir, tmp_path):
+@pytest.mark.parametrize("sizes", [[36, 40, 44, 48], list(range(34, 49))], ids=["all_prepared", "some_prepared"])
+def test_rows_of_several_lengths_share_a_batch_and_answer_as_whole(bin_dir, tmp_path, sizes):
     """Short sentences of a small model take no less time alone than with others: policy I pads them to each other, and nobody sees it."""
     (tmp_path / "models").mkdir()
-    shape_models.attention(tmp_path / "models", "text", PADDED, more_layers=6)
+    shape_models.attention(tmp_path / "models", "text", PADDED % sizes, more_layers=6)
     lengths = [33, 47, 36, 40, 38, 44, 34, 48, 41, 45]
 
     def sentences():

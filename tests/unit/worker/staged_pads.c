@@ -136,18 +136,52 @@ Test(staged_pads, rows_of_several_lengths_run_at_one_that_is_prepared)
     end(4);
 }
 
-Test(staged_pads, rows_of_one_length_run_at_that)
+Test(staged_pads, rows_of_one_length_run_at_that_if_it_is_prepared)
 {
     begin(false);
     fill_pairs();
-    wait_together(3, 1, 3, 2, 3);
-    cr_assert_eq(size_of(next_of(3)), 3);
+    wait_together(3, 1, 4, 2, 4);
+    cr_assert_eq(size_of(next_of(3)), 4);
     rig_finish_all(&rig, 4);
     rig_until(&rig, rig.gateways[0].done == 6);
-    rig_check_padded(&rig, 30, 3);
-    rig_check_padded(&rig, 41, 3);
+    rig_check_padded(&rig, 30, 4);
+    rig_check_padded(&rig, 41, 4);
     cr_assert_eq(metrics_value(rig.model->stage_padded), 0);
     end(4);
+}
+
+/* Also of one batch, in order: they cannot stay where they were fetched. */
+Test(staged_pads, rows_of_one_length_run_at_the_next_that_is_prepared)
+{
+    begin(false);
+    rig_grant_sized(&rig, 1, 2, 3, 0);
+    const engine_job_t *job = next_of(2);
+    cr_assert_eq(size_of(job), 4);
+    check_laid(job, 0, 10, 3);
+    check_laid(job, 1, 11, 3);
+    cr_assert_eq(metrics_value(rig.model->stage_padded), 2);
+    rig_finish_all(&rig, 1);
+    rig_until(&rig, rig.gateways[0].done == 2);
+    rig_check_padded(&rig, 10, 3);
+    rig_check_padded(&rig, 11, 3);
+    end(1);
+}
+
+/* Half of 10 elements is 5. */
+Test(staged_pads, rows_run_as_they_are_where_what_is_prepared_is_too_long)
+{
+    begin(false);
+    rig.model->choice.stages->pads[0] = false;
+    rig_grant_sized(&rig, 1, 1, 2, 0);
+    cr_assert_eq(size_of(next_of(1)), 2);
+    rig_finish_all(&rig, 1);
+    rig_grant_sized(&rig, 2, 1, 3, 0);
+    cr_assert_eq(size_of(next_of(1)), 8);
+    rig_finish_all(&rig, 2);
+    rig_until(&rig, rig.gateways[0].done == 2);
+    rig_check_padded(&rig, 10, 2);
+    rig_check_padded(&rig, 20, 3);
+    end(2);
 }
 
 Test(staged_pads, to_a_size_that_is_not_prepared_nothing_is_padded)

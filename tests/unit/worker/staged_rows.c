@@ -57,7 +57,7 @@ Test(staged_rows, a_row_is_as_long_as_the_least_reference_that_holds_it)
     cr_expect_eq(come(0, 1, 4, 3)->length, 2 * 4 * 3);
     cr_expect_eq(batches[0].pad_to, shapes.references[0]);
     cr_expect_eq(come(1, 3, 3, 3)->length, 4 * 4 * 3);
-    cr_expect_eq(come(2, 5, 1, 3)->length, 8 * 8 * 3);
+    cr_expect_eq(come(2, 5, 7, 3)->length, 8 * 8 * 3);
     cr_expect_eq(batches[0].shape, batches[1].shape);
     cr_expect_eq(batches[1].shape, batches[2].shape);
 }
@@ -71,6 +71,14 @@ Test(staged_rows, what_is_in_neither_reference_shares_no_batch)
     cr_expect_eq(batches[2].shape, batches[0].shape, "it holds both; one it must be");
     come(3, 4, 2, 3);
     cr_expect_eq(batches[3].shape, batches[1].shape);
+}
+
+Test(staged_rows, a_row_is_not_padded_to_more_than_twice_its_size)
+{
+    cr_expect_eq(come(0, 4, 8, 3)->pad_to, shapes.references[3]);
+    cr_expect_null(come(1, 5, 6, 3)->pad_to);
+    cr_expect_eq(batches[1].length, 5 * 6 * 3);
+    cr_expect_neq(batches[1].shape, batches[0].shape);
 }
 
 Test(staged_rows, what_no_reference_holds_shares_a_batch_with_its_like_only)
