@@ -5,51 +5,23 @@
 
 #define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
 
-typedef struct {
-    stage_t stage;
-    fake_gateway_t gateway;
-    fake_worker_t worker;
-} scene_t;
-
-/* One gateway, one worker with `devices` devices and the model "net": 1 ms a row. */
-static void scene_init(scene_t *scene, uint32_t devices, const char *policy)
+/* The model takes 1 ms a row, and 1 ms for the batch. */
+static duo_t *begin_policy(uint32_t devices, const char *policy)
 {
-    stage_init(&scene->stage);
-    scene->stage.options.policy = policy;
-    stage_start(&scene->stage);
-    worker_init(&scene->worker, &scene->stage, 7, devices);
-    worker_connect(&scene->worker);
-    gateway_init(&scene->gateway, &scene->stage, 9);
-    gateway_connect(&scene->gateway);
-    stage_until(&scene->stage, scene->worker.fake.welcomes == 1);
-    worker_report(&scene->worker, "net", READY, NS_PER_MS, NS_PER_MS);
-    stage_until(&scene->stage, scene->gateway.ready && scene->worker.peer_count == 1);
+    duo_t *s = duo_new(devices);
+    s->stage.options.policy = policy;
+    duo_begin(s, NS_PER_MS, NS_PER_MS);
+    return s;
 }
 
-static void scene_dispose(scene_t *scene)
+static duo_t *begin(uint32_t devices)
 {
-    if (scene->gateway.fake.link != NULL)
-        fake_kill(&scene->gateway.fake);
-    if (scene->worker.fake.link != NULL)
-        fake_kill(&scene->worker.fake);
-    stage_dispose(&scene->stage);
-}
-
-static scene_t *scene_new_policy(uint32_t devices, const char *policy)
-{
-    scene_t *scene = calloc(1, sizeof *scene);
-    scene_init(scene, devices, policy);
-    return scene;
-}
-
-static scene_t *scene_new(uint32_t devices)
-{
-    return scene_new_policy(devices, "fermata");
+    return begin_policy(devices, "fermata");
 }
 
 Test(grant, a_task_reaches_the_worker_with_all_it_needs)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 41, 1, 80 * NS_PER_MS);
     stage_until(&s->stage, s->worker.grant_count == 1);
     const grant_t *grant = &s->worker.grants[0];
@@ -64,14 +36,13 @@ Test(grant, a_task_reaches_the_worker_with_all_it_needs)
     worker_done(&s->worker, grant->batch_id, 0, STATUS_OK);
     stage_turn(&s->stage, 20 * NS_PER_MS);
     cr_expect_eq(s->gateway.drop_count, 0);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, many_tasks_come_in_batches_and_each_once)
 {
     enum { MANY = 600 };
-    scene_t *s = scene_new(2);
+    duo_t *s = begin(2);
     s->worker.auto_done = true;
     gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 10 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total >= MANY);
@@ -80,13 +51,12 @@ Test(grant, many_tasks_come_in_batches_and_each_once)
     for (uint64_t id = 1; id <= MANY; id++)
         cr_assert(worker_has_task(&s->worker, id), "task %lu", (unsigned long)id);
     cr_expect_eq(s->gateway.drop_count, 0);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, what_cannot_make_it_is_dropped_at_once)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 1, NS_PER_US);
     gateway_send(&s->gateway, s->gateway.model_id, 2, 1, -5);
     gateway_send(&s->gateway, s->gateway.model_id, 3, 1, INT64_MIN);
@@ -96,14 +66,13 @@ Test(grant, what_cannot_make_it_is_dropped_at_once)
         cr_expect_eq(gateway_dropped(&s->gateway, id)->stage, CONTROL__STAGE__STAGE_QUEUE);
     }
     cr_expect_eq(s->worker.grant_count, 0);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, an_overload_is_answered_for_every_task)
 {
     enum { MANY = 1000, ROW_MS = 20 };
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     worker_report(&s->worker, "slow", READY, ROW_MS * NS_PER_MS, ROW_MS * NS_PER_MS);
     stage_until(&s->stage, s->gateway.models == 2);
     /* 8 rows take 180 ms: a thousand in a second cannot be done, whatever the policy, and some always,
@@ -122,13 +91,12 @@ Test(grant, an_overload_is_answered_for_every_task)
                  s->gateway.drop_count);
     cr_expect_gt(s->worker.rows_total, 0);
     cr_expect_gt(s->gateway.drop_count, 0);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, cancelled_tasks_are_never_granted)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     /* The device is busy with two batches, so that the third task waits. */
     gateway_send(&s->gateway, s->gateway.model_id, 1, 16, NS_PER_S);
     stage_until(&s->stage, s->worker.grant_count == 2);
@@ -143,21 +111,16 @@ Test(grant, cancelled_tasks_are_never_granted)
     stage_until(&s->stage, worker_has_task(&s->worker, 101));
     cr_expect_not(worker_has_task(&s->worker, 100));
     cr_expect_eq(s->gateway.drop_count, 1);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, tasks_of_a_killed_worker_go_to_another)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 5 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 4);
     static fake_worker_t second;
-    worker_init(&second, &s->stage, 8, 1);
-    worker_connect(&second);
-    stage_until(&s->stage, second.fake.welcomes == 1);
-    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
-    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    duo_add_worker(s, &second);
     fake_kill(&s->worker.fake);
     stage_until(&s->stage, second.rows_total == 4);
     for (uint64_t id = 1; id <= 4; id++)
@@ -165,13 +128,12 @@ Test(grant, tasks_of_a_killed_worker_go_to_another)
     cr_expect_eq(s->gateway.drop_count, 0);
     worker_done(&second, second.grants[0].batch_id, 0, STATUS_OK);
     fake_kill(&second.fake);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, without_any_worker_left_the_tasks_are_answered)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 4);
     fake_kill(&s->worker.fake);
@@ -182,13 +144,12 @@ Test(grant, without_any_worker_left_the_tasks_are_answered)
     stage_until(&s->stage, s->gateway.drop_count == 5);
     cr_expect_eq(gateway_dropped(&s->gateway, 10)->status, STATUS_UNAVAILABLE);
     cr_expect_eq(gateway_dropped(&s->gateway, 10)->stage, CONTROL__STAGE__STAGE_ADMISSION);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, a_worker_that_comes_back_in_time_serves_what_waited)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 4);
     rpc_stream_cancel(s->worker.fake.stream);
@@ -196,13 +157,12 @@ Test(grant, a_worker_that_comes_back_in_time_serves_what_waited)
     worker_report(&s->worker, "net", READY, NS_PER_MS, NS_PER_MS);
     stage_until(&s->stage, s->worker.rows_total == 8);
     cr_expect_eq(s->gateway.drop_count, 0);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, a_failed_batch_is_tried_once_more)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 3, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 3);
     uint32_t first = s->worker.grant_count;
@@ -216,20 +176,15 @@ Test(grant, a_failed_batch_is_tried_once_more)
     cr_expect_eq(s->gateway.drops[0].status, STATUS_INTERNAL);
     cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_WORKER);
     cr_expect_eq(s->worker.rows_total, 6);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 /* The first worker is free and comes first by its number; what failed there goes to the other all the same. */
 Test(grant, a_failed_batch_is_tried_on_another_worker)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     static fake_worker_t second;
-    worker_init(&second, &s->stage, 8, 1);
-    worker_connect(&second);
-    stage_until(&s->stage, second.fake.welcomes == 1);
-    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
-    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    duo_add_worker(s, &second);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 3, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 3);
     worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_INTERNAL);
@@ -239,22 +194,17 @@ Test(grant, a_failed_batch_is_tried_on_another_worker)
     stage_until(&s->stage, s->gateway.ready_workers == 1);
     gateway_send(&s->gateway, s->gateway.model_id, 10, 1, 20 * NS_PER_S);
     stage_until(&s->stage, worker_has_task(&s->worker, 10));
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 /* Both workers have all that they take; what the first then gives up for its most urgent row is no failure: that row is
  * answered, and the others go to the first as soon as it takes more. */
 Test(grant, what_a_worker_gives_up_for_its_most_urgent_row_is_not_held_against_it)
 {
-    scene_t *s = scene_new_policy(1, "eager");
+    duo_t *s = begin_policy(1, "eager");
     fake_worker_t *first = &s->worker;
     static fake_worker_t second;
-    worker_init(&second, &s->stage, 8, 1);
-    worker_connect(&second);
-    stage_until(&s->stage, second.fake.welcomes == 1);
-    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
-    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    duo_add_worker(s, &second);
     for (uint32_t i = 0; i < 4; i++) {
         gateway_send(&s->gateway, s->gateway.model_id, 1 + i, 1, 60 * NS_PER_S);
         stage_until(&s->stage, first->grant_count + second.grant_count == 1 + i);
@@ -279,20 +229,15 @@ Test(grant, what_a_worker_gives_up_for_its_most_urgent_row_is_not_held_against_i
     }
     cr_expect_eq(second.grant_count, 2);
     fake_kill(&second.fake);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 /* It is passed over for that model and for that while only. */
 Test(grant, a_worker_that_failed_once_serves_again)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     static fake_worker_t second;
-    worker_init(&second, &s->stage, 8, 1);
-    worker_connect(&second);
-    stage_until(&s->stage, second.fake.welcomes == 1);
-    worker_report(&second, "net", READY, NS_PER_MS, NS_PER_MS);
-    stage_until(&s->stage, s->gateway.ready_workers == 2);
+    duo_add_worker(s, &second);
     second.auto_done = true;
     gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 300 * NS_PER_MS);
     stage_until(&s->stage, s->worker.rows_total == 1);
@@ -305,14 +250,13 @@ Test(grant, a_worker_that_failed_once_serves_again)
     cr_expect_gt(s->worker.rows_total, 1);
     cr_expect_gt(second.rows_total, 0);
     fake_kill(&second.fake);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 /* Half a minute of everything being slow must not make the scheduler refuse for ever what would be quick again. */
 Test(grant, terrible_measurements_leave_room_to_try)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     for (uint64_t id = 1; id <= 20; id++) {
         gateway_send(&s->gateway, s->gateway.model_id, id, 1, 20 * NS_PER_S);
         stage_until(&s->stage, s->worker.grant_count == id);
@@ -330,13 +274,12 @@ Test(grant, terrible_measurements_leave_room_to_try)
     stage_until(&s->stage, s->worker.grant_count == 21 || s->gateway.drop_count > 0);
     cr_expect_eq(s->gateway.drop_count, 0);
     cr_expect_eq(s->worker.grant_count, 21);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, failed_rows_are_answered_alone)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 4);
     const grant_t *grant = &s->worker.grants[0];
@@ -358,13 +301,12 @@ Test(grant, failed_rows_are_answered_alone)
     cr_expect_eq(s->gateway.drops[0].id, grant->task[2]);
     cr_expect_eq(s->gateway.drops[0].status, STATUS_IO);
     cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_FETCH);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, tasks_of_a_gateway_that_has_gone_are_forgotten)
 {
-    scene_t *s = scene_new(1);
+    duo_t *s = begin(1);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 16, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 16);
     gateway_send(&s->gateway, s->gateway.model_id, 100, 50, 20 * NS_PER_S);
@@ -381,23 +323,14 @@ Test(grant, tasks_of_a_gateway_that_has_gone_are_forgotten)
     gateway_send(&s->gateway, s->gateway.model_id, 500, 1, 20 * NS_PER_S);
     stage_until(&s->stage, worker_has_task(&s->worker, 500));
     cr_expect_eq(s->worker.rows_total, 17);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, a_full_table_refuses_and_recovers)
 {
-    scene_t *s = calloc(1, sizeof *s);
-    stage_init(&s->stage);
+    duo_t *s = duo_new(1);
     s->stage.options.tasks_max = 20;
-    stage_start(&s->stage);
-    worker_init(&s->worker, &s->stage, 7, 1);
-    worker_connect(&s->worker);
-    gateway_init(&s->gateway, &s->stage, 9);
-    gateway_connect(&s->gateway);
-    stage_until(&s->stage, s->worker.fake.welcomes == 1);
-    worker_report(&s->worker, "net", READY, NS_PER_MS, 0);
-    stage_until(&s->stage, s->gateway.ready);
+    duo_begin(s, NS_PER_MS, 0);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 30, 20 * NS_PER_S);
     stage_until(&s->stage, s->gateway.drop_count == 10);
     cr_expect_eq(s->gateway.drops[0].status, STATUS_UNAVAILABLE);
@@ -413,13 +346,12 @@ Test(grant, a_full_table_refuses_and_recovers)
         loop_run_once(s->stage.loop, 5 * NS_PER_MS);
     }
     cr_expect_geq(s->worker.rows_total, 40);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }
 
 Test(grant, a_failed_device_loses_its_batches_to_the_other)
 {
-    scene_t *s = scene_new(2);
+    duo_t *s = begin(2);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 2, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 2);
     cr_expect_eq(s->worker.grants[0].device, 0);
@@ -437,6 +369,5 @@ Test(grant, a_failed_device_loses_its_batches_to_the_other)
     worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_OK); /* late: harmless */
     stage_turn(&s->stage, 10 * NS_PER_MS);
     cr_expect_eq(s->gateway.drop_count, 0);
-    scene_dispose(s);
-    free(s);
+    duo_free(s);
 }

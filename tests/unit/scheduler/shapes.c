@@ -1,53 +1,29 @@
 /* Models whose dimensions vary: rows of one shape share batches, and shapes under way are bounded. */
 #include "support.h"
 
-#define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
-
 enum { SHAPES_PER_MODEL = 64 };
-
-typedef struct {
-    stage_t stage;
-    fake_gateway_t gateway;
-    fake_worker_t worker;
-} scene_t;
 
 /* policy NULL: the usual one. One device, and the model "net" with one axis: 10 elements take alpha_ns a
  * row and as much for the batch, 100 ten times as long. */
-static scene_t *scene_of(const char *policy, bool staged, uint64_t mode_elements, int64_t alpha_ns,
-                         int64_t beta_ns)
+static duo_t *begin_of(const char *policy, bool staged, uint64_t mode_elements, int64_t alpha_ns,
+                       int64_t beta_ns)
 {
-    scene_t *s = calloc(1, sizeof *s);
-    stage_init(&s->stage);
+    duo_t *s = duo_new(1);
     if (policy)
         s->stage.options.policy = policy;
-    stage_start(&s->stage);
-    worker_init(&s->worker, &s->stage, 7, 1);
     s->worker.axis = true;
     s->worker.staged = staged;
     s->worker.mode_elements = mode_elements;
-    worker_connect(&s->worker);
-    gateway_init(&s->gateway, &s->stage, 9);
-    gateway_connect(&s->gateway);
-    stage_until(&s->stage, s->worker.fake.welcomes == 1);
-    worker_report(&s->worker, "net", READY, alpha_ns, beta_ns);
-    stage_until(&s->stage, s->gateway.ready && s->worker.peer_count == 1);
+    duo_begin(s, alpha_ns, beta_ns);
     return s;
 }
 
-static scene_t *scene_new(void)
+static duo_t *begin(void)
 {
-    return scene_of(NULL, false, 0, NS_PER_MS, NS_PER_MS);
+    return begin_of(NULL, false, 0, NS_PER_MS, NS_PER_MS);
 }
 
-static void scene_free(scene_t *s)
-{
-    fake_kill(&s->gateway.fake);
-    fake_kill(&s->worker.fake);
-    stage_dispose(&s->stage);
-    free(s);
-}
-
-static void submit(scene_t *s, const uint32_t *sizes, uint64_t first_id, uint32_t count)
+static void submit(duo_t *s, const uint32_t *sizes, uint64_t first_id, uint32_t count)
 {
     s->gateway.sizes = sizes;
     gateway_send(&s->gateway, s->gateway.model_id, first_id, count, 20 * NS_PER_S);
@@ -56,7 +32,7 @@ static void submit(scene_t *s, const uint32_t *sizes, uint64_t first_id, uint32_
 Test(shapes, only_rows_of_one_shape_share_a_batch)
 {
     static const uint32_t sizes[] = {10, 55, 10, 55, 10, 55, 10, 55};
-    scene_t *s = scene_new();
+    duo_t *s = begin();
     s->worker.auto_done = true;
     submit(s, sizes, 1, 8);
     stage_until(&s->stage, s->worker.rows_total == 8);
@@ -68,14 +44,14 @@ Test(shapes, only_rows_of_one_shape_share_a_batch)
             cr_expect_eq(grant->size, sizes[grant->task[row] - 1]);
     }
     cr_expect_eq(s->worker.grant_count, 2, "four rows each");
-    scene_free(s);
+    duo_free(s);
 }
 
 Test(shapes, a_latency_between_the_references_is_interpolated)
 {
     static const uint32_t sizes[] = {10, 55};
     int64_t finish_ns[2] = {0};
-    scene_t *s = scene_new();
+    duo_t *s = begin();
     s->worker.auto_done = true;
     for (uint32_t i = 0; i < 2; i++) {
         submit(s, &sizes[i], 1 + i, 1);
@@ -85,13 +61,13 @@ Test(shapes, a_latency_between_the_references_is_interpolated)
     /* The rest of both is the same delays: 2 ms against half the way from 2 to 20. */
     cr_expect(finish_ns[1] - finish_ns[0] > 7 * NS_PER_MS && finish_ns[1] - finish_ns[0] < 11 * NS_PER_MS,
               "%.3f and %.3f ms", (double)finish_ns[0] / 1e6, (double)finish_ns[1] / 1e6);
-    scene_free(s);
+    duo_free(s);
 }
 
 Test(shapes, too_many_at_once_are_refused_and_idle_ones_make_room)
 {
     static uint32_t sizes[SHAPES_PER_MODEL + 6];
-    scene_t *s = scene_new();
+    duo_t *s = begin();
     for (uint32_t i = 0; i < SHAPES_PER_MODEL + 6; i++)
         sizes[i] = 1 + i;
     submit(s, sizes, 1, SHAPES_PER_MODEL + 6);
@@ -110,19 +86,19 @@ Test(shapes, too_many_at_once_are_refused_and_idle_ones_make_room)
     submit(s, others, 1000, 3);
     stage_until(&s->stage, s->worker.rows_total == SHAPES_PER_MODEL + 3);
     cr_expect_eq(s->gateway.drop_count, 6);
-    scene_free(s);
+    duo_free(s);
 }
 
 Test(shapes, a_task_without_its_sizes_is_refused_alone)
 {
     static const uint32_t sizes[] = {10};
-    scene_t *s = scene_new();
+    duo_t *s = begin();
     submit(s, NULL, 1, 2);
     stage_until(&s->stage, s->gateway.drop_count == 2);
     cr_expect_eq(s->gateway.drops[0].status, STATUS_INVALID_ARGUMENT);
     submit(s, sizes, 3, 1);
     stage_until(&s->stage, worker_has_task(&s->worker, 3));
-    scene_free(s);
+    duo_free(s);
 }
 
 Test(shapes, sizes_that_do_not_add_up_are_ignored)
@@ -130,7 +106,7 @@ Test(shapes, sizes_that_do_not_add_up_are_ignored)
     static uint32_t counts[] = {2}, sizes[] = {10}, ok[] = {10}, one[] = {0};
     static uint64_t word[] = {1};
     static int64_t budget[] = {NS_PER_S};
-    scene_t *s = scene_new();
+    duo_t *s = begin();
     Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
     one[0] = s->gateway.model_id;
     tasks.n_id = tasks.n_model = tasks.n_budget_ns = tasks.n_handle_hi = tasks.n_handle_lo =
@@ -148,14 +124,14 @@ Test(shapes, sizes_that_do_not_add_up_are_ignored)
     stage_until(&s->stage, worker_has_task(&s->worker, 2));
     cr_expect_not(worker_has_task(&s->worker, 1));
     cr_expect_eq(s->gateway.drop_count, 0);
-    scene_free(s);
+    duo_free(s);
 }
 
 /* A batch of one takes 220 ms at size 10 and 2.2 s at size 100, and hardly less than one of four. mode_elements: as the worker reports it. */
 static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t mode_elements, uint64_t *stretches)
 {
     const uint32_t sizes[] = {first, second, second, second}; /* three gain more than the first loses */
-    scene_t *s = scene_of("eager", true, mode_elements, 20 * NS_PER_MS, 200 * NS_PER_MS);
+    duo_t *s = begin_of("eager", true, mode_elements, 20 * NS_PER_MS, 200 * NS_PER_MS);
     submit(s, &sizes[0], 1, 1);
     stage_until(&s->stage, s->worker.grant_count == 1);
     stage_turn(&s->stage, 5 * NS_PER_MS); /* so that it has begun, as the core sees it */
@@ -164,7 +140,7 @@ static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t mode_
     cr_expect_eq(s->worker.grants[0].stretches, 0);
     *stretches = s->worker.grants[1].stretches == s->worker.grants[0].batch_id;
     cr_expect(*stretches || s->worker.grants[1].stretches == 0);
-    scene_free(s);
+    duo_free(s);
 }
 
 Test(shapes, rows_of_the_same_shape_alone_join_a_running_batch)

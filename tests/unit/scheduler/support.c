@@ -515,3 +515,43 @@ bool worker_has_task(const fake_worker_t *w, uint64_t id)
                 return true;
     return false;
 }
+
+/* ---- Two on a stage ---- */
+
+duo_t *duo_new(uint32_t devices)
+{
+    duo_t *duo = calloc(1, sizeof *duo);
+    stage_init(&duo->stage);
+    worker_init(&duo->worker, &duo->stage, 7, devices);
+    gateway_init(&duo->gateway, &duo->stage, 9);
+    return duo;
+}
+
+void duo_begin(duo_t *duo, int64_t alpha_ns, int64_t beta_ns)
+{
+    stage_start(&duo->stage);
+    worker_connect(&duo->worker);
+    gateway_connect(&duo->gateway);
+    stage_until(&duo->stage, duo->worker.fake.welcomes == 1);
+    worker_report(&duo->worker, "net", CONTROL__MODEL_STATE__MODEL_STATE_READY, alpha_ns, beta_ns);
+    stage_until(&duo->stage, duo->gateway.ready && duo->worker.peer_count == 1);
+}
+
+void duo_add_worker(duo_t *duo, fake_worker_t *second)
+{
+    worker_init(second, &duo->stage, 8, 1);
+    worker_connect(second);
+    stage_until(&duo->stage, second->fake.welcomes == 1);
+    worker_report(second, "net", CONTROL__MODEL_STATE__MODEL_STATE_READY, NS_PER_MS, NS_PER_MS);
+    stage_until(&duo->stage, duo->gateway.ready_workers == 2);
+}
+
+void duo_free(duo_t *duo)
+{
+    if (duo->gateway.fake.link != NULL)
+        fake_kill(&duo->gateway.fake);
+    if (duo->worker.fake.link != NULL)
+        fake_kill(&duo->worker.fake);
+    stage_dispose(&duo->stage);
+    free(duo);
+}

@@ -145,6 +145,21 @@ void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t 
 void worker_send(fake_worker_t *w, Control__WorkerToScheduler *frame); /* fills the epoch in when it is 0 */
 bool worker_has_task(const fake_worker_t *w, uint64_t id);
 
+/* One gateway and one worker on a stage: what many plays need. */
+typedef struct {
+    stage_t stage;
+    fake_gateway_t gateway;
+    fake_worker_t worker;
+} duo_t;
+
+/* devices: of the worker. Options, gateway and worker can be changed before duo_begin. */
+duo_t *duo_new(uint32_t devices);
+/* All connect, and the worker has the model "net". */
+void duo_begin(duo_t *duo, int64_t alpha_ns, int64_t beta_ns);
+/* Another worker that has it: 1 ms, and 1 ms a row. The caller kills it. */
+void duo_add_worker(duo_t *duo, fake_worker_t *second);
+void duo_free(duo_t *duo); /* either of the two may have been killed */
+
 /* As if the process were killed: the connection ends without a word. */
 void fake_kill(fake_t *fake);
 
