@@ -236,36 +236,6 @@ static void repredict(sched_t *sched, uint32_t gpu, int64_t free_ns)
     core_offer_gpu(sched, gpu);
 }
 
-/* The end that was told in its grant: rows that have joined it since have moved it. */
-static int64_t alone_until_ns(const sched_t *sched, const batch_slot_t *slot)
-{
-    bool joined = slot->next != BATCH_NONE && batch_table_together(slot, &sched->batches.slots[slot->next]);
-    if (!joined || slot->model == BATCH_NO_MODEL)
-        return slot->finish_ns;
-    return slot->start_ns + profile_latency_ns(&sched->profiles[slot->model], slot->count);
-}
-
-bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t finish_ns)
-{
-    uint32_t batch = batch_table_find(&sched->batches, batch_id);
-    if (batch == BATCH_NONE)
-        return false;
-    batch_slot_t *slot = &sched->batches.slots[batch];
-    int64_t later_ns = finish_ns - alone_until_ns(sched, slot);
-    if (slot->beside) {
-        core_share_advance(sched, now_ns, slot->gpu);
-        slot->left_ns += later_ns > -slot->left_ns ? later_ns : -slot->left_ns;
-        core_share_predict(sched, now_ns, slot->gpu);
-        return true;
-    }
-    if (sched->batches.gpu_first[slot->gpu] != batch)
-        return false; /* one before it has not been reported done: its end is what counts */
-    slot->start_ns += later_ns;
-    slot->finish_ns += later_ns;
-    repredict(sched, slot->gpu, slot->start_ns);
-    return true;
-}
-
 /* What it was one with goes on as that; the others are no more slowed by it. */
 static void end_shared(sched_t *sched, int64_t now_ns, const batch_slot_t *ended)
 {
@@ -281,8 +251,7 @@ static void end_shared(sched_t *sched, int64_t now_ns, const batch_slot_t *ended
     core_offer_gpu(sched, ended->gpu);
 }
 
-static bool end_reported(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns,
-                         core_tasks_t what)
+bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns)
 {
     uint32_t batch = batch_table_find(&sched->batches, batch_id);
     if (batch == BATCH_NONE)
@@ -290,7 +259,7 @@ static bool end_reported(sched_t *sched, int64_t now_ns, uint64_t batch_id, int6
     if (sched->batches.slots[batch].beside)
         core_share_advance(sched, now_ns, sched->batches.slots[batch].gpu);
     const batch_slot_t ended = sched->batches.slots[batch];
-    core_end_batch(sched, batch, what);
+    core_end_batch(sched, batch, CORE_TASKS_DONE);
     uint32_t first = sched->batches.gpu_first[ended.gpu];
     const batch_slot_t *rest = first == BATCH_NONE ? NULL : &sched->batches.slots[first];
     if (ended.beside)
@@ -300,16 +269,6 @@ static bool end_reported(sched_t *sched, int64_t now_ns, uint64_t batch_id, int6
     else
         repredict(sched, ended.gpu, free_at_ns);
     return true;
-}
-
-bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns)
-{
-    return end_reported(sched, now_ns, batch_id, free_at_ns, CORE_TASKS_DONE);
-}
-
-bool sched_batch_failed(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns, bool requeue)
-{
-    return end_reported(sched, now_ns, batch_id, free_at_ns, requeue ? CORE_TASKS_REQUEUE : CORE_TASKS_DONE);
 }
 
 status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns)

@@ -212,13 +212,9 @@ status_t sched_submit(sched_t *sched, int64_t now_ns, uint32_t model, const sche
 /* Takes a waiting task out, with no action. False: it is unknown, or already in a granted batch. */
 bool sched_cancel(sched_t *sched, int64_t now_ns, sched_ref_t ref);
 
-/* The worker says how a batch goes. free_at_ns, measured, replaces the prediction for the next grant. False:
- * no such batch (preempted, of a removed GPU): harmless. */
-bool sched_batch_started(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t finish_ns);
+/* The worker says that a batch has ended, well or not: its tasks are the caller's, who may submit them again. free_at_ns,
+ * measured, replaces the prediction for the next grant. False: no such batch (preempted, of a removed GPU): harmless. */
 bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns);
-/* Ends a batch that failed at the worker without its GPU being lost: its tasks are queued again if requeue,
- * else they are the caller's to answer. */
-bool sched_batch_failed(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns, bool requeue);
 /* Something outside says when a GPU will be free (a worker that joins while it is busy). */
 status_t sched_gpu_free(sched_t *sched, int64_t now_ns, uint32_t gpu, int64_t free_at_ns);
 

@@ -101,17 +101,6 @@ static void on_taken(binder_t *binder, uint32_t index, const answer_t *message)
     offer(binder, slot->gpu);
 }
 
-/* Only the batch that the GPU works on now tells when it is free; one behind it has been moved along already. */
-static void on_started(binder_t *binder, uint32_t index, int64_t finish_ns)
-{
-    batch_slot_t *slot = &binder->batches.slots[index];
-    if (binder->batches.gpu_first[slot->gpu] != index)
-        return;
-    slot->start_ns += finish_ns - slot->finish_ns;
-    slot->finish_ns = finish_ns;
-    repredict(binder, slot->gpu, slot->start_ns);
-}
-
 static void on_unused(binder_t *binder, uint32_t index)
 {
     uint32_t gpu = binder->batches.slots[index].gpu;
@@ -144,9 +133,6 @@ static void on_answer(binder_t *binder, const answer_t *message)
         break;
     case ANSWER_UNUSED:
         on_unused(binder, index);
-        break;
-    case ANSWER_STARTED:
-        on_started(binder, index, message->finish_ns);
         break;
     case ANSWER_DONE:
         on_done(binder, index, message->finish_ns);

@@ -419,7 +419,8 @@ static void undo(front_t *front, outbox_t *outbox, uint32_t at, bool requeue)
         cell->drop.reason = SCHED_DROP_MODEL_REMOVED;
     }
     grant->kind = OUT_VOID;
-    while (!shards_batch_failed(front->shards, batch_id, start_ns, requeue))
+    while (!(requeue ? shards_batch_undone(front->shards, batch_id, start_ns)
+                     : shards_batch_done(front->shards, batch_id, start_ns)))
         shards_settle(front->shards, clock_now_ns());
 }
 

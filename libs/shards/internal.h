@@ -28,15 +28,15 @@ typedef struct {
     int64_t due_ns; /* GRANT: since when it could have been given */
 } order_t;
 
-typedef enum { ANSWER_TAKEN, ANSWER_UNUSED, ANSWER_STARTED, ANSWER_DONE } answer_kind_t;
+typedef enum { ANSWER_TAKEN, ANSWER_UNUSED, ANSWER_DONE } answer_kind_t;
 
 typedef struct {
     answer_kind_t kind;
     uint64_t batch_id;
-    int64_t start_ns, finish_ns; /* STARTED: finish_ns as measured; DONE: when the GPU is free */
+    int64_t start_ns, finish_ns; /* DONE: finish_ns is when the GPU is free */
 } answer_t;
 
-typedef enum { INBOX_TASK, INBOX_CANCEL, INBOX_STARTED, INBOX_DONE, INBOX_FAILED } inbox_kind_t;
+typedef enum { INBOX_TASK, INBOX_CANCEL, INBOX_DONE, INBOX_UNDONE } inbox_kind_t;
 
 typedef struct {
     inbox_kind_t kind;
@@ -54,10 +54,9 @@ typedef struct {
 typedef struct {
     uint64_t batch_id; /* 0: none */
     uint32_t model, first_task, count;
-    bool started; /* and the matcher was told */
 } worker_batch_t;
 
-typedef enum { BATCH_DONE, BATCH_FAILED, BATCH_LOST } batch_end_t;
+typedef enum { BATCH_DONE, BATCH_UNDONE, BATCH_LOST } batch_end_t;
 
 typedef struct {
     shards_t *shards;

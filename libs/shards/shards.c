@@ -70,19 +70,14 @@ status_t shards_submit_here(shards_t *shards, uint32_t shard, int64_t now_ns, ui
     return worker_submit(&shards->workers[shard], now_ns, model, task);
 }
 
-bool shards_batch_started(shards_t *shards, uint64_t batch_id, int64_t finish_ns)
-{
-    return post_batch(shards, INBOX_STARTED, batch_id, finish_ns);
-}
-
 bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns)
 {
     return post_batch(shards, INBOX_DONE, batch_id, free_at_ns);
 }
 
-bool shards_batch_failed(shards_t *shards, uint64_t batch_id, int64_t free_at_ns, bool requeue)
+bool shards_batch_undone(shards_t *shards, uint64_t batch_id, int64_t free_at_ns)
 {
-    return post_batch(shards, requeue ? INBOX_FAILED : INBOX_DONE, batch_id, free_at_ns);
+    return post_batch(shards, INBOX_UNDONE, batch_id, free_at_ns);
 }
 
 void shards_batch_done_here(shards_t *shards, uint32_t shard, uint64_t batch_id, int64_t free_at_ns)

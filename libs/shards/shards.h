@@ -73,11 +73,10 @@ status_t shards_submit(shards_t *shards, uint32_t model, const sched_task_t *tas
 /* Takes out a task that waits: it comes back as a drop, CANCELLED. If it was granted or dropped before,
  * nothing happens, for its action is on its way. NOT_FOUND, UNAVAILABLE: as above. */
 status_t shards_cancel(shards_t *shards, uint32_t model, uint64_t tag);
-/* As sched_batch_…; an unknown batch is ignored, and so is a second start. False: the shard's inbox is
- * full, try again. */
-bool shards_batch_started(shards_t *shards, uint64_t batch_id, int64_t finish_ns);
+/* As sched_batch_done; an unknown batch is ignored. False: the shard's inbox is full, try again. */
 bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns);
-bool shards_batch_failed(shards_t *shards, uint64_t batch_id, int64_t free_at_ns, bool requeue);
+/* The same of a batch that nobody was told of: its tasks are queued again. */
+bool shards_batch_undone(shards_t *shards, uint64_t batch_id, int64_t free_at_ns);
 void shards_set_delays(shards_t *shards, const sched_delays_t *delays);
 void shards_wake(shards_t *shards); /* see `quiet` */
 

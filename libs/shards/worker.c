@@ -341,15 +341,6 @@ void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns, bat
     answer(worker, &(answer_t){.kind = ANSWER_DONE, .batch_id = batch_id, .finish_ns = free_ns});
 }
 
-static void batch_started(worker_t *worker, uint64_t batch_id, int64_t finish_ns)
-{
-    worker_batch_t *batch = find_batch(worker, batch_id);
-    if (!batch || batch->started)
-        return;
-    batch->started = true;
-    answer(worker, &(answer_t){.kind = ANSWER_STARTED, .batch_id = batch_id, .finish_ns = finish_ns});
-}
-
 static bool take_orders(worker_t *worker, int64_t now_ns)
 {
     order_t order;
@@ -394,14 +385,11 @@ static void take_message(worker_t *worker, int64_t now_ns, const inbox_t *messag
     case INBOX_CANCEL:
         cancel(worker, message->model, message->task.tag);
         break;
-    case INBOX_STARTED:
-        batch_started(worker, message->batch.batch_id, message->batch.at_ns);
-        break;
     case INBOX_DONE:
         worker_batch_done(worker, message->batch.batch_id, message->batch.at_ns, BATCH_DONE);
         break;
-    case INBOX_FAILED:
-        worker_batch_done(worker, message->batch.batch_id, message->batch.at_ns, BATCH_FAILED);
+    case INBOX_UNDONE:
+        worker_batch_done(worker, message->batch.batch_id, message->batch.at_ns, BATCH_UNDONE);
         break;
     }
 }

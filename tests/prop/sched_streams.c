@@ -317,22 +317,14 @@ static void leave_slot(world_t *world, const flight_t *ended)
 
 static void end_batch(world_t *world, flight_t *flight, int64_t free_ns)
 {
-    bool failed = chance(world, 0.05), requeue = chance(world, 0.5);
-    bool known = failed ? sched_batch_failed(world->sched, world->now_ns, flight->id, free_ns, requeue)
-                        : sched_batch_done(world->sched, world->now_ns, flight->id, free_ns);
-    must(world, known, "a running batch is unknown");
+    must(world, sched_batch_done(world->sched, world->now_ns, flight->id, free_ns),
+         "a running batch is unknown");
     must(world, !sched_batch_done(world->sched, world->now_ns, flight->id, free_ns), "a batch ends twice");
-    life_t after = ENDED;
     uint64_t id = flight->id;
     leave_slot(world, flight);
     flight->used = false;
     predict_slots(world, flight->gpu);
-    for (size_t i = 0; failed && requeue && i < world->task_count; i++) {
-        if (world->tasks[i].life == RUNNING && world->tasks[i].batch_id == id &&
-            world->model_up[world->tasks[i].model])
-            after = WAITING;
-    }
-    set_lives(world, id, after);
+    set_lives(world, id, ENDED);
     /* the core may now know better when the GPU's other batches run */
     world->promised_ns[flight->gpu] = INT64_MIN;
     for (flight_t *other = world->flights; other < world->flights + BATCHES; other++) {

@@ -1,6 +1,6 @@
 /*
  * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches
- * that start, end early and late and fail, GPUs that join, drain and leave, models that come, change and go)
+ * that end early and late, or fail and are tried again, GPUs that join, drain and leave, models that come, change and go)
  * gives the same grants and the same drops, for one shard and for three.
  */
 #include "base/heap.h"
@@ -13,17 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BATCH_MAX = 64 };
 enum { MODELS = 7, GPUS = 5, REQUESTS = 6000, LINES_MAX = 3 * REQUESTS, LINE_BYTES = 64, BATCHES = 8192 };
 #define MS INT64_C(1000000)
-
-typedef enum { END_DONE, END_FAILED, END_GIVEN_BACK, ENDS } end_t;
 
 typedef struct {
     heap_node_t node;
     uint64_t batch_id;
-    int64_t finish_ns;
-    end_t how;
-    bool tells_start;
+    bool fails;
+    uint32_t gpu, model, count;
+    sched_task_t tasks[BATCH_MAX];
 } batch_t;
 
 typedef struct {
@@ -60,21 +59,14 @@ static void note(run_t *run, const sched_action_t *action)
     cr_assert_lt(run->batch_count, BATCHES);
     batch_t *batch = &run->batches[run->batch_count++];
     batch->batch_id = action->grant.batch_id;
+    batch->gpu = action->grant.gpu;
+    batch->model = action->model;
+    batch->count = action->grant.count;
+    memcpy(batch->tasks, action->grant.tasks, batch->count * sizeof *batch->tasks);
     prng_t prng; /* what becomes of a batch hangs on the batch, as the order within one moment is free */
     prng_init(&prng, run->seed + action->grant.tasks[0].tag + (uint64_t)run->now_ns);
     int64_t late_ns = prng_range(&prng, -MS / 2, MS); /* reports come a little early or late */
-    batch->finish_ns = action->grant.finish_ns + late_ns;
-    if (run->eventful) {
-        batch->tells_start = prng_below(&prng, 2) == 0;
-        batch->how = prng_below(&prng, 20) == 0   ? END_FAILED
-                     : prng_below(&prng, 20) == 0 ? END_GIVEN_BACK
-                                                  : END_DONE;
-    }
-    if (batch
-            ->tells_start) { /* a little after the end of the one before it, which another shard may have granted */
-        heap_insert(&run->ends, &batch->node, action->grant.start_ns + 1, run->batch_count);
-        return;
-    }
+    batch->fails = run->eventful && prng_below(&prng, 20) == 0;
     heap_insert(&run->ends, &batch->node, action->grant.finish_ns + late_ns, run->batch_count);
 }
 
@@ -91,6 +83,8 @@ static void on_shards(void *ctx, uint32_t shard, const sched_action_t *action)
 
 static void gpu_event(run_t *run, int which, uint32_t gpu)
 {
+    for (uint32_t i = 0; i < run->batch_count; i++) /* the core queues the tasks of a GPU that leaves again */
+        run->batches[i].fails &= which != 2 || run->batches[i].gpu != gpu;
     if (run->sched) {
         if (which == 0)
             sched_add_gpu(run->sched, run->now_ns, gpu, run->now_ns);
@@ -114,38 +108,30 @@ static int64_t decide(run_t *run)
                       : shards_step(run->shards, run->now_ns);
 }
 
-static void tell_start(run_t *run, batch_t *batch)
+static void submit(run_t *run, uint32_t model, const sched_task_t *task)
 {
-    batch->tells_start = false;
-    if (run->sched)
-        sched_batch_started(run->sched, run->now_ns, batch->batch_id, batch->finish_ns);
-    else
-        cr_assert(shards_batch_started(run->shards, batch->batch_id, batch->finish_ns));
-    heap_insert(&run->ends, &batch->node, batch->finish_ns, batch->batch_id);
+    status_t status = run->sched ? sched_submit(run->sched, run->now_ns, model, task, &run->refs[task->tag])
+                                 : shards_submit(run->shards, model, task);
+    run->model_of[task->tag] = model;
+    cr_assert_eq(status, run->absent[model] ? STATUS_NOT_FOUND : STATUS_OK);
 }
 
+/* The tasks of a batch that has failed are submitted again, as the service does. */
 static void tell_end(run_t *run, const batch_t *batch, int64_t at_ns)
 {
-    bool requeue = batch->how == END_FAILED;
-    if (run->sched && batch->how == END_DONE)
+    if (run->sched)
         sched_batch_done(run->sched, run->now_ns, batch->batch_id, at_ns);
-    else if (run->sched)
-        sched_batch_failed(run->sched, run->now_ns, batch->batch_id, at_ns, requeue);
-    else if (batch->how == END_DONE)
-        cr_assert(shards_batch_done(run->shards, batch->batch_id, at_ns));
     else
-        cr_assert(shards_batch_failed(run->shards, batch->batch_id, at_ns, requeue));
+        cr_assert(shards_batch_done(run->shards, batch->batch_id, at_ns));
+    for (uint32_t i = 0; batch->fails && i < batch->count; i++)
+        submit(run, batch->model, &batch->tasks[i]);
 }
 
 static void report_ends(run_t *run)
 {
     while (heap_min_key(&run->ends) <= run->now_ns) {
         int64_t at_ns = heap_min_key(&run->ends);
-        batch_t *batch = CONTAINER_OF(heap_pop(&run->ends), batch_t, node);
-        if (batch->tells_start)
-            tell_start(run, batch);
-        else
-            tell_end(run, batch, at_ns);
+        tell_end(run, CONTAINER_OF(heap_pop(&run->ends), batch_t, node), at_ns);
     }
 }
 
@@ -188,11 +174,11 @@ static void change_profile(run_t *run, uint32_t model, uint32_t tenths)
     cr_assert_eq(status, STATUS_OK);
 }
 
-/* One lead for batches of any size: the matcher's horizon is the largest lead of those that were ready
+/* One lead for batches of any size, which stays: the matcher's horizon is the largest lead of those that were ready
  * together, so that with several it hangs on the order of messages within one moment. */
-static void change_delays(run_t *run, int64_t lead_ns)
+static void set_delays(run_t *run, int64_t wake_ns)
 {
-    sched_delays_t delays = {.ctrl_ns = lead_ns, .fixed_ns = lead_ns, .wake_ns = lead_ns / 2};
+    sched_delays_t delays = {.ctrl_ns = MS / 10, .fixed_ns = MS / 10, .wake_ns = wake_ns};
     if (run->sched)
         sched_set_delays(run->sched, run->now_ns, &delays);
     else
@@ -234,7 +220,7 @@ static void change_something(run_t *run, uint32_t sent)
         change_profile(run, 1, 8 + sent / 100 % 5);
         break;
     case 2:
-        change_delays(run, sent % 3 * MS / 10);
+        set_delays(run, sent % 3 * MS / 20);
         break;
     case 3:
         change_permission(run);
@@ -250,14 +236,6 @@ static void change_something(run_t *run, uint32_t sent)
         come_or_go(run, 0);
         break;
     }
-}
-
-static void submit(run_t *run, uint32_t model, const sched_task_t *task)
-{
-    status_t status = run->sched ? sched_submit(run->sched, run->now_ns, model, task, &run->refs[task->tag])
-                                 : shards_submit(run->shards, model, task);
-    run->model_of[task->tag] = model;
-    cr_assert_eq(status, run->absent[model] ? STATUS_NOT_FOUND : STATUS_OK);
 }
 
 static void play(run_t *run, uint64_t seed)
@@ -298,11 +276,13 @@ static int by_text(const void *a, const void *b)
 
 static sched_limits_t limits(void)
 {
-    return (sched_limits_t){.models_max = MODELS, .gpus_max = GPUS, .tasks_max = REQUESTS, .batch_max = 64};
+    return (sched_limits_t){
+        .models_max = MODELS, .gpus_max = GPUS, .tasks_max = REQUESTS, .batch_max = BATCH_MAX};
 }
 
 static void add_models(run_t *run)
 {
+    set_delays(run, 0);
     for (uint32_t m = 0; m < MODELS; m++)
         add_model(run, m);
     for (uint32_t g = 0; g < GPUS; g++)
@@ -368,7 +348,7 @@ static void compare_runs(run_t *one, run_t *other, const char *what)
 
 static void compare_all(const char *policy, const char *params, bool eventful)
 {
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= 10; seed++) {
         run_t *one = run_one(policy, params, eventful, 0, seed);
         cr_assert_gt(one->count, 100);
         for (uint32_t k = 1; k <= 3; k += 2) {
