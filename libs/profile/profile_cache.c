@@ -58,6 +58,10 @@ static bool parse_cuts(const char *text, uint32_t *cuts, uint32_t *count)
 static bool parse_wait(const char *text, int64_t *wait_ns)
 {
     int used = 0;
+    if (strcmp(text, "none") == 0) {
+        *wait_ns = PROFILE_CACHE_NO_WAIT;
+        return true;
+    }
     return sscanf(text, "%" SCNd64 "%n", wait_ns, &used) == 1 && text[used] == '\0' && *wait_ns >= 0;
 }
 
@@ -177,6 +181,14 @@ static void write_cuts(FILE *file, const char *word, const uint32_t *cuts, uint3
         fprintf(file, " %u%s", cuts[i], i + 1 == count ? "\n" : "");
 }
 
+static void write_wait(FILE *file, int64_t wait_ns)
+{
+    if (wait_ns == PROFILE_CACHE_NO_WAIT)
+        fputs("comp_wait_ns none\n", file);
+    else
+        fprintf(file, "comp_wait_ns %" PRId64 "\n", wait_ns);
+}
+
 static bool write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile,
                         const profile_modes_t *modes)
 {
@@ -188,8 +200,9 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
         fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));
     write_cuts(file, "stages", modes->stages, modes->stage_count);
     if (modes->stage_count)
-        fprintf(file, "comp_wait_ns %" PRId64 "\nwhole_is_faster %s\n", modes->comp_wait_ns,
-                modes->whole_is_faster ? "yes" : "no");
+        write_wait(file, modes->comp_wait_ns);
+    if (modes->stage_count)
+        fprintf(file, "whole_is_faster %s\n", modes->whole_is_faster ? "yes" : "no");
     if (modes->stage_count && modes->schedule[0])
         fprintf(file, "schedule %s\n", modes->schedule);
     write_cuts(file, "exits", modes->exits, modes->exit_count);

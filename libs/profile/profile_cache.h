@@ -18,10 +18,11 @@ typedef struct {
 /* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of
  * the engine. */
 enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 16 };
+#define PROFILE_CACHE_NO_WAIT INT64_MAX /* no T_comp_wait was found: `comp_wait_ns none` */
 typedef struct {
     uint32_t stages[PROFILE_CACHE_CUTS_MAX],
         stage_count;                         /* staged: where each stage but the first begins, rising */
-    int64_t comp_wait_ns;                    /* staged: T_comp_wait, with the stages */
+    int64_t comp_wait_ns;                    /* staged: T_comp_wait, with the stages; 0: no rows join */
     char schedule[PROFILE_CACHE_WORD_BYTES]; /* staged: what they were tried with; "": not known */
     bool whole_is_faster;                    /* staged: no stages were as fast as none */
     uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */

@@ -36,6 +36,14 @@ static bool devices_lack(const model_stages_t *stages, const model_t *model,
     return lack;
 }
 
+/* As a config has it, where 0 is no limit. */
+static int64_t found_comp_wait_ns(const profile_modes_t *found)
+{
+    if (found->comp_wait_ns == PROFILE_CACHE_NO_WAIT)
+        return 0;
+    return found->comp_wait_ns ? found->comp_wait_ns : 1;
+}
+
 /* found: NULL, or what the stages are of. */
 static void choose_schedule(model_stages_t *stages, const model_t *model, const profile_modes_t *found)
 {
@@ -43,7 +51,7 @@ static void choose_schedule(model_stages_t *stages, const model_t *model, const 
 
     stages->comp_wait_ns = config->comp_wait_ns;
     if (found && !config->comp_wait_ns)
-        stages->comp_wait_ns = found->comp_wait_ns ? found->comp_wait_ns : 1; /* 0 is no limit here */
+        stages->comp_wait_ns = found_comp_wait_ns(found);
     stages->schedule = staged_schedule_find(config->schedule);
     if (found && model_config_leaves_schedule(config)) {
         const staged_schedule_t *tried = staged_schedule_find(found->schedule);

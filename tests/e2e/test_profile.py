@@ -156,6 +156,12 @@ def test_the_modes_of_a_model_whose_dimensions_vary(bin_dir, tmp_path):
         assert rows[3:] == ([] if load in ("peak", "closed") else late), done.stdout
     assert " input " in done.stdout and " combined " in done.stdout
 
+    done = profile(bin_dir, *words, "--lengths", "4:3,20:2,60:1", "--out", tmp_path / "found.txt", "--json")
+    assert done.returncode == 0, done.stderr
+    taken, = (row for row in json.loads(done.stdout)["modes"]["stages"] if row["taken"])
+    wait = dict(line.split(" ", 1) for line in (tmp_path / "found.txt").read_text().splitlines())["comp_wait_ns"]
+    assert wait == "none" if taken["schedule"] == "input" else int(wait) == pytest.approx(taken["wait_ms"] * 1e6, abs=1)
+
     for lengths, what in (("4:1,4:2", "rise"), ("4", "SIZE:SHARE"), ("4:0", "SIZE:SHARE"), ("-4:1", "SIZE:SHARE")):
         done = profile(bin_dir, *words, "--lengths", lengths, "--no-keep")
         assert done.returncode == 1 and what in done.stderr, done.stderr

@@ -190,7 +190,7 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
     if (status == STATUS_OK) {
         const profile_try_t *best = &found->tries[found->chosen_try];
         modes->stage_count = operators_place(&o, best, modes->stages);
-        modes->comp_wait_ns = (int64_t)(best->wait_ms * 1e6);
+        modes->comp_wait_ns = operators_comp_wait_ns(best);
         snprintf(modes->schedule, sizeof(modes->schedule), "%s", best->schedule);
         modes->whole_is_faster = faster_whole(found) != NULL;
     }

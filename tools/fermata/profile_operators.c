@@ -152,6 +152,12 @@ uint32_t operators_place(const operators_t *o, const profile_try_t *try, uint32_
                               : stages_even(&o->model, op_ns, try->stages, at);
 }
 
+int64_t operators_comp_wait_ns(const profile_try_t *try)
+{
+    return staged_schedule_find(try->schedule)->stretch ? (int64_t)(try->wait_ms * 1e6)
+                                                        : PROFILE_CACHE_NO_WAIT;
+}
+
 /* Where the stages really are may be less than try->stages. */
 static exec_t *make_staged(operators_t *o, profile_try_t *try, err_t *err)
 {

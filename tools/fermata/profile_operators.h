@@ -36,6 +36,10 @@ double operators_peak_rps(const operators_t *o);
 /* Returns how many cuts were chosen. By preference there are as many as there are. */
 uint32_t operators_place(const operators_t *o, const profile_try_t *try, uint32_t at[STAGED_STAGES_MAX]);
 
+/* T_comp_wait as a profile keeps it: PROFILE_CACHE_NO_WAIT where no rows join by that schedule, which says nothing of
+ * others. */
+int64_t operators_comp_wait_ns(const profile_try_t *try);
+
 /* The queries of a trial. */
 typedef struct {
     trial_arrival_t *list; /* heap */

@@ -93,6 +93,24 @@ static profile_t measured(void)
     return profile;
 }
 
+Test(cache, keeps_that_no_wait_was_found)
+{
+    profile_t profile = measured(), after;
+    profile_modes_t modes = {.stages = {4}, .stage_count = 1, .comp_wait_ns = PROFILE_CACHE_NO_WAIT}, kept;
+    profile_cache_key_t key = {.device = "d", .model_hash = "m", .date = "2026-11-22"};
+    char text[512] = "";
+    err_t err;
+    write_file("");
+    cr_assert_eq(profile_cache_write(path, &key, &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    FILE *file = fopen(path, "r");
+    cr_assert_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+    fclose(file);
+    cr_expect_not_null(strstr(text, "\ncomp_wait_ns none\n"), "%s", text);
+    cr_assert_eq(profile_cache_read(path, "d", "m", &after, &kept, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(kept.comp_wait_ns, PROFILE_CACHE_NO_WAIT);
+    remove_file();
+}
+
 Test(cache, comes_back_as_it_was)
 {
     profile_t before = measured(), after;
@@ -151,6 +169,7 @@ Test(cache, broken_files_are_named_with_their_line)
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nexits 4 x\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nexits 0 3\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns -1\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns nothing\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule in put\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule sixteen_letters_\n", "5:");

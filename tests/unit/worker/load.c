@@ -216,6 +216,35 @@ Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_
     metrics_destroy(metrics);
 }
 
+/* Of T_comp_wait 0 as found and as told to the scheduler, the first keeps all rows out and the other none. */
+Test(load, the_wait_that_was_found_is_taken_up_with_the_stages)
+{
+    static const struct {
+        int64_t found_ns, told_ns;
+    } cases[] = {{1500, 1500}, {0, 1}, {PROFILE_CACHE_NO_WAIT, 0}};
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    model_t *model = load_staged(&devices);
+    model_load_options_t options = {.devices = &devices, .stop = &go_on, .mode = MODE_STAGED};
+    Control__ModelReport report;
+    err_t err;
+
+    model->state = MODEL_READY;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        model->modes = (profile_modes_t){.stages = {8}, .stage_count = 1, .comp_wait_ns = cases[i].found_ns};
+        model->config.comp_wait_ns = 0;
+        cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
+        cr_assert_eq(model_report_fill(&report, model), STATUS_OK);
+        cr_expect_eq(report.stages, 2);
+        cr_expect_eq(report.n_stage_until, 2);
+        cr_expect_eq(report.comp_wait_ns, cases[i].told_ns, "found %lld", (long long)cases[i].found_ns);
+        model_report_dispose(&report);
+    }
+    model_destroy(model, &devices);
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
 /* The stages of an emulated model of 16 operators, which a profile cuts behind operators 4 and 9. */
 static const model_stages_t *stages_found(worker_devices_t *devices, model_t *model, const char *schedule)
 {
