@@ -10,7 +10,7 @@ typedef struct {
 } datatype_row_t;
 
 static const datatype_row_t datatypes[OIP_DATATYPE_COUNT] = {
-    [OIP_INVALID] = {"INVALID", "TYPE_INVALID", 0},
+    [OIP_INVALID] = {.name = "INVALID", .config_name = "TYPE_INVALID"},
     [OIP_BOOL] = {"BOOL", "TYPE_BOOL", 1, BOX_BOOL},
     [OIP_UINT8] = {"UINT8", "TYPE_UINT8", 1, BOX_UNSIGNED},
     [OIP_UINT16] = {"UINT16", "TYPE_UINT16", 2, BOX_UNSIGNED},
@@ -23,7 +23,7 @@ static const datatype_row_t datatypes[OIP_DATATYPE_COUNT] = {
     [OIP_FP16] = {"FP16", "TYPE_FP16", 2, BOX_FLOAT},
     [OIP_FP32] = {"FP32", "TYPE_FP32", 4, BOX_FLOAT},
     [OIP_FP64] = {"FP64", "TYPE_FP64", 8, BOX_FLOAT},
-    [OIP_BYTES] = {"BYTES", "TYPE_STRING", 0},
+    [OIP_BYTES] = {.name = "BYTES", .config_name = "TYPE_STRING"},
     [OIP_BF16] = {"BF16", "TYPE_BF16", 2, BOX_BFLOAT},
 };
 
