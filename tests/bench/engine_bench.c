@@ -1,11 +1,12 @@
 /*
  * fermata-engine-bench --model FILE --batch N [--length L] [--seconds S] [--threads T] [--inputs DIR]
- * [--outputs DIR] [--engine E]
+ * [--outputs DIR] [--engine E] [--pause-ms P]
  *
  * Loads one model, runs one batch size for S seconds and prints one line of JSON: load and compile time,
  * minimum and median per batch. Inputs come as raw tensors DIR/0.bin, 1.bin, … (else seeded noise); outputs
  * are written the same way. Open dimensions take the value of --length. tests/onnx/beside_onnxruntime.py runs
- * it beside onnxruntime.
+ * it beside onnxruntime. With --pause-ms the engine rests before each run, as one that hardly any requests reach does: caches
+ * go cold and cores to sleep.
  */
 #include "base/clock.h"
 #include "engine/engine.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_RUNS = 20000, MAX_PATH_BYTES = 1024 };
 
@@ -22,7 +24,7 @@ typedef struct {
     const char *model, *inputs, *outputs, *engine;
     unsigned batch, threads;
     long length;
-    double seconds;
+    double seconds, pause_ms;
 } options_t;
 
 typedef struct {
@@ -143,15 +145,11 @@ static int by_value(const void *a, const void *b)
 static bool parse(int argc, char **argv, options_t *o)
 {
     static const struct option options[] = {
-        {"model", required_argument, NULL, 'm'},
-        {"batch", required_argument, NULL, 'b'},
-        {"length", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 's'},
-        {"threads", required_argument, NULL, 't'},
-        {"inputs", required_argument, NULL, 'i'},
-        {"outputs", required_argument, NULL, 'o'},
-        {"engine", required_argument, NULL, 'e'},
-        {NULL, 0, NULL, 0},
+        {"model", required_argument, NULL, 'm'},    {"batch", required_argument, NULL, 'b'},
+        {"length", required_argument, NULL, 'l'},   {"seconds", required_argument, NULL, 's'},
+        {"threads", required_argument, NULL, 't'},  {"inputs", required_argument, NULL, 'i'},
+        {"outputs", required_argument, NULL, 'o'},  {"engine", required_argument, NULL, 'e'},
+        {"pause-ms", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
     };
     *o = (options_t){.engine = "onednn", .batch = 1, .threads = 1, .length = 128, .seconds = 2};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -180,6 +178,9 @@ static bool parse(int argc, char **argv, options_t *o)
         case 'e':
             o->engine = optarg;
             break;
+        case 'p':
+            o->pause_ms = atof(optarg);
+            break;
         default:
             return false;
         }
@@ -195,14 +196,16 @@ static int64_t cpu_now_ns(void)
 }
 
 /* Wall-clock times, sorted; and the least processor time, which neighbours disturb less. */
-static size_t measure(const engine_ops_t *ops, engine_t *engine, engine_job_t *job, double seconds,
+static size_t measure(const engine_ops_t *ops, engine_t *engine, engine_job_t *job, const options_t *o,
                       int64_t *runs, int64_t *least_cpu_ns)
 {
     size_t count = 0;
-    int64_t end_ns = clock_now_ns() + (int64_t)(seconds * 1e9);
+    int64_t end_ns = clock_now_ns() + (int64_t)(o->seconds * 1e9);
     status_t status;
     *least_cpu_ns = INT64_MAX;
     while (count < 3 || (count < MAX_RUNS && clock_now_ns() < end_ns)) {
+        if (o->pause_ms > 0)
+            usleep((useconds_t)(o->pause_ms * 1e3));
         int64_t begin_ns = cpu_now_ns();
         runs[count++] = run_once(ops, engine, job, &status);
         if (status != STATUS_OK)
@@ -225,7 +228,7 @@ int main(int argc, char **argv)
     err_t err;
     if (!parse(argc, argv, &o)) {
         fprintf(stderr, "usage: fermata-engine-bench --model FILE [--batch N] [--length L] [--seconds S] "
-                        "[--threads T] …\n");
+                        "[--threads T] [--pause-ms P] …\n");
         return 2;
     }
     int64_t begin_ns = clock_now_ns();
@@ -256,7 +259,7 @@ int main(int argc, char **argv)
         run_once(ops, engine, &job, &status);
     }
     int64_t least_cpu_ns;
-    size_t count = measure(ops, engine, &job, o.seconds, runs, &least_cpu_ns);
+    size_t count = measure(ops, engine, &job, &o, runs, &least_cpu_ns);
     for (uint32_t i = 0; o.outputs && i < info->output_count; i++)
         move_file(o.outputs, i, b.out[i], written(info, &b, i), true);
     printf("{\"batch\":%u,\"runs\":%zu,\"load_ms\":%.1f,\"prepare_ms\":%.1f,\"min_ms\":%.3f,\"median_ms\":%."
