@@ -372,6 +372,9 @@ status_t profile_overlap(const profile_overlap_how_t *how, predictor_t *predicto
 
 /* ---- reports ---- */
 
+/* What the duration model should at most be off by on a CPU; a GPU's times repeat better. */
+static const double WANTED_ERROR = 0.08;
+
 double profile_overlap_least(const profile_overlap_error_t *error)
 {
     return error->again / sqrt(2); /* the difference of two times varies as both together do */
@@ -403,6 +406,12 @@ void profile_overlap_table(const profile_overlap_how_t *how, const profile_overl
             "least: about what a perfect model would be off by; both times of a repeated group err\n"
             "a prediction takes %.1f us, four at once %.1f us\n",
             found->all.again_groups, (double)found->predict_ns / 1e3, (double)found->predict4_ns / 1e3);
+    if (found->all.mlp > WANTED_ERROR)
+        fprintf(
+            out,
+            "The duration model is off by more than %.0f %%: groups will end late or be put off for nothing. "
+            "More of them (--groups, here %u; 2000 is a good number) on an idle machine make it better.\n",
+            100 * WANTED_ERROR, found->all.groups);
 }
 
 static json_t *error_json(const profile_overlap_error_t *error)

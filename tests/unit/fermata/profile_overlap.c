@@ -57,3 +57,19 @@ Test(profile_overlap, the_report_has_both_or_neither)
     cr_expect(json_is_null(json_object_get(all, "least")));
     json_decref(report);
 }
+
+Test(profile_overlap, a_duration_model_that_foretells_badly_is_told_so)
+{
+    for (int bad = 0; bad < 2; bad++) {
+        profile_overlap_t found = {.all = {.groups = 60, .mlp = bad ? 0.09 : 0.07}};
+        profile_overlap_how_t how = {.count = 0};
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+
+        profile_overlap_table(&how, &found, out);
+        cr_assert_eq(fclose(out), 0);
+        cr_expect_eq(strstr(text, "--groups, here 60;") != NULL, bad, "%s", text);
+        free(text);
+    }
+}
