@@ -110,6 +110,8 @@ def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     assert {row["mode"] for row in modes["stages"]} == {"zerobatch", "delaybatch", "staged"}
     assert sum(row["taken"] for row in modes["stages"]) == 1
     assert len({row["rate_rps"] for row in modes["stages"]}) == 1 and modes["stages"][0]["rate_rps"] > 0, "the same requests"
+    waits = [row["wait_ms"] for row in modes["stages"] if row["mode"] == "staged"]
+    assert waits == sorted(waits) and waits[0] == 0 < waits[-1], "waits are an extra that has to pay"
     taken, = (row for row in modes["stages"] if row["taken"])
     lines = dict(line.split(" ", 1) for line in kept.read_text().splitlines())
     assert taken["mode"] == "staged" and len(lines["stages"].split()) == taken["stages"] - 1

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Shepherd 6. */
 static const double EXIT_LIMIT = 0.05;
@@ -62,12 +63,13 @@ static void enter_counts(search_t *search, profile_try_t try, bool by_preference
         enter(search, try);
 }
 
-/* The best so far, with other T_comp_wait: parts of a full batch. */
+/* The best so far, which lets no rows join, with each T_comp_wait: parts of a full batch. */
 static void enter_waits(search_t *search, double full_ns, profile_try_t try)
 {
-    static const double waits[] = {0, 0.125, 0.5, 1}; /* a quarter was tried with the counts */
+    static const double waits[] = {0, 0.125, 0.25, 0.5, 1};
+    size_t first = strcmp(try.schedule, "combined") == 0; /* the first was tried with the counts */
     try.schedule = "combined";
-    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+    for (size_t i = first; i < sizeof(waits) / sizeof(waits[0]); i++) {
         try.wait_ms = full_ns * waits[i] / 1e6;
         enter(search, try);
     }
@@ -119,7 +121,7 @@ static const profile_try_t *faster_whole(const profile_found_t *found)
 }
 
 /* Numbers of stages beside the baselines. */
-static status_t try_counts(search_t *search, double full_ns, err_t *err)
+static status_t try_counts(search_t *search, err_t *err)
 {
     profile_found_t *found = search->found;
     const profile_mix_t *mix = search->o->how->mix;
@@ -127,11 +129,7 @@ static status_t try_counts(search_t *search, double full_ns, err_t *err)
     contest_t contest = contest_of(search);
     for (size_t i = 0; i < PROFILE_BASELINES; i++)
         enter(search, profile_baselines[i]);
-    enter_counts(search,
-                 (profile_try_t){.mode = "staged",
-                                 .schedule = mixed ? "input" : "combined",
-                                 .wait_ms = mixed ? 0 : full_ns / 4 / 1e6},
-                 !mixed);
+    enter_counts(search, (profile_try_t){.mode = "staged", .schedule = mixed ? "input" : "combined"}, !mixed);
     while (contest.count < found->try_count) {
         contest.tries[contest.count] = &found->tries[contest.count];
         contest.count++;
@@ -172,7 +170,7 @@ static status_t try_all(operators_t *o, profile_found_t *found, err_t *err)
     search_t search = {.o = o, .found = found};
     status_t status = find_rate(&search, err);
     if (status == STATUS_OK)
-        status = try_counts(&search, full_ns, err);
+        status = try_counts(&search, err);
     if (status == STATUS_OK && found->chosen_try == UINT32_MAX)
         status = err_set(err, STATUS_UNSUPPORTED, "no cut divides the time of the model");
     return status == STATUS_OK ? try_waits(&search, full_ns, err) : status;
