@@ -124,6 +124,14 @@ const staged_schedule_t *staged_schedule_find(const char *name); /* NULL: unknow
 /* Building stones for other tables. */
 uint32_t staged_enter_together(const staged_view_t *view, uint8_t *group, int64_t *wake_ns);
 
+/*
+ * What a scheduler is told that grants rows to running batches: how many stages, and the part of the latency, of `whole`,
+ * that has passed behind each, of the largest batch of rows of this length. 0: it may grant none, since policy II would
+ * split some batch, and one that will be split takes no more rows (DVABatch 5.2.2): a model does either. Of the
+ * configuration stages, rows_max, split_slack and cost count.
+ */
+uint32_t staged_joinable(const staged_config_t *config, uint32_t length, uint32_t whole, uint32_t *until);
+
 /* INVALID_ARGUMENT names what is wrong; one stage is not an error: nothing is then stretched or split. */
 exec_t *exec_create_staged(const staged_config_t *config, err_t *err);
 

@@ -88,6 +88,30 @@ static uint32_t split_to_preferred(const staged_view_t *view)
     return best;
 }
 
+static bool splits(const staged_config_t *config, uint32_t length)
+{
+    staged_view_t view = {.config = config, .length = length};
+    for (view.rows = 2; view.rows <= config->rows_max; view.rows++)
+        for (view.stage = 0; view.stage + 1 < config->stages; view.stage++) {
+            uint32_t part = split_to_preferred(&view);
+            if (part > 0 && part < view.rows)
+                return true;
+        }
+    return false;
+}
+
+uint32_t staged_joinable(const staged_config_t *config, uint32_t length, uint32_t whole, uint32_t *until)
+{
+    int64_t all_ns = staged_remaining(config, 0, config->rows_max, length).ns, passed_ns = 0;
+    if (splits(config, length))
+        return 0;
+    for (uint32_t s = 0; s < config->stages; s++) {
+        passed_ns += config->cost(config->cost_ctx, s, config->rows_max, length).ns;
+        until[s] = all_ns > 0 ? (uint32_t)(whole * passed_ns / all_ns) : whole;
+    }
+    return config->stages;
+}
+
 /* Policy III: all that waits joins while the batch is young. */
 static uint32_t stretch_young(const staged_view_t *view)
 {

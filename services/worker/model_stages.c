@@ -271,20 +271,16 @@ static staged_cost_t cost_of(void *ctx, uint32_t stage, uint32_t rows, uint32_t 
     return model_stages_busy(ns, stages->beside, stages->devices->streams);
 }
 
-/* A batch that will be split takes no more rows (DVABatch 5.2.2), so that a model does either. */
-static bool find_splits(model_stages_t *stages, double slack)
+static void find_splits(model_stages_t *stages, double slack)
 {
-    staged_config_t config = {
-        .stages = stages->count, .split_slack = slack, .cost = cost_of, .cost_ctx = stages};
-    staged_view_t view = {.config = &config, .length = 1};
+    staged_config_t config = {.stages = stages->count,
+                              .rows_max = stages->rows_max,
+                              .split_slack = slack,
+                              .cost = cost_of,
+                              .cost_ctx = stages};
 
-    for (view.rows = 2; view.rows <= stages->rows_max; view.rows++)
-        for (view.stage = 0; view.stage + 1 < stages->count; view.stage++) {
-            uint32_t part = staged_schedule_operator.split(&view);
-            if (part > 0 && part < view.rows)
-                return true;
-        }
-    return false;
+    stages->joinable = staged_joinable(&config, 1, STAGES_WHOLE, stages->until);
+    stages->splits = stages->joinable == 0;
 }
 
 status_t model_stages_create(model_t *model, const model_load_options_t *options, const engine_cuts_t *cuts,
@@ -308,7 +304,7 @@ status_t model_stages_create(model_t *model, const model_load_options_t *options
         status = prepare_stages(stages, model, options, err);
     free(op_ns);
     if (status == STATUS_OK)
-        stages->splits = find_splits(stages, model->config.split_slack);
+        find_splits(stages, model->config.split_slack);
     if (status == STATUS_OK)
         *out = stages;
     else

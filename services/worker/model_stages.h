@@ -21,6 +21,7 @@ enum {
     STAGES_SLOTS = 3,    /* with a schedule of its own: two in the stages, and one from which it chooses */
     STAGES_AHEAD = 2000, /* each of them may fill the device, which has its room behind the first */
     STAGES_INFLIGHT = 4, /* a batch, and rows on their way to it */
+    STAGES_WHOLE = 1000, /* in what is told of a batch's latency */
     STAGES_PAD_MOST = 2, /* times its own elements: no row is padded further when it is alone */
 };
 
@@ -31,7 +32,9 @@ typedef struct {
     const worker_devices_t *devices;
     const model_shapes_t *shapes; /* NULL: nothing but the batch varies */
     uint32_t count, rows_max;
-    bool splits;                       /* some batch of it goes on in parts: then no rows join its batches */
+    bool splits; /* some batch of it goes on in parts: then no rows join its batches */
+    uint32_t joinable,
+        until[STAGED_STAGES_MAX];      /* staged_joinable: what the scheduler may be told, per mille */
     const staged_schedule_t *schedule; /* NULL: rows join as the scheduler grants */
     bool beside;                       /* batches run side by side, as policy I has it */
     int64_t comp_wait_ns;              /* T_comp_wait; 0: no limit */

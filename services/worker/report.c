@@ -19,7 +19,6 @@ typedef struct {
     Control__Tensor tensors[2 * ENGINE_MAX_IO];
     Control__Tensor *list[2 * ENGINE_MAX_IO];
     Control__Latency latency;
-    uint32_t stage_until[STAGED_STAGES_MAX];
     image_pipeline_wire_t image;
     int64_t table_ns[ENGINE_MAX_BATCH];
     shape_parts_t *shapes; /* NULL: the model has none */
@@ -106,25 +105,15 @@ static void fill_latency(Control__ModelReport *report, report_parts_t *parts, co
     report->latency = &parts->latency;
 }
 
-/* Of the largest batch: where the shares differ with the size, the scheduler's prediction does too. */
-static void fill_stages(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
+static void fill_stages(Control__ModelReport *report, const model_t *model)
 {
-    enum { ALL = 1000 };
-    const model_stages_t *stages = model->choice.stages;
-    int64_t all_ns = 0, passed_ns = 0;
+    model_stages_t *stages = model->choice.stages;
 
-    if (model->choice.mode != MODE_STAGED || stages->splits || stages->schedule)
+    if (model->choice.mode != MODE_STAGED || stages->schedule)
         return; /* no rows are to be granted to a batch that runs */
-    for (uint32_t s = 0; s < stages->count; s++)
-        all_ns += model_stages_cost_ns(stages, s, stages->rows_max);
-    for (uint32_t s = 0; s < stages->count; s++) {
-        passed_ns += model_stages_cost_ns(stages, s, stages->rows_max);
-        parts->stage_until[s] = all_ns > 0 ? (uint32_t)(ALL * passed_ns / all_ns) : ALL;
-    }
-    parts->stage_until[stages->count - 1] = ALL;
-    report->n_stage_until = stages->count;
-    report->stage_until = parts->stage_until;
-    report->comp_wait_ns = stages->comp_wait_ns;
+    report->n_stage_until = stages->joinable;
+    report->stage_until = stages->until;
+    report->comp_wait_ns = stages->joinable ? stages->comp_wait_ns : 0;
 }
 
 /* Which batches run side by side, and when, the mode decides; the scheduler sees what is left of the device. */
@@ -193,7 +182,7 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->labels = model->config.labels;
     fill_tensors(report, parts, model->info);
     fill_latency(report, parts, model);
-    fill_stages(report, parts, model);
+    fill_stages(report, model);
     fill_busy(report, model);
     fill_image(report, parts, &model->config.image);
     if (model->shapes) {

@@ -15,6 +15,14 @@
 
 /* The scheduler */
 
+static void note_granted(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t first)
+{
+    uint32_t place = 0;
+    while (gpu->granted[place] != CLUSTER_NOBODY && cluster->requests[gpu->granted[place]].left)
+        place++;
+    gpu->granted[place] = first;
+}
+
 static void on_grant(cluster_t *cluster, const sched_action_t *action)
 {
     cluster_gpu_t *gpu = &cluster->gpus[action->grant.gpu];
@@ -22,13 +30,15 @@ static void on_grant(cluster_t *cluster, const sched_action_t *action)
     cluster->requests[first].batch_id = action->grant.batch_id;
     cluster->requests[first].left = action->grant.count;
     gpu->unanswered += action->grant.count;
+    if (cluster->staged)
+        note_granted(cluster, gpu, first);
     for (uint32_t i = 0; i < action->grant.count; i++) {
         uint32_t index = (uint32_t)action->grant.tasks[i].tag;
         cluster_request_t *request = &cluster->requests[index];
         request->first = first;
         request->next =
             i + 1 < action->grant.count ? (uint32_t)action->grant.tasks[i + 1].tag : CLUSTER_NOBODY;
-        request->joins = action->grant.stretches != 0;
+        request->joins = action->grant.stretches;
         request->gpu = action->grant.gpu;
         if (cluster->staged)
             cluster_give_to_exec(cluster, gpu, index);

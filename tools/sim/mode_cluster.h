@@ -8,7 +8,8 @@
 #include "sched/sched.h"
 
 enum {
-    CLUSTER_INFLIGHT = 8, /* batches of a device, with what has joined them */
+    CLUSTER_INFLIGHT = 8,        /* batches of a device, with what has joined them */
+    CLUSTER_STAGED_INFLIGHT = 4, /* of one slot in mode staged, as a worker has it (STAGES_INFLIGHT) */
     CLUSTER_SLOTS_MAX = STAGED_WIDTH_MAX,
     CLUSTER_TAG_MODEL_BITS = 4, /* of a launch of an exec object: its number, and the model */
 };
@@ -18,9 +19,10 @@ enum {
 typedef struct {
     uint32_t model, gpu;
     uint32_t first, next; /* request that stands for its batch; the one behind it there */
-    bool joins;
-    uint64_t batch_id; /* first only */
-    uint32_t left;     /* first only: rows that run */
+    uint64_t joins;       /* the batch that it was granted to join; 0: none */
+    uint64_t batch_id;    /* first only */
+    uint64_t entered;     /* first only: batch of the exec object that it is in */
+    uint32_t left;        /* first only: rows that run */
     int64_t arrival_ns;
 } cluster_request_t;
 
@@ -30,6 +32,8 @@ typedef struct {
     uint32_t running
         [CLUSTER_SLOTS_MAX]; /* whole, overlap: the first request of the batch in each stream, or CLUSTER_NOBODY */
     uint32_t unanswered;
+    uint32_t granted
+        [CLUSTER_INFLIGHT]; /* staged: the first request of each batch that it has, or CLUSTER_NOBODY */
     int64_t wake_ns[MODE_MODELS_MAX];
 } cluster_gpu_t;
 
@@ -40,6 +44,7 @@ typedef struct {
     cluster_t *cluster;
     const mode_model_t *model;
     uint32_t index;
+    bool splits; /* staged: then no rows join its batches */
     profile_t profile;
 } cluster_model_t;
 
@@ -73,8 +78,8 @@ void cluster_take_ended(cluster_t *cluster, cluster_gpu_t *gpu);
 void cluster_run_execs(cluster_t *cluster, cluster_gpu_t *gpu);
 void cluster_fail(cluster_t *cluster, status_t status); /* the first failure counts */
 
-/* What the scheduler orders, as Schedule() tables: each grant a batch, and rows join when they are to. */
-extern const staged_schedule_t cluster_granted, cluster_granted_split;
+/* What the scheduler orders, as a Schedule() table: that of a worker (services/worker/executor_staged.c). */
+extern const staged_schedule_t cluster_granted;
 
 /* Setting up (mode_cluster_setup.c). */
 status_t cluster_init(cluster_t *cluster);

@@ -26,33 +26,60 @@ static const cluster_request_t *request_of(const staged_view_t *view, uint32_t w
     return &model->cluster->requests[view->waiting[waiting]->tag];
 }
 
+/* With it what was granted to join it. */
 static uint32_t enter_granted(const staged_view_t *view, uint8_t *group, int64_t *wake_ns)
 {
+    const cluster_model_t *model = view->config->cost_ctx;
+    uint32_t first = request_of(view, 0)->first;
+    uint64_t batch = model->cluster->requests[first].batch_id;
     (void)wake_ns;
-    for (uint32_t i = 0; i < view->waiting_count; i++)
-        group[i] = request_of(view, i)->first == request_of(view, 0)->first ? 0 : STAGED_LATER;
+    for (uint32_t i = 0; i < view->waiting_count; i++) {
+        const cluster_request_t *request = request_of(view, i);
+        group[i] = request->first == first || (request->joins && request->joins == batch) ? 0 : STAGED_LATER;
+    }
     return 1;
+}
+
+/* The batch of the exec object that it was granted to join; 0: none (any more). */
+static uint64_t wanted_by(const cluster_t *cluster, const cluster_request_t *request)
+{
+    const cluster_gpu_t *gpu = &cluster->gpus[request->gpu];
+    for (uint32_t i = 0; request->joins && i < CLUSTER_INFLIGHT; i++) {
+        const cluster_request_t *first =
+            gpu->granted[i] == CLUSTER_NOBODY ? NULL : &cluster->requests[gpu->granted[i]];
+        if (first && first->left && first->batch_id == request->joins)
+            return first->entered;
+    }
+    return 0;
 }
 
 static uint32_t stretch_granted(const staged_view_t *view)
 {
+    const cluster_model_t *model = view->config->cost_ctx;
     uint32_t count = 0;
-    while (count < view->waiting_count && request_of(view, count)->joins)
+    while (count < view->waiting_count && wanted_by(model->cluster, request_of(view, count)) == view->batch)
         count++;
     return count;
 }
 
-static uint32_t split_as_planned(const staged_view_t *view)
+static uint32_t split_where_cheaper(const staged_view_t *view)
 {
-    return staged_schedule_operator.split(view);
+    const cluster_model_t *model = view->config->cost_ctx;
+    return model->splits ? staged_schedule_operator.split(view) : 0;
 }
 
-const staged_schedule_t cluster_granted = {
-    .name = "granted", .enter = enter_granted, .stretch = stretch_granted};
-const staged_schedule_t cluster_granted_split = {.name = "granted, operator",
-                                                 .enter = enter_granted,
-                                                 .stretch = stretch_granted,
-                                                 .split = split_as_planned};
+/* With slots the scheduler has decided what runs side by side. */
+static bool start_granted(const staged_view_t *view)
+{
+    const cluster_model_t *model = view->config->cost_ctx;
+    return model->cluster->options->slots > 1 || staged_schedule_load.start(view);
+}
+
+const staged_schedule_t cluster_granted = {.name = "granted",
+                                           .enter = enter_granted,
+                                           .stretch = stretch_granted,
+                                           .split = split_where_cheaper,
+                                           .start = start_granted};
 
 void cluster_fail(cluster_t *cluster, status_t status)
 {
@@ -97,8 +124,12 @@ void cluster_launch_for_exec(cluster_t *cluster, cluster_gpu_t *gpu, const exec_
 static void on_exec(void *ctx, const exec_action_t *action)
 {
     cluster_t *cluster = ctx;
-    if (action->kind == EXEC_LAUNCH)
+    if (action->kind == EXEC_LAUNCH) {
+        const exec_part_t *part = &action->launch.parts[0];
+        for (uint32_t i = 0; cluster->staged && part->from == 0 && i < action->launch.query_count; i++)
+            cluster->requests[cluster->requests[action->launch.queries[i].tag].first].entered = action->batch;
         cluster_launch_for_exec(cluster, cluster->at, action);
+    }
     for (uint32_t i = 0; action->kind == EXEC_COMPLETE && i < action->done.count; i++)
         answer(cluster, (uint32_t)action->done.queries[i].tag);
 }

@@ -8,6 +8,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+static staged_config_t staged_config(cluster_model_t *model)
+{
+    const mode_scenario_t *scenario = model->cluster->scenario;
+    return (staged_config_t){.stages = scenario->stages,
+                             .new_pairs = scenario->new_pairs,
+                             .width = scenario->width,
+                             .rows_max = scenario->rows_max,
+                             .queries_max = model->cluster->options->queries,
+                             .window_ns = (int64_t)(scenario->window_us * 1e3),
+                             .eager = true,
+                             .comp_wait_ns = (int64_t)(scenario->comp_wait_us * 1e3),
+                             .split_slack = scenario->slack,
+                             .cost = cluster_stage_cost,
+                             .cost_ctx = model};
+}
+
 static exec_t *make_exec(cluster_t *cluster, cluster_model_t *model)
 {
     const mode_scenario_t *scenario = cluster->scenario;
@@ -16,22 +32,12 @@ static exec_t *make_exec(cluster_t *cluster, cluster_model_t *model)
             .gather = true, .rows_max = scenario->rows_max, .queries_max = cluster->options->queries};
         return exec_create_whole(&whole, cluster->err);
     }
-    staged_config_t config = {.stages = scenario->stages,
-                              .new_pairs = scenario->new_pairs,
-                              .width = scenario->width,
-                              .rows_max = scenario->rows_max,
-                              .queries_max = cluster->options->queries,
-                              .window_ns = (int64_t)(scenario->window_us * 1e3),
-                              .eager = true,
-                              .comp_wait_ns = (int64_t)(scenario->comp_wait_us * 1e3),
-                              .split_slack = scenario->slack,
-                              .cost = cluster_stage_cost,
-                              .cost_ctx = model,
-                              .schedule = staged_schedule_find(scenario->schedule)};
+    staged_config_t config = staged_config(model);
+    config.schedule = staged_schedule_find(scenario->schedule);
     if (!config.schedule)
         config.schedule = &staged_schedule_load;
     if (cluster->scheduled) {
-        config.schedule = config.schedule->split ? &cluster_granted_split : &cluster_granted;
+        config.schedule = &cluster_granted;
         config.new_pairs = config.width = cluster->options->slots;
     }
     config.pairs = config.new_pairs < STAGED_PAIRS_MAX ? config.new_pairs + 1 : STAGED_PAIRS_MAX;
@@ -101,6 +107,18 @@ static staged_cost_t whole_cost(const cluster_model_t *model, uint32_t rows)
     return mode_cost(model->model, 0, model->model->op_count, rows, cluster_longest(model->model));
 }
 
+/* As a worker does it. */
+static void tell_stages(cluster_model_t *model, sched_inside_t *inside)
+{
+    uint32_t until[STAGED_STAGES_MAX];
+    staged_config_t config = staged_config(model);
+    inside->stages = staged_joinable(&config, cluster_longest(model->model), SCHED_WHOLE, until);
+    inside->comp_wait_ns = config.comp_wait_ns;
+    for (uint32_t s = 0; s < inside->stages; s++)
+        inside->until[s] = (uint16_t)until[s];
+    model->splits = inside->stages == 0;
+}
+
 /* What the scheduler is told: latency alone on the device, where the stages end in it, and how much of it is used. */
 static status_t profile_model(cluster_t *cluster, cluster_model_t *model, sched_inside_t *inside)
 {
@@ -116,15 +134,10 @@ static status_t profile_model(cluster_t *cluster, cluster_model_t *model, sched_
         points[b - 1].latency_ns = cost.ns + (int64_t)(scenario->launch_us * 1e3);
         row = fmax(row, ((double)cost.busy_ns / (double)cost.ns - fixed) / b);
     }
-    *inside = (sched_inside_t){.stages = scenario->stages,
-                               .comp_wait_ns = (int64_t)(scenario->comp_wait_us * 1e3),
-                               .busy_fixed = (uint32_t)ceil(fixed * SCHED_WHOLE),
+    *inside = (sched_inside_t){.busy_fixed = (uint32_t)ceil(fixed * SCHED_WHOLE),
                                .busy_row = (uint32_t)ceil(row * SCHED_WHOLE)};
-    double all = (double)whole_cost(model, most / 4 + 1).ns, until = 0;
-    for (uint32_t s = 0; s < scenario->stages; s++) {
-        until += (double)cluster_stage_cost(model, s, most / 4 + 1, cluster_longest(model->model)).ns;
-        inside->until[s] = (uint16_t)lround(until / all * SCHED_WHOLE);
-    }
+    if (cluster->staged)
+        tell_stages(model, inside);
     status_t status =
         cluster->staged ? measure(cluster, (uint32_t)(model - cluster->models), most, points) : STATUS_OK;
     return status == STATUS_OK ? profile_from_points(&model->profile, points, most, most, cluster->err)
@@ -151,6 +164,8 @@ static status_t make_scheduler(cluster_t *cluster)
                              .batch_max = cluster->scenario->rows_max,
                              .gpu_inflight_max = CLUSTER_INFLIGHT};
     sched_gpu_mode_t mode = {.stretches = cluster->staged, .slots = options->slots};
+    if (cluster->staged && options->slots == 1)
+        mode.inflight = CLUSTER_STAGED_INFLIGHT;
     cluster->sched = sched_create(&limits, cluster->err);
     if (!cluster->sched)
         return cluster->err->code;
@@ -171,6 +186,8 @@ static status_t make_gpu(cluster_t *cluster, cluster_gpu_t *gpu)
     *gpu = (cluster_gpu_t){.device = accel_create(cluster->streams * models, 8 * MODE_OPS_MAX, cluster->err)};
     for (uint32_t s = 0; s < CLUSTER_SLOTS_MAX; s++)
         gpu->running[s] = CLUSTER_NOBODY;
+    for (uint32_t i = 0; i < CLUSTER_INFLIGHT; i++)
+        gpu->granted[i] = CLUSTER_NOBODY;
     for (uint32_t m = 0; m < MODE_MODELS_MAX; m++)
         gpu->wake_ns[m] = EXEC_NEVER;
     bool by_exec = cluster->staged || !cluster->scheduled;

@@ -106,7 +106,7 @@ static bool read_staged_word(mode_scenario_t *scenario, const char *key, const c
         return next_number(&reader, 0, MODE_US_MAX, &scenario->window_us) && at_end(&reader);
     if (strcmp(key, "comp_wait_us") == 0)
         return next_number(&reader, 0, MODE_US_MAX, &scenario->comp_wait_us) && at_end(&reader);
-    return strcmp(key, "slack") == 0 && next_number(&reader, 0, 1, &scenario->slack) && at_end(&reader);
+    return strcmp(key, "slack") == 0 && next_number(&reader, -1, 10, &scenario->slack) && at_end(&reader);
 }
 
 static bool read_staged(reader_t *reader)

@@ -12,8 +12,8 @@
  *     lengths L:W …       lengths of the queries and their weights
  *     batches N …         rows of one query, all alike likely (overlap); default 1
  *     delay_window_us X   DelayBatch
- *     staged KEY=VALUE …  stages schedule new_pairs width window_us comp_wait_us slack; cut=even (default): stages of about
- *                         equal time at a quarter of rows_max; cut=preference: where the preferred size changes, at most `stages`
+ *     staged KEY=VALUE …  stages schedule new_pairs width window_us comp_wait_us slack (a worker's split_slack);
+ *                         cut=even (default): stages of about equal time at a quarter of rows_max; cut=preference: where the preferred size changes, at most `stages`
  *     peak_rps X          of DelayBatch: what low, medium and high are fractions of
  */
 #ifndef SIM_MODE_SCENARIO_H

@@ -31,6 +31,20 @@ static staged_config_t config(lab_t *lab, const staged_schedule_t *schedule)
                              .schedule = schedule};
 }
 
+/* Four rows in halves cost as much as all at once: they go on in parts, unless these have to cost less. */
+Test(joinable, what_is_not_split)
+{
+    lab_t lab;
+    uint32_t until[4];
+    model(&lab, 1, 2);
+    staged_config_t joins = config(&lab, NULL);
+    cr_expect_eq(staged_joinable(&joins, 1, 1000, until), 0);
+    joins.split_slack = -0.05;
+    cr_assert_eq(staged_joinable(&joins, 1, 1000, until), 4);
+    cr_expect_arr_eq(until, ((uint32_t[]){250, 500, 750, 1000}), sizeof(until), "%u %u %u %u", until[0],
+                     until[1], until[2], until[3]);
+}
+
 /* The upper halves of the figure: one entry, one exit, a window of 4 T. */
 static exec_t *one_entry(lab_t *lab)
 {

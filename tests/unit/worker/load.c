@@ -290,6 +290,9 @@ Test(load, stages_wait_and_schedule_that_were_found_are_taken_up_together)
     stages = stages_found(&devices, model, "");
     cr_expect_str_eq(model_stages_schedule(stages), "granted", "of a profile that does not say");
     cr_expect_eq(stages_told(model), 3);
+    model->config.split_slack = 3;
+    cr_expect(stages_found(&devices, model, "")->splits);
+    cr_expect_eq(stages_told(model), 0, "what will be split takes no more rows");
     model_destroy(model, &devices);
     worker_devices_close(&devices);
     metrics_destroy(metrics);
