@@ -126,7 +126,8 @@ uint32_t staged_enter_together(const staged_view_t *view, uint8_t *group, int64_
 
 /*
  * What a scheduler is told that grants rows to running batches: how many stages, and the part of the latency, of `whole`,
- * that has passed behind each, of the largest batch of rows of this length. 0: it may grant none, since policy II would
+ * that has passed behind each, of a quarter of the largest batch: where the parts differ with the size, operators that
+ * small batches do not fill count for little in the largest, which is seldom one that rows join. `length`: of a row. 0: it may grant none, since policy II would
  * split some batch, and one that will be split takes no more rows (DVABatch 5.2.2): a model does either. Of the
  * configuration stages, rows_max, split_slack and cost count.
  */

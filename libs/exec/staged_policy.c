@@ -102,11 +102,12 @@ static bool splits(const staged_config_t *config, uint32_t length)
 
 uint32_t staged_joinable(const staged_config_t *config, uint32_t length, uint32_t whole, uint32_t *until)
 {
-    int64_t all_ns = staged_remaining(config, 0, config->rows_max, length).ns, passed_ns = 0;
+    uint32_t rows = (config->rows_max + 3) / 4;
+    int64_t all_ns = staged_remaining(config, 0, rows, length).ns, passed_ns = 0;
     if (splits(config, length))
         return 0;
     for (uint32_t s = 0; s < config->stages; s++) {
-        passed_ns += config->cost(config->cost_ctx, s, config->rows_max, length).ns;
+        passed_ns += config->cost(config->cost_ctx, s, rows, length).ns;
         until[s] = all_ns > 0 ? (uint32_t)(whole * passed_ns / all_ns) : whole;
     }
     return config->stages;
