@@ -14,14 +14,38 @@ static int64_t beside_ns(const shard_t *shard, uint32_t batch)
     return left_ns + left_ns / INSIDE_KEPT_BACK - lead_ns;
 }
 
-/* Until the fewest rows that may join have caught up after its first stage, and all have gone through the others. */
+bool inside_may_join(const shard_t *shard, const inside_join_t *join, uint32_t count, int64_t deadline_ns)
+{
+    int64_t wait_ns = join->inside->comp_wait_ns;
+    if (count == 0 || count < inside_least_joining(join->rows, join->part) ||
+        (wait_ns && join->age_ns > wait_ns))
+        return false;
+    int64_t together_ns = inside_together_ns(shard, join, count);
+    int64_t next_ns = join->alone_ns + profile_latency_ns(shard->profile, count);
+    return join->beside || next_ns > deadline_ns ||
+           (next_ns - together_ns) * count > (together_ns - join->alone_ns) * join->rows;
+}
+
+/* Until the fewest rows that are worth it have caught up after its first stage, and all have gone through the
+ * others. They come in the middle of that stage, and nobody knows their deadlines yet. 0: no number of rows is. */
 static int64_t stretched_ns(const shard_t *shard, uint32_t batch)
 {
-    uint32_t part = shard->inside.until[0], joining = inside_least_joining(batch, part);
-    if (shard->inside.stages < 2 || batch + joining > shard->limit)
+    if (shard->inside.stages < 2 || batch >= shard->limit)
         return 0;
-    return inside_part_ns(profile_latency_ns(shard->profile, batch), part) +
-           inside_catch_up_ns(shard, part, joining) + inside_rest_ns(shard, part, batch + joining);
+    int64_t latency_ns = profile_latency_ns(shard->profile, batch);
+    inside_join_t join = {.inside = &shard->inside,
+                          .rows = batch,
+                          .part = shard->inside.until[0],
+                          .border_ns = inside_part_ns(latency_ns, shard->inside.until[0]),
+                          .alone_ns = latency_ns,
+                          .beside = shard->gpus & SHARD_GPUS_SHARE};
+    join.age_ns = join.border_ns / 2;
+    uint32_t count = inside_least_joining(batch, join.part);
+    for (count += count == 0; batch + count <= shard->limit; count *= 2) {
+        if (inside_may_join(shard, &join, count, INT64_MAX))
+            return inside_together_ns(shard, &join, count);
+    }
+    return 0;
 }
 
 int64_t inside_hold_with_modes_ns(const shard_t *shard, uint32_t batch)

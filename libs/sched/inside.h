@@ -52,6 +52,35 @@ static inline int64_t inside_rest_ns(const shard_t *shard, uint32_t part, uint32
     return latency_ns - inside_part_ns(latency_ns, part);
 }
 
+/* A batch that others may join, all times from any one moment on. */
+typedef struct {
+    const sched_inside_t *inside; /* of its model */
+    uint32_t rows, part;         /* rows that it has; part of its latency before the border where they join */
+    int64_t age_ns;              /* for how long it has run when they are there */
+    int64_t border_ns, alone_ns; /* when it is at the border, and when it ends if none join */
+    bool beside;                 /* another batch could run beside it */
+} inside_join_t;
+
+/* Of `count` that join: when they have caught up, */
+static inline int64_t inside_joined_ns(const shard_t *shard, const inside_join_t *join, uint32_t count)
+{
+    return join->border_ns + inside_catch_up_ns(shard, join->part, count);
+}
+
+/* and when all end. */
+static inline int64_t inside_together_ns(const shard_t *shard, const inside_join_t *join, uint32_t count)
+{
+    return inside_joined_ns(shard, join, count) + inside_rest_ns(shard, join->part, join->rows + count);
+}
+
+/*
+ * Whether so many are worth it, the first of them due at deadline_ns: they pay for the launch, the batch is young enough, and
+ * the first would be too late in the next batch or the mean gets better: all that join gain more against
+ * being that batch than those that run lose (as exec/staged_policy.c decides for stages). With slots the next batch need
+ * not wait, and rows that do not join would take a slot from others: there it is enough that they catch up.
+ */
+bool inside_may_join(const shard_t *shard, const inside_join_t *join, uint32_t count, int64_t deadline_ns);
+
 /* inside_hold_ns where GPUs have modes. Cold: the fast path is that none has. */
 __attribute__((cold)) int64_t inside_hold_with_modes_ns(const shard_t *shard, uint32_t batch);
 
@@ -61,7 +90,7 @@ __attribute__((cold)) int64_t inside_hold_with_modes_ns(const shard_t *shard, ui
  *     held, for more requests ──▶ frontrun                    deadline
  *                                 ├─────────── l(b + 1) ──────────┤  GPUs that run one batch after the other
  *                       ├── l(b + 1), slowed by a neighbour ──────┤  slots
- *                    ├── l(b), and what a stretch adds to it ─────┤  stretches
+ *                    ├── l(b), and what a stretch adds to it ─────┤  stretches, where rows may join at all
  *
  * The first is Symphony's (3.1): what comes later could not be added any more. A batch that was held so long
  * has no slack left when it starts, so it fits beside no other, no other fits beside it, and no rows can join

@@ -13,12 +13,9 @@
 
 typedef struct {
     batch_slot_t *batch; /* granted last, or the last that joined it */
-    const sched_inside_t *inside;
-    uint32_t most;     /* rows that may come, as many as the way is counted for */
-    int64_t start_ns;  /* the rows are there */
-    uint32_t part;     /* of the batch that has passed when its stage ends */
-    int64_t border_ns; /* then */
-    bool beside;       /* another batch could run beside it */
+    uint32_t most;       /* rows that may come, as many as the way is counted for */
+    int64_t start_ns;    /* the rows are there */
+    inside_join_t join;  /* at the border behind its stage then */
 } stretch_t;
 
 /* Where the batch is when the rows come. False: it does not run then, is in its last stage, or still waits
@@ -26,16 +23,15 @@ typedef struct {
 static bool locate(stretch_t *stretch, const shard_t *shard)
 {
     const batch_slot_t *batch = stretch->batch;
-    const sched_inside_t *inside = stretch->inside;
+    inside_join_t *join = &stretch->join;
     int64_t latency_ns = profile_latency_ns(shard->profile, batch->rows);
     int64_t begin_ns = batch->finish_ns - latency_ns; /* as if it had always had all its rows */
-    if (stretch->start_ns < batch->joined_ns ||
-        (inside->comp_wait_ns && stretch->start_ns - batch->begun_ns > inside->comp_wait_ns))
+    if (stretch->start_ns < batch->joined_ns)
         return false;
-    for (uint32_t stage = 0; stage + 1 < inside->stages; stage++) {
-        stretch->part = inside->until[stage];
-        stretch->border_ns = begin_ns + inside_part_ns(latency_ns, stretch->part);
-        if (stretch->start_ns < stretch->border_ns)
+    for (uint32_t stage = 0; stage + 1 < join->inside->stages; stage++) {
+        join->part = join->inside->until[stage];
+        join->border_ns = begin_ns + inside_part_ns(latency_ns, join->part);
+        if (stretch->start_ns < join->border_ns)
             return true;
     }
     return false;
@@ -63,43 +59,21 @@ static bool find(sched_t *sched, int64_t now_ns, const shard_t *shard, stretch_t
         !core_takes_more(sched, slot->gpu) || !matcher_may_use(&sched->matcher, shard->index, slot->gpu))
         return false;
     uint32_t most = shard->candidate.vague ? shard->queue.len : shard->candidate.batch;
-    *stretch = (stretch_t){.batch = slot,
-                           .inside = inside,
-                           .most = most,
-                           .start_ns = now_ns + shard_lead_ns(shard, most),
-                           .beside = core_has_slots(gpu)};
+    *stretch = (stretch_t){.batch = slot, .most = most, .start_ns = now_ns + shard_lead_ns(shard, most)};
+    stretch->join = (inside_join_t){.inside = inside,
+                                    .rows = slot->rows,
+                                    .age_ns = stretch->start_ns - slot->begun_ns,
+                                    .alone_ns = slot->finish_ns,
+                                    .beside = core_has_slots(gpu)};
     return locate(stretch, shard);
-}
-
-static int64_t joined_ns(const stretch_t *stretch, const shard_t *shard, uint32_t count)
-{
-    return stretch->border_ns + inside_catch_up_ns(shard, stretch->part, count);
-}
-
-static int64_t finish_ns(const stretch_t *stretch, const shard_t *shard, uint32_t count)
-{
-    return joined_ns(stretch, shard, count) +
-           inside_rest_ns(shard, stretch->part, stretch->batch->rows + count);
-}
-
-/* Whether the first row that joins would be too late in the next batch, or the mean gets better: all that
- * join gain more against being that batch than those that run lose (as exec/staged_policy.c decides for
- * stages). With slots the next batch need not wait, and rows that do not join would take a slot from
- * others: there it is enough that they catch up. */
-static bool gains(const stretch_t *stretch, const shard_t *shard, uint32_t count)
-{
-    int64_t alone_ns = stretch->batch->finish_ns, together_ns = finish_ns(stretch, shard, count);
-    int64_t next_ns = alone_ns + profile_latency_ns(shard->profile, count);
-    return stretch->beside || next_ns > shard_task(shard, shard_head(shard))->deadline_ns ||
-           (next_ns - together_ns) * count > (together_ns - alone_ns) * stretch->batch->rows;
 }
 
 /* The most rows that may join; 0: those are not worth it. */
 static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
 {
     const batch_slot_t *batch = stretch->batch;
-    int64_t deadline_ns = shard_task(shard, shard_head(shard))->deadline_ns;
-    uint32_t least = inside_least_joining(batch->rows, stretch->part), low = 0;
+    int64_t head_ns = shard_task(shard, shard_head(shard))->deadline_ns, deadline_ns = head_ns;
+    uint32_t low = 0;
     uint32_t high = shard->limit > batch->rows ? shard->limit - batch->rows : 0;
     if (batch->deadline_ns < deadline_ns)
         deadline_ns = batch->deadline_ns;
@@ -107,19 +81,20 @@ static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
         high = stretch->most;
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
-        if (finish_ns(stretch, shard, middle) <= deadline_ns)
+        if (inside_together_ns(shard, &stretch->join, middle) <= deadline_ns)
             low = middle;
         else
             high = middle - 1;
     }
-    return low >= least && low > 0 && gains(stretch, shard, low) ? low : 0;
+    return inside_may_join(shard, &stretch->join, low, head_ns) ? low : 0;
 }
 
 /* The rows are a batch of their own behind the one they join, and both end at the same time. */
 static uint32_t join(sched_t *sched, int64_t now_ns, const stretch_t *stretch, shard_t *shard, uint32_t count)
 {
     const batch_slot_t joined = *stretch->batch;
-    int64_t end_ns = finish_ns(stretch, shard, count), caught_up_ns = joined_ns(stretch, shard, count);
+    int64_t end_ns = inside_together_ns(shard, &stretch->join, count);
+    int64_t caught_up_ns = inside_joined_ns(shard, &stretch->join, count);
     int64_t deadline_ns = shard_task(shard, shard_head(shard))->deadline_ns;
     uint32_t index = batch_table_take(&sched->batches, joined.gpu);
     batch_slot_t *slot = &sched->batches.slots[index];

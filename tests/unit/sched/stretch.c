@@ -146,6 +146,25 @@ Test(stretch, a_deferred_batch_is_let_go_while_rows_may_still_join)
     play_stop(&play);
 }
 
+/* As above, but rows that come in the middle of the first stage, 0.75 after R1 began, may not join; and four rows, of which
+ * none ever gain as much by others as they lose: those are held until 30 - l(5). */
+Test(stretch, a_batch_that_no_rows_may_join_is_not_let_go_for_them)
+{
+    play_t play;
+    sched_inside_t inside = quarters;
+    inside.comp_wait_ns = play_ns(0.7);
+    start(&play, "deferred", (sched_gpu_mode_t){.stretches = true}, inside, 1);
+    play_arrive(&play, 0, 0, 4, 2);
+    cr_expect_str_eq(play_until(&play, 12), "4 gpu1 R1-R2 until 11\n");
+    play_stop(&play);
+
+    start(&play, "deferred", (sched_gpu_mode_t){.stretches = true}, quarters, 1);
+    for (uint32_t i = 0; i < 4; i++)
+        play_arrive_slo(&play, 0, 0, 30);
+    cr_expect_str_eq(play_until(&play, 29), "20 gpu1 R1-R4 until 29\n");
+    play_stop(&play);
+}
+
 /* The parts of a split batch may end apart; what ends last frees the GPU. */
 Test(stretch, one_of_two_that_run_together_ends_first)
 {
