@@ -89,8 +89,9 @@ exec_t *exec_create_overlap(const overlap_config_t *config, err_t *err)
     for (uint32_t i = 0; i < config->models; i++)
         if (!in(config->ops[i], 1, 1 << 16, "operators of a model", err))
             return NULL;
-    if (!config->predict && (config->order == OVERLAP_ABACUS || config->order == OVERLAP_SJF)) {
-        err_set(err, STATUS_INVALID_ARGUMENT, "this order needs a duration model");
+    bool predicts = config->order == OVERLAP_ABACUS || config->order == OVERLAP_SJF || config->drop_predicted;
+    if (!config->predict && predicts) {
+        err_set(err, STATUS_INVALID_ARGUMENT, "this order, or to drop by prediction, needs a duration model");
         return NULL;
     }
     overlap_t *overlap = calloc(1, sizeof(*overlap) + config->queries_max * sizeof(overlap_active_t));

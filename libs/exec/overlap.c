@@ -307,8 +307,9 @@ static bool plan_group(overlap_t *overlap, int64_t start_ns, exec_sink_fn sink, 
 /* FCFS, SJF, EDF. */
 static bool plan_single(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, void *ctx)
 {
+    bool predicted = overlap->config.drop_predicted;
     for (uint32_t i = overlap->active_count; i-- > 0;)
-        if (overlap->active[i].query.deadline_ns < now_ns)
+        if (overlap->active[i].query.deadline_ns < now_ns + (predicted ? overlap_solo_ns(overlap, i) : 0))
             leave(overlap, i, EXEC_DROP, sink, ctx);
     uint32_t best = 0;
     int64_t best_key = INT64_MAX;

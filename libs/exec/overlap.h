@@ -10,7 +10,7 @@
  * be (overlap_config_t).
  *
  * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed
- * before it begins.
+ * before it begins, or already when by prediction it would end behind it (drop_predicted).
  *
  * A group holds at most one query of a model, as the duration model knows it.
  *
@@ -36,6 +36,7 @@ typedef void (*overlap_predict_fn)(void *ctx, const overlap_group_t *groups, uin
 
 typedef struct {
     overlap_order_t order;
+    bool drop_predicted; /* FCFS, SJF and EDF; ABACUS always does */
     uint32_t models;
     uint32_t ops[OVERLAP_MODELS_MAX]; /* operators of each */
     uint32_t ways;                    /* 1..OVERLAP_WAYS_MAX; 4 in the paper */
@@ -51,7 +52,7 @@ typedef struct {
         triage; /* when not all can end in time those go behind that take longest (for a row, with by_rows), so that few
                           are late; and a query that cannot make it even alone is dropped at once */
     bool by_rows;
-    overlap_predict_fn predict; /* overlap and SJF */
+    overlap_predict_fn predict; /* ABACUS, SJF and drop_predicted */
     void *predict_ctx;
 } overlap_config_t;
 

@@ -30,6 +30,7 @@ typedef struct {
     double window_ms;   /* DelayBatch's, instead of the scenario's, when above 0 */
     /* zerobatch, delaybatch: form a batch when the one before it has ended, not when it has read its inputs. */
     bool late;
+    bool drop_predicted; /* fcfs, sjf, edf: drop what by prediction would be late, as overlap does */
     uint64_t seed;
     uint32_t queries;
     /* A cluster instead of one device: the policy before it, or `none`; NULL: one device. */

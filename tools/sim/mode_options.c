@@ -35,29 +35,26 @@ static const char help[] =
     "  --late           zerobatch and delaybatch form a batch when the one before it has ended, not already "
     "when that\n"
     "                   has read its inputs, as Triton's TensorRT backend does\n"
+    "  --drop RULE      fcfs, sjf and edf drop a query when its deadline has passed before it begins (late, "
+    "the paper's\n"
+    "                   rule and the default), or when by the duration model it would end behind it, run "
+    "alone and now\n"
+    "                   (predicted, the rule of overlap and abacus)\n"
     "  --staged K=V,..  settings of staged in place of the scenario's\n"
     "  --trace FILE     a row per launch; not of a cluster\n"
     "  --json           figures as one JSON object\n";
 
-static const struct option long_options[] = {{"mode", required_argument, NULL, 'm'},
-                                             {"scenario", required_argument, NULL, 's'},
-                                             {"load", required_argument, NULL, 'l'},
-                                             {"rate", required_argument, NULL, 'r'},
-                                             {"queries", required_argument, NULL, 'n'},
-                                             {"seed", required_argument, NULL, 'k'},
-                                             {"json", no_argument, NULL, 'j'},
-                                             {"scenarios", required_argument, NULL, 'd'},
-                                             {"trace", required_argument, NULL, 't'},
-                                             {"policy", required_argument, NULL, 'p'},
-                                             {"params", required_argument, NULL, 'P'},
-                                             {"gpus", required_argument, NULL, 'g'},
-                                             {"slots", required_argument, NULL, 'S'},
-                                             {"slo-ms", required_argument, NULL, 'o'},
-                                             {"staged", required_argument, NULL, 'T'},
-                                             {"window-ms", required_argument, NULL, 'w'},
-                                             {"late", no_argument, NULL, 'L'},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {0}};
+static const struct option long_options[] = {
+    {"mode", required_argument, NULL, 'm'},    {"scenario", required_argument, NULL, 's'},
+    {"load", required_argument, NULL, 'l'},    {"rate", required_argument, NULL, 'r'},
+    {"queries", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 'k'},
+    {"json", no_argument, NULL, 'j'},          {"scenarios", required_argument, NULL, 'd'},
+    {"trace", required_argument, NULL, 't'},   {"policy", required_argument, NULL, 'p'},
+    {"params", required_argument, NULL, 'P'},  {"gpus", required_argument, NULL, 'g'},
+    {"slots", required_argument, NULL, 'S'},   {"slo-ms", required_argument, NULL, 'o'},
+    {"staged", required_argument, NULL, 'T'},  {"window-ms", required_argument, NULL, 'w'},
+    {"late", no_argument, NULL, 'L'},          {"drop", required_argument, NULL, 'D'},
+    {"help", no_argument, NULL, 'h'},          {0}};
 
 /* Sets of kinds of runs. */
 enum {
@@ -107,6 +104,7 @@ static const struct {
     {'T', BATCHES | CLUSTER, "staged"},
     {'w', BATCHES, "delaybatch"},
     {'L', BATCHES, "zerobatch delaybatch"},
+    {'D', SERVICES, "fcfs sjf edf"},
 };
 
 static const char *const run_names[] = {
@@ -127,6 +125,12 @@ static bool parse_load(const char *text, mode_load_t *load)
             return true;
         }
     return false;
+}
+
+static bool parse_drop(const char *text, bool *predicted)
+{
+    *predicted = strcmp(text, "predicted") == 0;
+    return *predicted || strcmp(text, "late") == 0;
 }
 
 static bool parse_number(const char *text, double least, double most, double *value)
@@ -197,6 +201,8 @@ static const char *take(mode_options_t *options, int option, const char *text)
         return parse_number(text, 1e-3, 1e6, &options->window_ms) ? NULL : "0.001 to 1000000 ms";
     case 'l':
         return parse_load(text, &options->load) ? NULL : "low, medium, high, peak or closed";
+    case 'D':
+        return parse_drop(text, &options->drop_predicted) ? NULL : "late or predicted";
     case 'r':
         return parse_number(text, 1e-3, 1e7, &options->rate_rps) ? NULL : "0.001 to 10000000 requests/s";
     case 'k':

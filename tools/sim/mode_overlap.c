@@ -139,14 +139,17 @@ static status_t deploy(mode_scenario_t *scenario, const char *names, err_t *err)
     return kept ? STATUS_OK : err_set(err, STATUS_INVALID_ARGUMENT, "--scenario: no service is named");
 }
 
-static exec_t *make(const mode_scenario_t *scenario, const char *mode, uint32_t queries,
-                    predictor_t *predictor, err_t *err)
+static exec_t *make(const mode_scenario_t *scenario, const mode_options_t *options, predictor_t *predictor,
+                    err_t *err)
 {
+    const char *mode = options->mode;
+    uint32_t queries = options->queries;
     overlap_config_t config = {.models = scenario->model_count,
                                .ways = WAYS,
                                .predict = predictor_predict,
                                .predict_ctx = predictor,
                                .margin = MARGIN,
+                               .drop_predicted = options->drop_predicted,
                                .triage = strcmp(mode, "overlap") == 0};
     config.group_part = config.triage ? GROUP_PART : 0;
     config.queries_max = queries < OVERLAP_QUERIES_MAX ? queries : OVERLAP_QUERIES_MAX;
@@ -171,16 +174,18 @@ status_t mode_run_services(const mode_options_t *options, mode_result_t *result,
     status_t status = mode_scenario_read(&scenario, options->directory, "abacus", NULL, err);
     if (status == STATUS_OK)
         status = deploy(&scenario, options->services, err);
-    bool predicts = strcmp(options->mode, "fcfs") != 0 && strcmp(options->mode, "edf") != 0;
+    bool predicts =
+        options->drop_predicted || (strcmp(options->mode, "fcfs") != 0 && strcmp(options->mode, "edf") != 0);
+    /* Who drops by prediction does it by the same duration model as overlap. */
+    bool limited = options->drop_predicted || strcmp(options->mode, "overlap") == 0;
     if (status == STATUS_OK && predicts)
-        status = mode_train(&scenario, strcmp(options->mode, "overlap") == 0,
-                            SAMPLES * scenario.model_count * scenario.model_count, EPOCHS, options->seed,
-                            &predictor, &errors, err);
+        status = mode_train(&scenario, limited, SAMPLES * scenario.model_count * scenario.model_count, EPOCHS,
+                            options->seed, &predictor, &errors, err);
     if (status != STATUS_OK)
         return status;
     for (uint32_t i = 0; i < scenario.model_count; i++)
         services.slo_ns[i] = 2 * mode_cost(&scenario.models[i], 0, scenario.models[i].op_count, 32, 64).ns;
-    services.exec = make(&scenario, options->mode, options->queries, &predictor, err);
+    services.exec = make(&scenario, options, &predictor, err);
     services.device = services.exec ? accel_create(scenario.model_count, MODE_OPS_MAX + 1, err) : NULL;
     status = services.device ? mode_tally_init(&services.tally, options->queries, err) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)

@@ -207,6 +207,24 @@ Test(overlap, the_baselines_run_one_query_at_a_time)
     }
 }
 
+/* What a query takes alone: q2 would end at its deadline to the nanosecond, q3 behind it. */
+Test(overlap, the_baselines_drop_by_prediction_when_told_so)
+{
+    for (overlap_order_t order = OVERLAP_FCFS; order <= OVERLAP_EDF; order++)
+        for (int predicted = 0; predicted < 2; predicted++) {
+            overlap_config_t config = three(order, 1);
+            config.drop_predicted = predicted;
+            exec_t *exec = open_exec(&config);
+            submit(exec, 2, 5);
+            submit(exec, 3, 9);
+            cr_assert_str_eq(run(exec), predicted ? "drop(q3) q2[0,4)" : "q2[0,4)");
+            now_ns = 8 * MS;
+            cr_assert(exec_finished(exec, now_ns, 1));
+            cr_assert_str_eq(run(exec), predicted ? "complete(q2)" : "complete(q2) q3[0,4)");
+            exec_destroy(exec);
+        }
+}
+
 Test(overlap, a_stopped_query_goes_back_at_once_or_behind_its_group)
 {
     exec_t *exec = make(OVERLAP_ABACUS, 4);
@@ -237,6 +255,9 @@ Test(overlap, it_says_what_it_cannot_run)
     overlap_config_t config = {.models = 1, .ops = {1}, .ways = 1, .queries_max = 1};
     cr_assert(exec_create_overlap(&config, &err) == NULL, "no duration model");
     config.order = OVERLAP_EDF;
+    config.drop_predicted = true;
+    cr_assert(exec_create_overlap(&config, &err) == NULL, "nothing to predict with");
+    config.drop_predicted = false;
     config.ways = 0;
     cr_assert(exec_create_overlap(&config, &err) == NULL);
 }
