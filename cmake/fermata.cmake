@@ -35,10 +35,10 @@ function(fermata_program name)
   add_dependencies(programs ${name})
 endfunction()
 
-# fermata_test(LIB NAME [DEPS target…]): tests/unit/LIB/NAME.c, a Criterion program, as ctest "LIB/NAME" with label unit.
+# fermata_test(LIB NAME [TIMEOUT seconds] [DEPS target…]): tests/unit/LIB/NAME.c, a Criterion program, as ctest "LIB/NAME" with label unit.
 function(fermata_test lib name)
-  cmake_parse_arguments(A "" "TIMEOUT" "DEPS;SOURCES" ${ARGN})
-  add_executable(${lib}_${name} ${name}.c ${A_SOURCES})
+  cmake_parse_arguments(A "" "TIMEOUT" "DEPS" ${ARGN})
+  add_executable(${lib}_${name} ${name}.c)
   target_link_libraries(${lib}_${name} PRIVATE fermata_flags ${lib} ${A_DEPS} criterion)
   set_target_properties(${lib}_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${lib}/${name} COMMAND ${lib}_${name} -j1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
