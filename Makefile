@@ -48,14 +48,14 @@ unit: build ## unit tests, release
 
 asan: deps ## unit tests with the address, leak and undefined-behaviour sanitizers
 	cmake --preset asan
-	cmake --build --preset asan -j $(JOBS)
+	cmake --build --preset asan -j $(JOBS) --target unit-tests
 	ctest --preset asan -j $(JOBS)
 
 # The longest of those that run on one thread only: the thread sanitizer has nothing to find in them.
 ONE_THREAD := ^(sim/sim_loop|sim/simulation|sched/sched_streams|exec/predictor|plan/herd)$$
 tsan: deps ## unit tests with the thread sanitizer
 	cmake --preset tsan
-	cmake --build --preset tsan -j $(JOBS)
+	cmake --build --preset tsan -j $(JOBS) --target unit-tests
 	$(NO_ASLR) ctest --preset tsan -E '$(ONE_THREAD)' -j $(JOBS)
 
 e2e: test-deps build ## the running system against stock clients

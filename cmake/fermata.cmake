@@ -36,16 +36,20 @@ function(fermata_program name)
 endfunction()
 
 # fermata_test(LIB NAME [TIMEOUT seconds] [DEPS target…]): tests/unit/LIB/NAME.c, a Criterion program, as ctest "LIB/NAME" with label unit.
+# Target `unit-tests` builds what the tests with that label run, and nothing else.
+add_custom_target(unit-tests)
 function(fermata_test lib name)
   cmake_parse_arguments(A "" "TIMEOUT" "DEPS" ${ARGN})
   add_executable(${lib}_${name} ${name}.c)
   target_link_libraries(${lib}_${name} PRIVATE fermata_flags ${lib} ${A_DEPS} criterion)
   set_target_properties(${lib}_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(unit-tests ${lib}_${name})
   add_test(NAME ${lib}/${name} COMMAND ${lib}_${name} -j1 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
-  set_tests_properties(${lib}/${name} PROPERTIES LABELS unit TIMEOUT ${A_TIMEOUT})
+  # ctest begins with what costs most, so that no long test is left to one core at the end.
+  set_tests_properties(${lib}/${name} PROPERTIES LABELS unit TIMEOUT ${A_TIMEOUT} COST ${A_TIMEOUT})
 endfunction()
 
 # fermata_bench(NAME SOURCES file… DEPS target…): a benchmark program in bin/, run by `make bench`.
