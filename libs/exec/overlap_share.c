@@ -54,26 +54,31 @@ static double group_share(const overlap_config_t *config, const overlap_group_t 
     return high;
 }
 
+/* Of both queries of a pair together: 1 to 2. */
+static double pair_busy(const overlap_config_t *config, uint32_t a, uint32_t b, uint32_t rows,
+                        const uint32_t *lengths)
+{
+    overlap_group_t pair = {.count = 2};
+    pair.parts[a > b] = whole_query(config, a, rows, lengths); /* parts are in the order of the models */
+    pair.parts[a < b] = whole_query(config, b, rows, lengths);
+    return 2 * group_share(config, &pair);
+}
+
+/* With o of each, sum O, the pairs of model m sum up to (n - 2) o + O, and all pairs to (n - 1) O. */
 double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, const uint32_t *lengths)
 {
-    overlap_group_t all = {.count = 0};
-    double sum = 0;
-    uint32_t groups = 0;
-    for (uint32_t m = 0; m < config->models; m++) {
-        exec_part_t other = whole_query(config, m, rows, lengths);
-        all.parts[all.count++] = other;
-        if (m == model)
-            continue;
-        exec_part_t own = whole_query(config, model, rows, lengths);
-        overlap_group_t pair = {.count = 2};
-        pair.parts[m < model] = own; /* parts are in the order of the models */
-        pair.parts[m > model] = other;
-        sum += group_share(config, &pair);
-        groups++;
-    }
-    if (all.count > 2) {
-        sum += group_share(config, &all);
-        groups++;
-    }
-    return groups ? sum / groups : 1;
+    uint32_t models = config->models;
+    double own = 0, all = 0;
+    if (models < 2)
+        return 1;
+    for (uint32_t a = 0; a < models; a++)
+        for (uint32_t b = a + 1; b < models; b++) {
+            double busy = pair_busy(config, a, b, rows, lengths);
+            all += busy;
+            own += a == model || b == model ? busy : 0;
+        }
+    if (models == 2)
+        return all / 2;
+    double share = (own - all / (models - 1)) / (models - 2), least = 1.0 / models;
+    return share < least ? least : share > 1 ? 1 : share;
 }

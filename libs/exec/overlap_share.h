@@ -15,8 +15,9 @@
 #include "exec/overlap.h"
 
 /*
- * 0 < share <= 1: the mean over the pairs of this model with each other one, and all models at once, all with
- * as many rows. 1 when there is no other model. Pure; of config only models, ops and predict count.
+ * 0 < share <= 1, all models with as many rows. What a pair keeps busy is two such o; of three models and more the pairs
+ * say of each by itself which parts add up to theirs, of two each has half. A pair that does not slow each other down tells no
+ * less than the whole device, so no share is below 1 / n. 1 when there is no other model. Pure; of config only models, ops and predict count.
  *
  * lengths: of the rows of each model. One share stands for all lengths of a model, so where they vary it is
  * asked for with the longest that was measured: longer rows fill more of a device, and a scheduler that plans
