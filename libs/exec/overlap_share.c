@@ -82,3 +82,18 @@ double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t ro
     double share = (own - all / (models - 1)) / (models - 2), least = 1.0 / models;
     return share < least ? least : share > 1 ? 1 : share;
 }
+
+overlap_busy_t overlap_busy(const overlap_config_t *config, uint32_t model, uint32_t rows_max,
+                            const uint32_t *lengths, uint32_t whole)
+{
+    double one = whole * overlap_share(config, model, 1, lengths), most = one, row = 0;
+    for (uint32_t rows = 1; rows < rows_max;) {
+        rows = 2 * rows < rows_max ? 2 * rows : rows_max;
+        most = whole * overlap_share(config, model, rows, lengths);
+        double slope = (most - one) / (rows - 1);
+        row = slope > row ? slope : row;
+    }
+    double fixed = most > one ? one - row : (one + most) / 2;
+    return (overlap_busy_t){.fixed = (uint32_t)(fixed > 1 ? fixed : 1),
+                            .row = most > one ? (uint32_t)(row + 0.5) : 0};
+}

@@ -25,4 +25,14 @@
  */
 double overlap_share(const overlap_config_t *config, uint32_t model, uint32_t rows, const uint32_t *lengths);
 
+/* The same as a scheduler is told it: a batch of b keeps fixed + b * row of `whole` busy, and all of it where that is more.
+ * The line goes through batches of one, and none up to rows_max lies above it: a device that is full with a few rows is no less so
+ * with the others. Larger batches do not keep less busy: where the duration model says so, the mean holds for all. */
+typedef struct {
+    uint32_t fixed, row;
+} overlap_busy_t;
+
+overlap_busy_t overlap_busy(const overlap_config_t *config, uint32_t model, uint32_t rows_max,
+                            const uint32_t *lengths, uint32_t whole);
+
 #endif

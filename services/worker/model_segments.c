@@ -49,8 +49,6 @@ static status_t make_borders(model_segments_t *segments, model_t *model, const e
     return STATUS_OK;
 }
 
-/* A line through both ends. Larger batches do not keep less busy: where the duration model says so, the
- * mean holds for all. */
 void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
 {
     overlap_config_t config = overlap_plan_config(segments->plan);
@@ -58,13 +56,9 @@ void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
 
     for (uint32_t i = 0; i < config.models; i++)
         lengths[i] = segments->plan->models[i].length_max;
-    double one = SEGMENTS_WHOLE * overlap_share(&config, segments->service, 1, lengths);
-    double most = SEGMENTS_WHOLE * overlap_share(&config, segments->service, rows_max, lengths);
-    double row = rows_max > 1 && most > one ? (most - one) / (rows_max - 1) : 0;
-    double fixed = most > one ? one - row : (one + most) / 2;
-
-    segments->busy_row = (uint32_t)row;
-    segments->busy_fixed = (uint32_t)(fixed > 1 ? fixed : 1);
+    overlap_busy_t busy = overlap_busy(&config, segments->service, rows_max, lengths, SEGMENTS_WHOLE);
+    segments->busy_fixed = busy.fixed;
+    segments->busy_row = busy.row;
 }
 
 /* Whatever a group asks for is there then: a range of segments needs no more than its two ends. */

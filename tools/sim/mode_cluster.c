@@ -136,11 +136,12 @@ status_t mode_run_cluster(const mode_options_t *options, const mode_scenario_t *
     cluster_t cluster = {.options = options,
                          .scenario = scenario,
                          .staged = strcmp(options->mode, "staged") == 0,
+                         .overlap = strcmp(options->mode, "overlap") == 0,
                          .scheduled = strcmp(options->policy, "none") != 0,
                          .rate_rps = rate_rps,
                          .err = err};
     bool whole = strcmp(options->mode, "whole") == 0;
-    if (!cluster.staged && !whole && (strcmp(options->mode, "overlap") || !cluster.scheduled))
+    if (!cluster.staged && !whole && !(cluster.overlap && cluster.scheduled))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "a cluster runs whole, staged, or, behind a policy, overlap");
     prng_init(&cluster.prng, options->seed);

@@ -51,7 +51,7 @@ typedef struct {
 struct cluster {
     const mode_options_t *options;
     const mode_scenario_t *scenario;
-    bool staged, scheduled;
+    bool staged, overlap, scheduled;
     uint32_t streams; /* of one model */
     sched_t *sched;
     cluster_gpu_t *gpus;
@@ -71,6 +71,8 @@ struct cluster {
 staged_cost_t cluster_stage_cost(void *ctx, uint32_t stage, uint32_t rows,
                                  uint32_t length); /* ctx: cluster_model_t */
 uint32_t cluster_longest(const mode_model_t *model);
+void cluster_launch(cluster_t *cluster, accel_t *device, uint32_t stream, uint64_t tag,
+                    const exec_part_t *part); /* operators of a model, as one launch */
 void cluster_launch_for_exec(cluster_t *cluster, cluster_gpu_t *gpu, const exec_action_t *action);
 void cluster_give_to_exec(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t index); /* this request */
 void cluster_run_batch(cluster_t *cluster, cluster_gpu_t *gpu, const cluster_request_t *first, uint32_t rows);

@@ -87,8 +87,8 @@ void cluster_fail(cluster_t *cluster, status_t status)
         cluster->status = status;
 }
 
-static void launch(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t stream, uint64_t tag,
-                   const exec_part_t *part)
+void cluster_launch(cluster_t *cluster, accel_t *device, uint32_t stream, uint64_t tag,
+                    const exec_part_t *part)
 {
     const mode_model_t *model = cluster->models[part->model].model;
     accel_op_t ops[MODE_OPS_MAX + 1];
@@ -96,7 +96,7 @@ static void launch(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t stream, uint
     ops[count++] = (accel_op_t){.ns = (int64_t)(cluster->scenario->launch_us * 1e3)};
     for (uint32_t i = part->from; i < part->to; i++)
         ops[count++] = mode_op(&model->ops[i], part->rows, part->length);
-    cluster_fail(cluster, accel_launch(gpu->device, stream, tag, ops, count, cluster->err));
+    cluster_fail(cluster, accel_launch(device, stream, tag, ops, count, cluster->err));
 }
 
 static void answer(cluster_t *cluster, uint32_t index)
@@ -117,8 +117,8 @@ void cluster_launch_for_exec(cluster_t *cluster, cluster_gpu_t *gpu, const exec_
     uint32_t stage = part.from;
     part.from = cluster->staged && stage ? model->stage_end[stage - 1] : 0;
     part.to = cluster->staged ? model->stage_end[stage] : model->op_count;
-    launch(cluster, gpu, part.model * cluster->streams + part.stream,
-           action->launch.launch << CLUSTER_TAG_MODEL_BITS | part.model, &part);
+    cluster_launch(cluster, gpu->device, part.model * cluster->streams + part.stream,
+                   action->launch.launch << CLUSTER_TAG_MODEL_BITS | part.model, &part);
 }
 
 static void on_exec(void *ctx, const exec_action_t *action)
@@ -158,7 +158,7 @@ void cluster_run_batch(cluster_t *cluster, cluster_gpu_t *gpu, const cluster_req
     gpu->running[stream] = first->first;
     exec_part_t part = {
         .model = first->model, .to = model->op_count, .rows = rows, .length = cluster_longest(model)};
-    launch(cluster, gpu, stream, stream, &part);
+    cluster_launch(cluster, gpu->device, stream, stream, &part);
 }
 
 static void end_batch(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t stream)

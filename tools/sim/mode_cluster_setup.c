@@ -2,6 +2,7 @@
  * Setting a cluster up: an exec object for each model on each device, and the scheduling core with profiles
  * of what these do.
  */
+#include "exec/overlap_share.h"
 #include "exec/whole.h"
 #include "mode_cluster.h"
 
@@ -119,6 +120,45 @@ static void tell_stages(cluster_model_t *model, sched_inside_t *inside)
     model->splits = inside->stages == 0;
 }
 
+/* What an exact duration model says: batches side by side with nothing between them but the device. */
+static void play_group(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
+{
+    cluster_t *cluster = ctx;
+    for (uint32_t i = 0; i < count; i++) {
+        accel_t *device = accel_create(groups[i].count, EXEC_PARTS_MAX * MODE_OPS_MAX, cluster->err);
+        ns[i] = 0;
+        if (!device) {
+            cluster_fail(cluster, cluster->err->code);
+            continue;
+        }
+        for (uint32_t p = 0; p < groups[i].count; p++)
+            cluster_launch(cluster, device, p, p, &groups[i].parts[p]);
+        for (int64_t next = accel_next_ns(device); next != ACCEL_NEVER; next = accel_next_ns(device)) {
+            uint64_t tag;
+            accel_advance(device, next);
+            while (accel_take_ended(device, &tag))
+                ns[i] = next;
+        }
+        accel_destroy(device);
+    }
+}
+
+/* As a worker does it. */
+static void tell_busy(cluster_model_t *model, sched_inside_t *inside)
+{
+    cluster_t *cluster = model->cluster;
+    uint32_t lengths[OVERLAP_MODELS_MAX], index = (uint32_t)(model - cluster->models);
+    overlap_config_t config = {
+        .models = cluster->scenario->model_count, .predict = play_group, .predict_ctx = cluster};
+    for (uint32_t m = 0; m < config.models; m++) {
+        config.ops[m] = cluster->scenario->models[m].op_count;
+        lengths[m] = cluster_longest(&cluster->scenario->models[m]);
+    }
+    overlap_busy_t busy = overlap_busy(&config, index, cluster->scenario->rows_max, lengths, SCHED_WHOLE);
+    inside->busy_fixed = busy.fixed;
+    inside->busy_row = busy.row;
+}
+
 /* What the scheduler is told: latency alone on the device, where the stages end in it, and how much of it is used. */
 static status_t profile_model(cluster_t *cluster, cluster_model_t *model, sched_inside_t *inside)
 {
@@ -138,6 +178,8 @@ static status_t profile_model(cluster_t *cluster, cluster_model_t *model, sched_
                                .busy_row = (uint32_t)ceil(row * SCHED_WHOLE)};
     if (cluster->staged)
         tell_stages(model, inside);
+    if (cluster->overlap)
+        tell_busy(model, inside);
     status_t status =
         cluster->staged ? measure(cluster, (uint32_t)(model - cluster->models), most, points) : STATUS_OK;
     return status == STATUS_OK ? profile_from_points(&model->profile, points, most, most, cluster->err)

@@ -314,6 +314,25 @@ Test(overlap, a_query_keeps_busy_what_the_durations_of_groups_say)
     cr_assert_float_eq(share(3, 1), 0.5, 1e-3);
 }
 
+/* One row keeps 0.6 busy, four and more all of it. */
+static void saturate(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < count; i++) {
+        double busy = 0.6 + (groups[i].parts[0].rows - 1) * 0.4 / 3;
+        ns[i] = (int64_t)((busy < 1 ? busy : 1) * groups[i].count * (double)MS);
+        ns[i] = groups[i].count == 1 ? MS : ns[i];
+    }
+}
+
+Test(overlap, no_batch_keeps_more_busy_than_is_told)
+{
+    overlap_config_t config = {.models = 2, .ops = {4, 4}, .predict = saturate};
+    overlap_busy_t busy = overlap_busy(&config, 0, 64, (const uint32_t[]){1, 1}, 1000);
+    cr_expect(busy.fixed + busy.row >= 595 && busy.fixed + busy.row <= 605, "one: %u", busy.fixed + busy.row);
+    cr_expect(busy.fixed + 4 * busy.row >= 995, "four: %u", busy.fixed + 4 * busy.row);
+}
+
 /* Each takes its length in milliseconds; two fit beside each other while both are short. */
 static void fill(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
 {
