@@ -169,7 +169,21 @@ static void give_back(overlap_t *overlap, exec_sink_fn sink, void *ctx)
     }
 }
 
-/* Whole queries first, `ways` prefixes of the order at once; returns the query that did not fit any more. */
+/* Is the last one that joined worth it? What runs side by side for nothing only makes the others wait. */
+static bool saves(overlap_t *overlap, const overlap_plan_t *without, const overlap_plan_t *with, uint32_t at)
+{
+    overlap_plan_t alone = {.group.count = 0};
+    if (overlap->config.least_saving <= 0)
+        return true;
+    for (uint32_t i = 0; i < with->group.count; i++)
+        if (with->at[i] == at)
+            add_part(&alone, with->group.parts[i], at);
+    predict(overlap, &alone, 1);
+    return (double)(with->predicted_ns - without->predicted_ns) <=
+           (1 - overlap->config.least_saving) * (double)alone.predicted_ns;
+}
+
+/* Whole queries first, `ways` prefixes of the order at once; returns the query that did not fit, or save, any more. */
 static uint32_t add_whole(overlap_t *overlap, overlap_plan_t *plan, int64_t headroom_ns)
 {
     for (;;) {
@@ -188,7 +202,8 @@ static uint32_t add_whole(overlap_t *overlap, overlap_plan_t *plan, int64_t head
             return UINT32_MAX;
         predict(overlap, tries, count);
         uint32_t fit = 0;
-        while (fit < count && tries[fit].predicted_ns <= headroom_ns)
+        while (fit < count && tries[fit].predicted_ns <= headroom_ns &&
+               saves(overlap, plan, &tries[fit], ats[fit]))
             *plan = tries[fit++];
         if (fit < count)
             return ats[fit];
@@ -297,9 +312,11 @@ static bool plan_group(overlap_t *overlap, int64_t start_ns, exec_sink_fn sink, 
         }
         headroom_ns = begin_group(overlap, &plan, first, headroom_ns);
         uint32_t more = add_whole(overlap, &plan, headroom_ns);
+        overlap->next = plan;
         if (more != UINT32_MAX && plan.group.count < EXEC_PARTS_MAX)
             add_partial(overlap, &plan, more, headroom_ns);
-        overlap->next = plan;
+        if (plan.group.count > overlap->next.group.count && saves(overlap, &overlap->next, &plan, more))
+            overlap->next = plan;
         return true;
     }
 }

@@ -5,9 +5,9 @@
  * beside them as many operators of the next queries as a duration model says fit into that headroom. What was
  * not finished goes on in a later group from where it stopped (the segmental executor keeps its intermediate
  * tensors). While a group runs the next one is planned, with the predicted rest of the running one taken off
- * the headroom (equation 3). A query whose headroom is too short for itself alone is dropped. Two things go
- * beyond the paper when asked for: groups of limited length, and a choice of who is served when not all can
- * be (overlap_config_t).
+ * the headroom (equation 3). A query whose headroom is too short for itself alone is dropped. Three things go
+ * beyond the paper when asked for: groups of limited length, a choice of who is served when not all can
+ * be, and groups of what saves time side by side only (overlap_config_t).
  *
  * FCFS, SJF and EDF are the baselines: one query at a time, whole, dropped when its deadline has passed
  * before it begins, or already when by prediction it would end behind it (drop_predicted).
@@ -43,7 +43,7 @@ typedef struct {
     uint32_t queries_max;             /* in all, waiting or begun */
     double
         margin; /* part of a predicted duration that is added to it: about the error of the duration model */
-    /* ABACUS only; both 0 is the paper's controller. */
+    /* ABACUS only; all 0 is the paper's controller. */
     double
         group_part; /* a group's first query goes only as far as this part of what queries of the most pressed model are
                           given, and what runs beside it at most makes that twice as long, so that one that comes while
@@ -52,6 +52,9 @@ typedef struct {
         triage; /* when not all can end in time those go behind that take longest (for a row, with by_rows), so that few
                           are late; and a query that cannot make it even alone is dropped at once */
     bool by_rows;
+    double
+        least_saving; /* what joins a group must make it longer by less than it would take alone, by at least this
+                            part; else it waits, and those that are in the group end sooner */
     overlap_predict_fn predict; /* ABACUS, SJF and drop_predicted */
     void *predict_ctx;
 } overlap_config_t;

@@ -15,6 +15,9 @@
 /* Half of the tightest target is left for one that comes when a group has just begun. */
 #define GROUP_PART 0.5
 
+/* Less than half makes those in the group wait for more than it gains (docs/modes.md). */
+#define LEAST_SAVING 0.5
+
 /* Per pair of services, itself included: 4000 groups for two, 16000 for four. */
 enum { SAMPLES = 1000, EPOCHS = 180, WAYS = 4 };
 
@@ -152,6 +155,7 @@ static exec_t *make(const mode_scenario_t *scenario, const mode_options_t *optio
                                .drop_predicted = options->drop_predicted,
                                .triage = strcmp(mode, "overlap") == 0};
     config.group_part = config.triage ? GROUP_PART : 0;
+    config.least_saving = config.triage ? LEAST_SAVING : 0;
     config.queries_max = queries < OVERLAP_QUERIES_MAX ? queries : OVERLAP_QUERIES_MAX;
     config.order = strcmp(mode, "fcfs") == 0  ? OVERLAP_FCFS
                    : strcmp(mode, "sjf") == 0 ? OVERLAP_SJF

@@ -154,6 +154,42 @@ Test(overlap, triage_lets_few_be_late)
     }
 }
 
+/* Model 0 fills the device by itself, 1 and 2 leave half of it idle: each takes 10 ms alone. */
+static void half_idle(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t full_ns = 0, half_ns = 0;
+        for (uint32_t j = 0; j < groups[i].count; j++) {
+            const exec_part_t *part = &groups[i].parts[j];
+            int64_t part_ns = 10 * MS * (part->to - part->from) / (part->model ? 4 : 6);
+            full_ns += part->model ? 0 : part_ns;
+            half_ns = part->model && part_ns > half_ns ? part_ns : half_ns;
+        }
+        ns[i] = full_ns + half_ns;
+    }
+}
+
+Test(overlap, what_saves_no_time_side_by_side_waits)
+{
+    static const char *const first[] = {"q1[0,6) q2[0,4) q3[0,4)", "q1[0,6)"};
+    for (int saving = 0; saving < 2; saving++) {
+        overlap_config_t config = three(OVERLAP_ABACUS, 4);
+        config.predict = half_idle;
+        config.least_saving = saving ? 0.5 : 0;
+        exec_t *exec = open_exec(&config);
+        submit(exec, 1, 40);
+        submit(exec, 2, 50);
+        submit(exec, 3, 60);
+        cr_assert_str_eq(run(exec), first[saving]);
+        now_ns = 20 * MS;
+        cr_assert(exec_finished(exec, now_ns, 1));
+        cr_assert_str_eq(run(exec),
+                         saving ? "complete(q1) q2[0,4) q3[0,4)" : "complete(q1) complete(q2) complete(q3)");
+        exec_destroy(exec);
+    }
+}
+
 /* A long query runs in several groups, and a pressed one that comes in between is served. */
 Test(overlap, groups_of_limited_length_let_others_in)
 {
