@@ -76,6 +76,14 @@ class Process:
             if matches(line):
                 return line
 
+    def wait_ready(self, matches):
+        """As wait_line, for what it says when it has started; a process that has not is ended, with those that it started."""
+        try:
+            return self.wait_line(matches)
+        except Dead:
+            self.stop()
+            raise
+
     def wait(self, seconds=STOP_S):
         return self.child.wait(timeout=seconds)
 
@@ -101,7 +109,7 @@ class Service(Process):
 
     def __init__(self, command, log_path, env=None):
         super().__init__(command, log_path, env)
-        line = self.wait_line(lambda text: text.startswith("ready "))
+        line = self.wait_ready(lambda text: text.startswith("ready "))
         self.ready = json.loads(line.removeprefix("ready "))
         assert self.ready["pid"] == self.pid
 
@@ -147,7 +155,7 @@ class Up(Process):
     def __init__(self, bin_dir, log_path, *flags, models=MODELS):
         repository = ["--models", models] if models else []
         super().__init__([pathlib.Path(bin_dir) / "fermata", "up", "--json", "--any-port", *repository, *flags], log_path)
-        self.ready = json.loads(self.wait_line(lambda text: text.startswith("{")))
+        self.ready = json.loads(self.wait_ready(lambda text: text.startswith("{")))
         self.gateways = self.ready["gateways"]
         self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]
 
