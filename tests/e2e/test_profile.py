@@ -100,6 +100,11 @@ def test_a_file_is_profiled_without_leaving_anything(bin_dir, tmp_path):
     assert (tmp_path / "out.txt").read_text().startswith("fermata_profile 2\n")
 
 
+def test_loads_want_to_know_what_one_row_takes(bin_dir, cluster):
+    done = profile(bin_dir, cluster.models / "digits", "--batches", "4", "--stages", "--loads", "--no-keep")
+    assert done.returncode == 2 and "--batches must have 1 in it" in done.stderr, done.stderr
+
+
 def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     digits = cluster.models / "digits"
     kept = digits / "1" / "profile.onednn.txt"

@@ -13,7 +13,11 @@ static status_t check_usage(profile_session_t *session, size_t models, err_t *er
 
     if (status != STATUS_OK || !o->batches)
         return status;
-    return profile_batches_parse(o->batches, session->sizes, PROFILER_SIZES_MAX, &session->size_count, err);
+    status = profile_batches_parse(o->batches, session->sizes, PROFILER_SIZES_MAX, &session->size_count, err);
+    if (status == STATUS_OK && o->loads && !o->lengths && session->sizes[0] != 1) /* rising */
+        status = err_set(err, STATUS_INVALID_ARGUMENT,
+                         "--loads needs what a batch of 1 takes: --batches must have 1 in it");
+    return status;
 }
 
 static int run(const profile_options_t *o, const char *const *paths, size_t count)
