@@ -22,7 +22,7 @@ bool inside_may_join(const shard_t *shard, const inside_join_t *join, uint32_t c
         return false;
     int64_t together_ns = inside_together_ns(shard, join, count);
     int64_t next_ns = join->alone_ns + profile_latency_ns(shard->profile, count);
-    return join->beside || next_ns > deadline_ns ||
+    return next_ns > deadline_ns ||
            (next_ns - together_ns) * count > (together_ns - join->alone_ns) * join->rows;
 }
 
@@ -37,8 +37,7 @@ static int64_t stretched_ns(const shard_t *shard, uint32_t batch)
                           .rows = batch,
                           .part = shard->inside.until[0],
                           .border_ns = inside_part_ns(latency_ns, shard->inside.until[0]),
-                          .alone_ns = latency_ns,
-                          .beside = shard->gpus & SHARD_GPUS_SHARE};
+                          .alone_ns = latency_ns};
     join.age_ns = join.border_ns / 2;
     uint32_t count = inside_least_joining(batch, join.part);
     for (count += count == 0; batch + count <= shard->limit; count *= 2) {

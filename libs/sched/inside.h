@@ -58,7 +58,6 @@ typedef struct {
     uint32_t rows, part;         /* rows that it has; part of its latency before the border where they join */
     int64_t age_ns;              /* for how long it has run when they are there */
     int64_t border_ns, alone_ns; /* when it is at the border, and when it ends if none join */
-    bool beside;                 /* another batch could run beside it */
 } inside_join_t;
 
 /* Of `count` that join: when they have caught up, */
@@ -76,8 +75,8 @@ static inline int64_t inside_together_ns(const shard_t *shard, const inside_join
 /*
  * Whether so many are worth it, the first of them due at deadline_ns: they pay for the launch, the batch is young enough, and
  * the first would be too late in the next batch or the mean gets better: all that join gain more against
- * being that batch than those that run lose (as exec/staged_policy.c decides for stages). With slots the next batch need
- * not wait, and rows that do not join would take a slot from others: there it is enough that they catch up.
+ * being that batch than those that run lose (as exec/staged_policy.c decides for stages). With slots, too: the next batch
+ * could run beside it there, so those that join gain less than is reckoned here, not more.
  */
 bool inside_may_join(const shard_t *shard, const inside_join_t *join, uint32_t count, int64_t deadline_ns);
 

@@ -63,8 +63,7 @@ static bool find(sched_t *sched, int64_t now_ns, const shard_t *shard, stretch_t
     stretch->join = (inside_join_t){.inside = inside,
                                     .rows = slot->rows,
                                     .age_ns = stretch->start_ns - slot->begun_ns,
-                                    .alone_ns = slot->finish_ns,
-                                    .beside = core_has_slots(gpu)};
+                                    .alone_ns = slot->finish_ns};
     return locate(stretch, shard);
 }
 

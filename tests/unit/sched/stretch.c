@@ -104,17 +104,19 @@ Test(stretch, not_in_the_last_stage_nor_after_the_wait)
 }
 
 /* In its second stage R1 would end at 9.5 with R2, which is 3.5 later, and R2 2.5 earlier than behind it:
- * it waits. With R3 besides 10.5, 4.5 later, and both 2.5 earlier, which is 5. */
+ * it waits. With R3 besides 10.5, 4.5 later, and both 2.5 earlier, which is 5. Where a GPU has slots, too. */
 Test(stretch, rows_join_when_they_gain_more_than_the_batch_loses)
 {
-    play_t play;
-    start_stretching(&play, quarters);
-    play_arrive_slo(&play, 0, 0, 30);
-    play_arrive_slo(&play, 0, 2, 30);
-    play_arrive_slo(&play, 0, 2.5, 30);
-    cr_assert_str_eq(play_until(&play, 8), "0 gpu1 R1 until 6\n"
-                                           "2.5 gpu1 R2-R3 join until 10.5\n");
-    play_stop(&play);
+    for (uint32_t slots = 1; slots <= 2; slots++) {
+        play_t play;
+        start(&play, "eager", (sched_gpu_mode_t){.stretches = true, .slots = slots}, quarters, 1);
+        play_arrive_slo(&play, 0, 0, 30);
+        play_arrive_slo(&play, 0, 2, 30);
+        play_arrive_slo(&play, 0, 2.5, 30);
+        cr_assert_str_eq(play_until(&play, 8), "0 gpu1 R1 until 6\n"
+                                               "2.5 gpu1 R2-R3 join until 10.5\n");
+        play_stop(&play);
+    }
 }
 
 Test(stretch, not_while_another_model_waits_for_a_gpu)
