@@ -52,7 +52,7 @@ asan: deps ## unit tests with the address, leak and undefined-behaviour sanitize
 	ctest --preset asan -j $(JOBS)
 
 # The longest of those that run on one thread only: the thread sanitizer has nothing to find in them.
-ONE_THREAD := ^(sim/sim_loop|sim/simulation|sched/sched_streams|exec/predictor|plan/herd)$$
+ONE_THREAD := ^(sim/(cluster|input|sim_loop|simulation|trace)|sched/sched_streams|exec/predictor|plan/herd)$$
 tsan: deps ## unit tests with the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS) --target unit-tests
