@@ -59,7 +59,7 @@ tsan: deps ## unit tests with the thread sanitizer
 	$(NO_ASLR) ctest --preset tsan -E '$(ONE_THREAD)' -j $(JOBS)
 
 e2e: test-deps build ## the running system against stock clients
-	ctest --preset release -L e2e
+	ctest --preset release -L e2e -j $(JOBS)
 
 bench: build ## measure, and print each figure beside its goal
 	tests/bench/run-all build/release/bin

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "examples" / "models"
 PICTURES = ROOT / "examples" / "pictures"
 
-START_S = 60  # profiling a model at load takes seconds on a busy machine
+START_S = 180  # profiling a model at load takes seconds, on a busy machine a minute
 STOP_S = 20
 ANY_PORT = "127.0.0.1:0"
 

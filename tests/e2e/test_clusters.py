@@ -9,6 +9,8 @@ import pytest
 from client import get
 from system import ANY_PORT, Cluster, wait_until
 
+pytestmark = pytest.mark.alone
+
 
 def emulated(cluster, scheduler, name, profile, *flags):
     return cluster.start("worker", "--scheduler", scheduler.grpc, "--engine", "emulated", "--profile", profile, "--metrics-address",

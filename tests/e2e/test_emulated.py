@@ -9,6 +9,8 @@ import pytest
 from client import get, post
 from system import Up, wait_until
 
+pytestmark = pytest.mark.alone
+
 SLOW_MS = 50
 
 

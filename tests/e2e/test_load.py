@@ -7,6 +7,8 @@ import pytest
 
 from system import PICTURES
 
+pytestmark = pytest.mark.alone
+
 
 def load(bin_dir, up, protocol, *flags):
     address = up.http if protocol == "rest" else up.grpc

@@ -42,6 +42,7 @@ def emulated(bin_dir, folder, lines, *flags):
 
 
 @pytest.mark.parametrize("policy", ["shepherd", "fermata"])
+@pytest.mark.alone
 def test_a_running_batch_is_stopped(bin_dir, tmp_path, policy):
     """A request that holds the device for 3 s, then one of eight rows that cannot wait so long: both are answered in time. Their SLOs are
     those of a busy host: what counts is that the second is shorter than the first one runs."""
@@ -61,6 +62,7 @@ def test_a_running_batch_is_stopped(bin_dir, tmp_path, policy):
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_a_policy_that_never_stops_a_batch_is_named(bin_dir, tmp_path):
     up = emulated(bin_dir, tmp_path, ["quick,0.1,5,2000,16"], "--mode", "preempt", "--policy", "deferred")
     try:
@@ -77,6 +79,7 @@ def load(bin_dir, up, *flags):
 
 
 @pytest.mark.parametrize("policy, shards", [("eager", 0), ("eager", 1), ("deferred", 0), ("fermata", 0)])
+@pytest.mark.alone
 def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, monkeypatch, policy, shards):
     """A batch takes 40 ms and more, so that requests come while one runs; eager starts before there are many. Threads that were asked for do
     not decide for such a device: the loop does, and says so."""
@@ -100,6 +103,7 @@ def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, monkeypa
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_a_deferred_batch_leaves_time_for_rows_that_join(bin_dir, tmp_path):
     """Six devices, so that one is free when a batch is due. It is let go in time for what comes during its first stage; held until one row
     more could not come, as before devices that run whole batches, it would leave 1 ms for a stage of 38."""
@@ -120,6 +124,7 @@ def expect_joins(bin_dir, folder, policy):
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_fermata_leaves_time_for_rows_that_join(bin_dir, tmp_path):
     expect_joins(bin_dir, tmp_path, "fermata")
 
@@ -136,6 +141,7 @@ def scheduled_digits(folder, schedule):
 
 
 @pytest.mark.parametrize("policy", ["deferred", "fermata"])
+@pytest.mark.alone
 def test_deferred_batches_run_side_by_side(bin_dir, tmp_path, policy):
     """Four full batches of requests are there all the time, so that one is granted while another runs, however long it was deferred."""
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", "--policy", policy, models=scheduled_digits(tmp_path, "schedule: input"))
@@ -155,6 +161,7 @@ def test_deferred_batches_run_side_by_side(bin_dir, tmp_path, policy):
     ("schedule: load", "stretched_rows"),
     ("schedule: load, comp_wait_ms: 200", "stretched_rows"),
 ])
+@pytest.mark.alone
 def test_a_schedule_named_in_the_config_is_what_runs(bin_dir, tmp_path, schedule, does):
     """The scheduler grants more than the device runs, and what comes of it is the schedule's: batches side by side, or rows that join."""
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", "--policy", "eager", models=scheduled_digits(tmp_path, schedule))
@@ -184,6 +191,7 @@ def digits(folder, *lines):
     return models
 
 
+@pytest.mark.alone
 def test_staged_splits_where_parts_cost_no_more(bin_dir, tmp_path):
     models = digits(tmp_path, "mode: staged", "staged: {stages: 3, split_slack: 9}", "emulate: {alpha_ms: 1, beta_ms: 10}")
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", models=models)
@@ -203,6 +211,7 @@ def test_staged_splits_where_parts_cost_no_more(bin_dir, tmp_path):
     ("{stages: 3, split_slack: 9}", 3),
     ("{}", 4),
 ])
+@pytest.mark.alone
 def test_the_number_of_stages_is_told_whoever_decides_what_joins(bin_dir, tmp_path, staged, stages):
     models = digits(tmp_path, "mode: staged", f"staged: {staged}", "emulate: {alpha_ms: 1, beta_ms: 10}")
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", models=models)
@@ -253,6 +262,7 @@ def overlap_plan(path, device, models, ns, rows_max=64):
 EMULATED_SEGMENTS = 16
 
 
+@pytest.mark.alone
 def test_overlap_runs_two_models_side_by_side(bin_dir, tmp_path):
     plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], 30e6)
     up = emulated(bin_dir, tmp_path, ["a,1,20,500,8", "b,1,30,500,8"], "--mode", "overlap", "--policy", "eager", f"--worker-flags=--overlap-plan={plan}")
@@ -270,6 +280,7 @@ def test_overlap_runs_two_models_side_by_side(bin_dir, tmp_path):
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_path):
     """The plan believes in ten seconds for everything: the scheduler grants, the controller of the worker gives up."""
     plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-")], 10e9)
@@ -298,6 +309,7 @@ def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_pa
     ([("a", EMULATED_SEGMENTS, "-")], "batches of 4 rows at most"),
     ([("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], "2 models side by side"),
 ])
+@pytest.mark.alone
 def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
     flags = ["--mode", "overlap"]
     if isinstance(content, list):
@@ -322,6 +334,7 @@ def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_a_plan_of_other_models_too_counts_for_those_that_it_has(bin_dir, tmp_path):
     """Of {a, b}, where {a, c} are deployed: nobody asks for b, and nothing is known of c."""
     plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], 30e6)
@@ -339,6 +352,7 @@ def test_a_plan_of_other_models_too_counts_for_those_that_it_has(bin_dir, tmp_pa
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_emulated_models_overlap_by_what_was_profiled(bin_dir, tmp_path):
     """Profiled, and served by the plan that lies beside them then: nobody names it."""
     models = tmp_path / "models"
@@ -492,6 +506,7 @@ def test_a_plan_whose_lengths_are_not_the_models_is_refused(bin_dir, tmp_path, l
         assert up.stop() == 0, up.log()
 
 
+@pytest.mark.alone
 def test_a_model_that_is_loaded_later_is_stretched_too(bin_dir, tmp_path, cluster):
     """A worker in mode staged that begins without any model, and gets one whose batches take 40 ms and more."""
     models = tmp_path / "later"
@@ -728,6 +743,7 @@ def test_each_device_of_a_worker_runs_the_mode(bin_dir, tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])
+@pytest.mark.alone
 def test_a_worker_that_dies_in_a_mode_loses_no_request(bin_dir, tmp_path, cluster, mode):
     profile = tmp_path / "profile.csv"
     profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nm,1,20,5000,8\n")

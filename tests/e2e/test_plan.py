@@ -9,6 +9,8 @@ import pytest
 from system import Cluster, wait_until
 from test_clusters import admin, assert_none_failed, emulated, homes, load, state, subclusters
 
+pytestmark = pytest.mark.alone
+
 MODELS = ["m0", "m1", "m2", "m3"]
 
 

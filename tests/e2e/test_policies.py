@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from client import good
-from system import PICTURES, Up
+from system import PICTURES, Up, patient_models
+
+pytestmark = pytest.mark.alone
 
 POLICIES = ["fermata", "deferred", "eager", "timeout", "clockwork", "shepherd", "nexus"]
 
@@ -75,7 +77,7 @@ def test_a_wrong_policy_at_the_start_is_said(bin_dir):
 
 
 def test_a_drained_worker_gets_nothing_and_the_other_serves(bin_dir, tmp_path):
-    up = Up(bin_dir, tmp_path / "up.log", "--workers", "2")
+    up = Up(bin_dir, tmp_path / "up.log", "--workers", "2", models=patient_models(tmp_path))
     try:
         assert cluster(bin_dir, up, "drain", "worker-1")[0] == 0
         for _ in range(20):

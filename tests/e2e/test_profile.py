@@ -9,6 +9,8 @@ import shape_models
 from client import get, good
 from system import MODELS, wait_until
 
+pytestmark = pytest.mark.alone
+
 
 def profile(bin_dir, *words):
     return subprocess.run([bin_dir / "fermata", "profile", *map(str, words)], capture_output=True, text=True, timeout=120)
