@@ -209,6 +209,9 @@ static int64_t decide(scheduler_t *s, int64_t now_ns)
 void driver_run(scheduler_t *s)
 {
     int64_t now_ns = loop_now_ns();
+    if (s->wake_ns <=
+        now_ns) /* here and not in the timer's call: other work of the loop comes between the two */
+        delay_add(&s->lateness, now_ns - s->wake_ns);
     s->wake_ns = decide(s, now_ns);
     if (s->wake_ns == SCHED_NEVER)
         loop_timer_stop(&s->wake);
@@ -224,15 +227,14 @@ void driver_run(scheduler_t *s)
 static void on_wake(loop_timer_t *timer, void *arg)
 {
     (void)timer;
-    scheduler_t *s = arg;
-    delay_add(&s->lateness, loop_now_ns() - s->wake_ns);
-    scheduler_touch(s);
+    scheduler_touch(arg);
 }
 
 /* ---- Making ---- */
 
 status_t driver_init(scheduler_t *s, err_t *err)
 {
+    s->wake_ns = SCHED_NEVER;
     /* Twice: after a change of the kind of core the batches of the one before run on beside those of the new one. */
     const sched_limits_t each = {.gpu_inflight_max = s->options.device_inflight_max};
     const uint32_t batches_max = 2 * s->options.devices_max * backend_inflight_most(&each);

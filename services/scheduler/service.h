@@ -81,7 +81,7 @@ struct scheduler {
     uint64_t command_id; /* the last one given */
 
     planner_t *planner;
-    delay_window_t lateness; /* how late the wake timer fired */
+    delay_window_t lateness; /* how late the loop came to what was due */
     struct {
         metric_t *decision, *gateways, *workers;
     } metric;

@@ -257,6 +257,10 @@ static void limit_lead(sched_delays_t *delays, int64_t shortest_slo_ns)
     delays->data_ns = at_most(delays->data_ns, most_ns / LEAD_BATCH);
 }
 
+/* A decision later than its bound can lose requests whose model gains little by batching, where an earlier one only costs
+ * a few in a batch, and of a hundred or fewer samples the next one is the largest too often. */
+enum { WAKE_SAFETY = 2 };
+
 void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_ns, int64_t shortest_slo_ns,
                               int64_t fallback_ns)
 {
@@ -264,7 +268,8 @@ void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_n
     fetch_delay_bound(&sub->delays.fetch, fallback_ns, &delays.fixed_ns, &delays.data_ns);
     limit_lead(&delays, shortest_slo_ns);
     delays.wake_ns =
-        backend_is_threaded(sub->core) ? delay_bound_ns(&sub->delays.lateness, fallback_ns) : wake_ns;
+        WAKE_SAFETY *
+        (backend_is_threaded(sub->core) ? delay_bound_ns(&sub->delays.lateness, fallback_ns) : wake_ns);
     sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, fallback_ns);
     sub->delays.overrun_bound_ns = delay_bound_ns(&sub->delays.overrun, fallback_ns);
     if (memcmp(&delays, &sub->delays.sched, sizeof delays) == 0)

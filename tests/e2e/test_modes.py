@@ -64,7 +64,7 @@ def test_a_running_batch_is_stopped(bin_dir, tmp_path, policy):
 
 @pytest.mark.alone
 def test_a_policy_that_never_stops_a_batch_is_named(bin_dir, tmp_path):
-    up = emulated(bin_dir, tmp_path, ["quick,0.1,5,2000,16"], "--mode", "preempt", "--policy", "deferred")
+    up = emulated(bin_dir, tmp_path, ["quick,100,5,2000,16"], "--mode", "preempt", "--policy", "deferred")
     try:
         assert infer(up, "quick", [1]).status == 200
         assert up.log().count("policy_never_stops") == 1, up.log()
