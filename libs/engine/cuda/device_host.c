@@ -211,12 +211,14 @@ const char *device_step_choice(const step_t *step)
 static float gemm_element(const gemm_step_t *g, int64_t batch, int64_t i, int64_t j)
 {
     float sum = 0;
-    for (int64_t k = 0; k < g->k; k++) {
-        int64_t a = batch * g->a_batch + (g->a_transposed ? k * g->lda + i : i * g->lda + k);
-        int64_t b = batch * g->b_batch + (g->b_transposed ? j * g->ldb + k : k * g->ldb + j);
-        sum +=
-            k_load_f32(g->direct.a.base, (int)g->dtype, a) * k_load_f32(g->direct.b.base, (int)g->dtype, b);
-    }
+    const void *in_a = g->direct.a.base, *in_b = g->direct.b.base;
+    int dtype = (int)g->dtype;
+    int64_t a = batch * g->a_batch + i * (g->a_transposed ? 1 : g->lda),
+            a_step = g->a_transposed ? g->lda : 1,
+            b = batch * g->b_batch + j * (g->b_transposed ? g->ldb : 1),
+            b_step = g->b_transposed ? 1 : g->ldb;
+    for (int64_t k = 0; k < g->k; k++)
+        sum += k_load_f32(in_a, dtype, a + k * a_step) * k_load_f32(in_b, dtype, b + k * b_step);
     sum *= g->direct.alpha;
     if (g->has_residual)
         sum += k_load_f32(g->residual.base, (int)g->dtype, batch * g->c_batch + i * g->ldc + j);
@@ -268,12 +270,14 @@ static float conv_at(const conv_step_t *c, int64_t n, int64_t o, const int64_t a
     for (uint32_t d = 0; d < 3; d++)
         if ((from[d] = source(c, d, at[d], k[d])) < 0)
             return 0;
-    for (int64_t i = 0; i < per_in; i++) {
-        int64_t in = group * per_in + i;
-        int64_t w = c->direct.transposed ? place(c->w, in, o % per_out, k) : place(c->w, o, i, k);
-        sum += k_load_f32(c->direct.in.base, (int)c->dtype, place(c->x, n, in, from)) *
-               k_load_f32(c->direct.weights.base, (int)c->dtype, w);
-    }
+    bool transposed = c->direct.transposed;
+    const void *in = c->direct.in.base, *weights = c->direct.weights.base;
+    int dtype = (int)c->dtype;
+    int64_t first = group * per_in, x = place(c->x, n, first, from),
+            w = transposed ? place(c->w, first, o % per_out, k) : place(c->w, o, 0, k),
+            w_step = transposed ? c->w[1] * c->w[2] * c->w[3] * c->w[4] : 1;
+    for (int64_t i = 0; i < per_in; i++)
+        sum += k_load_f32(in, dtype, x + i) * k_load_f32(weights, dtype, w + i * w_step);
     return sum;
 }
 
