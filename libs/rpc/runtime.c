@@ -244,8 +244,10 @@ const char *__tsan_default_suppressions(void)
 {
     return "called_from_lib:libgrpc.so\n"
            "called_from_lib:libgpr.so\n"
+           "called_from_lib:libupb.so\n"
            "race:libgrpc.so\n"
            "race:libgpr.so\n"
+           "race:libupb.so\n"
            "race:libabsl_*.so\n"
            "race:rpc_slice_text\n"; /* reads the text of a status, which libgrpc built through libstdc++ */
 }
