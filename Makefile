@@ -51,12 +51,10 @@ asan: deps ## unit tests with the address, leak and undefined-behaviour sanitize
 	cmake --build --preset asan -j $(JOBS) --target unit-tests
 	ctest --preset asan -j $(JOBS)
 
-# The longest of those that run on one thread only: the thread sanitizer has nothing to find in them.
-ONE_THREAD := ^(sim/(cluster|input|sim_loop|simulation|trace)|sched/sched_streams|exec/predictor|plan/herd)$$
-tsan: deps ## unit tests with the thread sanitizer
+tsan: deps ## unit tests that have threads, with the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS) --target unit-tests
-	$(NO_ASLR) ctest --preset tsan -E '$(ONE_THREAD)' -j $(JOBS)
+	$(NO_ASLR) ctest --preset tsan -j $(JOBS)
 
 e2e: test-deps build ## the running system against stock clients
 	ctest --preset release -L e2e -j $(JOBS)
