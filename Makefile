@@ -36,7 +36,10 @@ programs: deps ## build what runs, and no tests
 demo: programs ## start everything, classify the example pictures by REST and gRPC, stop cleanly
 	scripts/demo build/release/bin
 
-test: test-deps build check unit asan tsan e2e ## all checks and tests
+test: ## all checks and tests
+	@scripts/install-deps --test
+	+@$(MAKE) -j 2 --no-print-directory test-deps build # one waits for the network, the other for the compiler
+	+@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e
 
 check: test-deps build ## format, dependency graph, second compiler
 	scripts/format --check

@@ -14,9 +14,6 @@ from client import get
 from system import Up
 from test_modes import LENGTHS, digits, metric, same, sentences_of
 
-# Its models take so long to load, at the lowest priority, that anything beside it would make them wait for minutes.
-pytestmark = pytest.mark.alone
-
 PROGRAMS = ["fermata", "fermata-gateway", "fermata-scheduler", "fermata-worker"]
 
 

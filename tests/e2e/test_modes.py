@@ -408,6 +408,7 @@ def foretell(bin_dir, models, plan, ns, *flags):
     return json.loads(done.stdout)
 
 
+@pytest.mark.alone
 def test_overlap_of_two_real_models_answers_as_whole(bin_dir, tmp_path):
     """Two attentions of some milliseconds a batch, each asked by many at once, side by side on one CPU device."""
     models, plan = tmp_path / "models", tmp_path / "plan"
@@ -452,6 +453,7 @@ def mixed_rows(client):
     return first + arrays_of(many)
 
 
+@pytest.mark.alone
 def test_overlap_serves_rows_of_any_length_as_whole_does(bin_dir, tmp_path):
     """Longer rows than were profiled run whole, and so does one word alone, with which `totals` has other operators: it is left out of
     the profile."""
@@ -613,6 +615,7 @@ staged: {stages: 2, schedule: input}
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("sizes", [[36, 40, 44, 48], list(range(34, 49))], ids=["all_prepared", "some_prepared"])
 def test_rows_of_several_lengths_share_a_batch_and_answer_as_whole(bin_dir, tmp_path, sizes):
     """Short sentences of a small model take no less time alone than with others: policy I pads them to each other, and nobody sees it."""
@@ -665,6 +668,7 @@ def staged_line(log):
     return dict(word.split("=", 1) for word in loaded.split() if "=" in word)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("config, schedule", [("", "input"), ("staged: {schedule: granted}\n", "granted")])
 def test_a_schedule_that_was_found_is_what_runs_unless_the_config_names_one(bin_dir, tmp_path, config, schedule):
     """With policy I batches of one length are in the stages beside those of another: the scheduler grants several."""
