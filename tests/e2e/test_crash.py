@@ -116,6 +116,7 @@ def test_one_of_two_workers_dies_and_no_request_is_lost(cluster):
     gateway = cluster.gateway(scheduler)
     workers = [cluster.worker(scheduler), cluster.worker(scheduler)]
     serving(gateway)
+    wait_until(lambda: get(scheduler.http, "/state").json()["models"][0]["workers"] == 2, "both workers have digits")
     load = Load([gateway.http], LONG_BUDGET_US)
     load.wait_more(100)
     workers[0].kill()
