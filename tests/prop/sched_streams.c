@@ -7,6 +7,7 @@
  */
 #include "base/prng.h"
 #include "sched/sched.h"
+#include "support/cases.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -501,7 +502,7 @@ static world_t live(const char *policy, uint64_t seed, sched_gpu_mode_t mode)
 Test(streams, every_policy_keeps_every_promise, .timeout = 300)
 {
     for (uint32_t p = 0; sched_policy_name(p); p++) {
-        for (uint64_t seed = 1; seed <= 12; seed++)
+        for (uint64_t seed = 1; seed <= CASES(12); seed++)
             live(sched_policy_name(p), seed, (sched_gpu_mode_t){0});
     }
 }
@@ -512,7 +513,7 @@ static void live_in_mode(sched_gpu_mode_t mode)
     uint64_t stretches = 0;
     for (uint32_t p = 0; sched_policy_name(p); p++) {
         uint64_t beside = 0;
-        for (uint64_t seed = 1; seed <= 8; seed++) {
+        for (uint64_t seed = 1; seed <= CASES(8); seed++) {
             world_t world = live(sched_policy_name(p), seed, mode);
             stretches += world.stretches;
             beside += world.beside;

@@ -6,13 +6,14 @@
 #include "base/prng.h"
 #include "sim/bound.h"
 #include "sim/simulation.h"
+#include "support/cases.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MODELS = 3, GPUS = 40, SECONDS = 300, SETTLED = 150, TOP_GPUS = 25, SEEDS = 6 };
+enum { MODELS = 3, GPUS = 40, SECONDS = 300, SETTLED = 150, TOP_GPUS = 25, SEEDS = CASES(6) };
 
 typedef struct {
     const char *name, *params;

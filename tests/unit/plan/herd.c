@@ -1,6 +1,7 @@
 #include "plan/herd.h"
 
 #include "base/prng.h"
+#include "support/cases.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -97,7 +98,7 @@ Test(herd, affinity_sets_do_not_mix)
 Test(herd, search_is_never_below_cbc)
 {
     herd_model_t models[9];
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= CASES(6); seed++) {
         random_models(models, 9, seed);
         models[0].alpha = models[4].alpha = 40;
         herd_problem_t problem = problem_of(models, 9, 20, 4);
