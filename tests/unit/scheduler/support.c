@@ -294,13 +294,13 @@ static void worker_open(rpc_stream_t *stream, void *arg)
     worker_send(w, &frame);
 }
 
-void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status)
+static void send_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status, int64_t took_ns)
 {
     Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
     done.batch_id = batch_id;
     done.device = device;
     done.status = (uint32_t)status;
-    done.exec_ns = done.device_ns = NS_PER_MS;
+    done.exec_ns = done.device_ns = took_ns;
     done.fetch_ns = 50 * NS_PER_US;
     done.push_ns = 20 * NS_PER_US;
     done.reason = (char *)(status == STATUS_OK ? "" : "as the test wants");
@@ -309,6 +309,11 @@ void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t 
     frame.n_done = 1;
     frame.done = list;
     worker_send(w, &frame);
+}
+
+void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status)
+{
+    send_done(w, batch_id, device, status, NS_PER_MS);
 }
 
 static void worker_grant(fake_worker_t *w, const Control__Grant *g)
@@ -333,7 +338,7 @@ static void worker_grant(fake_worker_t *w, const Control__Grant *g)
     memcpy(grant->handle_lo, g->handle_lo, g->n_task_id * sizeof grant->handle_lo[0]);
     w->rows_total += grant->rows;
     if (w->auto_done)
-        worker_done(w, g->batch_id, g->device, STATUS_OK);
+        send_done(w, g->batch_id, g->device, STATUS_OK, grant->rows * NS_PER_MS);
 }
 
 static void worker_told(fake_worker_t *w, const Control__ModelCommand *command)

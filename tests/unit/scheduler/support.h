@@ -99,7 +99,7 @@ typedef struct {
     uint64_t model_bytes;   /* of each of them */
     size_t label_bytes;     /* each has one label, so long; 0: none */
     bool axis;              /* they have one: 10 elements take alpha and beta, 100 ten times as long */
-    bool auto_done;         /* every grant is reported done at once */
+    bool auto_done;         /* every grant is reported done at once, and to have taken a millisecond a row */
     uint32_t grant_count, rows_total;
     grant_t grants[FAKE_GRANTS];
     int peers_frames, model_ids, revokes;
