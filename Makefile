@@ -38,8 +38,8 @@ demo: programs ## start everything, classify the example pictures by REST and gR
 
 test: ## all checks and tests
 	@scripts/install-deps --test
-	+@$(MAKE) -j 2 --no-print-directory test-deps build # one waits for the network, the other for the compiler
-	+@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e
+	@$(MAKE) -j 2 --no-print-directory test-deps build # one waits for the network, the other for the compiler
+	@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e
 
 check: test-deps build ## format, dependency graph, second compiler
 	scripts/format --check

@@ -26,13 +26,11 @@ function(fermata_library name)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/libs)
 endfunction()
 
-# fermata_computes(NAME…): what long tests spend their time in. A little optimisation there takes less time than the sanitizers' tests
+# fermata_computes(NAME): what long tests spend their time in. A little optimisation there takes less time than the sanitizers' tests
 # would without. GCC then warns of variables that only the sanitizers' calls keep it from following; the release build warns of the others.
-function(fermata_computes)
+function(fermata_computes name)
   if(FERMATA_SANITIZE)
-    foreach(name ${ARGN})
-      target_compile_options(${name} PRIVATE -O1 -Wno-maybe-uninitialized)
-    endforeach()
+    target_compile_options(${name} PRIVATE -O1 -Wno-maybe-uninitialized)
   endif()
 endfunction()
 

@@ -209,8 +209,8 @@ static int64_t decide(scheduler_t *s, int64_t now_ns)
 void driver_run(scheduler_t *s)
 {
     int64_t now_ns = loop_now_ns();
-    if (s->wake_ns <=
-        now_ns) /* here and not in the timer's call: other work of the loop comes between the two */
+    /* Here and not in the timer's call: other work of the loop comes between the two. */
+    if (s->wake_ns <= now_ns)
         delay_add(&s->lateness, now_ns - s->wake_ns);
     s->wake_ns = decide(s, now_ns);
     if (s->wake_ns == SCHED_NEVER)

@@ -4,6 +4,7 @@
 #include "base/prng.h"
 #include "exec/staged.h"
 #include "networks.h"
+#include "support/cases.h"
 #include "ticket.h"
 
 #include <criterion/criterion.h>
@@ -19,13 +20,6 @@
 enum { ROWS = 6, STREAMS = 3, FLOATS_MAX = ROWS * 2048, PAIRS = 3, QUERIES = 60 };
 
 static const engine_ops_t *ops;
-
-/* With a sanitizer each takes many times as long, and fewer must do. */
-#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { SLOWER = 4 };
-#else
-enum { SLOWER = 1 };
-#endif
 
 typedef struct {
     engine_t *engine;
@@ -161,7 +155,7 @@ Test(segments, two_halves_at_any_cut)
 
 Test(segments, random_networks_at_any_cut)
 {
-    for (unsigned seed = 1; seed <= 8 / SLOWER; seed++) {
+    for (unsigned seed = 1; seed <= CASES(8); seed++) {
         char name[32];
         snprintf(name, sizeof name, "random %u", seed);
         try_cuts(open_rig(network_random(seed)), name);
@@ -381,13 +375,13 @@ static void play_network(maker_t *m, uint64_t seed, staged_counts_t *sum)
 Test(segments, staged_schedules_by_chance)
 {
     staged_counts_t sum = {0};
-    for (uint64_t seed = 1; seed <= 12 / SLOWER; seed++) {
+    for (uint64_t seed = 1; seed <= CASES(12); seed++) {
         play_network(networks[seed % network_count].make(), seed, &sum);
         play_network(network_random((unsigned)seed), seed, &sum);
     }
-    cr_assert_gt(sum.stretches, 20 / SLOWER, "rows were stretched in %llu times",
+    cr_assert_gt(sum.stretches, CASES(20), "rows were stretched in %llu times",
                  (unsigned long long)sum.stretches);
-    cr_assert_gt(sum.splits, 20 / SLOWER, "batches were split %llu times", (unsigned long long)sum.splits);
+    cr_assert_gt(sum.splits, CASES(20), "batches were split %llu times", (unsigned long long)sum.splits);
 }
 
 /* ---- what it takes ---- */
