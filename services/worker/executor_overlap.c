@@ -1,8 +1,8 @@
 /*
  * `overlap`: batches of several models side by side, in groups of segments that exec/overlap.h plans so that
  * the tightest deadline is kept. A granted batch is a query; what it has computed when its group ends waits
- * in a border until the next one. All models of a device in this mode share one executor, and one duration
- * model.
+ * in a border until the next one. Once it is through it is answered, whatever its group still does. All
+ * models of a device in this mode share one executor, and one duration model.
  *
  * A batch runs in its own buffers, and where shapes vary each of its parts says its shape. How much room the
  * outputs need the last part finds out before it computes anything; it runs once more then.
@@ -31,13 +31,14 @@ typedef struct {
     launch_t launch;
     struct overlap *overlap;
     uint32_t slot;
-    bool runs;
+    bool runs, last; /* last: its query is through then */
 } part_t;
 
 typedef struct overlap {
     carrier_t carrier; /* first */
     batch_t *slots[SLOTS];
-    bool gone[SLOTS]; /* dropped while a part of it runs, which ends as usual */
+    bool gone[SLOTS];     /* dropped while a part of it runs, which ends as usual */
+    bool answered[SLOTS]; /* its batch is over, and its group is not: libs/exec still knows the slot */
     part_t parts[EXEC_PARTS_MAX];
     uint64_t group; /* of libs/exec, running */
     uint32_t parts_left;
@@ -58,6 +59,15 @@ static void let_go(overlap_t *overlap, uint32_t slot)
     overlap->slots[slot] = NULL;
     overlap->gone[slot] = false;
     carrier_over(&overlap->carrier, batch, batch->over);
+}
+
+static void answer(overlap_t *overlap, uint32_t slot)
+{
+    batch_t *batch = overlap->slots[slot];
+
+    overlap->carrier.executor.env->rows(batch, 0, batch->count, batch->count);
+    overlap->answered[slot] = true;
+    let_go(overlap, slot);
 }
 
 /* As it was, now that the outputs have room. False: it is over, and its batch too when it has failed. */
@@ -101,9 +111,10 @@ static void part_ended(launch_t *launch)
     part->runs = false;
     if (overlap->gone[part->slot])
         let_go(overlap, part->slot);
-    if (--overlap->parts_left > 0)
-        return;
-    exec_finished(overlap->carrier.exec, clock_now_ns(), overlap->group);
+    else if (part->last && batch->over == STATUS_OK)
+        answer(overlap, part->slot);
+    if (--overlap->parts_left == 0)
+        exec_finished(overlap->carrier.exec, clock_now_ns(), overlap->group);
     carrier_decide(&overlap->carrier);
 }
 
@@ -117,6 +128,7 @@ static void launch_part(overlap_t *overlap, uint32_t index, const exec_part_t *w
 
     part->slot = (uint32_t)what->tag;
     part->runs = true;
+    part->last = last;
     batch->begun = true;
     part->launch.ended = part_ended;
     part->launch.job = (engine_job_t){
@@ -158,14 +170,16 @@ static void end_query(overlap_t *overlap, uint32_t slot, exec_action_kind_t how)
 {
     batch_t *batch = overlap->slots[slot];
 
+    if (overlap->answered[slot]) {
+        overlap->answered[slot] = false;
+        return;
+    }
     if (how == EXEC_REQUEUE && batch->over == STATUS_OK) {
         batch->over = err_set(&batch->err, STATUS_CANCELLED, "revoked");
     } else if (how == EXEC_DROP) {
         batch->over = STATUS_DEADLINE_EXCEEDED;
         err_set(&batch->err, STATUS_DEADLINE_EXCEEDED, "overlap: it cannot end in time any more");
         metrics_add(batch->model->overlap_dropped, 1);
-    } else if (how == EXEC_COMPLETE && batch->over == STATUS_OK) {
-        overlap->carrier.executor.env->rows(batch, 0, batch->count, batch->count);
     }
     overlap->gone[slot] = slot_runs(overlap, slot);
     if (!overlap->gone[slot])
@@ -189,7 +203,7 @@ static uint32_t free_slot(const overlap_t *overlap)
 {
     uint32_t slot = 0;
 
-    while (slot < SLOTS && overlap->slots[slot])
+    while (slot < SLOTS && (overlap->slots[slot] || overlap->answered[slot]))
         slot++;
     return slot;
 }

@@ -281,6 +281,30 @@ def test_overlap_runs_two_models_side_by_side(bin_dir, tmp_path):
 
 
 @pytest.mark.alone
+def test_overlap_answers_what_is_through_before_its_group_ends(bin_dir, tmp_path):
+    """While a long batch runs another and a short one come, which are the next group."""
+    plan = overlap_plan(tmp_path / "plan", "emulated", [(name, EMULATED_SEGMENTS, "-") for name in ("long", "short")], 30e6)
+    up = emulated(bin_dir, tmp_path, ["long,1,400,5000,8", "short,1,20,5000,8"], "--mode", "overlap", "--policy", "eager",
+                  f"--worker-flags=--overlap-plan={plan}")
+
+    def ended_at(model):
+        assert infer(up, model, [1]).status == 200
+        return time.monotonic()
+
+    try:
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            asked = []
+            for model in ("long", "long", "short"):
+                asked.append(pool.submit(ended_at, model))
+                time.sleep(0.05)
+            first, second, short = (answer.result() for answer in asked)
+        assert metric(up.ready["workers"][0]["metrics"], "fermata_worker_overlap_shared_groups_total") == 1
+        assert first < short < second - 0.2, (short - first, second - first)
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+@pytest.mark.alone
 def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_path):
     """The plan believes in ten seconds for everything: the scheduler grants, the controller of the worker gives up."""
     plan = overlap_plan(tmp_path / "plan", "emulated", [("a", EMULATED_SEGMENTS, "-")], 10e9)
