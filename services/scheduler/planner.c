@@ -20,8 +20,10 @@
 
 /* What the spread of memory counts beside that of load: it is bounded anyway. */
 #define MEMORY_WEIGHT 0.1
-/* A plan must bring the largest deviation so much closer to the mean: rates are estimates, and moving costs. */
+/* A plan must bring the largest deviation so much closer to the mean: moving costs. */
 #define LEAST_GAIN 0.05
+/* What it gains in load counts beyond so many standard deviations: rates are estimates, of as many requests as came. */
+#define CHANCE 3
 /* Load so small counts as none, in devices. */
 #define LEAST_LOAD 1e-6
 
@@ -34,9 +36,10 @@ typedef struct {
     partition_model_t *cost;
     partition_problem_t problem;
     partition_t plan;
-    double before;      /* imbalance */
-    bool keep;          /* the gain is not worth the moves */
-    const char *solver; /* NULL: search alone */
+    double load, variance; /* of all, as measured */
+    double before;         /* imbalance */
+    bool keep;             /* the gain is not worth the moves */
+    const char *solver;    /* NULL: search alone */
     status_t status;
     err_t err; /* with OK: why the solver did not help; "" otherwise */
 } class_plan_t;
@@ -130,6 +133,9 @@ static void add_model(planner_t *p, class_plan_t *class, const model_t *model, i
         log_warn("model_does_not_fit", LOG_STR("model", model->name), LOG_STR("reason", row->note));
         return;
     }
+    uint64_t requests = model->ran.requests - model->planned_from.requests;
+    class->load += load;
+    class->variance += requests > 0 ? load * load / (double)requests : 0;
     uint32_t i = problem->model_count++;
     class->model[i] = model->id;
     class->current[i] = place_in(class, model->home);
@@ -237,13 +243,28 @@ static status_t solve(class_plan_t *class)
                               &class->err);
 }
 
+/* By how much the largest deviation of any of these sub-clusters from their mean may be off, when requests come at
+ * random (Poisson): the deviation of one of n is n times its load over that of all. */
+static double by_chance(const class_plan_t *class)
+{
+    return class->load > 0 ? CHANCE * sqrt((class->problem.cluster_count - 1) * class->variance) / class->load
+                           : 0;
+}
+
+/* The spread of the load is from one end to the other, twice the deviation. */
+static double gain_of(const class_plan_t *class, const partition_t *now)
+{
+    double in_load = fmax((now->rate_imbalance - class->plan.rate_imbalance) / 2, 0);
+    return now->objective - class->plan.objective - fmin(in_load, by_chance(class));
+}
+
 static void solve_class(class_plan_t *class)
 {
     partition_t now = {.cluster = class->current};
     bool valid = partition_evaluate(&class->problem, &now);
     class->before = valid ? now.rate_imbalance : 0;
     class->status = solve(class);
-    class->keep = class->status == STATUS_OK && valid && now.objective - class->plan.objective < LEAST_GAIN;
+    class->keep = class->status == STATUS_OK && valid && gain_of(class, &now) < LEAST_GAIN;
     if (class->keep)
         memcpy(class->plan.cluster, class->current, class->problem.model_count * sizeof *class->current);
 }

@@ -234,6 +234,35 @@ Test(planning, to_look_changes_nothing)
     scene_free(s);
 }
 
+static void serve_unevenly(scene_t *s, uint64_t first_id, uint32_t hot, uint32_t cold)
+{
+    uint32_t rows = s->one.rows_total + s->two.rows_total;
+    for (uint32_t m = 0; m < 4; m++)
+        gateway_send(&s->gateway, m, first_id + m * hot, m < 2 ? hot : cold, 10 * NS_PER_S);
+    stage_until(&s->stage, s->one.rows_total + s->two.rows_total == rows + 2 * (hot + cold));
+    stage_turn(&s->stage, 20 * NS_PER_MS);
+}
+
+/* Four times the load may be chance where 20 requests came, and is not where 100 did. */
+Test(planning, what_may_be_chance_moves_nothing)
+{
+    static const char *const names[] = {"m2", "m3"};
+    scene_t *s = scene_new(2);
+    for (uint32_t m = 0; m < 2; m++) {
+        worker_report(&s->two, names[m], READY, NS_PER_MS, NS_PER_MS);
+        stage_until(&s->stage, s->gateway.models == 3 + m);
+        worker_report(&s->one, names[m], UNLOADED, 0, 0);
+    }
+    serve_unevenly(s, 1, 8, 2);
+    ask_plan(s, false);
+    cr_expect_eq(s->moves, 0, "%u, %g -> %g", s->moves, s->before, s->after);
+    cr_expect(s->before > 1, "%g", s->before);
+    serve_unevenly(s, 1000, 40, 10);
+    ask_plan(s, false);
+    cr_expect_gt(s->moves, 0, "%g -> %g", s->before, s->after);
+    scene_free(s);
+}
+
 /* One that no device has room for is named, stays where it is, and does not keep the others from being planned. */
 Test(planning, a_model_larger_than_any_device)
 {
