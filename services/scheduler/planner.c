@@ -67,6 +67,11 @@ struct planner {
 
 /* ---- The problem ---- */
 
+static uint64_t requests_of(const model_t *model)
+{
+    return model->ran.requests - model->planned_from.requests;
+}
+
 /* Device seconds a second, over the time since the last plan. */
 static double load_of(const planner_t *p, const model_t *model, int64_t now_ns)
 {
@@ -74,7 +79,7 @@ static double load_of(const planner_t *p, const model_t *model, int64_t now_ns)
     uint64_t rows = model->ran.rows - model->planned_from.rows;
     int64_t one_ns = rows > 0 ? (int64_t)((model->ran.busy_ns - model->planned_from.busy_ns) / rows)
                               : profile_latency_ns(&model->profile, 1);
-    return (double)(model->ran.requests - model->planned_from.requests) / seconds * (double)one_ns / 1e9;
+    return (double)requests_of(model) / seconds * (double)one_ns / 1e9;
 }
 
 /* The least that a device of the class has. */
@@ -133,7 +138,7 @@ static void add_model(planner_t *p, class_plan_t *class, const model_t *model, i
         log_warn("model_does_not_fit", LOG_STR("model", model->name), LOG_STR("reason", row->note));
         return;
     }
-    uint64_t requests = model->ran.requests - model->planned_from.requests;
+    uint64_t requests = requests_of(model);
     class->load += load;
     class->variance += requests > 0 ? load * load / (double)requests : 0;
     uint32_t i = problem->model_count++;
@@ -251,7 +256,7 @@ static double by_chance(const class_plan_t *class)
                            : 0;
 }
 
-/* The spread of the load is from one end to the other, twice the deviation. */
+/* The spread of the load is from one end to the other: twice the deviation of two sub-clusters, at most that of more. */
 static double gain_of(const class_plan_t *class, const partition_t *now)
 {
     double in_load = fmax((now->rate_imbalance - class->plan.rate_imbalance) / 2, 0);

@@ -76,14 +76,22 @@ static void scene_free(scene_t *s)
     free(s);
 }
 
-/* The same number of tasks for each model, and all of them done. */
-static void serve_each(scene_t *s, uint32_t models, uint64_t first_id, uint32_t count)
+/* So many tasks for each of the first two models, and so many, no more, for each of the others; all of them done. */
+static void serve(scene_t *s, uint32_t models, uint64_t first_id, uint32_t hot, uint32_t cold)
 {
     uint32_t rows = s->one.rows_total + s->two.rows_total;
-    for (uint32_t m = 0; m < models; m++)
-        gateway_send(&s->gateway, m, first_id + m * count, count, 10 * NS_PER_S);
-    stage_until(&s->stage, s->one.rows_total + s->two.rows_total == rows + models * count);
+    for (uint32_t m = 0; m < models; m++) {
+        uint32_t count = m < 2 ? hot : cold;
+        gateway_send(&s->gateway, m, first_id + m * hot, count, 10 * NS_PER_S);
+        rows += count;
+    }
+    stage_until(&s->stage, s->one.rows_total + s->two.rows_total == rows);
     stage_turn(&s->stage, 20 * NS_PER_MS); /* the reports that they are done are on their way */
+}
+
+static void serve_each(scene_t *s, uint32_t models, uint64_t first_id, uint32_t count)
+{
+    serve(s, models, first_id, count, count);
 }
 
 static void on_plan(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
@@ -234,15 +242,6 @@ Test(planning, to_look_changes_nothing)
     scene_free(s);
 }
 
-static void serve_unevenly(scene_t *s, uint64_t first_id, uint32_t hot, uint32_t cold)
-{
-    uint32_t rows = s->one.rows_total + s->two.rows_total;
-    for (uint32_t m = 0; m < 4; m++)
-        gateway_send(&s->gateway, m, first_id + m * hot, m < 2 ? hot : cold, 10 * NS_PER_S);
-    stage_until(&s->stage, s->one.rows_total + s->two.rows_total == rows + 2 * (hot + cold));
-    stage_turn(&s->stage, 20 * NS_PER_MS);
-}
-
 /* Four times the load may be chance where 20 requests came, and is not where 100 did. */
 Test(planning, what_may_be_chance_moves_nothing)
 {
@@ -253,11 +252,11 @@ Test(planning, what_may_be_chance_moves_nothing)
         stage_until(&s->stage, s->gateway.models == 3 + m);
         worker_report(&s->one, names[m], UNLOADED, 0, 0);
     }
-    serve_unevenly(s, 1, 8, 2);
+    serve(s, 4, 1, 8, 2);
     ask_plan(s, false);
     cr_expect_eq(s->moves, 0, "%u, %g -> %g", s->moves, s->before, s->after);
     cr_expect(s->before > 1, "%g", s->before);
-    serve_unevenly(s, 1000, 40, 10);
+    serve(s, 4, 1000, 40, 10);
     ask_plan(s, false);
     cr_expect_gt(s->moves, 0, "%g -> %g", s->before, s->after);
     scene_free(s);
