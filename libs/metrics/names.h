@@ -53,10 +53,11 @@
     X(SCHED_WORKERS, "fermata_scheduler_workers", GAUGE, NONE, "", "Workers connected.") \
     X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "subcluster,state", "Devices by state: free, busy.") \
     X(SCHED_EPOCH, "fermata_scheduler_epoch", GAUGE, NONE, "", "Epoch of this scheduler.") \
-    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NS_AS_S, "subcluster,path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness), overrun (batches that end late).") \
+    X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NS_AS_S, "subcluster,path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness).") \
+    X(SCHED_LATENCY_SCATTER, "fermata_scheduler_latency_scatter_ratio", GAUGE, NONE, "model,kind", "What batches take in parts of their profile, as measured: in the mean (mean), and at most but for the few that may be late (guard).") \
     X(DESIRED_GPUS, "fermata_desired_gpus", GAUGE, NONE, "subcluster", "Devices that the sub-cluster should have, by its bad rate and its idle time.") \
     X(SUBCLUSTER_BAD_RATE, "fermata_subcluster_bad_rate", GAUGE, NONE, "subcluster", "Part of the requests of the last window that were dropped or late.") \
-    X(SUBCLUSTER_IDLE_FRACTION, "fermata_subcluster_idle_fraction", GAUGE, NONE, "subcluster", "Part of the devices' time in the last window in which they ran nothing.") \
+    X(SUBCLUSTER_IDLE_FRACTION, "fermata_subcluster_idle_fraction", GAUGE, NONE, "subcluster", "Part of the devices' time in the last window that the load did not need: they ran nothing, or answered early because they were idle.") \
     X(SUBCLUSTER_MODELS, "fermata_subcluster_models", GAUGE, NONE, "subcluster", "Model versions that it serves.") \
     /* Worker */ \
     X(WORKER_BATCHES, "fermata_worker_batches_total", COUNTER, NONE, "model,status", "Batches run, by status.") \

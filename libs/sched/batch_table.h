@@ -16,6 +16,7 @@ typedef struct {
     uint32_t model, gpu;
     uint32_t first_task, count;
     int64_t start_ns, finish_ns; /* predicted */
+    int64_t promised_ns;         /* the start that the grant named, and its deadlines were judged by */
     uint32_t next;               /* on its GPU, or in the free chain */
     uint32_t generation;         /* odd: in use */
     bool beside;                 /* on a GPU with slots: it moves no other batch by being late */

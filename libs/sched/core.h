@@ -11,7 +11,8 @@
 
 typedef struct {
     bool present, draining;
-    int64_t free_ns; /* after all that is granted to it; with slots: not before */
+    int64_t free_ns;   /* after all that is granted to it; with slots: not before */
+    int64_t unsure_ns; /* how much later that may well be, before its worker says more; see shard_unsure_ns */
     sched_gpu_mode_t mode;
     int64_t shared_ns; /* with slots: what its batches have left is of then */
 } core_gpu_t;
@@ -25,7 +26,9 @@ struct sched {
     sched_delays_t delays;
     shard_t *shards; /* models first, then lanes */
     uint32_t shards_max;
-    profile_t *profiles; /* per model */
+    profile_t *profiles; /* per model; */
+    profile_t *guarded;  /* room for the one that deadlines are judged with, */
+    scatter_t *scatter;  /* and what that is made from */
     uint64_t
         *latest; /* per model: batch granted last to a GPU that stretches, or what joined it last; 0: none */
     core_gpu_t *gpus;

@@ -100,6 +100,8 @@ static bool allocate_members(sched_t *sched)
         2 * limits->models_max + limits->gpus_max; /* see policy.h: a lane per model and one per GPU */
     sched->shards = calloc(sched->shards_max, sizeof(*sched->shards));
     sched->profiles = calloc(limits->models_max, sizeof(*sched->profiles));
+    sched->guarded = calloc(limits->models_max, sizeof(*sched->guarded));
+    sched->scatter = calloc(limits->models_max, sizeof(*sched->scatter));
     sched->policy.gpu_state = calloc(limits->gpus_max, policy_gpu_bytes() + 1);
     sched->gpus = calloc(limits->gpus_max, sizeof(*sched->gpus));
     sched->latest = calloc(limits->models_max, sizeof(*sched->latest));
@@ -107,14 +109,14 @@ static bool allocate_members(sched_t *sched)
     sched->granted = calloc(limits->batch_max, sizeof(*sched->granted));
     sched->policy.state = calloc(1, policy_state_bytes());
     sched->policy.model_state = calloc(limits->models_max, policy_model_bytes() + 1);
-    if (!sched->shards || !sched->profiles || !sched->latest || !sched->policy.gpu_state || !sched->gpus ||
-        !sched->expiry_nodes || !sched->granted || !sched->policy.state || !sched->policy.model_state ||
-        !allocate_tables(sched))
+    if (!sched->shards || !sched->profiles || !sched->guarded || !sched->scatter || !sched->latest ||
+        !sched->policy.gpu_state || !sched->gpus || !sched->expiry_nodes || !sched->granted ||
+        !sched->policy.state || !sched->policy.model_state || !allocate_tables(sched))
         return false;
     for (uint32_t m = 0; m < sched->shards_max; m++)
         shard_init(&sched->shards[m], &sched->pool, m);
     for (uint32_t m = 0; m < limits->models_max; m++)
-        sched->shards[m].profile = &sched->profiles[m];
+        shard_place(&sched->shards[m], &sched->profiles[m], &sched->guarded[m], &sched->scatter[m]);
     sched->policy.shards = sched->shards;
     sched->policy.models_max = limits->models_max;
     sched->policy.shards_max = sched->shards_max;
@@ -169,6 +171,8 @@ void sched_destroy(sched_t *sched)
     free(sched->expiry_nodes);
     free(sched->latest);
     free(sched->gpus);
+    free(sched->scatter);
+    free(sched->guarded);
     free(sched->profiles);
     free(sched->shards);
     free(sched);

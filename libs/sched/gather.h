@@ -26,7 +26,9 @@ static inline gathered_t gather(shard_t *shard, int64_t now_ns, int64_t gpu_free
         uint32_t len = shard->queue.len;
         uint32_t wanted = target < len ? target : len;
         if (feasible == 0) {
-            shard_give_up(shard, head, SCHED_DROP_EXPIRED);
+            if (shard->guard == shard->profile ||
+                !shard_doubts(shard, now_ns, gpu_free_ns, task->deadline_ns))
+                shard_give_up(shard, head, SCHED_DROP_EXPIRED);
         } else if (feasible < wanted) {
             shard_give_up(shard, head, SCHED_DROP_WINDOW);
         } else {
@@ -65,7 +67,7 @@ static inline void gather_candidate(const shard_t *shard, const gathered_t *gath
     candidate->closed = gathered->closed;
     candidate->lead_ns = shard_lead_ns(shard, gathered->batch);
     candidate->ready_ns = ready_ns > earliest_ns ? ready_ns : earliest_ns;
-    candidate->latest_ns = gathered->deadline_ns - profile_latency_ns(shard->profile, gathered->batch);
+    candidate->latest_ns = gathered->deadline_ns - profile_latency_ns(shard->guard, gathered->batch);
     candidate->key = candidate->latest_ns;
 }
 

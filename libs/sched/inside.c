@@ -7,7 +7,7 @@ static int64_t beside_ns(const shard_t *shard, uint32_t batch)
     if (shard->inside.busy_fixed == 0 && shard->inside.busy_row == 0)
         return 0;
     int64_t lead_ns = shard_lead_ns(shard, batch);
-    int64_t left_ns = lead_ns + profile_latency_ns(shard->profile, batch);
+    int64_t left_ns = lead_ns + shard_expected_ns(shard, batch);
     uint32_t filled = inside_busy(shard, batch) + INSIDE_ROOM_LEAST;
     if (filled > SCHED_WHOLE)
         left_ns = inside_part_ns(left_ns, filled);
@@ -21,7 +21,7 @@ bool inside_may_join(const shard_t *shard, const inside_join_t *join, uint32_t c
         (wait_ns && join->age_ns > wait_ns))
         return false;
     int64_t together_ns = inside_together_ns(shard, join, count);
-    int64_t next_ns = join->alone_ns + profile_latency_ns(shard->profile, count);
+    int64_t next_ns = join->alone_ns + shard_expected_ns(shard, count);
     return next_ns > deadline_ns ||
            (next_ns - together_ns) * count > (together_ns - join->alone_ns) * join->rows;
 }
@@ -32,7 +32,7 @@ static int64_t stretched_ns(const shard_t *shard, uint32_t batch)
 {
     if (shard->inside.stages < 2 || batch >= shard->limit)
         return 0;
-    int64_t latency_ns = profile_latency_ns(shard->profile, batch);
+    int64_t latency_ns = shard_expected_ns(shard, batch);
     inside_join_t join = {.inside = &shard->inside,
                           .rows = batch,
                           .part = shard->inside.until[0],
@@ -49,9 +49,10 @@ static int64_t stretched_ns(const shard_t *shard, uint32_t batch)
 
 int64_t inside_hold_with_modes_ns(const shard_t *shard, uint32_t batch)
 {
-    int64_t hold_ns = profile_latency_ns(shard->profile, batch + 1);
-    int64_t beside = shard->gpus & SHARD_GPUS_SHARE ? beside_ns(shard, batch + 1) : 0;
-    int64_t stretched = shard->gpus & SHARD_GPUS_STRETCH ? stretched_ns(shard, batch) : 0;
+    int64_t hold_ns = profile_latency_ns(shard->guard, batch + 1);
+    int64_t reserve_ns = shard_reserve_ns(shard, batch + 1);
+    int64_t beside = shard->gpus & SHARD_GPUS_SHARE ? beside_ns(shard, batch + 1) + reserve_ns : 0;
+    int64_t stretched = shard->gpus & SHARD_GPUS_STRETCH ? stretched_ns(shard, batch) + reserve_ns : 0;
     hold_ns = beside > hold_ns ? beside : hold_ns;
     return stretched > hold_ns ? stretched : hold_ns;
 }

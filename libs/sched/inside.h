@@ -42,13 +42,13 @@ static inline uint32_t inside_least_joining(uint32_t rows, uint32_t part)
 /* how long they take to catch up, */
 static inline int64_t inside_catch_up_ns(const shard_t *shard, uint32_t part, uint32_t joining)
 {
-    return inside_part_ns(profile_latency_ns(shard->profile, joining), part) + 1;
+    return inside_part_ns(shard_expected_ns(shard, joining), part) + 1;
 }
 
 /* and how long all rows together take from then on. */
 static inline int64_t inside_rest_ns(const shard_t *shard, uint32_t part, uint32_t rows)
 {
-    int64_t latency_ns = profile_latency_ns(shard->profile, rows);
+    int64_t latency_ns = shard_expected_ns(shard, rows);
     return latency_ns - inside_part_ns(latency_ns, part);
 }
 
@@ -99,7 +99,7 @@ __attribute__((cold)) int64_t inside_hold_with_modes_ns(const shard_t *shard, ui
 static inline int64_t inside_hold_ns(const shard_t *shard, uint32_t batch)
 {
     return shard->gpus ? inside_hold_with_modes_ns(shard, batch)
-                       : profile_latency_ns(shard->profile, batch + 1);
+                       : profile_latency_ns(shard->guard, batch + 1);
 }
 
 #endif

@@ -89,7 +89,8 @@ bool policy_open_lane(policy_t *policy, uint32_t model, uint32_t gpu, uint32_t b
     lane->limit = owner->limit;
     lane->delays = owner->delays;
     lane->opts = owner->opts;
-    lane->profile = owner->profile;
+    shard_place(lane, owner->profile, owner->guarded, owner->scatter);
+    lane->guard = owner->guard;
     lane->counts = &owner->own;
     lane->plan = (shard_plan_t){0};
     lane->lane = (shard_lane_t){

@@ -85,7 +85,7 @@ status_t sched_update_profile(sched_t *sched, int64_t now_ns, uint32_t model, co
     if (status != STATUS_OK)
         return status;
     core_close_lanes(sched, now_ns);
-    sched->profiles[model] = *profile;
+    shard_set_profile(&sched->shards[model], &sched->profiles[model], profile);
     shard_set_limit(&sched->shards[model], sched->limits.batch_max);
     sched->tick_ns = now_ns;
     core_mark_dirty(sched, model);
@@ -120,6 +120,20 @@ status_t sched_remove_model(sched_t *sched, int64_t now_ns, uint32_t model)
     shard->present = false;
     sched->tick_ns = now_ns;
     return STATUS_OK;
+}
+
+bool sched_model_scatter(const sched_t *sched, uint32_t model, sched_scatter_t *scatter)
+{
+    if (!core_has_model(sched, model))
+        return false;
+    const shard_t *shard = &sched->shards[model];
+    *scatter = (sched_scatter_t){.mean = shard_mean_factor(shard), .guard = shard_guard_factor(shard)};
+    return true;
+}
+
+double sched_needed(const sched_t *sched)
+{
+    return sched->policy.needed;
 }
 
 /* GPUs */

@@ -83,8 +83,26 @@ static bool parse_value(const policy_param_t *param, const char *text, size_t le
     return true;
 }
 
+/* What was given belongs to what was chosen. */
+static status_t check_given(const policy_ops_t *ops, const double *values, uint32_t given, err_t *err)
+{
+    for (int i = 0; ops->params && ops->params[i].name; i++) {
+        const policy_param_t *param = &ops->params[i];
+        if (!(given >> i & 1) || !param->only_with)
+            continue;
+        int with = param_index(ops, param->only_with, strlen(param->only_with));
+        if (values[with] != param->only_with_choice)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: '%s' goes with %s=%s, not with %s=%s",
+                           ops->name, param->name, param->only_with,
+                           ops->params[with].choices[(int)param->only_with_choice], param->only_with,
+                           ops->params[with].choices[(int)values[with]]);
+    }
+    return STATUS_OK;
+}
+
 status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX], err_t *err)
 {
+    uint32_t given = 0;
     for (int i = 0; ops->params && ops->params[i].name; i++)
         values[i] = ops->params[i].preset;
     while (text && *text) {
@@ -95,12 +113,16 @@ status_t policy_parse(const policy_ops_t *ops, const char *text, double values[P
             return err_set(err, STATUS_INVALID_ARGUMENT,
                            "policy %s has no parameter '%.*s' that is given as key=value", ops->name,
                            (int)len, text);
+        if (given >> i & 1)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: '%s' is given twice", ops->name,
+                           ops->params[i].name);
         if (!parse_value(&ops->params[i], text + key_len + 1, len - key_len - 1, &values[i]))
             return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: bad value in '%.*s'", ops->name,
                            (int)len, text);
+        given |= UINT32_C(1) << i;
         text += len + (text[len] == ',');
     }
-    return STATUS_OK;
+    return check_given(ops, values, given, err);
 }
 
 bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
@@ -115,6 +137,7 @@ void policy_start(policy_t *policy, const policy_ops_t *ops, const double values
     policy->ops = ops;
     policy->stops = policy_stops(ops, values);
     policy->frontends = 1;
+    policy->needed = 1;
     prng_init(&policy->dealer, 1);
     memset(policy->state, 0, ops->state_bytes);
     memset(policy->model_state, 0, ops->model_bytes * policy->models_max);

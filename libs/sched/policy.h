@@ -23,6 +23,9 @@ typedef struct {
     double least, most, preset;
     const char *const *choices;
     const char *help;
+    /* It means something only with this choice of another parameter (NULL: always): given with another one it is refused. */
+    const char *only_with;
+    double only_with_choice;
 } policy_param_t;
 
 /* A running batch that may be stopped for a candidate. */
@@ -76,6 +79,7 @@ struct policy {
     bool stops;         /* see policy_stops */
     uint32_t stoppable; /* models with exit points */
     bool stopping;      /* there may be batches to stop */
+    double needed;      /* of the GPU time that it takes, the part that the load needs (sched_needed) */
     uint32_t frontends; /* that route, each for itself; 0 or 1: one for all */
     prng_t dealer;      /* which of them a request comes to */
     void *state;
@@ -105,8 +109,9 @@ uint32_t policy_gpu_ids(const policy_t *policy, uint32_t *ids, uint32_t most);
 const policy_ops_t *policy_find(const char *name); /* NULL: unknown */
 const char *policy_name(uint32_t index);           /* NULL behind the last */
 
-/* Reads "key=value,key=value" over the presets. *values holds one double per parameter. */
-enum { POLICY_PARAMS_MAX = 16 };
+/* Reads "key=value,key=value" over the presets. *values holds one double per parameter. INVALID_ARGUMENT names what is unknown,
+ * out of range, given twice, or of another setting than the one chosen. */
+enum { POLICY_PARAMS_MAX = 20 };
 status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX],
                       err_t *err);
 

@@ -43,16 +43,19 @@ static int64_t due_ns(const clockwork_t *state, const shard_t *shard, uint32_t t
 
 static int64_t end_ns(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, uint32_t batch)
 {
-    return shard_earliest_ns(shard, now_ns, gpu_free_ns, batch) + profile_latency_ns(shard->profile, batch);
+    return shard_earliest_ns(shard, now_ns, gpu_free_ns, batch) + profile_latency_ns(shard->guard, batch);
 }
 
 /* Returns the head that is left, which can make it at least alone and on a GPU that is free now. */
 static uint32_t give_up_expired(const clockwork_t *state, shard_t *shard, int64_t now_ns)
 {
-    int64_t alone_ns = end_ns(shard, now_ns, SHARD_ANY_GPU, 1);
     uint32_t head;
-    while ((head = shard_head(shard)) != TASK_NONE && due_ns(state, shard, head) < alone_ns)
-        shard_give_up(shard, head, SCHED_DROP_EXPIRED);
+    while ((head = shard_head(shard)) != TASK_NONE &&
+           due_ns(state, shard, head) < end_ns(shard, now_ns, SHARD_ANY_GPU, 1)) {
+        if (shard->guard == shard->profile ||
+            !shard_doubts(shard, now_ns, SHARD_ANY_GPU, due_ns(state, shard, head)))
+            shard_give_up(shard, head, SCHED_DROP_EXPIRED);
+    }
     return head;
 }
 
@@ -71,7 +74,7 @@ static void choose(const clockwork_t *state, shard_t *shard, int64_t now_ns, int
             at = shard->pool->slots[at].next;
         if (shard->queue.len - skip < b)
             return;
-        int64_t latest_ns = due_ns(state, shard, at) - profile_latency_ns(shard->profile, b);
+        int64_t latest_ns = due_ns(state, shard, at) - profile_latency_ns(shard->guard, b);
         if (latest_ns <= chosen_ns || (int)state->take == TAKE_LARGEST) {
             candidate->batch = b;
             candidate->skip = skip;
@@ -94,7 +97,7 @@ static void clockwork_candidate(policy_t *policy, shard_t *shard, int64_t now_ns
     candidate->batch = 1;
     candidate->lead_ns = shard_lead_ns(shard, 1);
     candidate->ahead_ns = (int64_t)(state->ahead_ms * 1e6);
-    candidate->latest_ns = due_ns(state, shard, head) - profile_latency_ns(shard->profile, 1);
+    candidate->latest_ns = due_ns(state, shard, head) - profile_latency_ns(shard->guard, 1);
     candidate->vague = candidate->closed = gpu_free_ns == SHARD_LATER_GPU;
     if (!candidate->vague)
         choose(state, shard, now_ns, gpu_free_ns, candidate);

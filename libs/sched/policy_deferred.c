@@ -39,11 +39,13 @@ static uint32_t staggered_batch(const shard_t *shard, double rate_per_ms, double
 {
     double share = gpus;
     uint32_t batch = 0;
+    budget_ms /= shard_guard_factor(shard);
     for (int round = 0; round < 4; round++) {
         batch = profile_largest_batch(shard->profile, (int64_t)(budget_ms * 1e6 * share / (share + 1)));
         if (batch == 0)
             return 0;
-        double needed = rate_per_ms * (double)profile_latency_ns(shard->profile, batch) / 1e6 / batch;
+        double needed = rate_per_ms * shard_mean_factor(shard) *
+                        (double)profile_latency_ns(shard->profile, batch) / 1e6 / batch;
         share = needed < gpus ? needed : gpus;
     }
     return batch < shard->limit ? batch : shard->limit;

@@ -40,7 +40,7 @@ static void nexus_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, in
     int64_t ready_ns =
         planned && gathered.batch < planned ? shard->lane.turn_ns + shard->lane.duty_ns : INT64_MIN;
     int64_t latest_ns = gathered.deadline_ns -
-                        profile_latency_ns(shard->profile, gathered.batch ? gathered.batch : 1) -
+                        profile_latency_ns(shard->guard, gathered.batch ? gathered.batch : 1) -
                         shard->delays.wake_ns;
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns < latest_ns ? ready_ns : latest_ns,
                      candidate);

@@ -35,7 +35,7 @@ static void timeout_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
     if (gathered.batch >= shard->limit || is_preferred(shard, gathered.batch))
         ready_ns = INT64_MIN;
     int64_t latest_ns = gathered.deadline_ns -
-                        profile_latency_ns(shard->profile, gathered.batch ? gathered.batch : 1) -
+                        profile_latency_ns(shard->guard, gathered.batch ? gathered.batch : 1) -
                         shard->delays.wake_ns;
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns < latest_ns ? ready_ns : latest_ns,
                      candidate);

@@ -108,7 +108,7 @@ void core_offer_gpu(sched_t *sched, uint32_t gpu)
     if (open && shared && core_share_has_slot(sched, gpu))
         matcher_on_gpu_shared(&sched->matcher, gpu, entry->free_ns);
     else if (open && !shared)
-        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns);
+        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns + entry->unsure_ns);
     else
         matcher_close_gpu(&sched->matcher, gpu);
 }
@@ -146,6 +146,7 @@ static void place(sched_t *sched, int64_t now_ns, batch_slot_t *slot)
     slot->beside = core_has_slots(gpu);
     if (!slot->beside) {
         gpu->free_ns = slot->finish_ns;
+        gpu->unsure_ns = shard_unsure_ns(&sched->shards[slot->model], slot->count);
         return;
     }
     slot->busy = inside_busy(&sched->shards[slot->model], slot->count);
@@ -168,7 +169,8 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     shard_note_silence(shard, now_ns, count);
     slot->first_task = shard_pop_batch(shard, count);
     slot->start_ns = shard_earliest_ns(shard, now_ns, match->gpu_free_ns, count);
-    slot->finish_ns = slot->start_ns + profile_latency_ns(shard->profile, count);
+    slot->promised_ns = slot->start_ns;
+    slot->finish_ns = slot->start_ns + shard_expected_ns(shard, count);
     slot->together = batch_table_id(&sched->batches, batch);
     shard->counts->stats.granted += count;
     shard->counts->stats.in_flight += count;
@@ -233,6 +235,8 @@ static void repredict(sched_t *sched, uint32_t gpu, int64_t free_ns)
         before = slot;
     }
     sched->gpus[gpu].free_ns = free_ns;
+    if (!before)
+        sched->gpus[gpu].unsure_ns = 0;
     core_offer_gpu(sched, gpu);
 }
 
@@ -249,6 +253,38 @@ static void end_shared(sched_t *sched, int64_t now_ns, const batch_slot_t *ended
         rest->left_ns = ended->left_ns;
     core_share_predict(sched, now_ns, ended->gpu);
     core_offer_gpu(sched, ended->gpu);
+}
+
+/* The model's lanes judge deadlines with it, too. */
+static void judge_anew(sched_t *sched, const shard_t *owner)
+{
+    core_mark_dirty(sched, owner->index);
+    for (uint32_t l = owner->lane.next; l != TASK_NONE; l = sched->shards[l].lane.next) {
+        sched->shards[l].guard = owner->guard;
+        core_mark_dirty(sched, l);
+    }
+}
+
+/* Of a batch that shares its GPU, or that rows may have joined, the prediction itself says how long it was to take. */
+bool sched_batch_ran(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t started_ns, int64_t ended_ns)
+{
+    uint32_t batch = batch_table_find(&sched->batches, batch_id);
+    if (batch == BATCH_NONE || ended_ns < started_ns)
+        return false;
+    const batch_slot_t *slot = &sched->batches.slots[batch];
+    if (slot->model == BATCH_NO_MODEL)
+        return true;
+    shard_ran_t ran = {.first_task = slot->first_task,
+                       .count = slot->count,
+                       .rows = slot->rows,
+                       .alone = !slot->beside && !sched->gpus[slot->gpu].mode.stretches,
+                       .promised_ns = slot->promised_ns,
+                       .finish_ns = slot->finish_ns,
+                       .started_ns = started_ns,
+                       .ended_ns = ended_ns};
+    if (shard_learn(&sched->shards[slot->model], now_ns, &ran))
+        judge_anew(sched, &sched->shards[slot->model]);
+    return true;
 }
 
 bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns)

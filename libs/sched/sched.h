@@ -212,6 +212,10 @@ status_t sched_submit(sched_t *sched, int64_t now_ns, uint32_t model, const sche
 /* Takes a waiting task out, with no action. False: it is unknown, or already in a granted batch. */
 bool sched_cancel(sched_t *sched, int64_t now_ns, sched_ref_t ref);
 
+/* Optional, before sched_batch_done: from when until when the batch really ran, as measured. The core learns from it how what a
+ * model's batches take lies around its profile (sched/scatter.h): deadlines are judged with a quantile of that, and
+ * plans made with its mean. False: no such batch, or times that make no sense. */
+bool sched_batch_ran(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t started_ns, int64_t ended_ns);
 /* The worker says that a batch has ended, well or not: its tasks are the caller's, who may submit them again. free_at_ns,
  * measured, replaces the prediction for the next grant. False: no such batch (preempted, of a removed GPU): harmless. */
 bool sched_batch_done(sched_t *sched, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns);
@@ -232,8 +236,19 @@ typedef struct {
      * GPUs it wraps within the year: only differences mean anything. */
     uint64_t busy_ns;
 } sched_model_stats_t;
+/* What batches of a model take in parts of its profile: in the mean, and at most but for the few that may be late (1 and 1
+ * where nothing else was seen). */
+typedef struct {
+    double mean, guard;
+} sched_scatter_t;
+/* False: no such model. */
+bool sched_model_scatter(const sched_t *sched, uint32_t model, sched_scatter_t *scatter);
 /* False: no such model. */
 bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t *stats);
+
+/* Of the GPU time that batches take, the part that the load needs, above 0 up to 1. The rest was idle and is spent on answering
+ * early, as long as nobody else wants it (policy `fermata`, spare=latency; 1 for every other). For advice on GPUs. */
+double sched_needed(const sched_t *sched);
 
 /* NULL when every invariant of the core holds, else the one that is broken. O(everything): for tests. */
 const char *sched_validate(const sched_t *sched);

@@ -14,6 +14,123 @@ void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index)
     model_queue_init(&shard->queue);
 }
 
+void shard_place(shard_t *shard, const profile_t *profile, profile_t *guarded, scatter_t *scatter)
+{
+    shard->profile = shard->guard = profile;
+    shard->guarded = guarded;
+    shard->scatter = scatter;
+}
+
+void shard_judge_no_more(shard_t *shard)
+{
+    shard->guard = shard->profile;
+    shard->counts->mean = shard->counts->guard = 0;
+}
+
+static void forget(shard_t *shard)
+{
+    shard_judge_no_more(shard);
+    if (shard->scatter)
+        *shard->scatter = (scatter_t){0};
+}
+
+static bool nothing_to_guard(const scatter_t *scatter)
+{
+    bool plain = scatter->mean == 1 && scatter->guard == 1;
+    for (uint32_t c = 0; c < SCATTER_CLASSES; c++)
+        plain = plain && scatter->means[c] == 1 && scatter->guards[c] == 1;
+    return plain;
+}
+
+static void build_guard(shard_t *shard)
+{
+    const scatter_t *scatter = shard->scatter;
+    shard->own.mean = scatter->mean;
+    shard->own.guard = scatter->guard;
+    shard->guard = shard->profile;
+    if (scatter->guard == 0 || nothing_to_guard(scatter))
+        return;
+    scatter_build(scatter, shard->profile, shard->guarded);
+    shard->guard = shard->guarded;
+}
+
+static bool differ_much(const profile_t *a, const profile_t *b)
+{
+    enum { MUCH = 4 }; /* more than a quarter, at either end */
+    uint32_t most = a->max_batch < b->max_batch ? a->max_batch : b->max_batch;
+    const uint32_t batches[] = {1, most};
+    for (uint32_t i = 0; i < 2; i++) {
+        int64_t then_ns = profile_latency_ns(a, batches[i]), now_ns = profile_latency_ns(b, batches[i]);
+        int64_t apart_ns = then_ns < now_ns ? now_ns - then_ns : then_ns - now_ns;
+        if (apart_ns > then_ns / MUCH || apart_ns > now_ns / MUCH)
+            return true;
+    }
+    return false;
+}
+
+void shard_set_profile(shard_t *shard, profile_t *own, const profile_t *profile)
+{
+    bool other = differ_much(own, profile);
+    if (!other && shard->scatter)
+        scatter_change_profile(shard->scatter, own, profile);
+    *own = *profile;
+    if (other)
+        forget(shard);
+    else if (shard->scatter)
+        build_guard(shard);
+}
+
+void shard_judge_on(shard_t *shard)
+{
+    build_guard(shard);
+}
+
+static uint32_t rows_close(const shard_t *shard, const shard_ran_t *ran, int64_t end_ns)
+{
+    uint32_t rows = 0, task = ran->first_task;
+    while (rows < ran->count && shard_task(shard, task)->deadline_ns < end_ns) {
+        task = shard->pool->slots[task].next;
+        rows++;
+    }
+    return rows;
+}
+
+bool shard_learn(shard_t *shard, int64_t now_ns, const shard_ran_t *ran)
+{
+    if (!shard->scatter)
+        return false;
+    int64_t expected_ns = shard_expected_ns(shard, ran->rows);
+    int64_t end_ns = ran->alone ? ran->promised_ns + expected_ns : ran->finish_ns;
+    scatter_sample_t sample = {.batch = ran->rows,
+                               .profile_ns = profile_latency_ns(shard->profile, ran->rows),
+                               .took_ns = ran->ended_ns - end_ns + expected_ns,
+                               .ran_ns = ran->alone ? ran->ended_ns - ran->started_ns : 0};
+    if (sample.profile_ns <= 0)
+        return false;
+    if (sample.took_ns < sample.ran_ns) /* it began before it was to: that makes no batch shorter */
+        sample.took_ns = sample.ran_ns;
+    int64_t reach_ns = scatter_reach_ns(shard->scatter, ran->rows, sample.profile_ns);
+    sample.close = rows_close(shard, ran, end_ns + reach_ns);
+    if (!scatter_note(shard->scatter, now_ns, &sample))
+        return false;
+    build_guard(shard);
+    return true;
+}
+
+/* A lane may find that its siblings have forgotten already. */
+bool shard_doubts(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns)
+{
+    int64_t alone_ns =
+        shard_earliest_ns(shard, now_ns, gpu_free_ns, 1) + profile_latency_ns(shard->profile, 1);
+    if (alone_ns > deadline_ns)
+        return false;
+    int64_t old_ns = 2 * profile_latency_ns(shard->guard, 1);
+    if (shard->scatter->guard > 0 && !scatter_forget_old(shard->scatter, now_ns, old_ns))
+        return false;
+    forget(shard);
+    return true;
+}
+
 status_t shard_check_profile(const profile_t *profile, err_t *err)
 {
     const char *broken = profile_validate(profile);
@@ -36,6 +153,7 @@ void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch
     shard->plan = (shard_plan_t){0};
     shard->candidate = (candidate_t){0};
     shard->own = (shard_counts_t){0};
+    forget(shard);
     shard->inside = (sched_inside_t){0};
     shard_set_limit(shard, batch_max);
 }

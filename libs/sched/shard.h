@@ -11,6 +11,7 @@
 #include "base/heap.h"
 #include "sched/candidate.h"
 #include "sched/model_queue.h"
+#include "sched/scatter.h"
 
 /* In place of the time at which a GPU is free: */
 #define SHARD_ANY_GPU INT64_MIN         /* no GPU is meant: only now and the lead count */
@@ -36,6 +37,8 @@ typedef struct {
     /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would
      * be in the mean if requests came at random at the plan's rate. */
     double silence_ns, silence_expected_ns;
+    /* As learned of any size (sched/scatter.h), in parts of the profile; 0: nothing was. */
+    double mean, guard;
 } shard_counts_t;
 
 enum { LANE_FRONTENDS_MAX = 8 }; /* as many as the papers compare */
@@ -69,19 +72,31 @@ typedef struct {
     shard_plan_t plan;
     sched_delays_t delays;
     sched_model_opts_t opts;
-    sched_inside_t inside; /* of a model, not of a lane */
-    const profile_t *profile;
+    sched_inside_t inside;    /* of a model, not of a lane */
+    const profile_t *profile; /* what batches were measured to take */
+    const profile_t
+        *guard; /* what they take at most but for a few: deadlines are judged with it; see shard_learn */
+    profile_t *guarded;     /* the owner's room for it; NULL: this shard does not judge */
+    scatter_t *scatter;     /* likewise */
     shard_counts_t *counts; /* own, or of the model that a lane serves */
     shard_counts_t own;
     shard_lane_t lane;
 } shard_t;
 
 void shard_init(shard_t *shard, task_pool_t *pool, uint32_t index);
+/* The places of its model's numbers, all the owner's; profile alone for a shard that only plans. */
+void shard_place(shard_t *shard, const profile_t *profile, profile_t *guarded, scatter_t *scatter);
 
 /* What a profile must be for any core to take it; INVALID_ARGUMENT says what is wrong. */
 status_t shard_check_profile(const profile_t *profile, err_t *err);
 /* A model begins here: nothing is planned, counted or offered. Its profile and queue are there already. */
 void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch_max);
+/* In place of the one that it has; what was learned of that stays if they differ by little. */
+void shard_set_profile(shard_t *shard, profile_t *own, const profile_t *profile);
+/* Another shard judges for this model from now on, or this one does with what the other has learned: they share the place of it,
+ * and one of them at a time looks there. */
+void shard_judge_no_more(shard_t *shard);
+void shard_judge_on(shard_t *shard);
 /* After its profile has changed. */
 void shard_set_limit(shard_t *shard, uint32_t batch_max);
 
@@ -113,6 +128,68 @@ bool shard_cancel(shard_t *shard, uint32_t task);
 void shard_requeue(shard_t *shard, uint32_t task, bool lost);
 void shard_drop_all(shard_t *shard, sched_drop_t reason);
 
+/* A batch of this model as it was granted, and as it ran. */
+typedef struct {
+    uint32_t first_task;  /* in the shard's pool, earliest deadline first */
+    uint32_t count, rows; /* rows: with those of others that it has joined */
+    /* Nothing else could make it longer: it was to take what is expected of it from promised_ns on. Else finish_ns
+     * says when it was to end. */
+    bool alone;
+    int64_t promised_ns, finish_ns;
+    int64_t started_ns, ended_ns; /* as measured, in this order */
+} shard_ran_t;
+/* It has ended, and its tasks are still there. True: the model's candidate must be made anew. */
+bool shard_learn(shard_t *shard, int64_t now_ns, const shard_ran_t *ran);
+/* A request of this deadline is about to be given up. True: by the profile alone it could make it, and what speaks against it was
+ * learned longer ago than that is believed; that is forgotten now. Only asked where guard differs from profile. */
+__attribute__((cold)) bool shard_doubts(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
+                                        int64_t deadline_ns);
+
+/* What a batch is expected to take. */
+static inline int64_t shard_expected_ns(const shard_t *shard, uint32_t batch)
+{
+    int64_t latency_ns = profile_latency_ns(shard->profile, batch);
+    if (shard->guard == shard->profile)
+        return latency_ns;
+    return (int64_t)((double)latency_ns * scatter_mean(shard->scatter, batch));
+}
+
+/* What it takes beyond that at most, but for a few. */
+static inline int64_t shard_reserve_ns(const shard_t *shard, uint32_t batch)
+{
+    if (shard->guard == shard->profile)
+        return 0;
+    return profile_latency_ns(shard->guard, batch) - shard_expected_ns(shard, batch);
+}
+
+static inline int64_t shard_lead_ns(const shard_t *shard, uint32_t batch)
+{
+    return shard->delays.ctrl_ns + shard->delays.fixed_ns + shard->delays.data_ns * (int64_t)batch;
+}
+
+/* Until a batch is known to have ended its GPU is counted on so much later than expected: what is granted behind one that
+ * takes longer starts late, and a short batch may be late for the little that a long one scatters. A lead that goes
+ * before the next grant anyway is not waited for twice. */
+static inline int64_t shard_unsure_ns(const shard_t *shard, uint32_t batch)
+{
+    int64_t reserve_ns = shard_reserve_ns(shard, batch);
+    if (reserve_ns == 0)
+        return 0;
+    int64_t lead_ns = shard_lead_ns(shard, batch);
+    return reserve_ns > lead_ns ? reserve_ns - lead_ns : 0;
+}
+
+/* The same two for slow loops that may be on another thread, in parts of the profile. */
+static inline double shard_mean_factor(const shard_t *shard)
+{
+    return shard->counts->mean > 0 ? shard->counts->mean : 1;
+}
+
+static inline double shard_guard_factor(const shard_t *shard)
+{
+    return shard->counts->guard > 0 ? shard->counts->guard : 1;
+}
+
 /* For the policies. */
 void shard_give_up(shard_t *shard, uint32_t task, sched_drop_t reason);
 static inline uint32_t shard_head(const shard_t *shard) /* TASK_NONE when empty */
@@ -133,20 +210,15 @@ static inline const sched_task_t *shard_task(const shard_t *shard, uint32_t task
     return &shard->pool->slots[task].task;
 }
 
-static inline int64_t shard_lead_ns(const shard_t *shard, uint32_t batch)
-{
-    return shard->delays.ctrl_ns + shard->delays.fixed_ns + shard->delays.data_ns * (int64_t)batch;
-}
-
 /* The largest batch, of the queue or not, that can start at or after gpu_free_ns and end by the deadline. */
 static inline uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                                       int64_t deadline_ns)
 {
     int64_t first_ns = now_ns + shard->delays.ctrl_ns + shard->delays.fixed_ns;
     uint32_t batch =
-        profile_largest_batch_sloped(shard->profile, deadline_ns - first_ns, shard->delays.data_ns);
+        profile_largest_batch_sloped(shard->guard, deadline_ns - first_ns, shard->delays.data_ns);
     if (gpu_free_ns > first_ns) {
-        uint32_t later = profile_largest_batch(shard->profile, deadline_ns - gpu_free_ns);
+        uint32_t later = profile_largest_batch(shard->guard, deadline_ns - gpu_free_ns);
         batch = later < batch ? later : batch;
     }
     return batch < shard->limit ? batch : shard->limit;

@@ -109,9 +109,16 @@ static int64_t filled_most(uint32_t ahead)
     return (int64_t)INSIDE_FILLED_MOST * (SCHED_WHOLE + ahead) / SCHED_WHOLE;
 }
 
-static bool makes_it(const share_t *share, int64_t now_ns, int64_t deadline_ns)
+/* What is kept back for several at once, or what was learned of the model alone: the larger one covers the other. */
+static bool makes_it(const share_t *share, int64_t now_ns, int64_t deadline_ns, int64_t reserve_ns)
 {
-    return share->finish_ns + (share->finish_ns - now_ns) / INSIDE_KEPT_BACK <= deadline_ns;
+    int64_t kept_ns = (share->finish_ns - now_ns) / INSIDE_KEPT_BACK;
+    return share->finish_ns + (kept_ns > reserve_ns ? kept_ns : reserve_ns) <= deadline_ns;
+}
+
+static int64_t reserve_of(const sched_t *sched, const batch_slot_t *batch)
+{
+    return batch->model == BATCH_NO_MODEL ? 0 : shard_reserve_ns(&sched->shards[batch->model], batch->rows);
 }
 
 bool core_share_fits(void *ctx, int64_t now_ns, uint32_t index, uint32_t gpu)
@@ -122,19 +129,20 @@ bool core_share_fits(void *ctx, int64_t now_ns, uint32_t index, uint32_t gpu)
     shares_t shares;
     core_share_advance(sched, now_ns, gpu);
     collect(sched, gpu, &shares);
-    int64_t latency_ns = profile_latency_ns(shard->profile, candidate->batch);
+    int64_t latency_ns = shard_expected_ns(shard, candidate->batch);
+    int64_t reserve_ns = shard_reserve_ns(shard, candidate->batch);
     share_t *own = &shares.of[shares.count++];
     *own = (share_t){.left_ns = candidate->lead_ns + latency_ns,
                      .busy = inside_busy(&sched->shards[shard->model], candidate->batch)};
     if (slowed_by(&shares) > filled_most(sched->gpus[gpu].mode.ahead))
         return false;
     predict(&shares, now_ns);
-    if (!makes_it(own, now_ns, candidate->latest_ns + latency_ns))
+    if (!makes_it(own, now_ns, candidate->latest_ns + latency_ns + reserve_ns, reserve_ns))
         return false;
     for (uint32_t i = 0; i + 1 < shares.count; i++) {
         const batch_slot_t *batch = shares.of[i].batch;
         bool lost = batch->finish_ns > batch->deadline_ns; /* it is late already */
-        if (!lost && !makes_it(&shares.of[i], now_ns, batch->deadline_ns))
+        if (!lost && !makes_it(&shares.of[i], now_ns, batch->deadline_ns, reserve_of(sched, batch)))
             return false;
     }
     return true;

@@ -24,7 +24,7 @@ static bool locate(stretch_t *stretch, const shard_t *shard)
 {
     const batch_slot_t *batch = stretch->batch;
     inside_join_t *join = &stretch->join;
-    int64_t latency_ns = profile_latency_ns(shard->profile, batch->rows);
+    int64_t latency_ns = shard_expected_ns(shard, batch->rows);
     int64_t begin_ns = batch->finish_ns - latency_ns; /* as if it had always had all its rows */
     if (stretch->start_ns < batch->joined_ns)
         return false;
@@ -76,6 +76,7 @@ static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
     uint32_t high = shard->limit > batch->rows ? shard->limit - batch->rows : 0;
     if (batch->deadline_ns < deadline_ns)
         deadline_ns = batch->deadline_ns;
+    deadline_ns -= shard_reserve_ns(shard, batch->rows);
     if (stretch->most < high)
         high = stretch->most;
     while (low < high) {
@@ -139,8 +140,10 @@ bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
     stats->stretches++;
     int64_t more_ns = slot->finish_ns - before_ns;
     stats->busy_ns += (uint64_t)(slot->beside ? more_ns * slot->busy / SCHED_WHOLE : more_ns);
-    if (!slot->beside)
+    if (!slot->beside) {
         sched->gpus[slot->gpu].free_ns = slot->finish_ns;
+        sched->gpus[slot->gpu].unsure_ns = shard_unsure_ns(shard, slot->rows);
+    }
     core_offer_gpu(sched, slot->gpu);
     core_emit_grant(sched, batch);
     return true;

@@ -24,15 +24,19 @@ static void offer(binder_t *binder, uint32_t gpu)
     bool open = entry->present && !entry->draining && !entry->asked &&
                 binder->batches.gpu_count[gpu] < binder->shards->options.limits.gpu_inflight_max;
     if (open)
-        matcher_on_gpu_free(&binder->matcher, gpu, entry->free_ns);
+        matcher_on_gpu_free(&binder->matcher, gpu, entry->free_ns + entry->unsure_ns);
     else
         matcher_close_gpu(&binder->matcher, gpu);
 }
 
 static void repredict(binder_t *binder, uint32_t gpu, int64_t free_ns)
 {
+    bool idle = true;
     for (uint32_t b = binder->batches.gpu_first[gpu]; b != BATCH_NONE; b = binder->batches.slots[b].next) {
         batch_slot_t *slot = &binder->batches.slots[b];
+        if (binder->stage[b] == STAGE_ASKED)
+            continue; /* its shard will say */
+        idle = false;
         int64_t latency_ns = slot->finish_ns - slot->start_ns;
         if (slot->start_ns < free_ns)
             slot->start_ns = free_ns;
@@ -40,6 +44,8 @@ static void repredict(binder_t *binder, uint32_t gpu, int64_t free_ns)
         free_ns = slot->finish_ns;
     }
     binder->gpus[gpu].free_ns = free_ns;
+    if (idle)
+        binder->gpus[gpu].unsure_ns = 0;
     offer(binder, gpu);
 }
 
@@ -97,6 +103,7 @@ static void on_taken(binder_t *binder, uint32_t index, const answer_t *message)
     slot->start_ns = message->start_ns < gpu->free_ns ? gpu->free_ns : message->start_ns;
     slot->finish_ns = slot->start_ns + latency_ns;
     gpu->free_ns = slot->finish_ns;
+    gpu->unsure_ns = message->unsure_ns;
     gpu->asked = false;
     offer(binder, slot->gpu);
 }

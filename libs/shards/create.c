@@ -71,7 +71,7 @@ static status_t create_worker(shards_t *shards, uint32_t index, err_t *err)
     task_pool_init(&worker->pool, slots, limits->tasks_max);
     for (uint32_t m = 0; m < limits->models_max; m++) {
         shard_init(&worker->models[m], &worker->pool, m);
-        worker->models[m].profile = &shards->profiles[m];
+        shard_place(&worker->models[m], &shards->profiles[m], &shards->guarded[m], &shards->scatter[m]);
         worker->models[m].delays = options->delays;
     }
     status_t status = heap_init(&worker->expiry, limits->models_max, err);
@@ -170,10 +170,11 @@ static status_t create_planner(shards_t *shards, const policy_ops_t *ops, const 
         return no_memory(err);
     for (uint32_t m = 0; m < limits->models_max; m++) {
         shard_init(&planner->view[m], NULL, m);
-        planner->view[m].profile = &shards->profiles[m];
+        shard_place(&planner->view[m], &shards->profiles[m], NULL, NULL);
         planner->view[m].delays = shards->options.delays;
     }
     policy_start(&planner->policy, ops, values);
+    atomic_init(&planner->needed, NEEDED_WHOLE);
     return STATUS_OK;
 }
 
@@ -184,6 +185,8 @@ static status_t create_shared(shards_t *shards, err_t *err)
     uint32_t models = shards->options.limits.models_max;
     shards->fresh_words = (models + 63) / 64;
     shards->profiles = calloc(models, sizeof *shards->profiles);
+    shards->guarded = calloc(models, sizeof *shards->guarded);
+    shards->scatter = calloc(models, sizeof *shards->scatter);
     shards->workers = aligned_alloc(RING_CACHE_LINE, shards->options.shard_count * sizeof *shards->workers);
     shards->slots = aligned_alloc(RING_CACHE_LINE, models * sizeof *shards->slots);
     shards->fresh = calloc(shards->fresh_words, sizeof *shards->fresh);
@@ -193,8 +196,8 @@ static status_t create_shared(shards_t *shards, err_t *err)
         memset(shards->workers, 0, shards->options.shard_count * sizeof *shards->workers);
     for (uint32_t k = 0; shards->workers && k < shards->options.shard_count; k++)
         gate_init(&shards->workers[k].gate);
-    if (!shards->profiles || !shards->workers || !shards->slots || !shards->fresh || !shards->owner ||
-        !shards->handover)
+    if (!shards->profiles || !shards->guarded || !shards->scatter || !shards->workers || !shards->slots ||
+        !shards->fresh || !shards->owner || !shards->handover)
         return no_memory(err);
     for (uint32_t m = 0; m < models; m++) {
         slot_init(&shards->slots[m]);
@@ -262,6 +265,8 @@ void shards_destroy(shards_t *shards)
     free((void *)shards->fresh);
     free(shards->slots);
     free(shards->workers);
+    free(shards->scatter);
+    free(shards->guarded);
     free(shards->profiles);
     free(shards);
 }

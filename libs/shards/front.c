@@ -21,6 +21,7 @@ typedef struct {
             uint32_t gpu, count;
             uint64_t batch_id;
             int64_t start_ns, finish_ns, due_ns;
+            float mean, guard;
         } grant;
         struct {
             sched_drop_t reason;
@@ -50,6 +51,7 @@ typedef struct {
 typedef struct {
     bool present;
     sched_model_stats_t stats;
+    sched_scatter_t scatter;
 } heard_t;
 
 struct front {
@@ -76,8 +78,9 @@ static void put(outbox_t *outbox, const out_t *cell)
     (void)sent;
 }
 
-static void put_grant(outbox_t *outbox, const sched_action_t *action, int64_t due_ns)
+static void put_grant(outbox_t *outbox, const sched_action_t *action, const worker_t *worker)
 {
+    const shard_t *shard = &worker->models[action->model];
     put(outbox, &(out_t){.kind = OUT_GRANT,
                          .model = action->model,
                          .grant = {.gpu = action->grant.gpu,
@@ -85,7 +88,9 @@ static void put_grant(outbox_t *outbox, const sched_action_t *action, int64_t du
                                    .batch_id = action->grant.batch_id,
                                    .start_ns = action->grant.start_ns,
                                    .finish_ns = action->grant.finish_ns,
-                                   .due_ns = due_ns}});
+                                   .due_ns = worker->due_ns,
+                                   .mean = (float)shard_mean_factor(shard),
+                                   .guard = (float)shard_guard_factor(shard)}});
     for (uint32_t i = 0; i < action->grant.count; i++)
         put(outbox, &(out_t){.kind = OUT_TASK, .model = action->model, .drop.task = action->grant.tasks[i]});
 }
@@ -95,7 +100,7 @@ static void on_action(void *ctx, uint32_t shard, const sched_action_t *action)
     front_t *front = ctx;
     outbox_t *outbox = &front->outboxes[shard];
     if (action->kind == SCHED_GRANT)
-        put_grant(outbox, action, front->shards->workers[shard].due_ns);
+        put_grant(outbox, action, &front->shards->workers[shard]);
     else
         put(outbox, &(out_t){.kind = OUT_DROP,
                              .model = action->model,
@@ -278,6 +283,12 @@ static flying_t *find_flying(front_t *front, uint64_t batch_id)
     return batch->batch_id == batch_id ? batch : NULL;
 }
 
+void front_batch_ran(front_t *front, uint64_t batch_id, int64_t started_ns, int64_t ended_ns)
+{
+    if (find_flying(front, batch_id))
+        (void)shards_batch_ran(front->shards, batch_id, started_ns, ended_ns);
+}
+
 void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns)
 {
     flying_t *batch = find_flying(front, batch_id);
@@ -329,6 +340,7 @@ static bool take_grant(const taker_t *taker, outbox_t *outbox, uint32_t shard)
     stats->busy_ns += (uint64_t)(head.grant.finish_ns - head.grant.start_ns);
     stats->in_flight += count;
     stats->queued -= count;
+    front->models[head.model].scatter = (sched_scatter_t){.mean = head.grant.mean, .guard = head.grant.guard};
     int64_t late_ns = taker->now_ns - head.grant.due_ns;
     front->lateness_ns = late_ns > front->lateness_ns ? late_ns : front->lateness_ns;
     front->flying[shard * front->batches_max + batch_index(head.grant.batch_id)] =
@@ -446,6 +458,7 @@ status_t front_add_model(front_t *front, uint32_t model, const profile_t *profil
         return status;
     heard_t *made = &front->models[model];
     made->present = true;
+    made->scatter = (sched_scatter_t){.mean = 1, .guard = 1};
     made->stats =
         (sched_model_stats_t){.queued = made->stats.queued}; /* of another before it may still come out */
     return STATUS_OK;
@@ -518,6 +531,19 @@ bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t
         return false;
     *stats = front->models[model].stats;
     return true;
+}
+
+bool front_model_scatter(const front_t *front, uint32_t model, sched_scatter_t *scatter)
+{
+    if (!knows(front, model))
+        return false;
+    *scatter = front->models[model].scatter;
+    return true;
+}
+
+double front_needed(const front_t *front)
+{
+    return shards_needed(front->shards);
 }
 
 bool front_take_lateness(front_t *front, int64_t *lateness_ns)

@@ -54,6 +54,8 @@ status_t front_set_policy(front_t *front, const char *name, const char *params, 
 
 status_t front_submit(front_t *front, uint32_t model, const sched_task_t *task);
 void front_cancel(front_t *front, uint32_t model, uint64_t tag);
+/* As sched_batch_ran, before front_batch_done; at its best: what finds no room is lost. */
+void front_batch_ran(front_t *front, uint64_t batch_id, int64_t started_ns, int64_t ended_ns);
 /* Well or badly: what is to be tried again is submitted again. */
 void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns);
 void front_gpu_free(front_t *front, uint32_t gpu, int64_t free_at_ns);
@@ -63,8 +65,13 @@ void front_set_delays(front_t *front, const sched_delays_t *delays);
  * Returns when to be called again at the latest, besides wake (SCHED_NEVER). */
 int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx);
 
+/* As sched_needed. */
+double front_needed(const front_t *front);
 /* As the caller has heard it since the model came; one that comes back is counted anew. False: no such model. */
 bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t *stats);
+
+/* As sched_model_scatter, as of the last grant of the model that came out. */
+bool front_model_scatter(const front_t *front, uint32_t model, sched_scatter_t *scatter);
 
 /* How late at most a grant came out after it could have been given, since the last call; what
  * sched_delays_t.wake_ns is to cover. False: none came out. */

@@ -34,9 +34,10 @@ typedef struct {
     answer_kind_t kind;
     uint64_t batch_id;
     int64_t start_ns, finish_ns; /* DONE: finish_ns is when the GPU is free */
+    int64_t unsure_ns;           /* TAKEN: see shard_unsure_ns */
 } answer_t;
 
-typedef enum { INBOX_TASK, INBOX_CANCEL, INBOX_DONE, INBOX_UNDONE } inbox_kind_t;
+typedef enum { INBOX_TASK, INBOX_CANCEL, INBOX_RAN, INBOX_DONE, INBOX_UNDONE } inbox_kind_t;
 
 typedef struct {
     inbox_kind_t kind;
@@ -45,7 +46,8 @@ typedef struct {
         sched_task_t task; /* CANCEL: only its tag counts */
         struct {
             uint64_t batch_id;
-            int64_t at_ns;
+            int64_t at_ns;      /* it ended, or its GPU is free */
+            int64_t started_ns; /* RAN */
         } batch;
     };
 } inbox_t;
@@ -54,6 +56,7 @@ typedef struct {
 typedef struct {
     uint64_t batch_id; /* 0: none */
     uint32_t model, first_task, count;
+    int64_t promised_ns; /* the start that its grant named */
 } worker_batch_t;
 
 typedef enum { BATCH_DONE, BATCH_UNDONE, BATCH_LOST } batch_end_t;
@@ -104,6 +107,7 @@ typedef struct {
 typedef struct {
     bool present, draining, asked; /* asked: granted, and not answered yet */
     int64_t free_ns;
+    int64_t unsure_ns; /* how much later that may well be; see shard_unsure_ns */
 } binder_gpu_t;
 
 typedef struct {
@@ -131,6 +135,7 @@ typedef struct {
     int64_t tick_ns, balance_ns;
     uint32_t gpus_seen; /* changes */
     uint32_t delays_taken;
+    _Atomic uint32_t needed; /* as policy_t says, in millionths */
     waiter_t waiter;
     gate_t gate;
     pthread_t thread;
@@ -138,7 +143,9 @@ typedef struct {
 
 struct shards {
     shards_options_t options;
-    profile_t *profiles;
+    profile_t *profiles; /* per model; the other two are for its owner alone: */
+    profile_t *guarded;  /* room for the one that deadlines are judged with, */
+    scatter_t *scatter;  /* and what that is made from */
     worker_t *workers;
     binder_t binder;
     planner_t planner;
@@ -196,6 +203,8 @@ void worker_mark_dirty(worker_t *worker, uint32_t model);
 void shards_settle(shards_t *shards, int64_t now_ns);
 /* Alone: does all that is due, and says when there is more. */
 int64_t shards_decide(shards_t *shards, int64_t now_ns);
+
+enum { NEEDED_WHOLE = 1000000 };
 
 /* At once, on the matcher's thread or alone. */
 void binder_control(binder_t *binder, int64_t now_ns, const control_t *message);

@@ -154,7 +154,8 @@ status_t shards_update_profile(shards_t *shards, int64_t now_ns, uint32_t model,
     if (status != STATUS_OK)
         return status;
     now_ns = begin_change(shards, now_ns);
-    shards->profiles[model] = *profile;
+    shard_set_profile(&shards->workers[shards_owner(shards, model)].models[model], &shards->profiles[model],
+                      profile);
     shard_set_limit(&shards->planner.view[model], shards->options.limits.batch_max);
     for (uint32_t k = 0; k < shards->options.shard_count; k++)
         shard_set_limit(&shards->workers[k].models[model], shards->options.limits.batch_max);

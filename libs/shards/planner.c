@@ -71,6 +71,12 @@ static void sum_counts(planner_t *planner)
         memset(sum, 0, sizeof *sum);
         for (uint32_t k = 0; k < shards->options.shard_count; k++)
             counts_add(sum, &shards->workers[k].counts[m]);
+        uint32_t owner = shards_owner(shards, m);
+        if (owner == OWNER_NONE)
+            continue;
+        sum->mean =
+            shards->workers[owner].counts[m].mean; /* only one has learned; 0 while it is on its way there */
+        sum->guard = shards->workers[owner].counts[m].guard;
     }
 }
 
@@ -162,6 +168,8 @@ bool planner_turn(planner_t *planner, int64_t now_ns)
     planner->gpus_seen = changes;
     planner->policy.gpus = atomic_load_explicit(&binder->gpus_usable, memory_order_relaxed);
     planner->tick_ns = ops->tick ? ops->tick(&planner->policy, now_ns) : SCHED_NEVER;
+    atomic_store_explicit(&planner->needed, (uint32_t)(planner->policy.needed * NEEDED_WHOLE),
+                          memory_order_relaxed);
     balance(planner, now_ns);
     if (planner->shards->options.balance_ns > 0 && planner->balance_ns < planner->tick_ns)
         planner->tick_ns = planner->balance_ns;

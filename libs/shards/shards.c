@@ -44,12 +44,10 @@ static status_t post_task(shards_t *shards, inbox_kind_t kind, uint32_t model, c
 }
 
 /* About a batch: to the shard that granted it, which the id names. */
-static bool post_batch(shards_t *shards, inbox_kind_t kind, uint64_t batch_id, int64_t at_ns)
+static bool post_batch(shards_t *shards, const inbox_t *message)
 {
-    if (batch_shard(batch_id) >= shards->options.shard_count)
-        return true;
-    inbox_t message = {.kind = kind, .batch = {.batch_id = batch_id, .at_ns = at_ns}};
-    return post(&shards->workers[batch_shard(batch_id)], &message);
+    uint32_t shard = batch_shard(message->batch.batch_id);
+    return shard >= shards->options.shard_count || post(&shards->workers[shard], message);
 }
 
 status_t shards_submit(shards_t *shards, uint32_t model, const sched_task_t *task)
@@ -70,14 +68,30 @@ status_t shards_submit_here(shards_t *shards, uint32_t shard, int64_t now_ns, ui
     return worker_submit(&shards->workers[shard], now_ns, model, task);
 }
 
+bool shards_batch_ran(shards_t *shards, uint64_t batch_id, int64_t started_ns, int64_t ended_ns)
+{
+    inbox_t message = {
+        .kind = INBOX_RAN,
+        .batch = {.batch_id = batch_id, .at_ns = ended_ns, .started_ns = started_ns},
+    };
+    return post_batch(shards, &message);
+}
+
+double shards_needed(const shards_t *shards)
+{
+    return (double)atomic_load_explicit(&shards->planner.needed, memory_order_relaxed) / NEEDED_WHOLE;
+}
+
 bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns)
 {
-    return post_batch(shards, INBOX_DONE, batch_id, free_at_ns);
+    inbox_t message = {.kind = INBOX_DONE, .batch = {.batch_id = batch_id, .at_ns = free_at_ns}};
+    return post_batch(shards, &message);
 }
 
 bool shards_batch_undone(shards_t *shards, uint64_t batch_id, int64_t free_at_ns)
 {
-    return post_batch(shards, INBOX_UNDONE, batch_id, free_at_ns);
+    inbox_t message = {.kind = INBOX_UNDONE, .batch = {.batch_id = batch_id, .at_ns = free_at_ns}};
+    return post_batch(shards, &message);
 }
 
 void shards_batch_done_here(shards_t *shards, uint32_t shard, uint64_t batch_id, int64_t free_at_ns)

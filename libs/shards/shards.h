@@ -73,6 +73,10 @@ status_t shards_submit(shards_t *shards, uint32_t model, const sched_task_t *tas
 /* Takes out a task that waits: it comes back as a drop, CANCELLED. If it was granted or dropped before,
  * nothing happens, for its action is on its way. NOT_FOUND, UNAVAILABLE: as above. */
 status_t shards_cancel(shards_t *shards, uint32_t model, uint64_t tag);
+/* As sched_batch_ran, and before shards_batch_done. False: the shard's inbox is full, and nothing is learned from this batch. */
+bool shards_batch_ran(shards_t *shards, uint64_t batch_id, int64_t started_ns, int64_t ended_ns);
+/* As sched_needed; any thread. */
+double shards_needed(const shards_t *shards);
 /* As sched_batch_done; an unknown batch is ignored. False: the shard's inbox is full, try again. */
 bool shards_batch_done(shards_t *shards, uint64_t batch_id, int64_t free_at_ns);
 /* The same of a batch that nobody was told of: its tasks are queued again. */

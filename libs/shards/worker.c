@@ -157,6 +157,7 @@ static void give_model(worker_t *worker, uint32_t model, uint32_t to)
     shard->present = false;
     shard->candidate = (candidate_t){0};
     heap_remove(&worker->expiry, &worker->expiry_nodes[model]);
+    shard_judge_no_more(shard);
     shards->handover[model].seen = worker->seen[model];
     parcel_send(&shards->workers[to].parcels, &shards->handover[model]);
     atomic_store_explicit(&shards->owner[model], to, memory_order_release);
@@ -187,6 +188,7 @@ static void unpack(worker_t *worker, int64_t now_ns, const parcel_t *parcel)
     shard_t *shard = &worker->models[parcel->model];
     if (parcel->with_model) {
         shard->present = true;
+        shard_judge_on(shard);
         worker->seen[parcel->model] = parcel->seen;
     }
     for (uint32_t i = 0; i < parcel->count; i++) {
@@ -271,7 +273,8 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
     *batch = (worker_batch_t){.batch_id = order->batch_id, .model = order->model, .count = count};
     batch->first_task = shard_pop_batch(shard, count);
     int64_t start_ns = shard_earliest_ns(shard, now_ns, order->gpu_free_ns, count);
-    int64_t finish_ns = start_ns + profile_latency_ns(shard->profile, count);
+    int64_t finish_ns = start_ns + shard_expected_ns(shard, count);
+    batch->promised_ns = start_ns;
     sched_model_stats_t *stats = &shard->counts->stats;
     stats->granted += count;
     stats->in_flight += count;
@@ -280,7 +283,8 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
     answer(worker, &(answer_t){.kind = ANSWER_TAKEN,
                                .batch_id = order->batch_id,
                                .start_ns = start_ns,
-                               .finish_ns = finish_ns});
+                               .finish_ns = finish_ns,
+                               .unsure_ns = shard_unsure_ns(shard, count)});
     worker->due_ns = order->due_ns;
     emit_grant(worker, batch, order->gpu, start_ns, finish_ns);
     refresh(worker, now_ns, shard);
@@ -330,6 +334,24 @@ static worker_batch_t *find_batch(worker_t *worker, uint64_t batch_id)
     bool known = batch_id != 0 && index < worker->shards->binder.batches.capacity &&
                  worker->batches[index].batch_id == batch_id;
     return known ? &worker->batches[index] : NULL;
+}
+
+/* Only where its model still is: who has that by now is the only one to learn. */
+static void on_ran(worker_t *worker, int64_t now_ns, const inbox_t *message)
+{
+    const worker_batch_t *batch = find_batch(worker, message->batch.batch_id);
+    if (!batch || message->batch.at_ns < message->batch.started_ns || batch->model == BATCH_NO_MODEL ||
+        !worker->models[batch->model].present)
+        return;
+    shard_ran_t ran = {.first_task = batch->first_task,
+                       .count = batch->count,
+                       .rows = batch->count,
+                       .alone = true,
+                       .promised_ns = batch->promised_ns,
+                       .started_ns = message->batch.started_ns,
+                       .ended_ns = message->batch.at_ns};
+    if (shard_learn(&worker->models[batch->model], now_ns, &ran))
+        worker_mark_dirty(worker, batch->model);
 }
 
 void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns, batch_end_t how)
@@ -384,6 +406,9 @@ static void take_message(worker_t *worker, int64_t now_ns, const inbox_t *messag
         break;
     case INBOX_CANCEL:
         cancel(worker, message->model, message->task.tag);
+        break;
+    case INBOX_RAN:
+        on_ran(worker, now_ns, message);
         break;
     case INBOX_DONE:
         worker_batch_done(worker, message->batch.batch_id, message->batch.at_ns, BATCH_DONE);

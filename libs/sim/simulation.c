@@ -343,7 +343,8 @@ static void on_grant(simulation_t *sim, const sched_action_t *action)
     entry->gpu = gpu;
     entry->model = action->model;
     entry->start_ns = real_start_ns(sim, gpu, entry->count, action->grant.start_ns);
-    entry->end_ns = entry->start_ns + real_latency_ns(sim, action->grant.finish_ns - action->grant.start_ns);
+    const profile_t *profile = &sim->workload->models[action->model].profile;
+    entry->end_ns = entry->start_ns + real_latency_ns(sim, profile_latency_ns(profile, entry->count));
     sim->gpu_free_ns[gpu] = entry->end_ns;
     sim->gpu_promised_ns[gpu] = action->grant.finish_ns;
     events_add(&sim->events, entry->end_ns, EV_END, (uint32_t)(entry - sim->running), entry->generation);
@@ -423,6 +424,7 @@ static void on_arrive(simulation_t *sim, uint32_t model)
 
 static void on_done(simulation_t *sim, running_t *entry)
 {
+    (void)sched_batch_ran(sim->sched, sim->now_ns, entry->batch_id, entry->start_ns, entry->end_ns);
     sched_batch_done(sim->sched, sim->now_ns, entry->batch_id, entry->end_ns);
     give_running(sim, entry);
 }

@@ -295,6 +295,16 @@ bool backend_model_stats(const backend_t *backend, uint32_t model, sched_model_s
     return backend->core->ops->model_stats(backend->core, model, stats);
 }
 
+double backend_needed(const backend_t *backend)
+{
+    return backend->core->ops->needed(backend->core);
+}
+
+bool backend_model_scatter(const backend_t *backend, uint32_t model, sched_scatter_t *scatter)
+{
+    return backend->core->ops->model_scatter(backend->core, model, scatter);
+}
+
 /* ---- GPUs ---- */
 
 status_t backend_add_gpu(backend_t *backend, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
@@ -356,6 +366,11 @@ bool backend_cancel(backend_t *backend, sched_ref_t ref)
     if (backend->old != NULL)
         return false; /* whose it is cannot be told; what waits is on its way out */
     return backend->core->ops->cancel(backend->core, ref);
+}
+
+void backend_batch_ran(backend_t *backend, uint64_t batch, int64_t started_ns, int64_t ended_ns)
+{
+    backend->core->ops->batch_ran(backend->core, batch ^ backend->id_mask, started_ns, ended_ns);
 }
 
 void backend_batch_ended(backend_t *backend, uint64_t batch, int64_t free_at_ns)

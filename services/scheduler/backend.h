@@ -43,6 +43,9 @@ void backend_set_exit_points(backend_t *backend, uint32_t model, uint32_t exit_p
 status_t backend_set_inside(backend_t *backend, uint32_t model, const sched_inside_t *inside, err_t *err);
 void backend_allow(backend_t *backend, uint32_t model, uint32_t gpu, bool allowed);
 bool backend_model_stats(const backend_t *backend, uint32_t model, sched_model_stats_t *stats);
+/* See sched_needed. */
+double backend_needed(const backend_t *backend);
+bool backend_model_scatter(const backend_t *backend, uint32_t model, sched_scatter_t *scatter);
 
 status_t backend_add_gpu(backend_t *backend, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns);
 void backend_drain_gpu(backend_t *backend, uint32_t gpu);
@@ -53,6 +56,8 @@ void backend_set_delays(backend_t *backend, const sched_delays_t *delays);
 /* The low half of a tag is below limits.tasks_max, and no two tasks that are here at a time share one. */
 status_t backend_submit(backend_t *backend, uint32_t model, const sched_task_t *task, sched_ref_t *ref);
 bool backend_cancel(backend_t *backend, sched_ref_t ref);
+/* Optional, before its end is told; see sched_batch_ran. */
+void backend_batch_ran(backend_t *backend, uint64_t batch, int64_t started_ns, int64_t ended_ns);
 void backend_batch_ended(backend_t *backend, uint64_t batch, int64_t free_at_ns);
 
 /* Returns when to be called again at the latest. The sink may call backend_submit for what was dropped for a change of

@@ -29,7 +29,6 @@ batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *acti
                        .device = device,
                        .model = shapes_model(s, action->model),
                        .granted_ns = loop_now_ns(),
-                       .finish_ns = action->grant.finish_ns,
                        .next = device->batches};
     if (!idmap_put(&s->batches_by_id, batch->id, batch)) {
         pool_put(&s->batches, batch);
@@ -145,6 +144,19 @@ static void drop_failed_rows(worker_t *worker, batch_t *batch, const Control__Ba
     }
 }
 
+/* When it ran, by this clock: its end was reported when the outputs had been handed on, and the report has travelled. What
+ * says nothing of a batch of this size is left out: rows that could not be fetched and did not run, no time at all,
+ * or more than has passed since the grant. */
+static void tell_ran(worker_t *worker, const batch_t *batch, const Control__BatchDone *done, int64_t now_ns)
+{
+    int64_t exec_ns = peer_duration(&worker->peer, done->exec_ns);
+    int64_t push_ns = peer_duration(&worker->peer, done->push_ns);
+    if (done->n_failed_row > 0 || exec_ns == 0 || exec_ns + push_ns > now_ns - batch->granted_ns)
+        return;
+    int64_t ended_ns = now_ns - worker->peer.delay_ns - push_ns;
+    subcluster_batch_ran(batch->device->subcluster, batch->core_id, ended_ns - exec_ns, ended_ns);
+}
+
 static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__BatchDone *done, int64_t free_ns)
 {
     scheduler_t *s = worker->peer.scheduler;
@@ -154,9 +166,8 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     subcluster_delays_t *delays = &sub->delays;
     fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
     delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
-    delay_add(&delays->overrun, now_ns - worker->peer.delay_ns - batch->finish_ns);
     int64_t device_ns = peer_duration(&worker->peer, done->device_ns);
-    sub->sums.busy_ns += (uint64_t)device_ns;
+    subcluster_note_busy(sub, device_ns);
     model->ran.busy_ns += (uint64_t)device_ns;
     model->ran.rows += batch->count;
     drop_failed_rows(worker, batch, done);
@@ -167,6 +178,7 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
             subcluster_note_bad(sub);
         task_give(s, task);
     }
+    tell_ran(worker, batch, done, now_ns);
     subcluster_batch_ended(sub, batch->core_id, free_ns);
     batch_give(s, batch);
 }

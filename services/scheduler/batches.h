@@ -21,7 +21,7 @@ typedef struct batch {
     struct batch *prev, *next; /* of the same device */
     task_t *first;
     uint32_t model, count;
-    int64_t granted_ns, finish_ns; /* finish: predicted */
+    int64_t granted_ns;
 } batch_t;
 
 batch_t *batch_make(scheduler_t *s, device_t *device, const sched_action_t *action); /* NULL without memory */

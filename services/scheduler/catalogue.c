@@ -347,6 +347,8 @@ static void model_metrics(scheduler_t *s, model_t *model)
     model->metrics.revoked_late = metrics_series(m, METRIC_SCHED_REVOKED, model->name, "late");
     model->metrics.wasted = metrics_series(m, METRIC_SCHED_REVOKED_SECONDS, model->name);
     model->metrics.batch_size = metrics_series(m, METRIC_SCHED_BATCH_SIZE, model->name);
+    model->metrics.took_mean = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "mean");
+    model->metrics.took_guard = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "guard");
 }
 
 static model_t *model_find(const scheduler_t *s, const char *name, int64_t version)

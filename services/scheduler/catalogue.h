@@ -73,7 +73,7 @@ typedef struct model {
     } ran, planned_from;         /* since the start; at the last plan that was carried out */
     struct {
         metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;
-        metric_t *stretches, *revoked_stopped, *revoked_late, *wasted;
+        metric_t *stretches, *revoked_stopped, *revoked_late, *wasted, *took_mean, *took_guard;
     } metrics;
 } model_t;
 

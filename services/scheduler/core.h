@@ -27,6 +27,8 @@ typedef struct {
     status_t (*set_inside)(core_t *core, uint32_t model, const sched_inside_t *inside, err_t *err);
     void (*allow)(core_t *core, uint32_t model, uint32_t gpu, bool allowed);
     bool (*model_stats)(const core_t *core, uint32_t model, sched_model_stats_t *stats);
+    double (*needed)(const core_t *core);
+    bool (*model_scatter)(const core_t *core, uint32_t model, sched_scatter_t *scatter);
 
     status_t (*add_gpu)(core_t *core, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns);
     void (*drain_gpu)(core_t *core, uint32_t gpu);
@@ -35,6 +37,7 @@ typedef struct {
 
     status_t (*submit)(core_t *core, uint32_t model, const sched_task_t *task, sched_ref_t *ref);
     bool (*cancel)(core_t *core, sched_ref_t ref); /* false: it comes out all the same */
+    void (*batch_ran)(core_t *core, uint64_t batch, int64_t started_ns, int64_t ended_ns);
     void (*batch_ended)(core_t *core, uint64_t batch, int64_t free_at_ns);
     int64_t (*run)(core_t *core, sched_sink_fn sink, void *ctx);
     bool (*take_lateness)(core_t *core, int64_t *lateness_ns); /* false: none to tell */

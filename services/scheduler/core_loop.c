@@ -91,6 +91,11 @@ static bool model_stats(const core_t *core, uint32_t model, sched_model_stats_t 
     return sched_model_stats(sched_of(core), model, stats);
 }
 
+static bool model_scatter(const core_t *core, uint32_t model, sched_scatter_t *scatter)
+{
+    return sched_model_scatter(sched_of(core), model, scatter);
+}
+
 static status_t add_gpu(core_t *core, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
 {
     on_loop_t *on_loop = CONTAINER_OF(core, on_loop_t, core);
@@ -128,6 +133,11 @@ static bool cancel(core_t *core, sched_ref_t ref)
     return sched_cancel(sched_of(core), loop_now_ns(), ref);
 }
 
+static void batch_ran(core_t *core, uint64_t batch, int64_t started_ns, int64_t ended_ns)
+{
+    (void)sched_batch_ran(sched_of(core), loop_now_ns(), batch, started_ns, ended_ns);
+}
+
 static void batch_ended(core_t *core, uint64_t batch, int64_t free_at_ns)
 {
     (void)sched_batch_done(sched_of(core), loop_now_ns(), batch, free_at_ns);
@@ -139,6 +149,11 @@ static int64_t run(core_t *core, sched_sink_fn sink, void *ctx)
 }
 
 /* The loop knows how late it comes itself. */
+static double needed(const core_t *core)
+{
+    return sched_needed(sched_of(core));
+}
+
 static bool take_lateness(core_t *core, int64_t *lateness_ns)
 {
     (void)core;
@@ -159,13 +174,16 @@ const core_ops_t core_on_loop = {
     .set_inside = set_inside,
     .allow = allow,
     .model_stats = model_stats,
+    .model_scatter = model_scatter,
     .add_gpu = add_gpu,
     .drain_gpu = drain_gpu,
     .remove_gpu = remove_gpu,
     .gpu_free = gpu_free,
     .submit = submit,
     .cancel = cancel,
+    .batch_ran = batch_ran,
     .batch_ended = batch_ended,
     .run = run,
+    .needed = needed,
     .take_lateness = take_lateness,
 };

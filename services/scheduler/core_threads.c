@@ -168,6 +168,11 @@ static bool model_stats(const core_t *core, uint32_t model, sched_model_stats_t 
     return front_model_stats(front_of(core), model, stats);
 }
 
+static bool model_scatter(const core_t *core, uint32_t model, sched_scatter_t *scatter)
+{
+    return front_model_scatter(front_of(core), model, scatter);
+}
+
 /* ---- GPUs ---- */
 
 static status_t add_gpu(core_t *core, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
@@ -208,6 +213,11 @@ static bool cancel(core_t *core, sched_ref_t ref)
     return false;
 }
 
+static void batch_ran(core_t *core, uint64_t batch, int64_t started_ns, int64_t ended_ns)
+{
+    front_batch_ran(front_of(core), batch, started_ns, ended_ns);
+}
+
 static void batch_ended(core_t *core, uint64_t batch, int64_t free_at_ns)
 {
     front_batch_done(front_of(core), batch, free_at_ns);
@@ -216,6 +226,11 @@ static void batch_ended(core_t *core, uint64_t batch, int64_t free_at_ns)
 static int64_t run(core_t *core, sched_sink_fn sink, void *ctx)
 {
     return front_run(front_of(core), loop_now_ns(), sink, ctx);
+}
+
+static double needed(const core_t *core)
+{
+    return front_needed(front_of(core));
 }
 
 static bool take_lateness(core_t *core, int64_t *lateness_ns)
@@ -245,13 +260,16 @@ const core_ops_t core_on_threads = {
     .set_inside = set_inside,
     .allow = allow,
     .model_stats = model_stats,
+    .model_scatter = model_scatter,
     .add_gpu = add_gpu,
     .drain_gpu = drain_gpu,
     .remove_gpu = remove_gpu,
     .gpu_free = gpu_free,
     .submit = submit,
     .cancel = cancel,
+    .batch_ran = batch_ran,
     .batch_ended = batch_ended,
     .run = run,
+    .needed = needed,
     .take_lateness = take_lateness,
 };

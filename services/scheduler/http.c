@@ -70,7 +70,6 @@ static void collect_subcluster(const scheduler_t *s, const subcluster_t *sub)
     metrics_set(sub->metric.bad_rate, sub->autoscale.state.bad_rate);
     metrics_set(sub->metric.idle_fraction, 1 - sub->autoscale.busy_fraction);
     metrics_set(sub->metric.delay_wake, (double)sub->delays.sched.wake_ns);
-    metrics_set(sub->metric.delay_overrun, (double)sub->delays.overrun_bound_ns);
     metrics_set(sub->metric.delay_ctrl, (double)sub->delays.sched.ctrl_ns);
     metrics_set(sub->metric.delay_data, (double)(sub->delays.sched.fixed_ns + sub->delays.sched.data_ns));
 }
@@ -83,9 +82,14 @@ static void collect(void *arg)
     metrics_set(s->metric.gateways, count_peers((void *const *)s->gateways));
     metrics_set(s->metric.workers, count_peers((void *const *)s->workers));
     for (uint32_t m = 0; m < s->model_count; m++) {
+        const model_t *model = s->models[m];
         sched_model_stats_t stats;
-        placement_stats(s->models[m], &stats);
-        metrics_set(s->models[m]->metrics.queue, stats.queued);
+        sched_scatter_t scatter;
+        placement_stats(model, &stats);
+        placement_scatter(model, &scatter);
+        metrics_set(model->metrics.queue, stats.queued);
+        metrics_set(model->metrics.took_mean, scatter.mean);
+        metrics_set(model->metrics.took_guard, scatter.guard);
     }
 }
 

@@ -371,3 +371,11 @@ void placement_stats(const model_t *model, sched_model_stats_t *stats)
         subcluster_model_stats(model->home, model->id, stats);
     shapes_add_stats(model, stats);
 }
+
+void placement_scatter(const model_t *model, sched_scatter_t *scatter)
+{
+    *scatter = (sched_scatter_t){.mean = 1, .guard = 1};
+    if (model->home != NULL)
+        subcluster_model_scatter(model->home, model->id, scatter);
+    shapes_widen_scatter(model, scatter);
+}

@@ -38,6 +38,8 @@ void placement_leave(scheduler_t *s, model_t *model);  /* nobody has it any more
 bool placement_move(scheduler_t *s, model_t *model, subcluster_t *to);
 bool placement_is_configured(const scheduler_t *s, const model_t *model); /* its place is not the planner's */
 void placement_stats(const model_t *model, sched_model_stats_t *stats);   /* zero when nobody serves it */
+/* Of its shapes that of the one that scatters most; 1 and 1 when nobody serves it. */
+void placement_scatter(const model_t *model, sched_scatter_t *scatter);
 
 /* ---- What the home is told ---- */
 

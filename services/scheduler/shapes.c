@@ -175,6 +175,18 @@ void shapes_add_stats(const model_t *model, sched_model_stats_t *stats)
     }
 }
 
+void shapes_widen_scatter(const model_t *model, sched_scatter_t *scatter)
+{
+    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next) {
+        sched_scatter_t part;
+        if (shape->home == NULL)
+            continue;
+        subcluster_model_scatter(shape->home, shape->core_id, &part);
+        if (part.guard > scatter->guard)
+            *scatter = part;
+    }
+}
+
 /* Its counts live on in the model's. */
 static void leave(shape_t *shape)
 {

@@ -56,5 +56,6 @@ void shapes_allow(const model_t *model, uint32_t gpu, bool allowed);
 void shapes_follow_inside(const model_t *model);
 void shapes_move_out(model_t *model);
 void shapes_add_stats(const model_t *model, sched_model_stats_t *stats);
+void shapes_widen_scatter(const model_t *model, sched_scatter_t *scatter);
 
 #endif

@@ -111,7 +111,9 @@ static void put_memory(const Control__ModelReport *report, strbuf_t *out)
 static void put_model(const model_t *model, strbuf_t *out)
 {
     sched_model_stats_t stats;
+    sched_scatter_t scatter;
     placement_stats(model, &stats);
+    placement_scatter(model, &scatter);
     strbuf_printf(out, "{\"id\":%" PRIu32 ",", model->id);
     put_text(out, "name", model->name);
     strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
@@ -130,6 +132,7 @@ static void put_model(const model_t *model, strbuf_t *out)
                   model->home != NULL
                       ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
                       : 0.0);
+    strbuf_printf(out, "\"scatter\":{\"mean\":%.4f,\"guard\":%.4f},", scatter.mean, scatter.guard);
     put_memory(model->canonical != NULL ? model->canonical->report : NULL, out);
     strbuf_printf(out,
                   "\"queued\":%" PRIu32 ",\"in_flight\":%" PRIu32 ",\"granted\":%" PRIu64
@@ -152,10 +155,10 @@ static void put_subcluster(const subcluster_t *sub, strbuf_t *out)
     strbuf_printf(out, "\"refused_part\":%.4f,", sub->shed.part);
     strbuf_printf(out,
                   "\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
-                  "\"wake\":%.1f,\"overrun\":%.1f}}",
+                  "\"wake\":%.1f}}",
                   (double)delays->sched.ctrl_ns / 1e3, (double)delays->sched.fixed_ns / 1e3,
                   (double)delays->sched.data_ns / 1e3, (double)delays->push_bound_ns / 1e3,
-                  (double)delays->sched.wake_ns / 1e3, (double)delays->overrun_bound_ns / 1e3);
+                  (double)delays->sched.wake_ns / 1e3);
 }
 
 static void put_subclusters(const scheduler_t *s, strbuf_t *out)

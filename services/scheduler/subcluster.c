@@ -28,7 +28,6 @@ static void init_metrics(subcluster_t *sub, metrics_t *m)
     sub->metric.delay_ctrl = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "ctrl");
     sub->metric.delay_data = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "data");
     sub->metric.delay_wake = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "wake");
-    sub->metric.delay_overrun = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "overrun");
     sub->metric.desired = metrics_series(m, METRIC_DESIRED_GPUS, sub->name);
     sub->metric.bad_rate = metrics_series(m, METRIC_SUBCLUSTER_BAD_RATE, sub->name);
     sub->metric.idle_fraction = metrics_series(m, METRIC_SUBCLUSTER_IDLE_FRACTION, sub->name);
@@ -58,7 +57,7 @@ static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err
     if (sub->devices == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", sub->devices_max);
     sub->delays.sched = (sched_delays_t){.ctrl_ns = delay_ns, .fixed_ns = delay_ns, .wake_ns = delay_ns};
-    sub->delays.push_bound_ns = sub->delays.overrun_bound_ns = delay_ns;
+    sub->delays.push_bound_ns = delay_ns;
     sub->on_news = options->on_news;
     sub->on_news_arg = options->on_news_arg;
     backend_options_t how = {.limits = options->limits,
@@ -161,6 +160,12 @@ void subcluster_model_stats(const subcluster_t *sub, uint32_t model, sched_model
     (void)backend_model_stats(sub->core, model, stats);
 }
 
+void subcluster_model_scatter(const subcluster_t *sub, uint32_t model, sched_scatter_t *scatter)
+{
+    *scatter = (sched_scatter_t){.mean = 1, .guard = 1};
+    (void)backend_model_scatter(sub->core, model, scatter);
+}
+
 /* ---- Devices ---- */
 
 uint32_t subcluster_seat(subcluster_t *sub, device_t *device)
@@ -219,6 +224,12 @@ bool subcluster_cancel(subcluster_t *sub, sched_ref_t ref)
     return backend_cancel(sub->core, ref);
 }
 
+void subcluster_batch_ran(subcluster_t *sub, uint64_t batch, int64_t started_ns, int64_t ended_ns)
+{
+    sub->dirty = true;
+    backend_batch_ran(sub->core, batch, started_ns, ended_ns);
+}
+
 void subcluster_batch_ended(subcluster_t *sub, uint64_t batch, int64_t free_at_ns)
 {
     sub->dirty = true;
@@ -237,6 +248,11 @@ void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
     int64_t lateness_ns;
     if (backend_take_lateness(sub->core, &lateness_ns))
         delay_add(&sub->delays.lateness, lateness_ns);
+}
+
+void subcluster_note_busy(subcluster_t *sub, int64_t device_ns)
+{
+    sub->sums.busy_ns += (uint64_t)((double)device_ns * backend_needed(sub->core));
 }
 
 /* ---- Delays ---- */
@@ -271,7 +287,6 @@ void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_n
         WAKE_SAFETY *
         (backend_is_threaded(sub->core) ? delay_bound_ns(&sub->delays.lateness, fallback_ns) : wake_ns);
     sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, fallback_ns);
-    sub->delays.overrun_bound_ns = delay_bound_ns(&sub->delays.overrun, fallback_ns);
     if (memcmp(&delays, &sub->delays.sched, sizeof delays) == 0)
         return;
     sub->delays.sched = delays;

@@ -39,9 +39,9 @@ typedef struct device device_t;
 typedef struct {
     sched_delays_t sched; /* what the core plans with */
     fetch_delay_t fetch;
-    delay_window_t push, overrun; /* overrun: how long after its predicted finish a batch ended */
-    delay_window_t lateness;      /* of decisions that threads make */
-    int64_t push_bound_ns, overrun_bound_ns;
+    delay_window_t push;
+    delay_window_t lateness; /* of decisions that threads make */
+    int64_t push_bound_ns;
 } subcluster_delays_t;
 
 struct subcluster {
@@ -62,7 +62,7 @@ struct subcluster {
         double busy_fraction; /* of the last one; 0 before */
     } autoscale;
     struct {
-        metric_t *busy, *idle, *delay_ctrl, *delay_data, *delay_wake, *delay_overrun;
+        metric_t *busy, *idle, *delay_ctrl, *delay_data, *delay_wake;
         metric_t *desired, *bad_rate, *idle_fraction, *models;
     } metric;
     backend_t *core; /* subcluster.c's alone */
@@ -111,6 +111,8 @@ bool subcluster_set_inside(subcluster_t *subcluster, uint32_t model, const sched
 void subcluster_allow(subcluster_t *subcluster, uint32_t model, uint32_t gpu, bool allowed);
 /* All zero for a model that is not here. */
 void subcluster_model_stats(const subcluster_t *subcluster, uint32_t model, sched_model_stats_t *stats);
+/* 1 and 1 for a model that is not here. Of a core on threads it is as of the model's last grant. */
+void subcluster_model_scatter(const subcluster_t *subcluster, uint32_t model, sched_scatter_t *scatter);
 
 /* ---- Devices, by the number of their seat. Cold. ---- */
 
@@ -133,6 +135,8 @@ status_t subcluster_submit(subcluster_t *subcluster, uint32_t model, const sched
                            sched_ref_t *ref);
 /* True: nothing more is heard of it. False: it has come out, or still will, in a batch or in a drop. */
 bool subcluster_cancel(subcluster_t *subcluster, sched_ref_t ref);
+/* When the batch ran, as measured: the core learns from it how long batches take. Optional, before its end is told. */
+void subcluster_batch_ran(subcluster_t *subcluster, uint64_t batch, int64_t started_ns, int64_t ended_ns);
 /* The id is the core's; free_at_ns: when the device takes the next one. */
 void subcluster_batch_ended(subcluster_t *subcluster, uint64_t batch, int64_t free_at_ns);
 
@@ -147,6 +151,9 @@ static inline void subcluster_note_bad(subcluster_t *subcluster)
     subcluster->sums.bad++;
     shed_note_bad(&subcluster->shed);
 }
+
+/* A device was busy for so long. For the advice only what the load needs of that counts (sched_needed). */
+void subcluster_note_busy(subcluster_t *subcluster, int64_t device_ns);
 
 /* ---- Delays ---- */
 

@@ -50,15 +50,14 @@ static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64
 }
 
 /*
- * Until when the batch must have finished: the answer has its way back, and batches end later than predicted. Together
- * they take at most a quarter of the budget: on a host so bad that more was measured it is better to try than to refuse
- * everything, and only what is tried brings new measurements.
+ * Until when the batch must have finished: the answer has its way back. That takes at most a quarter of the budget: on a
+ * host so bad that more was measured it is better to try than to refuse everything, and only what is tried brings new
+ * measurements. By how much a batch may take longer than its profile the core knows.
  */
 static int64_t finish_deadline_ns(const subcluster_t *sub, const task_t *task)
 {
     enum { RESERVE_SHARE = 4 };
-    int64_t reserve_ns =
-        sub->delays.push_bound_ns + task->gateway->peer.delay_ns + sub->delays.overrun_bound_ns;
+    int64_t reserve_ns = sub->delays.push_bound_ns + task->gateway->peer.delay_ns;
     int64_t most_ns = (task->answer_ns - task->arrival_ns) / RESERVE_SHARE;
     if (reserve_ns > most_ns)
         reserve_ns = most_ns > 0 ? most_ns : 0;

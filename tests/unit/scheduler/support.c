@@ -316,6 +316,11 @@ void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t 
     send_done(w, batch_id, device, status, NS_PER_MS);
 }
 
+void worker_ran(fake_worker_t *w, uint64_t batch_id, int64_t took_ns)
+{
+    send_done(w, batch_id, 0, STATUS_OK, took_ns);
+}
+
 static void worker_grant(fake_worker_t *w, const Control__Grant *g)
 {
     cr_assert(w->grant_count < FAKE_GRANTS && g->n_task_id <= FAKE_ROWS);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { MODELS = 5, GPUS = 6, SHARDS = 2, TASKS = 512, ROUNDS = 3000, BATCHES = 1024 };
+enum { ROW_NS = 1000, FIXED_NS = 50000 };
 #define MS INT64_C(1000000)
 
 typedef struct {
@@ -29,11 +30,12 @@ typedef struct {
     task_t tasks[TASKS];
     struct {
         uint64_t id;
-        uint32_t gpu;
+        uint32_t gpu, model, count;
+        int64_t start_ns;
     } batches[BATCHES];
     uint32_t batch_count, live;
     bool gpu_open[GPUS], model_here[MODELS];
-    uint64_t submitted, done, dropped, cancelled, retried;
+    uint64_t submitted, done, dropped, cancelled, retried, learned;
 } loop_t;
 
 static void wake(void *ctx)
@@ -62,6 +64,9 @@ static void on_grant(loop_t *loop, const sched_action_t *action)
     cr_assert(loop->model_here[action->model], "a grant of a model that was removed");
     cr_assert_lt(loop->batch_count, BATCHES);
     loop->batches[loop->batch_count].id = action->grant.batch_id;
+    loop->batches[loop->batch_count].model = action->model;
+    loop->batches[loop->batch_count].count = action->grant.count;
+    loop->batches[loop->batch_count].start_ns = action->grant.start_ns;
     loop->batches[loop->batch_count++].gpu = action->grant.gpu;
     for (uint32_t i = 0; i < action->grant.count; i++) {
         task_t *task = task_of(loop, action->grant.tasks[i].tag);
@@ -129,9 +134,25 @@ static void forget_batch(loop_t *loop, uint32_t index)
     loop->batches[index] = loop->batches[--loop->batch_count];
 }
 
+static int64_t latency_ns(uint32_t model, uint32_t count)
+{
+    return ROW_NS * (int64_t)count + FIXED_NS * (int64_t)(model + 1);
+}
+
+/* As if it had run at some other time than now, and for more or less than its profile says. */
+static void tell_ran(loop_t *loop, uint32_t index)
+{
+    int64_t start_ns = loop->batches[index].start_ns;
+    int64_t took_ns = latency_ns(loop->batches[index].model, loop->batches[index].count);
+    took_ns = took_ns * prng_range(&loop->prng, 80, 160) / 100;
+    front_batch_ran(loop->front, loop->batches[index].id, start_ns, start_ns + took_ns);
+}
+
 static void end_batch(loop_t *loop, uint32_t index, bool again)
 {
     uint64_t id = loop->batches[index].id;
+    if (!again)
+        tell_ran(loop, index);
     front_batch_done(loop->front, id, clock_now_ns());
     for (uint32_t i = 0; i < TASKS; i++) {
         task_t *task = &loop->tasks[i];
@@ -178,7 +199,7 @@ static void remove_model(loop_t *loop, uint32_t model)
 static void add_model(loop_t *loop, uint32_t model)
 {
     profile_t profile;
-    cr_assert_eq(profile_from_line(&profile, 1000, 50000 * (model + 1), 32, NULL), STATUS_OK);
+    cr_assert_eq(profile_from_line(&profile, ROW_NS, FIXED_NS * (model + 1), 32, NULL), STATUS_OK);
     cr_assert_eq(front_add_model(loop->front, model, &profile, NULL, NULL), STATUS_OK);
     cr_assert_eq(front_update_profile(loop->front, model, &profile), STATUS_OK);
     loop->model_here[model] = true;
@@ -266,6 +287,15 @@ static void expect_stats(loop_t *loop)
     }
 }
 
+/* Models that have only just come have not, and the loop changes them all the time. */
+static void count_learned(loop_t *loop)
+{
+    for (uint32_t m = 0; m < MODELS; m++) {
+        sched_scatter_t scatter;
+        loop->learned += front_model_scatter(loop->front, m, &scatter) && scatter.guard > 1;
+    }
+}
+
 Test(front, every_task_comes_out_once, .timeout = 110)
 {
     loop_t *loop = start();
@@ -279,6 +309,7 @@ Test(front, every_task_comes_out_once, .timeout = 110)
             wait_a_little(loop);
         run(loop);
         end_some(loop);
+        count_learned(loop);
     }
     int64_t end_ns = clock_now_ns() + 30 * NS_PER_S;
     while (loop->live > 0 && clock_now_ns() < end_ns) {
@@ -293,6 +324,7 @@ Test(front, every_task_comes_out_once, .timeout = 110)
     cr_expect_gt(loop->cancelled, 10);
     cr_expect_gt(loop->retried, 10);
     expect_stats(loop);
+    cr_expect_gt(loop->learned, 0);
     front_destroy(loop->front);
     sem_destroy(&loop->woken);
     free(loop);
@@ -354,6 +386,11 @@ Test(front, what_cannot_be_is_refused)
     cr_expect_eq(front_allow(loop->front, 0, GPUS, false), STATUS_NOT_FOUND);
     front_batch_done(loop->front, UINT64_MAX, 0);
     front_batch_done(loop->front, 77, 0);
+    front_batch_ran(loop->front, 77, 0, 1);
+    front_batch_ran(loop->front, UINT64_MAX, 0, 1);
+    sched_scatter_t scatter;
+    cr_expect_not(front_model_scatter(loop->front, MODELS, &scatter));
+    cr_expect(front_model_scatter(loop->front, 0, &scatter) && scatter.mean == 1 && scatter.guard == 1);
     front_destroy(loop->front);
     free(loop);
 }

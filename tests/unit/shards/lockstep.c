@@ -1,6 +1,7 @@
 /*
  * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches
- * that end early and late, or fail and are tried again, GPUs that join, drain and leave, models that come, change and go)
+ * that end early and late, take other times than their profile says, or fail and are tried again, GPUs that join, drain and
+ * leave, models that come, change and go)
  * gives the same grants and the same drops, for one shard and for three.
  */
 #include "base/heap.h"
@@ -21,6 +22,7 @@ typedef struct {
     heap_node_t node;
     uint64_t batch_id;
     bool fails;
+    int64_t started_ns; /* 0: that is not told */
     uint32_t gpu, model, count;
     sched_task_t tasks[BATCH_MAX];
 } batch_t;
@@ -35,11 +37,24 @@ typedef struct {
     uint32_t batch_count;
     char (*lines)[LINE_BYTES];
     size_t count, drops;
-    bool eventful; /* all that can happen does, and not only tasks, batches and GPUs */
+    bool eventful;  /* all that can happen does, and not only tasks, batches and GPUs */
+    bool scattered; /* batches take other times than their profiles, and that is told */
+    profile_t profiles[MODELS];
+    int64_t gpu_free_ns[GPUS]; /* scattered: really */
     bool absent[MODELS], denied;
     sched_ref_t refs[REQUESTS];
     uint32_t model_of[REQUESTS];
 } run_t;
+
+/* Returns when the batch has really ended. */
+static int64_t scatter(run_t *run, batch_t *batch, const sched_action_t *action, prng_t *prng)
+{
+    int64_t latency_ns = profile_latency_ns(&run->profiles[batch->model], batch->count);
+    int64_t free_ns = run->gpu_free_ns[batch->gpu];
+    batch->started_ns = action->grant.start_ns > free_ns ? action->grant.start_ns : free_ns;
+    run->gpu_free_ns[batch->gpu] = batch->started_ns + latency_ns * prng_range(prng, 90, 150) / 100;
+    return run->gpu_free_ns[batch->gpu];
+}
 
 static void note(run_t *run, const sched_action_t *action)
 {
@@ -67,7 +82,10 @@ static void note(run_t *run, const sched_action_t *action)
     prng_init(&prng, run->seed + action->grant.tasks[0].tag + (uint64_t)run->now_ns);
     int64_t late_ns = prng_range(&prng, -MS / 2, MS); /* reports come a little early or late */
     batch->fails = run->eventful && prng_below(&prng, 20) == 0;
-    heap_insert(&run->ends, &batch->node, action->grant.finish_ns + late_ns, run->batch_count);
+    int64_t end_ns = action->grant.finish_ns + late_ns;
+    if (run->scattered)
+        end_ns = scatter(run, batch, action, &prng);
+    heap_insert(&run->ends, &batch->node, end_ns, run->batch_count);
 }
 
 static void on_sched(void *ctx, const sched_action_t *action)
@@ -116,9 +134,19 @@ static void submit(run_t *run, uint32_t model, const sched_task_t *task)
     cr_assert_eq(status, run->absent[model] ? STATUS_NOT_FOUND : STATUS_OK);
 }
 
+static void tell_ran(run_t *run, const batch_t *batch, int64_t at_ns)
+{
+    if (run->sched)
+        (void)sched_batch_ran(run->sched, run->now_ns, batch->batch_id, batch->started_ns, at_ns);
+    else
+        cr_assert(shards_batch_ran(run->shards, batch->batch_id, batch->started_ns, at_ns));
+}
+
 /* The tasks of a batch that has failed are submitted again, as the service does. */
 static void tell_end(run_t *run, const batch_t *batch, int64_t at_ns)
 {
+    if (batch->started_ns && !batch->fails)
+        tell_ran(run, batch, at_ns);
     if (run->sched)
         sched_batch_done(run->sched, run->now_ns, batch->batch_id, at_ns);
     else
@@ -149,6 +177,7 @@ static void add_model(run_t *run, uint32_t model)
     profile_t profile;
     sched_model_opts_t opts = {.slo_ns = 40 * MS};
     make_profile(&profile, model, 10);
+    run->profiles[model] = profile;
     status_t status = run->sched ? sched_add_model(run->sched, run->now_ns, model, &profile, &opts, NULL)
                                  : shards_add_model(run->shards, run->now_ns, model, &profile, &opts, NULL);
     cr_assert_eq(status, STATUS_OK);
@@ -169,6 +198,7 @@ static void change_profile(run_t *run, uint32_t model, uint32_t tenths)
 {
     profile_t profile;
     make_profile(&profile, model, tenths);
+    run->profiles[model] = profile;
     status_t status = run->sched ? sched_update_profile(run->sched, run->now_ns, model, &profile)
                                  : shards_update_profile(run->shards, run->now_ns, model, &profile);
     cr_assert_eq(status, STATUS_OK);
@@ -289,11 +319,14 @@ static void add_models(run_t *run)
         gpu_event(run, 0, g);
 }
 
-static run_t *run_one(const char *policy, const char *params, bool eventful, uint32_t shard_count,
+typedef enum { PLAIN, EVENTFUL, SCATTERED } course_t; /* scattered: eventful too */
+
+static run_t *run_one(const char *policy, const char *params, course_t course, uint32_t shard_count,
                       uint64_t seed)
 {
     run_t *run = calloc(1, sizeof *run);
-    run->eventful = eventful;
+    run->eventful = course != PLAIN;
+    run->scattered = course == SCATTERED;
     run->lines = calloc(LINES_MAX, sizeof *run->lines);
     cr_assert_eq(heap_init(&run->ends, BATCHES, NULL), STATUS_OK);
     sched_limits_t most = limits();
@@ -346,15 +379,28 @@ static void compare_runs(run_t *one, run_t *other, const char *what)
     }
 }
 
-static void compare_all(const char *policy, const char *params, bool eventful)
+/* They do differ from what they would be with batches that take what their profiles say. */
+static void expect_learned(const run_t *run)
+{
+    for (uint32_t m = 1; m < 6; m++) { /* those that stay */
+        sched_scatter_t scatter;
+        cr_assert(sched_model_scatter(run->sched, m, &scatter));
+        cr_expect(scatter.guard > 1 && scatter.guard > scatter.mean, "model %u: %g, %g", m, scatter.mean,
+                  scatter.guard);
+    }
+}
+
+static void compare_all(const char *policy, const char *params, course_t course)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        run_t *one = run_one(policy, params, eventful, 0, seed);
+        run_t *one = run_one(policy, params, course, 0, seed);
+        if (course == SCATTERED)
+            expect_learned(one);
         cr_assert_gt(one->count, 100);
         for (uint32_t k = 1; k <= 3; k += 2) {
             char what[64];
             (void)snprintf(what, sizeof what, "%s, %u shards, seed %d", policy, k, (int)seed);
-            run_t *other = run_one(policy, params, eventful, k, seed);
+            run_t *other = run_one(policy, params, course, k, seed);
             compare_runs(one, other, what);
             dispose(other);
         }
@@ -364,8 +410,9 @@ static void compare_all(const char *policy, const char *params, bool eventful)
 
 static void compare(const char *policy, const char *params)
 {
-    compare_all(policy, params, false);
-    compare_all(policy, params, true);
+    compare_all(policy, params, PLAIN);
+    compare_all(policy, params, EVENTFUL);
+    compare_all(policy, params, SCATTERED);
 }
 
 Test(lockstep, fermata)
@@ -419,6 +466,83 @@ Test(lockstep, a_model_moves_with_its_queue)
     dispose(run);
 }
 
+typedef struct {
+    shards_t *shards;
+    sched_action_t grant;
+    uint32_t shard;
+} granted_t;
+
+static void note_grant(void *ctx, uint32_t shard, const sched_action_t *action)
+{
+    granted_t *granted = ctx;
+    cr_assert_eq(action->kind, SCHED_GRANT);
+    granted->grant = *action;
+    granted->shard = shard;
+}
+
+/* Returns how long its grant says that it takes. */
+static int64_t grant_one(granted_t *granted, int64_t now_ns)
+{
+    sched_task_t task = {.arrival_ns = now_ns, .deadline_ns = now_ns + 40 * MS};
+    cr_assert_eq(shards_submit(granted->shards, 0, &task), STATUS_OK);
+    granted->grant.grant.count = 0;
+    shards_step(granted->shards, now_ns);
+    cr_assert_eq(granted->grant.grant.count, 1);
+    return granted->grant.grant.finish_ns - granted->grant.grant.start_ns;
+}
+
+static int64_t run_one_row(granted_t *granted, int64_t now_ns, int64_t took_ns)
+{
+    int64_t expected_ns = grant_one(granted, now_ns), start_ns = granted->grant.grant.start_ns;
+    uint64_t id = granted->grant.grant.batch_id;
+    cr_assert(shards_batch_ran(granted->shards, id, start_ns, start_ns + took_ns));
+    cr_assert(shards_batch_done(granted->shards, id, start_ns + took_ns));
+    shards_step(granted->shards, start_ns + took_ns);
+    return expected_ns;
+}
+
+/* What its batches take is known to whoever has it, and to nobody else. */
+Test(lockstep, a_model_moves_with_what_was_learned_of_it)
+{
+    granted_t granted = {0};
+    profile_t profile;
+    shards_options_t options = {.limits = {.models_max = 1, .gpus_max = 1, .tasks_max = 8, .batch_max = 8},
+                                .shard_count = 2,
+                                .policy = "eager",
+                                .sink = note_grant,
+                                .ctx = &granted};
+    cr_assert_eq(profile_from_line(&profile, MS, MS, 8, NULL), STATUS_OK);
+    cr_assert_eq(shards_create(&options, &granted.shards, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_model(granted.shards, 0, 0, &profile, NULL, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_gpu(granted.shards, 0, 0), STATUS_OK);
+    cr_expect_eq(run_one_row(&granted, 100 * MS, 3 * MS), 2 * MS);
+    cr_expect_eq(run_one_row(&granted, 200 * MS, 3 * MS), 3 * MS);
+    uint32_t from = granted.shard;
+    cr_assert_eq(shards_move_model(granted.shards, 0, 1 - from), STATUS_OK);
+    shards_step(granted.shards, 300 * MS);
+    cr_expect_eq(run_one_row(&granted, 400 * MS, 3 * MS), 3 * MS);
+    cr_expect_eq(granted.shard, 1 - from);
+
+    /* A batch that another shard has granted teaches nothing; its end counts. */
+    cr_expect_eq(grant_one(&granted, 500 * MS), 3 * MS);
+    cr_assert_eq(shards_move_model(granted.shards, 0, from), STATUS_OK);
+    shards_step(granted.shards, 501 * MS);
+    uint64_t id = granted.grant.grant.batch_id;
+    cr_assert(shards_batch_ran(granted.shards, id, 500 * MS, 530 * MS));
+    cr_assert(shards_batch_done(granted.shards, id, 530 * MS));
+    cr_expect_eq(run_one_row(&granted, 600 * MS, 3 * MS), 3 * MS);
+    cr_expect_eq(granted.shard, from);
+
+    /* Another profile, by far: all is forgotten, wherever it was learned. */
+    cr_assert_eq(profile_from_line(&profile, MS, 4 * MS, 8, NULL), STATUS_OK);
+    cr_assert_eq(shards_update_profile(granted.shards, 700 * MS, 0, &profile), STATUS_OK);
+    cr_expect_eq(run_one_row(&granted, 700 * MS, 5 * MS), 5 * MS);
+    cr_assert_eq(shards_move_model(granted.shards, 0, 1 - from), STATUS_OK);
+    shards_step(granted.shards, 800 * MS);
+    cr_expect_eq(run_one_row(&granted, 900 * MS, 5 * MS), 5 * MS);
+    shards_destroy(granted.shards);
+}
+
 Test(lockstep, what_cannot_be_is_refused)
 {
     err_t err;
@@ -442,6 +566,8 @@ Test(lockstep, what_cannot_be_is_refused)
     cr_expect_eq(shards_add_gpu(shards, GPUS, 0), STATUS_NOT_FOUND);
     cr_expect_eq(shards_move_model(shards, 0, 2), STATUS_NOT_FOUND);
     cr_expect(shards_batch_done(shards, UINT64_MAX, 0), "nonsense is taken and has no effect");
+    cr_expect(shards_batch_ran(shards, UINT64_MAX, 0, 1));
+    cr_expect(shards_batch_ran(shards, 3, 1, 0));
     cr_expect_eq(shards_remove_gpu(shards, 2), STATUS_OK, "nor has a GPU that is not there");
     cr_expect_eq(shards_cancel(shards, 0, 1), STATUS_NOT_FOUND);
     cr_expect_eq(shards_remove_model(shards, 0, 0), STATUS_NOT_FOUND);

@@ -1,0 +1,205 @@
+#include "sched/scatter.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Batches that run right after one another tell more of each other than of what comes in ten seconds. */
+static const double MEMORY_NS = 4e9;
+/* Of what came before at least this much stays, however long ago: a guess is better than none. */
+static const double KEPT_LEAST = 0.25;
+/* A class goes by its own batches from about so many on. */
+static const double OWN_WEIGHT = 6;
+/* One batch that was far off (a page fault, a paused host) is taken for no farther than this many deviations. Those
+ * that follow it may be twice as far, so that a real change is believed after some ten batches. */
+static const double OUTLIER = 6, OUTLIER_LEAST = 0.1;
+static const int64_t SETTLE_NS = 50000000; /* means and guards are worked out so often, */
+static const double CHANGE_LEAST = 0.002;  /* and told if one of them differs by so much */
+static const double Z_LEAST = 1, Z_MOST = 3.1;
+static const double CLOSE_DEVIATIONS = 4;
+static const double FACTOR_MOST = 64; /* of a profile: beyond, it is no profile of this model */
+
+static double mean_of(const scatter_class_t *class)
+{
+    return class->weight > 0 ? class->took / class->weight : 1;
+}
+
+static double variance_of(const scatter_class_t *class)
+{
+    if (!(class->weight > 1))
+        return 0;
+    double mean = class->took / class->weight;
+    double variance = class->took2 / class->weight - mean * mean;
+    return variance > 0 ? variance * class->weight / (class->weight - 0.5) : 0;
+}
+
+static void rescale(scatter_class_t *class, double factor)
+{
+    class->took *= factor;
+    class->took2 *= factor * factor;
+    class->ran *= factor;
+}
+
+static double within(double value, double least, double most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Returns what is kept of what came before. */
+static double decay(scatter_class_t *class, int64_t now_ns)
+{
+    double passed_ns = now_ns > class->last_ns ? (double)(now_ns - class->last_ns) : 0;
+    double keep = fmax(MEMORY_NS / (MEMORY_NS + passed_ns), KEPT_LEAST);
+    class->last_ns = now_ns > class->last_ns ? now_ns : class->last_ns;
+    class->weight *= keep;
+    class->took *= keep;
+    class->took2 *= keep;
+    class->ran *= keep;
+    class->ran_weight *= keep;
+    return keep;
+}
+
+/* Likewise. */
+static double add(scatter_class_t *class, int64_t now_ns, double took, double ran)
+{
+    double keep = decay(class, now_ns);
+    class->weight += 1;
+    class->took += took;
+    class->took2 += took * took;
+    if (ran > 0) {
+        class->ran += ran;
+        class->ran_weight += 1;
+    }
+    return keep;
+}
+
+/* What is believed of a measurement, given what was seen before: at first as much as the profile is off by once. */
+static double believed(const scatter_class_t *class, double value)
+{
+    double least = class->weight < OWN_WEIGHT ? 1 : OUTLIER_LEAST;
+    double mean = mean_of(class), far = fmax(OUTLIER * sqrt(variance_of(class)), least);
+    return within(within(value, mean - far, mean + far), 0, FACTOR_MOST);
+}
+
+/* The z that a normal variable exceeds with this probability, up to 1/2 (Abramowitz and Stegun 26.2.22). */
+static double normal_above(double p)
+{
+    double t = sqrt(-2 * log(p));
+    return t - (2.30753 + 0.27061 * t) / (1 + 0.99229 * t + 0.04481 * t * t);
+}
+
+static double deviations(const scatter_t *scatter)
+{
+    double close = scatter->rows > 0 ? scatter->close / scatter->rows : 1;
+    double late = SCATTER_LATE_MOST / fmax(close, SCATTER_LATE_MOST);
+    return late < 0.5 ? within(normal_above(late), Z_LEAST, Z_MOST) : Z_LEAST;
+}
+
+/* A class with few batches of its own goes by those of any size. */
+static double mixed(const scatter_class_t *class, double own, double common)
+{
+    return (class->weight * own + OWN_WEIGHT * common) / (class->weight + OWN_WEIGHT);
+}
+
+static double ran_of(const scatter_class_t *class, double otherwise)
+{
+    return class->ran_weight > 0 ? class->ran / class->ran_weight : otherwise;
+}
+
+/* What differs from 1 by nothing that counts is 1, and costs nothing. */
+static double clean(double factor)
+{
+    return fabs(factor - 1) < CHANGE_LEAST ? 1 : within(factor, 1 / FACTOR_MOST, FACTOR_MOST);
+}
+
+static bool differ(double a, double b)
+{
+    return fabs(a - b) > CHANGE_LEAST * b;
+}
+
+/* False: they differ by so little that they stay as they are. */
+static bool settle(scatter_t *scatter)
+{
+    const scatter_class_t *all = &scatter->all;
+    double z = deviations(scatter), ran = ran_of(all, 1);
+    double means[SCATTER_CLASSES], guards[SCATTER_CLASSES];
+    bool changed = scatter->guard == 0;
+    for (uint32_t c = 0; c < SCATTER_CLASSES; c++) {
+        const scatter_class_t *class = &scatter->classes[c];
+        double mean = clean(mixed(class, ran_of(class, ran), ran));
+        double took = mixed(class, mean_of(class), mean_of(all));
+        double guard = clean(took + z * sqrt(mixed(class, variance_of(class), variance_of(all))));
+        means[c] = mean;
+        guards[c] = guard > mean ? guard : mean;
+        changed |= differ(means[c], scatter->means[c]) || differ(guards[c], scatter->guards[c]);
+    }
+    if (!changed)
+        return false;
+    memcpy(scatter->means, means, sizeof means);
+    memcpy(scatter->guards, guards, sizeof guards);
+    scatter->mean = clean(ran);
+    scatter->guard = fmax(clean(mean_of(all) + z * sqrt(variance_of(all))), scatter->mean);
+    return true;
+}
+
+bool scatter_note(scatter_t *scatter, int64_t now_ns, const scatter_sample_t *sample)
+{
+    scatter_class_t *class = &scatter->classes[scatter_class_of(sample->batch)];
+    double took = believed(&scatter->all, (double)sample->took_ns / (double)sample->profile_ns);
+    double ran = within((double)sample->ran_ns / (double)sample->profile_ns, 0, fmax(took, 1 / FACTOR_MOST));
+    (void)add(class, now_ns, took, ran);
+    double keep = add(&scatter->all, now_ns, took, ran);
+    scatter->rows = scatter->rows * keep + sample->batch;
+    scatter->close = scatter->close * keep + sample->close;
+    if (scatter->guard > 0 && now_ns - scatter->settled_ns < SETTLE_NS)
+        return false;
+    scatter->settled_ns = now_ns;
+    return settle(scatter);
+}
+
+int64_t scatter_reach_ns(const scatter_t *scatter, uint32_t batch, int64_t profile_ns)
+{
+    const scatter_class_t *class = &scatter->classes[scatter_class_of(batch)];
+    double variance = mixed(class, variance_of(class), variance_of(&scatter->all));
+    double took = mixed(class, mean_of(class), mean_of(&scatter->all));
+    double later = fmax(took - scatter_mean(scatter, batch), 0) + CLOSE_DEVIATIONS * sqrt(variance);
+    return (int64_t)(later * (double)profile_ns);
+}
+
+bool scatter_forget_old(scatter_t *scatter, int64_t now_ns, int64_t old_ns)
+{
+    if (scatter->guard == 0 ||
+        now_ns - scatter->all.last_ns < (old_ns > SCATTER_OLD_NS ? old_ns : SCATTER_OLD_NS))
+        return false;
+    *scatter = (scatter_t){0};
+    return true;
+}
+
+void scatter_build(const scatter_t *scatter, const profile_t *profile, profile_t *guarded)
+{
+    uint32_t len = profile->max_batch < PROFILE_TABLE_MAX ? profile->max_batch : PROFILE_TABLE_MAX;
+    *guarded = *profile;
+    guarded->table_len = len;
+    guarded->alpha_ns = (int64_t)((double)profile->alpha_ns * scatter->guards[scatter_class_of(len)]);
+    guarded->table_ns[0] = 0;
+    for (uint32_t b = 1; b <= len; b++) {
+        double guard = scatter->guards[scatter_class_of(b)];
+        int64_t latency_ns = (int64_t)((double)profile_latency_ns(profile, b) * guard);
+        int64_t before_ns = guarded->table_ns[b - 1];
+        guarded->table_ns[b] = latency_ns > before_ns ? latency_ns : before_ns;
+    }
+}
+
+void scatter_change_profile(scatter_t *scatter, const profile_t *from, const profile_t *to)
+{
+    for (uint32_t c = 0; c < SCATTER_CLASSES; c++) {
+        uint32_t batch = UINT32_C(1) << c;
+        double was_ns = (double)profile_latency_ns(from, batch),
+               is_ns = (double)profile_latency_ns(to, batch);
+        double factor = was_ns > 0 && is_ns > 0 ? was_ns / is_ns : 1;
+        rescale(&scatter->classes[c], factor);
+        if (c == 0)
+            rescale(&scatter->all, factor);
+    }
+    if (scatter->guard > 0)
+        (void)settle(scatter);
+}
