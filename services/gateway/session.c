@@ -173,6 +173,8 @@ static void give_up(slot_t *slot)
         err_set(&err, STATUS_DEADLINE_EXCEEDED, "no result by the deadline");
     else if (slot_target(slot))
         err_set(&err, STATUS_UNAVAILABLE, "the scheduler has not taken the request by the deadline");
+    else if (slot->session.model->reason[0]) /* it is being unloaded, say */
+        (void)model_entry_not_ready(slot->session.model, &err);
     else
         err_set(&err, STATUS_UNAVAILABLE, "no worker has model '%s' since the scheduler has come back",
                 slot->session.model->spec.name);

@@ -334,7 +334,8 @@ def test_unload_lets_what_is_under_way_finish(stage, load):
     stage.http.unload_model("digits")
     load.past(30)
     failures = load.stop()
-    assert failures and all("unload" in failure for failure in failures), failures[:3]
+    others = [failure for failure in failures if "unload" not in failure]
+    assert failures and not others, (others[:3], failures[:1])
     stage.http.load_model("digits")
     good(stage.gateway.http)
 
