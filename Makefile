@@ -7,7 +7,7 @@ PERF_ANALYZER := build/perf-analyzer
 NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build programs help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep clean
+.PHONY: build programs help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep sweep-random clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -76,6 +76,9 @@ compose-test: ## build the image and run compose.yaml with podman (needs root)
 
 sweep: build ## simulate all 7,560 workloads of Symphony's Table 1 (hours; goes on where it was stopped)
 	build/release/bin/fermata-sim scenario --dir tests/sim/sweeps table1 --resume build/sweep.txt --out build/sweep.md
+
+sweep-random: build ## compare the policies on 40 workloads drawn by chance (minutes)
+	tests/sim/random-workloads --jobs $(JOBS) --out build/sweep-random.md
 
 clean: ## remove everything that was built
 	rm -rf build

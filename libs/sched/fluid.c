@@ -9,10 +9,11 @@ static fluid_model_t *model_at(const fluid_models_t *models, uint32_t i)
     return (fluid_model_t *)(void *)((char *)models->first + (uint64_t)i * models->stride);
 }
 
-double fluid_batch(const fluid_model_t *model, double margin)
+double fluid_batch(const fluid_model_t *model, double early)
 {
-    double slack = model->slo - margin - model->beta;
-    double batch = (1 + model->growth * (slack > 0 ? slack : 0)) / (1 + model->growth * model->alpha);
+    double slack = model->slo - early * model->slack - model->beta * model->guard;
+    double batch =
+        (1 + model->growth * (slack > 0 ? slack : 0)) / (1 + model->growth * model->alpha * model->guard);
     return batch < model->least ? model->least : batch > model->most ? model->most : batch;
 }
 
@@ -22,30 +23,62 @@ double fluid_use(const fluid_model_t *model, double batch)
     return model->rate * (model->alpha + model->beta / batch) * (busy > 0 && busy < 1 ? busy : 1);
 }
 
-double fluid_use_at_margin(const fluid_models_t *models, double margin)
+/* fluid_state's use, without what else it works out. */
+static double use_when(const fluid_models_t *models, double early)
 {
     double use = 0;
     for (uint32_t i = 0; i < models->count; i++) {
         const fluid_model_t *model = model_at(models, i);
         if (model->rate > 0)
-            use += fluid_use(model, fluid_batch(model, margin));
+            use += fluid_use(model, fluid_batch(model, early));
     }
     return use;
 }
 
-double fluid_margin(const fluid_models_t *models, double gpus, double most)
+fluid_state_t fluid_state(const fluid_models_t *models, double early)
 {
-    if (fluid_use_at_margin(models, most) <= gpus)
-        return most;
-    double low = 0, high = most;
+    fluid_state_t state = {.slack = INFINITY};
+    double squares = 0, lengths = 0;
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = model_at(models, i);
+        if (!(model->rate > 0))
+            continue;
+        double batch = fluid_batch(model, early), use = fluid_use(model, batch);
+        state.use += use;
+        state.launches += model->rate / batch;
+        squares += use * use;
+        lengths += use * (model->alpha * batch + model->beta);
+        if (model->slack > 0)
+            state.slack = fmin(state.slack, model->slack);
+    }
+    state.models = squares > 0 ? state.use * state.use / squares : 1;
+    state.length = state.use > 0 ? lengths / state.use : 0;
+    return state;
+}
+
+double fluid_early(const fluid_models_t *models, double gpus)
+{
+    if (use_when(models, 1) <= gpus)
+        return 1;
+    double low = 0, high = 1;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
-        if (fluid_use_at_margin(models, middle) <= gpus)
+        if (use_when(models, middle) <= gpus)
             low = middle;
         else
             high = middle;
     }
     return low;
+}
+
+static double launch_worth(const fluid_model_t *model)
+{
+    return model->beta * model->rate * model->slack;
+}
+
+double fluid_batch_for(const fluid_model_t *model, double price)
+{
+    return launch_worth(model) / price;
 }
 
 static double use_at_price(const fluid_models_t *models, double price)
@@ -55,7 +88,7 @@ static double use_at_price(const fluid_models_t *models, double price)
         const fluid_model_t *model = model_at(models, i);
         if (!(model->rate > 0))
             continue;
-        double most = fluid_batch(model, 0), batch = model->beta * model->rate / price;
+        double most = fluid_batch(model, 0), batch = fluid_batch_for(model, price);
         use += fluid_use(model, batch < model->least ? model->least : batch > most ? most : batch);
     }
     return use;
@@ -64,10 +97,8 @@ static double use_at_price(const fluid_models_t *models, double price)
 double fluid_price(const fluid_models_t *models, double gpus)
 {
     double dearest = 0; /* at this price all batches are of one */
-    for (uint32_t i = 0; i < models->count; i++) {
-        const fluid_model_t *model = model_at(models, i);
-        dearest = fmax(dearest, model->rate * model->beta);
-    }
+    for (uint32_t i = 0; i < models->count; i++)
+        dearest = fmax(dearest, launch_worth(model_at(models, i)));
     if (!(dearest > 0) || use_at_price(models, dearest) <= gpus)
         return INFINITY;
     double low = 0, high = dearest;
@@ -112,4 +143,15 @@ double fluid_erlang_c(uint32_t gpus, double load)
     for (uint32_t g = 1; g <= gpus; g++)
         blocked = load * blocked / (g + load * blocked);
     return blocked / (1 - load / gpus * (1 - blocked));
+}
+
+/* Between whole numbers of GPUs its logarithm is taken to be straight. */
+double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness)
+{
+    double fewer = gpus / peakedness, left = load / peakedness;
+    if (load >= gpus)
+        return 1;
+    uint32_t whole = (uint32_t)fewer;
+    double above = fluid_erlang_c(whole + 1, left), below = fluid_erlang_c(whole, left);
+    return above > 0 ? exp(log(below) + (log(above) - log(below)) * (fewer - whole)) : 0;
 }

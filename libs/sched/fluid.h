@@ -12,15 +12,21 @@ typedef struct {
     double growth; /* of them that waiting brings: the rate, or less where clients wait for their answers */
     double least;  /* no batch is taken to be smaller: what comes together anyway, at least 1 */
     double slo;    /* what is left of it for waiting and running */
-    double alpha, beta; /* of the latency, inputs' fetching included */
-    double most;        /* largest batch that the SLO allows, at least 1 */
+    double slack;  /* of it, when a request runs alone and at once; at least 0 */
+    double alpha, beta; /* of the mean latency, inputs' fetching included */
+    /* Deadlines are judged with a latency so many times as long, at least 1 (sched/scatter.h). */
+    double guard;
+    double most; /* largest batch that the SLO allows, at least 1 */
     double busy_fixed,
         busy_row; /* a batch of b keeps the part fixed + row * b of a GPU busy, at most all; both 0: all */
 } fluid_model_t;
 
-/* Mean batch if the GPU starts `margin` ms before frontrun: all that arrives in what is left of the first request's
- * slack comes with it. At least 1. */
-double fluid_batch(const fluid_model_t *model, double margin);
+/*
+ * Mean batch if it starts `early` of its model's slack before frontrun (0: at frontrun, 1: at once): all that arrives in
+ * what is left of the first request's slack comes with it. At least 1. In parts of the slack, since a model that
+ * can wait long gives up little by starting a few milliseconds early, and one that cannot, most of its batch.
+ */
+double fluid_batch(const fluid_model_t *model, double early);
 
 /* GPUs that are busy in the mean when batches have this size. */
 double fluid_use(const fluid_model_t *model, double batch);
@@ -33,19 +39,32 @@ typedef struct {
     uint32_t stride;
 } fluid_models_t;
 
-double fluid_use_at_margin(const fluid_models_t *models, double margin);
+typedef struct {
+    double use;      /* GPUs */
+    double launches; /* batches/ms of all models */
+    double models;   /* that contend, by their use: one that has it all is 1, n alike are n */
+    double length;   /* of the batch that a GPU is found to run, in the mean, ms */
+    double slack;    /* the shortest of a model that can be served at all, INFINITY: there is none */
+} fluid_state_t;
 
-/* The largest common margin whose use is at most `gpus`; `most` if even that fits. */
-double fluid_margin(const fluid_models_t *models, double gpus, double most);
+/* All models when each starts so early. */
+fluid_state_t fluid_state(const fluid_models_t *models, double early);
 
-/* The largest launch cost per model (beta·rate/batch, in GPUs) that may be paid with `gpus` in all, when each model
- * starts as soon as its batch makes that cost small enough. INFINITY if all may start at once. */
+/* How early all may start so that their use is at most `gpus`. */
+double fluid_early(const fluid_models_t *models, double gpus);
+
+/* The largest launch cost (beta·rate/batch, in GPUs, times the model's slack) that may be paid with `gpus` in all, when
+ * each model starts as soon as its batch makes that cost small enough. INFINITY if all may start at once. */
 double fluid_price(const fluid_models_t *models, double gpus);
+/* The batch that is large enough for it; not rounded. */
+double fluid_batch_for(const fluid_model_t *model, double price);
 
-/* Scales all rates so that the use at margin 0 is `gpus`. */
+/* Scales all rates so that the use at frontrun is `gpus`. */
 void fluid_scale_to(const fluid_models_t *models, double gpus);
 
 /* Probability that a request must wait when `load` GPUs' worth of work comes to `gpus` GPUs (Erlang C). */
 double fluid_erlang_c(uint32_t gpus, double load);
+/* Likewise when what comes varies `peakedness` times as much as a Poisson stream (Hayward: as many times fewer GPUs). */
+double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness);
 
 #endif

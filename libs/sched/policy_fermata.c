@@ -3,10 +3,13 @@
  *
  * Pure deferral leaves GPUs idle when many models contend, pure eagerness breaks batches up. Here a slow loop
  * works out from the measured rates how much of the idle capacity may be spent on starting early, and turns
- * it into a margin S common to all models (ready S before frontrun) and a batch per model that is large
+ * it into a part of each model's slack (ready so much before frontrun) and a batch per model that is large
  * enough to start at once. Heads that would keep a batch far below the planned one are given up. Two
- * feedbacks: when someone starves, start earlier; who loses more than the others gets more urgency and gives
- * up fewer heads.
+ * feedbacks: when someone starves who can be helped by it, start earlier; who loses more than the others gets
+ * more urgency and gives up fewer heads.
+ *
+ * What of the idle capacity is left after that goes where `spare` says: to answering early, as far as everybody
+ * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release).
  */
 #include "sched/fluid.h"
 #include "sched/gather.h"
@@ -20,14 +23,18 @@ typedef struct {
     double rate_tau_ms, loss_tau_ms;
     double kappa, fairness, urgency, efficiency;
     double starve_limit, starve_gain, starve_most, busy_limit;
-    double least, overload, reach, silence_limit;
+    double overload, reach, silence_limit;
+    double spare, room;
     double scarce;
     double preempt;
     /* state */
     double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
     uint64_t busy_seen_ns;
-    double scarcity; /* of GPU time: part of the planned batches that heads are given up for */
-    double starve;   /* part of the idle capacity that starvation has claimed */
+    double scarcity;   /* of GPU time: part of the planned batches that heads are given up for */
+    double starve;     /* part of the idle capacity that starvation has claimed */
+    bool helped_early; /* whether starting earlier helps whoever starves */
+    /* Decaying sums: squares of what arrivals differ by from one interval to the next, and arrivals. */
+    double apart, counted;
     int64_t begun_ns, last_ns;
     bool begun;
 } fermata_t;
@@ -41,6 +48,30 @@ typedef struct {
 enum { OVERLOAD_FAIR, OVERLOAD_TOTAL };
 
 static const char *const overload_words[] = {"fair", "total", NULL};
+
+enum { SPARE_LATENCY, SPARE_RELEASE };
+
+static const char *const spare_words[] = {"latency", "release", NULL};
+
+/* Holding batches saves nothing that counts while fewer of the GPUs than this are busy. */
+static const double FREE_USE = 0.1;
+/* One model alone is held in step by its own batches: its next one is ready when it has come together, not by chance.
+ * Of the chance that all GPUs are busy at a random moment so much is taken off, over the models that contend. */
+static const double IN_STEP = 0.5;
+/* Starting earlier cures starvation where so many batches are expected to end within the shortest slack, all GPUs being
+ * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. */
+static const double ENDS_LEAST = 4;
+/* Requests in an interval before one says how bursty they are: as if so many had come at random. */
+static const double COUNTED_PRIOR = 20;
+static const double DISPERSION_TAU_MS = 5000;
+static const double INTERVAL_LEAST_MS = 50;
+/* How fast a backlog goes: batches end evenly, so twice as fast as if they ended at random. */
+static const double DRAIN = 2;
+/* Where all have their turns in time so many of the GPUs may be busy; what comes in bursts finds the rest. */
+static const double TURNS_USE = 0.9;
+/* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
+static const double ARRIVALS_LEAST = 0.05;
+enum { ROOM_STEPS = 40 };
 
 /* Fast path */
 
@@ -64,7 +95,7 @@ static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
         refuse(shard);
     gathered_t gathered = gather(shard, now_ns, gpu_free_ns, plan->target_batch);
     int64_t ready_ns = gather_frontrun_ns(shard, &gathered);
-    if (gathered.batch >= plan->min_batch)
+    if (gathered.batch >= plan->min_batch || shard_is_complete(shard))
         ready_ns = INT64_MIN;
     else if (ready_ns != INT64_MIN)
         ready_ns -= plan->margin_ns;
@@ -132,12 +163,17 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     set_growth(state, model);
     model->refuse = 0;
     fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
-    fluid->alpha = (double)(shard->profile->alpha_ns + shard->delays.data_ns) / 1e6;
-    fluid->beta = (double)shard->profile->beta_ns / 1e6;
+    double mean = shard_mean_factor(shard);
+    fluid->alpha = (mean * (double)shard->profile->alpha_ns + (double)shard->delays.data_ns) / 1e6;
+    fluid->beta = mean * (double)shard->profile->beta_ns / 1e6;
+    fluid->guard = shard_guard_factor(shard) / mean;
     /* from the profile itself: a fit that is too kind at large batches would ask for what cannot be */
-    uint32_t most =
-        profile_largest_batch_sloped(shard->profile, (int64_t)(fluid->slo * 1e6), shard->delays.data_ns);
+    uint32_t most = profile_largest_batch_sloped(
+        shard->profile, (int64_t)(fluid->slo * 1e6 / shard_guard_factor(shard)), shard->delays.data_ns);
     fluid->most = clip(most, 1, shard->limit);
+    fluid->slack = fmax(fluid->slo - (fluid->alpha + fluid->beta) * fluid->guard, 0);
+    if (model->rates.arrivals < ARRIVALS_LEAST || !(fluid->slack > 0)) /* it takes no GPU to speak of */
+        fluid->rate = fluid->growth = 0;
     fluid->busy_fixed = shares ? (double)shard->inside.busy_fixed / SCHED_WHOLE : 0;
     fluid->busy_row = shares ? (double)shard->inside.busy_row / SCHED_WHOLE : 0;
 }
@@ -146,17 +182,38 @@ typedef struct {
     double bad, worst_expired; /* pooled bad rate; highest part of a model's requests that starved */
 } losses_t;
 
+/* Short intervals do not show what bursts do to batches; those of different length are brought to the same. */
+static void count_apart(fermata_t *state, const rates_t *rates)
+{
+    if (rates->last_ms < INTERVAL_LEAST_MS || rates->before_last_ms < INTERVAL_LEAST_MS)
+        return;
+    double longer = rates->last_ms / rates->before_last_ms, before = rates->before_last * longer;
+    double apart = rates->last - before;
+    state->apart += apart * apart;
+    state->counted += rates->last + before * longer;
+}
+
+/* Variance of what comes in an interval over its mean: 1 for random arrivals, 0 for even ones, more in bursts. */
+static double dispersion(const fermata_t *state)
+{
+    return (state->apart + COUNTED_PRIOR) / (state->counted + COUNTED_PRIOR);
+}
+
 static losses_t measure_all(policy_t *policy, double dt_ms)
 {
+    fermata_t *state = policy->state;
     losses_t losses = {0};
-    double requests = 0, dropped = 0;
+    double requests = 0, dropped = 0, keep = exp(-dt_ms / DISPERSION_TAU_MS);
+    state->apart *= keep;
+    state->counted *= keep;
     for (uint32_t m = 0; m < policy->models_max; m++) {
         fermata_model_t *model = policy_model(policy, m);
         if (!policy->shards[m].present) {
             model->fluid.rate = 0;
             continue;
         }
-        measure(policy->state, &policy->shards[m], model, dt_ms);
+        measure(state, &policy->shards[m], model, dt_ms);
+        count_apart(state, &model->rates);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
         if (model->rates.requests > 0)
@@ -167,8 +224,10 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
 }
 
 typedef struct {
-    double margin; /* ms */
+    double early;  /* part of each model's slack that it starts before frontrun */
     double price;  /* 0: no batch is large enough to start before its time */
+    double needed; /* of the GPU time that this takes, what would be taken if no GPU were spent on latency */
+    double contending; /* models, by their use; see fluid_state_t */
 } plan_t;
 
 static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
@@ -207,23 +266,67 @@ static void admit_cheapest(const fluid_models_t *models, double gpus)
     }
 }
 
-static plan_t plan(const fermata_t *state, const fluid_models_t *models, uint32_t gpus)
+/* Whether nobody can have to wait too long: all other models could have a batch before it, as long as batches get, and a
+ * slack of as much again is left for what comes in bursts. So it is on one GPU with few models, where chances say little. */
+static bool all_have_turns(const fluid_models_t *models, uint32_t gpus, double slack)
 {
-    double load = gpus ? fluid_use_at_margin(models, 0) / gpus : 2;
+    uint32_t count = 0;
+    double longest = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *model = &model_at(models, m)->fluid;
+        if (!(model->rate > 0))
+            continue;
+        count++;
+        longest = fmax(longest, model->alpha * fluid_batch(model, 0) + model->beta);
+    }
+    return 2 * ceil((double)count / gpus) * longest <= slack;
+}
+
+/*
+ * How many GPUs may be busy so that everybody can still wait for one: the most at which a request finds all of them
+ * busy (Erlang C), and none free within the shortest slack, with a probability of at most `room`. While requests wait
+ * batches grow, at last to what they are at frontrun; what is over then is what a backlog goes away by.
+ */
+static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
+                   const fluid_state_t *held)
+{
+    double peakedness = fmax(dispersion(state), 1);
+    double over = 1 - held->use / gpus;
+    double turns = all_have_turns(models, gpus, held->slack) ? TURNS_USE * gpus : 0;
+    for (int step = ROOM_STEPS; step > 0; step--) {
+        fluid_state_t at = fluid_state(models, (double)step / ROOM_STEPS);
+        if (at.use > gpus)
+            continue;
+        double in_time = exp(-DRAIN * over * at.launches * held->slack);
+        if (at.use <= turns || in_time <= state->room ||
+            fluid_erlang_c_peaked(gpus, at.use, peakedness) * in_time <= state->room)
+            return at.use;
+    }
+    return 0;
+}
+
+static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
+{
+    fluid_state_t held = fluid_state(models, 0);
+    double load = gpus ? held.use / gpus : 2;
     if (load > 1) {
         if ((int)state->overload == OVERLOAD_TOTAL)
             admit_cheapest(models, state->reach * gpus);
         else
             fluid_scale_to(models, gpus);
-        return (plan_t){0};
+        return (plan_t){.needed = 1, .contending = held.models};
     }
-    double wait = fluid_erlang_c(gpus, load * gpus);
-    double spend = fmax(state->starve, fmin(1, state->starve + fmin(load * load * load * load, wait)));
-    double budget = fmax(load + (1 - load) * spend, state->least) * gpus;
-    double longest = 0;
-    for (uint32_t m = 0; m < models->count; m++)
-        longest = fmax(longest, model_at(models, m)->fluid.slo);
-    return (plan_t){.margin = fluid_margin(models, budget, longest), .price = fluid_price(models, budget)};
+    state->helped_early = held.use > 0 && held.slack * gpus >= ENDS_LEAST * held.length;
+    double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held.use));
+    double by_chance = clip(1 - IN_STEP / (held.models * dispersion(state)), 0, 1);
+    double spend = fmax(state->starve, fmin(1, state->starve + wait * by_chance));
+    double needed = fmax(load + (1 - load) * spend, FREE_USE) * gpus, budget = needed;
+    if ((int)state->spare == SPARE_LATENCY && held.use > 0)
+        budget = fmax(budget, room(state, models, gpus, &held));
+    return (plan_t){.early = fluid_early(models, budget),
+                    .price = fluid_price(models, budget),
+                    .needed = needed / budget,
+                    .contending = held.models};
 }
 
 static uint32_t whole_batch(double batch)
@@ -239,21 +342,20 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     double own_bad = rates->requests > 0 ? rates->dropped / rates->requests : bad;
     double unfair = clip((own_bad - bad) / 0.01, -1, 1);
     double kappa = state->kappa * (1 - state->fairness * unfair);
-    double batch = fluid_batch(fluid, common.margin);
+    double batch = fluid_batch(fluid, common.early);
     double efficiency = state->efficiency * batch / (fluid->alpha * batch + fluid->beta);
     double target = kappa * state->scarcity * batch;
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
     shard->plan.min_batch =
-        common.price > 0 ? whole_batch(fluid->beta * fluid->rate / common.price) : PROFILE_BATCH_MAX;
+        common.price > 0 ? whole_batch(fluid_batch_for(fluid, common.price)) : PROFILE_BATCH_MAX;
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
-    shard->plan.margin_ns = (int64_t)(common.margin * 1e6);
+    shard->plan.margin_ns = (int64_t)(common.early * fluid->slack * 1e6);
     if (!(shard->plan.refuse > 0)) /* what came before is not to be made up for */
         shard->plan.refuse_seen = shard->counts->stats.submitted;
     shard->plan.refuse = model->refuse;
-    double slack = fluid->slo - fluid->alpha - fluid->beta;
-    shard->plan.bias_ns = (int64_t)(state->urgency * unfair * fmax(slack, 0) * 1e6);
+    shard->plan.bias_ns = (int64_t)(state->urgency * unfair * fluid->slack * 1e6);
 }
 
 /* The part of the GPUs' time that was granted lately, 1 before anything is known. */
@@ -275,9 +377,13 @@ static double measure_busy(policy_t *policy, double dt_ms)
 }
 
 /* Bursts leave GPUs idle that the fluid view believes busy, so what starvation may claim goes beyond the
- * idle capacity as long as GPUs are seen to be idle. */
+ * idle capacity as long as GPUs are seen to be idle. Where starting earlier does not help it claims nothing. */
 static void adapt_starve(fermata_t *state, double worst_expired, double busy, double dt_ms)
 {
+    if (!state->helped_early) {
+        state->starve = 0;
+        return;
+    }
     double hunger = clip((worst_expired - state->starve_limit) / state->starve_limit, -1, 1);
     double step = state->starve_gain * dt_ms / 1e3;
     if (busy < state->busy_limit)
@@ -286,6 +392,14 @@ static void adapt_starve(fermata_t *state, double worst_expired, double busy, do
         state->starve = clip(state->starve + step * hunger, 0, 1);
     else
         state->starve = fmax(1, state->starve - step);
+}
+
+/* Larger batches save GPU time, which is worth nothing while GPUs stand idle for all models. A model alone leaves them idle
+ * in step with its own batches, and needs them again before long. */
+static double scarcity(const fermata_t *state, uint32_t gpus, double busy, double contending)
+{
+    double scarce = fmin(1, state->scarce * fluid_erlang_c(gpus, busy * gpus));
+    return scarce + (1 - scarce) / contending;
 }
 
 static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
@@ -301,12 +415,12 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     losses_t losses = measure_all(policy, dt_ms);
     double busy = measure_busy(policy, dt_ms);
     adapt_starve(state, losses.worst_expired, busy, dt_ms);
-    /* larger batches save GPU time, which is worth nothing while GPUs stand idle */
-    state->scarcity = fmin(1, state->scarce * fluid_erlang_c(policy->gpus, busy * policy->gpus));
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};
     plan_t common = plan(state, &models, policy->gpus);
+    policy->needed = common.needed;
+    state->scarcity = scarcity(state, policy->gpus, busy, common.contending);
     for (uint32_t m = 0; m < policy->models_max; m++) {
         if (policy->shards[m].present)
             set_plan(state, &policy->shards[m], policy_model(policy, m), common, losses.bad);
@@ -333,7 +447,18 @@ static const policy_param_t fermata_params[] = {
     PARAM(starve_most, 1, 100, 10, "how much of it starvation may claim while GPUs are idle all the same"),
     PARAM(busy_limit, 0, 1, 0.92,
           "busy fraction of the GPUs from which on it may claim no more than there is"),
-    PARAM(least, 0, 1, 0.1, "part of the GPUs that may be busy before anything is held"),
+    {.name = "spare",
+     .offset = offsetof(fermata_t, spare),
+     .choices = spare_words,
+     .help = "what idle GPUs are for: answers come early (latency), or somebody takes them back (release)"},
+    {.name = "room",
+     .offset = offsetof(fermata_t, room),
+     .least = 1e-9,
+     .most = 0.5,
+     .preset = 0.0003,
+     .help = "chance that a request finds no GPU in time by which idle ones are spent on latency",
+     .only_with = "spare",
+     .only_with_choice = SPARE_LATENCY},
     PARAM(scarce, 1, 1e9, 2,
           "of the chance that all GPUs are busy: how far heads are given up for larger batches"),
     PARAM(silence_limit, 1, 1e9, 2.2,

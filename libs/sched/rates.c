@@ -31,6 +31,10 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     }
     double keep = exp(-dt_ms / rate_tau_ms), keep_loss = exp(-dt_ms / loss_tau_ms);
     double arrived = (double)(shard->counts->stats.submitted - rates->submitted_seen);
+    rates->before_last = rates->last;
+    rates->before_last_ms = rates->last_ms;
+    rates->last = arrived;
+    rates->last_ms = dt_ms;
     rates->arrivals = rates->arrivals * keep + arrived;
     rates->time_ms = rates->time_ms * keep + dt_ms;
     rates->requests = rates->requests * keep_loss + arrived;

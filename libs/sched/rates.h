@@ -18,6 +18,8 @@ typedef struct {
     uint64_t granted_seen, batches_seen;
     double silence_ns, silence_expected_ns; /* decaying with the rate's time constant */
     double silence_seen_ns, silence_expected_seen_ns;
+    double last, before_last;       /* arrivals in the last interval and in the one before it, */
+    double last_ms, before_last_ms; /* and how long they were; 0: there was none */
     bool started;
 } rates_t;
 

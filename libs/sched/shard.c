@@ -154,6 +154,7 @@ void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch
     shard->candidate = (candidate_t){0};
     shard->own = (shard_counts_t){0};
     forget(shard);
+    shard->crowd = (shard_crowd_t){0};
     shard->inside = (sched_inside_t){0};
     shard_set_limit(shard, batch_max);
 }
@@ -199,8 +200,28 @@ void shard_drop_all(shard_t *shard, sched_drop_t reason)
         shard_give_up(shard, task, reason);
 }
 
+static void note_crowd(shard_t *shard, int64_t now_ns)
+{
+    enum { BATCHES_LEAST = 8 };
+    shard_crowd_t *crowd = &shard->crowd;
+    uint32_t there = shard->queue.len + shard->counts->stats.in_flight;
+    int64_t passed_ns = now_ns - crowd->begun_ns;
+    bool enough = crowd->batches >= BATCHES_LEAST;
+    if (passed_ns >= SHARD_CROWD_LONGEST_NS || (enough && passed_ns >= SHARD_CROWD_WINDOW_NS)) {
+        bool usual = enough && 2 * crowd->complete > crowd->batches;
+        *crowd = (shard_crowd_t){.begun_ns = now_ns, .all = usual ? crowd->most : 0};
+    }
+    crowd->batches++;
+    if (there > crowd->most) {
+        crowd->most = there;
+        crowd->complete = 0;
+    }
+    crowd->complete += there == crowd->most;
+}
+
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
 {
+    note_crowd(shard, now_ns);
     double rate = shard->plan.rate_per_ns;
     uint32_t last = shard->queue.tail, head = shard_head(shard);
     if (!(rate > 0) || count < shard->queue.len || last == TASK_NONE)

@@ -41,6 +41,22 @@ typedef struct {
     double mean, guard;
 } shard_counts_t;
 
+/*
+ * Clients that wait for their answers: once all of them have asked, holding a batch brings nobody else. Seen by how many
+ * requests are there (waiting or running) when batches are granted: with such clients it is again and again the most that
+ * there ever are; of a stream that comes by itself the most is rare.
+ */
+typedef struct {
+    int64_t begun_ns;       /* of the window that runs */
+    uint32_t most, batches; /* in it: the most that were there, and batches granted, */
+    uint32_t complete;      /* of them so many when the most were there */
+    uint32_t all; /* as the window before has shown: so many are all of them; 0: there are always others */
+} shard_crowd_t;
+
+/* A window is so long, or until it has eight batches: fewer in a row can be alone by chance. */
+#define SHARD_CROWD_WINDOW_NS INT64_C(1000000000)
+#define SHARD_CROWD_LONGEST_NS INT64_C(10000000000)
+
 enum { LANE_FRONTENDS_MAX = 8 }; /* as many as the papers compare */
 
 /* A lane is a shard that serves one model on one GPU only, for policies that route requests when they come (nexus). */
@@ -80,6 +96,7 @@ typedef struct {
     scatter_t *scatter;     /* likewise */
     shard_counts_t *counts; /* own, or of the model that a lane serves */
     shard_counts_t own;
+    shard_crowd_t crowd;
     shard_lane_t lane;
 } shard_t;
 
@@ -262,6 +279,12 @@ static inline uint32_t shard_take_dropped(shard_t *shard)
     if (shard->dropped_head == TASK_NONE)
         shard->dropped_tail = TASK_NONE;
     return task;
+}
+
+/* Whether all are there who are ever there at once. */
+static inline bool shard_is_complete(const shard_t *shard)
+{
+    return shard->crowd.all && shard->queue.len + shard->counts->stats.in_flight >= shard->crowd.all;
 }
 
 /* Before a batch of `count` is popped: was it worth waiting for? */

@@ -188,6 +188,7 @@ static void unpack(worker_t *worker, int64_t now_ns, const parcel_t *parcel)
     shard_t *shard = &worker->models[parcel->model];
     if (parcel->with_model) {
         shard->present = true;
+        shard->crowd = (shard_crowd_t){0}; /* of when it was here before */
         shard_judge_on(shard);
         worker->seen[parcel->model] = parcel->seen;
     }

@@ -78,7 +78,13 @@ int32_t scaler_follow(scaler_t *scaler, sched_t *sched, int64_t now_ns, const au
             up[g] = false;
         }
     }
-    int32_t advice = autoscale_observe(&scaler->autoscale, now_ns, scaler->gpus, sums);
+    autoscale_sums_t needed = *sums;
+    double busy_ns =
+        (double)(int64_t)(sums->busy_ns - scaler->busy_seen_ns); /* less than 0 after a preemption */
+    scaler->needed_ns += (uint64_t)(int64_t)(busy_ns * sched_needed(sched));
+    scaler->busy_seen_ns = sums->busy_ns;
+    needed.busy_ns = scaler->needed_ns;
+    int32_t advice = autoscale_observe(&scaler->autoscale, now_ns, scaler->gpus, &needed);
     if (advice > (int32_t)scaler->ordered)
         order(scaler, now_ns, (uint32_t)advice - scaler->ordered);
     else if (advice < 0 && scaler->ordered == 0)

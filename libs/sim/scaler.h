@@ -26,6 +26,7 @@ typedef struct {
     int64_t delay_ns;
     scaler_order_t orders[SCALER_ORDERS_MAX]; /* the oldest first */
     uint32_t order_count, ordered;            /* ordered: GPUs of all orders */
+    uint64_t busy_seen_ns, needed_ns;         /* of all that GPUs did, and of it what the load needed */
 } scaler_t;
 
 void scaler_init(scaler_t *scaler, const autoscale_params_t *params, uint32_t gpus, uint32_t most,
