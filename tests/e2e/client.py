@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-from system import PICTURES
+from system import PICTURES, wait_until
 
 TIMEOUT_S = 30
 
@@ -45,6 +45,14 @@ def request(address, method, path, body=None, headers=None):
 
 def get(address, path):
     return request(address, "GET", path)
+
+
+def wait_served_by(scheduler, name, workers):
+    """A model is ready as soon as one worker has it: a test that kills that one waits for the others first."""
+    def there():
+        models = get(scheduler.http, "/state").json()["models"]
+        return any(model["name"] == name and model["workers"] == workers for model in models)
+    wait_until(there, f"{workers} workers have {name}")
 
 
 def post(address, path, document, headers=None):

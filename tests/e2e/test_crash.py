@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from client import INFER, digit_tensor, get, tensor_request
+from client import INFER, digit_tensor, get, tensor_request, wait_served_by
 from system import wait_until
 
 # Longer than a worker's death takes to be seen, so that what it ran can be granted again. Only for schedulers that do
@@ -116,7 +116,7 @@ def test_one_of_two_workers_dies_and_no_request_is_lost(cluster):
     gateway = cluster.gateway(scheduler)
     workers = [cluster.worker(scheduler), cluster.worker(scheduler)]
     serving(gateway)
-    wait_until(lambda: get(scheduler.http, "/state").json()["models"][0]["workers"] == 2, "both workers have digits")
+    wait_served_by(scheduler, "digits", 2)
     load = Load([gateway.http], LONG_BUDGET_US)
     load.wait_more(100)
     workers[0].kill()

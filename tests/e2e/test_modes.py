@@ -12,7 +12,7 @@ import pytest
 import shape_models
 import tritonclient.http as httpclient
 
-from client import INFER, digit_tensor, get, post, tensor_request
+from client import INFER, digit_tensor, get, post, tensor_request, wait_served_by
 from system import MODELS, Up, patient_models, wait_until
 
 
@@ -781,7 +781,7 @@ def test_a_worker_that_dies_in_a_mode_loses_no_request(bin_dir, tmp_path, cluste
     workers = [cluster.start("worker", "--scheduler", scheduler.grpc, "--engine", "emulated", "--profile", profile, "--mode", mode,
                              "--overlap-plan", plan, "--metrics-address", "127.0.0.1:0") for _ in range(2)]
     wait_until(lambda: get(gateway.http, "/v2/models/m/ready").status == 200, "m is ready")
-    wait_until(lambda: metric(scheduler.http, "fermata_scheduler_workers") == 2, "both workers")
+    wait_served_by(scheduler, "m", 2)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(subprocess.run, [bin_dir / "fermata-load", "--address", gateway.http, "--model", "m", "--concurrency", "8",
                                                "--duration", "4s", "--deadline", "5s", "--json"], capture_output=True, text=True, timeout=60)

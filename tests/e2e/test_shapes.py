@@ -10,7 +10,7 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 
 import shape_models
-from client import get, post, request
+from client import get, post, request, wait_served_by
 from shape_models import attention_inputs
 from system import Cluster, Up, wait_until
 
@@ -204,6 +204,7 @@ def test_a_death_under_load(shaped_cluster, victim):
     workers = [cluster.worker(scheduler), cluster.worker(scheduler)]
     cluster.http = gateway.http
     wait_until(lambda: get(gateway.http, "/v2/models/padded/ready").status == 200, "padded is ready")
+    wait_served_by(scheduler, "padded", 2)
     stop, counts = [], [0] * 4
 
     def load(number):
