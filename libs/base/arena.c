@@ -14,6 +14,7 @@
 #include "base/arena.h"
 
 #include "base/log.h"
+#include "base/shared_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct arena {
     pthread_mutex_t lock;
     char *base;
     size_t total_bytes;
+    int fd;                      /* -1: nobody else may map it */
     uint64_t rows_used;          /* bit r: row r has a block */
     uint32_t columns_used[ROWS]; /* bit c: list (r, c) has a block */
     block_t *lists[ROWS][COLUMNS];
@@ -131,7 +133,16 @@ static block_t *find_block(const arena_t *arena, uint64_t units)
     return arena->lists[row][__builtin_ctz(columns)];
 }
 
-status_t arena_create(arena_t **out, size_t total_bytes, err_t *err)
+static status_t map_privately(size_t total_bytes, void **base, err_t *err)
+{
+    *base =
+        mmap(NULL, total_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (*base == MAP_FAILED)
+        return err_set(err, STATUS_NO_MEMORY, "no address space for an arena of %zu bytes", total_bytes);
+    return STATUS_OK;
+}
+
+static status_t create(arena_t **out, size_t total_bytes, bool shared, err_t *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (total_bytes == 0 || total_bytes > ARENA_MAX_BYTES)
@@ -140,11 +151,13 @@ status_t arena_create(arena_t **out, size_t total_bytes, err_t *err)
     arena_t *arena = calloc(1, sizeof *arena);
     if (arena == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an arena");
-    void *base =
-        mmap(NULL, total_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
+    void *base;
+    arena->fd = -1;
+    status_t status = shared ? shared_memory_create("fermata-arena", total_bytes, &base, &arena->fd, err)
+                             : map_privately(total_bytes, &base, err);
+    if (status != STATUS_OK) {
         free(arena);
-        return err_set(err, STATUS_NO_MEMORY, "no address space for an arena of %zu bytes", total_bytes);
+        return status;
     }
     pthread_mutex_init(&arena->lock, NULL);
     arena->base = base;
@@ -159,6 +172,16 @@ status_t arena_create(arena_t **out, size_t total_bytes, err_t *err)
     return STATUS_OK;
 }
 
+status_t arena_create(arena_t **out, size_t total_bytes, err_t *err)
+{
+    return create(out, total_bytes, false, err);
+}
+
+status_t arena_create_shared(arena_t **out, size_t total_bytes, err_t *err)
+{
+    return create(out, total_bytes, true, err);
+}
+
 void arena_destroy(arena_t *arena)
 {
     if (arena == NULL)
@@ -167,6 +190,8 @@ void arena_destroy(arena_t *arena)
         log_warn("arena_destroyed_in_use", LOG_U64("regions", arena->stats.regions),
                  LOG_U64("bytes", arena->stats.used_bytes));
     munmap(arena->base, arena->total_bytes);
+    if (arena->fd >= 0)
+        close(arena->fd);
     pthread_mutex_destroy(&arena->lock);
     free(arena);
 }
@@ -262,6 +287,11 @@ void *arena_base(const arena_t *arena)
 size_t arena_total_bytes(const arena_t *arena)
 {
     return arena->total_bytes;
+}
+
+int arena_fd(const arena_t *arena)
+{
+    return arena->fd;
 }
 
 static size_t largest_now(const arena_t *arena)

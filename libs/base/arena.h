@@ -35,6 +35,9 @@ typedef struct {
 /* total_bytes is rounded up to whole pages. STATUS_INVALID_ARGUMENT when 0 or absurd, STATUS_NO_MEMORY. */
 status_t arena_create(arena_t **out, size_t total_bytes, err_t *err);
 
+/* Likewise, of memory that other processes may map (base/shared_memory.h). */
+status_t arena_create_shared(arena_t **out, size_t total_bytes, err_t *err);
+
 /* Every region must be back (a debug build logs and goes on: the mapping is gone either way). NULL is
  * allowed. */
 void arena_destroy(arena_t *arena);
@@ -51,6 +54,7 @@ bool arena_contains(const arena_t *arena, const void *p);
 /* The whole mapping, for transports that register memory once. */
 void *arena_base(const arena_t *arena);
 size_t arena_total_bytes(const arena_t *arena);
+int arena_fd(const arena_t *arena); /* -1: it is not shared */
 
 void arena_stats(arena_t *arena, arena_stats_t *stats);
 
