@@ -3,27 +3,36 @@
 void exporter_data_init(exporter_data_t *data, metrics_t *metrics)
 {
     *data = (exporter_data_t){
-        .items = metrics_series(metrics, METRIC_DATA_ITEMS, "ok"),
-        .item_errors = metrics_series(metrics, METRIC_DATA_ITEMS, "error"),
-        .item_bytes = metrics_series(metrics, METRIC_DATA_ITEM_BYTES),
-        .results = metrics_series(metrics, METRIC_DATA_RESULTS),
-        .result_bytes = metrics_series(metrics, METRIC_DATA_RESULT_BYTES),
+        .item_errors = metrics_series(metrics, METRIC_DATA_ITEMS, "error", ""),
         .protocol_errors = metrics_series(metrics, METRIC_DATA_PROTOCOL_ERRORS),
         .connects = metrics_series(metrics, METRIC_DATA_CONNECTS),
-        .connections = metrics_series(metrics, METRIC_DATA_CONNECTIONS),
+        .fallbacks = metrics_series(metrics, METRIC_DATA_FALLBACKS),
     };
+    for (uint32_t way = 0; way < TRANSFER_WAYS; way++) {
+        const char *name = transfer_way_name((transfer_way_t)way);
+        data->by[way].items = metrics_series(metrics, METRIC_DATA_ITEMS, "ok", name);
+        data->by[way].item_bytes = metrics_series(metrics, METRIC_DATA_ITEM_BYTES, name);
+        data->by[way].results = metrics_series(metrics, METRIC_DATA_RESULTS, name);
+        data->by[way].result_bytes = metrics_series(metrics, METRIC_DATA_RESULT_BYTES, name);
+        data->by[way].connections = metrics_series(metrics, METRIC_DATA_CONNECTIONS, name);
+    }
 }
 
 void exporter_data_collect(exporter_data_t *data, const transfer_stats_t *stats)
 {
     const transfer_stats_t *told = &data->told;
-    metrics_add(data->items, stats->items - told->items);
+
+    for (uint32_t way = 0; way < TRANSFER_WAYS; way++) {
+        const transfer_traffic_t *now = &stats->by[way], *then = &told->by[way];
+        metrics_add(data->by[way].items, now->items - then->items);
+        metrics_add(data->by[way].item_bytes, now->item_bytes - then->item_bytes);
+        metrics_add(data->by[way].results, now->results - then->results);
+        metrics_add(data->by[way].result_bytes, now->result_bytes - then->result_bytes);
+        metrics_set(data->by[way].connections, now->connections);
+    }
     metrics_add(data->item_errors, stats->item_errors - told->item_errors);
-    metrics_add(data->item_bytes, stats->item_bytes - told->item_bytes);
-    metrics_add(data->results, stats->results - told->results);
-    metrics_add(data->result_bytes, stats->result_bytes - told->result_bytes);
     metrics_add(data->protocol_errors, stats->protocol_errors - told->protocol_errors);
     metrics_add(data->connects, stats->connects - told->connects);
-    metrics_set(data->connections, stats->connections);
+    metrics_add(data->fallbacks, stats->fallbacks - told->fallbacks);
     data->told = *stats;
 }

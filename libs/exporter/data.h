@@ -8,8 +8,10 @@
 #include "transfer/transfer.h"
 
 typedef struct {
-    metric_t *items, *item_errors, *item_bytes, *results, *result_bytes, *protocol_errors, *connects,
-        *connections;
+    struct {
+        metric_t *items, *item_bytes, *results, *result_bytes, *connections;
+    } by[TRANSFER_WAYS];
+    metric_t *item_errors, *protocol_errors, *connects, *fallbacks;
     transfer_stats_t told; /* what the series have had */
 } exporter_data_t;
 

@@ -17,13 +17,14 @@
     X(RESIDENT_BYTES, "fermata_resident_memory_bytes", GAUGE, NONE, "", "Resident memory of the process.") \
     X(LOG_LINES, "fermata_log_lines_total", COUNTER, NONE, "level", "Log lines written.") \
     /* The data plane, on its gateway and worker sides */ \
-    X(DATA_ITEMS, "fermata_data_items_total", COUNTER, NONE, "status", "Inputs of tasks asked for by workers, by status: ok, error.") \
-    X(DATA_ITEM_BYTES, "fermata_data_item_bytes_total", COUNTER, NONE, "", "Bytes of inputs served (gateway) or fetched (worker).") \
-    X(DATA_RESULTS, "fermata_data_results_total", COUNTER, NONE, "", "Results received (gateway) or pushed (worker).") \
-    X(DATA_RESULT_BYTES, "fermata_data_result_bytes_total", COUNTER, NONE, "", "Bytes of those results.") \
+    X(DATA_ITEMS, "fermata_data_items_total", COUNTER, NONE, "status,transport", "Inputs of tasks asked for by workers, by status (ok, error) and transport (tcp, shm, rdma). What a worker reads past the socket (shm, rdma) only it counts.") \
+    X(DATA_ITEM_BYTES, "fermata_data_item_bytes_total", COUNTER, NONE, "transport", "Bytes of inputs served (gateway) or fetched (worker).") \
+    X(DATA_RESULTS, "fermata_data_results_total", COUNTER, NONE, "transport", "Results received (gateway) or pushed (worker).") \
+    X(DATA_RESULT_BYTES, "fermata_data_result_bytes_total", COUNTER, NONE, "transport", "Bytes of those results.") \
     X(DATA_PROTOCOL_ERRORS, "fermata_data_protocol_errors_total", COUNTER, NONE, "", "Connections closed for what the other side sent.") \
     X(DATA_CONNECTS, "fermata_data_connects_total", COUNTER, NONE, "", "Connections that came to be.") \
-    X(DATA_CONNECTIONS, "fermata_data_connections", GAUGE, NONE, "", "Connections open now.") \
+    X(DATA_FALLBACKS, "fermata_data_fallbacks_total", COUNTER, NONE, "", "Times that a connection went on through its socket because another transport could not be had, or broke.") \
+    X(DATA_CONNECTIONS, "fermata_data_connections", GAUGE, NONE, "transport", "Connections open now, by how their payloads go.") \
     /* Gateway */ \
     X(GATEWAY_REQUESTS, "fermata_gateway_requests_total", COUNTER, NONE, "protocol,model,status", "Inference requests answered, by status.") \
     X(GATEWAY_REQUEST_SECONDS, "fermata_gateway_request_seconds", HISTOGRAM, NS_AS_S, "protocol,model", "Time from the request's last byte to the answer.") \

@@ -11,6 +11,31 @@ status_t region_table_init(region_table_t *table, uint32_t capacity)
     return table->slots ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+void region_table_lay_open(region_table_t *table, directory_entry_t *directory, const void *base,
+                           size_t len_bytes)
+{
+    table->directory = directory;
+    table->base = base;
+    table->len_bytes = len_bytes;
+}
+
+static void region_enter(const region_table_t *table, const region_t *region)
+{
+    uint64_t offset = DIRECTORY_ELSEWHERE;
+
+    if (!table->directory)
+        return;
+    if (region->data >= table->base && region->data <= table->base + table->len_bytes)
+        offset = (uint64_t)(region->data - table->base);
+    directory_enter(&table->directory[region - table->slots], region->handle, offset, region->len_bytes);
+}
+
+static void region_withdraw(const region_table_t *table, const region_t *region)
+{
+    if (table->directory)
+        directory_withdraw(&table->directory[region - table->slots]);
+}
+
 static void region_give_back(region_table_t *table, region_t *region)
 {
     transfer_release_fn release = region->release;
@@ -26,8 +51,10 @@ static void region_give_back(region_table_t *table, region_t *region)
 void region_table_dispose(region_table_t *table)
 {
     for (uint32_t i = 0; i < table->used; i++) {
-        if (table->slots[i].state != REGION_FREE)
-            region_give_back(table, &table->slots[i]);
+        if (table->slots[i].state == REGION_FREE)
+            continue;
+        region_withdraw(table, &table->slots[i]);
+        region_give_back(table, &table->slots[i]);
     }
     free(table->slots);
     table->slots = NULL;
@@ -81,6 +108,7 @@ status_t region_publish(region_table_t *table, const void *data, size_t len_byte
     region->pins = 0;
     region->state = REGION_PUBLISHED;
     table->published++;
+    region_enter(table, region);
     *handle = region->handle;
     return STATUS_OK;
 }
@@ -103,6 +131,7 @@ bool region_unpublish(region_table_t *table, transfer_handle_t handle)
     if (!region)
         return false;
     table->published--;
+    region_withdraw(table, region);
     region->state = REGION_RETIRED;
     if (region->pins == 0)
         region_give_back(table, region);

@@ -1,6 +1,5 @@
 /*
- * The table of published regions: handle -> bytes, with pins for the writes under way. Shared by all
- * transports.
+ * The table of published regions: handle -> bytes, with pins for the writes under way.
  *
  * A handle is {hi = generation << 32 | slot index, lo = 64 random bits}. A look-up costs the same whether the
  * handle is right or wrong: one slot read and one comparison of 128 bits. An unpublished region with pins is
@@ -9,6 +8,7 @@
 #ifndef TRANSFER_REGION_H
 #define TRANSFER_REGION_H
 
+#include "transfer/directory.h"
 #include "transfer/transfer.h"
 
 typedef struct {
@@ -30,6 +30,9 @@ typedef struct {
     uint32_t used; /* slots ever used; those above were never touched, so an idle table costs no memory */
     uint32_t free_head; /* of the slots given back; REGION_NONE at the end */
     uint32_t published;
+    directory_entry_t *directory; /* of `capacity` entries, NULL: nobody reads by himself; */
+    const uint8_t *base;          /* regions in this memory are entered there */
+    size_t len_bytes;
     uint64_t random[REGION_RANDOM_WORDS]; /* one getrandom call serves this many publishes */
     uint32_t random_left;
 } region_table_t;
@@ -37,6 +40,10 @@ typedef struct {
 enum { REGION_NONE = UINT32_MAX };
 
 status_t region_table_init(region_table_t *table, uint32_t capacity);
+
+/* From now on regions inside [base, base + len_bytes) are entered in the directory. None is published yet. */
+void region_table_lay_open(region_table_t *table, directory_entry_t *directory, const void *base,
+                           size_t len_bytes);
 
 /* Releases whatever is still published. All pins must be gone. */
 void region_table_dispose(region_table_t *table);

@@ -6,8 +6,7 @@
  * each owner it was told of (a PEER), fetches many items with one request straight into the caller's buffers,
  * and pushes results straight from them. Nothing here knows of models, batches or budgets.
  *
- * Transport-neutral: transfer_ops_t (transport.h) is what a transport fills (tcp.c; the wire is described in
- * docs/data-plane.md). Services call only the functions below.
+ * Each pair of them has one TCP connection (the wire is described in docs/data-plane.md).
  *
  * Threads: an owner or a pool and all that hangs on it belong to the thread of its uv loop; every function is
  * called and every callback comes there. Use one pool for each loop. Callbacks may call any function of this
@@ -36,14 +35,33 @@ enum {
     TRANSFER_ADDRESS_BYTES = 128, /* "host:port", "[v6]:port", its NUL included */
 };
 
+/*
+ * Whether payloads may go past the connection's socket. Where they cannot, they go through it: one log line says why.
+ *   AUTO  by RDMA hardware (when built with it), through shared memory where both sides are on one host, else through the socket
+ *   TCP   through the socket only
+ *   RDMA  by UCX, over whatever transports it finds, hardware or not
+ */
+typedef enum { TRANSFER_CHOOSE_AUTO, TRANSFER_CHOOSE_TCP, TRANSFER_CHOOSE_RDMA } transfer_choice_t;
+
+extern const char *const transfer_choices[]; /* "auto", "tcp", "rdma", NULL */
+/* UNSUPPORTED: this build has no RDMA. */
+status_t transfer_choice_check(transfer_choice_t choice, err_t *err);
+
+/* How payloads go. */
+typedef enum { TRANSFER_BY_TCP, TRANSFER_BY_SHM, TRANSFER_BY_RDMA, TRANSFER_WAYS } transfer_way_t;
+
+const char *transfer_way_name(transfer_way_t way); /* "tcp", "shm", "rdma" */
+
 /* What both sides accept; the smaller of the two sides holds on a connection. 0 = the default. */
 typedef struct {
     uint64_t max_item_bytes;  /* one item or one result payload; default 64 MiB */
     uint32_t max_items;       /* items of one fetch, results of one push; default 4096 */
     uint32_t max_connections; /* owner: more are closed on accept; default 1024 */
     uint32_t max_requests;    /* pool: fetches and pushes under way, all peers together; default 4096 */
-    uint64_t stall_ns;        /* a connection in the middle of a frame without progress; default 10 s */
-    uint64_t idle_ns;         /* pool: a connection without requests is closed; default 60 s */
+    uint64_t
+        credit_bytes; /* pool: asked for by TCP and not yet received, all peers together; default: adapts (pace.h), UINT64_MAX: no limit */
+    uint64_t stall_ns; /* a connection in the middle of a frame without progress; default 10 s */
+    uint64_t idle_ns;  /* pool: a connection without requests is closed; default 60 s */
 } transfer_limits_t;
 
 /* What a region is known by to peers. 128 bits: slot index and generation, and 64 bits from getrandom. */
@@ -57,15 +75,24 @@ static inline bool transfer_handle_equal(transfer_handle_t a, transfer_handle_t 
     return ((a.hi ^ b.hi) | (a.lo ^ b.lo)) == 0;
 }
 
-/* Counted since creation. */
+/* What went one way. An owner does not see what peers read past its socket: those items only the pools count. */
 typedef struct {
     uint64_t items, item_bytes;     /* fetched (pool) or served (owner) with STATUS_OK */
     uint64_t results, result_bytes; /* pushed (pool) or received (owner) */
-    uint64_t item_errors;           /* items answered with another status */
-    uint64_t protocol_errors;       /* connections closed for what the other side sent */
-    uint64_t connects;              /* connections that came to be */
-    uint32_t connections;           /* now */
+    uint32_t connections;           /* now, that go this way */
+} transfer_traffic_t;
+
+/* Counted since creation. */
+typedef struct {
+    transfer_traffic_t by[TRANSFER_WAYS];
+    uint64_t item_errors;     /* items answered with another status */
+    uint64_t protocol_errors; /* connections closed for what the other side sent */
+    uint64_t connects;        /* connections that came to be */
+    uint64_t fallbacks;       /* connections that were to go past the socket and could not, or no longer */
+    uint32_t connections;     /* now, all ways */
 } transfer_stats_t;
+
+transfer_traffic_t transfer_stats_sum(const transfer_stats_t *stats);
 
 /* How a task was run, as the client may want to know it. */
 typedef struct {
@@ -107,10 +134,11 @@ typedef struct {
 
 typedef struct {
     struct uv_loop_s *loop;
-    const char *transport; /* NULL = "tcp" */
-    const char *address;   /* "host:port" to listen on; port 0 = a free one */
-    uint64_t instance_id;  /* of this process; a peer that looks for another instance is turned away */
-    uint32_t max_regions;  /* published at once; default 65536 */
+    const char *address;  /* "host:port" to listen on; port 0 = a free one */
+    uint64_t instance_id; /* of this process; a peer that looks for another instance is turned away */
+    uint32_t max_regions; /* published at once; default 65536 */
+    transfer_choice_t choice;
+    bool spin; /* RDMA: poll without pause; for hosts with cores to spare */
     transfer_limits_t limits;
     transfer_receiver_t receiver;
     void *ctx; /* of the receiver */
@@ -129,9 +157,10 @@ const char *transfer_owner_address(const transfer_owner_t *owner);
 
 void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats);
 
-/* Makes [base, base + len_bytes) publishable (RDMA: pins and registers it). Must outlive the owner or be
- * unregistered after all its regions were unpublished and released. */
-status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes,
+/* Makes [base, base + len_bytes) publishable. The first memory of an owner is laid open to peers as its choice says: it is pinned
+ * and registered for RDMA, and workers of this host map it by fd, the file that it is mapped from (-1: there is none, and
+ * nobody can). Must outlive the owner or be unregistered after all its regions were unpublished and released. */
+status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes, int fd,
                                   transfer_memory_t **memory, err_t *err);
 void transfer_memory_unregister(transfer_memory_t *memory);
 
@@ -155,7 +184,8 @@ typedef struct transfer_peer transfer_peer_t;
 
 typedef struct {
     struct uv_loop_s *loop;
-    const char *transport; /* NULL = "tcp" */
+    transfer_choice_t choice;
+    bool spin; /* RDMA: poll without pause; for hosts with cores to spare */
     transfer_limits_t limits;
 } transfer_pool_options_t;
 
@@ -176,7 +206,8 @@ status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t
 /* Starts connecting now, so that the first request finds the connection made. */
 void transfer_peer_connect(transfer_peer_t *peer);
 
-/* Fails its requests (done callbacks come now, STATUS_UNAVAILABLE) and frees it. */
+/* Fails its requests (done callbacks come now, STATUS_UNAVAILABLE; of those whose memory a device still writes, when that has
+ * ended) and frees it. */
 void transfer_peer_close(transfer_peer_t *peer);
 
 /* A request under way; 0 = none. Stale ones are recognised. */
@@ -225,8 +256,8 @@ status_t transfer_push(transfer_peer_t *peer, const transfer_result_t *results, 
                        uint64_t timeout_ns, transfer_done_fn done, void *ctx, transfer_request_t *request);
 
 /* Gives a request up: done comes from within this call with STATUS_CANCELLED and after it no buffer is
- * touched. False, and nothing happens: it ended already, or it is a push whose bytes are partly sent (it will
- * end by itself). */
+ * touched. False, and nothing happens: it ended already, or it is a push whose bytes are partly sent, or a device
+ * reads or writes its memory (it will end by itself). */
 bool transfer_cancel(transfer_pool_t *pool, transfer_request_t request);
 
 #endif

@@ -28,7 +28,7 @@ uint8_t *wire_put_hello(uint8_t *to, const wire_hello_t *hello)
     to = wire_put32(to, hello->max_items);
     to = wire_put64(to, hello->max_item_bytes);
     to = wire_put64(to, hello->instance_id);
-    return wire_put64(to, 0);
+    return wire_put64(to, hello->carriers);
 }
 
 void wire_get_hello(const uint8_t *from, wire_hello_t *hello)
@@ -39,6 +39,7 @@ void wire_get_hello(const uint8_t *from, wire_hello_t *hello)
         .max_items = wire_get32(from + 4),
         .max_item_bytes = wire_get64(from + 8),
         .instance_id = wire_get64(from + 16),
+        .carriers = wire_get64(from + 24),
     };
 }
 
@@ -83,7 +84,7 @@ uint8_t *wire_put_result(uint8_t *to, const wire_result_t *result)
     to = wire_put64(to, result->timing.fetch_ns);
     to = wire_put64(to, result->timing.exec_ns);
     to = wire_put32(to, result->timing.batch_size);
-    return wire_put32(to, 0);
+    return wire_put32(to, result->window_offset);
 }
 
 void wire_get_result(const uint8_t *from, wire_result_t *result)
@@ -98,5 +99,6 @@ void wire_get_result(const uint8_t *from, wire_result_t *result)
                    .fetch_ns = wire_get64(from + 48),
                    .exec_ns = wire_get64(from + 56),
                    .batch_size = wire_get32(from + 64)},
+        .window_offset = wire_get32(from + 68),
     };
 }

@@ -9,9 +9,12 @@
  *   FETCH  worker  count x ITEM                         -
  *   DATA   owner   count x STATE                        those of the items with status 0, in order
  *   PUSH   worker  count x RESULT, `extra` text bytes   those of the results, in order
+ *   LANDED worker  as PUSH, with places in the window   - (they lie in the window of the connection)
  *   ACK    owner   none; count as in the PUSH           -
+ *   ATTACH   worker  none; count = bit of a carrier, `extra` bytes for that carrier's other side
+ *   ATTACHED owner   none; count = the bit, seq = a status, `extra` bytes likewise, or of a text why not
  *
- * Answers (DATA, ACK) come in the order of what they answer and repeat its seq and count.
+ * Answers (DATA, ACK) come in the order of what they answer and repeat its seq and count. ATTACHED comes whenever it comes.
  */
 #ifndef TRANSFER_WIRE_H
 #define TRANSFER_WIRE_H
@@ -33,7 +36,17 @@ enum {
     WIRE_EXTRA_MAX = 65536, /* all texts of one PUSH together; more is cut by the sender */
 };
 
-typedef enum { WIRE_HELLO = 1, WIRE_BYE, WIRE_FETCH, WIRE_DATA, WIRE_PUSH, WIRE_ACK } wire_type_t;
+typedef enum {
+    WIRE_HELLO = 1,
+    WIRE_BYE,
+    WIRE_FETCH,
+    WIRE_DATA,
+    WIRE_PUSH,
+    WIRE_ACK,
+    WIRE_LANDED,
+    WIRE_ATTACH,
+    WIRE_ATTACHED
+} wire_type_t;
 
 typedef struct {
     uint8_t type;
@@ -47,6 +60,7 @@ typedef struct {
     uint32_t max_items;
     uint64_t max_item_bytes;
     uint64_t instance_id; /* from the worker: whom it looks for, 0 = anyone; from the owner: who it is */
+    uint64_t carriers;    /* bits of carrier_ops_t that this side has */
 } wire_hello_t;
 
 typedef struct {
@@ -66,6 +80,7 @@ typedef struct {
     uint32_t status;
     uint32_t text_bytes;
     transfer_timing_t timing;
+    uint32_t window_offset; /* of LANDED: where the payload lies */
 } wire_result_t;
 
 static inline uint8_t *wire_put16(uint8_t *to, uint16_t value)

@@ -65,13 +65,16 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
     const transfer_owner_options_t owner = {.loop = loop_uv(options->loop),
                                             .address = options->listen,
                                             .instance_id = options->instance_id,
+                                            .choice = options->choice,
+                                            .spin = options->spin,
                                             .receiver = options->receiver,
                                             .ctx = options->ctx};
     status_t status = transfer_owner_create(&owner, &made->owner, err);
     if (status != STATUS_OK)
         goto free_dataplane;
-    status = transfer_memory_register(made->owner, arena_base(options->arena),
-                                      arena_total_bytes(options->arena), &made->memory, err);
+    status =
+        transfer_memory_register(made->owner, arena_base(options->arena), arena_total_bytes(options->arena),
+                                 arena_fd(options->arena), &made->memory, err);
     if (status != STATUS_OK)
         goto destroy_owner;
     advertise(made, options);

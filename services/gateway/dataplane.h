@@ -18,7 +18,9 @@ typedef struct {
     const char
         *towards; /* when that is a wildcard: the address of this host on the way to here ("host:port") */
     uint64_t instance_id;
-    arena_t *arena;
+    arena_t *arena; /* shared, if workers of this host are to read it by themselves */
+    transfer_choice_t choice;
+    bool spin;
     transfer_receiver_t receiver;
     void *ctx; /* of the receiver */
 } dataplane_options_t;

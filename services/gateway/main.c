@@ -13,6 +13,7 @@
 #include "preprocess.h"
 #include "rest.h"
 #include "session.h"
+#include "transfer/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ typedef struct {
     const char *advertise_data_address, *name;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads;
     int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
-    bool reuse_port, keep_awake;
+    bool reuse_port, keep_awake, transfer_spin;
+    int transfer;
     int log_level, log_format;
 } options_t;
 
@@ -47,6 +49,7 @@ static const config_option_t option_table[] = {
      AT(metrics_address)},
     {"data_address", CONFIG_ADDRESS, "Listening", "The data plane, for workers.", .def = "0.0.0.0:8003",
      AT(data_address)},
+    TRANSFER_OPTIONS(options_t),
     {"reuse_port", CONFIG_BOOL, "Listening", "Let several gateways share the REST port of one host.",
      .def = "false", AT(reuse_port)},
     {"arena_bytes", CONFIG_BYTES, "Limits", "Memory for tensors; touched when it is used.", .def = "1GiB",
@@ -198,6 +201,18 @@ static void keep_awake(program_t *program)
         log_info("cpus_may_sleep", LOG_ERR(&err));
 }
 
+/* Workers of this host read it where it lies, if they may. */
+static status_t create_arena(program_t *program, err_t *err)
+{
+    const options_t *options = program->options;
+    if (transfer_choice_check((transfer_choice_t)options->transfer, err) != STATUS_OK)
+        return err->code;
+    size_t bytes = (size_t)options->arena_bytes;
+    return options->transfer == TRANSFER_CHOOSE_AUTO
+               ? arena_create_shared(&program->gateway.arena, bytes, err)
+               : arena_create(&program->gateway.arena, bytes, err);
+}
+
 static status_t open_base(program_t *program, err_t *err)
 {
     gateway_t *gateway = &program->gateway;
@@ -213,8 +228,7 @@ static status_t open_base(program_t *program, err_t *err)
     gateway->metrics = metrics_create("gateway", err);
     if (!gateway->metrics)
         return err->code;
-    if (loop_create(&gateway->loop, err) != STATUS_OK ||
-        arena_create(&gateway->arena, (size_t)options->arena_bytes, err) != STATUS_OK ||
+    if (loop_create(&gateway->loop, err) != STATUS_OK || create_arena(program, err) != STATUS_OK ||
         catalogue_create(gateway->metrics, &gateway->catalogue, err) != STATUS_OK ||
         sessions_create(gateway, (uint32_t)options->max_requests, &gateway->sessions, err) != STATUS_OK ||
         preprocess_create(gateway->loop, (uint32_t)options->preprocess_threads, &gateway->preprocess, err) !=
@@ -237,6 +251,8 @@ static status_t open_cluster(program_t *program, err_t *err)
         .towards = address_text(&options->scheduler, "127.0.0.1", program->scheduler),
         .instance_id = gateway->instance_id,
         .arena = gateway->arena,
+        .choice = (transfer_choice_t)options->transfer,
+        .spin = options->transfer_spin,
         .receiver = sessions_receiver(),
         .ctx = gateway->sessions};
     if (dataplane_create(&dataplane, &gateway->dataplane, err) != STATUS_OK)

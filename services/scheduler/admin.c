@@ -92,6 +92,9 @@ static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
         state->draining = worker->draining;
         state->delay_ns = worker->peer.delay_ns;
         state->batches = worker->batches_total;
+        state->data_tcp = worker->data_tcp;
+        state->data_shm = worker->data_shm;
+        state->data_rdma = worker->data_rdma;
         if (!add_devices(s, worker, state))
             return false;
     }

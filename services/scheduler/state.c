@@ -91,6 +91,8 @@ static void put_workers(const scheduler_t *s, strbuf_t *out)
         put_peer(out, &worker->peer);
         strbuf_printf(out, "\"draining\":%s,\"batches_total\":%" PRIu64 ",",
                       worker->draining ? "true" : "false", worker->batches_total);
+        strbuf_printf(out, "\"data\":{\"tcp\":%" PRIu32 ",\"shm\":%" PRIu32 ",\"rdma\":%" PRIu32 "},",
+                      worker->data_tcp, worker->data_shm, worker->data_rdma);
         put_devices(worker, out);
         strbuf_putc(out, '}');
     }

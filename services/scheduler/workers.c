@@ -59,6 +59,11 @@ static void handle(worker_t *worker, const Control__WorkerToScheduler *frame)
         catalogue_report(worker, frame->models[i]);
     for (size_t i = 0; i < frame->n_devices; i++)
         device_state(worker, frame->devices[i]);
+    if (frame->data_links != NULL) {
+        worker->data_tcp = frame->data_links->tcp;
+        worker->data_shm = frame->data_links->shm;
+        worker->data_rdma = frame->data_links->rdma;
+    }
     for (size_t i = 0; i < frame->n_done; i++)
         batch_done(worker, frame->done[i]);
     for (size_t i = 0; i < frame->n_commands_done; i++)

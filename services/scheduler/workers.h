@@ -27,7 +27,8 @@ typedef struct worker {
     uint32_t device_count;
     bool draining, leaving, drain_due, model_ids_due, peers_due; /* leaving: it ends when it is drained */
     uint64_t batches_total;
-    grant_node_t *grants, **grants_tail; /* of this turn, in the scratch arena */
+    uint32_t data_tcp, data_shm, data_rdma; /* its connections to gateways, by transport; as it last said */
+    grant_node_t *grants, **grants_tail;    /* of this turn, in the scratch arena */
     uint32_t grant_count;
     uint64_t revoked[64]; /* of this turn */
     uint32_t revoked_count;

@@ -206,10 +206,17 @@ static void control_send_pong(control_t *control, const Control__Ping *ping, int
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
     Control__Pong pong = CONTROL__PONG__INIT;
+    Control__DataLinks links = CONTROL__DATA_LINKS__INIT;
 
     pong.sent_ns = ping->sent_ns;
     pong.held_ns = clock_now_ns() - received_ns;
     message.pong = &pong;
+    transfer_stats_t stats;
+    peers_stats(control->options.peers, &stats);
+    links.tcp = stats.by[TRANSFER_BY_TCP].connections;
+    links.shm = stats.by[TRANSFER_BY_SHM].connections;
+    links.rdma = stats.by[TRANSFER_BY_RDMA].connections;
+    message.data_links = &links;
     control_send(control, &message);
 }
 

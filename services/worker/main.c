@@ -325,7 +325,9 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
 /* Everything that turns on the loop, from the outside in. */
 static status_t worker_open_services(worker_t *worker, err_t *err)
 {
-    transfer_pool_options_t pool = {.loop = loop_uv(worker->loop)};
+    transfer_pool_options_t pool = {.loop = loop_uv(worker->loop),
+                                    .choice = (transfer_choice_t)worker->options->transfer,
+                                    .spin = worker->options->transfer_spin};
     rpc_runtime_options_t rpc = {.loop = worker->loop, .name = "control"};
     control_options_t control = {.loop = worker->loop,
                                  .scheduler = worker->scheduler,
@@ -336,6 +338,8 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                                  .leave = worker_on_leave,
                                  .leave_ctx = worker};
 
+    if (transfer_choice_check(pool.choice, err) != STATUS_OK)
+        return err->code;
     if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
         return err_set(err, STATUS_IO, "getrandom: %m");
     if (exporter_create(loop_uv(worker->loop), worker->metrics_address, worker->metrics, &worker->http,

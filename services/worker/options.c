@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transfer/options.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static const config_option_t option_table[] = {
     {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
     {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "0.0.0.0:9101",
      AT(metrics_address)},
+    TRANSFER_OPTIONS(options_t),
     {"drain_timeout", CONFIG_DURATION, "Cluster",
      "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,
      .max = 600 * NS_PER_S, AT(drain_timeout)},

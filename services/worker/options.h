@@ -19,7 +19,8 @@ typedef struct {
     int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
     int64_t drain_timeout;
     double emulated_jitter;
-    bool pin, profile_cache;
+    int transfer; /* transfer_choice_t */
+    bool pin, profile_cache, transfer_spin;
 } options_t;
 
 extern const char *const options_engines[];

@@ -127,6 +127,11 @@ peer_t *peers_hold(peers_t *peers, uint32_t index)
     return peer;
 }
 
+void peers_stats(const peers_t *peers, transfer_stats_t *stats)
+{
+    transfer_pool_stats(peers->pool, stats);
+}
+
 void peers_destroy(peers_t *peers)
 {
     if (!peers)

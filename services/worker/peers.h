@@ -33,6 +33,9 @@ void peers_clear(peers_t *peers);
 /* Closes all connections: whatever is under way fails now. Nothing can be asked of a peer after this. */
 void peers_disconnect(peers_t *peers);
 
+/* Of the pool that they belong to. */
+void peers_stats(const peers_t *peers, transfer_stats_t *stats);
+
 /* Holds it until peer_release; NULL: no such index. */
 peer_t *peers_hold(peers_t *peers, uint32_t index);
 void peer_release(peers_t *peers, peer_t *peer);

@@ -152,10 +152,16 @@ def test_both_sides_of_the_data_plane_count_the_same(up):
     def sums(sides):
         return {name: sum(side[name] for side in sides) for name in sides[0]}
 
+    def by(side, name, transport, status=None):
+        return side[f'fermata_data_{name}{{' + (f'status="{status}",' if status else "") + f'transport="{transport}"}}']
+
     assert post(up.http, INFER, tensor_request(digit_tensor("7"))).status == 200
     gateways = sums([moved(gateway["metrics"]) for gateway in up.gateways])
     workers = sums([moved(worker["metrics"]) for worker in up.ready["workers"]])
-    assert gateways['fermata_data_items_total{status="ok"}'] >= 1 and gateways["fermata_data_item_bytes_total"] >= 4 * 8 * 8
-    for name in ("fermata_data_results_total", "fermata_data_result_bytes_total", 'fermata_data_items_total{status="ok"}',
-                 "fermata_data_item_bytes_total", "fermata_data_connections"):
-        assert gateways[name] == workers[name] > 0, name
+    for transport in ("tcp", "shm", "rdma"):
+        for name in ("results_total", "result_bytes_total", "connections"):
+            assert by(gateways, name, transport) == by(workers, name, transport), (name, transport)
+    # All are on one host: what a worker reads there no gateway sees.
+    assert by(workers, "connections", "shm") > 0 and by(workers, "connections", "tcp") == 0
+    assert by(workers, "item_bytes_total", "shm") >= 4 * 8 * 8
+    assert by(gateways, "items_total", "tcp", "ok") == by(workers, "items_total", "tcp", "ok")

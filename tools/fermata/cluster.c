@@ -60,13 +60,31 @@ static void print_plan(const Admin__GetStateResponse *state)
             printf("  left out: %s: %s\n", plan->models[i]->name, plan->models[i]->note);
 }
 
+/* "2 shm, 1 tcp" */
+static void data_text(const Admin__WorkerState *worker, char *text, size_t cap)
+{
+    const struct {
+        const char *name;
+        uint32_t count;
+    } ways[] = {{"rdma", worker->data_rdma}, {"shm", worker->data_shm}, {"tcp", worker->data_tcp}};
+    size_t len = 0;
+
+    snprintf(text, cap, "-");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (ways[i].count > 0 && len < cap)
+            len += (size_t)snprintf(text + len, cap - len, "%s%u %s", len > 0 ? ", " : "", ways[i].count,
+                                    ways[i].name);
+}
+
 static void print_workers(const Admin__GetStateResponse *state)
 {
-    printf("\n%-24s %-10s %10s %10s\n", "WORKER", "STATE", "DEVICES", "BATCHES");
+    printf("\n%-24s %-10s %10s %10s  %s\n", "WORKER", "STATE", "DEVICES", "BATCHES", "DATA FROM GATEWAYS");
     for (size_t i = 0; i < state->n_workers; i++) {
         const Admin__WorkerState *worker = state->workers[i];
-        printf("%-24s %-10s %10zu %10llu\n", worker->name, worker->draining ? "draining" : "serving",
-               worker->n_devices, (unsigned long long)worker->batches);
+        char data[64];
+        data_text(worker, data, sizeof data);
+        printf("%-24s %-10s %10zu %10llu  %s\n", worker->name, worker->draining ? "draining" : "serving",
+               worker->n_devices, (unsigned long long)worker->batches, data);
     }
 }
 

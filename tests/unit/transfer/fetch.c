@@ -45,10 +45,11 @@ Test(fetch, scatters_many_items_straight_into_slots)
         cr_assert_arr_eq(b[i], rig.arena + i * 100 + 40, 60);
     }
     transfer_pool_stats(rig.pool, &stats);
-    cr_assert_eq(stats.items, ITEMS);
-    cr_assert_eq(stats.item_bytes, ITEMS * 100);
+    cr_assert_eq(transfer_stats_sum(&stats).items, ITEMS);
+    cr_assert_eq(transfer_stats_sum(&stats).item_bytes, ITEMS * 100);
+    cr_assert_eq(stats.by[rig_way()].items, ITEMS);
     transfer_owner_stats(rig.owner, &stats);
-    cr_assert_eq(stats.items, ITEMS);
+    cr_assert_eq(transfer_stats_sum(&stats).items, rig_way() == TRANSFER_BY_TCP ? ITEMS : 0);
     rig_dispose(&rig);
 }
 
@@ -74,6 +75,8 @@ Test(fetch, each_item_has_its_own_status)
     rig_until(&rig, &outcome.calls, 1);
     cr_assert_eq(outcome.status, STATUS_OK);
     status_t want[5] = {STATUS_OK, STATUS_NOT_FOUND, STATUS_NOT_FOUND, STATUS_INVALID_ARGUMENT, STATUS_OK};
+    if (rig_way() != TRANSFER_BY_TCP)
+        want[1] = STATUS_OK; /* who may read it all needs no handle to read: directory.h */
     for (int i = 0; i < 5; i++)
         cr_assert_eq(items[i].status, want[i], "item %d", i);
     cr_assert_arr_eq(out[0], rig.arena, 10);
@@ -115,9 +118,11 @@ Test(fetch, the_owners_smaller_limits_hold)
 
     rig_init(&rig, &limits, NULL);
     transfer_item_t big = item_of(rig_publish(&rig, 0, 200, NULL), 0, &iov, 1);
-    cr_assert_eq(transfer_fetch(rig.peer, &big, 1, 0, outcome_set, &first, NULL), STATUS_OK);
-    rig_until(&rig, &first.calls, 1);
-    cr_assert_eq(first.status, STATUS_TOO_LARGE, "known only after the greeting");
+    if (rig_way() == TRANSFER_BY_TCP) { /* the others have greeted already */
+        cr_assert_eq(transfer_fetch(rig.peer, &big, 1, 0, outcome_set, &first, NULL), STATUS_OK);
+        rig_until(&rig, &first.calls, 1);
+        cr_assert_eq(first.status, STATUS_TOO_LARGE, "known only after the greeting");
+    }
     cr_assert_eq(transfer_fetch(rig.peer, &big, 1, 0, outcome_set, &second, NULL), STATUS_TOO_LARGE);
     rig_settle(&rig);
     cr_assert_eq(second.calls, 0);
@@ -138,11 +143,11 @@ Test(fetch, a_region_unpublished_while_it_is_written_stays_until_the_end)
     for (size_t i = 0; i < LEN; i++)
         big[i] = (uint8_t)(i ^ i >> 11);
     rig_init(&rig, NULL, NULL);
-    cr_assert_eq(transfer_memory_register(rig.owner, big, LEN, &memory, NULL), STATUS_OK);
+    cr_assert_eq(transfer_memory_register(rig.owner, big, LEN, -1, &memory, NULL), STATUS_OK);
     cr_assert_eq(transfer_publish(memory, big, LEN, count_release, &released, &handle), STATUS_OK);
     transfer_item_t item = item_of(handle, 0, &iov, 1);
     cr_assert_eq(transfer_fetch(rig.peer, &item, 1, 0, outcome_set, &outcome, NULL), STATUS_OK);
-    while (stats.items == 0) {
+    while (transfer_stats_sum(&stats).items == 0) {
         uv_run(&rig.loop, UV_RUN_ONCE);
         transfer_owner_stats(rig.owner, &stats);
     }
@@ -272,8 +277,9 @@ Test(fetch, the_owners_end_fails_all_that_is_under_way_once)
     for (int i = 0; i < REQUESTS; i++) {
         cr_assert_eq(outcome[i].calls, 1);
         cr_assert(outcome[i].status == STATUS_OK || outcome[i].status == STATUS_UNAVAILABLE);
-        cr_assert_eq(items[i].status, outcome[i].status);
-        failed += outcome[i].status != STATUS_OK;
+        bool withdrawn = rig_way() != TRANSFER_BY_TCP && items[i].status == STATUS_NOT_FOUND;
+        cr_assert(items[i].status == outcome[i].status || withdrawn);
+        failed += items[i].status != STATUS_OK;
     }
     cr_assert_gt(failed, 0);
     rig_dispose(&rig);

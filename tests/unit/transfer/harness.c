@@ -2,11 +2,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shared_memory.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +50,48 @@ static void rig_done(void *ctx, void *token, uint64_t task_id, status_t status)
     rig->done_count++;
 }
 
+static void on_guard(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* One turn that ends at the latest after a little while, so that the deadline is looked at. */
+static void rig_turn(rig_t *rig)
+{
+    uv_timer_t guard;
+
+    uv_timer_init(&rig->loop, &guard);
+    uv_update_time(&rig->loop);
+    uv_timer_start(&guard, on_guard, 5, 0);
+    uv_run(&rig->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&guard, NULL);
+    uv_run(&rig->loop, UV_RUN_NOWAIT);
+}
+
+transfer_way_t rig_way(void)
+{
+    const char *name = getenv("FERMATA_TEST_TRANSPORT");
+
+    for (uint32_t way = 0; name && way < TRANSFER_WAYS; way++) {
+        if (strcmp(transfer_way_name((transfer_way_t)way), name) == 0)
+            return (transfer_way_t)way;
+    }
+    return TRANSFER_BY_TCP;
+}
+
+void rig_link(rig_t *rig)
+{
+    transfer_stats_t stats;
+    int64_t end = clock_now_ns() + PATIENCE_NS;
+
+    transfer_peer_connect(rig->peer);
+    do {
+        cr_assert(clock_now_ns() < end, "no link in time");
+        rig_turn(rig);
+        transfer_pool_stats(rig->pool, &stats);
+    } while (stats.by[rig_way()].connections == 0);
+}
+
 void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
 {
     err_t err;
@@ -60,20 +104,29 @@ void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_
                                       .instance_id = 77,
                                       .receiver = {.begin = rig_begin, .done = rig_done},
                                       .ctx = rig};
-    transfer_pool_options_t pool = {.loop = &rig->loop};
+    static const transfer_choice_t choices[TRANSFER_WAYS] = {[TRANSFER_BY_TCP] = TRANSFER_CHOOSE_TCP,
+                                                             [TRANSFER_BY_SHM] = TRANSFER_CHOOSE_AUTO,
+                                                             [TRANSFER_BY_RDMA] = TRANSFER_CHOOSE_RDMA};
+    transfer_pool_options_t pool = {.loop = &rig->loop, .choice = choices[rig_way()]};
+    void *arena;
+    owner.choice = pool.choice;
     if (owner_limits)
         owner.limits = *owner_limits;
     if (pool_limits)
         pool.limits = *pool_limits;
     cr_assert_eq(transfer_owner_create(&owner, &rig->owner, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(transfer_pool_create(&pool, &rig->pool, &err), STATUS_OK);
-    rig->arena = malloc(ARENA_BYTES);
+    cr_assert_eq(shared_memory_create("test-arena", ARENA_BYTES, &arena, &rig->arena_fd, &err), STATUS_OK);
+    rig->arena = arena;
     for (size_t i = 0; i < ARENA_BYTES; i++)
         rig->arena[i] = (uint8_t)(i * 31 + (i >> 8));
-    cr_assert_eq(transfer_memory_register(rig->owner, rig->arena, ARENA_BYTES, &rig->memory, &err),
-                 STATUS_OK);
+    cr_assert_eq(
+        transfer_memory_register(rig->owner, rig->arena, ARENA_BYTES, rig->arena_fd, &rig->memory, &err),
+        STATUS_OK);
     cr_assert_eq(transfer_peer_open(rig->pool, transfer_owner_address(rig->owner), 77, &rig->peer, &err),
                  STATUS_OK);
+    if (rig_way() != TRANSFER_BY_TCP)
+        rig_link(rig);
 }
 
 void rig_stop_owner(rig_t *rig)
@@ -91,25 +144,8 @@ void rig_dispose(rig_t *rig)
     cr_assert_eq(uv_loop_close(&rig->loop), 0);
     for (int i = 0; i < rig->received_count; i++)
         free(rig->received[i].buffer);
-    free(rig->arena);
-}
-
-static void on_guard(uv_timer_t *timer)
-{
-    (void)timer;
-}
-
-/* One turn that ends at the latest after a little while, so that the deadline is looked at. */
-static void rig_turn(rig_t *rig)
-{
-    uv_timer_t guard;
-
-    uv_timer_init(&rig->loop, &guard);
-    uv_update_time(&rig->loop);
-    uv_timer_start(&guard, on_guard, 5, 0);
-    uv_run(&rig->loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&guard, NULL);
-    uv_run(&rig->loop, UV_RUN_NOWAIT);
+    munmap(rig->arena, ARENA_BYTES);
+    close(rig->arena_fd);
 }
 
 void rig_until(rig_t *rig, const int *value, int want)

@@ -28,6 +28,7 @@ typedef struct {
     transfer_pool_t *pool;
     transfer_peer_t *peer;
     uint8_t *arena;
+    int arena_fd;
     received_t received[MAX_RECEIVED];
     int received_count, done_count;
     bool discard; /* begin says so */
@@ -42,7 +43,12 @@ typedef struct {
 void outcome_set(void *ctx, status_t status);
 void count_release(void *ctx); /* ctx: int * */
 
+/* How payloads are to go: FERMATA_TEST_TRANSPORT (tcp, shm, rdma), tcp without it. */
+transfer_way_t rig_way(void);
+
 void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits);
+/* Connects, and waits until payloads go that way. */
+void rig_link(rig_t *rig);
 void rig_stop_owner(rig_t *rig);
 void rig_dispose(rig_t *rig);
 

@@ -1,9 +1,11 @@
-/* The owner over TCP: serves fetches from the arena, receives pushed results. A hot path: allocates per
+/* The owner: serves fetches from the arena, receives pushed results. A hot path: allocates per
  * connection only. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "transfer/conn.h"
+#include "transfer/doors.h"
+#include "transfer/internal.h"
 #include "transfer/region.h"
-#include "transfer/tcp.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -15,10 +17,10 @@
 enum {
     ACCEPTS_PER_EVENT = 64, /* more wait for the next turn of the loop */
     LISTEN_BACKLOG = 512,
+    REGIONS_DEFAULT = 65536,
 };
 
 struct transfer_owner {
-    transfer_head_t head;
     uv_poll_t listener; /* first of the two handles that keep the owner alive after destroy */
     uv_timer_t sweep;
     int handles;
@@ -30,6 +32,9 @@ struct transfer_owner {
     transfer_receiver_t receiver;
     void *ctx;
     region_table_t regions;
+    transfer_choice_t choice;
+    bool spin;
+    doors_t doors;
     conn_shared_t shared;
     TAILQ_HEAD(, owner_conn) conns;
     transfer_stats_t stats;
@@ -38,7 +43,6 @@ struct transfer_owner {
 };
 
 struct transfer_memory {
-    transfer_head_t head;
     transfer_owner_t *owner;
     const uint8_t *base;
     size_t len_bytes;
@@ -61,6 +65,7 @@ typedef struct owner_conn {
     uint64_t max_item_bytes;
     incoming_t *incoming; /* of the present PUSH; those before `completed` are done */
     uint32_t incoming_count, incoming_cap, completed;
+    seat_t seat; /* past the socket, once the peer has attached */
 } owner_conn_t;
 
 /* ---- what goes out ---- */
@@ -81,11 +86,13 @@ static bool owner_send_hello(owner_conn_t *oc)
 
     if (!frame)
         return false;
-    wire_put_hello(frame->meta + WIRE_HEADER_BYTES, &(wire_hello_t){.min_version = WIRE_VERSION,
-                                                                    .max_version = WIRE_VERSION,
-                                                                    .max_items = oc->max_items,
-                                                                    .max_item_bytes = oc->max_item_bytes,
-                                                                    .instance_id = oc->owner->instance_id});
+    wire_put_hello(frame->meta + WIRE_HEADER_BYTES,
+                   &(wire_hello_t){.min_version = WIRE_VERSION,
+                                   .max_version = WIRE_VERSION,
+                                   .max_items = oc->max_items,
+                                   .max_item_bytes = oc->max_item_bytes,
+                                   .instance_id = oc->owner->instance_id,
+                                   .carriers = doors_bits(&oc->owner->doors)});
     conn_send(&oc->conn, frame);
     return true;
 }
@@ -114,12 +121,20 @@ static bool owner_accept(conn_t *conn, const wire_header_t *header, size_t *reco
         *records_bytes = WIRE_HELLO_BYTES;
         return header->type == WIRE_HELLO && header->count == 1 && header->extra_bytes == 0;
     }
+    if (header->type == WIRE_ATTACH) {
+        *records_bytes = header->extra_bytes;
+        return header->extra_bytes <= CARRIER_BLOB_BYTES;
+    }
     if (header->count == 0 || header->count > oc->max_items)
         return false;
     switch (header->type) {
     case WIRE_FETCH:
         *records_bytes = (size_t)header->count * WIRE_ITEM_BYTES;
         return header->extra_bytes == 0;
+    case WIRE_LANDED:
+        if (!oc->seat.ops)
+            return false;
+        __attribute__((fallthrough));
     case WIRE_PUSH:
         *records_bytes = (size_t)header->count * WIRE_RESULT_BYTES + header->extra_bytes;
         return header->extra_bytes <= WIRE_EXTRA_MAX;
@@ -168,8 +183,8 @@ static uint8_t *owner_serve_item(owner_conn_t *oc, frame_t *frame, const uint8_t
     }
     frame->pins[frame->pin_count++] = index;
     frame_add(frame, data, item.len_bytes);
-    owner->stats.items++;
-    owner->stats.item_bytes += item.len_bytes;
+    owner->stats.by[TRANSFER_BY_TCP].items++;
+    owner->stats.by[TRANSFER_BY_TCP].item_bytes += item.len_bytes;
     return wire_put_state(to, &(wire_state_t){.status = STATUS_OK, .len_bytes = item.len_bytes});
 }
 
@@ -188,11 +203,19 @@ static bool owner_on_fetch(owner_conn_t *oc, const wire_header_t *header, const 
     return true;
 }
 
-static bool result_valid(const owner_conn_t *oc, const wire_result_t *result, uint64_t text_left)
+static bool result_in_window(const wire_result_t *result)
+{
+    return result->window_offset <= CARRIER_WINDOW_BYTES &&
+           result->len_bytes <= CARRIER_WINDOW_BYTES - result->window_offset;
+}
+
+static bool result_valid(const owner_conn_t *oc, const wire_header_t *header, const wire_result_t *result,
+                         uint64_t text_left)
 {
     return wire_status_valid(result->status) && result->len_bytes <= oc->max_item_bytes &&
            result->text_bytes < TRANSFER_TEXT_BYTES && result->text_bytes <= text_left &&
-           (result->status == STATUS_OK || result->len_bytes == 0);
+           (result->status == STATUS_OK || result->len_bytes == 0) &&
+           (header->type != WIRE_LANDED || result_in_window(result));
 }
 
 /* Everything is checked before the first result is handed on. */
@@ -203,7 +226,7 @@ static bool owner_check_push(const owner_conn_t *oc, const wire_header_t *header
     for (uint32_t i = 0; i < header->count; i++) {
         wire_result_t result;
         wire_get_result(records + (size_t)i * WIRE_RESULT_BYTES, &result);
-        if (!result_valid(oc, &result, text_left))
+        if (!result_valid(oc, header, &result, text_left))
             return false;
         text_left -= result.text_bytes;
     }
@@ -218,22 +241,47 @@ static void copy_text(char to[TRANSFER_TEXT_BYTES], const uint8_t *from, uint32_
     to[len] = '\0';
 }
 
-static bool owner_begin_result(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
+static transfer_dest_t owner_begin(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
 {
     transfer_owner_t *owner = oc->owner;
     char line[TRANSFER_TEXT_BYTES];
 
     copy_text(line, text, result->text_bytes);
-    transfer_dest_t dest =
-        owner->receiver.begin(owner->ctx, &(transfer_incoming_t){.task_id = result->task_id,
-                                                                 .handle = result->handle,
-                                                                 .status = result->status,
-                                                                 .text = line,
-                                                                 .len_bytes = result->len_bytes,
-                                                                 .timing = result->timing});
+    return owner->receiver.begin(owner->ctx, &(transfer_incoming_t){.task_id = result->task_id,
+                                                                    .handle = result->handle,
+                                                                    .status = result->status,
+                                                                    .text = line,
+                                                                    .len_bytes = result->len_bytes,
+                                                                    .timing = result->timing});
+}
+
+static bool owner_begin_result(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
+{
+    transfer_dest_t dest = owner_begin(oc, result, text);
+
     oc->incoming[oc->incoming_count++] =
         (incoming_t){.token = dest.token, .task_id = result->task_id, .len_bytes = result->len_bytes};
     return conn_expect(&oc->conn, dest.buffer, result->len_bytes);
+}
+
+static void owner_count_result(transfer_owner_t *owner, transfer_way_t way, uint64_t len_bytes)
+{
+    owner->stats.by[way].results++;
+    owner->stats.by[way].result_bytes += len_bytes;
+}
+
+/* Its payload lies in the window; what is copied from there is what was there then. */
+static bool owner_land_result(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
+{
+    transfer_owner_t *owner = oc->owner;
+
+    transfer_dest_t dest = owner_begin(oc, result, text);
+    if (dest.buffer && result->len_bytes)
+        memcpy(dest.buffer, oc->seat.ops->seat_window(oc->seat.seat) + result->window_offset,
+               result->len_bytes);
+    owner_count_result(owner, oc->seat.ops->way, result->len_bytes);
+    owner->receiver.done(owner->ctx, dest.token, result->task_id, STATUS_OK);
+    return true;
 }
 
 static bool owner_on_push(owner_conn_t *oc, const wire_header_t *header, const uint8_t *records)
@@ -248,10 +296,44 @@ static bool owner_on_push(owner_conn_t *oc, const wire_header_t *header, const u
     for (uint32_t i = 0; i < header->count; i++) {
         wire_result_t result;
         wire_get_result(records + (size_t)i * WIRE_RESULT_BYTES, &result);
-        if (!owner_begin_result(oc, &result, text))
+        bool taken = header->type == WIRE_LANDED ? owner_land_result(oc, &result, text)
+                                                 : owner_begin_result(oc, &result, text);
+        if (!taken)
             return false;
         text += result.text_bytes;
     }
+    return true;
+}
+
+static bool owner_on_attach(owner_conn_t *oc, const wire_header_t *header, const uint8_t *blob)
+{
+    transfer_owner_t *owner = oc->owner;
+    carrier_blob_t hello = {.len = header->extra_bytes}, answer = {0};
+    err_t err;
+
+    memcpy(hello.bytes, blob, hello.len);
+    if (oc->seat.ops) { /* again, after an error over there */
+        owner->stats.by[oc->seat.ops->way].connections--;
+        owner->stats.by[TRANSFER_BY_TCP].connections++;
+        seat_give_up(&oc->seat);
+    }
+    status_t status = seat_take(&owner->doors, header->count, &hello, &answer, &oc->seat, &err);
+    if (status == STATUS_OK) {
+        owner->stats.by[oc->seat.ops->way].connections++;
+        owner->stats.by[TRANSFER_BY_TCP].connections--;
+    } else {
+        answer.len = (uint32_t)strnlen(err.text, sizeof(err.text));
+        memcpy(answer.bytes, err.text, answer.len);
+    }
+    frame_t *frame = frame_get(&owner->shared.frames, WIRE_HEADER_BYTES + answer.len, 0, 0);
+    if (!frame)
+        return false;
+    wire_put_header(frame->meta, &(wire_header_t){.type = WIRE_ATTACHED,
+                                                  .seq = status,
+                                                  .count = header->count,
+                                                  .extra_bytes = answer.len});
+    memcpy(frame->meta + WIRE_HEADER_BYTES, answer.bytes, answer.len);
+    conn_send(&oc->conn, frame);
     return true;
 }
 
@@ -264,6 +346,8 @@ static bool owner_frame_in(conn_t *conn, const wire_header_t *header, const uint
         return owner_on_hello(oc, records);
     case WIRE_FETCH:
         return owner_on_fetch(oc, header, records);
+    case WIRE_ATTACH:
+        return owner_on_attach(oc, header, records);
     default:
         return owner_on_push(oc, header, records);
     }
@@ -276,8 +360,7 @@ static void owner_segment(conn_t *conn, uint32_t index)
     incoming_t *in = &oc->incoming[index];
 
     oc->completed = index + 1;
-    owner->stats.results++;
-    owner->stats.result_bytes += in->len_bytes;
+    owner_count_result(owner, TRANSFER_BY_TCP, in->len_bytes);
     owner->receiver.done(owner->ctx, in->token, in->task_id, STATUS_OK);
 }
 
@@ -285,7 +368,7 @@ static void owner_complete(conn_t *conn)
 {
     owner_conn_t *oc = (owner_conn_t *)conn;
 
-    if (conn->rx.header.type != WIRE_PUSH)
+    if (conn->rx.header.type != WIRE_PUSH && conn->rx.header.type != WIRE_LANDED)
         return;
     oc->incoming_count = 0;
     oc->completed = 0;
@@ -313,6 +396,8 @@ static void owner_closed(conn_t *conn, bool protocol, const char *why)
 
     TAILQ_REMOVE(&owner->conns, oc, link);
     owner->stats.connections--;
+    owner->stats.by[oc->seat.ops ? oc->seat.ops->way : TRANSFER_BY_TCP].connections--;
+    seat_give_up(&oc->seat);
     if (protocol) {
         owner->stats.protocol_errors++;
         if (now - owner->logged_ns > (uint64_t)NS_PER_S) {
@@ -362,6 +447,7 @@ static void owner_admit(transfer_owner_t *owner, int fd)
     }
     TAILQ_INSERT_TAIL(&owner->conns, oc, link);
     owner->stats.connections++;
+    owner->stats.by[TRANSFER_BY_TCP].connections++;
     owner->stats.connects++;
 }
 
@@ -425,7 +511,7 @@ static void owner_name_address(transfer_owner_t *owner)
 {
     struct sockaddr_storage bound;
     socklen_t len = sizeof(bound);
-    char host[TCP_HOST_BYTES] = "?", port[TCP_PORT_BYTES] = "?";
+    char host[ADDRESS_HOST_BYTES] = "?", port[ADDRESS_PORT_BYTES] = "?";
 
     if (getsockname(owner->fd, (struct sockaddr *)&bound, &len) == 0)
         getnameinfo((struct sockaddr *)&bound, len, host, sizeof(host), port, sizeof(port),
@@ -435,10 +521,10 @@ static void owner_name_address(transfer_owner_t *owner)
 
 static status_t owner_listen(transfer_owner_t *owner, const char *address, err_t *err)
 {
-    char host[TCP_HOST_BYTES], port[TCP_PORT_BYTES];
+    char host[ADDRESS_HOST_BYTES], port[ADDRESS_PORT_BYTES];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *infos = NULL;
 
-    status_t status = tcp_split_address(address, host, port, err);
+    status_t status = address_split(address, host, port, err);
     if (status != STATUS_OK)
         return status;
     int failed = getaddrinfo(host, port, &hints, &infos);
@@ -464,7 +550,7 @@ static void owner_on_handle_closed(uv_handle_t *handle)
 
 static void owner_start(transfer_owner_t *owner)
 {
-    uint64_t sweep_ms = tcp_sweep_ms(&owner->limits);
+    uint64_t sweep_ms = limits_sweep_ms(&owner->limits);
 
     owner->listener.data = owner;
     owner->sweep.data = owner;
@@ -475,23 +561,26 @@ static void owner_start(transfer_owner_t *owner)
     uv_poll_start(&owner->listener, UV_READABLE, owner_on_listener);
 }
 
-status_t tcp_owner_create(const transfer_owner_options_t *options, transfer_owner_t **out, err_t *err)
+status_t transfer_owner_create(const transfer_owner_options_t *options, transfer_owner_t **out, err_t *err)
 {
     transfer_owner_t *owner = calloc(1, sizeof(*owner));
     status_t status;
 
     if (!owner)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    owner->head.ops = &transfer_tcp_ops;
     owner->loop = options->loop;
     owner->instance_id = options->instance_id;
-    owner->limits = options->limits;
+    owner->limits = limits_with_defaults(&options->limits);
+    owner->choice = options->choice;
+    owner->spin = options->spin;
+    owner->doors = (doors_t){.directory_fd = -1};
     owner->receiver = options->receiver;
     owner->ctx = options->ctx;
     TAILQ_INIT(&owner->conns);
     frame_pool_init(&owner->shared.frames);
-    if (region_table_init(&owner->regions, options->max_regions) != STATUS_OK) {
-        status = err_set(err, STATUS_NO_MEMORY, "out of memory for %u regions", options->max_regions);
+    uint32_t regions = options->max_regions ? options->max_regions : REGIONS_DEFAULT;
+    if (region_table_init(&owner->regions, regions) != STATUS_OK) {
+        status = err_set(err, STATUS_NO_MEMORY, "out of memory for %u regions", regions);
         goto free_owner;
     }
     status = owner_listen(owner, options->address, err);
@@ -514,51 +603,58 @@ free_owner:
     return status;
 }
 
-void tcp_owner_destroy(transfer_owner_t *owner)
+void transfer_owner_destroy(transfer_owner_t *owner)
 {
     owner_conn_t *oc;
 
+    if (!owner)
+        return;
     while ((oc = TAILQ_FIRST(&owner->conns)))
         conn_close(&oc->conn, false, "shutting down");
     region_table_dispose(&owner->regions);
+    doors_close(&owner->doors);
     frame_pool_dispose(&owner->shared.frames);
     uv_close((uv_handle_t *)&owner->listener, owner_on_handle_closed);
     uv_close((uv_handle_t *)&owner->sweep, owner_on_handle_closed);
     close(owner->fd);
 }
 
-const char *tcp_owner_address(const transfer_owner_t *owner)
+const char *transfer_owner_address(const transfer_owner_t *owner)
 {
     return owner->address;
 }
 
-void tcp_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats)
+void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats)
 {
     *stats = owner->stats;
 }
 
 /* ---- regions ---- */
 
-status_t tcp_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes, transfer_memory_t **out,
-                             err_t *err)
+status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes, int fd,
+                                  transfer_memory_t **out, err_t *err)
 {
     transfer_memory_t *memory = calloc(1, sizeof(*memory));
 
     if (!memory)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    *memory = (transfer_memory_t){
-        .head.ops = &transfer_tcp_ops, .owner = owner, .base = base, .len_bytes = len_bytes};
+    *memory = (transfer_memory_t){.owner = owner, .base = base, .len_bytes = len_bytes};
+    if (!owner->doors.directory) {
+        const carrier_memory_t arena = {.base = base, .len_bytes = len_bytes, .fd = fd};
+        doors_open(&owner->doors, owner->loop, owner->choice, owner->spin, &arena, owner->regions.capacity);
+        region_table_lay_open(&owner->regions, owner->doors.directory, base, len_bytes);
+    }
     *out = memory;
     return STATUS_OK;
 }
 
-void tcp_memory_unregister(transfer_memory_t *memory)
+void transfer_memory_unregister(transfer_memory_t *memory)
 {
     free(memory);
 }
 
-status_t tcp_publish(transfer_memory_t *memory, const void *data, size_t len_bytes,
-                     transfer_release_fn release, void *ctx, transfer_handle_t *handle)
+status_t transfer_publish(transfer_memory_t *memory, const void *data, size_t len_bytes,
+                          transfer_release_fn release, void *ctx, transfer_handle_t *handle)
 {
     const uint8_t *from = data;
 
@@ -568,7 +664,7 @@ status_t tcp_publish(transfer_memory_t *memory, const void *data, size_t len_byt
     return region_publish(&memory->owner->regions, data, len_bytes, release, ctx, handle);
 }
 
-bool tcp_unpublish(transfer_owner_t *owner, transfer_handle_t handle)
+bool transfer_unpublish(transfer_owner_t *owner, transfer_handle_t handle)
 {
     return region_unpublish(&owner->regions, handle);
 }

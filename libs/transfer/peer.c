@@ -1,7 +1,8 @@
-/* One peer over TCP: connecting, greeting, sending requests, receiving their answers. A hot path. */
+/* One peer: connecting, greeting, sending requests, receiving their answers. A hot path. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "transfer/tcp_pool.h"
+#include "transfer/carry.h"
+#include "transfer/pool.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -27,12 +28,19 @@ static void peer_drop_addresses(transfer_peer_t *peer)
     peer->address = NULL;
 }
 
+static void peer_count(transfer_peer_t *peer, int by)
+{
+    peer->pool->stats.connections += (uint32_t)by;
+    peer->pool->stats.by[TRANSFER_BY_TCP].connections += (uint32_t)by;
+}
+
 void peer_detach(transfer_peer_t *peer)
 {
     peer_conn_t *pc = peer->pc;
 
     peer->pc = NULL;
     peer->state = PEER_IDLE;
+    link_end(peer);
     peer_drop_addresses(peer);
     if (peer->lookup) {
         peer->lookup->peer = NULL;
@@ -41,7 +49,7 @@ void peer_detach(transfer_peer_t *peer)
     }
     if (pc) {
         if (!pc->conn.connecting)
-            peer->pool->stats.connections--;
+            peer_count(peer, -1);
         conn_close(&pc->conn, false, "");
         pc->peer = NULL;
     }
@@ -72,7 +80,6 @@ static void peer_back_off(transfer_peer_t *peer)
 void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
 {
     transfer_pool_t *pool = peer->pool;
-    request_t *request;
 
     if (backoff)
         peer_back_off(peer);
@@ -83,8 +90,7 @@ void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
     list_fail(pool, &peer->sent);
     list_fail(pool, &peer->waiting);
     /* All are collected; from here on callbacks may do what they like, closing this peer included. */
-    while ((request = TAILQ_FIRST(&pool->failing)))
-        request_finish(pool, request, &pool->failing, request->status);
+    pool_end_failing(pool);
 }
 
 /* ---- what goes out ---- */
@@ -134,8 +140,10 @@ static uint32_t text_bytes(const char *text, uint32_t room)
 
 static frame_t *peer_encode_push(transfer_peer_t *peer, const request_t *request)
 {
-    wire_header_t header = {.type = WIRE_PUSH, .seq = request->seq, .count = request->count};
-    uint32_t iovs = 0;
+    bool landed = request->span != WINDOW_SPAN_NONE;
+    wire_header_t header = {
+        .type = landed ? WIRE_LANDED : WIRE_PUSH, .seq = request->seq, .count = request->count};
+    uint32_t iovs = 0, window_at = request->window_at;
 
     for (uint32_t i = 0; i < request->count; i++) {
         iovs += request->results[i].iov_count;
@@ -151,12 +159,15 @@ static frame_t *peer_encode_push(transfer_peer_t *peer, const request_t *request
     for (uint32_t i = 0; i < request->count; i++) {
         const transfer_result_t *result = &request->results[i];
         uint32_t len = text_bytes(result->text, room);
+        uint64_t bytes = iov_bytes(result->iov, result->iov_count);
         to = wire_put_result(to, &(wire_result_t){.task_id = result->task_id,
                                                   .handle = result->handle,
-                                                  .len_bytes = iov_bytes(result->iov, result->iov_count),
+                                                  .len_bytes = bytes,
                                                   .status = result->status,
                                                   .text_bytes = len,
-                                                  .timing = result->timing});
+                                                  .timing = result->timing,
+                                                  .window_offset = landed ? window_at : 0});
+        window_at += (uint32_t)bytes;
         if (len)
             memcpy(text, result->text, len);
         text += len;
@@ -168,7 +179,7 @@ static frame_t *peer_encode_push(transfer_peer_t *peer, const request_t *request
 }
 
 /* Only the negotiated limits can be exceeded here; our own were checked when the request was made. */
-static bool peer_within_limits(const transfer_peer_t *peer, const request_t *request)
+bool peer_within_limits(const transfer_peer_t *peer, const request_t *request)
 {
     if (request->count > peer->max_items)
         return false;
@@ -182,19 +193,27 @@ static bool peer_within_limits(const transfer_peer_t *peer, const request_t *req
     return true;
 }
 
-static bool peer_send(transfer_peer_t *peer, request_t *request)
+frame_t *peer_encode(transfer_peer_t *peer, request_t *request)
 {
     request->seq = peer->next_seq++;
-    frame_t *frame =
-        request->kind == WIRE_FETCH ? peer_encode_fetch(peer, request) : peer_encode_push(peer, request);
-    if (!frame)
-        return false;
-    frame->request = request;
-    request->frame = frame;
+    return request->kind == WIRE_FETCH ? peer_encode_fetch(peer, request) : peer_encode_push(peer, request);
+}
+
+void peer_send_frame(transfer_peer_t *peer, request_t *request)
+{
+    request->frame->request = request;
     request->state = REQUEST_SENT;
-    TAILQ_REMOVE(&peer->waiting, request, link);
     TAILQ_INSERT_TAIL(&peer->sent, request, link);
-    conn_send(&peer->pc->conn, frame);
+    conn_send(&peer->pc->conn, request->frame);
+}
+
+static bool peer_send(transfer_peer_t *peer, request_t *request)
+{
+    request->frame = peer_encode(peer, request);
+    if (!request->frame)
+        return false;
+    TAILQ_REMOVE(&peer->waiting, request, link);
+    peer_send_frame(peer, request);
     return true;
 }
 
@@ -232,7 +251,8 @@ static bool peer_send_hello(transfer_peer_t *peer)
                                                                     .max_version = WIRE_VERSION,
                                                                     .max_items = limits->max_items,
                                                                     .max_item_bytes = limits->max_item_bytes,
-                                                                    .instance_id = peer->instance_id});
+                                                                    .instance_id = peer->instance_id,
+                                                                    .carriers = clients_bits(peer->pool)});
     conn_send(&peer->pc->conn, frame);
     return true;
 }
@@ -244,6 +264,10 @@ static bool peer_accept(conn_t *conn, const wire_header_t *header, size_t *recor
     transfer_peer_t *peer = peer_of(conn);
     const request_t *request = TAILQ_FIRST(&peer->sent);
 
+    if (header->type == WIRE_ATTACHED) {
+        *records_bytes = header->extra_bytes;
+        return peer->state == PEER_READY && header->extra_bytes <= CARRIER_BLOB_BYTES;
+    }
     if (header->extra_bytes != 0)
         return false;
     switch (header->type) {
@@ -284,6 +308,7 @@ static bool peer_on_hello(transfer_peer_t *peer, const uint8_t *record)
     peer->backoff_ns = BACKOFF_MIN_NS;
     peer->retry_at_ns = 0;
     peer_drop_addresses(peer);
+    link_greeted(peer, hello.carriers);
     return true;
 }
 
@@ -318,8 +343,8 @@ static bool peer_expect_item(conn_t *conn, const request_t *request, uint32_t i,
         stats->item_errors++;
         return true;
     }
-    stats->items++;
-    stats->item_bytes += item->len_bytes;
+    stats->by[TRANSFER_BY_TCP].items++;
+    stats->by[TRANSFER_BY_TCP].item_bytes += item->len_bytes;
     for (uint32_t k = 0; k < item->iov_count; k++) {
         if (!conn_expect(conn, item->iov[k].iov_base, item->iov[k].iov_len))
             return false;
@@ -352,6 +377,8 @@ static bool peer_frame_in(conn_t *conn, const wire_header_t *header, const uint8
         return peer_on_bye(peer, header, records);
     case WIRE_DATA:
         return peer_on_data(conn, peer, header, records);
+    case WIRE_ATTACHED:
+        return link_attached(peer, header, records);
     default:
         return true;
     }
@@ -359,19 +386,12 @@ static bool peer_frame_in(conn_t *conn, const wire_header_t *header, const uint8
 
 static void request_count_results(transfer_peer_t *peer, const request_t *request)
 {
-    transfer_stats_t *stats = &peer->pool->stats;
+    bool landed = request->span != WINDOW_SPAN_NONE;
+    transfer_traffic_t *by = &peer->pool->stats.by[landed ? peer->link_past.ops->way : TRANSFER_BY_TCP];
 
-    stats->results += request->count;
+    by->results += request->count;
     for (uint32_t i = 0; i < request->count; i++)
-        stats->result_bytes += iov_bytes(request->results[i].iov, request->results[i].iov_count);
-}
-
-static void peer_fail_refused(transfer_pool_t *pool)
-{
-    request_t *request;
-
-    while ((request = TAILQ_FIRST(&pool->failing)))
-        request_finish(pool, request, &pool->failing, request->status);
+        by->result_bytes += iov_bytes(request->results[i].iov, request->results[i].iov_count);
 }
 
 static void peer_complete(conn_t *conn)
@@ -382,17 +402,21 @@ static void peer_complete(conn_t *conn)
 
     if (conn->rx.header.type == WIRE_HELLO) {
         peer_send_waiting(peer);
-        peer_fail_refused(pool);
+        pool_end_failing(pool);
         return;
     }
+    if (conn->rx.header.type == WIRE_ATTACHED)
+        return;
     peer->used_ns = (uint64_t)clock_now_ns();
     if (request->state == REQUEST_GHOST) {
+        carry_landed(request);
         TAILQ_REMOVE(&peer->sent, request, link);
         request_free(pool, request);
         return;
     }
     if (request->kind == WIRE_PUSH)
         request_count_results(peer, request);
+    carry_landed(request);
     request_finish(pool, request, &peer->sent, STATUS_OK);
 }
 
@@ -422,7 +446,7 @@ static void peer_connected(conn_t *conn)
 
     peer->state = PEER_GREETING;
     peer->pool->stats.connects++;
-    peer->pool->stats.connections++;
+    peer_count(peer, 1);
     if (!peer_send_hello(peer))
         conn_close(conn, false, "out of memory");
 }
@@ -444,7 +468,7 @@ static void peer_closed(conn_t *conn, bool protocol, const char *why)
         return;
     }
     peer_conn_t *pc = peer->pc;
-    peer->pool->stats.connections--;
+    peer_count(peer, -1);
     peer->pc = NULL;
     pc->peer = NULL;
     peer_fail(peer, peer->state == PEER_GREETING || protocol, why);

@@ -1,6 +1,6 @@
 /*
- * Inside of the pool: tcp_pool.c (pool, requests, time-outs) and tcp_peer.c (one peer's connection and its
- * frames).
+ * Inside of the pool: pool.c (pool, requests, time-outs), peer.c (one peer's connection and its frames) and carry.c (what goes past
+ * the socket).
  *
  * A request's life, and the list it is on:
  *
@@ -9,24 +9,44 @@
  *                           |                            +--cancel, time-out--> done, GHOST --answered--> FREE
  *                           +--cancel, time-out, peer gone--> done, FREE
  *
+ * With a carrier:
+ *
+ *   FREE --fetch--> CARRIED --read--> done, FREE        FREE --push--> CARRIED --written--> SENT (its LANDED) ...
+ *                      +--the link breaks--> WAITING
+ *                      +--cancel, time-out, peer gone--> done, FREE; or LEAVING --memory free--> done, FREE
+ *
  *   WAITING   in peer->waiting: there is no connection yet
+ *   CARRIED   in peer->carried: its job is with the link
+ *   LEAVING   in pool->leaving: likewise, but it has failed already; its peer may be gone
  *   SENT      in peer->sent, in the order of the wire
  *   GHOST     the answer is still to come and will be thrown away; keeps its place in peer->sent
  */
-#ifndef TRANSFER_TCP_POOL_H
-#define TRANSFER_TCP_POOL_H
+#ifndef TRANSFER_POOL_H
+#define TRANSFER_POOL_H
 
-#include "transfer/tcp.h"
+#include "transfer/carrier.h"
+#include "transfer/conn.h"
+#include "transfer/internal.h"
+#include "transfer/window.h"
 
-typedef enum { REQUEST_FREE, REQUEST_WAITING, REQUEST_SENT, REQUEST_GHOST, REQUEST_FAILING } request_state_t;
+typedef enum {
+    REQUEST_FREE,
+    REQUEST_WAITING,
+    REQUEST_CARRIED,
+    REQUEST_LEAVING,
+    REQUEST_SENT,
+    REQUEST_GHOST,
+    REQUEST_FAILING,
+} request_state_t;
 
 typedef struct request {
     TAILQ_ENTRY(request) link; /* in the list of its state */
-    transfer_peer_t *peer;
+    transfer_pool_t *pool;
+    transfer_peer_t *peer; /* NULL: it is gone (LEAVING) */
     request_state_t state;
     uint32_t generation;
     uint8_t kind;    /* WIRE_FETCH or WIRE_PUSH */
-    status_t status; /* what done will say, while FAILING */
+    status_t status; /* what done will say, while FAILING or LEAVING */
     uint32_t seq, count;
     uint64_t deadline_ns; /* 0 = none */
     transfer_item_t *items;
@@ -34,13 +54,32 @@ typedef struct request {
     frame_t *frame; /* not yet wholly sent; NULL otherwise */
     transfer_done_fn done;
     void *ctx;
+    carrier_job_t job;  /* while CARRIED or LEAVING */
+    uint32_t span;      /* of a push: its room in the window, WINDOW_SPAN_NONE: none */
+    uint32_t window_at; /* and where that is */
 } request_t;
 
 TAILQ_HEAD(request_list, request);
 TAILQ_HEAD(peer_list, transfer_peer);
 
+typedef struct {
+    const carrier_ops_t *ops; /* NULL: behind the last */
+    carrier_client_t *client;
+} client_t;
+
+typedef struct {
+    const carrier_ops_t *ops; /* NULL: none is being made */
+    carrier_link_t *link;     /* NULL: its answer is still to come */
+    bool ready;
+    uint32_t tried;    /* bits of those that were tried since it was last a good time to */
+    uint64_t carriers; /* bits of those that the owner has, too */
+    uint64_t again_ns; /* not before this; 0: there is none to try */
+    uint64_t moved_ns; /* when a job last ended, or began with none under way */
+    uint32_t attempt;  /* counts, so that an ATTACHED of before is known */
+    window_t window;
+} link_t;
+
 struct transfer_pool {
-    transfer_head_t head;
     uv_timer_t sweep;       /* stalls and idle connections */
     uv_timer_t timeout;     /* the earliest deadline of a request */
     uint64_t timeout_at_ns; /* when that fires; 0 = not set */
@@ -52,6 +91,8 @@ struct transfer_pool {
     request_t *requests;    /* max_requests of them */
     uint32_t requests_used; /* ever touched */
     struct request_list free;
+    struct request_list leaving;
+    client_t clients[TRANSFER_WAYS + 1];
     struct request_list failing; /* their connection is gone; done is about to be called */
     transfer_stats_t stats;
 };
@@ -67,7 +108,6 @@ typedef struct peer_lookup {
 } peer_lookup_t;
 
 struct transfer_peer {
-    transfer_head_t head;
     transfer_pool_t *pool;
     TAILQ_ENTRY(transfer_peer) link;
     enum { PEER_IDLE, PEER_RESOLVING, PEER_CONNECTING, PEER_GREETING, PEER_READY } state;
@@ -75,7 +115,8 @@ struct transfer_peer {
     peer_conn_t *pc;
     peer_lookup_t *lookup;
     struct addrinfo *addresses, *address; /* while connecting: all, and the one being tried */
-    struct request_list waiting, sent;
+    struct request_list waiting, carried, sent;
+    link_t link_past; /* the socket */
     uint32_t next_seq;
     uint32_t max_items; /* agreed in HELLO */
     uint64_t max_item_bytes;
@@ -85,17 +126,20 @@ struct transfer_peer {
     uint64_t used_ns;                     /* when the last request ended */
     uint64_t backoff_ns;                  /* after the next failure */
     uint64_t retry_at_ns;                 /* no connect before this */
-    char host[TCP_HOST_BYTES], port[TCP_PORT_BYTES];
+    char host[ADDRESS_HOST_BYTES], port[ADDRESS_PORT_BYTES];
 };
 
-/* tcp_pool.c */
+/* pool.c */
 
 /* Ends a request that is on `list` (NULL: on none): calls done with status after the request is free again.
  */
 void request_finish(transfer_pool_t *pool, request_t *request, struct request_list *list, status_t status);
 void request_free(transfer_pool_t *pool, request_t *request);
 
-/* tcp_peer.c */
+/* Tells the requests that have failed without a connection's end. Last thing that a function does: callbacks may close any peer. */
+void pool_end_failing(transfer_pool_t *pool);
+
+/* peer.c */
 
 /* Begins connecting if there is no connection. False: not now (the back-off has not passed, or it failed at
  * once). */
@@ -103,6 +147,14 @@ bool peer_start(transfer_peer_t *peer);
 
 /* Encodes and sends what waits, when READY. */
 void peer_send_waiting(transfer_peer_t *peer);
+
+/* False: over the limits that were agreed with the owner. */
+bool peer_within_limits(const transfer_peer_t *peer, const request_t *request);
+/* The frame of a request: of a push with a span one without its payloads, which are there all the same behind iov[0].
+ * NULL: no memory. */
+frame_t *peer_encode(transfer_peer_t *peer, request_t *request);
+/* Queues request->frame; the request, which is on no list, is SENT now. */
+void peer_send_frame(transfer_peer_t *peer, request_t *request);
 
 /* Ends the connection and fails all requests. backoff: connecting failed, do not try again at once. */
 void peer_fail(transfer_peer_t *peer, bool backoff, const char *why);

@@ -1,7 +1,8 @@
-/* The pool over TCP: its peers, its requests and their time-outs. A hot path: requests are slots made at the
+/* The pool: its peers, its requests and their time-outs. A hot path: requests are slots made at the
  * start. */
-#include "transfer/tcp_pool.h"
+#include "transfer/pool.h"
 #include "base/clock.h"
+#include "transfer/carry.h"
 
 #include <stdlib.h>
 
@@ -62,15 +63,30 @@ void request_finish(transfer_pool_t *pool, request_t *request, struct request_li
     done(ctx, status);
 }
 
+void pool_end_failing(transfer_pool_t *pool)
+{
+    request_t *request;
+
+    while ((request = TAILQ_FIRST(&pool->failing)))
+        request_finish(pool, request, &pool->failing, request->status);
+}
+
 /* Takes a request off its connection, as far as that can be done, and tells its owner. */
 static bool request_give_up(request_t *request, status_t status)
 {
     transfer_peer_t *peer = request->peer;
-    transfer_pool_t *pool = peer->pool;
+    transfer_pool_t *pool = request->pool;
     transfer_done_fn done = request->done;
     void *ctx = request->ctx;
 
     switch (request->state) {
+    case REQUEST_CARRIED:
+        if (!carry_cancel(request))
+            return false;
+        request_mark_items(request, status);
+        request_free(pool, request);
+        done(ctx, status);
+        return true;
     case REQUEST_FAILING:
         request_finish(pool, request, &pool->failing, status);
         return true;
@@ -85,6 +101,7 @@ static bool request_give_up(request_t *request, status_t status)
     if (request->frame && !frame_started(request->frame)) {
         conn_withdraw(&peer->pc->conn, request->frame);
         request->frame = NULL;
+        carry_landed(request);
         request_finish(pool, request, &peer->sent, status);
         return true;
     }
@@ -96,7 +113,7 @@ static bool request_give_up(request_t *request, status_t status)
     return true;
 }
 
-bool tcp_cancel(transfer_pool_t *pool, transfer_request_t id)
+bool transfer_cancel(transfer_pool_t *pool, transfer_request_t id)
 {
     request_t *request = request_find(pool, id);
 
@@ -119,7 +136,8 @@ static void pool_arm(transfer_pool_t *pool, uint64_t at_ns, uint64_t now_ns)
 
 static bool request_is_open(const request_t *request)
 {
-    return request->state == REQUEST_WAITING || request->state == REQUEST_SENT;
+    return request->state == REQUEST_WAITING || request->state == REQUEST_SENT ||
+           request->state == REQUEST_CARRIED;
 }
 
 /* One that is due; also finds when the next of the others is. */
@@ -150,8 +168,12 @@ static void pool_on_timeout(uv_timer_t *timer)
 
     pool->timeout_at_ns = 0;
     while ((request = pool_next_due(pool, now, &next))) {
-        /* A push that is stuck half-way can only end with its connection. */
-        if (!request_give_up(request, STATUS_DEADLINE_EXCEEDED))
+        /* A push that is stuck half-way can only end with its connection, and memory that is in use is waited for. */
+        if (request_give_up(request, STATUS_DEADLINE_EXCEEDED))
+            continue;
+        if (request->state == REQUEST_CARRIED)
+            carry_leave(request, STATUS_DEADLINE_EXCEEDED);
+        else
             peer_fail(request->peer, false, "a push timed out half-way");
     }
     pool_arm(pool, next, now);
@@ -160,7 +182,7 @@ static void pool_on_timeout(uv_timer_t *timer)
 static bool peer_idle_too_long(const transfer_peer_t *peer, uint64_t now)
 {
     return peer->state == PEER_READY && TAILQ_EMPTY(&peer->sent) && TAILQ_EMPTY(&peer->waiting) &&
-           now - peer->used_ns >= peer->pool->limits.idle_ns;
+           TAILQ_EMPTY(&peer->carried) && now - peer->used_ns >= peer->pool->limits.idle_ns;
 }
 
 /* Requests are out and not a byte comes back: a gateway that hangs would collect ghosts without end. */
@@ -195,6 +217,13 @@ static void pool_on_sweep(uv_timer_t *timer)
         if (peer_idle_too_long(peer, now))
             peer_detach(peer);
     }
+    TAILQ_FOREACH(peer, &pool->peers, link)
+    {
+        if (link_stuck(peer, now))
+            break;
+    }
+    if (peer)
+        link_give_up(peer); /* calls back: the others are for the next sweep */
     /* Failing calls back, which may close any peer: begin again after each. */
     for (peer = TAILQ_FIRST(&pool->peers); peer;) {
         if (peer_stuck(peer, now)) {
@@ -216,24 +245,25 @@ static void pool_on_handle_closed(uv_handle_t *handle)
         free(pool);
 }
 
-status_t tcp_pool_create(const transfer_pool_options_t *options, transfer_pool_t **out, err_t *err)
+status_t transfer_pool_create(const transfer_pool_options_t *options, transfer_pool_t **out, err_t *err)
 {
     transfer_pool_t *pool = calloc(1, sizeof(*pool));
-    request_t *requests = calloc(options->limits.max_requests, sizeof(*requests));
-    uint64_t sweep_ms = tcp_sweep_ms(&options->limits);
+    const transfer_limits_t limits = limits_with_defaults(&options->limits);
+    request_t *requests = calloc(limits.max_requests, sizeof(*requests));
+    uint64_t sweep_ms = limits_sweep_ms(&limits);
 
     if (!pool || !requests) {
         free(pool);
         free(requests);
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     }
-    pool->head.ops = &transfer_tcp_ops;
     pool->loop = options->loop;
-    pool->limits = options->limits;
+    pool->limits = limits;
     pool->requests = requests;
     TAILQ_INIT(&pool->peers);
     TAILQ_INIT(&pool->free);
     TAILQ_INIT(&pool->failing);
+    TAILQ_INIT(&pool->leaving);
     frame_pool_init(&pool->shared.frames);
     pool->handles = 2;
     uv_timer_init(pool->loop, &pool->sweep);
@@ -241,16 +271,20 @@ status_t tcp_pool_create(const transfer_pool_options_t *options, transfer_pool_t
     pool->sweep.data = pool;
     pool->timeout.data = pool;
     uv_timer_start(&pool->sweep, pool_on_sweep, sweep_ms, sweep_ms);
+    clients_open(pool, options->choice, options->spin);
     *out = pool;
     return STATUS_OK;
 }
 
-void tcp_pool_destroy(transfer_pool_t *pool)
+void transfer_pool_destroy(transfer_pool_t *pool)
 {
     transfer_peer_t *peer;
 
+    if (!pool)
+        return;
     while ((peer = TAILQ_FIRST(&pool->peers)))
-        tcp_peer_close(peer);
+        transfer_peer_close(peer);
+    clients_close(pool);
     frame_pool_dispose(&pool->shared.frames);
     free(pool->requests);
     pool->requests = NULL;
@@ -258,41 +292,43 @@ void tcp_pool_destroy(transfer_pool_t *pool)
     uv_close((uv_handle_t *)&pool->timeout, pool_on_handle_closed);
 }
 
-void tcp_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats)
+void transfer_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats)
 {
     *stats = pool->stats;
 }
 
-status_t tcp_peer_open(transfer_pool_t *pool, const char *address, uint64_t instance_id,
-                       transfer_peer_t **out, err_t *err)
+status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t instance_id,
+                            transfer_peer_t **out, err_t *err)
 {
     transfer_peer_t *peer = calloc(1, sizeof(*peer));
 
     if (!peer)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    status_t status = tcp_split_address(address, peer->host, peer->port, err);
+    status_t status = address_split(address, peer->host, peer->port, err);
     if (status != STATUS_OK) {
         free(peer);
         return status;
     }
-    peer->head.ops = &transfer_tcp_ops;
     peer->pool = pool;
     peer->instance_id = instance_id;
     peer->backoff_ns = UINT64_C(10000000);
     TAILQ_INIT(&peer->waiting);
+    TAILQ_INIT(&peer->carried);
     TAILQ_INIT(&peer->sent);
     TAILQ_INSERT_TAIL(&pool->peers, peer, link);
     *out = peer;
     return STATUS_OK;
 }
 
-void tcp_peer_connect(transfer_peer_t *peer)
+void transfer_peer_connect(transfer_peer_t *peer)
 {
     peer_start(peer);
 }
 
-void tcp_peer_close(transfer_peer_t *peer)
+void transfer_peer_close(transfer_peer_t *peer)
 {
+    if (!peer)
+        return;
     TAILQ_REMOVE(&peer->pool->peers, peer, link);
     peer->closing = true; /* callbacks may still ask for more */
     peer_fail(peer, false, "closed here");
@@ -350,10 +386,14 @@ static status_t request_start(transfer_peer_t *peer, const request_t *wanted, ui
     uint32_t generation = request->generation;
     *request = *wanted;
     request->generation = generation;
+    request->pool = pool;
     request->peer = peer;
-    request->state = REQUEST_WAITING;
-    TAILQ_INSERT_TAIL(&peer->waiting, request, link);
-    peer_send_waiting(peer);
+    request->span = WINDOW_SPAN_NONE;
+    if (!carry(peer, request)) {
+        request->state = REQUEST_WAITING;
+        TAILQ_INSERT_TAIL(&peer->waiting, request, link);
+        peer_send_waiting(peer);
+    }
     if (request->state == REQUEST_FAILING) {
         status_t status = request->status;
         TAILQ_REMOVE(&pool->failing, request, link);
@@ -367,8 +407,8 @@ static status_t request_start(transfer_peer_t *peer, const request_t *wanted, ui
     return STATUS_OK;
 }
 
-status_t tcp_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count, uint64_t timeout_ns,
-                   transfer_done_fn done, void *ctx, transfer_request_t *id)
+status_t transfer_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count, uint64_t timeout_ns,
+                        transfer_done_fn done, void *ctx, transfer_request_t *id)
 {
     request_t wanted = {.kind = WIRE_FETCH, .count = count, .items = items, .done = done, .ctx = ctx};
     status_t status;
@@ -381,8 +421,8 @@ status_t tcp_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count
     return status == STATUS_OK ? request_start(peer, &wanted, timeout_ns, id) : status;
 }
 
-status_t tcp_push(transfer_peer_t *peer, const transfer_result_t *results, uint32_t count,
-                  uint64_t timeout_ns, transfer_done_fn done, void *ctx, transfer_request_t *id)
+status_t transfer_push(transfer_peer_t *peer, const transfer_result_t *results, uint32_t count,
+                       uint64_t timeout_ns, transfer_done_fn done, void *ctx, transfer_request_t *id)
 {
     request_t wanted = {.kind = WIRE_PUSH, .count = count, .results = results, .done = done, .ctx = ctx};
     status_t status;
