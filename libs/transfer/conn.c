@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 enum {
-    BUF_BYTES = 16 << 10,   /* headers and records of an ordinary frame; bounds what is copied of a payload */
+    BUF_BYTES = 16 << 10, /* headers and records of an ordinary frame; bounds what is copied of a payload */
+    BUF_AHEAD_BYTES =
+        256, /* read behind a large payload: the next header and its records, and little to be copied */
     BUF_KEPT_MAX = 1 << 16, /* grown beyond by an unusual frame: shrinks again */
     IOV_BATCH = 64,         /* iovs of one system call: a batch of 32 rows with two inputs */
     EVENT_BYTES =
         4 << 20, /* read or written at one event, so that one connection does not starve the others */
+    LOWAT_BYTES = 1 << 16,      /* no more than must come in a stall time */
     CONN_STALL_BYTES = 1 << 16, /* in each stall time */
 };
 
@@ -41,7 +44,7 @@ status_t conn_init(conn_t *conn, uv_loop_t *loop, int fd, bool connecting, const
 {
     int on = 1;
 
-    *conn = (conn_t){.fd = fd, .ops = ops, .shared = shared, .connecting = connecting};
+    *conn = (conn_t){.fd = fd, .ops = ops, .shared = shared, .connecting = connecting, .rx.lowat = 1};
     TAILQ_INIT(&conn->tx.queue);
     conn->rx.buf = malloc(BUF_BYTES);
     if (!conn->rx.buf) {
@@ -319,6 +322,8 @@ static int rx_vector(conn_t *conn, struct iovec *iov, size_t *want, size_t *payl
     if (conn->rx.stage != CONN_PAYLOAD || i == conn->rx.count) {
         iov[n].iov_base = conn->rx.buf + conn->rx.end;
         iov[n].iov_len = conn->rx.cap - conn->rx.end;
+        if (*payload > BUF_BYTES && iov[n].iov_len > BUF_AHEAD_BYTES)
+            iov[n].iov_len = BUF_AHEAD_BYTES;
         *want += iov[n++].iov_len;
     }
     return n;
@@ -355,12 +360,30 @@ static bool conn_read_once(conn_t *conn, size_t *budget)
     return (size_t)got == want;
 }
 
+/* In the middle of a large payload the poll need not report every few packets: half of the wake-ups and reads. Less than that much
+ * left, an end of the connection and a full receive buffer are reported at once all the same. */
+static void conn_set_lowat(conn_t *conn)
+{
+    size_t left = 0;
+
+    if (conn->closed)
+        return;
+    if (conn->rx.stage == CONN_PAYLOAD && conn->rx.pos < conn->rx.count)
+        left = conn->rx.segments[conn->rx.pos].iov_len - conn->rx.off;
+    int lowat = left < LOWAT_BYTES / 2 ? 1 : left < LOWAT_BYTES ? (int)left : LOWAT_BYTES;
+    if (lowat == conn->rx.lowat)
+        return;
+    conn->rx.lowat = lowat;
+    setsockopt(conn->fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat));
+}
+
 static void conn_read(conn_t *conn)
 {
     size_t budget = EVENT_BYTES;
 
     while (!conn->closed && !conn->paused && budget > 0 && conn_read_once(conn, &budget))
         ;
+    conn_set_lowat(conn);
 }
 
 /* ---- events ---- */

@@ -74,6 +74,7 @@ struct conn {
         uint32_t count, segment_cap, pos;
         size_t off; /* in segments[pos] */
         uint64_t bytes, frames;
+        int lowat; /* SO_RCVLOWAT as it is set */
     } rx;
     struct {
         struct frame_list queue;

@@ -1,6 +1,7 @@
 /* One peer: connecting, greeting, sending requests, receiving their answers. A hot path. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "transfer/ask.h"
 #include "transfer/carry.h"
 #include "transfer/pool.h"
 
@@ -61,10 +62,11 @@ static void list_fail(transfer_pool_t *pool, struct request_list *list)
 
     while ((request = TAILQ_FIRST(list))) {
         TAILQ_REMOVE(list, request, link);
-        if (request->state == REQUEST_GHOST) {
+        if (request->state == REQUEST_GHOST || request->is_part) {
             request_free(pool, request);
             continue;
         }
+        ask_drop(request);
         request->state = REQUEST_FAILING;
         request->status = STATUS_UNAVAILABLE;
         TAILQ_INSERT_TAIL(&pool->failing, request, link);
@@ -83,11 +85,12 @@ void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
 
     if (backoff)
         peer_back_off(peer);
-    if (!TAILQ_EMPTY(&peer->waiting) || !TAILQ_EMPTY(&peer->sent))
+    if (!TAILQ_EMPTY(&peer->waiting) || !TAILQ_EMPTY(&peer->paced) || !TAILQ_EMPTY(&peer->sent))
         log_warn("data_peer_lost", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
                  LOG_STR("reason", why));
     peer_detach(peer);
     list_fail(pool, &peer->sent);
+    list_fail(pool, &peer->paced);
     list_fail(pool, &peer->waiting);
     /* All are collected; from here on callbacks may do what they like, closing this peer included. */
     pool_end_failing(pool);
@@ -106,6 +109,17 @@ static frame_t *peer_frame(transfer_peer_t *peer, const wire_header_t *header, s
     return frame;
 }
 
+/* What of its i-th item a fetch asks for. */
+static uint64_t fetch_begin(const request_t *request, uint32_t i)
+{
+    return i == 0 ? request->from : 0;
+}
+
+static uint64_t fetch_end(const request_t *request, uint32_t i)
+{
+    return i == request->count - 1 ? request->until : request->items[i].len_bytes;
+}
+
 static frame_t *peer_encode_fetch(transfer_peer_t *peer, const request_t *request)
 {
     wire_header_t header = {.type = WIRE_FETCH, .seq = request->seq, .count = request->count};
@@ -116,8 +130,10 @@ static frame_t *peer_encode_fetch(transfer_peer_t *peer, const request_t *reques
     uint8_t *to = frame->meta + WIRE_HEADER_BYTES;
     for (uint32_t i = 0; i < request->count; i++) {
         const transfer_item_t *item = &request->items[i];
-        to = wire_put_item(
-            to, &(wire_item_t){.handle = item->handle, .offset = item->offset, .len_bytes = item->len_bytes});
+        uint64_t begin = fetch_begin(request, i);
+        to = wire_put_item(to, &(wire_item_t){.handle = item->handle,
+                                              .offset = item->offset + begin,
+                                              .len_bytes = fetch_end(request, i) - begin});
     }
     return frame;
 }
@@ -227,9 +243,15 @@ void peer_send_waiting(transfer_peer_t *peer)
         return;
     for (request = TAILQ_FIRST(&peer->waiting); request; request = next) {
         next = TAILQ_NEXT(request, link);
-        status_t status = !peer_within_limits(peer, request) ? STATUS_TOO_LARGE
-                          : !peer_send(peer, request)        ? STATUS_NO_MEMORY
-                                                             : STATUS_OK;
+        bool within = peer_within_limits(peer, request);
+        if (within && request->kind == WIRE_FETCH) {
+            TAILQ_REMOVE(&peer->waiting, request, link);
+            ask(peer, request);
+            continue;
+        }
+        status_t status = !within                     ? STATUS_TOO_LARGE
+                          : !peer_send(peer, request) ? STATUS_NO_MEMORY
+                                                      : STATUS_OK;
         if (status == STATUS_OK)
             continue;
         TAILQ_REMOVE(&peer->waiting, request, link);
@@ -237,6 +259,7 @@ void peer_send_waiting(transfer_peer_t *peer)
         request->status = status;
         TAILQ_INSERT_TAIL(&pool->failing, request, link);
     }
+    ask_next(pool);
     conn_flush(&peer->pc->conn);
 }
 
@@ -304,7 +327,8 @@ static bool peer_on_hello(transfer_peer_t *peer, const uint8_t *record)
     peer->max_item_bytes = hello.max_item_bytes;
     peer->state = PEER_READY;
     peer->used_ns = peer->silent_since_ns = (uint64_t)clock_now_ns();
-    peer->seen_bytes = 0;
+    peer->seen_bytes = peer->heard_bytes = 0;
+    peer->muted = peer->asked_at_tick = false; /* what the connection before has not answered has failed */
     peer->backoff_ns = BACKOFF_MIN_NS;
     peer->retry_at_ns = 0;
     peer_drop_addresses(peer);
@@ -328,7 +352,7 @@ static bool peer_on_bye(transfer_peer_t *peer, const wire_header_t *header, cons
 static bool peer_expect_item(conn_t *conn, const request_t *request, uint32_t i, const wire_state_t *state)
 {
     bool ghost = request->state == REQUEST_GHOST;
-    transfer_stats_t *stats = &request->peer->pool->stats;
+    uint64_t begin, end;
 
     if (!wire_status_valid(state->status) || state->len_bytes > request->peer->max_item_bytes)
         return false;
@@ -336,18 +360,20 @@ static bool peer_expect_item(conn_t *conn, const request_t *request, uint32_t i,
         return conn_expect(conn, NULL, state->len_bytes);
 
     transfer_item_t *item = &request->items[i];
-    if (state->len_bytes != (state->status == STATUS_OK ? item->len_bytes : 0))
+    begin = fetch_begin(request, i);
+    end = fetch_end(request, i);
+    if (state->len_bytes != (state->status == STATUS_OK ? end - begin : 0))
         return false;
-    item->status = state->status;
     if (state->status != STATUS_OK) {
-        stats->item_errors++;
+        item->status = state->status;
         return true;
     }
-    stats->by[TRANSFER_BY_TCP].items++;
-    stats->by[TRANSFER_BY_TCP].item_bytes += item->len_bytes;
-    for (uint32_t k = 0; k < item->iov_count; k++) {
-        if (!conn_expect(conn, item->iov[k].iov_base, item->iov[k].iov_len))
+    for (uint32_t k = 0; k < item->iov_count && end > 0; k++) {
+        uint64_t len = item->iov[k].iov_len, skip = begin < len ? begin : len, stop = end < len ? end : len;
+        if (stop > skip && !conn_expect(conn, (uint8_t *)item->iov[k].iov_base + skip, stop - skip))
             return false;
+        begin -= skip;
+        end -= stop;
     }
     return true;
 }
@@ -394,6 +420,33 @@ static void request_count_results(transfer_peer_t *peer, const request_t *reques
         by->result_bytes += iov_bytes(request->results[i].iov, request->results[i].iov_count);
 }
 
+static void request_count_items(const request_t *request)
+{
+    transfer_stats_t *stats = &request->pool->stats;
+
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (request->items[i].status != STATUS_OK) {
+            stats->item_errors++;
+            continue;
+        }
+        stats->by[TRANSFER_BY_TCP].items++;
+        stats->by[TRANSFER_BY_TCP].item_bytes += request->items[i].len_bytes;
+    }
+}
+
+static void peer_complete_fetch(transfer_peer_t *peer, request_t *request)
+{
+    transfer_pool_t *pool = peer->pool;
+    bool is_part = request->is_part;
+
+    if (is_part && !ask_part_done(request, &request)) {
+        ask_next(pool);
+        return;
+    }
+    request_count_items(request);
+    request_finish(pool, request, is_part ? &peer->paced : &peer->sent, STATUS_OK);
+}
+
 static void peer_complete(conn_t *conn)
 {
     transfer_peer_t *peer = peer_of(conn);
@@ -408,14 +461,19 @@ static void peer_complete(conn_t *conn)
     if (conn->rx.header.type == WIRE_ATTACHED)
         return;
     peer->used_ns = (uint64_t)clock_now_ns();
+    ask_received(request);
     if (request->state == REQUEST_GHOST) {
         carry_landed(request);
         TAILQ_REMOVE(&peer->sent, request, link);
         request_free(pool, request);
+        ask_next(pool);
         return;
     }
-    if (request->kind == WIRE_PUSH)
-        request_count_results(peer, request);
+    if (request->kind == WIRE_FETCH) {
+        peer_complete_fetch(peer, request);
+        return;
+    }
+    request_count_results(peer, request);
     carry_landed(request);
     request_finish(pool, request, &peer->sent, STATUS_OK);
 }

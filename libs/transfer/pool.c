@@ -2,6 +2,7 @@
  * start. */
 #include "transfer/pool.h"
 #include "base/clock.h"
+#include "transfer/ask.h"
 #include "transfer/carry.h"
 
 #include <stdlib.h>
@@ -39,7 +40,12 @@ void request_free(transfer_pool_t *pool, request_t *request)
     if (request->frame)
         request->frame->request = NULL;
     request->frame = NULL;
+    ask_drop(request);
     request->state = REQUEST_FREE;
+    if (request->is_part) {
+        ask_part_free(pool, request);
+        return;
+    }
     request->generation = (request->generation + 1) & INT32_MAX;
     TAILQ_INSERT_HEAD(&pool->free, request, link);
 }
@@ -60,6 +66,7 @@ void request_finish(transfer_pool_t *pool, request_t *request, struct request_li
     TAILQ_REMOVE(list, request, link);
     request_mark_items(request, status);
     request_free(pool, request);
+    ask_next(pool);
     done(ctx, status);
 }
 
@@ -92,6 +99,10 @@ static bool request_give_up(request_t *request, status_t status)
         return true;
     case REQUEST_WAITING:
         request_finish(pool, request, &peer->waiting, status);
+        return true;
+    case REQUEST_PACED:
+        ask_cut(request);
+        request_finish(pool, request, &peer->paced, status);
         return true;
     case REQUEST_SENT:
         break;
@@ -136,8 +147,8 @@ static void pool_arm(transfer_pool_t *pool, uint64_t at_ns, uint64_t now_ns)
 
 static bool request_is_open(const request_t *request)
 {
-    return request->state == REQUEST_WAITING || request->state == REQUEST_SENT ||
-           request->state == REQUEST_CARRIED;
+    return request->state == REQUEST_WAITING || request->state == REQUEST_PACED ||
+           request->state == REQUEST_SENT || request->state == REQUEST_CARRIED;
 }
 
 /* One that is due; also finds when the next of the others is. */
@@ -182,7 +193,8 @@ static void pool_on_timeout(uv_timer_t *timer)
 static bool peer_idle_too_long(const transfer_peer_t *peer, uint64_t now)
 {
     return peer->state == PEER_READY && TAILQ_EMPTY(&peer->sent) && TAILQ_EMPTY(&peer->waiting) &&
-           TAILQ_EMPTY(&peer->carried) && now - peer->used_ns >= peer->pool->limits.idle_ns;
+           TAILQ_EMPTY(&peer->paced) && TAILQ_EMPTY(&peer->carried) &&
+           now - peer->used_ns >= peer->pool->limits.idle_ns;
 }
 
 /* Requests are out and not a byte comes back: a gateway that hangs would collect ghosts without end. */
@@ -260,12 +272,17 @@ status_t transfer_pool_create(const transfer_pool_options_t *options, transfer_p
     pool->loop = options->loop;
     pool->limits = limits;
     pool->requests = requests;
+    if (!asks_init(pool)) {
+        free(pool);
+        free(requests);
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
     TAILQ_INIT(&pool->peers);
     TAILQ_INIT(&pool->free);
     TAILQ_INIT(&pool->failing);
     TAILQ_INIT(&pool->leaving);
     frame_pool_init(&pool->shared.frames);
-    pool->handles = 2;
+    pool->handles = 3;
     uv_timer_init(pool->loop, &pool->sweep);
     uv_timer_init(pool->loop, &pool->timeout);
     pool->sweep.data = pool;
@@ -288,6 +305,8 @@ void transfer_pool_destroy(transfer_pool_t *pool)
     frame_pool_dispose(&pool->shared.frames);
     free(pool->requests);
     pool->requests = NULL;
+    asks_dispose(pool);
+    asks_close(pool, pool_on_handle_closed);
     uv_close((uv_handle_t *)&pool->sweep, pool_on_handle_closed);
     uv_close((uv_handle_t *)&pool->timeout, pool_on_handle_closed);
 }
@@ -313,6 +332,7 @@ status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t
     peer->instance_id = instance_id;
     peer->backoff_ns = UINT64_C(10000000);
     TAILQ_INIT(&peer->waiting);
+    TAILQ_INIT(&peer->paced);
     TAILQ_INIT(&peer->carried);
     TAILQ_INIT(&peer->sent);
     TAILQ_INSERT_TAIL(&pool->peers, peer, link);

@@ -1,10 +1,11 @@
 /*
- * Inside of the pool: pool.c (pool, requests, time-outs), peer.c (one peer's connection and its frames) and carry.c (what goes past
- * the socket).
+ * Inside of the pool: pool.c (pool, requests, time-outs), peer.c (one peer's connection and its frames), ask.c (whose turn it is to be
+ * fetched through the socket) and carry.c (what goes past the socket).
  *
  * A request's life, and the list it is on:
  *
- *   FREE --fetch/push--> WAITING --connection READY--> SENT --answered--> done, FREE
+ *   FREE --push--> WAITING --connection READY--> SENT --answered--> done, FREE
+ *   FREE --fetch-> WAITING --connection READY--> PACED --its turn--> SENT, or in parts, each SENT --all answered--> done, FREE
  *                           |                            |
  *                           |                            +--cancel, time-out--> done, GHOST --answered--> FREE
  *                           +--cancel, time-out, peer gone--> done, FREE
@@ -16,6 +17,7 @@
  *                      +--cancel, time-out, peer gone--> done, FREE; or LEAVING --memory free--> done, FREE
  *
  *   WAITING   in peer->waiting: there is no connection yet
+ *   PACED     in peer->paced: it waits for its turn, or for its parts
  *   CARRIED   in peer->carried: its job is with the link
  *   LEAVING   in pool->leaving: likewise, but it has failed already; its peer may be gone
  *   SENT      in peer->sent, in the order of the wire
@@ -27,11 +29,13 @@
 #include "transfer/carrier.h"
 #include "transfer/conn.h"
 #include "transfer/internal.h"
+#include "transfer/pace.h"
 #include "transfer/window.h"
 
 typedef enum {
     REQUEST_FREE,
     REQUEST_WAITING,
+    REQUEST_PACED,
     REQUEST_CARRIED,
     REQUEST_LEAVING,
     REQUEST_SENT,
@@ -57,6 +61,14 @@ typedef struct request {
     carrier_job_t job;  /* while CARRIED or LEAVING */
     uint32_t span;      /* of a push: its room in the window, WINDOW_SPAN_NONE: none */
     uint32_t window_at; /* and where that is */
+    pace_turn_t turn;   /* of a fetch, while PACED */
+    uint64_t credit_bytes;
+    uint64_t from, until; /* of a fetch: where it begins in its first item, and ends in its last */
+    uint32_t at_item;     /* the next to be asked for */
+    uint32_t parts;       /* on the wire */
+    uint64_t at_byte;     /* in it */
+    bool is_part;
+    struct request *whole; /* of a part; NULL: it was given up */
 } request_t;
 
 TAILQ_HEAD(request_list, request);
@@ -74,7 +86,7 @@ typedef struct {
     uint32_t tried;    /* bits of those that were tried since it was last a good time to */
     uint64_t carriers; /* bits of those that the owner has, too */
     uint64_t again_ns; /* not before this; 0: there is none to try */
-    uint64_t moved_ns; /* when a job last ended, or began with none under way */
+    uint64_t moved_ns; /* when a job last ended, or began with none under way; or it was asked for */
     uint32_t attempt;  /* counts, so that an ATTACHED of before is known */
     window_t window;
 } link_t;
@@ -92,6 +104,11 @@ struct transfer_pool {
     uint32_t requests_used; /* ever touched */
     struct request_list free;
     struct request_list leaving;
+    pace_t pace;
+    uv_timer_t silence; /* looks, while fetches wait for credit, for peers that hold some and send nothing */
+    request_t *parts;
+    uint32_t parts_used; /* ever touched */
+    struct request_list free_parts;
     client_t clients[TRANSFER_WAYS + 1];
     struct request_list failing; /* their connection is gone; done is about to be called */
     transfer_stats_t stats;
@@ -115,8 +132,14 @@ struct transfer_peer {
     peer_conn_t *pc;
     peer_lookup_t *lookup;
     struct addrinfo *addresses, *address; /* while connecting: all, and the one being tried */
-    struct request_list waiting, carried, sent;
-    link_t link_past; /* the socket */
+    struct request_list waiting, paced, carried, sent;
+    uint64_t credit_bytes; /* that its requests hold */
+    uint64_t heard_bytes;  /* received when last looked at because of credit */
+    bool asked_at_tick;    /* it held credit then */
+    bool muted;            /* its credit is written off */
+    uint64_t looked_ns;    /* when its losses were last looked at */
+    uint32_t out_of_order; /* packets until then */
+    link_t link_past;      /* the socket */
     uint32_t next_seq;
     uint32_t max_items; /* agreed in HELLO */
     uint64_t max_item_bytes;

@@ -75,7 +75,8 @@ static inline bool transfer_handle_equal(transfer_handle_t a, transfer_handle_t 
     return ((a.hi ^ b.hi) | (a.lo ^ b.lo)) == 0;
 }
 
-/* What went one way. An owner does not see what peers read past its socket: those items only the pools count. */
+/* What went one way. An owner does not see what peers read past its socket: those items only the pools count; one that was asked for in
+ * parts it counts as many. */
 typedef struct {
     uint64_t items, item_bytes;     /* fetched (pool) or served (owner) with STATUS_OK */
     uint64_t results, result_bytes; /* pushed (pool) or received (owner) */
