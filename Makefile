@@ -7,7 +7,7 @@ PERF_ANALYZER := build/perf-analyzer
 NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build programs help deps test-deps demo test check unit asan tsan e2e bench format format-check compose-test sweep sweep-random clean
+.PHONY: build programs help deps test-deps demo test check unit asan tsan rdma e2e bench format format-check compose-test sweep sweep-random clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -39,7 +39,7 @@ demo: programs ## start everything, classify the example pictures by REST and gR
 test: ## all checks and tests
 	@scripts/install-deps --test
 	@$(MAKE) -j 2 --no-print-directory test-deps build # one waits for the network, the other for the compiler
-	@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e
+	@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e rdma
 
 check: test-deps build ## format, dependency graph, second compiler
 	scripts/format --check
@@ -58,6 +58,12 @@ tsan: deps ## unit tests that have threads, with the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS) --target unit-tests
 	$(NO_ASLR) ctest --preset tsan -j $(JOBS)
+
+rdma: test-deps ## the build with RDMA, its tests, and the running system over two transports of UCX
+	@scripts/install-deps --rdma
+	cmake --preset rdma
+	cmake --build --preset rdma -j $(JOBS) --target programs transfer_fetch transfer_push transfer_rdma
+	ctest --preset rdma -R '^(transfer/.*(ucx|rdma)|e2e/rdma)' -j $(JOBS)
 
 e2e: test-deps build ## the running system against stock clients
 	ctest --preset release -L e2e -j $(JOBS)

@@ -1,6 +1,6 @@
 /*
  * A carrier moves payloads past a connection's socket: through memory that both processes map (shm.c), or by RDMA
- * (rdma.c). The TCP connection stays and rules: it greets, it tells of pushes and acknowledges them, what a carrier
+ * (ucx.c). The TCP connection stays and rules: it greets, it tells of pushes and acknowledges them, what a carrier
  * cannot take goes through its stream, and its end is the end of the carrier's link.
  *
  *   owner (gateway)                                   pool (worker)
@@ -33,7 +33,7 @@
 #include <sys/queue.h>
 
 enum {
-    CARRIER_BLOB_BYTES = 1024,      /* what either side tells the other when a link is made */
+    CARRIER_BLOB_BYTES = 4096,      /* what either side tells the other when a link is made */
     CARRIER_WINDOW_BYTES = 1 << 20, /* a batch's outputs; what is larger goes through the stream */
 };
 

@@ -85,6 +85,7 @@ static void link_attach(transfer_peer_t *peer)
     if (!client)
         return;
     link->ops = client->ops;
+    link->moved_ns = (uint64_t)clock_now_ns();
     link->tried |= client->ops->bit;
     client->ops->client_hello(client->client, &hello);
     frame_t *frame = frame_get(&peer->pool->shared.frames, WIRE_HEADER_BYTES + hello.len, 0, 0);
@@ -195,8 +196,10 @@ void link_end(transfer_peer_t *peer)
 
 bool link_stuck(const transfer_peer_t *peer, uint64_t now_ns)
 {
-    return peer->link_past.ready && !TAILQ_EMPTY(&peer->carried) &&
-           now_ns - peer->link_past.moved_ns >= peer->pool->limits.stall_ns;
+    const link_t *link = &peer->link_past;
+    bool waits = link->ops && (!link->ready || !TAILQ_EMPTY(&peer->carried));
+
+    return waits && now_ns - link->moved_ns >= peer->pool->limits.stall_ns;
 }
 
 void link_give_up(transfer_peer_t *peer)

@@ -23,7 +23,7 @@ void link_greeted(transfer_peer_t *peer, uint64_t carriers);
 bool link_attached(transfer_peer_t *peer, const wire_header_t *header, const uint8_t *extra);
 /* The connection is gone: what can be ended at once is back in peer->waiting, the rest ends by itself. */
 void link_end(transfer_peer_t *peer);
-/* Its jobs have not moved for as long as a stall takes. */
+/* Its jobs have not moved, or it is not ready, for as long as a stall takes. */
 bool link_stuck(const transfer_peer_t *peer, uint64_t now_ns);
 /* Goes on without it. Calls back. */
 void link_give_up(transfer_peer_t *peer);

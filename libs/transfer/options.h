@@ -1,9 +1,8 @@
-/* The options of every program that has an owner or a pool; cfg_type has `int transfer` (a transfer_choice_t) and `bool
+/* The options (config/config.h) of every program that has an owner or a pool; cfg_type has `int transfer` (a transfer_choice_t) and `bool
  * transfer_spin`. */
 #ifndef TRANSFER_OPTIONS_H
 #define TRANSFER_OPTIONS_H
 
-#include "config/config.h"
 #include "transfer/transfer.h"
 
 #define TRANSFER_OPTIONS(cfg_type)                                                                         \

@@ -1,5 +1,6 @@
 """What stock clients and curl ask before they infer."""
 
+import os
 import re
 import subprocess
 
@@ -162,6 +163,7 @@ def test_both_sides_of_the_data_plane_count_the_same(up):
         for name in ("results_total", "result_bytes_total", "connections"):
             assert by(gateways, name, transport) == by(workers, name, transport), (name, transport)
     # All are on one host: what a worker reads there no gateway sees.
-    assert by(workers, "connections", "shm") > 0 and by(workers, "connections", "tcp") == 0
-    assert by(workers, "item_bytes_total", "shm") >= 4 * 8 * 8
+    past = {"tcp": "tcp", "rdma": "rdma"}.get(os.environ.get("FERMATA_TRANSFER"), "shm")
+    assert by(workers, "connections", past) > 0 and sum(by(workers, "connections", way) for way in ("tcp", "shm", "rdma") if way != past) == 0
+    assert by(workers, "item_bytes_total", past) >= 4 * 8 * 8
     assert by(gateways, "items_total", "tcp", "ok") == by(workers, "items_total", "tcp", "ok")

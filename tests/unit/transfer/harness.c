@@ -92,30 +92,36 @@ void rig_link(rig_t *rig)
     } while (stats.by[rig_way()].connections == 0);
 }
 
-void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
+static transfer_choice_t rig_choice(void)
 {
-    err_t err;
-
-    memset(rig, 0, sizeof(*rig));
-    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
-    uv_loop_init(&rig->loop);
-    transfer_owner_options_t owner = {.loop = &rig->loop,
-                                      .address = "127.0.0.1:0",
-                                      .instance_id = 77,
-                                      .receiver = {.begin = rig_begin, .done = rig_done},
-                                      .ctx = rig};
     static const transfer_choice_t choices[TRANSFER_WAYS] = {[TRANSFER_BY_TCP] = TRANSFER_CHOOSE_TCP,
                                                              [TRANSFER_BY_SHM] = TRANSFER_CHOOSE_AUTO,
                                                              [TRANSFER_BY_RDMA] = TRANSFER_CHOOSE_RDMA};
-    transfer_pool_options_t pool = {.loop = &rig->loop, .choice = choices[rig_way()]};
+
+    return choices[rig_way()];
+}
+
+static void rig_clear(rig_t *rig)
+{
+    memset(rig, 0, sizeof(*rig));
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    uv_loop_init(&rig->loop);
+}
+
+static void rig_open_owner(rig_t *rig, const transfer_limits_t *limits)
+{
+    transfer_owner_options_t owner = {.loop = &rig->loop,
+                                      .address = "127.0.0.1:0",
+                                      .instance_id = 77,
+                                      .choice = rig_choice(),
+                                      .receiver = {.begin = rig_begin, .done = rig_done},
+                                      .ctx = rig};
     void *arena;
-    owner.choice = pool.choice;
-    if (owner_limits)
-        owner.limits = *owner_limits;
-    if (pool_limits)
-        pool.limits = *pool_limits;
+    err_t err;
+
+    if (limits)
+        owner.limits = *limits;
     cr_assert_eq(transfer_owner_create(&owner, &rig->owner, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(transfer_pool_create(&pool, &rig->pool, &err), STATUS_OK);
     cr_assert_eq(shared_memory_create("test-arena", ARENA_BYTES, &arena, &rig->arena_fd, &err), STATUS_OK);
     rig->arena = arena;
     for (size_t i = 0; i < ARENA_BYTES; i++)
@@ -123,8 +129,36 @@ void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_
     cr_assert_eq(
         transfer_memory_register(rig->owner, rig->arena, ARENA_BYTES, rig->arena_fd, &rig->memory, &err),
         STATUS_OK);
-    cr_assert_eq(transfer_peer_open(rig->pool, transfer_owner_address(rig->owner), 77, &rig->peer, &err),
-                 STATUS_OK);
+}
+
+static void rig_open_pool(rig_t *rig, const char *address, const transfer_limits_t *limits)
+{
+    transfer_pool_options_t pool = {.loop = &rig->loop, .choice = rig_choice()};
+    err_t err;
+
+    if (limits)
+        pool.limits = *limits;
+    cr_assert_eq(transfer_pool_create(&pool, &rig->pool, &err), STATUS_OK);
+    cr_assert_eq(transfer_peer_open(rig->pool, address, 77, &rig->peer, &err), STATUS_OK);
+}
+
+void rig_init_owner(rig_t *rig)
+{
+    rig_clear(rig);
+    rig_open_owner(rig, NULL);
+}
+
+void rig_init_pool(rig_t *rig, const char *address)
+{
+    rig_clear(rig);
+    rig_open_pool(rig, address, NULL);
+}
+
+void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
+{
+    rig_clear(rig);
+    rig_open_owner(rig, owner_limits);
+    rig_open_pool(rig, transfer_owner_address(rig->owner), pool_limits);
     if (rig_way() != TRANSFER_BY_TCP)
         rig_link(rig);
 }
@@ -144,8 +178,10 @@ void rig_dispose(rig_t *rig)
     cr_assert_eq(uv_loop_close(&rig->loop), 0);
     for (int i = 0; i < rig->received_count; i++)
         free(rig->received[i].buffer);
-    munmap(rig->arena, ARENA_BYTES);
-    close(rig->arena_fd);
+    if (rig->arena) {
+        munmap(rig->arena, ARENA_BYTES);
+        close(rig->arena_fd);
+    }
 }
 
 void rig_until(rig_t *rig, const int *value, int want)

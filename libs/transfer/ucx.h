@@ -1,0 +1,10 @@
+/* What of UCX the choice of carriers asks for. */
+#ifndef TRANSFER_UCX_H
+#define TRANSFER_UCX_H
+
+#include <stdbool.h>
+
+/* Whether this host has a device for RDMA; UCX works without one, too, slower than the socket. */
+bool ucx_has_hardware(void);
+
+#endif

@@ -1,0 +1,200 @@
+#include "transfer/ucx_worker.h"
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <ucs/config/global_opts.h>
+
+static const int64_t CLOSE_PATIENCE_NS = 100 * NS_PER_MS;
+
+enum { ROUNDS = 16 }; /* of one turn, so that the rest of the loop has its own */
+
+static _Atomic uint32_t registered;
+
+uint32_t ucx_registered(void)
+{
+    return atomic_load(&registered);
+}
+
+uint32_t ucx_version(void)
+{
+    unsigned major, minor, release;
+
+    ucp_get_version(&major, &minor, &release);
+    return major << 16 | minor;
+}
+
+/* What fails is told by status and logged here; what the user has set stays. */
+static void quieten(void)
+{
+    if (!getenv("UCX_LOG_LEVEL"))
+        ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+}
+
+static bool ucx_round(ucx_t *ucx)
+{
+    bool moved = false;
+
+    while (ucp_worker_progress(ucx->worker))
+        moved = true;
+    return ucx->advance(ucx->ctx) || moved;
+}
+
+static void on_idle(uv_idle_t *idle);
+
+static void ucx_turn(ucx_t *ucx)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        bool moved = ucx_round(ucx);
+        if (!ucx->worker)
+            return;
+        if (moved)
+            continue;
+        if (ucx->spin || ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY)
+            continue;
+        ucx->due = false;
+        uv_idle_stop(&ucx->idle);
+        return;
+    }
+    uv_idle_start(&ucx->idle, on_idle); /* the loop goes on without sleeping */
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    ucx_turn(idle->data);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    ucx_t *ucx = prepare->data;
+
+    if (ucx->due && !uv_is_active((uv_handle_t *)&ucx->idle))
+        ucx_turn(ucx);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    ucx_turn(poll->data);
+}
+
+void ucx_begin(ucx_t *ucx)
+{
+    ucx->due = true;
+}
+
+status_t ucx_context_open(ucp_context_h *context, err_t *err)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP};
+    ucp_config_t *config;
+
+    quieten();
+    ucs_status_t failed = ucp_config_read(NULL, NULL, &config);
+    if (failed == UCS_OK) {
+        failed = ucp_init(&params, config, context);
+        ucp_config_release(config);
+    }
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_UNSUPPORTED, "UCX does not start: %s", ucs_status_string(failed));
+    return STATUS_OK;
+}
+
+status_t ucx_open(ucx_t *ucx, ucp_context_h context, struct uv_loop_s *loop, bool spin, err_t *err)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
+    int fd;
+
+    ucs_status_t failed = ucp_worker_create(context, &params, &ucx->worker);
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_UNSUPPORTED, "UCX has no worker: %s", ucs_status_string(failed));
+    failed = ucp_worker_get_efd(ucx->worker, &fd);
+    if (failed != UCS_OK || uv_poll_init(loop, &ucx->poll, fd) != 0) {
+        ucp_worker_destroy(ucx->worker);
+        return err_set(err, STATUS_UNSUPPORTED, "UCX cannot be waited for: %s", ucs_status_string(failed));
+    }
+    uv_prepare_init(loop, &ucx->prepare);
+    uv_idle_init(loop, &ucx->idle);
+    ucx->poll.data = ucx->prepare.data = ucx->idle.data = ucx;
+    ucx->handles = 3;
+    ucx->spin = spin;
+    ucx->due = true;
+    uv_poll_start(&ucx->poll, UV_READABLE, on_event);
+    uv_prepare_start(&ucx->prepare, on_prepare);
+    return STATUS_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    ucx_t *ucx = handle->data;
+
+    if (--ucx->handles == 0)
+        ucx->freed(ucx->ctx);
+}
+
+bool ucx_close_endpoint(ucx_t *ucx, ucp_ep_h ep, bool by_peer)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = by_peer ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+    ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+    int64_t end = clock_now_ns() + CLOSE_PATIENCE_NS;
+
+    if (!UCS_PTR_IS_PTR(request))
+        return true;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+        if (clock_now_ns() > end)
+            return false;
+        ucp_worker_progress(ucx->worker);
+    }
+    ucp_request_free(request);
+    return true;
+}
+
+void ucx_abandon(ucx_t *ucx)
+{
+    uv_close((uv_handle_t *)&ucx->poll, on_closed);
+    uv_close((uv_handle_t *)&ucx->prepare, on_closed);
+    uv_close((uv_handle_t *)&ucx->idle, on_closed);
+    ucx->worker = NULL;
+}
+
+void ucx_close(ucx_t *ucx)
+{
+    ucp_worker_h worker = ucx->worker;
+
+    ucx_abandon(ucx);
+    ucp_worker_destroy(worker);
+}
+
+status_t ucx_register(ucp_context_h context, void *base, size_t len_bytes, ucx_memory_t *memory, err_t *err)
+{
+    const ucp_mem_map_params_t params = {.field_mask =
+                                             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                         .address = base,
+                                         .length = len_bytes};
+    ucs_status_t failed = ucp_mem_map(context, &params, &memory->handle);
+
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_NO_MEMORY, "%zu MiB cannot be registered (ulimit -l?): %s",
+                       len_bytes >> 20, ucs_status_string(failed));
+    failed = ucp_rkey_pack(context, memory->handle, &memory->rkey, &memory->rkey_bytes);
+    if (failed != UCS_OK) {
+        ucp_mem_unmap(context, memory->handle);
+        return err_set(err, STATUS_INTERNAL, "UCX gives no key: %s", ucs_status_string(failed));
+    }
+    atomic_fetch_add(&registered, 1);
+    return STATUS_OK;
+}
+
+void ucx_deregister(ucp_context_h context, ucx_memory_t *memory)
+{
+    if (!memory->rkey)
+        return;
+    ucp_rkey_buffer_release(memory->rkey);
+    ucp_mem_unmap(context, memory->handle);
+    *memory = (ucx_memory_t){0};
+    atomic_fetch_sub(&registered, 1);
+}

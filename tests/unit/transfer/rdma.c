@@ -1,0 +1,228 @@
+/*
+ * RDMA by UCX (ucx.c), over the transports of UCX that need no hardware: whoever greets with nonsense is refused, and who goes away in
+ * the middle of a read costs one error for each request, and nothing stays registered.
+ */
+#include "harness.h"
+
+#include "base/clock.h"
+#include "transfer/carrier.h"
+#include "transfer/ucx_worker.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static rig_t rig;
+
+static void use(const char *transports)
+{
+    setenv("FERMATA_TEST_TRANSPORT", "rdma", 1);
+    setenv("UCX_TLS", transports, 1);
+    setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 1);
+}
+
+static transfer_item_t item_of(transfer_handle_t handle, const struct iovec *iov)
+{
+    return (transfer_item_t){.handle = handle, .len_bytes = iov->iov_len, .iov = iov, .iov_count = 1};
+}
+
+static void fetch_a_batch(const char *transports)
+{
+    enum { ITEMS = 40 };
+    static uint8_t out[ITEMS][15000];
+    struct iovec iov[ITEMS];
+    transfer_item_t items[ITEMS];
+    outcome_t outcome = {0};
+
+    use(transports);
+    rig_init(&rig, NULL, NULL);
+    cr_assert_geq(carrier_rdma.registered(), 3, "the arena, the directory and a window");
+    transfer_handle_t good = rig_publish(&rig, 0, 15000, NULL), gone = rig_publish(&rig, 0, 15000, NULL);
+    transfer_handle_t beyond = {.hi = good.hi | 0xffffff, .lo = good.lo};
+    transfer_unpublish(rig.owner, gone);
+    for (int i = 0; i < ITEMS; i++) {
+        iov[i] = (struct iovec){out[i], i == 3 ? 0 : 15000};
+        items[i] = item_of(i == 1 ? gone : i == 2 ? beyond : good, &iov[i]);
+    }
+    items[4].offset = 1;
+    cr_assert_eq(transfer_fetch(rig.peer, items, ITEMS, 0, outcome_set, &outcome, NULL), STATUS_OK);
+    cr_assert_eq(outcome.calls, 0, "never from within the call");
+    rig_until(&rig, &outcome.calls, 1);
+    for (int i = 0; i < ITEMS; i++) {
+        status_t want = i == 1 || i == 2 ? STATUS_NOT_FOUND : i == 4 ? STATUS_INVALID_ARGUMENT : STATUS_OK;
+        cr_assert_eq(items[i].status, want, "item %d", i);
+        if (want == STATUS_OK)
+            cr_assert_eq(memcmp(out[i], rig.arena, iov[i].iov_len), 0);
+    }
+    rig_dispose(&rig);
+    cr_assert_eq(carrier_rdma.registered(), 0, "nothing stays registered");
+}
+
+Test(rdma, a_batch_is_read_in_bursts_over_tcp)
+{
+    fetch_a_batch("tcp,self");
+}
+
+Test(rdma, and_over_shared_memory)
+{
+    fetch_a_batch("posix,sysv,cma,self");
+}
+
+/* ---- a gateway in a process of its own, which dies ---- */
+
+typedef struct {
+    char address[TRANSFER_ADDRESS_BYTES];
+    transfer_handle_t handle;
+} told_t;
+
+static void gateway_main(int to)
+{
+    told_t told;
+
+    rig_init_owner(&rig);
+    snprintf(told.address, sizeof(told.address), "%s", transfer_owner_address(rig.owner));
+    told.handle = rig_publish(&rig, 0, ARENA_BYTES, NULL);
+    if (write(to, &told, sizeof(told)) != sizeof(told))
+        _exit(1);
+    uv_run(&rig.loop, UV_RUN_DEFAULT);
+    _exit(0);
+}
+
+enum { REQUESTS = 1000, LEN = 40000 };
+static uint8_t out[REQUESTS][LEN];
+static struct iovec iov[REQUESTS];
+static transfer_item_t items[REQUESTS];
+static outcome_t outcome[REQUESTS];
+
+/* A gateway of its own, and a thousand reads from it under way, of which the first is through. */
+static pid_t begin_reads(const char *transports)
+{
+    int pipes[2];
+    told_t told;
+
+    use(transports);
+    cr_assert_eq(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0)
+        gateway_main(pipes[1]);
+    cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
+    rig_init_pool(&rig, told.address);
+    rig_link(&rig);
+    for (int i = 0; i < REQUESTS; i++) {
+        iov[i] = (struct iovec){out[i], LEN};
+        items[i] = item_of(told.handle, &iov[i]);
+        cr_assert_eq(transfer_fetch(rig.peer, &items[i], 1, 0, outcome_set, &outcome[i], NULL), STATUS_OK);
+    }
+    rig_until(&rig, &outcome[0].calls, 1);
+    return child;
+}
+
+static void each_ended_once(void)
+{
+    for (int i = 0; i < REQUESTS; i++)
+        cr_assert_eq(outcome[i].calls, 1);
+}
+
+static void close_in_the_middle(const char *transports)
+{
+    pid_t child = begin_reads(transports);
+
+    transfer_peer_close(rig.peer);
+    each_ended_once();
+    memset(out, 0, sizeof(out));
+    rig_settle(&rig);
+    for (int i = 0; i < REQUESTS; i++) {
+        for (int k = 0; k < LEN; k++)
+            cr_assert_eq(out[i][k], 0, "written to after the end");
+    }
+    cr_assert_eq(waitpid(child, NULL, WNOHANG), 0, "the gateway lives");
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    rig_dispose(&rig);
+}
+
+Test(rdma, a_peer_that_is_closed_in_the_middle_of_reads_writes_nothing_any_more_over_tcp)
+{
+    close_in_the_middle("tcp,self");
+}
+
+Test(rdma, nor_over_shared_memory)
+{
+    close_in_the_middle("posix,sysv,cma,self");
+}
+
+static void kill_in_the_middle(const char *transports)
+{
+    pid_t child = begin_reads(transports);
+
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < REQUESTS; i++)
+        rig_until(&rig, &outcome[i].calls, 1);
+    rig_settle(&rig);
+    each_ended_once();
+    for (int i = 0; i < REQUESTS; i++)
+        cr_assert(outcome[i].status == STATUS_OK || outcome[i].status == STATUS_UNAVAILABLE);
+    rig_dispose(&rig);
+    cr_assert_eq(carrier_rdma.registered(), 0);
+}
+
+Test(rdma, a_gateway_that_is_killed_in_the_middle_of_reads_costs_each_one_error_at_most)
+{
+    kill_in_the_middle("tcp,self");
+}
+
+Test(rdma, and_the_same_over_shared_memory)
+{
+    kill_in_the_middle("posix,sysv,cma,self");
+}
+
+/* ---- nonsense ---- */
+
+Test(rdma, another_version_and_garbage_are_refused)
+{
+    carrier_blob_t hello = {.len = 8}, answer;
+    carrier_seat_t *seat;
+    carrier_door_t *door;
+    carrier_client_t *client;
+    carrier_link_t *link;
+    err_t err;
+    static uint8_t arena[65536];
+    static directory_entry_t directory[16];
+    uv_loop_t loop;
+
+    use("tcp,self");
+    uv_loop_init(&loop);
+    const carrier_door_options_t options = {
+        .loop = &loop, .arena = {arena, sizeof(arena), -1}, .directory = {directory, sizeof(directory), -1}};
+    cr_assert_eq(carrier_rdma.door_open(&options, &door, &err), STATUS_OK, "%s", err.text);
+    wire_put64(hello.bytes, (uint64_t)UCX_MAGIC << 32 | (ucx_version() + 1));
+    cr_assert_eq(carrier_rdma.seat_take(door, &hello, &answer, &seat, &err), STATUS_UNSUPPORTED);
+    cr_assert(strstr(err.text, "UCX") && strstr(err.text, "there"), "%s", err.text);
+    wire_put64(hello.bytes, 12345);
+    cr_assert_eq(carrier_rdma.seat_take(door, &hello, &answer, &seat, &err), STATUS_INVALID_ARGUMENT);
+    hello.len = 3;
+    cr_assert_eq(carrier_rdma.seat_take(door, &hello, &answer, &seat, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(carrier_rdma.registered(), 2);
+
+    cr_assert_eq(carrier_rdma.client_open(&loop, false, &client, &err), STATUS_OK);
+    carrier_rdma.client_hello(client, &hello);
+    cr_assert_eq(carrier_rdma.seat_take(door, &hello, &answer, &seat, &err), STATUS_OK);
+    cr_assert_eq(carrier_rdma.registered(), 3);
+    const carrier_watch_t watch = {0};
+    const uint32_t whole = answer.len;
+    for (answer.len = 0; answer.len < whole; answer.len++)
+        cr_assert_eq(carrier_rdma.link_open(client, &answer, &watch, &link, &err), STATUS_INVALID_ARGUMENT,
+                     "cut to %u", answer.len);
+    answer.len = whole;
+    wire_put64(answer.bytes + 8, UINT64_MAX); /* the length of the first piece */
+    cr_assert_eq(carrier_rdma.link_open(client, &answer, &watch, &link, &err), STATUS_INVALID_ARGUMENT);
+    carrier_rdma.seat_give_up(seat);
+    carrier_rdma.client_close(client);
+    carrier_rdma.door_close(door);
+    cr_assert_eq(carrier_rdma.registered(), 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&loop), 0);
+}
