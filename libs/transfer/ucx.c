@@ -9,15 +9,16 @@
  * that is gone. Links are made with UCX's handling of errors where its transports have that (RDMA, tcp); its shared memory has none,
  * and there the end of the TCP connection is what ends a link.
  *
- * Where UCX emulates one-sided access (over tcp), the owner's process writes what a message tells it to: only hardware holds a peer to
- * its window. And a reader that is killed in the middle may take the owner with it (an assertion of UCX 1.13). So `auto` takes hardware
- * only, and a window that was given up is not used again for a while.
+ * Where there is no hardware, reads and writes go by messages of our own (ucx_ask.h) and not by UCX's emulation: that writes to
+ * wherever a message says, and of UCX 1.13 it ends the owner's process when a reader is killed at a bad moment. `auto` takes hardware only. A
+ * window that was given up is not used again for a while, as UCX's shared memory lets nobody take its key away.
  */
 #include "transfer/ucx.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "transfer/carrier.h"
+#include "transfer/ucx_ask.h"
 #include "transfer/ucx_worker.h"
 #include "transfer/wire.h"
 
@@ -26,7 +27,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const int64_t DRAIN_PATIENCE_NS = 100 * NS_PER_MS;
 static const int64_t WINDOW_QUARANTINE_NS = 10 * NS_PER_S;
 
 bool ucx_has_hardware(void)
@@ -121,6 +121,7 @@ struct carrier_door {
     ucp_context_h context;
     carrier_memory_t arena, directory;
     ucx_memory_t arena_key, directory_key;
+    answerer_t answerer;
     window_memory_t *oldest, **newest; /* windows that were given up, by time */
 };
 
@@ -128,6 +129,7 @@ struct carrier_seat {
     carrier_door_t *door;
     window_memory_t *window;
     ucx_memory_t key;
+    asked_window_t asked;
 };
 
 static bool door_advance(void *ctx)
@@ -167,6 +169,11 @@ static status_t rdma_door_open(const carrier_door_options_t *options, carrier_do
     status = ucx_open(&door->ucx, door->context, options->loop, options->spin, err);
     if (status != STATUS_OK)
         goto close_context;
+    if (!answerer_open(&door->answerer, door->ucx.worker, &door->arena, &door->directory)) {
+        ucx_close(&door->ucx); /* frees the door */
+        ucp_cleanup(door->context);
+        return err_set(err, STATUS_UNSUPPORTED, "UCX takes no messages");
+    }
     status = ucx_register(door->context, door->arena.base, door->arena.len_bytes, &door->arena_key, err);
     if (status == STATUS_OK)
         status = ucx_register(door->context, door->directory.base, door->directory.len_bytes,
@@ -194,6 +201,7 @@ static void rdma_door_close(carrier_door_t *door)
     ucx_deregister(door->context, &door->arena_key);
     ucx_deregister(door->context, &door->directory_key);
     ucx_close(&door->ucx);
+    answerer_close(&door->answerer);
     ucp_cleanup(door->context);
 }
 
@@ -248,6 +256,7 @@ static status_t seat_answer(const carrier_seat_t *seat, carrier_blob_t *answer, 
     put_piece(&writer, door->directory_key.rkey, door->directory_key.rkey_bytes);
     put_u64(&writer, (uintptr_t)seat->window->base);
     put_piece(&writer, seat->key.rkey, seat->key.rkey_bytes);
+    put_u64(&writer, seat->asked.token);
     ucp_worker_release_address(door->ucx.worker, address);
     if (writer.full)
         return err_set(err, STATUS_TOO_LARGE, "UCX's addresses of this host take more than %d bytes",
@@ -271,6 +280,7 @@ static status_t check_hello(const carrier_blob_t *hello, err_t *err)
 
 static void rdma_seat_give_up(carrier_seat_t *seat)
 {
+    answerer_remove(&seat->door->answerer, &seat->asked);
     ucx_deregister(seat->door->context, &seat->key);
     window_retire(seat->door, seat->window);
     free(seat);
@@ -294,6 +304,8 @@ static status_t rdma_seat_take(carrier_door_t *door, const carrier_blob_t *hello
     seat->door = door;
     seat->window = window;
     status = ucx_register(door->context, window->base, CARRIER_WINDOW_BYTES, &seat->key, err);
+    if (status == STATUS_OK && !answerer_add(&door->answerer, &seat->asked, window->base))
+        status = err_set(err, STATUS_INTERNAL, "no random numbers");
     if (status == STATUS_OK)
         status = seat_answer(seat, answer, err);
     if (status != STATUS_OK) {
@@ -329,6 +341,7 @@ typedef struct scratch {
 typedef struct {
     uint64_t base, len_bytes;
     ucp_rkey_h rkey;
+    ask_what_t what; /* it is called so in messages */
 } remote_t;
 
 struct carrier_link {
@@ -336,6 +349,8 @@ struct carrier_link {
     carrier_client_t *client;
     carrier_watch_t watch;
     ucp_ep_h ep;
+    asker_t asker;
+    bool asks; /* goes by messages */
     remote_t arena, directory, window;
     struct job_list jobs;
     directory_entry_t proof; /* of the first read, which shows that it works */
@@ -349,7 +364,6 @@ struct carrier_client {
     ucp_context_h context;
     uv_loop_t *loop;
     bool spin;
-    bool abandoned;     /* a worker is left of which UCX would not let go */
     scratch_t *scratch; /* not in use */
 };
 
@@ -376,8 +390,7 @@ static void rdma_client_close(carrier_client_t *client)
 {
     scratch_t *scratch;
 
-    if (!client->abandoned)
-        ucp_cleanup(client->context);
+    ucp_cleanup(client->context);
     while ((scratch = client->scratch)) {
         client->scratch = scratch->next;
         free(scratch);
@@ -404,25 +417,38 @@ static void link_break(carrier_link_t *link, ucs_status_t why)
     ucx_begin(&link->ucx);
 }
 
-static void on_proved(void *request, ucs_status_t status, void *user)
+static void proof_ended(void *user, ucs_status_t status)
 {
     carrier_link_t *link = user;
 
-    ucp_request_free(request);
     link->proving--;
     if (status != UCS_OK)
         link_break(link, status);
 }
 
-static void on_job_operation(void *request, ucs_status_t status, void *user)
+static void on_proved(void *request, ucs_status_t status, void *user)
 {
-    carrier_job_t *job = user;
-
     ucp_request_free(request);
+    proof_ended(user, status);
+}
+
+static void job_operation_ended(carrier_job_t *job, ucs_status_t status)
+{
     job->inside[JOB_PENDING]--;
     job->inside[JOB_FAILED] |= status != UCS_OK;
     if (status != UCS_OK)
         link_break(job->link, status);
+}
+
+static void on_asked(void *user, ucs_status_t status)
+{
+    job_operation_ended(user, status);
+}
+
+static void on_job_operation(void *request, ucs_status_t status, void *user)
+{
+    ucp_request_free(request);
+    job_operation_ended(user, status);
 }
 
 static ucp_request_param_t job_param(carrier_job_t *job)
@@ -442,12 +468,41 @@ static void job_begun(carrier_job_t *job, ucs_status_ptr_t request)
     }
 }
 
+static void job_ask(carrier_job_t *job, ask_what_t what, uint64_t at, void *bytes, size_t len)
+{
+    ucs_status_t status = ask_by_message(&job->link->asker, what, at, bytes, len, on_asked, job);
+
+    if (status == UCS_OK)
+        job->inside[JOB_PENDING]++;
+    else
+        job_begun(job, UCS_STATUS_PTR(status));
+}
+
 static void job_get(carrier_job_t *job, const remote_t *from, uint64_t at, void *to, size_t len)
 {
     ucp_request_param_t param = job_param(job);
 
-    if (len > 0 && !job->inside[JOB_FAILED])
+    if (len == 0 || job->inside[JOB_FAILED])
+        return;
+    if (job->link->asks)
+        job_ask(job, from->what, at, to, len);
+    else
         job_begun(job, ucp_get_nbx(job->link->ep, to, len, from->base + at, from->rkey, &param));
+}
+
+static void job_put(carrier_job_t *job, uint64_t at, void *bytes, size_t len)
+{
+    const remote_t *window = &job->link->window;
+    ucp_request_param_t param = job_param(job);
+
+    if (at > CARRIER_WINDOW_BYTES || len > CARRIER_WINDOW_BYTES - at)
+        job_begun(job, UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));
+    else if (len == 0 || job->inside[JOB_FAILED])
+        return;
+    else if (job->link->asks)
+        job_ask(job, ASK_WINDOW, at, bytes, len);
+    else
+        job_begun(job, ucp_put_nbx(job->link->ep, bytes, len, window->base + at, window->rkey, &param));
 }
 
 /* -- a get -- */
@@ -607,18 +662,11 @@ static void rdma_put(carrier_link_t *link, carrier_job_t *job)
 
     job_start(link, job, PUT_BYTES);
     for (uint32_t i = 0; i < job->count; i++) {
-        size_t len = job->iov[i].iov_len;
-        if (at > CARRIER_WINDOW_BYTES || len > CARRIER_WINDOW_BYTES - at)
-            job->inside[JOB_FAILED] = 1;
-        else if (len > 0 && !job->inside[JOB_FAILED])
-            job_begun(job, ucp_put_nbx(link->ep, job->iov[i].iov_base, len, link->window.base + at,
-                                       link->window.rkey, &param));
-        at += len;
+        job_put(job, at, job->iov[i].iov_base, job->iov[i].iov_len);
+        at += job->iov[i].iov_len;
     }
-    if (!job->inside[JOB_FAILED])
+    if (!link->asks && !job->inside[JOB_FAILED])
         job_begun(job, ucp_ep_flush_nbx(link->ep, &param));
-    else
-        link_break(link, UCS_ERR_INVALID_PARAM);
 }
 
 static bool rdma_cancel(carrier_link_t *link, carrier_job_t *job)
@@ -659,6 +707,7 @@ static ucs_status_t link_connect(carrier_link_t *link, const void *address, bool
 
 typedef struct {
     const void *address, *arena, *directory, *window;
+    uint64_t token;
 } answer_t;
 
 static bool link_read_answer(carrier_link_t *link, const carrier_blob_t *blob, answer_t *answer)
@@ -667,6 +716,9 @@ static bool link_read_answer(carrier_link_t *link, const carrier_blob_t *blob, a
 
     uint64_t word = get_u64(&reader);
     answer->address = get_piece(&reader);
+    link->arena.what = ASK_ARENA;
+    link->directory.what = ASK_DIRECTORY;
+    link->window.what = ASK_WINDOW;
     link->arena.base = get_u64(&reader);
     link->arena.len_bytes = get_u64(&reader);
     answer->arena = get_piece(&reader);
@@ -676,6 +728,7 @@ static bool link_read_answer(carrier_link_t *link, const carrier_blob_t *blob, a
     link->window.base = get_u64(&reader);
     link->window.len_bytes = CARRIER_WINDOW_BYTES;
     answer->window = get_piece(&reader);
+    answer->token = get_u64(&reader);
     return !reader.short_of && reader.left == 0 && word == ((uint64_t)UCX_MAGIC << 32 | ucx_version()) &&
            link->directory.len_bytes >= sizeof(directory_entry_t) && link->arena.len_bytes > 0;
 }
@@ -697,18 +750,26 @@ static void link_prove(carrier_link_t *link)
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = on_proved,
                                        .user_data = link};
-    ucs_status_ptr_t request = ucp_get_nbx(link->ep, &link->proof, sizeof(link->proof), link->directory.base,
-                                           link->directory.rkey, &param);
+    ucs_status_ptr_t request;
 
+    if (link->asks)
+        request = UCS_STATUS_PTR(ask_by_message(&link->asker, ASK_DIRECTORY, 0, &link->proof,
+                                                sizeof(link->proof), proof_ended, link));
+    else
+        request = ucp_get_nbx(link->ep, &link->proof, sizeof(link->proof), link->directory.base,
+                              link->directory.rkey, &param);
     if (UCS_PTR_IS_ERR(request))
         link_break(link, UCS_PTR_STATUS(request));
-    else if (request)
+    else if (request || link->asks)
         link->proving++;
 }
 
 static void link_freed(void *ctx)
 {
-    free(ctx);
+    carrier_link_t *link = ctx;
+
+    asker_close(&link->asker);
+    free(link);
 }
 
 static status_t link_unpack(carrier_link_t *link, const answer_t *answer, err_t *err)
@@ -719,6 +780,9 @@ static status_t link_unpack(carrier_link_t *link, const answer_t *answer, err_t 
         failed = link_connect(link, answer->address, false);
     if (failed != UCS_OK)
         return err_set(err, STATUS_UNAVAILABLE, "UCX does not reach it: %s", ucs_status_string(failed));
+    link->asks = link->by_peer && !ucx_has_hardware();
+    if (!asker_open(&link->asker, link->ucx.worker, link->ep, answer->token))
+        return err_set(err, STATUS_UNAVAILABLE, "UCX takes no messages");
     failed = ucp_ep_rkey_unpack(link->ep, answer->arena, &link->arena.rkey);
     if (failed == UCS_OK)
         failed = ucp_ep_rkey_unpack(link->ep, answer->directory, &link->directory.rkey);
@@ -732,15 +796,10 @@ static status_t link_unpack(carrier_link_t *link, const answer_t *answer, err_t 
 /* After this nothing of a job is touched. Frees the link when the loop has run. */
 static void link_end(carrier_link_t *link)
 {
-    if (!link->ep || ucx_close_endpoint(&link->ucx, link->ep, link->by_peer)) {
-        link_drop_keys(link);
-        ucx_close(&link->ucx);
-        return;
-    }
-    log_error("rdma_worker_abandoned",
-              LOG_STR("reason", "UCX does not let go of operations on a peer that is gone"));
-    link->client->abandoned = true;
-    ucx_abandon(&link->ucx);
+    if (link->ep && link->by_peer)
+        ucx_close_endpoint(&link->ucx, link->ep);
+    link_drop_keys(link);
+    ucx_close(&link->ucx);
 }
 
 static status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *blob,
@@ -776,31 +835,8 @@ static status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *b
     return STATUS_OK;
 }
 
-static bool link_is_busy(const carrier_link_t *link)
-{
-    const carrier_job_t *job;
-
-    TAILQ_FOREACH(job, &link->jobs, entry)
-    {
-        if (job->inside[JOB_PENDING] > 0)
-            return true;
-    }
-    return false;
-}
-
-/* What is under way ends in microseconds, unless the other side is gone. Where UCX emulates reading, the owner's process would end by
- * an assertion of UCX 1.13 when its reader hangs up on it in the middle. */
-static void link_drain(carrier_link_t *link)
-{
-    int64_t end = clock_now_ns() + DRAIN_PATIENCE_NS;
-
-    while (!link->broken && link_is_busy(link) && clock_now_ns() < end)
-        ucp_worker_progress(link->ucx.worker);
-}
-
 static void rdma_link_close(carrier_link_t *link)
 {
-    link_drain(link);
     link_end(link);
     while (!TAILQ_EMPTY(&link->jobs))
         job_end(TAILQ_FIRST(&link->jobs), STATUS_UNAVAILABLE);
@@ -811,6 +847,8 @@ static bool link_advance(void *ctx)
 {
     carrier_link_t *link = ctx;
 
+    if (link->broken)
+        asker_give_up(&link->asker);
     if (link_advance_job(link))
         return true;
     if (link->told || link->proving > 0 || !TAILQ_EMPTY(&link->jobs))

@@ -8,7 +8,10 @@
 
 static const int64_t CLOSE_PATIENCE_NS = 100 * NS_PER_MS;
 
-enum { ROUNDS = 16 }; /* of one turn, so that the rest of the loop has its own */
+enum {
+    ROUNDS = 16,
+    STEPS = 32
+}; /* of one turn, and of each round, so that the rest of the loop has its own */
 
 static _Atomic uint32_t registered;
 
@@ -36,7 +39,8 @@ static bool ucx_round(ucx_t *ucx)
 {
     bool moved = false;
 
-    while (ucp_worker_progress(ucx->worker))
+    /* With an answer for a reader that died over shared memory it says so for ever. */
+    for (int i = 0; i < STEPS && ucp_worker_progress(ucx->worker); i++)
         moved = true;
     return ucx->advance(ucx->ctx) || moved;
 }
@@ -88,7 +92,7 @@ void ucx_begin(ucx_t *ucx)
 status_t ucx_context_open(ucp_context_h *context, err_t *err)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP};
+                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
     ucp_config_t *config;
 
     quieten();
@@ -135,37 +139,28 @@ static void on_closed(uv_handle_t *handle)
         ucx->freed(ucx->ctx);
 }
 
-bool ucx_close_endpoint(ucx_t *ucx, ucp_ep_h ep, bool by_peer)
+void ucx_close_endpoint(ucx_t *ucx, ucp_ep_h ep)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags = by_peer ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
     int64_t end = clock_now_ns() + CLOSE_PATIENCE_NS;
 
     if (!UCS_PTR_IS_PTR(request))
-        return true;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
-        if (clock_now_ns() > end)
-            return false;
+        return;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && clock_now_ns() < end)
         ucp_worker_progress(ucx->worker);
-    }
     ucp_request_free(request);
-    return true;
-}
-
-void ucx_abandon(ucx_t *ucx)
-{
-    uv_close((uv_handle_t *)&ucx->poll, on_closed);
-    uv_close((uv_handle_t *)&ucx->prepare, on_closed);
-    uv_close((uv_handle_t *)&ucx->idle, on_closed);
-    ucx->worker = NULL;
 }
 
 void ucx_close(ucx_t *ucx)
 {
     ucp_worker_h worker = ucx->worker;
 
-    ucx_abandon(ucx);
+    uv_close((uv_handle_t *)&ucx->poll, on_closed);
+    uv_close((uv_handle_t *)&ucx->prepare, on_closed);
+    uv_close((uv_handle_t *)&ucx->idle, on_closed);
+    ucx->worker = NULL;
     ucp_worker_destroy(worker);
 }
 

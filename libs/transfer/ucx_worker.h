@@ -33,13 +33,11 @@ typedef struct ucx {
 
 /* advance, freed and ctx are set. UNSUPPORTED: UCX finds nothing to work with. */
 status_t ucx_open(ucx_t *ucx, ucp_context_h context, struct uv_loop_s *loop, bool spin, err_t *err);
-/* Ends the worker, from within advance, too: nothing is read or written for it after this. All its endpoints are closed. */
+/* Ends the worker, from within advance, too: nothing is read or written for it after this. An endpoint without handling of errors is
+ * not closed before: that would wait for its peer, which may be gone. */
 void ucx_close(ucx_t *ucx);
-/* Closes an endpoint of the worker; operations under way are told as cancelled from within. With `by_peer` (its error handling)
- * that takes a moment, else they are waited for, so long at most. False: some do not end. The worker must not be closed then, nor
- * ever be turned again, which is what keeps it from writing anywhere: ucx_abandon. */
-bool ucx_close_endpoint(ucx_t *ucx, ucp_ep_h ep, bool by_peer);
-void ucx_abandon(ucx_t *ucx);
+/* Closes an endpoint with handling of errors; operations under way are told as cancelled from within. */
+void ucx_close_endpoint(ucx_t *ucx, ucp_ep_h ep);
 /* Something was begun: a turn comes before the loop sleeps. */
 void ucx_begin(ucx_t *ucx);
 
