@@ -22,7 +22,7 @@
  *
  * A PUSH writes into the window, and then says so through the stream (WIRE_LANDED), where the owner copies it to where it belongs.
  *
- * Threads: all on the loop of the owner or the pool; no function blocks, no callback comes from within a call.
+ * Threads: all on the loop of the owner or the pool; no callback comes from within a call but link_close.
  */
 #ifndef TRANSFER_CARRIER_H
 #define TRANSFER_CARRIER_H
@@ -77,8 +77,8 @@ typedef struct carrier_job {
     uint64_t window_offset;         /* of a put: where its first byte goes; the rest right behind */
     TAILQ_ENTRY(carrier_job) entry; /* the carrier's, as all below */
     carrier_link_t *link;
-    uint64_t inside[8];
-    void *inside_ptr[4];
+    uint64_t inside[4];
+    void *inside_ptr;
 } carrier_job_t;
 
 typedef struct {
@@ -109,8 +109,8 @@ typedef struct {
     /* watch.changed tells when it is ready. An answer that makes no sense: INVALID_ARGUMENT. */
     status_t (*link_open)(carrier_client_t *client, const carrier_blob_t *answer,
                           const carrier_watch_t *watch, carrier_link_t **link, err_t *err);
-    /* Ends all its jobs with STATUS_UNAVAILABLE: those whose memory may still be written to when that has ended, the others now.
-     * Nothing is told of the link any more. */
+    /* Ends all its jobs with STATUS_UNAVAILABLE, from within, and touches no memory of theirs any more. Nothing is told of the link
+     * after that. */
     void (*link_close)(carrier_link_t *link);
     void (*get)(carrier_link_t *link, carrier_job_t *job);
     void (*put)(carrier_link_t *link, carrier_job_t *job);

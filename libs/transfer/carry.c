@@ -32,13 +32,9 @@ void clients_open(transfer_pool_t *pool, transfer_choice_t choice, bool spin)
 
 void clients_close(transfer_pool_t *pool)
 {
-    request_t *request;
-
     for (client_t *client = pool->clients; client->ops; client++)
         client->ops->client_close(client->client);
     pool->clients[0].ops = NULL;
-    while ((request = TAILQ_FIRST(&pool->leaving)))
-        request_finish(pool, request, &pool->leaving, request->status);
 }
 
 uint64_t clients_bits(const transfer_pool_t *pool)
@@ -51,13 +47,6 @@ uint64_t clients_bits(const transfer_pool_t *pool)
 }
 
 /* ---- a link ---- */
-
-/* It goes `to` from now on, no longer `from`. */
-static void link_count(transfer_peer_t *peer, transfer_way_t from, transfer_way_t to)
-{
-    peer->pool->stats.by[from].connections--;
-    peer->pool->stats.by[to].connections++;
-}
 
 static void link_tell(const transfer_peer_t *peer, const char *carrier, const char *why)
 {
@@ -107,7 +96,7 @@ void link_greeted(transfer_peer_t *peer, uint64_t carriers)
     link_attach(peer);
 }
 
-/* Its jobs go back to `waiting`, those whose memory is in use to `leaving`. */
+/* Its jobs end, and their requests are back in `waiting`. */
 static void link_drop(transfer_peer_t *peer)
 {
     link_t *link = &peer->link_past;
@@ -115,14 +104,12 @@ static void link_drop(transfer_peer_t *peer)
     request_t *request;
 
     if (link->ready)
-        link_count(peer, ops->way, TRANSFER_BY_TCP);
+        connection_moves(&peer->pool->stats, ops->way, TRANSFER_BY_TCP);
     link->ready = false;
     if (ops && link->link)
         ops->link_close(link->link);
     link->ops = NULL;
     link->link = NULL;
-    while ((request = TAILQ_FIRST(&peer->carried)))
-        carry_leave(request, STATUS_UNAVAILABLE);
     TAILQ_FOREACH(request, &peer->sent, link)
     request->span = WINDOW_SPAN_NONE; /* of a window that is gone */
 }
@@ -156,7 +143,7 @@ static void link_on_changed(void *ctx, status_t status, const char *why)
     }
     link->ready = true;
     link->window = (window_t){0};
-    link_count(peer, TRANSFER_BY_TCP, link->ops->way);
+    connection_moves(&peer->pool->stats, TRANSFER_BY_TCP, link->ops->way);
     log_info("data_peer_past_socket", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
              LOG_STR("by", link->ops->name));
 }
@@ -328,16 +315,7 @@ static bool fetch_is_elsewhere(const request_t *request)
 
 static void fetch_carried(transfer_peer_t *peer, request_t *request)
 {
-    transfer_traffic_t *by = &peer->pool->stats.by[peer->link_past.ops->way];
-
-    for (uint32_t i = 0; i < request->count; i++) {
-        if (request->items[i].status != STATUS_OK) {
-            peer->pool->stats.item_errors++;
-            continue;
-        }
-        by->items++;
-        by->item_bytes += request->items[i].len_bytes;
-    }
+    request_count_items(request, peer->link_past.ops->way);
     request_finish(peer->pool, request, &peer->carried, STATUS_OK);
 }
 

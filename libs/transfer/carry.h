@@ -12,7 +12,7 @@
 
 /* The clients that the choice allows; one that this host has not is logged and left out. */
 void clients_open(transfer_pool_t *pool, transfer_choice_t choice, bool spin);
-/* All peers are closed. Requests whose memory was still in use end here. */
+/* All peers are closed. */
 void clients_close(transfer_pool_t *pool);
 /* The bits for HELLO. */
 uint64_t clients_bits(const transfer_pool_t *pool);
@@ -21,7 +21,7 @@ uint64_t clients_bits(const transfer_pool_t *pool);
 void link_greeted(transfer_peer_t *peer, uint64_t carriers);
 /* ATTACHED has come. False: it makes no sense. */
 bool link_attached(transfer_peer_t *peer, const wire_header_t *header, const uint8_t *extra);
-/* The connection is gone: what can be ended at once is back in peer->waiting, the rest ends by itself. */
+/* The connection is gone: what was carried is back in peer->waiting. */
 void link_end(transfer_peer_t *peer);
 /* Its jobs have not moved, or it is not ready, for as long as a stall takes. */
 bool link_stuck(const transfer_peer_t *peer, uint64_t now_ns);

@@ -71,6 +71,12 @@ const char *transfer_way_name(transfer_way_t way)
     return names[way];
 }
 
+void connection_moves(transfer_stats_t *stats, transfer_way_t from, transfer_way_t to)
+{
+    stats->by[from].connections--;
+    stats->by[to].connections++;
+}
+
 transfer_traffic_t transfer_stats_sum(const transfer_stats_t *stats)
 {
     transfer_traffic_t sum = {0};

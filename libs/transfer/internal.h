@@ -19,4 +19,7 @@ transfer_limits_t limits_with_defaults(const transfer_limits_t *limits);
 /* How often to sweep so that neither limit is overshot by more than a quarter. */
 uint64_t limits_sweep_ms(const transfer_limits_t *limits);
 
+/* A connection's payloads go another way from now on. */
+void connection_moves(transfer_stats_t *stats, transfer_way_t from, transfer_way_t to);
+
 #endif

@@ -271,7 +271,7 @@ static void owner_count_result(transfer_owner_t *owner, transfer_way_t way, uint
 }
 
 /* Its payload lies in the window; what is copied from there is what was there then. */
-static bool owner_land_result(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
+static void owner_land_result(owner_conn_t *oc, const wire_result_t *result, const uint8_t *text)
 {
     transfer_owner_t *owner = oc->owner;
 
@@ -281,7 +281,6 @@ static bool owner_land_result(owner_conn_t *oc, const wire_result_t *result, con
                result->len_bytes);
     owner_count_result(owner, oc->seat.ops->way, result->len_bytes);
     owner->receiver.done(owner->ctx, dest.token, result->task_id, STATUS_OK);
-    return true;
 }
 
 static bool owner_on_push(owner_conn_t *oc, const wire_header_t *header, const uint8_t *records)
@@ -296,9 +295,9 @@ static bool owner_on_push(owner_conn_t *oc, const wire_header_t *header, const u
     for (uint32_t i = 0; i < header->count; i++) {
         wire_result_t result;
         wire_get_result(records + (size_t)i * WIRE_RESULT_BYTES, &result);
-        bool taken = header->type == WIRE_LANDED ? owner_land_result(oc, &result, text)
-                                                 : owner_begin_result(oc, &result, text);
-        if (!taken)
+        if (header->type == WIRE_LANDED)
+            owner_land_result(oc, &result, text);
+        else if (!owner_begin_result(oc, &result, text))
             return false;
         text += result.text_bytes;
     }
@@ -313,14 +312,12 @@ static bool owner_on_attach(owner_conn_t *oc, const wire_header_t *header, const
 
     memcpy(hello.bytes, blob, hello.len);
     if (oc->seat.ops) { /* again, after an error over there */
-        owner->stats.by[oc->seat.ops->way].connections--;
-        owner->stats.by[TRANSFER_BY_TCP].connections++;
+        connection_moves(&owner->stats, oc->seat.ops->way, TRANSFER_BY_TCP);
         seat_give_up(&oc->seat);
     }
     status_t status = seat_take(&owner->doors, header->count, &hello, &answer, &oc->seat, &err);
     if (status == STATUS_OK) {
-        owner->stats.by[oc->seat.ops->way].connections++;
-        owner->stats.by[TRANSFER_BY_TCP].connections--;
+        connection_moves(&owner->stats, TRANSFER_BY_TCP, oc->seat.ops->way);
     } else {
         answer.len = (uint32_t)strnlen(err.text, sizeof(err.text));
         memcpy(answer.bytes, err.text, answer.len);

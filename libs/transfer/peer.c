@@ -420,7 +420,7 @@ static void request_count_results(transfer_peer_t *peer, const request_t *reques
         by->result_bytes += iov_bytes(request->results[i].iov, request->results[i].iov_count);
 }
 
-static void request_count_items(const request_t *request)
+void request_count_items(const request_t *request, transfer_way_t way)
 {
     transfer_stats_t *stats = &request->pool->stats;
 
@@ -429,8 +429,8 @@ static void request_count_items(const request_t *request)
             stats->item_errors++;
             continue;
         }
-        stats->by[TRANSFER_BY_TCP].items++;
-        stats->by[TRANSFER_BY_TCP].item_bytes += request->items[i].len_bytes;
+        stats->by[way].items++;
+        stats->by[way].item_bytes += request->items[i].len_bytes;
     }
 }
 
@@ -443,7 +443,7 @@ static void peer_complete_fetch(transfer_peer_t *peer, request_t *request)
         ask_next(pool);
         return;
     }
-    request_count_items(request);
+    request_count_items(request, TRANSFER_BY_TCP);
     request_finish(pool, request, is_part ? &peer->paced : &peer->sent, STATUS_OK);
 }
 

@@ -87,7 +87,6 @@ typedef struct {
     uint64_t carriers; /* bits of those that the owner has, too */
     uint64_t again_ns; /* not before this; 0: there is none to try */
     uint64_t moved_ns; /* when a job last ended, or began with none under way; or it was asked for */
-    uint32_t attempt;  /* counts, so that an ATTACHED of before is known */
     window_t window;
 } link_t;
 
@@ -176,6 +175,8 @@ bool peer_within_limits(const transfer_peer_t *peer, const request_t *request);
 /* The frame of a request: of a push with a span one without its payloads, which are there all the same behind iov[0].
  * NULL: no memory. */
 frame_t *peer_encode(transfer_peer_t *peer, request_t *request);
+/* Counts the items of a fetch that has come this way. */
+void request_count_items(const request_t *request, transfer_way_t way);
 /* Queues request->frame; the request, which is on no list, is SENT now. */
 void peer_send_frame(transfer_peer_t *peer, request_t *request);
 

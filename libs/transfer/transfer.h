@@ -207,8 +207,7 @@ status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t
 /* Starts connecting now, so that the first request finds the connection made. */
 void transfer_peer_connect(transfer_peer_t *peer);
 
-/* Fails its requests (done callbacks come now, STATUS_UNAVAILABLE; of those whose memory a device still writes, when that has
- * ended) and frees it. */
+/* Fails its requests (done callbacks come now, STATUS_UNAVAILABLE) and frees it. */
 void transfer_peer_close(transfer_peer_t *peer);
 
 /* A request under way; 0 = none. Stale ones are recognised. */

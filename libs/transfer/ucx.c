@@ -326,9 +326,8 @@ static const uint8_t *rdma_seat_window(const carrier_seat_t *seat)
 
 TAILQ_HEAD(job_list, carrier_job);
 
-/* In carrier_job_t.inside and inside_ptr: */
+/* In carrier_job_t.inside; inside_ptr is the scratch of a get. */
 enum { JOB_PHASE, JOB_PENDING, JOB_FAILED };
-enum { JOB_SCRATCH };
 typedef enum { GET_LOOK, GET_BYTES, GET_LOOK_AGAIN, PUT_BYTES } phase_t;
 
 /* Room for the entries of a job's items. */
@@ -509,7 +508,7 @@ static void job_put(carrier_job_t *job, uint64_t at, void *bytes, size_t len)
 
 static void get_look(carrier_job_t *job)
 {
-    scratch_t *scratch = job->inside_ptr[JOB_SCRATCH];
+    scratch_t *scratch = job->inside_ptr;
 
     for (uint32_t i = 0; i < job->count; i++) {
         uint64_t at = (uint64_t)directory_slot(job->items[i].handle) * sizeof(directory_entry_t);
@@ -533,7 +532,7 @@ static void get_begin(carrier_job_t *job)
 
 static void get_bytes(carrier_job_t *job)
 {
-    const scratch_t *scratch = job->inside_ptr[JOB_SCRATCH];
+    const scratch_t *scratch = job->inside_ptr;
 
     for (uint32_t i = 0; i < job->count; i++) {
         transfer_item_t *item = &job->items[i];
@@ -550,7 +549,7 @@ static void get_bytes(carrier_job_t *job)
 
 static void get_judge(const carrier_job_t *job)
 {
-    const scratch_t *scratch = job->inside_ptr[JOB_SCRATCH];
+    const scratch_t *scratch = job->inside_ptr;
 
     for (uint32_t i = 0; i < job->count; i++) {
         transfer_item_t *item = &job->items[i];
@@ -564,7 +563,7 @@ static void get_judge(const carrier_job_t *job)
 static void job_end(carrier_job_t *job, status_t status)
 {
     carrier_client_t *client = job->link->client;
-    scratch_t *scratch = job->inside_ptr[JOB_SCRATCH];
+    scratch_t *scratch = job->inside_ptr;
 
     TAILQ_REMOVE(&job->link->jobs, job, entry);
     if (scratch) {
@@ -640,7 +639,7 @@ static void job_start(carrier_link_t *link, carrier_job_t *job, phase_t phase)
     job->link = link;
     memset(job->inside, 0, sizeof(job->inside));
     job->inside[JOB_PHASE] = phase;
-    job->inside_ptr[JOB_SCRATCH] = NULL;
+    job->inside_ptr = NULL;
     TAILQ_INSERT_TAIL(&link->jobs, job, entry);
     ucx_begin(&link->ucx);
 }
@@ -648,8 +647,8 @@ static void job_start(carrier_link_t *link, carrier_job_t *job, phase_t phase)
 static void rdma_get(carrier_link_t *link, carrier_job_t *job)
 {
     job_start(link, job, GET_LOOK);
-    job->inside_ptr[JOB_SCRATCH] = scratch_take(link->client, job->count);
-    if (job->inside_ptr[JOB_SCRATCH])
+    job->inside_ptr = scratch_take(link->client, job->count);
+    if (job->inside_ptr)
         get_begin(job);
     else
         link_break(link, UCS_ERR_NO_MEMORY);
@@ -672,7 +671,7 @@ static void rdma_put(carrier_link_t *link, carrier_job_t *job)
 static bool rdma_cancel(carrier_link_t *link, carrier_job_t *job)
 {
     carrier_client_t *client = link->client;
-    scratch_t *scratch = job->inside_ptr[JOB_SCRATCH];
+    scratch_t *scratch = job->inside_ptr;
 
     if (job->inside[JOB_PENDING] > 0)
         return false;

@@ -2,6 +2,8 @@
  * A fetch and a push past the socket, beside the socket: each transport that was built, in turns, between two threads that
  * have a loop each. Prints latency of one fetch at a time, CPU time per byte of both sides, and items per second.
  */
+#include "bench_net.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/shared_memory.h"
@@ -36,14 +38,6 @@ static const struct {
 #endif
 };
 enum { WAYS = sizeof ways / sizeof *ways };
-
-static void must(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "bench_carriers: %s failed\n", what);
-    exit(1);
-}
 
 /* ---- the gateway's side, on its own thread ---- */
 
@@ -229,19 +223,6 @@ static void bench_close(bench_t *bench)
     for (int i = 0; i < DEPTH; i++)
         free(bench->lanes[i].buffer);
     free(bench->gateway.results);
-}
-
-static int compare_i64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double percentile_us(int64_t *samples, int count, double p)
-{
-    qsort(samples, (size_t)count, sizeof(*samples), compare_i64);
-    return (double)samples[(int)((double)(count - 1) * p)] / 1e3;
 }
 
 static void measure(bench_t *bench, figures_t *figures, int round)

@@ -6,6 +6,8 @@
  *   stream                8 MiB items, 2 under way
  *   push                  batches of 32 results of 4 KB, one at a time, acknowledged
  */
+#include "bench_net.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "transfer/transfer.h"
@@ -73,14 +75,6 @@ static void *gateway_main(void *arg)
 {
     uv_run(&((gateway_t *)arg)->loop, UV_RUN_DEFAULT);
     return NULL;
-}
-
-static void must(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "bench_transfer: %s failed\n", what);
-    exit(1);
 }
 
 static void gateway_start(gateway_t *gateway, transfer_memory_t **memory, pthread_t *thread)
@@ -204,28 +198,6 @@ typedef struct {
     const uint8_t *data;
 } naive_t;
 
-static bool recv_all(int fd, void *to, size_t len)
-{
-    for (size_t have = 0; have < len;) {
-        ssize_t got = recv(fd, (uint8_t *)to + have, len - have, 0);
-        if (got <= 0)
-            return false;
-        have += (size_t)got;
-    }
-    return true;
-}
-
-static bool send_all(int fd, const void *from, size_t len)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t sent = send(fd, (const uint8_t *)from + done, len - done, MSG_NOSIGNAL);
-        if (sent <= 0)
-            return false;
-        done += (size_t)sent;
-    }
-    return true;
-}
-
 static void *naive_main(void *arg)
 {
     naive_t *naive = arg;
@@ -280,19 +252,6 @@ static int64_t naive_run(const uint8_t *data, uint8_t *buffer, int requests, siz
 }
 
 /* ---- figures ---- */
-
-static int compare_i64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double percentile_us(int64_t *samples, int count, double p)
-{
-    qsort(samples, (size_t)count, sizeof(*samples), compare_i64);
-    return (double)samples[(int)((double)(count - 1) * p)] / 1e3;
-}
 
 /* In turns, so that both see the same moods of the machine. */
 static void compare_latency(bench_t *bench, gateway_t *gateway)
