@@ -96,7 +96,7 @@ void link_greeted(transfer_peer_t *peer, uint64_t carriers)
     link_attach(peer);
 }
 
-/* Its jobs end, and their requests are back in `waiting`. */
+/* Its jobs end: their requests are back in `waiting`, those that had failed already in `failing`. */
 static void link_drop(transfer_peer_t *peer)
 {
     link_t *link = &peer->link_past;
@@ -106,8 +106,10 @@ static void link_drop(transfer_peer_t *peer)
     if (link->ready)
         connection_moves(&peer->pool->stats, ops->way, TRANSFER_BY_TCP);
     link->ready = false;
+    peer->pool->dropping = true;
     if (ops && link->link)
         ops->link_close(link->link);
+    peer->pool->dropping = false;
     link->ops = NULL;
     link->link = NULL;
     TAILQ_FOREACH(request, &peer->sent, link)
@@ -346,6 +348,19 @@ static void carry_by_socket(transfer_peer_t *peer, request_t *request)
     pool_end_failing(pool);
 }
 
+/* While a link is dropped nobody is called back, who might close its peer: whoever drops it does that in the end. */
+static void carry_left(request_t *request)
+{
+    transfer_pool_t *pool = request->pool;
+
+    drop_frame(request);
+    TAILQ_REMOVE(&pool->leaving, request, link);
+    request->state = REQUEST_FAILING;
+    TAILQ_INSERT_TAIL(&pool->failing, request, link);
+    if (!pool->dropping)
+        pool_end_failing(pool);
+}
+
 static void carry_on_done(carrier_job_t *job, status_t status)
 {
     request_t *request = CONTAINER_OF(job, request_t, job);
@@ -353,8 +368,7 @@ static void carry_on_done(carrier_job_t *job, status_t status)
     uint64_t now = (uint64_t)clock_now_ns();
 
     if (request->state == REQUEST_LEAVING) {
-        drop_frame(request);
-        request_finish(request->pool, request, &request->pool->leaving, request->status);
+        carry_left(request);
         return;
     }
     peer->link_past.moved_ns = peer->used_ns = now;

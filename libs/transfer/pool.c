@@ -229,6 +229,7 @@ static void pool_on_sweep(uv_timer_t *timer)
         if (peer_idle_too_long(peer, now))
             peer_detach(peer);
     }
+    pool_end_failing(pool);
     TAILQ_FOREACH(peer, &pool->peers, link)
     {
         if (link_stuck(peer, now))

@@ -103,6 +103,7 @@ struct transfer_pool {
     uint32_t requests_used; /* ever touched */
     struct request_list free;
     struct request_list leaving;
+    bool dropping; /* a link is being dropped */
     pace_t pace;
     uv_timer_t silence; /* looks, while fetches wait for credit, for peers that hold some and send nothing */
     request_t *parts;

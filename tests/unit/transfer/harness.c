@@ -148,10 +148,10 @@ void rig_init_owner(rig_t *rig)
     rig_open_owner(rig, NULL);
 }
 
-void rig_init_pool(rig_t *rig, const char *address)
+void rig_init_pool(rig_t *rig, const char *address, const transfer_limits_t *limits)
 {
     rig_clear(rig);
-    rig_open_pool(rig, address, NULL);
+    rig_open_pool(rig, address, limits);
 }
 
 void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)

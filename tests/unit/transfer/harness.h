@@ -49,7 +49,7 @@ transfer_way_t rig_way(void);
 void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits);
 /* Only one of the two sides. */
 void rig_init_owner(rig_t *rig);
-void rig_init_pool(rig_t *rig, const char *address);
+void rig_init_pool(rig_t *rig, const char *address, const transfer_limits_t *limits);
 /* Connects, and waits until payloads go that way. */
 void rig_link(rig_t *rig);
 void rig_stop_owner(rig_t *rig);

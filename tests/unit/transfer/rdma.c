@@ -108,7 +108,7 @@ static pid_t begin_reads(const char *transports)
     if (child == 0)
         gateway_main(pipes[1]);
     cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
-    rig_init_pool(&rig, told.address);
+    rig_init_pool(&rig, told.address, NULL);
     rig_link(&rig);
     for (int i = 0; i < REQUESTS; i++) {
         iov[i] = (struct iovec){out[i], LEN};
@@ -177,6 +177,45 @@ Test(rdma, a_gateway_that_is_killed_in_the_middle_of_reads_costs_each_one_error_
 Test(rdma, and_the_same_over_shared_memory)
 {
     kill_in_the_middle("posix,sysv,cma,self");
+}
+
+static void close_peer(void *ctx, status_t status)
+{
+    outcome_set(ctx, status);
+    transfer_peer_close(rig.peer);
+}
+
+Test(rdma, a_read_that_timed_out_is_told_when_its_link_is_given_up_and_may_close_the_peer_then)
+{
+    const transfer_limits_t limits = {.stall_ns = 100 * NS_PER_MS};
+    int pipes[2];
+    told_t told;
+
+    use("tcp,self");
+    cr_assert_eq(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0)
+        gateway_main(pipes[1]);
+    cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
+    rig_init_pool(&rig, told.address, &limits);
+    rig_link(&rig);
+    kill(child, SIGSTOP);
+    for (int i = 0; i < 2; i++) {
+        iov[i] = (struct iovec){out[i], LEN};
+        items[i] = item_of(told.handle, &iov[i]);
+    }
+    cr_assert_eq(transfer_fetch(rig.peer, &items[0], 1, 20 * NS_PER_MS, close_peer, &outcome[0], NULL),
+                 STATUS_OK);
+    cr_assert_eq(transfer_fetch(rig.peer, &items[1], 1, 0, outcome_set, &outcome[1], NULL), STATUS_OK);
+    rig_until(&rig, &outcome[0].calls, 1);
+    rig_until(&rig, &outcome[1].calls, 1);
+    cr_assert_eq(outcome[0].status, STATUS_DEADLINE_EXCEEDED);
+    cr_assert_eq(outcome[1].status, STATUS_UNAVAILABLE);
+    rig_settle(&rig);
+    cr_assert(outcome[0].calls == 1 && outcome[1].calls == 1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    rig_dispose(&rig);
 }
 
 /* ---- nonsense ---- */
