@@ -41,7 +41,7 @@
     X(GATEWAY_SCHEDULER_CONNECTED, "fermata_gateway_scheduler_connected", GAUGE, NONE, "", "1 while the stream to the scheduler is up.") \
     X(GATEWAY_RESUBMITTED, "fermata_gateway_resubmitted_tasks_total", COUNTER, NONE, "", "Tasks sent again to a new scheduler epoch.") \
     /* Scheduler */ \
-    X(SCHED_TASKS, "fermata_scheduler_tasks_total", COUNTER, NONE, "model,outcome", "Tasks that left the queue: granted, dropped, cancelled, retried.") \
+    X(SCHED_TASKS, "fermata_scheduler_tasks_total", COUNTER, NONE, "model,outcome", "Tasks that left the queue: granted, dropped, cancelled, retried; or never came into it: infeasible, with a deadline that cannot be met on an idle device.") \
     X(SCHED_QUEUE, "fermata_scheduler_queue_tasks", GAUGE, NONE, "model", "Tasks waiting.") \
     X(SCHED_QUEUE_SECONDS, "fermata_scheduler_queue_seconds", HISTOGRAM, NS_AS_S, "model", "Time in the queue of the tasks that were granted.") \
     X(SCHED_BATCHES, "fermata_scheduler_batches_total", COUNTER, NONE, "model", "Batches granted.") \

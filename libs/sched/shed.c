@@ -27,10 +27,10 @@ bool shed_admits(shed_t *shed, uint32_t priority)
     return true;
 }
 
-static void choose_part(shed_t *shed)
+static void choose_part(shed_t *shed, bool busy)
 {
     double bad = shed->admitted > 0 ? (double)shed->bad / (double)shed->admitted : 0;
-    if (bad > BAD_LIMIT)
+    if (bad > BAD_LIMIT && busy)
         shed->part = 1 - (1 - shed->part) * (1 - (bad < 1 ? bad : 1));
     else
         shed->part *= KEEP;
@@ -57,11 +57,14 @@ static void spread_part(shed_t *shed)
     }
 }
 
-void shed_tick(shed_t *shed, int64_t now_ns)
+void shed_tick(shed_t *shed, int64_t now_ns, uint32_t devices, uint64_t busy_ns)
 {
-    if (now_ns - shed->begun_ns < shed->window_ns)
+    int64_t passed_ns = now_ns - shed->begun_ns;
+    if (passed_ns < shed->window_ns)
         return;
-    choose_part(shed);
+    double had_ns = (double)passed_ns * devices;
+    choose_part(shed, (double)(busy_ns - shed->busy_seen_ns) >= SHED_BUSY_LEAST * had_ns);
+    shed->busy_seen_ns = busy_ns;
     spread_part(shed);
     memset(shed->seen, 0, sizeof shed->seen);
     shed->admitted = shed->bad = 0;

@@ -21,6 +21,7 @@ typedef struct {
     int64_t window_ns, begun_ns;
     uint64_t seen[SHED_LEVELS]; /* in this window, refused ones included */
     uint64_t admitted, bad;     /* in this window; bad: given up by the policy, or late */
+    uint64_t busy_seen_ns;      /* when it began */
     double part;                /* of all that is to be refused */
     double refuse[SHED_LEVELS]; /* of each level */
     double debt[SHED_LEVELS];   /* what is still to be refused of it */
@@ -37,7 +38,11 @@ static inline void shed_note_bad(shed_t *shed)
     shed->bad++;
 }
 
-/* To be called often; decides anew at the end of each window. */
-void shed_tick(shed_t *shed, int64_t now_ns);
+/* What is bad while the devices stand idle for half of their time is not bad for want of devices: a host that stood still,
+ * tight deadlines, devices that fail. To refuse others would cure none of it. */
+#define SHED_BUSY_LEAST 0.5
+
+/* To be called often; decides anew at the end of each window. busy_ns: of all devices since some start, modulo 2^64. */
+void shed_tick(shed_t *shed, int64_t now_ns, uint32_t devices, uint64_t busy_ns);
 
 #endif

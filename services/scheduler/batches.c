@@ -164,8 +164,8 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     int64_t now_ns = loop_now_ns();
     subcluster_t *sub = batch->device->subcluster;
     subcluster_delays_t *delays = &sub->delays;
-    fetch_delay_add(&delays->fetch, batch->count, peer_duration(&worker->peer, done->fetch_ns));
-    delay_add(&delays->push, peer_duration(&worker->peer, done->push_ns));
+    fetch_delay_add(&delays->fetch, now_ns, batch->count, peer_duration(&worker->peer, done->fetch_ns));
+    delay_add(&delays->push, now_ns, peer_duration(&worker->peer, done->push_ns));
     int64_t device_ns = peer_duration(&worker->peer, done->device_ns);
     subcluster_note_busy(sub, device_ns);
     model->ran.busy_ns += (uint64_t)device_ns;
@@ -174,7 +174,7 @@ static void batch_succeeded(worker_t *worker, batch_t *batch, const Control__Bat
     for (task_t *task = batch->first, *next; task != NULL; task = next) {
         next = task->next_row;
         model->done += task->gateway != NULL;
-        if (task->gateway != NULL && now_ns > task->answer_ns)
+        if (task->gateway != NULL && !task->trial && now_ns > task->answer_ns)
             subcluster_note_bad(sub);
         task_give(s, task);
     }

@@ -339,6 +339,7 @@ static void model_metrics(scheduler_t *s, model_t *model)
     model->metrics.dropped = metrics_series(m, METRIC_SCHED_TASKS, model->name, "dropped");
     model->metrics.cancelled = metrics_series(m, METRIC_SCHED_TASKS, model->name, "cancelled");
     model->metrics.retried = metrics_series(m, METRIC_SCHED_TASKS, model->name, "retried");
+    model->metrics.infeasible = metrics_series(m, METRIC_SCHED_TASKS, model->name, "infeasible");
     model->metrics.queue = metrics_series(m, METRIC_SCHED_QUEUE, model->name);
     model->metrics.queue_seconds = metrics_series(m, METRIC_SCHED_QUEUE_SECONDS, model->name);
     model->metrics.batches = metrics_series(m, METRIC_SCHED_BATCHES, model->name);

@@ -67,12 +67,15 @@ typedef struct model {
     uint32_t shape_count;
     sched_model_stats_t past; /* of shapes that are no more */
     uint64_t done, dropped;
+    uint64_t infeasible; /* refused for it (scheduler/deadline.h), and in no other count */
+    int64_t granted_ns;  /* when a batch of it was granted last, or one tried that looked infeasible */
     struct {
         uint64_t requests, rows; /* that came; that ran */
         uint64_t busy_ns;        /* of devices, for those rows; wraps as in sched.h */
     } ran, planned_from;         /* since the start; at the last plan that was carried out */
     struct {
-        metric_t *granted, *dropped, *cancelled, *retried, *queue, *queue_seconds, *batches, *batch_size;
+        metric_t *granted, *dropped, *cancelled, *retried, *infeasible, *queue, *queue_seconds, *batches,
+            *batch_size;
         metric_t *stretches, *revoked_stopped, *revoked_late, *wasted, *took_mean, *took_guard;
     } metrics;
 } model_t;

@@ -4,6 +4,7 @@
 #include "loop/loop.h"
 #include "scheduler/batches.h"
 #include "scheduler/catalogue.h"
+#include "scheduler/deadline.h"
 #include "scheduler/delay.h"
 #include "scheduler/devices.h"
 #include "scheduler/gateways.h"
@@ -63,6 +64,7 @@ static void put_row(Control__Grant *g, uint32_t row, const task_t *task, int64_t
 static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now_ns)
 {
     model_t *model = catalogue_model(s, shapes_model(s, action->model));
+    model->granted_ns = now_ns;
     metrics_add(model->metrics.granted, action->grant.count);
     metrics_add(model->metrics.batches, 1);
     metrics_observe(model->metrics.batch_size, action->grant.count);
@@ -116,6 +118,13 @@ static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *ac
     worker->grants_tail = &node->next;
 }
 
+/* The core has held it for an SLO, and its client would wait for longer. */
+static bool wants_more(const scheduler_t *s, const task_t *task)
+{
+    const model_t *model = catalogue_model(s, task->model);
+    return task->gateway != NULL && model != NULL && deadline_left_ns(task, model, loop_now_ns()) > 0;
+}
+
 static void on_drop(scheduler_t *s, const sched_action_t *action)
 {
     static const struct {
@@ -136,6 +145,8 @@ static void on_drop(scheduler_t *s, const sched_action_t *action)
     bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway != NULL;
     if (moved && task_enqueue(s, task) == STATUS_OK)
         return; /* its model is served elsewhere by now */
+    if (reason == SCHED_DROP_EXPIRED && wants_more(s, task) && task_enqueue(s, task) == STATUS_OK)
+        return;
     if (task->retries > 0)
         task_drop(s, task, (status_t)task->failed_status, (Control__Stage)task->failed_stage,
                   RETRY_AFTER_SHED_MS);
@@ -211,7 +222,7 @@ void driver_run(scheduler_t *s)
     int64_t now_ns = loop_now_ns();
     /* Here and not in the timer's call: other work of the loop comes between the two. */
     if (s->wake_ns <= now_ns)
-        delay_add(&s->lateness, now_ns - s->wake_ns);
+        delay_add(&s->lateness, now_ns, now_ns - s->wake_ns);
     s->wake_ns = decide(s, now_ns);
     if (s->wake_ns == SCHED_NEVER)
         loop_timer_stop(&s->wake);

@@ -210,7 +210,7 @@ bool peer_join(peer_t *peer, const Control__Hello *hello, void **table, const ch
     peer->version = hello->max_version < CONTROL_VERSION_MAX ? hello->max_version : CONTROL_VERSION_MAX;
     (void)snprintf(peer->name, sizeof peer->name, "%s", hello->name[0] != '\0' ? hello->name : kind);
     peer->joined = true;
-    peer->delay_ns = delay_bound_ns(&peer->rtt, peer->scheduler->options.initial_delay_ns);
+    peer->delay_ns = delay_bound_ns(&peer->rtt, loop_now_ns(), peer->scheduler->options.initial_delay_ns);
     peer->has_ping = true;
     log_info("peer_joined", LOG_STR("kind", kind), LOG_STR("name", peer->name), LOG_U64("index", index),
              LOG_STR("address", rpc_stream_peer(peer->stream)), LOG_U64("version", peer->version));
@@ -244,7 +244,7 @@ static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__P
                 pong->held_ns <= now_ns - (int64_t)pong->sent_ns &&
                 now_ns - (int64_t)pong->sent_ns <= DURATION_MOST_NS;
     if (fits)
-        delay_add(&peer->rtt, (now_ns - (int64_t)pong->sent_ns - pong->held_ns) / 2);
+        delay_add(&peer->rtt, now_ns, (now_ns - (int64_t)pong->sent_ns - pong->held_ns) / 2);
     else
         peer_complain(peer, NONSENSE_TIME, "pong does not fit any ping");
 }
@@ -309,7 +309,7 @@ static void tick_peer(peer_t *peer, int64_t now_ns, int64_t stood_ns)
         rpc_stream_cancel(peer->stream);
         return;
     }
-    peer->delay_ns = delay_bound_ns(&peer->rtt, s->options.initial_delay_ns);
+    peer->delay_ns = delay_bound_ns(&peer->rtt, now_ns, s->options.initial_delay_ns);
     peer->has_ping = true;
 }
 
@@ -349,11 +349,12 @@ static int64_t slowest_way_ns(const subcluster_t *sub)
     return slowest_ns;
 }
 
-static void update_delays(scheduler_t *s, subcluster_t *sub)
+static void update_delays(scheduler_t *s, subcluster_t *sub, int64_t now_ns)
 {
     int64_t initial_ns = s->options.initial_delay_ns, ctrl_ns = slowest_way_ns(sub);
-    subcluster_update_delays(sub, ctrl_ns > 0 ? ctrl_ns : initial_ns,
-                             delay_bound_ns(&s->lateness, initial_ns), shortest_slo_ns(s, sub), initial_ns);
+    subcluster_update_delays(sub, now_ns, ctrl_ns > 0 ? ctrl_ns : initial_ns,
+                             delay_bound_ns(&s->lateness, now_ns, initial_ns), shortest_slo_ns(s, sub),
+                             initial_ns);
 }
 
 static uint32_t serving_devices(const subcluster_t *sub)
@@ -381,9 +382,11 @@ void registry_tick(scheduler_t *s)
     }
     tick_strangers(s, now_ns, stood_ns);
     for (uint32_t i = 0; i < s->subcluster_count; i++) {
-        update_delays(s, s->subclusters[i]);
-        subcluster_autoscale(s->subclusters[i], serving_devices(s->subclusters[i]));
-        shed_tick(&s->subclusters[i]->shed, now_ns);
+        subcluster_t *sub = s->subclusters[i];
+        update_delays(s, sub, now_ns);
+        uint32_t devices = serving_devices(sub);
+        subcluster_autoscale(sub, devices);
+        shed_tick(&sub->shed, now_ns, devices, sub->sums.busy_ns);
     }
     catalogue_tick(s);
     placement_tick(s);

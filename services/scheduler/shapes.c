@@ -95,10 +95,11 @@ static void profile_of(const shape_t *shape, profile_t *profile)
 void shapes_update_profiles(model_t *model)
 {
     profile_t profile;
-    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next) {
+    for (shape_t *shape = model->shapes; shape != NULL; shape = shape->next) {
         if (shape->home == NULL)
             continue;
         profile_of(shape, &profile);
+        shape->alone_ns = profile_latency_ns(&profile, 1);
         subcluster_update_profile(shape->home, shape->core_id, &profile);
     }
 }
@@ -209,6 +210,7 @@ bool shapes_enter(shape_t *shape)
         return true;
     leave(shape);
     profile_of(shape, &profile);
+    shape->alone_ns = profile_latency_ns(&profile, 1);
     if (subcluster_add_model(model->home, shape->core_id, &profile, model->slo_ns, &err) != STATUS_OK) {
         log_error("shape_refused", LOG_STR("model", model->name), LOG_ERR(&err));
         return false;

@@ -25,8 +25,9 @@ typedef struct shape {
     model_t *model;     /* NULL: free */
     subcluster_t *home; /* whose core knows it; NULL: none does */
     uint32_t core_id;
-    uint32_t tasks; /* that refer to it */
-    uint64_t used;  /* when last; counts, not a time */
+    uint32_t tasks;   /* that refer to it */
+    uint64_t used;    /* when last; counts, not a time */
+    int64_t alone_ns; /* what one row takes at home; 0: not known yet */
     uint32_t axis_count, sizes[SHAPE_AXES_MAX];
 } shape_t;
 

@@ -138,8 +138,10 @@ static void put_model(const model_t *model, strbuf_t *out)
     put_memory(model->canonical != NULL ? model->canonical->report : NULL, out);
     strbuf_printf(out,
                   "\"queued\":%" PRIu32 ",\"in_flight\":%" PRIu32 ",\"granted\":%" PRIu64
-                  ",\"batches\":%" PRIu64 ",\"done\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
-                  stats.queued, stats.in_flight, stats.granted, stats.batches, model->done, model->dropped);
+                  ",\"batches\":%" PRIu64 ",\"done\":%" PRIu64 ",\"dropped\":%" PRIu64
+                  ",\"infeasible\":%" PRIu64 "}",
+                  stats.queued, stats.in_flight, stats.granted, stats.batches, model->done, model->dropped,
+                  model->infeasible);
 }
 
 static void put_subcluster(const subcluster_t *sub, strbuf_t *out)

@@ -247,7 +247,7 @@ void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
     sub->wake_ns = backend_run(sub->core, sink, ctx);
     int64_t lateness_ns;
     if (backend_take_lateness(sub->core, &lateness_ns))
-        delay_add(&sub->delays.lateness, lateness_ns);
+        delay_add(&sub->delays.lateness, loop_now_ns(), lateness_ns);
 }
 
 void subcluster_note_busy(subcluster_t *sub, int64_t device_ns)
@@ -277,16 +277,18 @@ static void limit_lead(sched_delays_t *delays, int64_t shortest_slo_ns)
  * a few in a batch, and of a hundred or fewer samples the next one is the largest too often. */
 enum { WAKE_SAFETY = 2 };
 
-void subcluster_update_delays(subcluster_t *sub, int64_t ctrl_ns, int64_t wake_ns, int64_t shortest_slo_ns,
-                              int64_t fallback_ns)
+void subcluster_update_delays(subcluster_t *sub, int64_t now_ns, int64_t ctrl_ns, int64_t wake_ns,
+                              int64_t shortest_slo_ns, int64_t fallback_ns)
 {
     sched_delays_t delays = {.ctrl_ns = ctrl_ns};
-    fetch_delay_bound(&sub->delays.fetch, fallback_ns, &delays.fixed_ns, &delays.data_ns);
+    fetch_delay_bound(&sub->delays.fetch, now_ns, fallback_ns, &delays.fixed_ns, &delays.data_ns);
     limit_lead(&delays, shortest_slo_ns);
-    delays.wake_ns =
-        WAKE_SAFETY *
-        (backend_is_threaded(sub->core) ? delay_bound_ns(&sub->delays.lateness, fallback_ns) : wake_ns);
-    sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, fallback_ns);
+    delays.wake_ns = WAKE_SAFETY * (backend_is_threaded(sub->core)
+                                        ? delay_bound_ns(&sub->delays.lateness, now_ns, fallback_ns)
+                                        : wake_ns);
+    sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, now_ns, fallback_ns);
+    sub->delays.usual_ns = delay_quantile_ns(&sub->delays.push, 0.5, 0) +
+                           delay_quantile_ns(&sub->delays.fetch.classes[0], 0.5, 0);
     if (memcmp(&delays, &sub->delays.sched, sizeof delays) == 0)
         return;
     sub->delays.sched = delays;

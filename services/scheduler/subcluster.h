@@ -39,6 +39,7 @@ typedef struct device device_t;
 typedef struct {
     sched_delays_t sched; /* what the core plans with */
     fetch_delay_t fetch;
+    int64_t usual_ns; /* of a request's way through an idle device: the medians of fetch and push */
     delay_window_t push;
     delay_window_t lateness; /* of decisions that threads make */
     int64_t push_bound_ns;
@@ -159,7 +160,7 @@ void subcluster_note_busy(subcluster_t *subcluster, int64_t device_ns);
 
 /* Makes the bounds anew from what was measured, and has the core plan with them. ctrl_ns: the slowest way to one of its
  * workers; wake_ns: how late the loop's timers come; shortest_slo_ns: of its models, INT64_MAX without any. */
-void subcluster_update_delays(subcluster_t *subcluster, int64_t ctrl_ns, int64_t wake_ns,
+void subcluster_update_delays(subcluster_t *subcluster, int64_t now_ns, int64_t ctrl_ns, int64_t wake_ns,
                               int64_t shortest_slo_ns, int64_t fallback_ns);
 
 /* ---- Size (Symphony §3.5) ---- */

@@ -3,6 +3,7 @@
 
 #include "loop/loop.h"
 #include "scheduler/catalogue.h"
+#include "scheduler/deadline.h"
 #include "scheduler/driver.h"
 #include "scheduler/gateways.h"
 #include "scheduler/registry.h"
@@ -49,39 +50,33 @@ static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64
     task->answer_ns = now_ns - gateway->peer.delay_ns + clamp_budget(gateway, t->budget_ns[i]);
 }
 
-/*
- * Until when the batch must have finished: the answer has its way back. That takes at most a quarter of the budget: on a
- * host so bad that more was measured it is better to try than to refuse everything, and only what is tried brings new
- * measurements. By how much a batch may take longer than its profile the core knows.
- */
-static int64_t finish_deadline_ns(const subcluster_t *sub, const task_t *task)
-{
-    enum { RESERVE_SHARE = 4 };
-    int64_t reserve_ns = sub->delays.push_bound_ns + task->gateway->peer.delay_ns;
-    int64_t most_ns = (task->answer_ns - task->arrival_ns) / RESERVE_SHARE;
-    if (reserve_ns > most_ns)
-        reserve_ns = most_ns > 0 ? most_ns : 0;
-    return task->answer_ns - reserve_ns;
-}
-
 status_t task_enqueue(scheduler_t *s, task_t *task)
 {
-    subcluster_t *home = catalogue_model(s, task->model)->home;
+    const model_t *model = catalogue_model(s, task->model);
+    subcluster_t *home = model->home;
     if (home == NULL)
         return STATUS_NOT_FOUND;
+    task->queue = home;
+    if (task->shape != NULL && !shapes_enter(task->shape)) /* first: what it takes is known then */
+        return STATUS_UNAVAILABLE;
+    task->queued_ns = loop_now_ns();
     sched_task_t entry = {
         .tag = task_tag(s, task),
         .arrival_ns = task->arrival_ns,
-        .deadline_ns = finish_deadline_ns(home, task),
+        .deadline_ns = deadline_hold_ns(task, model, home, task->queued_ns),
     };
-    task->queue = home;
-    if (task->shape != NULL && !shapes_enter(task->shape))
-        return STATUS_UNAVAILABLE;
     return subcluster_submit(home, task->shape != NULL ? task->shape->core_id : task->model, &entry,
                              &task->ref);
 }
 
-/* It came, and counts as bad: more devices would have had room for it. */
+/* It came, for the advice on devices and for the plans. */
+static void count(model_t *model)
+{
+    model->home->sums.requests++;
+    model->ran.requests++;
+}
+
+/* It counts as bad: more devices would have had room for it. */
 static void refuse(model_t *model, gateway_t *gateway, uint64_t id, Control__Stage stage,
                    uint32_t retry_after_ms)
 {
@@ -92,20 +87,22 @@ static void refuse(model_t *model, gateway_t *gateway, uint64_t id, Control__Sta
 }
 
 /* False: the task was answered. Else *shape is held, or NULL where the model has no axes. */
-static bool hold_shape(gateway_t *gateway, uint64_t id, model_t *model, const uint32_t *sizes, uint32_t count,
-                       shape_t **shape)
+static bool hold_shape(gateway_t *gateway, uint64_t id, model_t *model, const uint32_t *sizes,
+                       uint32_t size_count, shape_t **shape)
 {
     *shape = NULL;
-    if (count != shapes_axis_count(model)) {
+    if (size_count != shapes_axis_count(model)) {
         peer_complain(&gateway->peer, NONSENSE_ARRAYS, "a task without a size for each axis of its model");
         gateway_drop(gateway, id, STATUS_INVALID_ARGUMENT, CONTROL__STAGE__STAGE_ADMISSION, 0);
         return false;
     }
-    if (count == 0)
+    if (size_count == 0)
         return true;
-    *shape = shapes_hold(gateway->peer.scheduler, model, sizes, count);
-    if (*shape == NULL)
+    *shape = shapes_hold(gateway->peer.scheduler, model, sizes, size_count);
+    if (*shape == NULL) {
+        count(model);
         refuse(model, gateway, id, CONTROL__STAGE__STAGE_SHAPES, RETRY_AFTER_SHED_MS);
+    }
     return *shape != NULL;
 }
 
@@ -151,7 +148,7 @@ static task_t *take(submission_t *in, uint64_t id)
 }
 
 /* False: the task was answered, or is none. */
-static bool admit(submission_t *in, size_t i, model_t *model)
+static bool admit(submission_t *in, size_t i, const model_t *model)
 {
     gateway_t *gateway = in->gateway;
     uint64_t id = in->tasks->id[i];
@@ -169,11 +166,30 @@ static bool admit(submission_t *in, size_t i, model_t *model)
         gateway_drop(gateway, id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_LOST_MS);
         return false;
     }
-    model->home->sums.requests++;
-    model->ran.requests++;
-    if (!shed_admits(&model->home->shed, in->tasks->n_priority > 0 ? in->tasks->priority[i] : 0)) {
+    return true;
+}
+
+/* False: the task was answered. *made is what is known of it. */
+static bool let_in(submission_t *in, size_t i, model_t *model, task_t *made)
+{
+    gateway_t *gateway = in->gateway;
+    const Control__TaskBatch *t = in->tasks;
+    int64_t alone_ns = deadline_alone_ns(made, model), budget_ns = t->budget_ns[i];
+    if (deadline_infeasible(model->home, alone_ns, budget_ns)) {
+        if (!deadline_try(model, alone_ns, budget_ns, in->now_ns)) {
+            model->infeasible++;
+            metrics_add(model->metrics.infeasible, 1);
+            gateway_drop(gateway, t->id[i], STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_ADMISSION, 0);
+            return false;
+        }
+        model->granted_ns = in->now_ns;
+        made->trial = true;
+        return true;
+    }
+    count(model);
+    if (!shed_admits(&model->home->shed, t->n_priority > 0 ? t->priority[i] : 0)) {
         /* for those of higher priority */
-        refuse(model, gateway, id, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
+        refuse(model, gateway, t->id[i], CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
         return false;
     }
     return true;
@@ -184,19 +200,27 @@ static void submit_one(submission_t *in, size_t i, const uint32_t *sizes)
     scheduler_t *s = in->gateway->peer.scheduler;
     const Control__TaskBatch *t = in->tasks;
     model_t *model = catalogue_model(s, t->model[i]);
-    shape_t *shape;
-    if (!admit(in, i, model) ||
-        !hold_shape(in->gateway, t->id[i], model, sizes, t->n_size_count > 0 ? t->size_count[i] : 0, &shape))
+    task_t made = {0};
+    if (!admit(in, i, model) || !hold_shape(in->gateway, t->id[i], model, sizes,
+                                            t->n_size_count > 0 ? t->size_count[i] : 0, &made.shape))
         return;
-    task_t *task = take(in, t->id[i]);
+    task_t *task = NULL;
+    if (let_in(in, i, model, &made)) {
+        task = take(in, t->id[i]);
+        if (task == NULL && made.trial)
+            gateway_drop(in->gateway, t->id[i], STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION,
+                         RETRY_AFTER_FULL_MS);
+        else if (task == NULL)
+            refuse(model, in->gateway, t->id[i], CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
+    }
     if (task == NULL) {
-        if (shape != NULL)
-            shapes_release(shape);
-        refuse(model, in->gateway, t->id[i], CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
+        if (made.shape != NULL)
+            shapes_release(made.shape);
         return;
     }
     fill_task(task, t, i, in->now_ns);
-    task->shape = shape;
+    task->shape = made.shape;
+    task->trial = made.trial;
     status_t status = task_enqueue(s, task);
     if (status != STATUS_OK)
         task_drop(s, task, status, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);

@@ -72,7 +72,8 @@ void task_tell(scheduler_t *s, const task_t *task, status_t status, Control__Sta
     if (model != NULL) {
         model->dropped++;
         metrics_add(model->metrics.dropped, 1);
-        subcluster_note_bad(task->queue);
+        if (!task->trial)
+            subcluster_note_bad(task->queue);
     }
     gateway_drop(task->gateway, task->id, status, stage, retry_after_ms);
 }

@@ -39,12 +39,14 @@ typedef struct task {
     uint64_t handle_hi, handle_lo, offset_bytes;
     sched_ref_t ref;
     int64_t arrival_ns;
+    int64_t queued_ns; /* when the core was given it last */
     int64_t
         answer_ns; /* when the answer must leave the gateway, on our clock, for the farthest the gateway may be */
     uint32_t model;
     shape_t *shape; /* of a model whose dimensions vary; else NULL */
     uint32_t len_bytes;
     uint32_t generation;
+    bool trial; /* it looks infeasible, and is not counted (scheduler/deadline.h) */
     uint8_t retries;
     /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
     uint8_t failed_status, failed_stage;

@@ -3,16 +3,18 @@
 
 #include <criterion/criterion.h>
 
-enum { WINDOW = 1000 };
+enum { WINDOW = 1000, DEVICES = 4 };
 
 typedef struct {
     uint32_t offered[SHED_LEVELS], admitted[SHED_LEVELS];
 } sums_t;
 
-/* A server that loses what is over its capacity, whoever it is of. Sums over the second half of the windows. */
-static sums_t play(shed_t *shed, const uint32_t *offered, uint32_t capacity, int windows)
+/* A server that loses what is over its capacity, whoever it is of; its devices are busy for so many of WINDOW. Sums over
+ * the second half of the windows. */
+static sums_t play_busy(shed_t *shed, const uint32_t *offered, uint32_t capacity, int windows, uint32_t busy)
 {
     static int64_t now_ns;
+    static uint64_t busy_ns;
     sums_t sums = {0};
     for (int w = 0; w < windows; w++) {
         uint32_t admitted = 0;
@@ -26,9 +28,15 @@ static sums_t play(shed_t *shed, const uint32_t *offered, uint32_t capacity, int
         for (; admitted > capacity; admitted--)
             shed_note_bad(shed);
         now_ns += WINDOW;
-        shed_tick(shed, now_ns);
+        busy_ns += DEVICES * busy;
+        shed_tick(shed, now_ns, DEVICES, busy_ns);
     }
     return sums;
+}
+
+static sums_t play(shed_t *shed, const uint32_t *offered, uint32_t capacity, int windows)
+{
+    return play_busy(shed, offered, capacity, windows, WINDOW);
 }
 
 static double part(const sums_t *sums, uint32_t level)
@@ -95,4 +103,17 @@ Test(shed, priorities_beyond_the_levels_are_the_highest)
     shed_init(&shed, WINDOW);
     cr_expect(shed_admits(&shed, UINT32_MAX));
     cr_expect_eq(shed.seen[SHED_LEVELS - 1], 1);
+}
+
+Test(shed, nobody_is_refused_while_devices_idle)
+{
+    shed_t shed;
+    shed_init(&shed, WINDOW);
+    const uint32_t offered[SHED_LEVELS] = {[0] = 500, [1] = 500};
+    sums_t sums = play_busy(&shed, offered, 600, 20, WINDOW / 4);
+    cr_expect_eq(sums.admitted[0], sums.offered[0]);
+    play(&shed, offered, 600, 20); /* an overload */
+    cr_expect_gt(shed.part, 0.2);
+    sums = play_busy(&shed, offered, 600, 60, WINDOW / 4); /* and then losses of another kind */
+    cr_expect_eq(sums.admitted[0], sums.offered[0]);
 }

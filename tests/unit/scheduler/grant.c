@@ -64,7 +64,7 @@ Test(grant, what_cannot_make_it_is_dropped_at_once)
     stage_until(&s->stage, s->gateway.drop_count == 3);
     for (uint64_t id = 1; id <= 3; id++) {
         cr_expect_eq(gateway_dropped(&s->gateway, id)->status, STATUS_DEADLINE_EXCEEDED);
-        cr_expect_eq(gateway_dropped(&s->gateway, id)->stage, CONTROL__STAGE__STAGE_QUEUE);
+        cr_expect_eq(gateway_dropped(&s->gateway, id)->stage, CONTROL__STAGE__STAGE_ADMISSION);
     }
     cr_expect_eq(s->worker.grant_count, 0);
     duo_free(s);

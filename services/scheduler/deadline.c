@@ -1,0 +1,83 @@
+/* Hot path. */
+#include "scheduler/deadline.h"
+
+#include "scheduler/catalogue.h"
+#include "scheduler/devices.h"
+#include "scheduler/gateways.h"
+#include "scheduler/placement.h"
+#include "scheduler/shapes.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/tasks.h"
+
+/* What goes before and behind a batch takes at most a quarter of the budget: on a host so bad that more was measured it is
+ * better to try than to refuse everything, and only what is tried brings new measurements. */
+enum { RESERVE_SHARE = 4 };
+/* A measurement may be off by so much, on a host that did other things meanwhile. */
+enum { WRONG_MOST = 4 };
+/* A model that takes longer than its own SLO is held for as long as its row takes, and as long again for the way. */
+enum { ALONE_SHARE = 2 };
+/* What leaves the core sooner was not waited for: there is no room for it, or it takes too long. */
+enum { HELD_SHARE = 4 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t deadline_alone_ns(const task_t *task, const model_t *model)
+{
+    return task->shape != NULL ? task->shape->alone_ns : profile_latency_ns(&model->profile, 1);
+}
+
+bool deadline_infeasible(const subcluster_t *home, int64_t alone_ns, int64_t budget_ns)
+{
+    if (budget_ns <= 0)
+        return true;
+    return alone_ns > 0 && budget_ns < alone_ns + smaller(home->delays.usual_ns, budget_ns / RESERVE_SHARE);
+}
+
+static bool has_idle_device(const model_t *model)
+{
+    const subcluster_t *home = model->home;
+    for (uint32_t gpu = 0; gpu < home->devices_max; gpu++) {
+        const device_t *device = home->devices[gpu];
+        if (device != NULL && device->inflight == 0 && device_serves(device) &&
+            placement_runs_on(model, device))
+            return true;
+    }
+    return false;
+}
+
+bool deadline_try(const model_t *model, int64_t alone_ns, int64_t budget_ns, int64_t now_ns)
+{
+    return now_ns - model->granted_ns >= DEADLINE_TRY_NS && budget_ns >= alone_ns / WRONG_MOST &&
+           has_idle_device(model);
+}
+
+static int64_t hold_most_ns(const task_t *task, const model_t *model)
+{
+    int64_t alone_ns = ALONE_SHARE * deadline_alone_ns(task, model);
+    if (model->slo_ns <= 0)
+        return INT64_MAX;
+    return model->slo_ns > alone_ns ? model->slo_ns : alone_ns;
+}
+
+int64_t deadline_hold_ns(const task_t *task, const model_t *model, const subcluster_t *home, int64_t now_ns)
+{
+    int64_t most_ns = hold_most_ns(task, model);
+    int64_t left_ns = task->trial ? ALONE_SHARE * deadline_alone_ns(task, model) : task->answer_ns - now_ns;
+    if (left_ns > most_ns)
+        left_ns = most_ns;
+    int64_t reserve_ns = home->delays.push_bound_ns + task->gateway->peer.delay_ns;
+    int64_t budget_ns = smaller(task->answer_ns - task->arrival_ns, most_ns);
+    int64_t reserve_most_ns = budget_ns > 0 ? budget_ns / RESERVE_SHARE : 0;
+    return now_ns + left_ns - smaller(reserve_ns, reserve_most_ns);
+}
+
+int64_t deadline_left_ns(const task_t *task, const model_t *model, int64_t now_ns)
+{
+    int64_t most_ns = hold_most_ns(task, model);
+    if (task->trial || most_ns == INT64_MAX || now_ns - task->queued_ns < most_ns / HELD_SHARE)
+        return -1;
+    return task->answer_ns - now_ns - ALONE_SHARE * deadline_alone_ns(task, model);
+}

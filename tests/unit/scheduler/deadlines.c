@@ -1,0 +1,100 @@
+/* What deadlines mean (scheduler/deadline.h): those that nobody could keep, and those that leave more time than a model is for. */
+#include "base/strbuf.h"
+#include "scheduler/state.h"
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALONE_NS (80 * NS_PER_MS) /* the model's SLO is 100 ms */
+#define SLO_NS (100 * NS_PER_MS)
+
+static duo_t *begin(const char *policy)
+{
+    duo_t *s = duo_new(1);
+    s->stage.options.policy = policy;
+    duo_begin(s, ALONE_NS, 0);
+    return s;
+}
+
+/* The first number of this name in /state; -1 if there is none. */
+static long state_number(const duo_t *s, const char *name)
+{
+    strbuf_t text;
+    char key[64];
+    strbuf_init(&text, 1 << 20);
+    (void)snprintf(key, sizeof key, "\"%s\":", name);
+    state_json(s->stage.scheduler, &text);
+    const char *at = strstr(text.data, key);
+    long value = at != NULL ? strtol(at + strlen(key), NULL, 10) : -1;
+    strbuf_dispose(&text);
+    return value;
+}
+
+static void refused_at_the_door(const duo_t *s, uint64_t id)
+{
+    const drop_t *drop = gateway_dropped(&s->gateway, id);
+    cr_assert(drop != NULL, "%lu", (unsigned long)id);
+    cr_expect_eq(drop->status, STATUS_DEADLINE_EXCEEDED);
+    cr_expect_eq(drop->stage, CONTROL__STAGE__STAGE_ADMISSION);
+}
+
+Test(deadlines, what_nobody_could_keep_is_counted_apart)
+{
+    duo_t *s = begin("fermata");
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 50, NS_PER_US);
+    gateway_send(&s->gateway, s->gateway.model_id, 51, 1, -NS_PER_S);
+    stage_until(&s->stage, s->gateway.drop_count == 51);
+    for (uint64_t id = 1; id <= 51; id++)
+        refused_at_the_door(s, id);
+    cr_expect_eq(s->worker.grant_count, 0);
+    cr_expect_eq(state_number(s, "infeasible"), 51);
+    cr_expect_eq(state_number(s, "requests"), 0);
+    cr_expect_eq(state_number(s, "bad"), 0);
+    cr_expect_eq(state_number(s, "dropped"), 0);
+    duo_free(s);
+}
+
+Test(deadlines, what_looks_infeasible_is_tried_once_where_nothing_runs)
+{
+    duo_t *s = begin("fermata");
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, ALONE_NS / 2);
+    stage_until(&s->stage, s->worker.grant_count == 1);
+    cr_expect_eq(s->worker.grants[0].task[0], 1);
+    gateway_send(&s->gateway, s->gateway.model_id, 2, 1, ALONE_NS / 2); /* nothing was learned yet */
+    stage_until(&s->stage, s->gateway.drop_count == 1);
+    refused_at_the_door(s, 2);
+    cr_expect_eq(state_number(s, "requests"), 0);
+    worker_ran(&s->worker, s->worker.grants[0].batch_id, ALONE_NS / 4);
+    stage_turn(&s->stage, 10 * NS_PER_MS);
+    cr_expect_eq(state_number(s, "bad"), 0);
+    duo_free(s);
+}
+
+Test(deadlines, nobody_is_held_for_longer_than_the_slo)
+{
+    duo_t *s = begin("deferred");
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 60 * NS_PER_S);
+    stage_until(&s->stage, s->worker.grant_count == 1);
+    const grant_t *grant = &s->worker.grants[0];
+    cr_expect_leq(grant->finish_in_ns, 2 * ALONE_NS, "%ld", (long)grant->finish_in_ns);
+    cr_expect_gt(grant->budget_ns[0], 30 * NS_PER_S); /* it may be tried again until then */
+    duo_free(s);
+}
+
+Test(deadlines, who_has_time_waits_for_his_turn)
+{
+    enum { MANY = 6 };
+    duo_t *s = begin("fermata");
+    gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 20 * NS_PER_S);
+    for (uint32_t done = 0; done < MANY; done++) { /* one at a time: two rows take longer than the SLO */
+        stage_until(&s->stage, s->worker.grant_count > done);
+        stage_turn(&s->stage, ALONE_NS);
+        worker_ran(&s->worker, s->worker.grants[done].batch_id, ALONE_NS);
+    }
+    cr_expect_eq(s->gateway.drop_total, 0);
+    cr_expect_eq(s->worker.rows_total, MANY);
+    gateway_send(&s->gateway, s->gateway.model_id, 100, MANY, SLO_NS); /* and who has not is told so */
+    stage_until(&s->stage, s->gateway.drop_total > 0);
+    duo_free(s);
+}
