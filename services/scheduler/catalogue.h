@@ -63,6 +63,8 @@ typedef struct model {
     char reason[REASON_BYTES];
     profile_t profile; /* at its home: the slowest of those that are ready there */
     int64_t slo_ns;
+    double
+        quicker; /* what a row takes lately in parts of its profile, 1 at most; 0: nothing was looked at yet */
     shape_t *shapes;
     uint32_t shape_count;
     sched_model_stats_t past; /* of shapes that are no more */

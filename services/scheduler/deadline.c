@@ -5,6 +5,7 @@
 #include "scheduler/devices.h"
 #include "scheduler/gateways.h"
 #include "scheduler/placement.h"
+#include "scheduler/service.h"
 #include "scheduler/shapes.h"
 #include "scheduler/subcluster.h"
 #include "scheduler/tasks.h"
@@ -24,9 +25,30 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* A profile that was taken, or corrected, while the host did other things is too slow, and the core sees it first. */
+static double quicker(const subcluster_t *home, uint32_t core_id)
+{
+    sched_scatter_t scatter;
+    if (home == NULL)
+        return 1;
+    subcluster_model_scatter(home, core_id, &scatter);
+    return scatter.mean < 1 ? scatter.mean : 1;
+}
+
+void deadlines_tick(scheduler_t *s)
+{
+    for (uint32_t m = 0; m < s->model_count; m++) {
+        s->models[m]->quicker = quicker(s->models[m]->home, m);
+        for (shape_t *shape = s->models[m]->shapes; shape != NULL; shape = shape->next)
+            shape->quicker = quicker(shape->home, shape->core_id);
+    }
+}
+
 int64_t deadline_alone_ns(const task_t *task, const model_t *model)
 {
-    return task->shape != NULL ? task->shape->alone_ns : profile_latency_ns(&model->profile, 1);
+    int64_t alone_ns = task->shape != NULL ? task->shape->alone_ns : profile_latency_ns(&model->profile, 1);
+    double factor = task->shape != NULL ? task->shape->quicker : model->quicker;
+    return factor > 0 ? (int64_t)((double)alone_ns * factor) : alone_ns;
 }
 
 bool deadline_infeasible(const subcluster_t *home, int64_t alone_ns, int64_t budget_ns)

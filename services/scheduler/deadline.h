@@ -8,7 +8,7 @@
  *   tried        although it looks infeasible, once a second where nothing has run and a device is idle: what is believed of
  *                a model was measured, and a measurement that refuses everybody would never be made anew.
  *
- * Pure, but for the loop's clock. Times are of this scheduler's clock.
+ * Times are of this scheduler's clock. On the scheduler's thread.
  */
 #ifndef SCHEDULER_DEADLINE_H
 #define SCHEDULER_DEADLINE_H
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+typedef struct scheduler scheduler_t;
 typedef struct task task_t;
 typedef struct model model_t;
 typedef struct subcluster subcluster_t;
@@ -23,7 +24,10 @@ typedef struct subcluster subcluster_t;
 /* How often what looks infeasible is tried, and how long nothing must have been granted before. */
 #define DEADLINE_TRY_NS INT64_C(1000000000)
 
-/* What one row takes on an idle device at the model's home, as it was reported for its shape. 0: not known. */
+/* From what batches took lately, when that is less than the profile says. To be called often. */
+void deadlines_tick(scheduler_t *s);
+
+/* What one row takes on an idle device at the model's home, as it was reported for its shape, or seen. 0: not known. */
 int64_t deadline_alone_ns(const task_t *task, const model_t *model);
 
 /* budget_ns: what the client has left when its request comes here. home is the model's, and not NULL. */

@@ -4,6 +4,7 @@
 #include "loop/loop.h"
 #include "scheduler/catalogue.h"
 #include "scheduler/commands.h"
+#include "scheduler/deadline.h"
 #include "scheduler/delay.h"
 #include "scheduler/devices.h"
 #include "scheduler/draining.h"
@@ -390,6 +391,7 @@ void registry_tick(scheduler_t *s)
     }
     catalogue_tick(s);
     placement_tick(s);
+    deadlines_tick(s);
     draining_tick(s);
     scheduler_touch(s);
 }

@@ -28,6 +28,7 @@ typedef struct shape {
     uint32_t tasks;   /* that refer to it */
     uint64_t used;    /* when last; counts, not a time */
     int64_t alone_ns; /* what one row takes at home; 0: not known yet */
+    double quicker;   /* as of a model */
     uint32_t axis_count, sizes[SHAPE_AXES_MAX];
 } shape_t;
 
