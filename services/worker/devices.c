@@ -1,3 +1,4 @@
+#include "base/cpus.h"
 #include "worker.h"
 
 #include <stdio.h>
@@ -82,16 +83,17 @@ static void name_devices(worker_devices_t *devices, const char *engine, const en
     devices->emulated = strcmp(engine, "emulated") == 0;
 }
 
-/* Neighbouring devices get neighbouring CPUs; more devices than CPUs share them. */
+/* Neighbouring devices get neighbouring CPUs, of those on which this process may run; more devices than CPUs share them. */
 static void pin_device(engine_config_t *config, int cpus[CPUS_MAX])
 {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int allowed[CPUS_MAX];
+    uint32_t count = cpus_allowed(allowed, CPUS_MAX);
     uint32_t threads = (config->threads ? config->threads : 1) * (config->streams ? config->streams : 1);
 
     config->cpus = cpus;
-    config->cpu_count = threads < CPUS_MAX ? threads : CPUS_MAX;
+    config->cpu_count = count == 0 ? 0 : threads < CPUS_MAX ? threads : CPUS_MAX;
     for (uint32_t i = 0; i < config->cpu_count; i++)
-        cpus[i] = (int)((config->index * threads + i) % (uint32_t)(online > 0 ? online : 1));
+        cpus[i] = allowed[(config->index * threads + i) % count];
 }
 
 status_t worker_devices_open(worker_devices_t *devices, const char *engine, uint32_t count,

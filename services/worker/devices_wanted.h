@@ -31,7 +31,7 @@ void wanted_by_profiles(devices_wanted_t *wanted, const repository_t *repository
                         const worker_devices_t *devices);
 
 /*
- * Of each of so many devices with so many threads to a stream. On a CPU no more than have cores of their own: others
+ * Of each of so many devices with so many threads to a stream. On a CPU no more than have usable cores (base/cpus.h) of their own: others
  * would take turns, at what a change of threads costs. A plan for overlap (NULL: there is none) was measured with a
  * stream for each of its models, whatever there is.
  */

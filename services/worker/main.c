@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.h"
+#include "cpu_share.h"
 #include "devices_wanted.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
@@ -305,11 +306,17 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
     model_mode_t mode = (model_mode_t)options->mode;
     devices_wanted_t wanted = wanted_by_configs(&worker->repository, mode);
 
+    bool on_cpu = strcmp(engine, "onednn") == 0;
+    cpus_t cpus;
+
+    cpus_look(&cpus);
     if (count == 0 && strcmp(engine, "cuda") != 0)
         count = 1;
+    config.threads = cpu_share_threads(&cpus, config.threads, count);
     if (config.streams == 0)
-        config.streams =
-            wanted_streams(&wanted, plan, strcmp(engine, "onednn") == 0, count, options->threads);
+        config.streams = wanted_streams(&wanted, plan, on_cpu, count, config.threads);
+    if (on_cpu)
+        cpu_share_tell(&cpus, count, config.streams, config.threads);
     status_t status =
         worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
     if (status != STATUS_OK)

@@ -50,8 +50,10 @@ static const config_option_t option_table[] = {
     {"device_class", CONFIG_STRING, "Devices",
      "Devices of one class take the same time for the same batch; by default their kind.", .metavar = "NAME",
      AT(device_class)},
-    {"threads", CONFIG_INT, "Devices", "CPU threads of each device.", .def = "1", .min = 1, .max = 256,
-     AT(threads)},
+    {"threads", CONFIG_INT, "Devices",
+     "CPU threads of each device; 0 = the CPUs that affinity and control groups leave, divided among the "
+     "devices.",
+     .def = "1", .min = 0, .max = 256, AT(threads)},
     {"streams", CONFIG_INT, "Devices",
      "Batches or stages that a device runs side by side; 0 = as the modes need and a CPU has cores for.",
      .def = "0", .min = 0, .max = ENGINE_MAX_STREAMS, AT(streams)},
