@@ -1,6 +1,5 @@
 /*
- * CPU engine on oneDNN, float32. One thread for each stream runs its jobs; compute threads beyond it are
- * OpenMP's (one by default: libgomp's barriers spin, and a neighbour on the same cores makes them very slow).
+ * CPU engine on oneDNN, float32. One thread for each stream runs its jobs; compute threads beyond it are a team's (team.h).
  *
  * A model is compiled once per batch size (or set of shapes) into a plan. Plans share the reordered weights
  * of the model and, on each stream, one work space. A segment runs a part of a plan's steps, and so computes
@@ -10,9 +9,9 @@
 #include "engine/backends.h"
 #include "engine/onednn/build.h"
 #include "engine/onednn/model.h"
+#include "engine/onednn/team.h"
 #include "engine/segment.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

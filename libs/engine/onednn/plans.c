@@ -3,8 +3,8 @@
  */
 #include "engine/onednn/build.h"
 #include "engine/onednn/model.h"
+#include "engine/onednn/team.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 status_t model_account(engine_t *e, int64_t change_bytes, err_t *err)

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 #include "engine/onednn/plan.h"
+#include "engine/onednn/team.h"
 #include "maker.h"
 
 #include <criterion/criterion.h>
@@ -167,6 +168,33 @@ Test(onednn, every_batch_size_agrees_with_the_reference)
         for (uint32_t i = 0; i < batch * 5; i++)
             cr_assert_float_eq(out[0][i], out[1][i], 1e-4f, "batch %u, element %u: %g and %g", batch, i,
                                out[0][i], out[1][i]);
+    }
+    free(in);
+}
+
+/* Also more than this host may have; and they are a team's, not libgomp's. */
+Test(onednn, several_threads_agree_with_one)
+{
+    enum { BATCH = 5, ROW = 3 * 81, TIMES = 50 };
+    static const uint32_t threads[] = {1, 2, 5};
+    const engine_ops_t *ops = find("onednn");
+    float *in = noise(BATCH * ROW, 7), out[2][BATCH * 5];
+    for (int t = 0; t < 3; t++) {
+        engine_t *engine = open_engine(ops, (engine_config_t){.threads = threads[t]});
+        engine_model_t *model;
+        err_t err;
+        cr_assert_eq(load_made(ops, engine, network(-1), (engine_load_t){.max_batch = BATCH}, &model, &err),
+                     STATUS_OK, "%s", err.text);
+        uint64_t before = team_loops();
+        cr_assert_eq(ops->prepare(model, BATCH, &err), STATUS_OK, "%s", err.text);
+        for (int i = 0; i < TIMES; i++) {
+            run_rows(ops, engine, model, BATCH, in, out[t > 0]);
+            for (uint32_t k = 0; t > 0 && k < BATCH * 5; k++)
+                cr_assert_float_eq(out[0][k], out[1][k], 1e-5f, "%u threads, element %u", threads[t], k);
+        }
+        cr_expect_eq(team_loops() > before, threads[t] > 1, "%u threads", threads[t]);
+        ops->unload(model);
+        ops->close(engine);
     }
     free(in);
 }
