@@ -58,6 +58,7 @@ void correction_apply(correction_t *correction, const profile_t *base, profile_t
     }
     if (profile_from_points(into, points, len, base->max_batch, NULL) != STATUS_OK)
         *into = *base; /* only if twice a latency is over an hour */
+    into->points = base->points;
     for (uint32_t c = 0; c < CORRECTION_CLASSES; c++)
         correction->told[c] = correction->factor[c];
 }

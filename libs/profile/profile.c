@@ -49,7 +49,7 @@ void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_n
     }
     double spread = sw * sxx - sx * sx;
     /* One size alone has no spread but what rounding leaves. */
-    double alpha = spread > 1e-12 * sw * sxx ? (sw * sxy - sx * sy) / spread : 0;
+    double alpha = spread > 1e-12 * sw * sxx ? (sw * sxy - sx * sy) / spread : sxy / sxx;
     double beta = (sy - alpha * sx) / sw;
     if (alpha < 0) { /* the best line that does not fall is flat */
         alpha = 0;
@@ -81,6 +81,19 @@ static status_t check_points(const profile_point_t *points, uint32_t count, err_
                            "latency of batch %u is negative or longer than an hour", points[i].batch);
     }
     return STATUS_OK;
+}
+
+static uint32_t count_sizes(const profile_point_t *points, uint32_t count)
+{
+    uint32_t sizes = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool before = false;
+        for (uint32_t k = 0; k < i; k++)
+            before |= points[k].batch == points[i].batch;
+        sizes += !before;
+    }
+    return sizes;
 }
 
 /* Puts each measurement into its slot; the others stay negative. Returns the table's length. */
@@ -144,6 +157,7 @@ status_t profile_from_points(profile_t *profile, const profile_point_t *points, 
         return status;
     memset(profile, 0, sizeof(*profile));
     profile->max_batch = max_batch;
+    profile->points = count_sizes(points, count);
     profile->spread = 1;
     profile_fit(points, count, &profile->alpha_ns, &profile->beta_ns, &profile->residual);
     profile->table_len = fill_measured(profile, points, count);
@@ -162,6 +176,7 @@ void profile_merge_slower(profile_t *into, const profile_t *other)
     merged.alpha_ns = into->alpha_ns > other->alpha_ns ? into->alpha_ns : other->alpha_ns;
     merged.beta_ns = into->beta_ns > other->beta_ns ? into->beta_ns : other->beta_ns;
     merged.residual = into->residual > other->residual ? into->residual : other->residual;
+    merged.points = into->points < other->points ? into->points : other->points;
     merged.spread = into->spread > other->spread ? into->spread : other->spread;
     merged.repaired = into->repaired || other->repaired;
     /* Two lines cross: only a table can hold the slower of them at each size. */

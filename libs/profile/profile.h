@@ -27,6 +27,7 @@ typedef struct {
     int64_t beta_ns;  /* fixed cost of a batch: the fit */
     uint32_t max_batch;
     uint32_t table_len; /* 0: the line alone */
+    uint32_t points;    /* different sizes that were measured; 0: none, as of a line that was given */
     double residual;    /* root mean square of (measured - fit) / measured; 0 for a line */
     double
         spread; /* the 95th percentile of the runs that were measured, as a multiple of the table; 1 = not known */
@@ -46,13 +47,14 @@ status_t profile_from_line(profile_t *profile, int64_t alpha_ns, int64_t beta_ns
                            err_t *err);
 
 /* From measurements in any order: sizes between two measured ones are interpolated, larger ones continued by
- * the slope of the fit; a size measured twice counts with its larger latency; latencies that fall are raised.
+ * the slope of the fit (of one size alone: each row as long as its rows); a size measured twice counts with its larger latency; latencies that fall are raised.
  * The table always covers 1..min(largest measured, PROFILE_TABLE_MAX). max_batch 0: the largest measured.
  * INVALID_ARGUMENT: no points, a batch of 0 or beyond PROFILE_BATCH_MAX, a negative latency. */
 status_t profile_from_points(profile_t *profile, const profile_point_t *points, uint32_t count,
                              uint32_t max_batch, err_t *err);
 
-/* Least squares of alpha·b + beta in parts of each latency, both kept >= 0; *residual as in profile_t. count >= 1. */
+/* Least squares of alpha·b + beta in parts of each latency, both kept >= 0; *residual as in profile_t. count >= 1. One
+ * size alone says nothing of what a batch saves: the line through the origin, which no larger batch exceeds by much. */
 void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_ns, int64_t *beta_ns,
                  double *residual);
 
@@ -76,6 +78,12 @@ uint32_t profile_largest_batch_sloped(const profile_t *profile, int64_t budget_n
 static inline uint32_t profile_largest_batch(const profile_t *profile, int64_t budget_ns)
 {
     return profile_largest_batch_sloped(profile, budget_ns, 0);
+}
+
+/* Whether it says what a further row costs: a single measured size of several does not. */
+static inline bool profile_is_whole(const profile_t *profile)
+{
+    return profile->points != 1 || profile->max_batch == 1;
 }
 
 /* NULL when every promise of profile_t holds, else the one that is broken. */

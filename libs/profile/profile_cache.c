@@ -18,6 +18,8 @@ typedef struct {
     profile_cache_key_t key;
     profile_point_t points[PROFILE_TABLE_MAX];
     uint32_t count;
+    uint32_t measured; /* 0: a file from before that was kept */
+    bool ended;
     profile_modes_t modes;
 } cache_t;
 
@@ -122,6 +124,10 @@ static bool parse_line(cache_t *cache, char *line)
         return parse_cuts(value, cache->modes.exits, &cache->modes.exit_count);
     if (strcmp(line, "spread") == 0)
         return parse_spread(value, &cache->spread);
+    if (strcmp(line, "measured") == 0)
+        return parse_uint(value, &cache->measured);
+    if (strcmp(line, "end") == 0)
+        return parse_yes(value, &cache->ended);
     return strcmp(line, "batch") == 0 && parse_batch(cache, value);
 }
 
@@ -142,10 +148,31 @@ static status_t parse_file(cache_t *cache, FILE *file, err_t *err)
     if (cache->version != FORMAT_VERSION)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:1: not a profile of version %d", cache->path,
                        FORMAT_VERSION);
+    if (cache->measured && !cache->ended)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: the file has been cut short", cache->path,
+                       cache->line_number);
     return STATUS_OK;
 }
 
-status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,
+/* Dates in this form are in order as texts; "unknown" is none. */
+static bool is_later(const char *date, const char *than)
+{
+    return than[0] && date[0] >= '0' && date[0] <= '9' && strcmp(date, than) > 0;
+}
+
+static status_t check_key(const char *path, const profile_cache_key_t *found,
+                          const profile_cache_key_t *wanted, err_t *err)
+{
+    if (strcmp(found->device, wanted->device) != 0)
+        return err_set(err, STATUS_NOT_FOUND, "%s was measured on '%.60s'", path, found->device);
+    if (wanted->model_hash[0] && strcmp(found->model_hash, wanted->model_hash) != 0)
+        return err_set(err, STATUS_NOT_FOUND, "%s was measured for another model file", path);
+    if (is_later(found->date, wanted->date))
+        return err_set(err, STATUS_NOT_FOUND, "%s is from the future: %.60s", path, found->date);
+    return STATUS_OK;
+}
+
+status_t profile_cache_read(const char *path, const profile_cache_key_t *wanted, profile_t *profile,
                             profile_modes_t *modes, err_t *err)
 {
     FILE *file = fopen(path, "re");
@@ -156,15 +183,15 @@ status_t profile_cache_read(const char *path, const char *device, const char *mo
     fclose(file);
     if (status != STATUS_OK)
         return status;
-    if (strcmp(cache.key.device, device) != 0)
-        return err_set(err, STATUS_NOT_FOUND, "%s was measured on '%.60s'", path, cache.key.device);
-    if (model_hash && strcmp(cache.key.model_hash, model_hash) != 0)
-        return err_set(err, STATUS_NOT_FOUND, "%s was measured for another model file", path);
+    if ((status = check_key(path, &cache.key, wanted, err)) != STATUS_OK)
+        return status;
     err_t why;
     if (profile_from_points(profile, cache.points, cache.count, cache.max_batch, &why) != STATUS_OK)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: %.160s", path, cache.line_number, why.text);
     *modes = cache.modes;
     profile->spread = cache.spread;
+    if (cache.measured)
+        profile->points = cache.measured;
     return STATUS_OK;
 }
 
@@ -195,6 +222,8 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
     fprintf(file, "fermata_profile %d\ndevice %s\nmodel %s\ndate %s\nmax_batch %u\nspread %.4f\n",
             FORMAT_VERSION, key->device, key->model_hash, key->date[0] ? key->date : "unknown",
             profile->max_batch, profile->spread > 1 ? profile->spread : 1.0);
+    if (profile->points)
+        fprintf(file, "measured %u\n", profile->points);
     uint32_t last = profile->table_len ? profile->table_len : 2; /* two points are a line */
     for (uint32_t b = 1; b <= last; b++)
         fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));
@@ -206,6 +235,7 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
     if (modes->stage_count && modes->schedule[0])
         fprintf(file, "schedule %s\n", modes->schedule);
     write_cuts(file, "exits", modes->exits, modes->exit_count);
+    fputs("end yes\n", file);
     return fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 

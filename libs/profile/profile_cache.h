@@ -1,6 +1,7 @@
 /*
  * The measured profile of a model, kept beside the model so that the next start need not measure again.
- * A text file of `key value` lines, `spread` among them, and one `batch SIZE MEDIAN_NS` line per size.
+ * A text file of `key value` lines, `spread` and `measured` (how many sizes were) among them, one `batch SIZE MEDIAN_NS`
+ * line per size, and `end yes`, without which a file that says how many were measured has been cut short.
  */
 #ifndef PROFILE_PROFILE_CACHE_H
 #define PROFILE_PROFILE_CACHE_H
@@ -12,7 +13,7 @@ enum { PROFILE_CACHE_TEXT_BYTES = 128 };
 typedef struct {
     char device[PROFILE_CACHE_TEXT_BYTES];     /* what it was measured on: one line, compared exactly */
     char model_hash[PROFILE_CACHE_TEXT_BYTES]; /* of the model file, compared exactly */
-    char date[PROFILE_CACHE_TEXT_BYTES];       /* when, for the reader only */
+    char date[PROFILE_CACHE_TEXT_BYTES];       /* when: 2026-11-20T17:35:57Z */
 } profile_cache_key_t;
 
 /* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of
@@ -28,10 +29,11 @@ typedef struct {
     uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */
 } profile_modes_t;
 
-/* STATUS_OK only if the file is well formed and was measured on this device for this very model (NULL: any). NOT_FOUND:
- * there is no file, or it is of another device or model (the text says which). INVALID_ARGUMENT: broken, with
- * FILE:LINE. */
-status_t profile_cache_read(const char *path, const char *device, const char *model_hash, profile_t *profile,
+/* STATUS_OK only if the file is well formed and was measured on this device for this very model (hash "": any), no later
+ * than the date ("": whenever). NOT_FOUND: there is no file, or it is of another device, model or time (the text says
+ * which). INVALID_ARGUMENT: broken or cut short, with FILE:LINE. Whether enough sizes were measured is for the caller to
+ * ask (profile_is_whole). */
+status_t profile_cache_read(const char *path, const profile_cache_key_t *wanted, profile_t *profile,
                             profile_modes_t *modes, err_t *err);
 
 /* Replaces the file in one step (a temporary file beside it, then rename), so that a reader never sees half

@@ -22,12 +22,26 @@ void kept_profile_path(const model_t *model, const worker_devices_t *devices, co
              text[0] ? "." : "", text);
 }
 
+static void put_date(char date[PROFILE_CACHE_TEXT_BYTES], time_t time)
+{
+    struct tm tm;
+
+    gmtime_r(&time, &tm);
+    strftime(date, PROFILE_CACHE_TEXT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
 status_t kept_profile_read(const worker_devices_t *devices, const char *path, const char *hash,
                            uint32_t max_batch, profile_t *profile, profile_modes_t *modes, err_t *err)
 {
+    enum { CLOCKS_APART_S = 24 * 3600 }; /* of the hosts that share a repository */
+    profile_cache_key_t wanted = {0};
     profile_modes_t found;
     profile_t kept;
-    status_t status = profile_cache_read(path, devices->identity, hash, &kept, &found, err);
+
+    snprintf(wanted.device, sizeof(wanted.device), "%s", devices->identity);
+    snprintf(wanted.model_hash, sizeof(wanted.model_hash), "%s", hash ? hash : "");
+    put_date(wanted.date, time(NULL) + CLOCKS_APART_S);
+    status_t status = profile_cache_read(path, &wanted, &kept, &found, err);
 
     if (status != STATUS_OK)
         return status;
@@ -45,13 +59,10 @@ status_t kept_profile_write(const worker_devices_t *devices, const char *path, c
                             const profile_t *profile, const profile_modes_t *modes, err_t *err)
 {
     profile_cache_key_t key = {0};
-    time_t now = time(NULL);
-    struct tm tm;
 
     snprintf(key.device, sizeof(key.device), "%s", devices->identity);
     snprintf(key.model_hash, sizeof(key.model_hash), "%s", hash);
-    gmtime_r(&now, &tm);
-    strftime(key.date, sizeof(key.date), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    put_date(key.date, time(NULL));
     return profile_cache_write(path, &key, profile, modes, err);
 }
 

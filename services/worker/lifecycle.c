@@ -85,10 +85,32 @@ static void load_at_start(lifecycle_t *l)
     }
 }
 
+static status_t init_timers(lifecycle_t *l, err_t *err)
+{
+    loop_t *loop = l->options.loop;
+
+    if (loop_timer_init(&l->poll, loop, look_on_poll, l, err) != STATUS_OK)
+        return err->code;
+    if (loop_timer_init(&l->patience, loop, unload_on_patience, l, err) != STATUS_OK)
+        goto poll;
+    if (loop_timer_init(&l->measure, loop, measure_on_timer, l, err) != STATUS_OK)
+        goto patience;
+    l->timers_ready = true;
+    return STATUS_OK;
+patience:
+    loop_timer_dispose(&l->patience);
+poll:
+    loop_timer_dispose(&l->poll);
+    return err->code;
+}
+
 status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out, err_t *err)
 {
-    static const loader_ops_t ops = {
-        .loaded = load_done, .unloaded = unload_done, .read = load_on_read, .read_all = look_on_read_all};
+    static const loader_ops_t ops = {.loaded = load_done,
+                                     .measured = measure_done,
+                                     .unloaded = unload_done,
+                                     .read = load_on_read,
+                                     .read_all = look_on_read_all};
     lifecycle_t *l = calloc(1, sizeof(*l));
 
     if (!l)
@@ -98,11 +120,7 @@ status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out,
     lifecycle_limit_measuring(l);
     status_t status = check_at_start(options, err);
     if (status == STATUS_OK)
-        status = loop_timer_init(&l->poll, options->loop, look_on_poll, l, err);
-    if (status == STATUS_OK &&
-        (status = loop_timer_init(&l->patience, options->loop, unload_on_patience, l, err)) != STATUS_OK)
-        loop_timer_dispose(&l->poll);
-    l->timers_ready = status == STATUS_OK;
+        status = init_timers(l, err);
     if (status == STATUS_OK)
         status = loader_create(options->loop, options->source, &l->options.load, &ops, l, &l->loader, err);
     if (status != STATUS_OK) {
@@ -125,6 +143,7 @@ void lifecycle_destroy(lifecycle_t *l)
     if (l->timers_ready) {
         loop_timer_dispose(&l->poll);
         loop_timer_dispose(&l->patience);
+        loop_timer_dispose(&l->measure);
     }
     free(l);
 }

@@ -36,6 +36,7 @@ static void succeed(lifecycle_t *l, model_t *model)
     unload_put_in_place(l, old, model);
     retire(l, old);
     lifecycle_tell(l, model, old);
+    measure_later(l, model);
     unload_when_idle(l, old);
 }
 
@@ -78,6 +79,7 @@ void load_done(void *ctx, model_t *model, int64_t took_ns)
         return;
     }
     lifecycle_tell(l, model, NULL);
+    measure_later(l, model);
     command_settle_model(l, model, model->load_status, model->load_err.text);
 }
 

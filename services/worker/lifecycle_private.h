@@ -3,7 +3,7 @@
  * for a model is a word in the model.
  *
  *   lifecycle.c ──▶ lifecycle_load.c ──▶ lifecycle_unload.c ──▶ lifecycle_commands.c
- *       └─────────▶ lifecycle_look.c ────────┘
+ *       └─────────▶ lifecycle_look.c ────────┘            lifecycle_measure.c follows a load
  */
 #ifndef WORKER_LIFECYCLE_PRIVATE_H
 #define WORKER_LIFECYCLE_PRIVATE_H
@@ -29,8 +29,9 @@ typedef struct {
 struct lifecycle {
     lifecycle_options_t options;
     loader_t *loader;
-    loop_timer_t poll, patience;
+    loop_timer_t poll, patience, measure;
     bool timers_ready, reading, online;
+    bool measuring;                /* some model is measured once more */
     _Atomic(int64_t) step_most_ns; /* for the loader: how long measuring may keep those waiting that serve */
     command_t commands[COMMANDS_MAX];
 };
@@ -81,6 +82,13 @@ void load_reading(lifecycle_t *l, command_t *command, repository_reading_t *read
 void load_log(const model_t *model, int64_t took_ns);
 void load_done(void *ctx, model_t *model, int64_t took_ns);                 /* of loader_ops_t */
 void load_on_read(void *ctx, repository_reading_t *reading, uint64_t user); /* of loader_ops_t */
+
+/* ---- lifecycle_measure.c ---- */
+
+/* It has been loaded: measured once more when others are quiet, where they left no time for it. */
+void measure_later(lifecycle_t *l, const model_t *model);
+void measure_on_timer(loop_timer_t *timer, void *arg);
+void measure_done(void *ctx, model_t *model, const profile_t *profile); /* of loader_ops_t */
 
 /* ---- lifecycle_look.c ---- */
 

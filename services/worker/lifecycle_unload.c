@@ -49,7 +49,7 @@ void unload_done(void *ctx, model_t *model)
 /* Nothing can come any more: off the devices. */
 void unload_when_idle(lifecycle_t *l, model_t *model)
 {
-    if (model->under_way > 0 || model->leaving || !(model->released || model->superseded))
+    if (model->under_way > 0 || model->measuring || model->leaving || !(model->released || model->superseded))
         return;
     model->leaving = true;
     if (l->options.ops->leaves)

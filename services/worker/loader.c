@@ -1,13 +1,14 @@
 #include "loader.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "loop/workpool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-typedef enum { JOB_LOAD, JOB_UNLOAD, JOB_READ, JOB_READ_ALL } job_kind_t;
+typedef enum { JOB_LOAD, JOB_MEASURE, JOB_UNLOAD, JOB_READ, JOB_READ_ALL } job_kind_t;
 
 typedef struct {
     work_t work;
@@ -20,6 +21,7 @@ typedef struct {
     uint64_t user;
     repository_reading_t *readings;
     uint32_t count;
+    profile_t profile; /* of JOB_MEASURE, without an error */
     err_t err;
 } job_t;
 
@@ -53,6 +55,15 @@ static void load(job_t *job)
     job->took_ns = clock_now_ns() - begin;
 }
 
+static void measure(job_t *job)
+{
+    model_load_options_t options = job->loader->options;
+
+    options.stop = &job->model->stop;
+    if (model_measure_again(job->model, &options, &job->profile, &job->err) != STATUS_OK)
+        log_info("profile_not_measured", LOG_STR("model", job->model->name), LOG_ERR(&job->err));
+}
+
 static void read_one(job_t *job)
 {
     job->readings = calloc(1, sizeof(*job->readings));
@@ -72,6 +83,9 @@ static void job_run(work_t *work)
     switch (job->kind) {
     case JOB_LOAD:
         load(job);
+        break;
+    case JOB_MEASURE:
+        measure(job);
         break;
     case JOB_UNLOAD:
         model_unload(job->model, job->loader->options.devices);
@@ -105,6 +119,9 @@ static void job_answer(job_t *job)
     switch (job->kind) {
     case JOB_LOAD:
         loader->ops->loaded(loader->ctx, job->model, job->took_ns);
+        break;
+    case JOB_MEASURE:
+        loader->ops->measured(loader->ctx, job->model, job->err.code == STATUS_OK ? &job->profile : NULL);
         break;
     case JOB_UNLOAD:
         loader->ops->unloaded(loader->ctx, job->model);
@@ -149,6 +166,11 @@ status_t loader_load(loader_t *loader, model_t *model)
     return submit(loader, &(job_t){.kind = JOB_LOAD, .model = model});
 }
 
+status_t loader_measure(loader_t *loader, model_t *model)
+{
+    return submit(loader, &(job_t){.kind = JOB_MEASURE, .model = model});
+}
+
 status_t loader_unload(loader_t *loader, model_t *model)
 {
     return submit(loader, &(job_t){.kind = JOB_UNLOAD, .model = model});
@@ -178,8 +200,10 @@ status_t loader_create(loop_t *loop, const repository_source_t *source, const mo
     loader->options = *options;
     loader->ops = ops;
     loader->ctx = ctx;
+    loader->options.memo = profile_memo_create(); /* without it copies are measured one by one */
     status_t status = workpool_create(&loader->pool, loop, 1, LOADER_QUEUE_MAX, err);
     if (status != STATUS_OK) {
+        profile_memo_destroy(loader->options.memo);
         free(loader);
         return status;
     }
@@ -193,5 +217,6 @@ void loader_destroy(loader_t *loader)
         return;
     loader->quiet = true;
     workpool_destroy(loader->pool);
+    profile_memo_destroy(loader->options.memo);
     free(loader);
 }

@@ -1,16 +1,12 @@
 #include "model.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "kept_profile.h"
 #include "memory.h"
-#include "profiler.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Deadline of a model whose config gives none: long enough for batches to form, see docs/model-repository.md. */
 static const int64_t SLO_MIN_NS = 100 * NS_PER_MS;
@@ -69,6 +65,14 @@ bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t 
         correction_apply(&model->correction, &model->measured, &model->profile);
     model->corrected_ns = now_ns;
     return true;
+}
+
+void model_take_profile(model_t *model, const profile_t *profile)
+{
+    if (profile != &model->measured)
+        model->measured = *profile;
+    correction_init(&model->correction, model->measured.spread);
+    correction_apply(&model->correction, &model->measured, &model->profile);
 }
 
 /* ---- buffers ---- */
@@ -330,89 +334,6 @@ static status_t prepare_all(model_t *model, const model_load_options_t *options,
     return STATUS_OK;
 }
 
-/* Why a kept profile is not used is worth a line only when there is one. */
-static bool take_kept_profile(const model_t *model, const worker_devices_t *devices, const char *path,
-                              const char *hash, profile_t *profile, profile_modes_t *modes)
-{
-    err_t why;
-
-    if (kept_profile_read(devices, path, hash, model->info->max_batch, profile, modes, &why) != STATUS_OK) {
-        if (access(path, F_OK) == 0)
-            log_warn("profile_not_used", LOG_STR("model", model->name), LOG_ERR(&why));
-        return false;
-    }
-    log_info("profile_used", LOG_STR("model", model->name), LOG_STR("file", path),
-             LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
-             LOG_MS("max_ms", profile_latency_ns(profile, profile->max_batch)));
-    return true;
-}
-
-profiler_t model_profiler(const model_t *model, const model_load_options_t *options, const uint32_t *sizes)
-{
-    const worker_devices_t *devices = options->devices;
-
-    return (profiler_t){.ops = devices->ops,
-                        .engine = devices->list[0].engine,
-                        .model = model->on_device[0],
-                        .budget_ns = options->profile_budget_ns,
-                        .stop = options->stop,
-                        .busy = &devices->list[0].batches,
-                        .step_most_ns = options->step_most_ns,
-                        .axes = sizes ? &model->shapes->axes : NULL,
-                        .axis_sizes = sizes};
-}
-
-static status_t measure_at(model_t *model, const model_load_options_t *options, const uint32_t *sizes,
-                           profile_t *profile, err_t *err)
-{
-    const worker_devices_t *devices = options->devices;
-    char path[KEPT_PROFILE_PATH_BYTES], hash[PROFILE_CACHE_TEXT_BYTES], text[SHAPES_TEXT_BYTES] = "";
-    profiler_t profiler = model_profiler(model, options, sizes);
-    profile_modes_t modes = {0};
-    err_t why;
-
-    profiler.budget_ns /= sizes ? model->shapes->reference_count : 1;
-    kept_profile_path(model, devices, sizes, path);
-    if (model_hash(model, hash, err) != STATUS_OK)
-        return err->code;
-    if (options->use_cache && take_kept_profile(model, devices, path, hash, profile, &modes)) {
-        model->modes = modes;
-        return STATUS_OK;
-    }
-    int64_t begin = clock_now_ns();
-    status_t status = profiler_measure(&profiler, profile, err);
-    if (status != STATUS_OK)
-        return status;
-    log_info("model_profiled", LOG_STR("model", model->name),
-             LOG_STR("sizes", sizes ? shapes_text(&model->shapes->axes, sizes, text) : ""),
-             LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
-             LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
-             LOG_F64("spread", profile->spread), LOG_MS("took_ms", clock_now_ns() - begin));
-    if (options->use_cache && kept_profile_write(devices, path, hash, profile, &modes, &why) != STATUS_OK)
-        log_info("profile_not_cached", LOG_STR("model", model->name), LOG_ERR(&why));
-    return STATUS_OK;
-}
-
-static status_t measure_profile(model_t *model, const model_load_options_t *options, err_t *err)
-{
-    model_shapes_t *shapes = model->shapes;
-    profile_t profile;
-
-    if (!shapes)
-        return measure_at(model, options, NULL, &model->profile, err);
-    for (uint32_t r = 0; r < shapes->reference_count; r++) {
-        const uint32_t *sizes = shapes->references[r];
-        status_t status = measure_at(model, options, sizes, &profile, err);
-        if (status == STATUS_OK)
-            status = family_add(&shapes->family, axes_elements(&shapes->axes, sizes), &profile, err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    model->profile =
-        shapes->family.members[shapes->family.count - 1].profile; /* the slowest stands for all */
-    return STATUS_OK;
-}
-
 /* Before the load: the emulated engine asks for latencies, not the other way round. */
 static status_t give_profile(model_t *model, err_t *err)
 {
@@ -496,7 +417,7 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
     if (status == STATUS_OK && !options->profile_later)
         status = memory_take(model, options->devices, err);
     if (status == STATUS_OK && !emulated && !options->profile_later)
-        status = measure_profile(model, options, err);
+        status = model_measure(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = mode_choose(model, options, err);
     return status;
@@ -530,6 +451,6 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
     if (model->corrects && model->shapes)
         shapes_correct(model->shapes);
     else if (model->corrects)
-        correction_apply(&model->correction, &model->measured, &model->profile);
+        model_take_profile(model, &model->measured);
     return STATUS_OK;
 }

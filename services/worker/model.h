@@ -14,7 +14,7 @@
 #include "model_config.h"
 #include "model_shapes.h"
 #include "profile/correction.h"
-#include "profile/profile_cache.h"
+#include "profile_memo.h"
 #include "worker.h"
 
 #include <limits.h>
@@ -48,10 +48,11 @@ struct model {
     uint32_t emulated_elements;
     model_config_t config;
     profile_t profile;     /* to plan with; from READY on the loop's: it follows what batches take */
-    profile_t measured;    /* the medians as they were measured at load */
+    profile_t measured;    /* the medians as they were measured; from READY on the loop's */
     profile_modes_t modes; /* what `fermata profile` found for the execution modes; kept with the profile */
-    bool corrects;         /* not with an engine that asks us for the latency */
-    engine_model_t **on_device; /* one for each device */
+    char hash[PROFILE_CACHE_TEXT_BYTES]; /* of model_hash, when it was measured */
+    bool corrects;                       /* not with an engine that asks us for the latency */
+    engine_model_t **on_device;          /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info; /* of the first; that of all */
     uint64_t row_in_bytes;           /* one task's input item; 0 with shapes */
@@ -74,6 +75,7 @@ struct model {
     bool released;         /* UNLOADING: no grant comes any more */
     bool leaving;          /* UNLOADING: the loader has it, or will when its last batch has ended */
     bool vanishes;         /* it is no longer in the repository: forgotten once unloaded */
+    bool measuring;        /* the loader runs it once more, beside its batches */
     bool unreadable;       /* what is on disk now cannot be read; it has been logged */
     bool superseded;       /* another model_t has its place: destroyed once its last batch has ended */
     model_buffers_t **free_buffers; /* one list for each buffer group */
@@ -109,18 +111,27 @@ static inline bool model_takes_grants(const model_t *model)
  */
 struct model_load_options {
     const worker_devices_t *devices;
-    int64_t
-        profile_budget_ns; /* measuring takes about this long at most; sizes not reached are extrapolated */
-    model_mode_t mode;     /* of a model whose config names none */
+    int64_t profile_budget_ns;     /* for measuring, at each shape; sizes not reached are extrapolated */
+    model_mode_t mode;             /* of a model whose config names none */
     const overlap_plan_t *overlap; /* NULL: there is none, for the reason that overlap_why says */
     const char *overlap_why;
     bool use_cache;
+    profile_memo_t *memo; /* what was measured of copies of it; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
     const _Atomic(int) *stop;
 };
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
+
+/* Finds its profile, or one for each of its references. It is loaded and prepared. */
+status_t model_measure(model_t *model, const model_load_options_t *options, err_t *err);
+
+/* The same of one that serves and has no axes, for model_take_profile: it is left as it is. Loader thread, like model_load. */
+status_t model_measure_again(const model_t *model, const model_load_options_t *options, profile_t *profile,
+                             err_t *err);
+/* From now on it is planned with this one; what batches took is forgotten, and its SLO stays. Loop. */
+void model_take_profile(model_t *model, const profile_t *profile);
 
 /* To measure the loaded model on the first of its devices, beside what that serves. sizes: of its axes; NULL when it
  * has none. */

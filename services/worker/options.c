@@ -32,7 +32,7 @@ static const config_option_t option_table[] = {
      AT(load_model)},
     {"poll_interval", CONFIG_DURATION, "Models", "With --model-control poll: how often it is read.",
      .def = "15s", .min = 100 * NS_PER_MS, .max = 24 * 3600 * NS_PER_S, AT(poll_interval)},
-    {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "10s",
+    {"profile_budget", CONFIG_DURATION, "Models", "Time to spend on measuring one model.", .def = "1s",
      .min = 0, .max = INT64_MAX, AT(profile_budget)},
     {"mode", CONFIG_ENUM, "Models", "How batches of a model are run whose config.yaml names no mode.",
      .def = "whole", .choices = model_mode_names, AT(mode)},

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "engine/wait.h"
+#include "profiler_series.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,12 @@
 enum {
     WARM_RUNS = 2,
     RUNS_MIN = 3,
+    RUNS_LONG = 2,    /* of a size of which one run takes longer than measuring a size should */
     ALWAYS_SIZES = 2, /* measured whatever the budget: two points make a slope */
+    NEEDED_TIMES = 3, /* as long may runs of these keep others waiting: of a quarter of an SLO three */
     CHECKS_MAX = 4096,
 };
-/* A size is measured for about this long, so that one disturbance of the machine does not cover all its runs. */
+/* A size is measured for about this long at most, so that one disturbance of the machine does not cover all its runs. */
 static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
 /* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
@@ -23,6 +25,8 @@ static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
  * a queue that is never empty then waits for one run in two hundred milliseconds. */
 static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
 static const int64_t GAP_PATIENCE_NS = 200 * NS_PER_MS;
+/* Others that were granted nothing for so long have no traffic to be hurt. */
+static const int64_t QUIET_NS = NS_PER_S;
 
 /* What a run needs; the job is its first member, so that it can be found from it. */
 typedef struct {
@@ -30,22 +34,26 @@ typedef struct {
     void *buffers[2 * ENGINE_MAX_IO];
     size_t capacity[ENGINE_MAX_IO]; /* of the outputs */
     engine_shape_t in_shapes[ENGINE_MAX_IO], out_shapes[ENGINE_MAX_IO];
+    int64_t begin_ns, waited_ns; /* for gaps, since it began */
 } bench_t;
 
 /* Those who serve come first; but a device that is never free must be measured too. */
-static void wait_for_a_gap(const profiler_t *profiler)
+static void wait_for_a_gap(const profiler_t *profiler, bench_t *bench)
 {
     const struct timespec pause = {.tv_nsec = GAP_POLL_NS};
-    int64_t until_ns = clock_now_ns() + GAP_PATIENCE_NS;
+    int64_t begin_ns = clock_now_ns();
 
-    while (profiler->busy && atomic_load(profiler->busy) > 0 && clock_now_ns() < until_ns)
+    if (!profiler->busy || atomic_load(profiler->busy) == 0)
+        return;
+    while (atomic_load(profiler->busy) > 0 && clock_now_ns() - begin_ns < GAP_PATIENCE_NS)
         nanosleep(&pause, NULL);
+    bench->waited_ns += clock_now_ns() - begin_ns;
 }
 
-static status_t run_job(const profiler_t *profiler, engine_job_t *job, err_t *err)
+static status_t run_job(const profiler_t *profiler, bench_t *bench, err_t *err)
 {
-    wait_for_a_gap(profiler);
-    return engine_run_wait(profiler->ops, profiler->engine, job, err);
+    wait_for_a_gap(profiler, bench);
+    return engine_run_wait(profiler->ops, profiler->engine, &bench->job, err);
 }
 
 /* Room for the outputs as the job has just said they are. True: something has grown. */
@@ -76,27 +84,12 @@ static status_t run_once(const profiler_t *profiler, engine_job_t *job, int64_t 
 
     if (profiler->axes)
         axes_input_shapes(profiler->axes, profiler->axis_sizes, job->batch, bench->in_shapes);
-    status_t status = run_job(profiler, job, err);
+    status_t status = run_job(profiler, bench, err);
     if (status == STATUS_TOO_LARGE && profiler->axes && grow_outputs(profiler, bench))
-        status = run_job(profiler, job, err);
+        status = run_job(profiler, bench, err);
     if (status == STATUS_OK)
         *took_ns = job->finished_ns - job->started_ns;
     return status;
-}
-
-static int compare_i64(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The smallest value that is not below a share of them all; sorted. */
-static int64_t percentile(const int64_t *sorted, uint32_t count, double share)
-{
-    uint32_t rank = (uint32_t)ceil(share * count);
-
-    return sorted[rank ? rank - 1 : 0];
 }
 
 static int64_t goal_of(const profiler_t *profiler)
@@ -104,31 +97,56 @@ static int64_t goal_of(const profiler_t *profiler)
     return profiler->size_goal_ns ? profiler->size_goal_ns : SIZE_GOAL_NS;
 }
 
-/* The runs of one size. */
-typedef struct {
-    uint32_t batch, runs;
-    bool slow; /* one run of it is longer than what measuring a size should take */
-    int64_t took[PROFILER_RUNS_MAX];
-} series_t;
+/* Nobody waits where nothing has been granted for a while. */
+static bool others_are_served(const profiler_t *profiler)
+{
+    if (!profiler->granted_ns || (profiler->busy && atomic_load(profiler->busy) > 0))
+        return true;
+    return clock_now_ns() - atomic_load(profiler->granted_ns) < QUIET_NS;
+}
 
 static bool keeps_others_waiting(const profiler_t *profiler, int64_t took_ns)
 {
-    return profiler->step_most_ns && took_ns > atomic_load(profiler->step_most_ns);
+    return profiler->step_most_ns && took_ns > atomic_load(profiler->step_most_ns) &&
+           others_are_served(profiler);
+}
+
+/* What has been spent but for waiting, and what more would be. Gaps may take long to come: some day it is enough. */
+static bool is_over(const profiler_t *profiler, const bench_t *bench, int64_t more_ns)
+{
+    enum { WAIT_TIMES = 4 };
+    int64_t spent_ns = clock_now_ns() - bench->begin_ns - bench->waited_ns;
+
+    return more_ns > profiler->budget_ns - spent_ns || bench->waited_ns / WAIT_TIMES > profiler->budget_ns;
+}
+
+/* Of one of the sizes that there must be, the measured-th. */
+static bool is_unbearable(const profiler_t *profiler, uint32_t measured, int64_t took_ns)
+{
+    return keeps_others_waiting(profiler, measured < ALWAYS_SIZES ? took_ns / NEEDED_TIMES : took_ns);
+}
+
+static int64_t slow_ns(const profiler_t *profiler)
+{
+    int64_t goal = goal_of(profiler);
+
+    return goal > SIZE_BUDGET_NS ? goal : SIZE_BUDGET_NS;
 }
 
 /* Where the very first run shows that each keeps others waiting too long, it is also the last. */
-static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
+static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t *series, uint32_t measured,
+                        err_t *err)
 {
     for (int i = 0; i < WARM_RUNS; i++) {
         int64_t took;
         status_t status = run_once(profiler, job, &took, err);
         if (status != STATUS_OK)
             return status;
-        if (keeps_others_waiting(profiler, took)) {
+        if (is_unbearable(profiler, measured, took)) {
             series->took[series->runs++] = took;
-            series->slow = true;
+            series->done = true;
         }
-        if (took > SIZE_BUDGET_NS || series->slow)
+        if (took > goal_of(profiler) || keeps_others_waiting(profiler, took))
             break; /* so slow that warming up is no matter */
     }
     return STATUS_OK;
@@ -136,24 +154,30 @@ static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t 
 
 static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
 {
-    int64_t goal = goal_of(profiler);
-
     job->batch = series->batch;
     status_t status = run_once(profiler, job, &series->took[series->runs], err);
     if (status != STATUS_OK)
         return status;
-    series->slow = series->took[series->runs] > (goal > SIZE_BUDGET_NS ? goal : SIZE_BUDGET_NS);
+    series->done = series->took[series->runs] > slow_ns(profiler);
     series->runs++;
+    if (!profiler->size_goal_ns)
+        series->done |= series_is_settled(series);
     return atomic_load(profiler->stop) ? err_set(err, STATUS_CANCELLED, "stopped") : STATUS_OK;
 }
 
 /* What there must be of a size. */
-static status_t measure_least(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
+static status_t measure_least(const profiler_t *profiler, engine_job_t *job, series_t *series,
+                              uint32_t measured, err_t *err)
 {
     job->batch = series->batch;
-    status_t status = warm_up(profiler, job, series, err);
-    while (status == STATUS_OK && series->runs < RUNS_MIN && !series->slow)
+    status_t status = warm_up(profiler, job, series, measured, err);
+    while (status == STATUS_OK && series->runs < RUNS_MIN && !series->done) {
         status = run_one_more(profiler, job, series, err);
+        bool hurts = keeps_others_waiting(profiler, series->took[0]);
+        series->done |= hurts && series->runs >= RUNS_LONG;
+        if (series->runs >= RUNS_LONG && series->took[0] > goal_of(profiler))
+            break;
+    }
     return status;
 }
 
@@ -167,44 +191,44 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+/* What all sizes together may take beyond what there must be of each. */
+static bool is_over_goal(const profiler_t *profiler, const bench_t *bench, uint32_t sizes)
+{
+    int64_t spent_ns = clock_now_ns() - bench->begin_ns - bench->waited_ns;
+
+    return spent_ns >= goal_of(profiler) * sizes || is_over(profiler, bench, 0);
+}
+
 /*
  * Rounds in which each size runs once, in another order each time: so a run finds the caches as a run finds them when
  * serving, left by some other size, and a slow spell of the machine falls on all sizes alike.
  */
-static status_t measure_rounds(const profiler_t *profiler, engine_job_t *job, series_t *all, uint32_t count,
-                               int64_t until_ns, err_t *err)
+static status_t measure_rounds(const profiler_t *profiler, bench_t *bench, series_t *all, uint32_t count,
+                               err_t *err)
 {
     uint32_t order[PROFILER_SIZES_MAX];
     uint64_t random = count;
+    uint32_t open = count;
 
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
-    for (uint32_t round = RUNS_MIN; round < PROFILER_RUNS_MAX; round++) {
+    for (uint32_t round = RUNS_MIN; round < PROFILER_RUNS_MAX && open > 0; round++) {
+        open = 0;
         for (uint32_t i = 0; i < count; i++) {
             uint32_t other = i + (uint32_t)(next_random(&random) % (count - i)), size = order[other];
             order[other] = order[i];
             order[i] = size;
-            if (all[size].slow)
+            if (all[size].done)
                 continue;
-            if (clock_now_ns() >= until_ns)
+            if (is_over_goal(profiler, bench, count))
                 return STATUS_OK;
-            status_t status = run_one_more(profiler, job, &all[size], err);
+            status_t status = run_one_more(profiler, &bench->job, &all[size], err);
             if (status != STATUS_OK)
                 return status;
+            open++;
         }
     }
     return STATUS_OK;
-}
-
-static void sum_up(series_t *series, profiler_sample_t *sample)
-{
-    qsort(series->took, series->runs, sizeof(series->took[0]), compare_i64);
-    *sample = (profiler_sample_t){.batch = series->batch,
-                                  .runs = series->runs,
-                                  .min_ns = series->took[0],
-                                  .median_ns = series->took[series->runs / 2],
-                                  .p95_ns = percentile(series->took, series->runs, 0.95),
-                                  .p99_ns = percentile(series->took, series->runs, 0.99)};
 }
 
 uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap)
@@ -286,32 +310,45 @@ static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *
     return count;
 }
 
-/* As long for each row as the size before. */
-static bool is_too_long(const profiler_t *profiler, const series_t *before, const series_t *next)
+/* Whether a size is left to the line of those measured, of which there are `measured`. */
+static bool is_left_out(const profiler_t *profiler, const bench_t *bench, const series_t *all,
+                        uint32_t measured, uint32_t batch)
 {
-    return keeps_others_waiting(profiler, before->took[before->runs - 1] / before->batch * next->batch);
+    if (measured == 0)
+        return false;
+    int64_t expect_ns = series_expect_ns(all, measured, batch);
+    if (is_unbearable(profiler, measured, expect_ns))
+        return true;
+    /* One more to warm up. What takes longer than an hour is no more welcome, and overflows. */
+    return measured >= ALWAYS_SIZES && is_over(profiler, bench, expect_ns * (RUNS_LONG + 1));
 }
 
-static status_t measure_all(const profiler_t *profiler, engine_job_t *job, series_t *all, uint32_t wanted,
+static status_t measure_all(const profiler_t *profiler, bench_t *bench, series_t *all, const uint32_t *sizes,
                             uint32_t *count, err_t *err)
 {
-    int64_t begin = clock_now_ns();
+    uint32_t wanted = *count, measured = 0;
     status_t status = STATUS_OK;
-    uint32_t measured = 0;
 
-    while (status == STATUS_OK && measured < wanted) {
-        if (measured >= ALWAYS_SIZES && clock_now_ns() - begin > profiler->budget_ns)
-            break;
-        if (measured > 0 && is_too_long(profiler, &all[measured - 1], &all[measured]))
-            break;
-        status = measure_least(profiler, job, &all[measured++], err);
+    bench->begin_ns = clock_now_ns();
+    bench->waited_ns = 0;
+    for (uint32_t i = 0; status == STATUS_OK && i < wanted; i++) {
+        if (is_left_out(profiler, bench, all, measured, sizes[i]))
+            continue;
+        all[measured].batch = sizes[i];
+        status = measure_least(profiler, &bench->job, &all[measured], measured, err);
+        measured++;
     }
     if (status != STATUS_OK)
         return status;
-    int64_t goal = goal_of(profiler) * measured;
     *count = measured;
-    return measure_rounds(profiler, job, all, measured,
-                          begin + (goal < profiler->budget_ns ? goal : profiler->budget_ns), err);
+    return measure_rounds(profiler, bench, all, measured, err);
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    const profiler_sample_t *x = a, *y = b;
+
+    return (x->batch > y->batch) - (x->batch < y->batch);
 }
 
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
@@ -319,20 +356,21 @@ status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROF
 {
     const engine_model_info_t *info = profiler->ops->info(profiler->model);
     bench_t bench;
-    uint32_t sizes[PROFILER_SIZES_MAX], wanted = sizes_of(profiler, info, sizes), measured = 0;
-    series_t *all = calloc(wanted, sizeof(*all));
+    uint32_t sizes[PROFILER_SIZES_MAX], measured = sizes_of(profiler, info, sizes);
+    series_t *all = calloc(measured, sizeof(*all));
 
     if (!all)
-        return err_set(err, STATUS_NO_MEMORY, "no memory to measure %u sizes", wanted);
-    for (uint32_t i = 0; i < wanted; i++)
-        all[i].batch = sizes[i];
+        return err_set(err, STATUS_NO_MEMORY, "no memory to measure %u sizes", measured);
+    series_order(sizes, measured);
     status_t status = bench_init(profiler, info, &bench, err);
     if (status == STATUS_OK)
-        status = measure_all(profiler, &bench.job, all, wanted, &measured, err);
+        status = measure_all(profiler, &bench, all, sizes, &measured, err);
     for (uint32_t i = 0; status == STATUS_OK && i < measured; i++)
-        sum_up(&all[i], &samples[i]);
-    if (status == STATUS_OK)
+        series_sum_up(&all[i], &samples[i]);
+    if (status == STATUS_OK) {
+        qsort(samples, measured, sizeof(samples[0]), compare_samples);
         *count = measured;
+    }
     bench_dispose(profiler, &bench);
     free(all);
     return status;

@@ -29,22 +29,25 @@ typedef struct {
     const _Atomic(int) *stop;
     const uint32_t *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes */
     uint32_t size_count;
-    int64_t size_goal_ns; /* how long one size is measured */
+    int64_t size_goal_ns; /* how long one size is measured, whether or not it has settled before */
     const axes_t *axes;   /* of a model whose dimensions vary; NULL of others */
     const uint32_t *axis_sizes;
     /* Beside models that serve: batches of others that the device has to run, for whose end each run waits
-     * a while; and how long a run may keep them waiting, beyond which sizes are left to the fitted line.
-     * NULL: there are no others. */
+     * a while (NULL: there are none); how long a run may keep them waiting, beyond which sizes are left to the
+     * fitted line, but for a few runs of the first two, which make a slope and may take three times as long (NULL: no
+     * matter); and when the last batch of others was granted: without one for a second nobody waits (NULL: there is
+     * always one). */
     const _Atomic(uint32_t) *busy;
-    const _Atomic(int64_t) *step_most_ns;
+    const _Atomic(int64_t) *step_most_ns, *granted_ns;
 } profiler_t;
 
 /*
- * Each size, smallest first: two runs to warm up and three that count. Then rounds with one run of each size,
- * in random order, until 60 ms for each size have passed, or what size_goal_ns says. A size whose run is
- * longer than 400 ms and the goal is run once and once to warm up. Ends early when the budget is used up (two
- * sizes are always measured, so that there is a slope). CANCELLED when *stop was set; else what the engine
- * says.
+ * Sizes twice as large each first, then those between: two runs to warm up and three that count (one and two of a size
+ * whose run is longer than 60 ms or the goal, one and one above 400 ms and the goal). Then rounds with one run of each
+ * size, in random order, until the medians have settled (profiler_series.h), 60 ms for each size have passed, or what
+ * size_goal_ns says. Sizes that would exceed the budget are left out, but for two, so that there is a slope; waiting
+ * for gaps counts a quarter. One sample alone, of several sizes, comes of others who may not be kept waiting. Samples
+ * rise. CANCELLED when *stop was set; else what the engine says.
  */
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
                       uint32_t *count, err_t *err);

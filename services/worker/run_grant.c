@@ -151,6 +151,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     TAILQ_INSERT_TAIL(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued++;
     atomic_fetch_add(&run->options.devices->list[batch->device].batches, 1);
+    atomic_store(&run->options.devices->list[batch->device].granted_ns, batch->granted_ns);
     batch_place(batch, run->options.peers, grant);
     batch_fetch(batch, fetch_timeout_ns(batch, grant));
 }

@@ -26,6 +26,7 @@ typedef struct {
     bool lost;                    /* nothing runs on it any more; loop thread */
     _Atomic(uint64_t) used_bytes; /* by models; memory.h */
     _Atomic(uint32_t) batches;    /* granted and not ended: measuring waits for a gap */
+    _Atomic(int64_t) granted_ns;  /* when the last of them was; 0: none yet */
 } worker_device_t;
 
 /* The devices of the process: all of one kind, served by one engine backend. */

@@ -84,6 +84,18 @@ Test(csv, a_file_that_is_not_there)
     cr_assert_eq(profile_csv_read("/nowhere/models.csv", &entries, &count, &err), STATUS_NOT_FOUND);
 }
 
+static const char *now = "2026-11-23T21:00:00Z";
+
+static status_t read_cache(const char *device, const char *model_hash, profile_t *profile,
+                           profile_modes_t *modes, err_t *err)
+{
+    profile_cache_key_t wanted = {0};
+    snprintf(wanted.device, sizeof(wanted.device), "%s", device);
+    snprintf(wanted.model_hash, sizeof(wanted.model_hash), "%s", model_hash);
+    snprintf(wanted.date, sizeof(wanted.date), "%s", now);
+    return profile_cache_read(path, &wanted, profile, modes, err);
+}
+
 static profile_t measured(void)
 {
     profile_t profile;
@@ -106,7 +118,7 @@ Test(cache, keeps_that_no_wait_was_found)
     cr_assert_gt(fread(text, 1, sizeof(text) - 1, file), 0);
     fclose(file);
     cr_expect_not_null(strstr(text, "\ncomp_wait_ns none\n"), "%s", text);
-    cr_assert_eq(profile_cache_read(path, "d", "m", &after, &kept, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(read_cache("d", "m", &after, &kept, &err), STATUS_OK, "%s", err.text);
     cr_expect_eq(kept.comp_wait_ns, PROFILE_CACHE_NO_WAIT);
     remove_file();
 }
@@ -127,18 +139,16 @@ Test(cache, comes_back_as_it_was)
     err_t err;
     write_file("");
     cr_assert_eq(profile_cache_write(path, &key, &before, &modes, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abc", &after, &kept, &err), STATUS_OK,
-                 "%s", err.text);
+    cr_assert_eq(read_cache("Xeon, 8 threads", "sha256:abc", &after, &kept, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(after.max_batch, 16);
     cr_assert(!memcmp(&kept, &modes, sizeof(modes)));
     cr_assert_eq(after.spread, 1.125);
     for (uint32_t b = 1; b <= 4; b++)
         cr_assert_eq(profile_latency_ns(&after, b), profile_latency_ns(&before, b));
-    cr_assert_eq(profile_cache_read(path, "A100", "sha256:abc", &after, &kept, &err), STATUS_NOT_FOUND);
-    cr_assert_eq(profile_cache_read(path, "Xeon, 8 threads", "sha256:abd", &after, &kept, &err),
-                 STATUS_NOT_FOUND);
+    cr_assert_eq(read_cache("A100", "sha256:abc", &after, &kept, &err), STATUS_NOT_FOUND);
+    cr_assert_eq(read_cache("Xeon, 8 threads", "sha256:abd", &after, &kept, &err), STATUS_NOT_FOUND);
     remove_file();
-    cr_assert_eq(profile_cache_read(path, "x", "y", &after, &kept, &err), STATUS_NOT_FOUND);
+    cr_assert_eq(read_cache("x", "y", &after, &kept, &err), STATUS_NOT_FOUND);
 }
 
 static void cache_fails(const char *text, const char *where)
@@ -149,7 +159,7 @@ static void cache_fails(const char *text, const char *where)
     char expected[128];
     write_file(text);
     snprintf(expected, sizeof(expected), "%s:%s", path, where);
-    cr_assert_eq(profile_cache_read(path, "d", "m", &profile, &modes, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(strncmp(err.text, expected, strlen(expected)), 0, "%s", err.text);
     remove_file();
 }
@@ -183,12 +193,56 @@ Test(cache, one_from_before_schedules_were_kept_is_still_read)
     err_t err;
 
     write_file("fermata_profile 2\ndevice d\nmodel m\nmax_batch 4\nbatch 1 5\nstages 4 9\ncomp_wait_ns 7\n");
-    cr_assert_eq(profile_cache_read(path, "d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
     cr_expect_eq(modes.stage_count, 2);
     cr_expect_str_eq(modes.schedule, "");
     cr_expect_not(modes.whole_is_faster);
-    cr_expect_eq(profile_cache_read(path, "d", NULL, &profile, &modes, &err), STATUS_OK, "of any model");
-    cr_expect_eq(profile_cache_read(path, "d", "n", &profile, &modes, &err), STATUS_NOT_FOUND);
+    cr_expect_eq(read_cache("d", "", &profile, &modes, &err), STATUS_OK, "of any model");
+    cr_expect_eq(read_cache("d", "n", &profile, &modes, &err), STATUS_NOT_FOUND);
+    remove_file();
+}
+
+/* Wherever it is cut, but behind its last line. */
+Test(cache, a_file_that_has_been_cut_short_is_not_used)
+{
+    profile_t profile = measured();
+    profile_modes_t modes = {.exits = {3, 5}, .exit_count = 2};
+    profile_cache_key_t key = {.device = "d", .model_hash = "m", .date = "2026-11-20T00:00:00Z"};
+    err_t err;
+
+    write_file("");
+    cr_assert_eq(profile_cache_write(path, &key, &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    FILE *file = fopen(path, "r");
+    char text[1024];
+    size_t len = fread(text, 1, sizeof(text), file);
+    fclose(file);
+    cr_assert_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(profile.points, 3, "not the sizes between them");
+    for (size_t cut = 0; cut + 1 < len; cut++) {
+        cr_assert_eq(truncate(path, (off_t)cut), 0);
+        cr_expect_neq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "cut at %zu of %zu", cut, len);
+        file = fopen(path, "w");
+        cr_assert_eq(fwrite(text, 1, len, file), len);
+        fclose(file);
+    }
+    remove_file();
+}
+
+Test(cache, one_from_the_future_is_not_used)
+{
+    profile_t profile = measured();
+    profile_modes_t modes = {0};
+    profile_cache_key_t key = {.device = "d", .model_hash = "m", .date = "2027-01-01T00:00:00Z"};
+    err_t err;
+
+    write_file("");
+    cr_assert_eq(profile_cache_write(path, &key, &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_NOT_FOUND);
+    cr_expect_not_null(strstr(err.text, "is from the future: 2027-01-01"), "%s", err.text);
+    now = "2027-01-01T00:00:00Z";
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    now = "";
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
     remove_file();
 }
 

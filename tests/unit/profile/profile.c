@@ -102,8 +102,25 @@ Test(profile, fit_never_falls_and_never_begins_below_zero)
     cr_assert_eq(alpha_ns, 12);
     profile_point_t one[] = {{4, 100}};
     profile_fit(one, 1, &alpha_ns, &beta_ns, &residual);
-    cr_assert_eq(alpha_ns, 0);
-    cr_assert_eq(beta_ns, 100);
+    cr_assert_eq(alpha_ns, 25);
+    cr_assert_eq(beta_ns, 0);
+}
+
+/* A flat line would promise that thirty-two rows take as long as one. */
+Test(profile, one_size_alone_is_not_continued_flat)
+{
+    profile_point_t one[] = {{1, 50000000}}, two[] = {{1, 50000000}, {2, 80000000}, {2, 81000000}};
+    profile_t profile = points(one, 1, 32);
+    cr_assert_eq(profile_latency_ns(&profile, 1), 50000000);
+    cr_assert_eq(profile_latency_ns(&profile, 32), 32 * INT64_C(50000000));
+    cr_assert_not(profile_is_whole(&profile));
+    profile = points(one, 1, 1);
+    cr_assert(profile_is_whole(&profile), "there is no other size");
+    profile = points(two, 3, 32);
+    cr_assert_eq(profile.points, 2);
+    cr_assert(profile_is_whole(&profile));
+    profile = line(1, 2, 32);
+    cr_assert(profile_is_whole(&profile));
 }
 
 Test(profile, one_disturbed_large_batch_does_not_place_the_line)

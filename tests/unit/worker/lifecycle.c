@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void shell(const rig_t *rig, const char *command)
 
 static const char *const digits[] = {"digits"};
 
-static void rig_start(rig_t *rig, model_control_t control)
+static void rig_start_on(rig_t *rig, const char *engine, model_control_t control)
 {
     static const lifecycle_ops_t ops = {.changed = on_changed, .gone = on_gone, .answer = on_answer};
     err_t err;
@@ -78,7 +79,7 @@ static void rig_start(rig_t *rig, model_control_t control)
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     rig->metrics = metrics_create("worker", NULL);
     cr_assert_eq(
-        worker_devices_open(&rig->devices, "emulated", 1, &(engine_config_t){0}, false, rig->metrics, &err),
+        worker_devices_open(&rig->devices, engine, 1, &(engine_config_t){0}, false, rig->metrics, &err),
         STATUS_OK);
     cr_assert_eq(loop_create(&rig->loop, NULL), STATUS_OK);
     cr_assert_eq(repository_source_open(&rig->source, rig->root, NULL, 1, 1, NULL), STATUS_OK);
@@ -87,7 +88,7 @@ static void rig_start(rig_t *rig, model_control_t control)
                                    .repository = &rig->repository,
                                    .source = &rig->source,
                                    .metrics = rig->metrics,
-                                   .load = {.devices = &rig->devices},
+                                   .load = {.devices = &rig->devices, .profile_budget_ns = 1},
                                    .control = control,
                                    .at_start = digits,
                                    .at_start_count = control == MODEL_CONTROL_EXPLICIT,
@@ -96,6 +97,11 @@ static void rig_start(rig_t *rig, model_control_t control)
                                    .ctx = rig};
     cr_assert_eq(lifecycle_create(&options, &rig->lifecycle, &err), STATUS_OK, "%s", err.text);
     lifecycle_online(rig->lifecycle, true);
+}
+
+static void rig_start(rig_t *rig, model_control_t control)
+{
+    rig_start_on(rig, "emulated", control);
 }
 
 static void rig_end(rig_t *rig)
@@ -329,5 +335,55 @@ Test(lifecycle, polling_finds_what_is_new_what_has_changed_and_what_is_gone)
     cr_assert_not_null(strstr(rig.events, "1 gone"));
     cr_assert_not_null(strstr(rig.events, "2 unloading"));
     cr_assert_not_null(strstr(rig.events, "2 gone"));
+    rig_end(&rig);
+}
+
+/* ---- a model that others left no time to measure ---- */
+
+/* "text" is loaded while batches of "digits" are granted all the time, which may not wait as long as one row takes. */
+static model_t *load_beside_traffic(rig_t *rig)
+{
+    rig_start_on(rig, "reference", MODEL_CONTROL_EXPLICIT);
+    expect(rig, "1 ready");
+    rig->repository.models[0]->slo_ns = 1;
+    atomic_store(&rig->devices.list[0].granted_ns, clock_now_ns() + 1000 * NS_PER_S);
+    shell(rig, "mkdir -p $R/text/1 && cp $D $R/text/1/ && printf '\\062\\001x' >> $R/text/1/model.onnx");
+    lifecycle_command(rig->lifecycle, &(lifecycle_command_t){.id = 1, .name = "text"});
+    expect(rig, "1 loading, 1 ready, [1 ok]");
+    model_t *model = repository_find(&rig->repository, "text");
+    cr_assert_eq(model->measured.points, 1);
+    return model;
+}
+
+Test(measuring, is_made_up_for_when_the_others_are_quiet)
+{
+    rig_t rig;
+    model_t *model = load_beside_traffic(&rig);
+    int64_t slo_ns = model->slo_ns;
+
+    atomic_store(&rig.devices.list[0].granted_ns, 0);
+    expect(&rig, "1 ready");
+    cr_expect_geq(model->measured.points, 2);
+    cr_expect_geq(profile_latency_ns(&model->profile, 1), profile_latency_ns(&model->measured, 1) / 2);
+    cr_expect_not(model->measuring);
+    cr_expect_eq(model->slo_ns, slo_ns);
+    rig_end(&rig);
+}
+
+/* It is on the devices until the loader has done with it. */
+Test(measuring, and_unloading_wait_for_each_other)
+{
+    rig_t rig;
+    model_t *model = load_beside_traffic(&rig);
+    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
+
+    atomic_store(&rig.devices.list[0].granted_ns, 0);
+    while (!model->measuring && clock_now_ns() < until_ns)
+        loop_run_once(rig.loop, 0); /* it does not sleep: what has begun has not ended when it returns */
+    cr_assert(model->measuring);
+    lifecycle_command(rig.lifecycle, &(lifecycle_command_t){.id = 2, .name = "text", .unload = true});
+    lifecycle_release(rig.lifecycle, "text", 1);
+    cr_assert_not(model->leaving);
+    expect(&rig, "1 unloading, 1 unloaded, [2 ok]");
     rig_end(&rig);
 }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.h"
+#include "kept_profile.h"
 #include "profiler.h"
 
 #include <criterion/criterion.h>
@@ -175,6 +176,10 @@ static void expect_short_runs(model_mode_t mode)
     cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
     cr_expect_eq(most_rows, 8);
     atomic_store(&step_most_ns, 250 * NS_PER_US);
+    most_rows = 0;
+    cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(most_rows, 8, "nobody waits");
+    atomic_store(&devices.list[0].granted_ns, clock_now_ns() + NS_PER_S);
     most_rows = 0;
     cr_assert_eq(mode_choose(model, &options, &err), STATUS_OK, "%s", err.text);
     cr_expect_leq(most_rows, 2);
@@ -417,6 +422,174 @@ Test(load, an_emulated_model_is_described_from_its_profile)
     model_destroy(model, &devices);
     worker_devices_close(&devices);
     metrics_destroy(metrics);
+}
+
+/* ---- profiles ---- */
+
+enum { COPIES = 3 };
+
+/* A model of the reference engine, as the loader has it; the profile is kept beside it, if at all. */
+typedef struct {
+    worker_devices_t devices;
+    metrics_t *metrics;
+    profile_memo_t *memo;
+    char dir[64], kept[128];
+} bench_t;
+
+static void bench_open(bench_t *bench)
+{
+    char command[300];
+
+    *bench = (bench_t){.dir = "/tmp/fermata-bench-XXXXXX", .memo = profile_memo_create()};
+    bench->metrics = open_devices(&bench->devices, "reference", 1);
+    cr_assert_not_null(mkdtemp(bench->dir));
+    for (int i = 0; i < COPIES; i++) {
+        snprintf(command, sizeof(command),
+                 "mkdir -p %s/d%d/1 && cp examples/models/digits/1/model.onnx %s/d%d/1", bench->dir, i,
+                 bench->dir, i);
+        cr_assert_eq(system(command), 0);
+    }
+    snprintf(bench->kept, sizeof(bench->kept), "%s/d0/1/profile.reference.txt", bench->dir);
+}
+
+static void bench_close(bench_t *bench)
+{
+    char command[100];
+
+    profile_memo_destroy(bench->memo);
+    worker_devices_close(&bench->devices);
+    metrics_destroy(bench->metrics);
+    snprintf(command, sizeof(command), "rm -r %s", bench->dir);
+    cr_assert_eq(system(command), 0);
+}
+
+static uint32_t runs;
+static void (*reference_submit)(engine_t *engine, engine_job_t *job);
+
+static void count_run(engine_t *engine, engine_job_t *job)
+{
+    runs++;
+    reference_submit(engine, job);
+}
+
+/* Loads copy i and returns in how many runs it was measured. */
+static uint32_t bench_load(bench_t *bench, int i, model_t **model)
+{
+    const engine_ops_t *reference = bench->devices.ops;
+    engine_ops_t ops = *reference;
+    model_load_options_t options = {.devices = &bench->devices,
+                                    .stop = &go_on,
+                                    .profile_budget_ns = 1,
+                                    .use_cache = true,
+                                    .memo = bench->memo,
+                                    .step_most_ns = &step_most_ns};
+    char dir[80];
+    err_t err;
+
+    snprintf(dir, sizeof(dir), "%s/d%d", bench->dir, i);
+    cr_assert_eq(repository_open_model(dir, model, &err), STATUS_OK, "%s", err.text);
+    reference_submit = reference->submit;
+    ops.submit = count_run;
+    bench->devices.ops = &ops;
+    runs = 0;
+    cr_assert_eq(model_load(*model, &options, &err), STATUS_OK, "%s", err.text);
+    bench->devices.ops = reference;
+    return runs;
+}
+
+/* Others have traffic and must not wait as long as even one row takes: a flat line would promise that 32 take no
+ * longer, and the file would keep it so. */
+Test(load, one_size_is_all_that_others_leave_time_for_and_is_neither_kept_nor_continued_flat)
+{
+    bench_t bench;
+    model_t *model;
+
+    bench_open(&bench);
+    atomic_store(&step_most_ns, 1);
+    atomic_store(&bench.devices.list[0].granted_ns, clock_now_ns() + 1000 * NS_PER_S);
+    cr_expect_eq(bench_load(&bench, 0, &model), 1);
+    cr_expect_eq(model->measured.points, 1);
+    int64_t one_ns = profile_latency_ns(&model->measured, 1);
+    cr_expect_leq(llabs(profile_latency_ns(&model->measured, 32) - 32 * one_ns), 32);
+    cr_expect_neq(access(bench.kept, F_OK), 0, "it is not kept");
+    model_destroy(model, &bench.devices);
+
+    atomic_store(&bench.devices.list[0].granted_ns, 0);
+    cr_expect_gt(bench_load(&bench, 0, &model), 1, "nor known of copies; without traffic it is measured");
+    cr_expect_geq(model->measured.points, 2);
+    cr_expect_eq(access(bench.kept, F_OK), 0, "and kept");
+    model_destroy(model, &bench.devices);
+    bench_close(&bench);
+}
+
+/* What earlier versions kept: of one size, with stages beside it that took long to find. */
+Test(load, a_kept_profile_of_one_size_is_measured_anew_and_its_modes_stay)
+{
+    char hash[PROFILE_CACHE_TEXT_BYTES];
+    profile_modes_t modes = {.exits = {3}, .exit_count = 1};
+    profile_point_t one = {1, NS_PER_MS};
+    profile_t profile;
+    model_t *model;
+    bench_t bench;
+    err_t err;
+
+    bench_open(&bench);
+    atomic_store(&step_most_ns, INT64_MAX);
+    cr_expect_gt(bench_load(&bench, 0, &model), 1);
+    cr_assert_eq(model_hash(model, hash, &err), STATUS_OK);
+    model_destroy(model, &bench.devices);
+    cr_assert_eq(profile_from_points(&profile, &one, 1, 32, &err), STATUS_OK);
+    cr_assert_eq(kept_profile_write(&bench.devices, bench.kept, hash, &profile, &modes, &err), STATUS_OK);
+    profile_memo_destroy(bench.memo);
+    bench.memo = NULL;
+    cr_expect_gt(bench_load(&bench, 0, &model), 1);
+    cr_expect_geq(model->measured.points, 2);
+    cr_expect_eq(model->modes.exit_count, 1);
+    model_destroy(model, &bench.devices);
+    cr_expect_eq(bench_load(&bench, 0, &model), 0, "which has been kept");
+    cr_expect_geq(model->measured.points, 2);
+    cr_expect_eq(model->modes.exit_count, 1);
+    model_destroy(model, &bench.devices);
+    bench_close(&bench);
+}
+
+/* Else the old model's profile would be that of the new files. */
+Test(load, a_model_whose_files_have_changed_is_not_measured_again)
+{
+    bench_t bench;
+    model_t *model;
+    profile_t profile;
+    char command[200];
+    err_t err;
+
+    bench_open(&bench);
+    atomic_store(&step_most_ns, INT64_MAX);
+    (void)bench_load(&bench, 0, &model);
+    model_load_options_t options = {.devices = &bench.devices, .stop = &go_on, .profile_budget_ns = 1};
+    cr_expect_eq(model_measure_again(model, &options, &profile, &err), STATUS_OK, "%s", err.text);
+    cr_expect_geq(profile.points, 2);
+    snprintf(command, sizeof(command), "echo >> %s/d0/1/model.onnx", bench.dir);
+    cr_assert_eq(system(command), 0);
+    cr_expect_eq(model_measure_again(model, &options, &profile, &err), STATUS_UNAVAILABLE);
+    model_destroy(model, &bench.devices);
+    bench_close(&bench);
+}
+
+Test(load, copies_of_a_model_are_measured_once)
+{
+    model_t *models[COPIES];
+    bench_t bench;
+
+    bench_open(&bench);
+    atomic_store(&step_most_ns, INT64_MAX);
+    cr_expect_gt(bench_load(&bench, 0, &models[0]), 1);
+    for (int i = 1; i < COPIES; i++) {
+        cr_expect_eq(bench_load(&bench, i, &models[i]), 0);
+        cr_expect_eq(memcmp(&models[i]->measured, &models[0]->measured, sizeof(profile_t)), 0);
+    }
+    for (int i = 0; i < COPIES; i++)
+        model_destroy(models[i], &bench.devices);
+    bench_close(&bench);
 }
 
 static void on_changed(void *ctx, const model_t *model, const model_t *old)

@@ -141,6 +141,92 @@ Test(profiler, sizes_that_would_keep_others_waiting_too_long_are_not_run)
     cr_expect_eq(count, 1, "one there must be");
 }
 
+Test(profiler, without_traffic_all_sizes_are_run_however_long_others_could_wait)
+{
+    static _Atomic(int64_t) most_ns = 1, granted_ns;
+    static _Atomic(uint32_t) busy = 1;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count = 0;
+
+    profiler.step_most_ns = &most_ns;
+    profiler.granted_ns = &granted_ns;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(count, 8);
+    atomic_store(&granted_ns, clock_now_ns() + 1000 * NS_PER_S);
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(count, 1);
+    atomic_store(&granted_ns, 0);
+    profiler.busy = &busy;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(count, 1, "a batch that was granted long ago still runs");
+}
+
+/* As the clock of an idle machine would have it: each run of a size takes the same time. */
+static void run_exactly(engine_t *engine, engine_job_t *job)
+{
+    (void)engine;
+    job->started_ns = 0;
+    job->finished_ns = BETA_NS + ALPHA_NS * (int64_t)job->batch;
+    job->done(job, STATUS_OK, NULL);
+}
+
+Test(profiler, a_size_whose_runs_take_the_same_time_is_known_after_a_few)
+{
+    engine_ops_t ops = *devices.ops;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t want[] = {1, 2, 3, 4, 6, 8, 12, 16}, count = 0;
+
+    ops.submit = run_exactly;
+    profiler.ops = &ops;
+    profiler.size_goal_ns = 0;
+    profiler.budget_ns = 1000 * NS_PER_S;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(count, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_expect_eq(samples[i].batch, want[i], "they rise");
+        cr_expect_leq(samples[i].runs, 20, "size %u", samples[i].batch);
+        cr_expect_eq(samples[i].median_ns, BETA_NS + ALPHA_NS * (int64_t)samples[i].batch);
+    }
+}
+
+/* One row takes 400 us. Of runs that others hardly bear there are as few as will do. */
+Test(profiler, for_two_sizes_others_wait_three_times_as_long)
+{
+    static _Atomic(int64_t) most_ns;
+    engine_ops_t ops = *devices.ops;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count = 0;
+
+    ops.submit = run_exactly;
+    profiler.ops = &ops;
+    profiler.size_goal_ns = 0;
+    profiler.step_most_ns = &most_ns;
+    atomic_store(&most_ns, 270 * NS_PER_US);
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_eq(count, 2);
+    cr_expect_eq(samples[0].runs, 2);
+    cr_expect_eq(samples[1].batch, 2);
+    cr_expect_eq(samples[1].runs, 2);
+    atomic_store(&most_ns, 260 * NS_PER_US);
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(count, 1, "two rows might take 800 us");
+}
+
+Test(profiler, a_budget_is_for_sizes_that_fit_into_it)
+{
+    engine_ops_t ops = *devices.ops;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count = 0;
+
+    ops.submit = run_exactly;
+    profiler.ops = &ops;
+    profiler.size_goal_ns = 0;
+    profiler.budget_ns = 4 * NS_PER_MS; /* the runs themselves take no time here */
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_gt(count, 2);
+    cr_expect_eq(samples[count - 1].batch, 6, "three runs of 8 rows might take 4.2 ms");
+}
+
 Test(profiler, stops_when_told_to)
 {
     profile_t profile;

@@ -20,8 +20,11 @@ Test(run, rows_of_two_gateways_go_there_and_back)
     grant_add(&rig, &grant, 10, 100, 5);
     grant_add(&rig, &grant, 11, 200, 6);
     grant_add(&rig, &grant, 10, 101, 7);
+    int64_t before_ns = clock_now_ns();
     grant_send(&rig, &grant);
     rig_until(&rig, engine_held() == 1);
+    cr_assert_geq(atomic_load(&rig.devices.list[0].granted_ns), before_ns, "measuring sees the traffic");
+    cr_assert_eq(atomic_load(&rig.devices.list[1].granted_ns), 0);
     cr_assert_eq(engine_oldest()->batch, 3);
     cr_assert_eq(rig.report_count, 0);
     engine_finish(STATUS_OK, NULL);
