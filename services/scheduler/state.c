@@ -13,6 +13,7 @@
 #include "scheduler/workers.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 const char *device_status(const device_t *device)
 {
@@ -110,6 +111,15 @@ static void put_memory(const Control__ModelReport *report, strbuf_t *out)
     strbuf_puts(out, "},");
 }
 
+/* Of the worker whose description gateways see. */
+static void put_profile(const Control__ModelReport *report, strbuf_t *out)
+{
+    const Control__Latency *latency = report != NULL ? report->latency : NULL;
+    strbuf_printf(out, "\"profile\":{\"measured\":%" PRIu32 ",\"up_to\":%" PRIu32 ",\"spread\":%.3f},",
+                  latency != NULL ? latency->measured : 0, latency != NULL ? latency->measured_up_to : 0,
+                  latency != NULL && isfinite(latency->spread) ? latency->spread : 0.0);
+}
+
 static void put_model(const model_t *model, strbuf_t *out)
 {
     sched_model_stats_t stats;
@@ -134,6 +144,7 @@ static void put_model(const model_t *model, strbuf_t *out)
                   model->home != NULL
                       ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
                       : 0.0);
+    put_profile(model->canonical != NULL ? model->canonical->report : NULL, out);
     strbuf_printf(out, "\"scatter\":{\"mean\":%.4f,\"guard\":%.4f},", scatter.mean, scatter.guard);
     put_memory(model->canonical != NULL ? model->canonical->report : NULL, out);
     strbuf_printf(out,

@@ -43,7 +43,7 @@ static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, co
     report->outputs = parts->list + info->input_count;
 }
 
-static void put_latency(Control__Latency *latency, int64_t *table_ns, const profile_t *profile,
+static void put_latency(Control__Latency *latency, int64_t *table_ns, const profile_t *profile, double spread,
                         uint32_t max_batch)
 {
     control__latency__init(latency);
@@ -53,6 +53,9 @@ static void put_latency(Control__Latency *latency, int64_t *table_ns, const prof
     latency->table_ns = table_ns;
     latency->alpha_ns = (double)profile->alpha_ns;
     latency->beta_ns = (double)profile->beta_ns;
+    latency->measured = profile->points;
+    latency->measured_up_to = profile->points > 0 ? profile->table_len : 0;
+    latency->spread = spread;
 }
 
 static void fill_axes(Control__ModelReport *report, const report_parts_t *parts, const axes_t *axes)
@@ -89,7 +92,7 @@ static void fill_shape_latencies(Control__ModelReport *report, const report_part
         Control__ShapeLatency *to = &parts->shapes->latencies[m];
         control__shape_latency__init(to);
         put_latency(&parts->shapes->tables[m], parts->shapes->table_ns[m], &shapes->family.members[m].profile,
-                    model->info->max_batch);
+                    shapes->family.members[m].profile.spread, model->info->max_batch);
         to->n_size = shapes->axes.count;
         to->size = (uint32_t *)(uintptr_t)shapes->references[m];
         to->latency = &parts->shapes->tables[m];
@@ -101,7 +104,10 @@ static void fill_shape_latencies(Control__ModelReport *report, const report_part
 
 static void fill_latency(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
 {
-    put_latency(&parts->latency, parts->table_ns, &model->profile, model->info->max_batch);
+    /* What has been corrected since is of the batches that ran, not of the runs that were measured. */
+    double spread = model->corrects && !model->shapes ? model->measured.spread : model->profile.spread;
+
+    put_latency(&parts->latency, parts->table_ns, &model->profile, spread, model->info->max_batch);
     report->latency = &parts->latency;
 }
 

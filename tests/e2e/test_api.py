@@ -33,6 +33,13 @@ def test_model_metadata(up):
         assert document["outputs"] == [{"name": "scores", "datatype": "FP32", "shape": [-1, 10]}]
 
 
+def test_the_summary_says_how_good_a_profile_is(up):
+    told = next(model for model in up.ready["models"] if model["name"] == "digits")
+    assert told["measured"] >= 2 and told["measured_up_to"] >= 2 and told["latency_ms"] > 0, told
+    state = next(model for model in get(up.ready["scheduler"]["http"], "/state").json()["models"] if model["name"] == "digits")
+    assert state["profile"]["measured"] == told["measured"] and state["profile"]["spread"] >= 1, state
+
+
 def test_stock_http_client_reads_metadata(up):
     client = tritonclient.http.InferenceServerClient(up.http)
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("digits", "1")

@@ -76,6 +76,17 @@ static model_state_t *find_model(model_state_t *models, size_t models_len, const
     return NULL;
 }
 
+static void read_latency(model_state_t *model, const json_t *entry)
+{
+    const json_t *latency = json_object_get(entry, "latency_ms"),
+                 *profile = json_object_get(entry, "profile");
+    model->max_batch = (uint32_t)json_integer_value(json_object_get(entry, "max_batch"));
+    model->one_ms = json_number_value(json_object_get(latency, "one"));
+    model->most_ms = json_number_value(json_object_get(latency, "most"));
+    model->measured = (uint32_t)json_integer_value(json_object_get(profile, "measured"));
+    model->measured_up_to = (uint32_t)json_integer_value(json_object_get(profile, "up_to"));
+}
+
 void ask_modes(const json_t *state, model_state_t *models, size_t models_len)
 {
     size_t at;
@@ -89,6 +100,7 @@ void ask_modes(const json_t *state, model_state_t *models, size_t models_len)
         copy_text(model->mode_reason, sizeof model->mode_reason, entry, "mode_reason");
         model->stages = (uint32_t)json_integer_value(json_object_get(entry, "stages"));
         model->exit_points = (uint32_t)json_integer_value(json_object_get(entry, "exit_points"));
+        read_latency(model, entry);
     }
 }
 

@@ -27,12 +27,15 @@ typedef struct {
     /* What the scheduler says of it; "" when it was not asked. */
     char mode[32], mode_reason[ASK_REASON_BYTES];
     uint32_t stages, exit_points;
+    uint32_t max_batch;                /* 0 when it was not asked, or does not say */
+    double one_ms, most_ms;            /* what batches of 1 and of max_batch take */
+    uint32_t measured, measured_up_to; /* sizes, and the largest; 0: none was */
 } model_state_t;
 
 /* From a repository index. Returns how many; at most cap. */
 size_t ask_models(const json_t *index, model_state_t *models, size_t cap);
 
-/* Adds the modes that they run in, from the scheduler's /state. */
+/* Adds the modes that they run in, and what is known of their latency, from the scheduler's /state. */
 void ask_modes(const json_t *state, model_state_t *models, size_t models_len);
 
 const char *model_readiness_name(model_readiness_t readiness);

@@ -96,6 +96,19 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
                picture, http, seeing);
 }
 
+/* "; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8)". */
+static void print_latency(const model_state_t *model)
+{
+    if (model->readiness != MODEL_IS_READY || !(model->one_ms > 0))
+        return;
+    printf("; 1 row takes %.3g ms", model->one_ms);
+    if (model->max_batch > 1)
+        printf(", %u take %.3g", model->max_batch, model->most_ms);
+    if (model->measured > 0)
+        printf(" (%u size%s measured, up to %u)", model->measured, model->measured > 1 ? "s" : "",
+               model->measured_up_to);
+}
+
 /* "ready, staged in 4 stages", "ready, whole: there is no overlap plan"; of whole that nobody refused no word. */
 static void print_model(const model_state_t *model)
 {
@@ -108,7 +121,9 @@ static void print_model(const model_state_t *model)
         printf(" in %u stages", model->stages);
     if (model->exit_points > 0)
         printf(" at %u exit points", model->exit_points);
-    printf("%s%s\n", reason[0] != '\0' ? ": " : "", reason);
+    printf("%s%s", reason[0] != '\0' ? ": " : "", reason);
+    print_latency(model);
+    printf("\n");
 }
 
 void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)
@@ -149,11 +164,14 @@ static json_t *models_json(const model_state_t *models, size_t models_len)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < models_len; i++)
-        json_array_append_new(
-            array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i}", "name", models[i].name, "version",
-                             models[i].version, "state", model_readiness_name(models[i].readiness), "reason",
-                             models[i].reason, "mode", models[i].mode, "mode_reason", models[i].mode_reason,
-                             "stages", (int)models[i].stages, "exit_points", (int)models[i].exit_points));
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i}",
+                                               "name", models[i].name, "version", models[i].version, "state",
+                                               model_readiness_name(models[i].readiness), "reason",
+                                               models[i].reason, "mode", models[i].mode, "mode_reason",
+                                               models[i].mode_reason, "stages", (int)models[i].stages,
+                                               "exit_points", (int)models[i].exit_points, "latency_ms",
+                                               models[i].one_ms, "measured", (int)models[i].measured,
+                                               "measured_up_to", (int)models[i].measured_up_to));
     return array;
 }
 

@@ -39,11 +39,13 @@ Test(metrics, counters_and_gauges_are_exposed)
     metrics_set(metrics_series(reg, METRIC_SCHED_WORKERS), 2);
     metrics_gauge_add(metrics_series(reg, METRIC_SCHED_WORKERS), -0.5);
     cr_expect_not_null(
-        strstr(exposed(), "# HELP fermata_scheduler_tasks_total Tasks that left the queue: granted, dropped, "
-                          "cancelled, retried.\n"
-                          "# TYPE fermata_scheduler_tasks_total counter\n"
-                          "fermata_scheduler_tasks_total{model=\"digits\",outcome=\"granted\"} 7\n"
-                          "fermata_scheduler_tasks_total{model=\"digits\",outcome=\"dropped\"} 1\n"));
+        strstr(exposed(),
+               "# HELP fermata_scheduler_tasks_total Tasks that left the queue: granted, dropped, "
+               "cancelled, retried; or never came into it: infeasible, with a deadline that cannot be met on "
+               "an idle device.\n"
+               "# TYPE fermata_scheduler_tasks_total counter\n"
+               "fermata_scheduler_tasks_total{model=\"digits\",outcome=\"granted\"} 7\n"
+               "fermata_scheduler_tasks_total{model=\"digits\",outcome=\"dropped\"} 1\n"));
     cr_expect_not_null(strstr(text.data, "fermata_scheduler_workers 1.5\n"));
     cr_expect_not_null(
         strstr(text.data, "fermata_build_info{service=\"test\",version=\"" FERMATA_VERSION "\"} 1\n"));
