@@ -17,7 +17,7 @@ enum { RESERVE_SHARE = 4 };
 enum { WRONG_MOST = 4 };
 /* A model that takes longer than its own SLO is held for as long as its row takes, and as long again for the way. */
 enum { ALONE_SHARE = 2 };
-/* What leaves the core sooner was not waited for: there is no room for it, or it takes too long. */
+/* What leaves the core sooner was not held: it takes too long, or the core has no room for it. */
 enum { HELD_SHARE = 4 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -79,7 +79,7 @@ bool deadline_try(const model_t *model, int64_t alone_ns, int64_t budget_ns, int
 static int64_t hold_most_ns(const task_t *task, const model_t *model)
 {
     int64_t alone_ns = ALONE_SHARE * deadline_alone_ns(task, model);
-    if (model->slo_ns <= 0)
+    if (model->slo_ns <= 0 || task->patient)
         return INT64_MAX;
     return model->slo_ns > alone_ns ? model->slo_ns : alone_ns;
 }
@@ -96,10 +96,13 @@ int64_t deadline_hold_ns(const task_t *task, const model_t *model, const subclus
     return now_ns + left_ns - smaller(reserve_ns, reserve_most_ns);
 }
 
-int64_t deadline_left_ns(const task_t *task, const model_t *model, int64_t now_ns)
+bool deadline_again(task_t *task, const model_t *model, int64_t now_ns)
 {
     int64_t most_ns = hold_most_ns(task, model);
-    if (task->trial || most_ns == INT64_MAX || now_ns - task->queued_ns < most_ns / HELD_SHARE)
-        return -1;
-    return task->answer_ns - now_ns - ALONE_SHARE * deadline_alone_ns(task, model);
+    int64_t left_ns = task->answer_ns - now_ns - ALONE_SHARE * deadline_alone_ns(task, model);
+    bool cut = task->answer_ns - task->queued_ns > most_ns; /* else the core had all that there was */
+    if (!cut || left_ns <= 0 || task->trial)
+        return false;
+    task->patient = now_ns - task->queued_ns < most_ns / HELD_SHARE;
+    return true;
 }

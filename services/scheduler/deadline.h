@@ -4,7 +4,8 @@
  *   infeasible   its client gave it less time than its model takes on an idle device: its client's mistake, answered as
  *                that at the door. Nobody else hears of it: not the core, the overload control, or the advice on devices.
  *   held         by the core, until the answer must be on its way, but never for longer than the model's SLO: a client that
- *                would wait longer is not made to. What it leaves is for another try (deadline_left_ns).
+ *                would wait longer is not made to. What it leaves is for another try (deadline_again): as long again, or
+ *                until its own end where the core gives it up without having held it, as its model takes longer than its SLO.
  *   tried        although it looks infeasible, once a second where nothing has run and a device is idle: what is believed of
  *                a model was measured, and a measurement that refuses everybody would never be made anew.
  *
@@ -39,8 +40,7 @@ bool deadline_try(const model_t *model, int64_t alone_ns, int64_t budget_ns, int
 /* Until when the core must have the batch ended that takes this task, which comes to it now. */
 int64_t deadline_hold_ns(const task_t *task, const model_t *model, const subcluster_t *home, int64_t now_ns);
 
-/* What the client has left once one more try has taken what it takes, for a task that the core has held until its own end;
- * below 0: nothing, or it was given up without having been held. */
-int64_t deadline_left_ns(const task_t *task, const model_t *model, int64_t now_ns);
+/* The core has given a task up that could not be met any more. Whether its client leaves time to give it to the core again. */
+bool deadline_again(task_t *task, const model_t *model, int64_t now_ns);
 
 #endif

@@ -119,10 +119,10 @@ static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *ac
 }
 
 /* The core has held it for an SLO, and its client would wait for longer. */
-static bool wants_more(const scheduler_t *s, const task_t *task)
+static bool wants_more(const scheduler_t *s, task_t *task)
 {
     const model_t *model = catalogue_model(s, task->model);
-    return task->gateway != NULL && model != NULL && deadline_left_ns(task, model, loop_now_ns()) > 0;
+    return task->gateway != NULL && model != NULL && deadline_again(task, model, loop_now_ns());
 }
 
 static void on_drop(scheduler_t *s, const sched_action_t *action)

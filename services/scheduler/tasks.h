@@ -46,7 +46,8 @@ typedef struct task {
     shape_t *shape; /* of a model whose dimensions vary; else NULL */
     uint32_t len_bytes;
     uint32_t generation;
-    bool trial; /* it looks infeasible, and is not counted (scheduler/deadline.h) */
+    bool patient; /* held until its client's own deadline */
+    bool trial;   /* it looks infeasible, and is not counted (scheduler/deadline.h) */
     uint8_t retries;
     /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
     uint8_t failed_status, failed_stage;

@@ -98,3 +98,32 @@ Test(deadlines, who_has_time_waits_for_his_turn)
     stage_until(&s->stage, s->gateway.drop_total > 0);
     duo_free(s);
 }
+
+Test(deadlines, a_model_that_takes_longer_than_its_slo_serves_who_waits)
+{
+    duo_t *s = duo_new(1);
+    duo_begin(s, 3 * SLO_NS, 0);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.grant_count == 1);
+    gateway_send(&s->gateway, s->gateway.model_id, 2, 1, 2 * SLO_NS);
+    stage_until(&s->stage, s->gateway.drop_count == 1);
+    refused_at_the_door(s, 2);
+    duo_free(s);
+}
+
+/* The first batches of a model were late by far, as on a host that stood still: what was learned of them speaks against any batch
+ * within the SLO. Who would wait longer is served all the same. */
+Test(deadlines, an_estimate_beyond_the_slo_refuses_nobody_who_waits)
+{
+    enum { LATE = 6 };
+    duo_t *s = duo_new(1);
+    duo_begin(s, 10 * NS_PER_MS, 0);
+    for (uint64_t id = 1; id <= LATE; id++) {
+        gateway_send(&s->gateway, s->gateway.model_id, id, 1, 20 * NS_PER_S);
+        stage_until(&s->stage, worker_has_task(&s->worker, id));
+        stage_turn(&s->stage, 2 * SLO_NS);
+        worker_ran(&s->worker, s->worker.grants[s->worker.grant_count - 1].batch_id, 2 * SLO_NS);
+    }
+    cr_expect_eq(s->gateway.drop_total, 0);
+    duo_free(s);
+}
