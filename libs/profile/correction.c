@@ -57,8 +57,9 @@ void correction_apply(correction_t *correction, const profile_t *base, profile_t
         points[b - 1] = (profile_point_t){.batch = b, .latency_ns = llround(ns)};
     }
     if (profile_from_points(into, points, len, base->max_batch, NULL) != STATUS_OK)
-        *into = *base; /* only if twice a latency is over an hour */
-    into->points = base->points;
+        *into = *base;           /* only if twice a latency is over an hour */
+    into->points = base->points; /* how good it is does not change */
+    into->spread = base->spread;
     for (uint32_t c = 0; c < CORRECTION_CLASSES; c++)
         correction->told[c] = correction->factor[c];
 }

@@ -47,7 +47,8 @@ status_t profile_from_line(profile_t *profile, int64_t alpha_ns, int64_t beta_ns
                            err_t *err);
 
 /* From measurements in any order: sizes between two measured ones are interpolated, larger ones continued by
- * the slope of the fit (of one size alone: each row as long as its rows); a size measured twice counts with its larger latency; latencies that fall are raised.
+ * the slope of the fit (of one size alone: each row as long as its rows); a size measured twice counts with its
+ * larger latency; latencies that fall are raised.
  * The table always covers 1..min(largest measured, PROFILE_TABLE_MAX). max_batch 0: the largest measured.
  * INVALID_ARGUMENT: no points, a batch of 0 or beyond PROFILE_BATCH_MAX, a negative latency. */
 status_t profile_from_points(profile_t *profile, const profile_point_t *points, uint32_t count,

@@ -69,8 +69,7 @@ bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t 
 
 void model_take_profile(model_t *model, const profile_t *profile)
 {
-    if (profile != &model->measured)
-        model->measured = *profile;
+    model->measured = *profile;
     correction_init(&model->correction, model->measured.spread);
     correction_apply(&model->correction, &model->measured, &model->profile);
 }
@@ -451,6 +450,6 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
     if (model->corrects && model->shapes)
         shapes_correct(model->shapes);
     else if (model->corrects)
-        model_take_profile(model, &model->measured);
+        model_take_profile(model, &model->profile);
     return STATUS_OK;
 }

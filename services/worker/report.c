@@ -43,7 +43,7 @@ static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, co
     report->outputs = parts->list + info->input_count;
 }
 
-static void put_latency(Control__Latency *latency, int64_t *table_ns, const profile_t *profile, double spread,
+static void put_latency(Control__Latency *latency, int64_t *table_ns, const profile_t *profile,
                         uint32_t max_batch)
 {
     control__latency__init(latency);
@@ -55,7 +55,7 @@ static void put_latency(Control__Latency *latency, int64_t *table_ns, const prof
     latency->beta_ns = (double)profile->beta_ns;
     latency->measured = profile->points;
     latency->measured_up_to = profile->points > 0 ? profile->table_len : 0;
-    latency->spread = spread;
+    latency->spread = profile->spread;
 }
 
 static void fill_axes(Control__ModelReport *report, const report_parts_t *parts, const axes_t *axes)
@@ -92,7 +92,7 @@ static void fill_shape_latencies(Control__ModelReport *report, const report_part
         Control__ShapeLatency *to = &parts->shapes->latencies[m];
         control__shape_latency__init(to);
         put_latency(&parts->shapes->tables[m], parts->shapes->table_ns[m], &shapes->family.members[m].profile,
-                    shapes->family.members[m].profile.spread, model->info->max_batch);
+                    model->info->max_batch);
         to->n_size = shapes->axes.count;
         to->size = (uint32_t *)(uintptr_t)shapes->references[m];
         to->latency = &parts->shapes->tables[m];
@@ -104,10 +104,7 @@ static void fill_shape_latencies(Control__ModelReport *report, const report_part
 
 static void fill_latency(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
 {
-    /* What has been corrected since is of the batches that ran, not of the runs that were measured. */
-    double spread = model->corrects && !model->shapes ? model->measured.spread : model->profile.spread;
-
-    put_latency(&parts->latency, parts->table_ns, &model->profile, spread, model->info->max_batch);
+    put_latency(&parts->latency, parts->table_ns, &model->profile, model->info->max_batch);
     report->latency = &parts->latency;
 }
 
