@@ -1,6 +1,5 @@
 #include "devices_wanted.h"
 
-#include "base/cpus.h"
 #include "kept_profile.h"
 
 static model_mode_t mode_of(const model_t *model, model_mode_t mode)
@@ -33,15 +32,12 @@ void wanted_by_profiles(devices_wanted_t *wanted, const repository_t *repository
     }
 }
 
-uint32_t wanted_streams(const devices_wanted_t *wanted, const overlap_plan_t *plan, bool on_cpu,
+uint32_t wanted_streams(const devices_wanted_t *wanted, const overlap_plan_t *plan, const cpus_t *cpus,
                         int64_t devices, int64_t threads)
 {
-    cpus_t cpus;
-
-    cpus_look(&cpus);
     if (wanted->overlap && plan)
         return plan->predictor.models;
-    if (!wanted->staged || (on_cpu && devices * threads * STAGES_STREAMS > cpus.usable))
+    if (!wanted->staged || (cpus && devices * threads * STAGES_STREAMS > cpus->usable))
         return 1;
     return STAGES_STREAMS;
 }

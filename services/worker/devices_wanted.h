@@ -13,6 +13,7 @@
 #ifndef WORKER_DEVICES_WANTED_H
 #define WORKER_DEVICES_WANTED_H
 
+#include "base/cpus.h"
 #include "repository.h"
 
 typedef struct {
@@ -31,11 +32,11 @@ void wanted_by_profiles(devices_wanted_t *wanted, const repository_t *repository
                         const worker_devices_t *devices);
 
 /*
- * Of each of so many devices with so many threads to a stream. On a CPU no more than have usable cores (base/cpus.h) of their own: others
- * would take turns, at what a change of threads costs. A plan for overlap (NULL: there is none) was measured with a
+ * Of each of so many devices with so many threads to a stream. On these CPUs (NULL: they are not CPUs) no more than have
+ * usable cores of their own: others would take turns, at what a change of threads costs. A plan for overlap (NULL: there is none) was measured with a
  * stream for each of its models, whatever there is.
  */
-uint32_t wanted_streams(const devices_wanted_t *wanted, const overlap_plan_t *plan, bool on_cpu,
+uint32_t wanted_streams(const devices_wanted_t *wanted, const overlap_plan_t *plan, const cpus_t *cpus,
                         int64_t devices, int64_t threads);
 
 /* Side by side run groups of a plan, and batches of a schedule that decides by itself. */

@@ -16,8 +16,8 @@ void kept_profile_path(const model_t *model, const worker_devices_t *devices, co
 
 /*
  * Of these devices, of files with this hash (NULL: of any), for batches up to max_batch (0: of any). NOT_FOUND: there is
- * none, or it is of others or of a day to come; INVALID_ARGUMENT: broken, or with a schedule that exec/staged.h does not have. The text
- * names the file.
+ * none, or it is of others or of a day to come; INVALID_ARGUMENT: broken, or with a schedule that exec/staged.h does not
+ * have. The text names the file.
  */
 status_t kept_profile_read(const worker_devices_t *devices, const char *path, const char *hash,
                            uint32_t max_batch, profile_t *profile, profile_modes_t *modes, err_t *err);

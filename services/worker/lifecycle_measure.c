@@ -2,14 +2,10 @@
 #include "lifecycle_private.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-
-#include <stdatomic.h>
+#include "profiler.h"
 
 /* Looked at so often while there is such a model. */
 static const int64_t MEASURE_PAUSE_NS = 2 * NS_PER_S;
-/* As the profiler has it, which leaves sizes out as soon as others have traffic again. */
-static const int64_t MEASURE_QUIET_NS = NS_PER_S;
 
 static bool is_due(const model_t *model)
 {
@@ -17,12 +13,10 @@ static bool is_due(const model_t *model)
            !profile_is_whole(&model->measured);
 }
 
-static bool are_others_quiet(const lifecycle_t *l)
+static bool are_others_served(const lifecycle_t *l, const model_t *model)
 {
-    const worker_device_t *device = &l->options.load.devices->list[0];
-
-    return atomic_load(&device->batches) == 0 &&
-           clock_now_ns() - atomic_load(&device->granted_ns) >= MEASURE_QUIET_NS;
+    const profiler_t profiler = model_profiler(model, &l->options.load, NULL);
+    return profiler_others_are_served(&profiler);
 }
 
 /* Fails only where so much waits that the next look is soon enough. */
@@ -47,7 +41,7 @@ void measure_on_timer(loop_timer_t *timer, void *arg)
         if (!is_due(model))
             continue;
         loop_timer_start_in(timer, MEASURE_PAUSE_NS);
-        if (!l->measuring && are_others_quiet(l))
+        if (!l->measuring && !are_others_served(l, model))
             measure_start(l, model);
         return;
     }

@@ -314,7 +314,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
         count = 1;
     config.threads = cpu_share_threads(&cpus, config.threads, count);
     if (config.streams == 0)
-        config.streams = wanted_streams(&wanted, plan, on_cpu, count, config.threads);
+        config.streams = wanted_streams(&wanted, plan, on_cpu ? &cpus : NULL, count, config.threads);
     if (on_cpu)
         cpu_share_tell(&cpus, count, config.streams, config.threads);
     status_t status =

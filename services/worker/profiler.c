@@ -97,8 +97,7 @@ static int64_t goal_of(const profiler_t *profiler)
     return profiler->size_goal_ns ? profiler->size_goal_ns : SIZE_GOAL_NS;
 }
 
-/* Nobody waits where nothing has been granted for a while. */
-static bool others_are_served(const profiler_t *profiler)
+bool profiler_others_are_served(const profiler_t *profiler)
 {
     if (!profiler->granted_ns || (profiler->busy && atomic_load(profiler->busy) > 0))
         return true;
@@ -108,7 +107,7 @@ static bool others_are_served(const profiler_t *profiler)
 static bool keeps_others_waiting(const profiler_t *profiler, int64_t took_ns)
 {
     return profiler->step_most_ns && took_ns > atomic_load(profiler->step_most_ns) &&
-           others_are_served(profiler);
+           profiler_others_are_served(profiler);
 }
 
 /* What has been spent but for waiting, and what more would be. Gaps may take long to come: some day it is enough. */

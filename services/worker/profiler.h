@@ -41,6 +41,9 @@ typedef struct {
     const _Atomic(int64_t) *step_most_ns, *granted_ns;
 } profiler_t;
 
+/* Whether anybody would wait for a run: not where nothing of others runs, and nothing was granted for a second. */
+bool profiler_others_are_served(const profiler_t *profiler);
+
 /*
  * Sizes twice as large each first, then those between: two runs to warm up and three that count (one and two of a size
  * whose run is longer than 60 ms or the goal, one and one above 400 ms and the goal). Then rounds with one run of each

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static char root[] = "/tmp/fermata-wanted-XXXXXX";
 static const engine_ops_t some_engine = {.name = "some"};
@@ -170,11 +169,12 @@ Test(wanted, streams_are_no_more_than_a_cpu_has_cores_for)
 {
     const devices_wanted_t none = {0}, staged = {.staged = true}, overlap = {.overlap = true};
     const overlap_plan_t plan = {.predictor = {.models = 3}};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const cpus_t cpus = {.usable = 4};
 
-    cr_expect_eq(wanted_streams(&none, &plan, false, 1, 1), 1);
-    cr_expect_eq(wanted_streams(&staged, NULL, false, 1, 2 * cores), STAGES_STREAMS);
-    cr_expect_eq(wanted_streams(&staged, NULL, true, 1, cores), 1);
-    cr_expect_eq(wanted_streams(&overlap, &plan, true, 1, cores), 3);
-    cr_expect_eq(wanted_streams(&overlap, NULL, false, 1, 1), 1);
+    cr_expect_eq(wanted_streams(&none, &plan, NULL, 1, 1), 1);
+    cr_expect_eq(wanted_streams(&staged, NULL, NULL, 1, 2 * cpus.usable), STAGES_STREAMS);
+    cr_expect_eq(wanted_streams(&staged, NULL, &cpus, 1, cpus.usable), 1);
+    cr_expect_eq(wanted_streams(&staged, NULL, &cpus, 1, cpus.usable / STAGES_STREAMS), STAGES_STREAMS);
+    cr_expect_eq(wanted_streams(&overlap, &plan, &cpus, 1, cpus.usable), 3);
+    cr_expect_eq(wanted_streams(&overlap, NULL, NULL, 1, 1), 1);
 }

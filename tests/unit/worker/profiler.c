@@ -170,15 +170,22 @@ static void run_exactly(engine_t *engine, engine_job_t *job)
     job->done(job, STATUS_OK, NULL);
 }
 
+/* No goal: runs end when they have settled. */
+static void run_all_exactly(engine_ops_t *ops)
+{
+    *ops = *devices.ops;
+    ops->submit = run_exactly;
+    profiler.ops = ops;
+    profiler.size_goal_ns = 0;
+}
+
 Test(profiler, a_size_whose_runs_take_the_same_time_is_known_after_a_few)
 {
-    engine_ops_t ops = *devices.ops;
+    engine_ops_t ops;
     profiler_sample_t samples[PROFILER_SIZES_MAX];
     uint32_t want[] = {1, 2, 3, 4, 6, 8, 12, 16}, count = 0;
 
-    ops.submit = run_exactly;
-    profiler.ops = &ops;
-    profiler.size_goal_ns = 0;
+    run_all_exactly(&ops);
     profiler.budget_ns = 1000 * NS_PER_S;
     cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
     cr_expect_eq(count, 8);
@@ -193,13 +200,11 @@ Test(profiler, a_size_whose_runs_take_the_same_time_is_known_after_a_few)
 Test(profiler, for_two_sizes_others_wait_three_times_as_long)
 {
     static _Atomic(int64_t) most_ns;
-    engine_ops_t ops = *devices.ops;
+    engine_ops_t ops;
     profiler_sample_t samples[PROFILER_SIZES_MAX];
     uint32_t count = 0;
 
-    ops.submit = run_exactly;
-    profiler.ops = &ops;
-    profiler.size_goal_ns = 0;
+    run_all_exactly(&ops);
     profiler.step_most_ns = &most_ns;
     atomic_store(&most_ns, 270 * NS_PER_US);
     cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
@@ -214,13 +219,11 @@ Test(profiler, for_two_sizes_others_wait_three_times_as_long)
 
 Test(profiler, a_budget_is_for_sizes_that_fit_into_it)
 {
-    engine_ops_t ops = *devices.ops;
+    engine_ops_t ops;
     profiler_sample_t samples[PROFILER_SIZES_MAX];
     uint32_t count = 0;
 
-    ops.submit = run_exactly;
-    profiler.ops = &ops;
-    profiler.size_goal_ns = 0;
+    run_all_exactly(&ops);
     profiler.budget_ns = 4 * NS_PER_MS; /* the runs themselves take no time here */
     cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
     cr_assert_gt(count, 2);
