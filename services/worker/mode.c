@@ -4,6 +4,7 @@
 #include "exec/preempt.h"
 #include "memory.h"
 #include "model.h"
+#include "profiler_modes.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

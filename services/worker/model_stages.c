@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "memory.h"
 #include "model.h"
-#include "profiler.h"
+#include "profiler_modes.h"
 
 #include <stdlib.h>
 

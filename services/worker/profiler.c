@@ -1,13 +1,13 @@
 #include "profiler.h"
 
 #include "base/clock.h"
-#include "engine/wait.h"
+#include "base/prng.h"
+#include "profiler_bench.h"
 #include "profiler_series.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     WARM_RUNS = 2,
@@ -21,93 +21,10 @@ enum {
 static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
 /* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
-/* A gap between batches is looked for this often, and at most this long before each run: the next batch of
- * a queue that is never empty then waits for one run in two hundred milliseconds. */
-static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
-static const int64_t GAP_PATIENCE_NS = 200 * NS_PER_MS;
-/* Others that were granted nothing for so long have no traffic to be hurt. */
-static const int64_t QUIET_NS = NS_PER_S;
-
-/* What a run needs; the job is its first member, so that it can be found from it. */
-typedef struct {
-    engine_job_t job;
-    void *buffers[2 * ENGINE_MAX_IO];
-    size_t capacity[ENGINE_MAX_IO]; /* of the outputs */
-    engine_shape_t in_shapes[ENGINE_MAX_IO], out_shapes[ENGINE_MAX_IO];
-    int64_t begin_ns, waited_ns; /* for gaps, since it began */
-} bench_t;
-
-/* Those who serve come first; but a device that is never free must be measured too. */
-static void wait_for_a_gap(const profiler_t *profiler, bench_t *bench)
-{
-    const struct timespec pause = {.tv_nsec = GAP_POLL_NS};
-    int64_t begin_ns = clock_now_ns();
-
-    if (!profiler->busy || atomic_load(profiler->busy) == 0)
-        return;
-    while (atomic_load(profiler->busy) > 0 && clock_now_ns() - begin_ns < GAP_PATIENCE_NS)
-        nanosleep(&pause, NULL);
-    bench->waited_ns += clock_now_ns() - begin_ns;
-}
-
-static status_t run_job(const profiler_t *profiler, bench_t *bench, err_t *err)
-{
-    wait_for_a_gap(profiler, bench);
-    return engine_run_wait(profiler->ops, profiler->engine, &bench->job, err);
-}
-
-/* Room for the outputs as the job has just said they are. True: something has grown. */
-static bool grow_outputs(const profiler_t *profiler, bench_t *bench)
-{
-    const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    bool grown = false;
-
-    for (uint32_t o = 0; o < info->output_count; o++) {
-        void **buffer = &bench->buffers[info->input_count + o];
-        uint64_t row = axes_output_row_bytes(info, o, &bench->out_shapes[o]), need;
-        if (__builtin_mul_overflow(row, (uint64_t)bench->job.batch, &need) || need <= bench->capacity[o])
-            continue;
-        void *larger = profiler->ops->buffer_alloc(profiler->engine, need);
-        if (!larger)
-            return false;
-        profiler->ops->buffer_free(profiler->engine, *buffer);
-        *buffer = larger;
-        bench->capacity[o] = need;
-        grown = true;
-    }
-    return grown;
-}
-
-static status_t run_once(const profiler_t *profiler, engine_job_t *job, int64_t *took_ns, err_t *err)
-{
-    bench_t *bench = (bench_t *)job;
-
-    if (profiler->axes)
-        axes_input_shapes(profiler->axes, profiler->axis_sizes, job->batch, bench->in_shapes);
-    status_t status = run_job(profiler, bench, err);
-    if (status == STATUS_TOO_LARGE && profiler->axes && grow_outputs(profiler, bench))
-        status = run_job(profiler, bench, err);
-    if (status == STATUS_OK)
-        *took_ns = job->finished_ns - job->started_ns;
-    return status;
-}
 
 static int64_t goal_of(const profiler_t *profiler)
 {
     return profiler->size_goal_ns ? profiler->size_goal_ns : SIZE_GOAL_NS;
-}
-
-bool profiler_others_are_served(const profiler_t *profiler)
-{
-    if (!profiler->granted_ns || (profiler->busy && atomic_load(profiler->busy) > 0))
-        return true;
-    return clock_now_ns() - atomic_load(profiler->granted_ns) < QUIET_NS;
-}
-
-static bool keeps_others_waiting(const profiler_t *profiler, int64_t took_ns)
-{
-    return profiler->step_most_ns && took_ns > atomic_load(profiler->step_most_ns) &&
-           profiler_others_are_served(profiler);
 }
 
 /* What has been spent but for waiting, and what more would be. Gaps may take long to come: some day it is enough. */
@@ -122,7 +39,7 @@ static bool is_over(const profiler_t *profiler, const bench_t *bench, int64_t mo
 /* Of one of the sizes that there must be, the measured-th. */
 static bool is_unbearable(const profiler_t *profiler, uint32_t measured, int64_t took_ns)
 {
-    return keeps_others_waiting(profiler, measured < ALWAYS_SIZES ? took_ns / NEEDED_TIMES : took_ns);
+    return bench_keeps_others_waiting(profiler, measured < ALWAYS_SIZES ? took_ns / NEEDED_TIMES : took_ns);
 }
 
 static int64_t slow_ns(const profiler_t *profiler)
@@ -138,14 +55,14 @@ static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t 
 {
     for (int i = 0; i < WARM_RUNS; i++) {
         int64_t took;
-        status_t status = run_once(profiler, job, &took, err);
+        status_t status = bench_run(profiler, job, &took, err);
         if (status != STATUS_OK)
             return status;
         if (is_unbearable(profiler, measured, took)) {
             series->took[series->runs++] = took;
             series->done = true;
         }
-        if (took > goal_of(profiler) || keeps_others_waiting(profiler, took))
+        if (took > goal_of(profiler) || bench_keeps_others_waiting(profiler, took))
             break; /* so slow that warming up is no matter */
     }
     return STATUS_OK;
@@ -154,7 +71,7 @@ static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t 
 static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
 {
     job->batch = series->batch;
-    status_t status = run_once(profiler, job, &series->took[series->runs], err);
+    status_t status = bench_run(profiler, job, &series->took[series->runs], err);
     if (status != STATUS_OK)
         return status;
     series->done = series->took[series->runs] > slow_ns(profiler);
@@ -172,22 +89,12 @@ static status_t measure_least(const profiler_t *profiler, engine_job_t *job, ser
     status_t status = warm_up(profiler, job, series, measured, err);
     while (status == STATUS_OK && series->runs < RUNS_MIN && !series->done) {
         status = run_one_more(profiler, job, series, err);
-        bool hurts = keeps_others_waiting(profiler, series->took[0]);
+        bool hurts = bench_keeps_others_waiting(profiler, series->took[0]);
         series->done |= hurts && series->runs >= RUNS_LONG;
         if (series->runs >= RUNS_LONG && series->took[0] > goal_of(profiler))
             break;
     }
     return status;
-}
-
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
 }
 
 /* What all sizes together may take beyond what there must be of each. */
@@ -206,15 +113,16 @@ static status_t measure_rounds(const profiler_t *profiler, bench_t *bench, serie
                                err_t *err)
 {
     uint32_t order[PROFILER_SIZES_MAX];
-    uint64_t random = count;
+    prng_t random;
     uint32_t open = count;
 
+    prng_init(&random, count);
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
     for (uint32_t round = RUNS_MIN; round < PROFILER_RUNS_MAX && open > 0; round++) {
         open = 0;
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t other = i + (uint32_t)(next_random(&random) % (count - i)), size = order[other];
+            uint32_t other = i + (uint32_t)prng_below(&random, count - i), size = order[other];
             order[other] = order[i];
             order[i] = size;
             if (all[size].done)
@@ -248,55 +156,6 @@ uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap)
     }
     sizes[count++] = max_batch;
     return count;
-}
-
-/* Of one row; of an output that varies nothing: it grows when a run says how much. */
-static uint64_t row_bytes(const profiler_t *profiler, const engine_model_info_t *info, uint32_t i)
-{
-    if (i >= info->input_count)
-        return info->outputs[i - info->input_count].row_bytes;
-    return profiler->axes ? axes_row_bytes(profiler->axes, i, profiler->axis_sizes)
-                          : info->inputs[i].row_bytes;
-}
-
-/* Buffers for the largest batch; zeros are as good as any input for the time of a convolution. */
-static status_t buffers_alloc(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
-                              err_t *err)
-{
-    for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
-        uint64_t len;
-        if (!__builtin_mul_overflow(row_bytes(profiler, info, i), (uint64_t)info->max_batch, &len))
-            bench->buffers[i] = profiler->ops->buffer_alloc(profiler->engine, len ? len : 1);
-        if (!bench->buffers[i])
-            return err_set(err, STATUS_NO_MEMORY, "no memory to measure batches of %u", info->max_batch);
-        memset(bench->buffers[i], 0, len);
-        if (i >= info->input_count)
-            bench->capacity[i - info->input_count] = len;
-    }
-    return STATUS_OK;
-}
-
-static status_t bench_init(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
-                           err_t *err)
-{
-    *bench = (bench_t){0};
-    bench->job = (engine_job_t){.model = profiler->model,
-                                .inputs = (const void *const *)bench->buffers,
-                                .outputs = bench->buffers + info->input_count};
-    if (profiler->axes) {
-        bench->job.input_shapes = bench->in_shapes;
-        bench->job.output_shapes = bench->out_shapes;
-        bench->job.output_capacity_bytes = bench->capacity;
-    }
-    return buffers_alloc(profiler, info, bench, err);
-}
-
-static void bench_dispose(const profiler_t *profiler, bench_t *bench)
-{
-    for (uint32_t i = 0; i < 2 * ENGINE_MAX_IO; i++) {
-        if (bench->buffers[i])
-            profiler->ops->buffer_free(profiler->engine, bench->buffers[i]);
-    }
 }
 
 static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *info,
@@ -416,122 +275,6 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
     return profiler_fit(samples, count, profiler->ops->info(profiler->model)->max_batch, profile, err);
 }
 
-/* ---- operators ---- */
-
-/* Leaves in job->batch as many of its rows as others can wait for, if each takes as long as one alone. */
-static status_t limit_rows(const profiler_t *profiler, engine_job_t *job, err_t *err)
-{
-    uint32_t rows = job->batch;
-    int64_t one_ns = 0;
-
-    if (!profiler->step_most_ns)
-        return STATUS_OK;
-    job->batch = 1;
-    status_t status = run_once(profiler, job, &one_ns, err);
-    if (keeps_others_waiting(profiler, one_ns * rows))
-        rows = (uint32_t)(atomic_load(profiler->step_most_ns) / one_ns);
-    job->batch = rows > 0 ? rows : 1;
-    return status;
-}
-
-static status_t measure_operators(const profiler_t *profiler, engine_job_t *job, uint32_t ops, int64_t *op_ns,
-                                  err_t *err)
-{
-    uint32_t rows = job->batch;
-    status_t status = limit_rows(profiler, job, err);
-    int64_t begin = clock_now_ns(), took = 0;
-
-    for (uint32_t run = 0; run < RUNS_MIN && !keeps_others_waiting(profiler, took); run++) {
-        if (status == STATUS_OK)
-            status = run_once(profiler, job, &took, err);
-        if (status != STATUS_OK)
-            return status;
-        for (uint32_t op = 0; op < ops; op++)
-            if (run == 0 || job->op_ns[op] < op_ns[op])
-                op_ns[op] = job->op_ns[op];
-        if (atomic_load(profiler->stop))
-            return err_set(err, STATUS_CANCELLED, "stopped");
-        if (clock_now_ns() - begin > SIZE_BUDGET_NS)
-            break;
-    }
-    for (uint32_t op = 0; op < ops; op++)
-        op_ns[op] = op_ns[op] * rows / job->batch;
-    return STATUS_OK;
-}
-
-status_t profiler_operators(const profiler_t *profiler, uint32_t batch, uint32_t ops, int64_t *op_ns,
-                            err_t *err)
-{
-    const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    bench_t bench;
-    int64_t *run_ns = calloc(ops, sizeof(*run_ns));
-
-    if (!run_ns)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for %u operators", ops);
-    status_t status = bench_init(profiler, info, &bench, err);
-    bench.job.batch = batch;
-    bench.job.op_ns = run_ns;
-    if (status == STATUS_OK)
-        status = measure_operators(profiler, &bench.job, ops, op_ns, err);
-    bench_dispose(profiler, &bench);
-    free(run_ns);
-    return status;
-}
-
-status_t profiler_output_bytes(const profiler_t *profiler, size_t row_bytes[ENGINE_MAX_IO], err_t *err)
-{
-    const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    bench_t bench;
-    int64_t took_ns;
-    status_t status = bench_init(profiler, info, &bench, err);
-
-    bench.job.batch = 1;
-    if (status == STATUS_OK)
-        status = run_once(profiler, &bench.job, &took_ns, err);
-    for (uint32_t o = 0; status == STATUS_OK && o < info->output_count; o++)
-        row_bytes[o] = axes_output_row_bytes(info, o, &bench.out_shapes[o]);
-    bench_dispose(profiler, &bench);
-    return status;
-}
-
-static status_t measure_exits(const profiler_t *profiler, engine_job_t *job, uint32_t exit_count,
-                              uint32_t runs, int64_t least_ns[2], err_t *err)
-{
-    least_ns[0] = least_ns[1] = INT64_MAX;
-    for (uint32_t run = 0; run < 2 * (runs + 1); run++) { /* the first of each only warms up */
-        int64_t took_ns;
-        job->exit_count = run % 2 ? 0 : exit_count;
-        status_t status = run_once(profiler, job, &took_ns, err);
-        if (status == STATUS_OK && atomic_load(profiler->stop))
-            status = err_set(err, STATUS_CANCELLED, "stopped");
-        if (status != STATUS_OK)
-            return status;
-        if (run >= 2 && took_ns < least_ns[run % 2])
-            least_ns[run % 2] = took_ns;
-    }
-    return STATUS_OK;
-}
-
-status_t profiler_exits(const profiler_t *profiler, uint32_t batch, const uint32_t *exits,
-                        uint32_t exit_count, uint32_t runs, int64_t *with_ns, int64_t *without_ns, err_t *err)
-{
-    const engine_model_info_t *info = profiler->ops->info(profiler->model);
-    bench_t bench;
-    int64_t least_ns[2];
-    status_t status = bench_init(profiler, info, &bench, err);
-
-    bench.job.batch = batch;
-    bench.job.exits = exits;
-    if (status == STATUS_OK)
-        status = measure_exits(profiler, &bench.job, exit_count, runs, least_ns, err);
-    if (status == STATUS_OK) {
-        *with_ns = least_ns[0];
-        *without_ns = least_ns[1];
-    }
-    bench_dispose(profiler, &bench);
-    return status;
-}
-
 /* ---- how good it is ---- */
 
 typedef struct {
@@ -539,7 +282,7 @@ typedef struct {
     double room[3 * CHECKS_MAX];
 } check_room_t;
 
-static status_t check_runs(const profiler_t *profiler, uint64_t seed, engine_job_t *job,
+static status_t check_runs(const profiler_t *profiler, prng_t *random, engine_job_t *job,
                            const uint32_t range[2], profiler_run_t *runs, uint32_t *count, err_t *err)
 {
     for (job->batch = range[0]; job->batch <= range[1]; job->batch++) {
@@ -550,8 +293,8 @@ static status_t check_runs(const profiler_t *profiler, uint64_t seed, engine_job
     int64_t until = clock_now_ns() + goal_of(profiler);
     for (*count = 0; *count < CHECKS_MAX && (*count < RUNS_MIN || clock_now_ns() < until); ++*count) {
         profiler_run_t *run = &runs[*count];
-        job->batch = run->batch = range[0] + (uint32_t)(next_random(&seed) % (range[1] - range[0] + 1));
-        status_t status = run_once(profiler, job, &run->took_ns, err);
+        job->batch = run->batch = (uint32_t)prng_range(random, range[0], range[1]);
+        status_t status = bench_run(profiler, job, &run->took_ns, err);
         if (status != STATUS_OK)
             return status;
         if (atomic_load(profiler->stop))
@@ -567,14 +310,16 @@ status_t profiler_check(const profiler_t *profiler, const profile_t *profile, ui
     bench_t bench;
     uint32_t sizes[PROFILER_SIZES_MAX], count = sizes_of(profiler, info, sizes);
     check_room_t *room = calloc(1, sizeof(*room));
+    prng_t random;
     uint32_t runs;
 
+    prng_init(&random, seed);
     if (!room)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %d runs", CHECKS_MAX);
     status_t status = bench_init(profiler, info, &bench, err);
     if (status == STATUS_OK)
-        status = check_runs(profiler, seed, &bench.job, (uint32_t[2]){sizes[0], sizes[count - 1]}, room->runs,
-                            &runs, err);
+        status = check_runs(profiler, &random, &bench.job, (uint32_t[2]){sizes[0], sizes[count - 1]},
+                            room->runs, &runs, err);
     if (status == STATUS_OK)
         profiler_check_sum_up(room->runs, runs, profile, room->room, check);
     bench_dispose(profiler, &bench);

@@ -1,5 +1,7 @@
 #include "fermata/overlap_service.h"
 
+#include "profiler_modes.h"
+
 #include <stdlib.h>
 #include <string.h>
 

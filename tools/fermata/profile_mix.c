@@ -1,5 +1,7 @@
 #include "fermata/profile_mix.h"
 
+#include "profiler_modes.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 #include "fermata/profile_loads.h"
 
+#include "profiler_modes.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 
 #include "exec/whole.h"
 #include "model_stages.h"
+#include "profiler_modes.h"
 
 #include <math.h>
 #include <stdlib.h>
