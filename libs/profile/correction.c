@@ -20,19 +20,36 @@ void correction_init(correction_t *correction, double spread)
 {
     double factor = spread > 1 ? within(spread) : 1;
 
+    *correction = (correction_t){0};
     for (uint32_t c = 0; c < CORRECTION_CLASSES; c++)
         correction->factor[c] = correction->told[c] = factor;
+}
+
+/* The slowest of the last CORRECTION_RUN batches; before there are as many nobody knows. */
+static double slowest_of_run(correction_t *correction, uint32_t class, double ratio)
+{
+    float slowest = 0, *recent = correction->recent[class];
+
+    recent[correction->seen[class]++ % CORRECTION_RUN] = (float)ratio;
+    if (correction->seen[class] < CORRECTION_RUN)
+        return CORRECTION_MOST;
+    for (uint32_t i = 0; i < CORRECTION_RUN; i++)
+        slowest = fmaxf(slowest, recent[i]);
+    return slowest;
 }
 
 void correction_add(correction_t *correction, const profile_t *base, uint32_t batch, int64_t measured_ns)
 {
     int64_t predicted_ns = batch ? profile_latency_ns(base, batch) : 0;
+    uint32_t class = class_of(batch);
 
     if (measured_ns <= 0 || predicted_ns <= 0)
         return;
-    double *factor = &correction->factor[class_of(batch)];
-    double off = within((double)measured_ns / (double)predicted_ns) - *factor,
-           step = *factor / CORRECTION_MEMORY;
+    double *factor = &correction->factor[class], ratio = within((double)measured_ns / (double)predicted_ns);
+    double slowest = slowest_of_run(correction, class, ratio);
+    if (slowest < CORRECTION_FAR * *factor)
+        *factor = slowest;
+    double off = ratio - *factor, step = *factor / CORRECTION_MEMORY;
     *factor += fmin(fmax(off, -(1 - CORRECTION_PERCENTILE) * step), CORRECTION_PERCENTILE * step);
 }
 

@@ -5,9 +5,12 @@
  * slower (or was disturbed when it was measured) is planned with as it is, and no single hiccup counts.
  *
  * Each class of sizes (1, 2-3, 4-7, 8-15, …) has a factor on the latencies of the profile as it was measured.
- * It begins at the profile's spread and follows the CORRECTION_PERCENTILE of measured / predicted: a batch
- * beyond it moves it up by up to PERCENTILE/MEMORY of itself, one below it down by up to (1 -
- * PERCENTILE)/MEMORY, so that it rests where just that share of the batches is below.
+ * It begins at the profile's spread and follows the CORRECTION_PERCENTILE of measured / predicted:
+ *
+ *   - a batch beyond it moves it up by up to PERCENTILE/MEMORY of itself, one below it down by up to (1 -
+ *     PERCENTILE)/MEMORY, so that it rests where just that share of the batches is below;
+ *   - that alone falls nineteen times as slowly as it rises. But the last CORRECTION_RUN batches, all of them far below, say
+ *     that the machine is faster by now: it falls to the slowest of them at once.
  *
  *   planned(b) = base(b) · factor(class of b), made monotone
  *
@@ -21,6 +24,8 @@
 enum {
     CORRECTION_CLASSES = 17, /* the last is that of PROFILE_BATCH_MAX */
     CORRECTION_MEMORY = 64,  /* one batch, however late, moves a factor by less than 1/64 */
+    /* As many as a rise by a third takes: by the percentile one of twenty lies above. */
+    CORRECTION_RUN = 16,
 };
 #define CORRECTION_PERCENTILE 0.95
 /* No factor leaves these bounds: beyond them the machine is broken or the profile is, and neither is a
@@ -29,10 +34,14 @@ enum {
 #define CORRECTION_MOST 2.0
 /* A corrected profile is worth telling others of when some class has moved so far since the last time. */
 #define CORRECTION_STEP 0.02
+/* Far below is below this much of the factor. */
+#define CORRECTION_FAR 0.9
 
 typedef struct {
     double factor[CORRECTION_CLASSES];
-    double told[CORRECTION_CLASSES]; /* as of the last correction_apply */
+    double told[CORRECTION_CLASSES];                  /* as of the last correction_apply */
+    float recent[CORRECTION_CLASSES][CORRECTION_RUN]; /* measured / predicted, a ring */
+    uint32_t seen[CORRECTION_CLASSES];
 } correction_t;
 
 /* All factors are the spread of the measured profile, within bounds. */

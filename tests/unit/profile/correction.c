@@ -1,5 +1,7 @@
 #include "profile/correction.h"
 
+#include "base/prng.h"
+
 #include <criterion/criterion.h>
 
 enum { MANY = 4000 };
@@ -121,4 +123,48 @@ Test(correction, begins_at_the_spread_that_was_measured)
     cr_expect_eq(correction.factor[0], CORRECTION_MOST);
     correction_init(&correction, 0);
     cr_expect_eq(correction.factor[0], 1.0);
+}
+
+/* One second of batches that take between low and high times what was measured; how many until the factor is within the
+ * bounds. */
+static int batches_until(prng_t *random, const double times[2], const double bounds[2])
+{
+    int count = 0;
+
+    for (; count < 50; count++) {
+        if (correction.factor[3] >= bounds[0] && correction.factor[3] <= bounds[1])
+            break;
+        add(8, times[0] + (times[1] - times[0]) * prng_uniform(random), 1);
+    }
+    return count;
+}
+
+/* A batch each 20 ms: a quiet second, five beside other work, and quiet again. */
+Test(correction, falls_as_fast_as_it_rises)
+{
+    const double quiet[] = {0.97, 1.03}, busy[] = {1.3, 1.7}, never[] = {9, 9};
+    const double near_busy[] = {0.85 * 1.68, 2}, near_quiet[] = {0.5, 1.15};
+    prng_t random;
+
+    prng_init(&random, 7);
+    batches_until(&random, quiet, never);
+    int rise = batches_until(&random, busy, near_busy);
+    for (int i = 0; i < 5; i++)
+        batches_until(&random, busy, never);
+    cr_assert_lt(rise, 50);
+    cr_assert_float_eq(correction.factor[3], 1.68, 0.05, "it is %g", correction.factor[3]);
+    int fall = batches_until(&random, quiet, near_quiet);
+    cr_expect_leq(fall, rise, "%d batches, where the rise took %d", fall, rise);
+    batches_until(&random, quiet, never);
+    cr_expect_float_eq(correction.factor[3], 1.03, 0.05, "and stays there: %g", correction.factor[3]);
+}
+
+Test(correction, a_few_fast_batches_are_no_quiet_machine)
+{
+    add(8, 1.5, MANY);
+    for (int i = 0; i < 20; i++) {
+        add(8, 0.6, CORRECTION_RUN - 1);
+        add(8, 1.5, 1);
+    }
+    cr_expect_gt(correction.factor[3], 1.4, "it is %g", correction.factor[3]);
 }
