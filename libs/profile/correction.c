@@ -77,6 +77,7 @@ void correction_apply(correction_t *correction, const profile_t *base, profile_t
         *into = *base;           /* only if twice a latency is over an hour */
     into->points = base->points; /* how good it is does not change */
     into->spread = base->spread;
+    into->noise = base->noise;
     for (uint32_t c = 0; c < CORRECTION_CLASSES; c++)
         correction->told[c] = correction->factor[c];
 }

@@ -178,6 +178,7 @@ void profile_merge_slower(profile_t *into, const profile_t *other)
     merged.residual = into->residual > other->residual ? into->residual : other->residual;
     merged.points = into->points < other->points ? into->points : other->points;
     merged.spread = into->spread > other->spread ? into->spread : other->spread;
+    merged.noise = into->noise > other->noise ? into->noise : other->noise;
     merged.repaired = into->repaired || other->repaired;
     /* Two lines cross: only a table can hold the slower of them at each size. */
     if (len == 0 && (into->alpha_ns - other->alpha_ns) * (into->beta_ns - other->beta_ns) < 0)
@@ -230,6 +231,8 @@ const char *profile_validate(const profile_t *profile)
         return "the table is longer than its array";
     if (profile->alpha_ns < 0 || profile->beta_ns < 0)
         return "the fit falls or begins below zero";
+    if (!(profile->noise >= 0 && profile->noise < 1))
+        return "the noise is no share";
     for (uint32_t b = 1; b <= profile->table_len; b++) {
         if (profile->table_ns[b] < profile->table_ns[b - 1])
             return "the table falls";

@@ -31,6 +31,8 @@ typedef struct {
     double residual;    /* root mean square of (measured - fit) / measured; 0 for a line */
     double
         spread; /* the 95th percentile of the runs that were measured, as a multiple of the table; 1 = not known */
+    double
+        noise; /* share of the table's times that may be other work of the machine; 0 = none, or not known */
     bool repaired;                           /* some latency was raised to that of a smaller batch */
     int64_t table_ns[PROFILE_TABLE_MAX + 1]; /* [b] for 1 <= b <= table_len, never falling; [0] = 0 */
 } profile_t;
@@ -85,6 +87,14 @@ static inline uint32_t profile_largest_batch(const profile_t *profile, int64_t b
 static inline bool profile_is_whole(const profile_t *profile)
 {
     return profile->points != 1 || profile->max_batch == 1;
+}
+
+/* How many times what a batch takes undisturbed it is planned with, as far as the measurement tells: at least 1. What is
+ * over PROFILE_DOUBT_MOST is worth measuring again at another time. */
+#define PROFILE_DOUBT_MOST 1.5
+static inline double profile_doubt(const profile_t *profile)
+{
+    return (profile->spread > 1 ? profile->spread : 1) / (1 - profile->noise);
 }
 
 /* NULL when every promise of profile_t holds, else the one that is broken. */

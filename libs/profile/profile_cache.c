@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ typedef struct {
     unsigned line_number;
     uint32_t version;
     uint32_t max_batch;
-    double spread;
+    double spread, noise;
     profile_cache_key_t key;
     profile_point_t points[PROFILE_TABLE_MAX];
     uint32_t count;
@@ -96,6 +97,13 @@ static bool parse_spread(const char *text, double *value)
     return sscanf(text, "%lf%n", value, &used) == 1 && text[used] == '\0' && *value >= 1 && *value <= 10;
 }
 
+/* What is nothing but noise is no measurement. */
+static bool parse_noise(const char *text, double *value)
+{
+    int used = 0;
+    return sscanf(text, "%lf%n", value, &used) == 1 && text[used] == '\0' && *value >= 0 && *value <= 0.99;
+}
+
 static bool parse_line(cache_t *cache, char *line)
 {
     char *value = strchr(line, ' ');
@@ -124,6 +132,8 @@ static bool parse_line(cache_t *cache, char *line)
         return parse_cuts(value, cache->modes.exits, &cache->modes.exit_count);
     if (strcmp(line, "spread") == 0)
         return parse_spread(value, &cache->spread);
+    if (strcmp(line, "noise") == 0)
+        return parse_noise(value, &cache->noise);
     if (strcmp(line, "measured") == 0)
         return parse_uint(value, &cache->measured);
     if (strcmp(line, "end") == 0)
@@ -190,6 +200,7 @@ status_t profile_cache_read(const char *path, const profile_cache_key_t *wanted,
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%u: %.160s", path, cache.line_number, why.text);
     *modes = cache.modes;
     profile->spread = cache.spread;
+    profile->noise = cache.noise;
     if (cache.measured)
         profile->points = cache.measured;
     return STATUS_OK;
@@ -224,6 +235,8 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
             profile->max_batch, profile->spread > 1 ? profile->spread : 1.0);
     if (profile->points)
         fprintf(file, "measured %u\n", profile->points);
+    if (profile->noise > 0)
+        fprintf(file, "noise %.4f\n", fmin(profile->noise, 0.99));
     uint32_t last = profile->table_len ? profile->table_len : 2; /* two points are a line */
     for (uint32_t b = 1; b <= last; b++)
         fprintf(file, "batch %u %" PRId64 "\n", b, profile_latency_ns(profile, b));

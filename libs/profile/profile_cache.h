@@ -1,6 +1,6 @@
 /*
  * The measured profile of a model, kept beside the model so that the next start need not measure again.
- * A text file of `key value` lines, `spread` and `measured` (how many sizes were) among them, one `batch SIZE MEDIAN_NS`
+ * A text file of `key value` lines, `spread`, `noise` and `measured` (how many sizes were) among them, one `batch SIZE MEDIAN_NS`
  * line per size, and `end yes`, without which a file that says how many were measured has been cut short.
  */
 #ifndef PROFILE_PROFILE_CACHE_H

@@ -115,9 +115,11 @@ static void put_memory(const Control__ModelReport *report, strbuf_t *out)
 static void put_profile(const Control__ModelReport *report, strbuf_t *out)
 {
     const Control__Latency *latency = report != NULL ? report->latency : NULL;
-    strbuf_printf(out, "\"profile\":{\"measured\":%" PRIu32 ",\"up_to\":%" PRIu32 ",\"spread\":%.3f},",
-                  latency != NULL ? latency->measured : 0, latency != NULL ? latency->measured_up_to : 0,
-                  latency != NULL && isfinite(latency->spread) ? latency->spread : 0.0);
+    strbuf_printf(
+        out, "\"profile\":{\"measured\":%" PRIu32 ",\"up_to\":%" PRIu32 ",\"spread\":%.3f,\"doubt\":%.3f},",
+        latency != NULL ? latency->measured : 0, latency != NULL ? latency->measured_up_to : 0,
+        latency != NULL && isfinite(latency->spread) ? latency->spread : 0.0,
+        latency != NULL && isfinite(latency->doubt) ? latency->doubt : 0.0);
 }
 
 static void put_model(const model_t *model, strbuf_t *out)

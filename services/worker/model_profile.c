@@ -29,6 +29,7 @@ profiler_t model_profiler(const model_t *model, const model_load_options_t *opti
                         .busy = &devices->list[0].batches,
                         .step_most_ns = options->step_most_ns,
                         .granted_ns = &devices->list[0].granted_ns,
+                        .on_host = strcmp(devices->kind, "cuda") != 0,
                         .axes = sizes ? &model->shapes->axes : NULL,
                         .axis_sizes = sizes};
 }
@@ -104,7 +105,8 @@ static status_t measure(wanted_t *wanted, profile_t *profile, err_t *err)
              LOG_U64("measured", profile->points), LOG_U64("up_to", profile->table_len),
              LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
              LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
-             LOG_F64("spread", profile->spread), LOG_MS("took_ms", clock_now_ns() - begin));
+             LOG_F64("spread", profile->spread), LOG_F64("noise", profile->noise),
+             LOG_MS("took_ms", clock_now_ns() - begin));
     keep(wanted, profile);
     return STATUS_OK;
 }

@@ -23,7 +23,7 @@ void profile_memo_destroy(profile_memo_t *memo);
 /* False: nothing is known of it. memo may be NULL. */
 bool profile_memo_find(const profile_memo_t *memo, const profile_memo_key_t *key, int64_t now_ns,
                        profile_t *profile, profile_modes_t *modes);
-/* Takes copies; without memory it is forgotten. memo may be NULL. */
+/* Takes copies, in place of what was known of it; without memory it is forgotten. memo may be NULL. */
 void profile_memo_add(profile_memo_t *memo, const profile_memo_key_t *key, int64_t now_ns,
                       const profile_t *profile, const profile_modes_t *modes);
 

@@ -2,9 +2,11 @@
 
 #include "base/clock.h"
 #include "base/prng.h"
+#include "lost_time.h"
 #include "profiler_bench.h"
 #include "profiler_series.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ enum {
 static const int64_t SIZE_GOAL_NS = 60 * NS_PER_MS;
 /* One run this long is enough of its size, unless a goal beyond it was set. */
 static const int64_t SIZE_BUDGET_NS = 400 * NS_PER_MS;
+#define NOISE_MOST 0.99 /* of a run of no time at all */
 
 static int64_t goal_of(const profiler_t *profiler)
 {
@@ -241,14 +244,24 @@ static int compare_double(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double spread_of(const profiler_sample_t *samples, uint32_t count)
+static double median_of(double *values, uint32_t count)
 {
-    double ratios[PROFILER_SIZES_MAX];
+    qsort(values, count, sizeof(values[0]), compare_double);
+    return values[(count - 1) / 2];
+}
 
-    for (uint32_t i = 0; i < count; i++)
-        ratios[i] = samples[i].median_ns > 0 ? (double)samples[i].p95_ns / (double)samples[i].median_ns : 1;
-    qsort(ratios, count, sizeof(ratios[0]), compare_double);
-    return count && ratios[(count - 1) / 2] > 1 ? ratios[(count - 1) / 2] : 1;
+/* What the runs of each size tell of the machine: how far the late ones are above the median, and the shortest below. */
+static void tell_quality(const profiler_sample_t *samples, uint32_t count, profile_t *profile)
+{
+    double late[PROFILER_SIZES_MAX], least[PROFILER_SIZES_MAX];
+
+    for (uint32_t i = 0; i < count; i++) {
+        double median_ns = samples[i].median_ns > 0 ? (double)samples[i].median_ns : 1;
+        late[i] = fmax((double)samples[i].p95_ns / median_ns, 1);
+        least[i] = fmin((double)samples[i].min_ns / median_ns, 1);
+    }
+    profile->spread = median_of(late, count);
+    profile->noise = fmin(1 - median_of(least, count), NOISE_MOST);
 }
 
 status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
@@ -260,7 +273,7 @@ status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t
         points[i] = (profile_point_t){.batch = samples[i].batch, .latency_ns = samples[i].median_ns};
     status_t status = profile_from_points(profile, points, count, max_batch, err);
     if (status == STATUS_OK)
-        profile->spread = spread_of(samples, count);
+        tell_quality(samples, count, profile);
     return status;
 }
 
@@ -268,11 +281,17 @@ status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t 
 {
     profiler_sample_t samples[PROFILER_SIZES_MAX];
     uint32_t count;
-    status_t status = profiler_run(profiler, samples, &count, err);
+    lost_time_t begin, end;
 
+    lost_time_look(&begin);
+    status_t status = profiler_run(profiler, samples, &count, err);
     if (status != STATUS_OK)
         return status;
-    return profiler_fit(samples, count, profiler->ops->info(profiler->model)->max_batch, profile, err);
+    lost_time_look(&end);
+    status = profiler_fit(samples, count, profiler->ops->info(profiler->model)->max_batch, profile, err);
+    if (status == STATUS_OK && profiler->on_host)
+        profile->noise = fmax(profile->noise, lost_time_share(&begin, &end));
+    return status;
 }
 
 /* ---- how good it is ---- */

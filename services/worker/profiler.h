@@ -30,6 +30,7 @@ typedef struct {
     const uint32_t *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes */
     uint32_t size_count;
     int64_t size_goal_ns; /* how long one size is measured, whether or not it has settled before */
+    bool on_host;         /* it computes on this machine's CPUs: time that these lose is in the samples */
     const axes_t *axes;   /* of a model whose dimensions vary; NULL of others */
     const uint32_t *axis_sizes;
     /* Beside models that serve: batches of others that the device has to run, for whose end each run waits
@@ -55,12 +56,12 @@ bool profiler_others_are_served(const profiler_t *profiler);
 status_t profiler_run(const profiler_t *profiler, profiler_sample_t samples[PROFILER_SIZES_MAX],
                       uint32_t *count, err_t *err);
 
-/* The profile of the medians, for the model's max_batch. Its spread is the median over the sizes of p95 /
- * median: one size that met a disturbance does not count. */
+/* The profile of the medians, for the model's max_batch. Its spread is the median over the sizes of p95 / median, its
+ * noise that of 1 - least / median: one size that met a disturbance does not count. */
 status_t profiler_fit(const profiler_sample_t *samples, uint32_t count, uint32_t max_batch,
                       profile_t *profile, err_t *err);
 
-/* Both. */
+/* Both; where the share of their time that this process's threads lost meanwhile is more, that is the noise. */
 status_t profiler_measure(const profiler_t *profiler, profile_t *profile, err_t *err);
 
 /*

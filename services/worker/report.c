@@ -56,6 +56,7 @@ static void put_latency(Control__Latency *latency, int64_t *table_ns, const prof
     latency->measured = profile->points;
     latency->measured_up_to = profile->points > 0 ? profile->table_len : 0;
     latency->spread = profile->spread;
+    latency->doubt = profile->points > 0 ? profile_doubt(profile) : 0;
 }
 
 static void fill_axes(Control__ModelReport *report, const report_parts_t *parts, const axes_t *axes)

@@ -85,6 +85,7 @@ static void read_latency(model_state_t *model, const json_t *entry)
     model->most_ms = json_number_value(json_object_get(latency, "most"));
     model->measured = (uint32_t)json_integer_value(json_object_get(profile, "measured"));
     model->measured_up_to = (uint32_t)json_integer_value(json_object_get(profile, "up_to"));
+    model->doubt = json_number_value(json_object_get(profile, "doubt"));
 }
 
 void ask_modes(const json_t *state, model_state_t *models, size_t models_len)

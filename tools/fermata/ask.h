@@ -30,6 +30,7 @@ typedef struct {
     uint32_t max_batch;                /* 0 when it was not asked, or does not say */
     double one_ms, most_ms;            /* what batches of 1 and of max_batch take */
     uint32_t measured, measured_up_to; /* sizes, and the largest; 0: none was */
+    double doubt;                      /* profile_doubt of it; 0: none */
 } model_state_t;
 
 /* From a repository index. Returns how many; at most cap. */

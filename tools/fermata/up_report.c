@@ -2,6 +2,7 @@
 #include "fermata/up.h"
 
 #include "base/clock.h"
+#include "profile/profile.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -96,7 +97,7 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
                picture, http, seeing);
 }
 
-/* "; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8)". */
+/* "; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8, beside other work)". */
 static void print_latency(const model_state_t *model)
 {
     if (model->readiness != MODEL_IS_READY || !(model->one_ms > 0))
@@ -105,8 +106,8 @@ static void print_latency(const model_state_t *model)
     if (model->max_batch > 1)
         printf(", %u take %.3g", model->max_batch, model->most_ms);
     if (model->measured > 0)
-        printf(" (%u size%s measured, up to %u)", model->measured, model->measured > 1 ? "s" : "",
-               model->measured_up_to);
+        printf(" (%u size%s measured, up to %u%s)", model->measured, model->measured > 1 ? "s" : "",
+               model->measured_up_to, model->doubt > PROFILE_DOUBT_MOST ? ", beside other work" : "");
 }
 
 /* "ready, staged in 4 stages", "ready, whole: there is no overlap plan"; of whole that nobody refused no word. */
@@ -164,14 +165,14 @@ static json_t *models_json(const model_state_t *models, size_t models_len)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < models_len; i++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i}",
-                                               "name", models[i].name, "version", models[i].version, "state",
-                                               model_readiness_name(models[i].readiness), "reason",
-                                               models[i].reason, "mode", models[i].mode, "mode_reason",
-                                               models[i].mode_reason, "stages", (int)models[i].stages,
-                                               "exit_points", (int)models[i].exit_points, "latency_ms",
-                                               models[i].one_ms, "measured", (int)models[i].measured,
-                                               "measured_up_to", (int)models[i].measured_up_to));
+        json_array_append_new(
+            array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:f}", "name",
+                             models[i].name, "version", models[i].version, "state",
+                             model_readiness_name(models[i].readiness), "reason", models[i].reason, "mode",
+                             models[i].mode, "mode_reason", models[i].mode_reason, "stages",
+                             (int)models[i].stages, "exit_points", (int)models[i].exit_points, "latency_ms",
+                             models[i].one_ms, "measured", (int)models[i].measured, "measured_up_to",
+                             (int)models[i].measured_up_to, "doubt", models[i].doubt));
     return array;
 }
 

@@ -135,6 +135,7 @@ Test(cache, comes_back_as_it_was)
                              .exit_count = 3};
     profile_modes_t kept;
     before.spread = 1.125;
+    before.noise = 0.25;
     profile_cache_key_t key = {.device = "Xeon, 8 threads", .model_hash = "sha256:abc", .date = "2026-11-20"};
     err_t err;
     write_file("");
@@ -143,6 +144,7 @@ Test(cache, comes_back_as_it_was)
     cr_assert_eq(after.max_batch, 16);
     cr_assert(!memcmp(&kept, &modes, sizeof(modes)));
     cr_assert_eq(after.spread, 1.125);
+    cr_assert_eq(after.noise, 0.25);
     for (uint32_t b = 1; b <= 4; b++)
         cr_assert_eq(profile_latency_ns(&after, b), profile_latency_ns(&before, b));
     cr_assert_eq(read_cache("A100", "sha256:abc", &after, &kept, &err), STATUS_NOT_FOUND);
@@ -170,6 +172,8 @@ Test(cache, broken_files_are_named_with_their_line)
     cache_fails("fermata_profile 1\ndevice d\nof an older one\n", "1: not a profile of version 2");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nspread 0.5\n", "4:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nspread 1.2x\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nnoise 1\n", "4:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nnoise -0.1\n", "4:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1\n", "4:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5x\n", "4:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\ncolour red\n", "4:");

@@ -40,6 +40,23 @@ Test(memo, knows_the_same_model_of_the_same_shape_and_batch_for_a_minute)
     profile_memo_destroy(NULL);
 }
 
+Test(memo, what_is_known_by_now_takes_the_place_of_what_was)
+{
+    profile_memo_t *memo = profile_memo_create();
+    const profile_memo_key_t key = {.hash = "fnv1a:1", .sizes = "", .max_batch = 8},
+                             other = {.hash = "fnv1a:2", .sizes = "", .max_batch = 8};
+    profile_t line;
+
+    for (int64_t beta_ns = 1; beta_ns <= 300; beta_ns++) {
+        cr_assert_eq(profile_from_line(&line, 0, beta_ns, 8, NULL), STATUS_OK);
+        profile_memo_add(memo, beta_ns == 1 ? &other : &key, NS_PER_S, &line, &modes);
+    }
+    cr_assert(knows(memo, "fnv1a:1", "", 8, NS_PER_S));
+    cr_expect_eq(profile_latency_ns(&profile, 1), 300);
+    cr_expect(knows(memo, "fnv1a:2", "", 8, NS_PER_S), "it has not pushed out others");
+    profile_memo_destroy(memo);
+}
+
 Test(memo, forgets_the_oldest)
 {
     enum { MANY = 1000 };

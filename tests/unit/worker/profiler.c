@@ -111,15 +111,18 @@ Test(profiler, the_profile_is_that_of_the_medians)
     cr_expect_eq(profile.beta_ns, 300);
 }
 
-Test(profiler, one_disturbed_size_does_not_make_the_spread)
+Test(profiler, one_disturbed_size_makes_neither_spread_nor_noise)
 {
     profile_t profile;
-    profiler_sample_t samples[] = {{.batch = 1, .runs = 9, .median_ns = 1000, .p95_ns = 1100},
-                                   {.batch = 2, .runs = 9, .median_ns = 2000, .p95_ns = 90000},
-                                   {.batch = 3, .runs = 9, .median_ns = 3000, .p95_ns = 3150}};
+    profiler_sample_t samples[] = {
+        {.batch = 1, .runs = 9, .min_ns = 950, .median_ns = 1000, .p95_ns = 1100},
+        {.batch = 2, .runs = 9, .min_ns = 2, .median_ns = 2000, .p95_ns = 90000},
+        {.batch = 3, .runs = 9, .min_ns = 2700, .median_ns = 3000, .p95_ns = 3150}};
 
     cr_assert_eq(profiler_fit(samples, 3, 3, &profile, NULL), STATUS_OK);
     cr_expect_float_eq(profile.spread, 1.1, 1e-9);
+    cr_expect_float_eq(profile.noise, 0.1, 1e-9);
+    cr_expect_float_eq(profile_doubt(&profile), 1.1 / 0.9, 1e-9);
     samples[0].p95_ns = samples[1].p95_ns = samples[2].p95_ns = 0;
     cr_assert_eq(profiler_fit(samples, 3, 3, &profile, NULL), STATUS_OK);
     cr_expect_eq(profile.spread, 1.0, "never below the median");
