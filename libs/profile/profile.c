@@ -191,6 +191,24 @@ void profile_merge_slower(profile_t *into, const profile_t *other)
     *into = merged;
 }
 
+void profile_continue(profile_t *profile, const profile_t *other)
+{
+    uint32_t last = profile->table_len;
+
+    if (last == 0 || other->table_len <= last || other->table_ns[last] <= 0)
+        return;
+    double ratio = (double)profile->table_ns[last] / (double)other->table_ns[last];
+    for (uint32_t b = last + 1; b <= other->table_len; b++) {
+        int64_t ns = llround(fmin((double)other->table_ns[b] * ratio, (double)LATENCY_MAX_NS));
+        profile->table_ns[b] = ns > profile->table_ns[b - 1] ? ns : profile->table_ns[b - 1];
+    }
+    profile->table_len = other->table_len;
+    profile->alpha_ns = llround(fmin((double)other->alpha_ns * ratio, (double)LATENCY_MAX_NS));
+    profile->beta_ns = llround(fmin((double)other->beta_ns * ratio, (double)LATENCY_MAX_NS));
+    profile->residual = other->residual;
+    profile->points = other->points > profile->points ? other->points : profile->points;
+}
+
 static uint32_t largest_on_line(int64_t budget_ns, int64_t slope_ns, uint32_t max_batch)
 {
     if (slope_ns == 0)

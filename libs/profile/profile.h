@@ -64,6 +64,10 @@ void profile_fit(const profile_point_t *points, uint32_t count, int64_t *alpha_n
 /* The slower of the two at each size, up to the smaller max_batch: what holds on either of two devices. */
 void profile_merge_slower(profile_t *into, const profile_t *other);
 
+/* Beyond its table it goes on as another one of the same model does there, in proportion to both at its last size. One
+ * without a table, or with a longer one than the other, stays as it is. */
+void profile_continue(profile_t *profile, const profile_t *other);
+
 /* Latency of a batch, 1 <= batch (beyond max_batch the line is continued). O(1). */
 static inline int64_t profile_latency_ns(const profile_t *profile, uint32_t batch)
 {

@@ -117,6 +117,7 @@ status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out,
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     l->options = *options;
     l->options.load.step_most_ns = &l->step_most_ns;
+    l->options.load.coarse = true; /* lifecycle_measure.c sees to the rest */
     lifecycle_limit_measuring(l);
     status_t status = check_at_start(options, err);
     if (status == STATUS_OK)

@@ -85,10 +85,10 @@ void load_on_read(void *ctx, repository_reading_t *reading, uint64_t user); /* o
 
 /* ---- lifecycle_measure.c ---- */
 
-/* It has been loaded: measured once more when others are quiet, where they left no time for it. */
-void measure_later(lifecycle_t *l, const model_t *model);
+/* It has been loaded: measured once more when the device is quiet, where that can tell more of it. */
+void measure_later(lifecycle_t *l, model_t *model);
 void measure_on_timer(loop_timer_t *timer, void *arg);
-void measure_done(void *ctx, model_t *model, const profile_t *profile); /* of loader_ops_t */
+void measure_done(void *ctx, model_t *model, uint32_t which, const profile_t *profile); /* of loader_ops_t */
 
 /* ---- lifecycle_look.c ---- */
 

@@ -21,7 +21,9 @@ typedef struct {
     uint64_t user;
     repository_reading_t *readings;
     uint32_t count;
-    profile_t profile; /* of JOB_MEASURE, without an error */
+    uint32_t which;    /* JOB_MEASURE */
+    profile_t profile; /* of it, if it is measured */
+    bool measured;
     err_t err;
 } job_t;
 
@@ -60,7 +62,10 @@ static void measure(job_t *job)
     model_load_options_t options = job->loader->options;
 
     options.stop = &job->model->stop;
-    if (model_measure_again(job->model, &options, &job->profile, &job->err) != STATUS_OK)
+    options.coarse = false;
+    job->measured =
+        model_measure_again(job->model, &options, job->which, &job->profile, &job->err) == STATUS_OK;
+    if (!job->measured)
         log_info("profile_not_measured", LOG_STR("model", job->model->name), LOG_ERR(&job->err));
 }
 
@@ -121,7 +126,7 @@ static void job_answer(job_t *job)
         loader->ops->loaded(loader->ctx, job->model, job->took_ns);
         break;
     case JOB_MEASURE:
-        loader->ops->measured(loader->ctx, job->model, job->err.code == STATUS_OK ? &job->profile : NULL);
+        loader->ops->measured(loader->ctx, job->model, job->which, job->measured ? &job->profile : NULL);
         break;
     case JOB_UNLOAD:
         loader->ops->unloaded(loader->ctx, job->model);
@@ -166,9 +171,9 @@ status_t loader_load(loader_t *loader, model_t *model)
     return submit(loader, &(job_t){.kind = JOB_LOAD, .model = model});
 }
 
-status_t loader_measure(loader_t *loader, model_t *model)
+status_t loader_measure(loader_t *loader, model_t *model, uint32_t which)
 {
-    return submit(loader, &(job_t){.kind = JOB_MEASURE, .model = model});
+    return submit(loader, &(job_t){.kind = JOB_MEASURE, .model = model, .which = which});
 }
 
 status_t loader_unload(loader_t *loader, model_t *model)

@@ -17,8 +17,8 @@ enum { LOADER_QUEUE_MAX = 8192 }; /* a load and a release for each model version
 typedef struct {
     /* The model's load_status and load_err say how it went. */
     void (*loaded)(void *ctx, model_t *model, int64_t took_ns);
-    /* One that serves has been measured once more; NULL: it could not be. */
-    void (*measured)(void *ctx, model_t *model, const profile_t *profile);
+    /* One of its profiles has been measured once more while it serves; NULL: nothing better came of it. */
+    void (*measured)(void *ctx, model_t *model, uint32_t which, const profile_t *profile);
     /* It is off the devices. */
     void (*unloaded)(void *ctx, model_t *model);
     /* What there is of one model; user is the caller's. The models may be taken out; the rest is destroyed after. */
@@ -36,7 +36,7 @@ void loader_destroy(loader_t *loader);
 
 /* Each fails only without memory or with LOADER_QUEUE_MAX things waiting. */
 status_t loader_load(loader_t *loader, model_t *model);
-status_t loader_measure(loader_t *loader, model_t *model);
+status_t loader_measure(loader_t *loader, model_t *model, uint32_t which);
 status_t loader_unload(loader_t *loader, model_t *model);
 status_t loader_read(loader_t *loader, const char *name, int64_t version, uint64_t user);
 status_t loader_read_all(loader_t *loader);

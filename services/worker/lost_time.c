@@ -6,6 +6,8 @@
 
 /* Stolen time comes in ticks of 10 ms: below so many of work it is not worth dividing. */
 enum { TICKS_MIN = 5, LINE_BYTES = 256, PATH_BYTES = 320 };
+/* Below so much time a single wake-up that came late is all there is. */
+static const double TIME_MIN_NS = 10e6;
 #define SHARE_MOST 0.99
 
 bool lost_time_add_thread(lost_time_t *now, const char *text)
@@ -71,7 +73,8 @@ double lost_time_share(const lost_time_t *from, const lost_time_t *to)
 {
     double ran = (double)(to->ran_ns - from->ran_ns), waited = (double)(to->waited_ns - from->waited_ns);
 
-    if (ran <= 0 || waited < 0) /* threads have ended meanwhile, and what they had is gone */
+    if (ran + waited < TIME_MIN_NS || ran <= 0 ||
+        waited < 0) /* threads have ended meanwhile, and what they had is gone */
         return 0;
     double lost = waited + ran * stolen_for_each_run(from, to), share = lost / (ran + lost);
     return share < SHARE_MOST ? share : SHARE_MOST;

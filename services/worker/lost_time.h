@@ -17,8 +17,8 @@ typedef struct {
 
 void lost_time_look(lost_time_t *now);
 
-/* Of the time between two looks, in which it ran or could have: 0 = nothing was lost, to below 1. Of a stretch of too few
- * ticks what was stolen is not known. */
+/* Of the time between two looks, in which it ran or could have: 0 = nothing was lost, to below 1. What is too short
+ * to tell lost nothing. */
 double lost_time_share(const lost_time_t *from, const lost_time_t *to);
 
 /* The content of a thread's `schedstat`, "1035075617 523115 22\n": added to what there is. */

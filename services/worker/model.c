@@ -67,8 +67,14 @@ bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t 
     return true;
 }
 
-void model_take_profile(model_t *model, const profile_t *profile)
+void model_take_profile(model_t *model, uint32_t which, const profile_t *profile)
 {
+    if (model->shapes) {
+        shapes_take(model->shapes, which, profile);
+        if (which + 1 == model->shapes->reference_count) /* the slowest stands for all */
+            model->profile = model->measured = *profile;
+        return;
+    }
     model->measured = *profile;
     correction_init(&model->correction, model->measured.spread);
     correction_apply(&model->correction, &model->measured, &model->profile);
@@ -450,6 +456,6 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
     if (model->corrects && model->shapes)
         shapes_correct(model->shapes);
     else if (model->corrects)
-        model_take_profile(model, &model->profile);
+        model_take_profile(model, 0, &model->profile);
     return STATUS_OK;
 }

@@ -25,6 +25,13 @@ enum {
         64 << 20, /* inputs of one row, or outputs: what the data plane takes (docs/data-plane.md) */
 };
 
+/* How measuring one of its profiles once more, while it serves, went so far. */
+typedef struct {
+    int64_t next_ns;
+    uint32_t tries; /* in a row, that did not end in a profile without doubt */
+    bool all_sizes; /* all were measured that there is time for */
+} model_again_t;
+
 typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED, MODEL_UNLOADING, MODEL_UNLOADED } model_state_t;
 enum { MODEL_STATES = MODEL_UNLOADED + 1 };
 
@@ -75,9 +82,10 @@ struct model {
     bool released;         /* UNLOADING: no grant comes any more */
     bool leaving;          /* UNLOADING: the loader has it, or will when its last batch has ended */
     bool vanishes;         /* it is no longer in the repository: forgotten once unloaded */
-    bool measuring;        /* the loader runs it once more, beside its batches */
-    bool unreadable;       /* what is on disk now cannot be read; it has been logged */
-    bool superseded;       /* another model_t has its place: destroyed once its last batch has ended */
+    bool measuring; /* the loader runs it once more, beside its batches, and reads its measured profiles */
+    model_again_t again[FAMILY_MAX]; /* of each of its profiles */
+    bool unreadable;                 /* what is on disk now cannot be read; it has been logged */
+    bool superseded; /* another model_t has its place: destroyed once its last batch has ended */
     model_buffers_t **free_buffers; /* one list for each buffer group */
     uint32_t buffer_groups;
     metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed, *push_failed;
@@ -116,6 +124,7 @@ struct model_load_options {
     const overlap_plan_t *overlap; /* NULL: there is none, for the reason that overlap_why says */
     const char *overlap_why;
     bool use_cache;
+    bool coarse;          /* few sizes are measured; whoever loads it has the others measured later */
     profile_memo_t *memo; /* what was measured of copies of it; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
@@ -127,11 +136,25 @@ status_t model_load(model_t *model, const model_load_options_t *options, err_t *
 /* Finds its profile, or one for each of its references. It is loaded and prepared. */
 status_t model_measure(model_t *model, const model_load_options_t *options, err_t *err);
 
-/* The same of one that serves and has no axes, for model_take_profile: it is left as it is. Loader thread, like model_load. */
-status_t model_measure_again(const model_t *model, const model_load_options_t *options, profile_t *profile,
-                             err_t *err);
+/* How many profiles it has, one or one for each of its references, and one of them as it was measured. */
+static inline uint32_t model_profiles(const model_t *model)
+{
+    return model->shapes ? model->shapes->reference_count : 1;
+}
+static inline const profile_t *model_measured(const model_t *model, uint32_t which)
+{
+    return model->shapes ? &model->shapes->measured.members[which].profile : &model->measured;
+}
+
+/*
+ * Measures one profile of a model that serves, for model_take_profile; the model is left as it is. Where the one it has
+ * tells what a row costs, no run takes longer than step_most_ns, and the larger sizes go on as they were. UNAVAILABLE: what
+ * came of it is in doubt, and more so than what it has. Loader thread, like model_load.
+ */
+status_t model_measure_again(const model_t *model, const model_load_options_t *options, uint32_t which,
+                             profile_t *profile, err_t *err);
 /* From now on it is planned with this one; what batches took is forgotten, and its SLO stays. Loop. */
-void model_take_profile(model_t *model, const profile_t *profile);
+void model_take_profile(model_t *model, uint32_t which, const profile_t *profile);
 
 /* To measure the loaded model on the first of its devices, beside what that serves. sizes: of its axes; NULL when it
  * has none. */

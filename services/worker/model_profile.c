@@ -12,6 +12,7 @@ typedef struct {
     const model_t *model;
     const model_load_options_t *options;
     const uint32_t *sizes; /* NULL: it has no axes */
+    const profile_t *old;  /* to be improved; NULL: there is none */
     char path[KEPT_PROFILE_PATH_BYTES], hash[PROFILE_CACHE_TEXT_BYTES], text[SHAPES_TEXT_BYTES];
     profile_memo_key_t key;
     profile_modes_t modes;
@@ -29,6 +30,7 @@ profiler_t model_profiler(const model_t *model, const model_load_options_t *opti
                         .busy = &devices->list[0].batches,
                         .step_most_ns = options->step_most_ns,
                         .granted_ns = &devices->list[0].granted_ns,
+                        .coarse = options->coarse,
                         .on_host = strcmp(devices->kind, "cuda") != 0,
                         .axes = sizes ? &model->shapes->axes : NULL,
                         .axis_sizes = sizes};
@@ -63,15 +65,25 @@ static bool take_kept_profile(wanted_t *wanted, profile_t *profile)
     return true;
 }
 
+/* Of a copy's profile, which may be the very one that is to be improved. */
+static bool is_better(const profile_t *profile, const profile_t *old)
+{
+    return !profile_is_whole(old) || profile_doubt(profile) < profile_doubt(old) ||
+           (profile->points > old->points && profile_doubt(profile) <= PROFILE_DOUBT_MOST);
+}
+
 /* With what was found for the modes of its own, if there is any. */
 static bool take_shared_profile(wanted_t *wanted, profile_t *profile)
 {
     const profile_modes_t own = wanted->modes;
+    profile_modes_t modes;
+    profile_t known;
 
-    if (!profile_memo_find(wanted->options->memo, &wanted->key, clock_now_ns(), profile, &wanted->modes))
+    if (!profile_memo_find(wanted->options->memo, &wanted->key, clock_now_ns(), &known, &modes) ||
+        (wanted->old && !is_better(&known, wanted->old)))
         return false;
-    if (own.stage_count || own.exit_count)
-        wanted->modes = own;
+    *profile = known;
+    wanted->modes = own.stage_count || own.exit_count ? own : modes;
     log_info("profile_shared", LOG_STR("model", wanted->model->name), LOG_STR("sizes", wanted->text),
              LOG_MS("b1_ms", profile_latency_ns(profile, 1)),
              LOG_MS("max_ms", profile_latency_ns(profile, profile->max_batch)));
@@ -92,11 +104,29 @@ static void keep(const wanted_t *wanted, const profile_t *profile)
     log_info("profile_not_cached", LOG_STR("model", wanted->model->name), LOG_ERR(&why));
 }
 
+/* What one that is to be improved had for sizes that were not run this time is worth keeping. */
+static status_t improve(const wanted_t *wanted, profile_t *profile, err_t *err)
+{
+    const profile_t *old = wanted->old;
+    double doubt = profile_doubt(profile);
+
+    if (!old || !profile_is_whole(old))
+        return STATUS_OK;
+    if (doubt > PROFILE_DOUBT_MOST && doubt > profile_doubt(old))
+        return err_set(err, STATUS_UNAVAILABLE, "it would be planned with %.2f times what it needs, not %.2f",
+                       doubt, profile_doubt(old));
+    profile_continue(profile, old);
+    return STATUS_OK;
+}
+
 static status_t measure(wanted_t *wanted, profile_t *profile, err_t *err)
 {
     const model_t *model = wanted->model;
     profiler_t profiler = model_profiler(model, wanted->options, wanted->sizes);
     int64_t begin = clock_now_ns();
+
+    if (wanted->old && profile_is_whole(wanted->old))
+        profiler.granted_ns = NULL; /* the next request may come while one runs */
     status_t status = profiler_measure(&profiler, profile, err);
 
     if (status != STATUS_OK)
@@ -107,8 +137,10 @@ static status_t measure(wanted_t *wanted, profile_t *profile, err_t *err)
              LOG_MS("max_ms", profile_latency_ns(profile, model->info->max_batch)),
              LOG_F64("spread", profile->spread), LOG_F64("noise", profile->noise),
              LOG_MS("took_ms", clock_now_ns() - begin));
-    keep(wanted, profile);
-    return STATUS_OK;
+    status = improve(wanted, profile, err);
+    if (status == STATUS_OK)
+        keep(wanted, profile);
+    return status;
 }
 
 static status_t want(wanted_t *wanted, const model_t *model, const model_load_options_t *options,
@@ -154,14 +186,18 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
 }
 
 /* What is on disk by now may be another model, whose profile this would become. */
-status_t model_measure_again(const model_t *model, const model_load_options_t *options, profile_t *profile,
-                             err_t *err)
+status_t model_measure_again(const model_t *model, const model_load_options_t *options, uint32_t which,
+                             profile_t *profile, err_t *err)
 {
+    const uint32_t *sizes = model->shapes ? model->shapes->references[which] : NULL;
     wanted_t wanted;
-    status_t status = want(&wanted, model, options, NULL, err);
+    status_t status = want(&wanted, model, options, sizes, err);
 
     if (status == STATUS_OK && strcmp(wanted.hash, model->hash) != 0)
         return err_set(err, STATUS_UNAVAILABLE, "its files have changed");
+    wanted.old = model_measured(model, which);
+    if (status == STATUS_OK && take_shared_profile(&wanted, profile))
+        return STATUS_OK;
     if (status == STATUS_OK)
         status = measure(&wanted, profile, err);
     if (status == STATUS_OK)

@@ -233,6 +233,19 @@ void shapes_start(model_shapes_t *shapes)
         correction_init(&shapes->corrections[m], shapes->measured.members[m].profile.spread);
 }
 
+static void correct(model_shapes_t *shapes, uint32_t m)
+{
+    correction_apply(&shapes->corrections[m], &shapes->measured.members[m].profile,
+                     &shapes->family.members[m].profile);
+}
+
+void shapes_take(model_shapes_t *shapes, uint32_t reference, const profile_t *profile)
+{
+    shapes->measured.members[reference].profile = *profile;
+    correction_init(&shapes->corrections[reference], profile->spread);
+    correct(shapes, reference);
+}
+
 bool shapes_took(model_shapes_t *shapes, const uint32_t *sizes, uint32_t batch, int64_t exec_ns)
 {
     uint64_t elements = axes_elements(&shapes->axes, sizes);
@@ -255,8 +268,7 @@ bool shapes_took(model_shapes_t *shapes, const uint32_t *sizes, uint32_t batch, 
 void shapes_correct(model_shapes_t *shapes)
 {
     for (uint32_t m = 0; m < shapes->family.count; m++)
-        correction_apply(&shapes->corrections[m], &shapes->measured.members[m].profile,
-                         &shapes->family.members[m].profile);
+        correct(shapes, m);
 }
 
 const char *shapes_text(const axes_t *axes, const uint32_t *sizes, char text[SHAPES_TEXT_BYTES])

@@ -61,6 +61,8 @@ static inline int64_t shapes_latency_ns(const model_shapes_t *shapes, const uint
 
 /* After the measurements: from now on the family follows what batches take. */
 void shapes_start(model_shapes_t *shapes);
+/* A reference has been measured once more: what batches near to it took is forgotten. */
+void shapes_take(model_shapes_t *shapes, uint32_t reference, const profile_t *profile);
 /* A batch took so long: moves the reference that is the closest. True: its profile is worth telling others of. */
 bool shapes_took(model_shapes_t *shapes, const uint32_t *sizes, uint32_t batch, int64_t exec_ns);
 /* Takes over what shapes_took has gathered. */

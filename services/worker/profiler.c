@@ -161,9 +161,21 @@ uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap)
     return count;
 }
 
+uint32_t profiler_coarse_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap)
+{
+    uint32_t count = 0;
+
+    for (uint32_t size = 1; size < max_batch && count + 1 < cap; size *= 4)
+        sizes[count++] = size;
+    sizes[count++] = max_batch;
+    return count;
+}
+
 static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *info,
                          uint32_t sizes[PROFILER_SIZES_MAX])
 {
+    if (!profiler->sizes && profiler->coarse)
+        return profiler_coarse_sizes(info->max_batch, sizes, PROFILER_SIZES_MAX);
     if (!profiler->sizes)
         return profiler_sizes(info->max_batch, sizes, PROFILER_SIZES_MAX);
     uint32_t count = profiler->size_count < PROFILER_SIZES_MAX ? profiler->size_count : PROFILER_SIZES_MAX;

@@ -27,8 +27,10 @@ typedef struct {
     engine_model_t *model;
     int64_t budget_ns; /* for all sizes */
     const _Atomic(int) *stop;
-    const uint32_t *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes */
+    const uint32_t
+        *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes, unless coarse */
     uint32_t size_count;
+    bool coarse;          /* without sizes of one's own: few, those of profiler_coarse_sizes */
     int64_t size_goal_ns; /* how long one size is measured, whether or not it has settled before */
     bool on_host;         /* it computes on this machine's CPUs: time that these lose is in the samples */
     const axes_t *axes;   /* of a model whose dimensions vary; NULL of others */
@@ -42,8 +44,10 @@ typedef struct {
     const _Atomic(int64_t) *step_most_ns, *granted_ns;
 } profiler_t;
 
-/* Whether anybody would wait for a run: not where nothing of others runs, and nothing was granted for a second. */
-bool profiler_others_are_served(const profiler_t *profiler);
+/* Whether anybody would wait for a run: not where nothing of others runs, and nothing was granted for so long. Measuring
+ * itself asks for PROFILER_QUIET_NS. */
+#define PROFILER_QUIET_NS (1000 * INT64_C(1000000))
+bool profiler_others_are_served(const profiler_t *profiler, int64_t quiet_ns);
 
 /*
  * Sizes twice as large each first, then those between: two runs to warm up and three that count (one and two of a size
@@ -73,5 +77,7 @@ status_t profiler_check(const profiler_t *profiler, const profile_t *profile, ui
 
 /* Sizes 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, … and max_batch. Returns how many. */
 uint32_t profiler_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap);
+/* Sizes 1, 4, 16, 64, … and max_batch: between them a line is off by little. */
+uint32_t profiler_coarse_sizes(uint32_t max_batch, uint32_t *sizes, uint32_t cap);
 
 #endif

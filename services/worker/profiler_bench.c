@@ -11,8 +11,6 @@
  * a queue that is never empty then waits for one run in two hundred milliseconds. */
 static const int64_t GAP_POLL_NS = 100 * NS_PER_US;
 static const int64_t GAP_PATIENCE_NS = 200 * NS_PER_MS;
-/* Others that were granted nothing for so long have no traffic to be hurt. */
-static const int64_t QUIET_NS = NS_PER_S;
 
 /* Those who serve come first; but a device that is never free must be measured too. */
 static void wait_for_a_gap(const profiler_t *profiler, bench_t *bench)
@@ -69,17 +67,17 @@ status_t bench_run(const profiler_t *profiler, engine_job_t *job, int64_t *took_
     return status;
 }
 
-bool profiler_others_are_served(const profiler_t *profiler)
+bool profiler_others_are_served(const profiler_t *profiler, int64_t quiet_ns)
 {
     if (!profiler->granted_ns || (profiler->busy && atomic_load(profiler->busy) > 0))
         return true;
-    return clock_now_ns() - atomic_load(profiler->granted_ns) < QUIET_NS;
+    return clock_now_ns() - atomic_load(profiler->granted_ns) < quiet_ns;
 }
 
 bool bench_keeps_others_waiting(const profiler_t *profiler, int64_t took_ns)
 {
     return profiler->step_most_ns && took_ns > atomic_load(profiler->step_most_ns) &&
-           profiler_others_are_served(profiler);
+           profiler_others_are_served(profiler, PROFILER_QUIET_NS);
 }
 
 /* Of one row; of an output that varies nothing: it grows when a run says how much. */

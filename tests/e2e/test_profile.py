@@ -46,9 +46,11 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
     lines = kept.read_text().splitlines()
     lines = [f"batch {line.split()[1]} {int(line.split()[1]) * 1_000_000 + 234_500}" if line.startswith("batch ") else line
              for line in lines]
-    lines = ["spread 1.5" if line.startswith("spread ") else line for line in lines]
+    lines = ["spread 1.5" if line.startswith("spread ") else line for line in lines if not line.startswith("noise ")]
     assert "spread 1.5" in lines
-    measured = kept.read_text()
+    # Without the doubt that a busy machine leaves: the worker would measure it again.
+    measured = "\n".join(f"spread {min(said['spread'], 1.5):.4f}" if line.startswith("spread ") else line
+                         for line in kept.read_text().splitlines() if not line.startswith("noise ")) + "\n"
     kept.write_text("\n".join(lines) + "\n")
     latency, log = latency_at_worker(cluster, "digits")
     assert latency == {"one": 1.8518, "most": 48.3518}, "the median times the spread"
@@ -57,7 +59,7 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
 
     kept.write_text(measured)
     latency, log = latency_at_worker(cluster, "digits")
-    spread = min(said["spread"], 2)
+    spread = min(said["spread"], 1.5)
     assert latency["one"] == pytest.approx(spread * said["sizes"][0]["median_ms"], rel=1e-3, abs=1e-4)
     assert latency["most"] == pytest.approx(spread * max(size["median_ms"] for size in said["sizes"]), rel=1e-3, abs=1e-4)
     assert "profile_used" in log and "model_profiled" not in log, log
@@ -66,7 +68,7 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
 def test_a_wrong_profile_is_corrected_while_serving(bin_dir, cluster):
     assert profile(bin_dir, cluster.models / "digits", "--seconds", 0.001).returncode == 0
     kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
-    header = [line for line in kept.read_text().splitlines() if not line.startswith(("batch ", "spread "))]
+    header = [line for line in kept.read_text().splitlines() if not line.startswith(("batch ", "spread ", "noise "))]
     kept.write_text("\n".join(header + [f"batch {b} {b * 1_000_000}" for b in range(1, 33)]) + "\n")
     scheduler = cluster.scheduler()
     gateway = cluster.gateway(scheduler)
@@ -78,7 +80,7 @@ def test_a_wrong_profile_is_corrected_while_serving(bin_dir, cluster):
         return get(scheduler.http, "/state").json()["models"][0]["latency_ms"]
 
     wait_until(lambda: latency()["one"] <= 0.98, "batches of one, that take a tenth of a millisecond, are planned with less")
-    assert latency()["one"] >= 0.5, "slowly, and never below half"
+    assert latency()["one"] >= 0.5, "never below half"
     assert latency()["most"] == 32, "no batch of 32 was run"
     assert "fermata_worker_profile_error_seconds_count" in get(worker.metrics, "/metrics").body.decode()
 

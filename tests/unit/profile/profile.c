@@ -22,6 +22,32 @@ static profile_t points(const profile_point_t *list, uint32_t count, uint32_t ma
     return profile;
 }
 
+static profile_t with_points(const profile_point_t *points, uint32_t count)
+{
+    profile_t profile;
+
+    cr_assert_eq(profile_from_points(&profile, points, count, 64, NULL), STATUS_OK);
+    return profile;
+}
+
+/* Half as slow as it was up to 4 rows: half as slow beyond. */
+Test(profile, goes_on_as_another_one_does)
+{
+    const profile_point_t now[] = {{1, 50}, {2, 60}, {4, 100}}, then[] = {{1, 100}, {4, 200}, {16, 800}};
+    profile_t profile = with_points(now, 3), other = with_points(then, 3), before = other;
+
+    profile_continue(&other, &profile);
+    cr_expect_eq(memcmp(&other, &before, sizeof(before)), 0, "the longer one stays");
+    profile_continue(&profile, &other);
+    cr_expect_null(profile_validate(&profile));
+    cr_expect_eq(profile_latency_ns(&profile, 2), 60);
+    cr_expect_eq(profile_latency_ns(&profile, 16), 400);
+    cr_expect_eq(profile_latency_ns(&profile, 8), profile_latency_ns(&other, 8) / 2);
+    cr_expect_eq(profile_latency_ns(&profile, 64), 400 + 48 * profile.alpha_ns);
+    cr_expect_float_eq((double)profile.alpha_ns, (double)other.alpha_ns / 2, 1);
+    cr_expect_eq(profile.points, 3);
+}
+
 Test(profile, line_is_its_formula_and_its_inverse)
 {
     profile_t profile = line(1053000, 5072000, 1000);

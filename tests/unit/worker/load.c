@@ -28,6 +28,11 @@ static metrics_t *open_devices(worker_devices_t *devices, const char *engine, ui
 Test(load, measured_sizes_grow_and_end_at_the_largest)
 {
     uint32_t sizes[32];
+    uint32_t coarse[] = {1, 4, 16, 32};
+
+    cr_assert_eq(profiler_coarse_sizes(32, sizes, 32), 4);
+    cr_assert_arr_eq(sizes, coarse, sizeof(coarse));
+    cr_assert_eq(profiler_coarse_sizes(1, sizes, 32), 1);
     uint32_t want[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
     cr_assert_eq(profiler_sizes(32, sizes, 32), 10);
@@ -566,11 +571,11 @@ Test(load, a_model_whose_files_have_changed_is_not_measured_again)
     atomic_store(&step_most_ns, INT64_MAX);
     (void)bench_load(&bench, 0, &model);
     model_load_options_t options = {.devices = &bench.devices, .stop = &go_on, .profile_budget_ns = 1};
-    cr_expect_eq(model_measure_again(model, &options, &profile, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "%s", err.text);
     cr_expect_geq(profile.points, 2);
     snprintf(command, sizeof(command), "echo >> %s/d0/1/model.onnx", bench.dir);
     cr_assert_eq(system(command), 0);
-    cr_expect_eq(model_measure_again(model, &options, &profile, &err), STATUS_UNAVAILABLE);
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_UNAVAILABLE);
     model_destroy(model, &bench.devices);
     bench_close(&bench);
 }

@@ -3,18 +3,21 @@
 
 #include <criterion/criterion.h>
 
+#define MS INT64_C(1000000)
+
 Test(lost_time, what_is_waited_for_and_what_is_stolen_count)
 {
-    lost_time_t from = {.ran_ns = 1000, .waited_ns = 500, .busy_ticks = 100, .stolen_ticks = 7}, to = from;
+    lost_time_t from = {.ran_ns = 5 * MS, .waited_ns = 7 * MS, .busy_ticks = 100, .stolen_ticks = 7},
+                to = from;
 
     cr_expect_eq(lost_time_share(&from, &to), 0.0, "nothing ran");
-    to.ran_ns += 3000;
+    to.ran_ns += 30 * MS;
     cr_expect_eq(lost_time_share(&from, &to), 0.0, "nothing was lost");
-    to.waited_ns += 1000;
+    to.waited_ns += 10 * MS;
     cr_expect_float_eq(lost_time_share(&from, &to), 0.25, 1e-9);
     to.busy_ticks += 4;
     to.stolen_ticks += 4;
-    cr_expect_float_eq(lost_time_share(&from, &to), 0.25, 1e-9, "too short to tell");
+    cr_expect_float_eq(lost_time_share(&from, &to), 0.25, 1e-9, "too few ticks to tell");
     to.busy_ticks += 8;
     to.stolen_ticks += 8; /* as much as ran */
     cr_expect_float_eq(lost_time_share(&from, &to), 4.0 / 7, 1e-9);
@@ -22,6 +25,8 @@ Test(lost_time, what_is_waited_for_and_what_is_stolen_count)
     cr_expect_lt(lost_time_share(&from, &to), 1.0);
     to.waited_ns = 0;
     cr_expect_eq(lost_time_share(&from, &to), 0.0, "a thread has ended");
+    to = (lost_time_t){.ran_ns = 9 * MS, .waited_ns = 12 * MS};
+    cr_expect_eq(lost_time_share(&from, &to), 0.0, "a few milliseconds tell nothing");
 }
 
 Test(lost_time, reads_what_the_kernel_writes)
