@@ -9,6 +9,7 @@
 #include "exporter/exporter.h"
 #include "gateway.h"
 #include "grpc_front.h"
+#include "loop/clock_watch.h"
 #include "loop/signals.h"
 #include "preprocess.h"
 #include "rest.h"
@@ -93,6 +94,7 @@ typedef struct {
     grpc_front_t *grpc;
     http_server_t *metrics_server;
     loop_signals_t *signals;
+    clock_watch_t *clock_watch;
     unsigned stopping; /* parts that are still busy */
     metric_t *connections, *tasks, *arena_used, *arena_total, *preprocess_queue;
     exporter_data_t data;
@@ -291,6 +293,8 @@ static status_t open_fronts(program_t *program, err_t *err)
     name_metrics(program);
     if (metrics_on_collect(gateway->metrics, on_collect, program) != STATUS_OK)
         return err_set(err, STATUS_INTERNAL, "too many collectors");
+    if (clock_watch_create(&program->clock_watch, gateway->loop, err) != STATUS_OK)
+        return err->code;
     return loop_signals_create(&program->signals, gateway->loop, on_signal, program, err);
 }
 
@@ -319,6 +323,7 @@ static void close_program(program_t *program)
         rpc_runtime_destroy(program->rpc);
     if (program->signals)
         loop_signals_destroy(program->signals);
+    clock_watch_destroy(program->clock_watch);
     sessions_destroy(gateway->sessions);
     catalogue_destroy(gateway->catalogue);
     awake_destroy(gateway->awake);

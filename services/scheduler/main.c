@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "loop/clock_watch.h"
 #include "loop/signals.h"
 #include "loop/spin.h"
 #include "sched/sched.h"
@@ -224,18 +225,23 @@ static void say_ready(const scheduler_t *scheduler)
 
 static status_t run_loop(process_t *process, const scheduler_options_t *how, err_t *err)
 {
-    loop_signals_t *signals;
+    loop_signals_t *signals = NULL;
+    clock_watch_t *clock_watch = NULL;
     status_t status = scheduler_create(process->loop, how, &process->scheduler, err);
     if (status != STATUS_OK)
         return status;
     status = loop_signals_create(&signals, process->loop, on_signal, process, err);
+    if (status == STATUS_OK)
+        status = clock_watch_create(&clock_watch, process->loop, err);
     if (status == STATUS_OK) {
         say_ready(process->scheduler);
         log_info("ready", LOG_STR("grpc", scheduler_grpc_address(process->scheduler)),
                  LOG_STR("http", scheduler_http_address(process->scheduler)), LOG_STR("policy", how->policy));
         loop_run(process->loop);
-        loop_signals_destroy(signals);
     }
+    clock_watch_destroy(clock_watch);
+    if (signals)
+        loop_signals_destroy(signals);
     scheduler_destroy(process->scheduler);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "http/server.h"
+#include "loop/clock_watch.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
 #include "options.h"
@@ -31,6 +32,7 @@ typedef struct {
     err_t overlap_err; /* why there is none */
     loop_t *loop;
     loop_signals_t *signals;
+    clock_watch_t *clock_watch;
     metrics_t *metrics;
     http_server_t *http;
     rpc_runtime_t *rpc;
@@ -380,6 +382,8 @@ static status_t worker_start(worker_t *worker, err_t *err)
     /* Before what must be stopped in order once it has begun. */
     if (loop_signals_create(&worker->signals, worker->loop, worker_on_signal, worker, err) != STATUS_OK)
         return err->code;
+    if (clock_watch_create(&worker->clock_watch, worker->loop, err) != STATUS_OK)
+        return err->code;
     exporter_data_init(&worker->data, worker->metrics);
     if (metrics_on_collect(worker->metrics, worker_on_collect, worker) != STATUS_OK)
         return err_set(err, STATUS_INTERNAL, "too many collectors");
@@ -412,6 +416,7 @@ static void worker_close(worker_t *worker)
     repository_source_close(&worker->source);
     if (worker->signals)
         loop_signals_destroy(worker->signals);
+    clock_watch_destroy(worker->clock_watch);
     if (worker->stop_timer_ready)
         loop_timer_dispose(&worker->stop_timer);
     if (worker->loop)
