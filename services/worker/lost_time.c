@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Stolen time comes in ticks of 10 ms: below so many of work it is not worth dividing. */
 enum { TICKS_MIN = 5, LINE_BYTES = 256, PATH_BYTES = 320 };
-/* Below so much time a single wake-up that came late is all there is. */
-static const double TIME_MIN_NS = 10e6;
+/* Below so much it is of runs so short that what threads wait for is mostly each other. */
+static const double TIME_MIN_NS = 100e6;
 #define SHARE_MOST 0.99
 
 bool lost_time_add_thread(lost_time_t *now, const char *text)
@@ -48,11 +50,12 @@ void lost_time_look(lost_time_t *now)
     char line[LINE_BYTES], path[PATH_BYTES];
     DIR *threads = opendir("/proc/self/task");
     struct dirent *entry;
+    pid_t self = gettid();
 
     *now = (lost_time_t){0};
     while (threads && (entry = readdir(threads))) {
         snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", entry->d_name);
-        if (entry->d_name[0] != '.' && first_line(path, line))
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) != self && first_line(path, line))
             (void)lost_time_add_thread(now, line);
     }
     if (threads)

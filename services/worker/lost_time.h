@@ -1,7 +1,7 @@
 /*
  * The time in which this process could have run and did not: its threads wait for a CPU that others have, or the host
  * behind a virtual machine gives theirs to another. What is measured meanwhile is longer than it would be, by that much.
- * What a system does not tell counts as nothing lost. Any thread.
+ * What a system does not tell counts as nothing lost. Any thread; what the caller itself runs or waits does not count.
  */
 #ifndef WORKER_LOST_TIME_H
 #define WORKER_LOST_TIME_H
@@ -11,7 +11,7 @@
 
 /* Since some time in the past. */
 typedef struct {
-    int64_t ran_ns, waited_ns;         /* of the threads that there are */
+    int64_t ran_ns, waited_ns;         /* of the other threads that there are */
     uint64_t busy_ticks, stolen_ticks; /* of all CPUs of this machine */
 } lost_time_t;
 
