@@ -580,6 +580,61 @@ Test(load, a_model_whose_files_have_changed_is_not_measured_again)
     bench_close(&bench);
 }
 
+static int64_t row_us;
+static bool restless;
+static uint32_t exact_runs;
+
+/* As by the clock of an idle machine; restless: every other run takes four times as long. */
+static void run_exactly(engine_t *engine, engine_job_t *job)
+{
+    (void)engine;
+    most_rows = job->batch > most_rows ? job->batch : most_rows;
+    job->started_ns = 0;
+    job->finished_ns = row_us * NS_PER_US * (int64_t)job->batch * (restless && exact_runs++ % 2 ? 4 : 1);
+    job->done(job, STATUS_OK, NULL);
+}
+
+/* Nobody is served, but the next request may come while one runs; four rows are as many as it could wait for. */
+Test(load, measuring_again_runs_no_batch_that_a_request_could_not_wait_for)
+{
+    bench_t bench;
+    model_t *model;
+    profile_t profile;
+    err_t err;
+
+    bench_open(&bench);
+    atomic_store(&step_most_ns, INT64_MAX);
+    (void)bench_load(&bench, 0, &model);
+    engine_ops_t ops = *bench.devices.ops;
+    const engine_ops_t *reference = bench.devices.ops;
+    model_load_options_t options = {.devices = &bench.devices,
+                                    .stop = &go_on,
+                                    .profile_budget_ns = 1000 * NS_PER_S,
+                                    .step_most_ns = &step_most_ns};
+    ops.submit = run_exactly;
+    bench.devices.ops = &ops;
+    row_us = 100;
+    cr_assert_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "%s", err.text);
+    model_take_profile(model, 0, &profile);
+    cr_assert_eq(profile.points, 10);
+
+    most_rows = 0;
+    row_us = 200;
+    atomic_store(&step_most_ns, 900 * NS_PER_US);
+    cr_assert_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(most_rows, 4);
+    cr_expect_eq(profile_latency_ns(&profile, 4), 800 * NS_PER_US);
+    cr_expect_eq(profile_latency_ns(&profile, 32), 6400 * NS_PER_US, "as its larger ones are to its smaller");
+    cr_expect_eq(profile.points, 10);
+
+    restless = true;
+    atomic_store(&step_most_ns, INT64_MAX);
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_UNAVAILABLE);
+    bench.devices.ops = reference;
+    model_destroy(model, &bench.devices);
+    bench_close(&bench);
+}
+
 Test(load, copies_of_a_model_are_measured_once)
 {
     model_t *models[COPIES];
