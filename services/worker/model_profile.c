@@ -104,6 +104,9 @@ static void keep(const wanted_t *wanted, const profile_t *profile)
     log_info("profile_not_cached", LOG_STR("model", wanted->model->name), LOG_ERR(&why));
 }
 
+/* More sizes are worth a little more doubt. */
+#define DOUBT_FOR_SIZES 1.25
+
 /* What one that is to be improved had for sizes that were not run this time is worth keeping. */
 static status_t improve(const wanted_t *wanted, profile_t *profile, err_t *err)
 {
@@ -112,7 +115,8 @@ static status_t improve(const wanted_t *wanted, profile_t *profile, err_t *err)
 
     if (!old || !profile_is_whole(old))
         return STATUS_OK;
-    if (doubt > PROFILE_DOUBT_MOST && doubt > profile_doubt(old))
+    double most = profile_doubt(old) * (profile->points > old->points ? DOUBT_FOR_SIZES : 1);
+    if (doubt > PROFILE_DOUBT_MOST && doubt > most)
         return err_set(err, STATUS_UNAVAILABLE, "it would be planned with %.2f times what it needs, not %.2f",
                        doubt, profile_doubt(old));
     profile_continue(profile, old);

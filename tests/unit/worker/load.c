@@ -630,6 +630,12 @@ Test(load, measuring_again_runs_no_batch_that_a_request_could_not_wait_for)
     restless = true;
     atomic_store(&step_most_ns, INT64_MAX);
     cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_UNAVAILABLE);
+    model->measured.spread = 100;
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "there was more doubt");
+    model->measured.spread = profile_doubt(&profile) / 1.1;
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_UNAVAILABLE, "and less");
+    model->measured.points = 4;
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "but of fewer sizes");
     bench.devices.ops = reference;
     model_destroy(model, &bench.devices);
     bench_close(&bench);

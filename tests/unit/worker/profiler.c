@@ -164,6 +164,22 @@ Test(profiler, without_traffic_all_sizes_are_run_however_long_others_could_wait)
     cr_expect_eq(count, 1, "a batch that was granted long ago still runs");
 }
 
+Test(profiler, others_are_served_as_long_after_a_grant_as_is_asked_for)
+{
+    static _Atomic(int64_t) granted_ns;
+    static _Atomic(uint32_t) busy;
+
+    cr_expect(profiler_others_are_served(&profiler, 0), "nobody says when");
+    profiler.granted_ns = &granted_ns;
+    atomic_store(&granted_ns, clock_now_ns() - 10 * NS_PER_S);
+    cr_expect_not(profiler_others_are_served(&profiler, NS_PER_S));
+    cr_expect(profiler_others_are_served(&profiler, 1000 * NS_PER_S));
+    profiler.busy = &busy;
+    cr_expect_not(profiler_others_are_served(&profiler, NS_PER_S));
+    atomic_store(&busy, 1);
+    cr_expect(profiler_others_are_served(&profiler, NS_PER_S));
+}
+
 /* As the clock of an idle machine would have it: each run of a size takes the same time. */
 static void run_exactly(engine_t *engine, engine_job_t *job)
 {
