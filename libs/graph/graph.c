@@ -12,7 +12,14 @@ struct graph_chunk {
     _Alignas(16) unsigned char bytes[];
 };
 
-enum { CHUNK_BYTES = 64 * 1024 };
+/* The first is small, as an instance of a small model is kept for each batch size; each is twice the one before. */
+enum { CHUNK_LEAST_BYTES = 1024, CHUNK_MOST_BYTES = 64 * 1024 };
+
+static size_t next_chunk_bytes(const graph_t *g)
+{
+    size_t size = g->chunks ? 2 * g->chunks->size : CHUNK_LEAST_BYTES;
+    return size < CHUNK_MOST_BYTES ? size : CHUNK_MOST_BYTES;
+}
 
 void *graph_alloc(graph_t *g, size_t len)
 {
@@ -20,7 +27,8 @@ void *graph_alloc(graph_t *g, size_t len)
         return NULL;
     len = (len + 15) & ~(size_t)15;
     if (!g->chunks || g->chunks->size - g->chunks->used < len) {
-        size_t size = len > CHUNK_BYTES ? len : CHUNK_BYTES;
+        size_t size = next_chunk_bytes(g);
+        size = len > size ? len : size;
         graph_chunk_t *chunk = malloc(sizeof *chunk + size);
         if (!chunk)
             return NULL;
@@ -30,6 +38,22 @@ void *graph_alloc(graph_t *g, size_t len)
     void *at = g->chunks->bytes + g->chunks->used;
     g->chunks->used += len;
     return memset(at, 0, len);
+}
+
+/* Nothing but a little room is lost where the smaller array is refused. */
+static void *fit(void *array, uint32_t count, uint32_t *capacity, size_t size)
+{
+    void *fitted = realloc(array, (count + 1) * size);
+    if (!fitted)
+        return array;
+    *capacity = count + 1;
+    return fitted;
+}
+
+void graph_fit(graph_t *g)
+{
+    g->values = fit(g->values, g->value_count, &g->value_capacity, sizeof *g->values);
+    g->nodes = fit(g->nodes, g->node_count, &g->node_capacity, sizeof *g->nodes);
 }
 
 char *graph_strdup(graph_t *g, const char *text)

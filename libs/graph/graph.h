@@ -127,6 +127,9 @@ status_t graph_propagate(graph_t *graph, err_t *err); /* infer shapes, fold cons
 void graph_clean(graph_t *graph);                /* drop nodes whose results nobody needs, then compact */
 status_t graph_sort(graph_t *graph, err_t *err); /* topological order; a cycle is an error */
 
+/* Gives back the room that values and nodes could have grown into; they may move. */
+void graph_fit(graph_t *graph);
+
 /* Building blocks for passes; memory lives as long as the graph. */
 void *graph_alloc(graph_t *graph, size_t len_bytes); /* zeroed; NULL = no memory */
 char *graph_strdup(graph_t *graph, const char *text);

@@ -7,11 +7,30 @@ static void *grow(void *array, uint32_t count, uint32_t *capacity, size_t size)
 {
     if (count < *capacity)
         return array;
-    uint32_t larger = *capacity ? 2 * *capacity : 64;
+    uint32_t larger = *capacity ? 2 * *capacity : 16;
     void *moved = realloc(array, larger * size);
     if (moved)
         *capacity = larger;
     return moved;
+}
+
+/* A plan stays for as long as its model does: nothing is kept to grow into. */
+static void *fit(void *array, uint32_t count, uint32_t *capacity, size_t size)
+{
+    void *fitted = realloc(array, (count + 1) * size);
+    if (!fitted)
+        return array;
+    *capacity = count + 1;
+    return fitted;
+}
+
+static void fit_plan(plan_t *p)
+{
+    p->buffers = fit(p->buffers, p->buffer_count, &p->buffer_capacity, sizeof *p->buffers);
+    p->steps = fit(p->steps, p->step_count, &p->step_capacity, sizeof *p->steps);
+    p->work = fit(p->work, p->work_count, &p->work_capacity, sizeof *p->work);
+    p->inputs = fit(p->inputs, p->input_count, &p->input_capacity, sizeof *p->inputs);
+    p->places = fit(p->places, p->place_count, &p->place_capacity, sizeof *p->places);
 }
 
 static status_t no_memory(build_t *b)
@@ -45,6 +64,16 @@ bool build_md(const tensor_t *t, dnnl_memory_desc_t *md)
     for (uint32_t d = 0; d < t->rank; d++)
         dims[d] = t->dims[d];
     return dnnl_memory_desc_init_by_strides(md, t->rank ? (int)t->rank : 1, dims, type, NULL) == dnnl_success;
+}
+
+bool build_place_md(const plan_t *plan, const place_t *place, dnnl_memory_desc_t *md)
+{
+    if (!place->described)
+        return false;
+    if (!place->md)
+        return build_md(&plan->instance->values[place->value].t, md);
+    *md = *place->md;
+    return true;
 }
 
 dnnl_memory_desc_t build_md_strided(uint32_t rank, const int64_t *dims, const int64_t *strides)
@@ -104,15 +133,21 @@ bool build_dies(const build_t *b, int32_t value)
     return buffer->kind == BUFFER_WORK && buffer->reads == 1;
 }
 
+/* A descriptor takes 700 bytes: a row-major one is left to the value's shape. */
 static status_t add_place(build_t *b, int32_t value, const layout_t *l, bool described)
 {
     plan_t *p = b->plan;
+    dnnl_memory_desc_t *md = l->plain ? NULL : graph_alloc(b->graph, sizeof *md);
     place_t *places = grow(p->places, p->place_count, &p->place_capacity, sizeof *places);
     if (!places)
         return no_memory(b);
     p->places = places;
+    if (!l->plain && !md)
+        return no_memory(b);
+    if (md)
+        *md = l->md;
     places[p->place_count++] = (place_t){
-        .value = value, .buffer = l->buffer, .step = p->step_count, .described = described, .md = l->md};
+        .value = value, .buffer = l->buffer, .step = p->step_count, .described = described, .md = md};
     return STATUS_OK;
 }
 
@@ -552,11 +587,14 @@ status_t build_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine,
         b.plan->instance = instance;
     }
     if (status == STATUS_OK) {
+        graph_fit(instance); /* before steps point to its nodes */
         dnnl_primitive_attr_set_scratchpad_mode(b.attr, dnnl_scratchpad_mode_user);
         status = compile(&b);
     }
     if (status == STATUS_OK)
         status = plan_place(b.plan, b.err);
+    if (status == STATUS_OK)
+        fit_plan(b.plan);
     if (b.attr)
         dnnl_primitive_attr_destroy(b.attr);
     free(b.states);

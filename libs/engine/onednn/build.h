@@ -73,6 +73,8 @@ static inline int32_t build_input(const node_t *node, uint32_t i)
 
 /* False for types that oneDNN does not know. Rank 0 becomes one dimension of 1. */
 bool build_md(const tensor_t *t, dnnl_memory_desc_t *md);
+/* How the value lies there. False: row-major, of a type that oneDNN does not know. */
+bool build_place_md(const plan_t *plan, const place_t *place, dnnl_memory_desc_t *md);
 /* float32 with these dims; strides NULL = row-major. */
 dnnl_memory_desc_t build_md_strided(uint32_t rank, const int64_t *dims, const int64_t *strides);
 /* float32 with these dims in whatever layout the primitive likes. */

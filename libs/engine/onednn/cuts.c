@@ -36,9 +36,7 @@ static status_t choose_edges(engine_model_t *model, const plan_t *plan, err_t *e
             edge_t *edge = &model->edges[value - cuts->values];
             const place_t *place = plan ? place_at(plan, *value, cuts->cuts[c].op) : NULL;
             edge->value = *value;
-            edge->described = place && place->described && edge_is_sliceable(&place->md);
-            if (edge->described)
-                edge->md = place->md;
+            edge->described = place && build_place_md(plan, place, &edge->md) && edge_is_sliceable(&edge->md);
         }
     return STATUS_OK;
 }

@@ -263,7 +263,7 @@ static status_t add_transfer(const fork_t *f, transfers_t *list, const edge_t *e
 {
     const tensor_t *t = &f->plan->instance->values[edge->value].t;
     transfer_t *made = &list->list[list->count++];
-    dnnl_memory_desc_t md;
+    dnnl_memory_desc_t md, at;
     if (t->rank && t->dims[0] % f->batch)
         return err_set(err, STATUS_UNSUPPORTED, "value '%.80s': %lld rows of %u cannot be taken apart",
                        f->plan->instance->values[edge->value].name, (long long)t->dims[0], f->batch);
@@ -271,10 +271,9 @@ static status_t add_transfer(const fork_t *f, transfers_t *list, const edge_t *e
                          .row_bytes = edge_row_bytes(edge, t, f->batch),
                          .before_bytes = list->row_bytes};
     made->len_bytes = made->row_bytes * f->batch;
-    if (!edge_md(edge, t, &md) || !place->described || dnnl_memory_desc_equal(&md, &place->md))
+    if (!edge_md(edge, t, &md) || !build_place_md(f->plan, place, &at) || dnnl_memory_desc_equal(&md, &at))
         return STATUS_OK;
-    return loads ? make_reorder(made, &md, &place->md, engine, err)
-                 : make_reorder(made, &place->md, &md, engine, err);
+    return loads ? make_reorder(made, &md, &at, engine, err) : make_reorder(made, &at, &md, engine, err);
 }
 
 /* Loads fill every place where a value is looked for later; one of them is enough to store it from. */

@@ -43,8 +43,8 @@ typedef struct {
 typedef struct {
     int32_t value;
     uint32_t buffer, step;
-    bool described; /* md holds; else row-major, of a type that oneDNN does not know */
-    dnnl_memory_desc_t md;
+    bool described;               /* else row-major, of a type that oneDNN does not know */
+    const dnnl_memory_desc_t *md; /* NULL: row-major. The instance's */
 } place_t;
 
 typedef struct fork fork_t; /* "engine/onednn/fork.h" */
