@@ -313,32 +313,6 @@ static status_t measure_rows(model_t *model, err_t *err)
     return axes_find(&model->shapes->axes, info, &model->config.shapes, err);
 }
 
-static status_t prepare_all(model_t *model, const model_load_options_t *options, err_t *err)
-{
-    const worker_devices_t *devices = options->devices;
-
-    model->batch_bytes = calloc(model->info->max_batch + 1, sizeof(*model->batch_bytes));
-    if (!model->batch_bytes)
-        return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < devices->count; i++) {
-        status_t status = model->shapes ? shapes_prepare(model->shapes, devices->ops, model->on_device[i],
-                                                         options->stop, err)
-                                        : STATUS_OK;
-        if (status != STATUS_OK)
-            return status;
-        for (uint32_t b = 1; b <= model->info->max_batch; b++) {
-            if (atomic_load(options->stop))
-                return err_set(err, STATUS_CANCELLED, "stopped");
-            status = devices->ops->prepare(model->on_device[i], b, err);
-            if (status != STATUS_OK)
-                return status;
-            if (i == 0)
-                memory_note_batch(model, b);
-        }
-    }
-    return STATUS_OK;
-}
-
 /* Before the load: the emulated engine asks for latencies, not the other way round. */
 static status_t give_profile(model_t *model, err_t *err)
 {
@@ -418,7 +392,7 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
     else if (status == STATUS_OK && model->shapes)
         status = choose_references(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
-        status = prepare_all(model, options, err);
+        status = model_prepare(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = memory_take(model, options->devices, err);
     if (status == STATUS_OK && !emulated && !options->profile_later)

@@ -133,6 +133,12 @@ struct model_load_options {
 };
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
 
+/*
+ * Prepares its batch sizes on all devices: 1, 2, 4, 8, … and the largest; those between only where a batch would wait for
+ * them, else its first batch of such a size does so. It is loaded. batch_bytes is set.
+ */
+status_t model_prepare(model_t *model, const model_load_options_t *options, err_t *err);
+
 /* Finds its profile, or one for each of its references. It is loaded and prepared. */
 status_t model_measure(model_t *model, const model_load_options_t *options, err_t *err);
 

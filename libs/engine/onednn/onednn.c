@@ -104,8 +104,7 @@ static status_t run_plan(workspace_t *space, engine_job_t *job, plan_t *plan, co
         status = check_outputs(model, job, plan, err);
     if (status == STATUS_OK)
         status = reserve_work(space, plan->work_bytes, err);
-    if (model->blueprint.varies)
-        job->started_ns = clock_now_ns(); /* building the plan is not part of it */
+    job->started_ns = clock_now_ns(); /* building the plan is not part of it */
     if (status != STATUS_OK)
         return status;
     return segment_is_whole(job) && job->range.stream == 0 ? run_whole(space, job, plan, err)

@@ -73,6 +73,68 @@ Test(load, a_model_whose_rows_are_too_large_to_travel_is_refused)
     metrics_destroy(metrics);
 }
 
+static uint32_t prepared, prepared_most;
+
+static status_t count_prepared(engine_model_t *model, uint32_t batch, err_t *err)
+{
+    int64_t begin_ns = clock_now_ns();
+
+    (void)model, (void)err;
+    prepared++;
+    prepared_most = batch > prepared_most ? batch : prepared_most;
+    while (clock_now_ns() == begin_ns)
+        ;
+    return STATUS_OK;
+}
+
+static const char *device_of_its_own(const engine_t *engine, uint64_t *memory_bytes)
+{
+    (void)engine;
+    *memory_bytes = 0;
+    return "GPU";
+}
+
+static uint32_t sizes_prepared(const worker_devices_t *devices, int64_t slo_ns)
+{
+    model_load_options_t options = {.devices = devices, .stop = &go_on};
+    model_t *model;
+    err_t err;
+
+    prepared = prepared_most = 0;
+    cr_assert_eq(model_create("small", 1, "", &model, NULL), STATUS_OK);
+    model->bare = true;
+    model->emulated_elements = 1;
+    model->config.has_line = true;
+    model->config.beta_ns = NS_PER_MS;
+    model->config.max_batch = 10;
+    model->config.slo_ns = slo_ns;
+    cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(prepared_most, 10);
+    for (uint32_t b = 1; b <= 10; b++)
+        cr_assert_gt(model->batch_bytes[b], model->batch_bytes[b - 1], "batch %u", b);
+    model_destroy(model, devices);
+    return prepared;
+}
+
+/* The compiled sizes of a small model are most of its memory: those between come with their first batch. */
+Test(load, sizes_between_are_prepared_only_where_a_batch_would_wait_for_them)
+{
+    worker_devices_t devices;
+    metrics_t *metrics = open_devices(&devices, "emulated", 1);
+    const engine_ops_t *before = devices.ops;
+    engine_ops_t ops = *before;
+
+    ops.prepare = count_prepared;
+    devices.ops = &ops;
+    cr_assert_eq(sizes_prepared(&devices, INT64_MAX), 5, "1, 2, 4, 8, 10");
+    cr_assert_eq(sizes_prepared(&devices, 1), 10);
+    ops.describe = device_of_its_own;
+    cr_assert_eq(sizes_prepared(&devices, INT64_MAX), 10);
+    devices.ops = before;
+    worker_devices_close(&devices);
+    metrics_destroy(metrics);
+}
+
 static status_t border_unsupported(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count,
                                    uint32_t rows, const engine_shape_t *largest_shapes,
                                    engine_border_t **border, err_t *err)
