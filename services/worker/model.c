@@ -41,6 +41,11 @@ int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t b
                          : profile_latency_ns(&model->profile, batch);
 }
 
+int64_t model_least_slo_ns(const model_t *model)
+{
+    return model->config.slo_ns ? model->config.slo_ns : SLO_MIN_NS;
+}
+
 static bool note_latency(model_t *model, const uint32_t *sizes, uint32_t batch, int64_t exec_ns)
 {
     if (model->shapes)

@@ -178,6 +178,9 @@ status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], e
 /* How long a batch takes; sizes: of the model's axes, NULL when it has no shapes. */
 int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch);
 
+/* Its SLO; where that follows from its profile, which may not be there yet, the least that it can be. */
+int64_t model_least_slo_ns(const model_t *model);
+
 /* A batch of so many rows took so long. True when the profile has changed and the scheduler should hear of it. Loop. */
 bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t batch, int64_t exec_ns);
 

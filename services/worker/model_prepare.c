@@ -8,8 +8,6 @@
 /* Compiling comes with a first batch where it takes at most this part of the SLO: nobody notices, and every compiled size
  * stays in memory, which is most of what a small model takes. */
 enum { COMPILE_PART = 50 };
-static const int64_t SLO_UNKNOWN_NS =
-    100 * NS_PER_MS; /* it follows from the profile, which is not there yet */
 
 /* 1, 2, 4, 8, … and the largest are measured first, and are what lone requests and full batches run with. */
 static bool is_between(uint32_t batch, uint32_t max_batch)
@@ -20,9 +18,7 @@ static bool is_between(uint32_t batch, uint32_t max_batch)
 /* A device that is not the host may have to be idle while something is compiled for it. */
 static bool may_come_later(const model_t *model, const worker_devices_t *devices, int64_t slowest_ns)
 {
-    int64_t slo_ns = model->config.slo_ns ? model->config.slo_ns : SLO_UNKNOWN_NS;
-
-    return !devices->ops->describe && slowest_ns <= slo_ns / COMPILE_PART;
+    return !devices->ops->describe && slowest_ns <= model_least_slo_ns(model) / COMPILE_PART;
 }
 
 static status_t prepare_timed(const engine_ops_t *ops, engine_model_t *model, uint32_t batch,

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What the line is off by between two sizes is a part of what they take, and that of the SLO. */
+enum { SMALL_PART = 100 };
+
 /* Of a model, at some sizes of its axes. */
 typedef struct {
     const model_t *model;
@@ -26,6 +29,7 @@ profiler_t model_profiler(const model_t *model, const model_load_options_t *opti
                         .engine = devices->list[0].engine,
                         .model = model->on_device[0],
                         .budget_ns = options->profile_budget_ns,
+                        .small_ns = model_least_slo_ns(model) / SMALL_PART,
                         .stop = options->stop,
                         .busy = &devices->list[0].batches,
                         .step_most_ns = options->step_most_ns,

@@ -183,6 +183,13 @@ static uint32_t sizes_of(const profiler_t *profiler, const engine_model_info_t *
     return count;
 }
 
+static bool is_small(const profiler_t *profiler, uint32_t batch, int64_t expect_ns)
+{
+    bool between = (batch & (batch - 1)) != 0 && batch != profiler->ops->info(profiler->model)->max_batch;
+
+    return !profiler->sizes && between && expect_ns < profiler->small_ns;
+}
+
 /* Whether a size is left to the line of those measured, of which there are `measured`. */
 static bool is_left_out(const profiler_t *profiler, const bench_t *bench, const series_t *all,
                         uint32_t measured, uint32_t batch)
@@ -190,7 +197,7 @@ static bool is_left_out(const profiler_t *profiler, const bench_t *bench, const 
     if (measured == 0)
         return false;
     int64_t expect_ns = series_expect_ns(all, measured, batch);
-    if (is_unbearable(profiler, measured, expect_ns))
+    if (is_unbearable(profiler, measured, expect_ns) || is_small(profiler, batch, expect_ns))
         return true;
     /* One more to warm up. What takes longer than an hour is no more welcome, and overflows. */
     return measured >= ALWAYS_SIZES && is_over(profiler, bench, expect_ns * (RUNS_LONG + 1));

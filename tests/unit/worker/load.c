@@ -675,18 +675,18 @@ Test(load, measuring_again_runs_no_batch_that_a_request_could_not_wait_for)
                                     .step_most_ns = &step_most_ns};
     ops.submit = run_exactly;
     bench.devices.ops = &ops;
-    row_us = 100;
+    row_us = 1000; /* no size is small enough to be left to the line */
     cr_assert_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "%s", err.text);
     model_take_profile(model, 0, &profile);
     cr_assert_eq(profile.points, 10);
 
     most_rows = 0;
-    row_us = 200;
-    atomic_store(&step_most_ns, 900 * NS_PER_US);
+    row_us = 2000;
+    atomic_store(&step_most_ns, 9 * NS_PER_MS);
     cr_assert_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "%s", err.text);
     cr_expect_eq(most_rows, 4);
-    cr_expect_eq(profile_latency_ns(&profile, 4), 800 * NS_PER_US);
-    cr_expect_eq(profile_latency_ns(&profile, 32), 6400 * NS_PER_US, "as its larger ones are to its smaller");
+    cr_expect_eq(profile_latency_ns(&profile, 4), 8 * NS_PER_MS);
+    cr_expect_eq(profile_latency_ns(&profile, 32), 64 * NS_PER_MS, "as its larger ones are to its smaller");
     cr_expect_eq(profile.points, 10);
 
     restless = true;

@@ -82,6 +82,22 @@ Test(profiler, takes_the_usual_sizes_unless_told)
         cr_expect_eq(samples[i].batch, want[i]);
 }
 
+Test(profiler, small_sizes_between_are_left_to_the_line_unless_asked_for)
+{
+    uint32_t want[] = {1, 2, 4, 8, 16}, count = 0;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+
+    profiler.small_ns = INT64_MAX;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_eq(count, 5);
+    for (uint32_t i = 0; i < count; i++)
+        cr_expect_eq(samples[i].batch, want[i]);
+    profiler.sizes = (uint32_t[]){1, 3};
+    profiler.size_count = 2;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_assert_eq(count, 2);
+}
+
 Test(profiler, a_used_up_budget_leaves_two_sizes_and_the_line_of_all)
 {
     profile_t profile;
