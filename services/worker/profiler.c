@@ -16,6 +16,7 @@ enum {
     RUNS_MIN = 3,
     RUNS_LONG = 2,    /* of a size of which one run takes longer than measuring a size should */
     ALWAYS_SIZES = 2, /* measured whatever the budget: two points make a slope */
+    SMALL_RUNS = 20,  /* of a size that is small: one of them lies above the 95th percentile */
     NEEDED_TIMES = 3, /* as long may runs of these keep others waiting: of a quarter of an SLO three */
     CHECKS_MAX = 4096,
 };
@@ -71,6 +72,13 @@ static status_t warm_up(const profiler_t *profiler, engine_job_t *job, series_t 
     return STATUS_OK;
 }
 
+/* A median that is known to some percent will do where the whole of it hardly matters. */
+static bool is_known(const profiler_t *profiler, const series_t *series)
+{
+    return series_is_settled(series) ||
+           (series->runs >= SMALL_RUNS && series->took[series->runs - 1] < profiler->small_ns);
+}
+
 static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, series_t *series, err_t *err)
 {
     job->batch = series->batch;
@@ -80,7 +88,7 @@ static status_t run_one_more(const profiler_t *profiler, engine_job_t *job, seri
     series->done = series->took[series->runs] > slow_ns(profiler);
     series->runs++;
     if (!profiler->size_goal_ns)
-        series->done |= series_is_settled(series);
+        series->done |= is_known(profiler, series);
     return atomic_load(profiler->stop) ? err_set(err, STATUS_CANCELLED, "stopped") : STATUS_OK;
 }
 

@@ -32,8 +32,10 @@ typedef struct {
     uint32_t size_count;
     bool coarse;          /* without sizes of one's own: few, those of profiler_coarse_sizes */
     int64_t size_goal_ns; /* how long one size is measured, whether or not it has settled before */
-    int64_t small_ns; /* sizes between powers of two that take less are left to the line, unless asked for */
-    bool on_host;     /* it computes on this machine's CPUs: time that these lose is in the samples */
+    /* Twenty runs of a size that takes less will do, and those between powers of two are left to the line, unless
+     * they are in `sizes`. */
+    int64_t small_ns;
+    bool on_host;       /* it computes on this machine's CPUs: time that these lose is in the samples */
     const axes_t *axes; /* of a model whose dimensions vary; NULL of others */
     const uint32_t *axis_sizes;
     /* Beside models that serve: batches of others that the device has to run, for whose end each run waits

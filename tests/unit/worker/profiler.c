@@ -231,6 +231,34 @@ Test(profiler, a_size_whose_runs_take_the_same_time_is_known_after_a_few)
     }
 }
 
+/* Half of the runs, by turns of sixteen, take twice as long. */
+static void run_restlessly(engine_t *engine, engine_job_t *job)
+{
+    static uint32_t runs;
+
+    (void)engine;
+    job->started_ns = 0;
+    job->finished_ns = (BETA_NS + ALPHA_NS * (int64_t)job->batch) * (1 + runs++ / 16 % 2);
+    job->done(job, STATUS_OK, NULL);
+}
+
+Test(profiler, a_small_size_is_known_after_twenty_runs_however_restless)
+{
+    engine_ops_t ops;
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    uint32_t count = 0;
+
+    run_all_exactly(&ops);
+    ops.submit = run_restlessly;
+    profiler.budget_ns = 1000 * NS_PER_S;
+    profiler.small_ns = 100 * NS_PER_MS;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_eq(samples[0].runs, 20);
+    profiler.small_ns = 0;
+    cr_assert_eq(profiler_run(&profiler, samples, &count, NULL), STATUS_OK);
+    cr_expect_gt(samples[0].runs, 20);
+}
+
 /* One row takes 400 us. Of runs that others hardly bear there are as few as will do. */
 Test(profiler, for_two_sizes_others_wait_three_times_as_long)
 {
