@@ -5,6 +5,7 @@
 #define SCHED_CORE_H
 
 #include "sched/batch_table.h"
+#include "sched/core_ops.h"
 #include "sched/inside.h"
 #include "sched/matcher.h"
 #include "sched/policy.h"
@@ -18,6 +19,7 @@ typedef struct {
 } core_gpu_t;
 
 struct sched {
+    core_t core; /* see core_single_create */
     sched_limits_t limits;
     task_pool_t pool;
     batch_table_t batches;

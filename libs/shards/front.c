@@ -1,6 +1,7 @@
 #include "shards/front.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/ring.h"
 #include "shards/internal.h"
 
@@ -54,7 +55,8 @@ typedef struct {
     sched_scatter_t scatter;
 } heard_t;
 
-struct front {
+typedef struct {
+    core_t core;
     front_options_t options;
     shards_t *shards;
     outbox_t *outboxes; /* SHARDS_MAX of them */
@@ -65,9 +67,15 @@ struct front {
     sched_task_t *tasks; /* of the grant that the sink sees */
     int64_t lateness_ns; /* the most of any grant that came out; negative: none did */
     bool held;
-    bool told; /* since the last front_run: the shards are asleep for it */
+    bool told;          /* since the last run: the shards are asleep for it */
+    uint32_t *model_of; /* by the low half of a tag */
     _Alignas(RING_CACHE_LINE) _Atomic bool news;
-};
+} front_t;
+
+static front_t *front_of(const core_t *core)
+{
+    return CONTAINER_OF(core, front_t, core);
+}
 
 /* ---- On the shards' threads ---- */
 
@@ -122,7 +130,7 @@ static bool may_take(void *ctx, uint32_t shard)
     if (front->held || !is_high(outbox))
         return true;
     atomic_store_explicit(&outbox->refuses, true, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* with front_run's: one of both sees what the other did */
+    atomic_thread_fence(memory_order_seq_cst); /* with run's: one of both sees what the other did */
     return !is_high(outbox);
 }
 
@@ -150,9 +158,10 @@ static status_t allocate(front_t *front, err_t *err)
     front->models = calloc(limits->models_max, sizeof *front->models);
     front->flying = calloc((size_t)front->options.shard_count * front->batches_max, sizeof *front->flying);
     front->tasks = calloc(limits->batch_max, sizeof *front->tasks);
+    front->model_of = calloc(limits->tasks_max, sizeof *front->model_of);
     for (uint32_t k = 0; k < SHARDS_MAX && front->outboxes; k++)
         front->outboxes[k] = (outbox_t){0};
-    if (!front->outboxes || !front->models || !front->flying || !front->tasks)
+    if (!front->outboxes || !front->models || !front->flying || !front->tasks || !front->model_of)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core's actions");
     status_t status = ring_init(&front->late, sizeof(report_t), front->batches_max, err);
     for (uint32_t k = 0; k < front->options.shard_count && k < SHARDS_MAX && status == STATUS_OK; k++)
@@ -170,35 +179,13 @@ static status_t start(front_t *front, const front_options_t *from, err_t *err)
                                 .delays = from->delays,
                                 .pin = from->pin,
                                 .balance_ns = from->balance_ns,
-                                .tags_max = from->tags_max,
+                                .tags_max = from->limits.tasks_max,
                                 .quiet = true,
                                 .sink = on_action,
                                 .may_take = may_take,
                                 .ctx = front};
     status_t status = shards_create(&options, &front->shards, err);
     return status == STATUS_OK ? shards_start(front->shards, err) : status;
-}
-
-status_t front_create(const front_options_t *options, front_t **out, err_t *err)
-{
-    uint32_t inflight = options->limits.gpu_inflight_max ? options->limits.gpu_inflight_max : 2;
-    if (options->shard_count > SHARDS_MAX)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "shards: %u, not in 1..%d", options->shard_count,
-                       SHARDS_MAX);
-    front_t *front = aligned_alloc(RING_CACHE_LINE, sizeof *front);
-    if (!front)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
-    *front =
-        (front_t){.options = *options, .lateness_ns = -1, .batches_max = options->limits.gpus_max * inflight};
-    front->options.policy = front->options.params = NULL; /* the caller's */
-    status_t status = allocate(front, err);
-    if (status == STATUS_OK)
-        status = start(front, options, err);
-    if (status == STATUS_OK)
-        *out = front;
-    else
-        front_destroy(front);
-    return status;
 }
 
 static void release(front_t *front)
@@ -209,15 +196,15 @@ static void release(front_t *front)
     shards_release(front->shards);
 }
 
-void front_destroy(front_t *front)
+static void destroy(core_t *core)
 {
-    if (!front)
-        return;
+    front_t *front = front_of(core);
     release(front);
     shards_destroy(front->shards);
     for (uint32_t k = 0; front->outboxes && k < SHARDS_MAX; k++)
         spsc_dispose(&front->outboxes[k].ring);
     ring_dispose(&front->late);
+    free(front->model_of);
     free(front->tasks);
     free(front->flying);
     free(front->models);
@@ -232,22 +219,30 @@ static bool knows(const front_t *front, uint32_t model)
     return model < front->options.limits.models_max && front->models[model].present;
 }
 
-status_t front_submit(front_t *front, uint32_t model, const sched_task_t *task)
+static status_t submit(core_t *core, int64_t now_ns, uint32_t model, const sched_task_t *task,
+                       sched_ref_t *ref)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     status_t status = shards_submit(front->shards, model, task);
     if (status != STATUS_OK)
         return status;
+    front->model_of[(uint32_t)task->tag] = model;
+    *ref = task->tag;
     front->told = true;
     front->models[model].stats.submitted++;
     front->models[model].stats.queued++;
     return STATUS_OK;
 }
 
-void front_cancel(front_t *front, uint32_t model, uint64_t tag)
+static bool cancel(core_t *core, int64_t now_ns, sched_ref_t ref)
 {
-    (void)shards_cancel(front->shards, model,
-                        tag); /* no room for the word: it goes on, and comes out later */
+    (void)now_ns;
+    front_t *front = front_of(core);
+    /* No room for the word: it goes on, and comes out later. */
+    (void)shards_cancel(front->shards, front->model_of[(uint32_t)ref], ref);
     front->told = true;
+    return false;
 }
 
 static bool tell(front_t *front, const report_t *report)
@@ -283,14 +278,18 @@ static flying_t *find_flying(front_t *front, uint64_t batch_id)
     return batch->batch_id == batch_id ? batch : NULL;
 }
 
-void front_batch_ran(front_t *front, uint64_t batch_id, int64_t started_ns, int64_t ended_ns)
+static void batch_ran(core_t *core, int64_t now_ns, uint64_t batch_id, int64_t started_ns, int64_t ended_ns)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     if (find_flying(front, batch_id))
         (void)shards_batch_ran(front->shards, batch_id, started_ns, ended_ns);
 }
 
-void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns)
+static void batch_ended(core_t *core, int64_t now_ns, uint64_t batch_id, int64_t free_at_ns)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     flying_t *batch = find_flying(front, batch_id);
     if (!batch)
         return;
@@ -300,15 +299,17 @@ void front_batch_done(front_t *front, uint64_t batch_id, int64_t free_at_ns)
     report(front, &(report_t){.batch_id = batch_id, .free_at_ns = free_at_ns});
 }
 
-void front_gpu_free(front_t *front, uint32_t gpu, int64_t free_at_ns)
+static void gpu_free(core_t *core, int64_t now_ns, uint32_t gpu, int64_t free_at_ns)
 {
-    (void)shards_gpu_free(front->shards, gpu,
-                          free_at_ns); /* a hint: when too many wait, one more does no good */
+    (void)now_ns;
+    /* A hint: when too many wait, one more does no good. */
+    (void)shards_gpu_free(front_of(core)->shards, gpu, free_at_ns);
 }
 
-void front_set_delays(front_t *front, const sched_delays_t *delays)
+static void set_delays(core_t *core, int64_t now_ns, const sched_delays_t *delays)
 {
-    shards_set_delays(front->shards, delays);
+    (void)now_ns;
+    shards_set_delays(front_of(core)->shards, delays);
 }
 
 /* ---- What was decided ---- */
@@ -386,8 +387,9 @@ static void drain(const taker_t *taker, outbox_t *outbox, uint32_t shard)
     }
 }
 
-int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx)
+static int64_t run(core_t *core, int64_t now_ns, sched_sink_fn sink, void *ctx)
 {
+    front_t *front = front_of(core);
     const taker_t taker = {front, sink, ctx, now_ns};
     release(front);
     (void)atomic_exchange_explicit(&front->news, false, memory_order_acq_rel);
@@ -405,7 +407,7 @@ int64_t front_run(front_t *front, int64_t now_ns, sched_sink_fn sink, void *ctx)
     return all_told ? SCHED_NEVER : now_ns + RETRY_NS;
 }
 
-/* ---- Changes ---- */
+/* ---- Changes: now_ns is not used, for threads go on by the clock until they stand still ---- */
 
 static void hold(front_t *front)
 {
@@ -449,9 +451,11 @@ static void take_back(front_t *front, uint32_t gpu, uint32_t model)
     shards_settle(front->shards, clock_now_ns());
 }
 
-status_t front_add_model(front_t *front, uint32_t model, const profile_t *profile,
-                         const sched_model_opts_t *opts, err_t *err)
+static status_t add_model(core_t *core, int64_t now_ns, uint32_t model, const profile_t *profile,
+                          const sched_model_opts_t *opts, err_t *err)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     hold(front);
     status_t status = shards_add_model(front->shards, 0, model, profile, opts, err);
     if (status != STATUS_OK)
@@ -473,82 +477,194 @@ static void orphan_batches(front_t *front, uint32_t model)
     front->models[model].stats.in_flight = 0;
 }
 
-status_t front_remove_model(front_t *front, uint32_t model)
+static void remove_model(core_t *core, int64_t now_ns, uint32_t model)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     if (!knows(front, model))
-        return STATUS_NOT_FOUND;
+        return;
     hold(front);
     take_back(front, UINT32_MAX, model);
     orphan_batches(front, model);
     front->models[model].present = false;
-    return shards_remove_model(front->shards, 0, model);
+    (void)shards_remove_model(front->shards, 0, model);
 }
 
-status_t front_update_profile(front_t *front, uint32_t model, const profile_t *profile)
+static void update_profile(core_t *core, int64_t now_ns, uint32_t model, const profile_t *profile)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     hold(front);
-    return shards_update_profile(front->shards, 0, model, profile);
+    (void)shards_update_profile(front->shards, 0, model, profile);
 }
 
-status_t front_add_gpu(front_t *front, uint32_t gpu, int64_t free_at_ns)
+/* Only policies that stop batches look at them. */
+static void set_exit_points(core_t *core, uint32_t model, uint32_t exit_points)
 {
-    hold(front);
-    return shards_add_gpu(front->shards, gpu, free_at_ns);
+    (void)core;
+    (void)model;
+    (void)exit_points;
 }
 
-status_t front_drain_gpu(front_t *front, uint32_t gpu)
+/* Only modes that are refused here look at it. */
+static status_t set_inside(core_t *core, int64_t now_ns, uint32_t model, const sched_inside_t *inside,
+                           err_t *err)
 {
+    (void)core;
+    (void)now_ns;
+    (void)model;
+    (void)inside;
+    (void)err;
+    return STATUS_OK;
+}
+
+static void allow(core_t *core, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed)
+{
+    (void)now_ns;
+    front_t *front = front_of(core);
+    /* As it is: nobody need stand still for it. Nobody but this thread writes what is read here. */
+    if (knows(front, model) && gpu < front->options.limits.gpus_max &&
+        matcher_may_use(&front->shards->binder.matcher, model, gpu) == allowed)
+        return;
     hold(front);
-    status_t status = shards_drain_gpu(front->shards, gpu);
+    (void)shards_allow(front->shards, 0, model, gpu, allowed);
+}
+
+static status_t add_gpu(core_t *core, int64_t now_ns, uint32_t gpu, const sched_gpu_mode_t *mode,
+                        int64_t free_at_ns, err_t *err)
+{
+    (void)now_ns;
+    front_t *front = front_of(core);
+    if (mode->stretches || mode->slots > 1)
+        return err_set(
+            err, STATUS_UNSUPPORTED,
+            "grants that join or run beside others need one thread that sees queues and GPUs at once");
+    hold(front);
+    status_t status = shards_add_gpu(front->shards, gpu, free_at_ns);
+    return status == STATUS_OK ? status : err_set(err, status, "GPU %u is there, or out of range", gpu);
+}
+
+static void drain_gpu(core_t *core, int64_t now_ns, uint32_t gpu)
+{
+    (void)now_ns;
+    front_t *front = front_of(core);
+    hold(front);
+    (void)shards_drain_gpu(front->shards, gpu);
     take_back(front, gpu, UINT32_MAX);
-    return status;
 }
 
-status_t front_remove_gpu(front_t *front, uint32_t gpu)
+static void remove_gpu(core_t *core, int64_t now_ns, uint32_t gpu)
 {
+    (void)now_ns;
+    front_t *front = front_of(core);
     hold(front);
     take_back(front, gpu, UINT32_MAX);
-    return shards_remove_gpu(front->shards, gpu);
+    (void)shards_remove_gpu(front->shards, gpu);
 }
 
-status_t front_allow(front_t *front, uint32_t model, uint32_t gpu, bool allowed)
+static status_t set_policy(core_t *core, int64_t now_ns, const char *name, const char *params, err_t *err)
 {
-    hold(front);
-    return shards_allow(front->shards, 0, model, gpu, allowed);
-}
-
-status_t front_set_policy(front_t *front, const char *name, const char *params, err_t *err)
-{
+    (void)now_ns;
+    front_t *front = front_of(core);
     hold(front);
     return shards_set_policy(front->shards, 0, name, params, err);
 }
 
 /* ---- Looking in ---- */
 
-bool front_model_stats(const front_t *front, uint32_t model, sched_model_stats_t *stats)
+static const char *policy(const core_t *core)
 {
+    return front_of(core)->shards->planner.policy.ops->name;
+}
+
+static bool stops(const core_t *core, err_t *why)
+{
+    const policy_t *policy = &front_of(core)->shards->planner.policy;
+    if (policy->ops->preempts && !policy->stops)
+        return true; /* nothing, as its parameters want it */
+    (void)err_set(why, STATUS_UNSUPPORTED, "threads that decide never stop a running batch");
+    return false;
+}
+
+static bool model_stats(const core_t *core, uint32_t model, sched_model_stats_t *stats)
+{
+    const front_t *front = front_of(core);
     if (!knows(front, model))
         return false;
     *stats = front->models[model].stats;
     return true;
 }
 
-bool front_model_scatter(const front_t *front, uint32_t model, sched_scatter_t *scatter)
+static bool model_scatter(const core_t *core, uint32_t model, sched_scatter_t *scatter)
 {
+    const front_t *front = front_of(core);
     if (!knows(front, model))
         return false;
     *scatter = front->models[model].scatter;
     return true;
 }
 
-double front_needed(const front_t *front)
+static double needed(const core_t *core)
 {
-    return shards_needed(front->shards);
+    return shards_needed(front_of(core)->shards);
 }
 
-bool front_take_lateness(front_t *front, int64_t *lateness_ns)
+static bool take_lateness(core_t *core, int64_t *lateness_ns)
 {
+    front_t *front = front_of(core);
     *lateness_ns = front->lateness_ns;
     front->lateness_ns = -1;
     return *lateness_ns >= 0;
+}
+
+static const core_ops_t front_ops = {
+    .threads = true,
+    .destroy = destroy,
+    .set_policy = set_policy,
+    .policy = policy,
+    .stops = stops,
+    .set_delays = set_delays,
+    .add_model = add_model,
+    .remove_model = remove_model,
+    .update_profile = update_profile,
+    .set_exit_points = set_exit_points,
+    .set_inside = set_inside,
+    .allow = allow,
+    .model_stats = model_stats,
+    .model_scatter = model_scatter,
+    .needed = needed,
+    .add_gpu = add_gpu,
+    .drain_gpu = drain_gpu,
+    .remove_gpu = remove_gpu,
+    .gpu_free = gpu_free,
+    .submit = submit,
+    .cancel = cancel,
+    .batch_ran = batch_ran,
+    .batch_ended = batch_ended,
+    .run = run,
+    .take_lateness = take_lateness,
+};
+
+status_t front_create(const front_options_t *options, core_t **out, err_t *err)
+{
+    uint32_t inflight = options->limits.gpu_inflight_max ? options->limits.gpu_inflight_max : 2;
+    if (options->shard_count > SHARDS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "shards: %u, not in 1..%d", options->shard_count,
+                       SHARDS_MAX);
+    front_t *front = aligned_alloc(RING_CACHE_LINE, sizeof *front);
+    if (!front)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
+    *front = (front_t){.core.ops = &front_ops,
+                       .options = *options,
+                       .lateness_ns = -1,
+                       .batches_max = options->limits.gpus_max * inflight};
+    front->options.policy = front->options.params = NULL; /* the caller's */
+    status_t status = allocate(front, err);
+    if (status == STATUS_OK)
+        status = start(front, options, err);
+    if (status == STATUS_OK)
+        *out = &front->core;
+    else
+        destroy(&front->core);
+    return status;
 }

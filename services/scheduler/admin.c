@@ -272,7 +272,7 @@ static void on_set_policy(rpc_call_t *call, void *arg)
         (Admin__SetPolicyRequest *)request_of(call, s, &admin__set_policy_request__descriptor);
     if (request == NULL)
         return;
-    char params[BACKEND_PARAMS_BYTES], previous[SUBCLUSTER_NAME_BYTES];
+    char params[POLICY_PARAMS_BYTES], previous[SUBCLUSTER_NAME_BYTES];
     err_t err = {0};
     Admin__SetPolicyResponse response = ADMIN__SET_POLICY_RESPONSE__INIT;
     const subcluster_t *one = subclusters_find(s, request->subcluster);

@@ -27,12 +27,13 @@ static void device_open(device_t *device)
 {
     if (device->open)
         return;
-    status_t status = subcluster_open(device->subcluster, device->gpu, &device->mode, loop_now_ns());
-    device->open = status == STATUS_OK;
+    err_t err = {0};
+    device->open =
+        subcluster_open(device->subcluster, device->gpu, &device->mode, loop_now_ns(), &err) == STATUS_OK;
     if (device->open)
         allow_models(device);
     else
-        log_error("device_refused", LOG_STR("device", device->name), LOG_STR("status", status_name(status)));
+        log_error("device_refused", LOG_STR("device", device->name), LOG_ERR(&err));
 }
 
 static void device_close(device_t *device)

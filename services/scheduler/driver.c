@@ -246,9 +246,8 @@ static void on_wake(loop_timer_t *timer, void *arg)
 status_t driver_init(scheduler_t *s, err_t *err)
 {
     s->wake_ns = SCHED_NEVER;
-    /* Twice: after a change of the kind of core the batches of the one before run on beside those of the new one. */
-    const sched_limits_t each = {.gpu_inflight_max = s->options.device_inflight_max};
-    const uint32_t batches_max = 2 * s->options.devices_max * backend_inflight_most(&each);
+    const uint32_t batches_max =
+        s->options.devices_max * subcluster_inflight_most(s->options.device_inflight_max);
     status_t status = pool_init(&s->tasks, sizeof(task_t), s->options.tasks_max, err);
     if (status == STATUS_OK)
         status = pool_init(&s->batches, sizeof(batch_t), batches_max, err);

@@ -59,7 +59,9 @@ static const config_option_t options[] = {
     {.name = "shards",
      .type = CONFIG_INT,
      .group = "Scheduling",
-     .help = "Threads that decide, for each sub-cluster, beside one that matches; 0: the event loop's own.",
+     .help =
+         "Threads that decide, for each sub-cluster, beside one that matches; 0: the event loop's own, "
+         "which policies nexus and shepherd, devices in mode staged or overlap, and stopping batches need.",
      .def = "0",
      .min = 0,
      .max = 64,

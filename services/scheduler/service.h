@@ -57,7 +57,7 @@ struct scheduler {
     subcluster_t *subclusters[SUBCLUSTERS_MAX]; /* the first subcluster_count of them */
     uint32_t subcluster_count, device_count;
     char policy[SUBCLUSTER_NAME_BYTES],
-        policy_params[BACKEND_PARAMS_BYTES]; /* of those that are still to come */
+        policy_params[POLICY_PARAMS_BYTES]; /* of those that are still to come */
 
     /* tasks.h, batches.h */
     pool_t tasks, batches;

@@ -2,7 +2,9 @@
 #include "scheduler/subcluster.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "loop/loop.h"
+#include "shards/front.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,11 @@
 
 /* Long enough to count what is dropped, short enough that an overload is over before clients give up. */
 static const int64_t SHED_WINDOW_NS = 500 * NS_PER_MS;
+
+static int64_t read_clock(void)
+{
+    return loop_now_ns();
+}
 
 /* ---- Making ---- */
 
@@ -41,6 +48,38 @@ static void on_news(void *arg)
     sub->on_news(sub->on_news_arg);
 }
 
+static status_t make_threads(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
+{
+    sub->news = news_create(options->loop, on_news, sub);
+    if (sub->news == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
+    const front_options_t how = {.limits = options->limits,
+                                 .shard_count = options->shards,
+                                 .policy = options->policy,
+                                 .params = options->policy_params,
+                                 .delays = sub->delays.sched,
+                                 .balance_ns = NS_PER_S,
+                                 .wake = news_tell,
+                                 .ctx = sub->news};
+    return front_create(&how, &sub->core, err);
+}
+
+static status_t make_core(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
+{
+    sched_limits_t limits = options->limits;
+    if (options->shards > 0) {
+        status_t status = make_threads(sub, options, err);
+        if (status != STATUS_UNSUPPORTED)
+            return status;
+        log_info("core_not_on_threads", LOG_STR("subcluster", sub->name), LOG_ERR(err));
+        news_destroy(sub->news);
+        sub->news = NULL;
+    }
+    limits.gpu_inflight_max = subcluster_inflight_most(options->limits.gpu_inflight_max);
+    return core_single_create(&limits, read_clock(), options->policy, options->policy_params,
+                              &sub->delays.sched, &sub->core, err);
+}
+
 static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
 {
     int64_t delay_ns = options->initial_delay_ns;
@@ -60,15 +99,8 @@ static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err
     sub->delays.push_bound_ns = delay_ns;
     sub->on_news = options->on_news;
     sub->on_news_arg = options->on_news_arg;
-    backend_options_t how = {.limits = options->limits,
-                             .shards = options->shards,
-                             .policy = options->policy,
-                             .params = options->policy_params,
-                             .delays = sub->delays.sched,
-                             .loop = options->loop,
-                             .on_news = on_news,
-                             .arg = sub};
-    return backend_create(&how, &sub->core, err);
+    sub->plain_inflight = options->limits.gpu_inflight_max;
+    return make_core(sub, options, err);
 }
 
 status_t subcluster_create(const subcluster_options_t *options, subcluster_t **out, err_t *err)
@@ -89,7 +121,9 @@ void subcluster_destroy(subcluster_t *sub)
 {
     if (sub == NULL)
         return;
-    backend_destroy(sub->core);
+    if (sub->core != NULL)
+        sub->core->ops->destroy(sub->core);
+    news_destroy(sub->news);
     free(sub->devices);
     free(sub);
 }
@@ -104,15 +138,41 @@ status_t subcluster_check_policy(const char *name, const char *params, err_t *er
     return status;
 }
 
+/* Of what threads cannot do. */
+static status_t name_remedy(status_t status, err_t *err)
+{
+    if (status != STATUS_UNSUPPORTED)
+        return status;
+    const err_t why = *err;
+    return err_set(err, status, "%s: start the scheduler with --shards 0", why.text);
+}
+
+/* Once for each policy: who asked for mode `preempt` should know that it changes nothing. */
+static void hint_at_stopping(subcluster_t *sub)
+{
+    err_t why = {0};
+    if (!sub->stoppable || sub->hinted || sub->core->ops->stops(sub->core, &why))
+        return;
+    sub->hinted = true;
+    if (sub->core->ops->threads)
+        (void)name_remedy(why.code, &why);
+    log_warn("policy_never_stops", LOG_STR("policy", subcluster_policy(sub)), LOG_STR("reason", why.text));
+}
+
 status_t subcluster_set_policy(subcluster_t *sub, const char *name, const char *params, err_t *err)
 {
     sub->dirty = true;
-    return backend_set_policy(sub->core, name, params, err);
+    status_t status = sub->core->ops->set_policy(sub->core, read_clock(), name, params, err);
+    if (status == STATUS_OK) {
+        sub->hinted = false;
+        hint_at_stopping(sub);
+    }
+    return name_remedy(status, err);
 }
 
 const char *subcluster_policy(const subcluster_t *sub)
 {
-    return backend_policy(sub->core);
+    return sub->core->ops->policy(sub->core);
 }
 
 /* ---- Models ---- */
@@ -122,48 +182,50 @@ status_t subcluster_add_model(subcluster_t *sub, uint32_t model, const profile_t
 {
     sched_model_opts_t opts = {.slo_ns = slo_ns};
     sub->dirty = true;
-    return backend_add_model(sub->core, model, profile, &opts, err);
+    return sub->core->ops->add_model(sub->core, read_clock(), model, profile, &opts, err);
 }
 
 void subcluster_remove_model(subcluster_t *sub, uint32_t model)
 {
     sub->dirty = true;
-    backend_remove_model(sub->core, model);
+    sub->core->ops->remove_model(sub->core, read_clock(), model);
 }
 
 void subcluster_update_profile(subcluster_t *sub, uint32_t model, const profile_t *profile)
 {
     sub->dirty = true;
-    backend_update_profile(sub->core, model, profile);
+    sub->core->ops->update_profile(sub->core, read_clock(), model, profile);
 }
 
 void subcluster_set_exit_points(subcluster_t *sub, uint32_t model, uint32_t exit_points)
 {
-    backend_set_exit_points(sub->core, model, exit_points);
+    sub->core->ops->set_exit_points(sub->core, model, exit_points);
+    sub->stoppable |= exit_points > 0;
+    hint_at_stopping(sub);
 }
 
 bool subcluster_set_inside(subcluster_t *sub, uint32_t model, const sched_inside_t *inside, err_t *err)
 {
     sub->dirty = true;
-    return backend_set_inside(sub->core, model, inside, err) == STATUS_OK;
+    return sub->core->ops->set_inside(sub->core, read_clock(), model, inside, err) == STATUS_OK;
 }
 
 void subcluster_allow(subcluster_t *sub, uint32_t model, uint32_t gpu, bool allowed)
 {
     sub->dirty = true;
-    backend_allow(sub->core, model, gpu, allowed);
+    sub->core->ops->allow(sub->core, read_clock(), model, gpu, allowed);
 }
 
 void subcluster_model_stats(const subcluster_t *sub, uint32_t model, sched_model_stats_t *stats)
 {
     *stats = (sched_model_stats_t){0};
-    (void)backend_model_stats(sub->core, model, stats);
+    (void)sub->core->ops->model_stats(sub->core, model, stats);
 }
 
 void subcluster_model_scatter(const subcluster_t *sub, uint32_t model, sched_scatter_t *scatter)
 {
     *scatter = (sched_scatter_t){.mean = 1, .guard = 1};
-    (void)backend_model_scatter(sub->core, model, scatter);
+    (void)sub->core->ops->model_scatter(sub->core, model, scatter);
 }
 
 /* ---- Devices ---- */
@@ -186,28 +248,34 @@ void subcluster_unseat(subcluster_t *sub, uint32_t gpu)
     sub->device_count--;
 }
 
-status_t subcluster_open(subcluster_t *sub, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns)
+status_t subcluster_open(subcluster_t *sub, uint32_t gpu, const sched_gpu_mode_t *mode, int64_t free_at_ns,
+                         err_t *err)
 {
+    sched_gpu_mode_t own = *mode;
+    if (own.inflight > DEVICE_INFLIGHT_MOST)
+        own.inflight = DEVICE_INFLIGHT_MOST;
+    if (own.inflight < sub->plain_inflight)
+        own.inflight = sub->plain_inflight;
     sub->dirty = true;
-    return backend_add_gpu(sub->core, gpu, mode, free_at_ns);
+    return name_remedy(sub->core->ops->add_gpu(sub->core, read_clock(), gpu, &own, free_at_ns, err), err);
 }
 
 void subcluster_drain(subcluster_t *sub, uint32_t gpu)
 {
     sub->dirty = true;
-    backend_drain_gpu(sub->core, gpu);
+    sub->core->ops->drain_gpu(sub->core, read_clock(), gpu);
 }
 
 void subcluster_close(subcluster_t *sub, uint32_t gpu)
 {
     sub->dirty = true;
-    backend_remove_gpu(sub->core, gpu);
+    sub->core->ops->remove_gpu(sub->core, read_clock(), gpu);
 }
 
 void subcluster_free_at(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
 {
     sub->dirty = true;
-    backend_gpu_free(sub->core, gpu, free_at_ns);
+    sub->core->ops->gpu_free(sub->core, read_clock(), gpu, free_at_ns);
 }
 
 /* ---- Tasks and batches ---- */
@@ -215,44 +283,44 @@ void subcluster_free_at(subcluster_t *sub, uint32_t gpu, int64_t free_at_ns)
 status_t subcluster_submit(subcluster_t *sub, uint32_t model, const sched_task_t *task, sched_ref_t *ref)
 {
     sub->dirty = true;
-    return backend_submit(sub->core, model, task, ref);
+    return sub->core->ops->submit(sub->core, read_clock(), model, task, ref);
 }
 
 bool subcluster_cancel(subcluster_t *sub, sched_ref_t ref)
 {
     sub->dirty = true;
-    return backend_cancel(sub->core, ref);
+    return sub->core->ops->cancel(sub->core, read_clock(), ref);
 }
 
 void subcluster_batch_ran(subcluster_t *sub, uint64_t batch, int64_t started_ns, int64_t ended_ns)
 {
     sub->dirty = true;
-    backend_batch_ran(sub->core, batch, started_ns, ended_ns);
+    sub->core->ops->batch_ran(sub->core, read_clock(), batch, started_ns, ended_ns);
 }
 
 void subcluster_batch_ended(subcluster_t *sub, uint64_t batch, int64_t free_at_ns)
 {
     sub->dirty = true;
-    backend_batch_ended(sub->core, batch, free_at_ns);
+    sub->core->ops->batch_ended(sub->core, read_clock(), batch, free_at_ns);
 }
 
 bool subcluster_is_due(const subcluster_t *sub, int64_t now_ns)
 {
-    return sub->wake_ns <= now_ns || backend_is_threaded(sub->core);
+    return sub->wake_ns <= now_ns || sub->core->ops->threads;
 }
 
 void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
 {
     sub->dirty = false; /* first: what the sink says about this sub-cluster is for the next run */
-    sub->wake_ns = backend_run(sub->core, sink, ctx);
+    sub->wake_ns = sub->core->ops->run(sub->core, read_clock(), sink, ctx);
     int64_t lateness_ns;
-    if (backend_take_lateness(sub->core, &lateness_ns))
-        delay_add(&sub->delays.lateness, loop_now_ns(), lateness_ns);
+    if (sub->core->ops->take_lateness(sub->core, &lateness_ns))
+        delay_add(&sub->delays.lateness, read_clock(), lateness_ns);
 }
 
 void subcluster_note_busy(subcluster_t *sub, int64_t device_ns)
 {
-    sub->sums.busy_ns += (uint64_t)((double)device_ns * backend_needed(sub->core));
+    sub->sums.busy_ns += (uint64_t)((double)device_ns * sub->core->ops->needed(sub->core));
 }
 
 /* ---- Delays ---- */
@@ -283,9 +351,9 @@ void subcluster_update_delays(subcluster_t *sub, int64_t now_ns, int64_t ctrl_ns
     sched_delays_t delays = {.ctrl_ns = ctrl_ns};
     fetch_delay_bound(&sub->delays.fetch, now_ns, fallback_ns, &delays.fixed_ns, &delays.data_ns);
     limit_lead(&delays, shortest_slo_ns);
-    delays.wake_ns = WAKE_SAFETY * (backend_is_threaded(sub->core)
-                                        ? delay_bound_ns(&sub->delays.lateness, now_ns, fallback_ns)
-                                        : wake_ns);
+    delays.wake_ns =
+        WAKE_SAFETY *
+        (sub->core->ops->threads ? delay_bound_ns(&sub->delays.lateness, now_ns, fallback_ns) : wake_ns);
     sub->delays.push_bound_ns = delay_bound_ns(&sub->delays.push, now_ns, fallback_ns);
     sub->delays.usual_ns = delay_quantile_ns(&sub->delays.push, 0.5, 0) +
                            delay_quantile_ns(&sub->delays.fetch.classes[0], 0.5, 0);
@@ -293,7 +361,7 @@ void subcluster_update_delays(subcluster_t *sub, int64_t now_ns, int64_t ctrl_ns
         return;
     sub->delays.sched = delays;
     sub->dirty = true;
-    backend_set_delays(sub->core, &delays);
+    sub->core->ops->set_delays(sub->core, now_ns, &delays);
 }
 
 /* ---- Size ---- */
@@ -310,7 +378,7 @@ static bool still_spare(const subcluster_t *sub)
 void subcluster_autoscale(subcluster_t *sub, uint32_t devices)
 {
     autoscale_t *scale = &sub->autoscale.state;
-    int32_t advice = autoscale_observe(scale, loop_now_ns(), devices, &sub->sums);
+    int32_t advice = autoscale_observe(scale, read_clock(), devices, &sub->sums);
     bool resized = devices != sub->autoscale.devices, judged = scale->begun_ns != sub->autoscale.window_ns;
     sub->autoscale.devices = devices;
     sub->autoscale.window_ns = scale->begun_ns;

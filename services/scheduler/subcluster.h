@@ -2,18 +2,14 @@
  * A sub-cluster: devices of one class, the scheduling core that decides for them under a policy of its own, what was
  * measured on the way to them, and the advice on how many there should be.
  *
- * This is the border behind which libs/sched runs; no other file of the service calls sched_*. Behind it
- * (backend.h) stands one sched_t on the loop's thread or a core on threads of its own, so that the service
- * relies on this much and no more:
+ * This is the border behind which the core decides; no other file of the service calls it. The service relies on what
+ * sched/core_ops.h promises of a core of either kind, and no more. Every function is called on the loop's thread; it
+ * says what happened, decides nothing and calls nobody back. Decisions come out of subcluster_run.
  *
- *   - Every function is called on the loop's thread. It says what happened; it decides nothing and calls nobody back.
- *   - Decisions come out of subcluster_run, through its sink, on the loop's thread, those of one model in the order in
- *     which they were made. The sink may speak to other sub-clusters, and to this one only to submit what it has dropped
- *     because the model was removed.
- *   - What was said may take effect later than the next run. What is decided meanwhile for a device that was closed or
- *     for a model that was removed is taken back behind the border: no grant of it comes out.
- *   - The core holds a task from subcluster_submit until subcluster_cancel has said true, it comes out in a drop, or the
- *     batch that holds it has ended, well or badly. To try it again is to submit it again.
+ * Which kind of core there is, is settled when the sub-cluster is made: with `shards` threads decide, if the policy can
+ * run on threads, else the loop's thread does, and the log says so (core_not_on_threads). What threads cannot do is refused
+ * from then on, with a reason that says what can: policies nexus and shepherd, devices whose mode is not `whole`. Models
+ * with exit points run there and are not stopped (policy_never_stops in the log).
  */
 #ifndef SCHEDULER_SUBCLUSTER_H
 #define SCHEDULER_SUBCLUSTER_H
@@ -21,15 +17,17 @@
 #include "metrics/metrics.h"
 #include "profile/profile.h"
 #include "sched/autoscale.h"
-#include "sched/sched.h"
+#include "sched/core_ops.h"
 #include "sched/shed.h"
-#include "scheduler/backend.h"
 #include "scheduler/delay.h"
+#include "scheduler/news.h"
 
 enum {
     SUBCLUSTERS_MAX = 32, /* a core takes some 10 MB, and a partition finer than this plans for nobody */
     SUBCLUSTER_NAME_BYTES = 64,
     DEVICE_CLASS_BYTES = 64,
+    POLICY_PARAMS_BYTES = 1024, /* the parameters of a policy, as text */
+    DEVICE_INFLIGHT_MOST = 4,   /* of a device that says how many batches it takes: no more than this */
 };
 
 typedef struct subcluster subcluster_t;
@@ -66,7 +64,10 @@ struct subcluster {
         metric_t *busy, *idle, *delay_ctrl, *delay_data, *delay_wake;
         metric_t *desired, *bad_rate, *idle_fraction, *models;
     } metric;
-    backend_t *core; /* subcluster.c's alone */
+    core_t *core;            /* subcluster.c's alone, */
+    news_t *news;            /* of threads that decide, else NULL */
+    uint32_t plain_inflight; /* of a device that says nothing else */
+    bool stoppable, hinted;  /* some model could be stopped; it was said that the policy never does it */
     void (*on_news)(void *arg);
     void *on_news_arg;
     int64_t wake_ns;
@@ -92,7 +93,8 @@ void subcluster_destroy(subcluster_t *subcluster);
 
 /* Whether subcluster_set_policy would take it. */
 status_t subcluster_check_policy(const char *name, const char *params, err_t *err);
-/* At run time: what waits goes on waiting, what runs goes on running. INVALID_ARGUMENT leaves all as it was. */
+/* At run time: what waits goes on waiting, what runs goes on running. INVALID_ARGUMENT, UNSUPPORTED (on threads) leave all
+ * as it was. */
 status_t subcluster_set_policy(subcluster_t *subcluster, const char *name, const char *params, err_t *err);
 const char *subcluster_policy(const subcluster_t *subcluster);
 
@@ -120,14 +122,20 @@ void subcluster_model_scatter(const subcluster_t *subcluster, uint32_t model, sc
 /* The lowest free seat, for among free devices the core prefers low numbers; UINT32_MAX: none. */
 uint32_t subcluster_seat(subcluster_t *subcluster, device_t *device);
 void subcluster_unseat(subcluster_t *subcluster, uint32_t gpu);
-/* Grants begin. INVALID_ARGUMENT: they had. */
+/* Grants begin. INVALID_ARGUMENT: they had. UNSUPPORTED: a mode that threads cannot drive. */
 status_t subcluster_open(subcluster_t *subcluster, uint32_t gpu, const sched_gpu_mode_t *mode,
-                         int64_t free_at_ns);
+                         int64_t free_at_ns, err_t *err);
 /* No further grants; what runs goes on. */
 void subcluster_drain(subcluster_t *subcluster, uint32_t gpu);
 /* After its batches have been said to have ended. */
 void subcluster_close(subcluster_t *subcluster, uint32_t gpu);
 void subcluster_free_at(subcluster_t *subcluster, uint32_t gpu, int64_t free_at_ns);
+
+/* Batches that any device may be granted and not have done; given: what a device takes that says nothing else. */
+static inline uint32_t subcluster_inflight_most(uint32_t given)
+{
+    return given > DEVICE_INFLIGHT_MOST ? given : DEVICE_INFLIGHT_MOST;
+}
 
 /* ---- Tasks and batches. Hot. ---- */
 

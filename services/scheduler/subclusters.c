@@ -180,14 +180,16 @@ status_t subclusters_set_policy(scheduler_t *s, const char *subcluster, const ch
             return err_set(err, STATUS_NOT_FOUND, "there is no sub-cluster '%s'", subcluster);
         return set_one(sub, name, params, err);
     }
-    (void)snprintf(s->policy, sizeof s->policy, "%s", name);
-    (void)snprintf(s->policy_params, sizeof s->policy_params, "%s", params);
     for (uint32_t i = 0; i < s->subcluster_count; i++) {
         err_t refused = {0};
         if (set_one(s->subclusters[i], name, params, &refused) != STATUS_OK && status == STATUS_OK) {
             status = refused.code; /* of the first; the others may have taken it */
             *err = refused;
         }
+    }
+    if (status == STATUS_OK) { /* also of those that are still to come */
+        (void)snprintf(s->policy, sizeof s->policy, "%s", name);
+        (void)snprintf(s->policy_params, sizeof s->policy_params, "%s", params);
     }
     return status;
 }

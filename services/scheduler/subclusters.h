@@ -19,7 +19,8 @@ subcluster_t *subclusters_find(const scheduler_t *s, const char *name);
  * and *err: none. */
 subcluster_t *subclusters_for(scheduler_t *s, const char *device_class, uint32_t devices, err_t *err);
 const char *subclusters_policy(const scheduler_t *s); /* "various" where they differ */
-/* subcluster "": of all, and of those to come. NOT_FOUND: no such; INVALID_ARGUMENT: nothing has changed. */
+/* subcluster "": of all, and of those to come. NOT_FOUND: no such; INVALID_ARGUMENT: nothing has changed. UNSUPPORTED: one whose
+ * threads cannot run it goes on as it was, and so do those to come; others have taken it. */
 status_t subclusters_set_policy(scheduler_t *s, const char *subcluster, const char *policy,
                                 const char *params, err_t *err);
 

@@ -78,12 +78,10 @@ def load(bin_dir, up, *flags):
     return json.loads(got.stdout)["total"]
 
 
-@pytest.mark.parametrize("policy, shards", [("eager", 0), ("eager", 1), ("deferred", 0), ("fermata", 0)])
+@pytest.mark.parametrize("policy", ["eager", "deferred", "fermata"])
 @pytest.mark.alone
-def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, monkeypatch, policy, shards):
-    """A batch takes 40 ms and more, so that requests come while one runs; eager starts before there are many. Threads that were asked for do
-    not decide for such a device: the loop does, and says so."""
-    monkeypatch.setenv("FERMATA_SHARDS", str(shards))
+def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, policy):
+    """A batch takes 40 ms and more, so that requests come while one runs; eager starts before there are many."""
     up = emulated(bin_dir, tmp_path, ["m,2,40,3000,16"], "--mode", "staged", "--policy", policy)
     worker, scheduler = up.ready["workers"][0]["metrics"], up.ready["scheduler"]["http"]
     try:
@@ -98,7 +96,17 @@ def test_staged_serves_and_rows_join_running_batches(bin_dir, tmp_path, monkeypa
         assert metric(worker, "fermata_worker_mode_refusals_total") == 0
         assert get(scheduler, "/state").json()["models"][0]["mode"] == "staged"
         assert infer(up, "m", range(5)).status == 200
-        assert ("a device's mode looks at queues and devices at once" in up.log()) == (shards > 0), up.log()
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def test_a_device_that_threads_cannot_drive_is_refused_with_what_can(bin_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("FERMATA_SHARDS", "1")
+    up = emulated(bin_dir, tmp_path, ["m,2,40,3000,16"], "--mode", "staged")
+    try:
+        refused = [line for line in up.log().splitlines() if "device_refused" in line]
+        assert len(refused) == 1 and "start the scheduler with --shards 0" in refused[0], up.log()
+        assert infer(up, "m", [1]).status in (503, 504)
     finally:
         assert up.stop() == 0, up.log()
 

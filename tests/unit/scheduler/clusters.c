@@ -1,4 +1,7 @@
 /* Several sub-clusters in one service: where devices and models go, and what moves with them. */
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+#include "scheduler/subclusters.h"
 #include "support.h"
 
 #include <string.h>
@@ -187,6 +190,26 @@ Test(clusters, devices_come_in_proportion_to_the_shares)
     cr_expect_eq(serving, 1, "%d workers of small", serving);
     fake_kill(&third.fake);
     scene_free(s);
+}
+
+Test(clusters, a_policy_that_one_refuses_is_not_that_of_those_to_come)
+{
+    static const char *const subclusters[] = {"a=first", NULL};
+    static stage_t stage;
+    err_t err = {0};
+    stage_init(&stage);
+    stage.options.shards = 2;
+    stage.options.subclusters = subclusters;
+    stage.options.subcluster_count = 1;
+    stage_start(&stage);
+    cr_expect_eq(subclusters_set_policy(stage.scheduler, "", "shepherd", "", &err), STATUS_UNSUPPORTED);
+    cr_expect_str_eq(subclusters_policy(stage.scheduler), "fermata");
+    subcluster_t *later = subclusters_for(stage.scheduler, "second", 1, &err);
+    cr_assert_not_null(later);
+    cr_expect_str_eq(subcluster_policy(later), "fermata");
+    cr_expect_eq(subclusters_set_policy(stage.scheduler, "", "eager", "", &err), STATUS_OK);
+    cr_expect_str_eq(subcluster_policy(subclusters_for(stage.scheduler, "third", 1, &err)), "eager");
+    stage_dispose(&stage);
 }
 
 Test(clusters, declarations_that_make_no_sense)

@@ -53,7 +53,6 @@ Test(preempt, a_stopped_batch_is_granted_again)
     leave();
 }
 
-/* Threads do not stop batches: where they were asked for the loop decides as soon as a model can be stopped. */
 Test(preempt, the_default_policy_stops_it_too)
 {
     stop_the_slow_one("fermata");

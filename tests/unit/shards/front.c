@@ -24,7 +24,7 @@ typedef struct {
 } task_t;
 
 typedef struct {
-    front_t *front;
+    core_t *core;
     sem_t woken;
     prng_t prng;
     task_t tasks[TASKS];
@@ -93,7 +93,7 @@ static void on_action(void *ctx, const sched_action_t *action)
 
 static void run(loop_t *loop)
 {
-    (void)front_run(loop->front, clock_now_ns(), on_action, loop);
+    (void)loop->core->ops->run(loop->core, clock_now_ns(), on_action, loop);
 }
 
 static void enter(loop_t *loop, uint32_t place, uint32_t model)
@@ -103,7 +103,9 @@ static void enter(loop_t *loop, uint32_t place, uint32_t model)
     sched_task_t entry = {.tag = (uint64_t)task->generation << 32 | place,
                           .arrival_ns = now_ns,
                           .deadline_ns = now_ns + prng_range(&loop->prng, 1, 30) * MS};
-    cr_assert_eq(front_submit(loop->front, model, &entry), STATUS_OK);
+    sched_ref_t ref;
+    cr_assert_eq(loop->core->ops->submit(loop->core, now_ns, model, &entry, &ref), STATUS_OK);
+    cr_assert_eq(ref, entry.tag);
     *task = (task_t){.used = true, .generation = task->generation, .model = model};
 }
 
@@ -126,7 +128,8 @@ static void cancel(loop_t *loop)
     if (!task->used || task->batch_id || !loop->model_here[task->model])
         return;
     task->cancelled = true;
-    front_cancel(loop->front, task->model, (uint64_t)task->generation << 32 | place);
+    cr_expect_not(
+        loop->core->ops->cancel(loop->core, clock_now_ns(), (uint64_t)task->generation << 32 | place));
 }
 
 static void forget_batch(loop_t *loop, uint32_t index)
@@ -145,7 +148,8 @@ static void tell_ran(loop_t *loop, uint32_t index)
     int64_t start_ns = loop->batches[index].start_ns;
     int64_t took_ns = latency_ns(loop->batches[index].model, loop->batches[index].count);
     took_ns = took_ns * prng_range(&loop->prng, 80, 160) / 100;
-    front_batch_ran(loop->front, loop->batches[index].id, start_ns, start_ns + took_ns);
+    loop->core->ops->batch_ran(loop->core, clock_now_ns(), loop->batches[index].id, start_ns,
+                               start_ns + took_ns);
 }
 
 static void end_batch(loop_t *loop, uint32_t index, bool again)
@@ -153,7 +157,7 @@ static void end_batch(loop_t *loop, uint32_t index, bool again)
     uint64_t id = loop->batches[index].id;
     if (!again)
         tell_ran(loop, index);
-    front_batch_done(loop->front, id, clock_now_ns());
+    loop->core->ops->batch_ended(loop->core, clock_now_ns(), id, clock_now_ns());
     for (uint32_t i = 0; i < TASKS; i++) {
         task_t *task = &loop->tasks[i];
         if (!task->used || task->batch_id != id)
@@ -180,29 +184,36 @@ static void end_some(loop_t *loop)
 
 static void close_gpu(loop_t *loop, uint32_t gpu)
 {
-    cr_assert_eq(front_drain_gpu(loop->front, gpu), STATUS_OK);
+    loop->core->ops->drain_gpu(loop->core, clock_now_ns(), gpu);
     loop->gpu_open[gpu] = false;
     if (prng_below(&loop->prng, 2) == 0)
         run(loop); /* it may drain for a while */
     for (uint32_t i = loop->batch_count; i-- > 0;)
         if (loop->batches[i].gpu == gpu)
             end_batch(loop, i, true);
-    cr_assert_eq(front_remove_gpu(loop->front, gpu), STATUS_OK);
+    loop->core->ops->remove_gpu(loop->core, clock_now_ns(), gpu);
 }
 
 static void remove_model(loop_t *loop, uint32_t model)
 {
     loop->model_here[model] = false;
-    cr_assert_eq(front_remove_model(loop->front, model), STATUS_OK);
+    loop->core->ops->remove_model(loop->core, clock_now_ns(), model);
 }
 
 static void add_model(loop_t *loop, uint32_t model)
 {
     profile_t profile;
     cr_assert_eq(profile_from_line(&profile, ROW_NS, FIXED_NS * (model + 1), 32, NULL), STATUS_OK);
-    cr_assert_eq(front_add_model(loop->front, model, &profile, NULL, NULL), STATUS_OK);
-    cr_assert_eq(front_update_profile(loop->front, model, &profile), STATUS_OK);
+    cr_assert_eq(loop->core->ops->add_model(loop->core, clock_now_ns(), model, &profile, NULL, NULL),
+                 STATUS_OK);
+    loop->core->ops->update_profile(loop->core, clock_now_ns(), model, &profile);
     loop->model_here[model] = true;
+}
+
+static bool add_gpu(loop_t *loop, uint32_t gpu, int64_t free_at_ns)
+{
+    const sched_gpu_mode_t whole = {0};
+    return loop->core->ops->add_gpu(loop->core, clock_now_ns(), gpu, &whole, free_at_ns, NULL) == STATUS_OK;
 }
 
 static void change_something(loop_t *loop)
@@ -217,7 +228,7 @@ static void change_something(loop_t *loop)
         if (loop->gpu_open[gpu])
             close_gpu(loop, gpu);
         else
-            loop->gpu_open[gpu] = front_add_gpu(loop->front, gpu, clock_now_ns()) == STATUS_OK;
+            loop->gpu_open[gpu] = add_gpu(loop, gpu, clock_now_ns());
         break;
     case 2:
     case 3:
@@ -227,17 +238,18 @@ static void change_something(loop_t *loop)
             add_model(loop, model);
         break;
     case 4:
-        cr_assert_eq(front_set_policy(loop->front, policies[prng_below(&loop->prng, 4)], NULL, NULL),
+        cr_assert_eq(loop->core->ops->set_policy(loop->core, clock_now_ns(),
+                                                 policies[prng_below(&loop->prng, 4)], NULL, NULL),
                      STATUS_OK);
         break;
     case 5:
-        front_set_delays(loop->front, &delays);
+        loop->core->ops->set_delays(loop->core, clock_now_ns(), &delays);
         break;
     case 6:
-        (void)front_allow(loop->front, model, gpu, prng_below(&loop->prng, 2) == 0);
+        loop->core->ops->allow(loop->core, clock_now_ns(), model, gpu, prng_below(&loop->prng, 2) == 0);
         break;
     default:
-        front_gpu_free(loop->front, gpu, clock_now_ns());
+        loop->core->ops->gpu_free(loop->core, clock_now_ns(), gpu, clock_now_ns());
         break;
     }
 }
@@ -248,18 +260,17 @@ static loop_t *start(void)
     front_options_t options = {
         .limits = {.models_max = MODELS, .gpus_max = GPUS, .tasks_max = TASKS, .batch_max = 32},
         .shard_count = SHARDS,
-        .tags_max = TASKS,
         .balance_ns = 5 * MS,
         .wake = wake,
         .ctx = loop};
     err_t err = {0};
     prng_init(&loop->prng, 7);
     sem_init(&loop->woken, 0, 0);
-    cr_assert_eq(front_create(&options, &loop->front, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(front_create(&options, &loop->core, &err), STATUS_OK, "%s", err.text);
     for (uint32_t m = 0; m < MODELS; m++)
         add_model(loop, m);
     for (uint32_t g = 0; g < GPUS; g++)
-        loop->gpu_open[g] = front_add_gpu(loop->front, g, 0) == STATUS_OK;
+        loop->gpu_open[g] = add_gpu(loop, g, 0);
     run(loop);
     return loop;
 }
@@ -280,7 +291,7 @@ static void expect_stats(loop_t *loop)
 {
     for (uint32_t m = 0; m < MODELS; m++) {
         sched_model_stats_t stats;
-        if (!front_model_stats(loop->front, m, &stats))
+        if (!loop->core->ops->model_stats(loop->core, m, &stats))
             continue;
         cr_expect_eq(stats.queued, 0, "model %u: %u queued", m, stats.queued);
         cr_expect_eq(stats.in_flight, 0, "model %u: %u in flight", m, stats.in_flight);
@@ -292,7 +303,7 @@ static void count_learned(loop_t *loop)
 {
     for (uint32_t m = 0; m < MODELS; m++) {
         sched_scatter_t scatter;
-        loop->learned += front_model_scatter(loop->front, m, &scatter) && scatter.guard > 1;
+        loop->learned += loop->core->ops->model_scatter(loop->core, m, &scatter) && scatter.guard > 1;
     }
 }
 
@@ -325,7 +336,7 @@ Test(front, every_task_comes_out_once, .timeout = 110)
     cr_expect_gt(loop->retried, 10);
     expect_stats(loop);
     cr_expect_gt(loop->learned, 0);
-    front_destroy(loop->front);
+    loop->core->ops->destroy(loop->core);
     sem_destroy(&loop->woken);
     free(loop);
 }
@@ -335,17 +346,18 @@ Test(front, every_task_comes_out_once, .timeout = 110)
 Test(front, a_loop_that_stands_still_costs_no_memory, .timeout = 60)
 {
     loop_t *loop = start();
+    sched_ref_t ref;
     uint64_t refused = 0;
     for (int i = 0; i < 20 * TASKS; i++) { /* all are too late: each comes out as a drop */
         sched_task_t late = {.tag = (uint64_t)i << 32 | (uint64_t)(i % TASKS), .deadline_ns = 1};
-        refused += front_submit(loop->front, 0, &late) != STATUS_OK;
+        refused += loop->core->ops->submit(loop->core, clock_now_ns(), 0, &late, &ref) != STATUS_OK;
     }
     cr_expect_gt(refused, 0, "no bound was met");
     sched_model_stats_t stats;
-    (void)front_model_stats(loop->front, 0, &stats);
+    (void)loop->core->ops->model_stats(loop->core, 0, &stats);
     cr_expect_lt(stats.queued, 16 * TASKS);
     cr_expect_eq(stats.queued + refused, 20 * TASKS);
-    front_destroy(loop->front);
+    loop->core->ops->destroy(loop->core);
     free(loop);
 }
 
@@ -360,37 +372,73 @@ Test(front, a_model_that_comes_back_is_counted_anew, .timeout = 60)
     loop_t *loop = start();
     sched_task_t late = {.tag = 1, .deadline_ns = 1};
     sched_model_stats_t stats;
-    cr_assert_eq(front_submit(loop->front, 0, &late), STATUS_OK);
+    sched_ref_t ref;
+    cr_assert_eq(loop->core->ops->submit(loop->core, clock_now_ns(), 0, &late, &ref), STATUS_OK);
     do {
-        (void)front_run(loop->front, clock_now_ns(), ignore, NULL);
-        (void)front_model_stats(loop->front, 0, &stats);
+        (void)loop->core->ops->run(loop->core, clock_now_ns(), ignore, NULL);
+        (void)loop->core->ops->model_stats(loop->core, 0, &stats);
     } while (stats.queued > 0);
     cr_assert_eq(stats.submitted, 1);
     remove_model(loop, 0);
     add_model(loop, 0);
-    (void)front_model_stats(loop->front, 0, &stats);
+    (void)loop->core->ops->model_stats(loop->core, 0, &stats);
     cr_expect_eq(memcmp(&stats, &(sched_model_stats_t){0}, sizeof stats), 0, "%lu submitted",
                  stats.submitted);
-    front_destroy(loop->front);
+    loop->core->ops->destroy(loop->core);
     free(loop);
 }
 
-Test(front, what_cannot_be_is_refused)
+/* What needs one thread that sees queues and GPUs at once. */
+Test(front, what_threads_cannot_do_is_refused_and_changes_nothing)
+{
+    static const sched_gpu_mode_t modes[] = {{.stretches = true}, {.slots = 2}};
+    loop_t *loop = start();
+    core_t *core = loop->core;
+    err_t err = {0};
+    cr_expect_eq(core->ops->set_policy(core, clock_now_ns(), "shepherd", NULL, &err), STATUS_UNSUPPORTED);
+    cr_expect_eq(core->ops->set_policy(core, clock_now_ns(), "nexus", NULL, &err), STATUS_UNSUPPORTED);
+    cr_expect_str_eq(core->ops->policy(core), "fermata");
+    core->ops->drain_gpu(core, clock_now_ns(), 1);
+    core->ops->remove_gpu(core, clock_now_ns(), 1);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(core->ops->add_gpu(core, clock_now_ns(), 1, &modes[i], 0, &err), STATUS_UNSUPPORTED);
+    cr_expect_str_eq(
+        err.text, "grants that join or run beside others need one thread that sees queues and GPUs at once");
+    cr_expect(add_gpu(loop, 1, 0));
+    core->ops->destroy(core);
+    free(loop);
+}
+
+Test(front, whether_batches_are_stopped_as_the_policy_wants_is_told)
 {
     loop_t *loop = start();
-    err_t err;
+    core_t *core = loop->core;
+    err_t why = {0};
+    cr_expect_not(core->ops->stops(core, &why));
+    cr_expect_str_eq(why.text, "threads that decide never stop a running batch");
+    cr_expect_eq(core->ops->set_policy(core, clock_now_ns(), "fermata", "preempt=0", &why), STATUS_OK);
+    cr_expect(core->ops->stops(core, &why), "it wants to stop none");
+    core->ops->destroy(core);
+    free(loop);
+}
+
+Test(front, what_is_not_there_is_ignored)
+{
+    loop_t *loop = start();
+    core_t *core = loop->core;
+    int64_t now_ns = clock_now_ns();
     sched_task_t task = {0};
-    cr_expect_eq(front_set_policy(loop->front, "shepherd", NULL, &err), STATUS_UNSUPPORTED);
-    cr_expect_eq(front_remove_model(loop->front, MODELS), STATUS_NOT_FOUND);
-    cr_expect_eq(front_submit(loop->front, MODELS, &task), STATUS_NOT_FOUND);
-    cr_expect_eq(front_allow(loop->front, 0, GPUS, false), STATUS_NOT_FOUND);
-    front_batch_done(loop->front, UINT64_MAX, 0);
-    front_batch_done(loop->front, 77, 0);
-    front_batch_ran(loop->front, 77, 0, 1);
-    front_batch_ran(loop->front, UINT64_MAX, 0, 1);
+    sched_ref_t ref;
+    core->ops->remove_model(core, now_ns, MODELS);
+    cr_expect_eq(core->ops->submit(core, now_ns, MODELS, &task, &ref), STATUS_NOT_FOUND);
+    core->ops->allow(core, now_ns, 0, GPUS, false);
+    core->ops->batch_ended(core, now_ns, UINT64_MAX, 0);
+    core->ops->batch_ended(core, now_ns, 77, 0);
+    core->ops->batch_ran(core, now_ns, 77, 0, 1);
+    core->ops->batch_ran(core, now_ns, UINT64_MAX, 0, 1);
     sched_scatter_t scatter;
-    cr_expect_not(front_model_scatter(loop->front, MODELS, &scatter));
-    cr_expect(front_model_scatter(loop->front, 0, &scatter) && scatter.mean == 1 && scatter.guard == 1);
-    front_destroy(loop->front);
+    cr_expect_not(core->ops->model_scatter(core, MODELS, &scatter));
+    cr_expect(core->ops->model_scatter(core, 0, &scatter) && scatter.mean == 1 && scatter.guard == 1);
+    core->ops->destroy(core);
     free(loop);
 }
