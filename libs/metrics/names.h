@@ -69,7 +69,7 @@
     X(WORKER_FETCH_SECONDS, "fermata_worker_fetch_seconds", HISTOGRAM, NS_AS_S, "model", "Fetching the inputs of one batch.") \
     X(WORKER_PUSH_FAILURES, "fermata_worker_push_failures_total", COUNTER, NONE, "model", "Results that could not be handed to their gateway.") \
     X(WORKER_PUSH_SECONDS, "fermata_worker_push_seconds", HISTOGRAM, NS_AS_S, "model", "Pushing the outputs of one batch.") \
-    X(WORKER_LATE_START_SECONDS, "fermata_worker_late_start_seconds", HISTOGRAM, NS_AS_S, "", "How much later than granted a batch started.") \
+    X(WORKER_LATE_START_SECONDS, "fermata_worker_late_start_seconds", HISTOGRAM, NS_AS_S, "", "How long after its grant had come a batch started.") \
     X(WORKER_BUSY_SECONDS, "fermata_worker_device_busy_seconds_total", COUNTER, NS_AS_S, "device", "Time in which the device was running batches.") \
     X(WORKER_REVOCATIONS, "fermata_worker_revocations_total", COUNTER, NONE, "outcome", "Batches that the scheduler took back: before they began (waiting), at an exit point (stopped), or when they had ended (late).") \
     X(WORKER_STOPPED_SECONDS, "fermata_worker_stopped_seconds", HISTOGRAM, NS_AS_S, "model", "How long batches had run that were stopped at an exit point.") \

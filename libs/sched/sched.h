@@ -70,8 +70,11 @@ typedef struct {
         struct {
             uint32_t gpu;
             uint64_t batch_id; /* unique in this sched_t */
-            int64_t start_ns;  /* the GPU should start then: not before, for the prediction counts on it */
-            int64_t finish_ns; /* predicted: start + latency of the batch */
+            /* When the batch is expected to begin: the GPU has done what it was granted before, and the way there takes
+             * its bound (sched_delays_t). The plan rests on it, the GPU does not wait for it: one that is ready begins
+             * before, and one that is not, later. */
+            int64_t start_ns;
+            int64_t finish_ns;         /* predicted: start + latency of the batch */
             const sched_task_t *tasks; /* valid during the sink call; earliest deadline first */
             uint32_t count;
             uint64_t

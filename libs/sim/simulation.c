@@ -303,6 +303,8 @@ static int64_t real_latency_ns(simulation_t *sim, int64_t latency_ns)
     return llround((double)latency_ns * (factor < 0.5 ? 0.5 : factor));
 }
 
+/* Not before the core's estimate: the way takes its bound at least, though a worker begins as soon as it can. So what
+ * is simulated is the case that the core has planned for, and no figure is better than the plan. */
 static int64_t real_start_ns(simulation_t *sim, uint32_t gpu, uint32_t count, int64_t granted_ns)
 {
     int64_t arrived_ns = sim->now_ns + delay_ns(sim);

@@ -73,9 +73,6 @@ static void note_grant(scheduler_t *s, const sched_action_t *action, int64_t now
         metrics_observe(model->metrics.queue_seconds, now_ns - action->grant.tasks[i].arrival_ns);
 }
 
-/* start_in_ns stays 0: the worker begins when inputs and device are ready. The core's start is a bound, made of the
- * slowest delays seen; to wait for it would make every batch as slow as the slowest, and what begins earlier only
- * ends earlier, which the worker reports. */
 static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *action)
 {
     int64_t now_ns = loop_now_ns();
@@ -111,7 +108,6 @@ static void on_grant(scheduler_t *s, subcluster_t *sub, const sched_action_t *ac
         node->grant.size = batch->first->shape->sizes; /* stays as long as the task refers to it */
     }
     node->grant.device = device->index;
-    node->grant.finish_in_ns = action->grant.finish_ns - now_ns;
     const batch_t *joined = batch_of(device, action->grant.stretches);
     node->grant.stretches = joined != NULL ? joined->id : 0;
     *worker->grants_tail = node;

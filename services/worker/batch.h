@@ -12,7 +12,6 @@
 
 #include "control.pb-c.h"
 #include "launch.h"
-#include "loop/timer.h"
 #include "model.h"
 #include "peers.h"
 
@@ -22,7 +21,7 @@ typedef struct run run_t;
 typedef struct batch batch_t;
 typedef struct executor executor_t;
 
-typedef enum { BATCH_FETCHING, BATCH_READY, BATCH_SUBMITTED, BATCH_PUSHING } batch_state_t;
+typedef enum { BATCH_FETCHING, BATCH_SUBMITTED, BATCH_PUSHING } batch_state_t;
 
 typedef struct {
     uint64_t task_id;
@@ -57,8 +56,7 @@ typedef struct {
 } batch_shapes_t;
 
 struct batch {
-    launch_t launch;    /* whole: of the batch */
-    loop_timer_t timer; /* of the start */
+    launch_t launch; /* whole: of the batch */
     TAILQ_ENTRY(batch) link, turn;
     run_t *run;
     executor_t *executor;
@@ -89,7 +87,7 @@ struct batch {
     uint32_t count;   /* rows in the buffers now */
     uint32_t lost;    /* of these, by the execution or on the way out */
     uint32_t pending; /* requests under way */
-    int64_t granted_ns, start_at_ns, fetched_ns;
+    int64_t granted_ns, fetched_ns;
     int64_t started_ns, finished_ns; /* of the execution; 0 = it never began */
     int64_t device_ns;               /* its part of the device's time (device_time.h) */
     err_t err;

@@ -11,6 +11,7 @@
 #include "executor.h"
 
 #include "exec/exec.h"
+#include "loop/timer.h"
 
 typedef struct carrier carrier_t;
 

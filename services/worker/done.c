@@ -60,7 +60,6 @@ bool done_add(done_list_t *done, const run_report_t *report)
     to->fetch_ns = report->fetch_ns;
     to->push_ns = report->push_ns;
     to->free_in_ns = report->free_in_ns;
-    to->wait_ns = report->wait_ns;
     return copy_failures(to, report);
 }
 

@@ -70,7 +70,6 @@ void run_destroy(run_t *run)
     peers_disconnect(run->options.peers);
     while ((batch = TAILQ_FIRST(&run->free))) {
         TAILQ_REMOVE(&run->free, batch, link);
-        loop_timer_dispose(&batch->timer);
         batch_free_memory(batch);
     }
     run_execute_dispose(run);

@@ -1,11 +1,11 @@
 /*
- * Granted batches: fetch -> wait for the start -> execute -> push, several under way on each device, so that
+ * Granted batches: fetch -> execute -> push, several under way on each device, so that
  * the inputs of the next batch come in while the present one is executed. Loop thread; a hot path: what a
  * batch needs is recycled.
  *
- *   FETCHING ──all rows here or given up──▶ READY ──start has come──▶ SUBMITTED ──engine done──▶ PUSHING ──▶ free
- *      │                                      │                          │
- *      └── no row left, revoked ──────────────┴── revoked ───────────────┴── failed, stopped ──▶ reported, free
+ *   FETCHING ──all rows here or given up──▶ SUBMITTED ──engine done──▶ PUSHING ──▶ free
+ *      │                                        │
+ *      └── no row left, revoked ────────────────┴── revoked, failed, stopped ──▶ reported, free
  *
  * Each granted batch is reported exactly once, when its execution has ended or it is clear that there will be none; the
  * outputs are handed to the data plane just before.
@@ -34,7 +34,7 @@ typedef struct {
     uint32_t device;
     status_t status;
     const char *reason; /* "" when OK */
-    int64_t exec_ns, device_ns, fetch_ns, push_ns, wait_ns, free_in_ns;
+    int64_t exec_ns, device_ns, fetch_ns, push_ns, free_in_ns;
     const uint32_t *failed_row, *failed_status; /* valid during the call */
     uint32_t failed_count;
 } run_report_t;

@@ -101,7 +101,6 @@ void batch_report(batch_t *batch, status_t status, const char *reason, int64_t p
                            .device_ns = batch->device_ns,
                            .fetch_ns = batch->fetched_ns ? batch->fetched_ns - batch->granted_ns : 0,
                            .push_ns = push_ns,
-                           .wait_ns = ran ? batch->started_ns - batch->fetched_ns : 0,
                            .free_in_ns = device_free_in_ns(run, batch->device),
                            .failed_row = batch->failed_row,
                            .failed_status = batch->failed_status,
@@ -113,7 +112,6 @@ void batch_report(batch_t *batch, status_t status, const char *reason, int64_t p
 
 void batch_abort(batch_t *batch, status_t status, const char *reason)
 {
-    loop_timer_stop(&batch->timer);
     batch_report(batch, status, reason, 0);
     batch_recycle(batch);
 }

@@ -95,8 +95,7 @@ static void batch_observe(batch_t *batch)
         run->options.profile_changed)
         run->options.profile_changed(run->options.ctx, batch->model);
     metrics_observe(batch->model->fetch, batch->fetched_ns - batch->granted_ns);
-    metrics_observe(run->late_start,
-                    batch->started_ns > batch->start_at_ns ? batch->started_ns - batch->start_at_ns : 0);
+    metrics_observe(run->late_start, batch->started_ns - batch->granted_ns);
 }
 
 static void log_failed(const batch_t *batch)

@@ -7,12 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-void batch_on_start(loop_timer_t *timer, void *arg)
-{
-    (void)timer;
-    batch_submit(arg);
-}
-
 static void log_missing_rows(const batch_t *batch)
 {
     log_warn("inputs_missing", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
@@ -32,11 +26,7 @@ static void batch_fetched(batch_t *batch)
     } else if (batch->count == 0) {
         batch_abort(batch, STATUS_UNAVAILABLE, "no input of the batch could be fetched");
     } else {
-        batch->state = BATCH_READY;
-        if (batch->fetched_ns >= batch->start_at_ns)
-            batch_submit(batch);
-        else
-            loop_timer_start(&batch->timer, batch->start_at_ns);
+        batch_submit(batch);
     }
 }
 

@@ -10,7 +10,4 @@
 /* Of a batch that is placed. It may be submitted or aborted inside, when there is nothing to wait for. */
 void batch_fetch(batch_t *batch, uint64_t timeout_ns);
 
-/* What batch->timer calls, with the batch. */
-void batch_on_start(loop_timer_t *timer, void *arg);
-
 #endif

@@ -51,11 +51,6 @@ static batch_t *run_take(run_t *run)
         return batch;
     }
     batch = calloc(1, sizeof(*batch));
-    if (batch &&
-        loop_timer_init(&batch->timer, run->options.loop, batch_on_start, batch, NULL) != STATUS_OK) {
-        free(batch);
-        return NULL;
-    }
     if (batch)
         batch->run = run;
     return batch;
@@ -141,7 +136,6 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->generation = generation;
     batch->device = grant->device;
     batch->granted_ns = clock_now_ns();
-    batch->start_at_ns = batch->granted_ns + (grant->start_in_ns > 0 ? believed_ns(grant->start_in_ns) : 0);
     batch->fetched_ns = batch->started_ns = batch->finished_ns = batch->device_ns = 0;
     batch->pending = batch->push_count = batch->lost = 0;
     batch->revoked = batch->begun = batch->shared = false;

@@ -5,7 +5,6 @@
  *   run.c ─▶ run_revoke.c ───────────────────────────────────────┐
  *            run_grant.c ─▶ run_fetch.c ─▶ run_execute.c ─▶ run_push.c ─▶ run_end.c
  *                            FETCHING,       SUBMITTED       PUSHING      reported, free
- *                            READY
  */
 #ifndef WORKER_RUN_PRIVATE_H
 #define WORKER_RUN_PRIVATE_H

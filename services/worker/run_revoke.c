@@ -12,9 +12,6 @@ static void batch_revoke(batch_t *batch)
         for (uint32_t g = 0; batch->pending > 0 && g < batch->group_count; g++)
             transfer_cancel(run->options.pool, batch->groups[g].request);
         break;
-    case BATCH_READY:
-        batch_abort(batch, STATUS_CANCELLED, "revoked");
-        break;
     case BATCH_SUBMITTED:
         if (turns_withdraw(&run->devices[batch->device].turns, batch))
             batch_abort(batch, STATUS_CANCELLED, "revoked");

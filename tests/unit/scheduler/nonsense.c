@@ -181,7 +181,7 @@ static void send_times(fake_worker_t *w, uint64_t batch_id, int64_t value_ns)
     Control__Pong pong = CONTROL__PONG__INIT;
     Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
     done.batch_id = batch_id;
-    done.exec_ns = done.device_ns = done.fetch_ns = done.push_ns = done.free_in_ns = done.wait_ns = value_ns;
+    done.exec_ns = done.device_ns = done.fetch_ns = done.push_ns = done.free_in_ns = value_ns;
     pong.sent_ns = (uint64_t)value_ns;
     pong.held_ns = value_ns;
     frame.n_done = 1;

@@ -1,5 +1,8 @@
 #include "support.h"
 
+#include "scheduler/service.h"
+#include "scheduler/subcluster.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +59,46 @@ void stage_turn(stage_t *stage, int64_t duration_ns)
     int64_t until_ns = clock_now_ns() + duration_ns;
     while (clock_now_ns() < until_ns)
         loop_run_once(stage->loop, NS_PER_MS);
+}
+
+/* ---- What the core plans, which no message tells ---- */
+
+static struct {
+    stage_t *stage;
+    const core_ops_t *ops; /* the core's own */
+    sched_sink_fn sink;
+    void *ctx;
+    int64_t now_ns;
+} spy;
+
+static void spy_on_action(void *ctx, const sched_action_t *action)
+{
+    (void)ctx;
+    stage_t *stage = spy.stage;
+    if (action->kind == SCHED_GRANT) {
+        cr_assert_lt(stage->plan_count, FAKE_GRANTS);
+        stage->plan_ns[stage->plan_count++] = action->grant.finish_ns - spy.now_ns;
+    }
+    spy.sink(spy.ctx, action);
+}
+
+static int64_t spy_run(core_t *core, int64_t now_ns, sched_sink_fn sink, void *ctx)
+{
+    spy.sink = sink;
+    spy.ctx = ctx;
+    spy.now_ns = now_ns;
+    return spy.ops->run(core, now_ns, spy_on_action, NULL);
+}
+
+void stage_note_plans(stage_t *stage)
+{
+    static core_ops_t ops;
+    core_t *core = stage->scheduler->subclusters[0]->core;
+    spy.stage = stage;
+    spy.ops = core->ops;
+    ops = *core->ops;
+    ops.run = spy_run;
+    core->ops = &ops;
 }
 
 /* ---- Both kinds ---- */
@@ -334,8 +377,6 @@ static void worker_grant(fake_worker_t *w, const Control__Grant *g)
                        .rows = (uint32_t)g->n_task_id,
                        .size_count = (uint32_t)g->n_size,
                        .size = g->n_size > 0 ? g->size[0] : 0,
-                       .start_in_ns = g->start_in_ns,
-                       .finish_in_ns = g->finish_in_ns,
                        .stretches = g->stretches};
     memcpy(grant->task, g->task_id, g->n_task_id * sizeof grant->task[0]);
     memcpy(grant->gateway, g->gateway, g->n_task_id * sizeof grant->gateway[0]);

@@ -23,6 +23,8 @@ typedef struct {
     scheduler_t *scheduler;
     bool stopped;
     char address[64];
+    uint32_t plan_count; /* see stage_note_plans */
+    int64_t plan_ns[FAKE_GRANTS];
 } stage_t;
 
 typedef struct {
@@ -34,7 +36,6 @@ typedef struct {
     uint64_t batch_id;
     uint32_t model, device, rows;
     uint32_t size_count, size; /* the first */
-    int64_t start_in_ns, finish_in_ns;
     uint64_t stretches;
     uint64_t task[FAKE_ROWS];
     uint32_t gateway[FAKE_ROWS];
@@ -125,6 +126,9 @@ void stage_stop(stage_t *stage);
 void stage_dispose(stage_t *stage);
 void stage_flag(void *flag); /* sets a bool */
 void stage_turn(stage_t *stage, int64_t duration_ns);
+
+/* Notes in stage->plan_ns when the core expects each grant to end that it gives from now on. Once, when a worker has joined. */
+void stage_note_plans(stage_t *stage);
 
 void gateway_init(fake_gateway_t *g, stage_t *stage, uint64_t instance_id);
 void gateway_connect(fake_gateway_t *g);

@@ -470,7 +470,6 @@ void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device)
     control__grant__init(&grant->grant);
     grant->grant.batch_id = batch_id;
     grant->grant.device = device;
-    grant->grant.finish_in_ns = 5 * NS_PER_S;
 }
 
 void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, uint32_t row)
