@@ -35,7 +35,7 @@ struct control {
     rpc_stream_t *stream;
     control_state_t state;
     uint64_t epoch; /* the newest seen */
-    rpc_arena_t arena;
+    pb_arena_t arena;
     uv_check_t after_poll;
     uv_prepare_t before_poll; /* for what came from elsewhere: timers, posted jobs */
     unsigned open_handles;
@@ -276,7 +276,7 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
         log_warn("control_message_broken", LOG_U64("bytes", rpc_bytes_len(bytes)));
         rpc_stream_cancel(stream);
     }
-    rpc_arena_reset(&control->arena);
+    pb_arena_reset(&control->arena);
 }
 
 /* ------------------------------------------------------------------ the stream's life */
@@ -382,7 +382,7 @@ status_t control_create(const control_options_t *options, control_t **control, e
     made->options = *options;
     made->connected = metrics_series(options->metrics, METRIC_GATEWAY_SCHEDULER_CONNECTED);
     snprintf(made->away, sizeof made->away, "no connection to the scheduler at %s yet", options->scheduler);
-    rpc_arena_init(&made->arena, UNPACK_LIMIT_BYTES);
+    pb_arena_init(&made->arena, UNPACK_LIMIT_BYTES);
     status_t status = loop_timer_init(&made->silence, options->loop, on_silence, made, err);
     if (status != STATUS_OK)
         goto free_control;
@@ -435,6 +435,6 @@ void control_destroy(control_t *control)
     if (!control)
         return;
     loop_timer_dispose(&control->silence);
-    rpc_arena_dispose(&control->arena);
+    pb_arena_dispose(&control->arena);
     free(control);
 }

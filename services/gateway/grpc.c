@@ -38,7 +38,7 @@ struct grpc_front {
     grpc_streams_t *streams;
     pool_t calls;
     strbuf_t document; /* the answer of a cold method while it is written */
-    rpc_arena_t unpacked;
+    pb_arena_t unpacked;
     bool stopped; /* the server has no call left */
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
@@ -337,11 +337,11 @@ static void on_repository_index(rpc_call_t *call, void *arg)
                 &inference__repository_index_request__descriptor, bytes, &front->unpacked);
         if (!request) {
             rpc_call_finish(call, RPC_INVALID_ARGUMENT, "the request is no RepositoryIndexRequest", NULL);
-            rpc_arena_reset(&front->unpacked);
+            pb_arena_reset(&front->unpacked);
             return;
         }
         only_ready = request->ready;
-        rpc_arena_reset(&front->unpacked);
+        pb_arena_reset(&front->unpacked);
     }
     finish_document(front, call,
                     catalogue_write_index(front->gateway->catalogue, only_ready, true, &front->document));
@@ -417,7 +417,7 @@ static void on_load(rpc_call_t *call, void *arg)
         ask_for_model(front, call, true, request->model_name);
     else if (request)
         finish_error(call, &err);
-    rpc_arena_reset(&front->unpacked);
+    pb_arena_reset(&front->unpacked);
 }
 
 static void on_unload(rpc_call_t *call, void *arg)
@@ -433,7 +433,7 @@ static void on_unload(rpc_call_t *call, void *arg)
         ask_for_model(front, call, false, request->model_name);
     else if (request)
         finish_error(call, &err);
-    rpc_arena_reset(&front->unpacked);
+    pb_arena_reset(&front->unpacked);
 }
 
 /* The whole server, or a service of it, for load balancers and kubelets. */
@@ -530,7 +530,7 @@ status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t 
         return err_set(err, STATUS_NO_MEMORY, "no memory for the gRPC front end");
     created->gateway = gateway;
     strbuf_init(&created->document, GATEWAY_DOCUMENT_BYTES_MAX);
-    rpc_arena_init(&created->unpacked, 0);
+    pb_arena_init(&created->unpacked, 0);
     status_t status = pool_init(&created->calls, sizeof(infer_t), CALLS_MAX, err);
     if (status == STATUS_OK)
         status = grpc_streams_create(gateway, &created->streams, err);
@@ -574,7 +574,7 @@ void grpc_front_destroy(grpc_front_t *front)
         rpc_runtime_destroy(front->runtime);
     grpc_streams_destroy(front->streams);
     pool_dispose(&front->calls);
-    rpc_arena_dispose(&front->unpacked);
+    pb_arena_dispose(&front->unpacked);
     strbuf_dispose(&front->document);
     free(front);
 }

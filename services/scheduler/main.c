@@ -238,7 +238,8 @@ static status_t run_loop(process_t *process, const scheduler_options_t *how, err
     if (status == STATUS_OK) {
         say_ready(process->scheduler);
         log_info("ready", LOG_STR("grpc", scheduler_grpc_address(process->scheduler)),
-                 LOG_STR("http", scheduler_http_address(process->scheduler)), LOG_STR("policy", how->policy));
+                 LOG_STR("http", scheduler_http_address(process->scheduler)),
+                 LOG_STR("policy", how->control.policy));
         loop_run(process->loop);
     }
     clock_watch_destroy(clock_watch);
@@ -276,27 +277,27 @@ static status_t run(const settings_t *settings, err_t *err)
     scheduler_options_init(&how);
     how.grpc_address = value_format_address(&settings->grpc_address, grpc, sizeof grpc);
     how.http_address = value_format_address(&settings->http_address, http, sizeof http);
-    how.policy = settings->policy;
-    how.policy_params = settings->policy_params;
-    how.subclusters = settings->subclusters.items;
-    how.subcluster_count = (uint32_t)settings->subclusters.len;
-    how.placements = settings->placements.items;
-    how.placement_count = (uint32_t)settings->placements.len;
+    how.control.policy = settings->policy;
+    how.control.policy_params = settings->policy_params;
+    how.control.subclusters = settings->subclusters.items;
+    how.control.subcluster_count = (uint32_t)settings->subclusters.len;
+    how.control.placements = settings->placements.items;
+    how.control.placement_count = (uint32_t)settings->placements.len;
     how.shards = (uint32_t)settings->shards;
-    how.autoscale_window_ns = settings->autoscale_window_ns;
-    how.plan_interval_ns = settings->plan_interval_ns;
-    how.plan_limit_ns = settings->plan_limit_ns;
-    how.plan_solver = find_solver(settings->plan_solver, solver, sizeof solver);
-    how.plan_moves_max = (uint32_t)settings->plan_moves_max;
-    how.tasks_max = (uint32_t)settings->tasks_max;
-    how.models_max = (uint32_t)settings->models_max;
-    how.devices_max = (uint32_t)settings->devices_max;
-    how.batch_max = (uint32_t)settings->batch_max;
-    how.device_inflight_max = (uint32_t)settings->device_inflight_max;
-    how.ping_interval_ns = settings->ping_interval_ns;
-    how.peer_timeout_ns = settings->peer_timeout_ns;
-    how.worker_grace_ns = settings->worker_grace_ns;
-    how.initial_delay_ns = settings->initial_delay_ns;
+    how.control.autoscale_window_ns = settings->autoscale_window_ns;
+    how.control.plan_interval_ns = settings->plan_interval_ns;
+    how.control.plan_limit_ns = settings->plan_limit_ns;
+    how.control.plan_solver = find_solver(settings->plan_solver, solver, sizeof solver);
+    how.control.plan_moves_max = (uint32_t)settings->plan_moves_max;
+    how.control.tasks_max = (uint32_t)settings->tasks_max;
+    how.control.models_max = (uint32_t)settings->models_max;
+    how.control.devices_max = (uint32_t)settings->devices_max;
+    how.control.batch_max = (uint32_t)settings->batch_max;
+    how.control.device_inflight_max = (uint32_t)settings->device_inflight_max;
+    how.control.ping_interval_ns = settings->ping_interval_ns;
+    how.control.peer_timeout_ns = settings->peer_timeout_ns;
+    how.control.worker_grace_ns = settings->worker_grace_ns;
+    how.control.initial_delay_ns = settings->initial_delay_ns;
     process_t process = {0};
     loop_raise_descriptor_limit();
     status_t status = loop_create(&process.loop, err);

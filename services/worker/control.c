@@ -24,7 +24,7 @@ struct control {
     lifecycle_t *lifecycle;
     rpc_client_t *client;
     rpc_link_t *link;
-    rpc_arena_t arena;
+    pb_arena_t arena;
     uv_prepare_t flush;  /* before the loop sleeps: one message for all batches that ended in this turn */
     uint64_t epoch;      /* newest seen */
     uint32_t generation; /* counts streams; batches of an older one are not reported */
@@ -425,7 +425,7 @@ static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *byt
     (void)keep;
     if (control->stopping)
         return;
-    rpc_arena_reset(&control->arena);
+    pb_arena_reset(&control->arena);
     const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)rpc_unpack(
         &control__scheduler_to_worker__descriptor, bytes, &control->arena);
     if (message)
@@ -489,7 +489,7 @@ status_t control_create(const control_options_t *options, control_t **out, err_t
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     control->options = *options;
     control->connected = metrics_series(options->metrics, METRIC_WORKER_SCHEDULER_CONNECTED);
-    rpc_arena_init(&control->arena, 64 << 20);
+    pb_arena_init(&control->arena, 64 << 20);
     status_t status = rpc_client_create(options->rpc, &client, &control->client, err);
     if (status != STATUS_OK) {
         free(control);
@@ -547,7 +547,7 @@ void control_destroy(control_t *control)
     if (!control)
         return;
     rpc_client_destroy(control->client);
-    rpc_arena_dispose(&control->arena);
+    pb_arena_dispose(&control->arena);
     done_dispose(&control->done);
     free(control->by_id);
     if (control->flush.data)

@@ -109,7 +109,7 @@ struct bench {
     rpc_runtime_t *runtime;
     rpc_client_t *clients[2 * GATEWAYS_MAX]; /* one each, so that no two streams share a connection */
     peer_t gateways[GATEWAYS_MAX], workers[GATEWAYS_MAX];
-    rpc_arena_t arena;
+    pb_arena_t arena;
     uint64_t epoch;
     uint32_t model, ready, joined;
     uint64_t sent, granted, dropped, batches;
@@ -198,7 +198,7 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
     b->dropped += frame->drops != NULL ? frame->drops->n_id : 0;
     if (frame->ping != NULL)
         pong_gateway(peer, frame->ping);
-    rpc_arena_reset(&b->arena);
+    pb_arena_reset(&b->arena);
 }
 
 /* ---- The workers' side ---- */
@@ -277,7 +277,7 @@ static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, 
         exit(1);
     b->epoch = frame->epoch;
     answer(b, peer, frame);
-    rpc_arena_reset(&b->arena);
+    pb_arena_reset(&b->arena);
 }
 
 /* ---- The scheduler ---- */
@@ -477,7 +477,7 @@ static status_t measure(bench_t *b, const char *program, err_t *err)
         start_scheduler(b, program, address, sizeof address); /* before gRPC: it does not like forks */
     b->sent_ns = calloc(SENT_RING, sizeof *b->sent_ns);
     histogram_init(&b->latency);
-    rpc_arena_init(&b->arena, 0);
+    pb_arena_init(&b->arena, 0);
     rpc_runtime_options_t how = {0};
     status_t status = b->sent_ns != NULL ? loop_create(&b->loop, err) : STATUS_NO_MEMORY;
     how.loop = b->loop;
@@ -494,7 +494,7 @@ static status_t measure(bench_t *b, const char *program, err_t *err)
     stop_scheduler(pid, &cost);
     print(b, &cost);
     rpc_runtime_destroy(b->runtime);
-    rpc_arena_dispose(&b->arena);
+    pb_arena_dispose(&b->arena);
     loop_destroy(b->loop);
     free(b->sent_ns);
     return STATUS_OK;

@@ -47,7 +47,7 @@ static status_t call_on_loop(admin_call_t *call, const char *method, const Proto
 status_t admin_call(admin_call_t *call, const char *method, const ProtobufCMessage *request)
 {
     status_t status = loop_create(&call->loop, call->err);
-    rpc_arena_init(&call->arena, (size_t)64 << 20);
+    pb_arena_init(&call->arena, (size_t)64 << 20);
     if (status != STATUS_OK)
         return status;
     status = call_on_loop(call, method, request);

@@ -3,7 +3,7 @@
  *
  *   admin_call_t call = {.err = &err, .type = &admin__…__descriptor};
  *   if (admin_call(&call, "GetState", &request.base) == STATUS_OK) … call.answer …
- *   rpc_arena_dispose(&call.arena);
+ *   pb_arena_dispose(&call.arena);
  */
 #ifndef FERMATA_ADMIN_CALL_H
 #define FERMATA_ADMIN_CALL_H
@@ -16,14 +16,14 @@
 typedef struct {
     char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
     loop_t *loop;
-    rpc_arena_t arena;
+    pb_arena_t arena;
     const ProtobufCMessageDescriptor *type; /* of the answer */
     ProtobufCMessage *answer;               /* in the arena */
     status_t status;
     err_t *err;
 } admin_call_t;
 
-/* On success the answer lives until rpc_arena_dispose(&call->arena), which is due in any case. */
+/* On success the answer lives until pb_arena_dispose(&call->arena), which is due in any case. */
 status_t admin_call(admin_call_t *call, const char *method, const ProtobufCMessage *request);
 
 #endif

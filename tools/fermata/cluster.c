@@ -201,7 +201,7 @@ int command_cluster(int argc, char **argv)
             "fermata cluster: say `status`, `policy NAME`, `drain WORKER` or `resume WORKER` (see --help)\n");
         exit_code = EXIT_CODE_USAGE;
     }
-    rpc_arena_dispose(&call.arena);
+    pb_arena_dispose(&call.arena);
     config_destroy(config);
     return exit_code;
 }

@@ -72,7 +72,7 @@ int plan_live(int argc, char **argv)
     bool apply = len == 1 && strcmp(words[0], "apply") == 0;
     if (apply || (len == 1 && strcmp(words[0], "show") == 0)) {
         exit_code = config_exit(&schema, ask(&call, apply), &err);
-        rpc_arena_dispose(&call.arena);
+        pb_arena_dispose(&call.arena);
     } else {
         fprintf(stderr,
                 "fermata plan: `show` and `apply` take no further words (see fermata plan show --help)\n");

@@ -107,9 +107,9 @@ static void take_tasks(rig_t *rig, const Control__TaskBatch *batch)
 static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
 {
     rig_t *rig = arg;
-    rpc_arena_t arena;
+    pb_arena_t arena;
     (void)keep;
-    rpc_arena_init(&arena, 0);
+    pb_arena_init(&arena, 0);
     const Control__GatewayToScheduler *message = (const Control__GatewayToScheduler *)rpc_unpack(
         &control__gateway_to_scheduler__descriptor, bytes, &arena);
     cr_assert(message);
@@ -125,7 +125,7 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     for (size_t i = 0; message->cancels && i < message->cancels->n_id; i++, rig->cancel_count++)
         if (!rig->counts || rig->cancel_count < RIG_TASKS)
             rig->cancelled[rig->cancel_count] = message->cancels->id[i];
-    rpc_arena_dispose(&arena);
+    pb_arena_dispose(&arena);
 }
 
 static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)

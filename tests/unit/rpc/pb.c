@@ -27,8 +27,8 @@ static rpc_bytes_t *some_tasks(size_t count)
 
 Test(pb, round_trip_through_the_arena)
 {
-    rpc_arena_t arena;
-    rpc_arena_init(&arena, 0);
+    pb_arena_t arena;
+    pb_arena_init(&arena, 0);
     for (int round = 0; round < 3; round++) {
         rpc_bytes_t *bytes = some_tasks(200);
         Control__GatewayToScheduler *frame = (Control__GatewayToScheduler *)rpc_unpack(
@@ -40,9 +40,9 @@ Test(pb, round_trip_through_the_arena)
         cr_assert_eq(frame->tasks->n_id, 200);
         cr_expect_eq(frame->tasks->id[199], 200);
         cr_expect_eq(frame->tasks->budget_ns[199], -199);
-        rpc_arena_reset(&arena);
+        pb_arena_reset(&arena);
     }
-    rpc_arena_dispose(&arena);
+    pb_arena_dispose(&arena);
 }
 
 Test(pb, a_task_costs_little_on_the_wire)
@@ -55,8 +55,8 @@ Test(pb, a_task_costs_little_on_the_wire)
 
 Test(pb, the_arena_has_a_limit)
 {
-    rpc_arena_t arena;
-    rpc_arena_init(&arena, RPC_ARENA_BLOCK_BYTES);
+    pb_arena_t arena;
+    pb_arena_init(&arena, PB_ARENA_BLOCK_BYTES);
     /* 60,000 empty submessages are 120,000 bytes on the wire and some 3 MB unpacked. */
     uint8_t *data;
     rpc_bytes_t *bytes = rpc_bytes_reserve(120000, &data);
@@ -65,36 +65,36 @@ Test(pb, the_arena_has_a_limit)
         data[i + 1] = 0;
     }
     cr_expect_null(rpc_unpack(&inference__model_infer_request__descriptor, bytes, &arena));
-    rpc_arena_reset(&arena);
-    cr_expect_leq(arena.total_bytes, RPC_ARENA_BLOCK_BYTES);
+    pb_arena_reset(&arena);
+    cr_expect_leq(arena.total_bytes, PB_ARENA_BLOCK_BYTES);
     rpc_bytes_free(bytes);
 
     bytes = some_tasks(10);
     cr_expect_not_null(rpc_unpack(&control__gateway_to_scheduler__descriptor, bytes, &arena),
                        "usable afterwards");
     rpc_bytes_free(bytes);
-    rpc_arena_dispose(&arena);
+    pb_arena_dispose(&arena);
 }
 
 Test(pb, alignment_and_growth)
 {
-    rpc_arena_t arena;
-    rpc_arena_init(&arena, 10 * RPC_ARENA_BLOCK_BYTES);
+    pb_arena_t arena;
+    pb_arena_init(&arena, 10 * PB_ARENA_BLOCK_BYTES);
     for (size_t size = 1; size < 100000; size = size * 3 + 1) {
-        char *p = rpc_arena_alloc(&arena, size);
+        char *p = pb_arena_alloc(&arena, size);
         cr_assert_not_null(p);
         cr_expect_eq((uintptr_t)p % 16, 0);
         memset(p, 1, size);
     }
-    cr_expect_null(rpc_arena_alloc(&arena, SIZE_MAX));
-    cr_expect_null(rpc_arena_alloc(&arena, SIZE_MAX - 5));
-    rpc_arena_dispose(&arena);
+    cr_expect_null(pb_arena_alloc(&arena, SIZE_MAX));
+    cr_expect_null(pb_arena_alloc(&arena, SIZE_MAX - 5));
+    pb_arena_dispose(&arena);
 }
 
 Test(pb, garbage_is_refused)
 {
-    rpc_arena_t arena;
-    rpc_arena_init(&arena, 0);
+    pb_arena_t arena;
+    pb_arena_init(&arena, 0);
     prng_t prng;
     prng_init(&prng, 11);
     rpc_bytes_t *valid = some_tasks(50);
@@ -107,13 +107,13 @@ Test(pb, garbage_is_refused)
             data[prng_below(&prng, len)] = (uint8_t)prng_u64(&prng);
         (void)rpc_unpack(&control__gateway_to_scheduler__descriptor, bytes, &arena); /* either, but no harm */
         rpc_bytes_free(bytes);
-        rpc_arena_reset(&arena);
+        pb_arena_reset(&arena);
     }
     rpc_bytes_t *truncated = rpc_bytes_copy(rpc_bytes_flat(valid), len - 1);
     cr_expect_null(rpc_unpack(&control__gateway_to_scheduler__descriptor, truncated, &arena));
     rpc_bytes_free(truncated);
     rpc_bytes_free(valid);
-    rpc_arena_dispose(&arena);
+    pb_arena_dispose(&arena);
 }
 
 static void ignore(void *arg)

@@ -1,8 +1,9 @@
 /* Several sub-clusters in one service: where devices and models go, and what moves with them. */
-#include "scheduler/service.h"
-#include "scheduler/subcluster.h"
-#include "scheduler/subclusters.h"
 #include "support.h"
+
+#include "control/core/subcluster.h"
+#include "control/core/subclusters.h"
+#include "scheduler/shell.h"
 
 #include <string.h>
 
@@ -29,11 +30,11 @@ static scene_t *scene_new(const char *const *subclusters, const char *const *pla
 {
     scene_t *s = calloc(1, sizeof *s);
     stage_init(&s->stage);
-    s->stage.options.subclusters = subclusters;
-    for (; subclusters != NULL && subclusters[s->stage.options.subcluster_count] != NULL;)
-        s->stage.options.subcluster_count++;
-    s->stage.options.placements = placements;
-    s->stage.options.placement_count = placements != NULL;
+    s->stage.options.control.subclusters = subclusters;
+    for (; subclusters != NULL && subclusters[s->stage.options.control.subcluster_count] != NULL;)
+        s->stage.options.control.subcluster_count++;
+    s->stage.options.control.placements = placements;
+    s->stage.options.control.placement_count = placements != NULL;
     stage_start(&s->stage);
     gateway_init(&s->gateway, &s->stage, 9);
     gateway_connect(&s->gateway);
@@ -199,16 +200,17 @@ Test(clusters, a_policy_that_one_refuses_is_not_that_of_those_to_come)
     err_t err = {0};
     stage_init(&stage);
     stage.options.shards = 2;
-    stage.options.subclusters = subclusters;
-    stage.options.subcluster_count = 1;
+    stage.options.control.subclusters = subclusters;
+    stage.options.control.subcluster_count = 1;
     stage_start(&stage);
-    cr_expect_eq(subclusters_set_policy(stage.scheduler, "", "shepherd", "", &err), STATUS_UNSUPPORTED);
-    cr_expect_str_eq(subclusters_policy(stage.scheduler), "fermata");
-    subcluster_t *later = subclusters_for(stage.scheduler, "second", 1, &err);
+    subclusters_t *subs = &stage.scheduler->control->subclusters;
+    cr_expect_eq(subclusters_set_policy(subs, "", "shepherd", "", &err), STATUS_UNSUPPORTED);
+    cr_expect_str_eq(subclusters_policy(subs), "fermata");
+    subcluster_t *later = subclusters_for(subs, "second", 1, &err);
     cr_assert_not_null(later);
     cr_expect_str_eq(subcluster_policy(later), "fermata");
-    cr_expect_eq(subclusters_set_policy(stage.scheduler, "", "eager", "", &err), STATUS_OK);
-    cr_expect_str_eq(subcluster_policy(subclusters_for(stage.scheduler, "third", 1, &err)), "eager");
+    cr_expect_eq(subclusters_set_policy(subs, "", "eager", "", &err), STATUS_OK);
+    cr_expect_str_eq(subcluster_policy(subclusters_for(subs, "third", 1, &err)), "eager");
     stage_dispose(&stage);
 }
 
@@ -222,8 +224,8 @@ Test(clusters, declarations_that_make_no_sense)
         err_t err = {0};
         stage_init(&stage);
         stage.options.grpc_address = "127.0.0.1:0";
-        stage.options.subclusters = &wrong[i];
-        stage.options.subcluster_count = 1;
+        stage.options.control.subclusters = &wrong[i];
+        stage.options.control.subcluster_count = 1;
         cr_expect_eq(scheduler_create(stage.loop, &stage.options, &stage.scheduler, &err),
                      STATUS_INVALID_ARGUMENT, "\"%s\"", wrong[i]);
         cr_expect_not_null(strstr(err.text, wrong[i]), "%s", err.text);

@@ -1,17 +1,18 @@
 /* Which kind of core decides for a sub-cluster is settled when it is made, and what that kind cannot do is refused. */
-#include "scheduler/subcluster.h"
+#include "scheduler/shell.h"
+#include "scheduler/threads.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-static loop_t *loop;
-static metrics_t *metrics;
+static scheduler_t scheduler; /* as far as threads_make looks at it */
+static turn_t turn;
 static subcluster_t *sub;
 static err_t err;
 
-static void on_news(void *arg)
+static void note(void *arg, log_level_t level, const char *event, const log_field_t *fields)
 {
-    (void)arg;
+    (void)arg, (void)level, (void)event, (void)fields;
 }
 
 static void ignore(void *ctx, const sched_action_t *action)
@@ -22,18 +23,21 @@ static void ignore(void *ctx, const sched_action_t *action)
 static void begin(uint32_t shards, const char *policy, const char *params)
 {
     profile_t profile;
-    subcluster_options_t options = {
+    const subcluster_options_t options = {
+        .turn = &turn,
         .name = "s",
         .device_class = "c",
         .limits = {.models_max = 4, .gpus_max = 2, .tasks_max = 16, .batch_max = 8, .gpu_inflight_max = 2},
-        .shards = shards,
         .policy = policy,
-        .policy_params = params,
-        .on_news = on_news};
-    cr_assert_eq(loop_create(&loop, &err), STATUS_OK, "%s", err.text);
-    cr_assert_not_null(metrics = metrics_create("test", NULL));
-    options.loop = loop;
-    options.metrics = metrics;
+        .policy_params = params};
+    scheduler.options.shards = shards;
+    cr_assert_eq(loop_create(&scheduler.loop, &err), STATUS_OK, "%s", err.text);
+    turn = (turn_t){.arg = &scheduler, .world = {.note = note}};
+    cr_assert_not_null(turn.metrics = metrics_create("test", NULL));
+    if (shards > 0) {
+        turn.world.make_threads = threads_make;
+        turn.world.release_threads = threads_release;
+    }
     cr_assert_eq(subcluster_create(&options, &sub, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(profile_from_line(&profile, 1000000, 1000000, 8, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(subcluster_add_model(sub, 0, &profile, INT64_C(100000000), &err), STATUS_OK, "%s", err.text);
@@ -43,8 +47,8 @@ static void end(void)
 {
     subcluster_run(sub, ignore, NULL);
     subcluster_destroy(sub);
-    metrics_destroy(metrics);
-    loop_destroy(loop);
+    metrics_destroy(turn.metrics);
+    loop_destroy(scheduler.loop);
 }
 
 static bool on_threads(void)

@@ -1,6 +1,7 @@
 /* What deadlines mean (scheduler/deadline.h): those that nobody could keep, and those that leave more time than a model is for. */
 #include "base/strbuf.h"
-#include "scheduler/state.h"
+#include "scheduler/admin/state.h"
+#include "scheduler/shell.h"
 #include "support.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 static duo_t *begin(const char *policy)
 {
     duo_t *s = duo_new(1);
-    s->stage.options.policy = policy;
+    s->stage.options.control.policy = policy;
     duo_begin(s, ALONE_NS, 0);
     return s;
 }
@@ -24,7 +25,7 @@ static long state_number(const duo_t *s, const char *name)
     char key[64];
     strbuf_init(&text, 1 << 20);
     (void)snprintf(key, sizeof key, "\"%s\":", name);
-    state_json(s->stage.scheduler, &text);
+    state_json(s->stage.scheduler->control, loop_now_ns(), &text);
     const char *at = strstr(text.data, key);
     long value = at != NULL ? strtol(at + strlen(key), NULL, 10) : -1;
     strbuf_dispose(&text);

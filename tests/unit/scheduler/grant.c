@@ -9,7 +9,7 @@
 static duo_t *begin_policy(uint32_t devices, const char *policy)
 {
     duo_t *s = duo_new(devices);
-    s->stage.options.policy = policy;
+    s->stage.options.control.policy = policy;
     duo_begin(s, NS_PER_MS, NS_PER_MS);
     return s;
 }
@@ -328,7 +328,7 @@ Test(grant, tasks_of_a_gateway_that_has_gone_are_forgotten)
 Test(grant, a_full_table_refuses_and_recovers)
 {
     duo_t *s = duo_new(1);
-    s->stage.options.tasks_max = 20;
+    s->stage.options.control.tasks_max = 20;
     duo_begin(s, NS_PER_MS, 0);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 30, 20 * NS_PER_S);
     stage_until(&s->stage, s->gateway.drop_count == 10);

@@ -98,7 +98,7 @@ Test(join, a_clock_set_back_does_not_make_the_epoch_older)
     stage_t stage;
     fake_gateway_t gateway;
     stage_init(&stage);
-    stage.options.epoch = 1000;
+    stage.options.control.epoch = 1000;
     stage_start(&stage);
     fake_worker_t worker;
     worker_init(&worker, &stage, 7, 1);
@@ -230,8 +230,8 @@ Test(join, a_silent_peer_counts_as_lost)
     stage_t stage;
     fake_worker_t worker;
     stage_init(&stage);
-    stage.options.ping_interval_ns = 5 * NS_PER_MS;
-    stage.options.peer_timeout_ns =
+    stage.options.control.ping_interval_ns = 5 * NS_PER_MS;
+    stage.options.control.peer_timeout_ns =
         500 * NS_PER_MS; /* a busy host may keep a thread waiting for some 50 ms */
     stage_start(&stage);
     worker_init(&worker, &stage, 7, 1);

@@ -20,7 +20,7 @@ typedef struct {
 static void cast_init(cast_t *c, bool with_two)
 {
     stage_init(&c->stage);
-    c->stage.options.ping_interval_ns = 5 * NS_PER_MS;
+    c->stage.options.control.ping_interval_ns = 5 * NS_PER_MS;
     stage_start(&c->stage);
     gateway_init(&c->gateway, &c->stage, 9);
     gateway_connect(&c->gateway);

@@ -3,7 +3,7 @@
 
 #include "base/prng.h"
 #include "rpc/bytes.h"
-#include "scheduler/service.h"
+#include "scheduler/shell.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max)
 {
     crowd_t *c = calloc(1, sizeof *c);
     stage_init(&c->stage);
-    c->stage.options.tasks_max = tasks_max;
-    c->stage.options.models_max = models_max;
+    c->stage.options.control.tasks_max = tasks_max;
+    c->stage.options.control.models_max = models_max;
     stage_start(&c->stage);
     c->next_id = 1;
     worker_init(&c->worker, &c->stage, 1, 1);
@@ -356,8 +356,8 @@ Test(nonsense, a_stranger_that_says_nothing_is_shown_the_door)
     rpc_code_t code = RPC_OK;
     bool closed = false;
     stage_init(&stage);
-    stage.options.ping_interval_ns = 5 * NS_PER_MS;
-    stage.options.peer_timeout_ns = 30 * NS_PER_MS;
+    stage.options.control.ping_interval_ns = 5 * NS_PER_MS;
+    stage.options.control.peer_timeout_ns = 30 * NS_PER_MS;
     stage_start(&stage);
     rpc_client_options_t to = {.address = stage.address};
     rpc_link_options_t mute = {.method = "/fermata.control.v1.Control/Worker", .ops = ops, .arg = &code};
@@ -408,7 +408,7 @@ Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
     cr_expect_eq(c->bad_gateway.drop_total, (uint64_t)(FRAMES + MORE) * FRAME - ROOM / 2);
     cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].status, STATUS_UNAVAILABLE);
     cr_expect_eq(c->bad_gateway.drops[FAKE_DROPS - 1].stage, CONTROL__STAGE__STAGE_ADMISSION);
-    const autoscale_sums_t *sums = &c->stage.scheduler->subclusters[0]->sums;
+    const autoscale_sums_t *sums = &c->stage.scheduler->control->subclusters.all[0]->sums;
     cr_expect_eq(sums->requests, (uint64_t)(FRAMES + MORE) * FRAME);
     cr_expect_eq(sums->bad, c->bad_gateway.drop_total, "the advice on devices does not hear of the flood");
     gateway_send(&c->gateway, c->gateway.model_id, 1, ROOM / 2, 60 * NS_PER_S);

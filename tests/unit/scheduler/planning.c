@@ -45,11 +45,11 @@ static scene_t *scene_new(uint32_t models)
     scene_t *s = calloc(1, sizeof *s);
     err_t err = {0};
     stage_init(&s->stage);
-    s->stage.options.subclusters = subclusters;
-    s->stage.options.subcluster_count = 2;
-    s->stage.options.plan_limit_ns = 50 * NS_PER_MS;
-    s->stage.options.plan_moves_max = moves_allowed;
-    s->stage.options.ping_interval_ns = 5 * NS_PER_MS; /* with which the devices are counted */
+    s->stage.options.control.subclusters = subclusters;
+    s->stage.options.control.subcluster_count = 2;
+    s->stage.options.control.plan_limit_ns = 50 * NS_PER_MS;
+    s->stage.options.control.plan_moves_max = moves_allowed;
+    s->stage.options.control.ping_interval_ns = 5 * NS_PER_MS; /* with which the devices are counted */
     stage_start(&s->stage);
     rpc_client_options_t to = {.address = s->stage.address};
     cr_assert_eq(rpc_client_create(s->stage.runtime, &to, &s->admin, &err), STATUS_OK);
@@ -103,8 +103,8 @@ static void on_plan(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *r
     s->code = code;
     if (code != RPC_OK)
         return;
-    rpc_arena_t arena;
-    rpc_arena_init(&arena, 0);
+    pb_arena_t arena;
+    pb_arena_init(&arena, 0);
     const Admin__PlanResponse *plan =
         (const Admin__PlanResponse *)rpc_unpack(&admin__plan_response__descriptor, response, &arena);
     cr_assert(plan != NULL && plan->n_models <= ROWS_MAX);
@@ -118,7 +118,7 @@ static void on_plan(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *r
         (void)snprintf(s->to[i], sizeof s->to[i], "%s", plan->models[i]->to);
         (void)snprintf(s->note[i], sizeof s->note[i], "%s", plan->models[i]->note);
     }
-    rpc_arena_dispose(&arena);
+    pb_arena_dispose(&arena);
 }
 
 static void ask_plan(scene_t *s, bool apply)

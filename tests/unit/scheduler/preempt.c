@@ -13,7 +13,7 @@ enum { SLOW = 0, QUICK = 1 }; /* in the order in which they are reported */
 static void stop_the_slow_one(const char *policy)
 {
     stage_init(&stage);
-    stage.options.policy = policy;
+    stage.options.control.policy = policy;
     stage_start(&stage);
     worker_init(&worker, &stage, 7, 1);
     worker.exit_points = 100;

@@ -4,7 +4,8 @@
  */
 #include "base/strbuf.h"
 #include "sched/sched.h"
-#include "scheduler/state.h"
+#include "scheduler/admin/state.h"
+#include "scheduler/shell.h"
 #include "support.h"
 
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static sched_scatter_t shown(const duo_t *s)
     sched_scatter_t scatter = {0};
     strbuf_t text;
     strbuf_init(&text, 1 << 20);
-    state_json(s->stage.scheduler, &text);
+    state_json(s->stage.scheduler->control, loop_now_ns(), &text);
     const char *mean = strstr(text.data, key);
     cr_assert_not_null(mean);
     char *end;

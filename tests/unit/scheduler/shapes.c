@@ -10,7 +10,7 @@ static duo_t *begin_of(const char *policy, bool staged, uint64_t mode_elements, 
 {
     duo_t *s = duo_new(1);
     if (policy)
-        s->stage.options.policy = policy;
+        s->stage.options.control.policy = policy;
     s->worker.axis = true;
     s->worker.staged = staged;
     s->worker.mode_elements = mode_elements;

@@ -1,7 +1,6 @@
 #include "support.h"
 
-#include "scheduler/service.h"
-#include "scheduler/subcluster.h"
+#include "scheduler/shell.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +92,7 @@ static int64_t spy_run(core_t *core, int64_t now_ns, sched_sink_fn sink, void *c
 void stage_note_plans(stage_t *stage)
 {
     static core_ops_t ops;
-    core_t *core = stage->scheduler->subclusters[0]->core;
+    core_t *core = stage->scheduler->control->subclusters.all[0]->core;
     spy.stage = stage;
     spy.ops = core->ops;
     ops = *core->ops;
@@ -109,7 +108,7 @@ static void fake_init(fake_t *fake, stage_t *stage, uint64_t instance_id)
     control__hello__init(&fake->hello);
     fake->hello.min_version = fake->hello.max_version = 1;
     fake->hello.instance_id = instance_id;
-    rpc_arena_init(&fake->arena, 64 << 20);
+    pb_arena_init(&fake->arena, 64 << 20);
 }
 
 static void fake_connect(fake_t *fake, const char *method, const rpc_stream_ops_t *ops)
@@ -129,7 +128,7 @@ void fake_kill(fake_t *fake)
     rpc_link_close(fake->link, stage_flag, &fake->closed);
     stage_until(fake->stage, fake->closed);
     rpc_client_destroy(fake->client);
-    rpc_arena_dispose(&fake->arena);
+    pb_arena_dispose(&fake->arena);
     fake->link = NULL;
     fake->client = NULL;
 }
@@ -244,7 +243,7 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
         if (!g->fake.silent)
             gateway_send_frame(g, &answer);
     }
-    rpc_arena_reset(&g->fake.arena);
+    pb_arena_reset(&g->fake.arena);
 }
 
 void gateway_init(fake_gateway_t *g, stage_t *stage, uint64_t instance_id)
@@ -445,7 +444,7 @@ static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, 
         answer.pong = &pong;
         worker_send(w, &answer);
     }
-    rpc_arena_reset(&w->fake.arena);
+    pb_arena_reset(&w->fake.arena);
 }
 
 void worker_init(fake_worker_t *w, stage_t *stage, uint64_t instance_id, uint32_t devices)

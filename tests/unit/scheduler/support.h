@@ -57,7 +57,7 @@ typedef struct {
     int welcomes, closes, pings;
     rpc_code_t code;
     char text[256];
-    rpc_arena_t arena;
+    pb_arena_t arena;
     bool closed;
 } fake_t;
 

@@ -31,7 +31,7 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     (void)stream;
     (void)arg;
     (void)keep;
-    rpc_arena_reset(&scheduler.arena);
+    pb_arena_reset(&scheduler.arena);
     const Control__WorkerToScheduler *message = (const Control__WorkerToScheduler *)rpc_unpack(
         &control__worker_to_scheduler__descriptor, bytes, &scheduler.arena);
     cr_assert_not_null(message);
@@ -108,7 +108,7 @@ void play_init(void)
 
     rig_init(&rig);
     memset(&scheduler, 0, sizeof(scheduler));
-    rpc_arena_init(&scheduler.arena, 0);
+    pb_arena_init(&scheduler.arena, 0);
     cr_assert_eq(
         rpc_runtime_create(&(rpc_runtime_options_t){.loop = rig.loop}, &scheduler.server_runtime, &err),
         STATUS_OK);
@@ -156,7 +156,7 @@ void play_dispose(void)
     run_destroy(rig.run);
     rig.run = NULL;
     control_destroy(scheduler.control);
-    rpc_arena_dispose(&scheduler.arena);
+    pb_arena_dispose(&scheduler.arena);
     rpc_runtime_destroy(scheduler.client_runtime);
     rpc_runtime_destroy(scheduler.server_runtime);
     rig_dispose(&rig);

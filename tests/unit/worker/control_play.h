@@ -17,7 +17,7 @@ typedef struct {
     rpc_runtime_t *server_runtime, *client_runtime;
     rpc_server_t *server;
     rpc_stream_t *stream;
-    rpc_arena_t arena;
+    pb_arena_t arena;
     int hellos, models, ready_models, pongs, done;
     uint64_t hello_epoch, last_pong_ns;
     uint32_t hello_devices;

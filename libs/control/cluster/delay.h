@@ -1,0 +1,55 @@
+/*
+ * Upper bounds of delays, from what was observed: the 99th percentile of the last 256 samples of each kind, within
+ * sane limits. Never a configured network delay (DESIGN.md 2.3); the initial value only counts until the first
+ * samples are there.
+ *
+ * A bound heals with time. By how much a sample lies above the usual (the window's median) halves with every DELAY_HALF_NS
+ * of its age beyond DELAY_FRESH_NS: what a host did that stood still for a moment is believed for about as long, whether or not anything new was
+ * measured since. What lies above the usual again and again is measured again and again. And where nothing was measured
+ * for DELAY_OLD_NS the usual itself fades to the initial value.
+ */
+#ifndef CONTROL_CLUSTER_DELAY_H
+#define CONTROL_CLUSTER_DELAY_H
+
+#include <stdint.h>
+
+/* Window of a percentile: one outlier in a hundred is what a bound should not chase. */
+enum { DELAY_WINDOW = 256, DELAY_CLASSES = 12 };
+
+/* No bound leaves these limits: below is noise of the clock, above one wild host would stop the whole cluster. */
+#define DELAY_LEAST_NS INT64_C(20000)
+#define DELAY_MOST_NS INT64_C(50000000)
+/* The longest delay that is believed at all is below 4 ms, 8 % of a deadline of 50 ms, one second after it was seen. */
+#define DELAY_HALF_NS INT64_C(200000000)
+#define DELAY_FRESH_NS INT64_C(250000000)
+#define DELAY_OLD_NS INT64_C(1000000000)
+
+typedef struct {
+    uint32_t count; /* samples held, at most DELAY_WINDOW */
+    uint32_t next;
+    int64_t samples_ns[DELAY_WINDOW];
+    int64_t seen_ns[DELAY_WINDOW]; /* when each came */
+} delay_window_t;
+
+/* now_ns: of any clock that does not run backwards, the same for all that is asked of a window. */
+void delay_add(delay_window_t *window, int64_t now_ns, int64_t sample_ns);
+
+/* The q-quantile (nearest rank) of the samples as they were, or fallback_ns when nothing was seen. Copies and selects: not
+ * for hot paths; nor are the bounds. */
+int64_t delay_quantile_ns(const delay_window_t *window, double q, int64_t fallback_ns);
+
+/* quantile 0.99 (of few samples: all but the largest) of the samples as old as they are now, within the limits. */
+int64_t delay_bound_ns(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns);
+
+/* Fetching the inputs of a batch of b: fixed + b * per_task, an upper bound for every size seen. Sizes are kept apart
+ * in powers of two, since a mixture of sizes would hide what one more input costs. */
+typedef struct {
+    delay_window_t classes[DELAY_CLASSES];
+    double mean_batch[DELAY_CLASSES];
+} fetch_delay_t;
+
+void fetch_delay_add(fetch_delay_t *delay, int64_t now_ns, uint32_t batch, int64_t fetch_ns);
+void fetch_delay_bound(const fetch_delay_t *delay, int64_t now_ns, int64_t fallback_ns, int64_t *fixed_ns,
+                       int64_t *per_task_ns);
+
+#endif

@@ -1,0 +1,38 @@
+/* A gateway as the rooms below its stream see it: whose tasks there are, and what it is to be told at the end of the turn. */
+#ifndef CONTROL_CLUSTER_GATEWAY_H
+#define CONTROL_CLUSTER_GATEWAY_H
+
+#include "base/map.h"
+#include "base/status.h"
+#include "control.pb-c.h"
+#include "control/cluster/peer.h"
+
+typedef struct task task_t;
+typedef struct model_answer model_answer_t;
+
+enum { PEER_ADDRESS_BYTES = 128 };
+
+typedef struct {
+    uint64_t *id;
+    uint32_t *status, *stage, *retry_after_ms;
+    uint32_t count, capacity;
+} drops_t;
+
+typedef struct gateway {
+    peer_t peer; /* first */
+    char data_address[PEER_ADDRESS_BYTES];
+    task_t *tasks;
+    idmap_t by_id;
+    drops_t drops;
+    bool catalogue_due;
+    uint64_t catalogue_seen; /* the version that its newest tasks were made with */
+    model_answer_t *answers; /* to be sent with the next frame */
+    uint64_t tasks_total;
+} gateway_t;
+
+/* Tells the gateway with its next frame that one of its tasks has come to nothing. */
+void gateway_drop(gateway_t *gateway, uint64_t id, status_t status, Control__Stage stage,
+                  uint32_t retry_after_ms);
+void gateway_dispose_drops(gateway_t *gateway);
+
+#endif

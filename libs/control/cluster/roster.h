@@ -1,0 +1,29 @@
+/* Who has joined, by index. NULL: nobody. */
+#ifndef CONTROL_CLUSTER_ROSTER_H
+#define CONTROL_CLUSTER_ROSTER_H
+
+#include "control/cluster/gateway.h"
+#include "control/cluster/worker.h"
+
+typedef struct {
+    gateway_t *gateways[PEERS_MAX];
+    worker_t *workers[PEERS_MAX];
+} roster_t;
+
+static inline uint32_t roster_gateways(const roster_t *roster)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        count += roster->gateways[i] != NULL;
+    return count;
+}
+
+static inline uint32_t roster_workers(const roster_t *roster)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        count += roster->workers[i] != NULL;
+    return count;
+}
+
+#endif

@@ -1,0 +1,309 @@
+#include "control/models/catalogue.h"
+
+#include "control/models/instance.h"
+#include "control/models/placement.h"
+#include "control/models/report.h"
+#include "control/models/shapes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What the reports amount to ---- */
+
+static const char *state_name(Control__ModelState state)
+{
+    switch (state) {
+    case CONTROL__MODEL_STATE__MODEL_STATE_LOADING:
+        return "loading";
+    case CONTROL__MODEL_STATE__MODEL_STATE_READY:
+        return "ready";
+    case CONTROL__MODEL_STATE__MODEL_STATE_FAILED:
+        return "failed";
+    case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING:
+        return "unloading";
+    case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED:
+        return "unloaded";
+    default:
+        return "unknown";
+    }
+}
+
+static void explain(model_t *model)
+{
+    size_t len = 0;
+    model->reason[0] = '\0';
+    if (model->instances == NULL)
+        (void)snprintf(model->reason, sizeof model->reason, "no worker has it");
+    for (const instance_t *i = model->instances; i != NULL && len < sizeof model->reason; i = i->next) {
+        if (instance_is_usable(model, i))
+            continue;
+        int n = snprintf(model->reason + len, sizeof model->reason - len, "%s%s: %s%s%s", len > 0 ? "; " : "",
+                         i->worker->peer.name, i->conflict ? "conflict" : state_name(i->state),
+                         i->reason[0] != '\0' ? ": " : "", i->reason);
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* How much an instance's description says, to choose the one that gateways see. */
+static int worth(const instance_t *instance)
+{
+    switch (instance->state) {
+    case CONTROL__MODEL_STATE__MODEL_STATE_READY:
+        return 3;
+    case CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING:
+        return 2;
+    case CONTROL__MODEL_STATE__MODEL_STATE_LOADING:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void choose_canonical(model_t *model)
+{
+    if (model->canonical != NULL && instance_is_ready(model->canonical))
+        return;
+    instance_t *best = model->instances;
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (worth(i) > worth(best))
+            best = i;
+    model->canonical = best;
+}
+
+static void mark_conflicts(const models_t *models, model_t *model)
+{
+    for (instance_t *i = model->instances; i != NULL; i = i->next) {
+        bool differs = i != model->canonical && i->state == CONTROL__MODEL_STATE__MODEL_STATE_READY &&
+                       i->signature != model->canonical->signature;
+        if (differs && !i->conflict) {
+            (void)snprintf(i->reason, sizeof i->reason, "another interface than on %s",
+                           model->canonical->worker->peer.name);
+            note_warn(models->turn, "model_conflict", LOG_STR("model", model->name),
+                      LOG_I64("version", model->version), LOG_STR("worker", i->worker->peer.name),
+                      LOG_STR("reason", i->reason));
+        }
+        i->conflict = differs;
+    }
+}
+
+static void count_ready(models_t *models, model_t *model)
+{
+    bool was = model->ready;
+    model->ready_workers = 0;
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        model->ready_workers += instance_is_usable(model, i);
+    model->ready = model->ready_workers > 0;
+    if (was && !model->ready) {
+        model->unready_since_ns = models->turn->now_ns;
+        model->unready_version = models->version + 1;
+    }
+    if (was != model->ready)
+        note_info(models->turn, model->ready ? "model_ready" : "model_not_ready",
+                  LOG_STR("model", model->name), LOG_I64("version", model->version),
+                  LOG_U64("workers", model->ready_workers), LOG_STR("reason", model->reason));
+    models->changed = true;
+    models->version++;
+}
+
+static void settle_one(models_t *models, model_t *model)
+{
+    choose_canonical(model);
+    mark_conflicts(models, model);
+    explain(model);
+    count_ready(models, model);
+    if (model->ready)
+        model->slo_ns = model->canonical->report->slo_ns;
+    placement_settle(models, model);
+}
+
+static bool is_loading(const instance_t *instance)
+{
+    return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_LOADING;
+}
+
+/* A report on one version may change what another one is good for. */
+static void settle(models_t *models, model_t *changed)
+{
+    uint32_t rising = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        model_t *model = models->all[m];
+        if (strcmp(model->name, changed->name) != 0)
+            continue;
+        model->rising = model_any(model, is_loading);
+        rising += model->rising;
+    }
+    for (uint32_t m = 0; m < models->count; m++) {
+        model_t *model = models->all[m];
+        if (strcmp(model->name, changed->name) != 0)
+            continue;
+        bool staying = rising > (uint32_t)model->rising;
+        if (model != changed && staying == model->staying)
+            continue;
+        model->staying = staying;
+        settle_one(models, model);
+    }
+}
+
+/* ---- One report ---- */
+
+static instance_t *instance_of(const model_t *model, const worker_t *worker)
+{
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker == worker)
+            return i;
+    return NULL;
+}
+
+/* NULL: no memory. */
+static instance_t *instance_make(model_t *model, worker_t *worker)
+{
+    instance_t *instance = instance_of(model, worker);
+    if (instance != NULL)
+        return instance;
+    instance = calloc(1, sizeof *instance);
+    if (instance == NULL)
+        return NULL;
+    instance->worker = worker;
+    instance->next = model->instances;
+    model->instances = instance;
+    return instance;
+}
+
+static void instance_remove(model_t *model, const worker_t *worker)
+{
+    for (instance_t **link = &model->instances; *link != NULL; link = &(*link)->next) {
+        instance_t *instance = *link;
+        if (instance->worker != worker)
+            continue;
+        *link = instance->next;
+        if (model->canonical == instance)
+            model->canonical = NULL;
+        control__model_report__free_unpacked(instance->report, NULL);
+        free(instance->family);
+        free(instance);
+        return;
+    }
+}
+
+/* ---- Finding and making models ---- */
+
+static void model_metrics(models_t *models, model_t *model)
+{
+    metrics_t *m = models->turn->metrics;
+    model->metrics.granted = metrics_series(m, METRIC_SCHED_TASKS, model->name, "granted");
+    model->metrics.dropped = metrics_series(m, METRIC_SCHED_TASKS, model->name, "dropped");
+    model->metrics.cancelled = metrics_series(m, METRIC_SCHED_TASKS, model->name, "cancelled");
+    model->metrics.retried = metrics_series(m, METRIC_SCHED_TASKS, model->name, "retried");
+    model->metrics.infeasible = metrics_series(m, METRIC_SCHED_TASKS, model->name, "infeasible");
+    model->metrics.queue = metrics_series(m, METRIC_SCHED_QUEUE, model->name);
+    model->metrics.queue_seconds = metrics_series(m, METRIC_SCHED_QUEUE_SECONDS, model->name);
+    model->metrics.batches = metrics_series(m, METRIC_SCHED_BATCHES, model->name);
+    model->metrics.stretches = metrics_series(m, METRIC_SCHED_STRETCHES, model->name);
+    model->metrics.revoked_stopped = metrics_series(m, METRIC_SCHED_REVOKED, model->name, "stopped");
+    model->metrics.revoked_late = metrics_series(m, METRIC_SCHED_REVOKED, model->name, "late");
+    model->metrics.wasted = metrics_series(m, METRIC_SCHED_REVOKED_SECONDS, model->name);
+    model->metrics.batch_size = metrics_series(m, METRIC_SCHED_BATCH_SIZE, model->name);
+    model->metrics.took_mean = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "mean");
+    model->metrics.took_guard = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "guard");
+}
+
+static model_t *model_find(const models_t *models, const char *name, int64_t version)
+{
+    for (uint32_t m = 0; m < models->count; m++)
+        if (models->all[m]->version == version && strcmp(models->all[m]->name, name) == 0)
+            return models->all[m];
+    return NULL;
+}
+
+static model_t *model_make(models_t *models, const char *name, int64_t version)
+{
+    if (models->count == models->turn->options.models_max)
+        return NULL;
+    model_t *model = calloc(1, sizeof *model);
+    char *copy = strdup(name);
+    if (model == NULL || copy == NULL) {
+        free(model);
+        free(copy);
+        return NULL;
+    }
+    model->id = models->count;
+    model->name = copy;
+    model->version = version;
+    model_metrics(models, model);
+    models->all[models->count++] = model;
+    return model;
+}
+
+void catalogue_report(models_t *models, worker_t *worker, const Control__ModelReport *report)
+{
+    if (report->name[0] == '\0' || strlen(report->name) > 255) {
+        peer_complain(&worker->peer, NONSENSE_MODEL, "model without a name, or with one over 255 bytes");
+        return;
+    }
+    bool gone = report->state == CONTROL__MODEL_STATE__MODEL_STATE_GONE;
+    model_t *model = model_find(models, report->name, report->version);
+    if (model == NULL && !gone)
+        model = model_make(models, report->name, report->version);
+    if (model == NULL) {
+        peer_complain(&worker->peer, NONSENSE_MODEL, gone ? "an unknown model is gone" : "too many models");
+        return;
+    }
+    if (gone) {
+        instance_remove(model, worker);
+    } else {
+        instance_t *instance = instance_make(model, worker);
+        if (instance == NULL)
+            return;
+        report_take(instance, report);
+        if (instance->report == NULL)
+            instance_remove(model, worker);
+        worker->model_ids_due = true;
+    }
+    settle(models, model);
+}
+
+void catalogue_worker_gone(models_t *models, const worker_t *worker)
+{
+    for (uint32_t m = 0; m < models->count; m++) {
+        if (instance_of(models->all[m], worker) == NULL)
+            continue;
+        instance_remove(models->all[m], worker);
+        settle(models, models->all[m]);
+    }
+}
+
+void catalogue_tick(models_t *models)
+{
+    int64_t now_ns = models->turn->now_ns;
+    for (uint32_t m = 0; m < models->count; m++) {
+        model_t *model = models->all[m];
+        if (!model->ready && !model_any(model, instance_is_draining) &&
+            now_ns - model->unready_since_ns > models->turn->options.worker_grace_ns)
+            placement_leave(models, model);
+    }
+}
+
+/* ---- Making ---- */
+
+status_t catalogue_init(models_t *models, turn_t *turn, const roster_t *roster, subclusters_t *subclusters,
+                        err_t *err)
+{
+    *models = (models_t){.turn = turn, .roster = roster, .subclusters = subclusters};
+    models->all = calloc(turn->options.models_max, sizeof(*models->all));
+    if (models->all == NULL)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", turn->options.models_max);
+    return shapes_init(models, err);
+}
+
+void catalogue_dispose(models_t *models)
+{
+    for (uint32_t m = 0; m < models->count; m++) {
+        model_t *model = models->all[m];
+        while (model->instances != NULL)
+            instance_remove(model, model->instances->worker);
+        free(model->name);
+        free(model);
+    }
+    free(models->all);
+}

@@ -1,0 +1,28 @@
+/*
+ * What the copies of a model are good for, and what a sub-cluster finds in them.
+ */
+#ifndef CONTROL_MODELS_INSTANCE_H
+#define CONTROL_MODELS_INSTANCE_H
+
+#include "control/models/model.h"
+
+bool instance_is_ready(const instance_t *instance);
+/* About to be unloaded, and still able to run what waits. */
+bool instance_is_draining(const instance_t *instance);
+bool model_any(const model_t *model, bool (*is)(const instance_t *instance));
+/* Counts as ready: gateways send it requests. */
+bool instance_is_usable(const model_t *model, const instance_t *instance);
+/* Whether any device of the worker that holds the model is in the sub-cluster; serving: and takes grants. */
+bool instance_reaches(const instance_t *instance, const subcluster_t *sub, bool serving);
+/* Whether what this instance reports counts for the model in this sub-cluster. */
+bool instance_counts(const instance_t *instance, const subcluster_t *sub);
+
+bool model_runs_on(const model_t *model, const device_t *device);
+bool model_is_served_at(const model_t *model, const subcluster_t *sub);
+/* The slowest that was reported there: devices of one class differ little. False: nobody has it there. */
+bool model_profile_at(const model_t *model, const subcluster_t *sub, profile_t *profile);
+/* Tells the model's home what batches of it, under this number there, do inside a device; whole, where the mode does not
+ * suit. */
+void model_tell_inside(const model_t *model, uint32_t core_id, bool suits_mode);
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * A model can be served where a worker has it ready on devices that take grants. Of those, in this order: the
+ * one that the configuration names; the one of the last plan; the one where it is, as long as its SLO can be
+ * met there; and of the others first those where the SLO can be met, then the one with most room. A model of
+ * which nothing has been asked yet also leaves a home for one with more room. What waits when a model moves
+ * is queued at its new home.
+ */
+#include "control/models/placement.h"
+
+#include "base/clock.h"
+#include "control/models/instance.h"
+#include "control/models/shapes.h"
+
+#include <string.h>
+
+/* By then what failed once on a worker has been tried on another, or is too late. */
+enum { SHUN_MOST_MS = 1000 };
+
+/* ---- Choosing ---- */
+
+static bool feasible_at(const model_t *model, const subcluster_t *sub)
+{
+    profile_t profile;
+    if (model->slo_ns <= 0 || !model_profile_at(model, sub, &profile))
+        return true;
+    const sched_delays_t *delays = &sub->delays.sched;
+    return profile_latency_ns(&profile, 1) + delays->ctrl_ns + delays->fixed_ns + delays->data_ns <=
+           model->slo_ns;
+}
+
+/* With this model: the part of its devices' time that is taken, and a little for every model, so that idle sub-clusters
+ * are filled evenly. */
+static double crowding(const models_t *models, const subcluster_t *sub, const model_t *model)
+{
+    const double model_weight = 0.01;
+    uint32_t here = 0;
+    for (uint32_t m = 0; m < models->count; m++)
+        here += models->all[m]->home == sub || models->all[m] == model;
+    return sub->autoscale.busy_fraction + model_weight * here / (sub->device_count + 1);
+}
+
+static const char *configured_home(const models_t *models, const model_t *model)
+{
+    size_t len = strlen(model->name);
+    for (uint32_t i = 0; i < models->turn->options.placement_count; i++)
+        if (strncmp(models->turn->options.placements[i], model->name, len) == 0 &&
+            models->turn->options.placements[i][len] == '=')
+            return models->turn->options.placements[i] + len + 1;
+    return NULL;
+}
+
+static subcluster_t *roomiest(const models_t *models, const model_t *model)
+{
+    subcluster_t *best = NULL;
+    bool best_feasible = false;
+    for (uint32_t i = 0; i < models->subclusters->count; i++) {
+        subcluster_t *sub = models->subclusters->all[i];
+        if (!model_is_served_at(model, sub))
+            continue;
+        bool feasible = feasible_at(model, sub);
+        if (best != NULL &&
+            (feasible < best_feasible ||
+             (feasible == best_feasible && crowding(models, sub, model) >= crowding(models, best, model))))
+            continue;
+        best = sub;
+        best_feasible = feasible;
+    }
+    return best;
+}
+
+static bool stays_at_home(const models_t *models, const model_t *model, const subcluster_t *best)
+{
+    sched_model_stats_t stats;
+    if (model->home == NULL || !model_is_served_at(model, model->home) || !feasible_at(model, model->home))
+        return false;
+    placement_stats(model, &stats);
+    return stats.submitted > 0 || crowding(models, model->home, model) <= crowding(models, best, model);
+}
+
+static subcluster_t *choose(const models_t *models, const model_t *model)
+{
+    const char *name = configured_home(models, model);
+    subcluster_t *named = name != NULL ? subclusters_find(models->subclusters, name) : NULL;
+    if (named != NULL && model_is_served_at(model, named))
+        return named;
+    if (model->planned != NULL && model_is_served_at(model, model->planned))
+        return model->planned;
+    subcluster_t *best = roomiest(models, model);
+    if (best == NULL) /* nobody takes grants: what waits may still find its workers back */
+        return model->home;
+    return stays_at_home(models, model, best) ? model->home : best;
+}
+
+/* ---- Following ---- */
+
+static void move_in(model_t *model, subcluster_t *home)
+{
+    err_t err = {0};
+    status_t status = model_profile_at(model, home, &model->profile)
+                          ? subcluster_add_model(home, model->id, &model->profile, model->slo_ns, &err)
+                          : err_set(&err, STATUS_NOT_FOUND, "no profile");
+    if (status != STATUS_OK) {
+        note_error(home->turn, "model_refused", LOG_STR("model", model->name),
+                   LOG_STR("subcluster", home->name), LOG_ERR(&err));
+        return;
+    }
+    model->home = home;
+    note_info(home->turn, "model_placed", LOG_STR("model", model->name), LOG_I64("version", model->version),
+              LOG_STR("subcluster", home->name));
+}
+
+void placement_leave(models_t *models, model_t *model)
+{
+    if (model->home == NULL)
+        return;
+    subcluster_remove_model(model->home, model->id);
+    shapes_move_out(model);
+    model->home = NULL;
+    turn_touch(models->turn);
+}
+
+static void follow_profile(model_t *model)
+{
+    profile_t fresh;
+    shapes_update_profiles(model);
+    if (!model_profile_at(model, model->home, &fresh) || memcmp(&fresh, &model->profile, sizeof fresh) == 0)
+        return;
+    model->profile = fresh;
+    subcluster_update_profile(model->home, model->id, &fresh);
+}
+
+void placement_allow(const model_t *model, const device_t *device)
+{
+    bool allowed = model_runs_on(model, device);
+    subcluster_allow(model->home, model->id, device->gpu, allowed);
+    shapes_allow(model, device->gpu, allowed);
+}
+
+static bool anyone_else(const model_t *model, const worker_t *worker)
+{
+    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker != worker && instance_is_ready(i) && i->shunned_until_ns == 0 &&
+            instance_reaches(i, model->home, true))
+            return true;
+    return false;
+}
+
+static void allow_devices(model_t *model)
+{
+    subcluster_t *home = model->home;
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->shunned_until_ns != 0 && !anyone_else(model, i->worker))
+            i->shunned_until_ns = 0;
+    for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
+        if (home->devices[gpu] != NULL && home->devices[gpu]->open)
+            placement_allow(model, home->devices[gpu]);
+}
+
+void placement_settle(models_t *models, model_t *model)
+{
+    subcluster_t *home = model->ready ? choose(models, model) : model->home;
+    if (home != model->home)
+        placement_leave(models, model);
+    if (home != NULL && model->home == NULL)
+        move_in(model, home);
+    else if (home != NULL)
+        follow_profile(model);
+    if (model->home != NULL) {
+        model_tell_inside(model, model->id, true);
+        shapes_follow_inside(model);
+        allow_devices(model);
+    }
+    turn_touch(models->turn);
+}
+
+bool placement_move(models_t *models, model_t *model, subcluster_t *to)
+{
+    if (!model_is_served_at(model, to))
+        return false;
+    model->planned = to;
+    placement_settle(models, model);
+    return model->home == to;
+}
+
+bool placement_is_configured(const models_t *models, const model_t *model)
+{
+    return configured_home(models, model) != NULL;
+}
+
+void placement_devices_changed(models_t *models, const worker_t *worker)
+{
+    for (uint32_t m = 0; m < models->count; m++)
+        for (const instance_t *i = models->all[m]->instances; i != NULL; i = i->next)
+            if (i->worker == worker)
+                placement_settle(models, models->all[m]);
+}
+
+void placement_shun(models_t *models, model_t *model, const worker_t *worker, int64_t until_ns)
+{
+    int64_t most_ns = models->turn->now_ns + SHUN_MOST_MS * NS_PER_MS;
+    if (model->home == NULL)
+        return;
+    for (instance_t *i = model->instances; i != NULL; i = i->next)
+        if (i->worker == worker)
+            i->shunned_until_ns = until_ns < most_ns ? until_ns : most_ns;
+    allow_devices(model);
+    turn_touch(models->turn);
+}
+
+void placement_tick(models_t *models)
+{
+    int64_t now_ns = models->turn->now_ns;
+    for (uint32_t m = 0; m < models->count; m++) {
+        bool over = false;
+        for (instance_t *i = models->all[m]->instances; i != NULL; i = i->next) {
+            if (i->shunned_until_ns == 0 || i->shunned_until_ns > now_ns)
+                continue;
+            i->shunned_until_ns = 0;
+            over = true;
+        }
+        if (over && models->all[m]->home != NULL)
+            allow_devices(models->all[m]);
+    }
+}
+
+void placement_stats(const model_t *model, sched_model_stats_t *stats)
+{
+    *stats = (sched_model_stats_t){0};
+    if (model->home != NULL)
+        subcluster_model_stats(model->home, model->id, stats);
+    shapes_add_stats(model, stats);
+}
+
+void placement_scatter(const model_t *model, sched_scatter_t *scatter)
+{
+    *scatter = (sched_scatter_t){.mean = 1, .guard = 1};
+    if (model->home != NULL)
+        subcluster_model_scatter(model->home, model->id, scatter);
+    shapes_widen_scatter(model, scatter);
+}

@@ -1,0 +1,209 @@
+/* Hot path. */
+#include "control/tasks/batches.h"
+
+#include "control/models/placement.h"
+#include "control/models/shapes.h"
+#include "control/tasks/queue.h"
+#include "control/tasks/revoked.h"
+
+/* A batch that failed is tried once more; what fails twice is not the device's fault. */
+enum { RETRIES_MAX = 1 };
+
+batch_t *batch_make(tasks_t *tasks, device_t *device, const sched_action_t *action)
+{
+    batch_t *batch = pool_get(&tasks->batches);
+    if (batch == NULL)
+        return NULL;
+    *batch = (batch_t){.id = ++tasks->batches_made,
+                       .core_id = action->grant.batch_id,
+                       .device = device,
+                       .model = shapes_model(tasks->models, action->model),
+                       .granted_ns = tasks->turn->now_ns,
+                       .next = device->batches};
+    if (!idmap_put(&tasks->batches_by_id, batch->id, batch)) {
+        pool_put(&tasks->batches, batch);
+        return NULL;
+    }
+    if (device->batches != NULL)
+        device->batches->prev = batch;
+    device->batches = batch;
+    device->inflight++;
+    return batch;
+}
+
+void batch_give(tasks_t *tasks, batch_t *batch)
+{
+    device_t *device = batch->device;
+    (void)idmap_remove(&tasks->batches_by_id, batch->id);
+    if (batch->prev != NULL)
+        batch->prev->next = batch->next;
+    else
+        device->batches = batch->next;
+    if (batch->next != NULL)
+        batch->next->prev = batch->prev;
+    device->inflight--;
+    pool_put(&tasks->batches, batch);
+}
+
+batch_t *batch_of(const device_t *device, uint64_t core_id)
+{
+    batch_t *batch = device->batches;
+    while (batch != NULL && batch->core_id != core_id)
+        batch = batch->next;
+    return batch;
+}
+
+/* A task whose batch came to nothing is tried once more, if somebody still waits for it and it can still make it. */
+static void try_again(tasks_t *tasks, task_t *task, status_t failed, Control__Stage stage)
+{
+    task->batch = NULL;
+    task->next_row = NULL;
+    task->failed_status = (uint8_t)failed;
+    task->failed_stage = (uint8_t)stage;
+    bool again =
+        task->gateway != NULL && task->retries < RETRIES_MAX && task_enqueue(tasks, task) == STATUS_OK;
+    if (!again) {
+        task_drop(tasks, task, failed, stage, RETRY_AFTER_SHED_MS);
+        return;
+    }
+    task->retries++;
+    metrics_add(models_get(tasks->models, task->model)->metrics.retried, 1);
+}
+
+static int64_t latest_answer_ns(const batch_t *batch)
+{
+    int64_t latest_ns = INT64_MIN;
+    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+        latest_ns = task->answer_ns > latest_ns ? task->answer_ns : latest_ns;
+    return latest_ns;
+}
+
+static int64_t earliest_answer_ns(const batch_t *batch)
+{
+    int64_t earliest_ns = INT64_MAX;
+    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+        earliest_ns = task->answer_ns < earliest_ns ? task->answer_ns : earliest_ns;
+    return earliest_ns;
+}
+
+/* late_ns: whose answers are due by then are not tried again. */
+static void batch_failed(tasks_t *tasks, batch_t *batch, int64_t free_ns, status_t status,
+                         Control__Stage stage, int64_t late_ns)
+{
+    subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        if (task->answer_ns <= late_ns)
+            task_drop(tasks, task, status, stage, RETRY_AFTER_SHED_MS);
+        else
+            try_again(tasks, task, status, stage);
+    }
+    batch_give(tasks, batch);
+    turn_touch(tasks->turn);
+}
+
+void batches_device_lost(tasks_t *tasks, device_t *device)
+{
+    revoked_forget(device);
+    while (device->batches != NULL)
+        batch_failed(tasks, device->batches, tasks->turn->now_ns, STATUS_UNAVAILABLE,
+                     CONTROL__STAGE__STAGE_LOST, INT64_MIN);
+}
+
+/* Rows that failed although the batch ran. Their positions are few as a rule; a row named twice counts once. */
+static void drop_failed_rows(tasks_t *tasks, worker_t *worker, batch_t *batch, const Control__BatchDone *done)
+{
+    if (done->n_failed_row != done->n_failed_status) {
+        peer_complain(&worker->peer, NONSENSE_ARRAYS, "failed rows and their statuses differ in number");
+        return;
+    }
+    for (size_t i = 0; i < done->n_failed_row; i++) {
+        task_t *task = batch->first;
+        for (uint32_t row = 0; task != NULL && row < done->failed_row[i]; row++)
+            task = task->next_row;
+        if (task == NULL) {
+            peer_complain(&worker->peer, NONSENSE_BATCH, "a failed row beyond the batch");
+            continue;
+        }
+        if (task->gateway == NULL)
+            continue;
+        uint32_t status = done->failed_status[i];
+        if (status == STATUS_OK || status > STATUS_INTERNAL)
+            status = STATUS_INTERNAL;
+        task_tell(tasks, task, (status_t)status, CONTROL__STAGE__STAGE_FETCH, 0);
+        task_orphan(task); /* told; its slot goes with the batch */
+    }
+}
+
+/* When it ran, by this clock: its end was reported when the outputs had been handed on, and the report has travelled. What
+ * says nothing of a batch of this size is left out: rows that could not be fetched and did not run, no time at all,
+ * or more than has passed since the grant. */
+static void tell_ran(worker_t *worker, const batch_t *batch, const Control__BatchDone *done, int64_t now_ns)
+{
+    int64_t exec_ns = peer_duration(&worker->peer, done->exec_ns);
+    int64_t push_ns = peer_duration(&worker->peer, done->push_ns);
+    if (done->n_failed_row > 0 || exec_ns == 0 || exec_ns + push_ns > now_ns - batch->granted_ns)
+        return;
+    int64_t ended_ns = now_ns - worker->peer.delay_ns - push_ns;
+    subcluster_batch_ran(batch->device->subcluster, batch->core_id, ended_ns - exec_ns, ended_ns);
+}
+
+static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, const Control__BatchDone *done,
+                            int64_t free_ns)
+{
+    model_t *model = models_get(tasks->models, batch->model);
+    int64_t now_ns = tasks->turn->now_ns;
+    subcluster_t *sub = batch->device->subcluster;
+    subcluster_delays_t *delays = &sub->delays;
+    fetch_delay_add(&delays->fetch, now_ns, batch->count, peer_duration(&worker->peer, done->fetch_ns));
+    delay_add(&delays->push, now_ns, peer_duration(&worker->peer, done->push_ns));
+    int64_t device_ns = peer_duration(&worker->peer, done->device_ns);
+    subcluster_note_busy(sub, device_ns);
+    model->ran.busy_ns += (uint64_t)device_ns;
+    model->ran.rows += batch->count;
+    drop_failed_rows(tasks, worker, batch, done);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        model->done += task->gateway != NULL;
+        if (task->gateway != NULL && !task->trial && now_ns > task->answer_ns)
+            subcluster_note_bad(sub);
+        task_give(tasks, task);
+    }
+    tell_ran(worker, batch, done, now_ns);
+    subcluster_batch_ended(sub, batch->core_id, free_ns);
+    batch_give(tasks, batch);
+}
+
+device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *done)
+{
+    batch_t *batch = idmap_get(&tasks->batches_by_id, done->batch_id);
+    if (batch == NULL && revoked_done(tasks, worker, done))
+        return NULL;
+    if (batch == NULL || batch->device->worker != worker) {
+        /* Of a device that had counted as lost: nothing depends on it. */
+        peer_complain(&worker->peer, NONSENSE_BATCH, "a batch is done that is not in flight there");
+        return NULL;
+    }
+    device_t *device = batch->device;
+    if (done->device != device->index)
+        peer_complain(&worker->peer, NONSENSE_DEVICE, "a batch is done on another device than granted");
+    int64_t free_ns = tasks->turn->now_ns + peer_duration(&worker->peer, done->free_in_ns);
+    if (done->status == STATUS_OK) {
+        batch_succeeded(tasks, worker, batch, done, free_ns);
+    } else if (done->status == STATUS_DEADLINE_EXCEEDED) {
+        /* As it should be under overload: the worker gave the batch up for its most urgent row, which says nothing
+         * about the rows that have longer, nor against the worker. */
+        batch_failed(tasks, batch, free_ns, STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_WORKER,
+                     earliest_answer_ns(batch));
+    } else {
+        status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
+        note_warn(tasks->turn, "batch_failed", LOG_STR("worker", worker->peer.name),
+                  LOG_U64("batch", batch->id), LOG_STR("status", status_name(status)),
+                  LOG_STR("reason", done->reason));
+        placement_shun(tasks->models, models_get(tasks->models, batch->model), worker,
+                       latest_answer_ns(batch));
+        batch_failed(tasks, batch, free_ns, status, CONTROL__STAGE__STAGE_WORKER, INT64_MIN);
+    }
+    turn_touch(tasks->turn);
+    return device;
+}

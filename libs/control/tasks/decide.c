@@ -1,0 +1,201 @@
+/* Hot path. Allocates nothing but the turn's scratch arena. */
+#include "control/tasks/decide.h"
+
+#include "control/models/shapes.h"
+#include "control/tasks/batches.h"
+#include "control/tasks/deadline.h"
+#include "control/tasks/queue.h"
+#include "control/tasks/revoked.h"
+
+/* ---- What was decided ---- */
+
+/* The sink's context. */
+typedef struct {
+    tasks_t *tasks;
+    subcluster_t *subcluster;
+} decider_t;
+
+static grant_node_t *grant_node(tasks_t *tasks, uint32_t rows)
+{
+    size_t bytes = sizeof(grant_node_t) + rows * (5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
+    grant_node_t *node = pb_arena_alloc(&tasks->turn->scratch, bytes);
+    if (node == NULL)
+        return NULL;
+    Control__Grant *g = &node->grant;
+    control__grant__init(g);
+    g->n_task_id = g->n_handle_hi = g->n_handle_lo = g->n_offset_bytes = g->n_budget_ns = rows;
+    g->n_gateway = g->n_len_bytes = rows;
+    g->task_id = (uint64_t *)(node + 1);
+    g->handle_hi = g->task_id + rows;
+    g->handle_lo = g->handle_hi + rows;
+    g->offset_bytes = g->handle_lo + rows;
+    g->budget_ns = (int64_t *)(g->offset_bytes + rows);
+    g->gateway = (uint32_t *)(g->budget_ns + rows);
+    g->len_bytes = g->gateway + rows;
+    node->next = NULL;
+    return node;
+}
+
+static void put_row(Control__Grant *g, uint32_t row, const task_t *task, int64_t now_ns)
+{
+    /* A row whose gateway has just gone keeps its place, for the core has sized the batch with it; the worker finds
+     * no such peer and leaves it out. */
+    g->gateway[row] = task->gateway != NULL ? task->gateway->peer.index : UINT32_MAX;
+    g->task_id[row] = task->id;
+    g->handle_hi[row] = task->handle_hi;
+    g->handle_lo[row] = task->handle_lo;
+    g->offset_bytes[row] = task->offset_bytes;
+    g->len_bytes[row] = task->len_bytes;
+    g->budget_ns[row] = task->answer_ns - now_ns;
+}
+
+static void note_grant(tasks_t *tasks, const sched_action_t *action, int64_t now_ns)
+{
+    model_t *model = models_get(tasks->models, shapes_model(tasks->models, action->model));
+    model->granted_ns = now_ns;
+    metrics_add(model->metrics.granted, action->grant.count);
+    metrics_add(model->metrics.batches, 1);
+    metrics_observe(model->metrics.batch_size, action->grant.count);
+    metrics_add(model->metrics.stretches, action->grant.stretches != 0);
+    for (uint32_t i = 0; i < action->grant.count; i++)
+        metrics_observe(model->metrics.queue_seconds, now_ns - action->grant.tasks[i].arrival_ns);
+}
+
+static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *action)
+{
+    int64_t now_ns = tasks->turn->now_ns;
+    device_t *device = sub->devices[action->grant.gpu];
+    worker_t *worker = device->worker;
+    uint32_t count = action->grant.count;
+    batch_t *batch = batch_make(tasks, device, action);
+    grant_node_t *node = batch != NULL ? grant_node(tasks, count) : NULL;
+    task_t **link = batch != NULL ? &batch->first : NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        task_t *task = task_of_tag(tasks, action->grant.tasks[i].tag);
+        if (task != NULL && batch == NULL)
+            task_drop(tasks, task, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_SHED_MS);
+        if (task == NULL || batch == NULL)
+            continue;
+        task->batch = batch;
+        *link = task;
+        link = &task->next_row;
+        if (node != NULL)
+            put_row(&node->grant, batch->count, task, now_ns);
+        batch->count++;
+    }
+    worker
+        ->grant_count++; /* also without memory: the flush sees that one is missing and gives the worker up */
+    worker->batches_total++;
+    note_grant(tasks, action, now_ns);
+    if (node == NULL)
+        return;
+    node->grant.batch_id = batch->id;
+    node->grant.model = batch->model;
+    if (batch->first != NULL && batch->first->shape != NULL) {
+        node->grant.n_size = batch->first->shape->axis_count;
+        node->grant.size = batch->first->shape->sizes; /* stays as long as the task refers to it */
+    }
+    node->grant.device = device->index;
+    const batch_t *joined = batch_of(device, action->grant.stretches);
+    node->grant.stretches = joined != NULL ? joined->id : 0;
+    *worker->grants_tail = node;
+    worker->grants_tail = &node->next;
+}
+
+/* The core has held it for an SLO, and its client would wait for longer. */
+static bool wants_more(const tasks_t *tasks, task_t *task)
+{
+    const model_t *model = models_get(tasks->models, task->model);
+    return task->gateway != NULL && model != NULL && deadline_again(task, model, tasks->turn->now_ns);
+}
+
+static void on_drop(tasks_t *tasks, const sched_action_t *action)
+{
+    static const struct {
+        status_t status;
+        Control__Stage stage;
+        uint32_t retry_after_ms;
+    } meaning[SCHED_DROP_REASONS] = {
+        [SCHED_DROP_EXPIRED] = {STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_QUEUE, 0},
+        [SCHED_DROP_WINDOW] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_QUEUE, RETRY_AFTER_SHED_MS},
+        [SCHED_DROP_GPU_LOST] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_SHED_MS},
+        [SCHED_DROP_MODEL_REMOVED] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_LOST_MS},
+        [SCHED_DROP_NO_ROOM] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS},
+    };
+    task_t *task = task_of_tag(tasks, action->drop.task.tag);
+    if (task == NULL)
+        return;
+    sched_drop_t reason = action->drop.reason;
+    bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway != NULL;
+    if (moved && task_enqueue(tasks, task) == STATUS_OK)
+        return; /* its model is served elsewhere by now */
+    if (reason == SCHED_DROP_EXPIRED && wants_more(tasks, task) && task_enqueue(tasks, task) == STATUS_OK)
+        return;
+    if (task->retries > 0)
+        task_drop(tasks, task, (status_t)task->failed_status, (Control__Stage)task->failed_stage,
+                  RETRY_AFTER_SHED_MS);
+    else
+        task_drop(tasks, task, meaning[reason].status, meaning[reason].stage, meaning[reason].retry_after_ms);
+}
+
+/* The tasks are queued in the core again, and cost no retry. */
+static void on_preempt(tasks_t *tasks, const subcluster_t *sub, const sched_action_t *action)
+{
+    batch_t *batch = batch_of(sub->devices[action->preempt.gpu], action->preempt.batch_id);
+    if (batch == NULL)
+        return;
+    worker_t *worker = batch->device->worker;
+    if (worker->revoked_count < sizeof worker->revoked / sizeof worker->revoked[0])
+        worker->revoked[worker->revoked_count++] = batch->id;
+    revoked_note(tasks, batch);
+    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+        next = task->next_row;
+        task->batch = NULL;
+        task->next_row = NULL;
+    }
+    batch_give(tasks, batch);
+}
+
+static void on_action(void *ctx, const sched_action_t *action)
+{
+    const decider_t *by = ctx;
+    switch (action->kind) {
+    case SCHED_GRANT:
+        on_grant(by->tasks, by->subcluster, action);
+        break;
+    case SCHED_DROP:
+        on_drop(by->tasks, action);
+        break;
+    case SCHED_PREEMPT:
+        on_preempt(by->tasks, by->subcluster, action);
+        break;
+    }
+}
+
+static void run(tasks_t *tasks, subcluster_t *sub)
+{
+    subcluster_run(sub, on_action, &(decider_t){tasks, sub});
+}
+
+void decide_due(tasks_t *tasks)
+{
+    for (uint32_t i = 0; i < tasks->subclusters->count; i++)
+        if (subcluster_is_due(tasks->subclusters->all[i], tasks->turn->now_ns))
+            run(tasks, tasks->subclusters->all[i]);
+}
+
+/* At once if one was told something by another's decisions after its own turn. */
+int64_t decide(tasks_t *tasks)
+{
+    int64_t now_ns = tasks->turn->now_ns, wake_ns = SCHED_NEVER;
+    for (uint32_t i = 0; i < tasks->subclusters->count; i++) {
+        subcluster_t *sub = tasks->subclusters->all[i];
+        if (sub->dirty || sub->wake_ns <= now_ns)
+            run(tasks, sub);
+    }
+    for (uint32_t i = 0; i < tasks->subclusters->count; i++) {
+        int64_t due_ns = tasks->subclusters->all[i]->dirty ? now_ns : tasks->subclusters->all[i]->wake_ns;
+        wake_ns = due_ns < wake_ns ? due_ns : wake_ns;
+    }
+    return wake_ns;
+}

@@ -1,0 +1,10 @@
+/* Into the queues of the core, for the first time and again. */
+#ifndef CONTROL_TASKS_QUEUE_H
+#define CONTROL_TASKS_QUEUE_H
+
+#include "control/tasks/task.h"
+
+/* To the sub-cluster that serves its model now. NOT_FOUND: none does; UNAVAILABLE: full, or its shape is not taken. */
+status_t task_enqueue(tasks_t *tasks, task_t *task);
+
+#endif
