@@ -2,14 +2,14 @@
  * A sub-cluster: devices of one class, the scheduling core that decides for them under a policy of its own, what was
  * measured on the way to them, and the advice on how many there should be.
  *
- * This is the border behind which the core decides; no other file of the service calls it. The service relies on what
- * sched/core_ops.h promises of a core of either kind, and no more. Every function is called on the loop's thread; it
- * says what happened, decides nothing and calls nobody back. Decisions come out of subcluster_run.
+ * This is the border behind which the core decides; no other file of the control plane calls it. All rely on what
+ * sched/core_ops.h promises of a core of either kind, and no more. Every function says what happened; it decides nothing and
+ * calls nobody back. Decisions come out of subcluster_run.
  *
- * Which kind of core there is, is settled when the sub-cluster is made: with `shards` threads decide, if the policy can
- * run on threads, else the loop's thread does, and the log says so (core_not_on_threads). What threads cannot do is refused
- * from then on, with a reason that says what can: policies nexus and shepherd, devices whose mode is not `whole`. Models
- * with exit points run there and are not stopped (policy_never_stops in the log).
+ * Which kind of core there is, is settled when the sub-cluster is made: where the world makes cores on threads, they decide, if
+ * the policy can run there, else it is a core of the machine's own, and a note says so (core_not_on_threads). What threads
+ * cannot do is refused from then on, with a reason that says what can: policies nexus and shepherd, devices whose mode is not
+ * `whole`. Models with exit points run there and are not stopped (note policy_never_stops).
  */
 #ifndef CONTROL_CORE_SUBCLUSTER_H
 #define CONTROL_CORE_SUBCLUSTER_H
@@ -48,7 +48,7 @@ struct subcluster {
     device_t **devices; /* [devices_max], by the number that the core knows them by; NULL: free */
     uint32_t devices_max, device_count;
     subcluster_delays_t delays;
-    autoscale_sums_t sums; /* the driver counts */
+    autoscale_sums_t sums; /* counted by the room of tasks */
     shed_t shed;           /* requests of low priority that are refused as they come */
     struct {
         autoscale_t state;

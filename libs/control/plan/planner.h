@@ -13,30 +13,9 @@
 #ifndef CONTROL_PLAN_PLANNER_H
 #define CONTROL_PLAN_PLANNER_H
 
-#include "control/models/model.h"
+#include "control/plan/problem.h"
 
 typedef struct planner planner_t;
-
-enum { PLAN_NOTE_BYTES = 192 };
-
-typedef struct {
-    const model_t *model;
-    const subcluster_t *from, *to; /* NULL: on none; to NULL: the note says why */
-    double load;                   /* devices that it keeps busy */
-    char note[PLAN_NOTE_BYTES];
-} plan_row_t;
-
-typedef struct {
-    uint64_t number; /* counts the plans that were made */
-    bool apply;
-    int64_t made_ns, solve_ns;
-    plan_row_t *rows; /* the models of classes with more than one sub-cluster */
-    uint32_t row_count;
-    uint32_t moves; /* rows whose `to` is another place than `from` */
-    double imbalance_before,
-        imbalance_after;        /* of load, (max - min) / mean against what is due; the worst class */
-    char note[PLAN_NOTE_BYTES]; /* why there is nothing to do, or what went wrong */
-} plan_report_t;
 
 status_t planner_create(turn_t *turn, models_t *models, planner_t **planner, err_t *err);
 /* Nothing is planned any more, and what is being solved is to end soon; whoever asked is told when it has. */
