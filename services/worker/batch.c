@@ -1,5 +1,7 @@
 #include "batch.h"
 
+#include "grant_rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,10 +240,9 @@ status_t batch_follow_shapes(batch_t *batch, const worker_devices_t *devices, co
     return STATUS_OK;
 }
 
-static status_t row_check(const batch_t *batch, const batch_group_t *group, const Control__Grant *grant,
-                          uint32_t i)
+static status_t row_check(const batch_t *batch, const batch_group_t *group, const grant_row_t *row)
 {
-    if (grant->len_bytes[i] != batch->row_in_bytes)
+    if (row->len_bytes != batch->row_in_bytes)
         return STATUS_INVALID_ARGUMENT;
     return group->peer ? STATUS_OK : STATUS_UNAVAILABLE;
 }
@@ -249,12 +250,13 @@ static status_t row_check(const batch_t *batch, const batch_group_t *group, cons
 static void group_rows(batch_t *batch, peers_t *peers, const Control__Grant *grant)
 {
     for (uint32_t i = 0; i < batch->granted; i++) {
-        uint32_t known = batch->group_count, g = find_group(batch, grant->gateway[i]);
+        const grant_row_t row = grant_rows_at(grant, i);
+        uint32_t known = batch->group_count, g = find_group(batch, row.gateway);
         batch_group_t *group = &batch->groups[g];
         if (batch->group_count > known)
-            group->peer = peers_hold(peers, grant->gateway[i]);
+            group->peer = peers_hold(peers, row.gateway);
         batch->group_of[i] = g;
-        status_t status = row_check(batch, group, grant, i);
+        status_t status = row_check(batch, group, &row);
         if (status == STATUS_OK) {
             group->count++;
         } else {
@@ -268,15 +270,16 @@ static void place_row(batch_t *batch, uint32_t at, const Control__Grant *grant, 
 {
     const engine_model_info_t *info = batch->model->info;
     struct iovec *iov = &batch->in_iov[at * info->input_count];
-    transfer_handle_t handle = {.hi = grant->handle_hi[i], .lo = grant->handle_lo[i]};
+    const grant_row_t row = grant_rows_at(grant, i);
+    transfer_handle_t handle = {.hi = row.handle_hi, .lo = row.handle_lo};
 
     for (uint32_t k = 0; k < info->input_count; k++) {
         size_t row_bytes = batch->in_bytes[k];
         iov[k] = (struct iovec){(uint8_t *)batch->buffers->inputs[k] + at * row_bytes, row_bytes};
     }
-    batch->rows[at] = (batch_row_t){.task_id = grant->task_id[i], .handle = handle, .grant_row = i};
+    batch->rows[at] = (batch_row_t){.task_id = row.task_id, .handle = handle, .grant_row = i};
     batch->items[at] = (transfer_item_t){.handle = handle,
-                                         .offset = grant->offset_bytes[i],
+                                         .offset = row.offset_bytes,
                                          .len_bytes = batch->row_in_bytes,
                                          .iov = iov,
                                          .iov_count = info->input_count};

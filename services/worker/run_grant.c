@@ -3,6 +3,7 @@
 #include "run_private.h"
 
 #include "base/clock.h"
+#include "grant_rows.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,9 +27,10 @@ static int64_t shortest_budget_ns(const Control__Grant *grant)
 {
     int64_t shortest_ns = BUDGET_MOST_NS;
 
-    for (size_t i = 0; i < grant->n_budget_ns; i++)
-        if (grant->budget_ns[i] < shortest_ns)
-            shortest_ns = grant->budget_ns[i];
+    for (uint32_t i = 0; i < grant->rows; i++) {
+        int64_t budget_ns = grant_rows_at(grant, i).budget_ns;
+        shortest_ns = budget_ns < shortest_ns ? budget_ns : shortest_ns;
+    }
     return believed_ns(shortest_ns);
 }
 
@@ -56,21 +58,12 @@ static batch_t *run_take(run_t *run)
     return batch;
 }
 
-static bool arrays_agree(const Control__Grant *grant)
-{
-    size_t n = grant->n_task_id;
-
-    return n > 0 && grant->n_gateway == n && grant->n_handle_hi == n && grant->n_handle_lo == n &&
-           grant->n_offset_bytes == n && grant->n_len_bytes == n;
-}
-
 static status_t grant_check(const run_t *run, const model_t *model, const Control__Grant *grant,
                             const char **reason)
 {
-    if (!arrays_agree(grant)) {
-        *reason = "the grant's arrays differ in length or are empty";
+    *reason = grant_rows_objection(grant);
+    if (*reason)
         return STATUS_INVALID_ARGUMENT;
-    }
     if (!model || !model_takes_grants(model)) {
         *reason = model ? "the model is not ready on this worker" : "unknown model id";
         return STATUS_NOT_FOUND;
@@ -79,7 +72,7 @@ static status_t grant_check(const run_t *run, const model_t *model, const Contro
         *reason = "no such device";
         return STATUS_INVALID_ARGUMENT;
     }
-    if (grant->n_task_id > model->info->max_batch) {
+    if (grant->rows > model->info->max_batch) {
         *reason = "the batch is larger than the model's max_batch";
         return STATUS_TOO_LARGE;
     }
@@ -107,7 +100,7 @@ static batch_t *run_prepare(run_t *run, model_t *model, const Control__Grant *gr
     batch->model = model;
     batch->group_count = 0;
     model->under_way++;
-    batch->granted = (uint32_t)grant->n_task_id;
+    batch->granted = grant->rows;
     run->under_way++;
     if (batch_reserve(batch, model, batch->granted))
         batch->buffers = model_buffers_get(model, run->options.devices, grant->device);

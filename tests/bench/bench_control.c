@@ -12,6 +12,7 @@
 #include "base/histogram.h"
 #include "config/config.h"
 #include "control.pb-c.h"
+#include "grant_rows.h"
 #include "loop/spin.h"
 #include "rpc/client.h"
 #include "rpc/pb.h"
@@ -236,10 +237,10 @@ static void worker_open(rpc_stream_t *stream, void *arg)
 
 static void note_grant(bench_t *b, const Control__Grant *grant, int64_t now_ns)
 {
-    b->granted += grant->n_task_id;
+    b->granted += grant->rows;
     b->batches++;
-    for (size_t i = 0; i < grant->n_task_id && now_ns >= b->counts_from_ns; i++)
-        histogram_record(&b->latency, now_ns - b->sent_ns[grant->task_id[i] % SENT_RING]);
+    for (uint32_t i = 0; i < grant->rows && now_ns >= b->counts_from_ns; i++)
+        histogram_record(&b->latency, now_ns - b->sent_ns[grant_rows_at(grant, i).task_id % SENT_RING]);
 }
 
 static void answer(bench_t *b, const peer_t *peer, const Control__SchedulerToWorker *frame)

@@ -6,6 +6,7 @@
 #include "control/tasks/deadline.h"
 #include "control/tasks/queue.h"
 #include "control/tasks/revoked.h"
+#include "grant_rows.h"
 
 /* ---- What was decided ---- */
 
@@ -17,36 +18,28 @@ typedef struct {
 
 static grant_node_t *grant_node(tasks_t *tasks, uint32_t rows)
 {
-    size_t bytes = sizeof(grant_node_t) + rows * (5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
+    size_t bytes = sizeof(grant_node_t) + (size_t)rows * GRANT_ROW_WORDS * sizeof(uint64_t);
     grant_node_t *node = pb_arena_alloc(&tasks->turn->scratch, bytes);
     if (node == NULL)
         return NULL;
-    Control__Grant *g = &node->grant;
-    control__grant__init(g);
-    g->n_task_id = g->n_handle_hi = g->n_handle_lo = g->n_offset_bytes = g->n_budget_ns = rows;
-    g->n_gateway = g->n_len_bytes = rows;
-    g->task_id = (uint64_t *)(node + 1);
-    g->handle_hi = g->task_id + rows;
-    g->handle_lo = g->handle_hi + rows;
-    g->offset_bytes = g->handle_lo + rows;
-    g->budget_ns = (int64_t *)(g->offset_bytes + rows);
-    g->gateway = (uint32_t *)(g->budget_ns + rows);
-    g->len_bytes = g->gateway + rows;
+    control__grant__init(&node->grant);
+    grant_rows_begin(&node->grant, (uint64_t *)(node + 1));
     node->next = NULL;
     return node;
 }
 
-static void put_row(Control__Grant *g, uint32_t row, const task_t *task, int64_t now_ns)
+static void put_row(Control__Grant *grant, const task_t *task, int64_t now_ns)
 {
     /* A row whose gateway has just gone keeps its place, for the core has sized the batch with it; the worker finds
      * no such peer and leaves it out. */
-    g->gateway[row] = task->gateway != NULL ? task->gateway->peer.index : UINT32_MAX;
-    g->task_id[row] = task->id;
-    g->handle_hi[row] = task->handle_hi;
-    g->handle_lo[row] = task->handle_lo;
-    g->offset_bytes[row] = task->offset_bytes;
-    g->len_bytes[row] = task->len_bytes;
-    g->budget_ns[row] = task->answer_ns - now_ns;
+    const grant_row_t row = {.gateway = task->gateway != NULL ? task->gateway->peer.index : UINT32_MAX,
+                             .task_id = task->id,
+                             .handle_hi = task->handle_hi,
+                             .handle_lo = task->handle_lo,
+                             .offset_bytes = task->offset_bytes,
+                             .len_bytes = task->len_bytes,
+                             .budget_ns = task->answer_ns - now_ns};
+    grant_rows_append(grant, &row);
 }
 
 static void note_grant(tasks_t *tasks, const sched_action_t *action, int64_t now_ns)
@@ -80,7 +73,7 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
         *link = task;
         link = &task->next_row;
         if (node != NULL)
-            put_row(&node->grant, batch->count, task, now_ns);
+            put_row(&node->grant, task, now_ns);
         batch->count++;
     }
     worker

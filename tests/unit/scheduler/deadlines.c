@@ -61,7 +61,7 @@ Test(deadlines, what_looks_infeasible_is_tried_once_where_nothing_runs)
     duo_t *s = begin("fermata");
     gateway_send(&s->gateway, s->gateway.model_id, 1, 1, ALONE_NS / 2);
     stage_until(&s->stage, s->worker.grant_count == 1);
-    cr_expect_eq(s->worker.grants[0].task[0], 1);
+    cr_expect_eq(s->worker.grants[0].row[0].task_id, 1);
     gateway_send(&s->gateway, s->gateway.model_id, 2, 1, ALONE_NS / 2); /* nothing was learned yet */
     stage_until(&s->stage, s->gateway.drop_count == 1);
     refused_at_the_door(s, 2);
@@ -79,7 +79,7 @@ Test(deadlines, nobody_is_held_for_longer_than_the_slo)
     gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 60 * NS_PER_S);
     stage_until(&s->stage, s->worker.grant_count == 1);
     cr_expect_leq(s->stage.plan_ns[0], 2 * ALONE_NS, "%ld", (long)s->stage.plan_ns[0]);
-    cr_expect_gt(s->worker.grants[0].budget_ns[0], 30 * NS_PER_S); /* it may be tried again until then */
+    cr_expect_gt(s->worker.grants[0].row[0].budget_ns, 30 * NS_PER_S); /* it may be tried again until then */
     duo_free(s);
 }
 

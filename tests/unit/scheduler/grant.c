@@ -27,11 +27,11 @@ Test(grant, a_task_reaches_the_worker_with_all_it_needs)
     stage_until(&s->stage, s->worker.grant_count == 1);
     const grant_t *grant = &s->worker.grants[0];
     cr_expect_eq(grant->rows, 1);
-    cr_expect_eq(grant->task[0], 41);
-    cr_expect_eq(grant->handle_lo[0], 41 * 3);
-    cr_expect_eq(grant->gateway[0], s->gateway.fake.index);
+    cr_expect_eq(grant->row[0].task_id, 41);
+    cr_expect_eq(grant->row[0].handle_lo, 41 * 3);
+    cr_expect_eq(grant->row[0].gateway, s->gateway.fake.index);
     cr_expect_eq(grant->model, s->gateway.model_id);
-    cr_expect(grant->budget_ns[0] > 0 && grant->budget_ns[0] <= 2 * NS_PER_S);
+    cr_expect(grant->row[0].budget_ns > 0 && grant->row[0].budget_ns <= 2 * NS_PER_S);
     worker_done(&s->worker, grant->batch_id, 0, STATUS_OK);
     stage_turn(&s->stage, 20 * NS_PER_MS);
     cr_expect_eq(s->gateway.drop_count, 0);
@@ -218,7 +218,7 @@ Test(grant, what_a_worker_gives_up_for_its_most_urgent_row_is_not_held_against_i
     worker_done(first, first->grants[2].batch_id, 0, STATUS_DEADLINE_EXCEEDED);
     stage_until(&s->stage, first->grant_count == 4);
     cr_expect_eq(first->grants[3].rows, 3);
-    cr_expect_eq(first->grants[3].task[0], 20);
+    cr_expect_eq(first->grants[3].row[0].task_id, 20);
     stage_until(&s->stage, s->gateway.drop_count == 3);
     for (uint64_t id = 10; id < 12; id++) {
         const drop_t *drop = gateway_dropped(&s->gateway, id);
@@ -297,7 +297,7 @@ Test(grant, failed_rows_are_answered_alone)
     stage_until(&s->stage, s->gateway.drop_count == 1);
     stage_turn(&s->stage, 20 * NS_PER_MS);
     cr_expect_eq(s->gateway.drop_count, 1);
-    cr_expect_eq(s->gateway.drops[0].id, grant->task[2]);
+    cr_expect_eq(s->gateway.drops[0].id, grant->row[2].task_id);
     cr_expect_eq(s->gateway.drops[0].status, STATUS_IO);
     cr_expect_eq(s->gateway.drops[0].stage, CONTROL__STAGE__STAGE_FETCH);
     duo_free(s);

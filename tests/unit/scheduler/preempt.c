@@ -46,7 +46,7 @@ Test(preempt, a_stopped_batch_is_granted_again)
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
     stage_until(&stage, worker.grant_count == 3);
-    cr_expect_eq(worker.grants[2].task[0], 1);
+    cr_expect_eq(worker.grants[2].row[0].task_id, 1);
     worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
     stage_turn(&stage, 20 * NS_PER_MS);
     cr_expect_eq(gateway.drop_count, 0);
@@ -59,7 +59,7 @@ Test(preempt, the_default_policy_stops_it_too)
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
     stage_until(&stage, worker.grant_count == 3);
-    cr_expect_eq(worker.grants[2].task[0], 1);
+    cr_expect_eq(worker.grants[2].row[0].task_id, 1);
     leave();
 }
 
@@ -73,7 +73,7 @@ Test(preempt, a_batch_that_had_ended_does_not_run_again)
     worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
     stage_turn(&stage, 50 * NS_PER_MS);
     cr_expect_eq(worker.grant_count, 3, "task 1 ran twice");
-    cr_expect_eq(worker.grants[2].task[0], 20);
+    cr_expect_eq(worker.grants[2].row[0].task_id, 20);
     cr_expect_eq(gateway.drop_count, 0);
     leave();
 }

@@ -41,7 +41,7 @@ Test(shapes, only_rows_of_one_shape_share_a_batch)
         cr_expect_eq(grant->model, s->gateway.model_id, "workers hear of the model, not of its shapes");
         cr_assert_eq(grant->size_count, 1);
         for (uint32_t row = 0; row < grant->rows; row++)
-            cr_expect_eq(grant->size, sizes[grant->task[row] - 1]);
+            cr_expect_eq(grant->size, sizes[grant->row[row].task_id - 1]);
     }
     cr_expect_eq(s->worker.grant_count, 2, "four rows each");
     duo_free(s);

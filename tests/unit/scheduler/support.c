@@ -365,22 +365,18 @@ void worker_ran(fake_worker_t *w, uint64_t batch_id, int64_t took_ns)
 
 static void worker_grant(fake_worker_t *w, const Control__Grant *g)
 {
-    cr_assert(w->grant_count < FAKE_GRANTS && g->n_task_id <= FAKE_ROWS);
-    cr_assert(g->n_gateway == g->n_task_id && g->n_budget_ns == g->n_task_id &&
-              g->n_handle_lo == g->n_task_id && g->n_handle_hi == g->n_task_id &&
-              g->n_len_bytes == g->n_task_id && g->n_offset_bytes == g->n_task_id);
+    cr_assert(w->grant_count < FAKE_GRANTS && g->rows <= FAKE_ROWS);
+    cr_assert_null(grant_rows_objection(g));
     grant_t *grant = &w->grants[w->grant_count++];
     *grant = (grant_t){.batch_id = g->batch_id,
                        .model = g->model,
                        .device = g->device,
-                       .rows = (uint32_t)g->n_task_id,
+                       .rows = g->rows,
                        .size_count = (uint32_t)g->n_size,
                        .size = g->n_size > 0 ? g->size[0] : 0,
                        .stretches = g->stretches};
-    memcpy(grant->task, g->task_id, g->n_task_id * sizeof grant->task[0]);
-    memcpy(grant->gateway, g->gateway, g->n_task_id * sizeof grant->gateway[0]);
-    memcpy(grant->budget_ns, g->budget_ns, g->n_task_id * sizeof grant->budget_ns[0]);
-    memcpy(grant->handle_lo, g->handle_lo, g->n_task_id * sizeof grant->handle_lo[0]);
+    for (uint32_t i = 0; i < g->rows; i++)
+        grant->row[i] = grant_rows_at(g, i);
     w->rows_total += grant->rows;
     if (w->auto_done)
         send_done(w, g->batch_id, g->device, STATUS_OK, grant->rows * NS_PER_MS);
@@ -561,7 +557,7 @@ bool worker_has_task(const fake_worker_t *w, uint64_t id)
 {
     for (uint32_t i = 0; i < w->grant_count; i++)
         for (uint32_t row = 0; row < w->grants[i].rows; row++)
-            if (w->grants[i].task[row] == id)
+            if (w->grants[i].row[row].task_id == id)
                 return true;
     return false;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "control.pb-c.h"
+#include "grant_rows.h"
 #include "loop/loop.h"
 #include "rpc/client.h"
 #include "rpc/pb.h"
@@ -37,10 +38,7 @@ typedef struct {
     uint32_t model, device, rows;
     uint32_t size_count, size; /* the first */
     uint64_t stretches;
-    uint64_t task[FAKE_ROWS];
-    uint32_t gateway[FAKE_ROWS];
-    int64_t budget_ns[FAKE_ROWS];
-    uint64_t handle_lo[FAKE_ROWS];
+    grant_row_t row[FAKE_ROWS];
 } grant_t;
 
 /* What gateway and worker have in common. */

@@ -198,14 +198,6 @@ void say_grant(uint64_t epoch, uint64_t batch_id, uint32_t model)
     grant_init(&grant, batch_id, 0);
     grant_add(&rig, &grant, 10, 500 + batch_id, 3);
     grant.grant.model = model;
-    grant.grant.n_gateway = grant.grant.n_handle_hi = grant.grant.n_handle_lo = grant.grant.n_offset_bytes =
-        grant.grant.n_len_bytes = 1;
-    grant.grant.gateway = grant.gateway;
-    grant.grant.task_id = grant.task;
-    grant.grant.handle_hi = grant.hi;
-    grant.grant.handle_lo = grant.lo;
-    grant.grant.offset_bytes = grant.offset;
-    grant.grant.len_bytes = grant.len;
     message.n_model_ids = 1;
     message.model_ids = &ids;
     message.peers = &table;

@@ -41,12 +41,12 @@ static void begin_pair(void)
 static void grant_row_to(model_t *model, uint64_t batch_id, int64_t budget_ns)
 {
     grant_t grant;
-    int64_t budgets[] = {budget_ns};
 
     grant_init(&grant, batch_id, 0);
-    grant.grant.n_budget_ns = 1;
-    grant.grant.budget_ns = budgets;
     grant_add(&rig, &grant, 10, batch_id, (uint32_t)batch_id);
+    grant_row_t row = grant_rows_at(&grant.grant, 0);
+    row.budget_ns = budget_ns;
+    grant_rows_put(&grant.grant, 0, &row);
     grant_send_to(&rig, model, &grant);
 }
 

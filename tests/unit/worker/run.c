@@ -84,11 +84,15 @@ Test(run, rows_that_cannot_be_fetched_are_left_out)
     grant_add(&rig, &grant, 10, 100, 1);
     grant_add(&rig, &grant, 99, 300, 1); /* a gateway nobody spoke of */
     grant_add(&rig, &grant, 10, 101, 2);
-    grant.lo[2] ^= 1; /* a handle that was never given out */
+    grant_row_t row = grant_rows_at(&grant.grant, 2);
+    row.handle_lo ^= 1; /* that was never given out */
+    grant_rows_put(&grant.grant, 2, &row);
     grant_add(&rig, &grant, 11, 200, 3);
     grant_add(&rig, &grant, 10, 102, 4);
     grant_add(&rig, &grant, 10, 103, 4);
-    grant.len[5] = 8; /* not a row of this model */
+    row = grant_rows_at(&grant.grant, 5);
+    row.len_bytes = 8; /* not a row of this model */
+    grant_rows_put(&grant.grant, 5, &row);
     grant_send(&rig, &grant);
     rig_until(&rig, engine_held() == 1);
     cr_assert_eq(engine_oldest()->batch, 3);
@@ -274,13 +278,14 @@ Test(run, a_result_that_cannot_be_sent_is_a_row_that_failed)
 Test(run, times_beyond_all_reason_on_the_wire_do_no_harm)
 {
     grant_t grant;
-    int64_t budgets[] = {INT64_MIN, INT64_MAX};
 
     rig_init(&rig);
     grant_init(&grant, 1, 0);
-    grant.grant.n_budget_ns = 2;
-    grant.grant.budget_ns = budgets;
     grant_add(&rig, &grant, 10, 100, 1);
+    grant_add(&rig, &grant, 10, 101, 1); /* whose budget is INT64_MAX */
+    grant_row_t row = grant_rows_at(&grant.grant, 0);
+    row.budget_ns = INT64_MIN;
+    grant_rows_put(&grant.grant, 0, &row);
     grant_send(&rig, &grant);
     rig_until(&rig, engine_held() == 1);
     engine_finish(STATUS_OK, NULL);
@@ -333,8 +338,8 @@ Test(run, wrong_grants_are_refused_with_a_reason)
         status_t status;
         const char *reason;
     } want[] = {
-        {STATUS_INVALID_ARGUMENT, "the grant's arrays differ in length or are empty"},
-        {STATUS_INVALID_ARGUMENT, "the grant's arrays differ in length or are empty"},
+        {STATUS_INVALID_ARGUMENT, "the grant has no rows"},
+        {STATUS_INVALID_ARGUMENT, "the grant's rows are not of the length that this version knows"},
         {STATUS_NOT_FOUND, "unknown model id"},
         {STATUS_NOT_FOUND, "the model is not ready on this worker"},
         {STATUS_INVALID_ARGUMENT, "no such device"},
@@ -346,12 +351,10 @@ Test(run, wrong_grants_are_refused_with_a_reason)
     grant_send(&rig, &grant); /* empty */
     grant_add(&rig, &grant, 10, 1, 1);
     grant.grant.batch_id = 1;
-    grant.grant.gateway = grant.gateway;
-    grant.grant.n_gateway = 0; /* shorter than task_id */
+    grant.grant.n_word--; /* as from one that knows shorter rows */
     run_grant(rig.run, 7, rig.model, &grant.grant);
     grant.grant.batch_id = 2;
-    grant.grant.n_gateway = grant.grant.n_handle_hi = grant.grant.n_handle_lo = 1;
-    grant.grant.n_offset_bytes = grant.grant.n_len_bytes = 1;
+    grant.grant.n_word++;
     run_grant(rig.run, 7, NULL, &grant.grant);
     grant.grant.batch_id = 3;
     rig.model->state = MODEL_LOADING;

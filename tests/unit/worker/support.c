@@ -470,19 +470,21 @@ void grant_init(grant_t *grant, uint64_t batch_id, uint32_t device)
     control__grant__init(&grant->grant);
     grant->grant.batch_id = batch_id;
     grant->grant.device = device;
+    grant_rows_begin(&grant->grant, grant->words);
 }
 
 void grant_add(rig_t *rig, grant_t *grant, uint32_t gateway, uint64_t task_id, uint32_t row)
 {
-    size_t at = grant->grant.n_task_id++;
     transfer_handle_t handle = rig->gateways[gateway == 11].handle;
+    const grant_row_t from = {.task_id = task_id,
+                              .handle_hi = handle.hi,
+                              .handle_lo = handle.lo,
+                              .offset_bytes = row * ROW_BYTES,
+                              .budget_ns = INT64_MAX,
+                              .len_bytes = grant->size ? (grant->size + IN_B) * 4 : ROW_BYTES,
+                              .gateway = gateway};
 
-    grant->gateway[at] = gateway;
-    grant->task[at] = task_id;
-    grant->hi[at] = handle.hi;
-    grant->lo[at] = handle.lo;
-    grant->offset[at] = row * ROW_BYTES;
-    grant->len[at] = grant->size ? (grant->size + IN_B) * 4 : ROW_BYTES;
+    grant_rows_append(&grant->grant, &from);
 }
 
 void grant_send(rig_t *rig, grant_t *grant)
@@ -494,13 +496,6 @@ void grant_send_to(rig_t *rig, model_t *model, grant_t *grant)
 {
     Control__Grant *to = &grant->grant;
 
-    to->n_gateway = to->n_handle_hi = to->n_handle_lo = to->n_offset_bytes = to->n_len_bytes = to->n_task_id;
-    to->gateway = grant->gateway;
-    to->task_id = grant->task;
-    to->handle_hi = grant->hi;
-    to->handle_lo = grant->lo;
-    to->offset_bytes = grant->offset;
-    to->len_bytes = grant->len;
     to->n_size = grant->size > 0;
     to->size = &grant->size;
     run_grant(rig->run, 7, model, to);

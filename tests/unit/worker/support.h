@@ -6,6 +6,7 @@
 #define TEST_WORKER_SUPPORT_H
 
 #include "base/clock.h"
+#include "grant_rows.h"
 #include "run.h"
 
 #include <criterion/criterion.h>
@@ -96,8 +97,7 @@ void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan);
 /* A grant in the making. Rows are added one by one. */
 typedef struct {
     Control__Grant grant;
-    uint32_t gateway[64], len[64];
-    uint64_t task[64], hi[64], lo[64], offset[64];
+    uint64_t words[64 * GRANT_ROW_WORDS];
     uint32_t size; /* elements of the first input, where they vary; set before rows are added */
 } grant_t;
 
