@@ -44,6 +44,7 @@ test: ## all checks and tests
 check: test-deps build ## format, dependency graph, second compiler
 	scripts/format --check
 	scripts/check-deps
+	scripts/check-docs
 	scripts/check-clang build/release $(JOBS)
 
 unit: build ## unit tests, release

@@ -16,7 +16,7 @@ typedef struct {
     char date[PROFILE_CACHE_TEXT_BYTES];       /* when: 2026-11-20T17:35:57Z */
 } profile_cache_key_t;
 
-/* What was found out for the execution modes (docs/modes.md); counts of 0: nothing. Operators are cuts of
+/* What was found out for the execution modes (docs/modes/README.md); counts of 0: nothing. Operators are cuts of
  * the engine. */
 enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 16 };
 #define PROFILE_CACHE_NO_WAIT INT64_MAX /* no T_comp_wait was found: `comp_wait_ns none` */

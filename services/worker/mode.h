@@ -1,5 +1,5 @@
 /*
- * The execution mode of a model (docs/modes.md): which one was asked for, in which one it runs, and why not that one.
+ * The execution mode of a model (docs/modes/README.md): which one was asked for, in which one it runs, and why not that one.
  *
  * A mode that a model, its engine or its device cannot have is no failure: the model runs `whole`, a metric
  * counts it, and log and model state say why, once.

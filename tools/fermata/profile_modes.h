@@ -1,5 +1,5 @@
 /*
- * What `fermata profile` finds out for the execution modes (docs/modes.md): the stages of `staged` and the
+ * What `fermata profile` finds out for the execution modes (docs/modes/profiling.md): the stages of `staged` and the
  * exit points of `preempt`, by trying them on the loaded model.
  */
 #ifndef FERMATA_PROFILE_MODES_H

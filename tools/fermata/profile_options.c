@@ -139,7 +139,7 @@ const config_schema_t profile_schema = {
     .positionals = "MODEL…",
     .epilog = "MODEL is a model's folder of a repository (config.yaml counts) or an ONNX file; several with "
               "--overlap\n"
-              "alone. docs/modes.md says what the execution modes make of it.\n",
+              "alone. docs/modes/profiling.md says what the execution modes make of it.\n",
 };
 
 const char *profile_engine_name(const profile_options_t *o)

@@ -15,7 +15,7 @@
 /* Half of the tightest target is left for one that comes when a group has just begun. */
 #define GROUP_PART 0.5
 
-/* Less than half makes those in the group wait for more than it gains (docs/modes.md). */
+/* Less than half makes those in the group wait for more than it gains (docs/modes/measurements.md). */
 #define LEAST_SAVING 0.5
 
 /* Per pair of services, itself included: 4000 groups for two, 16000 for four. */

@@ -1,5 +1,5 @@
 /*
- * The duration model's features, arithmetic and training; how well it learns from devices is in docs/modes.md.
+ * The duration model's features, arithmetic and training; how well it learns from devices is in docs/modes/measurements.md.
  */
 #include "exec/trainer.h"
 
