@@ -45,6 +45,7 @@ check: test-deps build ## format, dependency graph, second compiler
 	scripts/format --check
 	scripts/check-deps
 	scripts/check-docs
+	scripts/draw-modules --check
 	scripts/check-clang build/release $(JOBS)
 
 unit: build ## unit tests, release
