@@ -2,10 +2,11 @@
  * The gateway process: who holds what. One loop thread owns everything here; only preprocessing runs
  * elsewhere.
  *
- *   rest.c, grpc.c ──▶ session.c ──▶ control.c   ──▶ scheduler     {task id, model, budget, handle}
- *    (front ends)        │   │  └───▶ dataplane.c ◀─▶ workers       inputs out, results in
- *                        │   └─────▶ preprocess.c, postprocess.c
- *                        └─────────▶ catalogue.c, stats.c
+ *   front/ ──▶ sessions/ ──▶ links/control.c   ──▶ scheduler     {task id, model, budget, handle}
+ *  (REST, gRPC)   │   └─────▶ links/dataplane.c ◀─▶ workers       inputs out, results in
+ *                 └─────────▶ models/                             what the scheduler says is there, and its statistics
+ *
+ * A room calls those behind it and none before (scripts/check-calls).
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
@@ -45,8 +46,5 @@ typedef struct gateway {
     sessions_t *sessions;     /* the requests under way */
     size_t body_bytes_max;    /* of one client request */
 } gateway_t;
-
-/* Ready = the scheduler is there and at least one model is ready. reason (may be NULL) says why not. */
-bool gateway_is_ready(const gateway_t *gateway, const char **reason);
 
 #endif

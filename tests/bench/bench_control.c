@@ -339,7 +339,7 @@ static void stop_scheduler(pid_t pid, cost_t *cost)
     cost->preemptions = usage.ru_nivcsw;
 }
 
-/* As a gateway does while requests are under way (services/gateway/awake.h); ends with the process. */
+/* As a gateway does while requests are under way (services/gateway/sessions/awake.h); ends with the process. */
 static void keep_awake(void)
 {
     static const int32_t no_latency = 0;

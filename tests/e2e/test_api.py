@@ -37,7 +37,8 @@ def test_the_summary_says_how_good_a_profile_is(up):
     told = next(model for model in up.ready["models"] if model["name"] == "digits")
     assert told["measured"] >= 2 and told["measured_up_to"] >= 2 and told["latency_ms"] > 0, told
     state = next(model for model in get(up.ready["scheduler"]["http"], "/state").json()["models"] if model["name"] == "digits")
-    assert state["profile"]["measured"] == told["measured"] and state["profile"]["spread"] >= 1, state
+    # the sizes that a load leaves out may have come meanwhile
+    assert state["profile"]["measured"] >= told["measured"] and state["profile"]["spread"] >= 1, state
     assert state["profile"]["doubt"] >= state["profile"]["spread"] and told["doubt"] >= 1, (told, state)
 
 

@@ -1,4 +1,4 @@
-#include "../../../services/gateway/asks.h"
+#include "gateway/links/asks.h"
 #include "control.pb-c.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* Asking for awake CPUs and giving it back, with a plain file in the kernel's place. */
-#include "awake.h"
+#include "gateway/sessions/awake.h"
 
 #include "base/clock.h"
 #include "loop/timer.h"

@@ -1,4 +1,4 @@
-#include "../../../services/gateway/catalogue.h"
+#include "gateway/models/catalogue.h"
 #include "control.pb-c.h"
 #include "image/pipeline_wire.h"
 

@@ -1,14 +1,14 @@
 /*
  * The gRPC front end over a real connection, with sessions of the test's own in place of session.c.
  */
-#include "../../../services/gateway/grpc_front.h"
-#include "../../../services/gateway/catalogue.h"
-#include "../../../services/gateway/grpc_stream.h"
-#include "../../../services/gateway/session.h"
+#include "gateway/front/grpc_front.h"
 #include "base/clock.h"
+#include "gateway/front/grpc_stream.h"
+#include "gateway/front/readiness.h"
+#include "gateway/models/catalogue.h"
+#include "gateway/sessions/session.h"
 #include "open_inference.pb-c.h"
 #include "rpc/client.h"
-#include "session.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "../../../services/gateway/outbox.h"
+#include "gateway/links/outbox.h"
 
 #include "base/clock.h"
 #include "control.pb-c.h"

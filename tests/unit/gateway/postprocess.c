@@ -1,4 +1,4 @@
-#include "postprocess.h"
+#include "gateway/sessions/postprocess.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

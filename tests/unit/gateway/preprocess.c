@@ -1,4 +1,4 @@
-#include "preprocess.h"
+#include "gateway/sessions/preprocess.h"
 
 #include "base/clock.h"
 

@@ -6,14 +6,14 @@
 #ifndef TESTS_GATEWAY_RIG_H
 #define TESTS_GATEWAY_RIG_H
 
-#include "../../../services/gateway/catalogue.h"
-#include "../../../services/gateway/control.h"
-#include "../../../services/gateway/dataplane.h"
-#include "../../../services/gateway/preprocess.h"
-#include "../../../services/gateway/rest.h"
-#include "../../../services/gateway/session.h"
 #include "base/clock.h"
 #include "control.pb-c.h"
+#include "gateway/front/rest.h"
+#include "gateway/links/control.h"
+#include "gateway/links/dataplane.h"
+#include "gateway/models/catalogue.h"
+#include "gateway/sessions/preprocess.h"
+#include "gateway/sessions/session.h"
 #include "http/client.h"
 #include "rpc/pb.h"
 #include "rpc/server.h"

@@ -1,0 +1,21 @@
+/*
+ * The gRPC front end (grpc.c): inference.GRPCInferenceService on sessions.
+ */
+#ifndef GATEWAY_GRPC_FRONT_H
+#define GATEWAY_GRPC_FRONT_H
+
+#include "gateway/gateway.h"
+
+typedef struct grpc_front grpc_front_t;
+
+/* Listens on "host:port" (port 0 picks one); callbacks run on the gateway's loop. */
+status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t **front, err_t *err);
+
+/* "127.0.0.1:8001", with the real port. */
+const char *grpc_front_address(const grpc_front_t *front);
+
+/* No new calls; those under way may end within grace_ns; then done, from the loop. */
+void grpc_front_stop(grpc_front_t *front, int64_t grace_ns, void (*done)(void *arg), void *arg);
+void grpc_front_destroy(grpc_front_t *front); /* after done; NULL is fine */
+
+#endif

@@ -1,0 +1,16 @@
+#include "gateway/front/readiness.h"
+
+#include "gateway/links/control.h"
+#include "gateway/models/catalogue.h"
+
+bool gateway_is_ready(const gateway_t *gateway, const char **reason)
+{
+    const char *why = NULL;
+    if (!control_is_up(gateway->control))
+        why = control_away_reason(gateway->control);
+    else if (catalogue_ready_count(gateway->catalogue) == 0)
+        why = "no model is ready";
+    if (reason)
+        *reason = why;
+    return !why;
+}

@@ -1,0 +1,440 @@
+#include "gateway/links/control.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control.pb-c.h"
+#include "loop/timer.h"
+#include "rpc/client.h"
+#include "rpc/pb.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTROL_VERSION = 1 };
+
+/* A catalogue of a thousand models with a thousand labels each unpacks to some 50 MB. */
+enum { UNPACK_LIMIT_BYTES = 128 << 20, RECEIVE_LIMIT_BYTES = 64 << 20 };
+
+/* Tasks leave while less than half of it waits: one full message, half a megabyte, and all else still fits then. */
+enum { SEND_QUEUE_BYTES = 2 << 20 };
+
+/* The scheduler is given up after so many of its ping intervals in silence, and not before SILENCE_MIN_NS. */
+enum { SILENT_INTERVALS = 20 };
+#define SILENCE_MIN_NS (2 * NS_PER_S)
+/* What may pass until its Welcome says how often it pings. */
+#define GREETING_NS (5 * NS_PER_S)
+
+typedef enum { CONTROL_DOWN, CONTROL_GREETING, CONTROL_WELCOMED, CONTROL_UP } control_state_t;
+
+struct control {
+    control_options_t options;
+    rpc_client_t *client;
+    rpc_link_t *link;
+    rpc_stream_t *stream;
+    control_state_t state;
+    uint64_t epoch; /* the newest seen */
+    pb_arena_t arena;
+    uv_check_t after_poll;
+    uv_prepare_t before_poll; /* for what came from elsewhere: timers, posted jobs */
+    unsigned open_handles;
+    loop_timer_t silence;
+    int64_t heard_ns, silence_ns;
+    bool pong_due;
+    uint64_t pong_sent_ns;
+    int64_t ping_heard_ns;
+    metric_t *connected;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+    char away[320];
+    uint64_t seen; /* version of the catalogue taken over, to be told; 0 = told */
+    asks_t asks;
+    bool refused; /* a task, for which the outbox had no room; on_room is due */
+    outbox_t outbox;
+};
+
+/* ------------------------------------------------------------------ sending */
+
+/* The stream holds as much as it should. What it is given then would only grow old in it: tasks wait in
+ * the outbox, which lets go of those that have missed their deadlines, and cancellations stay behind their
+ * tasks. on_writable goes on. */
+static bool congested(const control_t *control)
+{
+    return rpc_stream_pending_bytes(control->stream) > SEND_QUEUE_BYTES / 2;
+}
+
+static void flush(control_t *control)
+{
+    outbox_t *outbox = &control->outbox;
+    bool waiting = outbox->count > 0 || outbox->cancel_count > 0;
+    bool other = control->pong_due || control->seen > 0 || control->asks.unsent > 0;
+    if (!control->stream || (!waiting && !other))
+        return;
+    bool go = waiting && !congested(control);
+    if (!go && !other)
+        return;
+    Control__ModelRequest requests[ASKS_MAX], *request_list[ASKS_MAX];
+    Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    Control__TaskBatch tasks;
+    Control__CancelBatch cancels;
+    Control__Pong pong = CONTROL__PONG__INIT;
+    int64_t now_ns = clock_now_ns();
+    message.epoch = control->epoch;
+    message.tasks = go && outbox_take_tasks(outbox, now_ns, &tasks) ? &tasks : NULL;
+    message.cancels = go && outbox_take_cancels(outbox, &cancels) ? &cancels : NULL;
+    if (control->pong_due) {
+        pong.sent_ns = control->pong_sent_ns;
+        pong.held_ns = now_ns - control->ping_heard_ns;
+        message.pong = &pong;
+        control->pong_due = false;
+    }
+    message.n_model_requests = asks_take_unsent(&control->asks, requests, request_list);
+    message.model_requests = request_list;
+    message.catalogue_seen = control->seen;
+    control->seen = 0;
+    status_t status = rpc_stream_send(control->stream, rpc_pack(&message.base));
+    if (status != STATUS_OK) {
+        /* Its tasks are lost to the scheduler. With a new stream they are all submitted again. */
+        log_warn("control_send_failed", LOG_STR("status", status_name(status)));
+        rpc_stream_cancel(control->stream);
+    }
+}
+
+/* What on_room submits leaves at once, too. Each round fills the stream, so there are few. */
+static void flush_and_tell(control_t *control)
+{
+    flush(control);
+    while (control->refused && control->state == CONTROL_UP && control->outbox.count == 0) {
+        control->refused = false;
+        control->options.ops->on_room(control->options.ctx);
+        flush(control);
+    }
+}
+
+static void on_writable(rpc_stream_t *stream, void *arg)
+{
+    (void)stream;
+    flush_and_tell(arg);
+}
+
+static void on_after_poll(uv_check_t *check)
+{
+    flush_and_tell(check->data);
+}
+
+static void on_before_poll(uv_prepare_t *prepare)
+{
+    flush_and_tell(prepare->data);
+}
+
+static status_t refuse(control_t *control)
+{
+    control->refused = true;
+    return STATUS_UNAVAILABLE;
+}
+
+status_t control_submit(control_t *control, const control_task_t *task)
+{
+    outbox_t *outbox = &control->outbox;
+    if (outbox_add(outbox, task) == STATUS_OK)
+        return STATUS_OK;
+    flush(control);
+    if (outbox->count > 0 && outbox_let_go(outbox, clock_now_ns()) == 0)
+        return refuse(control);
+    return outbox_add(outbox, task) == STATUS_OK ? STATUS_OK : refuse(control);
+}
+
+status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
+                     uint64_t *id, err_t *err)
+{
+    if (control->state != CONTROL_UP)
+        return err_set(err, STATUS_UNAVAILABLE, "%s", control->away);
+    return asks_add(&control->asks, load, name, done, ctx, id, err);
+}
+
+void control_forget(control_t *control, uint64_t id)
+{
+    asks_forget(&control->asks, id);
+}
+
+void control_cancel(control_t *control, uint64_t id)
+{
+    if (control->state == CONTROL_UP)
+        outbox_cancel(&control->outbox, id);
+}
+
+static void send_hello(control_t *control)
+{
+    Control__Hello hello = CONTROL__HELLO__INIT;
+    hello.min_version = hello.max_version = CONTROL_VERSION;
+    hello.instance_id = control->options.instance_id;
+    hello.name = (char *)(uintptr_t)control->options.name;
+    hello.data_address = (char *)(uintptr_t)control->options.data_address;
+    Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    message.epoch = control->epoch;
+    message.hello = &hello;
+    rpc_stream_send(control->stream, rpc_pack(&message.base));
+}
+
+/* ------------------------------------------------------------------ receiving */
+
+static void on_welcome(control_t *control, const Control__Welcome *welcome)
+{
+    control->state = CONTROL_WELCOMED;
+    int64_t silence_ns = welcome->ping_interval_ns > 0 && welcome->ping_interval_ns < NS_PER_S * 60
+                             ? welcome->ping_interval_ns * SILENT_INTERVALS
+                             : 0;
+    control->silence_ns = silence_ns > 0 && silence_ns < SILENCE_MIN_NS ? SILENCE_MIN_NS : silence_ns;
+    if (control->silence_ns > 0)
+        loop_timer_start_in(&control->silence, control->silence_ns);
+    else
+        loop_timer_stop(&control->silence);
+    log_info("scheduler_joined", LOG_STR("scheduler", control->options.scheduler),
+             LOG_U64("epoch", control->epoch), LOG_U64("version", welcome->version),
+             LOG_U64("peer_index", welcome->peer_index));
+}
+
+static const char *stage_text(uint32_t stage)
+{
+    static const char *const texts[] = {"scheduler", "admission", "queue", "worker",
+                                        "lost",      "fetch",     "shapes"};
+    return stage < sizeof texts / sizeof *texts ? texts[stage] : texts[0];
+}
+
+static void on_drops(control_t *control, const Control__DropBatch *drops)
+{
+    if (drops->n_status != drops->n_id || drops->n_stage != drops->n_id ||
+        drops->n_retry_after_ms != drops->n_id)
+        return;
+    for (size_t i = 0; i < drops->n_id; i++) {
+        uint32_t status = drops->status[i];
+        control_drop_t drop = {.id = drops->id[i],
+                               .status = status != STATUS_OK && status <= STATUS_INTERNAL ? (status_t)status
+                                                                                          : STATUS_INTERNAL,
+                               .stage = stage_text(drops->stage[i]),
+                               .retry_after_ms = drops->retry_after_ms[i]};
+        control->options.ops->on_drop(control->options.ctx, &drop);
+    }
+}
+
+static void on_catalogue(control_t *control, const Control__Catalogue *catalogue)
+{
+    control->options.ops->on_catalogue(control->options.ctx, catalogue);
+    control->seen = catalogue->version;
+    if (control->state == CONTROL_WELCOMED) {
+        control->state = CONTROL_UP;
+        metrics_set(control->connected, 1);
+        control->options.ops->on_up(control->options.ctx);
+    }
+}
+
+static void dispatch(control_t *control, const Control__SchedulerToGateway *message)
+{
+    if (message->epoch < control->epoch) {
+        if (message->welcome) { /* an old scheduler took the call: somewhere there is a newer one */
+            snprintf(control->away, sizeof control->away, "the scheduler at %s is of an old epoch",
+                     control->options.scheduler);
+            rpc_stream_cancel(control->stream);
+        }
+        return;
+    }
+    control->epoch = message->epoch;
+    if (message->welcome && control->state == CONTROL_GREETING)
+        on_welcome(control, message->welcome);
+    if (control->state < CONTROL_WELCOMED)
+        return;
+    if (message->ping) {
+        control->pong_due = true;
+        control->pong_sent_ns = message->ping->sent_ns;
+        control->ping_heard_ns = control->heard_ns;
+    }
+    if (message->catalogue)
+        on_catalogue(control, message->catalogue);
+    if (message->drops)
+        on_drops(control, message->drops);
+    for (size_t i = 0; i < message->n_model_answers; i++) {
+        const Control__ModelAnswer *answer = message->model_answers[i];
+        asks_answer(&control->asks, answer->id,
+                    answer->status <= STATUS_INTERNAL ? (status_t)answer->status : STATUS_INTERNAL,
+                    answer->reason);
+    }
+}
+
+static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    control_t *control = arg;
+    (void)keep;
+    if (stream != control->stream)
+        return;
+    control->heard_ns = clock_now_ns();
+    ProtobufCMessage *message =
+        rpc_unpack(&control__scheduler_to_gateway__descriptor, bytes, &control->arena);
+    if (message) {
+        dispatch(control, (const Control__SchedulerToGateway *)message);
+    } else {
+        log_warn("control_message_broken", LOG_U64("bytes", rpc_bytes_len(bytes)));
+        rpc_stream_cancel(stream);
+    }
+    pb_arena_reset(&control->arena);
+}
+
+/* ------------------------------------------------------------------ the stream's life */
+
+static void on_open(rpc_stream_t *stream, void *arg)
+{
+    control_t *control = arg;
+    control->stream = stream;
+    control->state = CONTROL_GREETING;
+    control->heard_ns = clock_now_ns();
+    outbox_clear(&control->outbox);
+    control->pong_due = control->refused = false;
+    control->seen = 0;
+    control->silence_ns = GREETING_NS;
+    loop_timer_start_in(&control->silence, GREETING_NS);
+    send_hello(control);
+}
+
+static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    control_t *control = arg;
+    bool was_up = control->state == CONTROL_UP;
+    (void)stream;
+    control->stream = NULL;
+    control->state = CONTROL_DOWN;
+    outbox_clear(&control->outbox);
+    loop_timer_stop(&control->silence);
+    metrics_set(control->connected, 0);
+    snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
+             control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "", text ? text : "");
+    log_at(control->closed ? LOG_DEBUG : LOG_WARN, "scheduler_left",
+           LOG_STR("scheduler", control->options.scheduler), LOG_STR("code", rpc_code_name(code)),
+           LOG_STR("reason", text ? text : ""));
+    asks_fail(&control->asks, "the scheduler went away; it may be done nevertheless");
+    if (was_up)
+        control->options.ops->on_down(control->options.ctx);
+}
+
+static void on_link_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
+                          const char *text)
+{
+    control_t *control = arg;
+    (void)link;
+    if (state == RPC_LINK_DOWN && control->state == CONTROL_DOWN)
+        snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
+                 control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "",
+                 text ? text : "");
+}
+
+static void on_silence(loop_timer_t *timer, void *arg)
+{
+    control_t *control = arg;
+    int64_t quiet_ns = clock_now_ns() - control->heard_ns;
+    if (!control->stream)
+        return;
+    if (quiet_ns < control->silence_ns) {
+        loop_timer_start_in(timer, control->silence_ns - quiet_ns);
+        return;
+    }
+    log_warn("scheduler_silent", LOG_STR("scheduler", control->options.scheduler),
+             LOG_MS("quiet_ms", quiet_ns));
+    rpc_stream_cancel(control->stream);
+}
+
+bool control_is_up(const control_t *control)
+{
+    return control->state == CONTROL_UP;
+}
+
+const char *control_away_reason(const control_t *control)
+{
+    return control->away;
+}
+
+/* ------------------------------------------------------------------ making and ending */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    control_t *control = handle->data;
+    if (--control->open_handles > 0)
+        return;
+    rpc_client_destroy(control->client);
+    if (control->closed)
+        control->closed(control->closed_ctx);
+}
+
+static void start_handles(control_t *control)
+{
+    uv_loop_t *uv = loop_uv(control->options.loop);
+    uv_check_init(uv, &control->after_poll);
+    uv_prepare_init(uv, &control->before_poll);
+    control->after_poll.data = control->before_poll.data = control;
+    control->open_handles = 2;
+    uv_check_start(&control->after_poll, on_after_poll);
+    uv_prepare_start(&control->before_poll, on_before_poll);
+}
+
+status_t control_create(const control_options_t *options, control_t **control, err_t *err)
+{
+    control_t *made = calloc(1, sizeof *made);
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the control stream");
+    made->options = *options;
+    made->connected = metrics_series(options->metrics, METRIC_GATEWAY_SCHEDULER_CONNECTED);
+    snprintf(made->away, sizeof made->away, "no connection to the scheduler at %s yet", options->scheduler);
+    pb_arena_init(&made->arena, UNPACK_LIMIT_BYTES);
+    status_t status = loop_timer_init(&made->silence, options->loop, on_silence, made, err);
+    if (status != STATUS_OK)
+        goto free_control;
+    const rpc_client_options_t client = {
+        .address = options->scheduler,
+        .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES, .send_queue_bytes = SEND_QUEUE_BYTES}};
+    status = rpc_client_create(options->rpc, &client, &made->client, err);
+    if (status != STATUS_OK)
+        goto dispose_timer;
+    const rpc_link_options_t link = {.method = "/fermata.control.v1.Control/Gateway",
+                                     .ops = {.on_open = on_open,
+                                             .on_message = on_message,
+                                             .on_writable = on_writable,
+                                             .on_close = on_close},
+                                     .on_state = on_link_state,
+                                     .arg = made};
+    status = rpc_link_create(made->client, &link, &made->link, err);
+    if (status != STATUS_OK)
+        goto destroy_client;
+    start_handles(made);
+    *control = made;
+    return STATUS_OK;
+
+destroy_client:
+    rpc_client_destroy(made->client);
+dispose_timer:
+    loop_timer_dispose(&made->silence);
+free_control:
+    free(made);
+    return status;
+}
+
+static void on_link_closed(void *arg)
+{
+    control_t *control = arg;
+    uv_close((uv_handle_t *)&control->after_poll, on_handle_closed);
+    uv_close((uv_handle_t *)&control->before_poll, on_handle_closed);
+}
+
+void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
+{
+    control->closed = closed;
+    control->closed_ctx = ctx;
+    flush(control); /* the last cancellations */
+    rpc_link_close(control->link, on_link_closed, control);
+}
+
+void control_destroy(control_t *control)
+{
+    if (!control)
+        return;
+    loop_timer_dispose(&control->silence);
+    pb_arena_dispose(&control->arena);
+    free(control);
+}

@@ -1,0 +1,282 @@
+/*
+ * The tasks of a session, one per row: published and submitted, given up, and their results received. Hot path.
+ */
+#include "gateway/sessions/session_private.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control.pb-c.h"
+
+#include <string.h>
+
+/* How long after a scheduler has come its workers may take to report the models that the last one knew. */
+#define ABSENT_GRACE_NS (30 * NS_PER_S)
+
+/* The session that the task belongs to, if it still waits for it. */
+static slot_t *find_task(const sessions_t *sessions, uint64_t id, uint32_t *row)
+{
+    uint32_t index = (uint32_t)id >> ROW_BITS;
+    *row = (uint32_t)id & (SESSION_ROWS_MAX - 1);
+    if (index >= sessions->slots.capacity || !pool_is_lent(&sessions->slots, index))
+        return NULL;
+    slot_t *slot = pool_at(&sessions->slots, index);
+    bool current =
+        slot->generation == (uint32_t)(id >> 32) && slot->state == SESSION_WAITING && *row < slot->rows;
+    return current ? slot : NULL;
+}
+
+/* ------------------------------------------------------------------ submitting */
+
+static void link_waiting(slot_t *slot)
+{
+    sessions_t *sessions = slot->owner;
+    slot->prev = NULL;
+    slot->next = sessions->waiting;
+    if (slot->next)
+        slot->next->prev = slot;
+    sessions->waiting = slot;
+    slot->state = SESSION_WAITING;
+}
+
+static uint32_t task_priority(const slot_t *slot)
+{
+    uint64_t priority = slot->session.request.priority;
+    if (priority == 0)
+        return slot->session.model->priority;
+    return priority < UINT32_MAX ? (uint32_t)priority : UINT32_MAX;
+}
+
+/* Hands over the rows that the present stream has not carried yet; false: it takes no more now. */
+static bool submit_rows(slot_t *slot, uint32_t model_id)
+{
+    uint64_t item_bytes = slot->item_in_bytes;
+    control_task_t task = {.model = model_id,
+                           .deadline_ns = slot->deadline_ns,
+                           .handle = slot->handle,
+                           .len_bytes = (uint32_t)item_bytes,
+                           .priority = task_priority(slot),
+                           .sizes = slot->sizes,
+                           .size_count = slot->session.model->spec.axis_count};
+    for (; slot->sent_rows < slot->rows; slot->sent_rows++) {
+        if (bit_get(slot->finished, slot->sent_rows))
+            continue;
+        task.id = slot_task_id(slot, slot->sent_rows);
+        task.offset_bytes = slot->sent_rows * item_bytes;
+        if (control_submit(slot->owner->gateway->control, &task) != STATUS_OK)
+            return false;
+    }
+    slot->sent_before = true;
+    return true;
+}
+
+static void on_released(void *ctx)
+{
+    slot_unref(ctx);
+}
+
+void slot_dispatch(slot_t *slot)
+{
+    gateway_t *gateway = slot->owner->gateway;
+    err_t err;
+    link_waiting(slot);
+    slot->refs++;
+    status_t status = dataplane_publish(gateway->dataplane, slot->input, slot->rows * slot->item_in_bytes,
+                                        on_released, slot, &slot->handle);
+    if (status != STATUS_OK) {
+        slot->refs--;
+        err_set(&err, STATUS_UNAVAILABLE, "the input cannot be published (%s)", status_name(status));
+        slot_finish(slot, &err, 0);
+        return;
+    }
+    slot->published = true;
+    slot_follow(slot);
+    const model_entry_t *target = slot_target(slot);
+    /* Without them it waits, until its deadline, for the scheduler or for a worker that brings the model. */
+    if (!control_is_up(gateway->control) || !target || submit_rows(slot, target->id))
+        return;
+    err_set(&err, STATUS_UNAVAILABLE, "the stream to the scheduler is congested");
+    slot_finish(slot, &err, 0);
+}
+
+/* ------------------------------------------------------------------ what the scheduler says */
+
+const model_entry_t *slot_target(const slot_t *slot)
+{
+    const model_entry_t *old = slot->session.model;
+    model_entry_t *now;
+    if (old->listed)
+        return old->ready ? old : NULL;
+    if (catalogue_find(slot->owner->gateway->catalogue, old->spec.name, old->spec.version, &now, NULL) !=
+        STATUS_OK)
+        return NULL;
+    return now->ready && model_entry_alike(now, old) ? now : NULL;
+}
+
+/* Submits what this stream has not carried yet and what is still worth it, as far as the stream takes it:
+ * on_room goes on. The backstop answers the rest. */
+static void submit_unsent(sessions_t *sessions)
+{
+    int64_t now_ns = clock_now_ns();
+    uint64_t again = 0;
+    bool room = true;
+    for (slot_t *slot = sessions->waiting; slot && room; slot = slot->next) {
+        if (slot->sent_rows == slot->rows || slot->deadline_ns <= now_ns)
+            continue;
+        if (slot->sent_rows == 0)
+            slot_follow(slot);
+        const model_entry_t *target = slot_target(slot);
+        if (!target) /* a worker may still bring it */
+            continue;
+        again += slot->sent_before && slot->sent_rows == 0 ? slot->rows_left : 0;
+        room = submit_rows(slot, target->id);
+    }
+    sessions->unsent = !room;
+    if (again == 0)
+        return;
+    metrics_add(sessions->resubmitted, again);
+    log_info("tasks_resubmitted", LOG_U64("tasks", again));
+}
+
+static void on_catalogue(void *ctx, const Control__Catalogue *catalogue)
+{
+    sessions_t *sessions = ctx;
+    bool up = control_is_up(sessions->gateway->control);
+    bool fresh = !up || clock_now_ns() - sessions->up_ns < ABSENT_GRACE_NS;
+    catalogue_update(sessions->gateway->catalogue, catalogue, fresh);
+    if (up)
+        submit_unsent(sessions);
+}
+
+/* A new stream: the scheduler at its other end knows nothing of what waits here. */
+static void on_up(void *ctx)
+{
+    sessions_t *sessions = ctx;
+    sessions->up_ns = clock_now_ns();
+    for (slot_t *slot = sessions->waiting; slot; slot = slot->next)
+        slot->sent_rows = 0;
+    submit_unsent(sessions);
+}
+
+static void on_room(void *ctx)
+{
+    sessions_t *sessions = ctx;
+    if (sessions->unsent)
+        submit_unsent(sessions);
+}
+
+static void on_down(void *ctx)
+{
+    (void)ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
+}
+
+static void on_drop(void *ctx, const control_drop_t *drop)
+{
+    uint32_t row;
+    slot_t *slot = find_task(ctx, drop->id, &row);
+    err_t err;
+    if (!slot || bit_get(slot->finished, row))
+        return;
+    if (drop->status == STATUS_DEADLINE_EXCEEDED)
+        err_set(&err, drop->status, "the deadline cannot be met (given up in stage %s)", drop->stage);
+    else if (strcmp(drop->stage, "shapes") == 0)
+        err_set(&err, drop->status, "too many different shapes of model '%s' are under way at once",
+                slot->session.model->spec.name);
+    else if (drop->status == STATUS_UNAVAILABLE)
+        err_set(&err, drop->status, "overloaded or not available (given up in stage %s)", drop->stage);
+    else
+        err_set(&err, drop->status, "given up in stage %s (%s)", drop->stage, status_name(drop->status));
+    slot_finish(slot, &err, drop->retry_after_ms);
+}
+
+const control_ops_t *sessions_control_ops(void)
+{
+    static const control_ops_t ops = {.on_catalogue = on_catalogue,
+                                      .on_up = on_up,
+                                      .on_room = on_room,
+                                      .on_down = on_down,
+                                      .on_drop = on_drop};
+    return &ops;
+}
+
+/* ------------------------------------------------------------------ what workers push */
+
+static const transfer_dest_t discarded = {NULL, NULL};
+
+static void note_timing(slot_t *slot, const transfer_timing_t *timing)
+{
+    int64_t since_ns = clock_now_ns() - slot->begin_ns;
+    int64_t queue_ns = since_ns - (int64_t)timing->fetch_ns - (int64_t)timing->exec_ns;
+    slot->timing = (row_timing_t){.batch_size = timing->batch_size,
+                                  .queue_ns = queue_ns > 0 ? (uint64_t)queue_ns : 0,
+                                  .fetch_ns = timing->fetch_ns,
+                                  .exec_ns = timing->exec_ns};
+}
+
+static void fail_row(slot_t *slot, const transfer_incoming_t *result)
+{
+    uint64_t expected = slot->item_out_bytes;
+    err_t err;
+    if (result->status != STATUS_OK)
+        err_set(&err, result->status, "%s", result->text[0] ? result->text : "the worker failed the task");
+    else
+        err_set(&err, STATUS_INTERNAL, "the worker sent %llu bytes where %llu were expected",
+                (unsigned long long)result->len_bytes, (unsigned long long)expected);
+    slot_finish(slot, &err, 0);
+}
+
+static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
+{
+    sessions_t *sessions = ctx;
+    uint32_t row;
+    slot_t *slot = find_task(sessions, result->task_id, &row);
+    if (!slot || !transfer_handle_equal(slot->handle, result->handle) || bit_get(slot->receiving, row) ||
+        bit_get(slot->finished, row)) {
+        metrics_add(sessions->late, 1);
+        return discarded;
+    }
+    err_t err;
+    if (result->status == STATUS_OK && slot_reserve_output(slot, result->len_bytes, &err) != STATUS_OK) {
+        slot_finish(slot, &err, 0);
+        return discarded;
+    }
+    uint64_t expected = slot->item_out_bytes;
+    if (result->status != STATUS_OK || result->len_bytes != expected) {
+        fail_row(slot, result);
+        return discarded;
+    }
+    bit_set(slot->receiving, row);
+    slot->refs++;
+    note_timing(slot, &result->timing);
+    return (transfer_dest_t){.buffer = slot->output + row * expected, .token = slot};
+}
+
+static void on_row(slot_t *slot, uint32_t row)
+{
+    err_t err = {0};
+    bit_set(slot->finished, row);
+    model_stats_row(&slot->session.model->stats, &slot->timing);
+    if (--slot->rows_left > 0)
+        return;
+    slot->result_ns = clock_now_ns();
+    slot_answer(slot, &err);
+    slot_finish(slot, &err, 0);
+}
+
+static void on_pushed(void *ctx, void *token, uint64_t id, status_t status)
+{
+    slot_t *slot = token;
+    uint32_t row;
+    if (!slot)
+        return;
+    if (find_task(ctx, id, &row) == slot) { /* else it was answered meanwhile */
+        bit_clear(slot->receiving, row);
+        if (status == STATUS_OK)
+            on_row(slot, row);
+    }
+    slot_unref(slot);
+}
+
+transfer_receiver_t sessions_receiver(void)
+{
+    return (transfer_receiver_t){.begin = on_push, .done = on_pushed};
+}
