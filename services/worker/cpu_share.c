@@ -1,4 +1,4 @@
-#include "cpu_share.h"
+#include "worker/cpu_share.h"
 
 #include "base/log.h"
 

@@ -1,15 +1,26 @@
+/*
+ * The worker process: who holds what. One loop thread owns everything here; the loader thread builds models, and each engine
+ * executes on threads of its own.
+ *
+ *   models/  loader ─▶ libs/model                      what can be run, and when: lifecycle.h
+ *   scheduler ◀─▶ control/ ─▶ batch/ ─▶ modes/ ─▶ state/launch.h ─▶ engine     batches in their modes
+ *                                └─▶ libs/transfer ◀─▶ gateways                inputs in, outputs out
+ *   state/   what the rooms share: a batch, the gateways it came from, a model that is served
+ *
+ * A room calls those behind it in this order and none before: control, models, batch, modes, state (scripts/check-calls).
+ */
 #include "base/clock.h"
 #include "base/log.h"
-#include "control.h"
-#include "cpu_share.h"
-#include "devices_wanted.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "http/server.h"
 #include "loop/clock_watch.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
-#include "options.h"
+#include "worker/control/control.h"
+#include "worker/cpu_share.h"
+#include "worker/models/devices_wanted.h"
+#include "worker/options.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -36,9 +47,9 @@ typedef struct {
     metrics_t *metrics;
     http_server_t *http;
     rpc_runtime_t *rpc;
-    worker_devices_t devices;
+    model_devices_t devices;
     repository_source_t source;
-    repository_t repository;
+    served_t served;
     lifecycle_t *lifecycle;
     transfer_pool_t *pool;
     exporter_data_t data;
@@ -50,7 +61,7 @@ typedef struct {
     int64_t stop_at_ns; /* 0 = not stopping */
     int idle_polls;
     bool leaving, control_closed, http_stopped;
-    char name[WORKER_TEXT_BYTES], scheduler[CONFIG_ADDRESS_TEXT_BYTES],
+    char name[MODEL_DEVICE_TEXT_BYTES], scheduler[CONFIG_ADDRESS_TEXT_BYTES],
         metrics_address[CONFIG_ADDRESS_TEXT_BYTES];
 } worker_t;
 
@@ -126,10 +137,10 @@ static void collect_model_bytes(metrics_t *metrics, const model_t *model)
 
 static void collect_devices(worker_t *worker)
 {
-    const worker_devices_t *devices = &worker->devices;
+    const model_devices_t *devices = &worker->devices;
 
     for (uint32_t i = 0; i < devices->count; i++) {
-        const worker_device_t *device = &devices->list[i];
+        const model_device_t *device = &devices->list[i];
         metrics_set(metrics_series(worker->metrics, METRIC_WORKER_DEVICE_BYTES, device->name, "used"),
                     (double)atomic_load(&device->used_bytes));
         metrics_set(metrics_series(worker->metrics, METRIC_WORKER_DEVICE_BYTES, device->name, "limit"),
@@ -143,10 +154,10 @@ static void worker_on_collect(void *arg)
     uint32_t counts[MODEL_STATES] = {0};
     transfer_stats_t data;
 
-    for (uint32_t i = 0; i < worker->repository.count; i++) {
-        const model_t *model = worker->repository.models[i];
-        counts[model->state]++;
-        if (model->state == MODEL_READY || model->state == MODEL_UNLOADED)
+    for (uint32_t i = 0; i < worker->served.count; i++) {
+        const model_t *model = worker->served.models[i];
+        counts[model->serving->state]++;
+        if (model->serving->state == MODEL_READY || model->serving->state == MODEL_UNLOADED)
             collect_model_bytes(worker->metrics, model);
     }
     collect_devices(worker);
@@ -164,8 +175,8 @@ static void on_model_changed(void *ctx, const model_t *model, const model_t *old
 {
     worker_t *worker = ctx;
 
-    if (model->state == MODEL_READY)
-        mode_tell(model, worker->metrics);
+    if (model->serving->state == MODEL_READY)
+        serving_tell_mode(model, worker->metrics);
     control_report_model(worker->control, model, old);
 }
 
@@ -206,7 +217,7 @@ static void worker_on_profile(void *ctx, const model_t *model)
     log_debug("profile_corrected", LOG_STR("model", model->name),
               LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
               LOG_MS("max_ms", profile_latency_ns(&model->profile, model->profile.max_batch)));
-    if (!model->superseded)
+    if (!model->serving->superseded)
         control_report_model(((worker_t *)ctx)->control, model, NULL);
 }
 
@@ -242,7 +253,7 @@ static status_t worker_open_models(worker_t *worker, err_t *err)
     status_t status = repository_source_open(&worker->source, options->models, options->profile,
                                              (uint32_t)options->emulated_elements,
                                              (uint32_t)options->emulated_max_batch, err);
-    return status == STATUS_OK ? repository_fill(&worker->repository, &worker->source, err) : status;
+    return status == STATUS_OK ? served_fill(&worker->served, &worker->source, err) : status;
 }
 
 static status_t worker_start_models(worker_t *worker, err_t *err)
@@ -253,7 +264,7 @@ static status_t worker_start_models(worker_t *worker, err_t *err)
                                         .answer = on_command_done};
     const options_t *options = worker->options;
     lifecycle_options_t lifecycle = {.loop = worker->loop,
-                                     .repository = &worker->repository,
+                                     .served = &worker->served,
                                      .source = &worker->source,
                                      .metrics = worker->metrics,
                                      .load = {.devices = &worker->devices,
@@ -306,7 +317,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
     const char *engine = options_engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
     model_mode_t mode = (model_mode_t)options->mode;
-    devices_wanted_t wanted = wanted_by_configs(&worker->repository, mode);
+    devices_wanted_t wanted = wanted_by_configs(&worker->served, mode);
 
     bool on_cpu = strcmp(engine, "onednn") == 0;
     cpus_t cpus;
@@ -320,13 +331,13 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
     if (on_cpu)
         cpu_share_tell(&cpus, count, config.streams, config.threads);
     status_t status =
-        worker_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
+        model_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
     if (status != STATUS_OK)
         return status;
     if (options->device_class)
         worker->devices.device_class = options->device_class;
     if (options->profile_cache)
-        wanted_by_profiles(&wanted, &worker->repository, mode, &worker->devices);
+        wanted_by_profiles(&wanted, &worker->served, mode, &worker->devices);
     wanted_tell(&wanted, plan != NULL, &worker->devices);
     return STATUS_OK;
 }
@@ -342,7 +353,7 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                                  .scheduler = worker->scheduler,
                                  .name = worker->name,
                                  .devices = &worker->devices,
-                                 .repository = &worker->repository,
+                                 .served = &worker->served,
                                  .metrics = worker->metrics,
                                  .leave = worker_on_leave,
                                  .leave_ctx = worker};
@@ -395,7 +406,7 @@ static status_t worker_start(worker_t *worker, err_t *err)
 static void worker_print_ready(const worker_t *worker)
 {
     printf("ready {\"service\":\"worker\",\"metrics\":\"%s\",\"devices\":%u,\"models\":%u,\"pid\":%d}\n",
-           http_server_address(worker->http), worker->devices.count, worker->repository.count, (int)getpid());
+           http_server_address(worker->http), worker->devices.count, worker->served.count, (int)getpid());
     fflush(stdout);
 }
 
@@ -410,9 +421,9 @@ static void worker_close(worker_t *worker)
     http_server_destroy(worker->http);
     if (worker->rpc)
         rpc_runtime_destroy(worker->rpc);
-    repository_dispose(&worker->repository, &worker->devices);
+    served_dispose(&worker->served, &worker->devices);
     if (worker->devices.ops)
-        worker_devices_close(&worker->devices);
+        model_devices_close(&worker->devices);
     repository_source_close(&worker->source);
     if (worker->signals)
         loop_signals_destroy(worker->signals);

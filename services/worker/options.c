@@ -1,4 +1,4 @@
-#include "options.h"
+#include "worker/options.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -46,7 +46,7 @@ static const config_option_t option_table[] = {
     {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = options_engines,
      AT(engine)},
     {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
-     .def = "0", .min = 0, .max = WORKER_DEVICES_MAX, AT(devices)},
+     .def = "0", .min = 0, .max = MODEL_DEVICES_MAX, AT(devices)},
     {"device_class", CONFIG_STRING, "Devices",
      "Devices of one class take the same time for the same batch; by default their kind.", .metavar = "NAME",
      AT(device_class)},

@@ -5,7 +5,7 @@
 #define WORKER_OPTIONS_H
 
 #include "config/config.h"
-#include "lifecycle.h"
+#include "worker/models/lifecycle.h"
 
 typedef struct {
     config_address_t scheduler, metrics_address;

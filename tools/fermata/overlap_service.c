@@ -1,6 +1,6 @@
 #include "fermata/overlap_service.h"
 
-#include "profiler_modes.h"
+#include "model/measure/profiler_modes.h"
 
 #include <stdlib.h>
 #include <string.h>

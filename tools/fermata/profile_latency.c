@@ -2,8 +2,8 @@
 #include "fermata/profile_modes.h"
 #include "fermata/profile_report.h"
 #include "fermata/profile_session.h"
-#include "kept_profile.h"
-#include "repository.h"
+#include "model/measure/kept_profile.h"
+#include "model/repository.h"
 
 #include <math.h>
 #include <stdlib.h>

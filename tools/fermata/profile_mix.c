@@ -1,6 +1,6 @@
 #include "fermata/profile_mix.h"
 
-#include "profiler_modes.h"
+#include "model/measure/profiler_modes.h"
 
 #include <errno.h>
 #include <stdlib.h>

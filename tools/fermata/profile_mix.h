@@ -6,8 +6,8 @@
 #ifndef FERMATA_PROFILE_MIX_H
 #define FERMATA_PROFILE_MIX_H
 
-#include "model_shapes.h"
-#include "profiler.h"
+#include "model/measure/profiler.h"
+#include "model/parts/shapes.h"
 
 enum { MIX_SHAPES_MAX = 32 };
 

@@ -1,6 +1,6 @@
 #include "fermata/profile_loads.h"
 
-#include "profiler_modes.h"
+#include "model/measure/profiler_modes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 
 #include "fermata/trial.h"
 #include "fermata/trial_stats.h"
+#include "model/measure/profiler.h"
 #include "profile/profile_cache.h"
-#include "profiler.h"
 
 #include <jansson.h>
 #include <stdio.h>

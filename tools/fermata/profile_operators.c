@@ -1,8 +1,8 @@
 #include "fermata/profile_operators.h"
 
 #include "exec/whole.h"
-#include "model_stages.h"
-#include "profiler_modes.h"
+#include "model/measure/profiler_modes.h"
+#include "model/modes/stages.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "fermata/profile_options.h"
 
-#include "overlap_plan.h"
+#include "model/modes/overlap_plan.h"
 
 static const char *const engines[] = {"onednn", "cuda", "reference", "emulated", NULL};
 

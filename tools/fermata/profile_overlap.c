@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "fermata/overlap_service.h"
-#include "profiler_modes.h"
+#include "model/measure/profiler_modes.h"
 
 #include <math.h>
 #include <pthread.h>

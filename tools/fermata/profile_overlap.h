@@ -7,7 +7,7 @@
 
 #include "exec/trainer.h"
 #include "fermata/profile_mix.h"
-#include "model.h"
+#include "model/model.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ typedef struct {
     /* Of each model, the shapes in which its rows come; NULL: nothing but its batch varies. Those with which it
      * has other operators than with the largest are taken out. */
     profile_mix_t *const *mixes;
-    const worker_devices_t *devices;
+    const model_devices_t *devices;
     uint32_t samples; /* groups; each is run three to nine times, the median counts */
     uint64_t seed;
     const _Atomic(int) *stop;

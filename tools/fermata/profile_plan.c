@@ -2,7 +2,7 @@
 #include "fermata/profile_overlap.h"
 #include "fermata/profile_report.h"
 #include "fermata/profile_session.h"
-#include "repository.h"
+#include "model/repository.h"
 
 #include <libgen.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef FERMATA_PROFILE_REPORT_H
 #define FERMATA_PROFILE_REPORT_H
 
-#include "profiler.h"
+#include "model/measure/profiler.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 #include "fermata/profile_session.h"
 
 #include <libgen.h>
+#include <stdio.h>
 #include <unistd.h>
 
 const _Atomic(int) profile_never_stop;
@@ -26,8 +27,8 @@ status_t profile_open_device(profile_session_t *session, uint32_t streams, err_t
     session->metrics = metrics_create("profile", err);
     if (!session->metrics)
         return err->code;
-    return worker_devices_open(&session->devices, profile_engine_name(o), 1, &config, o->pin,
-                               session->metrics, err);
+    return model_devices_open(&session->devices, profile_engine_name(o), 1, &config, o->pin, session->metrics,
+                              err);
 }
 
 /* A file has no config: what is asked for is its max_batch. */
@@ -51,6 +52,6 @@ status_t profile_load(profile_session_t *session, model_t *model, char hash[PROF
 
 void profile_session_close(profile_session_t *session)
 {
-    worker_devices_close(&session->devices);
+    model_devices_close(&session->devices);
     metrics_destroy(session->metrics);
 }

@@ -7,14 +7,14 @@
 #define FERMATA_PROFILE_SESSION_H
 
 #include "fermata/profile_options.h"
-#include "kept_profile.h"
-#include "profiler.h"
+#include "model/measure/kept_profile.h"
+#include "model/measure/profiler.h"
 
 #include <stdatomic.h>
 
 typedef struct {
     const profile_options_t *options;
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics;                             /* that the devices want */
     uint32_t sizes[PROFILER_SIZES_MAX], size_count; /* 0: the usual ones */
     char path[KEPT_PROFILE_PATH_BYTES];             /* of what is found; "" = it is not kept */

@@ -80,7 +80,7 @@ void cluster_take_ended(cluster_t *cluster, cluster_gpu_t *gpu);
 void cluster_run_execs(cluster_t *cluster, cluster_gpu_t *gpu);
 void cluster_fail(cluster_t *cluster, status_t status); /* the first failure counts */
 
-/* What the scheduler orders, as a Schedule() table: that of a worker (services/worker/executor_staged.c). */
+/* What the scheduler orders, as a Schedule() table: that of a worker (services/worker/modes/executor_staged.c). */
 extern const staged_schedule_t cluster_granted;
 
 /* Setting up (mode_cluster_setup.c). */

@@ -117,7 +117,7 @@ void play_init(void)
         STATUS_OK);
     scheduler_listen("127.0.0.1:0");
     models[0] = rig.model;
-    scheduler.repository = (repository_t){.models = models, .count = 1, .capacity = 1};
+    scheduler.served = (served_t){.models = models, .count = 1, .capacity = 1};
     run_destroy(rig.run);
     control_options_t options = {.loop = rig.loop,
                                  .rpc = scheduler.client_runtime,
@@ -125,7 +125,7 @@ void play_init(void)
                                  .name = "w",
                                  .instance_id = 5,
                                  .devices = &rig.devices,
-                                 .repository = &scheduler.repository,
+                                 .served = &scheduler.served,
                                  .peers = rig.peers,
                                  .metrics = rig.metrics};
     cr_assert_eq(control_create(&options, &scheduler.control, &err), STATUS_OK);

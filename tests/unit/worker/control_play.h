@@ -5,10 +5,10 @@
 #ifndef TEST_WORKER_CONTROL_PLAY_H
 #define TEST_WORKER_CONTROL_PLAY_H
 
-#include "control.h"
 #include "rpc/pb.h"
 #include "rpc/server.h"
 #include "support.h"
+#include "worker/control/control.h"
 
 enum { SEEN_MAX = 64 };
 
@@ -31,7 +31,7 @@ typedef struct {
     } batches[SEEN_MAX];
     bool stopped;
     control_t *control;
-    repository_t repository;
+    served_t served;
     char address[64];
     bool refuse;
 } scheduler_t;

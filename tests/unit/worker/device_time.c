@@ -1,5 +1,5 @@
 /* Whose the time of a device is, jobs beginning and ending as the test says. */
-#include "device_time.h"
+#include "worker/state/device_time.h"
 
 #include <criterion/criterion.h>
 

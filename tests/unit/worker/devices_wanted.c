@@ -1,6 +1,6 @@
 /* What a worker's devices get when it starts: from configs, and from profiles that lie beside the models. */
-#include "devices_wanted.h"
-#include "kept_profile.h"
+#include "worker/models/devices_wanted.h"
+#include "model/measure/kept_profile.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static char root[] = "/tmp/fermata-wanted-XXXXXX";
 static const engine_ops_t some_engine = {.name = "some"};
-static worker_devices_t devices = {.ops = &some_engine, .identity = "some; this one"};
+static model_devices_t devices = {.ops = &some_engine, .identity = "some; this one"};
 
 static void shell(const char *command)
 {
@@ -45,16 +45,16 @@ static const char *wanted_in(model_mode_t mode)
 {
     static char text[64];
     repository_source_t source;
-    repository_t repository = {0};
+    served_t served = {0};
     err_t err;
 
     cr_assert_eq(repository_source_open(&source, root, NULL, 1, 1, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(repository_fill(&repository, &source, &err), STATUS_OK, "%s", err.text);
-    devices_wanted_t wanted = wanted_by_configs(&repository, mode);
-    wanted_by_profiles(&wanted, &repository, mode, &devices);
+    cr_assert_eq(served_fill(&served, &source, &err), STATUS_OK, "%s", err.text);
+    devices_wanted_t wanted = wanted_by_configs(&served, mode);
+    wanted_by_profiles(&wanted, &served, mode, &devices);
     snprintf(text, sizeof(text), "%s%s%s", wanted.staged ? "staged " : "", wanted.overlap ? "overlap " : "",
              wanted.scheduled ? "scheduled" : "");
-    repository_dispose(&repository, NULL);
+    served_dispose(&served, NULL);
     repository_source_close(&source);
     return text;
 }
@@ -156,7 +156,7 @@ Test(wanted, devices_are_told_of_by_what_is_wanted)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        worker_devices_t told = {0};
+        model_devices_t told = {0};
         wanted_tell(&cases[i].wanted, cases[i].has_plan, &told);
         cr_expect_eq(told.stretches, cases[i].stretches, "%zu", i);
         cr_expect_eq(told.slots, cases[i].slots, "%zu", i);

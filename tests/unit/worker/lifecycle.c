@@ -1,6 +1,6 @@
 /* Loading and unloading while others serve, on the emulated engine, told as the events that the scheduler
  * would hear. */
-#include "lifecycle.h"
+#include "worker/models/lifecycle.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,11 +14,11 @@
 
 typedef struct {
     char root[64];
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics;
     loop_t *loop;
     repository_source_t source;
-    repository_t repository;
+    served_t served;
     lifecycle_t *lifecycle;
     char events[4096]; /* "2 loading, 2 ready, …" and "[7 ok]" for the answer to command 7 */
 } rig_t;
@@ -35,7 +35,8 @@ static void on_changed(void *ctx, const model_t *model, const model_t *old)
     char text[128];
 
     (void)old;
-    snprintf(text, sizeof(text), "%lld %s", (long long)model->version, model_state_name(model->state));
+    snprintf(text, sizeof(text), "%lld %s", (long long)model->version,
+             model_state_name(model->serving->state));
     note(ctx, text);
 }
 
@@ -83,13 +84,13 @@ static void rig_start_on(rig_t *rig, const char *engine, model_control_t control
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     rig->metrics = metrics_create("worker", NULL);
     cr_assert_eq(
-        worker_devices_open(&rig->devices, engine, 1, &(engine_config_t){0}, false, rig->metrics, &err),
+        model_devices_open(&rig->devices, engine, 1, &(engine_config_t){0}, false, rig->metrics, &err),
         STATUS_OK);
     cr_assert_eq(loop_create(&rig->loop, NULL), STATUS_OK);
     cr_assert_eq(repository_source_open(&rig->source, rig->root, NULL, 1, 1, NULL), STATUS_OK);
-    cr_assert_eq(repository_fill(&rig->repository, &rig->source, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(served_fill(&rig->served, &rig->source, &err), STATUS_OK, "%s", err.text);
     lifecycle_options_t options = {.loop = rig->loop,
-                                   .repository = &rig->repository,
+                                   .served = &rig->served,
                                    .source = &rig->source,
                                    .metrics = rig->metrics,
                                    .load = {.devices = &rig->devices, .profile_budget_ns = profile_budget_ns},
@@ -111,8 +112,8 @@ static void rig_start(rig_t *rig, model_control_t control)
 static void rig_end(rig_t *rig)
 {
     lifecycle_destroy(rig->lifecycle);
-    repository_dispose(&rig->repository, &rig->devices);
-    worker_devices_close(&rig->devices);
+    served_dispose(&rig->served, &rig->devices);
+    model_devices_close(&rig->devices);
     loop_destroy(rig->loop);
     metrics_destroy(rig->metrics);
     shell(rig, "rm -r $R");
@@ -137,7 +138,7 @@ static void tell(rig_t *rig, uint64_t id, bool unload, const char *name, int64_t
 
 static model_t *version(const rig_t *rig, int64_t number)
 {
-    return repository_find_version(&rig->repository, "digits", number);
+    return served_find_version(&rig->served, "digits", number);
 }
 
 Test(lifecycle, a_new_version_is_loaded_beside_the_old_one_which_then_drains)
@@ -146,15 +147,15 @@ Test(lifecycle, a_new_version_is_loaded_beside_the_old_one_which_then_drains)
 
     rig_start(&rig, MODEL_CONTROL_EXPLICIT);
     expect(&rig, "1 ready");
-    version(&rig, 1)->under_way = 2;
+    version(&rig, 1)->serving->under_way = 2;
     shell(&rig, "cp -r $R/digits/1 $R/digits/2");
     tell(&rig, 7, false, "digits", 0);
     expect(&rig, "2 loading, 2 ready, 1 unloading, [7 ok]");
-    cr_assert(model_takes_grants(version(&rig, 1)), "until the scheduler says that there is nothing left");
+    cr_assert(serving_takes_grants(version(&rig, 1)), "until the scheduler says that there is nothing left");
     lifecycle_release(rig.lifecycle, "digits", 1);
-    cr_assert_not(model_takes_grants(version(&rig, 1)));
+    cr_assert_not(serving_takes_grants(version(&rig, 1)));
     cr_assert_not_null(version(&rig, 1)->info, "its batches are still under way");
-    version(&rig, 1)->under_way = 0;
+    version(&rig, 1)->serving->under_way = 0;
     lifecycle_idle(rig.lifecycle, version(&rig, 1));
     expect(&rig, "1 unloaded");
     cr_assert_null(version(&rig, 1)->info);
@@ -217,7 +218,7 @@ Test(lifecycle, a_broken_version_leaves_the_one_that_serves)
     while (!strchr(rig.events, '['))
         loop_run_once(rig.loop, NS_PER_MS);
     cr_assert_eq(strncmp(rig.events, "2 loading, 2 failed, [1 ", 24), 0, "%s", rig.events);
-    cr_assert_eq(version(&rig, 1)->state, MODEL_READY);
+    cr_assert_eq(version(&rig, 1)->serving->state, MODEL_READY);
     rig.events[0] = '\0';
     shell(&rig, "cp $D $R/digits/2/");
     tell(&rig, 2, false, "digits", 0);
@@ -227,7 +228,7 @@ Test(lifecycle, a_broken_version_leaves_the_one_that_serves)
     while (!strchr(rig.events, '['))
         loop_run_once(rig.loop, NS_PER_MS);
     cr_assert_not_null(strstr(rig.events, "config.yaml:1:"), "%s", rig.events);
-    cr_assert_eq(version(&rig, 2)->state, MODEL_READY);
+    cr_assert_eq(version(&rig, 2)->serving->state, MODEL_READY);
     rig_end(&rig);
 }
 
@@ -238,16 +239,16 @@ Test(lifecycle, a_changed_config_is_taken_up_between_two_batches)
     rig_start(&rig, MODEL_CONTROL_EXPLICIT);
     expect(&rig, "1 ready");
     model_t *old = version(&rig, 1);
-    old->under_way = 1;
+    old->serving->under_way = 1;
     shell(&rig, "echo 'slo_ms: 77' >> $R/digits/config.yaml");
     tell(&rig, 1, false, "digits", 0);
     expect(&rig, "1 ready, [1 ok]");
     cr_assert_neq(version(&rig, 1), old);
     cr_assert_eq(version(&rig, 1)->slo_ns, 77 * NS_PER_MS);
     cr_assert_not_null(old->info, "its last batch is under way");
-    old->under_way = 0;
+    old->serving->under_way = 0;
     lifecycle_idle(rig.lifecycle, old);
-    while (rig.repository.retired)
+    while (rig.served.retired)
         loop_run_once(rig.loop, NS_PER_MS);
     rig_end(&rig);
 }
@@ -264,14 +265,14 @@ Test(lifecycle, unloading_what_loads_and_loading_what_unloads)
     tell(&rig, 3, true, "digits", 0);
     tell(&rig, 4, false, "digits", 0); /* nothing is lost yet */
     expect(&rig, "1 unloading, 1 ready, [3 cancelled: it was loaded again], [4 ok]");
-    version(&rig, 1)->under_way = 1;
+    version(&rig, 1)->serving->under_way = 1;
     tell(&rig, 5, true, "digits", 0);
     lifecycle_release(rig.lifecycle, "digits", 1);
     model_t *old = version(&rig, 1);
     tell(&rig, 6, false, "digits", 0); /* too late: it is loaded anew while the old one drains */
     expect(&rig, "1 unloading, 1 ready, [6 ok]");
     cr_assert_neq(version(&rig, 1), old);
-    old->under_way = 0;
+    old->serving->under_way = 0;
     lifecycle_idle(rig.lifecycle, old);
     expect(&rig, "[5 ok]");
     rig_end(&rig);
@@ -331,10 +332,10 @@ Test(lifecycle, polling_finds_what_is_new_what_has_changed_and_what_is_gone)
     expect(&rig, "2 ready");
     cr_assert_eq(version(&rig, 2)->slo_ns, 55 * NS_PER_MS);
     shell(&rig, "mv $R/digits $R/.away");
-    while (rig.repository.count > 1)
+    while (rig.served.count > 1)
         loop_run_once(rig.loop, NS_PER_MS);
     lifecycle_release(rig.lifecycle, "digits", 2);
-    while (rig.repository.count > 0)
+    while (rig.served.count > 0)
         loop_run_once(rig.loop, NS_PER_MS);
     cr_assert_not_null(strstr(rig.events, "1 gone"));
     cr_assert_not_null(strstr(rig.events, "2 unloading"));
@@ -349,13 +350,13 @@ static model_t *load_beside_traffic(rig_t *rig, const char *make)
 {
     rig_start_on(rig, "reference", MODEL_CONTROL_EXPLICIT);
     expect(rig, "1 ready");
-    rig->repository.models[0]->slo_ns = 1;
+    rig->served.models[0]->slo_ns = 1;
     atomic_store(&rig->devices.list[0].granted_ns, clock_now_ns() + 1000 * NS_PER_S);
     shell(rig, "mkdir -p $R/text/1");
     shell(rig, make);
     lifecycle_command(rig->lifecycle, &(lifecycle_command_t){.id = 1, .name = "text"});
     expect(rig, "1 loading, 1 ready, [1 ok]");
-    model_t *model = repository_find(&rig->repository, "text");
+    model_t *model = served_find(&rig->served, "text");
     cr_assert_eq(model_measured(model, 0)->points, 1);
     return model;
 }
@@ -385,7 +386,7 @@ Test(measuring, is_made_up_for_when_the_others_are_quiet)
     expect(&rig, "1 ready");
     cr_expect_geq(model->measured.points, 2);
     cr_expect_geq(profile_latency_ns(&model->profile, 1), profile_latency_ns(&model->measured, 1) / 2);
-    cr_expect_not(model->measuring);
+    cr_expect_not(model->serving->measuring);
     cr_expect_eq(model->slo_ns, slo_ns);
     rig_end(&rig);
 }
@@ -408,9 +409,9 @@ static void turn_until_measured_again(rig_t *rig, const model_t *model)
 {
     int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
 
-    while (model->again[0].next_ns == 0 && clock_now_ns() < until_ns)
+    while (model->serving->again[0].next_ns == 0 && clock_now_ns() < until_ns)
         loop_run_once(rig->loop, NS_PER_MS);
-    cr_assert_gt(model->again[0].next_ns, 0);
+    cr_assert_gt(model->serving->again[0].next_ns, 0);
 }
 
 /* On a machine with other work what comes of it may be in more doubt than what it has, which then stays. */
@@ -422,14 +423,15 @@ Test(measuring, sizes_that_a_load_leaves_out_follow_when_the_model_serves)
     is_patient = true;
     rig_start_on(&rig, "reference", MODEL_CONTROL_NONE);
     expect(&rig, "1 ready");
-    model_t *model = rig.repository.models[0];
+    model_t *model = rig.served.models[0];
     model->measured.noise = 0;
     model->measured.spread = 1; /* no doubt, whatever else the machine does */
     cr_expect_eq(model->measured.points, 4, "1, 4, 16 and 32");
     cr_expect_eq(model->measured.table_len, 32);
     turn_until_measured_again(&rig, model);
     /* Up to ten: sizes between powers of two are left out where they take next to nothing. */
-    cr_expect(model->again[0].all_sizes ? model->measured.points >= 6 : model->again[0].tries == 1);
+    cr_expect(model->serving->again[0].all_sizes ? model->measured.points >= 6
+                                                 : model->serving->again[0].tries == 1);
     cr_expect_eq(model->measured.table_len, 32);
     rig_end(&rig);
 }
@@ -441,10 +443,10 @@ Test(measuring, what_is_in_doubt_is_measured_again)
 
     rig_start_on(&rig, "reference", MODEL_CONTROL_NONE);
     expect(&rig, "1 ready");
-    model_t *model = rig.repository.models[0];
-    cr_assert_not(model->measuring, "that takes a while");
+    model_t *model = rig.served.models[0];
+    cr_assert_not(model->serving->measuring, "that takes a while");
     model->measured.noise = 0.99;
-    model->again[0].all_sizes = true;
+    model->serving->again[0].all_sizes = true;
     expect(&rig, "1 ready");
     cr_expect_lt(profile_doubt(&model->measured), 100);
     cr_expect_eq(model->profile.noise, model->measured.noise);
@@ -459,12 +461,12 @@ Test(measuring, and_unloading_wait_for_each_other)
     int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
 
     atomic_store(&rig.devices.list[0].granted_ns, 0);
-    while (!model->measuring && clock_now_ns() < until_ns)
+    while (!model->serving->measuring && clock_now_ns() < until_ns)
         loop_run_once(rig.loop, 0); /* it does not sleep: what has begun has not ended when it returns */
-    cr_assert(model->measuring);
+    cr_assert(model->serving->measuring);
     lifecycle_command(rig.lifecycle, &(lifecycle_command_t){.id = 2, .name = "text", .unload = true});
     lifecycle_release(rig.lifecycle, "text", 1);
-    cr_assert_not(model->leaving);
+    cr_assert_not(model->serving->leaving);
     expect(&rig, "1 unloading, 1 unloaded, [2 ok]");
     rig_end(&rig);
 }

@@ -1,9 +1,9 @@
 /* Models on the emulated engine and on the reference engine, from their folders to a ready description. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "control.h"
-#include "kept_profile.h"
-#include "profiler.h"
+#include "model/measure/kept_profile.h"
+#include "model/measure/profiler.h"
+#include "worker/control/control.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -14,13 +14,13 @@
 
 static _Atomic(int) go_on;
 
-static metrics_t *open_devices(worker_devices_t *devices, const char *engine, uint32_t count)
+static metrics_t *open_devices(model_devices_t *devices, const char *engine, uint32_t count)
 {
     metrics_t *metrics = metrics_create("worker", NULL);
     err_t err;
 
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
-    cr_assert_eq(worker_devices_open(devices, engine, count, &(engine_config_t){0}, false, metrics, &err),
+    cr_assert_eq(model_devices_open(devices, engine, count, &(engine_config_t){0}, false, metrics, &err),
                  STATUS_OK, "%s", err.text);
     return metrics;
 }
@@ -52,13 +52,14 @@ Test(load, measured_sizes_grow_and_end_at_the_largest)
 /* The data plane would refuse each of its requests. */
 Test(load, a_model_whose_rows_are_too_large_to_travel_is_refused)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     model_load_options_t options = {.devices = &devices, .stop = &go_on};
     model_t *model;
     err_t err;
 
     cr_assert_eq(model_create("wide", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(serving_begin(model, NULL), STATUS_OK);
     model->bare = true;
     model->emulated_elements = MODEL_ROW_BYTES_MAX / sizeof(float) + 1;
     model->config.has_line = true;
@@ -68,8 +69,8 @@ Test(load, a_model_whose_rows_are_too_large_to_travel_is_refused)
     cr_assert_str_eq(err.text, "the inputs of one row have over 64 MiB, from 'input' on");
     model->emulated_elements--;
     cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
@@ -94,7 +95,7 @@ static const char *device_of_its_own(const engine_t *engine, uint64_t *memory_by
     return "GPU";
 }
 
-static uint32_t sizes_prepared(const worker_devices_t *devices, int64_t slo_ns)
+static uint32_t sizes_prepared(const model_devices_t *devices, int64_t slo_ns)
 {
     model_load_options_t options = {.devices = devices, .stop = &go_on};
     model_t *model;
@@ -102,6 +103,7 @@ static uint32_t sizes_prepared(const worker_devices_t *devices, int64_t slo_ns)
 
     prepared = prepared_most = 0;
     cr_assert_eq(model_create("small", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(serving_begin(model, NULL), STATUS_OK);
     model->bare = true;
     model->emulated_elements = 1;
     model->config.has_line = true;
@@ -112,14 +114,14 @@ static uint32_t sizes_prepared(const worker_devices_t *devices, int64_t slo_ns)
     cr_assert_eq(prepared_most, 10);
     for (uint32_t b = 1; b <= 10; b++)
         cr_assert_gt(model->batch_bytes[b], model->batch_bytes[b - 1], "batch %u", b);
-    model_destroy(model, devices);
+    serving_destroy(model, devices);
     return prepared;
 }
 
 /* The compiled sizes of a small model are most of its memory: those between come with their first batch. */
 Test(load, sizes_between_are_prepared_only_where_a_batch_would_wait_for_them)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     const engine_ops_t *before = devices.ops;
     engine_ops_t ops = *before;
@@ -131,7 +133,7 @@ Test(load, sizes_between_are_prepared_only_where_a_batch_would_wait_for_them)
     ops.describe = device_of_its_own;
     cr_assert_eq(sizes_prepared(&devices, INT64_MAX), 10);
     devices.ops = before;
-    worker_devices_close(&devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
@@ -158,7 +160,7 @@ static status_t late_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err
 /* 100 us are worth two exits, at thirds of sixteen operators; late ones bring no more than one does. */
 Test(load, exits_divide_the_time_as_well_as_the_cuts_allow)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     const engine_ops_t *emulated = devices.ops;
     model_load_options_t options = {.devices = &devices, .stop = &go_on, .mode = MODE_PREEMPT};
@@ -167,6 +169,7 @@ Test(load, exits_divide_the_time_as_well_as_the_cuts_allow)
     err_t err;
 
     cr_assert_eq(model_create("p", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(serving_begin(model, NULL), STATUS_OK);
     model->bare = true;
     model->emulated_elements = 1;
     model->config.has_line = true;
@@ -182,15 +185,15 @@ Test(load, exits_divide_the_time_as_well_as_the_cuts_allow)
     cr_assert_eq(model->choice.exit_points, 1);
     cr_assert_eq(model->choice.exits[0], 13);
     devices.ops = emulated;
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 static _Atomic(int64_t) step_most_ns;
 
 /* Rows of 1 KiB, 8 of them; 3 borders of that in 2 pairs. */
-static model_t *load_in_mode(worker_devices_t *devices, model_mode_t mode)
+static model_t *load_in_mode(model_devices_t *devices, model_mode_t mode)
 {
     model_load_options_t options = {
         .devices = devices, .stop = &go_on, .mode = mode, .step_most_ns = &step_most_ns};
@@ -200,6 +203,7 @@ static model_t *load_in_mode(worker_devices_t *devices, model_mode_t mode)
     atomic_store(&step_most_ns, INT64_MAX);
     devices->stretches = true;
     cr_assert_eq(model_create("s", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(serving_begin(model, NULL), STATUS_OK);
     model->bare = true;
     model->emulated_elements = 256;
     model->config.has_line = true;
@@ -209,7 +213,7 @@ static model_t *load_in_mode(worker_devices_t *devices, model_mode_t mode)
     return model;
 }
 
-static model_t *load_staged(worker_devices_t *devices)
+static model_t *load_staged(model_devices_t *devices)
 {
     return load_in_mode(devices, MODE_STAGED);
 }
@@ -226,7 +230,7 @@ static void note_rows(engine_t *engine, engine_job_t *job)
 /* A row takes 100 us: beside models that wait for 250 at most, two at a time. */
 static void expect_short_runs(model_mode_t mode)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     const engine_ops_t *emulated = devices.ops;
     engine_ops_t ops = *emulated;
@@ -235,7 +239,8 @@ static void expect_short_runs(model_mode_t mode)
         .devices = &devices, .stop = &go_on, .mode = mode, .step_most_ns = &step_most_ns};
     err_t err;
 
-    cr_assert_eq(mode_profiler(model, &options).busy, &devices.list[0].batches, "it waits for gaps");
+    cr_assert_eq(model_profiler_of_largest(model, &options).busy, &devices.list[0].batches,
+                 "it waits for gaps");
     emulated_submit = emulated->submit;
     ops.submit = note_rows;
     devices.ops = &ops;
@@ -252,8 +257,8 @@ static void expect_short_runs(model_mode_t mode)
     cr_expect_leq(most_rows, 2);
     cr_expect_eq(model->choice.mode, mode);
     devices.ops = emulated;
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
@@ -265,7 +270,7 @@ Test(load, what_a_mode_measures_beside_models_that_serve_keeps_them_waiting_for_
 
 Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_runs_whole)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 2);
     model_t *model = load_staged(&devices);
     uint64_t borders = 3 * STAGES_PAIRS * 8 * 1024, bare;
@@ -274,7 +279,7 @@ Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_
     cr_assert_eq(atomic_load(&devices.list[1].used_bytes), model->taken_bytes);
     bare = model->taken_bytes - borders;
     cr_assert_eq(model->batch_bytes[8], bare + borders);
-    model_destroy(model, &devices);
+    serving_destroy(model, &devices);
     cr_assert_eq(atomic_load(&devices.list[0].used_bytes), 0);
 
     devices.memory_bytes = bare + borders - 1;
@@ -283,8 +288,8 @@ Test(load, the_memory_between_stages_counts_and_where_it_does_not_fit_the_model_
     cr_assert_eq(model->choice.refusal, MODE_NO_MEMORY);
     cr_assert_eq(model->taken_bytes, bare);
     cr_assert_eq(atomic_load(&devices.list[1].used_bytes), bare);
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
@@ -294,14 +299,14 @@ Test(load, the_wait_that_was_found_is_taken_up_with_the_stages)
     static const struct {
         int64_t found_ns, told_ns;
     } cases[] = {{1500, 1500}, {0, 1}, {PROFILE_CACHE_NO_WAIT, 0}};
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     model_t *model = load_staged(&devices);
     model_load_options_t options = {.devices = &devices, .stop = &go_on, .mode = MODE_STAGED};
     Control__ModelReport report;
     err_t err;
 
-    model->state = MODEL_READY;
+    model->serving->state = MODEL_READY;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         model->modes = (profile_modes_t){.stages = {8}, .stage_count = 1, .comp_wait_ns = cases[i].found_ns};
         model->config.comp_wait_ns = 0;
@@ -312,13 +317,13 @@ Test(load, the_wait_that_was_found_is_taken_up_with_the_stages)
         cr_expect_eq(report.comp_wait_ns, cases[i].told_ns, "found %lld", (long long)cases[i].found_ns);
         model_report_dispose(&report);
     }
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 /* The stages of an emulated model of 16 operators, which a profile cuts behind operators 4 and 9. */
-static const model_stages_t *stages_found(worker_devices_t *devices, model_t *model, const char *schedule)
+static const model_stages_t *stages_found(model_devices_t *devices, model_t *model, const char *schedule)
 {
     model_load_options_t options = {.devices = devices, .stop = &go_on, .mode = MODE_STAGED};
     err_t err;
@@ -342,11 +347,11 @@ static uint32_t stages_told(const model_t *model)
 
 Test(load, stages_wait_and_schedule_that_were_found_are_taken_up_together)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     model_t *model = load_staged(&devices);
 
-    model->state = MODEL_READY;
+    model->serving->state = MODEL_READY;
     devices.slots = STAGES_SLOTS;
     const model_stages_t *stages = stages_found(&devices, model, "input");
     cr_expect_eq(stages->count, 3);
@@ -365,14 +370,14 @@ Test(load, stages_wait_and_schedule_that_were_found_are_taken_up_together)
     model->config.split_slack = 3;
     cr_expect(stages_found(&devices, model, "")->splits);
     cr_expect_eq(stages_told(model), 0, "what will be split takes no more rows");
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 Test(load, what_a_config_names_counts_before_what_was_found)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     model_t *model = load_staged(&devices);
 
@@ -391,18 +396,18 @@ Test(load, what_a_config_names_counts_before_what_was_found)
     stages = stages_found(&devices, model, "input");
     cr_expect_eq(stages->count, 2);
     cr_expect_str_eq(model_stages_schedule(stages), "granted", "it was found with other stages");
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 Test(load, a_schedule_that_was_found_is_left_out_where_the_devices_have_no_slots)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     model_t *model = load_staged(&devices);
 
-    model->state = MODEL_READY;
+    model->serving->state = MODEL_READY;
     const model_stages_t *stages = stages_found(&devices, model, "input");
     cr_expect_str_eq(model_stages_schedule(stages), "granted");
     cr_expect_not(stages->beside);
@@ -411,14 +416,14 @@ Test(load, a_schedule_that_was_found_is_left_out_where_the_devices_have_no_slots
     strcpy(model->config.schedule, "input");
     stages = stages_found(&devices, model, "combined");
     cr_expect_str_eq(model_stages_schedule(stages), "input", "what the config names is the user's word");
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 Test(load, a_mode_that_the_devices_were_not_opened_for_is_refused_by_name)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     model_load_options_t options = {.devices = &devices, .stop = &go_on};
     model_t *model = load_staged(&devices);
@@ -431,14 +436,14 @@ Test(load, a_mode_that_the_devices_were_not_opened_for_is_refused_by_name)
     cr_assert_eq(model->choice.refusal, MODE_NO_DEVICE);
     cr_assert_str_eq(model->choice.why,
                      "no model asked for mode staged when the worker started: start it anew for this one");
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 Test(load, a_model_that_does_not_suit_its_mode_runs_whole)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 1);
     const engine_ops_t *emulated = devices.ops;
     engine_ops_t ops = *emulated;
@@ -449,15 +454,15 @@ Test(load, a_model_that_does_not_suit_its_mode_runs_whole)
     cr_assert_eq(model->choice.mode, MODE_WHOLE);
     cr_assert_eq(model->choice.refusal, MODE_UNCUTTABLE);
     cr_assert_str_eq(model->choice.why, "a value there has no rows");
-    model_destroy(model, &devices);
+    serving_destroy(model, &devices);
     devices.ops = emulated;
-    worker_devices_close(&devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
 Test(load, an_emulated_model_is_described_from_its_profile)
 {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "emulated", 3);
     model_load_options_t options = {.devices = &devices, .stop = &go_on};
     Control__ModelReport report;
@@ -465,6 +470,7 @@ Test(load, an_emulated_model_is_described_from_its_profile)
     err_t err;
 
     cr_assert_eq(model_create("e", 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(serving_begin(model, NULL), STATUS_OK);
     cr_assert_eq(model_load(model, &options, &err), STATUS_INVALID_ARGUMENT);
     cr_assert_not_null(strstr(err.text, "needs a profile"), "%s", err.text);
     model->bare = true;
@@ -474,7 +480,7 @@ Test(load, an_emulated_model_is_described_from_its_profile)
     model->config.beta_ns = 2 * NS_PER_MS;
     model->config.max_batch = 4;
     cr_assert_eq(model_load(model, &options, &err), STATUS_OK, "%s", err.text);
-    model->state = MODEL_READY;
+    model->serving->state = MODEL_READY;
     cr_assert_eq(model->row_in_bytes, 20);
     cr_assert_eq(model_report_fill(&report, model), STATUS_OK);
     cr_assert_eq(report.max_batch, 4);
@@ -486,8 +492,8 @@ Test(load, an_emulated_model_is_described_from_its_profile)
     cr_assert_eq(report.slo_ns, 100 * NS_PER_MS, "the default");
     cr_assert_null(report.image);
     model_report_dispose(&report);
-    model_destroy(model, &devices);
-    worker_devices_close(&devices);
+    serving_destroy(model, &devices);
+    model_devices_close(&devices);
     metrics_destroy(metrics);
 }
 
@@ -497,7 +503,7 @@ enum { COPIES = 3 };
 
 /* A model of the reference engine, as the loader has it; the profile is kept beside it, if at all. */
 typedef struct {
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics;
     profile_memo_t *memo;
     char dir[64], kept[128];
@@ -524,7 +530,7 @@ static void bench_close(bench_t *bench)
     char command[100];
 
     profile_memo_destroy(bench->memo);
-    worker_devices_close(&bench->devices);
+    model_devices_close(&bench->devices);
     metrics_destroy(bench->metrics);
     snprintf(command, sizeof(command), "rm -r %s", bench->dir);
     cr_assert_eq(system(command), 0);
@@ -555,6 +561,7 @@ static uint32_t bench_load(bench_t *bench, int i, model_t **model)
 
     snprintf(dir, sizeof(dir), "%s/d%d", bench->dir, i);
     cr_assert_eq(repository_open_model(dir, model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(serving_begin(*model, &err), STATUS_OK);
     reference_submit = reference->submit;
     ops.submit = count_run;
     bench->devices.ops = &ops;
@@ -579,13 +586,13 @@ Test(load, one_size_is_all_that_others_leave_time_for_and_is_neither_kept_nor_co
     int64_t one_ns = profile_latency_ns(&model->measured, 1);
     cr_expect_leq(llabs(profile_latency_ns(&model->measured, 32) - 32 * one_ns), 32);
     cr_expect_neq(access(bench.kept, F_OK), 0, "it is not kept");
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
 
     atomic_store(&bench.devices.list[0].granted_ns, 0);
     cr_expect_gt(bench_load(&bench, 0, &model), 1, "nor known of copies; without traffic it is measured");
     cr_expect_geq(model->measured.points, 2);
     cr_expect_eq(access(bench.kept, F_OK), 0, "and kept");
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
     bench_close(&bench);
 }
 
@@ -604,7 +611,7 @@ Test(load, a_kept_profile_of_one_size_is_measured_anew_and_its_modes_stay)
     atomic_store(&step_most_ns, INT64_MAX);
     cr_expect_gt(bench_load(&bench, 0, &model), 1);
     cr_assert_eq(model_hash(model, hash, &err), STATUS_OK);
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
     cr_assert_eq(profile_from_points(&profile, &one, 1, 32, &err), STATUS_OK);
     cr_assert_eq(kept_profile_write(&bench.devices, bench.kept, hash, &profile, &modes, &err), STATUS_OK);
     profile_memo_destroy(bench.memo);
@@ -612,11 +619,11 @@ Test(load, a_kept_profile_of_one_size_is_measured_anew_and_its_modes_stay)
     cr_expect_gt(bench_load(&bench, 0, &model), 1);
     cr_expect_geq(model->measured.points, 2);
     cr_expect_eq(model->modes.exit_count, 1);
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
     cr_expect_eq(bench_load(&bench, 0, &model), 0, "which has been kept");
     cr_expect_geq(model->measured.points, 2);
     cr_expect_eq(model->modes.exit_count, 1);
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
     bench_close(&bench);
 }
 
@@ -638,7 +645,7 @@ Test(load, a_model_whose_files_have_changed_is_not_measured_again)
     snprintf(command, sizeof(command), "echo >> %s/d0/1/model.onnx", bench.dir);
     cr_assert_eq(system(command), 0);
     cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_UNAVAILABLE);
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
     bench_close(&bench);
 }
 
@@ -699,7 +706,7 @@ Test(load, measuring_again_runs_no_batch_that_a_request_could_not_wait_for)
     model->measured.points = 4;
     cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "but of fewer sizes");
     bench.devices.ops = reference;
-    model_destroy(model, &bench.devices);
+    serving_destroy(model, &bench.devices);
     bench_close(&bench);
 }
 
@@ -716,24 +723,24 @@ Test(load, copies_of_a_model_are_measured_once)
         cr_expect_eq(memcmp(&models[i]->measured, &models[0]->measured, sizeof(profile_t)), 0);
     }
     for (int i = 0; i < COPIES; i++)
-        model_destroy(models[i], &bench.devices);
+        serving_destroy(models[i], &bench.devices);
     bench_close(&bench);
 }
 
 static void on_changed(void *ctx, const model_t *model, const model_t *old)
 {
     (void)old;
-    *(int *)ctx += model->state == MODEL_READY || model->state == MODEL_FAILED;
+    *(int *)ctx += model->serving->state == MODEL_READY || model->serving->state == MODEL_FAILED;
 }
 
 Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
 {
     char dir[] = "/tmp/fermata-load-XXXXXX", command[300], path[300];
-    worker_devices_t devices;
+    model_devices_t devices;
     metrics_t *metrics = open_devices(&devices, "reference", 1);
     static const lifecycle_ops_t ops = {.changed = on_changed};
     repository_source_t source;
-    repository_t repository = {0};
+    served_t served = {0};
     Control__ModelReport report;
     lifecycle_t *lifecycle;
     loop_t *loop;
@@ -747,9 +754,9 @@ Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
     cr_assert_eq(system(command), 0);
     cr_assert_eq(loop_create(&loop, NULL), STATUS_OK);
     cr_assert_eq(repository_source_open(&source, dir, NULL, 1, 1, NULL), STATUS_OK);
-    cr_assert_eq(repository_fill(&repository, &source, NULL), STATUS_OK);
+    cr_assert_eq(served_fill(&served, &source, NULL), STATUS_OK);
     lifecycle_options_t options = {.loop = loop,
-                                   .repository = &repository,
+                                   .served = &served,
                                    .source = &source,
                                    .metrics = metrics,
                                    .load = {.devices = &devices, .profile_budget_ns = 1, .use_cache = true},
@@ -761,15 +768,14 @@ Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
         loop_run_once(loop, NS_PER_MS);
     lifecycle_destroy(lifecycle);
 
-    model_t *digits = repository_find(&repository, "digits"),
-            *broken = repository_find(&repository, "broken");
-    cr_assert_eq(broken->state, MODEL_FAILED);
+    model_t *digits = served_find(&served, "digits"), *broken = served_find(&served, "broken");
+    cr_assert_eq(broken->serving->state, MODEL_FAILED);
     cr_assert_eq(model_report_fill(&report, broken), STATUS_OK);
     cr_assert_eq(report.state, CONTROL__MODEL_STATE__MODEL_STATE_FAILED);
     cr_assert_gt(strlen(report.reason), 0);
     model_report_dispose(&report);
 
-    cr_assert_eq(digits->state, MODEL_READY, "%s", digits->load_err.text);
+    cr_assert_eq(digits->serving->state, MODEL_READY, "%s", digits->load_err.text);
     cr_assert_eq(model_report_fill(&report, digits), STATUS_OK);
     cr_assert_eq(report.max_batch, 32);
     cr_assert_eq(report.n_labels, 10);
@@ -784,8 +790,8 @@ Test(load, a_real_model_is_loaded_measured_and_cached_beside_a_broken_one)
     snprintf(path, sizeof(path), "%s/digits/1/profile.reference.txt", dir);
     cr_assert_eq(access(path, R_OK), 0, "the profile is kept");
 
-    repository_dispose(&repository, &devices);
-    worker_devices_close(&devices);
+    served_dispose(&served, &devices);
+    model_devices_close(&devices);
     loop_destroy(loop);
     metrics_destroy(metrics);
     snprintf(command, sizeof(command), "rm -r %s", dir);

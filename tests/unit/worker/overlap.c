@@ -88,7 +88,7 @@ Test(overlap, what_cannot_end_in_time_is_dropped_with_its_reason)
     cr_assert_eq(rig.reports[0].report.status, STATUS_DEADLINE_EXCEEDED);
     cr_assert_str_eq(rig.reports[0].reason, "overlap: it cannot end in time any more");
     cr_assert_eq(engine_held(), 0);
-    cr_assert_eq(metrics_value(rig.model->overlap_dropped), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->overlap_dropped), 1);
     rig_end(&rig);
 }
 
@@ -104,7 +104,7 @@ Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part
     rig_turn(&rig, 20);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, engine_held() == 2);
-    cr_assert_eq(metrics_value(rig.second->overlap_dropped), 1, "it is known while the part runs");
+    cr_assert_eq(metrics_value(rig.second->serving->overlap_dropped), 1, "it is known while the part runs");
     cr_assert_eq(rig.report_count, 1);
     while (engine_held())
         engine_finish(STATUS_OK, NULL);

@@ -74,7 +74,7 @@ Test(overlap_shapes, every_part_of_a_batch_says_its_shape)
         rig_check_sized(&rig, 40 + row, 4);
         rig_check_sized(&rig, 80 + row, 8);
     }
-    cr_assert_eq(metrics_value(rig.model->unfit), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->unfit), 0);
     rig_end(&rig);
 }
 

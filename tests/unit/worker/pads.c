@@ -1,4 +1,4 @@
-#include "pads.h"
+#include "worker/modes/pads.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

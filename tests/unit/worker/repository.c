@@ -1,4 +1,4 @@
-#include "repository.h"
+#include "worker/state/served.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void teardown(void)
     cr_assert_eq(system(command), 0);
 }
 
-TestSuite(repository, .init = setup, .fini = teardown);
+TestSuite(served, .init = setup, .fini = teardown);
 
 static const char *dir_of(const char *model)
 {
@@ -48,11 +48,11 @@ static const char *dir_of(const char *model)
     return path;
 }
 
-static void take_all(repository_t *repository, const repository_source_t *source)
+static void take_all(served_t *served, const repository_source_t *source)
 {
     err_t err;
 
-    cr_assert_eq(repository_fill(repository, source, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(served_fill(served, source, &err), STATUS_OK, "%s", err.text);
 }
 
 static void open_root(repository_source_t *source, const char *dir, const char *csv)
@@ -62,9 +62,9 @@ static void open_root(repository_source_t *source, const char *dir, const char *
     cr_assert_eq(repository_source_open(source, dir, csv, 4, 32, &err), STATUS_OK, "%s", err.text);
 }
 
-Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
+Test(served, chooses_the_highest_version_and_reports_what_is_no_model)
 {
-    repository_t repository = {0};
+    served_t served = {0};
     repository_source_t source;
     repository_reading_t *readings;
     uint32_t count;
@@ -88,12 +88,12 @@ Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
     put(".hidden/1/model.onnx", "");
     put("file", "not a folder");
     open_root(&source, root, NULL);
-    take_all(&repository, &source);
+    take_all(&served, &source);
 
-    cr_assert_eq(repository.count, 6);
-    model_t *a = repository_find(&repository, "a"), *b = repository_find(&repository, "b");
+    cr_assert_eq(served.count, 6);
+    model_t *a = served_find(&served, "a"), *b = served_find(&served, "b");
     cr_assert_eq(a->version, 3);
-    cr_assert_eq(a->state, MODEL_LOADING);
+    cr_assert_eq(a->serving->state, MODEL_LOADING);
     cr_assert_eq(b->version, 10);
     struct {
         const char *name, *reason;
@@ -104,12 +104,12 @@ Test(repository, chooses_the_highest_version_and_reports_what_is_no_model)
         {"typo", "config.yaml:2:1: unknown key"},
     };
     for (int i = 0; i < 4; i++) {
-        model_t *model = repository_find(&repository, bad[i].name);
-        cr_assert_eq(model->state, MODEL_FAILED, "%s", bad[i].name);
+        model_t *model = served_find(&served, bad[i].name);
+        cr_assert_eq(model->serving->state, MODEL_FAILED, "%s", bad[i].name);
         cr_assert_not_null(strstr(model->load_err.text, bad[i].reason), "%s: %s", bad[i].name,
                            model->load_err.text);
     }
-    repository_dispose(&repository, NULL);
+    served_dispose(&served, NULL);
     open_root(&source, "/nonexistent/models", NULL);
     cr_assert_eq(repository_read_all(&source, &readings, &count, &err), STATUS_NOT_FOUND);
 }
@@ -132,7 +132,7 @@ static const char *versions_of(const repository_source_t *source, const char *na
     return text;
 }
 
-Test(repository, serves_the_versions_that_the_policy_names)
+Test(served, serves_the_versions_that_the_policy_names)
 {
     repository_source_t source;
 
@@ -161,7 +161,7 @@ Test(repository, serves_the_versions_that_the_policy_names)
     cr_assert_not_null(strstr(versions_of(&source, ".", 0), "invalid_argument"));
 }
 
-Test(repository, another_file_is_another_fingerprint_and_a_kept_profile_is_none)
+Test(served, another_file_is_another_fingerprint_and_a_kept_profile_is_none)
 {
     repository_source_t source;
     repository_reading_t before, after;
@@ -185,7 +185,7 @@ Test(repository, another_file_is_another_fingerprint_and_a_kept_profile_is_none)
     repository_reading_dispose(&before);
 }
 
-Test(repository, reads_a_whole_config)
+Test(served, reads_a_whole_config)
 {
     model_config_t config;
     err_t err;
@@ -227,7 +227,7 @@ Test(repository, reads_a_whole_config)
     model_config_dispose(&config);
 }
 
-Test(repository, refuses_wrong_configs_with_their_place)
+Test(served, refuses_wrong_configs_with_their_place)
 {
     struct {
         const char *text, *reason;
@@ -279,9 +279,9 @@ Test(repository, refuses_wrong_configs_with_their_place)
     }
 }
 
-Test(repository, profiles_become_models_or_belong_to_one)
+Test(served, profiles_become_models_or_belong_to_one)
 {
-    repository_t repository = {0};
+    served_t served = {0};
     repository_source_t source;
     err_t err;
 
@@ -290,16 +290,16 @@ Test(repository, profiles_become_models_or_belong_to_one)
     char models[300];
     snprintf(models, sizeof(models), "%s", dir_of("models"));
     open_root(&source, models, dir_of("zoo.csv"));
-    take_all(&repository, &source);
-    cr_assert_eq(repository.count, 2);
-    model_t *fast = repository_find(&repository, "fast"), *known = repository_find(&repository, "known");
+    take_all(&served, &source);
+    cr_assert_eq(served.count, 2);
+    model_t *fast = served_find(&served, "fast"), *known = served_find(&served, "known");
     cr_assert(fast->bare);
     cr_assert_eq(fast->config.slo_ns, 20000000);
     cr_assert_eq(fast->config.max_batch, 32);
     cr_assert_eq(profile_latency_ns(&fast->profile, 4), 3000000);
     cr_assert_not(known->bare);
     cr_assert_eq(profile_latency_ns(&known->profile, 1), 5000000);
-    repository_dispose(&repository, NULL);
+    served_dispose(&served, NULL);
     repository_source_close(&source);
     cr_assert_eq(repository_source_open(&source, NULL, dir_of("none.csv"), 4, 32, &err), STATUS_NOT_FOUND);
 }

@@ -270,8 +270,8 @@ Test(run, a_result_that_cannot_be_sent_is_a_row_that_failed)
         cr_assert_eq(rig.reports[0].failed_row[i], i);
         cr_assert_eq(rig.reports[0].failed_status[i], STATUS_UNAVAILABLE);
     }
-    cr_assert_eq(metrics_value(rig.model->push_failed), 3);
-    cr_assert_eq(metrics_value(rig.model->tasks_ok), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->push_failed), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->tasks_ok), 0);
     rig_dispose(&rig);
 }
 
@@ -357,9 +357,9 @@ Test(run, wrong_grants_are_refused_with_a_reason)
     grant.grant.n_word++;
     run_grant(rig.run, 7, NULL, &grant.grant);
     grant.grant.batch_id = 3;
-    rig.model->state = MODEL_LOADING;
+    rig.model->serving->state = MODEL_LOADING;
     grant_send(&rig, &grant);
-    rig.model->state = MODEL_READY;
+    rig.model->serving->state = MODEL_READY;
     grant.grant.batch_id = 4;
     grant.grant.device = 2;
     grant_send(&rig, &grant);

@@ -85,8 +85,8 @@ Test(staged, batches_that_were_not_granted_to_join_come_one_after_the_other)
         finish_stage();
     check_answers(4);
     cr_assert_eq(rig.report_count, 2);
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
-    cr_assert_eq(metrics_value(rig.model->stage_stretched), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 0);
     end();
 }
 
@@ -106,9 +106,9 @@ Test(staged, rows_that_were_granted_to_join_catch_up_and_leave_with_the_batch)
     check_answers(5);
     cr_assert_eq(rig.report_count, 2);
     cr_assert_eq(rig.gateways[0].pushed[0].timing.batch_size, 5, "they left together");
-    cr_assert_eq(metrics_value(rig.model->stage_stretched), 3);
-    cr_assert_eq(metrics_value(rig.model->stretch_joined), 1);
-    cr_assert_eq(metrics_value(rig.model->stretch_alone), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_joined), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_alone), 0);
     end();
 }
 
@@ -146,7 +146,7 @@ Test(staged, a_wish_to_join_a_batch_that_has_left_is_a_batch_of_its_own)
     for (int i = 0; i < 3; i++)
         finish_stage();
     check_answers(3);
-    cr_assert_eq(metrics_value(rig.model->stretch_alone), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_alone), 1);
     end();
 }
 
@@ -167,8 +167,8 @@ Test(staged, batches_that_wait_together_do_not_enter_together)
     for (int i = 0; i < 6; i++)
         finish_stage();
     check_answers(6);
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 3);
-    cr_assert_eq(metrics_value(rig.model->stretch_joined), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_joined), 1);
     end();
 }
 
@@ -222,7 +222,7 @@ Test(staged, a_schedule_of_its_own_lets_what_waits_join)
     while (rig.report_count < 2)
         finish_stage();
     check_answers(5);
-    cr_assert_eq(metrics_value(rig.model->stage_stretched), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 3);
     end();
 }
 
@@ -239,8 +239,8 @@ Test(staged, a_schedule_of_its_own_has_batches_side_by_side)
     while (rig.report_count < 2)
         finish_stage();
     check_answers(5);
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
-    cr_assert_eq(metrics_value(rig.model->stage_beside), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_beside), 1);
     end();
 }
 
@@ -261,7 +261,7 @@ Test(staged, what_catches_up_runs_on_another_stream_than_its_batch)
     while (rig.report_count < 2)
         finish_stage();
     check_answers(5);
-    cr_assert_eq(metrics_value(rig.model->stage_stretched), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 3);
     end();
 }
 
@@ -275,7 +275,7 @@ Test(staged, a_batch_that_was_alone_in_the_stages_tells_how_long_it_takes)
     for (int i = 0; i < 6; i++)
         finish_stage();
     rig_until(&rig, rig.report_count == 2);
-    cr_expect_eq(metrics_value(rig.model->profile_error), 2);
+    cr_expect_eq(metrics_value(rig.model->serving->profile_error), 2);
     grant_rows(3, 2, 0);
     rig_until(&rig, engine_held() == 1);
     grant_rows(4, 3, 3);
@@ -283,7 +283,7 @@ Test(staged, a_batch_that_was_alone_in_the_stages_tells_how_long_it_takes)
         loop_run_once(rig.loop, NS_PER_MS);
     while (rig.report_count < 4)
         finish_stage();
-    cr_expect_eq(metrics_value(rig.model->profile_error), 2, "these ran together");
+    cr_expect_eq(metrics_value(rig.model->serving->profile_error), 2, "these ran together");
     check_answers(9);
     end();
 }
@@ -298,7 +298,7 @@ Test(staged, a_batch_goes_on_in_parts_where_these_cost_no_more)
         finish_stage();
     check_answers(4);
     cr_assert_eq(rig.report_count, 1);
-    cr_assert_geq(metrics_value(rig.model->stage_splits), 1);
+    cr_assert_geq(metrics_value(rig.model->serving->stage_splits), 1);
     cr_assert_lt(rig.gateways[0].pushed[0].timing.batch_size, 4);
     end();
 }

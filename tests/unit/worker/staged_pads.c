@@ -87,7 +87,7 @@ Test(staged_pads, rows_of_several_lengths_share_a_batch_and_are_cut_again)
     check_laid(job, 0, 30, 4);
     check_laid(job, 1, 31, 4);
     check_laid(job, 2, 40, 8);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 2);
     rig_finish_all(&rig, 4);
     rig_until(&rig, rig.gateways[0].done == 6);
     rig_check_padded(&rig, 10, 8);
@@ -99,8 +99,8 @@ Test(staged_pads, rows_of_several_lengths_share_a_batch_and_are_cut_again)
         const pushed_t *pushed = &rig.gateways[0].pushed[i];
         cr_assert_eq(pushed->timing.batch_size, pushed->task_id >= 30 ? 3 : pushed->task_id < 20 ? 1 : 2);
     }
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 3);
-    cr_assert_eq(metrics_value(rig.model->unfit), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->unfit), 0);
     end(4);
 }
 
@@ -114,7 +114,7 @@ Test(staged_pads, rows_are_not_padded_where_that_costs_more)
     rig_until(&rig, rig.gateways[0].done == 6);
     rig_check_padded(&rig, 31, 4);
     rig_check_padded(&rig, 40, 8);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 0);
     end(4);
 }
 
@@ -128,7 +128,7 @@ Test(staged_pads, rows_of_several_lengths_run_at_one_that_is_prepared)
     cr_assert_eq(size_of(job), 8);
     check_laid(job, 0, 30, 3);
     check_laid(job, 2, 41, 5);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 3);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 3);
     rig_finish_all(&rig, 4);
     rig_until(&rig, rig.gateways[0].done == 6);
     rig_check_padded(&rig, 30, 3);
@@ -146,7 +146,7 @@ Test(staged_pads, rows_of_one_length_run_at_that_if_it_is_prepared)
     rig_until(&rig, rig.gateways[0].done == 6);
     rig_check_padded(&rig, 30, 4);
     rig_check_padded(&rig, 41, 4);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 0);
     end(4);
 }
 
@@ -159,7 +159,7 @@ Test(staged_pads, rows_of_one_length_run_at_the_next_that_is_prepared)
     cr_assert_eq(size_of(job), 4);
     check_laid(job, 0, 10, 3);
     check_laid(job, 1, 11, 3);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 2);
     rig_finish_all(&rig, 1);
     rig_until(&rig, rig.gateways[0].done == 2);
     rig_check_padded(&rig, 10, 3);
@@ -192,7 +192,7 @@ Test(staged_pads, to_a_size_that_is_not_prepared_nothing_is_padded)
     wait_together(3, 2, 4, 1, 8);
     rig_finish_all(&rig, 4);
     rig_until(&rig, rig.gateways[0].done == 6);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 0);
     end(4);
 }
 
@@ -218,7 +218,7 @@ Test(staged_pads, those_that_are_revoked_leave_the_others_their_length)
     run_revoke(rig.run, 7, 4);
     cr_assert_eq(size_of(next_of(3)), 4);
     rig_finish_all(&rig, 4);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 0);
     end(4);
 }
 
@@ -233,7 +233,7 @@ Test(staged_pads, the_profile_does_not_follow_padded_batches)
     fill_pairs();
     wait_together(3, 2, 4, 1, 8);
     rig_finish_all(&rig, 4);
-    cr_assert_eq(metrics_value(rig.model->stage_padded), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_padded), 2);
     cr_assert_arr_eq(before, rig.model->shapes->corrections, sizeof(before));
     end(4);
 }

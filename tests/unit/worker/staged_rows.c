@@ -1,5 +1,5 @@
 /* Which rows can share a batch of the stages, where several axes vary. */
-#include "executor_staged.h"
+#include "worker/modes/executor_staged.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -20,15 +20,15 @@ Test(staged_shapes, rows_of_one_shape_join_past_those_of_others)
     rig_grant_sized(&rig, 3, 2, 4, 1);
     rig_turn(&rig, 20);
     rig_finish(&rig, STATUS_OK); /* the first stage of batch 1 */
-    cr_assert_eq(metrics_value(rig.model->stage_stretched), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 2);
     rig_finish_all(&rig, 3);
     rig_until(&rig, rig.gateways[0].done == 5);
     for (uint64_t task = 10; task < 12; task++)
         rig_check_sized(&rig, task, 4);
     rig_check_sized(&rig, 20, 8);
     rig_check_sized(&rig, 31, 4);
-    cr_assert_eq(metrics_value(rig.model->stretch_joined), 1);
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_joined), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 2);
     rig_end(&rig);
 }
 
@@ -43,9 +43,9 @@ Test(staged_shapes, rows_that_were_to_join_a_batch_of_another_shape_are_a_batch_
     rig_until(&rig, rig.gateways[0].done == 4);
     rig_check_sized(&rig, 10, 4);
     rig_check_sized(&rig, 21, 8);
-    cr_assert_eq(metrics_value(rig.model->stretch_joined), 0);
-    cr_assert_eq(metrics_value(rig.model->stretch_alone), 1);
-    cr_assert_eq(metrics_value(rig.model->stage_stretched), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_joined), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_alone), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 0);
     rig_end(&rig);
 }
 
@@ -54,8 +54,8 @@ Test(staged_shapes, what_is_larger_than_the_stages_runs_whole)
     begin();
     rig_grant_sized(&rig, 1, 2, 12, 7);
     rig_finish_unfit(&rig, 12);
-    cr_assert_eq(metrics_value(rig.model->stretch_alone), 1);
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 0);
+    cr_assert_eq(metrics_value(rig.model->serving->stretch_alone), 1);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 0);
     rig_end(&rig);
 }
 
@@ -99,7 +99,7 @@ Test(staged_shapes, batches_of_different_shapes_are_in_the_stages_together)
     rig_check_sized(&rig, 10, 4);
     rig_check_sized(&rig, 11, 4);
     rig_check_sized(&rig, 20, 8);
-    cr_assert_eq(metrics_value(rig.model->stage_batches), 2);
+    cr_assert_eq(metrics_value(rig.model->serving->stage_batches), 2);
     rig_end(&rig);
 }
 

@@ -397,6 +397,7 @@ static model_t *make_model(rig_t *rig, const char *name)
     model_t *model;
 
     cr_assert_eq(model_create(name, 1, "", &model, NULL), STATUS_OK);
+    cr_assert_eq(serving_begin(model, NULL), STATUS_OK);
     cr_assert_eq(profile_from_line(&model->profile, NS_PER_MS, NS_PER_MS, MAX_BATCH, NULL), STATUS_OK);
     model->info = &info;
     model->on_device = calloc(2, sizeof(*model->on_device));
@@ -404,8 +405,8 @@ static model_t *make_model(rig_t *rig, const char *name)
     model->row_in_bytes = ROW_BYTES;
     model->buffer_groups = 1;
     model->free_buffers = calloc(1, sizeof(*model->free_buffers));
-    model->state = MODEL_READY;
-    model_name_metrics(model, rig->metrics);
+    model->serving->state = MODEL_READY;
+    serving_name_metrics(model, rig->metrics);
     return model;
 }
 
@@ -425,7 +426,7 @@ void rig_init(rig_t *rig)
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     cr_assert_eq(loop_create(&rig->loop, &err), STATUS_OK);
     rig->metrics = metrics_create("worker", &err);
-    rig->devices = (worker_devices_t){.ops = engine_manual(), .kind = "manual", .count = 2, .streams = 2};
+    rig->devices = (model_devices_t){.ops = engine_manual(), .kind = "manual", .count = 2, .streams = 2};
     rig->devices.list = calloc(2, sizeof(*rig->devices.list));
     for (int i = 0; i < 2; i++)
         rig->devices.list[i].busy = metrics_series(rig->metrics, METRIC_WORKER_BUSY_SECONDS, i ? "1" : "0");
@@ -450,9 +451,9 @@ void rig_init(rig_t *rig)
 void rig_dispose(rig_t *rig)
 {
     run_destroy(rig->run);
-    model_destroy(rig->model, &rig->devices);
+    serving_destroy(rig->model, &rig->devices);
     if (rig->second)
-        model_destroy(rig->second, &rig->devices);
+        serving_destroy(rig->second, &rig->devices);
     peers_destroy(rig->peers);
     transfer_pool_destroy(rig->pool);
     for (uint32_t i = 0; i < GATEWAYS; i++) {
@@ -580,7 +581,7 @@ void rig_finish_unfit(rig_t *rig, uint32_t size)
     cr_assert_eq(rig->reports[0].report.failed_count, 0);
     rig_check_sized(rig, 10, size);
     rig_check_sized(rig, 11, size);
-    cr_assert_eq(metrics_value(rig->model->unfit), 1);
+    cr_assert_eq(metrics_value(rig->model->serving->unfit), 1);
 }
 
 void rig_end(rig_t *rig)

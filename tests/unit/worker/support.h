@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "grant_rows.h"
-#include "run.h"
+#include "worker/batch/run.h"
 
 #include <criterion/criterion.h>
 
@@ -50,7 +50,7 @@ typedef struct {
 typedef struct {
     loop_t *loop;
     metrics_t *metrics;
-    worker_devices_t devices;
+    model_devices_t devices;
     model_t *model, *second; /* NULL but for rig_add_model */
     transfer_pool_t *pool;
     peers_t *peers;

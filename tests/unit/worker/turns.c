@@ -1,5 +1,5 @@
 /* Two executors of one device that write down what they get; batches end when the test says so. */
-#include "turns.h"
+#include "worker/batch/turns.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

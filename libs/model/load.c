@@ -1,0 +1,236 @@
+/* Onto the devices, step by step, and off them again. */
+#include "model/model.h"
+
+#include "model/parts/memory.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void leave_devices(model_t *model, const model_devices_t *devices)
+{
+    mode_dispose(&model->choice);
+    memory_give(model, devices);
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
+    for (uint32_t i = 0; i < model->on_device_count; i++)
+        devices->ops->unload(model->on_device[i]);
+    free(model->on_device);
+    model->on_device = NULL;
+    model->on_device_count = 0;
+    model->info = NULL;
+    free(model->shapes);
+    model->shapes = NULL;
+}
+
+void model_unload(model_t *model, const model_devices_t *devices)
+{
+    model_buffers_free(model, devices);
+    leave_devices(model, devices);
+}
+
+void model_destroy(model_t *model, const model_devices_t *devices)
+{
+    model_unload(model, devices);
+    model_config_dispose(&model->config);
+    free(model);
+}
+
+/* ---- loading ---- */
+
+static int64_t latency_of(void *arg, uint32_t batch)
+{
+    return profile_latency_ns(&((const model_t *)arg)->profile, batch);
+}
+
+static void describe_bare(const model_t *model, engine_load_t *load, engine_tensor_t tensors[2])
+{
+    tensors[0] =
+        (engine_tensor_t){.name = "input", .dtype = DTYPE_F32, .rank = 1, .dims = {model->emulated_elements}};
+    tensors[1] = tensors[0];
+    tensors[1].name = "output";
+    load->inputs = &tensors[0];
+    load->outputs = &tensors[1];
+    load->input_count = load->output_count = 1;
+    load->batching = ENGINE_BATCH_FORCE;
+}
+
+static status_t load_on_devices(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const model_devices_t *devices = options->devices;
+    char path[PATH_MAX + 64];
+    engine_tensor_t tensors[2];
+    engine_load_t load = {.name = model->name,
+                          .path = path,
+                          .max_batch = model->config.max_batch,
+                          .batching = model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : ENGINE_BATCH_AUTO,
+                          .precision = model->config.precision};
+
+    model_file_path(model, path);
+    if (model->bare) {
+        load.path = NULL;
+        describe_bare(model, &load, tensors);
+    }
+    if (strcmp(devices->kind, "emulated") == 0) {
+        load.latency = latency_of;
+        load.latency_arg = model;
+    }
+    model->on_device = calloc(devices->count, sizeof(*model->on_device));
+    if (!model->on_device)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < devices->count; i++) {
+        if (atomic_load(options->stop))
+            return err_set(err, STATUS_CANCELLED, "stopped");
+        status_t status = devices->ops->load(devices->list[i].engine, &load, &model->on_device[i], err);
+        if (status != STATUS_OK)
+            return status;
+        model->on_device_count++;
+    }
+    model->info = devices->ops->info(model->on_device[0]);
+    return STATUS_OK;
+}
+
+static status_t sum_rows(const engine_tensor_t *tensors, uint32_t count, const char *what, uint64_t *sum,
+                         err_t *err)
+{
+    *sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i].row_bytes > MODEL_ROW_BYTES_MAX - *sum)
+            return err_set(err, STATUS_TOO_LARGE, "the %s of one row have over %d MiB, from '%.80s' on", what,
+                           MODEL_ROW_BYTES_MAX >> 20, tensors[i].name);
+        *sum += tensors[i].row_bytes;
+    }
+    return STATUS_OK;
+}
+
+/* Whether rows are of one size, and of which. */
+static status_t measure_rows(model_t *model, err_t *err)
+{
+    const engine_model_info_t *info = model->info;
+    uint64_t out_bytes;
+
+    if (sum_rows(info->inputs, info->input_count, "inputs", &model->row_in_bytes, err) != STATUS_OK ||
+        sum_rows(info->outputs, info->output_count, "outputs", &out_bytes, err) != STATUS_OK)
+        return err->code;
+    if (!axes_present(info))
+        return STATUS_OK;
+    model->row_in_bytes = 0;
+    model->shapes = calloc(1, sizeof(*model->shapes));
+    if (!model->shapes)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    return axes_find(&model->shapes->axes, info, &model->config.shapes, err);
+}
+
+/* Before the load: the emulated engine asks for latencies, not the other way round. */
+static status_t give_profile(model_t *model, err_t *err)
+{
+    uint32_t max_batch = model->config.max_batch ? model->config.max_batch : ENGINE_DEFAULT_MAX_BATCH;
+
+    if (model->config.has_line)
+        return profile_from_line(&model->profile, model->config.alpha_ns, model->config.beta_ns, max_batch,
+                                 err);
+    if (model->profile.max_batch == 0)
+        return err_set(
+            err, STATUS_INVALID_ARGUMENT,
+            "the emulated engine needs a profile: 'emulate' in config.yaml or a line in --profile");
+    return STATUS_OK;
+}
+
+static status_t check_pipeline(const model_t *model, err_t *err)
+{
+    const image_pipeline_t *image = &model->config.image;
+    bool input = !image->input[0], softmax = !image->softmax[0];
+
+    for (uint32_t i = 0; i < model->info->input_count; i++)
+        input |= strcmp(model->info->inputs[i].name, image->input) == 0;
+    for (uint32_t i = 0; i < model->info->output_count; i++)
+        softmax |= strcmp(model->info->outputs[i].name, image->softmax) == 0;
+    if (!input)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.input: the model has no input '%s'",
+                       image->input);
+    if (!softmax)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "postprocess.softmax: the model has no output '%s'",
+                       image->softmax);
+    return STATUS_OK;
+}
+
+static status_t choose_references(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const image_pipeline_t *image = &model->config.image;
+    shapes_choice_t choice = {.ops = options->devices->ops,
+                              .model = model->on_device[0],
+                              .config = &model->config.shapes,
+                              .picture_input = image->input,
+                              .channels_last = image->layout == IMAGE_NHWC};
+
+    if (image_pipeline_present(image))
+        image_pipeline_size(image, &choice.picture_width, &choice.picture_height);
+    return shapes_choose(model->shapes, &choice, err);
+}
+
+/* An emulated device takes as long as it was told to, whatever the shape. */
+static status_t emulate_family(model_t *model, err_t *err)
+{
+    return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
+}
+
+static status_t load_steps(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    bool emulated = strcmp(options->devices->kind, "emulated") == 0;
+    status_t status = memory_check_files(model, options->devices, err);
+
+    if (status == STATUS_OK && emulated)
+        status = give_profile(model, err);
+    if (status == STATUS_OK)
+        status = load_on_devices(model, options, err);
+    if (status == STATUS_OK)
+        status = measure_rows(model, err);
+    if (status == STATUS_OK)
+        status = check_pipeline(model, err);
+    if (status == STATUS_OK && model->shapes && emulated)
+        status = emulate_family(model, err);
+    else if (status == STATUS_OK && model->shapes)
+        status = choose_references(model, options, err);
+    if (status == STATUS_OK && !options->profile_later)
+        status = model_prepare(model, options, err);
+    if (status == STATUS_OK && !options->profile_later)
+        status = memory_take(model, options->devices, err);
+    if (status == STATUS_OK && !emulated && !options->profile_later)
+        status = model_measure(model, options, err);
+    if (status == STATUS_OK && !options->profile_later)
+        status = mode_choose(model, options, err);
+    return status;
+}
+
+status_t model_load(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    err_t local = {0};
+    status_t status = load_steps(model, options, &local);
+
+    if (status == STATUS_OK) {
+        model->buffer_groups = strcmp(options->devices->kind, "cuda") == 0 ? options->devices->count : 1;
+        model->free_buffers = calloc(model->buffer_groups, sizeof(*model->free_buffers));
+        if (!model->free_buffers) {
+            model->buffer_groups = 0;
+            status = err_set(&local, STATUS_NO_MEMORY, "out of memory");
+        }
+    }
+    if (status != STATUS_OK) {
+        leave_devices(model, options->devices);
+        if (err)
+            *err = local;
+        return status;
+    }
+    model->slo_ns = model_slo_ns(model);
+    model->measured = model->profile;
+    if (model->shapes)
+        shapes_start(model->shapes);
+    model->corrects = strcmp(options->devices->kind, "emulated") != 0;
+    correction_init(&model->correction, model->measured.spread);
+    if (model->corrects && model->shapes)
+        shapes_correct(model->shapes);
+    else if (model->corrects)
+        model_take_profile(model, 0, &model->profile);
+    return STATUS_OK;
+}

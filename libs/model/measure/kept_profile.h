@@ -1,0 +1,33 @@
+/*
+ * The profile of a model that is kept beside its file (profile/profile_cache.h), by an earlier load or by `fermata
+ * profile`: where it lies, and when it holds. Any thread that may read the model.
+ */
+#ifndef MODEL_KEPT_PROFILE_H
+#define MODEL_KEPT_PROFILE_H
+
+#include "model/model.h"
+
+enum { KEPT_PROFILE_PATH_BYTES = PATH_MAX + 192 };
+
+/* profile.ENGINE.txt beside the model file; profile.ENGINE.16x128.txt that of these sizes of its axes (NULL: it has
+ * none). */
+void kept_profile_path(const model_t *model, const model_devices_t *devices, const uint32_t *sizes,
+                       char path[KEPT_PROFILE_PATH_BYTES]);
+
+/*
+ * Of these devices, of files with this hash (NULL: of any), for batches up to max_batch (0: of any). NOT_FOUND: there is
+ * none, or it is of others or of a day to come; INVALID_ARGUMENT: broken, or with a schedule that exec/staged.h does not
+ * have. The text names the file.
+ */
+status_t kept_profile_read(const model_devices_t *devices, const char *path, const char *hash,
+                           uint32_t max_batch, profile_t *profile, profile_modes_t *modes, err_t *err);
+status_t kept_profile_write(const model_devices_t *devices, const char *path, const char *hash,
+                            const profile_t *profile, const profile_modes_t *modes, err_t *err);
+
+/*
+ * Whether a profile that loading the model on these devices would take up has a schedule for mode staged. The model
+ * need not be loaded; as long as it is not, nobody knows the sizes of its axes, and each of its profiles counts.
+ */
+bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devices);
+
+#endif

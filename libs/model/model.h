@@ -1,0 +1,171 @@
+/*
+ * One model version on this machine: from its place in the repository to what a batch needs to run it.
+ *
+ *   repository.h ─▶ model_load: files ─▶ on its devices ─▶ batch sizes prepared ─▶ profile ─▶ mode ─▶ ready
+ *
+ *   modes/    what an execution mode needs of a model: stages, segments, exit points, the duration model
+ *   measure/  how long batches take, and what is kept of it
+ *   parts/    what it is made of: config, axes and shapes, memory, devices
+ *
+ * A room calls those behind it and none before; what stands beside them calls all (scripts/check-calls).
+ *
+ * Threads: one thread at a time. Who loads it on a thread of its own touches it elsewhere only before and after that, but for
+ * `stop` and `serving`. A loaded model does not change but by model_took and model_take_profile.
+ */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "model/measure/profile_memo.h"
+#include "model/parts/config.h"
+#include "model/parts/devices.h"
+#include "model/parts/shapes.h"
+#include "profile/correction.h"
+
+#include <limits.h>
+
+enum {
+    MODEL_NAME_BYTES = 128,
+    MODEL_ROW_BYTES_MAX =
+        64 << 20, /* inputs of one row, or outputs: what the data plane takes (docs/data-plane.md) */
+};
+
+/* Memory of one batch: a buffer for each input and each output, max_batch rows long; where rows vary in
+ * size, as long as the largest batch needed that it was used for. */
+typedef struct model_buffers {
+    struct model_buffers *next;
+    engine_t *engine;         /* whose buffer_alloc it came from */
+    uint32_t group;           /* the free list it goes back to */
+    void **inputs, **outputs; /* both in one array */
+    size_t *capacity;         /* of each, inputs first */
+} model_buffers_t;
+
+struct model {
+    char name[MODEL_NAME_BYTES];
+    int64_t version;      /* 0 = none could be chosen, and it is FAILED */
+    char dir[PATH_MAX];   /* MODEL in the repository; "" = a model without a file (emulated) */
+    char file[PATH_MAX];  /* the ONNX file, when it is not DIR/VERSION/model.onnx; else "" */
+    bool bare;            /* no file: described by emulated_elements below */
+    uint64_t fingerprint; /* of the files as they were when it was read: another one = worth loading anew */
+    uint32_t emulated_elements;
+    model_config_t config;
+    profile_t profile;     /* to plan with; it follows what batches take */
+    profile_t measured;    /* the medians as they were measured */
+    profile_modes_t modes; /* what `fermata profile` found for the execution modes; kept with the profile */
+    char hash[PROFILE_CACHE_TEXT_BYTES]; /* of model_hash, when it was measured */
+    bool corrects;                       /* not with an engine that asks us for the latency */
+    engine_model_t **on_device;          /* one for each device */
+    uint32_t on_device_count;
+    const engine_model_info_t *info; /* of the first; that of all */
+    uint64_t row_in_bytes;           /* one task's input item; 0 with shapes */
+    model_shapes_t *shapes;          /* NULL: nothing but the batch varies */
+    uint64_t *batch_bytes; /* [b] of a device: memory with batches up to b; [0] unused. NULL until prepared */
+    uint64_t taken_bytes;  /* of each device */
+    int64_t slo_ns;
+    mode_choice_t choice;
+    status_t load_status;
+    err_t load_err;
+    _Atomic(int) stop; /* set by another thread: the load is not wanted any more */
+
+    model_buffers_t **free_buffers; /* one list for each buffer group */
+    uint32_t buffer_groups;
+    correction_t correction; /* of a model without shapes: what batches took */
+    int64_t corrected_ns;    /* when last */
+    struct serving *serving; /* what whoever serves it knows of it beside; NULL: nobody does */
+};
+
+status_t model_create(const char *name, int64_t version, const char *dir, model_t **model, err_t *err);
+
+/* Takes it off the devices and frees its buffers; what describes it stays. No batch of it may be under
+ * way. Any one thread. */
+void model_unload(model_t *model, const model_devices_t *devices);
+/* The same, and frees it. devices may be NULL for one that was never loaded. */
+void model_destroy(model_t *model, const model_devices_t *devices);
+
+/*
+ * Loads it on all devices, prepares all batch sizes and finds its profile: by measuring, from the cache beside the
+ * model, or given (emulated). Blocks. *stop set by another thread makes it return early with CANCELLED.
+ */
+struct model_load_options {
+    const model_devices_t *devices;
+    int64_t profile_budget_ns;     /* for measuring, at each shape; sizes not reached are extrapolated */
+    model_mode_t mode;             /* of a model whose config names none */
+    const overlap_plan_t *overlap; /* NULL: there is none, for the reason that overlap_why says */
+    const char *overlap_why;
+    bool use_cache;
+    bool coarse;          /* few sizes are measured; whoever loads it has the others measured later */
+    profile_memo_t *memo; /* what was measured of copies of it; NULL: nothing */
+    const _Atomic(int64_t)
+        *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
+    bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
+    const _Atomic(int) *stop;
+};
+status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
+
+/*
+ * Prepares its batch sizes on all devices: 1, 2, 4, 8, … and the largest; those between only where a batch would wait for
+ * them, else its first batch of such a size does so. It is loaded. batch_bytes is set.
+ */
+status_t model_prepare(model_t *model, const model_load_options_t *options, err_t *err);
+
+/* Finds its profile, or one for each of its references. It is loaded and prepared. */
+status_t model_measure(model_t *model, const model_load_options_t *options, err_t *err);
+
+/* How many profiles it has, one or one for each of its references, and one of them as it was measured. */
+static inline uint32_t model_profiles(const model_t *model)
+{
+    return model->shapes ? model->shapes->reference_count : 1;
+}
+static inline const profile_t *model_measured(const model_t *model, uint32_t which)
+{
+    return model->shapes ? &model->shapes->measured.members[which].profile : &model->measured;
+}
+
+/*
+ * Measures one profile of a model that serves, for model_take_profile; the model is left as it is. Where the one it has
+ * tells what a row costs, no run takes longer than step_most_ns, and the larger sizes go on as they were. UNAVAILABLE: what
+ * came of it is in doubt, and more so than what it has.
+ */
+status_t model_measure_again(const model_t *model, const model_load_options_t *options, uint32_t which,
+                             profile_t *profile, err_t *err);
+/* From now on it is planned with this one; what batches took is forgotten, and its SLO stays. */
+void model_take_profile(model_t *model, uint32_t which, const profile_t *profile);
+
+/* To measure the loaded model on the first of its devices, beside what that serves. sizes: of its axes; NULL when it
+ * has none. */
+profiler_t model_profiler(const model_t *model, const model_load_options_t *options, const uint32_t *sizes);
+
+/* Sizes of its largest reference. NULL: nothing but the batch varies, or nobody knows how far (an emulated device takes any shape). */
+const uint32_t *model_largest(const model_t *model);
+/* To measure operators of a model that is loaded, with its profile; of one whose dimensions vary, at the
+ * largest reference. */
+profiler_t model_profiler_of_largest(const model_t *model, const model_load_options_t *options);
+
+/* The ONNX file. */
+void model_file_path(const model_t *model, char path[PATH_MAX + 64]);
+
+/* Whether a file in the folder of a version is part of the model: all but dot files and kept profiles. */
+bool model_is_part(const char *name);
+
+/* Tells the files of the model (and the precision it is run in) apart from others. */
+status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], err_t *err);
+
+/* How long a batch takes; sizes: of the model's axes, NULL when it has no shapes. */
+int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch);
+
+/* Its SLO; where that follows from its profile, which may not be there yet, the least that it can be. */
+int64_t model_least_slo_ns(const model_t *model);
+/* Its SLO, once it is loaded and has its profile: the config's, or one that leaves time for batches to form. */
+int64_t model_slo_ns(const model_t *model);
+
+/* A batch of so many rows took so long. True when the profile has changed, and whoever plans with it should hear of it. */
+bool model_took(model_t *model, int64_t now_ns, const uint32_t *sizes, uint32_t batch, int64_t exec_ns);
+
+/* Buffers for one batch on a device, reused ones first. NULL: no memory. */
+model_buffers_t *model_buffers_get(model_t *model, const model_devices_t *devices, uint32_t device);
+/* Room for so many bytes in buffer i, inputs first; what was in it is lost when it grows. False: no memory. */
+bool model_buffers_reserve(const model_devices_t *devices, model_buffers_t *buffers, uint32_t i,
+                           size_t bytes);
+void model_buffers_put(model_t *model, model_buffers_t *buffers);
+void model_buffers_free(model_t *model, const model_devices_t *devices); /* all that were put */
+
+#endif

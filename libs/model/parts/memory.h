@@ -1,0 +1,27 @@
+/*
+ * What models may take of a device: the worker refuses one that does not fit, before it is read and when all
+ * of it is known, and says the sizes. Counted are weights, the work space of the largest batch, one set of
+ * batch buffers and what the mode keeps between parts of a batch. Any thread.
+ */
+#ifndef MODEL_MEMORY_H
+#define MODEL_MEMORY_H
+
+#include "model/model.h"
+
+/* Before the load: its files must fit, for less it never takes. NO_MEMORY with the sizes. */
+status_t memory_check_files(const model_t *model, const model_devices_t *devices, err_t *err);
+
+/* A batch size has been prepared on the first device: what the model takes if no larger one is. */
+void memory_note_batch(model_t *model, uint32_t batch);
+
+/* All of it is known: takes the room on all devices, or NO_MEMORY with the sizes. */
+status_t memory_take(model_t *model, const model_devices_t *devices, err_t *err);
+/* Behind memory_take: room for more, whatever the batch size. `what` needs it. */
+status_t memory_take_more(model_t *model, const model_devices_t *devices, uint64_t bytes, const char *what,
+                          err_t *err);
+/* Gives back what was taken beyond these. */
+void memory_shrink(model_t *model, const model_devices_t *devices, uint64_t taken_bytes);
+/* Gives back what was taken. */
+void memory_give(model_t *model, const model_devices_t *devices);
+
+#endif

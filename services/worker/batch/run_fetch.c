@@ -1,0 +1,63 @@
+#include "worker/batch/run_fetch.h"
+
+#include "worker/batch/run_end.h"
+#include "worker/batch/run_execute.h"
+#include "worker/batch/run_private.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static void log_missing_rows(const batch_t *batch)
+{
+    log_warn("inputs_missing", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+             LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted),
+             LOG_STR("status", status_name((status_t)batch->failed_status[batch->failed_count - 1])),
+             LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
+}
+
+static void batch_fetched(batch_t *batch)
+{
+    batch->fetched_ns = clock_now_ns();
+    batch_compact(batch);
+    if (batch->failed_count && !batch->revoked)
+        log_missing_rows(batch);
+    if (batch->revoked) {
+        batch_abort(batch, STATUS_CANCELLED, "revoked");
+    } else if (batch->count == 0) {
+        batch_abort(batch, STATUS_UNAVAILABLE, "no input of the batch could be fetched");
+    } else {
+        batch_submit(batch);
+    }
+}
+
+static void group_on_fetched(void *ctx, status_t status)
+{
+    batch_group_t *group = ctx;
+
+    (void)status; /* each item has its own */
+    group->request = 0;
+    if (--group->batch->pending == 0)
+        batch_fetched(group->batch);
+}
+
+void batch_fetch(batch_t *batch, uint64_t timeout_ns)
+{
+    /* Requests never end within transfer_fetch, so pending cannot fall to 0 in this loop. */
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        batch_group_t *group = &batch->groups[g];
+        status_t status = STATUS_UNAVAILABLE;
+        if (group->count == 0)
+            continue;
+        if (group->peer->transfer)
+            status = transfer_fetch(group->peer->transfer, batch->items + group->first, group->count,
+                                    timeout_ns, group_on_fetched, group, &group->request);
+        if (status == STATUS_OK) {
+            batch->pending++;
+            continue;
+        }
+        for (uint32_t i = 0; i < group->count; i++)
+            batch->items[group->first + i].status = status;
+    }
+    if (batch->pending == 0)
+        batch_fetched(batch);
+}

@@ -1,0 +1,556 @@
+#include "worker/control/control.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "repeated.h"
+#include "rpc/client.h"
+#include "rpc/pb.h"
+#include "worker/control/done.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+enum {
+    PROTOCOL_VERSION = 1,
+    SEND_QUEUE_BYTES = 64 << 20, /* a new stream begins with the reports of all models, labels and all */
+};
+#define CONTROL_METHOD "/fermata.control.v1.Control/Worker"
+
+struct control {
+    control_options_t options;
+    run_t *run;
+    lifecycle_t *lifecycle;
+    rpc_client_t *client;
+    rpc_link_t *link;
+    pb_arena_t arena;
+    uv_prepare_t flush;  /* before the loop sleeps: one message for all batches that ended in this turn */
+    uint64_t epoch;      /* newest seen */
+    uint32_t generation; /* counts streams; batches of an older one are not reported */
+    bool stopping;
+    bool draining; /* what was last said of the devices; each new stream hears it again */
+    bool welcome;  /* this stream has been answered */
+    bool devices_due;
+    model_t **by_id; /* models by catalogue id */
+    uint32_t by_id_cap;
+    done_list_t done; /* batches that have ended in this turn */
+    metric_t *connected;
+    void (*closed)(void *ctx);
+    void *closed_ctx;
+};
+
+enum { CATALOGUE_ID_MAX = 1 << 20 }; /* never reused within an epoch; far more loads than an epoch sees */
+
+/* ---- sending ---- */
+
+/* A message that is lost would leave the scheduler waiting: better with everything, on a new stream. */
+static void control_begin_anew(control_t *control)
+{
+    rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
+
+    if (stream)
+        rpc_stream_cancel(stream);
+}
+
+static void control_send(control_t *control, Control__WorkerToScheduler *message)
+{
+    rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
+
+    if (!stream)
+        return;
+    message->epoch = control->epoch;
+    rpc_bytes_t *bytes = rpc_pack(&message->base);
+    if (!bytes || rpc_stream_send(stream, bytes) != STATUS_OK)
+        control_begin_anew(control);
+}
+
+static void control_send_hello(control_t *control)
+{
+    const model_devices_t *devices = control->options.devices;
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__Hello hello = CONTROL__HELLO__INIT;
+    Control__Device **list = repeated_make(&control__device__descriptor, devices->count, NULL);
+
+    if (!list) {
+        control_begin_anew(control);
+        return;
+    }
+    for (uint32_t i = 0; i < devices->count; i++) {
+        list[i]->name = devices->list[i].name;
+        list[i]->kind = (char *)(uintptr_t)devices->kind;
+        list[i]->memory_bytes = devices->memory_bytes;
+        list[i]->stretches = devices->stretches;
+        list[i]->slots = devices->slots;
+        list[i]->ahead = devices->ahead;
+        list[i]->inflight = devices->inflight;
+        list[i]->device_class = (char *)(uintptr_t)devices->device_class;
+    }
+    hello.min_version = hello.max_version = PROTOCOL_VERSION;
+    hello.instance_id = control->options.instance_id;
+    hello.name = (char *)(uintptr_t)control->options.name;
+    hello.n_devices = devices->count;
+    hello.devices = list;
+    message.hello = &hello;
+    control_send(control, &message);
+    free(list);
+}
+
+/* gone: it has left the repository. */
+static void send_report(control_t *control, const model_t *model, bool gone)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__ModelReport report, *list = &report;
+
+    if (!control->welcome)
+        return;
+    if (model_report_fill(&report, model) != STATUS_OK) {
+        control_begin_anew(control);
+        return;
+    }
+    if (gone)
+        report.state = CONTROL__MODEL_STATE__MODEL_STATE_GONE;
+    message.n_models = 1;
+    message.models = &list;
+    control_send(control, &message);
+    model_report_dispose(&report);
+}
+
+/* Grants name a model by its catalogue id. */
+static void move_ids(control_t *control, const model_t *from, model_t *to)
+{
+    for (uint32_t i = 0; i < control->by_id_cap; i++) {
+        if (control->by_id[i] == from)
+            control->by_id[i] = to;
+    }
+}
+
+void control_report_model(control_t *control, const model_t *model, const model_t *old)
+{
+    if (old)
+        move_ids(control, old, served_find_version(control->options.served, model->name, model->version));
+    send_report(control, model, false);
+}
+
+void control_report_gone(control_t *control, const model_t *model)
+{
+    move_ids(control, model, NULL);
+    send_report(control, model, true);
+}
+
+void control_report_command(control_t *control, uint64_t command, status_t status, const char *reason)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__CommandDone done = CONTROL__COMMAND_DONE__INIT, *list = &done;
+
+    if (!control->welcome)
+        return;
+    done.id = command;
+    done.status = status;
+    done.reason = (char *)(uintptr_t)reason;
+    message.n_commands_done = 1;
+    message.commands_done = &list;
+    control_send(control, &message);
+}
+
+static bool any_lost(const model_devices_t *devices)
+{
+    for (uint32_t i = 0; i < devices->count; i++) {
+        if (devices->list[i].lost)
+            return true;
+    }
+    return false;
+}
+
+static void control_put_state(const control_t *control, uint32_t device, Control__DeviceState *state)
+{
+    static char lost[] = "the engine has lost it";
+
+    state->device = device;
+    state->status =
+        control->draining ? CONTROL__DEVICE_STATUS__DEVICE_DRAINING : CONTROL__DEVICE_STATUS__DEVICE_READY;
+    if (control->options.devices->list[device].lost) {
+        state->status = CONTROL__DEVICE_STATUS__DEVICE_FAILED;
+        state->reason = lost;
+    }
+}
+
+static void control_send_devices(control_t *control)
+{
+    const model_devices_t *devices = control->options.devices;
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__DeviceState **list = repeated_make(&control__device_state__descriptor, devices->count, NULL);
+
+    if (!list) {
+        control_begin_anew(control);
+        return;
+    }
+    for (uint32_t i = 0; i < devices->count; i++)
+        control_put_state(control, i, list[i]);
+    message.n_devices = devices->count;
+    message.devices = list;
+    control_send(control, &message);
+    free(list);
+}
+
+static void control_send_all_models(control_t *control)
+{
+    const served_t *served = control->options.served;
+
+    for (uint32_t i = 0; i < served->count; i++)
+        control_report_model(control, served->models[i], NULL);
+}
+
+static void control_send_pong(control_t *control, const Control__Ping *ping, int64_t received_ns)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    Control__Pong pong = CONTROL__PONG__INIT;
+    Control__DataLinks links = CONTROL__DATA_LINKS__INIT;
+
+    pong.sent_ns = ping->sent_ns;
+    pong.held_ns = clock_now_ns() - received_ns;
+    message.pong = &pong;
+    transfer_stats_t stats;
+    peers_stats(control->options.peers, &stats);
+    links.tcp = stats.by[TRANSFER_BY_TCP].connections;
+    links.shm = stats.by[TRANSFER_BY_SHM].connections;
+    links.rdma = stats.by[TRANSFER_BY_RDMA].connections;
+    message.data_links = &links;
+    control_send(control, &message);
+}
+
+/* ---- batches that have ended ---- */
+
+void control_report_batch(void *ctx, const run_report_t *report)
+{
+    control_t *control = ctx;
+
+    if (report->generation != control->generation || !control->welcome)
+        return;
+    if (!done_add(&control->done, report)) {
+        done_clear(&control->done); /* rows that failed must not go out as good ones */
+        control_begin_anew(control);
+    }
+}
+
+void control_report_devices(control_t *control)
+{
+    control->devices_due = true;
+}
+
+static void control_send_done(control_t *control)
+{
+    Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
+
+    if (control->done.count == 0)
+        return;
+    done_put(&control->done, &message);
+    control_send(control, &message);
+    done_clear(&control->done);
+}
+
+/* Batches first: those of a device that is said to be lost are forgotten, and their end would be news of nothing. */
+static void control_on_flush(uv_prepare_t *prepare)
+{
+    control_t *control = prepare->data;
+
+    control_send_done(control);
+    if (control->devices_due && control->welcome)
+        control_send_devices(control);
+    control->devices_due = false; /* a welcome that is still to come tells it all the same */
+}
+
+/* ---- receiving ---- */
+
+static void forget_catalogue(control_t *control)
+{
+    for (uint32_t i = 0; i < control->by_id_cap; i++)
+        control->by_id[i] = NULL;
+}
+
+static void control_on_welcome(control_t *control, const Control__SchedulerToWorker *message)
+{
+    control->welcome = true;
+    if (message->epoch != control->epoch)
+        log_info("scheduler_joined", LOG_U64("epoch", message->epoch),
+                 LOG_STR("scheduler", control->options.scheduler),
+                 LOG_U64("index", message->welcome->peer_index));
+    control->epoch = message->epoch;
+    forget_catalogue(control);
+    peers_clear(control->options.peers);
+    metrics_set(control->connected, 1);
+    if (control->lifecycle)
+        lifecycle_online(control->lifecycle, true);
+    if (control->draining || any_lost(control->options.devices))
+        control_send_devices(control);
+    control_send_all_models(control);
+}
+
+static void control_on_model_id(control_t *control, const Control__ModelId *id)
+{
+    model_t *model = served_find_version(control->options.served, id->name, id->version);
+    uint32_t cap = control->by_id_cap;
+
+    if (!model) /* one without a version is reported as its first */
+        model = served_find_version(control->options.served, id->name, 0);
+    if (!model || id->id >= CATALOGUE_ID_MAX) {
+        log_warn("unknown_model_named", LOG_STR("model", id->name), LOG_I64("version", id->version));
+        return;
+    }
+    while (cap <= id->id)
+        cap = cap ? cap * 2 : 64;
+    if (cap > control->by_id_cap) {
+        model_t **by_id = realloc(control->by_id, cap * sizeof(*by_id));
+        if (!by_id) {
+            control_begin_anew(control);
+            return;
+        }
+        memset(by_id + control->by_id_cap, 0, (cap - control->by_id_cap) * sizeof(*by_id));
+        control->by_id = by_id;
+        control->by_id_cap = cap;
+    }
+    control->by_id[id->id] = model;
+}
+
+static void control_on_peers(control_t *control, const Control__PeerTable *table)
+{
+    err_t err;
+
+    for (size_t i = 0; i < table->n_gone; i++)
+        peers_remove(control->options.peers, table->gone[i]);
+    for (size_t i = 0; i < table->n_peers; i++) {
+        const Control__Peer *peer = table->peers[i];
+        if (peers_set(control->options.peers, peer->index, peer->instance_id, peer->data_address, &err) !=
+            STATUS_OK)
+            log_warn("gateway_unusable", LOG_STR("gateway", peer->name),
+                     LOG_STR("address", peer->data_address), LOG_ERR(&err));
+    }
+}
+
+void control_drain(control_t *control, bool drain)
+{
+    control->draining = drain;
+    if (control->welcome)
+        control_send_devices(control);
+}
+
+static void control_on_grants(control_t *control, const Control__SchedulerToWorker *message)
+{
+    for (size_t i = 0; i < message->n_grants; i++) {
+        const Control__Grant *grant = message->grants[i];
+        model_t *model = grant->model < control->by_id_cap ? control->by_id[grant->model] : NULL;
+        run_grant(control->run, control->generation, model, grant);
+    }
+}
+
+static void control_on_command(control_t *control, const Control__ModelCommand *command)
+{
+    lifecycle_command_t asked = {.id = command->id,
+                                 .name = command->name,
+                                 .version = command->version,
+                                 .unload = command->action == CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD,
+                                 .planned = command->planned};
+
+    if (!control->lifecycle) {
+        control_report_command(control, command->id, STATUS_UNSUPPORTED, "this worker's models are fixed");
+        return;
+    }
+    switch (command->action) {
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_LOAD:
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD:
+        log_info("model_command", LOG_STR("action", asked.unload ? "unload" : "load"),
+                 LOG_STR("model", asked.name), LOG_I64("version", asked.version), LOG_U64("id", asked.id));
+        lifecycle_command(control->lifecycle, &asked);
+        break;
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_RELEASE:
+        lifecycle_release(control->lifecycle, command->name, command->version);
+        break;
+    default:
+        control_report_command(control, command->id, STATUS_UNSUPPORTED,
+                               "this worker does not know the command");
+        break;
+    }
+}
+
+/* In field order: names come before what uses them. */
+static void control_handle(control_t *control, const Control__SchedulerToWorker *message)
+{
+    int64_t now = clock_now_ns();
+
+    if (message->welcome && !control->welcome)
+        control_on_welcome(control, message);
+    if (message->ping)
+        control_send_pong(control, message->ping, now);
+    for (size_t i = 0; i < message->n_model_ids; i++)
+        control_on_model_id(control, message->model_ids[i]);
+    if (message->peers)
+        control_on_peers(control, message->peers);
+    control_on_grants(control, message);
+    if (message->revoke) {
+        for (size_t i = 0; i < message->revoke->n_batch_id; i++)
+            run_revoke(control->run, control->generation, message->revoke->batch_id[i]);
+    }
+    if (message->drain) {
+        log_info(message->drain->drain ? "draining" : "serving_again",
+                 LOG_U64("batches", run_under_way(control->run)));
+        if (message->drain->drain && message->drain->exit)
+            control->options.leave(control->options.leave_ctx);
+        else
+            control_drain(control, message->drain->drain);
+    }
+    for (size_t i = 0; i < message->n_commands; i++)
+        control_on_command(control, message->commands[i]);
+}
+
+/* What a message may be: newer or as new as all seen, and nothing before the welcome. */
+static const char *control_objection(const control_t *control, const Control__SchedulerToWorker *message)
+{
+    if (message->epoch < control->epoch)
+        return "it is of an older epoch";
+    if (!control->welcome && !message->welcome)
+        return "it comes before the welcome";
+    if (control->welcome && message->epoch != control->epoch)
+        return "it is of another epoch than the welcome of its stream";
+    if (message->welcome && message->welcome->version != PROTOCOL_VERSION)
+        return "it wants another protocol version";
+    return NULL;
+}
+
+static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+{
+    control_t *control = arg;
+    const char *objection = "it cannot be parsed";
+
+    (void)keep;
+    if (control->stopping)
+        return;
+    pb_arena_reset(&control->arena);
+    const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)rpc_unpack(
+        &control__scheduler_to_worker__descriptor, bytes, &control->arena);
+    if (message)
+        objection = control_objection(control, message);
+    if (objection) {
+        log_warn("scheduler_message_dropped", LOG_STR("reason", objection),
+                 LOG_U64("newest_epoch", control->epoch));
+        if (!message || !control->welcome)
+            rpc_stream_cancel(stream);
+        return;
+    }
+    control_handle(control, message);
+}
+
+/* ---- the stream ---- */
+
+static void control_on_open(rpc_stream_t *stream, void *arg)
+{
+    control_t *control = arg;
+
+    (void)stream;
+    control->generation++;
+    control->welcome = false;
+    done_clear(&control->done);
+    run_revoke_all(control->run);
+    control_send_hello(control);
+}
+
+static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+{
+    control_t *control = arg;
+
+    (void)stream;
+    if (control->welcome || code == RPC_FAILED_PRECONDITION)
+        log_warn("scheduler_lost", LOG_STR("scheduler", control->options.scheduler),
+                 LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+    control->welcome = false;
+    metrics_set(control->connected, 0);
+    if (control->lifecycle)
+        lifecycle_online(control->lifecycle, false);
+}
+
+static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
+                             const char *text)
+{
+    control_t *control = arg;
+
+    (void)link;
+    if (state == RPC_LINK_DOWN)
+        log_debug("scheduler_link_down", LOG_STR("scheduler", control->options.scheduler),
+                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+}
+
+status_t control_create(const control_options_t *options, control_t **out, err_t *err)
+{
+    control_t *control = calloc(1, sizeof(*control));
+    rpc_client_options_t client = {.address = options->scheduler,
+                                   .limits = {.send_queue_bytes = SEND_QUEUE_BYTES}};
+
+    if (!control)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    control->options = *options;
+    control->connected = metrics_series(options->metrics, METRIC_WORKER_SCHEDULER_CONNECTED);
+    pb_arena_init(&control->arena, 64 << 20);
+    status_t status = rpc_client_create(options->rpc, &client, &control->client, err);
+    if (status != STATUS_OK) {
+        free(control);
+        return status;
+    }
+    *out = control;
+    return STATUS_OK;
+}
+
+status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err)
+{
+    rpc_link_options_t link = {
+        .method = CONTROL_METHOD,
+        .ops = {.on_open = control_on_open, .on_message = control_on_message, .on_close = control_on_close},
+        .on_state = control_on_state,
+        .arg = control};
+
+    control->run = run;
+    control->lifecycle = lifecycle;
+    uv_prepare_init(loop_uv(control->options.loop), &control->flush);
+    control->flush.data = control;
+    uv_prepare_start(&control->flush, control_on_flush);
+    uv_unref((uv_handle_t *)&control->flush);
+    return rpc_link_create(control->client, &link, &control->link, err);
+}
+
+static void control_on_link_closed(void *arg)
+{
+    control_t *control = arg;
+
+    control->link = NULL;
+    control->closed(control->closed_ctx);
+}
+
+void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
+{
+    control->closed = closed;
+    control->closed_ctx = ctx;
+    control_on_flush(&control->flush);
+    control->welcome = false;
+    control->stopping = true;
+    if (control->link)
+        rpc_link_close(control->link, control_on_link_closed, control);
+    else
+        closed(ctx);
+}
+
+static void control_on_flush_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void control_destroy(control_t *control)
+{
+    if (!control)
+        return;
+    rpc_client_destroy(control->client);
+    pb_arena_dispose(&control->arena);
+    done_dispose(&control->done);
+    free(control->by_id);
+    if (control->flush.data)
+        uv_close((uv_handle_t *)&control->flush, control_on_flush_closed);
+    else
+        free(control);
+}
