@@ -306,4 +306,5 @@ void catalogue_dispose(models_t *models)
         free(model);
     }
     free(models->all);
+    shapes_dispose(models);
 }
