@@ -79,7 +79,7 @@ bool policy_open_lane(policy_t *policy, uint32_t model, uint32_t gpu, uint32_t b
 {
     sched_t *sched = core_of(policy);
     uint32_t index = policy->models_max + policy->lanes;
-    if (index >= policy->shards_max)
+    if (index >= policy->shards_max || !matcher_may_use(&sched->matcher, model, gpu))
         return false;
     shard_t *lane = &policy->shards[index], *owner = &policy->shards[model];
     if (lane->dirty && lane->dropped_head != TASK_NONE && lane->model != model)

@@ -244,9 +244,10 @@ uint32_t sched_gpu_inflight(const sched_t *sched, uint32_t gpu)
 
 status_t sched_allow(sched_t *sched, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed)
 {
-    (void)now_ns;
     if (!core_has_model(sched, model) || !core_has_gpu(sched, gpu))
         return STATUS_NOT_FOUND;
+    if (matcher_may_use(&sched->matcher, model, gpu) != allowed)
+        core_close_lanes(sched, now_ns); /* planned with what was allowed */
     matcher_allow(&sched->matcher, model, gpu, allowed);
     return STATUS_OK;
 }

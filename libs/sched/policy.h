@@ -97,7 +97,8 @@ size_t policy_state_bytes(void);
 size_t policy_model_bytes(void);
 size_t policy_gpu_bytes(void);
 
-/* For the slow loop of a policy that routes. There is room for one lane per model and one per GPU; false: no more. */
+/* For the slow loop of a policy that routes. There is room for one lane per model and one per GPU; false: no
+ * more, or the model may not use the GPU. */
 bool policy_open_lane(policy_t *policy, uint32_t model, uint32_t gpu, uint32_t batch, double rate,
                       int64_t duty_ns);
 void policy_close_lanes(policy_t *policy, int64_t now_ns);

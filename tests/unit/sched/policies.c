@@ -424,3 +424,21 @@ Test(policies, nexus_frontends_deal_without_knowing_of_each_other)
                                                               "14 gpu1 A8 until 17\n");
     play_stop(&play);
 }
+
+Test(policies, nexus_keeps_to_the_gpus_that_a_model_is_on)
+{
+    static play_t play;
+    play_start(&play, "nexus", NULL, 2);
+    play_model(&play, 0, 'A', 0.1, 1, 20);
+    play_model(&play, 1, 'B', 0.1, 1, 20);
+    cr_assert_eq(sched_allow(play.sched, 0, 0, 0, false), STATUS_OK);
+    cr_assert_eq(sched_allow(play.sched, 0, 1, 1, false), STATUS_OK);
+    play_arrive(&play, 0, 0, 1, 50);
+    play_arrive(&play, 1, 0, 1, 50);
+    const char *text = play_until(&play, 100);
+    cr_expect_not_null(strstr(text, "gpu2 A"));
+    cr_expect_not_null(strstr(text, "gpu1 B"));
+    cr_expect_null(strstr(text, "gpu1 A"), "%s", text);
+    cr_expect_null(strstr(text, "gpu2 B"), "%s", text);
+    play_stop(&play);
+}
