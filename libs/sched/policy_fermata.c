@@ -11,6 +11,7 @@
  * What of the idle capacity is left after that goes where `spare` says: to answering early, as far as everybody
  * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release).
  */
+#include "sched/busy.h"
 #include "sched/fluid.h"
 #include "sched/gather.h"
 #include "sched/policy.h"
@@ -28,11 +29,11 @@ typedef struct {
     double scarce;
     double preempt;
     /* state */
-    double busy_ms, busy_weight; /* decaying sums: GPUs' time granted, and the time itself */
-    uint64_t busy_seen_ns;
-    double scarcity;   /* of GPU time: part of the planned batches that heads are given up for */
-    double starve;     /* part of the idle capacity that starvation has claimed */
-    bool helped_early; /* whether starting earlier helps whoever starves */
+    busy_t busy;
+    double busy_ms, busy_weight; /* decaying sums: GPUs' time taken, and the time itself */
+    double scarcity;             /* of GPU time: part of the planned batches that heads are given up for */
+    double starve;               /* part of the idle capacity that starvation has claimed */
+    bool helped_early;           /* whether starting earlier helps whoever starves */
     /* Decaying sums: squares of what arrivals differ by from one interval to the next, and arrivals. */
     double apart, counted;
     int64_t begun_ns, last_ns;
@@ -358,21 +359,23 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.bias_ns = (int64_t)(state->urgency * unfair * fluid->slack * 1e6);
 }
 
-/* The part of the GPUs' time that was granted lately, 1 before anything is known. */
-static double measure_busy(policy_t *policy, double dt_ms)
+/* The part of the GPUs' time that was taken lately, 1 before anything is known. */
+static double measure_busy(policy_t *policy, int64_t from_ns, int64_t now_ns)
 {
     fermata_t *state = policy->state;
-    uint64_t busy_ns = 0;
-    for (uint32_t m = 0; m < policy->models_max; m++)
-        busy_ns += policy->shards[m].own.stats.busy_ns;
+    for (uint32_t m = 0; m < policy->models_max; m++) {
+        const rates_t *rates = &((const fermata_model_t *)policy_model(policy, m))->rates;
+        if (!policy->shards[m].present)
+            continue;
+        double length_ns = rates->last_batches > 0 ? rates->last_work_ns / rates->last_batches : 0;
+        busy_add(&state->busy, from_ns, (int64_t)length_ns, rates->last_work_ns);
+    }
+    double taken_ms = busy_take(&state->busy, now_ns) / 1e6, dt_ms = (double)(now_ns - from_ns) / 1e6;
     double keep = exp(-dt_ms / state->rate_tau_ms);
     if (dt_ms > 0 && policy->gpus) {
-        double granted_ms = (double)(int64_t)(busy_ns - state->busy_seen_ns) /
-                            1e6; /* a model that left takes its part along */
-        state->busy_ms = state->busy_ms * keep + fmax(granted_ms, 0) / policy->gpus;
+        state->busy_ms = state->busy_ms * keep + fmax(taken_ms, 0) / policy->gpus;
         state->busy_weight = state->busy_weight * keep + dt_ms;
     }
-    state->busy_seen_ns = busy_ns;
     return state->busy_weight > 0 ? state->busy_ms / state->busy_weight : 1;
 }
 
@@ -409,11 +412,12 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
         state->begun = true;
         state->begun_ns = now_ns;
         state->last_ns = now_ns;
+        busy_init(&state->busy, now_ns);
     }
     double dt_ms = (double)(now_ns - state->last_ns) / 1e6;
-    state->last_ns = now_ns;
     losses_t losses = measure_all(policy, dt_ms);
-    double busy = measure_busy(policy, dt_ms);
+    double busy = measure_busy(policy, state->last_ns, now_ns);
+    state->last_ns = now_ns;
     adapt_starve(state, losses.worst_expired, busy, dt_ms);
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,

@@ -18,6 +18,7 @@ static void remember(rates_t *rates, const shard_t *shard)
     rates->budget_seen_ns = shard->counts->budget_ns;
     rates->granted_seen = shard->counts->stats.granted;
     rates->batches_seen = shard->counts->stats.batches;
+    rates->work_seen_ns = shard->counts->stats.busy_ns;
     rates->silence_seen_ns = shard->counts->silence_ns;
     rates->silence_expected_seen_ns = shard->counts->silence_expected_ns;
 }
@@ -42,7 +43,9 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     rates->expired = rates->expired * keep_loss +
                      (double)(shard->counts->stats.dropped[SCHED_DROP_EXPIRED] - rates->expired_seen);
     rates->granted = rates->granted * keep + (double)(shard->counts->stats.granted - rates->granted_seen);
-    rates->batches = rates->batches * keep + (double)(shard->counts->stats.batches - rates->batches_seen);
+    rates->last_batches = (double)(shard->counts->stats.batches - rates->batches_seen);
+    rates->last_work_ns = (double)(int64_t)(shard->counts->stats.busy_ns - rates->work_seen_ns);
+    rates->batches = rates->batches * keep + rates->last_batches;
     rates->silence_ns = rates->silence_ns * keep + shard->counts->silence_ns - rates->silence_seen_ns;
     rates->silence_expected_ns = rates->silence_expected_ns * keep + shard->counts->silence_expected_ns -
                                  rates->silence_expected_seen_ns;

@@ -157,6 +157,63 @@ Test(simulation, fermata_is_flat_topped_and_load_proportional)
     world_stop(&world);
 }
 
+/* The same models `times` as slow and as patient. */
+static void slow_down(world_t *world, int64_t times)
+{
+    err_t err;
+    for (uint32_t m = 0; m < world->count; m++) {
+        profile_entry_t *model = &world->models[m];
+        model->slo_ns *= times;
+        cr_assert_eq(profile_from_line(&model->profile, times * model->profile.alpha_ns,
+                                       times * model->profile.beta_ns, PROFILE_BATCH_MAX, &err),
+                     STATUS_OK, "%s", err.text);
+    }
+}
+
+/* Batches of seconds begin and end together. Counted when they were granted, GPUs that never rest were found idle in between
+ * and filled with batches of one: 0.7 of the bound. */
+Test(simulation, fermata_is_flat_topped_where_batches_take_seconds)
+{
+    enum { TIMES = 60, GPUS = 140 };
+    world_t world;
+    world_start(&world, "zoo_1080ti", GPUS, "fermata", 0);
+    slow_down(&world, TIMES);
+    world.config.warmup_s = world.config.seconds = TIMES;
+    double bound = bound_rate_rps(&world.workload, GPUS);
+    for (double over = 1.2; over <= 3; over *= 2) {
+        world.workload.rate_rps = bound * over;
+        simulation_result_t *result = run(&world);
+        cr_assert_gt(result->goodput_rps, 0.9 * bound, "at %.1f times the bound: %.3f of it", over,
+                     result->goodput_rps / bound);
+        simulation_result_dispose(result);
+    }
+    world_stop(&world);
+}
+
+/* An overload after a pause: what was idle then is forgotten as soon as the GPUs are busy, however long their batches. */
+Test(simulation, fermata_is_flat_topped_after_a_pause)
+{
+    enum { TIMES = 20, GPUS = 512, PAUSE_S = 5 };
+    world_t world;
+    world_start(&world, "zoo_1080ti", GPUS, "fermata", 0);
+    slow_down(&world, TIMES);
+    double bound = bound_rate_rps(&world.workload, GPUS);
+    rate_step_t steps[70];
+    for (uint32_t m = 0; m < world.count; m++) {
+        steps[m] = (rate_step_t){.at_s = TIMES, .model = m, .factor = 0};
+        steps[world.count + m] = (rate_step_t){.at_s = TIMES + PAUSE_S, .model = m, .factor = 1};
+    }
+    world.workload.rate_rps = 1.3 * bound;
+    world.workload.steps = steps;
+    world.workload.step_count = 2 * world.count;
+    world.config.warmup_s = TIMES + PAUSE_S + TIMES / 2;
+    world.config.seconds = TIMES;
+    simulation_result_t *result = run(&world);
+    cr_assert_gt(result->goodput_rps, 0.95 * bound, "%.3f of the bound", result->goodput_rps / bound);
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
+
 typedef struct {
     double p50_ms, p99_ms;
 } latencies_t;
