@@ -70,6 +70,8 @@ static const double INTERVAL_LEAST_MS = 50;
 static const double DRAIN = 2;
 /* Where all have their turns in time so many of the GPUs may be busy; what comes in bursts finds the rest. */
 static const double TURNS_USE = 0.9;
+/* Losses come in lumps, an SLO after the requests that they are of: who loses more than others shows over a few. */
+static const double LOSS_SLOS = 4;
 /* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
 static const double ARRIVALS_LEAST = 0.05;
 enum { ROOM_STEPS = 40 };
@@ -157,8 +159,10 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
 static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
 {
     bool shares = shard->gpus & SHARD_GPUS_SHARE;
-    rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms, state->loss_tau_ms);
-    double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : (double)shard->opts.slo_ns / 1e6;
+    double slo_ms = (double)shard->opts.slo_ns / 1e6;
+    rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms,
+                 fmax(state->loss_tau_ms, LOSS_SLOS * slo_ms));
+    double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : slo_ms;
     fluid_model_t *fluid = &model->fluid;
     fluid->rate = rates_per_ms(&model->rates);
     set_growth(state, model);
