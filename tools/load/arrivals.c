@@ -9,10 +9,12 @@ void arrivals_init(arrivals_t *arrivals, arrivals_kind_t kind, double rate_per_s
 {
     *arrivals = (arrivals_t){.kind = kind, .period_ns = (double)NS_PER_S / rate_per_s};
     prng_init_stream(&arrivals->prng, seed, stream);
-    arrivals->phase = prng_uniform(&arrivals->prng);
-    if (kind == ARRIVALS_UNIFORM)
+    (void)prng_uniform(
+        &arrivals->prng); /* fermata-sim's are the same times: its first number is for other kinds */
+    if (kind == ARRIVALS_UNIFORM) {
+        arrivals->phase = prng_uniform(&arrivals->prng);
         arrivals->next_ns = arrivals->phase * arrivals->period_ns;
-    else
+    } else
         arrivals->next_ns = prng_exponential(&arrivals->prng, arrivals->period_ns);
 }
 

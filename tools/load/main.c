@@ -122,7 +122,7 @@ static status_t fill_flow(load_t *load, flow_t *flow, uint64_t stream, err_t *er
                                  .picture_input = o->picture_input};
     prng_t prng;
     /* Streams of tensors and of arrivals must not meet. */
-    prng_init_stream(&prng, (uint64_t)o->seed, 2 * stream + 1);
+    prng_init_stream(&prng, (uint64_t)o->seed, RUNNER_FLOWS_MAX + stream);
     status_t st = shapes_check(&load->shapes, &flow->model, err);
     if (st != STATUS_OK)
         return st;
@@ -156,8 +156,7 @@ static status_t open_flows(load_t *load, err_t *err)
             st = fill_flow(load, flow, i, err);
         if (st != STATUS_OK)
             return st;
-        arrivals_init(&flow->arrivals, (arrivals_kind_t)o->arrivals, flow->rate_per_s, (uint64_t)o->seed,
-                      2 * i);
+        arrivals_init(&flow->arrivals, (arrivals_kind_t)o->arrivals, flow->rate_per_s, (uint64_t)o->seed, i);
     }
     if (o->steps && rate_steps_read(o->steps, load->flows[0].model.name, sizeof load->flows[0],
                                     load->flow_count, &load->steps, &load->step_count, err) != STATUS_OK)

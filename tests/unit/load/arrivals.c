@@ -53,6 +53,27 @@ Test(arrivals, same_seed_same_times_other_stream_other_times)
     cr_assert_lt(equal_to_c, 5);
 }
 
+/* libs/sim/arrivals.c: stream m for model m, of which a first number goes elsewhere. */
+Test(arrivals, times_are_the_simulators)
+{
+    enum { SEED = 3, MODEL = 2 };
+    const double period_ns = 1e7;
+    arrivals_t a;
+    prng_t prng;
+    prng_init_stream(&prng, SEED, MODEL);
+    (void)prng_uniform(&prng);
+    arrivals_init(&a, ARRIVALS_POISSON, 100, SEED, MODEL);
+    for (double at_ns = 0; at_ns < 1e9; arrivals_advance(&a)) {
+        at_ns += prng_exponential(&prng, period_ns);
+        cr_assert_float_eq((double)arrivals_next_ns(&a), at_ns, 1);
+    }
+    prng_init_stream(&prng, SEED, MODEL);
+    (void)prng_uniform(&prng);
+    const double phase = prng_uniform(&prng);
+    arrivals_init(&a, ARRIVALS_UNIFORM, 100, SEED, MODEL);
+    cr_assert_float_eq((double)arrivals_next_ns(&a), phase * period_ns, 1);
+}
+
 Test(arrivals, another_rate_keeps_what_was_left_of_the_period)
 {
     arrivals_t a;
