@@ -27,11 +27,22 @@ bool shed_admits(shed_t *shed, uint32_t priority)
     return true;
 }
 
+static uint64_t all_seen(const shed_t *shed)
+{
+    uint64_t all = 0;
+    for (uint32_t level = 0; level < SHED_LEVELS; level++)
+        all += shed->seen[level];
+    return all;
+}
+
+/* What was refused and what was bad of the rest: so much is too much. What was meant to be refused does not count, since of
+ * the highest priority nothing is. */
 static void choose_part(shed_t *shed, bool busy)
 {
-    double bad = shed->admitted > 0 ? (double)shed->bad / (double)shed->admitted : 0;
+    double admitted = (double)shed->admitted, all = (double)all_seen(shed);
+    double bad = admitted > 0 ? (double)shed->bad / admitted : 0;
     if (bad > BAD_LIMIT && busy)
-        shed->part = 1 - (1 - shed->part) * (1 - (bad < 1 ? bad : 1));
+        shed->part = 1 - (1 - (bad < 1 ? bad : 1)) * admitted / all;
     else
         shed->part *= KEEP;
     if (shed->part > PART_MOST)
@@ -43,12 +54,9 @@ static void choose_part(shed_t *shed, bool busy)
 static void spread_part(shed_t *shed)
 {
     uint32_t highest = SHED_LEVELS;
-    double all = 0;
-    for (uint32_t level = 0; level < SHED_LEVELS; level++) {
-        all += (double)shed->seen[level];
+    for (uint32_t level = 0; level < SHED_LEVELS; level++)
         highest = shed->seen[level] > 0 ? level : highest;
-    }
-    double left = shed->part * all;
+    double left = shed->part * (double)all_seen(shed);
     for (uint32_t level = 0; level < SHED_LEVELS; level++) {
         double here = (double)shed->seen[level];
         double taken = level >= highest ? 0 : left < here ? left : here;

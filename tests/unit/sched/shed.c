@@ -75,6 +75,20 @@ Test(shed, among_equals_the_policy_chooses)
     cr_expect_eq(sums.admitted[4], sums.offered[4]);
 }
 
+/* Equals in overload for long, and then somebody who goes first: refused is what is too much, not nearly all. */
+Test(shed, one_of_high_priority_does_not_put_out_the_others)
+{
+    shed_t shed;
+    shed_init(&shed, WINDOW);
+    const uint32_t equals[SHED_LEVELS] = {[0] = 1000}, first[SHED_LEVELS] = {[0] = 1000, [1] = 10};
+    play(&shed, equals, 760, 60);
+    cr_expect_float_eq(shed.part, 0.24, 0.001, "%g", shed.part);
+    play(&shed, first, 760, 1);
+    sums_t sums = play(&shed, first, 760, 2);
+    cr_expect_gt(part(&sums, 0), 0.7, "%g", part(&sums, 0));
+    cr_expect_eq(sums.admitted[1], sums.offered[1]);
+}
+
 Test(shed, the_highest_is_never_refused)
 {
     shed_t shed;
