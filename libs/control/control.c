@@ -36,8 +36,12 @@ void control_options_init(control_options_t *options)
 
 /* ---- Making ---- */
 
+/* Something happens. What should have happened long before shows that nothing could. */
 static void begin(control_t *c, int64_t now_ns)
 {
+    int64_t due_ns = control_due_ns(c), from_ns = due_ns > c->turn.now_ns ? due_ns : c->turn.now_ns;
+    if (due_ns < now_ns && stall_was(&c->turn.stall, from_ns, now_ns))
+        note_stall(&c->turn, now_ns - from_ns, "itself");
     c->turn.now_ns = now_ns;
 }
 
@@ -76,7 +80,8 @@ status_t control_create(const control_options_t *options, const world_t *world, 
     control_t *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the control plane");
-    begin(c, now_ns);
+    c->turn.now_ns = now_ns;
+    stall_init(&c->turn.stall, now_ns);
     init_turn(&c->turn, options, world, arg, metrics);
     c->started_ns = now_ns;
     c->wake_ns = SCHED_NEVER;
@@ -201,7 +206,7 @@ void control_decide(control_t *c, int64_t now_ns)
         upkeep_tick(c);
         c->tick_ns = now_ns + c->turn.options.ping_interval_ns;
     }
-    if (c->wake_ns <= now_ns)
+    if (c->wake_ns <= now_ns && !stall_excuses(&c->turn.stall, c->wake_ns))
         delay_add(&c->lateness, now_ns, now_ns - c->wake_ns);
     c->wake_ns = decide(&c->tasks);
 }

@@ -4,6 +4,7 @@
 #ifndef CONTROL_CLUSTER_TURN_H
 #define CONTROL_CLUSTER_TURN_H
 
+#include "control/cluster/stall.h"
 #include "control/cluster/world.h"
 #include "control/options.h"
 #include "metrics/metrics.h"
@@ -11,7 +12,8 @@
 
 typedef struct {
     int64_t now_ns; /* of the event that is being handled; time stands still within one */
-    bool dirty;     /* something happened: there may be something to decide or to send */
+    stall_t stall;
+    bool dirty; /* something happened: there may be something to decide or to send */
     bool stopping;
     uint64_t epoch, scheduler_id;
     pb_arena_t scratch; /* of what is sent in this turn */
@@ -30,6 +32,9 @@ static inline void turn_touch(turn_t *turn)
 #define note_at(turn, level, event, ...)          \
     (turn)->world.note((turn)->arg, level, event, \
                        (const log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){.kind = LOG_FIELD_END}})
+/* Once for each time that the host stood still. */
+#define note_stall(turn, stood_ns, seen_by) \
+    note_warn(turn, "host_stood_still", LOG_MS("for_ms", stood_ns), LOG_STR("seen_by", seen_by))
 #define note_info(turn, event, ...) note_at(turn, LOG_INFO, event, __VA_ARGS__)
 #define note_warn(turn, event, ...) note_at(turn, LOG_WARN, event, __VA_ARGS__)
 #define note_error(turn, event, ...) note_at(turn, LOG_ERROR, event, __VA_ARGS__)

@@ -302,8 +302,10 @@ void subcluster_run(subcluster_t *sub, sched_sink_fn sink, void *ctx)
     sub->dirty = false; /* first: what the sink says about this sub-cluster is for the next run */
     sub->wake_ns = sub->core->ops->run(sub->core, sub->turn->now_ns, sink, ctx);
     int64_t lateness_ns;
-    if (sub->core->ops->take_lateness(sub->core, &lateness_ns))
-        delay_add(&sub->delays.lateness, sub->turn->now_ns, lateness_ns);
+    int64_t now_ns = sub->turn->now_ns;
+    if (sub->core->ops->take_lateness(sub->core, &lateness_ns) &&
+        !stall_excuses(&sub->turn->stall, now_ns - lateness_ns))
+        delay_add(&sub->delays.lateness, now_ns, lateness_ns);
 }
 
 void subcluster_note_busy(subcluster_t *sub, int64_t device_ns)

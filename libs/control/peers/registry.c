@@ -152,6 +152,8 @@ static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__P
     bool fits = pong->sent_ns <= (uint64_t)now_ns && pong->held_ns >= 0 &&
                 pong->held_ns <= now_ns - (int64_t)pong->sent_ns &&
                 now_ns - (int64_t)pong->sent_ns <= DURATION_MOST_NS;
+    if (fits && stall_excuses(&peer->turn->stall, (int64_t)pong->sent_ns))
+        return;
     if (fits)
         delay_add(&peer->rtt, now_ns, (now_ns - (int64_t)pong->sent_ns - pong->held_ns) / 2);
     else
@@ -159,6 +161,13 @@ static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__P
 }
 
 /* ---- What every message begins with ---- */
+
+static void hear(turn_t *turn)
+{
+    int64_t asked_ns = turn->stall.asked_ns;
+    if (stall_heard(&turn->stall, turn->now_ns))
+        note_stall(turn, turn->now_ns - asked_ns, "all peers");
+}
 
 void peer_unreadable(peer_t *peer)
 {
@@ -191,6 +200,7 @@ bool peer_begin(peers_t *peers, peer_t *peer, const frame_head_t *head, peer_joi
         peer_close(peer, CLOSE_INVALID, "the first message must carry hello");
     if (!peer->joined || peer->closing)
         return false;
+    hear(peer->turn);
     ping_parts(peer, head->ping, head->pong);
     return true;
 }
@@ -248,6 +258,8 @@ void registry_tick(peers_t *peers)
         commands_tick(roster->workers[i], now_ns);
     }
     tick_strangers(peers, now_ns, stood_ns);
+    if (roster_gateways(roster) + roster_workers(roster) > 1) /* of one alone nobody knows what is slow */
+        stall_asked(&peers->turn->stall, now_ns);
 }
 
 static void close_all(void **table)

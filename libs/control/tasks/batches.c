@@ -148,15 +148,22 @@ static void tell_ran(worker_t *worker, const batch_t *batch, const Control__Batc
     subcluster_batch_ran(batch->device->subcluster, batch->core_id, ended_ns - exec_ns, ended_ns);
 }
 
+static void tell_ways(worker_t *worker, const batch_t *batch, const Control__BatchDone *done, int64_t now_ns)
+{
+    subcluster_delays_t *delays = &batch->device->subcluster->delays;
+    fetch_delay_add(&delays->fetch, now_ns, batch->count, peer_duration(&worker->peer, done->fetch_ns));
+    delay_add(&delays->push, now_ns, peer_duration(&worker->peer, done->push_ns));
+}
+
 static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, const Control__BatchDone *done,
                             int64_t free_ns)
 {
     model_t *model = models_get(tasks->models, batch->model);
     int64_t now_ns = tasks->turn->now_ns;
     subcluster_t *sub = batch->device->subcluster;
-    subcluster_delays_t *delays = &sub->delays;
-    fetch_delay_add(&delays->fetch, now_ns, batch->count, peer_duration(&worker->peer, done->fetch_ns));
-    delay_add(&delays->push, now_ns, peer_duration(&worker->peer, done->push_ns));
+    bool excused = stall_excuses(&tasks->turn->stall, batch->granted_ns);
+    if (!excused)
+        tell_ways(worker, batch, done, now_ns);
     int64_t device_ns = peer_duration(&worker->peer, done->device_ns);
     subcluster_note_busy(sub, device_ns);
     model->ran.busy_ns += (uint64_t)device_ns;
@@ -169,7 +176,8 @@ static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, co
             subcluster_note_bad(sub);
         task_give(tasks, task);
     }
-    tell_ran(worker, batch, done, now_ns);
+    if (!excused)
+        tell_ran(worker, batch, done, now_ns);
     subcluster_batch_ended(sub, batch->core_id, free_ns);
     batch_give(tasks, batch);
 }
