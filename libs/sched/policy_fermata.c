@@ -70,6 +70,9 @@ static const double INTERVAL_LEAST_MS = 50;
 static const double DRAIN = 2;
 /* Where all have their turns in time so many of the GPUs may be busy; what comes in bursts finds the rest. */
 static const double TURNS_USE = 0.9;
+/* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
+ * the sooner. */
+static const double SHORT_PART = 0.25;
 /* Losses come in lumps, an SLO after the requests that they are of: who loses more than others shows over a few. */
 static const double LOSS_SLOS = 4;
 /* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
@@ -372,7 +375,8 @@ static double measure_busy(policy_t *policy, int64_t from_ns, int64_t now_ns)
         if (!policy->shards[m].present)
             continue;
         double length_ns = rates->last_batches > 0 ? rates->last_work_ns / rates->last_batches : 0;
-        busy_add(&state->busy, from_ns, (int64_t)length_ns, rates->last_work_ns);
+        bool at_once = length_ns < SHORT_PART * state->rate_tau_ms * 1e6;
+        busy_add(&state->busy, from_ns, at_once ? 0 : (int64_t)length_ns, rates->last_work_ns);
     }
     double taken_ms = busy_take(&state->busy, now_ns) / 1e6, dt_ms = (double)(now_ns - from_ns) / 1e6;
     double keep = exp(-dt_ms / state->rate_tau_ms);
