@@ -56,9 +56,13 @@ typedef struct {
     gateway_t *gateway[PEERS];
     uint64_t ping_ns[PEERS][32]; /* not answered yet */
     uint32_t pings[PEERS];
-    uint32_t stalls; /* told */
+    worker_t *worker; /* NULL: none; it answers no ping, and runs what it is granted */
+    uint64_t granted; /* the last batch */
+    uint32_t stalls;  /* told */
     int64_t now_ns;
 } play_t;
+
+enum { WORKER = PEERS };
 
 typedef struct {
     play_t *play;
@@ -76,6 +80,11 @@ static void on_note(void *arg, log_level_t level, const char *event, const log_f
 static bool on_send(void *link, const ProtobufCMessage *frame)
 {
     const link_t *to = link;
+    if (to->index == WORKER) {
+        const Control__SchedulerToWorker *told = (const void *)frame;
+        to->play->granted = told->n_grants > 0 ? told->grants[0]->batch_id : to->play->granted;
+        return true;
+    }
     const Control__SchedulerToGateway *said = (const void *)frame;
     if (said->ping)
         to->play->ping_ns[to->index][to->play->pings[to->index]++] = said->ping->sent_ns;
@@ -174,6 +183,85 @@ static void play_stop(play_t *play)
     metrics_destroy(play->metrics);
 }
 
+static void join_worker(play_t *play, link_t *link)
+{
+    Control__Device device = CONTROL__DEVICE__INIT, *devices[] = {&device};
+    Control__Hello hello = CONTROL__HELLO__INIT;
+    Control__Latency latency = CONTROL__LATENCY__INIT;
+    Control__ModelReport report = CONTROL__MODEL_REPORT__INIT, *reports[] = {&report};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    *link = (link_t){play, WORKER};
+    device.name = device.kind = (char *)"emulated";
+    hello.min_version = hello.max_version = 1;
+    hello.instance_id = WORKER + 1;
+    hello.name = (char *)"worker";
+    hello.n_devices = 1;
+    hello.devices = devices;
+    latency.alpha_ns = latency.beta_ns = (double)NS_PER_MS;
+    report.name = (char *)"model";
+    report.version = 1;
+    report.state = CONTROL__MODEL_STATE__MODEL_STATE_READY;
+    report.max_batch = 8;
+    report.slo_ns = NS_PER_S;
+    report.latency = &latency;
+    frame.hello = &hello;
+    play->worker = control_worker_opened(play->control, play->now_ns, link, "here");
+    control_worker_said(play->control, play->now_ns, play->worker, &frame);
+    frame.hello = NULL;
+    frame.epoch = play->control->turn.epoch;
+    frame.n_models = 1;
+    frame.models = reports;
+    control_worker_said(play->control, play->now_ns, play->worker, &frame);
+}
+
+static void ask(play_t *play)
+{
+    uint64_t id = 1, handle_hi = 1, handle_lo = 3, offset_bytes = 0;
+    uint32_t model = play->control->models.all[0]->id, len_bytes = 100;
+    int64_t budget_ns = NS_PER_S;
+    Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    tasks.n_id = tasks.n_model = tasks.n_budget_ns = tasks.n_handle_hi = tasks.n_handle_lo =
+        tasks.n_offset_bytes = tasks.n_len_bytes = 1;
+    tasks.id = &id;
+    tasks.model = &model;
+    tasks.budget_ns = &budget_ns;
+    tasks.handle_hi = &handle_hi;
+    tasks.handle_lo = &handle_lo;
+    tasks.offset_bytes = &offset_bytes;
+    tasks.len_bytes = &len_bytes;
+    frame.epoch = play->control->turn.epoch;
+    frame.tasks = &tasks;
+    control_gateway_said(play->control, play->now_ns, play->gateway[0], &frame);
+}
+
+static void done(play_t *play)
+{
+    Control__BatchDone batch = CONTROL__BATCH_DONE__INIT, *batches[] = {&batch};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    batch.batch_id = play->granted;
+    batch.exec_ns = batch.device_ns = 2 * NS_PER_MS;
+    batch.fetch_ns = batch.push_ns = NS_PER_MS;
+    batch.reason = (char *)"";
+    frame.epoch = play->control->turn.epoch;
+    frame.n_done = 1;
+    frame.done = batches;
+    control_worker_said(play->control, play->now_ns, play->worker, &frame);
+    flush(play);
+}
+
+/* One request, until its batch is granted. */
+static void grant(play_t *play)
+{
+    play->granted = 0;
+    ask(play);
+    while (play->granted == 0) {
+        int64_t due_ns = control_due_ns(play->control);
+        play->now_ns = due_ns > play->now_ns ? due_ns : play->now_ns;
+        flush(play);
+    }
+}
+
 /* Of the first gateway's way, as believed once its answers were looked at. */
 static int64_t believed_ns(play_t *play)
 {
@@ -210,6 +298,33 @@ Test(stall, of_the_machine_itself_likewise)
         cr_expect_eq(play.stalls, i);
         pass(&play, NS_PER_S, 0);
     }
+    play_stop(&play);
+}
+
+Test(stall, batches_under_way_meanwhile_say_nothing)
+{
+    play_t play;
+    link_t links[PEERS + 1];
+    play_start(&play, links);
+    join_worker(&play, &links[WORKER]);
+    flush(&play);
+    const subcluster_delays_t *delays = &play.control->models.all[0]->home->delays;
+    grant(&play);
+    play.now_ns += 4 * NS_PER_MS;
+    done(&play);
+    cr_assert_eq(delays->push.count, 1);
+    cr_assert_eq(delays->fetch.classes[0].count, 1);
+    grant(&play);
+    play.now_ns += 400 * NS_PER_MS;
+    done(&play);
+    cr_expect_eq(play.stalls, 1);
+    cr_expect_eq(delays->push.count, 1);
+    cr_expect_eq(delays->fetch.classes[0].count, 1);
+    grant(&play);
+    play.now_ns += 4 * NS_PER_MS;
+    done(&play);
+    cr_expect_eq(delays->push.count, 2, "and then again");
+    control_worker_closed(play.control, play.now_ns, play.worker, "OK", "");
     play_stop(&play);
 }
 
