@@ -73,48 +73,20 @@ static int64_t rows_by_shape(const finder_t *f, int32_t value)
     return a->dims[0] / small;
 }
 
-/* Operators whose result keeps the order of dimension 0 of their operands. */
-static bool keeps_order(const node_t *node)
-{
-    static const char *const names[] = {"Add",        "BatchNormalization",
-                                        "Cast",       "Clip",
-                                        "Conv",       "Div",
-                                        "Elu",        "Erf",
-                                        "Exp",        "Gelu",
-                                        "Gemm",       "HardSwish",
-                                        "Linear",     "HardSigmoid",
-                                        "LeakyRelu",  "LayerNormalization",
-                                        "MatMul",     "Max",
-                                        "Min",        "Mul",
-                                        "Neg",        "Pow",
-                                        "Reciprocal", "Relu",
-                                        "Sigmoid",    "Softmax",
-                                        "Sqrt",       "Sub",
-                                        "Sum",        "Swish",
-                                        "Tanh",       "Where",
-                                        NULL};
-    const attr_t *axis = node_attr(node, "axis"), *transposed = node_attr(node, "transA");
-    if (transposed && transposed->i)
-        return false;
-    if (op_is(node, "Softmax") && axis && axis->i != -1)
-        return false;
-    for (const char *const *name = names; *name; name++)
-        if (op_is(node, *name))
-            return true;
-    return false;
-}
-
 static bool operand_agrees(const finder_t *f, int32_t value, int64_t rows)
 {
     return value < 0 || f->small->values[value].t.data || f->rows[value] == rows;
 }
 
 /* Several elements for each row: only where it can be followed from the batch how they came about. */
-static bool is_in_order(const finder_t *f, const node_t *node, int64_t rows)
+static bool is_in_order(const finder_t *f, const node_t *node, uint32_t out, int64_t rows)
 {
-    if (node->op->flags & OP_VIEW)
-        return f->rows[node->in[0]] > 0;
-    bool agrees = keeps_order(node);
+    int32_t first = node->in_count ? node->in[0] : -1;
+    if (first < 0)
+        return false;
+    if (node->op->rows.kind == ROWS_AS_BYTES)
+        return f->rows[first] > 0;
+    bool agrees = op_keeps_rows(node, out, f->small->values[first].t.rank);
     for (uint32_t i = 0; agrees && i < node->in_count; i++)
         agrees = operand_agrees(f, node->in[i], rows);
     for (uint32_t i = 0; agrees && i < node->epilogue_count; i++)
@@ -133,7 +105,7 @@ static void find_rows(finder_t *f)
             if (node->out[i] < 0)
                 continue;
             int64_t rows = f->small == f->large ? 1 : rows_by_shape(f, node->out[i]);
-            f->rows[node->out[i]] = rows <= 1 || is_in_order(f, node, rows) ? rows : 0;
+            f->rows[node->out[i]] = rows <= 1 || is_in_order(f, node, i, rows) ? rows : 0;
         }
     }
 }

@@ -31,6 +31,28 @@ bool op_is(const node_t *node, const char *name)
     return !strcmp(node->op->name, name);
 }
 
+static int64_t rows_attr(const node_t *node)
+{
+    const attr_t *a = node_attr(node, node->op->rows.attr);
+    return a && a->kind == ATTR_INT ? a->i : node->op->rows.otherwise;
+}
+
+bool op_keeps_rows(const node_t *node, uint32_t out, uint32_t rank)
+{
+    switch (node->op->rows.kind) {
+    case ROWS_KEPT:
+        return true;
+    case ROWS_KEPT_FIRST:
+        return out == 0;
+    case ROWS_KEPT_UNLESS:
+        return rows_attr(node) == 0;
+    case ROWS_ALONG_AXIS:
+        return rows_attr(node) != 0 && rows_attr(node) != -(int64_t)rank;
+    default:
+        return false;
+    }
+}
+
 int64_t op_int(const op_ctx_t *c, const char *name, int64_t otherwise)
 {
     const attr_t *a = node_attr(c->node, name);

@@ -19,6 +19,27 @@ typedef struct {
     err_t *err;
 } op_ctx_t;
 
+/*
+ * Where the rows of the operands, their dimension 0, lie in the results. It is asked only where that dimension, and no
+ * other, grows with the batch: by as much in the result as in each operand that is not constant. So a Transpose that
+ * is asked has left dimension 0 where it was, and a reduction has not reduced it.
+ */
+typedef enum {
+    ROWS_UNSAID,      /* of a table that is not complete; the tests find it */
+    ROWS_KEPT,        /* row r of each result comes from the rows r of the operands */
+    ROWS_KEPT_FIRST,  /* so do those of result 0; the others count across rows */
+    ROWS_KEPT_UNLESS, /* kept where an integer attribute is 0 */
+    ROWS_ALONG_AXIS,  /* kept where an attribute names another dimension of operand 0 */
+    ROWS_AS_BYTES,    /* result 0 is the bytes of operand 0 in their order: a view */
+    ROWS_MIXED,       /* nothing is promised */
+} op_rows_kind_t;
+
+typedef struct {
+    op_rows_kind_t kind;
+    const char *attr;  /* of ROWS_KEPT_UNLESS and ROWS_ALONG_AXIS, */
+    int64_t otherwise; /* and its value when it is absent */
+} op_rows_t;
+
 struct op {
     const char *name;
     uint8_t min_in, max_in, min_out, max_out; /* 255 = any number */
@@ -28,13 +49,13 @@ struct op {
     const void *aux;                /* for operators that share functions */
     const char *domain;             /* NULL = the standard one */
     int32_t since;                  /* lowest opset whose meaning is implemented */
+    op_rows_t rows;
 };
 
 enum {
     OP_SHAPE_ONLY = 1, /* the result depends on the shapes of the inputs alone */
     OP_RANDOM = 2,     /* never folded */
     OP_HEAVY = 8,      /* may do far more work than its inputs and outputs have elements */
-    OP_VIEW = 4,       /* output 0 has the bytes of input 0, in order */
 };
 
 /* NULL = we lack it. */
@@ -44,6 +65,9 @@ const op_t *op_find(const char *domain, const char *name);
 void op_each(void (*fn)(void *arg, const op_t *op), void *arg);
 
 bool op_is(const node_t *node, const char *name);
+
+/* By its row order: rows of the operands are the same rows of result `out`. rank: of operand 0. */
+bool op_keeps_rows(const node_t *node, uint32_t out, uint32_t rank);
 
 /* Attributes with defaults. A wrong kind counts as absent. */
 int64_t op_int(const op_ctx_t *c, const char *name, int64_t otherwise);

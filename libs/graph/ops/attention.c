@@ -321,7 +321,8 @@ static status_t eval_rotary(op_ctx_t *c)
 }
 
 const op_t ops_attention[] = {
-    {"Attention", 3, 7, 1, 4, OP_HEAVY, infer_attention, eval_attention, NULL, NULL, 23},
-    {"RotaryEmbedding", 3, 4, 1, 1, 0, infer_rotary, eval_rotary, NULL, NULL, 23},
+    {"Attention", 3, 7, 1, 4, OP_HEAVY, infer_attention, eval_attention, NULL, NULL, 23,
+     .rows.kind = ROWS_KEPT},
+    {"RotaryEmbedding", 3, 4, 1, 1, 0, infer_rotary, eval_rotary, NULL, NULL, 23, .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

@@ -372,19 +372,19 @@ static status_t eval_mean(op_ctx_t *c)
     return STATUS_OK;
 }
 
-#define BINARY(name, aux)                                             \
-    {                                                                 \
-        name, 2, 2, 1, 1, 0, infer_binary, eval_binary, &aux, NULL, 0 \
+#define BINARY(name, aux)                                                                     \
+    {                                                                                         \
+        name, 2, 2, 1, 1, 0, infer_binary, eval_binary, &aux, NULL, 0, .rows.kind = ROWS_KEPT \
     }
-#define VARIADIC(name, eval, aux)                                 \
-    {                                                             \
-        name, 1, 255, 1, 1, 0, infer_variadic, eval, aux, NULL, 0 \
+#define VARIADIC(name, eval, aux)                                                         \
+    {                                                                                     \
+        name, 1, 255, 1, 1, 0, infer_variadic, eval, aux, NULL, 0, .rows.kind = ROWS_KEPT \
     }
 
 const op_t ops_binary[] = {
     BINARY("Add", add),
     BINARY("And", logical_and),
-    {"BitShift", 2, 2, 1, 1, 0, infer_binary, eval_shift, &shift_left, NULL, 0},
+    {"BitShift", 2, 2, 1, 1, 0, infer_binary, eval_shift, &shift_left, NULL, 0, .rows.kind = ROWS_KEPT},
     BINARY("BitwiseAnd", bit_and),
     BINARY("BitwiseOr", bit_or),
     BINARY("BitwiseXor", bit_xor),
@@ -397,11 +397,11 @@ const op_t ops_binary[] = {
     VARIADIC("Max", eval_fold, &max),
     VARIADIC("Mean", eval_mean, NULL),
     VARIADIC("Min", eval_fold, &min),
-    {"Mod", 2, 2, 1, 1, 0, infer_binary, eval_mod, &modulo, NULL, 0},
+    {"Mod", 2, 2, 1, 1, 0, infer_binary, eval_mod, &modulo, NULL, 0, .rows.kind = ROWS_KEPT},
     BINARY("Mul", mul),
     BINARY("Or", logical_or),
-    {"PRelu", 2, 2, 1, 1, 0, infer_prelu, eval_prelu, NULL, NULL, 0},
-    {"Pow", 2, 2, 1, 1, 0, infer_pow, eval_pow, NULL, NULL, 0},
+    {"PRelu", 2, 2, 1, 1, 0, infer_prelu, eval_prelu, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Pow", 2, 2, 1, 1, 0, infer_pow, eval_pow, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     BINARY("Sub", sub),
     VARIADIC("Sum", eval_fold, &add),
     BINARY("Xor", logical_xor),

@@ -112,6 +112,6 @@ static status_t eval_col2im(op_ctx_t *c)
 }
 
 const op_t ops_col2im[] = {
-    {"Col2Im", 3, 3, 1, 1, OP_HEAVY, infer_col2im, eval_col2im, NULL, NULL, 18},
+    {"Col2Im", 3, 3, 1, 1, OP_HEAVY, infer_col2im, eval_col2im, NULL, NULL, 18, .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

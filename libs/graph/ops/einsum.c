@@ -198,6 +198,6 @@ static status_t eval(op_ctx_t *c)
 }
 
 const op_t ops_einsum[] = {
-    {"Einsum", 1, MAX_TERMS, 1, 1, OP_HEAVY, infer, eval, NULL, NULL, 12},
+    {"Einsum", 1, MAX_TERMS, 1, 1, OP_HEAVY, infer, eval, NULL, NULL, 12, .rows.kind = ROWS_MIXED},
     {.name = NULL},
 };

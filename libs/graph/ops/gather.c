@@ -327,11 +327,14 @@ static status_t eval_scatter_nd(op_ctx_t *c)
 }
 
 const op_t ops_gather[] = {
-    {"Gather", 2, 2, 1, 1, 0, infer_gather, eval_gather, NULL, NULL, 0},
-    {"GatherElements", 2, 2, 1, 1, 0, infer_gather_elements, eval_gather_elements, NULL, NULL, 0},
-    {"GatherND", 2, 2, 1, 1, 0, infer_gather_nd, eval_gather_nd, NULL, NULL, 0},
-    {"Scatter", 3, 3, 1, 1, 0, infer_scatter_elements, eval_scatter_elements, NULL, NULL, 0},
-    {"ScatterElements", 3, 3, 1, 1, 0, infer_scatter_elements, eval_scatter_elements, NULL, NULL, 0},
-    {"ScatterND", 3, 3, 1, 1, 0, infer_scatter_nd, eval_scatter_nd, NULL, NULL, 0},
+    {"Gather", 2, 2, 1, 1, 0, infer_gather, eval_gather, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", 0}},
+    {"GatherElements", 2, 2, 1, 1, 0, infer_gather_elements, eval_gather_elements, NULL, NULL, 0,
+     .rows = {ROWS_ALONG_AXIS, "axis", 0}},
+    {"GatherND", 2, 2, 1, 1, 0, infer_gather_nd, eval_gather_nd, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"Scatter", 3, 3, 1, 1, 0, infer_scatter_elements, eval_scatter_elements, NULL, NULL, 0,
+     .rows.kind = ROWS_MIXED},
+    {"ScatterElements", 3, 3, 1, 1, 0, infer_scatter_elements, eval_scatter_elements, NULL, NULL, 0,
+     .rows.kind = ROWS_MIXED},
+    {"ScatterND", 3, 3, 1, 1, 0, infer_scatter_nd, eval_scatter_nd, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
     {.name = NULL},
 };

@@ -103,7 +103,9 @@ static status_t eval_cross_entropy(op_ctx_t *c)
 }
 
 const op_t ops_loss[] = {
-    {"NegativeLogLikelihoodLoss", 2, 3, 1, 1, OP_HEAVY, infer, eval_nll, NULL, NULL, 0},
-    {"SoftmaxCrossEntropyLoss", 2, 3, 1, 2, OP_HEAVY, infer, eval_cross_entropy, NULL, NULL, 0},
+    {"NegativeLogLikelihoodLoss", 2, 3, 1, 1, OP_HEAVY, infer, eval_nll, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
+    {"SoftmaxCrossEntropyLoss", 2, 3, 1, 2, OP_HEAVY, infer, eval_cross_entropy, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

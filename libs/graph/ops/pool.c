@@ -287,12 +287,16 @@ static status_t eval_max_unpool(op_ctx_t *c)
 }
 
 const op_t ops_pool[] = {
-    {"AveragePool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_average, NULL, NULL, 0},
-    {"GlobalAveragePool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_average, NULL, NULL, 0},
-    {"GlobalLpPool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_lp, NULL, NULL, 0},
-    {"GlobalMaxPool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_max, NULL, NULL, 0},
-    {"LpPool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_lp, NULL, NULL, 0},
-    {"MaxPool", 1, 1, 1, 2, OP_HEAVY, infer_pool, eval_max, NULL, NULL, 0},
-    {"MaxUnpool", 2, 3, 1, 1, OP_HEAVY, infer_max_unpool, eval_max_unpool, NULL, NULL, 0},
+    {"AveragePool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_average, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"GlobalAveragePool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_average, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
+    {"GlobalLpPool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_lp, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
+    {"GlobalMaxPool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_max, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
+    {"LpPool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_lp, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"MaxPool", 1, 1, 1, 2, OP_HEAVY, infer_pool, eval_max, NULL, NULL, 0, .rows.kind = ROWS_KEPT_FIRST},
+    {"MaxUnpool", 2, 3, 1, 1, OP_HEAVY, infer_max_unpool, eval_max_unpool, NULL, NULL, 0,
+     .rows.kind = ROWS_MIXED},
     {.name = NULL},
 };

@@ -180,8 +180,10 @@ static status_t eval_dynamic(op_ctx_t *c)
 }
 
 const op_t ops_quant[] = {
-    {"DequantizeLinear", 2, 3, 1, 1, 0, infer_dequantize, eval_dequantize, NULL, NULL, 0},
-    {"DynamicQuantizeLinear", 1, 1, 3, 3, 0, infer_dynamic, eval_dynamic, NULL, NULL, 0},
-    {"QuantizeLinear", 2, 3, 1, 1, 0, infer_quantize, eval_quantize, NULL, NULL, 0},
+    {"DequantizeLinear", 2, 3, 1, 1, 0, infer_dequantize, eval_dequantize, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
+    {"DynamicQuantizeLinear", 1, 1, 3, 3, 0, infer_dynamic, eval_dynamic, NULL, NULL, 0,
+     .rows.kind = ROWS_MIXED},
+    {"QuantizeLinear", 2, 3, 1, 1, 0, infer_quantize, eval_quantize, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

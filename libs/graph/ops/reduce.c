@@ -291,15 +291,15 @@ static status_t eval_cumsum(op_ctx_t *c)
     return STATUS_OK;
 }
 
-#define REDUCE(name, kind)                                                    \
-    {                                                                         \
-        name, 1, 2, 1, 1, 0, infer_reduce, eval_reduce, &kinds[kind], NULL, 0 \
+#define REDUCE(name, kind)                                                                            \
+    {                                                                                                 \
+        name, 1, 2, 1, 1, 0, infer_reduce, eval_reduce, &kinds[kind], NULL, 0, .rows.kind = ROWS_KEPT \
     }
 
 const op_t ops_reduce[] = {
-    {"ArgMax", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MAX], NULL, 0},
-    {"ArgMin", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MIN], NULL, 0},
-    {"CumSum", 2, 2, 1, 1, 0, op_infer_same, eval_cumsum, NULL, NULL, 0},
+    {"ArgMax", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MAX], NULL, 0, .rows.kind = ROWS_KEPT},
+    {"ArgMin", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MIN], NULL, 0, .rows.kind = ROWS_KEPT},
+    {"CumSum", 2, 2, 1, 1, 0, op_infer_same, eval_cumsum, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
     REDUCE("ReduceL1", L1),
     REDUCE("ReduceL2", L2),
     REDUCE("ReduceLogSum", LOG_SUM),

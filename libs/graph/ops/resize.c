@@ -427,8 +427,9 @@ static status_t eval_grid_sample(op_ctx_t *c)
 }
 
 const op_t ops_resize[] = {
-    {"GridSample", 2, 2, 1, 1, OP_HEAVY, infer_grid_sample, eval_grid_sample, NULL, NULL, 0},
-    {"Resize", 1, 4, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0},
-    {"Upsample", 1, 2, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0},
+    {"GridSample", 2, 2, 1, 1, OP_HEAVY, infer_grid_sample, eval_grid_sample, NULL, NULL, 0,
+     .rows.kind = ROWS_KEPT},
+    {"Resize", 1, 4, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Upsample", 1, 2, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

@@ -223,8 +223,8 @@ static status_t eval(op_ctx_t *c)
 }
 
 const op_t ops_rnn[] = {
-    {"GRU", 3, 6, 0, 2, OP_HEAVY, infer, eval, NULL, NULL, 7},
-    {"LSTM", 3, 8, 0, 3, OP_HEAVY, infer, eval, NULL, NULL, 7},
-    {"RNN", 3, 6, 0, 2, OP_HEAVY, infer, eval, NULL, NULL, 7},
+    {"GRU", 3, 6, 0, 2, OP_HEAVY, infer, eval, NULL, NULL, 7, .rows.kind = ROWS_MIXED},
+    {"LSTM", 3, 8, 0, 3, OP_HEAVY, infer, eval, NULL, NULL, 7, .rows.kind = ROWS_MIXED},
+    {"RNN", 3, 6, 0, 2, OP_HEAVY, infer, eval, NULL, NULL, 7, .rows.kind = ROWS_MIXED},
     {.name = NULL},
 };

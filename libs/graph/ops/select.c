@@ -386,11 +386,11 @@ static status_t eval_unique(op_ctx_t *c)
 }
 
 const op_t ops_select[] = {
-    {"Compress", 2, 2, 1, 1, 0, infer_compress, eval_compress, NULL, NULL, 0},
-    {"NonZero", 1, 1, 1, 1, 0, infer_non_zero, eval_non_zero, NULL, NULL, 0},
-    {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, eval_one_hot, NULL, NULL, 0},
-    {"TopK", 1, 2, 1, 2, 0, infer_top_k, eval_top_k, NULL, NULL, 0},
-    {"Unique", 1, 1, 1, 4, OP_HEAVY, infer_unique, eval_unique, NULL, NULL, 0},
-    {"Where", 3, 3, 1, 1, 0, infer_where, eval_where, NULL, NULL, 0},
+    {"Compress", 2, 2, 1, 1, 0, infer_compress, eval_compress, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"NonZero", 1, 1, 1, 1, 0, infer_non_zero, eval_non_zero, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, eval_one_hot, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"TopK", 1, 2, 1, 2, 0, infer_top_k, eval_top_k, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", -1}},
+    {"Unique", 1, 1, 1, 4, OP_HEAVY, infer_unique, eval_unique, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"Where", 3, 3, 1, 1, 0, infer_where, eval_where, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

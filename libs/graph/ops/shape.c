@@ -236,13 +236,14 @@ static status_t eval_constant_of_shape(op_ctx_t *c)
 }
 
 const op_t ops_shape[] = {
-    {"Constant", 0, 0, 1, 1, 0, infer_constant, eval_constant, NULL, NULL, 0},
-    {"ConstantOfShape", 1, 1, 1, 1, 0, infer_constant_of_shape, eval_constant_of_shape, NULL, NULL, 0},
-    {"Flatten", 1, 1, 1, 1, OP_VIEW, infer_flatten, eval_copy, NULL, NULL, 0},
-    {"Reshape", 1, 2, 1, 1, OP_VIEW, infer_reshape, eval_copy, NULL, NULL, 0},
-    {"Shape", 1, 1, 1, 1, OP_SHAPE_ONLY, infer_shape, eval_shape, NULL, NULL, 0},
-    {"Size", 1, 1, 1, 1, OP_SHAPE_ONLY, infer_size, eval_size, NULL, NULL, 0},
-    {"Squeeze", 1, 2, 1, 1, OP_VIEW, infer_squeeze, eval_copy, NULL, NULL, 0},
-    {"Unsqueeze", 1, 2, 1, 1, OP_VIEW, infer_unsqueeze, eval_copy, NULL, NULL, 0},
+    {"Constant", 0, 0, 1, 1, 0, infer_constant, eval_constant, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"ConstantOfShape", 1, 1, 1, 1, 0, infer_constant_of_shape, eval_constant_of_shape, NULL, NULL, 0,
+     .rows.kind = ROWS_MIXED},
+    {"Flatten", 1, 1, 1, 1, 0, infer_flatten, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
+    {"Reshape", 1, 2, 1, 1, 0, infer_reshape, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
+    {"Shape", 1, 1, 1, 1, OP_SHAPE_ONLY, infer_shape, eval_shape, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"Size", 1, 1, 1, 1, OP_SHAPE_ONLY, infer_size, eval_size, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"Squeeze", 1, 2, 1, 1, 0, infer_squeeze, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
+    {"Unsqueeze", 1, 2, 1, 1, 0, infer_unsqueeze, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
     {.name = NULL},
 };

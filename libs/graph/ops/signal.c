@@ -286,12 +286,12 @@ static status_t eval_det(op_ctx_t *c)
 }
 
 const op_t ops_signal[] = {
-    {"BlackmanWindow", 1, 1, 1, 1, 0, infer_window, eval_window, blackman, NULL, 0},
-    {"DFT", 1, 3, 1, 1, OP_HEAVY, infer_dft, eval_dft, NULL, NULL, 17},
-    {"Det", 1, 1, 1, 1, OP_HEAVY, infer_det, eval_det, NULL, NULL, 0},
-    {"HammingWindow", 1, 1, 1, 1, 0, infer_window, eval_window, hamming, NULL, 0},
-    {"HannWindow", 1, 1, 1, 1, 0, infer_window, eval_window, hann, NULL, 0},
-    {"MelWeightMatrix", 5, 5, 1, 1, 0, infer_mel, eval_mel, NULL, NULL, 17},
-    {"STFT", 2, 4, 1, 1, OP_HEAVY, infer_stft, eval_stft, NULL, NULL, 17},
+    {"BlackmanWindow", 1, 1, 1, 1, 0, infer_window, eval_window, blackman, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"DFT", 1, 3, 1, 1, OP_HEAVY, infer_dft, eval_dft, NULL, NULL, 17, .rows.kind = ROWS_MIXED},
+    {"Det", 1, 1, 1, 1, OP_HEAVY, infer_det, eval_det, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"HammingWindow", 1, 1, 1, 1, 0, infer_window, eval_window, hamming, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"HannWindow", 1, 1, 1, 1, 0, infer_window, eval_window, hann, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"MelWeightMatrix", 5, 5, 1, 1, 0, infer_mel, eval_mel, NULL, NULL, 17, .rows.kind = ROWS_MIXED},
+    {"STFT", 2, 4, 1, 1, OP_HEAVY, infer_stft, eval_stft, NULL, NULL, 17, .rows.kind = ROWS_KEPT},
     {.name = NULL},
 };

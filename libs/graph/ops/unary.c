@@ -296,13 +296,13 @@ static status_t eval_dropout(op_ctx_t *c)
     return c->out[0] ? eval_copy(c) : STATUS_OK;
 }
 
-#define FLOAT(onnx_name, fn)                                                    \
-    {                                                                           \
-        onnx_name, 1, 1, 1, 1, 0, op_infer_same, eval_float, &aux_##fn, NULL, 0 \
+#define FLOAT(onnx_name, fn)                                                                            \
+    {                                                                                                   \
+        onnx_name, 1, 1, 1, 1, 0, op_infer_same, eval_float, &aux_##fn, NULL, 0, .rows.kind = ROWS_KEPT \
     }
-#define SIGNED(onnx_name, fn)                                                    \
-    {                                                                            \
-        onnx_name, 1, 1, 1, 1, 0, op_infer_same, eval_signed, &aux_##fn, NULL, 0 \
+#define SIGNED(onnx_name, fn)                                                                            \
+    {                                                                                                    \
+        onnx_name, 1, 1, 1, 1, 0, op_infer_same, eval_signed, &aux_##fn, NULL, 0, .rows.kind = ROWS_KEPT \
     }
 
 const op_t ops_unary[] = {
@@ -313,31 +313,31 @@ const op_t ops_unary[] = {
     FLOAT("Asinh", asinh),
     FLOAT("Atan", atan),
     FLOAT("Atanh", atanh),
-    {"BitwiseNot", 1, 1, 1, 1, 0, op_infer_same, eval_bitwise_not, NULL, NULL, 0},
-    {"Ceil", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_ceil, NULL, 0},
+    {"BitwiseNot", 1, 1, 1, 1, 0, op_infer_same, eval_bitwise_not, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Ceil", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_ceil, NULL, 0, .rows.kind = ROWS_KEPT},
     FLOAT("Celu", celu),
-    {"Clip", 1, 3, 1, 1, 0, op_infer_same, eval_clip, NULL, NULL, 0},
+    {"Clip", 1, 3, 1, 1, 0, op_infer_same, eval_clip, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     FLOAT("Cos", cos),
     FLOAT("Cosh", cosh),
-    {"Dropout", 1, 3, 1, 2, OP_VIEW, infer_dropout, eval_dropout, NULL, NULL, 0},
+    {"Dropout", 1, 3, 1, 2, 0, infer_dropout, eval_dropout, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
     FLOAT("Elu", elu),
     FLOAT("Erf", erf),
     FLOAT("Exp", exp),
-    {"Floor", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_floor, NULL, 0},
-    {"Gelu", 1, 1, 1, 1, 0, op_infer_same, eval_gelu, NULL, NULL, 0},
+    {"Floor", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_floor, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Gelu", 1, 1, 1, 1, 0, op_infer_same, eval_gelu, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     FLOAT("HardSigmoid", hardsigmoid),
     FLOAT("HardSwish", hardswish),
-    {"Identity", 1, 1, 1, 1, OP_VIEW, op_infer_same, eval_copy, NULL, NULL, 0},
-    {"IsInf", 1, 1, 1, 1, 0, infer_bool, eval_isinf, NULL, NULL, 0},
-    {"IsNaN", 1, 1, 1, 1, 0, infer_bool, eval_isnan, NULL, NULL, 0},
+    {"Identity", 1, 1, 1, 1, 0, op_infer_same, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
+    {"IsInf", 1, 1, 1, 1, 0, infer_bool, eval_isinf, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"IsNaN", 1, 1, 1, 1, 0, infer_bool, eval_isnan, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     FLOAT("LeakyRelu", leakyrelu),
     FLOAT("Log", log),
     FLOAT("Mish", mish),
     SIGNED("Neg", neg),
-    {"Not", 1, 1, 1, 1, 0, infer_logical, eval_not, NULL, NULL, 0},
+    {"Not", 1, 1, 1, 1, 0, infer_logical, eval_not, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     FLOAT("Reciprocal", reciprocal),
     SIGNED("Relu", relu),
-    {"Round", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_round, NULL, 0},
+    {"Round", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_round, NULL, 0, .rows.kind = ROWS_KEPT},
     FLOAT("Selu", selu),
     FLOAT("Shrink", shrink),
     FLOAT("Sigmoid", sigmoid),

@@ -245,7 +245,8 @@ static status_t eval_roi_align(op_ctx_t *c)
 }
 
 const op_t ops_vision[] = {
-    {"NonMaxSuppression", 2, 5, 1, 1, OP_HEAVY, infer_nms, eval_nms, NULL, NULL, 0},
-    {"RoiAlign", 3, 3, 1, 1, OP_HEAVY, infer_roi_align, eval_roi_align, NULL, NULL, 0},
+    {"NonMaxSuppression", 2, 5, 1, 1, OP_HEAVY, infer_nms, eval_nms, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"RoiAlign", 3, 3, 1, 1, OP_HEAVY, infer_roi_align, eval_roi_align, NULL, NULL, 0,
+     .rows.kind = ROWS_MIXED},
     {.name = NULL},
 };

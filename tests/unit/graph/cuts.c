@@ -119,6 +119,56 @@ Test(cuts, not_where_the_rows_are_interleaved)
     expect(m, true, "1:a 6:f");
 }
 
+/* [batch, 4, 3] seen as [batch * 4, 3], then one node, then back. */
+static void expect_on_rows(const char *op, const char *attr, int64_t value, const char *want)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 3, (int64_t[]){-1, 4, 3});
+    maker_ints(m, "flat", 2, (int64_t[]){-1, 3});
+    maker_ints(m, "deep", 3, (int64_t[]){-1, 4, 3});
+    maker_node(m, "Reshape", "x flat", "a");
+    Onnx__NodeProto *node = maker_node(m, op, "a", "b");
+    if (attr)
+        maker_attr_int(node, attr, value);
+    maker_node(m, "Relu", "b", "c");
+    maker_node(m, "Reshape", "c deep", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    expect(m, true, want);
+}
+
+Test(cuts, a_function_of_each_element_keeps_the_rows_whatever_its_name)
+{
+    const char *const names[] = {"Abs", "Softsign", "Cosh", "Selu", "Round", "Mish"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        expect_on_rows(names[i], NULL, 0, "1:a 2:b 3:c");
+}
+
+Test(cuts, an_axis_decides_whether_rows_are_kept)
+{
+    expect_on_rows("Softmax", NULL, 0, "1:a 2:b 3:c");
+    expect_on_rows("Softmax", "axis", 1, "1:a 2:b 3:c");
+    expect_on_rows("LogSoftmax", "axis", -1, "1:a 2:b 3:c");
+    expect_on_rows("Softmax", "axis", 0, "1:a");
+    expect_on_rows("LpNormalization", "axis", -2, "1:a");
+    expect_on_rows("Trilu", NULL, 0, "1:a");
+}
+
+/* The places of the largest elements count through all rows: a cut must not part them. */
+Test(cuts, rows_of_the_first_result_alone_are_kept)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 2, 3, 4});
+    maker_ints(m, "flat", 3, (int64_t[]){-1, 3, 4});
+    maker_node(m, "Reshape", "x flat", "a");
+    maker_attr_ints(maker_node(m, "MaxPool", "a", "b at"), "kernel_shape", 1, (int64_t[]){2});
+    maker_node(m, "Abs", "b", "c");
+    maker_node(m, "Add", "at at", "z");
+    maker_node(m, "Abs", "c", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    maker_output(m, "z", DTYPE_I64, -1, NULL);
+    expect(m, true, "1:a");
+}
+
 Test(cuts, without_a_batch_every_place_will_do)
 {
     maker_t *m = maker_create(17);

@@ -210,6 +210,10 @@ static void in_bounds(void *arg, const op_t *op)
     cr_expect(op->infer && op->eval, "%s lacks a function", op->name);
     cr_expect(op->min_in <= op->max_in && op->min_out <= op->max_out, "%s", op->name);
     cr_expect(op_find(op->domain, op->name) == op, "%s is listed twice", op->name);
+    cr_expect(op->rows.kind != ROWS_UNSAID, "%s does not say where its rows go", op->name);
+    bool asks = op->rows.kind == ROWS_KEPT_UNLESS || op->rows.kind == ROWS_ALONG_AXIS;
+    cr_expect(asks == (op->rows.attr != NULL), "%s: an attribute that its row order does not ask for",
+              op->name);
 }
 
 Test(op, the_tables_are_complete)
