@@ -76,11 +76,11 @@ static bool read_affine(const graph_t *g, const node_t *node, int32_t x, size_t 
         return false;
     const float *other = per_channel(g, node->in[node->in[0] == x], channels, rank);
     *norm = (norm_t){0};
-    if (op_is(node, "Mul"))
+    if (op_computes(node, EW_MUL))
         norm->scale = other;
-    else if (op_is(node, "Add"))
+    else if (op_computes(node, EW_ADD))
         norm->shift = other;
-    else if (op_is(node, "Sub") && node->in[0] == x)
+    else if (op_computes(node, EW_SUB) && node->in[0] == x)
         norm->mean = other;
     else
         return false;
@@ -151,7 +151,7 @@ static int32_t foldable_conv(const uses_t *u, int32_t x)
 {
     const graph_t *g = u->graph;
     int32_t at = x < 0 ? -1 : u->producer[x];
-    if (at < 0 || u->readers[x] != 1 || !op_is(&g->nodes[at], "Conv") || g->nodes[at].dead)
+    if (at < 0 || u->readers[x] != 1 || !op_is(&g->nodes[at], OP_CONV) || g->nodes[at].dead)
         return -1;
     const node_t *conv = &g->nodes[at];
     if (conv->in[1] < 0)
@@ -166,8 +166,8 @@ static int32_t foldable_conv(const uses_t *u, int32_t x)
 static status_t fold_into_conv(uses_t *u, node_t *node, err_t *err)
 {
     const graph_t *g = u->graph;
-    bool batch_norm = op_is(node, "BatchNormalization");
-    if (!batch_norm && !op_is(node, "Mul") && !op_is(node, "Add") && !op_is(node, "Sub"))
+    bool batch_norm = op_is(node, OP_BATCH_NORM);
+    if (!batch_norm && !op_computes(node, EW_MUL) && !op_computes(node, EW_ADD) && !op_computes(node, EW_SUB))
         return STATUS_OK;
     for (uint32_t i = 0; i < (batch_norm ? 1 : node->in_count); i++) {
         int32_t at = foldable_conv(u, node->in[i]);
@@ -239,9 +239,9 @@ static bool set_pads(graph_t *g, node_t *conv, const int64_t *pads, uint32_t cou
 static status_t fold_pad(uses_t *u, node_t *conv, err_t *err)
 {
     graph_t *g = u->graph;
-    bool has_inputs = op_is(conv, "Conv") && conv->in[0] >= 0 && conv->in[1] >= 0;
+    bool has_inputs = op_is(conv, OP_CONV) && conv->in[0] >= 0 && conv->in[1] >= 0;
     int32_t at = has_inputs ? u->producer[conv->in[0]] : -1;
-    if (at < 0 || u->readers[conv->in[0]] != 1 || !op_is(&g->nodes[at], "Pad") || g->nodes[at].dead)
+    if (at < 0 || u->readers[conv->in[0]] != 1 || !op_is(&g->nodes[at], OP_PAD) || g->nodes[at].dead)
         return STATUS_OK;
     const attr_t *own = node_attr(conv, "pads");
     bool valid = node_attr(conv, "auto_pad") && attr_is(conv, "auto_pad", "VALID");
@@ -292,7 +292,7 @@ status_t graph_fold_batch_norms(graph_t *g, err_t *err)
 /* The mean over all of a picture, or over a volume, is a pool, for which engines have more than a loop. */
 static void mean_to_pool(graph_t *g, node_t *node)
 {
-    if (!op_is(node, "ReduceMean") || node->in[0] < 0)
+    if (!op_is(node, OP_REDUCE_MEAN) || node->in[0] < 0)
         return;
     const attr_t *keep = node_attr(node, "keepdims"), *attr = node_attr(node, "axes");
     const tensor_t *x = &g->values[node->in[0]].t;
@@ -331,8 +331,7 @@ status_t graph_fold_shaped(graph_t *g, err_t *err)
 static bool as_addition(const uses_t *u, const node_t *add, epilogue_t *tail, int32_t *joint)
 {
     const graph_t *g = u->graph;
-    bool adds = op_is(add, "Add") || (op_is(add, "Sum") && add->in_count == 2);
-    if (!adds || add->in[0] == add->in[1])
+    if (add->op->tail != EPILOGUE_ADD || add->in_count != 2 || add->in[0] == add->in[1])
         return false;
     const tensor_t *a = &g->values[add->in[0]].t, *b = &g->values[add->in[1]].t;
     if (a->dtype != DTYPE_F32 || b->dtype != DTYPE_F32 || !tensor_same_shape(a, b))
@@ -340,7 +339,7 @@ static bool as_addition(const uses_t *u, const node_t *add, epilogue_t *tail, in
     int32_t pa = u->producer[add->in[0]], pb = u->producer[add->in[1]];
     uint32_t host = pa >= pb ? 0 : 1;
     *joint = add->in[host];
-    *tail = (epilogue_t){.kind = EPILOGUE_ADD, .value = add->in[!host]};
+    *tail = (epilogue_t){.kind = EPILOGUE_ADD, .value = add->in[!host], .op = add->op};
     return true;
 }
 
@@ -353,20 +352,28 @@ static float scalar_or(const graph_t *g, const node_t *node, uint32_t i, float o
     return value ? *value : otherwise;
 }
 
+/* False: its bounds are not constant. */
+static bool read_clip(const graph_t *g, const node_t *node, ew_call_t *clip)
+{
+    const attr_t *low = node_attr(node, "min"), *high = node_attr(node, "max");
+    bool ok = true;
+    clip->op = EW_CLIP;
+    clip->a = (double)(node->opset < 11 && low ? low->f : scalar_or(g, node, 1, -INFINITY, &ok));
+    clip->b = (double)(node->opset < 11 && high ? high->f : scalar_or(g, node, 2, INFINITY, &ok));
+    return ok;
+}
+
 static bool as_unary(const graph_t *g, const node_t *node, epilogue_t *tail, int32_t *joint)
 {
-    bool ok = true, clip = op_is(node, "Clip");
     *joint = node->in_count ? node->in[0] : -1;
-    if (node->out_count != 1 || *joint < 0 || (node->in_count != 1 && !clip))
+    if (node->op->tail != EPILOGUE_UNARY || *joint < 0 || g->values[*joint].t.dtype != DTYPE_F32)
         return false;
-    *tail = (epilogue_t){
-        .kind = EPILOGUE_UNARY, .op = node->op, .attrs = node->attrs, .attr_count = node->attr_count};
-    if (clip) {
-        const attr_t *low = node_attr(node, "min"), *high = node_attr(node, "max");
-        tail->low = node->opset < 11 && low ? low->f : scalar_or(g, node, 1, -INFINITY, &ok);
-        tail->high = node->opset < 11 && high ? high->f : scalar_or(g, node, 2, INFINITY, &ok);
-    }
-    return ok && g->values[*joint].t.dtype == DTYPE_F32;
+    *tail = (epilogue_t){.kind = EPILOGUE_UNARY,
+                         .function = op_function(node->op, node->attrs, node->attr_count),
+                         .op = node->op,
+                         .attrs = node->attrs,
+                         .attr_count = node->attr_count};
+    return !op_is(node, OP_CLIP) || read_clip(g, node, &tail->function);
 }
 
 static void fuse(uses_t *u, node_t *node, graph_allow_fn allow)

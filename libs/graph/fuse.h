@@ -27,8 +27,7 @@ status_t graph_recognise(graph_t *graph, err_t *err);
 
 /*
  * On an instance: an addition or an activation becomes the epilogue of the node that makes its input, when
- * nobody else reads that. `allow` says what the engine can do: whether `tail` may be appended to `host` (NULL
- * in tail.op: an addition).
+ * nobody else reads that. `allow` says what the engine can do: whether `tail` may be appended to `host`.
  */
 typedef bool (*graph_allow_fn)(const graph_t *graph, const node_t *host, const epilogue_t *tail);
 status_t graph_fuse_epilogues(graph_t *graph, graph_allow_fn allow, err_t *err);

@@ -12,6 +12,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
+#include "graph/elementwise.h"
 #include "graph/tensor.h"
 #include "onnx/model.h"
 
@@ -54,13 +55,15 @@ typedef struct {
 } value_t;
 
 /* What a fused node does to its result before storing it; see graph_fuse_epilogues. */
+typedef enum { EPILOGUE_NONE, EPILOGUE_ADD, EPILOGUE_UNARY } epilogue_kind_t;
+
 typedef struct {
-    enum { EPILOGUE_ADD, EPILOGUE_UNARY } kind;
-    int32_t value;  /* ADD: the other operand, of the shape of the result */
-    const op_t *op; /* UNARY: the operator, with its attributes */
+    epilogue_kind_t kind;
+    int32_t value;      /* ADD: the other operand, of the shape of the result */
+    ew_call_t function; /* UNARY */
+    const op_t *op;     /* what it was, */
     const attr_t *attrs;
-    uint32_t attr_count;
-    float low, high; /* UNARY, Clip: the bounds */
+    uint32_t attr_count; /* with its attributes */
 } epilogue_t;
 
 typedef struct {

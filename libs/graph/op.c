@@ -26,9 +26,30 @@ void op_each(void (*fn)(void *arg, const op_t *op), void *arg)
             fn(arg, op);
 }
 
-bool op_is(const node_t *node, const char *name)
+static const attr_t *find_attr(const attr_t *attrs, uint32_t count, const char *name)
 {
-    return !strcmp(node->op->name, name);
+    for (uint32_t i = 0; name && i < count; i++)
+        if (!strcmp(attrs[i].name, name))
+            return &attrs[i];
+    return NULL;
+}
+
+static double float_or(const attr_t *a, double otherwise)
+{
+    return a && a->kind == ATTR_FLOAT ? (double)a->f : otherwise;
+}
+
+ew_call_t op_function(const op_t *op, const attr_t *attrs, uint32_t n)
+{
+    const op_function_t *f = &op->function;
+    const attr_t *kind = f->op == EW_GELU_ERF ? find_attr(attrs, n, "approximate") : NULL;
+    if (op->kind != OP_UNARY)
+        return (ew_call_t){.op = EW_NONE};
+    if (kind && kind->kind == ATTR_STRING && !strcmp(kind->s, "tanh"))
+        return (ew_call_t){.op = EW_GELU_TANH};
+    return (ew_call_t){.op = f->op,
+                       .a = float_or(find_attr(attrs, n, f->name_a), f->a),
+                       .b = float_or(find_attr(attrs, n, f->name_b), f->b)};
 }
 
 static int64_t rows_attr(const node_t *node)

@@ -40,6 +40,76 @@ typedef struct {
     int64_t otherwise; /* and its value when it is absent */
 } op_rows_t;
 
+/*
+ * What rewrites and engines treat on its own account, compared in place of names. Operators of one kind differ by their
+ * function, or not at all but in their kernels.
+ */
+typedef enum {
+    OP_OTHER,  /* nobody knows more of it than its kernel */
+    OP_UNARY,  /* a function of one element */
+    OP_BINARY, /* of two, which broadcast */
+    OP_FOLD,   /* a binary function over any number of operands */
+    OP_MEAN,
+    OP_CLIP,
+    OP_POW,
+    OP_PRELU,
+    OP_WHERE,
+    OP_NOT,
+    OP_IS_NAN,
+    OP_IS_INF,
+    OP_CAST,
+    OP_CONV,
+    OP_CONV_TRANSPOSE,
+    OP_GEMM,
+    OP_LINEAR,
+    OP_MATMUL,
+    OP_BATCH_NORM,
+    OP_INSTANCE_NORM,
+    OP_LAYER_NORM,
+    OP_SOFTMAX,
+    OP_LOG_SOFTMAX,
+    OP_AVERAGE_POOL,
+    OP_LP_POOL,
+    OP_MAX_POOL,
+    OP_GLOBAL_AVERAGE_POOL,
+    OP_GLOBAL_MAX_POOL,
+    OP_ARG_MAX,
+    OP_ARG_MIN,
+    OP_REDUCE_L1,
+    OP_REDUCE_L2,
+    OP_REDUCE_LOG_SUM,
+    OP_REDUCE_LOG_SUM_EXP,
+    OP_REDUCE_MAX,
+    OP_REDUCE_MEAN,
+    OP_REDUCE_MIN,
+    OP_REDUCE_PROD,
+    OP_REDUCE_SUM,
+    OP_REDUCE_SUM_SQUARE,
+    OP_CONCAT,
+    OP_DEPTH_TO_SPACE,
+    OP_EXPAND,
+    OP_GATHER,
+    OP_GATHER_ELEMENTS,
+    OP_IDENTITY,
+    OP_PAD,
+    OP_RESHAPE, /* the same bytes under another shape, whatever says it */
+    OP_SLICE,
+    OP_SPACE_TO_DEPTH,
+    OP_SPLIT,
+    OP_TILE,
+    OP_TRANSPOSE,
+    OP_KINDS
+} op_kind_t;
+
+/* The function of an elementwise operator, and the attributes that are its parameters. */
+typedef struct {
+    ew_op_t op;
+    const char *name_a;
+    double a; /* when the attribute is absent */
+    const char *name_b;
+    double b;
+} op_function_t;
+
 struct op {
     const char *name;
     uint8_t min_in, max_in, min_out, max_out; /* 255 = any number */
@@ -50,6 +120,9 @@ struct op {
     const char *domain;             /* NULL = the standard one */
     int32_t since;                  /* lowest opset whose meaning is implemented */
     op_rows_t rows;
+    op_kind_t kind;
+    op_function_t function;
+    epilogue_kind_t tail; /* what it may become behind another operator */
 };
 
 enum {
@@ -64,7 +137,19 @@ const op_t *op_find(const char *domain, const char *name);
 /* The whole list, for documentation: calls back for each. */
 void op_each(void (*fn)(void *arg, const op_t *op), void *arg);
 
-bool op_is(const node_t *node, const char *name);
+static inline bool op_is(const node_t *node, op_kind_t kind)
+{
+    return node->op->kind == kind;
+}
+
+/* An operator of one or of two operands that is this function. */
+static inline bool op_computes(const node_t *node, ew_op_t function)
+{
+    return (op_is(node, OP_UNARY) || op_is(node, OP_BINARY)) && node->op->function.op == function;
+}
+
+/* The function of one element that the operator is with these attributes; EW_NONE: it is none. */
+ew_call_t op_function(const op_t *op, const attr_t *attrs, uint32_t attr_count);
 
 /* By its row order: rows of the operands are the same rows of result `out`. rank: of operand 0. */
 bool op_keeps_rows(const node_t *node, uint32_t out, uint32_t rank);

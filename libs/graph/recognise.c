@@ -33,20 +33,29 @@ static void index_readers(match_t *m)
         m->reader[g->outputs[i].value] = -2;
 }
 
-/* The live node of that kind that makes a value, or NULL. */
-static node_t *maker(const match_t *m, int32_t value, const char *kind)
+static node_t *live_node(const match_t *m, int32_t n)
 {
-    int32_t n = value < 0 ? -1 : m->producer[value];
-    node_t *node = n < 0 ? NULL : &m->g->nodes[n];
-    return node && !node->dead && op_is(node, kind) ? node : NULL;
+    return n < 0 || m->g->nodes[n].dead ? NULL : &m->g->nodes[n];
 }
 
-/* The only reader of a value, when it is of that kind. */
-static node_t *only_reader(const match_t *m, int32_t value, const char *kind)
+/* The live node that makes a value, when it is this function of two operands, or of this kind; else NULL. */
+static node_t *maker(const match_t *m, int32_t value, ew_op_t function)
 {
-    int32_t n = m->reader[value];
-    node_t *node = n < 0 ? NULL : &m->g->nodes[n];
-    return node && !node->dead && op_is(node, kind) ? node : NULL;
+    node_t *node = live_node(m, value < 0 ? -1 : m->producer[value]);
+    return node && op_computes(node, function) ? node : NULL;
+}
+
+static node_t *maker_of(const match_t *m, int32_t value, op_kind_t kind)
+{
+    node_t *node = live_node(m, value < 0 ? -1 : m->producer[value]);
+    return node && op_is(node, kind) ? node : NULL;
+}
+
+/* The only reader of a value, when it is this function. */
+static node_t *only_reader(const match_t *m, int32_t value, ew_op_t function)
+{
+    node_t *node = live_node(m, m->reader[value]);
+    return node && op_computes(node, function) ? node : NULL;
 }
 
 static bool is_scalar(const match_t *m, int32_t value, double want)
@@ -83,27 +92,27 @@ static void become(node_t *node, const op_t *op, int32_t x)
 static void match_gelu(match_t *m, node_t *erf)
 {
     int32_t scaled = erf->in[0], x = -1;
-    node_t *div = maker(m, scaled, "Div"), *mul = maker(m, scaled, "Mul");
+    node_t *div = maker(m, scaled, EW_DIV), *mul = maker(m, scaled, EW_MUL);
     if (div && is_scalar(m, div->in[1], M_SQRT2))
         x = div->in[0];
     else if (mul)
         x = beside_scalar(m, mul, M_SQRT1_2);
-    node_t *add = x < 0 ? NULL : only_reader(m, erf->out[0], "Add");
+    node_t *add = x < 0 ? NULL : only_reader(m, erf->out[0], EW_ADD);
     if (!add || beside_scalar(m, add, 1) != erf->out[0])
         return;
-    node_t *product = only_reader(m, add->out[0], "Mul");
+    node_t *product = only_reader(m, add->out[0], EW_MUL);
     if (!product)
         return;
     int32_t other = other_operand(product, add->out[0]);
-    node_t *halved = maker(m, other, "Mul");
+    node_t *halved = maker(m, other, EW_MUL);
     if (other == x) {
-        node_t *last = only_reader(m, product->out[0], "Mul");
+        node_t *last = only_reader(m, product->out[0], EW_MUL);
         if (last && beside_scalar(m, last, 0.5) == product->out[0])
             become(last, m->gelu, x);
     } else if (halved && beside_scalar(m, halved, 0.5) == x) {
         become(product, m->gelu, x);
     } else if (is_scalar(m, other, 0.5)) {
-        node_t *last = only_reader(m, product->out[0], "Mul");
+        node_t *last = only_reader(m, product->out[0], EW_MUL);
         if (last && other_operand(last, product->out[0]) == x)
             become(last, m->gelu, x);
     }
@@ -112,7 +121,7 @@ static void match_gelu(match_t *m, node_t *erf)
 /* x·sigmoid(x). */
 static void match_swish(match_t *m, node_t *sigmoid)
 {
-    node_t *mul = only_reader(m, sigmoid->out[0], "Mul");
+    node_t *mul = only_reader(m, sigmoid->out[0], EW_MUL);
     if (mul && other_operand(mul, sigmoid->out[0]) == sigmoid->in[0] && mul->in[0] != mul->in[1])
         become(mul, m->swish, sigmoid->in[0]);
 }
@@ -163,32 +172,32 @@ static void become_layer_norm(match_t *m, node_t *last, int32_t x, int32_t scale
 /* mean -> x - mean = d -> mean(d²) -> + ε -> √ -> d / √ -> · scale -> + shift, matched from the Sqrt. */
 static void match_layer_norm(match_t *m, node_t *root)
 {
-    node_t *add = maker(m, root->in[0], "Add"), *div = only_reader(m, root->out[0], "Div");
+    node_t *add = maker(m, root->in[0], EW_ADD), *div = only_reader(m, root->out[0], EW_DIV);
     if (!add || !div || div->in[1] != root->out[0])
         return;
-    node_t *variance = maker(m, add->in[0], "ReduceMean");
+    node_t *variance = maker_of(m, add->in[0], OP_REDUCE_MEAN);
     int32_t epsilon = variance ? add->in[1] : add->in[0];
-    variance = variance ? variance : maker(m, add->in[1], "ReduceMean");
+    variance = variance ? variance : maker_of(m, add->in[1], OP_REDUCE_MEAN);
     const tensor_t *e = &m->g->values[epsilon].t;
     if (!variance || !e->data || tensor_count(e) != 1 || e->dtype != DTYPE_F32 ||
         !over_last_axis(m, variance))
         return;
-    node_t *square = maker(m, variance->in[0], "Pow"), *product = maker(m, variance->in[0], "Mul");
+    node_t *square = maker_of(m, variance->in[0], OP_POW), *product = maker(m, variance->in[0], EW_MUL);
     bool squared =
         (square && is_scalar(m, square->in[1], 2)) || (product && product->in[0] == product->in[1]);
     int32_t d = square ? square->in[0] : product ? product->in[0] : -1;
-    node_t *sub = squared ? maker(m, d, "Sub") : NULL,
-           *mean = sub ? maker(m, sub->in[1], "ReduceMean") : NULL;
+    node_t *sub = squared ? maker(m, d, EW_SUB) : NULL,
+           *mean = sub ? maker_of(m, sub->in[1], OP_REDUCE_MEAN) : NULL;
     if (!mean || !over_last_axis(m, mean) || mean->in[0] != sub->in[0])
         return;
     /* Some exporters compute x - mean twice. */
-    node_t *again = maker(m, div->in[0], "Sub");
-    if (!again || again->in[0] != sub->in[0] || !maker(m, again->in[1], "ReduceMean") ||
-        maker(m, again->in[1], "ReduceMean")->in[0] != sub->in[0])
+    node_t *again = maker(m, div->in[0], EW_SUB);
+    if (!again || again->in[0] != sub->in[0] || !maker_of(m, again->in[1], OP_REDUCE_MEAN) ||
+        maker_of(m, again->in[1], OP_REDUCE_MEAN)->in[0] != sub->in[0])
         return;
-    node_t *scaled = only_reader(m, div->out[0], "Mul");
+    node_t *scaled = only_reader(m, div->out[0], EW_MUL);
     int32_t scale = beside_vector(m, scaled, div->out[0]);
-    node_t *shifted = scale < 0 ? NULL : only_reader(m, scaled->out[0], "Add");
+    node_t *shifted = scale < 0 ? NULL : only_reader(m, scaled->out[0], EW_ADD);
     int32_t shift = shifted ? beside_vector(m, shifted, scaled->out[0]) : -1;
     if (shift >= 0)
         become_layer_norm(m, shifted, sub->in[0], scale, shift, ((const float *)e->data)[0]);
@@ -198,7 +207,7 @@ static void match_layer_norm(match_t *m, node_t *root)
 static void match_linear(match_t *m, node_t *product)
 {
     const tensor_t *w = &m->g->values[product->in[1]].t;
-    node_t *add = only_reader(m, product->out[0], "Add");
+    node_t *add = only_reader(m, product->out[0], EW_ADD);
     int32_t bias = add ? beside_vector(m, add, product->out[0]) : -1;
     if (bias < 0 || !w->data || w->rank != 2 || w->dtype != DTYPE_F32 ||
         vector_of(m, bias)->dims[0] != w->dims[1])
@@ -216,13 +225,13 @@ static void match_linear(match_t *m, node_t *product)
 
 static void match(match_t *m, node_t *node)
 {
-    if (op_is(node, "Erf"))
+    if (op_computes(node, EW_ERF))
         match_gelu(m, node);
-    else if (op_is(node, "Sigmoid"))
+    else if (op_computes(node, EW_SIGMOID))
         match_swish(m, node);
-    else if (op_is(node, "Sqrt"))
+    else if (op_computes(node, EW_SQRT))
         match_layer_norm(m, node);
-    else if (op_is(node, "MatMul"))
+    else if (op_is(node, OP_MATMUL))
         match_linear(m, node);
 }
 

@@ -7,6 +7,8 @@
 #ifndef ENGINE_CUDA_KERNEL_ARGS_H
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
+#include "graph/elementwise.h"
+
 #include <stdint.h>
 
 enum {
@@ -29,76 +31,10 @@ typedef struct {
     int32_t dims[K_MAX_RANK];
 } k_space_t;
 
-/* Operations on an accumulator that begins as input 0. The binary ones take their other operand from an input. */
-typedef enum {
-    EW_ADD,
-    EW_SUB,
-    EW_RSUB, /* operand - accumulator */
-    EW_MUL,
-    EW_DIV,
-    EW_RDIV,
-    EW_MAX,
-    EW_MIN,
-    EW_EQUAL,
-    EW_LESS,
-    EW_LESS_EQUAL,
-    EW_GREATER,
-    EW_GREATER_EQUAL,
-    EW_AND,
-    EW_OR,
-    EW_XOR,
-    EW_SELECT, /* accumulator ? operand : the input after it */
-    EW_PRELU,
-    EW_POW, /* first of those that exist for floating point only, except the ones marked */
-    EW_ABS, /* any type, as the next six */
-    EW_NEG,
-    EW_SIGN,
-    EW_RELU,
-    EW_NOT,
-    EW_CLIP, /* to [a, b] */
-    EW_IDENTITY,
-    EW_SQRT, /* float only from here */
-    EW_EXP,
-    EW_LOG,
-    EW_ERF,
-    EW_TANH,
-    EW_SIGMOID,
-    EW_RECIPROCAL,
-    EW_CEIL,
-    EW_FLOOR,
-    EW_ROUND,
-    EW_SIN,
-    EW_COS,
-    EW_TAN,
-    EW_ASIN,
-    EW_ACOS,
-    EW_ATAN,
-    EW_SINH,
-    EW_COSH,
-    EW_ASINH,
-    EW_ACOSH,
-    EW_ATANH,
-    EW_SOFTPLUS,
-    EW_SOFTSIGN,
-    EW_HARDSWISH,
-    EW_HARDSIGMOID,
-    EW_MISH,
-    EW_LEAKY_RELU,
-    EW_ELU,
-    EW_CELU,
-    EW_SELU,
-    EW_THRESHOLDED_RELU,
-    EW_SHRINK,
-    EW_GELU_ERF,
-    EW_GELU_TANH,
-    EW_SWISH,
-    EW_LINEAR, /* a·x + b */
-    EW_IS_NAN,
-    EW_IS_INF, /* a: count +inf, b: count -inf */
-    EW_COUNT
-} ew_op_t;
-
-/* Enough for every double constant; floats are narrowed when used. */
+/*
+ * A function (graph/elementwise.h) of an accumulator, which begins as input 0. Those of two operands take the other one
+ * from an input. Doubles are enough for every constant; floats are narrowed when used.
+ */
 typedef struct {
     int32_t op, input;
     double a, b;

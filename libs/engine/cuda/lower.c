@@ -1,5 +1,7 @@
 #include "engine/cuda/lower.h"
 
+#include "engine/cuda/supports.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +56,11 @@ bool lower_single_output(const node_t *node)
         if (node->out[i] >= 0)
             return false;
     return node->out_count && node->out[0] >= 0;
+}
+
+bool lower_is_old_broadcast(const node_t *node)
+{
+    return node->opset < 7 && (node_attr(node, "axis") || node_attr(node, "broadcast"));
 }
 
 bool lower_ctx(const lower_t *l, const node_t *node, lower_ctx_t *c)
@@ -345,17 +352,6 @@ static status_t add_host_step(lower_t *l, const node_t *node)
 
 /* ---- the walk ---- */
 
-static const emit_t *find_emit(const op_t *op)
-{
-    static const emit_t *const tables[] = {emit_elementwise, emit_move,    emit_rows,
-                                           emit_window,      emit_product, emit_index};
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
-        for (const emit_t *e = tables[t]; e->name; e++)
-            if (!strcmp(e->name, op->name))
-                return e;
-    return NULL;
-}
-
 static bool has_empty(const lower_t *l, const int32_t *values, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -366,12 +362,12 @@ static bool has_empty(const lower_t *l, const int32_t *values, uint32_t count)
 
 static status_t lower_node(lower_t *l, const node_t *node)
 {
-    const emit_t *emit = find_emit(node->op);
+    lower_fn lower = cuda_supports_op(node->op);
     bool empty = has_empty(l, node->in, node->in_count) || has_empty(l, node->out, node->out_count);
     status_t status = STATUS_UNSUPPORTED;
     l->node = node;
-    if (emit && !empty)
-        status = emit->emit(l, node);
+    if (lower && !empty)
+        status = lower(l, node);
     if (l->status == STATUS_OK && status == STATUS_UNSUPPORTED && !node->epilogue_count)
         status = add_host_step(l, node);
     if (l->status == STATUS_OK && status != STATUS_OK)

@@ -17,9 +17,6 @@
 status_t lower_program(graph_t *instance, engine_precision_t precision, constants_t *constants,
                        program_t **program, err_t *err);
 
-/* Whether an epilogue can be appended to a node: for graph_fuse_epilogues. */
-bool lower_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail);
-
 /* The kernel that copies, and converts, between views of one shape; its pointers are unset. */
 void lower_transfer(const view_t *to, const view_t *from, step_t *step);
 
@@ -48,19 +45,14 @@ typedef struct {
     status_t status; /* the first failure; later calls do nothing */
 } lower_t;
 
-typedef struct {
-    const char *name;
-    status_t (*emit)(lower_t *l, const node_t *node);
-} emit_t;
-
-extern const emit_t emit_elementwise[], emit_move[], emit_rows[], emit_window[], emit_product[], emit_index[];
-
 const tensor_t *lower_tensor(const lower_t *l, int32_t value);
 /* The input of a node, -1 when absent. */
 int32_t lower_input(const node_t *node, uint32_t i);
 bool lower_is_constant(const lower_t *l, int32_t value);
 dtype_t lower_stored_type(const lower_t *l, dtype_t dtype);
 bool lower_single_output(const node_t *node);
+/* Operands broadcast by an attribute, as before opset 7. */
+bool lower_is_old_broadcast(const node_t *node);
 
 /* The value as it is, wherever and however it lies. */
 view_t lower_view(lower_t *l, int32_t value);
@@ -103,9 +95,6 @@ typedef struct {
     dtype_t compute;
 } ew_t;
 
-/* An activation in our words; false when we have none. */
-bool ew_activation(const op_t *op, const attr_t *attrs, uint32_t attr_count, float low, float high,
-                   k_ew_op_t *out);
 bool ew_add_op(ew_t *e, ew_op_t op, double a, double b);
 /* A binary operation whose other operand is a value; scalars become immediates. */
 bool ew_add_operand(lower_t *l, ew_t *e, ew_op_t op, int32_t value);
@@ -115,5 +104,48 @@ bool ew_add_epilogue(lower_t *l, ew_t *e, const node_t *node, uint32_t from);
 /* Fills the kernel for a result; false when shapes do not broadcast. */
 bool ew_kernel(const ew_t *e, const view_t *out, k_elementwise_t *k);
 void ew_bind(lower_t *l, const ew_t *e, const view_t *out, size_t kernel_field);
+
+/* ---- the operators, as supports.c lists them ---- */
+
+/* lower_window.c */
+status_t lower_conv(lower_t *l, const node_t *node);
+status_t lower_conv_transpose(lower_t *l, const node_t *node);
+status_t lower_pool(lower_t *l, const node_t *node);
+/* lower_product.c */
+status_t lower_gemm(lower_t *l, const node_t *node);
+status_t lower_matmul(lower_t *l, const node_t *node);
+/* lower_elementwise.c */
+status_t lower_unary(lower_t *l, const node_t *node);
+status_t lower_binary(lower_t *l, const node_t *node);
+status_t lower_power(lower_t *l, const node_t *node);
+status_t lower_clip(lower_t *l, const node_t *node);
+status_t lower_not(lower_t *l, const node_t *node);
+status_t lower_is_nan(lower_t *l, const node_t *node);
+status_t lower_is_inf(lower_t *l, const node_t *node);
+status_t lower_prelu(lower_t *l, const node_t *node);
+status_t lower_where(lower_t *l, const node_t *node);
+status_t lower_cast(lower_t *l, const node_t *node);
+status_t lower_batch_norm(lower_t *l, const node_t *node);
+/* lower_rows.c */
+status_t lower_arg(lower_t *l, const node_t *node);
+status_t lower_global_pool(lower_t *l, const node_t *node);
+status_t lower_instance_norm(lower_t *l, const node_t *node);
+status_t lower_layer_norm(lower_t *l, const node_t *node);
+status_t lower_reduce(lower_t *l, const node_t *node);
+status_t lower_softmax(lower_t *l, const node_t *node);
+/* lower_move.c */
+status_t lower_concat(lower_t *l, const node_t *node);
+status_t lower_depth_to_space(lower_t *l, const node_t *node);
+status_t lower_expand(lower_t *l, const node_t *node);
+status_t lower_reshape(lower_t *l, const node_t *node);
+status_t lower_slice(lower_t *l, const node_t *node);
+status_t lower_space_to_depth(lower_t *l, const node_t *node);
+status_t lower_split(lower_t *l, const node_t *node);
+status_t lower_tile(lower_t *l, const node_t *node);
+status_t lower_transpose(lower_t *l, const node_t *node);
+/* lower_index.c */
+status_t lower_gather(lower_t *l, const node_t *node);
+status_t lower_gather_elements(lower_t *l, const node_t *node);
+status_t lower_pad(lower_t *l, const node_t *node);
 
 #endif

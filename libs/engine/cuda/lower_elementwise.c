@@ -7,90 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the table of activations ---- */
-
-static const struct {
-    const char *name;
-    ew_op_t op;
-    const char *name_a;
-    double a;
-    const char *name_b;
-    double b;
-} unary_table[] = {
-    {"Abs", EW_ABS, NULL, 0, NULL, 0},
-    {"Acos", EW_ACOS, NULL, 0, NULL, 0},
-    {"Acosh", EW_ACOSH, NULL, 0, NULL, 0},
-    {"Asin", EW_ASIN, NULL, 0, NULL, 0},
-    {"Asinh", EW_ASINH, NULL, 0, NULL, 0},
-    {"Atan", EW_ATAN, NULL, 0, NULL, 0},
-    {"Atanh", EW_ATANH, NULL, 0, NULL, 0},
-    {"Ceil", EW_CEIL, NULL, 0, NULL, 0},
-    {"Celu", EW_CELU, "alpha", 1, NULL, 0},
-    {"Cos", EW_COS, NULL, 0, NULL, 0},
-    {"Cosh", EW_COSH, NULL, 0, NULL, 0},
-    {"Elu", EW_ELU, "alpha", 1, NULL, 0},
-    {"Erf", EW_ERF, NULL, 0, NULL, 0},
-    {"Exp", EW_EXP, NULL, 0, NULL, 0},
-    {"Floor", EW_FLOOR, NULL, 0, NULL, 0},
-    {"HardSigmoid", EW_HARDSIGMOID, "alpha", 0.2, "beta", 0.5},
-    {"HardSwish", EW_HARDSWISH, NULL, 0, NULL, 0},
-    {"LeakyRelu", EW_LEAKY_RELU, "alpha", 0.01, NULL, 0},
-    {"Log", EW_LOG, NULL, 0, NULL, 0},
-    {"Mish", EW_MISH, NULL, 0, NULL, 0},
-    {"Neg", EW_NEG, NULL, 0, NULL, 0},
-    {"Reciprocal", EW_RECIPROCAL, NULL, 0, NULL, 0},
-    {"Relu", EW_RELU, NULL, 0, NULL, 0},
-    {"Round", EW_ROUND, NULL, 0, NULL, 0},
-    {"Selu", EW_SELU, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875},
-    {"Shrink", EW_SHRINK, "lambd", 0.5, "bias", 0},
-    {"Sigmoid", EW_SIGMOID, NULL, 0, NULL, 0},
-    {"Sign", EW_SIGN, NULL, 0, NULL, 0},
-    {"Sin", EW_SIN, NULL, 0, NULL, 0},
-    {"Sinh", EW_SINH, NULL, 0, NULL, 0},
-    {"Softplus", EW_SOFTPLUS, NULL, 0, NULL, 0},
-    {"Softsign", EW_SOFTSIGN, NULL, 0, NULL, 0},
-    {"Sqrt", EW_SQRT, NULL, 0, NULL, 0},
-    {"Swish", EW_SWISH, "alpha", 1, NULL, 0},
-    {"Tan", EW_TAN, NULL, 0, NULL, 0},
-    {"Tanh", EW_TANH, NULL, 0, NULL, 0},
-    {"ThresholdedRelu", EW_THRESHOLDED_RELU, "alpha", 1, NULL, 0},
-};
-
-static const attr_t *find_attr(const attr_t *attrs, uint32_t count, const char *name)
+static double attr_number(const node_t *node, const char *name, double otherwise)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(attrs[i].name, name))
-            return &attrs[i];
-    return NULL;
-}
-
-static double attr_number(const attr_t *attrs, uint32_t count, const char *name, double otherwise)
-{
-    const attr_t *a = name ? find_attr(attrs, count, name) : NULL;
+    const attr_t *a = node_attr(node, name);
     return a && a->kind == ATTR_FLOAT ? (double)a->f : a && a->kind == ATTR_INT ? (double)a->i : otherwise;
-}
-
-bool ew_activation(const op_t *op, const attr_t *attrs, uint32_t n, float low, float high, k_ew_op_t *out)
-{
-    if (!strcmp(op->name, "Clip")) {
-        *out = (k_ew_op_t){.op = EW_CLIP, .a = (double)low, .b = (double)high};
-        return true;
-    }
-    if (!strcmp(op->name, "Gelu")) {
-        const attr_t *kind = find_attr(attrs, n, "approximate");
-        bool tanh = kind && kind->kind == ATTR_STRING && !strcmp(kind->s, "tanh");
-        *out = (k_ew_op_t){.op = tanh ? EW_GELU_TANH : EW_GELU_ERF};
-        return true;
-    }
-    for (size_t i = 0; i < sizeof unary_table / sizeof unary_table[0]; i++) {
-        if (strcmp(unary_table[i].name, op->name) != 0)
-            continue;
-        *out = (k_ew_op_t){.op = (int32_t)unary_table[i].op,
-                           .a = attr_number(attrs, n, unary_table[i].name_a, unary_table[i].a),
-                           .b = attr_number(attrs, n, unary_table[i].name_b, unary_table[i].b)};
-        return true;
-    }
-    return false;
 }
 
 /* ---- building a chain ---- */
@@ -144,15 +64,14 @@ bool ew_add_epilogue(lower_t *l, ew_t *e, const node_t *node, uint32_t from)
 {
     for (uint32_t i = from; i < node->epilogue_count; i++) {
         const epilogue_t *tail = &node->epilogue[i];
-        k_ew_op_t op;
+        const ew_call_t *f = &tail->function;
         if (tail->kind == EPILOGUE_ADD) {
             view_t view = lower_view(l, tail->value);
             if (!ew_add_view(e, EW_ADD, &view))
                 return false;
             continue;
         }
-        if (!ew_activation(tail->op, tail->attrs, tail->attr_count, tail->low, tail->high, &op) ||
-            !ew_add_op(e, (ew_op_t)op.op, op.a, op.b))
+        if (!ew_add_op(e, f->op, f->a, f->b))
             return false;
     }
     return true;
@@ -238,39 +157,38 @@ static ew_t begin(lower_t *l, int32_t value)
                   .compute = compute_type(lower_tensor(l, value)->dtype)};
 }
 
-static status_t unary(lower_t *l, const node_t *node)
+status_t lower_unary(lower_t *l, const node_t *node)
 {
-    k_ew_op_t op;
+    ew_call_t f = op_function(node->op, node->attrs, node->attr_count);
     ew_t e = begin(l, node->in[0]);
-    if (!e.compute || !ew_activation(node->op, node->attrs, node->attr_count, -INFINITY, INFINITY, &op) ||
-        !ew_add_op(&e, (ew_op_t)op.op, op.a, op.b))
+    if (!e.compute || !ew_add_op(&e, f.op, f.a, f.b))
         return STATUS_UNSUPPORTED;
     return add_step(l, node, &e);
 }
 
-static status_t not(lower_t * l, const node_t *node)
+status_t lower_not(lower_t *l, const node_t *node)
 {
     ew_t e = begin(l, node->in[0]);
     return e.compute && ew_add_op(&e, EW_NOT, 0, 0) ? add_step(l, node, &e) : STATUS_UNSUPPORTED;
 }
 
-static status_t is_nan(lower_t *l, const node_t *node)
+status_t lower_is_nan(lower_t *l, const node_t *node)
 {
     ew_t e = begin(l, node->in[0]);
     return e.compute == DTYPE_F32 && ew_add_op(&e, EW_IS_NAN, 0, 0) ? add_step(l, node, &e)
                                                                     : STATUS_UNSUPPORTED;
 }
 
-static status_t is_inf(lower_t *l, const node_t *node)
+status_t lower_is_inf(lower_t *l, const node_t *node)
 {
     ew_t e = begin(l, node->in[0]);
-    double positive = attr_number(node->attrs, node->attr_count, "detect_positive", 1);
-    double negative = attr_number(node->attrs, node->attr_count, "detect_negative", 1);
+    double positive = attr_number(node, "detect_positive", 1);
+    double negative = attr_number(node, "detect_negative", 1);
     return e.compute == DTYPE_F32 && ew_add_op(&e, EW_IS_INF, positive, negative) ? add_step(l, node, &e)
                                                                                   : STATUS_UNSUPPORTED;
 }
 
-static status_t clip(lower_t *l, const node_t *node)
+status_t lower_clip(lower_t *l, const node_t *node)
 {
     static const char *const names[2] = {"min", "max"};
     double bounds[2] = {-INFINITY, INFINITY};
@@ -278,7 +196,7 @@ static status_t clip(lower_t *l, const node_t *node)
     for (uint32_t i = 0; i < 2; i++) {
         int32_t in = lower_input(node, i + 1);
         if (node->opset < 11)
-            bounds[i] = attr_number(node->attrs, node->attr_count, names[i], bounds[i]);
+            bounds[i] = attr_number(node, names[i], bounds[i]);
         else if (in >= 0 && tensor_count(lower_tensor(l, in)) && !as_immediate(l, in, &bounds[i]))
             return STATUS_UNSUPPORTED;
     }
@@ -286,27 +204,26 @@ static status_t clip(lower_t *l, const node_t *node)
                                                                      : STATUS_UNSUPPORTED;
 }
 
-static const struct {
-    const char *name;
-    ew_op_t op, reversed; /* reversed: when the accumulator is the second operand */
-} binary_table[] = {
-    {"Add", EW_ADD, EW_ADD},
-    {"And", EW_AND, EW_AND},
-    {"Div", EW_DIV, EW_RDIV},
-    {"Equal", EW_EQUAL, EW_EQUAL},
-    {"Greater", EW_GREATER, EW_LESS},
-    {"GreaterOrEqual", EW_GREATER_EQUAL, EW_LESS_EQUAL},
-    {"Less", EW_LESS, EW_GREATER},
-    {"LessOrEqual", EW_LESS_EQUAL, EW_GREATER_EQUAL},
-    {"Max", EW_MAX, EW_MAX},
-    {"Mean", EW_ADD, EW_ADD},
-    {"Min", EW_MIN, EW_MIN},
-    {"Mul", EW_MUL, EW_MUL},
-    {"Or", EW_OR, EW_OR},
-    {"Sub", EW_SUB, EW_RSUB},
-    {"Sum", EW_ADD, EW_ADD},
-    {"Xor", EW_XOR, EW_XOR},
-};
+/* When the accumulator is the second operand. */
+static ew_op_t turned_op(ew_op_t op)
+{
+    switch (op) {
+    case EW_SUB:
+        return EW_RSUB;
+    case EW_DIV:
+        return EW_RDIV;
+    case EW_LESS:
+        return EW_GREATER;
+    case EW_LESS_EQUAL:
+        return EW_GREATER_EQUAL;
+    case EW_GREATER:
+        return EW_LESS;
+    case EW_GREATER_EQUAL:
+        return EW_LESS_EQUAL;
+    default:
+        return op;
+    }
+}
 
 /* A product times a constant, as the scores of attention: the factor becomes the product's. */
 static bool scale_product(lower_t *l, const node_t *node)
@@ -314,9 +231,9 @@ static bool scale_product(lower_t *l, const node_t *node)
     double factor;
     for (uint32_t i = 0; i < 2 && node->in_count == 2; i++) {
         const state_t *s = &l->states[node->in[i]];
-        bool divides = op_is(node, "Div") && i == 0;
+        bool divides = op_computes(node, EW_DIV) && i == 0;
         if (!s->product || l->readers[node->in[i]] != 1 || node->epilogue_count ||
-            (!divides && !op_is(node, "Mul")) || !as_immediate(l, node->in[!i], &factor) ||
+            (!divides && !op_computes(node, EW_MUL)) || !as_immediate(l, node->in[!i], &factor) ||
             s->main.rank != lower_tensor(l, node->out[0])->rank)
             continue;
         view_t result = s->main;
@@ -327,45 +244,40 @@ static bool scale_product(lower_t *l, const node_t *node)
     return false;
 }
 
-static bool old_broadcast(const node_t *node)
-{
-    return node->opset < 7 && (node_attr(node, "axis") || node_attr(node, "broadcast"));
-}
-
 /* Two operands, or many that are folded; a scalar constant becomes the operand, whichever side it is on. */
-static status_t binary(lower_t *l, const node_t *node)
+status_t lower_binary(lower_t *l, const node_t *node)
 {
-    size_t i = 0;
+    ew_op_t op = op_is(node, OP_MEAN) ? EW_ADD : node->op->function.op;
     double number;
-    while (strcmp(binary_table[i].name, node->op->name) != 0)
-        i++;
+    if (!op)
+        return STATUS_UNSUPPORTED;
     if (scale_product(l, node))
         return l->status;
     bool turned = node->in_count == 2 && as_immediate(l, node->in[0], &number);
     ew_t e = begin(l, node->in[turned]);
-    if (!e.compute || old_broadcast(node))
+    if (!e.compute || lower_is_old_broadcast(node))
         return STATUS_UNSUPPORTED;
-    if (turned && !ew_add_operand(l, &e, binary_table[i].reversed, node->in[0]))
+    if (turned && !ew_add_operand(l, &e, turned_op(op), node->in[0]))
         return STATUS_UNSUPPORTED;
     for (uint32_t n = 1; !turned && n < node->in_count; n++)
-        if (!ew_add_operand(l, &e, binary_table[i].op, node->in[n]))
+        if (!ew_add_operand(l, &e, op, node->in[n]))
             return STATUS_UNSUPPORTED;
-    if (op_is(node, "Mean") && !ew_add_op(&e, EW_LINEAR, 1.0 / node->in_count, 0))
+    if (op_is(node, OP_MEAN) && !ew_add_op(&e, EW_LINEAR, 1.0 / node->in_count, 0))
         return STATUS_UNSUPPORTED;
     return add_step(l, node, &e);
 }
 
-static status_t power(lower_t *l, const node_t *node)
+status_t lower_power(lower_t *l, const node_t *node)
 {
     ew_t e = begin(l, node->in[0]);
     bool known = e.compute == DTYPE_F32 || e.compute == DTYPE_F64;
-    if (!known || old_broadcast(node) || !ew_add_operand(l, &e, EW_POW, node->in[1]))
+    if (!known || lower_is_old_broadcast(node) || !ew_add_operand(l, &e, EW_POW, node->in[1]))
         return STATUS_UNSUPPORTED;
     return add_step(l, node, &e);
 }
 
 /* The slope may lack the trailing dimensions: [C] goes with [N, C, H, W]. */
-static status_t prelu(lower_t *l, const node_t *node)
+status_t lower_prelu(lower_t *l, const node_t *node)
 {
     ew_t e = begin(l, node->in[0]);
     view_t slope = lower_plain(l, node->in[1]), wide;
@@ -383,7 +295,7 @@ static status_t prelu(lower_t *l, const node_t *node)
     return add_step(l, node, &e);
 }
 
-static status_t where(lower_t *l, const node_t *node)
+status_t lower_where(lower_t *l, const node_t *node)
 {
     dtype_t dtype = lower_tensor(l, node->in[1])->dtype;
     ew_t e = begin(l, node->in[0]);
@@ -396,7 +308,7 @@ static status_t where(lower_t *l, const node_t *node)
 }
 
 /* float16 in a float16 model and float32 are stored alike: nothing to do then. */
-static status_t cast(lower_t *l, const node_t *node)
+status_t lower_cast(lower_t *l, const node_t *node)
 {
     view_t from = lower_view(l, node->in[0]);
     const tensor_t *t = lower_tensor(l, node->out[0]);
@@ -435,17 +347,16 @@ static bool add_channels(lower_t *l, ew_t *e, ew_op_t op, blob_t *blob, int64_t 
 }
 
 /* With the statistics given: x · factor + shift. */
-static status_t batch_norm(lower_t *l, const node_t *node)
+status_t lower_batch_norm(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]);
     int64_t channels = x->rank > 1 ? x->dims[1] : 1;
     for (uint32_t i = 1; i < 5; i++)
         if (!is_constant_float(l, node, i))
             return STATUS_UNSUPPORTED;
-    if (!lower_single_output(node) || x->rank < 2 ||
-        attr_number(node->attrs, node->attr_count, "training_mode", 0) != 0)
+    if (!lower_single_output(node) || x->rank < 2 || attr_number(node, "training_mode", 0) != 0)
         return STATUS_UNSUPPORTED;
-    double epsilon = attr_number(node->attrs, node->attr_count, "epsilon", 1e-5);
+    double epsilon = attr_number(node, "epsilon", 1e-5);
     const float *scale = lower_tensor(l, node->in[1])->data, *bias = lower_tensor(l, node->in[2])->data;
     const float *mean = lower_tensor(l, node->in[3])->data, *variance = lower_tensor(l, node->in[4])->data;
     blob_t *factor = blob_create((size_t)channels * sizeof(float)),
@@ -463,105 +374,3 @@ static status_t batch_norm(lower_t *l, const node_t *node)
     blob_unref(shift);
     return ready ? add_step(l, node, &e) : lower_fail(l, STATUS_NO_MEMORY, "no memory to compile the model");
 }
-
-/* ---- what graph_fuse_epilogues may append ---- */
-
-static bool is_chain(const node_t *node)
-{
-    k_ew_op_t op;
-    static const char *const hosts[] = {"Add", "Div", "Max", "Min", "Mul", "Sub", "BatchNormalization", NULL};
-    for (const char *const *h = hosts; *h; h++)
-        if (op_is(node, *h))
-            return node->in_count <= 2 || op_is(node, "BatchNormalization");
-    return node->in_count == 1 && ew_activation(node->op, node->attrs, node->attr_count, 0, 0, &op);
-}
-
-bool lower_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail)
-{
-    k_ew_op_t op;
-    const attr_t *training = node_attr(host, "training_mode");
-    bool product = op_is(host, "Conv") || op_is(host, "ConvTranspose") || op_is(host, "Gemm") ||
-                   op_is(host, "MatMul") || op_is(host, "Linear");
-    if (host->out_count != 1 || graph->values[host->out[0]].t.dtype != DTYPE_F32 || old_broadcast(host) ||
-        (training && training->i))
-        return false;
-    if (op_is(host, "BatchNormalization")) /* else it has no kernel on the GPU */
-        for (uint32_t i = 1; i < 5; i++)
-            if (!graph->values[host->in[i]].t.data)
-                return false;
-    for (uint32_t i = 0; i < host->in_count; i++)
-        if (host->in[i] >= 0 && graph->values[host->in[i]].t.dtype != DTYPE_F32)
-            return false;
-    if (!product && !is_chain(host))
-        return false;
-    return tail->kind == EPILOGUE_ADD ||
-           ew_activation(tail->op, tail->attrs, tail->attr_count, tail->low, tail->high, &op);
-}
-
-const emit_t emit_elementwise[] = {
-    {"Abs", unary},
-    {"Acos", unary},
-    {"Acosh", unary},
-    {"Add", binary},
-    {"And", binary},
-    {"Asin", unary},
-    {"Asinh", unary},
-    {"Atan", unary},
-    {"Atanh", unary},
-    {"BatchNormalization", batch_norm},
-    {"Cast", cast},
-    {"CastLike", cast},
-    {"Ceil", unary},
-    {"Celu", unary},
-    {"Clip", clip},
-    {"Cos", unary},
-    {"Cosh", unary},
-    {"Div", binary},
-    {"Elu", unary},
-    {"Equal", binary},
-    {"Erf", unary},
-    {"Exp", unary},
-    {"Floor", unary},
-    {"Gelu", unary},
-    {"Greater", binary},
-    {"GreaterOrEqual", binary},
-    {"HardSigmoid", unary},
-    {"HardSwish", unary},
-    {"IsInf", is_inf},
-    {"IsNaN", is_nan},
-    {"LeakyRelu", unary},
-    {"Less", binary},
-    {"LessOrEqual", binary},
-    {"Log", unary},
-    {"Max", binary},
-    {"Mean", binary},
-    {"Min", binary},
-    {"Mish", unary},
-    {"Mul", binary},
-    {"Neg", unary},
-    {"Not", not },
-    {"Or", binary},
-    {"PRelu", prelu},
-    {"Pow", power},
-    {"Reciprocal", unary},
-    {"Relu", unary},
-    {"Round", unary},
-    {"Selu", unary},
-    {"Shrink", unary},
-    {"Sigmoid", unary},
-    {"Sign", unary},
-    {"Sin", unary},
-    {"Sinh", unary},
-    {"Softplus", unary},
-    {"Softsign", unary},
-    {"Sqrt", unary},
-    {"Sub", binary},
-    {"Sum", binary},
-    {"Swish", unary},
-    {"Tan", unary},
-    {"Tanh", unary},
-    {"ThresholdedRelu", unary},
-    {"Where", where},
-    {"Xor", binary},
-    {NULL, NULL},
-};

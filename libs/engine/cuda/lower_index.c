@@ -30,7 +30,7 @@ static bool gather_one(lower_t *l, const node_t *node, uint32_t axis)
     return true;
 }
 
-static status_t gather(lower_t *l, const node_t *node)
+status_t lower_gather(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]), *index = lower_tensor(l, node->in[1]);
     uint32_t axis = axis_of(node, x->rank);
@@ -54,7 +54,7 @@ static status_t gather(lower_t *l, const node_t *node)
     return l->status;
 }
 
-static status_t gather_elements(lower_t *l, const node_t *node)
+status_t lower_gather_elements(lower_t *l, const node_t *node)
 {
     step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_GATHER_ELEMENTS};
     k_gather_elements_t *k = &step.u.gather_elements;
@@ -164,7 +164,7 @@ static status_t pad_mirrored(lower_t *l, const node_t *node, const int64_t *befo
     return l->status;
 }
 
-static status_t pad(lower_t *l, const node_t *node)
+status_t lower_pad(lower_t *l, const node_t *node)
 {
     int64_t before[TENSOR_MAX_RANK];
     const attr_t *a = node_attr(node, "mode");
@@ -173,10 +173,3 @@ static status_t pad(lower_t *l, const node_t *node)
         return STATUS_UNSUPPORTED;
     return strcmp(mode, "constant") ? pad_mirrored(l, node, before, mode) : pad_constant(l, node, before);
 }
-
-const emit_t emit_index[] = {
-    {"Gather", gather},
-    {"GatherElements", gather_elements},
-    {"Pad", pad},
-    {NULL, NULL},
-};

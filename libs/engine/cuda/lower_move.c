@@ -16,7 +16,7 @@ static status_t define_reshaped(lower_t *l, int32_t value, const view_t *from)
 }
 
 /* The same elements in row-major order under another shape. */
-static status_t reshaped(lower_t *l, const node_t *node)
+status_t lower_reshape(lower_t *l, const node_t *node)
 {
     if (!lower_single_output(node))
         return STATUS_UNSUPPORTED;
@@ -28,7 +28,7 @@ static status_t reshaped(lower_t *l, const node_t *node)
     return define_reshaped(l, node->out[0], &from);
 }
 
-static status_t transpose(lower_t *l, const node_t *node)
+status_t lower_transpose(lower_t *l, const node_t *node)
 {
     view_t from = lower_view(l, node->in[0]), out;
     const attr_t *perm = node_attr(node, "perm");
@@ -40,7 +40,7 @@ static status_t transpose(lower_t *l, const node_t *node)
     return l->status;
 }
 
-static status_t expand(lower_t *l, const node_t *node)
+status_t lower_expand(lower_t *l, const node_t *node)
 {
     view_t from = lower_view(l, node->in[0]), out;
     const tensor_t *t = lower_tensor(l, node->out[0]);
@@ -57,7 +57,7 @@ static int64_t first_of(int64_t start, int64_t dim, int64_t step)
     return start < 0 ? 0 : start > highest ? highest : start;
 }
 
-static status_t slice(lower_t *l, const node_t *node)
+status_t lower_slice(lower_t *l, const node_t *node)
 {
     lower_ctx_t c;
     ints_t starts, axes, steps;
@@ -85,7 +85,7 @@ static uint32_t axis_of(const node_t *node, int64_t otherwise, uint32_t rank)
     return (uint32_t)(axis < 0 ? axis + rank : axis);
 }
 
-static status_t split(lower_t *l, const node_t *node)
+status_t lower_split(lower_t *l, const node_t *node)
 {
     view_t whole = lower_view(l, node->in[0]);
     uint32_t axis = axis_of(node, 0, whole.rank);
@@ -155,7 +155,7 @@ static void concat_rows(lower_t *l, const node_t *node, const view_t *out, int64
     }
 }
 
-static status_t concat(lower_t *l, const node_t *node)
+status_t lower_concat(lower_t *l, const node_t *node)
 {
     layout_kind_t layout = common_layout(l, node);
     view_t out = lower_result(l, node->out[0], layout);
@@ -188,7 +188,7 @@ static status_t shuffle(lower_t *l, const node_t *node, const int64_t before[6],
     return define_reshaped(l, node->out[0], &made);
 }
 
-static status_t depth_to_space(lower_t *l, const node_t *node)
+status_t lower_depth_to_space(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]);
     const attr_t *size = node_attr(node, "blocksize"), *mode = node_attr(node, "mode");
@@ -200,7 +200,7 @@ static status_t depth_to_space(lower_t *l, const node_t *node)
                    (uint32_t[]){0, 3, 4, 1, 5, 2});
 }
 
-static status_t space_to_depth(lower_t *l, const node_t *node)
+status_t lower_space_to_depth(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]);
     const attr_t *size = node_attr(node, "blocksize");
@@ -210,7 +210,7 @@ static status_t space_to_depth(lower_t *l, const node_t *node)
 }
 
 /* [d0, d1] repeated is [r0, d0, r1, d1], of which r0 and r1 have stride 0. */
-static status_t tile(lower_t *l, const node_t *node)
+status_t lower_tile(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]), *y = lower_tensor(l, node->out[0]);
     view_t from = lower_view(l, node->in[0]), wide = from;
@@ -227,21 +227,3 @@ static status_t tile(lower_t *l, const node_t *node)
     lower_copy(l, &made, &wide);
     return define_reshaped(l, node->out[0], &made);
 }
-
-const emit_t emit_move[] = {
-    {"Concat", concat},
-    {"DepthToSpace", depth_to_space},
-    {"Dropout", reshaped},
-    {"Expand", expand},
-    {"Flatten", reshaped},
-    {"Identity", reshaped},
-    {"Reshape", reshaped},
-    {"Slice", slice},
-    {"SpaceToDepth", space_to_depth},
-    {"Split", split},
-    {"Squeeze", reshaped},
-    {"Tile", tile},
-    {"Transpose", transpose},
-    {"Unsqueeze", reshaped},
-    {NULL, NULL},
-};

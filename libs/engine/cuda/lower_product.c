@@ -241,7 +241,7 @@ static bool broadcast_batch(view_t *v, const view_t *out)
     return true;
 }
 
-static status_t matmul(lower_t *l, const node_t *node)
+status_t lower_matmul(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]), *w = lower_tensor(l, node->in[1]),
                    *y = lower_tensor(l, node->out[0]);
@@ -309,7 +309,7 @@ static void turn(view_t *v)
     view_permute(v, (uint32_t[]){1, 0}, v);
 }
 
-static status_t gemm(lower_t *l, const node_t *node)
+status_t lower_gemm(lower_t *l, const node_t *node)
 {
     const tensor_t *y = lower_tensor(l, node->out[0]);
     int32_t c = lower_input(node, 2);
@@ -348,10 +348,3 @@ static status_t gemm(lower_t *l, const node_t *node)
     lower_define(l, node->out[0], &out);
     return l->status;
 }
-
-const emit_t emit_product[] = {
-    {"Gemm", gemm},
-    {"Linear", matmul}, /* a MatMul with a bias, see libs/graph/recognise.c */
-    {"MatMul", matmul},
-    {NULL, NULL},
-};

@@ -37,33 +37,22 @@ static uint32_t axis_of(const node_t *node, int64_t otherwise, uint32_t rank)
 
 /* ---- reductions ---- */
 
-static const struct {
-    const char *name;
-    red_op_t op;
-} reduce_table[] = {
-    {"ArgMax", RED_ARGMAX},
-    {"ArgMin", RED_ARGMIN},
-    {"GlobalAveragePool", RED_MEAN},
-    {"GlobalMaxPool", RED_MAX},
-    {"ReduceL1", RED_L1},
-    {"ReduceL2", RED_L2},
-    {"ReduceLogSum", RED_LOG_SUM},
-    {"ReduceLogSumExp", RED_LOG_SUM_EXP},
-    {"ReduceMax", RED_MAX},
-    {"ReduceMean", RED_MEAN},
-    {"ReduceMin", RED_MIN},
-    {"ReduceProd", RED_PROD},
-    {"ReduceSum", RED_SUM},
-    {"ReduceSumSquare", RED_SUM_SQUARE},
+static const red_op_t reductions[OP_KINDS] = {
+    [OP_ARG_MAX] = RED_ARGMAX,
+    [OP_ARG_MIN] = RED_ARGMIN,
+    [OP_GLOBAL_AVERAGE_POOL] = RED_MEAN,
+    [OP_GLOBAL_MAX_POOL] = RED_MAX,
+    [OP_REDUCE_L1] = RED_L1,
+    [OP_REDUCE_L2] = RED_L2,
+    [OP_REDUCE_LOG_SUM] = RED_LOG_SUM,
+    [OP_REDUCE_LOG_SUM_EXP] = RED_LOG_SUM_EXP,
+    [OP_REDUCE_MAX] = RED_MAX,
+    [OP_REDUCE_MEAN] = RED_MEAN,
+    [OP_REDUCE_MIN] = RED_MIN,
+    [OP_REDUCE_PROD] = RED_PROD,
+    [OP_REDUCE_SUM] = RED_SUM,
+    [OP_REDUCE_SUM_SQUARE] = RED_SUM_SQUARE,
 };
-
-static red_op_t find_reduction(const node_t *node)
-{
-    size_t i = 0;
-    while (strcmp(reduce_table[i].name, node->op->name) != 0)
-        i++;
-    return reduce_table[i].op;
-}
 
 static dtype_t compute_type(dtype_t dtype)
 {
@@ -86,7 +75,7 @@ static status_t add_reduce(lower_t *l, const node_t *node, unsigned along)
     unsigned all = (1u << x->rank) - 1;
     step_t step = {.kind = STEP_KERNEL, .kernel = KERNEL_REDUCE};
     k_reduce_t *k = &step.u.reduce;
-    k->op = (int32_t)find_reduction(node);
+    k->op = (int32_t)reductions[node->op->kind];
     k->compute = (int32_t)compute_type(x->dtype);
     k->last = number_of(node, "select_last_index", 0) != 0;
     bool arg = k->op == RED_ARGMAX || k->op == RED_ARGMIN;
@@ -108,7 +97,7 @@ static status_t add_reduce(lower_t *l, const node_t *node, unsigned along)
     return l->status;
 }
 
-static status_t reduce(lower_t *l, const node_t *node)
+status_t lower_reduce(lower_t *l, const node_t *node)
 {
     lower_ctx_t c;
     ints_t axes;
@@ -123,19 +112,19 @@ static status_t reduce(lower_t *l, const node_t *node)
     return add_reduce(l, node, along);
 }
 
-static status_t arg(lower_t *l, const node_t *node)
+status_t lower_arg(lower_t *l, const node_t *node)
 {
     return add_reduce(l, node, 1u << axis_of(node, 0, lower_tensor(l, node->in[0])->rank));
 }
 
-static status_t global_pool(lower_t *l, const node_t *node)
+status_t lower_global_pool(lower_t *l, const node_t *node)
 {
     return add_reduce(l, node, ((1u << lower_tensor(l, node->in[0])->rank) - 1) & ~3u);
 }
 
 /* ---- softmax ---- */
 
-static status_t softmax(lower_t *l, const node_t *node)
+status_t lower_softmax(lower_t *l, const node_t *node)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]);
     bool old = node->opset < 13;
@@ -159,7 +148,7 @@ static status_t softmax(lower_t *l, const node_t *node)
     k->n = (int32_t)from.dims[axis];
     k->in_step = (int32_t)from.strides[axis];
     k->out_step = (int32_t)to.strides[axis];
-    k->logarithm = op_is(node, "LogSoftmax");
+    k->logarithm = op_is(node, OP_LOG_SOFTMAX);
     lower_add(l, &step);
     lower_bind(l, LOWER_FIELD(softmax.out.base), &out);
     lower_bind(l, LOWER_FIELD(softmax.in.base), &in);
@@ -237,36 +226,14 @@ static status_t add_norm(lower_t *l, const node_t *node, unsigned along, bool by
     return l->status;
 }
 
-static status_t layer_norm(lower_t *l, const node_t *node)
+status_t lower_layer_norm(lower_t *l, const node_t *node)
 {
     uint32_t rank = lower_tensor(l, node->in[0])->rank, axis = axis_of(node, -1, rank);
     return add_norm(l, node, ((1u << rank) - 1) & ~((1u << axis) - 1), false);
 }
 
-static status_t instance_norm(lower_t *l, const node_t *node)
+status_t lower_instance_norm(lower_t *l, const node_t *node)
 {
     uint32_t rank = lower_tensor(l, node->in[0])->rank;
     return rank < 3 ? STATUS_UNSUPPORTED : add_norm(l, node, ((1u << rank) - 1) & ~3u, true);
 }
-
-const emit_t emit_rows[] = {
-    {"ArgMax", arg},
-    {"ArgMin", arg},
-    {"GlobalAveragePool", global_pool},
-    {"GlobalMaxPool", global_pool},
-    {"InstanceNormalization", instance_norm},
-    {"LayerNormalization", layer_norm},
-    {"LogSoftmax", softmax},
-    {"ReduceL1", reduce},
-    {"ReduceL2", reduce},
-    {"ReduceLogSum", reduce},
-    {"ReduceLogSumExp", reduce},
-    {"ReduceMax", reduce},
-    {"ReduceMean", reduce},
-    {"ReduceMin", reduce},
-    {"ReduceProd", reduce},
-    {"ReduceSum", reduce},
-    {"ReduceSumSquare", reduce},
-    {"Softmax", softmax},
-    {NULL, NULL},
-};

@@ -174,7 +174,7 @@ static bool all_f32(const lower_t *l, const node_t *node)
     return true;
 }
 
-static status_t conv(lower_t *l, const node_t *node)
+status_t lower_conv(lower_t *l, const node_t *node)
 {
     lower_ctx_t c;
     window_t w;
@@ -185,7 +185,7 @@ static status_t conv(lower_t *l, const node_t *node)
     return add_conv(l, node, &w, false);
 }
 
-static status_t conv_transpose(lower_t *l, const node_t *node)
+status_t lower_conv_transpose(lower_t *l, const node_t *node)
 {
     lower_ctx_t c;
     window_t w;
@@ -197,7 +197,7 @@ static status_t conv_transpose(lower_t *l, const node_t *node)
 
 /* ---- pools ---- */
 
-static status_t pool(lower_t *l, const node_t *node)
+status_t lower_pool(lower_t *l, const node_t *node)
 {
     lower_ctx_t c;
     window_t w;
@@ -217,7 +217,7 @@ static status_t pool(lower_t *l, const node_t *node)
     view_space(&out5, &k->space);
     view_strides(&out5, &k->out);
     view_strides(&in5, &k->in);
-    k->op = op_is(node, "MaxPool") ? POOLING_MAX : op_is(node, "LpPool") ? POOLING_LP : POOLING_AVERAGE;
+    k->op = op_is(node, OP_MAX_POOL) ? POOLING_MAX : op_is(node, OP_LP_POOL) ? POOLING_LP : POOLING_AVERAGE;
     k->include_pad = op_int(&c.ctx, "count_include_pad", 0) != 0;
     k->power = (int32_t)op_int(&c.ctx, "p", 2);
     spread(&w, w.in, 1, k->size);
@@ -232,8 +232,3 @@ static status_t pool(lower_t *l, const node_t *node)
     lower_define(l, node->out[0], &out);
     return l->status;
 }
-
-const emit_t emit_window[] = {
-    {"AveragePool", pool}, {"Conv", conv},    {"ConvTranspose", conv_transpose},
-    {"LpPool", pool},      {"MaxPool", pool}, {NULL, NULL},
-};

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "engine/cuda/lower.h"
+#include "engine/cuda/supports.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ status_t model_create(engine_t *engine, gpu_t *gpu, const engine_load_t *what, e
     model->streams[0] = 1; /* where it runs whole */
     model->precision = what->precision;
     snprintf(model->name, sizeof model->name, "%s", what->name);
-    status_t status = blueprint_open(&model->blueprint, what, lower_allows, &model_borders, err);
+    status_t status = blueprint_open(&model->blueprint, what, cuda_supports_epilogue, &model_borders, err);
     if (status == STATUS_OK)
         status =
             plan_table_init(&model->plans, model_info(model), model->blueprint.varies, destroy_entry, err);

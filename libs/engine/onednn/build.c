@@ -1,5 +1,7 @@
 #include "engine/onednn/build.h"
 
+#include "engine/onednn/supports.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -393,20 +395,19 @@ static status_t add_epilogue(build_t *b, const node_t *host, const epilogue_t *t
     attr_t *bounds = graph_alloc(b->graph, 2 * sizeof *bounds);
     if (!node || !bounds)
         return no_memory(b);
-    bounds[0] = (attr_t){.kind = ATTR_FLOAT, .name = "min", .f = tail->low};
-    bounds[1] = (attr_t){.kind = ATTR_FLOAT, .name = "max", .f = tail->high};
+    bounds[0] = (attr_t){.kind = ATTR_FLOAT, .name = "min", .f = (float)tail->function.a};
+    bounds[1] = (attr_t){.kind = ATTR_FLOAT, .name = "max", .f = (float)tail->function.b};
     *node = (node_t){
         .name = host->name, .opset = 8, .op = tail->op, .attrs = tail->attrs, .attr_count = tail->attr_count};
     *call = (call_t){
         .node = node, .in_count = 1, .in = {result}, .in_buffers = {so_far}, .out_count = 1, .out = {result}};
     if (tail->kind == EPILOGUE_ADD) {
-        node->op = op_find("", "Add");
         call->in_count = 2;
         call->in[1] = build_tensor(b, tail->value);
         call->in_buffers[1] = build_plain(b, tail->value);
         if (call->in_buffers[1] == UINT32_MAX)
             return b->err->code;
-    } else if (!strcmp(tail->op->name, "Clip")) {
+    } else if (op_is(node, OP_CLIP)) {
         node->attrs = bounds;
         node->attr_count = 2;
     }
@@ -456,17 +457,6 @@ bool build_ctx(const build_t *b, const node_t *node, build_ctx_t *c)
     return true;
 }
 
-static emit_fn find_emit(const char *name)
-{
-    static const emit_t *const tables[] = {emit_conv,    emit_elementwise, emit_pool,
-                                           emit_product, emit_layout,      emit_norm};
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
-        for (const emit_t *e = tables[t]; e->name; e++)
-            if (!strcmp(e->name, name))
-                return e->emit;
-    return NULL;
-}
-
 static bool has_empty(const build_t *b, const node_t *node)
 {
     for (uint32_t i = 0; i < node->in_count; i++)
@@ -484,12 +474,12 @@ static void read_done(build_t *b, int32_t value)
     b->plan->buffers[build_main(b, value)->buffer].reads--;
 }
 
-static status_t emit_node(build_t *b, const node_t *node)
+static status_t lower_node(build_t *b, const node_t *node)
 {
-    emit_fn emit = find_emit(node->op->name);
+    lower_fn lower = onednn_supports_op(node->op);
     status_t status = STATUS_UNSUPPORTED;
-    if (emit && !has_empty(b, node))
-        status = emit(b, node);
+    if (lower && !has_empty(b, node))
+        status = lower(b, node);
     if (status == STATUS_UNSUPPORTED)
         status = build_kernel(b, node);
     if (status != STATUS_OK)
@@ -561,7 +551,7 @@ static status_t compile(build_t *b)
         status = no_memory(b);
     for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
         b->plan->op_steps[n] = b->plan->step_count;
-        status = emit_node(b, &g->nodes[n]);
+        status = lower_node(b, &g->nodes[n]);
     }
     if (status == STATUS_OK)
         status = finish_outputs(b);

@@ -41,19 +41,7 @@ typedef struct {
 status_t build_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine, dnnl_stream_t stream,
                     plan_t **plan, err_t *err);
 
-/* Whether the epilogue can be appended: for graph_fuse_epilogues. */
-bool build_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail);
-
 /* ---- for emit_*.c ---- */
-
-typedef status_t (*emit_fn)(build_t *b, const node_t *node);
-
-typedef struct {
-    const char *name;
-    emit_fn emit;
-} emit_t;
-
-extern const emit_t emit_conv[], emit_elementwise[], emit_pool[], emit_product[], emit_layout[], emit_norm[];
 
 static inline const tensor_t *build_tensor(const build_t *b, int32_t value)
 {
@@ -149,6 +137,33 @@ typedef struct {
         float alpha, beta;
     } step[2];
 } eltwise_t;
-eltwise_t build_eltwise(const op_t *op, const attr_t *attrs, uint32_t attr_count, float low, float high);
+eltwise_t build_eltwise(const ew_call_t *function);
+
+/* ---- the operators, as supports.c lists them ---- */
+
+/* emit_conv.c */
+status_t lower_conv(build_t *b, const node_t *node);
+status_t lower_conv_transpose(build_t *b, const node_t *node);
+/* emit_product.c */
+status_t lower_gemm(build_t *b, const node_t *node);
+status_t lower_matmul(build_t *b, const node_t *node);
+/* emit_elementwise.c */
+status_t lower_unary(build_t *b, const node_t *node);
+status_t lower_binary(build_t *b, const node_t *node);
+status_t lower_power(build_t *b, const node_t *node);
+status_t lower_clip(build_t *b, const node_t *node);
+/* emit_norm.c */
+status_t lower_batch_norm(build_t *b, const node_t *node);
+status_t lower_layer_norm(build_t *b, const node_t *node);
+status_t lower_softmax(build_t *b, const node_t *node);
+/* emit_pool.c */
+status_t lower_pool(build_t *b, const node_t *node);
+status_t lower_global_pool(build_t *b, const node_t *node);
+/* emit_layout.c */
+status_t lower_concat(build_t *b, const node_t *node);
+status_t lower_identity(build_t *b, const node_t *node);
+status_t lower_pad(build_t *b, const node_t *node);
+status_t lower_reshape(build_t *b, const node_t *node);
+status_t lower_transpose(build_t *b, const node_t *node);
 
 #endif

@@ -135,20 +135,14 @@ static status_t add_conv(build_t *b, const node_t *node, conv_t *c, bool transpo
     return status == STATUS_OK ? build_define(b, node->out[0], &dst, to) : status;
 }
 
-static status_t conv(build_t *b, const node_t *node)
+status_t lower_conv(build_t *b, const node_t *node)
 {
     conv_t c;
     return read_conv(b, node, &c, false) ? add_conv(b, node, &c, false) : STATUS_UNSUPPORTED;
 }
 
-static status_t conv_transpose(build_t *b, const node_t *node)
+status_t lower_conv_transpose(build_t *b, const node_t *node)
 {
     conv_t c;
     return read_conv(b, node, &c, true) ? add_conv(b, node, &c, true) : STATUS_UNSUPPORTED;
 }
-
-const emit_t emit_conv[] = {
-    {"Conv", conv},
-    {"ConvTranspose", conv_transpose},
-    {NULL, NULL},
-};

@@ -52,15 +52,16 @@ static const float *scalar(const build_t *b, int32_t value)
     return t->data && t->dtype == DTYPE_F32 && tensor_count(t) == 1 ? t->data : NULL;
 }
 
-static status_t unary(build_t *b, const node_t *node)
+status_t lower_unary(build_t *b, const node_t *node)
 {
     if (!is_f32(b, node->in[0]))
         return STATUS_UNSUPPORTED;
-    eltwise_t e = build_eltwise(node->op, node->attrs, node->attr_count, -INFINITY, INFINITY);
+    ew_call_t function = op_function(node->op, node->attrs, node->attr_count);
+    eltwise_t e = build_eltwise(&function);
     return e.count ? add_eltwise(b, node, node->in[0], &e) : STATUS_UNSUPPORTED;
 }
 
-static status_t clip(build_t *b, const node_t *node)
+status_t lower_clip(build_t *b, const node_t *node)
 {
     float bounds[2] = {-INFINITY, INFINITY};
     const char *const names[2] = {"min", "max"};
@@ -77,7 +78,7 @@ static status_t clip(build_t *b, const node_t *node)
             return STATUS_UNSUPPORTED;
         bounds[i] = *scalar(b, in);
     }
-    eltwise_t e = build_eltwise(node->op, NULL, 0, bounds[0], bounds[1]);
+    eltwise_t e = build_eltwise(&(ew_call_t){.op = EW_CLIP, .a = (double)bounds[0], .b = (double)bounds[1]});
     return add_eltwise(b, node, node->in[0], &e);
 }
 
@@ -85,15 +86,15 @@ static status_t clip(build_t *b, const node_t *node)
 static bool as_linear(const node_t *node, float c, bool constant_first, eltwise_t *e)
 {
     float alpha = 1, beta = 0;
-    if (op_is(node, "Add"))
+    if (op_computes(node, EW_ADD))
         beta = c;
-    else if (op_is(node, "Mul"))
+    else if (op_computes(node, EW_MUL))
         alpha = c;
-    else if (op_is(node, "Sub") && constant_first)
+    else if (op_computes(node, EW_SUB) && constant_first)
         alpha = -1, beta = c;
-    else if (op_is(node, "Sub"))
+    else if (op_computes(node, EW_SUB))
         beta = -c;
-    else if (op_is(node, "Div") && !constant_first)
+    else if (op_computes(node, EW_DIV) && !constant_first)
         alpha = 1 / c;
     else
         return false;
@@ -166,12 +167,11 @@ static uint32_t operand_as(build_t *b, int32_t value, uint32_t rank, const dnnl_
 
 static dnnl_alg_kind_t binary_alg(const node_t *node)
 {
-    return op_is(node, "Add") || op_is(node, "Sum") ? dnnl_binary_add
-           : op_is(node, "Sub")                     ? dnnl_binary_sub
-           : op_is(node, "Mul")                     ? dnnl_binary_mul
-           : op_is(node, "Div")                     ? dnnl_binary_div
-           : op_is(node, "Max")                     ? dnnl_binary_max
-                                                    : dnnl_binary_min;
+    static const dnnl_alg_kind_t algs[EW_COUNT] = {
+        [EW_ADD] = dnnl_binary_add, [EW_SUB] = dnnl_binary_sub, [EW_MUL] = dnnl_binary_mul,
+        [EW_DIV] = dnnl_binary_div, [EW_MAX] = dnnl_binary_max, [EW_MIN] = dnnl_binary_min,
+    };
+    return algs[node->op->function.op];
 }
 
 /* oneDNN's reference implementation is far slower than our own kernel on rows. */
@@ -216,13 +216,13 @@ static status_t add_binary(build_t *b, const node_t *node, int32_t first, int32_
 
 static bool commutes(const node_t *node)
 {
-    return !op_is(node, "Sub") && !op_is(node, "Div");
+    return !op_computes(node, EW_SUB) && !op_computes(node, EW_DIV);
 }
 
 /* oneDNN broadcasts the second operand only. Axis attributes (opset < 7) are left to the reference kernel. */
-static status_t binary(build_t *b, const node_t *node)
+status_t lower_binary(build_t *b, const node_t *node)
 {
-    if (node->in_count != 2 || !is_f32(b, node->in[0]) || !is_f32(b, node->in[1]))
+    if (!binary_alg(node) || node->in_count != 2 || !is_f32(b, node->in[0]) || !is_f32(b, node->in[1]))
         return STATUS_UNSUPPORTED;
     if (node->opset < 7 && node_attr(node, "axis"))
         return STATUS_UNSUPPORTED;
@@ -238,7 +238,7 @@ static status_t binary(build_t *b, const node_t *node)
 }
 
 /* Sqrt, square and general powers with a constant exponent. */
-static status_t power(build_t *b, const node_t *node)
+status_t lower_power(build_t *b, const node_t *node)
 {
     const float *exponent = scalar(b, node->in[1]);
     if (!is_f32(b, node->in[0]) || !exponent ||
@@ -253,12 +253,3 @@ static status_t power(build_t *b, const node_t *node)
         return STATUS_UNSUPPORTED;
     return add_eltwise(b, node, node->in[0], &e);
 }
-
-const emit_t emit_elementwise[] = {
-    {"Abs", unary},      {"Add", binary}, {"Clip", clip},         {"Div", binary},      {"Elu", unary},
-    {"Exp", unary},      {"Gelu", unary}, {"HardSigmoid", unary}, {"HardSwish", unary}, {"LeakyRelu", unary},
-    {"Log", unary},      {"Max", binary}, {"Min", binary},        {"Mish", unary},      {"Mul", binary},
-    {"Neg", unary},      {"Pow", power},  {"Relu", unary},        {"Round", unary},     {"Sigmoid", unary},
-    {"Softplus", unary}, {"Sqrt", unary}, {"Sub", binary},        {"Sum", binary},      {"Swish", unary},
-    {"Tanh", unary},     {NULL, NULL},
-};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The same bytes under another shape; only a row-major value can be seen so. */
-static status_t reshaped(build_t *b, const node_t *node)
+status_t lower_reshape(build_t *b, const node_t *node)
 {
     if (node->out[0] < 0 || (node->out_count > 1 && node->out[1] >= 0))
         return STATUS_UNSUPPORTED;
@@ -18,7 +18,7 @@ static status_t reshaped(build_t *b, const node_t *node)
 }
 
 /* Even the layout stays. */
-static status_t same(build_t *b, const node_t *node)
+status_t lower_identity(build_t *b, const node_t *node)
 {
     if (node->out[0] < 0 || (node->out_count > 1 && node->out[1] >= 0))
         return STATUS_UNSUPPORTED;
@@ -27,7 +27,7 @@ static status_t same(build_t *b, const node_t *node)
 }
 
 /* Padding by nothing, which some exporters put before every average pool, keeps the layout too. */
-static status_t pad(build_t *b, const node_t *node)
+status_t lower_pad(build_t *b, const node_t *node)
 {
     bool nothing = tensor_same_shape(build_tensor(b, node->in[0]), build_tensor(b, node->out[0]));
     const attr_t *attr = node_attr(node, "pads");
@@ -37,13 +37,13 @@ static status_t pad(build_t *b, const node_t *node)
         nothing &= attr->ints[i] == 0;
     for (size_t i = 0; pads && i < tensor_count(pads); i++)
         nothing &= pads->data && tensor_get_i64(pads, i) == 0;
-    return nothing && (attr || pads) ? same(b, node) : STATUS_UNSUPPORTED;
+    return nothing && (attr || pads) ? lower_identity(b, node) : STATUS_UNSUPPORTED;
 }
 
 /*
  * The same bytes with the strides permuted: no copy until a reader wants another layout, and products read it as it is.
  */
-static status_t transpose(build_t *b, const node_t *node)
+status_t lower_transpose(build_t *b, const node_t *node)
 {
     const tensor_t *x = build_tensor(b, node->in[0]), *y = build_tensor(b, node->out[0]);
     const attr_t *perm = node_attr(node, "perm");
@@ -119,7 +119,7 @@ static bool channels_last(const tensor_t *t, dnnl_memory_desc_t *md)
  * Each input as it is when all are alike and none is padded; else channels last when some input already is not
  * row-major; else row-major.
  */
-static status_t concat(build_t *b, const node_t *node)
+status_t lower_concat(build_t *b, const node_t *node)
 {
     const tensor_t *y = build_tensor(b, node->out[0]);
     const attr_t *axis = node_attr(node, "axis");
@@ -140,16 +140,3 @@ static status_t concat(build_t *b, const node_t *node)
             build_md(build_tensor(b, node->in[i]), &mds[i]);
     return add_concat(b, node, (int)at, mds);
 }
-
-const emit_t emit_layout[] = {
-    {"Concat", concat},
-    {"Dropout", same},
-    {"Flatten", reshaped},
-    {"Identity", same},
-    {"Pad", pad},
-    {"Reshape", reshaped},
-    {"Squeeze", reshaped},
-    {"Transpose", transpose},
-    {"Unsqueeze", reshaped},
-    {NULL, NULL},
-};

@@ -24,8 +24,8 @@ static float epsilon_of(const node_t *node)
     return a && a->kind == ATTR_FLOAT ? a->f : 1e-5f;
 }
 
-/* With the statistics given; a ReLU behind it is the only epilogue (build_allows). */
-static status_t batch_norm(build_t *b, const node_t *node)
+/* With the statistics given; a ReLU behind it is the only epilogue (supports.c). */
+status_t lower_batch_norm(build_t *b, const node_t *node)
 {
     const attr_t *training = node_attr(node, "training_mode");
     if (!is_f32(b, node->in[0]) || !single_output(node) || (training && training->i))
@@ -55,7 +55,7 @@ static status_t batch_norm(build_t *b, const node_t *node)
 }
 
 /* Only over the last dimension, which is what transformers do. */
-static status_t layer_norm(build_t *b, const node_t *node)
+status_t lower_layer_norm(build_t *b, const node_t *node)
 {
     const tensor_t *x = build_tensor(b, node->in[0]);
     const attr_t *axis = node_attr(node, "axis");
@@ -87,11 +87,11 @@ static status_t layer_norm(build_t *b, const node_t *node)
 }
 
 /* Before opset 13 the input is a matrix cut at the axis. Either way: outer × n × inner, row-major. */
-static status_t softmax(build_t *b, const node_t *node)
+status_t lower_softmax(build_t *b, const node_t *node)
 {
     const tensor_t *x = build_tensor(b, node->in[0]);
     const attr_t *axis = node_attr(node, "axis");
-    bool old = node->opset < 13, logarithm = op_is(node, "LogSoftmax");
+    bool old = node->opset < 13, logarithm = op_is(node, OP_LOG_SOFTMAX);
     int64_t at = axis && axis->kind == ATTR_INT ? axis->i : old ? 1 : -1;
     at = at < 0 ? at + x->rank : at;
     if (!is_f32(b, node->in[0]) || !x->rank || at >= x->rank)
@@ -117,11 +117,3 @@ static status_t softmax(build_t *b, const node_t *node)
     status_t status = build_step(b, node, pd, args, 2);
     return status == STATUS_OK ? build_define(b, node->out[0], NULL, to) : status;
 }
-
-const emit_t emit_norm[] = {
-    {"BatchNormalization", batch_norm},
-    {"LayerNormalization", layer_norm},
-    {"LogSoftmax", softmax},
-    {"Softmax", softmax},
-    {NULL, NULL},
-};

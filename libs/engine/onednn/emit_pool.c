@@ -50,7 +50,7 @@ static bool fits(const build_t *b, const node_t *node)
     return x->dtype == DTYPE_F32 && x->rank >= 3 && x->rank <= 5 && !indices && node->out[0] >= 0;
 }
 
-static status_t windowed(build_t *b, const node_t *node)
+status_t lower_pool(build_t *b, const node_t *node)
 {
     build_ctx_t c;
     window_t w;
@@ -60,13 +60,13 @@ static status_t windowed(build_t *b, const node_t *node)
                  window_read(&c.ctx, &w, kernel->ints) == STATUS_OK;
     if (!ready)
         return STATUS_UNSUPPORTED;
-    dnnl_alg_kind_t alg = op_is(node, "MaxPool")                   ? dnnl_pooling_max
+    dnnl_alg_kind_t alg = op_is(node, OP_MAX_POOL)                 ? dnnl_pooling_max
                           : op_int(&c.ctx, "count_include_pad", 0) ? dnnl_pooling_avg_include_padding
                                                                    : dnnl_pooling_avg_exclude_padding;
     return add_pool(b, node, &w, alg);
 }
 
-static status_t global(build_t *b, const node_t *node)
+status_t lower_global_pool(build_t *b, const node_t *node)
 {
     if (!fits(b, node))
         return STATUS_UNSUPPORTED;
@@ -77,10 +77,5 @@ static status_t global(build_t *b, const node_t *node)
         w.out[i] = w.stride[i] = w.dilation[i] = 1;
     }
     return add_pool(b, node, &w,
-                    op_is(node, "GlobalMaxPool") ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding);
+                    op_is(node, OP_GLOBAL_MAX_POOL) ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding);
 }
-
-const emit_t emit_pool[] = {
-    {"AveragePool", windowed}, {"MaxPool", windowed}, {"GlobalAveragePool", global},
-    {"GlobalMaxPool", global}, {NULL, NULL},
-};

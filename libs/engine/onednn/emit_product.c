@@ -151,7 +151,7 @@ static bool attr_flag(const node_t *node, const char *name)
     return a && a->kind == ATTR_INT && a->i;
 }
 
-static status_t gemm(build_t *b, const node_t *node)
+status_t lower_gemm(build_t *b, const node_t *node)
 {
     const tensor_t *x = build_tensor(b, node->in[0]), *w = build_tensor(b, node->in[1]);
     const tensor_t *y = build_tensor(b, node->out[0]);
@@ -195,7 +195,7 @@ static void view(const tensor_t *t, uint32_t rank, bool right, int64_t *dims, in
     }
 }
 
-static status_t matmul(build_t *b, const node_t *node)
+status_t lower_matmul(build_t *b, const node_t *node)
 {
     const tensor_t *x = build_tensor(b, node->in[0]), *w = build_tensor(b, node->in[1]);
     if (!all_float(b, node))
@@ -220,10 +220,3 @@ static status_t matmul(build_t *b, const node_t *node)
     p.out[p.rank - 1] = p.w[p.rank - 1];
     return add_matmul(b, node, &p);
 }
-
-const emit_t emit_product[] = {
-    {"Gemm", gemm},
-    {"Linear", matmul},
-    {"MatMul", matmul},
-    {NULL, NULL},
-};

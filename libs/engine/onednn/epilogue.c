@@ -4,111 +4,56 @@
 #include "engine/onednn/build.h"
 
 #include <math.h>
-#include <string.h>
 
-static float attr_float(const attr_t *attrs, uint32_t count, const char *name, float otherwise)
+static eltwise_t one(dnnl_alg_kind_t alg, double alpha, double beta)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(attrs[i].name, name) && attrs[i].kind == ATTR_FLOAT)
-            return attrs[i].f;
-    return otherwise;
-}
-
-static bool gelu_is_tanh(const attr_t *attrs, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(attrs[i].name, "approximate") && attrs[i].kind == ATTR_STRING)
-            return !strcmp(attrs[i].s, "tanh");
-    return false;
-}
-
-static eltwise_t one(dnnl_alg_kind_t alg, float alpha, float beta)
-{
-    return (eltwise_t){.count = 1, .step = {{alg, alpha, beta}}};
+    return (eltwise_t){.count = 1, .step = {{alg, (float)alpha, (float)beta}}};
 }
 
 /* Those without parameters. */
-static const struct {
-    const char *name;
-    dnnl_alg_kind_t alg;
-} simple[] = {
-    {"Abs", dnnl_eltwise_abs},
-    {"Exp", dnnl_eltwise_exp},
-    {"HardSwish", dnnl_eltwise_hardswish},
-    {"Log", dnnl_eltwise_log},
-    {"Mish", dnnl_eltwise_mish},
-    {"Round", dnnl_eltwise_round},
-    {"Sigmoid", dnnl_eltwise_logistic},
-    {"Softplus", dnnl_eltwise_soft_relu},
-    {"Sqrt", dnnl_eltwise_sqrt},
-    {"Tanh", dnnl_eltwise_tanh},
-    {"Relu", dnnl_eltwise_relu},
+static const dnnl_alg_kind_t simple[EW_COUNT] = {
+    [EW_ABS] = dnnl_eltwise_abs,
+    [EW_EXP] = dnnl_eltwise_exp,
+    [EW_GELU_ERF] = dnnl_eltwise_gelu_erf,
+    [EW_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+    [EW_HARDSWISH] = dnnl_eltwise_hardswish,
+    [EW_LOG] = dnnl_eltwise_log,
+    [EW_MISH] = dnnl_eltwise_mish,
+    [EW_RELU] = dnnl_eltwise_relu,
+    [EW_ROUND] = dnnl_eltwise_round,
+    [EW_SIGMOID] = dnnl_eltwise_logistic,
+    [EW_SOFTPLUS] = dnnl_eltwise_soft_relu,
+    [EW_SQRT] = dnnl_eltwise_sqrt,
+    [EW_TANH] = dnnl_eltwise_tanh,
 };
 
-eltwise_t build_eltwise(const op_t *op, const attr_t *attrs, uint32_t n, float low, float high)
+eltwise_t build_eltwise(const ew_call_t *f)
 {
-    const char *name = op->name;
-    for (size_t i = 0; i < sizeof simple / sizeof simple[0]; i++)
-        if (!strcmp(simple[i].name, name))
-            return one(simple[i].alg, 0, 0);
-    if (!strcmp(name, "Clip"))
-        return one(dnnl_eltwise_clip, fmaxf(low, -3.402823466e38f), fminf(high, 3.402823466e38f));
-    if (!strcmp(name, "LeakyRelu"))
-        return one(dnnl_eltwise_relu, attr_float(attrs, n, "alpha", 0.01f), 0);
-    if (!strcmp(name, "Elu"))
-        return one(dnnl_eltwise_elu, attr_float(attrs, n, "alpha", 1), 0);
-    if (!strcmp(name, "Gelu"))
-        return one(gelu_is_tanh(attrs, n) ? dnnl_eltwise_gelu_tanh : dnnl_eltwise_gelu_erf, 0, 0);
-    if (!strcmp(name, "Swish"))
-        return one(dnnl_eltwise_swish, attr_float(attrs, n, "alpha", 1), 0);
-    if (!strcmp(name, "Neg"))
+    const double most = 3.402823466e38;
+    switch (f->op) {
+    case EW_CLIP:
+        return one(dnnl_eltwise_clip, fmax(f->a, -most), fmin(f->b, most));
+    case EW_ELU:
+        return one(dnnl_eltwise_elu, f->a, 0);
+    case EW_HARDSIGMOID:
+        return (eltwise_t){
+            .count = 2, .step = {{dnnl_eltwise_linear, (float)f->a, (float)f->b}, {dnnl_eltwise_clip, 0, 1}}};
+    case EW_LEAKY_RELU:
+        return one(dnnl_eltwise_relu, f->a, 0);
+    case EW_NEG:
         return one(dnnl_eltwise_linear, -1, 0);
-    if (!strcmp(name, "HardSigmoid"))
-        return (eltwise_t){.count = 2,
-                           .step = {{dnnl_eltwise_linear, attr_float(attrs, n, "alpha", 0.2f),
-                                     attr_float(attrs, n, "beta", 0.5f)},
-                                    {dnnl_eltwise_clip, 0, 1}}};
-    return (eltwise_t){0};
-}
-
-static bool is_one_of(const node_t *node, const char *const *names)
-{
-    for (; *names; names++)
-        if (op_is(node, *names))
-            return true;
-    return false;
-}
-
-static bool has_sum(const node_t *node)
-{
-    for (uint32_t i = 0; i < node->epilogue_count; i++)
-        if (node->epilogue[i].kind == EPILOGUE_ADD)
-            return true;
-    return false;
-}
-
-/* A sum of more than one operand would need the destination twice. */
-bool build_allows(const graph_t *graph, const node_t *host, const epilogue_t *tail)
-{
-    static const char *const hosts[] = {"Conv", "Gemm", "Linear", "MatMul", NULL};
-    static const char *const normed[] = {"BatchNormalization", NULL};
-    const tensor_t *result = &graph->values[host->out[0]].t;
-    if (host->out_count != 1 || result->dtype != DTYPE_F32)
-        return false;
-    if (is_one_of(host, normed))
-        return tail->kind == EPILOGUE_UNARY && !strcmp(tail->op->name, "Relu") && !host->epilogue_count;
-    if (!is_one_of(host, hosts))
-        return false;
-    if (tail->kind == EPILOGUE_ADD)
-        return !has_sum(host) && !graph->values[tail->value].t.data;
-    return build_eltwise(tail->op, tail->attrs, tail->attr_count, tail->low, tail->high).count > 0;
+    case EW_SWISH:
+        return one(dnnl_eltwise_swish, f->a, 0);
+    default:
+        return simple[f->op] ? one(simple[f->op], 0, 0) : (eltwise_t){.count = 0};
+    }
 }
 
 static dnnl_status_t append(dnnl_post_ops_t ops, const epilogue_t *tail)
 {
     if (tail->kind == EPILOGUE_ADD)
         return dnnl_post_ops_append_sum(ops, 1);
-    eltwise_t e = build_eltwise(tail->op, tail->attrs, tail->attr_count, tail->low, tail->high);
+    eltwise_t e = build_eltwise(&tail->function);
     dnnl_status_t status = dnnl_success;
     for (uint32_t i = 0; status == dnnl_success && i < e.count; i++)
         status = dnnl_post_ops_append_eltwise(ops, 1, e.step[i].alg, e.step[i].alpha, e.step[i].beta);

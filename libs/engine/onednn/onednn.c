@@ -9,6 +9,7 @@
 #include "engine/backends.h"
 #include "engine/onednn/build.h"
 #include "engine/onednn/model.h"
+#include "engine/onednn/supports.h"
 #include "engine/onednn/team.h"
 #include "engine/segment.h"
 
@@ -195,7 +196,7 @@ static status_t load_into(engine_t *engine, engine_model_t *model, const engine_
     if (what->precision != ENGINE_FP32)
         return err_set(err, STATUS_UNSUPPORTED, "model '%.80s': this engine computes in fp32 only",
                        what->name);
-    status_t status = blueprint_open(&model->blueprint, what, build_allows, &model_borders, err);
+    status_t status = blueprint_open(&model->blueprint, what, onednn_supports_epilogue, &model_borders, err);
     if (status == STATUS_OK)
         status = model_init_plans(model, err);
     if (status != STATUS_OK)

@@ -372,38 +372,43 @@ static status_t eval_mean(op_ctx_t *c)
     return STATUS_OK;
 }
 
-#define BINARY(name, aux)                                                                     \
-    {                                                                                         \
-        name, 2, 2, 1, 1, 0, infer_binary, eval_binary, &aux, NULL, 0, .rows.kind = ROWS_KEPT \
+/* Additions alone may follow another operator. */
+#define ELEMENTWISE(ew) \
+    .rows.kind = ROWS_KEPT, .function.op = ew, .tail = (ew) == EW_ADD ? EPILOGUE_ADD : EPILOGUE_NONE
+#define BINARY(name, aux, ew)                                                                             \
+    {                                                                                                     \
+        name, 2, 2, 1, 1, 0, infer_binary, eval_binary, &aux, NULL, 0, .kind = OP_BINARY, ELEMENTWISE(ew) \
     }
-#define VARIADIC(name, eval, aux)                                                         \
-    {                                                                                     \
-        name, 1, 255, 1, 1, 0, infer_variadic, eval, aux, NULL, 0, .rows.kind = ROWS_KEPT \
+#define FOLD(name, aux, ew)                                                                               \
+    {                                                                                                     \
+        name, 1, 255, 1, 1, 0, infer_variadic, eval_fold, &aux, NULL, 0, .kind = OP_FOLD, ELEMENTWISE(ew) \
     }
 
 const op_t ops_binary[] = {
-    BINARY("Add", add),
-    BINARY("And", logical_and),
+    BINARY("Add", add, EW_ADD),
+    BINARY("And", logical_and, EW_AND),
     {"BitShift", 2, 2, 1, 1, 0, infer_binary, eval_shift, &shift_left, NULL, 0, .rows.kind = ROWS_KEPT},
-    BINARY("BitwiseAnd", bit_and),
-    BINARY("BitwiseOr", bit_or),
-    BINARY("BitwiseXor", bit_xor),
-    BINARY("Div", division),
-    BINARY("Equal", equal),
-    BINARY("Greater", greater),
-    BINARY("GreaterOrEqual", greater_equal),
-    BINARY("Less", less),
-    BINARY("LessOrEqual", less_equal),
-    VARIADIC("Max", eval_fold, &max),
-    VARIADIC("Mean", eval_mean, NULL),
-    VARIADIC("Min", eval_fold, &min),
+    BINARY("BitwiseAnd", bit_and, EW_NONE),
+    BINARY("BitwiseOr", bit_or, EW_NONE),
+    BINARY("BitwiseXor", bit_xor, EW_NONE),
+    BINARY("Div", division, EW_DIV),
+    BINARY("Equal", equal, EW_EQUAL),
+    BINARY("Greater", greater, EW_GREATER),
+    BINARY("GreaterOrEqual", greater_equal, EW_GREATER_EQUAL),
+    BINARY("Less", less, EW_LESS),
+    BINARY("LessOrEqual", less_equal, EW_LESS_EQUAL),
+    FOLD("Max", max, EW_MAX),
+    {"Mean", 1, 255, 1, 1, 0, infer_variadic, eval_mean, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_MEAN},
+    FOLD("Min", min, EW_MIN),
     {"Mod", 2, 2, 1, 1, 0, infer_binary, eval_mod, &modulo, NULL, 0, .rows.kind = ROWS_KEPT},
-    BINARY("Mul", mul),
-    BINARY("Or", logical_or),
-    {"PRelu", 2, 2, 1, 1, 0, infer_prelu, eval_prelu, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"Pow", 2, 2, 1, 1, 0, infer_pow, eval_pow, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    BINARY("Sub", sub),
-    VARIADIC("Sum", eval_fold, &add),
-    BINARY("Xor", logical_xor),
+    BINARY("Mul", mul, EW_MUL),
+    BINARY("Or", logical_or, EW_OR),
+    {"PRelu", 2, 2, 1, 1, 0, infer_prelu, eval_prelu, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_PRELU},
+    {"Pow", 2, 2, 1, 1, 0, infer_pow, eval_pow, NULL, NULL, 0, .rows.kind = ROWS_KEPT, .kind = OP_POW},
+    BINARY("Sub", sub, EW_SUB),
+    FOLD("Sum", add, EW_ADD),
+    BINARY("Xor", logical_xor, EW_XOR),
     {.name = NULL},
 };

@@ -198,8 +198,9 @@ static status_t eval_eye_like(op_ctx_t *c)
 }
 
 const op_t ops_cast[] = {
-    {"Cast", 1, 1, 1, 1, 0, infer_cast, eval_cast, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"CastLike", 2, 2, 1, 1, 0, infer_cast_like, eval_cast, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Cast", 1, 1, 1, 1, 0, infer_cast, eval_cast, NULL, NULL, 0, .rows.kind = ROWS_KEPT, .kind = OP_CAST},
+    {"CastLike", 2, 2, 1, 1, 0, infer_cast_like, eval_cast, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_CAST},
     {"EyeLike", 1, 1, 1, 1, 0, infer_eye_like, eval_eye_like, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
     {"Range", 3, 3, 1, 1, 0, infer_range, eval_range, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
     {.name = NULL},

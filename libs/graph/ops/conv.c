@@ -318,11 +318,12 @@ static status_t eval_qlinear_conv(op_ctx_t *c)
 }
 
 const op_t ops_conv[] = {
-    {"Conv", 2, 3, 1, 1, OP_HEAVY, infer_conv, eval_conv, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Conv", 2, 3, 1, 1, OP_HEAVY, infer_conv, eval_conv, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_CONV},
     {"ConvInteger", 2, 4, 1, 1, OP_HEAVY, infer_conv_integer, eval_conv_integer, NULL, NULL, 0,
      .rows.kind = ROWS_KEPT},
     {"ConvTranspose", 2, 3, 1, 1, OP_HEAVY, infer_conv_transpose, eval_conv_transpose, NULL, NULL, 0,
-     .rows.kind = ROWS_KEPT},
+     .rows.kind = ROWS_KEPT, .kind = OP_CONV_TRANSPOSE},
     {"QLinearConv", 8, 9, 1, 1, OP_HEAVY, infer_qlinear_conv, eval_qlinear_conv, NULL, NULL, 0,
      .rows.kind = ROWS_KEPT},
     {.name = NULL},

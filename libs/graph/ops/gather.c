@@ -327,9 +327,10 @@ static status_t eval_scatter_nd(op_ctx_t *c)
 }
 
 const op_t ops_gather[] = {
-    {"Gather", 2, 2, 1, 1, 0, infer_gather, eval_gather, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", 0}},
+    {"Gather", 2, 2, 1, 1, 0, infer_gather, eval_gather, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", 0},
+     .kind = OP_GATHER},
     {"GatherElements", 2, 2, 1, 1, 0, infer_gather_elements, eval_gather_elements, NULL, NULL, 0,
-     .rows = {ROWS_ALONG_AXIS, "axis", 0}},
+     .rows = {ROWS_ALONG_AXIS, "axis", 0}, .kind = OP_GATHER_ELEMENTS},
     {"GatherND", 2, 2, 1, 1, 0, infer_gather_nd, eval_gather_nd, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
     {"Scatter", 3, 3, 1, 1, 0, infer_scatter_elements, eval_scatter_elements, NULL, NULL, 0,
      .rows.kind = ROWS_MIXED},

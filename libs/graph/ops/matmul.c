@@ -288,9 +288,11 @@ static status_t eval_gemm(op_ctx_t *c)
 
 const op_t ops_matmul[] = {
     {"Gemm", 2, 3, 1, 1, OP_HEAVY, infer_gemm, eval_gemm, NULL, NULL, 0,
-     .rows = {ROWS_KEPT_UNLESS, "transA", 0}},
-    {"Linear", 3, 3, 1, 1, OP_HEAVY, infer_matmul, eval_linear, NULL, "fermata", 0, .rows.kind = ROWS_KEPT},
-    {"MatMul", 2, 2, 1, 1, OP_HEAVY, infer_matmul, eval_matmul, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+     .rows = {ROWS_KEPT_UNLESS, "transA", 0}, .kind = OP_GEMM},
+    {"Linear", 3, 3, 1, 1, OP_HEAVY, infer_matmul, eval_linear, NULL, "fermata", 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_LINEAR},
+    {"MatMul", 2, 2, 1, 1, OP_HEAVY, infer_matmul, eval_matmul, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_MATMUL},
     {"MatMulInteger", 2, 4, 1, 1, OP_HEAVY, infer_matmul_integer, eval_matmul_integer, NULL, NULL, 0,
      .rows.kind = ROWS_KEPT},
     {"QLinearMatMul", 8, 8, 1, 1, OP_HEAVY, infer_qlinear_matmul, eval_qlinear_matmul, NULL, NULL, 0,

@@ -343,14 +343,14 @@ static status_t eval_lp_norm(op_ctx_t *c)
 
 const op_t ops_norm[] = {
     {"BatchNormalization", 5, 5, 1, 5, OP_HEAVY, infer_batch_norm, eval_batch_norm, NULL, NULL, 0,
-     .rows = {ROWS_KEPT_UNLESS, "training_mode", 0}},
+     .rows = {ROWS_KEPT_UNLESS, "training_mode", 0}, .kind = OP_BATCH_NORM},
     {"GroupNormalization", 3, 3, 1, 1, OP_HEAVY, infer_group_norm, eval_group_norm, NULL, NULL, 18,
      .rows.kind = ROWS_KEPT},
     {"InstanceNormalization", 3, 3, 1, 1, OP_HEAVY, infer_instance_norm, eval_instance_norm, NULL, NULL, 0,
-     .rows.kind = ROWS_KEPT},
+     .rows.kind = ROWS_KEPT, .kind = OP_INSTANCE_NORM},
     {"LRN", 1, 1, 1, 1, OP_HEAVY, infer_float, eval_lrn, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     {"LayerNormalization", 2, 3, 1, 3, OP_HEAVY, infer_layer_norm, eval_layer_norm, NULL, NULL, 0,
-     .rows = {ROWS_ALONG_AXIS, "axis", -1}},
+     .rows = {ROWS_ALONG_AXIS, "axis", -1}, .kind = OP_LAYER_NORM},
     {"LpNormalization", 1, 1, 1, 1, OP_HEAVY, infer_float, eval_lp_norm, NULL, NULL, 0,
      .rows = {ROWS_ALONG_AXIS, "axis", -1}},
     {"MeanVarianceNormalization", 1, 1, 1, 1, OP_HEAVY, infer_mvn, eval_mvn, NULL, NULL, 0,

@@ -167,6 +167,6 @@ static status_t eval_pad(op_ctx_t *c)
 
 const op_t ops_pad[] = {
     {"CenterCropPad", 2, 2, 1, 1, 0, infer_pad, eval_pad, NULL, NULL, 18, .rows.kind = ROWS_MIXED},
-    {"Pad", 1, 4, 1, 1, 0, infer_pad, eval_pad, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
+    {"Pad", 1, 4, 1, 1, 0, infer_pad, eval_pad, NULL, NULL, 0, .rows.kind = ROWS_MIXED, .kind = OP_PAD},
     {.name = NULL},
 };

@@ -287,15 +287,18 @@ static status_t eval_max_unpool(op_ctx_t *c)
 }
 
 const op_t ops_pool[] = {
-    {"AveragePool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_average, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"AveragePool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_average, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_AVERAGE_POOL},
     {"GlobalAveragePool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_average, NULL, NULL, 0,
-     .rows.kind = ROWS_KEPT},
+     .rows.kind = ROWS_KEPT, .kind = OP_GLOBAL_AVERAGE_POOL},
     {"GlobalLpPool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_lp, NULL, NULL, 0,
      .rows.kind = ROWS_KEPT},
     {"GlobalMaxPool", 1, 1, 1, 1, OP_HEAVY, infer_global, eval_global_max, NULL, NULL, 0,
-     .rows.kind = ROWS_KEPT},
-    {"LpPool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_lp, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"MaxPool", 1, 1, 1, 2, OP_HEAVY, infer_pool, eval_max, NULL, NULL, 0, .rows.kind = ROWS_KEPT_FIRST},
+     .rows.kind = ROWS_KEPT, .kind = OP_GLOBAL_MAX_POOL},
+    {"LpPool", 1, 1, 1, 1, OP_HEAVY, infer_pool, eval_lp, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_LP_POOL},
+    {"MaxPool", 1, 1, 1, 2, OP_HEAVY, infer_pool, eval_max, NULL, NULL, 0, .rows.kind = ROWS_KEPT_FIRST,
+     .kind = OP_MAX_POOL},
     {"MaxUnpool", 2, 3, 1, 1, OP_HEAVY, infer_max_unpool, eval_max_unpool, NULL, NULL, 0,
      .rows.kind = ROWS_MIXED},
     {.name = NULL},

@@ -291,14 +291,17 @@ static status_t eval_cumsum(op_ctx_t *c)
     return STATUS_OK;
 }
 
-#define REDUCE(name, kind)                                                                            \
-    {                                                                                                 \
-        name, 1, 2, 1, 1, 0, infer_reduce, eval_reduce, &kinds[kind], NULL, 0, .rows.kind = ROWS_KEPT \
+#define REDUCED(which) .rows.kind = ROWS_KEPT, .kind = OP_REDUCE_##which
+#define REDUCE(name, which)                                                                    \
+    {                                                                                          \
+        name, 1, 2, 1, 1, 0, infer_reduce, eval_reduce, &kinds[which], NULL, 0, REDUCED(which) \
     }
 
 const op_t ops_reduce[] = {
-    {"ArgMax", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MAX], NULL, 0, .rows.kind = ROWS_KEPT},
-    {"ArgMin", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MIN], NULL, 0, .rows.kind = ROWS_KEPT},
+    {"ArgMax", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MAX], NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_ARG_MAX},
+    {"ArgMin", 1, 1, 1, 1, 0, infer_arg, eval_arg, &kinds[MIN], NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_ARG_MIN},
     {"CumSum", 2, 2, 1, 1, 0, op_infer_same, eval_cumsum, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
     REDUCE("ReduceL1", L1),
     REDUCE("ReduceL2", L2),

@@ -391,6 +391,7 @@ const op_t ops_select[] = {
     {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, eval_one_hot, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
     {"TopK", 1, 2, 1, 2, 0, infer_top_k, eval_top_k, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", -1}},
     {"Unique", 1, 1, 1, 4, OP_HEAVY, infer_unique, eval_unique, NULL, NULL, 0, .rows.kind = ROWS_MIXED},
-    {"Where", 3, 3, 1, 1, 0, infer_where, eval_where, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Where", 3, 3, 1, 1, 0, infer_where, eval_where, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_WHERE},
     {.name = NULL},
 };

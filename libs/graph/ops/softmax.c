@@ -103,7 +103,8 @@ static status_t eval_hardmax(op_ctx_t *c)
 const op_t ops_softmax[] = {
     {"Hardmax", 1, 1, 1, 1, 0, infer, eval_hardmax, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", -1}},
     {"LogSoftmax", 1, 1, 1, 1, 0, infer, eval_log_softmax, NULL, NULL, 0,
-     .rows = {ROWS_ALONG_AXIS, "axis", -1}},
-    {"Softmax", 1, 1, 1, 1, 0, infer, eval_softmax, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", -1}},
+     .rows = {ROWS_ALONG_AXIS, "axis", -1}, .kind = OP_LOG_SOFTMAX},
+    {"Softmax", 1, 1, 1, 1, 0, infer, eval_softmax, NULL, NULL, 0, .rows = {ROWS_ALONG_AXIS, "axis", -1},
+     .kind = OP_SOFTMAX},
     {.name = NULL},
 };

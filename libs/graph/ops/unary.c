@@ -7,121 +7,67 @@
 #include <string.h>
 #include <tgmath.h>
 
-/* Attributes, read once per tensor. */
+/* One function in both widths. */
 typedef struct {
-    double a, b;
-} params_t;
-
-typedef struct {
-    void (*f32)(const float *in, float *out, size_t count, const params_t *p);
-    void (*f64)(const double *in, double *out, size_t count, const params_t *p);
-    const char *name_a;
-    double default_a;
-    const char *name_b;
-    double default_b;
+    void (*f32)(const float *in, float *out, size_t count, const ew_call_t *call);
+    void (*f64)(const double *in, double *out, size_t count, const ew_call_t *call);
 } unary_t;
 
-/* The expression is written once and compiled for both widths: x, a and b have type T. */
-#define UNARY_LOOP(name, suffix, T, expression)                                       \
-    static void name##_##suffix(const T *in, T *out, size_t count, const params_t *p) \
-    {                                                                                 \
-        const T a = (T)p->a, b = (T)p->b;                                             \
-        (void)a;                                                                      \
-        (void)b;                                                                      \
-        for (size_t i = 0; i < count; i++) {                                          \
-            const T x = in[i];                                                        \
-            out[i] = (T)(expression);                                                 \
-        }                                                                             \
+/* The expression is written once and compiled for both: x, a and b have type T. */
+#define UNARY_LOOP(name, suffix, type, expression)                                              \
+    static void name##_##suffix(const type *in, type *out, size_t count, const ew_call_t *call) \
+    {                                                                                           \
+        typedef type T;                                                                         \
+        const T a = (T)call->a, b = (T)call->b;                                                 \
+        (void)a;                                                                                \
+        (void)b;                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                    \
+            const T x = in[i];                                                                  \
+            out[i] = (T)(expression);                                                           \
+        }                                                                                       \
     }
 
-#define UNARY(name, expression, ...)          \
-    UNARY_LOOP(name, f32, float, expression)  \
-    UNARY_LOOP(name, f64, double, expression) \
-    static const unary_t aux_##name = {name##_f32, name##_f64, __VA_ARGS__};
+#define UNARY(name, onnx_name, eval, expression, ...) \
+    UNARY_LOOP(name, f32, float, expression)          \
+    UNARY_LOOP(name, f64, double, expression)
 
-#define NO_ATTRS NULL, 0, NULL, 0
+EW_FUNCTIONS_OF_ANY_TYPE(UNARY)
+EW_FUNCTIONS_OF_FLOATS(UNARY)
+UNARY(GELU_TANH, "", float, x *(1 + tanh((T)0.7978845608028654 * (x + (T)0.044715 * x * x * x))) / 2)
 
-UNARY(abs, fabs(x), NO_ATTRS)
-UNARY(acos, acos(x), NO_ATTRS)
-UNARY(acosh, acosh(x), NO_ATTRS)
-UNARY(asin, asin(x), NO_ATTRS)
-UNARY(asinh, asinh(x), NO_ATTRS)
-UNARY(atan, atan(x), NO_ATTRS)
-UNARY(atanh, atanh(x), NO_ATTRS)
-UNARY(ceil, ceil(x), NO_ATTRS)
-UNARY(cos, cos(x), NO_ATTRS)
-UNARY(cosh, cosh(x), NO_ATTRS)
-UNARY(erf, erf(x), NO_ATTRS)
-UNARY(exp, exp(x), NO_ATTRS)
-UNARY(floor, floor(x), NO_ATTRS)
-UNARY(log, log(x), NO_ATTRS)
-UNARY(neg, -x, NO_ATTRS)
-UNARY(reciprocal, 1 / x, NO_ATTRS)
-UNARY(round, rint(x), NO_ATTRS)
-UNARY(sign, (x > 0) - (x < 0), NO_ATTRS)
-UNARY(sin, sin(x), NO_ATTRS)
-UNARY(sinh, sinh(x), NO_ATTRS)
-UNARY(sqrt, sqrt(x), NO_ATTRS)
-UNARY(tan, tan(x), NO_ATTRS)
-UNARY(tanh, tanh(x), NO_ATTRS)
-UNARY(relu, x > 0 ? x : 0 * x, NO_ATTRS)
-UNARY(sigmoid, 1 / (1 + exp(-x)), NO_ATTRS)
-UNARY(softplus, x > 20 ? x : log1p(exp(x)), NO_ATTRS)
-UNARY(softsign, x / (1 + fabs(x)), NO_ATTRS)
-UNARY(hardswish, x *fmax((typeof(x))0, fmin((typeof(x))1, x / 6 + (typeof(x))0.5)), NO_ATTRS)
-UNARY(mish, x *tanh(x > 20 ? x : log1p(exp(x))), NO_ATTRS)
-UNARY(leakyrelu, x < 0 ? a * x : x, "alpha", 0.01, NULL, 0)
-UNARY(elu, x < 0 ? a * expm1(x) : x, "alpha", 1, NULL, 0)
-UNARY(celu, x < 0 ? a * expm1(x / a) : x, "alpha", 1, NULL, 0)
-UNARY(selu, b *(x < 0 ? a * expm1(x) : x), "alpha", 1.67326319217681884765625, "gamma",
-      1.05070102214813232421875)
-UNARY(thresholdedrelu, x > a ? x : 0, "alpha", 1, NULL, 0)
-UNARY(hardsigmoid, fmax((typeof(x))0, fmin((typeof(x))1, a *x + b)), "alpha", 0.2, "beta", 0.5)
-UNARY(shrink, x<-a ? x + b : x> a ? x - b : 0, "lambd", 0.5, "bias", 0)
-UNARY(gelu_erf, x *(1 + erf(x * (typeof(x))M_SQRT1_2)) / 2, NO_ATTRS)
-UNARY(gelu_tanh, x *(1 + tanh((typeof(x))0.7978845608028654 * (x + (typeof(x))0.044715 * x * x * x))) / 2,
-      NO_ATTRS)
-UNARY(swish, x / (1 + exp(-a * x)), "alpha", 1, NULL, 0)
+#define UNARY_ENTRY(name, ...) [EW_##name] = {name##_f32, name##_f64},
+static const unary_t functions[EW_COUNT] = {EW_FUNCTIONS_OF_ANY_TYPE(UNARY_ENTRY)
+                                                EW_FUNCTIONS_OF_FLOATS(UNARY_ENTRY) UNARY_ENTRY(GELU_TANH)};
 
-static status_t run_float(op_ctx_t *c, const unary_t *u)
+static status_t eval_float(op_ctx_t *c)
 {
-    params_t p = {u->name_a ? op_float(c, u->name_a, u->default_a) : 0,
-                  u->name_b ? op_float(c, u->name_b, u->default_b) : 0};
+    ew_call_t call = op_function(c->node->op, c->node->attrs, c->node->attr_count);
+    const unary_t *u = &functions[call.op];
     const tensor_t *in = c->in[0];
     tensor_t *out = c->out[0];
     if (in->dtype == DTYPE_F32)
-        u->f32(in->data, out->data, tensor_count(in), &p);
+        u->f32(in->data, out->data, tensor_count(in), &call);
     else if (in->dtype == DTYPE_F64)
-        u->f64(in->data, out->data, tensor_count(in), &p);
+        u->f64(in->data, out->data, tensor_count(in), &call);
     else
         return op_unsupported(c, "element type %s is not supported", dtype_name(in->dtype));
     return STATUS_OK;
 }
 
-static status_t eval_float(op_ctx_t *c)
-{
-    return run_float(c, c->node->op->aux);
-}
-
-static status_t eval_gelu(op_ctx_t *c)
-{
-    return run_float(c, strcmp(op_string(c, "approximate", "none"), "tanh") ? &aux_gelu_erf : &aux_gelu_tanh);
-}
-
 /* Abs, Neg, Sign and Relu on integers; minimum values wrap as two's complement does. */
-#define INTEGER_LOOP(T)                                            \
-    {                                                              \
-        const T *from = in->data;                                  \
-        T *to = out->data;                                         \
-        for (size_t i = 0; i < count; i++) {                       \
-            int64_t x = (int64_t)from[i];                          \
-            to[i] = (T)(kind == 'n'   ? (int64_t)(0 - (uint64_t)x) \
-                        : kind == 's' ? (x > 0) - (x < 0)          \
-                        : kind == 'r' ? (x > 0 ? x : 0)            \
-                        : x < 0       ? (int64_t)(0 - (uint64_t)x) \
-                                      : x);                              \
-        }                                                          \
-        break;                                                     \
+#define INTEGER_LOOP(T)                                                 \
+    {                                                                   \
+        const T *from = in->data;                                       \
+        T *to = out->data;                                              \
+        for (size_t i = 0; i < count; i++) {                            \
+            int64_t x = (int64_t)from[i];                               \
+            to[i] = (T)(which == EW_NEG    ? (int64_t)(0 - (uint64_t)x) \
+                        : which == EW_SIGN ? (x > 0) - (x < 0)          \
+                        : which == EW_RELU ? (x > 0 ? x : 0)            \
+                        : x < 0            ? (int64_t)(0 - (uint64_t)x) \
+                                           : x);                                   \
+        }                                                               \
+        break;                                                          \
     }
 
 static status_t eval_signed(op_ctx_t *c)
@@ -129,8 +75,7 @@ static status_t eval_signed(op_ctx_t *c)
     const tensor_t *in = c->in[0];
     tensor_t *out = c->out[0];
     size_t count = tensor_count(in);
-    const char *name = c->node->op->name;
-    char kind = !strcmp(name, "Neg") ? 'n' : !strcmp(name, "Sign") ? 's' : !strcmp(name, "Relu") ? 'r' : 'a';
+    ew_op_t which = c->node->op->function.op;
     switch (in->dtype) {
     case DTYPE_I8:
         INTEGER_LOOP(int8_t)
@@ -144,9 +89,9 @@ static status_t eval_signed(op_ctx_t *c)
     case DTYPE_U16:
     case DTYPE_U32:
     case DTYPE_U64:
-        if (kind == 'n')
+        if (which == EW_NEG)
             return op_unsupported(c, "element type %s is not supported", dtype_name(in->dtype));
-        if (kind != 's')
+        if (which != EW_SIGN)
             memcpy(out->data, in->data, tensor_bytes(in));
         else
             return op_unsupported(c, "element type %s is not supported", dtype_name(in->dtype));
@@ -155,12 +100,6 @@ static status_t eval_signed(op_ctx_t *c)
         return eval_float(c);
     }
     return STATUS_OK;
-}
-
-/* Rounding functions leave integers alone. */
-static status_t eval_rounding(op_ctx_t *c)
-{
-    return eval_float(c);
 }
 
 static status_t eval_not(op_ctx_t *c)
@@ -296,60 +235,35 @@ static status_t eval_dropout(op_ctx_t *c)
     return c->out[0] ? eval_copy(c) : STATUS_OK;
 }
 
-#define FLOAT(onnx_name, fn)                                                                            \
-    {                                                                                                   \
-        onnx_name, 1, 1, 1, 1, 0, op_infer_same, eval_float, &aux_##fn, NULL, 0, .rows.kind = ROWS_KEPT \
-    }
-#define SIGNED(onnx_name, fn)                                                                            \
-    {                                                                                                    \
-        onnx_name, 1, 1, 1, 1, 0, op_infer_same, eval_signed, &aux_##fn, NULL, 0, .rows.kind = ROWS_KEPT \
-    }
+#define FUNCTION(name_of, onnx_name, kernel, expression, ...) \
+    {.name = onnx_name,                                       \
+     .min_in = 1,                                             \
+     .max_in = 1,                                             \
+     .min_out = 1,                                            \
+     .max_out = 1,                                            \
+     .infer = op_infer_same,                                  \
+     .eval = eval_##kernel,                                   \
+     .rows.kind = ROWS_KEPT,                                  \
+     .kind = OP_UNARY,                                        \
+     .function = {EW_##name_of, __VA_ARGS__},                 \
+     .tail = EPILOGUE_UNARY},
 
 const op_t ops_unary[] = {
-    SIGNED("Abs", abs),
-    FLOAT("Acos", acos),
-    FLOAT("Acosh", acosh),
-    FLOAT("Asin", asin),
-    FLOAT("Asinh", asinh),
-    FLOAT("Atan", atan),
-    FLOAT("Atanh", atanh),
+    /* clang-format off */
+    EW_FUNCTIONS_OF_ANY_TYPE(FUNCTION)
+    EW_FUNCTIONS_OF_FLOATS(FUNCTION)
+    /* clang-format on */
     {"BitwiseNot", 1, 1, 1, 1, 0, op_infer_same, eval_bitwise_not, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"Ceil", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_ceil, NULL, 0, .rows.kind = ROWS_KEPT},
-    FLOAT("Celu", celu),
-    {"Clip", 1, 3, 1, 1, 0, op_infer_same, eval_clip, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    FLOAT("Cos", cos),
-    FLOAT("Cosh", cosh),
-    {"Dropout", 1, 3, 1, 2, 0, infer_dropout, eval_dropout, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
-    FLOAT("Elu", elu),
-    FLOAT("Erf", erf),
-    FLOAT("Exp", exp),
-    {"Floor", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_floor, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"Gelu", 1, 1, 1, 1, 0, op_infer_same, eval_gelu, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    FLOAT("HardSigmoid", hardsigmoid),
-    FLOAT("HardSwish", hardswish),
-    {"Identity", 1, 1, 1, 1, 0, op_infer_same, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES},
-    {"IsInf", 1, 1, 1, 1, 0, infer_bool, eval_isinf, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"IsNaN", 1, 1, 1, 1, 0, infer_bool, eval_isnan, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    FLOAT("LeakyRelu", leakyrelu),
-    FLOAT("Log", log),
-    FLOAT("Mish", mish),
-    SIGNED("Neg", neg),
-    {"Not", 1, 1, 1, 1, 0, infer_logical, eval_not, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    FLOAT("Reciprocal", reciprocal),
-    SIGNED("Relu", relu),
-    {"Round", 1, 1, 1, 1, 0, op_infer_same, eval_rounding, &aux_round, NULL, 0, .rows.kind = ROWS_KEPT},
-    FLOAT("Selu", selu),
-    FLOAT("Shrink", shrink),
-    FLOAT("Sigmoid", sigmoid),
-    SIGNED("Sign", sign),
-    FLOAT("Sin", sin),
-    FLOAT("Sinh", sinh),
-    FLOAT("Softplus", softplus),
-    FLOAT("Softsign", softsign),
-    FLOAT("Sqrt", sqrt),
-    FLOAT("Swish", swish),
-    FLOAT("Tan", tan),
-    FLOAT("Tanh", tanh),
-    FLOAT("ThresholdedRelu", thresholdedrelu),
+    {"Clip", 1, 3, 1, 1, 0, op_infer_same, eval_clip, NULL, NULL, 0, .rows.kind = ROWS_KEPT, .kind = OP_CLIP,
+     .tail = EPILOGUE_UNARY},
+    {"Dropout", 1, 3, 1, 2, 0, infer_dropout, eval_dropout, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES,
+     .kind = OP_IDENTITY},
+    {"Identity", 1, 1, 1, 1, 0, op_infer_same, eval_copy, NULL, NULL, 0, .rows.kind = ROWS_AS_BYTES,
+     .kind = OP_IDENTITY},
+    {"IsInf", 1, 1, 1, 1, 0, infer_bool, eval_isinf, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_IS_INF},
+    {"IsNaN", 1, 1, 1, 1, 0, infer_bool, eval_isnan, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_IS_NAN},
+    {"Not", 1, 1, 1, 1, 0, infer_logical, eval_not, NULL, NULL, 0, .rows.kind = ROWS_KEPT, .kind = OP_NOT},
     {.name = NULL},
 };

@@ -1,5 +1,5 @@
 /* The lowering: which steps a graph becomes, as readable text; and that the buffers of a program never meet. */
-#include "engine/cuda/lower.h"
+#include "engine/cuda/supports.h"
 #include "graph/fuse.h"
 #include "maker.h"
 
@@ -43,7 +43,7 @@ static lowered_t lower(maker_t *m, engine_precision_t precision)
     cr_assert_eq(graph_fold_batch_norms(r.graph, &err), STATUS_OK);
     cr_assert_eq(graph_recognise(r.graph, &err), STATUS_OK);
     cr_assert_eq(graph_instantiate(r.graph, inputs, &instance, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(graph_fuse_epilogues(instance, lower_allows, &err), STATUS_OK);
+    cr_assert_eq(graph_fuse_epilogues(instance, cuda_supports_epilogue, &err), STATUS_OK);
     cr_assert_eq(lower_program(instance, precision, &r.constants, &r.program, &err), STATUS_OK, "%s",
                  err.text);
     r.text = program_text(r.program);

@@ -307,7 +307,7 @@ static bool allow_all(const graph_t *g, const node_t *host, const epilogue_t *ta
 {
     (void)g;
     (void)tail;
-    return op_is(host, "Conv");
+    return op_is(host, OP_CONV);
 }
 
 /* A residual block: y = relu(conv2(relu(conv1(x))) + x). */
