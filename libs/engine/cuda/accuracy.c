@@ -136,12 +136,12 @@ status_t accuracy_measure(engine_model_t *model, accuracy_t *accuracy, err_t *er
     status_t status = make_set(model->gpu->device, inputs, count, &in, err);
     for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
         fill(&inputs[i], in.data[i], &prng);
-    pthread_mutex_lock(&model->plans.building);
+    pthread_mutex_lock(&model->blueprint.plans.building);
     if (status == STATUS_OK)
         status = run_as(model, ENGINE_FP32, inputs, &in, &want, accuracy, NULL, err);
     if (status == STATUS_OK)
         status = run_as(model, model->precision, inputs, &in, &got, accuracy, &want, err);
-    pthread_mutex_unlock(&model->plans.building);
+    pthread_mutex_unlock(&model->blueprint.plans.building);
     dispose(model->gpu->device, &in);
     dispose(model->gpu->device, &got);
     dispose(model->gpu->device, &want);

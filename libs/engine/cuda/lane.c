@@ -211,8 +211,7 @@ static status_t check_outputs(flight_t *f)
 
 static status_t check_border(flight_t *f, const transfers_t *transfers, const engine_border_t *border)
 {
-    return transfers ? blueprint_check_border(border, f->job, transfers_row_bytes(transfers), &f->err)
-                     : STATUS_OK;
+    return transfers ? border_check(border, f->job, transfers_row_bytes(transfers), &f->err) : STATUS_OK;
 }
 
 static status_t find_segment(flight_t *f)

@@ -51,10 +51,10 @@ static void count_bytes(engine_model_t *model)
 
 void model_note_stream(engine_model_t *model, uint32_t stream)
 {
-    pthread_mutex_lock(&model->plans.building);
+    pthread_mutex_lock(&model->blueprint.plans.building);
     model->streams[stream / 64] |= UINT64_C(1) << stream % 64;
     count_bytes(model);
-    pthread_mutex_unlock(&model->plans.building);
+    pthread_mutex_unlock(&model->blueprint.plans.building);
 }
 
 static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, err_t *err)
@@ -76,7 +76,7 @@ static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, e
 status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err)
 {
     plan_entry_t *entry;
-    status_t status = plan_table_get(&model->plans, batch, inputs, build, model, &entry, err);
+    status_t status = plan_table_get(&model->blueprint.plans, batch, inputs, build, model, &entry, err);
     if (status == STATUS_OK)
         *plan = (plan_t *)entry;
     return status;
@@ -84,12 +84,12 @@ status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *input
 
 plan_t *model_find_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs)
 {
-    return (plan_t *)plan_table_find(&model->plans, batch, inputs);
+    return (plan_t *)plan_table_find(&model->blueprint.plans, batch, inputs);
 }
 
 void model_release_plan(engine_model_t *model, plan_t *plan)
 {
-    plan_table_release(&model->plans, &plan->entry);
+    plan_table_release(&model->blueprint.plans, &plan->entry);
 }
 
 /* ---- life ---- */
@@ -101,11 +101,10 @@ static void destroy_entry(plan_entry_t *entry)
 
 void model_destroy(engine_model_t *model)
 {
-    plan_table_dispose(&model->plans);
+    plan_table_dispose(&model->blueprint.plans);
     for (uint32_t i = 0; i < model->constants.count; i++)
         pool_free(&model->gpu->pool, model->constants.items[i].device);
     constants_dispose(&model->constants);
-    free(model->edges);
     blueprint_dispose(&model->blueprint);
     free(model);
 }
@@ -123,8 +122,8 @@ status_t model_create(engine_t *engine, gpu_t *gpu, const engine_load_t *what, e
     snprintf(model->name, sizeof model->name, "%s", what->name);
     status_t status = blueprint_open(&model->blueprint, what, cuda_supports_epilogue, &model_borders, err);
     if (status == STATUS_OK)
-        status =
-            plan_table_init(&model->plans, model_info(model), model->blueprint.varies, destroy_entry, err);
+        status = plan_table_init(&model->blueprint.plans, model_info(model), model->blueprint.varies,
+                                 destroy_entry, err);
     if (status == STATUS_OK)
         *out = model;
     else

@@ -4,7 +4,7 @@
 #ifndef ENGINE_CUDA_MODEL_H
 #define ENGINE_CUDA_MODEL_H
 
-#include "engine/blueprint.h"
+#include "engine/borders.h"
 #include "engine/cuda/segment.h"
 
 /* What all models of an engine share. */
@@ -16,16 +16,14 @@ typedef struct {
 } gpu_t;
 
 struct engine_model {
-    char name[80]; /* for messages */
+    blueprint_t blueprint; /* first */
+    char name[80];         /* for messages */
     engine_t *engine;
     gpu_t *gpu;
-    blueprint_t blueprint;
     engine_precision_t precision;
     constants_t constants; /* under plans.building */
-    plan_table_t plans;
-    uint64_t plan_bytes; /* under plans.building: what the largest plan takes of a stream's memory */
+    uint64_t plan_bytes;   /* under plans.building: what the largest plan takes of a stream's memory */
     uint64_t streams[(ENGINE_MAX_STREAMS + 63) / 64]; /* under plans.building: those it is prepared on */
-    edge_t *edges; /* for each value of blueprint.graph_cuts; written once, by model_cuts */
 };
 
 static inline const engine_model_info_t *model_info(const engine_model_t *model)
@@ -53,9 +51,7 @@ status_t model_plan_for(engine_model_t *model, engine_precision_t precision, eff
 
 /* ---- cuts.c ---- */
 
-extern const border_layout_t model_borders;
-
-status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
+extern const border_ops_t model_borders;
 
 /* A range of operators of a plan, ready to be run. `to` is set. */
 typedef struct {
@@ -66,8 +62,5 @@ typedef struct {
 
 status_t model_segment(engine_model_t *model, plan_t *plan, const engine_range_t *range, uint32_t batch,
                        segment_t *segment, err_t *err);
-
-status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
-                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
 
 #endif

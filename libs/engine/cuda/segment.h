@@ -11,7 +11,7 @@
 #ifndef ENGINE_CUDA_SEGMENT_H
 #define ENGINE_CUDA_SEGMENT_H
 
-#include "engine/blueprint.h"
+#include "engine/borders.h"
 #include "engine/cuda/space.h"
 
 /* A value on the borders of a cut. */

@@ -1,5 +1,5 @@
 /*
- * How values lie on the borders of a model, and the borders.
+ * How values lie on the borders of a model, and what these are made of.
  */
 #include "engine/onednn/build.h"
 #include "engine/onednn/model.h"
@@ -22,44 +22,34 @@ static const place_t *place_at(const plan_t *plan, int32_t value, uint32_t op)
     return NULL;
 }
 
-/* With varying shapes, or where the rows of a layout are not in one piece each, a border is row-major. */
-static status_t choose_edges(engine_model_t *model, const plan_t *plan, err_t *err)
+static status_t make(engine_model_t *model, uint32_t batch, const tensor_t *inputs, void **made, err_t *err)
 {
-    const graph_cuts_t *cuts = &model->blueprint.graph_cuts;
-    free(model->edges);
-    model->edges = calloc(blueprint_value_count(&model->blueprint) + 1, sizeof *model->edges);
-    if (!model->edges)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the cuts of a model");
-    for (uint32_t c = 0; c < cuts->cut_count; c++)
-        for (uint32_t v = 0; v < cuts->cuts[c].value_count; v++) {
-            const int32_t *value = &cuts->cuts[c].values[v];
-            edge_t *edge = &model->edges[value - cuts->values];
-            const place_t *place = plan ? place_at(plan, *value, cuts->cuts[c].op) : NULL;
-            edge->value = *value;
-            edge->described = place && build_place_md(plan, place, &edge->md) && edge_is_sliceable(&edge->md);
-        }
-    return STATUS_OK;
-}
-
-static status_t choose(engine_model_t *model, err_t *err)
-{
-    tensor_t inputs[ENGINE_MAX_IO];
-    plan_t *plan;
-    uint32_t likely = blueprint_layout_batch(&model->blueprint);
-    if (model->blueprint.varies)
-        return choose_edges(model, NULL, err);
-    blueprint_shapes(&model->blueprint, likely, BLUEPRINT_TRIAL_SIZE, inputs);
-    status_t status = model_plan(model, likely, inputs, &plan, err);
-    if (status != STATUS_OK)
-        return status;
-    status = choose_edges(model, plan, err);
-    model_release_plan(model, plan);
+    plan_t *plan = NULL;
+    status_t status = model->blueprint.varies ? STATUS_OK : model_plan(model, batch, inputs, &plan, err);
+    *made = plan;
     return status;
 }
 
-static size_t value_row_bytes(const engine_model_t *model, uint32_t i, const tensor_t *t, uint32_t batch)
+static void drop(engine_model_t *model, void *made)
 {
-    return edge_row_bytes(&model->edges[i], t, batch);
+    if (made)
+        model_release_plan(model, made);
+}
+
+/* With varying shapes, or where the rows of a layout are not in one piece each, a border is row-major. */
+static bool lay_out(const void *made, int32_t value, uint32_t op, void *to)
+{
+    const plan_t *plan = made;
+    const place_t *place = plan ? place_at(plan, value, op) : NULL;
+    edge_t *edge = to;
+    edge->value = value;
+    edge->described = place && build_place_md(plan, place, &edge->md) && edge_is_sliceable(&edge->md);
+    return true;
+}
+
+static size_t row_bytes(const void *edge, const tensor_t *t, uint32_t batch)
+{
+    return edge_row_bytes(edge, t, batch);
 }
 
 static status_t take(engine_model_t *model, uint64_t len_bytes, void **data, err_t *err)
@@ -81,24 +71,19 @@ static void give(engine_model_t *model, void *data, uint64_t len_bytes)
     free(data);
 }
 
-const border_layout_t model_borders = {
-    .choose = choose, .row_bytes = value_row_bytes, .take = take, .give = give};
-
-status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err)
-{
-    return blueprint_cuts(&model->blueprint, model, &model->plans, cuts, err);
-}
-
-status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
-                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err)
-{
-    return blueprint_border_create(&model->blueprint, model, cuts, cut_count, rows, largest_shapes, border,
-                                   err);
-}
+const border_ops_t model_borders = {
+    .edge_bytes = sizeof(edge_t),
+    .make = make,
+    .drop = drop,
+    .lay_out = lay_out,
+    .row_bytes = row_bytes,
+    .take = take,
+    .give = give,
+};
 
 edges_t model_edges(const engine_model_t *model, uint32_t op)
 {
-    uint32_t first, count;
-    blueprint_values(&model->blueprint, op, &first, &count);
-    return (edges_t){.edges = model->edges + first, .count = count};
+    edges_t edges;
+    edges.edges = border_edges(&model->blueprint, op, &edges.count);
+    return edges;
 }

@@ -4,7 +4,7 @@
 #ifndef ENGINE_ONEDNN_MODEL_H
 #define ENGINE_ONEDNN_MODEL_H
 
-#include "engine/blueprint.h"
+#include "engine/borders.h"
 #include "engine/cpu.h"
 #include "engine/onednn/segment.h"
 #include "engine/onednn/weights.h"
@@ -26,16 +26,14 @@ struct engine {
 };
 
 struct engine_model {
+    blueprint_t blueprint; /* first */
     engine_t *engine;
-    blueprint_t blueprint;
     weights_t weights;
-    plan_table_t plans;
     pthread_mutex_t segmenting; /* the forks of the plans, and what the model takes: */
     uint64_t graph_bytes, counted_bytes;
     uint64_t weight_bytes; /* reordered, as of the newest plan */
     uint64_t work_bytes;   /* the largest of its plans */
     uint64_t fork_bytes;   /* of all of its plans */
-    edge_t *edges;         /* for each value of blueprint.graph_cuts; written once, by model_cuts */
 };
 
 static inline const engine_model_info_t *model_info(const engine_model_t *model)
@@ -60,12 +58,9 @@ status_t model_account(engine_t *engine, int64_t change_bytes, err_t *err);
 
 /* ---- cuts.c ---- */
 
-extern const border_layout_t model_borders;
+extern const border_ops_t model_borders;
 
-status_t model_cuts(engine_model_t *model, engine_cuts_t *cuts, err_t *err);
 /* What a border holds at a cut; nothing at the ends. */
 edges_t model_edges(const engine_model_t *model, uint32_t op);
-status_t border_create(engine_model_t *model, const uint32_t *cuts, uint32_t cut_count, uint32_t rows,
-                       const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err);
 
 #endif

@@ -211,9 +211,8 @@ static status_t load_into(engine_t *engine, engine_model_t *model, const engine_
 
 static void unload(engine_model_t *model)
 {
-    plan_table_dispose(&model->plans);
+    plan_table_dispose(&model->blueprint.plans);
     model_account(model->engine, -(int64_t)model->counted_bytes, NULL);
-    free(model->edges);
     weights_dispose(&model->weights);
     blueprint_dispose(&model->blueprint);
     pthread_mutex_destroy(&model->segmenting);
@@ -307,10 +306,10 @@ const engine_ops_t engine_onednn = {
     .info = model_info_of,
     .prepare = prepare,
     .prepare_shapes = prepare_shapes,
-    .cuts = model_cuts,
+    .cuts = border_cuts,
     .border_create = border_create,
-    .border_destroy = blueprint_border_destroy,
-    .border_bytes = blueprint_border_bytes,
+    .border_destroy = border_destroy,
+    .border_bytes = border_bytes,
     .prepare_range = prepare_range,
     .submit = submit,
     .cancel = cancel,

@@ -107,13 +107,14 @@ static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, e
 
 status_t model_init_plans(engine_model_t *model, err_t *err)
 {
-    return plan_table_init(&model->plans, model_info(model), model->blueprint.varies, destroy_entry, err);
+    return plan_table_init(&model->blueprint.plans, model_info(model), model->blueprint.varies, destroy_entry,
+                           err);
 }
 
 status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *inputs, plan_t **plan, err_t *err)
 {
     plan_entry_t *entry;
-    status_t status = plan_table_get(&model->plans, batch, inputs, build, model, &entry, err);
+    status_t status = plan_table_get(&model->blueprint.plans, batch, inputs, build, model, &entry, err);
     if (status == STATUS_OK)
         *plan = (plan_t *)entry;
     return status;
@@ -121,7 +122,7 @@ status_t model_plan(engine_model_t *model, uint32_t batch, const tensor_t *input
 
 void model_release_plan(engine_model_t *model, plan_t *plan)
 {
-    plan_table_release(&model->plans, &plan->entry);
+    plan_table_release(&model->blueprint.plans, &plan->entry);
 }
 
 /* ---- segments ---- */

@@ -143,9 +143,9 @@ static status_t run_ops(const segment_t *s, const segment_run_t *how, engine_job
 
 status_t segment_run(const segment_t *s, const segment_run_t *how, engine_job_t *job, err_t *err)
 {
-    status_t status = blueprint_check_border(job->source, job, loads_of(s)->row_bytes, err);
+    status_t status = border_check(job->source, job, loads_of(s)->row_bytes, err);
     if (status == STATUS_OK)
-        status = blueprint_check_border(job->target, job, stores_of(s)->row_bytes, err);
+        status = border_check(job->target, job, stores_of(s)->row_bytes, err);
     if (status != STATUS_OK)
         return status;
     bind_segment(s, how->work, job);

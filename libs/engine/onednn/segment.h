@@ -11,7 +11,7 @@
 #ifndef ENGINE_ONEDNN_SEGMENT_H
 #define ENGINE_ONEDNN_SEGMENT_H
 
-#include "engine/blueprint.h"
+#include "engine/borders.h"
 #include "engine/onednn/fork.h"
 
 #include <stdatomic.h>
