@@ -1,5 +1,5 @@
 /*
- * Inside the real device: what cudnn_conv.c and lt_gemm.c need of it.
+ * Inside the real device: what its files need of each other.
  */
 #ifndef ENGINE_CUDA_DEVICE_CUDA_H
 #define ENGINE_CUDA_DEVICE_CUDA_H
@@ -35,6 +35,9 @@ struct device {
 /* STATUS_OK, or the error with its text; remembers a lost device. Sticky errors of the runtime are cleared. */
 status_t device_check(device_t *device, cudaError_t error, const char *what, err_t *err);
 
+/* Each thread has a current device of its own. */
+status_t device_enter(device_t *device, err_t *err);
+
 /*
  * How steps of one shape run. Chosen once and kept by the device, for all models and batch sizes; read by any
  * thread. Those that no plan uses any more go when there are too many: sequences of all lengths make new
@@ -58,6 +61,10 @@ struct choice {
  * negative = it failed. */
 double device_time(device_t *device, effort_t effort, bool (*run)(void *arg), void *arg);
 
+/* When the device closes. */
+void choices_free(device_t *device);
+
+cudnnStatus_t device_make_cudnn(device_t *device, stream_t stream);
 /* The cuDNN handle of a stream, made when it is first wanted. NULL = cuDNN does not start. */
 cudnnHandle_t device_cudnn(device_t *device, stream_t stream);
 

@@ -71,6 +71,10 @@ bool lower_ctx(const lower_t *l, const node_t *node, lower_ctx_t *c);
 /* A new dense tensor in the work space: of this shape, or of a value's shape and stored type. */
 view_t lower_new(lower_t *l, dtype_t dtype, uint32_t rank, const int64_t *dims, layout_kind_t layout);
 view_t lower_result(lower_t *l, int32_t value, layout_kind_t layout);
+/* A buffer of the program; 0 when there is no memory. A dense view of one. */
+uint32_t lower_buffer(lower_t *l, buffer_t buffer);
+view_t lower_dense_view(uint32_t buffer, dtype_t dtype, uint32_t rank, const int64_t *dims,
+                        layout_kind_t layout);
 /* A buffer for a constant that is no value of the graph. */
 uint32_t lower_constant_buffer(lower_t *l, uint32_t constant);
 void lower_define(lower_t *l, int32_t value, const view_t *view);

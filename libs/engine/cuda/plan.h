@@ -39,6 +39,12 @@ status_t plan_create(program_t *program, constants_t *constants, device_t *devic
                      engine_precision_t precision, effort_t effort, plan_t **plan, err_t *err);
 void plan_destroy(plan_t *plan);
 
+/* ---- slots.c ---- */
+
+/* For plan_create: fills in slot_bytes and the offsets, and io_before. False: no memory. */
+bool plan_lay_out_slot(plan_t *plan);
+bool plan_count_io(plan_t *plan);
+
 /* Pointers to the inputs and outputs of a batch that lie in a slot from `base` on. */
 void plan_place_slot(const plan_t *plan, void *base, void **inputs, void **outputs);
 

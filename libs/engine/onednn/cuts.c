@@ -1,7 +1,7 @@
 /*
  * How values lie on the borders of a model, and what these are made of.
  */
-#include "engine/onednn/build.h"
+#include "engine/onednn/md.h"
 #include "engine/onednn/model.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool lay_out(const void *made, int32_t value, uint32_t op, void *to)
     const place_t *place = plan ? place_at(plan, value, op) : NULL;
     edge_t *edge = to;
     edge->value = value;
-    edge->described = place && build_place_md(plan, place, &edge->md) && edge_is_sliceable(&edge->md);
+    edge->described = place && md_of_place(plan, place, &edge->md) && edge_is_sliceable(&edge->md);
     return true;
 }
 
@@ -80,10 +80,3 @@ const border_ops_t model_borders = {
     .take = take,
     .give = give,
 };
-
-edges_t model_edges(const engine_model_t *model, uint32_t op)
-{
-    edges_t edges;
-    edges.edges = border_edges(&model->blueprint, op, &edges.count);
-    return edges;
-}

@@ -15,12 +15,12 @@ typedef struct {
     uint32_t weight_rank;
 } conv_t;
 
-static bool all_float(const build_t *b, const node_t *node)
+static bool all_float(const lower_t *l, const node_t *node)
 {
     for (uint32_t i = 0; i < node->in_count; i++)
-        if (node->in[i] >= 0 && build_tensor(b, node->in[i])->dtype != DTYPE_F32)
+        if (node->in[i] >= 0 && lower_tensor(l, node->in[i])->dtype != DTYPE_F32)
             return false;
-    return build_tensor(b, node->out[0])->dtype == DTYPE_F32;
+    return lower_tensor(l, node->out[0])->dtype == DTYPE_F32;
 }
 
 /* oneDNN counts the padding behind from the size of the result. */
@@ -41,11 +41,11 @@ static bool read_padding(conv_t *c, bool transposed)
     return true;
 }
 
-static bool read_conv(build_t *b, const node_t *node, conv_t *c, bool transposed)
+static bool read_conv(lower_t *l, const node_t *node, conv_t *c, bool transposed)
 {
-    build_ctx_t ctx;
-    const tensor_t *w = build_tensor(b, node->in[1]);
-    if (!all_float(b, node) || !build_ctx(b, node, &ctx))
+    lower_ctx_t ctx;
+    const tensor_t *w = lower_tensor(l, node->in[1]);
+    if (!all_float(l, node) || !lower_ctx(l, node, &ctx))
         return false;
     memset(c, 0, sizeof *c);
     status_t status = transposed ? window_read_transposed(&ctx.ctx, &c->w, w->dims + 2)
@@ -77,18 +77,18 @@ static dnnl_memory_desc_t weights_md(conv_t *c, const tensor_t *w, bool transpos
         strides[r++] = own[d];
     }
     c->weight_rank = r;
-    return build_md_strided(r, c->weight_dims, strides);
+    return md_strided(r, c->weight_dims, strides);
 }
 
-static status_t describe(build_t *b, const node_t *node, const conv_t *c, bool transposed,
+static status_t describe(lower_t *l, const node_t *node, const conv_t *c, bool transposed,
                          dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd)
 {
-    const tensor_t *x = build_tensor(b, node->in[0]), *y = build_tensor(b, node->out[0]);
-    int32_t bias = build_input(node, 2);
-    dnnl_memory_desc_t src = build_md_any(x->rank, x->dims), dst = build_md_any(y->rank, y->dims);
-    dnnl_memory_desc_t weights = build_md_any(c->weight_rank, c->weight_dims), bias_md = {0};
+    const tensor_t *x = lower_tensor(l, node->in[0]), *y = lower_tensor(l, node->out[0]);
+    int32_t bias = lower_input(node, 2);
+    dnnl_memory_desc_t src = md_any(x->rank, x->dims), dst = md_any(y->rank, y->dims);
+    dnnl_memory_desc_t weights = md_any(c->weight_rank, c->weight_dims), bias_md = {0};
     if (bias >= 0)
-        build_md(build_tensor(b, bias), &bias_md);
+        md_of(lower_tensor(l, bias), &bias_md);
     dnnl_convolution_desc_t conv;
     dnnl_deconvolution_desc_t deconv;
     dnnl_status_t status =
@@ -99,50 +99,50 @@ static status_t describe(build_t *b, const node_t *node, const conv_t *c, bool t
                          &conv, dnnl_forward_inference, dnnl_convolution_direct, &src, &weights,
                          bias >= 0 ? &bias_md : NULL, &dst, c->strides, c->dilates, c->before, c->after);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(pd, transposed ? (void *)&deconv : (void *)&conv, attr, b->engine,
+        status = dnnl_primitive_desc_create(pd, transposed ? (void *)&deconv : (void *)&conv, attr, l->engine,
                                             NULL);
-    return build_status(b, status);
+    return lower_status(l, status);
 }
 
-static status_t add_conv(build_t *b, const node_t *node, conv_t *c, bool transposed)
+static status_t add_conv(lower_t *l, const node_t *node, conv_t *c, bool transposed)
 {
-    const tensor_t *w = build_tensor(b, node->in[1]);
+    const tensor_t *w = lower_tensor(l, node->in[1]);
     dnnl_memory_desc_t seen = weights_md(c, w, transposed);
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t pd;
     int32_t sum;
-    status_t status = build_attr(b, node, &attr, &sum);
+    status_t status = lower_attr(l, node, &attr, &sum);
     if (status != STATUS_OK)
         return status;
-    status = describe(b, node, c, transposed, attr, &pd);
+    status = describe(l, node, c, transposed, attr, &pd);
     dnnl_primitive_attr_destroy(attr);
     if (status != STATUS_OK)
         return status;
     dnnl_memory_desc_t src = *dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0);
     dnnl_memory_desc_t dst = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
     dnnl_memory_desc_t weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    build_arg_t args[4] = {{DNNL_ARG_SRC, build_need(b, node->in[0], &src), src},
-                           {DNNL_ARG_WEIGHTS, build_weights(b, node->in[1], &seen, &weights), weights},
+    lower_arg_t args[4] = {{DNNL_ARG_SRC, lower_need(l, node->in[0], &src), src},
+                           {DNNL_ARG_WEIGHTS, lower_weights(l, node->in[1], &seen, &weights), weights},
                            {DNNL_ARG_DST, UINT32_MAX, dst}};
     args[2].buffer =
-        sum >= 0 ? build_sum_target(b, node, sum, &dst) : build_buffer(b, dnnl_memory_desc_get_size(&dst));
+        sum >= 0 ? lower_sum_target(l, node, sum, &dst) : lower_buffer(l, dnnl_memory_desc_get_size(&dst));
     uint32_t count = 3, to = args[2].buffer;
-    if (build_input(node, 2) >= 0) {
-        args[count] = (build_arg_t){.arg = DNNL_ARG_BIAS, .buffer = build_plain(b, node->in[2])};
-        build_md(build_tensor(b, node->in[2]), &args[count++].md);
+    if (lower_input(node, 2) >= 0) {
+        args[count] = (lower_arg_t){.arg = DNNL_ARG_BIAS, .buffer = lower_plain(l, node->in[2])};
+        md_of(lower_tensor(l, node->in[2]), &args[count++].md);
     }
-    status = build_step(b, node, pd, args, count);
-    return status == STATUS_OK ? build_define(b, node->out[0], &dst, to) : status;
+    status = lower_step(l, node, pd, args, count);
+    return status == STATUS_OK ? lower_define(l, node->out[0], &dst, to) : status;
 }
 
-status_t lower_conv(build_t *b, const node_t *node)
+status_t lower_conv(lower_t *l, const node_t *node)
 {
     conv_t c;
-    return read_conv(b, node, &c, false) ? add_conv(b, node, &c, false) : STATUS_UNSUPPORTED;
+    return read_conv(l, node, &c, false) ? add_conv(l, node, &c, false) : STATUS_UNSUPPORTED;
 }
 
-status_t lower_conv_transpose(build_t *b, const node_t *node)
+status_t lower_conv_transpose(lower_t *l, const node_t *node)
 {
     conv_t c;
-    return read_conv(b, node, &c, true) ? add_conv(b, node, &c, true) : STATUS_UNSUPPORTED;
+    return read_conv(l, node, &c, true) ? add_conv(l, node, &c, true) : STATUS_UNSUPPORTED;
 }

@@ -6,81 +6,81 @@
 #include <string.h>
 
 /* The same bytes under another shape; only a row-major value can be seen so. */
-status_t lower_reshape(build_t *b, const node_t *node)
+status_t lower_reshape(lower_t *l, const node_t *node)
 {
     if (node->out[0] < 0 || (node->out_count > 1 && node->out[1] >= 0))
         return STATUS_UNSUPPORTED;
-    uint32_t buffer = build_plain(b, node->in[0]);
+    uint32_t buffer = lower_plain(l, node->in[0]);
     if (buffer == UINT32_MAX)
-        return b->err->code;
-    build_share(b, node->in[0], buffer);
-    return build_define(b, node->out[0], NULL, buffer);
+        return l->err->code;
+    lower_share(l, node->in[0], buffer);
+    return lower_define(l, node->out[0], NULL, buffer);
 }
 
 /* Even the layout stays. */
-status_t lower_identity(build_t *b, const node_t *node)
+status_t lower_identity(lower_t *l, const node_t *node)
 {
     if (node->out[0] < 0 || (node->out_count > 1 && node->out[1] >= 0))
         return STATUS_UNSUPPORTED;
-    const layout_t main = *build_main(b, node->in[0]);
-    return build_define(b, node->out[0], main.plain ? NULL : &main.md, main.buffer);
+    const layout_t main = *lower_main(l, node->in[0]);
+    return lower_define(l, node->out[0], main.plain ? NULL : &main.md, main.buffer);
 }
 
 /* Padding by nothing, which some exporters put before every average pool, keeps the layout too. */
-status_t lower_pad(build_t *b, const node_t *node)
+status_t lower_pad(lower_t *l, const node_t *node)
 {
-    bool nothing = tensor_same_shape(build_tensor(b, node->in[0]), build_tensor(b, node->out[0]));
+    bool nothing = tensor_same_shape(lower_tensor(l, node->in[0]), lower_tensor(l, node->out[0]));
     const attr_t *attr = node_attr(node, "pads");
-    int32_t input = build_input(node, 1);
-    const tensor_t *pads = input >= 0 ? build_tensor(b, input) : NULL;
+    int32_t input = lower_input(node, 1);
+    const tensor_t *pads = input >= 0 ? lower_tensor(l, input) : NULL;
     for (uint32_t i = 0; attr && i < attr->count; i++)
         nothing &= attr->ints[i] == 0;
     for (size_t i = 0; pads && i < tensor_count(pads); i++)
         nothing &= pads->data && tensor_get_i64(pads, i) == 0;
-    return nothing && (attr || pads) ? lower_identity(b, node) : STATUS_UNSUPPORTED;
+    return nothing && (attr || pads) ? lower_identity(l, node) : STATUS_UNSUPPORTED;
 }
 
 /*
  * The same bytes with the strides permuted: no copy until a reader wants another layout, and products read it as it is.
  */
-status_t lower_transpose(build_t *b, const node_t *node)
+status_t lower_transpose(lower_t *l, const node_t *node)
 {
-    const tensor_t *x = build_tensor(b, node->in[0]), *y = build_tensor(b, node->out[0]);
+    const tensor_t *x = lower_tensor(l, node->in[0]), *y = lower_tensor(l, node->out[0]);
     const attr_t *perm = node_attr(node, "perm");
-    const layout_t main = *build_main(b, node->in[0]);
+    const layout_t main = *lower_main(l, node->in[0]);
     int64_t strides[TENSOR_MAX_RANK];
     if (x->dtype != DTYPE_F32 || !x->rank || x->rank > 6)
         return STATUS_UNSUPPORTED;
     bool strided = !main.md.format_desc.blocking.inner_nblks && main.md.format_kind == dnnl_blocked;
-    uint32_t buffer = strided ? main.buffer : build_plain(b, node->in[0]);
+    uint32_t buffer = strided ? main.buffer : lower_plain(l, node->in[0]);
     if (buffer == UINT32_MAX)
-        return b->err->code;
+        return l->err->code;
     int64_t own[TENSOR_MAX_RANK];
     tensor_strides(x, own);
     for (uint32_t d = 0; strided && d < x->rank; d++)
         own[d] = main.md.format_desc.blocking.strides[d];
     for (uint32_t d = 0; d < x->rank; d++)
         strides[d] = own[perm ? perm->ints[d] : x->rank - 1 - d];
-    build_share(b, node->in[0], buffer);
-    dnnl_memory_desc_t md = build_md_strided(y->rank, y->dims, strides);
-    return build_define(b, node->out[0], &md, buffer);
+    lower_share(l, node->in[0], buffer);
+    dnnl_memory_desc_t md = md_strided(y->rank, y->dims, strides);
+    return lower_define(l, node->out[0], &md, buffer);
 }
 
-static status_t add_concat(build_t *b, const node_t *node, int axis, const dnnl_memory_desc_t *mds)
+static status_t add_concat(lower_t *l, const node_t *node, int axis, const dnnl_memory_desc_t *mds)
 {
-    build_arg_t args[BUILD_MAX_ARGS];
+    lower_arg_t args[LOWER_MAX_ARGS];
     dnnl_primitive_desc_t pd;
     uint32_t n = node->in_count;
-    dnnl_status_t made = dnnl_concat_primitive_desc_create(&pd, NULL, (int)n, axis, mds, b->attr, b->engine);
+    dnnl_status_t made = dnnl_concat_primitive_desc_create(&pd, NULL, (int)n, axis, mds, l->attr, l->engine);
     if (made != dnnl_success)
-        return build_status(b, made);
+        return lower_status(l, made);
     dnnl_memory_desc_t dst = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
     for (uint32_t i = 0; i < n; i++)
-        args[i] = (build_arg_t){DNNL_ARG_MULTIPLE_SRC + (int)i, build_need(b, node->in[i], &mds[i]), mds[i]};
-    args[n] = (build_arg_t){DNNL_ARG_DST, build_buffer(b, dnnl_memory_desc_get_size(&dst)), dst};
+        args[i] = (lower_arg_t){DNNL_ARG_MULTIPLE_SRC + (int)i, lower_need(l, node->in[i], &mds[i]), mds[i]};
+    args[n] = (lower_arg_t){DNNL_ARG_DST, lower_buffer(l, dnnl_memory_desc_get_size(&dst)), dst};
     uint32_t to = args[n].buffer;
-    status_t status = build_step(b, node, pd, args, n + 1);
-    return status == STATUS_OK ? build_define(b, node->out[0], &dst, to) : status;
+    status_t status = lower_step(l, node, pd, args, n + 1);
+    return status == STATUS_OK ? lower_define(l, node->out[0], &dst, to) : status;
 }
 
 static bool is_unpadded(const dnnl_memory_desc_t *md)
@@ -119,24 +119,24 @@ static bool channels_last(const tensor_t *t, dnnl_memory_desc_t *md)
  * Each input as it is when all are alike and none is padded; else channels last when some input already is not
  * row-major; else row-major.
  */
-status_t lower_concat(build_t *b, const node_t *node)
+status_t lower_concat(lower_t *l, const node_t *node)
 {
-    const tensor_t *y = build_tensor(b, node->out[0]);
+    const tensor_t *y = lower_tensor(l, node->out[0]);
     const attr_t *axis = node_attr(node, "axis");
     int64_t at = axis && axis->kind == ATTR_INT ? axis->i : 1;
-    dnnl_memory_desc_t mds[BUILD_MAX_ARGS];
+    dnnl_memory_desc_t mds[LOWER_MAX_ARGS];
     bool alike = true, plain = true;
-    if (y->dtype != DTYPE_F32 || node->in_count + 1 > BUILD_MAX_ARGS)
+    if (y->dtype != DTYPE_F32 || node->in_count + 1 > LOWER_MAX_ARGS)
         return STATUS_UNSUPPORTED;
     at = at < 0 ? at + y->rank : at;
     for (uint32_t i = 0; i < node->in_count; i++) {
-        const layout_t *main = build_main(b, node->in[i]);
+        const layout_t *main = lower_main(l, node->in[i]);
         mds[i] = main->md;
         alike &= is_unpadded(&mds[i]) && is_alike(&mds[i], &mds[0]);
         plain &= main->plain;
     }
     for (uint32_t i = 0; !alike && i < node->in_count; i++)
-        if (plain || !channels_last(build_tensor(b, node->in[i]), &mds[i]))
-            build_md(build_tensor(b, node->in[i]), &mds[i]);
-    return add_concat(b, node, (int)at, mds);
+        if (plain || !channels_last(lower_tensor(l, node->in[i]), &mds[i]))
+            md_of(lower_tensor(l, node->in[i]), &mds[i]);
+    return add_concat(l, node, (int)at, mds);
 }

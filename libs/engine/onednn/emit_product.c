@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-static bool all_float(const build_t *b, const node_t *node)
+static bool all_float(const lower_t *l, const node_t *node)
 {
     for (uint32_t i = 0; i < node->in_count; i++)
-        if (node->in[i] >= 0 && build_tensor(b, node->in[i])->dtype != DTYPE_F32)
+        if (node->in[i] >= 0 && lower_tensor(l, node->in[i])->dtype != DTYPE_F32)
             return false;
     return true;
 }
@@ -22,45 +22,45 @@ typedef struct {
 } inner_t;
 
 /* Sums land in the result's buffer, which is seen as [m, n]: the other operand must be row-major. */
-static uint32_t target(build_t *b, const node_t *node, int32_t sum, size_t len)
+static uint32_t target(lower_t *l, const node_t *node, int32_t sum, size_t len)
 {
     if (sum < 0)
-        return build_buffer(b, len);
+        return lower_buffer(l, len);
     dnnl_memory_desc_t plain;
-    build_md(build_tensor(b, node->out[0]), &plain);
-    return build_sum_target(b, node, sum, &plain);
+    md_of(lower_tensor(l, node->out[0]), &plain);
+    return lower_sum_target(l, node, sum, &plain);
 }
 
-static status_t add_inner(build_t *b, const node_t *node, const inner_t *p)
+static status_t add_inner(lower_t *l, const node_t *node, const inner_t *p)
 {
-    dnnl_memory_desc_t src = build_md_strided(2, (int64_t[]){p->m, p->k}, NULL);
-    dnnl_memory_desc_t dst = build_md_strided(2, (int64_t[]){p->m, p->n}, NULL);
-    dnnl_memory_desc_t weights = build_md_any(2, (int64_t[]){p->n, p->k}), bias;
-    dnnl_memory_desc_t seen = build_md_strided(2, (int64_t[]){p->n, p->k}, p->weight_strides);
+    dnnl_memory_desc_t src = md_strided(2, (int64_t[]){p->m, p->k}, NULL);
+    dnnl_memory_desc_t dst = md_strided(2, (int64_t[]){p->m, p->n}, NULL);
+    dnnl_memory_desc_t weights = md_any(2, (int64_t[]){p->n, p->k}), bias;
+    dnnl_memory_desc_t seen = md_strided(2, (int64_t[]){p->n, p->k}, p->weight_strides);
     dnnl_inner_product_desc_t desc;
     dnnl_primitive_desc_t pd;
     dnnl_primitive_attr_t attr;
     int32_t sum;
-    bias = build_md_strided(1, (int64_t[]){p->n}, NULL);
-    status_t status = build_attr(b, node, &attr, &sum);
+    bias = md_strided(1, (int64_t[]){p->n}, NULL);
+    status_t status = lower_attr(l, node, &attr, &sum);
     if (status != STATUS_OK)
         return status;
     dnnl_status_t made = dnnl_inner_product_forward_desc_init(&desc, dnnl_forward_inference, &src, &weights,
                                                               p->bias >= 0 ? &bias : NULL, &dst);
     if (made == dnnl_success)
-        made = dnnl_primitive_desc_create(&pd, &desc, attr, b->engine, NULL);
+        made = dnnl_primitive_desc_create(&pd, &desc, attr, l->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
     if (made != dnnl_success)
-        return build_status(b, made);
+        return lower_status(l, made);
     weights = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    build_arg_t args[4] = {{DNNL_ARG_SRC, build_plain(b, node->in[0]), src},
-                           {DNNL_ARG_WEIGHTS, build_weights(b, p->weights, &seen, &weights), weights},
-                           {DNNL_ARG_DST, target(b, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
+    lower_arg_t args[4] = {{DNNL_ARG_SRC, lower_plain(l, node->in[0]), src},
+                           {DNNL_ARG_WEIGHTS, lower_weights(l, p->weights, &seen, &weights), weights},
+                           {DNNL_ARG_DST, target(l, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
     uint32_t count = 3, to = args[2].buffer;
     if (p->bias >= 0)
-        args[count++] = (build_arg_t){DNNL_ARG_BIAS, build_plain(b, p->bias), bias};
-    status = build_step(b, node, pd, args, count);
-    return status == STATUS_OK ? build_define(b, node->out[0], NULL, to) : status;
+        args[count++] = (lower_arg_t){DNNL_ARG_BIAS, lower_plain(l, p->bias), bias};
+    status = lower_step(l, node, pd, args, count);
+    return status == STATUS_OK ? lower_define(l, node->out[0], NULL, to) : status;
 }
 
 /* Operands as views with equal rank. */
@@ -73,38 +73,38 @@ typedef struct {
     bool as_it_lies; /* operands are not transposed by p */
 } matmul_t;
 
-static status_t matmul_attr(build_t *b, const node_t *node, float scale, dnnl_primitive_attr_t *attr,
+static status_t matmul_attr(lower_t *l, const node_t *node, float scale, dnnl_primitive_attr_t *attr,
                             int32_t *sum)
 {
-    status_t status = build_attr(b, node, attr, sum);
+    status_t status = lower_attr(l, node, attr, sum);
     if (status != STATUS_OK || scale == 1)
         return status;
     dnnl_status_t set = dnnl_primitive_attr_set_output_scales(*attr, 1, 0, &scale);
     if (set != dnnl_success)
         dnnl_primitive_attr_destroy(*attr);
-    return build_status(b, set);
+    return lower_status(l, set);
 }
 
 /* As it lies when its rank fits and one of the last two dimensions is dense; else row-major, as p says. */
-static build_arg_t operand(build_t *b, int arg, int32_t value, uint32_t rank, const int64_t *dims,
+static lower_arg_t operand(lower_t *l, int arg, int32_t value, uint32_t rank, const int64_t *dims,
                            const int64_t *strides, bool as_it_lies)
 {
-    const layout_t *main = build_main(b, value);
+    const layout_t *main = lower_main(l, value);
     const dnnl_memory_desc_t *md = &main->md;
     const dnnl_dim_t *s = md->format_desc.blocking.strides;
-    bool usable = as_it_lies && (uint32_t)md->ndims == rank && build_tensor(b, value)->rank == rank &&
+    bool usable = as_it_lies && (uint32_t)md->ndims == rank && lower_tensor(l, value)->rank == rank &&
                   !md->format_desc.blocking.inner_nblks && (s[rank - 1] == 1 || s[rank - 2] == 1);
     if (usable)
-        return (build_arg_t){arg, main->buffer, *md};
-    return (build_arg_t){arg, build_plain(b, value), build_md_strided(rank, dims, strides)};
+        return (lower_arg_t){arg, main->buffer, *md};
+    return (lower_arg_t){arg, lower_plain(l, value), md_strided(rank, dims, strides)};
 }
 
-static status_t add_matmul(build_t *b, const node_t *node, const matmul_t *p)
+static status_t add_matmul(lower_t *l, const node_t *node, const matmul_t *p)
 {
-    build_arg_t src = operand(b, DNNL_ARG_SRC, node->in[0], p->rank, p->a, p->a_strides, p->as_it_lies);
-    build_arg_t weights =
-        operand(b, DNNL_ARG_WEIGHTS, node->in[1], p->rank, p->w, p->w_strides, p->as_it_lies);
-    dnnl_memory_desc_t dst = build_md_strided(p->rank, p->out, NULL), bias;
+    lower_arg_t src = operand(l, DNNL_ARG_SRC, node->in[0], p->rank, p->a, p->a_strides, p->as_it_lies);
+    lower_arg_t weights =
+        operand(l, DNNL_ARG_WEIGHTS, node->in[1], p->rank, p->w, p->w_strides, p->as_it_lies);
+    dnnl_memory_desc_t dst = md_strided(p->rank, p->out, NULL), bias;
     int64_t bias_dims[DNNL_MAX_NDIMS];
     dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t pd;
@@ -112,30 +112,30 @@ static status_t add_matmul(build_t *b, const node_t *node, const matmul_t *p)
     int32_t sum;
     for (uint32_t d = 0; d < p->rank; d++)
         bias_dims[d] = d == p->rank - 1 ? p->out[d] : 1;
-    bias = build_md_strided(p->rank, bias_dims, NULL);
-    status_t status = matmul_attr(b, node, p->scale, &attr, &sum);
+    bias = md_strided(p->rank, bias_dims, NULL);
+    status_t status = matmul_attr(l, node, p->scale, &attr, &sum);
     if (status != STATUS_OK)
         return status;
     dnnl_status_t made =
         dnnl_matmul_desc_init(&desc, &src.md, &weights.md, p->bias >= 0 ? &bias : NULL, &dst);
     if (made == dnnl_success)
-        made = dnnl_primitive_desc_create(&pd, &desc, attr, b->engine, NULL);
+        made = dnnl_primitive_desc_create(&pd, &desc, attr, l->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
     if (made != dnnl_success)
-        return build_status(b, made);
-    build_arg_t args[4] = {
-        src, weights, {DNNL_ARG_DST, target(b, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
+        return lower_status(l, made);
+    lower_arg_t args[4] = {
+        src, weights, {DNNL_ARG_DST, target(l, node, sum, dnnl_memory_desc_get_size(&dst)), dst}};
     uint32_t count = 3, to = args[2].buffer;
     if (p->bias >= 0)
-        args[count++] = (build_arg_t){DNNL_ARG_BIAS, build_plain(b, p->bias), bias};
-    status = build_step(b, node, pd, args, count);
-    return status == STATUS_OK ? build_define(b, node->out[0], NULL, to) : status;
+        args[count++] = (lower_arg_t){DNNL_ARG_BIAS, lower_plain(l, p->bias), bias};
+    status = lower_step(l, node, pd, args, count);
+    return status == STATUS_OK ? lower_define(l, node->out[0], NULL, to) : status;
 }
 
 /* The addend of a Gemm is a bias when it has one element per column. */
-static bool is_bias(const build_t *b, int32_t value, int64_t n)
+static bool is_bias(const lower_t *l, int32_t value, int64_t n)
 {
-    const tensor_t *t = build_tensor(b, value);
+    const tensor_t *t = lower_tensor(l, value);
     return tensor_count(t) == (size_t)n && t->rank >= 1 && t->dims[t->rank - 1] == n;
 }
 
@@ -151,19 +151,19 @@ static bool attr_flag(const node_t *node, const char *name)
     return a && a->kind == ATTR_INT && a->i;
 }
 
-status_t lower_gemm(build_t *b, const node_t *node)
+status_t lower_gemm(lower_t *l, const node_t *node)
 {
-    const tensor_t *x = build_tensor(b, node->in[0]), *w = build_tensor(b, node->in[1]);
-    const tensor_t *y = build_tensor(b, node->out[0]);
+    const tensor_t *x = lower_tensor(l, node->in[0]), *w = lower_tensor(l, node->in[1]);
+    const tensor_t *y = lower_tensor(l, node->out[0]);
     bool ta = attr_flag(node, "transA"), tb = attr_flag(node, "transB");
     float alpha = attr_float(node, "alpha"), beta = attr_float(node, "beta");
-    int32_t addend = build_input(node, 2);
+    int32_t addend = lower_input(node, 2);
     int64_t m = y->dims[0], n = y->dims[1], k = x->dims[!ta];
-    if (!all_float(b, node) || (addend >= 0 && (beta != 1 || !is_bias(b, addend, n))))
+    if (!all_float(l, node) || (addend >= 0 && (beta != 1 || !is_bias(l, addend, n))))
         return STATUS_UNSUPPORTED;
-    if (!ta && alpha == 1 && build_is_constant(b, node->in[1])) {
+    if (!ta && alpha == 1 && lower_is_constant(l, node->in[1])) {
         inner_t p = {m, n, k, {tb ? k : 1, tb ? 1 : n}, node->in[1], addend};
-        return add_inner(b, node, &p);
+        return add_inner(l, node, &p);
     }
     if (alpha != 1 && addend >= 0)
         return STATUS_UNSUPPORTED; /* oneDNN scales the bias as well */
@@ -175,7 +175,7 @@ status_t lower_gemm(build_t *b, const node_t *node)
                   .out = {m, n},
                   .bias = addend,
                   .scale = alpha};
-    return add_matmul(b, node, &p);
+    return add_matmul(l, node, &p);
 }
 
 /* Dims and strides with ones in front (stride irrelevant), a vector on the right as a column. */
@@ -195,15 +195,15 @@ static void view(const tensor_t *t, uint32_t rank, bool right, int64_t *dims, in
     }
 }
 
-status_t lower_matmul(build_t *b, const node_t *node)
+status_t lower_matmul(lower_t *l, const node_t *node)
 {
-    const tensor_t *x = build_tensor(b, node->in[0]), *w = build_tensor(b, node->in[1]);
-    if (!all_float(b, node))
+    const tensor_t *x = lower_tensor(l, node->in[0]), *w = lower_tensor(l, node->in[1]);
+    if (!all_float(l, node))
         return STATUS_UNSUPPORTED;
-    if (build_is_constant(b, node->in[1]) && w->rank == 2 && x->rank >= 1) {
+    if (lower_is_constant(l, node->in[1]) && w->rank == 2 && x->rank >= 1) {
         int64_t k = w->dims[0], n = w->dims[1];
-        inner_t p = {(int64_t)tensor_count(x) / k, n, k, {1, n}, node->in[1], build_input(node, 2)};
-        return add_inner(b, node, &p);
+        inner_t p = {(int64_t)tensor_count(x) / k, n, k, {1, n}, node->in[1], lower_input(node, 2)};
+        return add_inner(l, node, &p);
     }
     if (node->in_count > 2)
         return STATUS_UNSUPPORTED;
@@ -218,5 +218,5 @@ status_t lower_matmul(build_t *b, const node_t *node)
         p.out[d] = p.a[d] > p.w[d] ? p.a[d] : p.w[d];
     p.out[p.rank - 2] = p.a[p.rank - 2];
     p.out[p.rank - 1] = p.w[p.rank - 1];
-    return add_matmul(b, node, &p);
+    return add_matmul(l, node, &p);
 }

@@ -27,7 +27,7 @@ static const dnnl_alg_kind_t simple[EW_COUNT] = {
     [EW_TANH] = dnnl_eltwise_tanh,
 };
 
-eltwise_t build_eltwise(const ew_call_t *f)
+eltwise_t lower_eltwise(const ew_call_t *f)
 {
     const double most = 3.402823466e38;
     switch (f->op) {
@@ -53,14 +53,14 @@ static dnnl_status_t append(dnnl_post_ops_t ops, const epilogue_t *tail)
 {
     if (tail->kind == EPILOGUE_ADD)
         return dnnl_post_ops_append_sum(ops, 1);
-    eltwise_t e = build_eltwise(&tail->function);
+    eltwise_t e = lower_eltwise(&tail->function);
     dnnl_status_t status = dnnl_success;
     for (uint32_t i = 0; status == dnnl_success && i < e.count; i++)
         status = dnnl_post_ops_append_eltwise(ops, 1, e.step[i].alg, e.step[i].alpha, e.step[i].beta);
     return status;
 }
 
-status_t build_attr(build_t *b, const node_t *node, dnnl_primitive_attr_t *out, int32_t *sum_value)
+status_t lower_attr(lower_t *l, const node_t *node, dnnl_primitive_attr_t *out, int32_t *sum_value)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
@@ -82,32 +82,32 @@ status_t build_attr(build_t *b, const node_t *node, dnnl_primitive_attr_t *out, 
     if (status != dnnl_success) {
         if (attr)
             dnnl_primitive_attr_destroy(attr);
-        return build_status(b, status);
+        return lower_status(l, status);
     }
     *out = attr;
     return STATUS_OK;
 }
 
 /* A copy by a reorder from a layout to itself. */
-static uint32_t copy_of(build_t *b, const node_t *node, uint32_t from, const dnnl_memory_desc_t *md)
+static uint32_t copy_of(lower_t *l, const node_t *node, uint32_t from, const dnnl_memory_desc_t *md)
 {
     dnnl_primitive_desc_t pd;
-    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&pd, md, b->engine, md, b->engine, b->attr);
+    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&pd, md, l->engine, md, l->engine, l->attr);
     if (status != dnnl_success) {
-        build_status(b, status);
+        lower_status(l, status);
         return UINT32_MAX;
     }
-    build_arg_t args[] = {{DNNL_ARG_FROM, from, *md},
-                          {DNNL_ARG_TO, build_buffer(b, dnnl_memory_desc_get_size(md)), *md}};
+    lower_arg_t args[] = {{DNNL_ARG_FROM, from, *md},
+                          {DNNL_ARG_TO, lower_buffer(l, dnnl_memory_desc_get_size(md)), *md}};
     uint32_t to = args[1].buffer;
-    return build_step(b, node, pd, args, 2) == STATUS_OK ? to : UINT32_MAX;
+    return lower_step(l, node, pd, args, 2) == STATUS_OK ? to : UINT32_MAX;
 }
 
-uint32_t build_sum_target(build_t *b, const node_t *node, int32_t sum_value, const dnnl_memory_desc_t *md)
+uint32_t lower_sum_target(lower_t *l, const node_t *node, int32_t sum_value, const dnnl_memory_desc_t *md)
 {
-    const layout_t *main = build_main(b, sum_value);
-    if (dnnl_memory_desc_equal(&main->md, md) && build_dies(b, sum_value))
+    const layout_t *main = lower_main(l, sum_value);
+    if (dnnl_memory_desc_equal(&main->md, md) && lower_dies(l, sum_value))
         return main->buffer;
-    uint32_t held = build_need(b, sum_value, md);
-    return held == UINT32_MAX ? held : copy_of(b, node, held, md);
+    uint32_t held = lower_need(l, sum_value, md);
+    return held == UINT32_MAX ? held : copy_of(l, node, held, md);
 }

@@ -1,6 +1,6 @@
 #include "engine/onednn/fork.h"
 
-#include "engine/onednn/build.h"
+#include "engine/onednn/md.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ bool edge_is_sliceable(const dnnl_memory_desc_t *md)
 static bool edge_md(const edge_t *edge, const tensor_t *t, dnnl_memory_desc_t *md)
 {
     if (!edge->described)
-        return build_md(t, md);
+        return md_of(t, md);
     *md = edge->md;
     md->dims[0] = md->padded_dims[0] = t->dims[0];
     return true;
@@ -271,7 +271,7 @@ static status_t add_transfer(const fork_t *f, transfers_t *list, const edge_t *e
                          .row_bytes = edge_row_bytes(edge, t, f->batch),
                          .before_bytes = list->row_bytes};
     made->len_bytes = made->row_bytes * f->batch;
-    if (!edge_md(edge, t, &md) || !build_place_md(f->plan, place, &at) || dnnl_memory_desc_equal(&md, &at))
+    if (!edge_md(edge, t, &md) || !md_of_place(f->plan, place, &at) || dnnl_memory_desc_equal(&md, &at))
         return STATUS_OK;
     return loads ? make_reorder(made, &md, &at, engine, err) : make_reorder(made, &at, &md, engine, err);
 }

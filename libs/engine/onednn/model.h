@@ -60,7 +60,4 @@ status_t model_account(engine_t *engine, int64_t change_bytes, err_t *err);
 
 extern const border_ops_t model_borders;
 
-/* What a border holds at a cut; nothing at the ends. */
-edges_t model_edges(const engine_model_t *model, uint32_t op);
-
 #endif

@@ -7,7 +7,6 @@
  */
 #include "base/clock.h"
 #include "engine/backends.h"
-#include "engine/onednn/build.h"
 #include "engine/onednn/model.h"
 #include "engine/onednn/supports.h"
 #include "engine/onednn/team.h"

@@ -35,7 +35,7 @@ static status_t compile(engine_model_t *model, const tensor_t *inputs, plan_t **
         return err_set(err, STATUS_NO_MEMORY, "no memory for a stream");
     }
     omp_set_num_threads(e->threads);
-    status = build_plan(instance, &model->weights, e->dnnl, stream, plan, err);
+    status = lower_plan(instance, &model->weights, e->dnnl, stream, plan, err);
     if (status == STATUS_OK) {
         (*plan)->model = model;
         (*plan)->signature = cuts_signature((*plan)->instance);
@@ -127,6 +127,14 @@ void model_release_plan(engine_model_t *model, plan_t *plan)
 
 /* ---- segments ---- */
 
+/* What a border holds at a cut; nothing at the ends. */
+static edges_t edges_at(const engine_model_t *model, uint32_t op)
+{
+    edges_t edges;
+    edges.edges = border_edges(&model->blueprint, op, &edges.count);
+    return edges;
+}
+
 static status_t find_fork(engine_model_t *model, plan_t *plan, uint32_t stream, uint32_t batch, fork_t **fork,
                           err_t *err)
 {
@@ -144,8 +152,8 @@ static status_t find_fork(engine_model_t *model, plan_t *plan, uint32_t stream, 
 static status_t reach_both(const engine_model_t *model, fork_t *fork, const engine_range_t *range, err_t *err)
 {
     dnnl_engine_t dnnl = model->engine->dnnl;
-    status_t status = fork_reach(fork, model_edges(model, range->from), range->from, true, dnnl, err);
-    return status == STATUS_OK ? fork_reach(fork, model_edges(model, range->to), range->to, false, dnnl, err)
+    status_t status = fork_reach(fork, edges_at(model, range->from), range->from, true, dnnl, err);
+    return status == STATUS_OK ? fork_reach(fork, edges_at(model, range->to), range->to, false, dnnl, err)
                                : status;
 }
 

@@ -59,7 +59,7 @@ bool onednn_supports_epilogue(const graph_t *graph, const node_t *host, const ep
         return tail->kind == EPILOGUE_UNARY && tail->function.op == EW_RELU && !host->epilogue_count;
     case TAILS_ALL:
         return tail->kind == EPILOGUE_ADD ? !has_sum(host) && !graph->values[tail->value].t.data
-                                          : build_eltwise(&tail->function).count > 0;
+                                          : lower_eltwise(&tail->function).count > 0;
     default:
         return false;
     }

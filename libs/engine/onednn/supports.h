@@ -7,7 +7,7 @@
 #include "engine/onednn/build.h"
 
 /* Adds the steps of one node, or answers UNSUPPORTED before it has added any. */
-typedef status_t (*lower_fn)(build_t *b, const node_t *node);
+typedef status_t (*lower_fn)(lower_t *l, const node_t *node);
 
 /* NULL: the engine does not take the operator. One that it takes may still refuse a node for its types or attributes. */
 lower_fn onednn_supports_op(const op_t *op);
