@@ -3,8 +3,8 @@
  * every operator computes in float32; graph inputs and outputs keep the declared type through a Cast at the border.
  */
 #include "base/map.h"
-#include "graph/graph.h"
-#include "graph/op.h"
+#include "graph/ir/graph.h"
+#include "graph/ops/op.h"
 #include "onnx.pb-c.h"
 
 #include <stdlib.h>

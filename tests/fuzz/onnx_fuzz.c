@@ -2,8 +2,8 @@
  * Any bytes as an ONNX model: parsed, imported, rewritten, given small shapes, and run when that is cheap. Whatever is
  * refused must say why.
  */
-#include "graph/fuse.h"
-#include "graph/op.h"
+#include "graph/ops/op.h"
+#include "graph/passes/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "cases.h"
 
 #include "engine/wait.h"
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 #include "onnx.pb-c.h"
 #include "onnx/model.h"
 

@@ -1,7 +1,7 @@
 #include "engine/cuda/accuracy.h"
 
 #include "base/prng.h"
-#include "engine/cuda/runner.h"
+#include "engine/cuda/run/runner.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  * The CUDA engine: a GPU, the models on it, and a lane for each stream.
  */
 #include "base/log.h"
-#include "engine/cpu.h"
 #include "engine/cuda/accuracy.h"
 #include "engine/cuda/lane.h"
-#include "engine/segment.h"
+#include "engine/queue/cpu.h"
+#include "engine/queue/segment.h"
 
 #include <stdlib.h>
 

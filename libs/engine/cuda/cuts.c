@@ -1,7 +1,7 @@
 /*
  * How values lie on the borders of a model, what these are made of, and the parts of a plan between them.
  */
-#include "engine/cuda/lower.h"
+#include "engine/cuda/lower/lower.h"
 #include "engine/cuda/model.h"
 
 /* Lowering needs no GPU; only the constants of the program are noted, for when a plan wants them. */

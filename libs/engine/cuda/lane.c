@@ -1,8 +1,8 @@
 #include "engine/cuda/lane.h"
 
 #include "base/clock.h"
-#include "engine/cpu.h"
-#include "engine/segment.h"
+#include "engine/queue/cpu.h"
+#include "engine/queue/segment.h"
 
 #include <stdlib.h>
 

@@ -10,8 +10,8 @@
 #define ENGINE_CUDA_LANE_H
 
 #include "engine/cuda/model.h"
-#include "engine/cuda/runner.h"
-#include "engine/fifo.h"
+#include "engine/cuda/run/runner.h"
+#include "engine/queue/fifo.h"
 
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 #include "engine/cuda/model.h"
 
 #include "base/log.h"
-#include "engine/cuda/lower.h"
-#include "engine/cuda/supports.h"
+#include "engine/cuda/lower/lower.h"
+#include "engine/cuda/lower/supports.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #ifndef ENGINE_CUDA_MODEL_H
 #define ENGINE_CUDA_MODEL_H
 
-#include "engine/borders.h"
-#include "engine/cuda/segment.h"
+#include "engine/compile/borders.h"
+#include "engine/cuda/run/segment.h"
 
 /* What all models of an engine share. */
 typedef struct {

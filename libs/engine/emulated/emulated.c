@@ -9,11 +9,11 @@
 #include "accel/accel.h"
 #include "base/clock.h"
 #include "engine/backends.h"
-#include "engine/cpu.h"
-#include "engine/describe.h"
+#include "engine/compile/describe.h"
 #include "engine/emulated/timer.h"
-#include "engine/fifo.h"
-#include "engine/segment.h"
+#include "engine/queue/cpu.h"
+#include "engine/queue/fifo.h"
+#include "engine/queue/segment.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * How values lie on the borders of a model, and what these are made of.
  */
-#include "engine/onednn/md.h"
 #include "engine/onednn/model.h"
+#include "engine/onednn/run/md.h"
 
 #include <stdlib.h>
 

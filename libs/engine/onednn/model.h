@@ -4,10 +4,10 @@
 #ifndef ENGINE_ONEDNN_MODEL_H
 #define ENGINE_ONEDNN_MODEL_H
 
-#include "engine/borders.h"
-#include "engine/cpu.h"
-#include "engine/onednn/segment.h"
-#include "engine/onednn/weights.h"
+#include "engine/compile/borders.h"
+#include "engine/onednn/run/segment.h"
+#include "engine/onednn/run/weights.h"
+#include "engine/queue/cpu.h"
 
 /* What one stream works with: its thread's, nobody else touches it. */
 typedef struct {

@@ -7,10 +7,10 @@
  */
 #include "base/clock.h"
 #include "engine/backends.h"
+#include "engine/onednn/lower/supports.h"
 #include "engine/onednn/model.h"
-#include "engine/onednn/supports.h"
-#include "engine/onednn/team.h"
-#include "engine/segment.h"
+#include "engine/onednn/run/team.h"
+#include "engine/queue/segment.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * Making the plans of a model, which all its streams share.
  */
-#include "engine/onednn/build.h"
+#include "engine/onednn/lower/lower.h"
 #include "engine/onednn/model.h"
-#include "engine/onednn/team.h"
+#include "engine/onednn/run/team.h"
 
 #include <stdlib.h>
 

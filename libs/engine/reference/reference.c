@@ -3,7 +3,7 @@
  * prepared; every run interprets the graph.
  */
 #include "engine/backends.h"
-#include "engine/cpu.h"
+#include "engine/queue/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

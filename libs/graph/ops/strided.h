@@ -5,7 +5,7 @@
 #ifndef GRAPH_OPS_STRIDED_H
 #define GRAPH_OPS_STRIDED_H
 
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 
 /* to[i·to_strides] = from[i·from_strides] for all i below dims; strides in elements, size = bytes of an element. */
 void strided_copy(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides,

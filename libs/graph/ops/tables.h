@@ -2,7 +2,7 @@
 #ifndef GRAPH_OPS_TABLES_H
 #define GRAPH_OPS_TABLES_H
 
-#include "graph/op.h"
+#include "graph/ops/op.h"
 
 extern const op_t ops_unary[], ops_binary[], ops_shape[], ops_move[], ops_cast[], ops_gather[], ops_scatter[],
     ops_reduce[], ops_softmax[], ops_conv[], ops_pool[], ops_norm[], ops_matmul[], ops_quant[], ops_resize[],

@@ -5,7 +5,7 @@
 #ifndef GRAPH_OPS_WALK_H
 #define GRAPH_OPS_WALK_H
 
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 
 enum { WALK_MAX_OPERANDS = 3 };
 

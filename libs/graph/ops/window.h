@@ -4,7 +4,7 @@
 #ifndef GRAPH_OPS_WINDOW_H
 #define GRAPH_OPS_WINDOW_H
 
-#include "graph/op.h"
+#include "graph/ops/op.h"
 
 enum { WINDOW_MAX_DIMS = 3 };
 

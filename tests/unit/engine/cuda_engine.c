@@ -1,6 +1,6 @@
 /* The engine itself, over the device that the CPU plays: jobs, precisions, memory, failures. */
 #include "engine/cuda/accuracy.h"
-#include "engine/cuda/device_host.h"
+#include "engine/cuda/device/device_host.h"
 #include "maker.h"
 #include "networks.h"
 #include "ticket.h"

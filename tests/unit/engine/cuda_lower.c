@@ -1,6 +1,6 @@
 /* The lowering: which steps a graph becomes, as readable text; and that the buffers of a program never meet. */
-#include "engine/cuda/supports.h"
-#include "graph/fuse.h"
+#include "engine/cuda/lower/supports.h"
+#include "graph/passes/fuse.h"
 #include "maker.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 #include "base/prng.h"
-#include "engine/cuda/pool.h"
+#include "engine/cuda/run/pool.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

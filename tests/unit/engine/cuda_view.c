@@ -1,4 +1,4 @@
-#include "engine/cuda/view.h"
+#include "engine/cuda/lower/view.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

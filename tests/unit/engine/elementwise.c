@@ -1,8 +1,8 @@
 /*
- * Every function of graph/elementwise.h, by itself and behind a product, on each engine: as the operator's own kernel
+ * Every function of graph/ops/elementwise.h, by itself and behind a product, on each engine: as the operator's own kernel
  * computes it. One that has no case in an engine's tables shows here.
  */
-#include "graph/op.h"
+#include "graph/ops/op.h"
 #include "maker.h"
 #include "networks.h"
 #include "ticket.h"

@@ -1,5 +1,5 @@
 /* The queue of an engine that has no thread of its own: one driver at a time. */
-#include "engine/fifo.h"
+#include "engine/queue/fifo.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 #include "engine/engine.h"
-#include "engine/onednn/plan.h"
-#include "engine/onednn/team.h"
+#include "engine/onednn/run/plan.h"
+#include "engine/onednn/run/team.h"
 #include "maker.h"
 
 #include <criterion/criterion.h>

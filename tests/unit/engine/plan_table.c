@@ -1,5 +1,5 @@
 /* Which plans a model keeps. */
-#include "engine/plan_table.h"
+#include "engine/compile/plan_table.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "engine/onednn/team.h"
+#include "engine/onednn/run/team.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /*
  * Where graphs can be cut, as text: "1:a 2:a,b" = before node 1 value a is alive, before node 2 a and b.
  */
-#include "graph/cuts.h"
+#include "graph/passes/cuts.h"
 #include "maker.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
-#include "graph/graph.h"
-#include "graph/op.h"
+#include "graph/ir/graph.h"
+#include "graph/ops/op.h"
 #include "maker.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "graph/memory_plan.h"
+#include "graph/passes/memory_plan.h"
 
 #include "base/prng.h"
 

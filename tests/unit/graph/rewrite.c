@@ -1,5 +1,5 @@
-#include "graph/fuse.h"
-#include "graph/op.h"
+#include "graph/ops/op.h"
+#include "graph/passes/fuse.h"
 #include "maker.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "graph/tensor.h"
+#include "graph/ir/tensor.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,0 +1,333 @@
+#include "engine/compile/describe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One row above this is a broken description rather than a tensor. */
+#define MAX_ROW_BYTES ((size_t)1 << 36)
+
+status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err)
+{
+    *d = (description_t){0};
+    if (input_count > ENGINE_MAX_IO || output_count > ENGINE_MAX_IO)
+        return err_set(err, STATUS_UNSUPPORTED, "%u inputs and %u outputs; at most %d of each are supported",
+                       input_count, output_count, ENGINE_MAX_IO);
+    d->inputs = calloc(input_count + 1, sizeof *d->inputs);
+    d->outputs = calloc(output_count + 1, sizeof *d->outputs);
+    if (!d->inputs || !d->outputs) {
+        description_dispose(d);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the description of a model");
+    }
+    d->info = (engine_model_info_t){.inputs = d->inputs,
+                                    .outputs = d->outputs,
+                                    .input_count = input_count,
+                                    .output_count = output_count,
+                                    .max_batch = 1};
+    return STATUS_OK;
+}
+
+static void dispose_texts(engine_tensor_t *tensors, uint32_t count)
+{
+    for (uint32_t i = 0; tensors && i < count; i++) {
+        free((char *)tensors[i].name);
+        for (uint32_t k = 0; k < ENGINE_MAX_RANK; k++)
+            free((char *)tensors[i].symbols[k]);
+    }
+}
+
+void description_dispose(description_t *d)
+{
+    dispose_texts(d->inputs, d->info.input_count);
+    dispose_texts(d->outputs, d->info.output_count);
+    free(d->inputs);
+    free(d->outputs);
+    *d = (description_t){0};
+}
+
+/* Only what varies keeps its name: an exporter's name of a dimension that turned out fixed means nothing. */
+static bool copy_symbols(engine_tensor_t *tensor, const char *const *symbols)
+{
+    for (uint32_t i = 0; symbols && i < tensor->rank; i++) {
+        if (tensor->dims[i] >= 0 || !symbols[i])
+            continue;
+        tensor->symbols[i] = strdup(symbols[i]);
+        if (!tensor->symbols[i])
+            return false;
+    }
+    return true;
+}
+
+status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
+                         const int64_t *dims, const char *const *symbols, err_t *err)
+{
+    size_t bytes = dtype_size(dtype);
+    if (!bytes)
+        return err_set(err, STATUS_UNSUPPORTED, "tensor '%s' has the element type %s, which no engine takes",
+                       name, dtype_name(dtype));
+    if (rank > ENGINE_MAX_RANK)
+        return err_set(err, STATUS_UNSUPPORTED, "tensor '%s' has %u dimensions; at most %d are supported",
+                       name, rank, ENGINE_MAX_RANK);
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] < -1)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "tensor '%s': dimension %u is negative", name, i);
+        if (dims[i] > 0 && bytes > MAX_ROW_BYTES / (size_t)dims[i])
+            return err_set(err, STATUS_TOO_LARGE, "tensor '%s' is larger than %zu GiB", name,
+                           MAX_ROW_BYTES >> 30);
+        bytes = dims[i] < 0 ? 0 : bytes * (size_t)dims[i];
+        tensor->dims[i] = dims[i];
+    }
+    tensor->name = strdup(name);
+    tensor->dtype = dtype;
+    tensor->rank = rank;
+    tensor->row_bytes = bytes;
+    if (!tensor->name || !copy_symbols(tensor, symbols))
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the description of tensor '%s'", name);
+    return STATUS_OK;
+}
+
+static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, uint32_t count, err_t *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!from[i].name || !*from[i].name)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "a tensor has no name");
+        status_t status = description_set(&to[i], from[i].name, from[i].dtype, from[i].rank, from[i].dims,
+                                          from[i].symbols, err);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+status_t description_from_tensors(description_t *d, const engine_load_t *what, err_t *err)
+{
+    status_t status = description_init(d, what->input_count, what->output_count, err);
+    if (status == STATUS_OK)
+        status = copy_tensors(d->inputs, what->inputs, what->input_count, err);
+    if (status == STATUS_OK)
+        status = copy_tensors(d->outputs, what->outputs, what->output_count, err);
+    if (status != STATUS_OK) {
+        description_dispose(d);
+        return status;
+    }
+    d->info.batchable = what->batching != ENGINE_BATCH_NONE;
+    d->info.max_batch = !d->info.batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
+    if (d->info.max_batch > ENGINE_MAX_BATCH) {
+        description_dispose(d);
+        return err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
+                       ENGINE_MAX_BATCH);
+    }
+    return STATUS_OK;
+}
+
+status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
+{
+    onnx_model_t *model;
+    status_t status = what->path ? onnx_model_load(what->path, &model, err)
+                                 : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, err);
+    if (status != STATUS_OK)
+        return status;
+    status = graph_import(model, graph, err);
+    onnx_model_destroy(model);
+    return status;
+}
+
+/* Sizes to try for open dimensions: small ones suit text models, larger ones images. */
+static const int64_t trials[] = {16, 24, 224, 256, 1, 2, 512, 640};
+enum { TRIALS = sizeof trials / sizeof trials[0] };
+
+/* Shapes of the outputs for a batch and a size of what else is open; rank UINT32_MAX = not known before running. */
+typedef struct {
+    tensor_t outputs[ENGINE_MAX_IO];
+} probe_t;
+
+static status_t probe(const graph_t *graph, bool batchable, int64_t batch, int64_t size, probe_t *p,
+                      err_t *err)
+{
+    tensor_t inputs[ENGINE_MAX_IO];
+    graph_t *instance;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        inputs[i] = (tensor_t){.dtype = io->dtype, .rank = io->rank};
+        for (uint32_t k = 0; k < io->rank; k++)
+            inputs[i].dims[k] = io->dims[k] < 0 ? size : io->dims[k];
+        if (batchable)
+            inputs[i].dims[0] = batch;
+    }
+    status_t status = graph_instantiate(graph, inputs, &instance, err);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t i = 0; i < instance->output_count; i++) {
+        const value_t *value = &instance->values[instance->outputs[i].value];
+        p->outputs[i] = value->t;
+        if (!value->shaped)
+            p->outputs[i].rank = UINT32_MAX;
+    }
+    graph_destroy(instance);
+    return STATUS_OK;
+}
+
+static bool has_open_dims(const graph_t *graph, bool batchable)
+{
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        for (uint32_t k = batchable; k < graph->inputs[i].rank; k++)
+            if (graph->inputs[i].dims[k] < 0)
+                return true;
+    return false;
+}
+
+/* -1 where another trial gives something else. */
+static void mark_varying(const graph_t *graph, probe_t *out, const probe_t *other)
+{
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        tensor_t *o = &out->outputs[i];
+        const tensor_t *p = &other->outputs[i];
+        for (uint32_t k = 0; o->rank != UINT32_MAX && p->rank == o->rank && k < o->rank; k++)
+            if (p->dims[k] != o->dims[k])
+                o->dims[k] = -1;
+    }
+}
+
+/*
+ * Every size that works is tried: a network that halves a picture five times makes 1 of 16 and of 24. At least two must
+ * work, for one tells nothing.
+ */
+static status_t probe_sizes(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+{
+    probe_t other;
+    uint32_t worked = 0;
+    status_t status = STATUS_OK;
+    for (uint32_t t = 0; t < TRIALS; t++) {
+        status_t tried = probe(graph, batchable, 1, trials[t], worked ? &other : out, err);
+        if (tried != STATUS_OK)
+            status = tried;
+        else if (worked++)
+            mark_varying(graph, out, &other);
+    }
+    return worked >= 2 ? STATUS_OK : status;
+}
+
+/* Output shapes with -1 where they vary; as declared when too few trials work or contents decide. */
+static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+{
+    bool open = has_open_dims(graph, batchable);
+    status_t status =
+        open ? probe_sizes(graph, batchable, out, err) : probe(graph, batchable, 1, trials[0], out, err);
+    if (status != STATUS_OK && !open)
+        return status;
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        const graph_io_t *io = &graph->outputs[i];
+        tensor_t *o = &out->outputs[i];
+        if (status == STATUS_OK && o->rank != UINT32_MAX)
+            continue;
+        if (!io->declared)
+            return err_set(err, STATUS_UNSUPPORTED,
+                           "the shape of output '%.80s' is neither declared nor derivable", io->name);
+        *o = (tensor_t){.dtype = io->dtype, .rank = io->rank};
+        memcpy(o->dims, io->dims, sizeof io->dims);
+    }
+    return STATUS_OK;
+}
+
+/* NULL when every output has one row per row of the batch, else the name of one that has not. */
+static const char *grows_not(const graph_t *graph)
+{
+    probe_t one, two;
+    for (uint32_t t = 0; t < TRIALS; t++) {
+        if (probe(graph, true, 1, trials[t], &one, NULL) != STATUS_OK ||
+            probe(graph, true, 2, trials[t], &two, NULL) != STATUS_OK)
+            continue;
+        for (uint32_t i = 0; i < graph->output_count; i++) {
+            tensor_t *a = &one.outputs[i], *b = &two.outputs[i];
+            bool grows = a->rank != UINT32_MAX && b->rank != UINT32_MAX && a->rank >= 1 && a->dims[0] == 1 &&
+                         b->dims[0] == 2;
+            if (!grows)
+                return graph->outputs[i].name;
+        }
+        return NULL;
+    }
+    return graph->output_count ? graph->outputs[0].name : "";
+}
+
+static bool may_batch(const graph_t *graph, engine_batching_t batching)
+{
+    if (batching == ENGINE_BATCH_NONE || !graph->input_count)
+        return false;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        bool leads =
+            io->rank >= 1 && (io->dims[0] < 0 || (batching == ENGINE_BATCH_FORCE && io->dims[0] == 1));
+        if (!leads)
+            return false;
+    }
+    return true;
+}
+
+static status_t decide_batching(const graph_t *graph, const engine_load_t *what, bool *batchable, err_t *err)
+{
+    *batchable = may_batch(graph, what->batching);
+    const char *stuck = *batchable ? grows_not(graph) : NULL;
+    if (stuck)
+        *batchable = false;
+    if (what->batching != ENGINE_BATCH_FORCE || *batchable)
+        return STATUS_OK;
+    if (stuck)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "max_batch is given, but output '%.80s' does not grow with the batch", stuck);
+    return err_set(err, STATUS_INVALID_ARGUMENT,
+                   "max_batch is given, but not every input has a leading batch dimension");
+}
+
+static status_t set_all(description_t *d, const graph_t *graph, const probe_t *outputs, bool batchable,
+                        err_t *err)
+{
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        status = description_set(&d->inputs[i], io->name, io->dtype, io->rank - batchable,
+                                 io->dims + batchable, io->symbols + batchable, err);
+    }
+    for (uint32_t i = 0; status == STATUS_OK && i < graph->output_count; i++) {
+        const tensor_t *o = &outputs->outputs[i];
+        const graph_io_t *io = &graph->outputs[i];
+        status = description_set(&d->outputs[i], io->name, o->dtype, o->rank - batchable, o->dims + batchable,
+                                 io->declared && io->rank == o->rank ? io->symbols + batchable : NULL, err);
+    }
+    return status;
+}
+
+status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err)
+{
+    probe_t outputs;
+    bool batchable;
+    if (what->max_batch > ENGINE_MAX_BATCH)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
+                       ENGINE_MAX_BATCH);
+    status_t status = description_init(d, graph->input_count, graph->output_count, err);
+    if (status != STATUS_OK)
+        return status;
+    status = decide_batching(graph, what, &batchable, err);
+    if (status == STATUS_OK)
+        status = vary(graph, batchable, &outputs, err);
+    if (status == STATUS_OK)
+        status = set_all(d, graph, &outputs, batchable, err);
+    if (status != STATUS_OK) {
+        description_dispose(d);
+        return status;
+    }
+    d->info.batchable = batchable;
+    d->info.max_batch = !batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
+    return STATUS_OK;
+}
+
+status_t describe(description_t *d, const engine_load_t *what, err_t *err)
+{
+    graph_t *graph;
+    if (!what->path && !what->bytes)
+        return description_from_tensors(d, what, err);
+    status_t status = describe_open(what, &graph, err);
+    if (status != STATUS_OK)
+        return status;
+    status = describe_graph(d, graph, what, err);
+    graph_destroy(graph);
+    return status;
+}

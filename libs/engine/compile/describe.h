@@ -1,0 +1,38 @@
+/*
+ * The owned form of engine_model_info_t, which every engine keeps per model.
+ */
+#ifndef ENGINE_COMPILE_DESCRIBE_H
+#define ENGINE_COMPILE_DESCRIBE_H
+
+#include "engine/engine.h"
+#include "graph/ir/graph.h"
+
+typedef struct {
+    engine_model_info_t info;
+    engine_tensor_t *inputs, *outputs; /* names owned as well */
+} description_t;
+
+/* The template of the ONNX file or bytes that `what` names. */
+status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err);
+
+/*
+ * Inputs and outputs of a graph. What varies is found by trying: the graph is instantiated with different sizes, and a
+ * model is batchable when its outputs really grow with the batch.
+ */
+status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err);
+
+/* For an engine that keeps no graph: from the ONNX file when `what` names one, else from the bare description. */
+status_t describe(description_t *d, const engine_load_t *what, err_t *err);
+
+/* Copies bare descriptions; checks ranks, types, dims and names. */
+status_t description_from_tensors(description_t *d, const engine_load_t *what, err_t *err);
+void description_dispose(description_t *d);
+
+/* Room for input_count and output_count tensors, all zero. */
+status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err);
+
+/* Fills one tensor: copies the name and those of varying dimensions (symbols may be NULL), computes row_bytes. */
+status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
+                         const int64_t *dims, const char *const *symbols, err_t *err);
+
+#endif

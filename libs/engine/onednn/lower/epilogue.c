@@ -1,0 +1,113 @@
+/*
+ * Activations in oneDNN's words, and epilogues as post-ops.
+ */
+#include "engine/onednn/lower/lower.h"
+
+#include <math.h>
+
+static eltwise_t one(dnnl_alg_kind_t alg, double alpha, double beta)
+{
+    return (eltwise_t){.count = 1, .step = {{alg, (float)alpha, (float)beta}}};
+}
+
+/* Those without parameters. */
+static const dnnl_alg_kind_t simple[EW_COUNT] = {
+    [EW_ABS] = dnnl_eltwise_abs,
+    [EW_EXP] = dnnl_eltwise_exp,
+    [EW_GELU_ERF] = dnnl_eltwise_gelu_erf,
+    [EW_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+    [EW_HARDSWISH] = dnnl_eltwise_hardswish,
+    [EW_LOG] = dnnl_eltwise_log,
+    [EW_MISH] = dnnl_eltwise_mish,
+    [EW_RELU] = dnnl_eltwise_relu,
+    [EW_ROUND] = dnnl_eltwise_round,
+    [EW_SIGMOID] = dnnl_eltwise_logistic,
+    [EW_SOFTPLUS] = dnnl_eltwise_soft_relu,
+    [EW_SQRT] = dnnl_eltwise_sqrt,
+    [EW_TANH] = dnnl_eltwise_tanh,
+};
+
+eltwise_t lower_eltwise(const ew_call_t *f)
+{
+    const double most = 3.402823466e38;
+    switch (f->op) {
+    case EW_CLIP:
+        return one(dnnl_eltwise_clip, fmax(f->a, -most), fmin(f->b, most));
+    case EW_ELU:
+        return one(dnnl_eltwise_elu, f->a, 0);
+    case EW_HARDSIGMOID:
+        return (eltwise_t){
+            .count = 2, .step = {{dnnl_eltwise_linear, (float)f->a, (float)f->b}, {dnnl_eltwise_clip, 0, 1}}};
+    case EW_LEAKY_RELU:
+        return one(dnnl_eltwise_relu, f->a, 0);
+    case EW_NEG:
+        return one(dnnl_eltwise_linear, -1, 0);
+    case EW_SWISH:
+        return one(dnnl_eltwise_swish, f->a, 0);
+    default:
+        return simple[f->op] ? one(simple[f->op], 0, 0) : (eltwise_t){.count = 0};
+    }
+}
+
+static dnnl_status_t append(dnnl_post_ops_t ops, const epilogue_t *tail)
+{
+    if (tail->kind == EPILOGUE_ADD)
+        return dnnl_post_ops_append_sum(ops, 1);
+    eltwise_t e = lower_eltwise(&tail->function);
+    dnnl_status_t status = dnnl_success;
+    for (uint32_t i = 0; status == dnnl_success && i < e.count; i++)
+        status = dnnl_post_ops_append_eltwise(ops, 1, e.step[i].alg, e.step[i].alpha, e.step[i].beta);
+    return status;
+}
+
+status_t lower_attr(lower_t *l, const node_t *node, dnnl_primitive_attr_t *out, int32_t *sum_value)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t ops = NULL;
+    *sum_value = -1;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success)
+        status = dnnl_post_ops_create(&ops);
+    for (uint32_t i = 0; status == dnnl_success && i < node->epilogue_count; i++) {
+        status = append(ops, &node->epilogue[i]);
+        if (node->epilogue[i].kind == EPILOGUE_ADD)
+            *sum_value = node->epilogue[i].value;
+    }
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    if (ops)
+        dnnl_post_ops_destroy(ops);
+    if (status != dnnl_success) {
+        if (attr)
+            dnnl_primitive_attr_destroy(attr);
+        return lower_status(l, status);
+    }
+    *out = attr;
+    return STATUS_OK;
+}
+
+/* A copy by a reorder from a layout to itself. */
+static uint32_t copy_of(lower_t *l, const node_t *node, uint32_t from, const dnnl_memory_desc_t *md)
+{
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&pd, md, l->engine, md, l->engine, l->attr);
+    if (status != dnnl_success) {
+        lower_status(l, status);
+        return UINT32_MAX;
+    }
+    lower_arg_t args[] = {{DNNL_ARG_FROM, from, *md},
+                          {DNNL_ARG_TO, lower_buffer(l, dnnl_memory_desc_get_size(md)), *md}};
+    uint32_t to = args[1].buffer;
+    return lower_step(l, node, pd, args, 2) == STATUS_OK ? to : UINT32_MAX;
+}
+
+uint32_t lower_sum_target(lower_t *l, const node_t *node, int32_t sum_value, const dnnl_memory_desc_t *md)
+{
+    const layout_t *main = lower_main(l, sum_value);
+    if (dnnl_memory_desc_equal(&main->md, md) && lower_dies(l, sum_value))
+        return main->buffer;
+    uint32_t held = lower_need(l, sum_value, md);
+    return held == UINT32_MAX ? held : copy_of(l, node, held, md);
+}
