@@ -32,8 +32,10 @@ static uint64_t make_requests(virtual_request_t *requests, uint64_t room, double
     for (uint32_t m = 0; m < MODELS; m++) {
         arrivals_t arrivals;
         arrivals_init(&arrivals, &(arrivals_spec_t){.kind = ARRIVALS_POISSON}, 1, m);
-        for (double at_s; count < room && (at_s = arrivals_next_s(&arrivals, rate_rps / MODELS)) < seconds; count++)
-            requests[count] = (virtual_request_t){(int64_t)(at_s * 1e9) + NS_PER_S, (uint32_t)(count % GATEWAYS), m, 100 * NS_PER_MS};
+        for (double at_s; count < room && (at_s = arrivals_next_s(&arrivals, rate_rps / MODELS)) < seconds;
+             count++)
+            requests[count] = (virtual_request_t){(int64_t)(at_s * 1e9) + NS_PER_S,
+                                                  (uint32_t)(count % GATEWAYS), m, 100 * NS_PER_MS};
     }
     qsort(requests, count, sizeof(*requests), by_time);
     return count;
@@ -56,13 +58,14 @@ int main(void)
         models[m] = (virtual_model_t){.name = names[m], .slo_ns = 100 * NS_PER_MS};
         (void)profile_from_line(&models[m].profile, 200 * NS_PER_US, 5 * NS_PER_MS, 256, NULL);
     }
-    virtual_cluster_options_t options = {.network = {.delay_ns = 100 * NS_PER_US, .jitter_ns = 100 * NS_PER_US, .seed = 1},
-                                         .gateways = GATEWAYS,
-                                         .workers = WORKERS,
-                                         .devices = DEVICES,
-                                         .models = models,
-                                         .model_count = MODELS,
-                                         .fetch_ns = 200 * NS_PER_US};
+    virtual_cluster_options_t options = {
+        .network = {.delay_ns = 100 * NS_PER_US, .jitter_ns = 100 * NS_PER_US, .seed = 1},
+        .gateways = GATEWAYS,
+        .workers = WORKERS,
+        .devices = DEVICES,
+        .models = models,
+        .model_count = MODELS,
+        .fetch_ns = 200 * NS_PER_US};
     control_options_init(&options.control);
     int64_t begin_ns = cpu_ns();
     if (virtual_cluster_create(&options, requests, count, NULL, 0, &cluster, &err) != STATUS_OK) {
@@ -72,10 +75,10 @@ int main(void)
     virtual_cluster_run(cluster, (int64_t)((seconds + 2) * 1e9));
     double took_s = (double)(cpu_ns() - begin_ns) / 1e9;
     const virtual_tally_t *tally = virtual_cluster_tally(cluster);
-    printf("%llu requests in %.2f s of CPU: %.0f requests/s, %.1f a batch, %.2f %% in time%s%s\n", (unsigned long long)count,
-           took_s, (double)count / took_s, (double)tally->rows / (double)tally->batches,
-           100 * (double)tally->ends[TASK_GOOD] / (double)count, tally->violation ? "; " : "",
-           tally->violation ? tally->violation : "");
+    printf("%llu requests in %.2f s of CPU: %.0f requests/s, %.1f a batch, %.2f %% in time%s%s\n",
+           (unsigned long long)count, took_s, (double)count / took_s,
+           (double)tally->rows / (double)tally->batches, 100 * (double)tally->ends[TASK_GOOD] / (double)count,
+           tally->violation ? "; " : "", tally->violation ? tally->violation : "");
     virtual_cluster_destroy(cluster);
     free(requests);
     return 0;
