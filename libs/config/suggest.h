@@ -1,4 +1,4 @@
-/* What the user may have meant. Private to libs/config. */
+/* What the user may have meant: by the option tables, and by programs with words of their own. */
 #ifndef CONFIG_SUGGEST_H
 #define CONFIG_SUGGEST_H
 

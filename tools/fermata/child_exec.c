@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-int command_child_exec(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 3)
         return EXIT_CODE_USAGE;
@@ -28,3 +28,5 @@ int command_child_exec(int argc, char **argv)
     fprintf(stderr, "fermata: cannot run %s: %s\n", argv[2], strerror(errno));
     return EXIT_CODE_FAILED;
 }
+
+const command_t command_child_exec = {"child-exec", NULL, run};

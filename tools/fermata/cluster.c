@@ -175,7 +175,7 @@ static status_t drain(admin_call_t *call, const char *worker, bool resume, bool 
     return status;
 }
 
-int command_cluster(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     cluster_options_t o;
     config_t *config;
@@ -205,3 +205,6 @@ int command_cluster(int argc, char **argv)
     config_destroy(config);
     return exit_code;
 }
+
+const command_t command_cluster = {"cluster", "show the scheduler's cluster, set its policy, drain workers",
+                                   run};

@@ -1,20 +1,15 @@
-/* The sub-commands of `fermata`. Each gets argv[0] = "fermata NAME" and returns the exit code of the program. */
+/*
+ * The sub-commands of `fermata`. Each is one row, which stands at the end of its own file and in the list of main.c; help,
+ * `fermata help NAME` and what is said of an unknown one come from there.
+ */
 #ifndef FERMATA_COMMAND_H
 #define FERMATA_COMMAND_H
 
 typedef struct {
     const char *name;
     const char *summary; /* NULL: not shown */
+    /* argv[0] = the name; returns the exit code of the program. With --help it shows its options. */
     int (*run)(int argc, char **argv);
 } command_t;
-
-int command_up(int argc, char **argv);
-int command_model(int argc, char **argv);
-int command_plan(int argc, char **argv);
-int command_profile(int argc, char **argv);
-int command_cluster(int argc, char **argv);
-
-/* Hidden: how `up` starts a child that cannot outlive it (child_exec.c). */
-int command_child_exec(int argc, char **argv);
 
 #endif

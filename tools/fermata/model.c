@@ -191,7 +191,7 @@ static status_t status(const model_options_t *o, const char *name, err_t *err)
     return st;
 }
 
-int command_model(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     model_options_t o;
     config_t *config;
@@ -215,3 +215,5 @@ int command_model(int argc, char **argv)
     config_destroy(config);
     return exit_code;
 }
+
+const command_t command_model = {"model", "list, show, load and unload models through a gateway", run};

@@ -456,7 +456,7 @@ static bool is_live(int argc, char **argv)
     return false;
 }
 
-int command_plan(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (is_live(argc, argv))
         return plan_live(argc, argv);
@@ -476,3 +476,5 @@ int command_plan(int argc, char **argv)
     config_destroy(config);
     return exit_code;
 }
+
+const command_t command_plan = {"plan", "plan which models share which GPUs", run};

@@ -35,7 +35,7 @@ static int run(const profile_options_t *o, const char *const *paths, size_t coun
     return config_exit(&profile_schema, status, &err);
 }
 
-int command_profile(int argc, char **argv)
+static int profile(int argc, char **argv)
 {
     profile_options_t o;
     config_t *config;
@@ -50,3 +50,5 @@ int command_profile(int argc, char **argv)
     config_destroy(config);
     return exit_code;
 }
+
+const command_t command_profile = {"profile", "measure how long batches of a model take", profile};

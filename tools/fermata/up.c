@@ -386,7 +386,7 @@ static status_t find_programs(const up_options_t *options, char *self, char *dir
     return STATUS_OK;
 }
 
-int command_up(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     up_options_t options;
     config_t *config;
@@ -408,3 +408,5 @@ int command_up(int argc, char **argv)
     config_destroy(config);
     return st == STATUS_OK ? exit_code : config_exit(&up_schema, st, &err);
 }
+
+const command_t command_up = {"up", "start a scheduler, gateways and workers on this machine", run};
