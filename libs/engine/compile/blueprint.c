@@ -3,7 +3,6 @@
 #include "engine/queue/segment.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const engine_model_info_t *info(const blueprint_t *b)
 {

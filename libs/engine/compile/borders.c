@@ -20,9 +20,9 @@ static const engine_model_info_t *info(const blueprint_t *b)
 
 /* ---- edges ---- */
 
-static const void *edge_at(const blueprint_t *b, const int32_t *value)
+static void *edge_at(const blueprint_t *b, const int32_t *value)
 {
-    return (const char *)b->edges + (size_t)(value - b->graph_cuts.values) * b->borders->edge_bytes;
+    return (char *)b->edges + (size_t)(value - b->graph_cuts.values) * b->borders->edge_bytes;
 }
 
 const void *border_edges(const blueprint_t *b, uint32_t op, uint32_t *count)
@@ -38,8 +38,7 @@ static bool lay_out_cut(const blueprint_t *b, const void *made, const graph_cut_
 {
     bool any = false;
     for (uint32_t v = 0; v < cut->value_count; v++)
-        any |= b->borders->lay_out(made, cut->values[v], cut->op,
-                                   (void *)(uintptr_t)edge_at(b, cut->values + v));
+        any |= b->borders->lay_out(made, cut->values[v], cut->op, edge_at(b, cut->values + v));
     return any;
 }
 

@@ -5,8 +5,6 @@
 #include "engine/onednn/model.h"
 #include "engine/onednn/run/team.h"
 
-#include <stdlib.h>
-
 status_t model_account(engine_t *e, int64_t change_bytes, err_t *err)
 {
     uint64_t before = atomic_load(&e->memory_bytes), after;

@@ -41,8 +41,8 @@ typedef struct {
 } op_rows_t;
 
 /*
- * What rewrites and engines treat on its own account, compared in place of names. Operators of one kind differ by their
- * function, or not at all but in their kernels.
+ * What rewrites and engines tell apart, in place of names. Operators of one kind differ in their function, or in their
+ * kernels alone.
  */
 typedef enum {
     OP_OTHER,  /* nobody knows more of it than its kernel */

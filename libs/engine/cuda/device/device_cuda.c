@@ -3,9 +3,7 @@
  */
 #include "engine/cuda/device/device_cuda.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char device_engine_name[] = "cuda";
 

@@ -1,7 +1,6 @@
 #include "engine/onednn/lower/lower.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static void *grow(void *array, uint32_t count, uint32_t *capacity, size_t size)
 {
