@@ -154,8 +154,44 @@ maker_t *network_of_any_length(void)
     return transformer_of(-2);
 }
 
-const network_t networks[] = {
-    {"residual", residual}, {"hourglass", hourglass}, {"transformer", transformer}, {"layouts", layouts}};
+/* Four frames to a row, each a row of its own until the end: what keeps the order of the rows, along every other axis. */
+static maker_t *frames(void)
+{
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 5, (int64_t[]){-1, 4, 3, 7, 7});
+    maker_ints(m, "apart", 4, (int64_t[]){-1, 3, 7, 7});
+    maker_ints(m, "together", 2, (int64_t[]){-1, 32});
+    maker_ints(m, "some", 2, (int64_t[]){2, 0});
+    maker_ints(m, "four", 1, (int64_t[]){4});
+    maker_node(m, "Reshape", "x apart", "f");
+    conv(m, "f", "c", "w", 3, 8, 1);
+    Onnx__NodeProto *pool = maker_node(m, "MaxPool", "c", "p");
+    maker_attr_ints(pool, "kernel_shape", 2, (int64_t[]){2, 2});
+    maker_attr_ints(pool, "strides", 2, (int64_t[]){2, 2});
+    maker_node(m, "Softsign", "p", "s");
+    maker_attr_int(maker_node(m, "Concat", "s p", "k"), "axis", 1);
+    maker_attr_ints(maker_node(m, "Transpose", "k", "t"), "perm", 4, (int64_t[]){0, 2, 3, 1});
+    maker_attr_int(maker_node(m, "LpNormalization", "t", "l"), "axis", -1);
+    Onnx__NodeProto *mean = maker_node(m, "ReduceMean", "l", "r");
+    maker_attr_ints(mean, "axes", 1, (int64_t[]){1});
+    maker_attr_int(mean, "keepdims", 0);
+    maker_attr_int(maker_node(m, "Gather", "r some", "g"), "axis", 1);
+    maker_attr_int(maker_node(m, "Split", "g", "a b"), "axis", 2);
+    maker_node(m, "Mul", "a b", "ab");
+    maker_node(m, "TopK", "ab four", "best at");
+    maker_attr_int(maker_node(m, "LogSoftmax", "best", "o"), "axis", 1);
+    maker_node(m, "Reshape", "o together", "v");
+    weights(m, "fc", 2, (int64_t[]){32, 5}, 2);
+    maker_node(m, "Gemm", "v fc", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    return m;
+}
+
+const network_t networks[] = {{"residual", residual},
+                              {"hourglass", hourglass},
+                              {"transformer", transformer},
+                              {"layouts", layouts},
+                              {"frames", frames}};
 const uint32_t network_count = sizeof networks / sizeof networks[0];
 
 maker_t *network_random(unsigned seed)

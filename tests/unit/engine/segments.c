@@ -149,8 +149,12 @@ static void try_cuts(rig_t *rig, const char *name)
 
 Test(segments, two_halves_at_any_cut)
 {
-    for (uint32_t i = 0; i < network_count; i++)
-        try_cuts(open_rig(networks[i].make()), networks[i].name);
+    for (uint32_t i = 0; i < network_count; i++) {
+        rig_t *rig = open_rig(networks[i].make());
+        cr_assert_eq(rig->cuts.cut_count, rig->cuts.ops - 1, "%s has %u cuts in %u operators",
+                     networks[i].name, rig->cuts.cut_count, rig->cuts.ops);
+        try_cuts(rig, networks[i].name);
+    }
 }
 
 Test(segments, random_networks_at_any_cut)
