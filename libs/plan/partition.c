@@ -1,12 +1,10 @@
+/* What is a sound problem, and what a plan is worth. */
 #include "plan/partition.h"
 
-#include "base/clock.h"
-#include "base/prng.h"
 #include "plan/partition_load.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bool sound(double value)
 {
@@ -99,84 +97,4 @@ void partition_dispose(partition_t *plan)
 {
     free(plan->cluster);
     plan->cluster = NULL;
-}
-
-status_t partition_random(const partition_problem_t *problem, partition_t *plan, err_t *err)
-{
-    status_t status = partition_check(problem, err);
-    if (status != STATUS_OK)
-        return status;
-    partition_t best = {.objective = INFINITY}, draw = {0};
-    best.cluster = malloc(problem->model_count * sizeof *best.cluster);
-    draw.cluster = malloc(problem->model_count * sizeof *draw.cluster);
-    if (!best.cluster || !draw.cluster) {
-        partition_dispose(&best);
-        partition_dispose(&draw);
-        return err_set(err, STATUS_NO_MEMORY, "no memory to plan %u models", problem->model_count);
-    }
-    prng_t prng;
-    prng_init(&prng, problem->seed);
-    int64_t end_ns = clock_now_ns() + (int64_t)(problem->seconds * 1e9);
-    do {
-        for (uint32_t i = 0; i < problem->model_count; i++)
-            draw.cluster[i] = (uint32_t)prng_below(&prng, problem->cluster_count);
-        if (partition_evaluate(problem, &draw) && draw.objective < best.objective) {
-            partition_t old = best;
-            best = draw;
-            draw.cluster = old.cluster;
-        }
-    } while (clock_now_ns() < end_ns);
-    partition_dispose(&draw);
-    if (isinf(best.objective)) {
-        partition_dispose(&best);
-        return err_set(err, STATUS_NOT_FOUND, "no random partition keeps all bounds");
-    }
-    *plan = best;
-    return STATUS_OK;
-}
-
-static status_t solve_here(void *ctx, const partition_problem_t *problem, const partition_t *start,
-                           partition_t *plan, err_t *err)
-{
-    (void)ctx;
-    return partition_milp(problem, start, plan, err);
-}
-
-status_t partition_solve(const partition_problem_t *problem, partition_t *plan, err_t *err)
-{
-    return partition_solve_by(problem, solve_here, NULL, plan, err);
-}
-
-status_t partition_solve_by(const partition_problem_t *problem, partition_milp_fn milp, void *ctx,
-                            partition_t *plan, err_t *err)
-{
-    int64_t start_ns = clock_now_ns();
-    bool small = (uint64_t)problem->model_count * problem->cluster_count <= PARTITION_MILP_CELLS_MAX;
-    partition_problem_t half = *problem;
-    if (small)
-        half.seconds = problem->seconds / 4; /* where CBC can prove something it gets most of the time */
-    partition_t found;
-    status_t status = partition_search(&half, &found, err);
-    if (!small || (status != STATUS_OK && status != STATUS_NOT_FOUND))
-        goto out;
-    half.seconds = problem->seconds - (double)(clock_now_ns() - start_ns) / 1e9;
-    partition_t proved;
-    if (half.seconds <= 0 || partition_is_stopped(problem))
-        goto out;
-    if (milp(ctx, &half, status == STATUS_OK ? &found : NULL, &proved, err) != STATUS_OK)
-        goto out;
-    partition_relabel(problem, &proved);
-    if (status == STATUS_OK && found.objective <= proved.objective) {
-        found.bound = proved.bound;
-        partition_dispose(&proved);
-    } else {
-        if (status == STATUS_OK)
-            partition_dispose(&found);
-        found = proved;
-        status = STATUS_OK;
-    }
-out:
-    if (status == STATUS_OK)
-        *plan = found;
-    return status;
 }
