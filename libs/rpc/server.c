@@ -10,42 +10,6 @@
 
 enum { ACCEPT_SLOTS_DEFAULT = 128, CALLS_DEFAULT = 16384 };
 
-/* ---- Counting what is alive; the last one out ends the stop ---- */
-
-static void server_deliver(rpc_actor_t *actor)
-{
-    rpc_server_t *server = container_of(actor, rpc_server_t, actor);
-    pthread_mutex_lock(&server->lock);
-    actor->scheduled = false;
-    bool tell = server->stopped && !server->told;
-    server->told |= tell;
-    pthread_mutex_unlock(&server->lock);
-    if (tell && server->on_stopped != NULL)
-        server->on_stopped(server->on_stopped_arg); /* may destroy the server */
-}
-
-void rpc_server_release(rpc_server_t *server)
-{
-    pthread_mutex_lock(&server->lock);
-    bool post = false;
-    if (--server->objects == 0 && server->stopping) {
-        server->stopped = true;
-        post = rpc_actor_mark(&server->actor);
-    }
-    pthread_mutex_unlock(&server->lock);
-    if (post)
-        rpc_actor_post(server->runtime, &server->actor);
-}
-
-bool rpc_server_admit(rpc_server_t *server)
-{
-    pthread_mutex_lock(&server->lock);
-    bool admitted = server->calls < server->calls_max;
-    server->calls += admitted;
-    pthread_mutex_unlock(&server->lock);
-    return admitted;
-}
-
 /* ---- Accepting ---- */
 
 static void stream_ended(void *owner, rpc_stream_t *stream, rpc_code_t code, const char *text)
@@ -77,12 +41,24 @@ static void accept_stream(rpc_call_t *slot, const rpc_method_t *method)
     rpc_call_recycle(slot);
 }
 
+/* calls_max; false = over it. */
+static bool admit(rpc_server_t *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool admitted = server->calls < server->calls_max;
+    server->calls += admitted;
+    pthread_mutex_unlock(&server->lock);
+    return admitted;
+}
+
 static const rpc_method_t *method_of(const rpc_call_t *slot)
 {
     const grpc_slice *path = &slot->details.method;
     return strmap_get_n(&slot->server->by_path, (const char *)GRPC_SLICE_START_PTR(*path),
                         GRPC_SLICE_LENGTH(*path));
 }
+
+static void arm(rpc_server_t *server, rpc_queue_t *queue);
 
 static void on_accepted(rpc_tag_t *tag, bool ok)
 {
@@ -92,13 +68,13 @@ static void on_accepted(rpc_tag_t *tag, bool ok)
         rpc_call_recycle(slot);
         return;
     }
-    rpc_server_arm(server, slot->queue);
+    arm(server, slot->queue);
     const rpc_method_t *method = method_of(slot);
     if (method == NULL)
         rpc_call_reject(slot, RPC_UNIMPLEMENTED, "unknown method");
     else if (method->unary == NULL)
         accept_stream(slot, method);
-    else if (rpc_server_admit(server))
+    else if (admit(server))
         rpc_call_begin(slot, method);
     else
         rpc_call_reject(slot, RPC_UNAVAILABLE, "too many calls at once");
@@ -120,7 +96,8 @@ static rpc_call_t *slot_take(rpc_server_t *server, rpc_queue_t *queue)
     return slot;
 }
 
-void rpc_server_arm(rpc_server_t *server, rpc_queue_t *queue)
+/* Arms one more accept slot on the queue; nothing when the server stops. */
+static void arm(rpc_server_t *server, rpc_queue_t *queue)
 {
     rpc_call_t *slot = slot_take(server, queue);
     if (slot == NULL)
@@ -150,7 +127,7 @@ status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *o
         free(server);
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     }
-    server->actor.deliver = server_deliver;
+    server->actor.deliver = rpc_server_deliver;
     server->runtime = runtime;
     server->limits = options->limits;
     server->accept_slots = options->accept_slots != 0 ? options->accept_slots : ACCEPT_SLOTS_DEFAULT;
@@ -211,7 +188,7 @@ status_t rpc_server_start(rpc_server_t *server, err_t *err)
     grpc_server_start(server->grpc);
     for (unsigned i = 0; i < server->runtime->queue_count; i++)
         for (unsigned slot = 0; slot < server->accept_slots; slot++)
-            rpc_server_arm(server, &server->runtime->queues[i]);
+            arm(server, &server->runtime->queues[i]);
     return STATUS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Shared by server.c and call.c only. */
+/* Shared by server.c, call.c and server_alive.c only: each calls those behind it. */
 #ifndef RPC_SERVER_INTERNAL_H
 #define RPC_SERVER_INTERNAL_H
 
@@ -66,14 +66,11 @@ struct rpc_call {
     char peer[RPC_PEER_BYTES];
 };
 
-/* Arms one more accept slot on the queue; nothing when the server stops. */
-void rpc_server_arm(rpc_server_t *server, rpc_queue_t *queue);
-
+/* server_alive.c */
 /* A call, stream or slot has gone. Any thread. */
 void rpc_server_release(rpc_server_t *server);
-
-/* calls_max; false = over it. */
-bool rpc_server_admit(rpc_server_t *server);
+/* The server's actor: tells its owner that it has stopped. */
+void rpc_server_deliver(rpc_actor_t *actor);
 
 /* call.c */
 rpc_call_t *rpc_call_new(rpc_server_t *server, rpc_queue_t *queue);
