@@ -55,11 +55,9 @@ void core_mark_all_dirty(sched_t *sched);
 /* Tells the matcher what it may do with the GPU: grant it from free_ns on, or nothing. */
 void core_offer_gpu(sched_t *sched, uint32_t gpu);
 
-/* Tells the sink of a batch that is in the table. */
-void core_emit_grant(sched_t *sched, uint32_t batch);
-
-/* Grants waiting rows of this model to its running batch if that is right at now_ns; at most once per moment. */
-bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard);
+/* Lets waiting rows of this model join its running batch if that is right at now_ns; at most once per moment. The batch that they are,
+ * to be handed out; BATCH_NONE: it is not right. */
+uint32_t core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard);
 
 /* GPUs with slots (share.c). What its batches have left becomes that of now_ns; their ends become those predicted. */
 void core_share_advance(sched_t *sched, int64_t now_ns, uint32_t gpu);

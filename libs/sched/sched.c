@@ -55,6 +55,49 @@ static void emit_dropped(sched_t *sched, shard_t *shard)
     }
 }
 
+/* Grants */
+
+void core_offer_gpu(sched_t *sched, uint32_t gpu)
+{
+    const core_gpu_t *entry = &sched->gpus[gpu];
+    bool open = entry->present && !entry->draining && core_takes_more(sched, gpu);
+    bool shared = core_has_slots(entry) && sched->batches.gpu_count[gpu] > 0;
+    if (open && shared && core_share_has_slot(sched, gpu))
+        matcher_on_gpu_shared(&sched->matcher, gpu, entry->free_ns);
+    else if (open && !shared)
+        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns + entry->unsure_ns);
+    else
+        matcher_close_gpu(&sched->matcher, gpu);
+}
+
+static void emit_grant(sched_t *sched, uint32_t batch)
+{
+    const batch_slot_t *slot = &sched->batches.slots[batch];
+    uint64_t id = batch_table_id(&sched->batches, batch);
+    uint32_t task = slot->first_task;
+    for (uint32_t i = 0; i < slot->count; i++) {
+        sched->granted[i] = sched->pool.slots[task].task;
+        task = sched->pool.slots[task].next;
+    }
+    sched_action_t action = {.kind = SCHED_GRANT,
+                             .model = slot->model,
+                             .grant = {.gpu = slot->gpu,
+                                       .batch_id = id,
+                                       .start_ns = slot->start_ns,
+                                       .finish_ns = slot->finish_ns,
+                                       .tasks = sched->granted,
+                                       .count = slot->count,
+                                       .stretches = slot->together == id ? 0 : slot->together}};
+    sched->sink(sched->sink_ctx, &action);
+}
+
+/* After what is known of its GPU has changed by it. */
+static void hand_out(sched_t *sched, uint32_t batch)
+{
+    core_offer_gpu(sched, sched->batches.slots[batch].gpu);
+    emit_grant(sched, batch);
+}
+
 /* Candidates */
 
 static void tell_candidate(sched_t *sched, int64_t now_ns, shard_t *shard)
@@ -66,9 +109,13 @@ static void tell_candidate(sched_t *sched, int64_t now_ns, shard_t *shard)
 
 static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
 {
-    do
+    uint32_t joined;
+    do {
         sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
-    while (sched->stretching && core_stretch(sched, now_ns, shard));
+        joined = sched->stretching ? core_stretch(sched, now_ns, shard) : BATCH_NONE;
+        if (joined != BATCH_NONE)
+            hand_out(sched, joined);
+    } while (joined != BATCH_NONE);
     tell_candidate(sched, now_ns, shard);
 }
 
@@ -98,41 +145,7 @@ static void refresh_expired(sched_t *sched, int64_t now_ns)
     }
 }
 
-/* Grants */
-
-void core_offer_gpu(sched_t *sched, uint32_t gpu)
-{
-    const core_gpu_t *entry = &sched->gpus[gpu];
-    bool open = entry->present && !entry->draining && core_takes_more(sched, gpu);
-    bool shared = core_has_slots(entry) && sched->batches.gpu_count[gpu] > 0;
-    if (open && shared && core_share_has_slot(sched, gpu))
-        matcher_on_gpu_shared(&sched->matcher, gpu, entry->free_ns);
-    else if (open && !shared)
-        matcher_on_gpu_free(&sched->matcher, gpu, entry->free_ns + entry->unsure_ns);
-    else
-        matcher_close_gpu(&sched->matcher, gpu);
-}
-
-void core_emit_grant(sched_t *sched, uint32_t batch)
-{
-    const batch_slot_t *slot = &sched->batches.slots[batch];
-    uint64_t id = batch_table_id(&sched->batches, batch);
-    uint32_t task = slot->first_task;
-    for (uint32_t i = 0; i < slot->count; i++) {
-        sched->granted[i] = sched->pool.slots[task].task;
-        task = sched->pool.slots[task].next;
-    }
-    sched_action_t action = {.kind = SCHED_GRANT,
-                             .model = slot->model,
-                             .grant = {.gpu = slot->gpu,
-                                       .batch_id = id,
-                                       .start_ns = slot->start_ns,
-                                       .finish_ns = slot->finish_ns,
-                                       .tasks = sched->granted,
-                                       .count = slot->count,
-                                       .stretches = slot->together == id ? 0 : slot->together}};
-    sched->sink(sched->sink_ctx, &action);
-}
+/* Matches */
 
 /* What a new batch means to its GPU, by the GPU's mode. */
 static void place(sched_t *sched, int64_t now_ns, batch_slot_t *slot)
@@ -179,8 +192,7 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     int64_t alone_ns = slot->finish_ns - slot->start_ns;
     place(sched, now_ns, slot);
     shard->counts->stats.busy_ns += (uint64_t)(slot->beside ? alone_ns * slot->busy / SCHED_WHOLE : alone_ns);
-    core_offer_gpu(sched, match->gpu);
-    core_emit_grant(sched, batch);
+    hand_out(sched, batch);
     refresh(sched, now_ns, shard);
 }
 

@@ -120,16 +120,16 @@ static uint32_t join(sched_t *sched, int64_t now_ns, const stretch_t *stretch, s
     return index;
 }
 
-bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
+uint32_t core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
 {
     stretch_t stretch;
     uint32_t first = matcher_first_ready(&sched->matcher);
     if (shard->candidate.batch == 0 || (first != UINT32_MAX && first != shard->index) ||
         !find(sched, now_ns, shard, &stretch))
-        return false;
+        return BATCH_NONE;
     uint32_t count = choose(&stretch, shard);
     if (count == 0)
-        return false;
+        return BATCH_NONE;
     int64_t before_ns = stretch.batch->finish_ns;
     uint32_t batch = join(sched, now_ns, &stretch, shard, count);
     const batch_slot_t *slot = &sched->batches.slots[batch];
@@ -144,7 +144,5 @@ bool core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
         sched->gpus[slot->gpu].free_ns = slot->finish_ns;
         sched->gpus[slot->gpu].unsure_ns = shard_unsure_ns(shard, slot->rows);
     }
-    core_offer_gpu(sched, slot->gpu);
-    core_emit_grant(sched, batch);
-    return true;
+    return batch;
 }
