@@ -216,6 +216,8 @@ status_t worker_submit(worker_t *worker, int64_t now_ns, uint32_t model, const s
 void worker_batch_done(worker_t *worker, uint64_t batch_id, int64_t free_ns, batch_end_t how);
 /* The shard's side of the planner's two questions, and of new delays. */
 bool worker_tell(worker_t *worker);
+/* shared.c */
+bool shards_has_model(const shards_t *shards, uint32_t model); /* any number */
 /* True: *delays are newer than *taken. */
 bool shards_take_delays(shards_t *shards, uint32_t *taken, sched_delays_t *delays);
 

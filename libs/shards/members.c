@@ -82,16 +82,11 @@ static uint32_t emptiest(const shards_t *shards)
     return best;
 }
 
-static bool has_model(const shards_t *shards, uint32_t model)
-{
-    return model < shards->options.limits.models_max && shards_owner(shards, model) != OWNER_NONE;
-}
-
 status_t shards_add_model(shards_t *shards, int64_t now_ns, uint32_t model, const profile_t *profile,
                           const sched_model_opts_t *opts, err_t *err)
 {
     policy_t *policy = &shards->planner.policy;
-    if (model >= shards->options.limits.models_max || has_model(shards, model))
+    if (model >= shards->options.limits.models_max || shards_has_model(shards, model))
         return err_set(err, STATUS_INVALID_ARGUMENT, "model id %u is in use or above %u", model,
                        shards->options.limits.models_max - 1);
     status_t status = shard_check_profile(profile, err);
@@ -125,7 +120,7 @@ static void orphan_batches(worker_t *worker, uint32_t model)
 
 status_t shards_remove_model(shards_t *shards, int64_t now_ns, uint32_t model)
 {
-    if (!has_model(shards, model))
+    if (!shards_has_model(shards, model))
         return STATUS_NOT_FOUND;
     now_ns = begin_change(shards, now_ns);
     worker_t *worker = &shards->workers[shards_owner(shards, model)];
@@ -148,7 +143,7 @@ status_t shards_remove_model(shards_t *shards, int64_t now_ns, uint32_t model)
 
 status_t shards_update_profile(shards_t *shards, int64_t now_ns, uint32_t model, const profile_t *profile)
 {
-    if (!has_model(shards, model))
+    if (!shards_has_model(shards, model))
         return STATUS_NOT_FOUND;
     status_t status = shard_check_profile(profile, NULL);
     if (status != STATUS_OK)
@@ -167,7 +162,7 @@ status_t shards_update_profile(shards_t *shards, int64_t now_ns, uint32_t model,
 status_t shards_allow(shards_t *shards, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed)
 {
     (void)begin_change(shards, now_ns);
-    if (!has_model(shards, model) || gpu >= shards->options.limits.gpus_max ||
+    if (!shards_has_model(shards, model) || gpu >= shards->options.limits.gpus_max ||
         !shards->binder.gpus[gpu].present)
         return STATUS_NOT_FOUND;
     matcher_allow(&shards->binder.matcher, model, gpu, allowed);
@@ -186,7 +181,7 @@ status_t shards_set_policy(shards_t *shards, int64_t now_ns, const char *name, c
     now_ns = begin_change(shards, now_ns);
     policy_start(&shards->planner.policy, ops, values);
     for (uint32_t m = 0; m < shards->options.limits.models_max; m++)
-        if (has_model(shards, m))
+        if (shards_has_model(shards, m))
             worker_mark_dirty(&shards->workers[shards_owner(shards, m)], m);
     end_change(shards, now_ns);
     return STATUS_OK;
@@ -214,7 +209,7 @@ void shards_stats(shards_t *shards, shards_stats_t *stats)
 bool shards_model_stats(shards_t *shards, uint32_t model, sched_model_stats_t *stats)
 {
     shard_counts_t sum = {0};
-    if (!has_model(shards, model))
+    if (!shards_has_model(shards, model))
         return false;
     for (uint32_t k = 0; k < shards->options.shard_count; k++) {
         counts_add(&sum, &shards->workers[k].models[model].own);
