@@ -51,7 +51,11 @@ void timers_free(loop_t *loop);    /* after the closing */
 
 status_t spin_init(loop_t *loop, err_t *err);
 void spin_dispose(loop_t *loop); /* begins to close */
-void spin_note_news(spin_t *spin);
+
+/* news.c */
+void spin_expect_none(spin_t *spin);                   /* as at first */
+void spin_note_news(spin_t *spin);                     /* some have come */
+bool spin_is_busy(const spin_t *spin, int64_t now_ns); /* it pays to watch for more */
 
 void mailbox_deliver(mailbox_t *box); /* what is there, to its owner */
 

@@ -51,7 +51,7 @@ status_t mailbox_init(mailbox_t *box, loop_t *loop, mailbox_deliver_fn_t deliver
     struct mailbox_handle *handle = malloc(sizeof *handle);
     if (handle == NULL)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a mailbox");
-    int rc = uv_async_init(loop_uv(loop), &handle->async, on_wake);
+    int rc = uv_async_init(&loop->uv, &handle->async, on_wake);
     if (rc != 0) {
         free(handle);
         return err_set(err, STATUS_IO, "cannot create a wake-up handle: %s", uv_strerror(rc));

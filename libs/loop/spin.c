@@ -3,9 +3,6 @@
 #include "base/clock.h"
 #include "loop/internal.h"
 
-/* News that come four times as far apart as the loop would watch are worth no watch. */
-enum { RARE_FACTOR = 4, GAP_WEIGHT = 8 };
-
 static inline void relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -21,11 +18,6 @@ static bool has_news(const spin_t *spin)
         if (atomic_load_explicit(&box->head, memory_order_relaxed) != NULL)
             return true;
     return false;
-}
-
-static bool is_busy(const spin_t *spin, int64_t now_ns)
-{
-    return now_ns < spin->news_ns + spin->spin_ns && spin->gap_ns < RARE_FACTOR * spin->spin_ns;
 }
 
 /* Until there is news or it is time for something else. */
@@ -84,7 +76,7 @@ static void on_prepare(uv_prepare_t *prepare)
     spin_t *spin = &loop->spin;
     int64_t now_ns = clock_now_ns();
     bool news = false;
-    if (is_busy(spin, now_ns)) {
+    if (spin_is_busy(spin, now_ns)) {
         watch(loop, now_ns);
         news = deliver_news(spin);
         spin->stats.watched += news;
@@ -95,21 +87,10 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_idle_stop(&spin->idle);
 }
 
-void spin_note_news(spin_t *spin)
-{
-    spin->stats.all++;
-    if (spin->spin_ns == 0)
-        return;
-    int64_t now_ns = clock_now_ns(), gap_ns = now_ns - spin->news_ns;
-    gap_ns = gap_ns < LOOP_SPIN_MAX_NS * RARE_FACTOR ? gap_ns : LOOP_SPIN_MAX_NS * RARE_FACTOR;
-    spin->gap_ns += (gap_ns - spin->gap_ns) / GAP_WEIGHT;
-    spin->news_ns = now_ns;
-}
-
 status_t spin_init(loop_t *loop, err_t *err)
 {
     spin_t *spin = &loop->spin;
-    spin->gap_ns = LOOP_SPIN_MAX_NS * RARE_FACTOR;
+    spin_expect_none(spin);
     int rc = uv_prepare_init(&loop->uv, &spin->prepare);
     if (rc == 0)
         rc = uv_idle_init(&loop->uv, &spin->idle);
