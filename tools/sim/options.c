@@ -93,67 +93,70 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, OPT_VERSION},
     {0}};
 
+static const char help[] =
+    "Usage: fermata-sim run|goodput|bound --models FILE.csv --gpus N [OPTION]...\n"
+    "       fermata-sim gpus --models FILE.csv --rate R [OPTION]...\n"
+    "       fermata-sim trace --out FILE.csv [--functions N] [--minutes N] [--seed K]\n"
+    "       fermata-sim scenario NAME|--all [--dir DIR] [--resume FILE] [--out FILE.md] [--threads "
+    "N]\n"
+    "\n"
+    "Simulates a cluster of GPUs under the scheduling core that the service runs.\n"
+    "  run      one rate, and what came of it\n"
+    "  goodput  the highest rate at which every model loses at most 1 % of its requests\n"
+    "  bound    the fluid upper bound on goodput\n"
+    "  gpus     the fewest GPUs on which every model loses at most 1 % of its requests\n"
+    "  trace    writes a synthetic trace in the format of the Azure Functions 2019 trace\n"
+    "  scenario a named experiment, as Markdown; with --out also its figure, beside the file\n"
+    "\n"
+    "  --models FILE        CSV with columns name,alpha_ms,beta_ms,slo_ms and by choice weight, "
+    "exit_points,\n"
+    "                       max_batch, timeout_ms\n"
+    "  --gpus N             how many, all alike\n"
+    "  --gpus-per-model R   instead of --gpus\n"
+    "  --line A,B,SLO       one model in place of a file: latency A·b + B, all in ms\n"
+    "  --copies N           every model N times (default 1)\n"
+    "  --slo MS             instead of the file's\n"
+    "  --timeout-fraction F the models' timeout as a part of their SLO (policy timeout)\n"
+    "  --policy NAME        fermata, deferred, eager, timeout, clockwork, nexus, shepherd (default: "
+    "fermata)\n"
+    "  --params K=V,...     the policy's parameters\n"
+    "  --switch AT_S,POLICY another policy from then on\n"
+    "  --rate R             requests/s of all models together (run)\n"
+    "  --seconds S          simulated seconds that count (default 20)\n"
+    "  --warmup S           seconds before them that do not (default 2)\n"
+    "  --seed K             of all chance (default 1)\n"
+    "  --seeds N            goodput: mean over the seeds K .. K+N-1 (default 1)\n"
+    "  --arrivals A         poisson (default), uniform[:PHASE], gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
+    "closed:CLIENTS,THINK_MS,\n"
+    "                       bursts:N,PERIOD_MS,START_MS; A/B/...: one for each model\n"
+    "  --popularity P       equal, zipf:S (default: the weights of the file)\n"
+    "  --net NET            zero (default), rdma, tcp, fixed:CTRL_US[,DATA_US], or FILE.csv "
+    "(quantile,delay_us)\n"
+    "  --jitter F           standard deviation of GPU latencies, as a part of them (default 0)\n"
+    "  --rule worst|mean    goodput: 1 % lost of each model (default), or of all together\n"
+    "  --steps FILE.csv     changing rates: at_s,model,factor (model * is all)\n"
+    "  --trace FILE.csv     invocations per minute, as in the Azure Functions 2019 trace; rows are "
+    "dealt to the\n"
+    "                       models in turn, --rate scales the mean\n"
+    "  --changes FILE.csv   GPUs that fail and come back: at_s,gpu,event (up or down)\n"
+    "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
+    "  --provision S        with --autoscale: an added GPU is there after S seconds (default 0)\n"
+    "  --autoscale-window S with --autoscale: the advice looks at windows of S seconds (default 5)\n"
+    "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
+    "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
+    "  --csv PREFIX         PREFIX-models.csv, PREFIX-gpus.csv and PREFIX-batches.csv: losses per "
+    "model, busy "
+    "fraction\n"
+    "                       per GPU, batches per size\n"
+    "  --json               one line of JSON\n"
+    "  --per-model          run: a line per model\n"
+    "  --dir DIR            of the scenarios (default tests/sim/scenarios)\n"
+    "  --resume FILE        scenario: keep results there, and do not run again what is there\n"
+    "  --help, --version\n";
+
 const char *options_help(void)
 {
-    return "Usage: fermata-sim run|goodput|bound --models FILE.csv --gpus N [OPTION]...\n"
-           "       fermata-sim gpus --models FILE.csv --rate R [OPTION]...\n"
-           "       fermata-sim trace --out FILE.csv [--functions N] [--minutes N] [--seed K]\n"
-           "       fermata-sim scenario NAME|--all [--dir DIR] [--resume FILE] [--out FILE.md] [--threads "
-           "N]\n"
-           "\n"
-           "Simulates a cluster of GPUs under the scheduling core that the service runs.\n"
-           "  run      one rate, and what came of it\n"
-           "  goodput  the highest rate at which every model loses at most 1 % of its requests\n"
-           "  bound    the fluid upper bound on goodput\n"
-           "  gpus     the fewest GPUs on which every model loses at most 1 % of its requests\n"
-           "  trace    writes a synthetic trace in the format of the Azure Functions 2019 trace\n"
-           "  scenario a named experiment, as Markdown; with --out also its figure, beside the file\n"
-           "\n"
-           "  --models FILE        CSV with columns name,alpha_ms,beta_ms,slo_ms and by choice weight, "
-           "exit_points,\n"
-           "                       max_batch, timeout_ms\n"
-           "  --gpus N             how many, all alike\n"
-           "  --gpus-per-model R   instead of --gpus\n"
-           "  --line A,B,SLO       one model in place of a file: latency A·b + B, all in ms\n"
-           "  --copies N           every model N times (default 1)\n"
-           "  --slo MS             instead of the file's\n"
-           "  --timeout-fraction F the models' timeout as a part of their SLO (policy timeout)\n"
-           "  --policy NAME        fermata, deferred, eager, timeout, clockwork, nexus, shepherd (default: "
-           "fermata)\n"
-           "  --params K=V,...     the policy's parameters\n"
-           "  --switch AT_S,POLICY another policy from then on\n"
-           "  --rate R             requests/s of all models together (run)\n"
-           "  --seconds S          simulated seconds that count (default 20)\n"
-           "  --warmup S           seconds before them that do not (default 2)\n"
-           "  --seed K             of all chance (default 1)\n"
-           "  --seeds N            goodput: mean over the seeds K .. K+N-1 (default 1)\n"
-           "  --arrivals A         poisson (default), uniform[:PHASE], gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
-           "closed:CLIENTS,THINK_MS,\n"
-           "                       bursts:N,PERIOD_MS,START_MS; A/B/...: one for each model\n"
-           "  --popularity P       equal, zipf:S (default: the weights of the file)\n"
-           "  --net NET            zero (default), rdma, tcp, fixed:CTRL_US[,DATA_US], or FILE.csv "
-           "(quantile,delay_us)\n"
-           "  --jitter F           standard deviation of GPU latencies, as a part of them (default 0)\n"
-           "  --rule worst|mean    goodput: 1 % lost of each model (default), or of all together\n"
-           "  --steps FILE.csv     changing rates: at_s,model,factor (model * is all)\n"
-           "  --trace FILE.csv     invocations per minute, as in the Azure Functions 2019 trace; rows are "
-           "dealt to the\n"
-           "                       models in turn, --rate scales the mean\n"
-           "  --changes FILE.csv   GPUs that fail and come back: at_s,gpu,event (up or down)\n"
-           "  --autoscale N        run: begin with N GPUs, follow the autoscaling advice, up to --gpus\n"
-           "  --provision S        with --autoscale: an added GPU is there after S seconds (default 0)\n"
-           "  --autoscale-window S with --autoscale: the advice looks at windows of S seconds (default 5)\n"
-           "  --series FILE.csv    run: a row per second: requests, good, bad, GPUs, busy fraction, advice\n"
-           "  --timeline FILE.svg  run: draw what each GPU did in the first second that counts\n"
-           "  --csv PREFIX         PREFIX-models.csv, PREFIX-gpus.csv and PREFIX-batches.csv: losses per "
-           "model, busy "
-           "fraction\n"
-           "                       per GPU, batches per size\n"
-           "  --json               one line of JSON\n"
-           "  --per-model          run: a line per model\n"
-           "  --dir DIR            of the scenarios (default tests/sim/scenarios)\n"
-           "  --resume FILE        scenario: keep results there, and do not run again what is there\n"
-           "  --help, --version\n";
+    return help;
 }
 
 static status_t number(const char *option, const char *text, double least, double most, double *value,
@@ -245,8 +248,34 @@ static void set_text(options_t *options, int option, const char *text)
     *place = text;
 }
 
+/* False: it is none that has no value. */
+static bool set_flag(options_t *options, int option)
+{
+    switch (option) {
+    case OPT_ALL:
+        options->all = true;
+        return true;
+    case OPT_JSON:
+        options->json = true;
+        return true;
+    case OPT_PER_MODEL:
+        options->per_model = true;
+        return true;
+    case OPT_HELP:
+        options->command = COMMAND_HELP;
+        return true;
+    case OPT_VERSION:
+        options->command = COMMAND_VERSION;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static status_t parse_option(options_t *options, int option, const char *text, err_t *err)
 {
+    if (set_flag(options, option))
+        return STATUS_OK;
     switch (option) {
     case OPT_GPUS:
         return count("gpus", text, 1, 16384, &options->gpus, err);
@@ -268,9 +297,6 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return number("timeout-fraction", text, 0, 1, &options->timeout_fraction, err);
     case OPT_THREADS:
         return count("threads", text, 1, 256, &options->threads, err);
-    case OPT_ALL:
-        options->all = true;
-        return STATUS_OK;
     case OPT_FUNCTIONS:
         return count("functions", text, 1, 1e6, &options->functions, err);
     case OPT_MINUTES:
@@ -291,18 +317,6 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return parse_seed(text, &options->seed, err);
     case OPT_RULE:
         return parse_rule(text, &options->rule, err);
-    case OPT_JSON:
-        options->json = true;
-        return STATUS_OK;
-    case OPT_PER_MODEL:
-        options->per_model = true;
-        return STATUS_OK;
-    case OPT_HELP:
-        options->command = COMMAND_HELP;
-        return STATUS_OK;
-    case OPT_VERSION:
-        options->command = COMMAND_VERSION;
-        return STATUS_OK;
     default:
         set_text(options, option, text);
         return STATUS_OK;
