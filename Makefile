@@ -41,9 +41,10 @@ test: ## all checks and tests
 	@$(MAKE) -j 2 --no-print-directory test-deps build # one waits for the network, the other for the compiler
 	@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e rdma
 
-check: test-deps build ## format, dependency graph, second compiler
+check: test-deps build ## format, length of functions, dependency graph, second compiler
 	scripts/format --check
 	scripts/check-deps
+	scripts/check-functions
 	scripts/check-docs
 	scripts/draw-modules --check
 	scripts/check-clang build/release $(JOBS)
