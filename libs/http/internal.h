@@ -145,6 +145,9 @@ struct http_server {
     uv_tcp_t listener;
     uv_timer_t stop_timer, accept_timer;
     uv_idle_t deferring; /* runs while `deferred` is not empty */
+    /* What the loop calls for it, and for the timer of a connection: those who set them stand below those who answer. */
+    uv_idle_cb on_deferring;
+    uv_timer_cb on_timer;
     llhttp_settings_t parser_settings;
     http_connection_t *connections;
     unsigned connection_count, refused_count;
@@ -164,18 +167,12 @@ struct http_server {
     uint8_t read_buffer[READ_BUFFER_BYTES];
 };
 
-/* server.c */
-void server_defer(http_server_t *server, http_connection_t *connection);
-void server_check_stopped(http_server_t *server);
-const char *server_date(http_server_t *server);
+/* Each of these files calls only those that stand behind it here; server.c stands above all. */
 
 /* connection.c */
 void connection_accept(http_server_t *server, uv_stream_t *listener);
-void connection_close(http_connection_t *connection);
-void connection_unref(http_connection_t *connection);
 void connection_resume(http_connection_t *connection);
-void connection_arm_timer(http_connection_t *connection);
-bool connection_is_idle(const http_connection_t *connection);
+void connection_on_timer(uv_timer_t *timer);
 
 /* receive.c: parser callbacks; connection_parse ends with the answers sent */
 void receive_settings(llhttp_settings_t *settings);
@@ -184,17 +181,36 @@ uv_buf_t receive_buffer(http_connection_t *connection);
 /* Answers the message being received with an error and ends the input of the connection. */
 void receive_fail(http_connection_t *connection, int status, const char *text);
 
+/* send.c */
+void connection_flush(http_connection_t *connection);
+
+/* closing.c */
+typedef enum { WAIT_NOTHING, WAIT_IDLE, WAIT_HEADERS, WAIT_BODY, WAIT_WRITE, WAIT_LINGER } wait_t;
+/* What the client owes us most urgently, and until when (ms of the loop). */
+wait_t connection_next_deadline(const http_connection_t *connection, uint64_t *deadline_ms);
+void connection_arm_timer(http_connection_t *connection);
+void connection_unref(http_connection_t *connection);
+void connection_close(http_connection_t *connection);
+/* A close with unread input would reset the connection and could take the answer with it: waits for the client's. */
+void connection_linger(http_connection_t *connection);
+bool connection_is_idle(const http_connection_t *connection);
+
+/* server_end.c */
+/* Has the connection looked at in the next turn of the loop: resumed, or closed if it is broken. */
+void server_defer(http_server_t *server, http_connection_t *connection);
+/* Ends a stop when nothing is left that it waits for. */
+void server_check_stopped(http_server_t *server);
+void server_close_handles(http_server_t *server, uv_close_cb closed);
+void server_on_closed(uv_handle_t *handle); /* of a server that stops */
+void server_free(http_server_t *server);
+
 /* request.c */
 http_request_t *request_create(http_server_t *server, http_connection_t *connection);
 void request_recycle(http_request_t *request);
 void request_dispose_all(http_server_t *server);
+void request_release(http_request_t *request); /* tells whose the body is */
 void request_orphan(http_request_t *request);
 void queue_push(http_connection_t *connection, http_request_t *request);
 http_request_t *queue_pop(http_connection_t *connection);
-
-/* send.c */
-void connection_flush(http_connection_t *connection);
-void connection_linger(http_connection_t *connection);
-void request_release(http_request_t *request);
 
 #endif

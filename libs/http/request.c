@@ -113,6 +113,14 @@ void request_dispose_all(http_server_t *server)
     }
 }
 
+void request_release(http_request_t *request)
+{
+    void (*release)(void *) = request->release;
+    request->release = NULL;
+    if (release)
+        release(request->release_arg);
+}
+
 /* The connection is done with it. What a handler still owes is waited for, the rest goes now. */
 void request_orphan(http_request_t *request)
 {

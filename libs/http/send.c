@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ------------------------------------------------------------------ making an answer */
 
@@ -26,13 +27,26 @@ static bool add_number(textbuf_t *buf, uint64_t number)
     return textbuf_add(buf, text + at, sizeof text - at);
 }
 
+static const char *date_line(http_server_t *server)
+{
+    time_t now = time(NULL);
+    if (server->date_s != (uint64_t)now) {
+        struct tm utc;
+        gmtime_r(&now, &utc);
+        strftime(server->date_text, sizeof server->date_text, "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n",
+                 &utc);
+        server->date_s = (uint64_t)now;
+    }
+    return server->date_text;
+}
+
 static bool write_head(http_request_t *request, const http_response_t *response, size_t body_bytes)
 {
     textbuf_t *head = &request->head;
     head->len = 0;
     bool ok = add_str(head, "HTTP/1.1 ") && add_number(head, (unsigned)response->status) &&
               add_str(head, " ") && add_str(head, http_status_text(response->status)) &&
-              add_str(head, server_date(request->server));
+              add_str(head, date_line(request->server));
     if (response->content_type)
         ok = ok && add_str(head, "Content-Type: ") && add_str(head, response->content_type) &&
              add_str(head, "\r\n");
@@ -86,14 +100,6 @@ static size_t body_bytes(const http_response_t *response)
     for (size_t i = 0; i < response->body_count; i++)
         sum += response->body[i].iov_len;
     return sum;
-}
-
-void request_release(http_request_t *request)
-{
-    void (*release)(void *) = request->release;
-    request->release = NULL;
-    if (release)
-        release(request->release_arg);
 }
 
 /* True when the answer may leave now. */

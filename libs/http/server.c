@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ------------------------------------------------------------------ work put off */
 
@@ -32,30 +31,6 @@ static void on_deferring(uv_idle_t *idle)
     if (!server->deferred)
         uv_idle_stop(&server->deferring);
     server_check_stopped(server);
-}
-
-void server_defer(http_server_t *server, http_connection_t *connection)
-{
-    if (!connection->deferred) {
-        connection->deferred = true;
-        connection->refs++;
-        connection->deferred_next = server->deferred;
-        server->deferred = connection;
-    }
-    uv_idle_start(&server->deferring, on_deferring);
-}
-
-const char *server_date(http_server_t *server)
-{
-    time_t now = time(NULL);
-    if (server->date_s != (uint64_t)now) {
-        struct tm utc;
-        gmtime_r(&now, &utc);
-        strftime(server->date_text, sizeof server->date_text, "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n",
-                 &utc);
-        server->date_s = (uint64_t)now;
-    }
-    return server->date_text;
 }
 
 /* ------------------------------------------------------------------ listening */
@@ -110,27 +85,11 @@ static void note_address(http_server_t *server)
                                                        : ((struct sockaddr_in *)&address)->sin_port);
 }
 
-static void free_server(http_server_t *server)
-{
-    request_dispose_all(server);
-    router_destroy(server->router);
-    free(server);
-}
-
 static void on_create_undone(uv_handle_t *handle)
 {
     http_server_t *server = handle->data;
     if (--server->open_handles == 0)
-        free_server(server);
-}
-
-static void close_handles(http_server_t *server, uv_close_cb closed)
-{
-    if (!uv_is_closing((uv_handle_t *)&server->listener))
-        uv_close((uv_handle_t *)&server->listener, closed);
-    uv_close((uv_handle_t *)&server->stop_timer, closed);
-    uv_close((uv_handle_t *)&server->accept_timer, closed);
-    uv_close((uv_handle_t *)&server->deferring, closed);
+        server_free(server);
 }
 
 status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config, const http_route_t *routes,
@@ -150,6 +109,8 @@ status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config,
     }
     made->loop = loop;
     made->config = *config;
+    made->on_deferring = on_deferring;
+    made->on_timer = connection_on_timer;
     made->config.listen = NULL; /* the caller's text; ours is `address` */
     fill_defaults(&made->config);
     receive_settings(&made->parser_settings);
@@ -162,7 +123,7 @@ status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config,
     if (rc == 0)
         rc = listen_on(made, &address);
     if (rc != 0) {
-        close_handles(made, on_create_undone);
+        server_close_handles(made, on_create_undone);
         return err_set(err, STATUS_IO, "cannot listen on %s: %s", config->listen, uv_strerror(rc));
     }
     note_address(made);
@@ -187,27 +148,6 @@ const http_server_counters_t *http_server_counters(const http_server_t *server)
 
 /* ------------------------------------------------------------------ stopping */
 
-static void on_stopped(uv_handle_t *handle)
-{
-    http_server_t *server = handle->data;
-    if (--server->open_handles > 0)
-        return;
-    server->stopped = true;
-    if (server->abandoned)
-        free_server(server);
-    else if (server->stop_done)
-        server->stop_done(server, server->stop_user);
-}
-
-void server_check_stopped(http_server_t *server)
-{
-    bool owed = server->owed > 0 && !server->abandoned;
-    if (!server->stopping || server->finishing || server->connections || owed || server->deferred)
-        return;
-    server->finishing = true;
-    close_handles(server, on_stopped);
-}
-
 static void close_connections(http_server_t *server, bool idle_only)
 {
     http_connection_t *next;
@@ -231,7 +171,7 @@ void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stop
         return;
     if (!server->stopping) {
         server->stopping = true;
-        uv_close((uv_handle_t *)&server->listener, on_stopped);
+        uv_close((uv_handle_t *)&server->listener, server_on_closed);
         close_connections(server, true);
     }
     if (!uv_is_active((uv_handle_t *)&server->stop_timer) ||
@@ -245,7 +185,7 @@ void http_server_destroy(http_server_t *server)
     if (!server)
         return;
     if (server->stopped) {
-        free_server(server);
+        server_free(server);
         return;
     }
     server->abandoned = true; /* freed when the loop has closed its handles */
