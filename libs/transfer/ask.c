@@ -42,21 +42,6 @@ void asks_close(transfer_pool_t *pool, uv_close_cb closed)
 
 /* ---- credit ---- */
 
-static void credit_give(request_t *request, bool received)
-{
-    if (request->peer)
-        request->peer->credit_bytes -= request->credit_bytes;
-    pace_give(&request->pool->pace, request->credit_bytes, received);
-    request->credit_bytes = 0;
-}
-
-void ask_drop(request_t *request)
-{
-    pace_leave(&request->pool->pace, &request->turn);
-    if (request->credit_bytes)
-        credit_give(request, false);
-}
-
 /* All that has come out of order so far: what overtook a packet that was lost. */
 static void peer_look_for_losses(transfer_peer_t *peer)
 {
@@ -96,7 +81,7 @@ void ask_received(request_t *request)
     if (request->kind != WIRE_FETCH)
         return;
     peer_look_for_losses(peer);
-    credit_give(request, true);
+    request_give_credit(request, true);
     if (peer->muted)
         peer_unmute(peer);
 }
@@ -111,7 +96,7 @@ static void peer_mute(transfer_peer_t *peer)
     TAILQ_FOREACH(request, &peer->sent, link)
     {
         if (request->credit_bytes)
-            credit_give(request, false);
+            request_give_credit(request, false);
     }
     TAILQ_FOREACH(request, &peer->paced, link)
     pace_leave(&peer->pool->pace, &request->turn);
@@ -157,11 +142,6 @@ static request_t *part_take(transfer_pool_t *pool)
     else if (pool->parts_used < PARTS)
         part = &pool->parts[pool->parts_used++];
     return part;
-}
-
-void ask_part_free(transfer_pool_t *pool, request_t *part)
-{
-    TAILQ_INSERT_HEAD(&pool->free_parts, part, link);
 }
 
 /* The next of the whole, up to so many bytes; returns how many. Only an item that is larger than that is cut; items without bytes go
@@ -225,7 +205,7 @@ static bool ask_part(request_t *whole, uint64_t bytes)
     bytes = part_cut(part, whole, bytes);
     if (!request_send(part, bytes)) {
         part_uncut(whole, part);
-        ask_part_free(whole->pool, part);
+        request_free(whole->pool, part);
         return false;
     }
     whole->parts++;

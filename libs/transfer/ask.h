@@ -28,11 +28,7 @@ void ask_next(transfer_pool_t *pool);
 void ask_received(request_t *request);
 /* A part has come, which is free after this; true: it was the last, and `*whole`, still in peer->paced, is complete. */
 bool ask_part_done(request_t *part, request_t **whole);
-/* What a request holds is free: credit, and its turn. */
-void ask_drop(request_t *request);
 /* A paced request is about to be given up: its parts come to nothing. */
 void ask_cut(request_t *request);
-
-void ask_part_free(transfer_pool_t *pool, request_t *part);
 
 #endif

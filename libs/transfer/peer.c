@@ -1,4 +1,4 @@
-/* One peer: connecting, greeting, sending requests, receiving their answers. A hot path. */
+/* One peer: connecting, greeting, receiving the answers of requests. A hot path. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transfer/ask.h"
@@ -66,7 +66,7 @@ static void list_fail(transfer_pool_t *pool, struct request_list *list)
             request_free(pool, request);
             continue;
         }
-        ask_drop(request);
+        request_drop_turn(request);
         request->state = REQUEST_FAILING;
         request->status = STATUS_UNAVAILABLE;
         TAILQ_INSERT_TAIL(&pool->failing, request, link);
@@ -97,171 +97,6 @@ void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
 }
 
 /* ---- what goes out ---- */
-
-static frame_t *peer_frame(transfer_peer_t *peer, const wire_header_t *header, size_t records_bytes,
-                           uint32_t iovs)
-{
-    frame_t *frame = frame_get(&peer->pool->shared.frames,
-                               WIRE_HEADER_BYTES + records_bytes + header->extra_bytes, iovs, 0);
-
-    if (frame)
-        wire_put_header(frame->meta, header);
-    return frame;
-}
-
-/* What of its i-th item a fetch asks for. */
-static uint64_t fetch_begin(const request_t *request, uint32_t i)
-{
-    return i == 0 ? request->from : 0;
-}
-
-static uint64_t fetch_end(const request_t *request, uint32_t i)
-{
-    return i == request->count - 1 ? request->until : request->items[i].len_bytes;
-}
-
-static frame_t *peer_encode_fetch(transfer_peer_t *peer, const request_t *request)
-{
-    wire_header_t header = {.type = WIRE_FETCH, .seq = request->seq, .count = request->count};
-    frame_t *frame = peer_frame(peer, &header, (size_t)request->count * WIRE_ITEM_BYTES, 0);
-
-    if (!frame)
-        return NULL;
-    uint8_t *to = frame->meta + WIRE_HEADER_BYTES;
-    for (uint32_t i = 0; i < request->count; i++) {
-        const transfer_item_t *item = &request->items[i];
-        uint64_t begin = fetch_begin(request, i);
-        to = wire_put_item(to, &(wire_item_t){.handle = item->handle,
-                                              .offset = item->offset + begin,
-                                              .len_bytes = fetch_end(request, i) - begin});
-    }
-    return frame;
-}
-
-static uint64_t iov_bytes(const struct iovec *iov, uint32_t count)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        sum += iov[i].iov_len;
-    return sum;
-}
-
-static uint32_t text_bytes(const char *text, uint32_t room)
-{
-    size_t len = text ? strnlen(text, TRANSFER_TEXT_BYTES - 1) : 0;
-
-    return len < room ? (uint32_t)len : room;
-}
-
-static frame_t *peer_encode_push(transfer_peer_t *peer, const request_t *request)
-{
-    bool landed = request->span != WINDOW_SPAN_NONE;
-    wire_header_t header = {
-        .type = landed ? WIRE_LANDED : WIRE_PUSH, .seq = request->seq, .count = request->count};
-    uint32_t iovs = 0, window_at = request->window_at;
-
-    for (uint32_t i = 0; i < request->count; i++) {
-        iovs += request->results[i].iov_count;
-        header.extra_bytes += text_bytes(request->results[i].text, WIRE_EXTRA_MAX - header.extra_bytes);
-    }
-    frame_t *frame = peer_frame(peer, &header, (size_t)request->count * WIRE_RESULT_BYTES, iovs);
-    if (!frame)
-        return NULL;
-
-    uint8_t *to = frame->meta + WIRE_HEADER_BYTES;
-    uint8_t *text = to + (size_t)request->count * WIRE_RESULT_BYTES;
-    uint32_t room = WIRE_EXTRA_MAX;
-    for (uint32_t i = 0; i < request->count; i++) {
-        const transfer_result_t *result = &request->results[i];
-        uint32_t len = text_bytes(result->text, room);
-        uint64_t bytes = iov_bytes(result->iov, result->iov_count);
-        to = wire_put_result(to, &(wire_result_t){.task_id = result->task_id,
-                                                  .handle = result->handle,
-                                                  .len_bytes = bytes,
-                                                  .status = result->status,
-                                                  .text_bytes = len,
-                                                  .timing = result->timing,
-                                                  .window_offset = landed ? window_at : 0});
-        window_at += (uint32_t)bytes;
-        if (len)
-            memcpy(text, result->text, len);
-        text += len;
-        room -= len;
-        for (uint32_t k = 0; k < result->iov_count; k++)
-            frame_add(frame, result->iov[k].iov_base, result->iov[k].iov_len);
-    }
-    return frame;
-}
-
-/* Only the negotiated limits can be exceeded here; our own were checked when the request was made. */
-bool peer_within_limits(const transfer_peer_t *peer, const request_t *request)
-{
-    if (request->count > peer->max_items)
-        return false;
-    for (uint32_t i = 0; i < request->count; i++) {
-        uint64_t bytes = request->kind == WIRE_FETCH
-                             ? request->items[i].len_bytes
-                             : iov_bytes(request->results[i].iov, request->results[i].iov_count);
-        if (bytes > peer->max_item_bytes)
-            return false;
-    }
-    return true;
-}
-
-frame_t *peer_encode(transfer_peer_t *peer, request_t *request)
-{
-    request->seq = peer->next_seq++;
-    return request->kind == WIRE_FETCH ? peer_encode_fetch(peer, request) : peer_encode_push(peer, request);
-}
-
-void peer_send_frame(transfer_peer_t *peer, request_t *request)
-{
-    request->frame->request = request;
-    request->state = REQUEST_SENT;
-    TAILQ_INSERT_TAIL(&peer->sent, request, link);
-    conn_send(&peer->pc->conn, request->frame);
-}
-
-static bool peer_send(transfer_peer_t *peer, request_t *request)
-{
-    request->frame = peer_encode(peer, request);
-    if (!request->frame)
-        return false;
-    TAILQ_REMOVE(&peer->waiting, request, link);
-    peer_send_frame(peer, request);
-    return true;
-}
-
-void peer_send_waiting(transfer_peer_t *peer)
-{
-    transfer_pool_t *pool = peer->pool;
-    struct request_list refused = TAILQ_HEAD_INITIALIZER(refused);
-    request_t *request, *next;
-
-    if (peer->state != PEER_READY)
-        return;
-    for (request = TAILQ_FIRST(&peer->waiting); request; request = next) {
-        next = TAILQ_NEXT(request, link);
-        bool within = peer_within_limits(peer, request);
-        if (within && request->kind == WIRE_FETCH) {
-            TAILQ_REMOVE(&peer->waiting, request, link);
-            ask(peer, request);
-            continue;
-        }
-        status_t status = !within                     ? STATUS_TOO_LARGE
-                          : !peer_send(peer, request) ? STATUS_NO_MEMORY
-                                                      : STATUS_OK;
-        if (status == STATUS_OK)
-            continue;
-        TAILQ_REMOVE(&peer->waiting, request, link);
-        request->state = REQUEST_FAILING;
-        request->status = status;
-        TAILQ_INSERT_TAIL(&pool->failing, request, link);
-    }
-    ask_next(pool);
-    conn_flush(&peer->pc->conn);
-}
 
 static bool peer_send_hello(transfer_peer_t *peer)
 {
@@ -360,8 +195,8 @@ static bool peer_expect_item(conn_t *conn, const request_t *request, uint32_t i,
         return conn_expect(conn, NULL, state->len_bytes);
 
     transfer_item_t *item = &request->items[i];
-    begin = fetch_begin(request, i);
-    end = fetch_end(request, i);
+    begin = request_begin(request, i);
+    end = request_end(request, i);
     if (state->len_bytes != (state->status == STATUS_OK ? end - begin : 0))
         return false;
     if (state->status != STATUS_OK) {
@@ -407,30 +242,6 @@ static bool peer_frame_in(conn_t *conn, const wire_header_t *header, const uint8
         return link_attached(peer, header, records);
     default:
         return true;
-    }
-}
-
-static void request_count_results(transfer_peer_t *peer, const request_t *request)
-{
-    bool landed = request->span != WINDOW_SPAN_NONE;
-    transfer_traffic_t *by = &peer->pool->stats.by[landed ? peer->link_past.ops->way : TRANSFER_BY_TCP];
-
-    by->results += request->count;
-    for (uint32_t i = 0; i < request->count; i++)
-        by->result_bytes += iov_bytes(request->results[i].iov, request->results[i].iov_count);
-}
-
-void request_count_items(const request_t *request, transfer_way_t way)
-{
-    transfer_stats_t *stats = &request->pool->stats;
-
-    for (uint32_t i = 0; i < request->count; i++) {
-        if (request->items[i].status != STATUS_OK) {
-            stats->item_errors++;
-            continue;
-        }
-        stats->by[way].items++;
-        stats->by[way].item_bytes += request->items[i].len_bytes;
     }
 }
 
@@ -483,15 +294,6 @@ static void peer_sent(conn_t *conn, frame_t *frame)
     (void)conn;
     if (frame->request)
         ((request_t *)frame->request)->frame = NULL;
-}
-
-void peer_make_ghost(transfer_peer_t *peer, request_t *request)
-{
-    conn_t *conn = &peer->pc->conn;
-
-    request->state = REQUEST_GHOST;
-    if (conn->rx.stage == CONN_PAYLOAD && request == TAILQ_FIRST(&peer->sent))
-        conn_discard(conn);
 }
 
 /* ---- connecting ---- */

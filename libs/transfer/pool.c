@@ -1,5 +1,4 @@
-/* The pool: its peers, its requests and their time-outs. A hot path: requests are slots made at the
- * start. */
+/* The pool: its peers, and the beginning, cancelling and time-outs of its requests. A hot path. */
 #include "transfer/pool.h"
 #include "base/clock.h"
 #include "transfer/ask.h"
@@ -8,17 +7,6 @@
 #include <stdlib.h>
 
 /* ---- requests ---- */
-
-static request_t *request_take(transfer_pool_t *pool)
-{
-    request_t *request = TAILQ_FIRST(&pool->free);
-
-    if (request)
-        TAILQ_REMOVE(&pool->free, request, link);
-    else if (pool->requests_used < pool->limits.max_requests)
-        request = &pool->requests[pool->requests_used++];
-    return request;
-}
 
 static transfer_request_t request_id(const transfer_pool_t *pool, const request_t *request)
 {
@@ -33,49 +21,6 @@ static request_t *request_find(transfer_pool_t *pool, transfer_request_t id)
         return NULL;
     request_t *request = &pool->requests[index];
     return request->state != REQUEST_FREE && request_id(pool, request) == id ? request : NULL;
-}
-
-void request_free(transfer_pool_t *pool, request_t *request)
-{
-    if (request->frame)
-        request->frame->request = NULL;
-    request->frame = NULL;
-    ask_drop(request);
-    request->state = REQUEST_FREE;
-    if (request->is_part) {
-        ask_part_free(pool, request);
-        return;
-    }
-    request->generation = (request->generation + 1) & INT32_MAX;
-    TAILQ_INSERT_HEAD(&pool->free, request, link);
-}
-
-static void request_mark_items(request_t *request, status_t status)
-{
-    if (status == STATUS_OK || request->kind != WIRE_FETCH)
-        return;
-    for (uint32_t i = 0; i < request->count; i++)
-        request->items[i].status = status;
-}
-
-void request_finish(transfer_pool_t *pool, request_t *request, struct request_list *list, status_t status)
-{
-    transfer_done_fn done = request->done;
-    void *ctx = request->ctx;
-
-    TAILQ_REMOVE(list, request, link);
-    request_mark_items(request, status);
-    request_free(pool, request);
-    ask_next(pool);
-    done(ctx, status);
-}
-
-void pool_end_failing(transfer_pool_t *pool)
-{
-    request_t *request;
-
-    while ((request = TAILQ_FIRST(&pool->failing)))
-        request_finish(pool, request, &pool->failing, request->status);
 }
 
 /* Takes a request off its connection, as far as that can be done, and tells its owner. */

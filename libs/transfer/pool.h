@@ -1,6 +1,7 @@
 /*
- * Inside of the pool: pool.c (pool, requests, time-outs), peer.c (one peer's connection and its frames), ask.c (whose turn it is to be
- * fetched through the socket) and carry.c (what goes past the socket).
+ * Inside of the pool, from the top, each file calling only those behind it: pool.c (pool, peers, requests from outside, time-outs), peer.c
+ * (one peer's connection), carry.c (what goes past the socket), progress.c (what is sent next, and who is told of an end), ask.c (whose
+ * turn it is to be fetched through the socket), request_frame.c (the frames of requests) and request.c (their slots).
  *
  * A request's life, and the list it is on:
  *
@@ -152,42 +153,58 @@ struct transfer_peer {
     char host[ADDRESS_HOST_BYTES], port[ADDRESS_PORT_BYTES];
 };
 
-/* pool.c */
-
-/* Ends a request that is on `list` (NULL: on none): calls done with status after the request is free again.
- */
-void request_finish(transfer_pool_t *pool, request_t *request, struct request_list *list, status_t status);
-void request_free(transfer_pool_t *pool, request_t *request);
-
-/* Tells the requests that have failed without a connection's end. Last thing that a function does: callbacks may close any peer. */
-void pool_end_failing(transfer_pool_t *pool);
-
 /* peer.c */
 
 /* Begins connecting if there is no connection. False: not now (the back-off has not passed, or it failed at
  * once). */
 bool peer_start(transfer_peer_t *peer);
+/* Ends the connection and fails all requests. backoff: connecting failed, do not try again at once. */
+void peer_fail(transfer_peer_t *peer, bool backoff, const char *why);
+/* Lets go of connection and look-up without calling anybody back. */
+void peer_detach(transfer_peer_t *peer);
+
+/* progress.c */
 
 /* Encodes and sends what waits, when READY. */
 void peer_send_waiting(transfer_peer_t *peer);
+/* Of a fetch: all its items have this status, unless that is OK. */
+void request_mark_items(request_t *request, status_t status);
+/* Ends a request that is on `list`: calls done with status after the request is free again. */
+void request_finish(transfer_pool_t *pool, request_t *request, struct request_list *list, status_t status);
+/* Tells the requests that have failed without a connection's end. Last thing that a function does: callbacks may close any peer. */
+void pool_end_failing(transfer_pool_t *pool);
 
-/* False: over the limits that were agreed with the owner. */
-bool peer_within_limits(const transfer_peer_t *peer, const request_t *request);
+/* request_frame.c */
+
+/* NULL: no memory. */
+frame_t *peer_frame(transfer_peer_t *peer, const wire_header_t *header, size_t records_bytes, uint32_t iovs);
 /* The frame of a request: of a push with a span one without its payloads, which are there all the same behind iov[0].
  * NULL: no memory. */
 frame_t *peer_encode(transfer_peer_t *peer, request_t *request);
-/* Counts the items of a fetch that has come this way. */
-void request_count_items(const request_t *request, transfer_way_t way);
 /* Queues request->frame; the request, which is on no list, is SENT now. */
 void peer_send_frame(transfer_peer_t *peer, request_t *request);
+/* False: over the limits that were agreed with the owner. */
+bool peer_within_limits(const transfer_peer_t *peer, const request_t *request);
+/* What of its i-th item a fetch asks for. */
+uint64_t request_begin(const request_t *request, uint32_t i);
+uint64_t request_end(const request_t *request, uint32_t i);
 
-/* Ends the connection and fails all requests. backoff: connecting failed, do not try again at once. */
-void peer_fail(transfer_peer_t *peer, bool backoff, const char *why);
+/* request.c */
 
+/* NULL: max_requests of them are in use. */
+request_t *request_take(transfer_pool_t *pool);
+/* One that is on no list; what it holds is free, too. */
+void request_free(transfer_pool_t *pool, request_t *request);
+/* received: its answer has come, which the pace learns from. */
+void request_give_credit(request_t *request, bool received);
+/* Its turn, and the credit it holds, are for others. */
+void request_drop_turn(request_t *request);
 /* The request is given up but its answer is still to come. */
 void peer_make_ghost(transfer_peer_t *peer, request_t *request);
-
-/* Lets go of connection and look-up without calling anybody back. */
-void peer_detach(transfer_peer_t *peer);
+uint64_t result_bytes(const transfer_result_t *result);
+/* Counts the items of a fetch that has come this way. */
+void request_count_items(const request_t *request, transfer_way_t way);
+/* Counts the results of a push that has been acknowledged. */
+void request_count_results(transfer_peer_t *peer, const request_t *request);
 
 #endif
