@@ -105,7 +105,7 @@ Test(clusters, models_go_where_there_is_room)
     worker_report(&s->first, "other", READY, NS_PER_MS, 0);
     worker_report(&s->second, "other", READY, NS_PER_MS, 0);
     stage_until(&s->stage, s->gateway.models == 2 && s->first.model_ids > 0 && s->second.model_ids > 0);
-    stage_turn(&s->stage, 20 * NS_PER_MS);
+    stage_barrier(&s->stage);
     gateway_send(&s->gateway, net, 1, 1, NS_PER_S);
     gateway_send(&s->gateway, 1 - net, 2, 1, NS_PER_S);
     stage_until(&s->stage, s->first.rows_total + s->second.rows_total == 2);
@@ -153,7 +153,7 @@ Test(clusters, a_draining_sub_cluster_hands_its_queue_on_and_ends_its_batches)
     stage_until(&s->stage, s->second.rows_total == MANY - 16);
     for (uint32_t i = 0; i < s->first.grant_count; i++)
         worker_done(&s->first, s->first.grants[i].batch_id, 0, STATUS_OK);
-    stage_turn(&s->stage, 20 * NS_PER_MS);
+    stage_barrier(&s->stage);
     cr_expect_eq(s->gateway.drop_count, 0);
     cr_expect_eq(s->first.rows_total, 16);
     scene_free(s);

@@ -67,7 +67,7 @@ Test(deadlines, what_looks_infeasible_is_tried_once_where_nothing_runs)
     refused_at_the_door(s, 2);
     cr_expect_eq(state_number(s, "requests"), 0);
     worker_ran(&s->worker, s->worker.grants[0].batch_id, ALONE_NS / 4);
-    stage_turn(&s->stage, 10 * NS_PER_MS);
+    stage_barrier(&s->stage);
     cr_expect_eq(state_number(s, "bad"), 0);
     duo_free(s);
 }
@@ -90,7 +90,7 @@ Test(deadlines, who_has_time_waits_for_his_turn)
     gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 20 * NS_PER_S);
     for (uint32_t done = 0; done < MANY; done++) { /* one at a time: two rows take longer than the SLO */
         stage_until(&s->stage, s->worker.grant_count > done);
-        stage_turn(&s->stage, ALONE_NS);
+        stage_pass(&s->stage, ALONE_NS);
         worker_ran(&s->worker, s->worker.grants[done].batch_id, ALONE_NS);
     }
     cr_expect_eq(s->gateway.drop_total, 0);
@@ -122,7 +122,7 @@ Test(deadlines, an_estimate_beyond_the_slo_refuses_nobody_who_waits)
     for (uint64_t id = 1; id <= LATE; id++) {
         gateway_send(&s->gateway, s->gateway.model_id, id, 1, 20 * NS_PER_S);
         stage_until(&s->stage, worker_has_task(&s->worker, id));
-        stage_turn(&s->stage, 2 * SLO_NS);
+        stage_pass(&s->stage, 2 * SLO_NS);
         worker_ran(&s->worker, s->worker.grants[s->worker.grant_count - 1].batch_id, 2 * SLO_NS);
     }
     cr_expect_eq(s->gateway.drop_total, 0);

@@ -84,7 +84,7 @@ Test(join, a_restarted_scheduler_has_a_newer_epoch_and_gets_everybody_back)
     uint64_t before = gateway.fake.epoch;
     gateway.fake.hello_epoch = worker.fake.hello_epoch = before;
     stage_stop(&stage);
-    stage_turn(&stage, 2 * NS_PER_MS); /* the epoch counts milliseconds */
+    stage_pass(&stage, 2 * NS_PER_MS); /* the epoch counts milliseconds */
     stage_start(&stage);
     stage_until(&stage, gateway.fake.welcomes == 2 && worker.fake.welcomes == 2);
     cr_expect_gt(gateway.fake.epoch, before);

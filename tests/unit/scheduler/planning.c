@@ -86,7 +86,7 @@ static void serve(scene_t *s, uint32_t models, uint64_t first_id, uint32_t hot, 
         rows += count;
     }
     stage_until(&s->stage, s->one.rows_total + s->two.rows_total == rows);
-    stage_turn(&s->stage, 20 * NS_PER_MS); /* the reports that they are done are on their way */
+    stage_barrier(&s->stage); /* the reports that they are done are on their way */
 }
 
 static void serve_each(scene_t *s, uint32_t models, uint64_t first_id, uint32_t count)
@@ -190,7 +190,7 @@ Test(planning, a_sub_cluster_that_dies_gives_its_models_back)
     cr_expect_str_eq(s->one.told[1].name, s->name[m]);
     worker_report(&s->one, s->name[m], READY, NS_PER_MS, NS_PER_MS);
     worker_answer(&s->one, s->one.told[1].id, STATUS_OK, "");
-    stage_turn(&s->stage, 20 * NS_PER_MS);
+    stage_barrier(&s->stage);
     s->two.rows_total = 0; /* of a worker that is no more */
     uint32_t rows = s->one.rows_total;
     for (uint32_t model = 0; model < 2; model++)
@@ -237,7 +237,7 @@ Test(planning, to_look_changes_nothing)
     serve_each(s, 2, 1, 20);
     ask_plan(s, false);
     cr_expect_eq(s->moves, 1);
-    stage_turn(&s->stage, 50 * NS_PER_MS);
+    stage_barrier(&s->stage);
     cr_expect_eq(s->two.told_count, 0);
     scene_free(s);
 }
@@ -306,7 +306,7 @@ Test(planning, a_stop_while_a_plan_is_made)
     Admin__PlanRequest request = ADMIN__PLAN_REQUEST__INIT;
     const rpc_unary_options_t how = {.method = "/fermata.admin.v1.Admin/Plan", .timeout_ns = 10 * NS_PER_S};
     cr_assert_not_null(rpc_client_unary(s->admin, &how, rpc_pack(&request.base), on_plan, s));
-    stage_turn(&s->stage, 2 * NS_PER_MS);
+    stage_pass(&s->stage, 2 * NS_PER_MS);
     stage_stop(&s->stage);
     stage_until(&s->stage, s->answered);
     scene_free(s);

@@ -26,7 +26,7 @@ static void stop_the_slow_one(const char *policy)
     stage_until(&stage, gateway.models == 2 && worker.peer_count == 1);
     gateway_send(&gateway, SLOW, 1, 1, 60 * NS_PER_S);
     stage_until(&stage, worker.grant_count == 1);
-    stage_turn(&stage, 20 * NS_PER_MS); /* so that it has begun, as the core sees it */
+    stage_pass(&stage, 20 * NS_PER_MS); /* so that it has begun, as the core sees it */
     gateway_send(&gateway, QUICK, 10, 8, NS_PER_S);
     stage_until(&stage, worker.grant_count == 2);
     cr_assert_eq(worker.revokes, 1);
@@ -48,7 +48,7 @@ Test(preempt, a_stopped_batch_is_granted_again)
     stage_until(&stage, worker.grant_count == 3);
     cr_expect_eq(worker.grants[2].row[0].task_id, 1);
     worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
-    stage_turn(&stage, 20 * NS_PER_MS);
+    stage_barrier(&stage);
     cr_expect_eq(gateway.drop_count, 0);
     leave();
 }
@@ -71,7 +71,7 @@ Test(preempt, a_batch_that_had_ended_does_not_run_again)
     gateway_send(&gateway, QUICK, 20, 1, 10 * NS_PER_S);
     stage_until(&stage, worker.grant_count == 3);
     worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
-    stage_turn(&stage, 50 * NS_PER_MS);
+    stage_barrier(&stage);
     cr_expect_eq(worker.grant_count, 3, "task 1 ran twice");
     cr_expect_eq(worker.grants[2].row[0].task_id, 20);
     cr_expect_eq(gateway.drop_count, 0);

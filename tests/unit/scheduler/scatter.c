@@ -32,7 +32,7 @@ static const grant_t *last_grant(const duo_t *s)
 static void run_last(duo_t *s)
 {
     const grant_t *grant = last_grant(s);
-    stage_turn(&s->stage, took_ns(grant->rows) + NS_PER_MS);
+    stage_pass(&s->stage, took_ns(grant->rows) + NS_PER_MS);
     worker_ran(&s->worker, grant->batch_id, took_ns(grant->rows));
 }
 
@@ -118,7 +118,7 @@ Test(scatter, what_was_learned_long_ago_refuses_nothing)
     gateway_send(&s->gateway, s->gateway.model_id, 10, 1, budget_ns);
     stage_until(&s->stage, gateway_dropped(&s->gateway, 10) != NULL);
     cr_expect_eq(gateway_dropped(&s->gateway, 10)->status, STATUS_DEADLINE_EXCEEDED);
-    stage_turn(&s->stage, 1200 * NS_PER_MS); /* more than SCATTER_OLD_NS */
+    stage_pass(&s->stage, 1200 * NS_PER_MS); /* more than SCATTER_OLD_NS */
     gateway_send(&s->gateway, s->gateway.model_id, 11, 1, budget_ns);
     stage_until(&s->stage, worker_has_task(&s->worker, 11) || gateway_dropped(&s->gateway, 11) != NULL);
     cr_expect(worker_has_task(&s->worker, 11));

@@ -81,7 +81,7 @@ Test(shapes, too_many_at_once_are_refused_and_idle_ones_make_room)
     for (uint32_t i = 0; i < s->worker.grant_count; i++)
         worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
     stage_until(&s->stage, s->worker.rows_total == SHAPES_PER_MODEL);
-    stage_turn(&s->stage, 20 * NS_PER_MS);
+    stage_barrier(&s->stage);
     static const uint32_t others[] = {900, 901, 902};
     submit(s, others, 1000, 3);
     stage_until(&s->stage, s->worker.rows_total == SHAPES_PER_MODEL + 3);
@@ -134,7 +134,7 @@ static void grant_while_one_runs(uint32_t first, uint32_t second, uint64_t mode_
     duo_t *s = begin_of("eager", true, mode_elements, 20 * NS_PER_MS, 200 * NS_PER_MS);
     submit(s, &sizes[0], 1, 1);
     stage_until(&s->stage, s->worker.grant_count == 1);
-    stage_turn(&s->stage, 5 * NS_PER_MS); /* so that it has begun, as the core sees it */
+    stage_pass(&s->stage, 5 * NS_PER_MS); /* so that it has begun, as the core sees it */
     submit(s, &sizes[1], 2, 3);
     stage_until(&s->stage, s->worker.grant_count == 2);
     cr_expect_eq(s->worker.grants[0].stretches, 0);

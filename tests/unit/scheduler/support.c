@@ -53,7 +53,7 @@ void stage_dispose(stage_t *stage)
     loop_destroy(stage->loop);
 }
 
-void stage_turn(stage_t *stage, int64_t duration_ns)
+void stage_pass(stage_t *stage, int64_t duration_ns)
 {
     int64_t until_ns = clock_now_ns() + duration_ns;
     while (clock_now_ns() < until_ns)
@@ -102,24 +102,42 @@ void stage_note_plans(stage_t *stage)
 
 /* ---- Both kinds ---- */
 
-static void fake_init(fake_t *fake, stage_t *stage, uint64_t instance_id)
+struct fake_ops {
+    const char *method;
+    rpc_stream_ops_t stream;
+    void (*send)(fake_t *fake, const Control__Ping *ping, const Control__Pong *pong);
+};
+
+static void fake_init(fake_t *fake, const struct fake_ops *ops, stage_t *stage, uint64_t instance_id)
 {
     fake->stage = stage;
+    fake->ops = ops;
     control__hello__init(&fake->hello);
     fake->hello.min_version = fake->hello.max_version = 1;
     fake->hello.instance_id = instance_id;
     pb_arena_init(&fake->arena, 64 << 20);
 }
 
-static void fake_connect(fake_t *fake, const char *method, const rpc_stream_ops_t *ops)
+/* The first place that holds `old` holds `new` from now on. */
+static void stage_replace(stage_t *stage, const fake_t *old, fake_t *new)
+{
+    uint32_t i = 0;
+    while (i < STAGE_FAKES && stage->fakes[i] != old)
+        i++;
+    cr_assert_lt(i, STAGE_FAKES);
+    stage->fakes[i] = new;
+}
+
+static void fake_connect(fake_t *fake)
 {
     err_t err = {0};
     rpc_client_options_t options = {.address = fake->stage->address,
                                     .limits = {.send_queue_bytes = 64 << 20}};
     cr_assert_eq(rpc_client_create(fake->stage->runtime, &options, &fake->client, &err), STATUS_OK, "%s",
                  err.text);
-    rpc_link_options_t link = {.method = method, .ops = *ops, .arg = fake};
+    rpc_link_options_t link = {.method = fake->ops->method, .ops = fake->ops->stream, .arg = fake};
     cr_assert_eq(rpc_link_create(fake->client, &link, &fake->link, &err), STATUS_OK, "%s", err.text);
+    stage_replace(fake->stage, NULL, fake);
     fake->closed = false;
 }
 
@@ -128,9 +146,16 @@ void fake_kill(fake_t *fake)
     rpc_link_close(fake->link, stage_flag, &fake->closed);
     stage_until(fake->stage, fake->closed);
     rpc_client_destroy(fake->client);
+    stage_replace(fake->stage, fake, NULL);
     pb_arena_dispose(&fake->arena);
     fake->link = NULL;
     fake->client = NULL;
+}
+
+static void fake_opened(fake_t *fake, rpc_stream_t *stream)
+{
+    fake->stream = stream;
+    fake->heard = fake->stage->barriers; /* what was sent before is lost, and nobody waits for it */
 }
 
 static void fake_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
@@ -143,9 +168,24 @@ static void fake_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const c
     (void)snprintf(fake->text, sizeof fake->text, "%s", text);
 }
 
-static void fake_welcome(fake_t *fake, uint64_t epoch, const Control__Welcome *welcome)
+static void fake_pinged(fake_t *fake, const Control__Ping *ping)
+{
+    Control__Pong pong = CONTROL__PONG__INIT;
+    fake->pings++;
+    pong.sent_ns = ping->sent_ns;
+    if (!fake->silent)
+        fake->ops->send(fake, NULL, &pong);
+}
+
+/* What every frame may bring. The pong comes last, but nothing looks at it before the frame has been read. */
+static void fake_heard(fake_t *fake, uint64_t epoch, const Control__Welcome *welcome,
+                       const Control__Ping *ping, const Control__Pong *pong)
 {
     fake->epoch = epoch;
+    if (ping != NULL)
+        fake_pinged(fake, ping);
+    if (pong != NULL)
+        fake->heard = pong->sent_ns;
     if (welcome == NULL)
         return;
     fake->welcomes++;
@@ -153,6 +193,48 @@ static void fake_welcome(fake_t *fake, uint64_t epoch, const Control__Welcome *w
     fake->scheduler_id = welcome->scheduler_id;
     cr_expect_eq(welcome->version, 1);
     cr_expect_gt(welcome->ping_interval_ns, 0);
+}
+
+/* ---- The barrier ---- */
+
+static bool stage_all_heard(const stage_t *stage, uint64_t serial)
+{
+    for (uint32_t i = 0; i < STAGE_FAKES; i++)
+        if (stage->fakes[i] != NULL && stage->fakes[i]->stream != NULL && stage->fakes[i]->heard != serial)
+            return false;
+    return true;
+}
+
+static void stage_ping_round(stage_t *stage)
+{
+    Control__Ping ping = CONTROL__PING__INIT;
+    ping.sent_ns = ++stage->barriers;
+    for (uint32_t i = 0; i < STAGE_FAKES; i++)
+        if (stage->fakes[i] != NULL && stage->fakes[i]->stream != NULL)
+            stage->fakes[i]->ops->send(stage->fakes[i], &ping, NULL);
+    stage_until(stage, stage_all_heard(stage, ping.sent_ns));
+}
+
+/* Threads that decide come to a stand for a device that is out of range, work off what was told to them, and go on with the
+ * next run. A core of the loop's thread has decided before the pong was sent. */
+static void stage_stand(stage_t *stage)
+{
+    control_t *control = stage->scheduler->control;
+    const sched_gpu_mode_t whole = {0};
+    for (uint32_t i = 0; i < control->subclusters.count; i++) {
+        core_t *core = control->subclusters.all[i]->core;
+        err_t err;
+        if (core->ops->threads)
+            cr_assert_neq(core->ops->add_gpu(core, loop_now_ns(), UINT32_MAX, &whole, 0, &err), STATUS_OK);
+    }
+}
+
+/* The second round is behind what the first one's messages have led to, on every stream. */
+void stage_barrier(stage_t *stage)
+{
+    stage_ping_round(stage);
+    stage_stand(stage);
+    stage_ping_round(stage);
 }
 
 /* ---- Gateway ---- */
@@ -167,7 +249,7 @@ static void gateway_send_frame(fake_gateway_t *g, Control__GatewayToScheduler *f
 static void gateway_open(rpc_stream_t *stream, void *arg)
 {
     fake_gateway_t *g = arg;
-    g->fake.stream = stream;
+    fake_opened(&g->fake, stream);
     Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     frame.hello = &g->fake.hello;
     frame.epoch = g->fake.hello_epoch;
@@ -225,7 +307,7 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
     Control__SchedulerToGateway *frame = (Control__SchedulerToGateway *)rpc_unpack(
         &control__scheduler_to_gateway__descriptor, bytes, &g->fake.arena);
     cr_assert_not_null(frame);
-    fake_welcome(&g->fake, frame->epoch, frame->welcome);
+    fake_heard(&g->fake, frame->epoch, frame->welcome, frame->ping, frame->pong);
     if (frame->catalogue != NULL)
         gateway_catalogue(g, frame->catalogue);
     for (size_t i = 0; i < frame->n_model_answers; i++)
@@ -234,31 +316,32 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
     for (size_t i = 0; frame->drops != NULL && i < frame->drops->n_id && g->drop_count < FAKE_DROPS; i++)
         g->drops[g->drop_count++] =
             (drop_t){frame->drops->id[i], frame->drops->status[i], frame->drops->stage[i]};
-    if (frame->ping != NULL) {
-        g->fake.pings++;
-        Control__Pong pong = CONTROL__PONG__INIT;
-        pong.sent_ns = frame->ping->sent_ns;
-        Control__GatewayToScheduler answer = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
-        answer.pong = &pong;
-        if (!g->fake.silent)
-            gateway_send_frame(g, &answer);
-    }
     pb_arena_reset(&g->fake.arena);
+}
+
+static void gateway_send_ping(fake_t *fake, const Control__Ping *ping, const Control__Pong *pong)
+{
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.ping = (Control__Ping *)(uintptr_t)ping;
+    frame.pong = (Control__Pong *)(uintptr_t)pong;
+    gateway_send_frame((fake_gateway_t *)fake, &frame);
 }
 
 void gateway_init(fake_gateway_t *g, stage_t *stage, uint64_t instance_id)
 {
+    static const struct fake_ops ops = {
+        .method = "/fermata.control.v1.Control/Gateway",
+        .stream = {.on_open = gateway_open, .on_message = gateway_message, .on_close = fake_close},
+        .send = gateway_send_ping};
     memset(g, 0, sizeof *g);
-    fake_init(&g->fake, stage, instance_id);
+    fake_init(&g->fake, &ops, stage, instance_id);
     g->fake.hello.name = (char *)"fake-gateway";
     g->fake.hello.data_address = (char *)"127.0.0.1:8003";
 }
 
 void gateway_connect(fake_gateway_t *g)
 {
-    static const rpc_stream_ops_t ops = {
-        .on_open = gateway_open, .on_message = gateway_message, .on_close = fake_close};
-    fake_connect(&g->fake, "/fermata.control.v1.Control/Gateway", &ops);
+    fake_connect(&g->fake);
 }
 
 void gateway_send(fake_gateway_t *g, uint32_t model, uint64_t first_id, uint32_t count, int64_t budget_ns)
@@ -329,7 +412,7 @@ void worker_send(fake_worker_t *w, Control__WorkerToScheduler *frame)
 static void worker_open(rpc_stream_t *stream, void *arg)
 {
     fake_worker_t *w = arg;
-    w->fake.stream = stream;
+    fake_opened(&w->fake, stream);
     Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
     frame.hello = &w->fake.hello;
     frame.epoch = w->fake.hello_epoch;
@@ -419,7 +502,7 @@ static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, 
     Control__SchedulerToWorker *frame = (Control__SchedulerToWorker *)rpc_unpack(
         &control__scheduler_to_worker__descriptor, bytes, &w->fake.arena);
     cr_assert_not_null(frame);
-    fake_welcome(&w->fake, frame->epoch, frame->welcome);
+    fake_heard(&w->fake, frame->epoch, frame->welcome, frame->ping, frame->pong);
     w->model_ids += (int)frame->n_model_ids;
     if (frame->n_model_ids > 0)
         w->model_id = frame->model_ids[0]->id;
@@ -432,21 +515,25 @@ static void worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, 
         worker_grant(w, frame->grants[i]);
     for (size_t i = 0; i < frame->n_commands; i++)
         worker_told(w, frame->commands[i]);
-    if (frame->ping != NULL && !w->fake.silent) {
-        w->fake.pings++;
-        Control__Pong pong = CONTROL__PONG__INIT;
-        pong.sent_ns = frame->ping->sent_ns;
-        Control__WorkerToScheduler answer = CONTROL__WORKER_TO_SCHEDULER__INIT;
-        answer.pong = &pong;
-        worker_send(w, &answer);
-    }
     pb_arena_reset(&w->fake.arena);
+}
+
+static void worker_send_ping(fake_t *fake, const Control__Ping *ping, const Control__Pong *pong)
+{
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    frame.ping = (Control__Ping *)(uintptr_t)ping;
+    frame.pong = (Control__Pong *)(uintptr_t)pong;
+    worker_send((fake_worker_t *)fake, &frame);
 }
 
 void worker_init(fake_worker_t *w, stage_t *stage, uint64_t instance_id, uint32_t devices)
 {
+    static const struct fake_ops ops = {
+        .method = "/fermata.control.v1.Control/Worker",
+        .stream = {.on_open = worker_open, .on_message = worker_message, .on_close = fake_close},
+        .send = worker_send_ping};
     memset(w, 0, sizeof *w);
-    fake_init(&w->fake, stage, instance_id);
+    fake_init(&w->fake, &ops, stage, instance_id);
     w->fake.hello.name = (char *)"fake-worker";
     for (uint32_t i = 0; i < devices; i++) {
         control__device__init(&w->device[i]);
@@ -462,9 +549,7 @@ void worker_connect(fake_worker_t *w)
 {
     for (size_t i = 0; i < w->fake.hello.n_devices; i++)
         w->device[i].stretches = w->staged;
-    static const rpc_stream_ops_t ops = {
-        .on_open = worker_open, .on_message = worker_message, .on_close = fake_close};
-    fake_connect(&w->fake, "/fermata.control.v1.Control/Worker", &ops);
+    fake_connect(&w->fake);
 }
 
 /* Gives a report one axis, in place of its dimensions. */

@@ -15,7 +15,9 @@
 
 #include <criterion/criterion.h>
 
-enum { FAKE_DROPS = 4096, FAKE_GRANTS = 512, FAKE_ROWS = 64 };
+enum { STAGE_FAKES = 8, FAKE_DROPS = 4096, FAKE_GRANTS = 512, FAKE_ROWS = 64 };
+
+typedef struct fake fake_t;
 
 typedef struct {
     loop_t *loop;
@@ -24,6 +26,8 @@ typedef struct {
     scheduler_t *scheduler;
     bool stopped;
     char address[64];
+    fake_t *fakes[STAGE_FAKES]; /* that connected; NULL: a free place */
+    uint64_t barriers;
     uint32_t plan_count; /* see stage_note_plans */
     int64_t plan_ns[FAKE_GRANTS];
 } stage_t;
@@ -42,8 +46,9 @@ typedef struct {
 } grant_t;
 
 /* What gateway and worker have in common. */
-typedef struct {
+struct fake {
     stage_t *stage;
+    const struct fake_ops *ops; /* its kind */
     rpc_client_t *client;
     rpc_link_t *link;
     rpc_stream_t *stream;
@@ -55,9 +60,10 @@ typedef struct {
     int welcomes, closes, pings;
     rpc_code_t code;
     char text[256];
+    uint64_t heard; /* the last ping of its own that was answered */
     pb_arena_t arena;
     bool closed;
-} fake_t;
+};
 
 /* What a worker was told of a model. */
 typedef struct {
@@ -123,7 +129,12 @@ void stage_start(stage_t *stage); /* on stage->address when there is one, else o
 void stage_stop(stage_t *stage);
 void stage_dispose(stage_t *stage);
 void stage_flag(void *flag); /* sets a bool */
-void stage_turn(stage_t *stage, int64_t duration_ns);
+
+/* Returns when all that the fakes have sent by now was handled, and what follows from it has reached them. What a core keeps for
+ * later, and what a fake answers meanwhile by itself, is not waited for. Frames of a wrong epoch hide it: the fakes have the right one. */
+void stage_barrier(stage_t *stage);
+/* Time passes: of a batch that is to run so long. Not for waiting until something has happened, or that nothing does. */
+void stage_pass(stage_t *stage, int64_t duration_ns);
 
 /* Notes in stage->plan_ns when the core expects each grant to end that it gives from now on. Once, when a worker has joined. */
 void stage_note_plans(stage_t *stage);
