@@ -146,7 +146,7 @@ Test(models, the_last_one_is_released_when_its_queue_is_empty_and_all_gateways_k
     for (int i = 0; i < 2; i++)
         worker_done(&c.one, c.one.grants[i].batch_id, 0, STATUS_OK);
     stage_until(&c.stage, c.one.rows_total == 40);
-    stage_barrier(&c.stage);
+    stage_upkeep(&c.stage);
     cr_expect_eq(c.one.told_count, 0, "the gateway has not said that it knows");
     c.gateway.blind = false;
     worker_report(&c.one, "other", READY, NS_PER_MS, NS_PER_MS); /* a new catalogue */
@@ -195,7 +195,7 @@ Test(models, the_old_version_stays_until_all_workers_have_the_new_one)
     stage_until(&c.stage, c.gateway.models == 3);
     worker_report_version(&c.one, "net", 2, READY);
     worker_report_version(&c.one, "net", 1, UNLOADING);
-    stage_barrier(&c.stage);
+    stage_upkeep(&c.stage);
     cr_expect_eq(c.one.told_count, 0);
     cr_expect(c.gateway.ready);
     cr_expect_eq(c.gateway.ready_workers, 2, "it counts as long as it helps");

@@ -237,7 +237,7 @@ Test(planning, to_look_changes_nothing)
     serve_each(s, 2, 1, 20);
     ask_plan(s, false);
     cr_expect_eq(s->moves, 1);
-    stage_barrier(&s->stage);
+    stage_upkeep(&s->stage);
     cr_expect_eq(s->two.told_count, 0);
     scene_free(s);
 }

@@ -237,6 +237,15 @@ void stage_barrier(stage_t *stage)
     stage_ping_round(stage);
 }
 
+void stage_upkeep(stage_t *stage)
+{
+    const control_t *control = stage->scheduler->control;
+    stage_barrier(stage);
+    int64_t next_ns = control->tick_ns;
+    stage_until(stage, control->tick_ns != next_ns);
+    stage_barrier(stage);
+}
+
 /* ---- Gateway ---- */
 
 static void gateway_send_frame(fake_gateway_t *g, Control__GatewayToScheduler *frame)

@@ -133,6 +133,8 @@ void stage_flag(void *flag); /* sets a bool */
 /* Returns when all that the fakes have sent by now was handled, and what follows from it has reached them. What a core keeps for
  * later, and what a fake answers meanwhile by itself, is not waited for. Frames of a wrong epoch hide it: the fakes have the right one. */
 void stage_barrier(stage_t *stage);
+/* The same for what is decided not at once but with the next pings. */
+void stage_upkeep(stage_t *stage);
 /* Time passes: of a batch that is to run so long. Not for waiting until something has happened, or that nothing does. */
 void stage_pass(stage_t *stage, int64_t duration_ns);
 
