@@ -62,7 +62,7 @@ Test(overlap, the_tighter_deadline_goes_first_and_each_is_reported_once)
     rig_until(&rig, engine_held() == 1);
     grant_row(2, 9 * NS_PER_S); /* the borders of one model are enough for two of its batches */
     grant_row(3, 8 * NS_PER_S);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     cr_assert_eq(engine_held(), 1, "one group at a time, and one query of a model in it");
     for (int i = 0; i < 3; i++) {
         rig_until(&rig, engine_held() == 1);
@@ -101,7 +101,7 @@ Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part
     rig_until(&rig, engine_held() == 1);
     grant_row(2, 10 * NS_PER_S);
     grant_row_to(rig.second, 3, 71 * NS_PER_S);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, engine_held() == 2);
     cr_assert_eq(metrics_value(rig.second->serving->overlap_dropped), 1, "it is known while the part runs");
@@ -112,7 +112,7 @@ Test(overlap, a_running_batch_whose_rest_cannot_make_it_is_dropped_when_its_part
     for (int i = 0; i < 3; i++)
         cr_assert_eq(rig.reports[i].report.status,
                      rig.reports[i].report.batch_id == 3 ? STATUS_DEADLINE_EXCEEDED : STATUS_OK);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     cr_assert_eq(engine_held(), 0, "its rest does not run");
     cr_assert_eq(rig.gateways[0].done, 2);
     rig_end(&rig);
@@ -139,7 +139,7 @@ Test(overlap, what_waits_for_its_first_group_is_given_back_when_it_is_revoked)
     grant_row(1, 10 * NS_PER_S);
     rig_until(&rig, engine_held() == 1);
     grant_row(2, 9 * NS_PER_S);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     run_revoke(rig.run, 7, 1);
     cr_assert_eq(rig.report_count, 0, "it runs, and ends as usual");
     run_revoke_all(rig.run);

@@ -113,7 +113,7 @@ Test(overlap_shapes, rows_that_are_all_alike_run_beside_them_and_say_no_shape)
     grant_init(&grant, 3, 0);
     grant_add(&rig, &grant, 10, 30, 30);
     grant_send_to(&rig, rig.second, &grant);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     rig_finish(&rig, STATUS_OK);
     rig_until(&rig, engine_held() == 2);
     const engine_job_t *varying = engine_oldest(), *fixed = varying->next;
@@ -152,7 +152,7 @@ Test(overlap_shapes, what_cannot_run_whole_either_is_reported_once)
     rig_finish(&rig, STATUS_UNSUPPORTED);
     rig_until(&rig, rig.report_count == 1);
     cr_assert_eq(rig.reports[0].report.status, STATUS_UNSUPPORTED);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     cr_assert_eq(rig.report_count, 1);
     cr_assert_eq(engine_held(), 0);
     rig_end(&rig);

@@ -27,8 +27,7 @@ static void finish_stage(void)
 {
     rig_until(&rig, engine_held() > 0);
     engine_finish(STATUS_OK, NULL);
-    for (int i = 0; i < 5; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
 }
 
 /* Each task has the answer to its own input. */
@@ -78,8 +77,7 @@ Test(staged, batches_that_were_not_granted_to_join_come_one_after_the_other)
     grant_rows(1, 2, 0);
     rig_until(&rig, engine_held() == 1);
     grant_rows(2, 2, 0);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     cr_assert_eq(engine_held(), 1);
     for (int i = 0; i < 6; i++)
         finish_stage();
@@ -97,8 +95,7 @@ Test(staged, rows_that_were_granted_to_join_catch_up_and_leave_with_the_batch)
     rig_until(&rig, engine_held() == 1);
     grant_rows(2, 3, 1);
     rig_until(&rig, engine_held() == 1);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     finish_stage(); /* the first stage of batch 1; the other is here */
     rig_until(&rig, engine_held() == 1);
     for (int stages = 0; rig.report_count < 2 && stages < 6; stages++)
@@ -158,8 +155,7 @@ Test(staged, batches_that_wait_together_do_not_enter_together)
     grant_rows(2, 2, 0);
     grant_rows(3, 2, 0);
     grant_rows(4, 1, 2); /* before 2 has begun */
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     for (int i = 0; i < 3; i++)
         finish_stage();
     rig_until(&rig, engine_held() == 1);
@@ -178,8 +174,7 @@ Test(staged, what_has_not_entered_is_given_back_when_it_is_revoked)
     for (uint64_t id = 1; id <= 3; id++)
         grant_rows(id, 2, 0);
     rig_until(&rig, engine_held() == 1);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     run_revoke(rig.run, 7, 1);
     cr_assert_eq(rig.report_count, 0, "it runs, and ends as usual");
     run_revoke(rig.run, 7, 2);
@@ -199,8 +194,7 @@ Test(staged, a_scheduler_that_is_gone_takes_along_what_has_not_entered)
     for (uint64_t id = 1; id <= 5; id++)
         grant_rows(id, 1, 0);
     rig_until(&rig, engine_held() == 1);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     run_revoke_all(rig.run);
     cr_assert_eq(rig.report_count, 4);
     for (int i = 0; i < 3; i++)
@@ -217,8 +211,7 @@ Test(staged, a_schedule_of_its_own_lets_what_waits_join)
     grant_rows(1, 2, 0);
     rig_until(&rig, engine_held() == 1);
     grant_rows(2, 3, 0);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     while (rig.report_count < 2)
         finish_stage();
     check_answers(5);
@@ -279,8 +272,7 @@ Test(staged, a_batch_that_was_alone_in_the_stages_tells_how_long_it_takes)
     grant_rows(3, 2, 0);
     rig_until(&rig, engine_held() == 1);
     grant_rows(4, 3, 3);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     while (rig.report_count < 4)
         finish_stage();
     cr_expect_eq(metrics_value(rig.model->serving->profile_error), 2, "these ran together");
@@ -326,8 +318,7 @@ Test(staged, what_is_reported_is_the_first_failure_of_a_batch)
     grant_rows(1, 2, 0);
     rig_until(&rig, engine_held() == 1);
     grant_rows(2, 3, 1);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(rig.loop, NS_PER_MS);
+    rig_barrier(&rig);
     engine_finish(STATUS_INTERNAL, "first");
     rig_until(&rig, engine_held() == 1 && engine_oldest()->batch == 3);
     finish_stage();

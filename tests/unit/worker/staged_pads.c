@@ -27,7 +27,7 @@ static void fill_pairs(void)
     rig_grant_sized(&rig, 1, 1, 8, 0);
     rig_until(&rig, engine_held() == 1);
     rig_grant_sized(&rig, 2, 2, 8, 0);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
 }
 
 /* Rows of batch `first` and of the next one wait together. */
@@ -36,7 +36,7 @@ static void wait_together(uint64_t first, uint32_t rows, uint32_t size, uint32_t
 {
     rig_grant_sized(&rig, first, rows, size, 0);
     rig_grant_sized(&rig, first + 1, next_rows, next_size, 0);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
 }
 
 /* The first stage of a batch of so many rows. */

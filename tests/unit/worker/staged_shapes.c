@@ -18,7 +18,7 @@ Test(staged_shapes, rows_of_one_shape_join_past_those_of_others)
     rig_until(&rig, engine_held() == 1);
     rig_grant_sized(&rig, 2, 1, 8, 0);
     rig_grant_sized(&rig, 3, 2, 4, 1);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     rig_finish(&rig, STATUS_OK); /* the first stage of batch 1 */
     cr_assert_eq(metrics_value(rig.model->serving->stage_stretched), 2);
     rig_finish_all(&rig, 3);
@@ -38,7 +38,7 @@ Test(staged_shapes, rows_that_were_to_join_a_batch_of_another_shape_are_a_batch_
     rig_grant_sized(&rig, 1, 2, 4, 0);
     rig_until(&rig, engine_held() == 1);
     rig_grant_sized(&rig, 2, 2, 8, 1);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     rig_finish_all(&rig, 2);
     rig_until(&rig, rig.gateways[0].done == 4);
     rig_check_sized(&rig, 10, 4);
@@ -110,7 +110,7 @@ Test(staged_shapes, a_batch_passes_one_of_another_shape)
     rig_grant_sized(&rig, 1, 1, 8, 0);
     rig_until(&rig, engine_held() == 1);
     rig_grant_sized(&rig, 2, 2, 4, 0);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     cr_assert_eq(engine_held(), 1, "a full device");
     for (int stage = 0; stage < 3; stage++) {
         rig_finish(&rig, STATUS_OK);
@@ -147,7 +147,7 @@ Test(staged_shapes, what_cannot_run_whole_either_is_reported_once)
         rig_finish(&rig, STATUS_UNSUPPORTED);
     rig_until(&rig, rig.report_count == 1);
     cr_assert_eq(rig.reports[0].report.status, STATUS_UNSUPPORTED);
-    rig_turn(&rig, 20);
+    rig_barrier(&rig);
     cr_assert_eq(rig.report_count, 1);
     cr_assert_eq(engine_held(), 0);
     rig_end(&rig);

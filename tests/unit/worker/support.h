@@ -113,8 +113,10 @@ void rig_grant_sized(rig_t *rig, uint64_t batch_id, uint32_t rows, uint32_t size
 /* Each such task has the answer to its own input: the second input begins behind `size` elements of the first. */
 void rig_check_sized(rig_t *rig, uint64_t task, uint32_t size);
 
-void rig_turn(rig_t *rig, int times);
-/* Waits for a job, finishes it, and lets the loop see that. */
+/* Returns when the inputs of all that was granted by now are here, or their jobs with the engine; when the loop has seen all
+ * jobs that have ended; and when what follows from both, reports, jobs and results at the gateways, has come. */
+void rig_barrier(rig_t *rig);
+/* Waits for a job, finishes it, and for all that follows. */
 void rig_finish(rig_t *rig, status_t status);
 /* Jobs, until there are so many reports. */
 void rig_finish_all(rig_t *rig, int reports);
