@@ -6,12 +6,6 @@
 
 /* ------------------------------------------------------------------ the scheduler */
 
-static void send_message(rig_t *rig, Control__SchedulerToGateway *message, uint64_t epoch)
-{
-    message->epoch = epoch;
-    cr_assert(rpc_stream_send(rig->stream, rpc_pack(&message->base)) == STATUS_OK);
-}
-
 static Control__Tensor tensor(const char *name, const char *type, int64_t *dims)
 {
     Control__Tensor made = CONTROL__TENSOR__INIT;
@@ -60,7 +54,7 @@ void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empt
     catalogue.models = list;
     Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
     message.catalogue = &catalogue;
-    send_message(rig, &message, epoch);
+    fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
 }
 
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
@@ -74,17 +68,7 @@ void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uin
     drops.retry_after_ms = &retry_after_ms;
     Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
     message.drops = &drops;
-    send_message(rig, &message, epoch);
-}
-
-static void send_welcome(rig_t *rig)
-{
-    Control__Welcome welcome = CONTROL__WELCOME__INIT;
-    welcome.version = 1;
-    welcome.ping_interval_ns = NS_PER_S;
-    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
-    message.welcome = &welcome;
-    send_message(rig, &message, rig->epoch);
+    fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
 }
 
 static void take_tasks(rig_t *rig, const Control__TaskBatch *batch)
@@ -104,65 +88,31 @@ static void take_tasks(rig_t *rig, const Control__TaskBatch *batch)
     }
 }
 
-static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+static void on_gateway(void *ctx, const Control__GatewayToScheduler *frame)
 {
-    rig_t *rig = arg;
-    pb_arena_t arena;
-    (void)keep;
-    pb_arena_init(&arena, 0);
-    const Control__GatewayToScheduler *message = (const Control__GatewayToScheduler *)rpc_unpack(
-        &control__gateway_to_scheduler__descriptor, bytes, &arena);
-    cr_assert(message);
-    if (message->hello) {
-        cr_assert(message->hello->instance_id == rig->gateway.instance_id);
-        rig->stream = stream;
-        rig->hellos++;
-        if (!rig->mute)
-            send_welcome(rig);
-    }
-    if (message->tasks)
-        take_tasks(rig, message->tasks);
-    for (size_t i = 0; message->cancels && i < message->cancels->n_id; i++, rig->cancel_count++)
+    rig_t *rig = ctx;
+    if (frame->hello)
+        cr_assert_eq(frame->hello->instance_id, rig->gateway.instance_id);
+    if (frame->tasks)
+        take_tasks(rig, frame->tasks);
+    for (size_t i = 0; frame->cancels && i < frame->cancels->n_id; i++, rig->cancel_count++)
         if (!rig->counts || rig->cancel_count < RIG_TASKS)
-            rig->cancelled[rig->cancel_count] = message->cancels->id[i];
-    pb_arena_dispose(&arena);
-}
-
-static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
-{
-    rig_t *rig = arg;
-    (void)code;
-    (void)text;
-    if (rig->stream == stream)
-        rig->stream = NULL;
+            rig->cancelled[rig->cancel_count] = frame->cancels->id[i];
 }
 
 void rig_scheduler_start(rig_t *rig, uint64_t epoch)
 {
-    static const rpc_stream_ops_t ops = {.on_message = on_message, .on_close = on_close};
-    const rpc_server_options_t options = {.address = rig->scheduler[0] ? rig->scheduler : "127.0.0.1:0"};
-    err_t err = {0};
-    rig->epoch = epoch;
-    rig->server_stopped = false;
-    cr_assert(rpc_server_create(rig->rpc, &options, &rig->server, &err) == STATUS_OK, "%s", err.text);
-    cr_assert(rpc_server_add_stream(rig->server, "/fermata.control.v1.Control/Gateway", &ops, rig) ==
-              STATUS_OK);
-    cr_assert(rpc_server_start(rig->server, &err) == STATUS_OK, "%s", err.text);
-    snprintf(rig->scheduler, sizeof rig->scheduler, "%s", rpc_server_address(rig->server));
+    rig->scheduler.loop = rig->gateway.loop;
+    rig->scheduler.runtime = rig->rpc;
+    rig->scheduler.on_gateway = on_gateway;
+    rig->scheduler.ctx = rig;
+    rig->scheduler.welcomes = epoch;
+    fake_scheduler_listen(&rig->scheduler);
 }
 
 static void set_flag(void *flag)
 {
     *(bool *)flag = true;
-}
-
-void rig_scheduler_stop(rig_t *rig)
-{
-    rpc_server_stop(rig->server, 0, set_flag, &rig->server_stopped);
-    rig_until(rig, rig->server_stopped);
-    rpc_server_destroy(rig->server);
-    rig->server = NULL;
-    rig->stream = NULL;
 }
 
 /* ------------------------------------------------------------------ the worker */
@@ -283,7 +233,7 @@ static void start_gateway(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
     const control_options_t control = {.loop = gateway->loop,
                                        .rpc = rig->rpc,
                                        .metrics = gateway->metrics,
-                                       .scheduler = rig->scheduler,
+                                       .scheduler = rig->scheduler.address,
                                        .name = "test",
                                        .instance_id = gateway->instance_id,
                                        .data_address = dataplane_advertised(gateway->dataplane),
@@ -313,7 +263,7 @@ void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
               STATUS_OK);
     const http_client_config_t client = {.server = rest_address(rig->rest)};
     cr_assert(http_client_create(loop_uv(gateway->loop), &client, &rig->client, &err) == STATUS_OK);
-    rig_until(rig, rig->hellos == 1);
+    rig_until(rig, rig->scheduler.hellos == 1);
     rig_send_catalogue(rig, 5, 10, false);
     rig_until(rig, control_is_up(gateway->control));
 }
@@ -355,8 +305,8 @@ void rig_stop(rig_t *rig)
     transfer_pool_destroy(rig->pool);
     control_stop(gateway->control, set_flag, &rig->control_closed);
     wait_for(rig, &rig->control_closed, "the control stream did not close");
-    if (rig->server)
-        rig_scheduler_stop(rig);
+    if (rig->scheduler.server)
+        fake_scheduler_unlisten(&rig->scheduler);
     rest_destroy(rig->rest);
     control_destroy(gateway->control);
     dataplane_destroy(gateway->dataplane);

@@ -6,8 +6,6 @@
 #ifndef TESTS_GATEWAY_RIG_H
 #define TESTS_GATEWAY_RIG_H
 
-#include "base/clock.h"
-#include "control.pb-c.h"
 #include "gateway/front/rest.h"
 #include "gateway/links/control.h"
 #include "gateway/links/dataplane.h"
@@ -15,10 +13,8 @@
 #include "gateway/sessions/preprocess.h"
 #include "gateway/sessions/session.h"
 #include "http/client.h"
-#include "rpc/pb.h"
-#include "rpc/server.h"
-
-#include <criterion/criterion.h>
+#include "peers/fake_scheduler.h"
+#include "until.h"
 
 enum { RIG_TASKS = 64, RIG_BODY = 8192, RIG_ANSWERS = 16 };
 
@@ -47,15 +43,9 @@ typedef struct {
     int answered, sent; /* calls */
     rig_answer_t answers[RIG_ANSWERS];
 
-    rpc_server_t *server;
-    rpc_stream_t *stream;
-    bool server_stopped;
-    uint64_t epoch;
-    int hellos;
-    bool mute;          /* hellos get no answer */
+    fake_scheduler_t scheduler;
     uint32_t max_batch; /* of the models; 4 until the test says otherwise and sends a catalogue */
     int64_t slo_ns;     /* of the models; 300 ms */
-    char scheduler[64];
     rig_task_t tasks[RIG_TASKS];
     int task_count;
     bool counts; /* tasks and cancellations are only counted */
@@ -67,22 +57,15 @@ typedef struct {
     transfer_peer_t *peer;
 } rig_t;
 
-/* Turns the loop until the condition holds; ten seconds are a hang. */
-#define rig_until(rig, condition)                                                  \
-    do {                                                                           \
-        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;                        \
-        while (!(condition) && clock_now_ns() < until_ns_)                         \
-            loop_run_once((rig)->gateway.loop, NS_PER_MS * 2);                     \
-        cr_assert(condition, "did not happen within ten seconds: %s", #condition); \
-    } while (0)
+#define rig_until(rig, condition) loop_until((rig)->gateway.loop, condition)
 
 /* arena_bytes 0 = 1 MiB. With a scheduler of epoch 5, up and with its catalogue. */
 void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max);
 /* Also checks that every call was answered once and that all memory came back. */
 void rig_stop(rig_t *rig);
 
+/* Where the last one was. epoch 0: hellos get no answer. */
 void rig_scheduler_start(rig_t *rig, uint64_t epoch);
-void rig_scheduler_stop(rig_t *rig);
 /* Models "one" and "two" under ids that begin at first_id; none when empty. */
 void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empty);
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,

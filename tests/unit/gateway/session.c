@@ -251,10 +251,10 @@ Test(session, a_new_scheduler_gets_what_waits)
                        "{\"parameters\":{\"timeout\":8000000},\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],"
                        "\"datatype\":\"INT32\",\"data\":[7,8]}]}");
     rig_task_t before = *task(0);
-    rig_scheduler_stop(&rig);
+    fake_scheduler_unlisten(&rig.scheduler);
     rig_until(&rig, !control_is_up(rig.gateway.control));
     rig_scheduler_start(&rig, 6);
-    rig_until(&rig, rig.hellos == 2);
+    rig_until(&rig, rig.scheduler.hellos == 2);
     rig_send_catalogue(&rig, 5, 90, false); /* of the old epoch: not obeyed */
     rig_send_catalogue(&rig, 6, 50, true);  /* no worker has reported yet: the task waits */
     rig_until(&rig, control_is_up(rig.gateway.control));
@@ -274,18 +274,18 @@ Test(session, a_new_scheduler_gets_what_waits)
 
 Test(session, without_a_scheduler_requests_wait_and_then_hear_who_is_missing)
 {
-    rig_scheduler_stop(&rig);
+    fake_scheduler_unlisten(&rig.scheduler);
     rig_until(&rig, !control_is_up(rig.gateway.control));
     const rig_answer_t *answer = answer_of(rig_infer_json(&rig, "one", SHORT_ROW));
-    cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler), "%s", answer->body);
+    cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler.address), "%s", answer->body);
     cr_assert(answer->took_ns >= 60 * NS_PER_MS);
     answer = answer_of(rig_infer_json(&rig, "never_seen", SHORT_ROW));
-    cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler), "%s", answer->body);
+    cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler.address), "%s", answer->body);
 }
 
 Test(session, a_request_that_waited_for_the_scheduler_is_served)
 {
-    rig_scheduler_stop(&rig);
+    fake_scheduler_unlisten(&rig.scheduler);
     rig_until(&rig, !control_is_up(rig.gateway.control));
     int call =
         rig_infer_json(&rig, "one",
@@ -293,7 +293,7 @@ Test(session, a_request_that_waited_for_the_scheduler_is_served)
                        "\"datatype\":\"INT32\",\"data\":[7,8]}]}");
     rig_until(&rig, sessions_waiting(rig.gateway.sessions) == 1);
     rig_scheduler_start(&rig, 6);
-    rig_until(&rig, rig.hellos == 2);
+    rig_until(&rig, rig.scheduler.hellos == 2);
     rig_send_catalogue(&rig, 6, 50, false);
     cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
     cr_assert(answer_of(call)->status == 200);
@@ -303,7 +303,7 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
 {
     int call = rig_infer_json(&rig, "one", ONE_ROW);
     rig_task_t granted = *task(0);
-    rig_scheduler_stop(&rig);
+    fake_scheduler_unlisten(&rig.scheduler);
     rig_until(&rig, !control_is_up(rig.gateway.control));
     cr_assert(rig_push(&rig, &granted, STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
     cr_assert(answer_of(call)->status == 200);
@@ -311,13 +311,12 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
 
 Test(session, a_scheduler_that_never_welcomes_is_left)
 {
-    rig_scheduler_stop(&rig);
+    fake_scheduler_unlisten(&rig.scheduler);
     rig_until(&rig, !control_is_up(rig.gateway.control));
-    rig.mute = true;
-    rig_scheduler_start(&rig, 6);
-    rig_until(&rig, rig.hellos == 2);
-    rig.mute = false;
-    rig_until(&rig, rig.hellos == 3); /* on another stream */
+    rig_scheduler_start(&rig, 0);
+    rig_until(&rig, rig.scheduler.hellos == 2);
+    rig.scheduler.welcomes = 6;
+    rig_until(&rig, rig.scheduler.hellos == 3); /* on another stream */
     rig_send_catalogue(&rig, 6, 50, false);
     rig_until(&rig, control_is_up(rig.gateway.control));
 }
@@ -425,7 +424,7 @@ Test(session, tasks_wait_for_a_scheduler_that_takes_none_until_they_are_too_late
                  "those that are too late hold the room");
     rig_until(&rig, rig.last_id == last.id);
     cr_expect_lt(rig.counted, taken, "what is too late was sent all the same");
-    cr_expect_eq(rig.hellos, 1, "the stream was given up");
+    cr_expect_eq(rig.scheduler.hellos, 1, "the stream was given up");
 }
 
 Test(session, the_rows_that_were_taken_are_cancelled_when_another_finds_no_room)
@@ -485,13 +484,13 @@ Test(session_limits, a_new_scheduler_gets_all_that_waits_as_fast_as_it_takes_it,
     rig_send_catalogue(&rig, 5, 10, false);
     rig_until(&rig, catalogue_find(rig.gateway.catalogue, "one", NULL, &entry, NULL) == STATUS_OK &&
                         entry->spec.max_batch == ROWS);
-    rig_scheduler_stop(&rig);
+    fake_scheduler_unlisten(&rig.scheduler);
     rig_until(&rig, !control_is_up(rig.gateway.control));
     for (int i = 0; i < REQUESTS; i++)
         rig_infer(&rig, "one", "Inference-Header-Content-Length: 0\r\n", body, sizeof body);
     rig_until(&rig, sessions_tasks_waiting(rig.gateway.sessions) == REQUESTS * ROWS);
     rig_scheduler_start(&rig, 6);
-    rig_until(&rig, rig.hellos == 2);
+    rig_until(&rig, rig.scheduler.hellos == 2);
     rig_send_catalogue(&rig, 6, 50, false);
     rig_until(&rig, rig.counted >= REQUESTS * ROWS || rig.answers[0].status != 0);
     cr_assert_eq(rig.counted, REQUESTS * ROWS);

@@ -5,15 +5,12 @@
 #ifndef TEST_SCHEDULER_SUPPORT_H
 #define TEST_SCHEDULER_SUPPORT_H
 
-#include "base/clock.h"
 #include "control.pb-c.h"
 #include "grant_rows.h"
-#include "loop/loop.h"
 #include "rpc/client.h"
 #include "rpc/pb.h"
 #include "scheduler/scheduler.h"
-
-#include <criterion/criterion.h>
+#include "until.h"
 
 enum { STAGE_FAKES = 8, FAKE_DROPS = 4096, FAKE_GRANTS = 512, FAKE_ROWS = 64 };
 
@@ -116,13 +113,7 @@ typedef struct {
     char peer_address[128];
 } fake_worker_t;
 
-#define stage_until(s, condition)                                                     \
-    do {                                                                              \
-        int64_t until_ns_ = clock_now_ns() + 20 * NS_PER_S;                           \
-        while (!(condition) && clock_now_ns() < until_ns_)                            \
-            loop_run_once((s)->loop, 5 * NS_PER_MS);                                  \
-        cr_assert(condition, "did not happen within twenty seconds: %s", #condition); \
-    } while (0)
+#define stage_until(s, condition) loop_until((s)->loop, condition)
 
 void stage_init(stage_t *stage);  /* options have their defaults; change them before stage_start */
 void stage_start(stage_t *stage); /* on stage->address when there is one, else on a free port */

@@ -5,11 +5,11 @@ Test(control, registers_and_runs_a_granted_batch)
 {
     play_init();
     play_start();
-    rig_until(&rig, scheduler.hellos == 1);
-    cr_assert_eq(scheduler.hello_epoch, 0);
-    cr_assert_eq(scheduler.hello_devices, 2);
+    rig_until(&rig, scheduler.fake.hellos == 1);
+    cr_assert_eq(scheduler.fake.hello_epoch, 0);
+    cr_assert_eq(scheduler.fake.hello_devices, 2);
     cr_assert_eq(scheduler.models, 0, "nothing before the welcome");
-    say_welcome(9);
+    fake_scheduler_welcome(&scheduler.fake, 9);
     rig_until(&rig, scheduler.ready_models == 1);
 
     say_grant(9, 1, 42);
@@ -29,18 +29,13 @@ Test(control, registers_and_runs_a_granted_batch)
 
 Test(control, answers_pings_with_what_was_in_them)
 {
-    Control__SchedulerToWorker message = CONTROL__SCHEDULER_TO_WORKER__INIT;
-    Control__Ping ping = CONTROL__PING__INIT;
-
     play_init();
     play_start();
-    rig_until(&rig, scheduler.hellos == 1);
-    say_welcome(1);
-    ping.sent_ns = 0xABCDEF;
-    message.ping = &ping;
-    say(&message, 1);
-    rig_until(&rig, scheduler.pongs == 1);
-    cr_assert_eq(scheduler.last_pong_ns, 0xABCDEF);
+    rig_until(&rig, scheduler.fake.hellos == 1);
+    fake_scheduler_welcome(&scheduler.fake, 1);
+    fake_scheduler_ping(&scheduler.fake, 1, 0xABCDEF);
+    rig_until(&rig, scheduler.fake.pongs == 1);
+    cr_assert_eq(scheduler.fake.pong_ns, 0xABCDEF);
     play_dispose();
 }
 
@@ -48,20 +43,20 @@ Test(control, a_new_scheduler_gets_everything_anew_and_an_old_one_is_not_obeyed)
 {
     play_init();
     play_start();
-    rig_until(&rig, scheduler.hellos == 1);
-    say_welcome(5);
+    rig_until(&rig, scheduler.fake.hellos == 1);
+    fake_scheduler_welcome(&scheduler.fake, 5);
     rig_until(&rig, scheduler.ready_models == 1);
     say_grant(5, 1, 42);
     rig_until(&rig, engine_held() == 1);
     say_grant(5, 2, 42);
     rig_until(&rig, engine_held() == 2);
-    scheduler_unlisten();
+    fake_scheduler_unlisten(&scheduler.fake);
 
-    scheduler_listen(scheduler.address);
-    rig_until(&rig, scheduler.hellos == 2);
-    cr_assert_eq(scheduler.hello_epoch, 5, "says which one it knew");
+    fake_scheduler_listen(&scheduler.fake);
+    rig_until(&rig, scheduler.fake.hellos == 2);
+    cr_assert_eq(scheduler.fake.hello_epoch, 5, "says which one it knew");
     cr_assert_eq(engine_held(), 1, "what had not begun was revoked");
-    say_welcome(6);
+    fake_scheduler_welcome(&scheduler.fake, 6);
     rig_until(&rig, scheduler.ready_models == 2);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, rig.gateways[0].done == 1);
@@ -72,12 +67,12 @@ Test(control, a_new_scheduler_gets_everything_anew_and_an_old_one_is_not_obeyed)
     rig_until(&rig, scheduler.done >= 1 && run_under_way(rig.run) == 0);
     cr_assert_eq(scheduler.done, 1, "neither the old batch nor the old grant is reported");
     cr_assert_eq(scheduler.batches[0].id, 4);
-    scheduler_unlisten();
+    fake_scheduler_unlisten(&scheduler.fake);
 
-    scheduler_listen(scheduler.address);
-    rig_until(&rig, scheduler.hellos == 3);
-    say_welcome(5); /* the old one is back: it is left at once */
-    rig_until(&rig, scheduler.hellos == 4);
+    fake_scheduler_listen(&scheduler.fake);
+    rig_until(&rig, scheduler.fake.hellos == 3);
+    fake_scheduler_welcome(&scheduler.fake, 5); /* the old one is back: it is left at once */
+    rig_until(&rig, scheduler.fake.hellos == 4);
     cr_assert_eq(scheduler.ready_models, 2);
     play_dispose();
 }
@@ -86,15 +81,15 @@ Test(control, a_worker_that_drains_tells_each_new_scheduler)
 {
     play_init();
     play_start();
-    rig_until(&rig, scheduler.hellos == 1);
+    rig_until(&rig, scheduler.fake.hellos == 1);
     control_drain(scheduler.control, true); /* before anybody can hear it */
-    say_welcome(1);
+    fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 1);
     cr_assert_eq(scheduler.draining, 2);
-    scheduler_unlisten();
-    scheduler_listen(scheduler.address);
-    rig_until(&rig, scheduler.hellos == 2);
-    say_welcome(2);
+    fake_scheduler_unlisten(&scheduler.fake);
+    fake_scheduler_listen(&scheduler.fake);
+    rig_until(&rig, scheduler.fake.hellos == 2);
+    fake_scheduler_welcome(&scheduler.fake, 2);
     rig_until(&rig, scheduler.ready_models == 2);
     cr_assert_eq(scheduler.draining, 4, "before its models");
     control_drain(scheduler.control, false);
@@ -106,8 +101,8 @@ Test(control, a_lost_device_is_told_behind_its_batches_and_to_each_new_scheduler
 {
     play_init();
     play_start();
-    rig_until(&rig, scheduler.hellos == 1);
-    say_welcome(1);
+    rig_until(&rig, scheduler.fake.hellos == 1);
+    fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 1);
     say_grant(1, 1, 42);
     rig_until(&rig, engine_held() == 1);
@@ -117,10 +112,10 @@ Test(control, a_lost_device_is_told_behind_its_batches_and_to_each_new_scheduler
     cr_assert_eq(scheduler.done_before_failed, 1);
     cr_assert_eq(scheduler.batches[0].status, STATUS_UNAVAILABLE);
     cr_assert_eq(scheduler.ready, 1, "the other one");
-    scheduler_unlisten();
-    scheduler_listen(scheduler.address);
-    rig_until(&rig, scheduler.hellos == 2);
-    say_welcome(2);
+    fake_scheduler_unlisten(&scheduler.fake);
+    fake_scheduler_listen(&scheduler.fake);
+    rig_until(&rig, scheduler.fake.hellos == 2);
+    fake_scheduler_welcome(&scheduler.fake, 2);
     rig_until(&rig, scheduler.ready_models == 2);
     cr_assert_eq(scheduler.failed, 2);
     play_dispose();
@@ -129,14 +124,14 @@ Test(control, a_lost_device_is_told_behind_its_batches_and_to_each_new_scheduler
 Test(control, a_refusal_is_met_by_trying_again)
 {
     play_init();
-    scheduler.refuse = true;
+    scheduler.fake.refuses = true;
     play_start();
-    rig_until(&rig, scheduler.stream != NULL);
-    rig_until(&rig, scheduler.stream == NULL);
-    scheduler.refuse = false;
-    int before = scheduler.hellos;
-    rig_until(&rig, scheduler.hellos > before && scheduler.stream != NULL);
-    say_welcome(1);
+    rig_until(&rig, scheduler.fake.stream != NULL);
+    rig_until(&rig, scheduler.fake.stream == NULL);
+    scheduler.fake.refuses = false;
+    int before = scheduler.fake.hellos;
+    rig_until(&rig, scheduler.fake.hellos > before && scheduler.fake.stream != NULL);
+    fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 1);
     play_dispose();
 }

@@ -6,17 +6,17 @@ static void connect_welcomed(void)
 {
     play_init();
     play_start();
-    rig_until(&rig, scheduler.hellos == 1);
-    say_welcome(1);
+    rig_until(&rig, scheduler.fake.hellos == 1);
+    fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 1);
 }
 
 /* What was armed has failed, and the worker is there again. */
 static void expect_anew(void)
 {
-    rig_until(&rig, scheduler.hellos == 2);
+    rig_until(&rig, scheduler.fake.hellos == 2);
     cr_assert(alloc_has_failed());
-    say_welcome(1);
+    fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 2);
 }
 
@@ -40,10 +40,10 @@ Test(control_memory, none_for_the_hello)
     play_init();
     play_start();
     alloc_fail_next(ALLOC_MALLOC, 2 * (sizeof(void *) + sizeof(Control__Device)) + 1);
-    rig_until(&rig, scheduler.hellos == 1);
+    rig_until(&rig, scheduler.fake.hellos == 1);
     cr_assert(alloc_has_failed(), "the first stream said nothing");
-    cr_assert_eq(scheduler.hello_devices, 2);
-    say_welcome(1);
+    cr_assert_eq(scheduler.fake.hello_devices, 2);
+    fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 1);
     play_dispose();
 }

@@ -6,14 +6,6 @@
 rig_t rig;
 scheduler_t scheduler;
 
-static void on_open(rpc_stream_t *stream, void *arg)
-{
-    (void)arg;
-    scheduler.stream = stream;
-    if (scheduler.refuse)
-        rpc_stream_close(stream, RPC_FAILED_PRECONDITION, "this scheduler speaks version 2, the worker 1");
-}
-
 static void hear_batches(const Control__WorkerToScheduler *message)
 {
     for (size_t i = 0; i < message->n_done; i++) {
@@ -26,24 +18,9 @@ static void hear_batches(const Control__WorkerToScheduler *message)
     }
 }
 
-static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+static void on_worker(void *ctx, const Control__WorkerToScheduler *message)
 {
-    (void)stream;
-    (void)arg;
-    (void)keep;
-    pb_arena_reset(&scheduler.arena);
-    const Control__WorkerToScheduler *message = (const Control__WorkerToScheduler *)rpc_unpack(
-        &control__worker_to_scheduler__descriptor, bytes, &scheduler.arena);
-    cr_assert_not_null(message);
-    if (message->hello) {
-        scheduler.hellos++;
-        scheduler.hello_epoch = message->epoch;
-        scheduler.hello_devices = (uint32_t)message->hello->n_devices;
-    }
-    if (message->pong) {
-        scheduler.pongs++;
-        scheduler.last_pong_ns = message->pong->sent_ns;
-    }
+    (void)ctx;
     for (size_t i = 0; i < message->n_devices; i++) {
         scheduler.draining += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_DRAINING;
         scheduler.ready += message->devices[i]->status == CONTROL__DEVICE_STATUS__DEVICE_READY;
@@ -59,40 +36,9 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
     hear_batches(message);
 }
 
-static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
-{
-    (void)arg;
-    (void)code;
-    (void)text;
-    if (scheduler.stream == stream)
-        scheduler.stream = NULL;
-}
-
 static void set_flag(void *flag)
 {
     *(bool *)flag = true;
-}
-
-void scheduler_listen(const char *address)
-{
-    rpc_server_options_t options = {.address = address};
-    rpc_stream_ops_t ops = {.on_open = on_open, .on_message = on_message, .on_close = on_close};
-    err_t err;
-
-    cr_assert_eq(rpc_server_create(scheduler.server_runtime, &options, &scheduler.server, &err), STATUS_OK);
-    cr_assert_eq(rpc_server_add_stream(scheduler.server, "/fermata.control.v1.Control/Worker", &ops, NULL),
-                 STATUS_OK);
-    cr_assert_eq(rpc_server_start(scheduler.server, &err), STATUS_OK, "%s", err.text);
-    snprintf(scheduler.address, sizeof(scheduler.address), "%s", rpc_server_address(scheduler.server));
-}
-
-void scheduler_unlisten(void)
-{
-    scheduler.stopped = false;
-    rpc_server_stop(scheduler.server, 0, set_flag, &scheduler.stopped);
-    rig_until(&rig, scheduler.stopped);
-    rpc_server_destroy(scheduler.server);
-    scheduler.server = NULL;
 }
 
 static void on_device_lost(void *ctx, uint32_t device)
@@ -108,20 +54,21 @@ void play_init(void)
 
     rig_init(&rig);
     memset(&scheduler, 0, sizeof(scheduler));
-    pb_arena_init(&scheduler.arena, 0);
+    scheduler.fake.loop = rig.loop;
+    scheduler.fake.on_worker = on_worker;
     cr_assert_eq(
-        rpc_runtime_create(&(rpc_runtime_options_t){.loop = rig.loop}, &scheduler.server_runtime, &err),
+        rpc_runtime_create(&(rpc_runtime_options_t){.loop = rig.loop}, &scheduler.fake.runtime, &err),
         STATUS_OK);
     cr_assert_eq(
         rpc_runtime_create(&(rpc_runtime_options_t){.loop = rig.loop}, &scheduler.client_runtime, &err),
         STATUS_OK);
-    scheduler_listen("127.0.0.1:0");
+    fake_scheduler_listen(&scheduler.fake);
     models[0] = rig.model;
     scheduler.served = (served_t){.models = models, .count = 1, .capacity = 1};
     run_destroy(rig.run);
     control_options_t options = {.loop = rig.loop,
                                  .rpc = scheduler.client_runtime,
-                                 .scheduler = scheduler.address,
+                                 .scheduler = scheduler.fake.address,
                                  .name = "w",
                                  .instance_id = 5,
                                  .devices = &rig.devices,
@@ -151,31 +98,14 @@ void play_dispose(void)
 
     control_stop(scheduler.control, set_flag, &closed);
     rig_until(&rig, closed);
-    if (scheduler.server)
-        scheduler_unlisten();
+    if (scheduler.fake.server)
+        fake_scheduler_unlisten(&scheduler.fake);
     run_destroy(rig.run);
     rig.run = NULL;
     control_destroy(scheduler.control);
-    pb_arena_dispose(&scheduler.arena);
     rpc_runtime_destroy(scheduler.client_runtime);
-    rpc_runtime_destroy(scheduler.server_runtime);
+    rpc_runtime_destroy(scheduler.fake.runtime);
     rig_dispose(&rig);
-}
-
-void say(Control__SchedulerToWorker *message, uint64_t epoch)
-{
-    message->epoch = epoch;
-    cr_assert_eq(rpc_stream_send(scheduler.stream, rpc_pack(&message->base)), STATUS_OK);
-}
-
-void say_welcome(uint64_t epoch)
-{
-    Control__SchedulerToWorker message = CONTROL__SCHEDULER_TO_WORKER__INIT;
-    Control__Welcome welcome = CONTROL__WELCOME__INIT;
-
-    welcome.version = 1;
-    message.welcome = &welcome;
-    say(&message, epoch);
 }
 
 void say_grant(uint64_t epoch, uint64_t batch_id, uint32_t model)
@@ -203,5 +133,5 @@ void say_grant(uint64_t epoch, uint64_t batch_id, uint32_t model)
     message.peers = &table;
     message.n_grants = 1;
     message.grants = &grants;
-    say(&message, epoch);
+    fake_scheduler_tell_worker(&scheduler.fake, &message, epoch);
 }

@@ -5,11 +5,9 @@
 #ifndef TEST_WORKER_SUPPORT_H
 #define TEST_WORKER_SUPPORT_H
 
-#include "base/clock.h"
 #include "grant_rows.h"
+#include "until.h"
 #include "worker/batch/run.h"
-
-#include <criterion/criterion.h>
 
 enum {
     GATEWAYS = 2,
@@ -85,14 +83,7 @@ void rig_add_model(rig_t *rig);
 /* Cuts it (both, in the order of the plan) into so many segments of one operator; the mode is overlap. */
 void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan);
 
-/* Turns the loop until the condition holds; fails the test after ten seconds. */
-#define rig_until(rig, condition)                                                  \
-    do {                                                                           \
-        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;                        \
-        while (!(condition) && clock_now_ns() < until_ns_)                         \
-            loop_run_once((rig)->loop, NS_PER_MS);                                 \
-        cr_assert(condition, "did not happen within ten seconds: %s", #condition); \
-    } while (0)
+#define rig_until(rig, condition) loop_until((rig)->loop, condition)
 
 /* A grant in the making. Rows are added one by one. */
 typedef struct {
