@@ -18,7 +18,7 @@ typedef struct {
 
 static void connect_worker(scene_t *s, fake_worker_t *worker, uint64_t id, const char *device_class)
 {
-    worker_init(worker, &s->stage, id, 1);
+    worker_init(worker, &s->stage.fakes, id, 1);
     if (device_class != NULL)
         worker->device[0].device_class = (char *)(uintptr_t)device_class;
     worker_connect(worker);
@@ -36,7 +36,7 @@ static scene_t *scene_new(const char *const *subclusters, const char *const *pla
     s->stage.options.control.placements = placements;
     s->stage.options.control.placement_count = placements != NULL;
     stage_start(&s->stage);
-    gateway_init(&s->gateway, &s->stage, 9);
+    gateway_init(&s->gateway, &s->stage.fakes, 9);
     gateway_connect(&s->gateway);
     connect_worker(s, &s->first, 7, first_class);
     connect_worker(s, &s->second, 8, second_class);
@@ -226,7 +226,7 @@ Test(clusters, declarations_that_make_no_sense)
         stage.options.grpc_address = "127.0.0.1:0";
         stage.options.control.subclusters = &wrong[i];
         stage.options.control.subcluster_count = 1;
-        cr_expect_eq(scheduler_create(stage.loop, &stage.options, &stage.scheduler, &err),
+        cr_expect_eq(scheduler_create(stage.fakes.loop, &stage.options, &stage.scheduler, &err),
                      STATUS_INVALID_ARGUMENT, "\"%s\"", wrong[i]);
         cr_expect_not_null(strstr(err.text, wrong[i]), "%s", err.text);
         stage.scheduler = NULL;

@@ -80,7 +80,7 @@ Test(grant, an_overload_is_answered_for_every_task)
     uint32_t done = 0;
     int64_t until_ns = clock_now_ns() + 10 * NS_PER_S, free_ns = 0;
     while (s->worker.rows_total + s->gateway.drop_count < MANY && clock_now_ns() < until_ns) {
-        loop_run_once(s->stage.loop, NS_PER_MS);
+        loop_run_once(s->stage.fakes.loop, NS_PER_MS);
         if (done == s->worker.grant_count || clock_now_ns() < free_ns)
             continue;
         free_ns = clock_now_ns() + (s->worker.grants[done].rows + 1) * ROW_MS * NS_PER_MS;
@@ -316,7 +316,7 @@ Test(grant, tasks_of_a_gateway_that_has_gone_are_forgotten)
         worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_OK);
 
     /* The next gateway is served; of the other's fifty none was granted. */
-    gateway_init(&s->gateway, &s->stage, 10);
+    gateway_init(&s->gateway, &s->stage.fakes, 10);
     gateway_connect(&s->gateway);
     stage_until(&s->stage, s->gateway.ready);
     gateway_send(&s->gateway, s->gateway.model_id, 500, 1, 20 * NS_PER_S);

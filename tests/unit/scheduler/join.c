@@ -13,12 +13,12 @@ Test(join, gateway_and_worker_hear_of_each_other)
     fake_worker_t worker;
     stage_init(&stage);
     stage_start(&stage);
-    worker_init(&worker, &stage, 7, 2);
+    worker_init(&worker, &stage.fakes, 7, 2);
     worker_connect(&worker);
     stage_until(&stage, worker.fake.welcomes == 1);
     worker_report(&worker, "net", READY, NS_PER_MS, NS_PER_MS);
     stage_until(&stage, worker.model_ids == 1);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway_connect(&gateway);
     stage_until(&stage, gateway.fake.welcomes == 1 && gateway.models == 1);
     cr_expect(gateway.ready);
@@ -42,7 +42,7 @@ Test(join, versions_that_do_not_meet)
     fake_gateway_t gateway;
     stage_init(&stage);
     stage_start(&stage);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway.fake.hello.min_version = 2;
     gateway.fake.hello.max_version = 3;
     gateway_connect(&gateway);
@@ -61,7 +61,7 @@ Test(join, a_newer_peer_that_also_speaks_ours_is_welcome)
     fake_gateway_t gateway;
     stage_init(&stage);
     stage_start(&stage);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway.fake.hello.max_version = 5;
     gateway_connect(&gateway);
     stage_until(&stage, gateway.fake.welcomes == 1);
@@ -76,9 +76,9 @@ Test(join, a_restarted_scheduler_has_a_newer_epoch_and_gets_everybody_back)
     fake_worker_t worker;
     stage_init(&stage);
     stage_start(&stage);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway_connect(&gateway);
-    worker_init(&worker, &stage, 7, 1);
+    worker_init(&worker, &stage.fakes, 7, 1);
     worker_connect(&worker);
     stage_until(&stage, gateway.fake.welcomes == 1 && worker.fake.welcomes == 1);
     uint64_t before = gateway.fake.epoch;
@@ -101,11 +101,11 @@ Test(join, a_clock_set_back_does_not_make_the_epoch_older)
     stage.options.control.epoch = 1000;
     stage_start(&stage);
     fake_worker_t worker;
-    worker_init(&worker, &stage, 7, 1);
+    worker_init(&worker, &stage.fakes, 7, 1);
     worker_connect(&worker);
     stage_until(&stage, worker.fake.welcomes == 1);
     cr_expect_eq(worker.fake.epoch, 1000);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway.fake.hello_epoch = 5000; /* it has obeyed a scheduler of epoch 5000 */
     gateway_connect(&gateway);
     stage_until(&stage, gateway.fake.welcomes == 1 && worker.fake.welcomes == 2);
@@ -123,10 +123,10 @@ Test(join, a_model_is_ready_while_one_worker_has_it)
     fake_worker_t one, two;
     stage_init(&stage);
     stage_start(&stage);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway_connect(&gateway);
-    worker_init(&one, &stage, 1, 1);
-    worker_init(&two, &stage, 2, 1);
+    worker_init(&one, &stage.fakes, 1, 1);
+    worker_init(&two, &stage.fakes, 2, 1);
     worker_connect(&one);
     worker_connect(&two);
     stage_until(&stage, one.fake.welcomes == 1 && two.fake.welcomes == 1);
@@ -146,7 +146,7 @@ Test(join, a_model_is_ready_while_one_worker_has_it)
     stage_until(&stage, !gateway.ready);
     cr_expect(strstr(gateway.reason, "no worker") != NULL, "%s", gateway.reason);
 
-    worker_init(&one, &stage, 3, 1);
+    worker_init(&one, &stage.fakes, 3, 1);
     worker_connect(&one);
     stage_until(&stage, one.fake.welcomes == 1);
     worker_report(&one, "net", READY, NS_PER_MS, 0);
@@ -165,10 +165,10 @@ Test(join, a_conflicting_worker_is_left_out)
     fake_worker_t one, two;
     stage_init(&stage);
     stage_start(&stage);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway_connect(&gateway);
-    worker_init(&one, &stage, 1, 1);
-    worker_init(&two, &stage, 2, 1);
+    worker_init(&one, &stage.fakes, 1, 1);
+    worker_init(&two, &stage.fakes, 2, 1);
     worker_connect(&one);
     worker_connect(&two);
     stage_until(&stage, one.fake.welcomes == 1 && two.fake.welcomes == 1);
@@ -214,10 +214,10 @@ Test(join, a_reconnecting_process_takes_its_own_place)
     fake_worker_t old, young;
     stage_init(&stage);
     stage_start(&stage);
-    worker_init(&old, &stage, 7, 1);
+    worker_init(&old, &stage.fakes, 7, 1);
     worker_connect(&old);
     stage_until(&stage, old.fake.welcomes == 1);
-    worker_init(&young, &stage, 7, 1); /* the same instance over a second connection */
+    worker_init(&young, &stage.fakes, 7, 1); /* the same instance over a second connection */
     worker_connect(&young);
     stage_until(&stage, young.fake.welcomes >= 1 && old.fake.closes >= 1);
     fake_kill(&old.fake);
@@ -234,7 +234,7 @@ Test(join, a_silent_peer_counts_as_lost)
     stage.options.control.peer_timeout_ns =
         500 * NS_PER_MS; /* a busy host may keep a thread waiting for some 50 ms */
     stage_start(&stage);
-    worker_init(&worker, &stage, 7, 1);
+    worker_init(&worker, &stage.fakes, 7, 1);
     worker_connect(&worker);
     stage_until(&stage, worker.fake.pings >= 20);
     cr_expect_eq(worker.fake.closes, 0);

@@ -22,10 +22,10 @@ static void cast_init(cast_t *c, bool with_two)
     stage_init(&c->stage);
     c->stage.options.control.ping_interval_ns = 5 * NS_PER_MS;
     stage_start(&c->stage);
-    gateway_init(&c->gateway, &c->stage, 9);
+    gateway_init(&c->gateway, &c->stage.fakes, 9);
     gateway_connect(&c->gateway);
-    worker_init(&c->one, &c->stage, 1, 1);
-    worker_init(&c->two, &c->stage, 2, 1);
+    worker_init(&c->one, &c->stage.fakes, 1, 1);
+    worker_init(&c->two, &c->stage.fakes, 2, 1);
     worker_connect(&c->one);
     stage_until(&c->stage, c->gateway.fake.welcomes == 1 && c->one.fake.welcomes == 1);
     if (!with_two)
@@ -116,7 +116,7 @@ Test(models, without_a_worker_there_is_an_answer_and_a_gateway_that_left_needs_n
     fake_kill(&c.gateway.fake);
     worker_answer(&c.one, c.one.told[0].id, STATUS_OK, "");
     fake_kill(&c.one.fake);
-    gateway_init(&c.gateway, &c.stage, 10);
+    gateway_init(&c.gateway, &c.stage.fakes, 10);
     gateway_connect(&c.gateway);
     stage_until(&c.stage, c.gateway.fake.welcomes == 1);
     gateway_ask(&c.gateway, 2, LOAD, "net");

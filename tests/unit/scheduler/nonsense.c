@@ -28,12 +28,12 @@ static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max)
     c->stage.options.control.models_max = models_max;
     stage_start(&c->stage);
     c->next_id = 1;
-    worker_init(&c->worker, &c->stage, 1, 1);
-    worker_init(&c->bad_worker, &c->stage, 2, 1);
+    worker_init(&c->worker, &c->stage.fakes, 1, 1);
+    worker_init(&c->bad_worker, &c->stage.fakes, 2, 1);
     c->bad_worker.device[0].kind = (char *)"cuda"; /* of the same sub-cluster all the same */
     c->bad_worker.device[0].device_class = (char *)"emulated";
-    gateway_init(&c->gateway, &c->stage, 3);
-    gateway_init(&c->bad_gateway, &c->stage, 4);
+    gateway_init(&c->gateway, &c->stage.fakes, 3);
+    gateway_init(&c->bad_gateway, &c->stage.fakes, 4);
     worker_connect(&c->worker);
     gateway_connect(&c->gateway);
     stage_until(&c->stage, c->worker.fake.welcomes == 1 && c->gateway.fake.welcomes == 1);
@@ -359,9 +359,9 @@ Test(nonsense, a_stranger_that_says_nothing_is_shown_the_door)
     stage.options.control.ping_interval_ns = 5 * NS_PER_MS;
     stage.options.control.peer_timeout_ns = 30 * NS_PER_MS;
     stage_start(&stage);
-    rpc_client_options_t to = {.address = stage.address};
+    rpc_client_options_t to = {.address = stage.fakes.address};
     rpc_link_options_t mute = {.method = "/fermata.control.v1.Control/Worker", .ops = ops, .arg = &code};
-    cr_assert_eq(rpc_client_create(stage.runtime, &to, &client, &err), STATUS_OK);
+    cr_assert_eq(rpc_client_create(stage.fakes.runtime, &to, &client, &err), STATUS_OK);
     cr_assert_eq(rpc_link_create(client, &mute, &link, &err), STATUS_OK);
     stage_until(&stage, code != RPC_OK);
     cr_expect_eq(code, RPC_DEADLINE_EXCEEDED);
@@ -451,12 +451,12 @@ static fake_gateway_t *stalled_new(crowd_t *c, stage_t *aside)
 {
     fake_gateway_t *stalled = malloc(sizeof *stalled);
     stage_init(aside);
-    memcpy(aside->address, c->stage.address, sizeof aside->address);
-    gateway_init(stalled, aside, 5);
+    memcpy(aside->fakes.address, c->stage.fakes.address, sizeof aside->fakes.address);
+    gateway_init(stalled, &aside->fakes, 5);
     gateway_connect(stalled);
     for (int64_t until_ns = clock_now_ns() + 20 * NS_PER_S; !stalled->ready && clock_now_ns() < until_ns;) {
-        loop_run_once(aside->loop, NS_PER_MS);
-        loop_run_once(c->stage.loop, NS_PER_MS);
+        loop_run_once(aside->fakes.loop, NS_PER_MS);
+        loop_run_once(c->stage.fakes.loop, NS_PER_MS);
     }
     cr_assert(stalled->ready);
     return stalled;
@@ -484,8 +484,8 @@ Test(nonsense, a_slow_gateway_gets_a_large_catalogue)
     stage_until(&c->stage, c->gateway.fake.pings > pings + 2);
     for (int64_t until_ns = clock_now_ns() + 20 * NS_PER_S;
          slow->models_ready < 4 && clock_now_ns() < until_ns;) {
-        loop_run_once(aside.loop, NS_PER_MS);
-        loop_run_once(c->stage.loop, NS_PER_MS);
+        loop_run_once(aside.fakes.loop, NS_PER_MS);
+        loop_run_once(c->stage.fakes.loop, NS_PER_MS);
     }
     cr_expect_eq(slow->models_ready, 4);
     cr_expect_eq(slow->fake.closes, 0, "%s", slow->fake.text);
@@ -510,7 +510,7 @@ Test(nonsense, a_gateway_that_stalls_is_cut_off_at_its_bound)
     uint64_t id = 1000;
     for (int64_t until_ns = clock_now_ns() + 20 * NS_PER_S; !left && clock_now_ns() < until_ns; id += FRAME) {
         gateway_send(stalled, stalled->model_id, id, FRAME, 60 * NS_PER_S);
-        loop_run_once(c->stage.loop, NS_PER_MS);
+        loop_run_once(c->stage.fakes.loop, NS_PER_MS);
         size_t now = resident_bytes();
         most = now > most ? now : most;
         left = c->worker.peer_count < 3;

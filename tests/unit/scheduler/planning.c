@@ -29,7 +29,7 @@ typedef struct {
 
 static void connect_worker(scene_t *s, fake_worker_t *worker, uint64_t id, const char *name)
 {
-    worker_init(worker, &s->stage, id, 1);
+    worker_init(worker, &s->stage.fakes, id, 1);
     worker->fake.hello.name = (char *)(uintptr_t)name;
     worker->device[0].memory_bytes = UINT64_C(1000000000);
     worker->model_bytes = UINT64_C(100000000);
@@ -51,9 +51,9 @@ static scene_t *scene_new(uint32_t models)
     s->stage.options.control.plan_moves_max = moves_allowed;
     s->stage.options.control.ping_interval_ns = 5 * NS_PER_MS; /* with which the devices are counted */
     stage_start(&s->stage);
-    rpc_client_options_t to = {.address = s->stage.address};
-    cr_assert_eq(rpc_client_create(s->stage.runtime, &to, &s->admin, &err), STATUS_OK);
-    gateway_init(&s->gateway, &s->stage, 9);
+    rpc_client_options_t to = {.address = s->stage.fakes.address};
+    cr_assert_eq(rpc_client_create(s->stage.fakes.runtime, &to, &s->admin, &err), STATUS_OK);
+    gateway_init(&s->gateway, &s->stage.fakes, 9);
     gateway_connect(&s->gateway);
     connect_worker(s, &s->one, 7, "one");
     connect_worker(s, &s->two, 8, "two");

@@ -15,10 +15,10 @@ static void stop_the_slow_one(const char *policy)
     stage_init(&stage);
     stage.options.control.policy = policy;
     stage_start(&stage);
-    worker_init(&worker, &stage, 7, 1);
+    worker_init(&worker, &stage.fakes, 7, 1);
     worker.exit_points = 100;
     worker_connect(&worker);
-    gateway_init(&gateway, &stage, 9);
+    gateway_init(&gateway, &stage.fakes, 9);
     gateway_connect(&gateway);
     stage_until(&stage, worker.fake.welcomes == 1);
     worker_report(&worker, "slow", READY, 4 * NS_PER_S, 0);
@@ -82,7 +82,7 @@ Test(preempt, a_worker_that_dies_after_the_word_loses_nothing)
 {
     stop_the_slow_one("shepherd");
     static fake_worker_t second;
-    worker_init(&second, &stage, 8, 1);
+    worker_init(&second, &stage.fakes, 8, 1);
     second.auto_done = true;
     worker_connect(&second);
     stage_until(&stage, second.fake.welcomes == 1);
