@@ -24,6 +24,15 @@ static void worker_open(rpc_stream_t *stream, void *arg)
     worker_send(w, &frame);
 }
 
+void worker_tell_done(fake_worker_t *w, const Control__BatchDone *done)
+{
+    Control__BatchDone *list = (Control__BatchDone *)(uintptr_t)done;
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    frame.n_done = 1;
+    frame.done = &list;
+    worker_send(w, &frame);
+}
+
 static void send_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status, int64_t took_ns)
 {
     Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
@@ -34,10 +43,18 @@ static void send_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, stat
     done.fetch_ns = 50 * NS_PER_US;
     done.push_ns = 20 * NS_PER_US;
     done.reason = (char *)(status == STATUS_OK ? "" : "as the test wants");
-    Control__BatchDone *list[] = {&done};
+    worker_tell_done(w, &done);
+}
+
+void worker_tell_device(fake_worker_t *w, uint32_t device, Control__DeviceStatus status, const char *reason)
+{
+    Control__DeviceState state = CONTROL__DEVICE_STATE__INIT, *list = &state;
     Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    frame.n_done = 1;
-    frame.done = list;
+    state.device = device;
+    state.status = status;
+    state.reason = (char *)(uintptr_t)reason;
+    frame.n_devices = 1;
+    frame.devices = &list;
     worker_send(w, &frame);
 }
 

@@ -127,6 +127,9 @@ void worker_report(fake_worker_t *w, const char *name, Control__ModelState state
 void worker_report_version(fake_worker_t *w, const char *name, int64_t version, Control__ModelState state);
 void worker_answer(fake_worker_t *w, uint64_t command, status_t status, const char *reason);
 void worker_done(fake_worker_t *w, uint64_t batch_id, uint32_t device, status_t status);
+/* All of it as the test says. */
+void worker_tell_done(fake_worker_t *w, const Control__BatchDone *done);
+void worker_tell_device(fake_worker_t *w, uint32_t device, Control__DeviceStatus status, const char *reason);
 /* On its first device, well, and so long; the caller has let the time pass. */
 void worker_ran(fake_worker_t *w, uint64_t batch_id, int64_t took_ns);
 void worker_send(fake_worker_t *w, Control__WorkerToScheduler *frame); /* fills the epoch in when it is 0 */

@@ -130,17 +130,6 @@ Test(clusters, a_model_moves_with_its_queue)
     scene_free(s);
 }
 
-static void say_draining(fake_worker_t *worker)
-{
-    Control__DeviceState state = CONTROL__DEVICE_STATE__INIT;
-    Control__DeviceState *states[] = {&state};
-    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    state.status = CONTROL__DEVICE_STATUS__DEVICE_DRAINING;
-    frame.n_devices = 1;
-    frame.devices = states;
-    worker_send(worker, &frame);
-}
-
 Test(clusters, a_draining_sub_cluster_hands_its_queue_on_and_ends_its_batches)
 {
     enum { MANY = 40 };
@@ -149,7 +138,7 @@ Test(clusters, a_draining_sub_cluster_hands_its_queue_on_and_ends_its_batches)
     gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 20 * NS_PER_S);
     stage_until(&s->stage, s->first.rows_total == 16);
     s->second.auto_done = true;
-    say_draining(&s->first);
+    worker_tell_device(&s->first, 0, CONTROL__DEVICE_STATUS__DEVICE_DRAINING, "");
     stage_until(&s->stage, s->second.rows_total == MANY - 16);
     for (uint32_t i = 0; i < s->first.grant_count; i++)
         worker_done(&s->first, s->first.grants[i].batch_id, 0, STATUS_OK);

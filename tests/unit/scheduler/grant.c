@@ -259,14 +259,11 @@ Test(grant, terrible_measurements_leave_room_to_try)
     for (uint64_t id = 1; id <= 20; id++) {
         gateway_send(&s->gateway, s->gateway.model_id, id, 1, 20 * NS_PER_S);
         stage_until(&s->stage, s->worker.grant_count == id);
-        Control__BatchDone done = CONTROL__BATCH_DONE__INIT, *list[] = {&done};
-        Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+        Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
         done.batch_id = s->worker.grants[id - 1].batch_id;
         done.exec_ns = done.device_ns = NS_PER_MS;
         done.fetch_ns = done.push_ns = 500 * NS_PER_MS;
-        frame.n_done = 1;
-        frame.done = list;
-        worker_send(&s->worker, &frame);
+        worker_tell_done(&s->worker, &done);
     }
     stage_upkeep(&s->stage); /* the bounds are made anew */
     gateway_send(&s->gateway, s->gateway.model_id, 100, 1, 80 * NS_PER_MS);
@@ -285,15 +282,11 @@ Test(grant, failed_rows_are_answered_alone)
     cr_assert_eq(grant->rows, 4);
     uint32_t rows[] = {2, 2, 77}, statuses[] = {STATUS_IO, STATUS_IO, STATUS_IO};
     Control__BatchDone done = CONTROL__BATCH_DONE__INIT;
-    Control__BatchDone *list[] = {&done};
-    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
     done.batch_id = grant->batch_id;
     done.n_failed_row = done.n_failed_status = 3;
     done.failed_row = rows;
     done.failed_status = statuses;
-    frame.n_done = 1;
-    frame.done = list;
-    worker_send(&s->worker, &frame);
+    worker_tell_done(&s->worker, &done);
     stage_until(&s->stage, s->gateway.drop_count == 1);
     stage_barrier(&s->stage);
     cr_expect_eq(s->gateway.drop_count, 1);
@@ -353,15 +346,7 @@ Test(grant, a_failed_device_loses_its_batches_to_the_other)
     gateway_send(&s->gateway, s->gateway.model_id, 1, 2, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 2);
     cr_expect_eq(s->worker.grants[0].device, 0);
-    Control__DeviceState state = CONTROL__DEVICE_STATE__INIT;
-    Control__DeviceState *states[] = {&state};
-    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    state.device = 0;
-    state.status = CONTROL__DEVICE_STATUS__DEVICE_FAILED;
-    state.reason = (char *)"fell off the bus";
-    frame.n_devices = 1;
-    frame.devices = states;
-    worker_send(&s->worker, &frame);
+    worker_tell_device(&s->worker, 0, CONTROL__DEVICE_STATUS__DEVICE_FAILED, "fell off the bus");
     stage_until(&s->stage, s->worker.rows_total == 4);
     cr_expect_eq(s->worker.grants[s->worker.grant_count - 1].device, 1);
     worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_OK); /* late: harmless */

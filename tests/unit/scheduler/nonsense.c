@@ -216,13 +216,7 @@ Test(nonsense, models_and_devices_that_make_no_sense)
     worker_report(&c->bad_worker, "endless", READY, INT64_MAX, INT64_MAX);
     worker_report(&c->bad_worker, "never-seen", CONTROL__MODEL_STATE__MODEL_STATE_GONE, 0, 0);
     worker_report(&c->bad_worker, "strange", (Control__ModelState)99, 0, 0);
-    Control__DeviceState state = CONTROL__DEVICE_STATE__INIT;
-    Control__DeviceState *states[] = {&state};
-    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    state.device = 63;
-    frame.n_devices = 1;
-    frame.devices = states;
-    worker_send(&c->bad_worker, &frame);
+    worker_tell_device(&c->bad_worker, 63, CONTROL__DEVICE_STATUS__DEVICE_UNKNOWN, "");
     stage_until(&c->stage, c->gateway.models == 4);
     cr_expect_eq(c->bad_worker.fake.closes, 0);
     crowd_check(c);
@@ -270,17 +264,6 @@ static int count_logged(FILE *log, const char *event)
     return count;
 }
 
-static void answer_command(fake_worker_t *w, uint64_t id)
-{
-    Control__CommandDone done = CONTROL__COMMAND_DONE__INIT;
-    Control__CommandDone *list[] = {&done};
-    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
-    done.id = id;
-    frame.n_commands_done = 1;
-    frame.commands_done = list;
-    worker_send(w, &frame);
-}
-
 /* It answers loads that nobody gave, and reports models beyond all bounds. What fits is served from it and
  * nobody else is the worse for it; the rest is refused, and said once. */
 Test(nonsense, models_that_a_worker_was_not_asked_to_load)
@@ -293,7 +276,7 @@ Test(nonsense, models_that_a_worker_was_not_asked_to_load)
     for (uint64_t i = 0; i < REPORTS; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "unasked-%u", (unsigned)i);
-        answer_command(&c->bad_worker, 4711 + i);
+        worker_answer(&c->bad_worker, 4711 + i, STATUS_OK, "");
         worker_report(&c->bad_worker, name, READY, NS_PER_MS, NS_PER_MS);
     }
     stage_until(&c->stage, c->gateway.models == MODELS);
