@@ -9,6 +9,7 @@
 #include "gateway/sessions/session.h"
 #include "open_inference.pb-c.h"
 #include "rpc/client.h"
+#include "until.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -194,14 +195,7 @@ typedef struct {
     rpc_bytes_t *bytes;
 } answer_t;
 
-/* Turns the loop until the condition holds; fails after ten seconds (a hang, not a measure of speed). */
-#define until(condition)                                        \
-    do {                                                        \
-        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;     \
-        while (!(condition) && clock_now_ns() < until_ns_)      \
-            loop_run_once(gateway.loop, 5 * NS_PER_MS);         \
-        cr_assert(condition, "did not happen: %s", #condition); \
-    } while (0)
+#define until(condition) loop_until(gateway.loop, condition)
 
 static void on_answer(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
 {

@@ -5,6 +5,8 @@
 
 #define CHAT "/test.Chat/Chat"
 
+enum { PAUSES = 5 };
+
 typedef struct {
     rig_t rig;
     rpc_link_t *link;
@@ -12,13 +14,18 @@ typedef struct {
     rpc_code_t code;
     char text[128], address[64];
     int64_t down_ns, up_ns;
+    int64_t pause_ns[PAUSES]; /* from the end of each try to the begin of the next */
 } life_t;
 
 static void on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code, const char *text)
 {
     (void)link;
     life_t *life = arg;
-    life->connectings += state == RPC_LINK_CONNECTING;
+    if (state == RPC_LINK_CONNECTING) {
+        if (life->downs > 0 && life->downs <= PAUSES)
+            life->pause_ns[life->downs - 1] = clock_now_ns() - life->down_ns;
+        life->connectings++;
+    }
     if (state == RPC_LINK_UP) {
         life->ups++;
         life->up_ns = clock_now_ns();
@@ -146,10 +153,10 @@ Test(link, refusals_are_met_with_growing_pauses)
     rig_client(&life.rig, NULL);
     life_link(&life);
     rig_until(&life.rig, life.code == RPC_UNIMPLEMENTED);
-    rig_turn(&life.rig, 600 * NS_PER_MS);
-    /* 20, 40, 80, 160, 320 ms less a quarter: five or six in 600 ms, never hundreds. */
-    cr_expect_leq(life.connectings, 8);
-    cr_expect_geq(life.connectings, 3);
+    rig_until(&life.rig, life.connectings > PAUSES);
+    for (int i = 0; i < PAUSES; i++) /* 20, 40, 80, 160, 320 ms, and a quarter more or less */
+        cr_expect_geq(life.pause_ns[i], 15 * NS_PER_MS << i, "%d: %ld us", i,
+                      (long)(life.pause_ns[i] / NS_PER_US));
     life_end(&life);
 }
 

@@ -5,12 +5,10 @@
 #ifndef TEST_RPC_SUPPORT_H
 #define TEST_RPC_SUPPORT_H
 
-#include "base/clock.h"
-#include "loop/loop.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
+#include "until.h"
 
-#include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -22,16 +20,9 @@ typedef struct {
     bool stopped;
 } rig_t;
 
-/* Turns the loop until the condition holds; fails the test after ten seconds (a hang, never a measure of speed). */
-#define rig_until(rig, condition)                                                  \
-    do {                                                                           \
-        int64_t until_ns_ = clock_now_ns() + 10 * NS_PER_S;                        \
-        while (!(condition) && clock_now_ns() < until_ns_)                         \
-            loop_run_once((rig)->loop, NS_PER_MS * 5);                             \
-        cr_assert(condition, "did not happen within ten seconds: %s", #condition); \
-    } while (0)
+#define rig_until(rig, condition) loop_until((rig)->loop, condition)
 
-/* Turns the loop for a while: to see that something does not happen. */
+/* Time passes. */
 void rig_turn(rig_t *rig, int64_t duration_ns);
 
 /* address NULL = 127.0.0.1:0. Add methods between rig_server and rig_serve. */
