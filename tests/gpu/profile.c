@@ -3,7 +3,9 @@
  */
 #include "fermata/command.h"
 
+extern const command_t command_profile;
+
 int main(int argc, char **argv)
 {
-    return command_profile(argc, argv);
+    return command_profile.run(argc, argv);
 }
