@@ -45,6 +45,7 @@ check: test-deps build ## format, length of functions, dependency graph, second 
 	scripts/format --check
 	scripts/check-deps
 	scripts/check-functions
+	scripts/check-dialect
 	scripts/check-docs
 	scripts/draw-modules --check
 	scripts/check-clang build/release $(JOBS)

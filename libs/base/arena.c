@@ -92,7 +92,7 @@ static void list_add(arena_t *arena, block_t *b)
     b->state = BLOCK_FREE;
     b->prev = NULL;
     b->next = *list;
-    if (*list != NULL)
+    if (*list)
         (*list)->prev = b;
     *list = b;
     arena->columns_used[row] |= UINT32_C(1) << column;
@@ -103,14 +103,14 @@ static void list_remove(arena_t *arena, block_t *b)
 {
     uint32_t row, column;
     class_of(b->units, &row, &column);
-    if (b->next != NULL)
+    if (b->next)
         b->next->prev = b->prev;
-    if (b->prev != NULL) {
+    if (b->prev) {
         b->prev->next = b->next;
         return;
     }
     arena->lists[row][column] = b->next;
-    if (b->next != NULL)
+    if (b->next)
         return;
     arena->columns_used[row] &= ~(UINT32_C(1) << column);
     if (arena->columns_used[row] == 0)
@@ -149,7 +149,7 @@ static status_t create(arena_t **out, size_t total_bytes, bool shared, err_t *er
         return err_set(err, STATUS_INVALID_ARGUMENT, "an arena of %zu bytes", total_bytes);
     total_bytes = (total_bytes + page - 1) & ~(page - 1);
     arena_t *arena = calloc(1, sizeof *arena);
-    if (arena == NULL)
+    if (!arena)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an arena");
     void *base;
     arena->fd = -1;
@@ -184,7 +184,7 @@ status_t arena_create_shared(arena_t **out, size_t total_bytes, err_t *err)
 
 void arena_destroy(arena_t *arena)
 {
-    if (arena == NULL)
+    if (!arena)
         return;
     if (arena->stats.regions != 0)
         log_warn("arena_destroyed_in_use", LOG_U64("regions", arena->stats.regions),
@@ -226,7 +226,7 @@ void *arena_alloc(arena_t *arena, size_t len_bytes)
     units = round_up_to_class(units);
     pthread_mutex_lock(&arena->lock);
     block_t *b = len_bytes > arena->total_bytes ? NULL : find_block(arena, units);
-    if (b == NULL) {
+    if (!b) {
         arena->stats.refusals++;
         pthread_mutex_unlock(&arena->lock);
         return NULL;
@@ -247,7 +247,7 @@ static block_t *merge_neighbours(arena_t *arena, block_t *b)
         b->units += after->units;
     }
     block_t *before = b->prev_units > 0 ? block_before(b) : NULL;
-    if (before != NULL && before->state == BLOCK_FREE) {
+    if (before && before->state == BLOCK_FREE) {
         list_remove(arena, before);
         before->units += b->units;
         b = before;
@@ -258,7 +258,7 @@ static block_t *merge_neighbours(arena_t *arena, block_t *b)
 
 void arena_free(arena_t *arena, void *region)
 {
-    if (region == NULL)
+    if (!region)
         return;
     block_t *b = (block_t *)(void *)((char *)region - UNIT_BYTES);
     pthread_mutex_lock(&arena->lock);
@@ -350,9 +350,9 @@ static const char *check_lists(const arena_t *arena, uint64_t free_blocks)
         if (((arena->rows_used >> row) & 1) != (arena->columns_used[row] != 0))
             return "row bits are wrong";
         for (uint32_t column = 0; column < COLUMNS; column++) {
-            if (((arena->columns_used[row] >> column) & 1) != (arena->lists[row][column] != NULL))
+            if ((arena->columns_used[row] >> column & 1) != (arena->lists[row][column] ? 1 : 0))
                 return "column bits are wrong";
-            for (const block_t *b = arena->lists[row][column]; b != NULL; b = b->next) {
+            for (const block_t *b = arena->lists[row][column]; b; b = b->next) {
                 uint32_t r, c;
                 class_of(b->units, &r, &c);
                 if (b->state != BLOCK_FREE || r != row || c != column || ++listed > free_blocks)
@@ -368,13 +368,13 @@ bool arena_validate(arena_t *arena, err_t *err)
     census_t census = {0};
     pthread_mutex_lock(&arena->lock);
     const char *wrong = check_blocks(arena, &census);
-    if (wrong == NULL)
+    if (!wrong)
         wrong = check_lists(arena, census.free_blocks);
-    if (wrong == NULL &&
+    if (!wrong &&
         (census.regions != arena->stats.regions || census.used_units * UNIT_BYTES != arena->stats.used_bytes))
         wrong = "the accounts do not match the blocks";
     pthread_mutex_unlock(&arena->lock);
-    if (wrong != NULL)
+    if (wrong)
         err_set(err, STATUS_INTERNAL, "arena: %s", wrong);
-    return wrong == NULL;
+    return !wrong;
 }

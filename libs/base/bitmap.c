@@ -39,7 +39,7 @@ status_t bitmap_init(bitmap_t *set, uint32_t capacity, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "bitmap of %u (1 to %d)", capacity, BITMAP_CAPACITY_MAX);
     uint32_t bottom_len = words_for(capacity), middle_len = words_for(bottom_len);
     uint64_t *words = calloc(bottom_len + middle_len, sizeof *words);
-    if (words == NULL)
+    if (!words)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a bitmap of %u", capacity);
     *set = (bitmap_t){.middle = words, .bottom = words + middle_len, .capacity = capacity};
     return STATUS_OK;

@@ -20,7 +20,7 @@ status_t heap_reserve(heap_t *heap, uint32_t capacity, err_t *err)
     if (capacity <= heap->capacity)
         return STATUS_OK;
     heap_slot_t *slots = realloc(heap->slots, capacity * sizeof *slots);
-    if (slots == NULL)
+    if (!slots)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a heap of %u nodes", capacity);
     heap->slots = slots;
     heap->capacity = capacity;
@@ -111,7 +111,7 @@ int64_t heap_min_key(const heap_t *heap)
 heap_node_t *heap_pop(heap_t *heap)
 {
     heap_node_t *node = heap_min(heap);
-    if (node != NULL)
+    if (node)
         heap_remove(heap, node);
     return node;
 }

@@ -107,7 +107,7 @@ static bool is_bare(const char *text)
     if (*text == '\0')
         return false;
     for (; *text != '\0'; text++)
-        if ((unsigned char)*text <= 0x20 || *text == 0x7f || strchr("\"\\=", *text) != NULL)
+        if ((unsigned char)*text <= 0x20 || *text == 0x7f || strchr("\"\\=", *text))
             return false;
     return true;
 }
@@ -117,7 +117,7 @@ static void put_value(line_t *line, const log_field_t *field, bool json)
     char number[40];
     switch (field->kind) {
     case LOG_FIELD_STR: {
-        const char *text = field->str != NULL ? field->str : "";
+        const char *text = field->str ? field->str : "";
         if (!json && is_bare(text))
             put_text(line, text);
         else

@@ -19,7 +19,7 @@ static status_t alloc_slots(void **slots, size_t slot_bytes, uint32_t capacity, 
     if (capacity == 0 || capacity > MAP_CAPACITY_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "map of %u entries", capacity);
     *slots = calloc(slots_for(capacity), slot_bytes);
-    if (*slots == NULL)
+    if (!*slots)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a map of %u entries", capacity);
     return STATUS_OK;
 }
@@ -61,7 +61,7 @@ void idmap_dispose(idmap_t *map)
 static uint32_t id_find(const idmap_t *map, uint64_t key)
 {
     uint32_t i = mix(key) & map->mask;
-    while (map->slots[i].value != NULL && map->slots[i].key != key)
+    while (map->slots[i].value && map->slots[i].key != key)
         i = (i + 1) & map->mask;
     return i;
 }
@@ -73,11 +73,11 @@ void *idmap_get(const idmap_t *map, uint64_t key)
 
 bool idmap_put(idmap_t *map, uint64_t key, void *value)
 {
-    assert(value != NULL);
+    assert(value);
     idmap_slot_t *slot = &map->slots[id_find(map, key)];
-    if (slot->value == NULL && map->len == map->capacity)
+    if (!slot->value && map->len == map->capacity)
         return false;
-    map->len += slot->value == NULL;
+    map->len += !slot->value;
     *slot = (idmap_slot_t){key, value};
     return true;
 }
@@ -86,9 +86,9 @@ void *idmap_remove(idmap_t *map, uint64_t key)
 {
     uint32_t hole = id_find(map, key);
     void *value = map->slots[hole].value;
-    if (value == NULL)
+    if (!value)
         return NULL;
-    for (uint32_t i = (hole + 1) & map->mask; map->slots[i].value != NULL; i = (i + 1) & map->mask) {
+    for (uint32_t i = (hole + 1) & map->mask; map->slots[i].value; i = (i + 1) & map->mask) {
         if (may_fill(hole, mix(map->slots[i].key) & map->mask, i, map->mask)) {
             map->slots[hole] = map->slots[i];
             hole = i;
@@ -109,8 +109,8 @@ void *idmap_next(const idmap_t *map, uint32_t *cursor, uint64_t *key)
 {
     while (*cursor <= map->mask) {
         const idmap_slot_t *slot = &map->slots[(*cursor)++];
-        if (slot->value != NULL) {
-            if (key != NULL)
+        if (slot->value) {
+            if (key)
                 *key = slot->key;
             return slot->value;
         }
@@ -122,7 +122,7 @@ bool idmap_validate(const idmap_t *map, err_t *err)
 {
     uint32_t len = 0;
     for (uint32_t i = 0; i <= map->mask; i++) {
-        if (map->slots[i].value == NULL)
+        if (!map->slots[i].value)
             continue;
         len++;
         if (id_find(map, map->slots[i].key) != i) {
@@ -166,8 +166,8 @@ static uint32_t str_find(const strmap_t *map, const char *key, size_t len_bytes,
     uint32_t i = hash & map->mask;
     for (;; i = (i + 1) & map->mask) {
         const strmap_slot_t *slot = &map->slots[i];
-        if (slot->value == NULL || (slot->hash == hash && slot->key_len_bytes == len_bytes &&
-                                    memcmp(slot->key, key, len_bytes) == 0))
+        if (!slot->value || (slot->hash == hash && slot->key_len_bytes == len_bytes &&
+                             memcmp(slot->key, key, len_bytes) == 0))
             return i;
     }
 }
@@ -184,13 +184,13 @@ void *strmap_get(const strmap_t *map, const char *key)
 
 bool strmap_put(strmap_t *map, const char *key, void *value)
 {
-    assert(value != NULL);
+    assert(value);
     size_t len = strlen(key);
     uint32_t hash = hash_text(key, len);
     strmap_slot_t *slot = &map->slots[str_find(map, key, len, hash)];
-    if (len > UINT32_MAX || (slot->value == NULL && map->len == map->capacity))
+    if (len > UINT32_MAX || (!slot->value && map->len == map->capacity))
         return false;
-    map->len += slot->value == NULL;
+    map->len += !slot->value;
     *slot = (strmap_slot_t){key, value, (uint32_t)len, hash};
     return true;
 }
@@ -200,9 +200,9 @@ void *strmap_remove(strmap_t *map, const char *key)
     size_t len = strlen(key);
     uint32_t hole = str_find(map, key, len, hash_text(key, len));
     void *value = map->slots[hole].value;
-    if (value == NULL)
+    if (!value)
         return NULL;
-    for (uint32_t i = (hole + 1) & map->mask; map->slots[i].value != NULL; i = (i + 1) & map->mask) {
+    for (uint32_t i = (hole + 1) & map->mask; map->slots[i].value; i = (i + 1) & map->mask) {
         if (may_fill(hole, map->slots[i].hash & map->mask, i, map->mask)) {
             map->slots[hole] = map->slots[i];
             hole = i;
@@ -218,7 +218,7 @@ bool strmap_validate(const strmap_t *map, err_t *err)
     uint32_t len = 0;
     for (uint32_t i = 0; i <= map->mask; i++) {
         const strmap_slot_t *slot = &map->slots[i];
-        if (slot->value == NULL)
+        if (!slot->value)
             continue;
         len++;
         if (str_find(map, slot->key, slot->key_len_bytes, slot->hash) != i) {

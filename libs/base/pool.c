@@ -16,7 +16,7 @@ status_t pool_init(pool_t *pool, size_t object_bytes, uint32_t capacity, err_t *
     size_t stride = (object_bytes + POOL_ALIGN_BYTES - 1) & ~(size_t)(POOL_ALIGN_BYTES - 1);
     char *objects = calloc(capacity, stride);
     uint32_t *next_free = malloc(capacity * sizeof *next_free);
-    if (objects == NULL || next_free == NULL) {
+    if (!objects || !next_free) {
         free(objects);
         free(next_free);
         return err_set(err, STATUS_NO_MEMORY, "no memory for a pool of %u objects of %zu bytes", capacity,

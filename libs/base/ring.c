@@ -20,7 +20,7 @@ static status_t alloc_cells(char **cells, size_t stride_bytes, uint32_t *capacit
                        stride_bytes);
     *capacity = round_up_pow2(*capacity);
     *cells = calloc(*capacity, stride_bytes);
-    if (*cells == NULL)
+    if (!*cells)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a ring of %u elements of %zu bytes", *capacity,
                        stride_bytes);
     return STATUS_OK;
@@ -69,7 +69,7 @@ bool ring_pop(ring_t *ring, void *element)
 {
     if (ring_len(ring) == 0)
         return false;
-    if (element != NULL)
+    if (element)
         memcpy(element, ring_cell(ring, ring->head), ring->element_bytes);
     ring->head++;
     return true;

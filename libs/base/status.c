@@ -44,7 +44,7 @@ int status_to_grpc(status_t code)
 
 status_t err_vset(err_t *err, status_t code, const char *fmt, va_list args)
 {
-    if (err != NULL) {
+    if (err) {
         err->code = code;
         vsnprintf(err->text, sizeof err->text, fmt, args);
     }
@@ -72,7 +72,7 @@ static void append_cut(char *text, size_t at_bytes, const char *tail)
 
 status_t err_prefix(err_t *err, const char *fmt, ...)
 {
-    if (err == NULL)
+    if (!err)
         return STATUS_INTERNAL;
     char old[ERR_TEXT_BYTES];
     memcpy(old, err->text, sizeof old);

@@ -44,7 +44,7 @@ static bool grow(strbuf_t *buf, size_t extra_bytes)
     while (capacity < need)
         capacity *= 2;
     char *data = realloc(buf->capacity_bytes > 0 ? buf->data : NULL, capacity);
-    if (data == NULL) {
+    if (!data) {
         buf->failed = true;
         return false;
     }

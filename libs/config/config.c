@@ -45,7 +45,7 @@ static status_t no_memory(err_t *err)
 static bool append(const char ***list, size_t *len, const char *item)
 {
     const char **grown = realloc(*list, (*len + 1) * sizeof **list);
-    if (grown == NULL)
+    if (!grown)
         return false;
     grown[(*len)++] = item;
     *list = grown;
@@ -55,8 +55,8 @@ static bool append(const char ***list, size_t *len, const char *item)
 /* Takes over a malloc'd text (NULL: out of memory). */
 static const char *own(config_t *config, char *text)
 {
-    char **owned = text != NULL ? realloc(config->owned, (config->owned_len + 1) * sizeof *owned) : NULL;
-    if (owned == NULL) {
+    char **owned = text ? realloc(config->owned, (config->owned_len + 1) * sizeof *owned) : NULL;
+    if (!owned) {
         free(text);
         return NULL;
     }
@@ -69,7 +69,7 @@ static const char *own(config_t *config, char *text)
 static status_t add_text(config_t *config, size_t i, source_t source, const char *text, err_t *err)
 {
     setting_t *setting = &config->settings[i];
-    if (text == NULL)
+    if (!text)
         return no_memory(err);
     if (setting->source > source)
         return STATUS_OK;
@@ -92,7 +92,7 @@ static int find_option(const config_schema_t *schema, const char *name, size_t n
 static const char **option_names(const config_schema_t *schema)
 {
     const char **names = calloc(schema->options_len + 1, sizeof *names);
-    for (size_t i = 0; names != NULL && i < schema->options_len; i++)
+    for (size_t i = 0; names && i < schema->options_len; i++)
         names[i] = schema->options[i].name;
     return names;
 }
@@ -100,13 +100,13 @@ static const char **option_names(const config_schema_t *schema)
 static status_t unknown_flag(const config_schema_t *schema, const char *flag, const char *name, err_t *err)
 {
     const char **names = option_names(schema);
-    const char *meant = names != NULL ? suggest_name(name, names) : NULL;
+    const char *meant = names ? suggest_name(name, names) : NULL;
     free(names);
     char meant_flag[OPTION_NAME_BYTES] = "";
-    if (meant != NULL)
+    if (meant)
         option_flag_name(meant, meant_flag);
     return err_set(err, STATUS_INVALID_ARGUMENT, "unknown flag %.80s%s%s%s (see --help)", flag,
-                   meant != NULL ? ", did you mean --" : "", meant_flag, meant != NULL ? "?" : "");
+                   meant ? ", did you mean --" : "", meant_flag, meant ? "?" : "");
 }
 
 /* One parsed "--name[=value]": the option's index, and its value if it is in the same argument. */
@@ -120,7 +120,7 @@ static status_t parse_flag(const config_schema_t *schema, const char *arg, flag_
 {
     char name[OPTION_NAME_BYTES];
     const char *equals = strchr(arg, '=');
-    size_t len = equals != NULL ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
+    size_t len = equals ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
     if (len >= sizeof name)
         return err_set(err, STATUS_INVALID_ARGUMENT, "unknown flag %.80s (see --help)", arg);
     memcpy(name, arg + 2, len);
@@ -128,8 +128,8 @@ static status_t parse_flag(const config_schema_t *schema, const char *arg, flag_
     for (char *c = name; *c != '\0'; c++)
         if (*c == '-')
             *c = '_';
-    *flag = (flag_t){.option = find_option(schema, name, len), .value = equals != NULL ? equals + 1 : NULL};
-    if (flag->option < 0 && equals == NULL && strncmp(name, "no_", 3) == 0) {
+    *flag = (flag_t){.option = find_option(schema, name, len), .value = equals ? equals + 1 : NULL};
+    if (flag->option < 0 && !equals && strncmp(name, "no_", 3) == 0) {
         flag->option = find_option(schema, name + 3, len - 3);
         flag->negated = flag->option >= 0;
         if (flag->negated && schema->options[flag->option].type != CONFIG_BOOL)
@@ -145,9 +145,9 @@ static status_t read_flag(config_t *config, int argc, char *const *argv, int *at
     status_t st = parse_flag(&config->schema, arg, &flag, err);
     if (st != STATUS_OK)
         return st;
-    if (flag.value == NULL && config->schema.options[flag.option].type == CONFIG_BOOL)
+    if (!flag.value && config->schema.options[flag.option].type == CONFIG_BOOL)
         flag.value = flag.negated ? "false" : "true";
-    if (flag.value == NULL) {
+    if (!flag.value) {
         if (*at + 1 >= argc)
             return err_set(err, STATUS_INVALID_ARGUMENT, "flag %.80s needs a value", arg);
         flag.value = argv[++*at];
@@ -157,10 +157,10 @@ static status_t read_flag(config_t *config, int argc, char *const *argv, int *at
 
 static status_t read_positional(config_t *config, const char *arg, err_t *err)
 {
-    if (config->schema.positionals == NULL)
+    if (!config->schema.positionals)
         return err_set(err, STATUS_INVALID_ARGUMENT, "unexpected argument \"%.80s\" (see --help)", arg);
     const char *text = own(config, strdup(arg));
-    if (text == NULL || !append(&config->positionals, &config->positionals_len, text))
+    if (!text || !append(&config->positionals, &config->positionals_len, text))
         return no_memory(err);
     return STATUS_OK;
 }
@@ -196,7 +196,7 @@ static status_t read_flags(config_t *config, int argc, char *const *argv, const 
 static const char *find_env(char *const *env, const char *name)
 {
     size_t len = strlen(name);
-    for (; env != NULL && *env != NULL; env++)
+    for (; env && *env; env++)
         if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
             return *env + len + 1;
     return NULL;
@@ -225,7 +225,7 @@ static status_t read_env(config_t *config, char *const *env, err_t *err)
         char name[OPTION_NAME_BYTES];
         option_env_name(config->schema.options[i].name, name);
         const char *text = find_env(env, name);
-        if (text == NULL || *text == '\0')
+        if (!text || *text == '\0')
             continue;
         status_t st = config->schema.options[i].type == CONFIG_LIST
                           ? add_env_list(config, i, text, err)
@@ -241,7 +241,7 @@ static const char *file_text(config_t *config, const config_option_t *option, co
                              const char *text)
 {
     const char *slash = strrchr(path, '/');
-    if (option->type != CONFIG_PATH || text[0] == '/' || text[0] == '\0' || slash == NULL)
+    if (option->type != CONFIG_PATH || text[0] == '/' || text[0] == '\0' || !slash)
         return text; /* lives in the document */
     char *joined;
     int n = asprintf(&joined, "%.*s/%s", (int)(slash - path), path, text);
@@ -274,7 +274,7 @@ static status_t read_file(config_t *config, const char *path, err_t *err)
     if (st != STATUS_OK)
         return st;
     const char **names = option_names(&config->schema);
-    if (names == NULL)
+    if (!names)
         return no_memory(err);
     const ydoc_node_t *root = ydoc_root(config->file);
     st = ydoc_check_keys(root, names, err);
@@ -323,7 +323,7 @@ static status_t convert(config_t *config, size_t i, err_t *err)
     setting->value = option_zero();
     if (setting->source == SOURCE_DEFAULT && option->required)
         return missing(option, err);
-    if (setting->source == SOURCE_DEFAULT && option->def != NULL && *option->def != '\0') {
+    if (setting->source == SOURCE_DEFAULT && option->def && *option->def != '\0') {
         status_t st = add_text(config, i, SOURCE_DEFAULT, option->def, err);
         if (st != STATUS_OK)
             return st;
@@ -336,7 +336,7 @@ static status_t convert(config_t *config, size_t i, err_t *err)
         return STATUS_OK;
     err_t reason = {0};
     status_t st = option_convert(option, setting->texts[setting->len - 1], &setting->value, &reason);
-    if (st != STATUS_OK && err != NULL) {
+    if (st != STATUS_OK && err) {
         *err = reason;
         blame(option, setting, err);
     }
@@ -354,11 +354,11 @@ static bool has_flag(int argc, char *const *argv, const char *flag)
 static config_t *new_config(const config_schema_t *schema)
 {
     config_t *config = calloc(1, sizeof *config);
-    if (config == NULL)
+    if (!config)
         return NULL;
     config->schema = *schema;
     config->settings = calloc(schema->options_len + 1, sizeof *config->settings);
-    if (config->settings != NULL)
+    if (config->settings)
         return config;
     free(config);
     return NULL;
@@ -370,7 +370,7 @@ static status_t read_all(config_t *config, int argc, char *const *argv, char *co
     status_t st = read_flags(config, argc, argv, &path, err);
     if (st == STATUS_OK)
         st = read_env(config, env, err);
-    if (st == STATUS_OK && path != NULL && *path != '\0')
+    if (st == STATUS_OK && path && *path != '\0')
         st = read_file(config, path, err);
     for (size_t i = 0; i < config->schema.options_len && st == STATUS_OK; i++)
         st = convert(config, i, err);
@@ -381,7 +381,7 @@ status_t config_load(const config_schema_t *schema, int argc, char *const *argv,
                      config_t **result, config_wish_t *wish, err_t *err)
 {
     config_t *config = new_config(schema);
-    if (config == NULL)
+    if (!config)
         return no_memory(err);
     *wish = has_flag(argc, argv, "--help") || has_flag(argc, argv, "-h") ? CONFIG_HELP
             : has_flag(argc, argv, "--version")                          ? CONFIG_VERSION
@@ -399,7 +399,7 @@ status_t config_load(const config_schema_t *schema, int argc, char *const *argv,
 
 void config_destroy(config_t *config)
 {
-    if (config == NULL)
+    if (!config)
         return;
     for (size_t i = 0; i < config->schema.options_len; i++)
         free(config->settings[i].texts);
@@ -428,7 +428,7 @@ const char *config_source(const config_t *config, const char *name)
 static void print_help(const config_schema_t *schema)
 {
     char *text = config_help_text(schema);
-    if (text != NULL)
+    if (text)
         fputs(text, stdout);
     free(text);
 }
@@ -460,7 +460,6 @@ int config_exit(const config_schema_t *schema, status_t st, const err_t *err)
 {
     if (st == STATUS_OK)
         return EXIT_CODE_OK;
-    fprintf(stderr, "%s: %s\n", schema->program,
-            err != NULL && err->text[0] != '\0' ? err->text : status_name(st));
+    fprintf(stderr, "%s: %s\n", schema->program, err && err->text[0] != '\0' ? err->text : status_name(st));
     return EXIT_CODE_FAILED;
 }

@@ -16,7 +16,7 @@ static const char *metavar_of(const config_option_t *option)
         [CONFIG_BYTES] = "SIZE",    [CONFIG_ENUM] = "WORD", [CONFIG_ADDRESS] = "HOST:PORT",
         [CONFIG_LIST] = "TEXT",
     };
-    return option->metavar != NULL ? option->metavar : by_type[option->type];
+    return option->metavar ? option->metavar : by_type[option->type];
 }
 
 static void put_column(strbuf_t *out, size_t from, size_t to)
@@ -64,7 +64,7 @@ static void put_entry(strbuf_t *out, const char *flag, const char *help, const c
 
 static void put_choices(strbuf_t *details, const config_option_t *option)
 {
-    for (int i = 0; option->choices[i] != NULL; i++)
+    for (int i = 0; option->choices[i]; i++)
         strbuf_printf(details, "%s%s", i > 0 ? " | " : "", option->choices[i]);
     strbuf_puts(details, "; ");
 }
@@ -88,7 +88,7 @@ static void put_option(strbuf_t *out, const config_option_t *option)
         strbuf_puts(&details, "repeatable; ");
     if (option->required)
         strbuf_puts(&details, "required; ");
-    else if (option->def != NULL && *option->def != '\0')
+    else if (option->def && *option->def != '\0')
         strbuf_printf(&details, "default %s; ", option->def);
     strbuf_printf(&details, "%s)", env);
     put_entry(out, flag.data, option->help, details.data);
@@ -120,15 +120,14 @@ char *config_help_text(const config_schema_t *schema)
 {
     strbuf_t out;
     strbuf_init(&out, HELP_MAX_BYTES);
-    strbuf_printf(&out, "Usage: %s [OPTION...]%s%s\n%s\n", schema->program,
-                  schema->positionals != NULL ? " " : "",
-                  schema->positionals != NULL ? schema->positionals : "", schema->summary);
+    strbuf_printf(&out, "Usage: %s [OPTION...]%s%s\n%s\n", schema->program, schema->positionals ? " " : "",
+                  schema->positionals ? schema->positionals : "", schema->summary);
     put_groups(&out, schema);
     strbuf_puts(&out, "\nGeneral:\n");
     put_entry(&out, "--config FILE", "YAML file with these options (keys with _ for -).", "(FERMATA_CONFIG)");
     put_entry(&out, "--help", "Show this and exit.", "");
     put_entry(&out, "--version", "Show the version and exit.", "");
-    if (schema->epilog != NULL)
+    if (schema->epilog)
         strbuf_printf(&out, "\n%s\n", schema->epilog);
     strbuf_puts(&out,
                 "\nA flag wins over its environment variable, that over the file, that over the default.\n");

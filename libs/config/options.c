@@ -63,7 +63,7 @@ static status_t convert_double(const config_option_t *option, const char *text, 
 
 static status_t convert_choice(const config_option_t *option, const char *text, int *out, err_t *err)
 {
-    for (int i = 0; option->choices[i] != NULL; i++) {
+    for (int i = 0; option->choices[i]; i++) {
         if (strcmp(text, option->choices[i]) == 0) {
             *out = i;
             return STATUS_OK;

@@ -35,7 +35,7 @@ const char *suggest_name(const char *text, const char *const *names)
 {
     const char *best = NULL;
     size_t best_distance = 3;
-    for (; *names != NULL; names++) {
+    for (; *names; names++) {
         size_t d = distance(text, *names);
         if (d < best_distance && d < strlen(*names)) {
             best_distance = d;
@@ -50,7 +50,7 @@ char *suggest_list(const char *const *names, char *buf, size_t buf_bytes)
     static const char more[] = ", …";
     size_t len = 0;
     buf[0] = '\0';
-    for (size_t i = 0; names[i] != NULL; i++) {
+    for (size_t i = 0; names[i]; i++) {
         size_t need = strlen(names[i]) + (i > 0 ? 2 : 0);
         if (len + need + sizeof more > buf_bytes) {
             if (len + sizeof more <= buf_bytes)

@@ -64,7 +64,7 @@ status_t value_parse_int64(const char *text, int64_t *out, err_t *err)
     char *end = NULL;
     errno = 0;
     long long value = begins_as_number(text) ? strtoll(text, &end, base) : 0;
-    if (end == NULL || *end != '\0')
+    if (!end || *end != '\0')
         return err_set(err, STATUS_INVALID_ARGUMENT, "\"%.60s\" is not a whole number", text);
     if (errno == ERANGE)
         return err_set(err, STATUS_INVALID_ARGUMENT, "\"%.60s\" does not fit into 64 bits", text);
@@ -76,7 +76,7 @@ status_t value_parse_double(const char *text, double *out, err_t *err)
 {
     char *end = NULL;
     double value = begins_as_number(text) ? strtod(text, &end) : 0;
-    if (end == NULL || *end != '\0' || !isfinite(value))
+    if (!end || *end != '\0' || !isfinite(value))
         return err_set(err, STATUS_INVALID_ARGUMENT, "\"%.60s\" is not a number", text);
     *out = value;
     return STATUS_OK;
@@ -101,7 +101,7 @@ static bool parse_with_unit(const char *text, const unit_t *units, int len, int6
     if (*end == ' ')
         end++;
     const unit_t *unit = find_unit(end, units, len);
-    int64_t factor = unit != NULL ? unit->factor : *end == '\0' ? bare : 0;
+    int64_t factor = unit ? unit->factor : *end == '\0' ? bare : 0;
     if (*end == '\0' && value == 0)
         factor = 1;
     long double scaled = roundl(value * (long double)factor);
@@ -150,17 +150,17 @@ status_t value_parse_address(const char *text, config_address_t *out, err_t *err
 {
     const char *colon = strrchr(text, ':');
     config_address_t address = {0};
-    if (colon == NULL || !parse_port(colon + 1, &address.port))
+    if (!colon || !parse_port(colon + 1, &address.port))
         return bad_address(text, err);
     const char *host = text;
     size_t len = (size_t)(colon - text);
     if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
         host++;
         len -= 2;
-    } else if (memchr(text, ':', len) != NULL) {
+    } else if (memchr(text, ':', len)) {
         return bad_address(text, err); /* IPv6 wants brackets: which colon would be the port's? */
     }
-    if (len >= sizeof address.host || memchr(host, ' ', len) != NULL || memchr(host, '/', len) != NULL)
+    if (len >= sizeof address.host || memchr(host, ' ', len) || memchr(host, '/', len))
         return bad_address(text, err);
     memcpy(address.host, host, len);
     *out = address;
@@ -195,7 +195,7 @@ const char *value_format_bytes(int64_t bytes, char *text, size_t text_bytes)
 
 const char *value_format_address(const config_address_t *address, char *text, size_t text_bytes)
 {
-    bool v6 = strchr(address->host, ':') != NULL;
+    bool v6 = strchr(address->host, ':');
     snprintf(text, text_bytes, v6 ? "[%s]:%u" : "%s:%u", address->host, address->port);
     return text;
 }

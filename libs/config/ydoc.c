@@ -38,7 +38,7 @@ typedef struct {
 
 static void node_destroy(ydoc_node_t *node)
 {
-    if (node == NULL)
+    if (!node)
         return;
     for (uint32_t i = 0; i < node->len; i++)
         node_destroy(node->children[i]);
@@ -50,7 +50,7 @@ static void node_destroy(ydoc_node_t *node)
 
 void ydoc_destroy(ydoc_t *doc)
 {
-    if (doc == NULL)
+    if (!doc)
         return;
     node_destroy(doc->root);
     free(doc->name);
@@ -72,7 +72,7 @@ static status_t next_event(reader_t *r, yaml_event_t *event)
 {
     if (yaml_parser_parse(&r->parser, event))
         return STATUS_OK;
-    const char *problem = r->parser.problem != NULL ? r->parser.problem : "not YAML";
+    const char *problem = r->parser.problem ? r->parser.problem : "not YAML";
     yaml_mark_t mark = r->parser.problem_mark;
     if (r->parser.error == YAML_READER_ERROR) /* not text at all: no line is known */
         return err_set(r->err, STATUS_INVALID_ARGUMENT, "%s: %s at byte %zu", r->doc->name, problem,
@@ -83,7 +83,7 @@ static status_t next_event(reader_t *r, yaml_event_t *event)
 static ydoc_node_t *new_node(reader_t *r, ydoc_kind_t kind, yaml_mark_t mark)
 {
     ydoc_node_t *node = calloc(1, sizeof *node);
-    if (node == NULL)
+    if (!node)
         return NULL;
     *node = (ydoc_node_t){
         .doc = r->doc, .kind = kind, .line = (int)mark.line + 1, .column = (int)mark.column + 1};
@@ -96,7 +96,7 @@ static bool add_child(ydoc_node_t *node, ydoc_node_t *child)
     if (node->len == node->capacity) {
         uint32_t capacity = node->capacity == 0 ? 4 : node->capacity * 2;
         ydoc_node_t **children = realloc(node->children, capacity * sizeof *children);
-        if (children == NULL)
+        if (!children)
             return false;
         node->children = children;
         node->capacity = capacity;
@@ -113,7 +113,7 @@ static status_t read_scalar(reader_t *r, const yaml_event_t *event, ydoc_node_t 
     if (strlen(value) != event->data.scalar.length)
         return fail_at(r, event->start_mark, "a text must not contain a NUL character");
     ydoc_node_t *node = new_node(r, YDOC_SCALAR, event->start_mark);
-    if (node == NULL || (node->text = strdup(value)) == NULL) {
+    if (!node || !(node->text = strdup(value))) {
         free(node);
         return no_memory(r);
     }
@@ -153,7 +153,7 @@ static status_t check_key(reader_t *r, const ydoc_node_t *map, const yaml_event_
     if (map->len == MAP_KEYS_MAX)
         return fail_at(r, event->start_mark, "too many keys in one map");
     const ydoc_node_t *first = ydoc_get(map, key);
-    if (first == NULL)
+    if (!first)
         return STATUS_OK;
     return err_set(r->err, STATUS_INVALID_ARGUMENT, "%s:%zu:%zu: duplicate key \"%.60s\" (first in line %d)",
                    r->doc->name, event->start_mark.line + 1, event->start_mark.column + 1, key, first->line);
@@ -171,7 +171,7 @@ static status_t read_value(reader_t *r, const yaml_event_t *key, int depth, ydoc
     yaml_event_delete(&event);
     if (st != STATUS_OK)
         return st;
-    if ((value->key = strdup((const char *)key->data.scalar.value)) == NULL) {
+    if (!(value->key = strdup((const char *)key->data.scalar.value))) {
         node_destroy(value);
         return no_memory(r);
     }
@@ -206,7 +206,7 @@ static status_t read_children(reader_t *r, const yaml_event_t *event, int depth,
 {
     bool map = event->type == YAML_MAPPING_START_EVENT;
     ydoc_node_t *node = new_node(r, map ? YDOC_MAP : YDOC_LIST, event->start_mark);
-    if (node == NULL)
+    if (!node)
         return no_memory(r);
     status_t st = map ? read_entries(r, node, depth + 1) : read_items(r, node, depth + 1);
     if (st == STATUS_OK)
@@ -231,15 +231,15 @@ static const char *feature_refused(const yaml_event_t *event)
         anchor = event->data.mapping_start.anchor;
         tag = event->data.mapping_start.tag;
     }
-    if (anchor != NULL)
+    if (anchor)
         return "anchors (&name) are not supported";
-    return tag != NULL ? "tags (!name) are not supported" : NULL;
+    return tag ? "tags (!name) are not supported" : NULL;
 }
 
 static status_t read_node(reader_t *r, const yaml_event_t *event, int depth, ydoc_node_t **out)
 {
     const char *refused = feature_refused(event);
-    if (refused != NULL)
+    if (refused)
         return fail_at(r, event->start_mark, refused);
     if (r->nodes >= YDOC_MAX_NODES)
         return fail_at(r, event->start_mark, "too many values");
@@ -260,16 +260,16 @@ static status_t read_document(reader_t *r)
         if (st != STATUS_OK)
             return st;
         yaml_event_type_t type = event.type;
-        if (type == YAML_DOCUMENT_START_EVENT && r->doc->root != NULL)
+        if (type == YAML_DOCUMENT_START_EVENT && r->doc->root)
             st = fail_at(r, event.start_mark, "only one document is allowed");
-        else if (type == YAML_STREAM_END_EVENT && r->doc->root == NULL)
+        else if (type == YAML_STREAM_END_EVENT && !r->doc->root)
             r->doc->root = new_node(r, YDOC_MAP, event.start_mark);
         else if (type != YAML_STREAM_START_EVENT && type != YAML_DOCUMENT_START_EVENT &&
                  type != YAML_DOCUMENT_END_EVENT && type != YAML_STREAM_END_EVENT)
             st = read_node(r, &event, 0, &r->doc->root);
         yaml_event_delete(&event);
         if (st != STATUS_OK || type == YAML_STREAM_END_EVENT)
-            return st == STATUS_OK && r->doc->root == NULL ? no_memory(r) : st;
+            return st == STATUS_OK && !r->doc->root ? no_memory(r) : st;
     }
 }
 
@@ -288,7 +288,7 @@ status_t ydoc_parse(const char *name, const char *text, size_t len_bytes, ydoc_t
     if (len_bytes > YDOC_MAX_BYTES)
         return err_set(err, STATUS_TOO_LARGE, "%s: larger than %d bytes", name, YDOC_MAX_BYTES);
     reader_t r = {.err = err, .doc = calloc(1, sizeof *r.doc)};
-    if (r.doc == NULL || (r.doc->name = strdup(name)) == NULL || !yaml_parser_initialize(&r.parser)) {
+    if (!r.doc || !(r.doc->name = strdup(name)) || !yaml_parser_initialize(&r.parser)) {
         ydoc_destroy(r.doc);
         return err_set(err, STATUS_NO_MEMORY, "%s: no memory", name);
     }
@@ -308,10 +308,10 @@ status_t ydoc_parse(const char *name, const char *text, size_t len_bytes, ydoc_t
 status_t ydoc_load(const char *path, ydoc_t **out, err_t *err)
 {
     FILE *file = fopen(path, "re");
-    if (file == NULL)
+    if (!file)
         return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
     char *text = malloc(YDOC_MAX_BYTES + 1); /* one more, to see that it is too large */
-    if (text == NULL) {
+    if (!text) {
         fclose(file);
         return err_set(err, STATUS_NO_MEMORY, "%s: no memory", path);
     }
@@ -352,7 +352,7 @@ bool ydoc_is_null(const ydoc_node_t *node)
 
 size_t ydoc_len(const ydoc_node_t *node)
 {
-    return node != NULL ? node->len : 0;
+    return node ? node->len : 0;
 }
 
 const ydoc_node_t *ydoc_at(const ydoc_node_t *node, size_t i)
@@ -363,7 +363,7 @@ const ydoc_node_t *ydoc_at(const ydoc_node_t *node, size_t i)
 const ydoc_node_t *ydoc_get(const ydoc_node_t *map, const char *key)
 {
     for (size_t i = 0; i < ydoc_len(map); i++)
-        if (map->children[i]->key != NULL && strcmp(map->children[i]->key, key) == 0)
+        if (map->children[i]->key && strcmp(map->children[i]->key, key) == 0)
             return map->children[i];
     return NULL;
 }
@@ -374,7 +374,7 @@ status_t ydoc_error(const ydoc_node_t *node, err_t *err, const char *fmt, ...)
     va_start(args, fmt);
     err_vset(err, STATUS_INVALID_ARGUMENT, fmt, args);
     va_end(args);
-    if (node->key != NULL)
+    if (node->key)
         err_prefix(err, "%.60s", node->key); /* a longer one would push the reason out */
     err_prefix(err, "%s:%d:%d", node->doc->name, node->line, node->column);
     return STATUS_INVALID_ARGUMENT;
@@ -391,7 +391,7 @@ status_t ydoc_expect(const ydoc_node_t *node, ydoc_kind_t kind, err_t *err)
 
 static bool is_one_of(const char *text, const char *const *names)
 {
-    for (; *names != NULL; names++)
+    for (; *names; names++)
         if (strcmp(text, *names) == 0)
             return true;
     return false;
@@ -410,8 +410,8 @@ status_t ydoc_check_keys(const ydoc_node_t *map, const char *const *allowed, err
         const char *meant = suggest_name(child->key, allowed);
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s:%d:%d: unknown key \"%.60s\"%s%s%s (allowed: %s)",
                        map->doc->name, child->line, child->column, child->key,
-                       meant != NULL ? ", did you mean \"" : "", meant != NULL ? meant : "",
-                       meant != NULL ? "\"?" : "", suggest_list(allowed, list, sizeof list));
+                       meant ? ", did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "",
+                       suggest_list(allowed, list, sizeof list));
     }
     return STATUS_OK;
 }
@@ -427,7 +427,7 @@ status_t ydoc_string(const ydoc_node_t *node, const char **out, err_t *err)
 /* The parser's reason, with the place before it. */
 static status_t place_error(const ydoc_node_t *node, status_t st, err_t *err)
 {
-    if (st == STATUS_OK || err == NULL)
+    if (st == STATUS_OK || !err)
         return st;
     err_t reason = *err;
     return ydoc_error(node, err, "%s", reason.text);
@@ -489,7 +489,7 @@ status_t ydoc_choice(const ydoc_node_t *node, const char *const *choices, int *o
     status_t st = ydoc_string(node, &text, err);
     if (st != STATUS_OK)
         return st;
-    for (int i = 0; choices[i] != NULL; i++) {
+    for (int i = 0; choices[i]; i++) {
         if (strcmp(text, choices[i]) == 0) {
             *out = i;
             return STATUS_OK;

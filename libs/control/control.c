@@ -78,7 +78,7 @@ status_t control_create(const control_options_t *options, const world_t *world, 
                         int64_t now_ns, control_t **out, err_t *err)
 {
     control_t *c = calloc(1, sizeof *c);
-    if (c == NULL)
+    if (!c)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the control plane");
     c->turn.now_ns = now_ns;
     stall_init(&c->turn.stall, now_ns);
@@ -97,7 +97,7 @@ status_t control_create(const control_options_t *options, const world_t *world, 
 
 void control_destroy(control_t *c)
 {
-    if (c == NULL)
+    if (!c)
         return;
     requests_dispose(&c->peers);
     planner_destroy(c->planner);

@@ -21,7 +21,7 @@ static int64_t slowest_way_ns(const subcluster_t *sub)
     int64_t slowest_ns = 0;
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
         const device_t *device = sub->devices[gpu];
-        if (device != NULL && !device->worker->peer.closing && device->worker->peer.delay_ns > slowest_ns)
+        if (device && !device->worker->peer.closing && device->worker->peer.delay_ns > slowest_ns)
             slowest_ns = device->worker->peer.delay_ns;
     }
     return slowest_ns;
@@ -40,7 +40,7 @@ static uint32_t serving_devices(const subcluster_t *sub)
 {
     uint32_t count = 0;
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++)
-        count += sub->devices[gpu] != NULL && device_serves(sub->devices[gpu]);
+        count += sub->devices[gpu] && device_serves(sub->devices[gpu]);
     return count;
 }
 

@@ -65,9 +65,9 @@ typedef struct {
     const char *name;
     dtype_t dtype;
     uint32_t rank;
-    int64_t
-        dims[ENGINE_MAX_RANK]; /* of one row, i.e. without the batch dimension when batchable; -1 = varies */
-    size_t row_bytes;          /* of one row; 0 when a dimension varies */
+    /* of one row, i.e. without the batch dimension when batchable; -1 = varies */
+    int64_t dims[ENGINE_MAX_RANK];
+    size_t row_bytes;                     /* of one row; 0 when a dimension varies */
     const char *symbols[ENGINE_MAX_RANK]; /* of a dimension that varies: its name in the model, or NULL */
 } engine_tensor_t;
 

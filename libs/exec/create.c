@@ -1,10 +1,10 @@
 /*
  * All memory of the modes: one block each, made here and nowhere else.
  */
+#include "exec/overlap_core.h"
 #include "exec/preempt.h"
-#include "overlap_core.h"
-#include "staged_core.h"
-#include "whole_core.h"
+#include "exec/staged_core.h"
+#include "exec/whole_core.h"
 
 #include <stdlib.h>
 

@@ -36,8 +36,8 @@ typedef struct {
     uint32_t model;
     uint32_t rows;   /* staged: 1; whole and preempt: a batch is all queries of one submit */
     uint32_t length; /* of a sequence; 0 or 1 where inputs are all alike */
-    uint32_t
-        shape; /* staged: rows of different shapes share no batch; those of one are padded to the longest */
+    /* staged: rows of different shapes share no batch; those of one are padded to the longest */
+    uint32_t shape;
     int64_t arrival_ns;
     int64_t deadline_ns;
 } exec_query_t;

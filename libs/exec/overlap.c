@@ -1,4 +1,4 @@
-#include "overlap_core.h"
+#include "exec/overlap_core.h"
 
 /* The gain of overlapping is a mean of about so many groups, what queries are given one of so many queries. */
 enum { GAIN_GROUPS = 16, GIVEN_QUERIES = 16 };

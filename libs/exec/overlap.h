@@ -41,20 +41,20 @@ typedef struct {
     uint32_t ops[OVERLAP_MODELS_MAX]; /* operators of each */
     uint32_t ways;                    /* 1..OVERLAP_WAYS_MAX; 4 in the paper */
     uint32_t queries_max;             /* in all, waiting or begun */
-    double
-        margin; /* part of a predicted duration that is added to it: about the error of the duration model */
+    /* part of a predicted duration that is added to it: about the error of the duration model */
+    double margin;
     /* ABACUS only; all 0 is the paper's controller. */
-    double
-        group_part; /* a group's first query goes only as far as this part of what queries of the most pressed model are
+    /* a group's first query goes only as far as this part of what queries of the most pressed model are
                           given, and what runs beside it at most makes that twice as long, so that one that comes while
                           it runs can still be served; then a query may take several groups */
-    bool
-        triage; /* when not all can end in time those go behind that take longest (for a row, with by_rows), so that few
+    double group_part;
+    /* when not all can end in time those go behind that take longest (for a row, with by_rows), so that few
                           are late; and a query that cannot make it even alone is dropped at once */
+    bool triage;
     bool by_rows;
-    double
-        least_saving; /* what joins a group must make it longer by less than it would take alone, by at least this
+    /* what joins a group must make it longer by less than it would take alone, by at least this
                             part; else it waits, and those that are in the group end sooner */
+    double least_saving;
     overlap_predict_fn predict; /* ABACUS, SJF and drop_predicted */
     void *predict_ctx;
 } overlap_config_t;

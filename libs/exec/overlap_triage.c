@@ -6,7 +6,7 @@
  * counts for what it takes alone over what groups have gained of late. A query that is set behind is not
  * dropped: it runs when nobody else does, and may be taken up again, until its deadline is out of reach.
  */
-#include "overlap_core.h"
+#include "exec/overlap_core.h"
 
 /* Of the queries with the nearest deadlines; those behind them have time to be looked at later. */
 enum { TRIAGE_MAX = 64 };

@@ -1,6 +1,6 @@
 #include "exec/preempt.h"
 
-#include "whole_core.h"
+#include "exec/whole_core.h"
 
 static bool preempt_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
 {

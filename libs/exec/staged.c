@@ -1,7 +1,7 @@
 /*
  * The executors of the staged mode: Run() of Figure 12 and the state diagram of Figure 11.
  */
-#include "staged_core.h"
+#include "exec/staged_core.h"
 
 static staged_t *of(exec_t *exec)
 {

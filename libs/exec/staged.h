@@ -43,9 +43,9 @@ typedef struct staged_schedule staged_schedule_t;
 typedef struct {
     uint32_t stages;
     uint32_t pairs; /* 2 by default */
-    uint32_t
-        new_pairs; /* of these, those that new batches may use: 1 = one batch after the other, as the operator
+    /* of these, those that new batches may use: 1 = one batch after the other, as the operator
                            policy wants it (the other pair is then for rows that catch up); > 1 = side by side */
+    uint32_t new_pairs;
     uint32_t width; /* executors per stage; the paper has 1. 2 let two batches be in the same stage */
     /* Of the device: a launch goes to the one that its batch ran on if nothing else does, else to the one with the
      * fewest. 0: as many as executors, each with its own. */
@@ -55,8 +55,8 @@ typedef struct {
     int64_t window_ns;    /* a batch that is not full waits this long for more rows */
     bool eager;           /* but not while nothing runs */
     int64_t comp_wait_ns; /* T_comp_wait: no stretch of a batch older than this */
-    double
-        split_slack; /* how much more the parts may cost in all than the whole batch: measured times are not exact */
+    /* how much more the parts may cost in all than the whole batch: measured times are not exact */
+    double split_slack;
     staged_cost_fn cost; /* from stage .. of `rows` rows of `length`; stages >= `stages` cost nothing */
     void *cost_ctx;
     const staged_schedule_t *schedule;

@@ -5,7 +5,7 @@
  * yet: the parts of a split batch are read one after the other, and the border is not given back before the
  * last. And the last executor gives its own input back at once, because nobody behind it could.
  */
-#include "staged_core.h"
+#include "exec/staged_core.h"
 
 static bool last_for(const staged_t *staged, const staged_executor_t *executor, uint32_t stage)
 {

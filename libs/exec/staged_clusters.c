@@ -7,7 +7,7 @@
  * that holds up the others least goes first: the shortest, and past a longer one at the border of its stages, as
  * SRPT does with one machine. A row that has waited many times what it takes is passed by nobody.
  */
-#include "staged_core.h"
+#include "exec/staged_core.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * Where this is more than the paper says: a batch that would run at once does not wait for the window while
  * nothing runs (config.eager).
  */
-#include "staged_core.h"
+#include "exec/staged_core.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * What tests and timelines look at.
  */
-#include "staged_core.h"
+#include "exec/staged_core.h"
 
 #include <stdio.h>
 

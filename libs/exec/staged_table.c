@@ -1,7 +1,7 @@
 /*
  * The batch table and the batch queues: new, stretch and split (papers/dvabatch.txt 5.2, Figure 8).
  */
-#include "staged_core.h"
+#include "exec/staged_core.h"
 
 #include <string.h>
 

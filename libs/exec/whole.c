@@ -1,4 +1,4 @@
-#include "whole_core.h"
+#include "exec/whole_core.h"
 
 static whole_t *of(exec_t *exec)
 {

@@ -16,8 +16,8 @@ typedef struct {
     uint32_t rows_max; /* gather: 1..EXEC_ROWS_MAX; else of a batch, whose queries may have many rows each */
     uint32_t queries_max; /* that wait; gather only */
     int64_t window_ns;
-    bool
-        ahead; /* gather: the next batch is formed as soon as the running one has read its inputs, not when it has ended */
+    /* gather: the next batch is formed as soon as the running one has read its inputs, not when it has ended */
+    bool ahead;
 } whole_config_t;
 
 exec_t *exec_create_whole(const whole_config_t *config, err_t *err);

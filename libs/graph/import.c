@@ -131,7 +131,7 @@ static status_t read_io(import_t *im, const Onnx__ValueInfoProto *info, graph_io
     if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !type->tensor_type)
         return err_set(im->err, STATUS_UNSUPPORTED, "'%.80s' is not a dense tensor", io->name);
     io->dtype = type->tensor_type->has_elem_type ? (dtype_t)type->tensor_type->elem_type : DTYPE_NONE;
-    io->declared = type->tensor_type->shape != NULL && dtype_size(io->dtype);
+    io->declared = type->tensor_type->shape && dtype_size(io->dtype);
     return type->tensor_type->shape ? set_io_dims(im, io, type->tensor_type->shape) : STATUS_OK;
 }
 

@@ -449,8 +449,9 @@ static void stopped_by_callback(http_connection_t *connection)
 {
     if (connection->fail_status != 0)
         receive_fail(connection, connection->fail_status, connection->fail_text);
+    /* answered with close before the body was in */
     else
-        connection->drain_input = true; /* answered with close before the body was in */
+        connection->drain_input = true;
 }
 
 void connection_parse(http_connection_t *connection, const uint8_t *data, size_t len)

@@ -44,8 +44,8 @@ typedef struct {
 
 typedef struct {
     http_method_t method; /* a GET route serves HEAD too */
-    const char
-        *pattern; /* "/v2/models/{model}/infer": a {name} matches one non-empty segment, percent-decoded */
+    /* "/v2/models/{model}/infer": a {name} matches one non-empty segment, percent-decoded */
+    const char *pattern;
     const http_handler_ops_t *ops;
     void *user;
 } http_route_t;

@@ -10,7 +10,7 @@
 static void run_jobs(void *arg, mailbox_node_t *first)
 {
     (void)arg;
-    while (first != NULL) {
+    while (first) {
         loop_job_t *job = CONTAINER_OF(first, loop_job_t, node);
         first = first->next; /* before fn, which may free the job */
         job->fn(job->arg);
@@ -52,7 +52,7 @@ void loop_raise_descriptor_limit(void)
 status_t loop_create(loop_t **out, err_t *err)
 {
     loop_t *loop = calloc(1, sizeof *loop);
-    if (loop == NULL)
+    if (!loop)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an event loop");
     int rc = uv_loop_init(&loop->uv);
     if (rc != 0) {
@@ -82,7 +82,7 @@ static void close_forgotten(uv_handle_t *handle, void *arg)
 
 void loop_destroy(loop_t *loop)
 {
-    if (loop == NULL)
+    if (!loop)
         return;
     loop->thread = pthread_self();
     mailbox_dispose(&loop->jobs);
@@ -169,7 +169,7 @@ static void run_owned(void *arg)
 status_t loop_post(loop_t *loop, loop_fn_t fn, void *arg)
 {
     owned_job_t *owned = malloc(sizeof *owned);
-    if (owned == NULL)
+    if (!owned)
         return STATUS_NO_MEMORY;
     *owned = (owned_job_t){.job = {.fn = run_owned, .arg = owned}, .fn = fn, .arg = arg};
     loop_post_job(loop, &owned->job);

@@ -21,7 +21,7 @@ static mailbox_node_t *take_all(mailbox_t *box)
 {
     mailbox_node_t *newest = atomic_exchange_explicit(&box->head, NULL, memory_order_acquire);
     mailbox_node_t *oldest = NULL;
-    while (newest != NULL) {
+    while (newest) {
         mailbox_node_t *next = newest->next;
         newest->next = oldest;
         oldest = newest;
@@ -33,7 +33,7 @@ static mailbox_node_t *take_all(mailbox_t *box)
 void mailbox_deliver(mailbox_t *box)
 {
     mailbox_node_t *first = take_all(box);
-    if (first == NULL)
+    if (!first)
         return;
     spin_note_news(&box->loop->spin);
     box->deliver(box->arg, first);
@@ -42,14 +42,14 @@ void mailbox_deliver(mailbox_t *box)
 static void on_wake(uv_async_t *async)
 {
     mailbox_t *box = async->data;
-    if (box != NULL)
+    if (box)
         mailbox_deliver(box);
 }
 
 status_t mailbox_init(mailbox_t *box, loop_t *loop, mailbox_deliver_fn_t deliver, void *arg, err_t *err)
 {
     struct mailbox_handle *handle = malloc(sizeof *handle);
-    if (handle == NULL)
+    if (!handle)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a mailbox");
     int rc = uv_async_init(&loop->uv, &handle->async, on_wake);
     if (rc != 0) {
@@ -83,7 +83,7 @@ static void leave_loop(mailbox_t *box)
 
 void mailbox_dispose(mailbox_t *box)
 {
-    if (box->handle == NULL)
+    if (!box->handle)
         return;
     mailbox_deliver(box);
     leave_loop(box);
@@ -97,7 +97,7 @@ void mailbox_post_list(mailbox_t *box, mailbox_node_t *first, mailbox_node_t *la
     /* The stack is newest first: turn the list round, then its old first hangs on what was there. */
     mailbox_node_t *newest = NULL;
     last->next = NULL;
-    for (mailbox_node_t *n = first; n != NULL;) {
+    for (mailbox_node_t *n = first; n;) {
         mailbox_node_t *next = n->next;
         n->next = newest;
         newest = n;
@@ -108,7 +108,7 @@ void mailbox_post_list(mailbox_t *box, mailbox_node_t *first, mailbox_node_t *la
         first->next = old;
     } while (!atomic_compare_exchange_weak_explicit(&box->head, &old, newest, memory_order_seq_cst,
                                                     memory_order_relaxed));
-    if (old == NULL && !atomic_load_explicit(&box->loop->spin.watching, memory_order_seq_cst))
+    if (!old && !atomic_load_explicit(&box->loop->spin.watching, memory_order_seq_cst))
         uv_async_send(&box->handle->async);
 }
 

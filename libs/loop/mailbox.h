@@ -31,8 +31,8 @@ typedef struct mailbox {
     struct loop *loop;
     struct mailbox *next_box; /* of the same loop */
     uint64_t looked;          /* spin.c's */
-    struct mailbox_handle
-        *handle; /* the uv_async_t; its own allocation, as it outlives the mailbox until closed */
+    /* the uv_async_t; its own allocation, as it outlives the mailbox until closed */
+    struct mailbox_handle *handle;
 } mailbox_t;
 
 status_t mailbox_init(mailbox_t *box, struct loop *loop, mailbox_deliver_fn_t deliver, void *arg, err_t *err);

@@ -39,7 +39,7 @@ status_t loop_signals_create(loop_signals_t **out, loop_t *loop, loop_signal_fn_
 {
     static const int signums[SIGNALS] = {SIGINT, SIGTERM};
     loop_signals_t *signals = calloc(1, sizeof *signals);
-    if (signals == NULL)
+    if (!signals)
         return err_set(err, STATUS_NO_MEMORY, "no memory for signal handlers");
     signals->on_stop = on_stop;
     signals->arg = arg;
@@ -60,7 +60,7 @@ status_t loop_signals_create(loop_signals_t **out, loop_t *loop, loop_signal_fn_
 
 void loop_signals_destroy(loop_signals_t *signals)
 {
-    if (signals == NULL)
+    if (!signals)
         return;
     for (int i = 0, n = signals->open_handles; i < n; i++)
         uv_close((uv_handle_t *)&signals->handles[i], on_closed);

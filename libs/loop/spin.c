@@ -14,8 +14,8 @@ static inline void relax(void)
 
 static bool has_news(const spin_t *spin)
 {
-    for (const mailbox_t *box = spin->boxes; box != NULL; box = box->next_box)
-        if (atomic_load_explicit(&box->head, memory_order_relaxed) != NULL)
+    for (const mailbox_t *box = spin->boxes; box; box = box->next_box)
+        if (atomic_load_explicit(&box->head, memory_order_relaxed))
             return true;
     return false;
 }
@@ -40,9 +40,9 @@ static void watch(loop_t *loop, int64_t now_ns)
 static mailbox_t *next_to_look_at(spin_t *spin)
 {
     mailbox_t *box = spin->boxes;
-    while (box != NULL && box->looked == spin->looks)
+    while (box && box->looked == spin->looks)
         box = box->next_box;
-    if (box != NULL)
+    if (box)
         box->looked = spin->looks;
     return box;
 }
@@ -53,8 +53,8 @@ static bool deliver_news(spin_t *spin)
 {
     bool any = false;
     spin->looks++;
-    for (mailbox_t *box; (box = next_to_look_at(spin)) != NULL;) {
-        bool news = atomic_load_explicit(&box->head, memory_order_seq_cst) != NULL;
+    for (mailbox_t *box; (box = next_to_look_at(spin));) {
+        bool news = atomic_load_explicit(&box->head, memory_order_seq_cst);
         if (news)
             mailbox_deliver(box);
         any |= news;

@@ -49,13 +49,13 @@ static void on_timerfd(uv_poll_t *poll, int status, int events)
     (void)n; /* EAGAIN when it was set anew meanwhile: the heap alone says what is due */
     timers->armed_at_ns = INT64_MAX;
     timers->due = collect_due(timers, clock_now_ns());
-    while (timers->due != NULL) {
+    while (timers->due) {
         loop_timer_t *timer = timers->due;
         timers->due = timer->due_next;
         timer->due = false;
         timer->fn(timer, timer->arg);
     }
-    if (heap_min(&timers->heap) != NULL)
+    if (heap_min(&timers->heap))
         arm(timers, heap_min_key(&timers->heap));
 }
 
@@ -106,7 +106,7 @@ status_t loop_timer_init(loop_timer_t *timer, loop_t *loop, loop_timer_fn_t fn, 
 
 void loop_timer_dispose(loop_timer_t *timer)
 {
-    if (timer->loop == NULL)
+    if (!timer->loop)
         return;
     loop_timer_stop(timer);
     timer->loop->timers.reserved--;

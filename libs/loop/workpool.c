@@ -23,7 +23,7 @@ struct workpool {
 /* Under the lock. */
 static work_t *take(workpool_t *pool)
 {
-    if (pool->first == NULL)
+    if (!pool->first)
         return NULL;
     work_t *work = CONTAINER_OF(pool->first, work_t, node);
     pool->first = work->node.next;
@@ -37,7 +37,7 @@ static void *thread_main(void *arg)
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         work_t *work = take(pool);
-        if (work == NULL) {
+        if (!work) {
             pthread_cond_wait(&pool->wake, &pool->lock);
             continue;
         }
@@ -53,7 +53,7 @@ static void *thread_main(void *arg)
 static void deliver_done(void *arg, mailbox_node_t *first)
 {
     (void)arg;
-    while (first != NULL) {
+    while (first) {
         work_t *work = CONTAINER_OF(first, work_t, node);
         first = first->next; /* before done, which may free it */
         work->done(work, work->cancelled);
@@ -78,7 +78,7 @@ status_t workpool_create(workpool_t **out, loop_t *loop, uint32_t threads, uint3
         return err_set(err, STATUS_INVALID_ARGUMENT, "a work pool of %u threads and a queue of %u", threads,
                        queue_capacity);
     workpool_t *pool = calloc(1, sizeof *pool + threads * sizeof pool->thread[0]);
-    if (pool == NULL)
+    if (!pool)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a work pool");
     status_t st = mailbox_init(&pool->done, loop, deliver_done, NULL, err);
     if (st != STATUS_OK) {
@@ -110,14 +110,14 @@ static void cancel_queued(workpool_t *pool)
     pool->queued = 0;
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
-    for (mailbox_node_t *n = first; n != NULL; n = n->next)
+    for (mailbox_node_t *n = first; n; n = n->next)
         CONTAINER_OF(n, work_t, node)->cancelled = true;
     deliver_done(NULL, first);
 }
 
 void workpool_destroy(workpool_t *pool)
 {
-    if (pool == NULL)
+    if (!pool)
         return;
     cancel_queued(pool);
     for (uint32_t i = 0; i < pool->threads; i++)
@@ -137,7 +137,7 @@ status_t workpool_submit(workpool_t *pool, work_t *work)
         pthread_mutex_unlock(&pool->lock);
         return STATUS_UNAVAILABLE;
     }
-    if (pool->first == NULL)
+    if (!pool->first)
         pool->first = &work->node;
     else
         pool->last->next = &work->node;

@@ -24,7 +24,7 @@ static void put_escaped(strbuf_t *out, const char *text, bool quotes)
 static void put_labels(strbuf_t *out, const metric_t *series, const char *extra)
 {
     const char *name = metric_families[series->id].labels;
-    if (*name == '\0' && extra == NULL)
+    if (*name == '\0' && !extra)
         return;
     strbuf_putc(out, '{');
     for (int i = 0; *name != '\0'; i++) {
@@ -37,7 +37,7 @@ static void put_labels(strbuf_t *out, const metric_t *series, const char *extra)
         strbuf_putc(out, '"');
         name += len + (name[len] == ',');
     }
-    if (extra != NULL)
+    if (extra)
         strbuf_printf(out, "%s%s", metric_label_count(&metric_families[series->id]) > 0 ? "," : "", extra);
     strbuf_putc(out, '}');
 }

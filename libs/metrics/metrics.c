@@ -57,14 +57,14 @@ static void write_key(char key[KEY_BYTES], metric_id_t id, const char *const *va
 static metric_t *new_series(metric_id_t id, const char *key, const char *const *values, int n)
 {
     metric_t *series = calloc(1, sizeof *series);
-    if (series == NULL)
+    if (!series)
         return NULL;
     series->id = id;
     series->key = strdup(key);
-    bool made = series->key != NULL;
+    bool made = series->key;
     for (int i = 0; made && i < n; i++) {
         series->values[i] = strndup(values[i], METRICS_LABEL_BYTES - 1);
-        made = series->values[i] != NULL;
+        made = series->values[i];
     }
     if (made)
         return series;
@@ -102,7 +102,7 @@ static bool grow_family(metric_family_t *family)
         return true;
     size_t room = family->len > 0 ? family->len * 2 : 1;
     metric_t **grown = realloc(family->series, room * sizeof(metric_t *));
-    if (grown == NULL)
+    if (!grown)
         return false;
     family->series = grown;
     return true;
@@ -123,10 +123,10 @@ static metric_t *find_or_make(metrics_t *reg, metric_id_t id, const char *const 
     char key[KEY_BYTES];
     write_key(key, id, values, n);
     metric_t *series = strmap_get(&reg->index, key);
-    if (series != NULL || reg->families[id].len >= METRICS_SERIES_MAX)
+    if (series || reg->families[id].len >= METRICS_SERIES_MAX)
         return series;
     series = new_series(id, key, values, n);
-    if (series != NULL && !add_series(reg, series)) {
+    if (series && !add_series(reg, series)) {
         metric_destroy(series);
         series = NULL;
     }
@@ -150,10 +150,10 @@ metric_t *metrics_series_n(metrics_t *reg, metric_id_t id, const char *const *va
         log_error("metric_labels_mismatch", LOG_STR("metric", metric_families[id].name),
                   LOG_I64("given", values_len), LOG_I64("wanted", n));
     for (int i = 0; i < n && i < values_len; i++)
-        full[i] = values[i] != NULL ? values[i] : "";
+        full[i] = values[i] ? values[i] : "";
     pthread_mutex_lock(&reg->lock);
     metric_t *series = find_or_make(reg, id, full, n);
-    if (series == NULL)
+    if (!series)
         series = other_series(reg, id);
     else
         series->hidden = false;
@@ -176,7 +176,7 @@ metrics_t *metrics_create(const char *service, err_t *err)
 {
     enum { SERIES_AT_FIRST = 256 };
     metrics_t *reg = calloc(1, sizeof *reg);
-    if (reg == NULL || strmap_init(&reg->index, SERIES_AT_FIRST, NULL) != STATUS_OK) {
+    if (!reg || strmap_init(&reg->index, SERIES_AT_FIRST, NULL) != STATUS_OK) {
         free(reg);
         err_set(err, STATUS_NO_MEMORY, "no memory for the metrics");
         return NULL;
@@ -190,7 +190,7 @@ metrics_t *metrics_create(const char *service, err_t *err)
 
 void metrics_destroy(metrics_t *reg)
 {
-    if (reg == NULL)
+    if (!reg)
         return;
     for (int id = 0; id < METRIC_COUNT; id++) {
         for (size_t i = 0; i < reg->families[id].len; i++)

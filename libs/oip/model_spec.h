@@ -27,8 +27,8 @@ typedef struct {
     const char *name;
     oip_datatype_t datatype;
     oip_shape_t dims; /* of one row, so without the batch dimension; -1 = any */
-    uint8_t
-        axes[OIP_MAX_RANK]; /* of a dimension that is -1: 1 + its axis; 0 = (outputs) it follows from none */
+    /* of a dimension that is -1: 1 + its axis; 0 = (outputs) it follows from none */
+    uint8_t axes[OIP_MAX_RANK];
     double pad_value;
 } oip_tensor_spec_t;
 

@@ -59,8 +59,8 @@ static inline bool partition_is_stopped(const partition_problem_t *problem)
 typedef struct {
     uint32_t *cluster; /* model_count of them; owned, free with partition_dispose */
     double objective;  /* ΔR / R̄ + w · ΔS / S̄ */
-    double
-        rate_imbalance; /* (max - min) / mean over the sub-clusters, Appendix A.2; each against its share */
+    /* (max - min) / mean over the sub-clusters, Appendix A.2; each against its share */
+    double rate_imbalance;
     double memory_imbalance;
     double cost;    /* Σ c_ij y_ij of leaving `current` */
     double bound;   /* no plan has a smaller objective; 0 when nothing better was proved */

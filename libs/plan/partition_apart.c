@@ -87,9 +87,9 @@ static status_t put_problem(int fd, const partition_problem_t *problem, const pa
     head.magic = MAGIC;
     head.model_count = problem->model_count;
     head.cluster_count = problem->cluster_count;
-    head.has_shares = problem->shares != NULL;
-    head.has_current = problem->current != NULL;
-    head.has_start = start != NULL;
+    head.has_shares = problem->shares;
+    head.has_current = problem->current;
+    head.has_start = start;
     head.rate_max = problem->rate_max;
     head.memory_max = problem->memory_max;
     head.memory_weight = problem->memory_weight;
@@ -287,7 +287,7 @@ int partition_apart_main(int in, int out)
     partition_t plan = {0};
     err_t err;
     status_t status = get_problem(in, &task);
-    bool starts = task.start.cluster != NULL;
+    bool starts = task.start.cluster;
     if (status == STATUS_OK && starts && !partition_evaluate(&task.problem, &task.start))
         status = STATUS_INVALID_ARGUMENT;
     if (status == STATUS_OK) {

@@ -29,10 +29,10 @@ typedef struct {
     uint32_t table_len; /* 0: the line alone */
     uint32_t points;    /* different sizes that were measured; 0: none, as of a line that was given */
     double residual;    /* root mean square of (measured - fit) / measured; 0 for a line */
-    double
-        spread; /* the 95th percentile of the runs that were measured, as a multiple of the table; 1 = not known */
-    double
-        noise; /* share of the table's times that may be other work of the machine; 0 = none, or not known */
+    /* the 95th percentile of the runs that were measured, as a multiple of the table; 1 = not known */
+    double spread;
+    /* share of the table's times that may be other work of the machine; 0 = none, or not known */
+    double noise;
     bool repaired;                           /* some latency was raised to that of a smaller batch */
     int64_t table_ns[PROFILE_TABLE_MAX + 1]; /* [b] for 1 <= b <= table_len, never falling; [0] = 0 */
 } profile_t;

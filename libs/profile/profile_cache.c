@@ -208,7 +208,7 @@ status_t profile_cache_read(const char *path, const profile_cache_key_t *wanted,
 
 static bool is_one_line(const char *text)
 {
-    return text[0] != '\0' && strpbrk(text, "\r\n") == NULL;
+    return text[0] != '\0' && !strpbrk(text, "\r\n");
 }
 
 static void write_cuts(FILE *file, const char *word, const uint32_t *cuts, uint32_t count)

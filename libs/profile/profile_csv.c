@@ -64,7 +64,7 @@ static status_t read_header(reader_t *reader)
 {
     bool seen[COL_COUNT] = {false};
     char *rest = reader->line;
-    for (char *field; (field = strsep(&rest, ",")) != NULL;) {
+    for (char *field; (field = strsep(&rest, ","));) {
         unsigned c = 0;
         while (c < COL_COUNT && strcmp(field, column_names[c]) != 0)
             c++;

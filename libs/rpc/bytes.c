@@ -35,7 +35,7 @@ rpc_bytes_t *rpc_bytes_reserve(size_t len_bytes, uint8_t **data)
 
 grpc_slice rpc_slice_of_part(const rpc_part_t *part)
 {
-    if (part->release == NULL)
+    if (!part->release)
         return grpc_slice_from_copied_buffer(part->data, part->len_bytes);
     return grpc_slice_new_with_user_data((void *)(uintptr_t)part->data, part->len_bytes, part->release,
                                          part->arg);
@@ -78,6 +78,6 @@ size_t rpc_bytes_slices(const rpc_bytes_t *bytes)
 
 void rpc_bytes_free(rpc_bytes_t *bytes)
 {
-    if (bytes != NULL)
+    if (bytes)
         grpc_byte_buffer_destroy(rpc_bytes_raw(bytes));
 }

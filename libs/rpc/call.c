@@ -15,7 +15,7 @@
 rpc_call_t *rpc_call_new(rpc_server_t *server, rpc_queue_t *queue)
 {
     rpc_call_t *call = calloc(1, sizeof *call);
-    if (call == NULL)
+    if (!call)
         return NULL;
     call->server = server;
     call->queue = queue;
@@ -35,10 +35,10 @@ void rpc_call_destroy(rpc_call_t *call)
 
 static void call_clear(rpc_call_t *call)
 {
-    if (call->call != NULL)
+    if (call->call)
         grpc_call_unref(call->call);
     rpc_bytes_free(call->request);
-    if (call->response != NULL)
+    if (call->response)
         grpc_byte_buffer_destroy(call->response);
     grpc_call_details_destroy(&call->details);
     grpc_call_details_init(&call->details);
@@ -102,7 +102,7 @@ static void call_deliver(rpc_actor_t *actor)
         rpc_call_finish(call, RPC_CANCELLED, NULL, NULL);
     else if (request)
         call->method->unary(call, call->method->arg);
-    else if (cancel && call->on_cancel != NULL)
+    else if (cancel && call->on_cancel)
         call->on_cancel(call, call->on_cancel_arg);
     call_unref(call); /* the posting's */
 }
@@ -120,10 +120,10 @@ static void on_received(rpc_tag_t *tag, bool ok)
 {
     rpc_call_t *call = container_of(tag, rpc_call_t, recv_tag);
     pthread_mutex_lock(&call->lock);
-    if (call->received != NULL)
+    if (call->received)
         call->request = rpc_bytes_of(call->received);
     /* Nothing came and the call is over: the client went away, or its message was over the limit. */
-    bool lost = !ok || call->request == NULL;
+    bool lost = !ok || !call->request;
     call->deliver_request = !lost;
     bool post = !lost && call_mark(call);
     pthread_mutex_unlock(&call->lock);
@@ -245,11 +245,11 @@ bool rpc_call_cancelled(rpc_call_t *call)
 static void send_answer(rpc_call_t *call, rpc_code_t code, const char *text)
 {
     grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_SEND_STATUS_FROM_SERVER}};
-    grpc_slice details = text != NULL ? grpc_slice_from_copied_string(text) : grpc_empty_slice();
+    grpc_slice details = text ? grpc_slice_from_copied_string(text) : grpc_empty_slice();
     ops[1].data.send_status_from_server.status = (grpc_status_code)code;
-    ops[1].data.send_status_from_server.status_details = text != NULL ? &details : NULL;
+    ops[1].data.send_status_from_server.status_details = text ? &details : NULL;
     size_t count = 2;
-    if (call->response != NULL) {
+    if (call->response) {
         ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
         ops[count++].data.send_message.send_message = call->response;
     }
@@ -265,7 +265,7 @@ void rpc_call_finish(rpc_call_t *call, rpc_code_t code, const char *text, rpc_by
     if (send)
         call->refs++;
     pthread_mutex_unlock(&call->lock);
-    if (send && code == RPC_OK && response != NULL)
+    if (send && code == RPC_OK && response)
         call->response = rpc_bytes_raw(response);
     else
         rpc_bytes_free(response);

@@ -29,10 +29,10 @@ status_t rpc_client_create(rpc_runtime_t *runtime, const rpc_client_options_t *o
                            err_t *err)
 {
     rpc_client_t *client = calloc(1, sizeof *client);
-    if (client == NULL)
+    if (!client)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     client->address = strdup(options->address);
-    if (client->address == NULL) {
+    if (!client->address) {
         free(client);
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     }
@@ -57,10 +57,10 @@ static void unary_destroy(rpc_unary_t *unary)
 
 void rpc_client_destroy(rpc_client_t *client)
 {
-    if (client == NULL)
+    if (!client)
         return;
     assert(client->alive == 0);
-    while (client->free_calls != NULL) {
+    while (client->free_calls) {
         rpc_unary_t *unary = client->free_calls;
         client->free_calls = unary->next_free;
         unary_destroy(unary);
@@ -77,11 +77,11 @@ static rpc_unary_t *unary_take(rpc_client_t *client)
 {
     pthread_mutex_lock(&client->lock);
     rpc_unary_t *unary = client->free_calls;
-    if (unary != NULL)
+    if (unary)
         client->free_calls = unary->next_free;
     else
         unary = calloc(1, sizeof *unary);
-    client->alive += unary != NULL;
+    client->alive += unary ? 1 : 0;
     pthread_mutex_unlock(&client->lock);
     return unary;
 }
@@ -89,11 +89,11 @@ static rpc_unary_t *unary_take(rpc_client_t *client)
 static void unary_recycle(rpc_unary_t *unary)
 {
     rpc_client_t *client = unary->client;
-    if (unary->call != NULL)
+    if (unary->call)
         grpc_call_unref(unary->call);
-    if (unary->request != NULL)
+    if (unary->request)
         grpc_byte_buffer_destroy(unary->request);
-    if (unary->response != NULL)
+    if (unary->response)
         grpc_byte_buffer_destroy(unary->response);
     grpc_slice_unref(unary->text);
     unary->call = NULL;
@@ -115,7 +115,7 @@ static void unary_deliver(rpc_actor_t *actor)
     rpc_bytes_t *response = unary->status == GRPC_STATUS_OK ? rpc_bytes_of(unary->response) : NULL;
     bool keep = false;
     unary->done(unary->arg, (rpc_code_t)unary->status, text, response, &keep);
-    if (keep && response != NULL)
+    if (keep && response)
         unary->response = NULL;
     unary_recycle(unary);
 }
@@ -145,7 +145,7 @@ rpc_unary_t *rpc_client_unary(rpc_client_t *client, const rpc_unary_options_t *o
                               rpc_unary_done_fn done, void *arg)
 {
     rpc_unary_t *unary = unary_take(client);
-    if (unary == NULL) {
+    if (!unary) {
         rpc_bytes_free(request);
         return NULL;
     }

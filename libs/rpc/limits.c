@@ -123,7 +123,7 @@ size_t rpc_send_queue_bytes(const rpc_limits_t *limits)
 
 void rpc_copy_text(char text[RPC_TEXT_BYTES], const char *from)
 {
-    (void)snprintf(text, RPC_TEXT_BYTES, "%s", from != NULL ? from : "");
+    (void)snprintf(text, RPC_TEXT_BYTES, "%s", from ? from : "");
 }
 
 void rpc_slice_text(grpc_slice slice, char text[RPC_TEXT_BYTES])
@@ -139,7 +139,7 @@ void rpc_slice_text(grpc_slice slice, char text[RPC_TEXT_BYTES])
 void rpc_peer_text(grpc_call *call, char text[RPC_PEER_BYTES])
 {
     char *uri = grpc_call_get_peer(call);
-    const char *at = uri != NULL ? uri : "unknown";
+    const char *at = uri ? uri : "unknown";
     if (strncmp(at, "ipv4:", 5) == 0 || strncmp(at, "ipv6:", 5) == 0)
         at += 5;
     size_t n = 0;

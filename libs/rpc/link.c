@@ -45,7 +45,7 @@ struct rpc_link {
 static void link_set_state(rpc_link_t *link, rpc_link_state_t state, rpc_code_t code, const char *text)
 {
     link->state = state;
-    if (link->options.on_state != NULL)
+    if (link->options.on_state)
         link->options.on_state(link, link->options.arg, state, code, text);
 }
 
@@ -104,7 +104,7 @@ static void on_stream_ended(void *owner, rpc_stream_t *stream, rpc_code_t code, 
 {
     (void)stream;
     rpc_link_t *link = owner;
-    bool steady = link->stream != NULL && clock_now_ns() - link->up_since_ns >= LINK_STEADY_NS;
+    bool steady = link->stream && clock_now_ns() - link->up_since_ns >= LINK_STEADY_NS;
     link->stream = link->connecting = NULL;
     if (steady)
         link->backoff_ns = RPC_LINK_BACKOFF_MIN_NS;
@@ -159,15 +159,15 @@ static void link_free(rpc_link_t *link)
     pthread_mutex_lock(&client->lock);
     client->alive--;
     pthread_mutex_unlock(&client->lock);
-    if (on_closed != NULL)
+    if (on_closed)
         on_closed(arg);
 }
 
 /* On every tick after rpc_link_close: first the stream must end, then the last timer. */
 static void link_wind_up(rpc_link_t *link)
 {
-    rpc_stream_t *stream = link->stream != NULL ? link->stream : link->connecting;
-    if (stream != NULL) {
+    rpc_stream_t *stream = link->stream ? link->stream : link->connecting;
+    if (stream) {
         if (!link->cancelled)
             rpc_stream_cancel(stream);
         link->cancelled = true;
@@ -191,9 +191,9 @@ static void link_deliver(rpc_actor_t *actor)
     pthread_mutex_unlock(&link->lock);
     if (closing)
         link_wind_up(link);
-    else if (tick && link->connecting != NULL)
+    else if (tick && link->connecting)
         link_keep_trying(link);
-    else if (tick && link->stream == NULL)
+    else if (tick && !link->stream)
         link_connect(link);
 }
 
@@ -201,7 +201,7 @@ status_t rpc_link_create(rpc_client_t *client, const rpc_link_options_t *options
                          err_t *err)
 {
     rpc_link_t *link = calloc(1, sizeof *link);
-    if (link == NULL)
+    if (!link)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     link->actor.deliver = link_deliver;
     link->client = client;

@@ -67,10 +67,10 @@ static rpc_timer_t *queue_take_due(rpc_queue_t *queue)
     pthread_mutex_lock(&queue->lock);
     if (queue->timers.next != &queue->timers) {
         int64_t now_ns = clock_now_ns();
-        for (rpc_timer_t *t = queue->timers.next; t != &queue->timers && due == NULL; t = t->next)
+        for (rpc_timer_t *t = queue->timers.next; t != &queue->timers && !due; t = t->next)
             if (t->at_ns <= now_ns)
                 due = t;
-        if (due != NULL)
+        if (due)
             timer_unlink(due);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -103,7 +103,7 @@ static void *queue_run(void *arg)
             tag->done(tag, event.success != 0);
         }
         rpc_timer_t *due;
-        while ((due = queue_take_due(queue)) != NULL)
+        while ((due = queue_take_due(queue)))
             due->fire(due);
     }
 }
@@ -153,7 +153,7 @@ static void queue_dispose(rpc_queue_t *queue)
 static void deliver_list(void *arg, mailbox_node_t *first)
 {
     (void)arg;
-    while (first != NULL) {
+    while (first) {
         mailbox_node_t *next =
             first->next; /* the actor may be posted again, or freed, while it is delivered */
         rpc_actor_t *actor = container_of(first, rpc_actor_t, node);
@@ -189,10 +189,10 @@ status_t rpc_runtime_create(const rpc_runtime_options_t *options, rpc_runtime_t 
     if (threads > RPC_THREADS_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "rpc: at most %d threads", RPC_THREADS_MAX);
     rpc_runtime_t *rt = calloc(1, sizeof *rt);
-    if (rt == NULL)
+    if (!rt)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
-    rt->direct = options->loop == NULL;
-    (void)snprintf(rt->name, sizeof rt->name, "%s", options->name != NULL ? options->name : "rpc");
+    rt->direct = !options->loop;
+    (void)snprintf(rt->name, sizeof rt->name, "%s", options->name ? options->name : "rpc");
     status_t status = STATUS_OK;
     if (!rt->direct)
         status = mailbox_init(&rt->mailbox, options->loop, deliver_list, rt, err);
@@ -215,7 +215,7 @@ status_t rpc_runtime_create(const rpc_runtime_options_t *options, rpc_runtime_t 
 
 void rpc_runtime_destroy(rpc_runtime_t *runtime)
 {
-    if (runtime == NULL)
+    if (!runtime)
         return;
     for (unsigned i = 0; i < runtime->queue_count; i++)
         queue_dispose(&runtime->queues[i]);

@@ -36,7 +36,7 @@ static void accept_stream(rpc_call_t *slot, const rpc_method_t *method)
     pthread_mutex_lock(&server->lock);
     server->objects++;
     pthread_mutex_unlock(&server->lock);
-    if (rpc_stream_accept(&init, call) == NULL)
+    if (!rpc_stream_accept(&init, call))
         rpc_server_release(server);
     rpc_call_recycle(slot);
 }
@@ -70,9 +70,9 @@ static void on_accepted(rpc_tag_t *tag, bool ok)
     }
     arm(server, slot->queue);
     const rpc_method_t *method = method_of(slot);
-    if (method == NULL)
+    if (!method)
         rpc_call_reject(slot, RPC_UNIMPLEMENTED, "unknown method");
-    else if (method->unary == NULL)
+    else if (!method->unary)
         accept_stream(slot, method);
     else if (admit(server))
         rpc_call_begin(slot, method);
@@ -86,11 +86,11 @@ static rpc_call_t *slot_take(rpc_server_t *server, rpc_queue_t *queue)
     rpc_call_t *slot = NULL;
     if (!server->stopping) {
         slot = server->free_calls;
-        if (slot != NULL)
+        if (slot)
             server->free_calls = slot->next_free;
         else
             slot = rpc_call_new(server, queue);
-        server->objects += slot != NULL;
+        server->objects += slot ? 1 : 0;
     }
     pthread_mutex_unlock(&server->lock);
     return slot;
@@ -100,7 +100,7 @@ static rpc_call_t *slot_take(rpc_server_t *server, rpc_queue_t *queue)
 static void arm(rpc_server_t *server, rpc_queue_t *queue)
 {
     rpc_call_t *slot = slot_take(server, queue);
-    if (slot == NULL)
+    if (!slot)
         return;
     slot->queue = queue;
     slot->accept_tag.done = on_accepted;
@@ -119,10 +119,10 @@ status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *o
                            err_t *err)
 {
     rpc_server_t *server = calloc(1, sizeof *server);
-    if (server == NULL)
+    if (!server)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     server->host = strdup(options->address);
-    if (server->host == NULL || strmap_init(&server->by_path, RPC_METHODS_MAX, err) != STATUS_OK) {
+    if (!server->host || strmap_init(&server->by_path, RPC_METHODS_MAX, err) != STATUS_OK) {
         free(server->host);
         free(server);
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
@@ -139,10 +139,10 @@ status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *o
 
 static status_t add_method(rpc_server_t *server, const char *path, rpc_method_t method)
 {
-    if (server->grpc != NULL || server->method_count == RPC_METHODS_MAX || path[0] != '/')
+    if (server->grpc || server->method_count == RPC_METHODS_MAX || path[0] != '/')
         return STATUS_INVALID_ARGUMENT;
     method.path = strdup(path);
-    if (method.path == NULL)
+    if (!method.path)
         return STATUS_NO_MEMORY;
     rpc_method_t *slot = &server->methods[server->method_count++];
     *slot = method;
@@ -163,7 +163,7 @@ status_t rpc_server_add_stream(rpc_server_t *server, const char *path, const rpc
 static status_t note_address(rpc_server_t *server)
 {
     const char *colon = strrchr(server->host, ':');
-    int host_len = colon != NULL ? (int)(colon - server->host) : (int)strlen(server->host);
+    int host_len = colon ? (int)(colon - server->host) : (int)strlen(server->host);
     return asprintf(&server->address, "%.*s:%d", host_len, server->host, server->port) > 0 ? STATUS_OK
                                                                                            : STATUS_NO_MEMORY;
 }
@@ -242,11 +242,11 @@ void rpc_server_stop(rpc_server_t *server, int64_t drain_ns, void (*on_stopped)(
 
 void rpc_server_destroy(rpc_server_t *server)
 {
-    if (server == NULL)
+    if (!server)
         return;
-    if (server->grpc != NULL)
+    if (server->grpc)
         grpc_server_destroy(server->grpc);
-    while (server->free_calls != NULL) {
+    while (server->free_calls) {
         rpc_call_t *call = server->free_calls;
         server->free_calls = call->next_free;
         rpc_call_destroy(call);

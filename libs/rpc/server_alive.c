@@ -9,7 +9,7 @@ void rpc_server_deliver(rpc_actor_t *actor)
     bool tell = server->stopped && !server->told;
     server->told |= tell;
     pthread_mutex_unlock(&server->lock);
-    if (tell && server->on_stopped != NULL)
+    if (tell && server->on_stopped)
         server->on_stopped(server->on_stopped_arg); /* may destroy the server */
 }
 

@@ -283,7 +283,7 @@ static void on_receive_done(rpc_tag_t *tag, bool ok)
     pthread_mutex_lock(&s->lock);
     s->ops_in_flight--;
     s->receiving = false;
-    if (ok && s->received != NULL) {
+    if (ok && s->received) {
         rpc_bytes_t *bytes = rpc_bytes_of(s->received);
         s->inbox[(s->inbox_head + s->inbox_count) % RPC_STREAM_INBOX] = bytes;
         s->inbox_count++;
@@ -365,9 +365,9 @@ static void stream_tell_closed(rpc_stream_t *s)
         rpc_slice_text(s->status_text, text);
     else if (s->cancelled)
         rpc_copy_text(text, "the peer is gone");
-    if (s->open_told && s->ops->on_close != NULL)
+    if (s->open_told && s->ops->on_close)
         s->ops->on_close(s, s->arg, code, text);
-    if (s->owner.ended != NULL)
+    if (s->owner.ended)
         s->owner.ended(s->owner.owner, s, code, text);
     stream_free(s);
 }
@@ -376,15 +376,15 @@ static void stream_tell_closed(rpc_stream_t *s)
 
 static void deliver_open(rpc_stream_t *s)
 {
-    if (s->owner.opened != NULL)
+    if (s->owner.opened)
         s->owner.opened(s->owner.owner, s);
-    if (s->ops->on_open != NULL)
+    if (s->ops->on_open)
         s->ops->on_open(s, s->arg);
 }
 
 static void deliver_half_close(rpc_stream_t *s)
 {
-    if (s->ops->on_half_close != NULL)
+    if (s->ops->on_half_close)
         s->ops->on_half_close(s, s->arg);
     else if (s->server)
         rpc_stream_close(s, RPC_OK, NULL);
@@ -396,10 +396,10 @@ static void deliver_messages(rpc_stream_t *s, unsigned count)
         pthread_mutex_lock(&s->lock);
         rpc_bytes_t *bytes = s->paused ? NULL : inbox_pop(s);
         pthread_mutex_unlock(&s->lock);
-        if (bytes == NULL)
+        if (!bytes)
             return;
         bool keep = false;
-        if (s->ops->on_message != NULL)
+        if (s->ops->on_message)
             s->ops->on_message(s, s->arg, bytes, &keep);
         if (!keep)
             rpc_bytes_free(bytes);
@@ -441,7 +441,7 @@ static void stream_deliver(rpc_actor_t *actor)
     deliver_messages(s, messages);
     if (take_eof(s))
         deliver_half_close(s);
-    if (writable && !over && s->ops->on_writable != NULL)
+    if (writable && !over && s->ops->on_writable)
         s->ops->on_writable(s, s->arg);
     if (over) {
         stream_tell_closed(s);
@@ -472,7 +472,7 @@ void rpc_stream_pause(rpc_stream_t *s, bool paused)
 static rpc_stream_t *stream_new(const rpc_stream_init_t *init, grpc_call *call, bool server)
 {
     rpc_stream_t *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    if (!s) {
         grpc_call_cancel(call, NULL);
         grpc_call_unref(call);
         return NULL;
@@ -499,7 +499,7 @@ static rpc_stream_t *stream_new(const rpc_stream_init_t *init, grpc_call *call, 
 rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call)
 {
     rpc_stream_t *s = stream_new(init, call, true);
-    if (s == NULL)
+    if (!s)
         return NULL;
     rpc_peer_text(call, s->peer);
     grpc_op end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
@@ -513,7 +513,7 @@ rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call)
 rpc_stream_t *rpc_stream_connect(const rpc_stream_init_t *init, grpc_call *call)
 {
     rpc_stream_t *s = stream_new(init, call, false);
-    if (s == NULL)
+    if (!s)
         return NULL;
     grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
     end.data.recv_status_on_client.trailing_metadata = &s->trailing_metadata;

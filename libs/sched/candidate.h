@@ -26,8 +26,8 @@ typedef struct {
     int64_t latest_ns;
     int64_t key; /* among ready candidates the least goes first */
     int64_t lead_ns;
-    int64_t
-        ahead_ns; /* a busy GPU may be granted so long before it is free, when no other is (policy `clockwork`) */
+    /* a busy GPU may be granted so long before it is free, when no other is (policy `clockwork`) */
+    int64_t ahead_ns;
 } candidate_t;
 
 #endif

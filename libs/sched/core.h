@@ -31,8 +31,8 @@ struct sched {
     profile_t *profiles; /* per model; */
     profile_t *guarded;  /* room for the one that deadlines are judged with, */
     scatter_t *scatter;  /* and what that is made from */
-    uint64_t
-        *latest; /* per model: batch granted last to a GPU that stretches, or what joined it last; 0: none */
+    /* per model: batch granted last to a GPU that stretches, or what joined it last; 0: none */
+    uint64_t *latest;
     core_gpu_t *gpus;
     uint32_t stretching;       /* GPUs that stretch: 0 is the fast path */
     uint32_t sharing;          /* GPUs with slots */

@@ -128,7 +128,7 @@ status_t policy_parse(const policy_ops_t *ops, const char *text, double values[P
 bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
 {
     if (!ops->stop_param)
-        return ops->preempts != NULL;
+        return ops->preempts;
     return values[param_index(ops, ops->stop_param, strlen(ops->stop_param))] > 0;
 }
 

@@ -77,8 +77,8 @@ typedef struct {
             int64_t finish_ns;         /* predicted: start + latency of the batch */
             const sched_task_t *tasks; /* valid during the sink call; earliest deadline first */
             uint32_t count;
-            uint64_t
-                stretches; /* 0, or the running batch that these rows catch up with and join; see sched_set_gpu_mode */
+            /* 0, or the running batch that these rows catch up with and join; see sched_set_gpu_mode */
+            uint64_t stretches;
         } grant;
         struct {
             sched_task_t task;
@@ -117,8 +117,8 @@ typedef struct {
     uint32_t stages; /* up to SCHED_STAGES_MAX; 0 and 1: it is never stretched */
     uint16_t until
         [SCHED_STAGES_MAX]; /* part of its latency that has passed at the end of each; the last is all of it */
-    int64_t
-        comp_wait_ns; /* T_comp_wait (DVABatch 7.2): no rows for a batch that has run longer; 0: no such limit */
+    /* T_comp_wait (DVABatch 7.2): no rows for a batch that has run longer; 0: no such limit */
+    int64_t comp_wait_ns;
     /* A batch of b keeps the part busy_fixed + b·busy_row of its GPU busy, at most all; both 0: all of it. */
     uint32_t busy_fixed, busy_row;
 } sched_inside_t;

@@ -32,8 +32,8 @@ typedef struct {
 
 typedef struct {
     sched_model_stats_t stats;
-    uint64_t
-        budget_ns; /* sum over all submitted: what was left when they came; it wraps, differences do not */
+    /* sum over all submitted: what was left when they came; it wraps, differences do not */
+    uint64_t budget_ns;
     /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would
      * be in the mean if requests came at random at the plan's rate. */
     double silence_ns, silence_expected_ns;
@@ -90,8 +90,8 @@ typedef struct {
     sched_model_opts_t opts;
     sched_inside_t inside;    /* of a model, not of a lane */
     const profile_t *profile; /* what batches were measured to take */
-    const profile_t
-        *guard; /* what they take at most but for a few: deadlines are judged with it; see shard_learn */
+    /* what they take at most but for a few: deadlines are judged with it; see shard_learn */
+    const profile_t *guard;
     profile_t *guarded;     /* the owner's room for it; NULL: this shard does not judge */
     scatter_t *scatter;     /* likewise */
     shard_counts_t *counts; /* own, or of the model that a lane serves */

@@ -263,7 +263,7 @@ static void report(front_t *front, const report_t *what)
 
 static bool tell_late(front_t *front)
 {
-    for (const report_t *first; (first = ring_at(&front->late, 0)) != NULL && tell(front, first);)
+    for (const report_t *first; (first = ring_at(&front->late, 0)) && tell(front, first);)
         (void)ring_pop(&front->late, NULL);
     return ring_len(&front->late) == 0;
 }
@@ -376,7 +376,7 @@ static void take_drop(const taker_t *taker, outbox_t *outbox)
 
 static void drain(const taker_t *taker, outbox_t *outbox, uint32_t shard)
 {
-    for (const out_t *first; (first = spsc_at(&outbox->ring, 0)) != NULL;) {
+    for (const out_t *first; (first = spsc_at(&outbox->ring, 0));) {
         out_t cell;
         if (first->kind == OUT_DROP)
             take_drop(taker, outbox);
@@ -444,7 +444,7 @@ static void take_back(front_t *front, uint32_t gpu, uint32_t model)
     for (uint32_t k = 0; k < front->options.shard_count; k++) {
         outbox_t *outbox = &front->outboxes[k];
         const out_t *cell;
-        for (uint32_t at = 0; (cell = spsc_at(&outbox->ring, at)) != NULL; at++)
+        for (uint32_t at = 0; (cell = spsc_at(&outbox->ring, at)); at++)
             if (cell->kind == OUT_GRANT && (cell->grant.gpu == gpu || cell->model == model))
                 undo(front, outbox, at, model == UINT32_MAX);
     }

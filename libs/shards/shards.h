@@ -47,8 +47,8 @@ typedef struct {
     /* 0: no task can be cancelled. Else the low halves of the tags are below this, and no two tasks that
      * are here at a time share one: by it a task is found again. */
     uint32_t tags_max;
-    bool
-        quiet; /* tasks and batches that are told wake nobody before shards_wake: what is told together is seen together */
+    /* tasks and batches that are told wake nobody before shards_wake: what is told together is seen together */
+    bool quiet;
     shards_sink_fn sink;
     shards_turn_fn turn;
     shards_may_take_fn may_take;

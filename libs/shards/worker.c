@@ -206,7 +206,7 @@ static void unpack(worker_t *worker, int64_t now_ns, const parcel_t *parcel)
 static bool take_parcels(worker_t *worker, int64_t now_ns)
 {
     parcel_t *parcel = parcel_take_all(&worker->parcels);
-    bool any = parcel != NULL;
+    bool any = parcel;
     while (parcel) {
         parcel_t *next = parcel->next;
         bool fixed = parcel->with_model; /* from here on its next shard may send it on */

@@ -17,8 +17,8 @@ typedef struct {
 } net_quantile_t;
 
 typedef struct {
-    net_quantile_t
-        quantiles[NET_QUANTILES_MAX]; /* of one message, straight lines between; count 0: no delay at all */
+    /* of one message, straight lines between; count 0: no delay at all */
+    net_quantile_t quantiles[NET_QUANTILES_MAX];
     uint32_t count;
     int64_t data_ns; /* fetching one input, once the grant is there */
 } net_t;

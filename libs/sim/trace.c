@@ -42,7 +42,7 @@ static status_t read_header(reader_t *reader, FILE *file)
     if (!next_line(reader, file) || strncmp(reader->line, head, strlen(head)) != 0)
         return fail(reader, "missing column: HashOwner,HashApp,HashFunction,Trigger,1,2,...");
     char *rest = reader->line + strlen(head);
-    for (char *field; (field = strsep(&rest, ",")) != NULL;) {
+    for (char *field; (field = strsep(&rest, ","));) {
         if (strtoul(field, NULL, 10) != ++reader->minutes || reader->minutes > MINUTES_MAX)
             return fail(reader, "columns after Trigger are the minutes 1,2,...");
     }
@@ -59,7 +59,7 @@ static status_t add_row(reader_t *reader)
     char *rest = reader->line;
     for (int i = 0; i < HEAD_FIELDS; i++)
         strsep(&rest, ",");
-    for (char *field; (field = strsep(&rest, ",")) != NULL; minute++) {
+    for (char *field; (field = strsep(&rest, ",")); minute++) {
         char *end;
         double value = strtod(field, &end);
         if (minute == reader->minutes)

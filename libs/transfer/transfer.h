@@ -58,8 +58,8 @@ typedef struct {
     uint32_t max_items;       /* items of one fetch, results of one push; default 4096 */
     uint32_t max_connections; /* owner: more are closed on accept; default 1024 */
     uint32_t max_requests;    /* pool: fetches and pushes under way, all peers together; default 4096 */
-    uint64_t
-        credit_bytes; /* pool: asked for by TCP and not yet received, all peers together; default: adapts (pace.h), UINT64_MAX: no limit */
+    /* pool: asked for by TCP and not yet received, all peers together; default: adapts (pace.h), UINT64_MAX: no limit */
+    uint64_t credit_bytes;
     uint64_t stall_ns; /* a connection in the middle of a frame without progress; default 10 s */
     uint64_t idle_ns;  /* pool: a connection without requests is closed; default 60 s */
 } transfer_limits_t;

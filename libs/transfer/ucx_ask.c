@@ -310,7 +310,7 @@ ucs_status_t ask_by_message(asker_t *asker, ask_what_t what, uint64_t at, void *
         asking_free(asking);
         return UCS_PTR_STATUS(request);
     }
-    asking->sending = request != NULL;
+    asking->sending = request;
     asking->unanswered = true;
     return UCS_OK;
 }

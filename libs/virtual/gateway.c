@@ -206,7 +206,7 @@ static void on_message(void *arg, link_t *link, const uint8_t *bytes, size_t len
     (void)link;
     if (frame && frame->epoch >= g->epoch) {
         g->epoch = frame->epoch;
-        g->welcome |= frame->welcome != NULL;
+        g->welcome = g->welcome || frame->welcome;
         if (frame->catalogue)
             on_catalogue(g, frame->catalogue);
         if (frame->drops)

@@ -279,7 +279,7 @@ status_t virtual_scheduler_create(network_t *network, const control_options_t *o
                                .options = *options,
                                .wake = {on_wake, s, NETWORK_NEVER},
                                .solved = {on_solved, s, NETWORK_NEVER},
-                               .verbose = getenv("FERMATA_VIRTUAL_LOG") != NULL};
+                               .verbose = getenv("FERMATA_VIRTUAL_LOG")};
     pb_arena_init(&s->arena, ARENA_BYTES_MAX);
     status_t status = start(s, err);
     if (status != STATUS_OK) {

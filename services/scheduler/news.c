@@ -34,7 +34,7 @@ void news_tell(void *arg)
 news_t *news_create(loop_t *loop, void (*fn)(void *arg), void *arg)
 {
     news_t *news = calloc(1, sizeof *news);
-    if (news == NULL)
+    if (!news)
         return NULL;
     *news = (news_t){.loop = loop, .fn = fn, .arg = arg};
     news->job.fn = on_job;
@@ -44,7 +44,7 @@ news_t *news_create(loop_t *loop, void (*fn)(void *arg), void *arg)
 
 void news_destroy(news_t *news)
 {
-    if (news == NULL)
+    if (!news)
         return;
     news->deaf = true;
     if (!atomic_load_explicit(&news->posted, memory_order_acquire))

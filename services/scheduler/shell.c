@@ -36,7 +36,7 @@ static uint64_t epoch_now(void)
 static status_t init_metrics(scheduler_t *s, err_t *err)
 {
     s->metrics = metrics_create("scheduler", err);
-    if (s->metrics == NULL)
+    if (!s->metrics)
         return STATUS_NO_MEMORY;
     s->metric.decision = metrics_series(s->metrics, METRIC_SCHED_DECISION_SECONDS);
     s->metric.gateways = metrics_series(s->metrics, METRIC_SCHED_GATEWAYS);
@@ -131,7 +131,7 @@ static status_t init_turn(scheduler_t *s, err_t *err)
     if (status != STATUS_OK)
         return status;
     s->turn = malloc(sizeof *s->turn);
-    if (s->turn == NULL)
+    if (!s->turn)
         return err_set(err, STATUS_NO_MEMORY, "no memory");
     (void)uv_check_init(loop_uv(s->loop), s->turn);
     s->turn->data = s;
@@ -168,7 +168,7 @@ static status_t start(scheduler_t *s, err_t *err)
 status_t scheduler_create(loop_t *loop, const scheduler_options_t *options, scheduler_t **out, err_t *err)
 {
     scheduler_t *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    if (!s)
         return err_set(err, STATUS_NO_MEMORY, "no memory");
     s->loop = loop;
     s->options = *options;
@@ -196,7 +196,7 @@ const char *scheduler_http_address(const scheduler_t *s)
 
 static void stopped_one(scheduler_t *s)
 {
-    if (s->grpc_stopped && s->http_stopped && s->on_stopped != NULL)
+    if (s->grpc_stopped && s->http_stopped && s->on_stopped)
         s->on_stopped(s->on_stopped_arg);
 }
 
@@ -230,18 +230,18 @@ void scheduler_stop(scheduler_t *s, void (*on_stopped)(void *arg), void *arg)
 
 void scheduler_destroy(scheduler_t *s)
 {
-    if (s == NULL)
+    if (!s)
         return;
     rpc_server_destroy(s->server);
     rpc_runtime_destroy(s->runtime);
     http_server_destroy(s->http);
-    if (s->turn != NULL) {
+    if (s->turn) {
         (void)uv_check_stop(s->turn);
         uv_close((uv_handle_t *)s->turn, close_turn);
     }
-    if (s->wake.loop != NULL)
+    if (s->wake.loop)
         loop_timer_dispose(&s->wake);
-    if (s->control != NULL && !s->stopping)
+    if (s->control && !s->stopping)
         control_stop(s->control, loop_now_ns()); /* its start failed: there is nobody to send away */
     solver_stop(s);
     control_destroy(s->control);

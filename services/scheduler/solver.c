@@ -14,7 +14,7 @@ static status_t solve_apart(void *ctx, const partition_problem_t *problem, const
 static status_t solve(plan_job_t *job)
 {
     job->err = (err_t){0};
-    if (job->solver == NULL)
+    if (!job->solver)
         return partition_search(&job->problem, &job->plan, &job->err);
     return partition_solve_by(&job->problem, solve_apart, (void *)(uintptr_t)job->solver, &job->plan,
                               &job->err);
@@ -37,7 +37,7 @@ static void on_solved(work_t *work, bool cancelled)
 status_t solver_solve(void *scheduler, plan_job_t *jobs, uint32_t count)
 {
     scheduler_t *s = scheduler;
-    if (s->solver == NULL)
+    if (!s->solver)
         return STATUS_UNAVAILABLE;
     s->jobs = jobs;
     s->job_count = count;
@@ -54,6 +54,6 @@ void solver_stop(scheduler_t *s)
 {
     workpool_t *pool = s->solver;
     s->solver = NULL;
-    if (pool != NULL)
+    if (pool)
         workpool_destroy(pool);
 }

@@ -70,7 +70,7 @@ static link_t *link_open(rpc_stream_t *stream, void *scheduler)
 {
     link_t *link = calloc(1, sizeof *link);
     rpc_stream_set_arg(stream, link);
-    if (link == NULL)
+    if (!link)
         rpc_stream_close(stream, RPC_RESOURCE_EXHAUSTED, "no memory for another stream");
     else
         *link = (link_t){.scheduler = scheduler, .stream = stream};
@@ -80,30 +80,30 @@ static link_t *link_open(rpc_stream_t *stream, void *scheduler)
 static void on_gateway_open(rpc_stream_t *stream, void *arg)
 {
     link_t *link = link_open(stream, arg);
-    if (link == NULL)
+    if (!link)
         return;
     gateway_t *gateway =
         control_gateway_opened(link->scheduler->control, loop_now_ns(), link, rpc_stream_peer(stream));
-    link->peer = gateway != NULL ? &gateway->peer : NULL;
+    link->peer = gateway ? &gateway->peer : NULL;
 }
 
 static void on_worker_open(rpc_stream_t *stream, void *arg)
 {
     link_t *link = link_open(stream, arg);
-    if (link == NULL)
+    if (!link)
         return;
     worker_t *worker =
         control_worker_opened(link->scheduler->control, loop_now_ns(), link, rpc_stream_peer(stream));
-    link->peer = worker != NULL ? &worker->peer : NULL;
+    link->peer = worker ? &worker->peer : NULL;
 }
 
 /* NULL: nobody listens to it any more, or it is none. */
 static void *read_frame(const link_t *link, const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes)
 {
-    if (link == NULL || link->peer == NULL || link->peer->closing)
+    if (!link || !link->peer || link->peer->closing)
         return NULL;
     void *frame = rpc_unpack(type, bytes, &link->scheduler->arena);
-    if (frame == NULL)
+    if (!frame)
         control_unreadable(link->scheduler->control, loop_now_ns(), link->peer);
     return frame;
 }
@@ -115,7 +115,7 @@ static void on_gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *byt
     const link_t *link = arg;
     const Control__GatewayToScheduler *frame =
         read_frame(link, &control__gateway_to_scheduler__descriptor, bytes);
-    if (frame == NULL)
+    if (!frame)
         return;
     scheduler_t *s = link->scheduler;
     control_gateway_said(s->control, loop_now_ns(), (gateway_t *)link->peer, frame);
@@ -129,7 +129,7 @@ static void on_worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *byte
     const link_t *link = arg;
     const Control__WorkerToScheduler *frame =
         read_frame(link, &control__worker_to_scheduler__descriptor, bytes);
-    if (frame == NULL)
+    if (!frame)
         return;
     scheduler_t *s = link->scheduler;
     control_worker_said(s->control, loop_now_ns(), (worker_t *)link->peer, frame);
@@ -140,7 +140,7 @@ static void on_gateway_close(rpc_stream_t *stream, void *arg, rpc_code_t code, c
 {
     (void)stream;
     link_t *link = arg;
-    if (link != NULL && link->peer != NULL)
+    if (link && link->peer)
         control_gateway_closed(link->scheduler->control, loop_now_ns(), (gateway_t *)link->peer,
                                rpc_code_name(code), text);
     free(link);
@@ -150,7 +150,7 @@ static void on_worker_close(rpc_stream_t *stream, void *arg, rpc_code_t code, co
 {
     (void)stream;
     link_t *link = arg;
-    if (link != NULL && link->peer != NULL)
+    if (link && link->peer)
         control_worker_closed(link->scheduler->control, loop_now_ns(), (worker_t *)link->peer,
                               rpc_code_name(code), text);
     free(link);

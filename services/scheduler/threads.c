@@ -9,7 +9,7 @@ status_t threads_make(void *scheduler, const thread_core_t *wish, core_t **core,
 {
     const scheduler_t *s = scheduler;
     news_t *news = news_create(s->loop, wish->on_news, wish->news_arg);
-    if (news == NULL)
+    if (!news)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the scheduling core");
     const front_options_t how = {.limits = wish->limits,
                                  .shard_count = s->options.shards,

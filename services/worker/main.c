@@ -338,7 +338,7 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
         worker->devices.device_class = options->device_class;
     if (options->profile_cache)
         wanted_by_profiles(&wanted, &worker->served, mode, &worker->devices);
-    wanted_tell(&wanted, plan != NULL, &worker->devices);
+    wanted_tell(&wanted, plan, &worker->devices);
     return STATUS_OK;
 }
 

@@ -16,7 +16,7 @@ static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *r
         call->answer = rpc_unpack(call->type, response, &call->arena);
     if (code != RPC_OK)
         call->status = err_set(call->err, rpc_code_to_status(code), "%s: %s", call->scheduler, text);
-    else if (call->answer == NULL)
+    else if (!call->answer)
         call->status = err_set(call->err, STATUS_IO, "%s: the answer cannot be read", call->scheduler);
     loop_stop(call->loop);
 }
@@ -34,7 +34,7 @@ static status_t call_on_loop(admin_call_t *call, const char *method, const Proto
         return call->err->code;
     call->status = rpc_client_create(runtime, &where, &client, call->err);
     if (call->status == STATUS_OK) {
-        if (rpc_client_unary(client, &unary, rpc_pack(request), on_done, call) != NULL)
+        if (rpc_client_unary(client, &unary, rpc_pack(request), on_done, call))
             loop_run(call->loop);
         else
             call->status = err_set(call->err, STATUS_NO_MEMORY, "no memory for the call");

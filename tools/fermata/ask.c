@@ -7,7 +7,7 @@
 json_t *ask_json(const http_client_response_t *response)
 {
     size_t len;
-    if (response == NULL)
+    if (!response)
         return NULL;
     const uint8_t *body = http_client_response_body(response, &len);
     return len > 0 ? json_loadb((const char *)body, len, 0, NULL) : NULL;
@@ -18,9 +18,9 @@ const char *ask_reason(const http_client_response_t *response, const err_t *err,
 {
     json_t *body = ask_json(response);
     const char *said = json_string_value(json_object_get(body, "error"));
-    if (response == NULL)
-        snprintf(text, text_bytes, "%s", err != NULL ? err->text : "no answer");
-    else if (said != NULL)
+    if (!response)
+        snprintf(text, text_bytes, "%s", err ? err->text : "no answer");
+    else if (said)
         snprintf(text, text_bytes, "%s", said);
     else
         snprintf(text, text_bytes, "it answered %d (%s)", http_client_response_status(response),
@@ -32,7 +32,7 @@ const char *ask_reason(const http_client_response_t *response, const err_t *err,
 static void copy_text(char *to, size_t to_bytes, const json_t *entry, const char *key)
 {
     const char *text = json_string_value(json_object_get(entry, key));
-    snprintf(to, to_bytes, "%s", text != NULL ? text : "");
+    snprintf(to, to_bytes, "%s", text ? text : "");
 }
 
 /* A model that is on its way is shown as LOADING, or as UNAVAILABLE with a reason that says so or none
@@ -45,7 +45,7 @@ static model_readiness_t readiness_of(const char *state, const char *reason)
         return MODEL_IS_LOADING;
     if (strcmp(state, "UNLOADING") == 0 || (strstr(reason, "unloaded") && !strstr(reason, "failed")))
         return MODEL_IS_UNLOADED;
-    return strstr(reason, "loading") != NULL ? MODEL_IS_LOADING : MODEL_HAS_FAILED;
+    return strstr(reason, "loading") ? MODEL_IS_LOADING : MODEL_HAS_FAILED;
 }
 
 size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
@@ -70,7 +70,7 @@ static model_state_t *find_model(model_state_t *models, size_t models_len, const
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     json_int_t version = json_integer_value(json_object_get(entry, "version"));
-    for (size_t i = 0; i < models_len && name != NULL; i++)
+    for (size_t i = 0; i < models_len && name; i++)
         if (strcmp(models[i].name, name) == 0 && strtoll(models[i].version, NULL, 10) == version)
             return &models[i];
     return NULL;
@@ -95,7 +95,7 @@ void ask_modes(const json_t *state, model_state_t *models, size_t models_len)
     json_array_foreach(json_object_get(state, "models"), at, entry)
     {
         model_state_t *model = find_model(models, models_len, entry);
-        if (model == NULL)
+        if (!model)
             continue;
         copy_text(model->mode, sizeof model->mode, entry, "mode");
         copy_text(model->mode_reason, sizeof model->mode_reason, entry, "mode_reason");

@@ -183,7 +183,7 @@ static status_t spawn(child_t *child, const child_options_t *options, int log_fd
 static status_t open_log(const char *path, int *fd, err_t *err)
 {
     *fd = -1;
-    if (path == NULL)
+    if (!path)
         return STATUS_OK;
     *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     return *fd >= 0 ? STATUS_OK : err_set(err, STATUS_IO, "cannot write %s: %s", path, strerror(errno));
@@ -192,7 +192,7 @@ static status_t open_log(const char *path, int *fd, err_t *err)
 static child_t *new_child(loop_t *loop, const child_options_t *options)
 {
     child_t *child = calloc(1, sizeof *child);
-    if (child == NULL || (child->name = strdup(options->name)) == NULL) {
+    if (!child || !(child->name = strdup(options->name))) {
         free(child);
         return NULL;
     }
@@ -217,7 +217,7 @@ status_t child_start(child_t **out, loop_t *loop, const child_options_t *options
     if (st != STATUS_OK)
         return st;
     child_t *child = new_child(loop, options);
-    if (child == NULL || loop_timer_init(&child->drain, loop, on_drained, child, NULL) != STATUS_OK)
+    if (!child || loop_timer_init(&child->drain, loop, on_drained, child, NULL) != STATUS_OK)
         st = err_set(err, STATUS_NO_MEMORY, "no memory for a child process");
     if (st == STATUS_OK) {
         open_stream(child, &child->out, out_line);
@@ -246,13 +246,13 @@ static void on_process_closed(uv_handle_t *handle)
 
 void child_destroy(child_t *child)
 {
-    if (child == NULL)
+    if (!child)
         return;
     loop_timer_dispose(&child->drain);
     close_stream(&child->out);
     close_stream(&child->err);
     child->freed = true;
-    if (child->process.loop != NULL) { /* uv_spawn was reached, even if it failed */
+    if (child->process.loop) { /* uv_spawn was reached, even if it failed */
         uv_close((uv_handle_t *)&child->process, on_process_closed);
         return;
     }

@@ -48,7 +48,7 @@ static void print_subclusters(const Admin__GetStateResponse *state)
 static void print_plan(const Admin__GetStateResponse *state)
 {
     const Admin__PlanResponse *plan = state->plan;
-    if (plan == NULL)
+    if (!plan)
         return;
     printf(
         "\nplan %llu %s: %u models to move, imbalance of load %.3f, as planned %.3f; %u on their way%s%s\n",
@@ -136,7 +136,7 @@ static status_t set_policy(admin_call_t *call, const char *const *words, size_t 
         return err_set(call->err, STATUS_INVALID_ARGUMENT, "more than %d options", POLICY_OPTIONS_MAX);
     for (size_t i = 1; i < len; i++) {
         const char *equals = strchr(words[i], '=');
-        if (equals == NULL || equals == words[i] || equals - words[i] >= POLICY_KEY_BYTES)
+        if (!equals || equals == words[i] || equals - words[i] >= POLICY_KEY_BYTES)
             return err_set(call->err, STATUS_INVALID_ARGUMENT, "\"%.80s\" is not KEY=VALUE", words[i]);
         admin__set_policy_request__options_entry__init(&entries[i - 1]);
         memcpy(keys[i - 1], words[i], (size_t)(equals - words[i]));
@@ -192,7 +192,7 @@ static int run(int argc, char **argv)
         exit_code = config_exit(&schema, show_status(&call), &err);
     } else if (len >= 2 && strcmp(verb, "policy") == 0) {
         exit_code = config_exit(
-            &schema, set_policy(&call, words + 1, len - 1, o.subcluster != NULL ? o.subcluster : ""), &err);
+            &schema, set_policy(&call, words + 1, len - 1, o.subcluster ? o.subcluster : ""), &err);
     } else if (len == 2 && (strcmp(verb, "drain") == 0 || strcmp(verb, "resume") == 0)) {
         exit_code = config_exit(&schema, drain(&call, words[1], verb[0] == 'r', o.exit), &err);
     } else {

@@ -45,8 +45,8 @@ typedef struct {
 static void on_answer(const http_client_response_t *response, const err_t *err, void *user)
 {
     answer_t *answer = user;
-    answer->answered = response != NULL;
-    answer->status = response != NULL ? http_client_response_status(response) : 0;
+    answer->answered = response;
+    answer->status = response ? http_client_response_status(response) : 0;
     ask_reason(response, err, answer->reason, sizeof answer->reason);
     answer->body = ask_json(response);
     loop_stop(answer->loop);
@@ -71,7 +71,7 @@ static status_t ask_for(const model_options_t *o, const http_client_request_t *r
         return st;
     if (!answer->answered)
         return err_set(err, STATUS_UNAVAILABLE, "%s: %s", o->url, answer->reason);
-    if (answer->status == 200 && answer->body == NULL && !answer->may_be_empty)
+    if (answer->status == 200 && !answer->body && !answer->may_be_empty)
         return err_set(err, STATUS_IO, "%s: the answer is not JSON", o->url);
     return answer->status == 200 ? STATUS_OK : err_set(err, STATUS_NOT_FOUND, "%s", answer->reason);
 }
@@ -95,9 +95,9 @@ static status_t list(const model_options_t *o, err_t *err)
     answer_t answer;
     status_t st = ask(o, HTTP_METHOD_POST, "/v2/repository/index", &answer, err);
     model_state_t *models = st == STATUS_OK ? calloc(ASK_MODELS_MAX, sizeof *models) : NULL;
-    if (models != NULL && o->json) {
+    if (models && o->json) {
         print_json(answer.body);
-    } else if (models != NULL) {
+    } else if (models) {
         size_t n = ask_models(answer.body, models, ASK_MODELS_MAX);
         printf("%-32s %-8s %-8s %s\n", "MODEL", "VERSION", "STATE", "REASON");
         for (size_t i = 0; i < n; i++)
@@ -118,8 +118,7 @@ static void print_tensors(const json_t *model, const char *which)
         char *shape = json_dumps(json_object_get(tensor, "shape"), JSON_COMPACT);
         const char *name = json_string_value(json_object_get(tensor, "name"));
         const char *datatype = json_string_value(json_object_get(tensor, "datatype"));
-        printf("  %-8s %s %s %s\n", which, name != NULL ? name : "?", datatype != NULL ? datatype : "?",
-               shape != NULL ? shape : "?");
+        printf("  %-8s %s %s %s\n", which, name ? name : "?", datatype ? datatype : "?", shape ? shape : "?");
         free(shape);
     }
 }
@@ -129,8 +128,8 @@ static void print_model(const json_t *model)
     const char *name = json_string_value(json_object_get(model, "name"));
     const char *platform = json_string_value(json_object_get(model, "platform"));
     char *versions = json_dumps(json_object_get(model, "versions"), JSON_COMPACT);
-    printf("%s\n  platform %s\n  versions %s\n", name != NULL ? name : "?", platform != NULL ? platform : "?",
-           versions != NULL ? versions : "?");
+    printf("%s\n  platform %s\n  versions %s\n", name ? name : "?", platform ? platform : "?",
+           versions ? versions : "?");
     free(versions);
     print_tensors(model, "inputs");
     print_tensors(model, "outputs");
@@ -153,7 +152,7 @@ enum { TARGET_BYTES = 512 };
 static status_t target_of(char target[TARGET_BYTES], const char *before, const char *name, const char *after,
                           err_t *err)
 {
-    if (strpbrk(name, "/?# ") != NULL || snprintf(target, TARGET_BYTES, "%s%s%s", before, name, after) >= 400)
+    if (strpbrk(name, "/?# ") || snprintf(target, TARGET_BYTES, "%s%s%s", before, name, after) >= 400)
         return err_set(err, STATUS_INVALID_ARGUMENT, "\"%.80s\" is not the name of a model", name);
     return STATUS_OK;
 }

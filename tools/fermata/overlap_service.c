@@ -67,10 +67,10 @@ static status_t take_buffers(overlap_service_t *s, err_t *err)
     for (uint32_t i = 0; status == STATUS_OK && taken && i < s->info->input_count; i++) {
         uint64_t bytes = s->mix ? axes_row_bytes(s->mix->axes, i, profile_mix_largest(s->mix))
                                 : s->info->inputs[i].row_bytes;
-        taken = (s->inputs[i] = take_buffer(s, bytes, &len)) != NULL;
+        taken = (s->inputs[i] = take_buffer(s, bytes, &len));
     }
     for (uint32_t i = 0; status == STATUS_OK && taken && i < s->info->output_count; i++)
-        taken = (s->outputs[i] = take_buffer(s, row_bytes[i], &s->capacity[i])) != NULL;
+        taken = (s->outputs[i] = take_buffer(s, row_bytes[i], &s->capacity[i]));
     if (status == STATUS_OK && !taken)
         return err_set(err, STATUS_NO_MEMORY, "no memory for batches of %u", s->info->max_batch);
     return status;

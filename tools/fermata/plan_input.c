@@ -165,7 +165,7 @@ static char *trim(char *text)
     while (*text == ' ' || *text == '\t')
         text++;
     size_t len = strlen(text);
-    while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]))
         text[--len] = '\0';
     return text;
 }
@@ -178,7 +178,7 @@ typedef struct {
 static status_t read_header(header_t *header, char *line, err_t *err)
 {
     bool seen[FIELDS] = {false};
-    for (char *rest = line, *cell; (cell = strsep(&rest, ",")) != NULL;) {
+    for (char *rest = line, *cell; (cell = strsep(&rest, ","));) {
         const field_t *field = find_field(trim(cell));
         if (!field)
             return err_set(err, STATUS_INVALID_ARGUMENT, "unknown column %.80s", trim(cell));
@@ -199,7 +199,7 @@ static status_t read_row(const header_t *header, char *line, plan_input_t *input
     int column = 0;
     if (!model)
         return STATUS_NO_MEMORY;
-    for (char *rest = line, *cell; (cell = strsep(&rest, ",")) != NULL; column++) {
+    for (char *rest = line, *cell; (cell = strsep(&rest, ",")); column++) {
         if (column == header->count)
             return err_set(err, STATUS_INVALID_ARGUMENT, "more than %d columns", header->count);
         cell = trim(cell);

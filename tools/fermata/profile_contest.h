@@ -19,8 +19,8 @@ typedef struct {
     bool closed;     /* or the next one comes with the answer to the last one */
     double seconds;  /* of all slices; each begins on an idle device */
     /* what came of it */
-    int64_t
-        *latency_ns[PROFILE_TRIES_MAX]; /* by try; of all slices, in the order in which the requests came */
+    /* by try; of all slices, in the order in which the requests came */
+    int64_t *latency_ns[PROFILE_TRIES_MAX];
     int64_t took_ns[PROFILE_TRIES_MAX];
     uint32_t queries;
 } contest_t;

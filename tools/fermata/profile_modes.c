@@ -192,7 +192,7 @@ status_t profile_stages(const profile_how_t *how, profile_modes_t *modes, profil
         modes->stage_count = operators_place(&o, best, modes->stages);
         modes->comp_wait_ns = operators_comp_wait_ns(best);
         snprintf(modes->schedule, sizeof(modes->schedule), "%s", best->schedule);
-        modes->whole_is_faster = faster_whole(found) != NULL;
+        modes->whole_is_faster = faster_whole(found);
     }
     operators_dispose(&o);
     return status;
@@ -304,6 +304,6 @@ json_t *profile_found_json(const profile_found_t *found)
                               json_pack("{s:i, s:f, s:f, s:b}", "exit_points", (int)found->exits[i].points,
                                         "overhead", found->exits[i].overhead, "delay", found->exits[i].delay,
                                         "taken", i == found->chosen_exits));
-    return json_pack("{s:o, s:b, s:o, s:o}", "stages", tries, "whole_is_faster", faster_whole(found) != NULL,
+    return json_pack("{s:o, s:b, s:o, s:o}", "stages", tries, "whole_is_faster", faster_whole(found) ? 1 : 0,
                      "exit_points", exits, "loads", profile_loads_json(found));
 }

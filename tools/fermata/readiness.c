@@ -50,7 +50,7 @@ static void ask(readiness_t *r, http_method_t method, const char *target, http_c
 static void on_state(const http_client_response_t *response, const err_t *err, void *user)
 {
     readiness_t *r = user;
-    if (err != NULL && err->code == STATUS_CANCELLED)
+    if (err && err->code == STATUS_CANCELLED)
         return; /* we were destroyed: r is gone */
     json_t *state = ask_json(response);
     ask_modes(state, r->models, r->models_len);
@@ -73,9 +73,9 @@ static void on_health(const http_client_response_t *response, const err_t *err, 
 {
     readiness_t *r = user;
     char reason[ASK_REASON_BYTES];
-    if (err != NULL && err->code == STATUS_CANCELLED)
+    if (err && err->code == STATUS_CANCELLED)
         return; /* we were destroyed: r is gone */
-    if (response != NULL && http_client_response_status(response) == 200)
+    if (response && http_client_response_status(response) == 200)
         settle_gateway(r);
     else
         ask_again_later(r, ask_reason(response, err, reason, sizeof reason));
@@ -115,10 +115,9 @@ static void on_index(const http_client_response_t *response, const err_t *err, v
 {
     readiness_t *r = user;
     char reason[ASK_REASON_BYTES];
-    if (err != NULL && err->code == STATUS_CANCELLED)
+    if (err && err->code == STATUS_CANCELLED)
         return;
-    json_t *index =
-        response != NULL && http_client_response_status(response) == 200 ? ask_json(response) : NULL;
+    json_t *index = response && http_client_response_status(response) == 200 ? ask_json(response) : NULL;
     if (json_is_array(index)) {
         r->models_len = ask_models(index, r->models, ASK_MODELS_MAX);
         judge_models(r);
@@ -137,8 +136,8 @@ status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *ad
                           const char *scheduler, readiness_fn_t fn, void *arg, err_t *err)
 {
     readiness_t *r = addresses_len <= GATEWAYS_MAX ? calloc(1, sizeof *r) : NULL;
-    status_t st = r != NULL ? loop_timer_init(&r->timer, loop, on_timer, r, err)
-                            : err_set(err, STATUS_NO_MEMORY, "no memory to ask %zu gateways", addresses_len);
+    status_t st = r ? loop_timer_init(&r->timer, loop, on_timer, r, err)
+                    : err_set(err, STATUS_NO_MEMORY, "no memory to ask %zu gateways", addresses_len);
     for (size_t i = 0; st == STATUS_OK && i < addresses_len; i++, r->len++) {
         http_client_config_t config = {.server = addresses[i], .connections_max = 1};
         snprintf(r->addresses[i], sizeof r->addresses[i], "%s", addresses[i]);
@@ -160,7 +159,7 @@ status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *ad
 
 void readiness_destroy(readiness_t *r)
 {
-    if (r == NULL)
+    if (!r)
         return;
     loop_timer_dispose(&r->timer);
     for (size_t i = 0; i < r->len; i++)

@@ -75,7 +75,7 @@ static bool take_shapes(play_t *play)
     play->shapes = calloc(FLIGHTS * each, sizeof(*play->shapes));
     for (uint32_t i = 0; play->shapes && i < FLIGHTS; i++)
         play->flights[i].shapes = play->shapes + i * each;
-    return play->shapes != NULL;
+    return play->shapes;
 }
 
 static status_t take_memory(play_t *play, err_t *err)

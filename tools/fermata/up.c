@@ -34,7 +34,7 @@ static member_t *scheduler_of(up_t *up)
 
 static bool is_alive(const member_t *m)
 {
-    return m->child != NULL;
+    return m->child;
 }
 
 /* What the services reported is kept, for the next life of this one and for the report. */
@@ -42,7 +42,7 @@ static void keep_address(char **kept, const child_t *child, const char *what)
 {
     const char *address = child_address(child, what);
     free(*kept);
-    *kept = address != NULL ? strdup(address) : NULL;
+    *kept = address ? strdup(address) : NULL;
 }
 
 static void forget_addresses(addresses_t *a)
@@ -62,7 +62,7 @@ static status_t start_member(member_t *m, err_t *err)
     words_t words;
     char log_path[4096];
     const char *dir = up->options->log_dir;
-    if (dir != NULL)
+    if (dir)
         snprintf(log_path, sizeof log_path, "%s/%s.log", dir, m->name);
     words_init(&words);
     up_words(&words, up->options, up->bin_dir, m->role, m->index, scheduler_of(up)->addresses.grpc,
@@ -70,7 +70,7 @@ static status_t start_member(member_t *m, err_t *err)
     child_options_t options = {.name = m->name,
                                .self = up->self,
                                .words = &words,
-                               .log_path = dir != NULL ? log_path : NULL,
+                               .log_path = dir ? log_path : NULL,
                                .ops = &child_ops,
                                .arg = m};
     status_t st = words.failed ? err_set(err, STATUS_NO_MEMORY, "too many flags for %s", m->name)
@@ -138,8 +138,7 @@ static bool all_ready(const up_t *up)
 /* The addresses without which nothing goes on. */
 static bool is_complete(const member_t *m)
 {
-    return (m->role != ROLE_SCHEDULER || m->addresses.grpc != NULL) &&
-           (m->role != ROLE_GATEWAY || m->addresses.http != NULL);
+    return (m->role != ROLE_SCHEDULER || m->addresses.grpc) && (m->role != ROLE_GATEWAY || m->addresses.http);
 }
 
 static void on_child_ready(child_t *child, void *arg)
@@ -282,7 +281,7 @@ static void on_child_ended(child_t *child, void *arg)
     up_t *up = m->up;
     char ending[96];
     int pid = child_pid(child);
-    bool well = child_ended_well(child), was_ready = child_address(child, "service") != NULL;
+    bool well = child_ended_well(child), was_ready = child_address(child, "service");
     child_ending(child, ending, sizeof ending);
     m->child = NULL;
     child_destroy(child);
@@ -324,7 +323,7 @@ static status_t add_members(up_t *up, err_t *err)
 {
     uint32_t gateways = (uint32_t)up->options->gateways, workers = (uint32_t)up->options->workers;
     up->members = calloc(1 + gateways + workers, sizeof *up->members);
-    if (up->members == NULL)
+    if (!up->members)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the services");
     status_t st = add_member(up, ROLE_SCHEDULER, 0, err);
     for (uint32_t i = 0; i < gateways && st == STATUS_OK; i++)
@@ -380,8 +379,8 @@ static status_t find_programs(const up_options_t *options, char *self, char *dir
     if (n < 0)
         return err_set(err, STATUS_IO, "cannot find out where the program is");
     self[n] = '\0';
-    snprintf(dir, bytes, "%s", options->bin_dir != NULL ? options->bin_dir : self);
-    if (options->bin_dir == NULL)
+    snprintf(dir, bytes, "%s", options->bin_dir ? options->bin_dir : self);
+    if (!options->bin_dir)
         *strrchr(dir, '/') = '\0';
     return STATUS_OK;
 }

@@ -103,7 +103,7 @@ const char *up_mode_name(const up_options_t *o)
 static status_t check_folder(const char *flag, const char *path, err_t *err)
 {
     struct stat info;
-    if (path == NULL)
+    if (!path)
         return STATUS_OK;
     if (stat(path, &info) != 0)
         return err_set(err, STATUS_NOT_FOUND, "flag --%s: %s: %s", flag, path, strerror(errno));
@@ -116,13 +116,13 @@ static status_t check_folder(const char *flag, const char *path, err_t *err)
 static status_t check_models(const up_options_t *o, err_t *err)
 {
     status_t st = check_folder("models", o->models, err);
-    if (st != STATUS_OK || o->models == NULL || o->profile != NULL)
+    if (st != STATUS_OK || !o->models || o->profile)
         return st;
     DIR *folder = opendir(o->models);
-    if (folder == NULL)
+    if (!folder)
         return err_set(err, STATUS_IO, "flag --models: %s: %s", o->models, strerror(errno));
     bool any = false;
-    for (struct dirent *entry; !any && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; !any && (entry = readdir(folder));) {
         struct stat info;
         any = entry->d_name[0] != '.' && fstatat(dirfd(folder), entry->d_name, &info, 0) == 0 &&
               S_ISDIR(info.st_mode);
@@ -150,7 +150,7 @@ status_t up_options_finish(up_options_t *o, const config_t *config, err_t *err)
         free_port(&o->scheduler_http, config, "scheduler_http");
         free_port(&o->worker_metrics, config, "worker_metrics");
     }
-    if (o->models == NULL && o->profile == NULL)
+    if (!o->models && !o->profile)
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "flag --models is required (or --profile with --engine emulated)");
     status_t st = check_models(o, err);

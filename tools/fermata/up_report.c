@@ -11,7 +11,7 @@
 /* An address to listen at is not one to connect to when it means "all". */
 static const char *reachable(const char *address, char *text, size_t text_bytes)
 {
-    if (address == NULL)
+    if (!address)
         address = "?";
     const char *port = strrchr(address, ':');
     bool all = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
@@ -47,12 +47,12 @@ static bool find_picture(const char *models, char *text, size_t text_bytes)
 {
     char pattern[512];
     glob_t found;
-    size_t len = models != NULL ? strlen(models) : 0;
+    size_t len = models ? strlen(models) : 0;
     while (len > 0 && models[len - 1] == '/')
         len--;
     while (len > 0 && models[len - 1] != '/')
         len--;
-    if (models == NULL ||
+    if (!models ||
         snprintf(pattern, sizeof pattern, "%.*spictures/*.jpg", (int)len, models) >= (int)sizeof pattern)
         return false;
     bool any = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
@@ -66,13 +66,13 @@ static bool find_picture(const char *models, char *text, size_t text_bytes)
 static bool takes_pictures(const char *models, const char *name)
 {
     char text[512];
-    if (models == NULL || snprintf(text, sizeof text, "%s/%s/config.yaml", models, name) >= (int)sizeof text)
+    if (!models || snprintf(text, sizeof text, "%s/%s/config.yaml", models, name) >= (int)sizeof text)
         return false;
     FILE *file = fopen(text, "r");
     bool found = false;
-    while (file != NULL && !found && fgets(text, sizeof text, file) != NULL)
+    while (file && !found && fgets(text, sizeof text, file))
         found = strncmp(text, "preprocess:", strlen("preprocess:")) == 0;
-    if (file != NULL)
+    if (file)
         fclose(file);
     return found;
 }
@@ -88,10 +88,10 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
         ready = models[i].name;
         seeing = takes_pictures(folder, ready) ? ready : seeing;
     }
-    if (ready == NULL)
+    if (!ready)
         return;
-    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, seeing != NULL ? seeing : ready);
-    if (seeing != NULL && find_picture(folder, picture, sizeof picture))
+    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, seeing ? seeing : ready);
+    if (seeing && find_picture(folder, picture, sizeof picture))
         printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s "
                "'http://%s/v2/models/%s/infer?classification=3'\n",
                picture, http, seeing);
@@ -147,7 +147,7 @@ static json_t *member_json(const member_t *m)
     const char *const values[] = {m->addresses.http, m->addresses.grpc, m->addresses.metrics,
                                   m->addresses.data};
     for (int i = 0; i < 4; i++)
-        if (values[i] != NULL)
+        if (values[i])
             json_object_set_new(object, keys[i], json_string(values[i]));
     return object;
 }

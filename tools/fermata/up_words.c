@@ -13,7 +13,7 @@ static void add_address(words_t *words, const char *flag, const char *before, co
                         uint32_t index)
 {
     words_add(words, "--%s", flag);
-    if (before != NULL)
+    if (before)
         words_add(words, "%s", before);
     else
         words_add(words, "%s:%d", host, index == 0 ? (int)port : 0);
@@ -21,7 +21,7 @@ static void add_address(words_t *words, const char *flag, const char *before, co
 
 static void add_pair(words_t *words, const char *flag, const char *value)
 {
-    if (value == NULL)
+    if (!value)
         return;
     words_add(words, "--%s", flag);
     words_add(words, "%s", value);

@@ -138,7 +138,7 @@ static json_t *outputs_rest(const uint8_t *body, size_t len)
         if (name)
             json_object_set(out, name, json_object_get(item, "data"));
     }
-    bool read = root != NULL;
+    bool read = root;
     json_decref(root);
     if (read)
         return out;

@@ -117,7 +117,7 @@ static status_t fill_flow(load_t *load, flow_t *flow, uint64_t stream, err_t *er
                                  .rows = (uint32_t)o->rows,
                                  .timeout_us = flow->deadline_ns / NS_PER_US,
                                  .classes = (uint32_t)o->classes,
-                                 .text_output = o->results != NULL,
+                                 .text_output = o->results,
                                  .shapes = load->shapes.count > 0 ? &load->shapes : NULL,
                                  .picture_input = o->picture_input};
     prng_t prng;

@@ -85,7 +85,7 @@ static size_t list_scenarios(const char *directory, char names[][SCENARIO_LABEL_
 {
     size_t count = 0;
     DIR *dir = opendir(directory);
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL && count < SCENARIOS_MAX;) {
+    for (struct dirent *entry; dir && (entry = readdir(dir)) && count < SCENARIOS_MAX;) {
         size_t len = strlen(entry->d_name);
         if (entry->d_name[0] == '.' || len <= 4 || len - 4 >= SCENARIO_LABEL_BYTES ||
             strcmp(entry->d_name + len - 4, ".txt") != 0)

@@ -217,7 +217,7 @@ static const char *take(mode_options_t *options, int option, const char *text)
 static uint32_t names_in(const char *list)
 {
     uint32_t count = 1;
-    for (const char *at = list; (at = strchr(at, '+')) != NULL; at++)
+    for (const char *at = list; (at = strchr(at, '+')); at++)
         count++;
     return count;
 }

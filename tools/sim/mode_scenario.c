@@ -91,7 +91,7 @@ static bool read_staged_word(mode_scenario_t *scenario, const char *key, const c
     reader_t reader = {.rest = (char *)(uintptr_t)value};
     if (strcmp(key, "schedule") == 0)
         return snprintf(scenario->schedule, sizeof(scenario->schedule), "%s", value) > 0 &&
-               staged_schedule_find(value) != NULL;
+               staged_schedule_find(value);
     if (strcmp(key, "cut") == 0) {
         scenario->cut_by_preference = strcmp(value, "preference") == 0;
         return scenario->cut_by_preference || strcmp(value, "even") == 0;

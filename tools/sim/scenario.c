@@ -92,7 +92,7 @@ static status_t parse_command(const parser_t *parser, scenario_row_t *row)
     if (!row->words)
         return err_set(parser->err, STATUS_NO_MEMORY, "no memory for a scenario");
     char *rest = row->words;
-    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+    for (char *word; (word = strsep(&rest, " "));) {
         if (*word == '\0')
             continue;
         if (argc == WORDS_MAX)
@@ -169,7 +169,7 @@ static status_t add_variable(parser_t *parser, const char *text)
     char *rest = variable->text, *name = strsep(&rest, " ");
     if (!copy(variable->name, sizeof(variable->name), name))
         return fail(parser, "name too long");
-    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+    for (char *word; (word = strsep(&rest, " "));) {
         if (*word && variable->count == VALUES_MAX)
             return fail(parser, "too many values");
         if (*word)

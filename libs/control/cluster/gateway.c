@@ -7,13 +7,13 @@ static bool drops_grow(drops_t *drops)
 {
     uint32_t capacity = drops->capacity == 0 ? 64 : drops->capacity * 2;
     uint64_t *id = realloc(drops->id, capacity * sizeof *id);
-    drops->id = id != NULL ? id : drops->id;
+    drops->id = id ? id : drops->id;
     uint32_t **columns[] = {&drops->status, &drops->stage, &drops->retry_after_ms};
-    bool ok = id != NULL;
+    bool ok = id;
     for (size_t i = 0; i < 3; i++) {
         uint32_t *column = realloc(*columns[i], capacity * sizeof *column);
-        *columns[i] = column != NULL ? column : *columns[i];
-        ok = ok && column != NULL;
+        *columns[i] = column ? column : *columns[i];
+        ok = ok && column;
     }
     if (ok)
         drops->capacity = capacity;

@@ -14,7 +14,7 @@ static inline uint32_t roster_gateways(const roster_t *roster)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        count += roster->gateways[i] != NULL;
+        count += roster->gateways[i] ? 1 : 0;
     return count;
 }
 
@@ -22,7 +22,7 @@ static inline uint32_t roster_workers(const roster_t *roster)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        count += roster->workers[i] != NULL;
+        count += roster->workers[i] ? 1 : 0;
     return count;
 }
 

@@ -55,7 +55,7 @@ static status_t make_threads(subcluster_t *sub, const subcluster_options_t *opti
 static status_t make_core(subcluster_t *sub, const subcluster_options_t *options, err_t *err)
 {
     sched_limits_t limits = options->limits;
-    if (sub->turn->world.make_threads != NULL) {
+    if (sub->turn->world.make_threads) {
         status_t status = make_threads(sub, options, err);
         if (status != STATUS_UNSUPPORTED)
             return status;
@@ -80,7 +80,7 @@ static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err
     init_autoscale(sub, options->autoscale_window_ns);
     init_metrics(sub, options->turn->metrics);
     sub->devices = calloc(sub->devices_max, sizeof(*sub->devices));
-    if (sub->devices == NULL)
+    if (!sub->devices)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", sub->devices_max);
     sub->delays.sched = (sched_delays_t){.ctrl_ns = delay_ns, .fixed_ns = delay_ns, .wake_ns = delay_ns};
     sub->delays.push_bound_ns = delay_ns;
@@ -91,7 +91,7 @@ static status_t fill(subcluster_t *sub, const subcluster_options_t *options, err
 status_t subcluster_create(const subcluster_options_t *options, subcluster_t **out, err_t *err)
 {
     subcluster_t *sub = calloc(1, sizeof *sub);
-    if (sub == NULL)
+    if (!sub)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a sub-cluster");
     status_t status = fill(sub, options, err);
     if (status != STATUS_OK) {
@@ -104,11 +104,11 @@ status_t subcluster_create(const subcluster_options_t *options, subcluster_t **o
 
 void subcluster_destroy(subcluster_t *sub)
 {
-    if (sub == NULL)
+    if (!sub)
         return;
-    if (sub->core != NULL)
+    if (sub->core)
         sub->core->ops->destroy(sub->core);
-    if (sub->threads != NULL)
+    if (sub->threads)
         sub->turn->world.release_threads(sub->threads);
     free(sub->devices);
     free(sub);
@@ -119,7 +119,7 @@ status_t subcluster_check_policy(const char *name, const char *params, err_t *er
 {
     const sched_limits_t smallest = {.models_max = 1, .gpus_max = 1, .tasks_max = 1, .batch_max = 1};
     sched_t *core = sched_create(&smallest, err);
-    status_t status = core != NULL ? sched_set_policy(core, 0, name, params, err) : err->code;
+    status_t status = core ? sched_set_policy(core, 0, name, params, err) : err->code;
     sched_destroy(core);
     return status;
 }
@@ -220,7 +220,7 @@ void subcluster_model_scatter(const subcluster_t *sub, uint32_t model, sched_sca
 uint32_t subcluster_seat(subcluster_t *sub, device_t *device)
 {
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
-        if (sub->devices[gpu] != NULL)
+        if (sub->devices[gpu])
             continue;
         sub->devices[gpu] = device;
         sub->device_count++;

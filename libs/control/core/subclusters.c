@@ -53,26 +53,25 @@ static status_t declare_one(subclusters_t *subs, char *text, err_t *err)
 {
     char *name = text, *device_class = strchr(text, '=');
     int64_t share = 1;
-    if (device_class == NULL || device_class == name || device_class[1] == '\0')
+    if (!device_class || device_class == name || device_class[1] == '\0')
         return err_set(err, STATUS_INVALID_ARGUMENT, "it is not NAME=CLASS[:SHARE[:POLICY]]");
     *device_class++ = '\0';
     char *number = strchr(device_class, ':');
-    if (number != NULL)
+    if (number)
         *number++ = '\0';
-    char *policy = number != NULL ? strchr(number, ':') : NULL;
-    if (policy != NULL)
+    char *policy = number ? strchr(number, ':') : NULL;
+    if (policy)
         *policy++ = '\0';
     if (strlen(name) >= SUBCLUSTER_NAME_BYTES || strlen(device_class) >= DEVICE_CLASS_BYTES)
         return err_set(err, STATUS_TOO_LARGE, "its names may have %d bytes", SUBCLUSTER_NAME_BYTES - 1);
-    if (subclusters_find(subs, name) != NULL)
+    if (subclusters_find(subs, name))
         return err_set(err, STATUS_INVALID_ARGUMENT, "there are two of this name");
-    if (number != NULL &&
-        (value_parse_int64(number, &share, err) != STATUS_OK || share < 1 || share > SHARE_MOST))
+    if (number && (value_parse_int64(number, &share, err) != STATUS_OK || share < 1 || share > SHARE_MOST))
         return err_set(err, STATUS_INVALID_ARGUMENT, "its share \"%s\" is not within 1..%d", number,
                        SHARE_MOST);
     subcluster_t *made;
-    status_t status = make(subs, name, device_class, policy != NULL ? policy : subs->policy,
-                           policy != NULL ? NULL : subs->policy_params, &made, err);
+    status_t status = make(subs, name, device_class, policy ? policy : subs->policy,
+                           policy ? NULL : subs->policy_params, &made, err);
     if (status == STATUS_OK)
         made->share = (uint32_t)share;
     return status;
@@ -83,7 +82,7 @@ status_t subclusters_init(subclusters_t *subs, turn_t *turn, err_t *err)
     subs->turn = turn;
     (void)snprintf(subs->policy, sizeof subs->policy, "%s", subs->turn->options.policy);
     (void)snprintf(subs->policy_params, sizeof subs->policy_params, "%s",
-                   subs->turn->options.policy_params != NULL ? subs->turn->options.policy_params : "");
+                   subs->turn->options.policy_params ? subs->turn->options.policy_params : "");
     status_t status = subcluster_check_policy(subs->policy, subs->policy_params, err);
     for (uint32_t i = 0; i < subs->turn->options.subcluster_count && status == STATUS_OK; i++) {
         char text[DECLARATION_BYTES];
@@ -118,12 +117,12 @@ subcluster_t *subclusters_for(subclusters_t *subs, const char *device_class, uin
         subcluster_t *sub = subs->all[i];
         if (strcmp(sub->device_class, device_class) != 0)
             continue;
-        if (best == NULL || fullness(sub, devices) < fullness(best, devices))
+        if (!best || fullness(sub, devices) < fullness(best, devices))
             best = sub;
     }
-    if (best != NULL)
+    if (best)
         return best;
-    if (subclusters_find(subs, device_class) != NULL) {
+    if (subclusters_find(subs, device_class)) {
         (void)err_set(err, STATUS_INVALID_ARGUMENT, "sub-cluster %s is of another class", device_class);
         return NULL;
     }
@@ -166,7 +165,7 @@ status_t subclusters_set_policy(subclusters_t *subs, const char *subcluster, con
     turn_touch(subs->turn);
     if (subcluster[0] != '\0') {
         subcluster_t *sub = subclusters_find(subs, subcluster);
-        if (sub == NULL)
+        if (!sub)
             return err_set(err, STATUS_NOT_FOUND, "there is no sub-cluster '%s'", subcluster);
         return set_one(subs, sub, name, params, err);
     }

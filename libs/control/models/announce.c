@@ -5,7 +5,7 @@
 static Control__ModelReport *nothing_known(const model_t *model, pb_arena_t *arena)
 {
     Control__ModelReport *report = pb_arena_alloc(arena, sizeof *report);
-    if (report == NULL)
+    if (!report)
         return NULL;
     control__model_report__init(report);
     report->name = model->name;
@@ -22,8 +22,8 @@ static bool fill_entry(Control__CatalogueModel *entry, model_t *model, pb_arena_
     entry->rising = model->rising;
     if (!model->ready)
         entry->reason = model->reason;
-    entry->description = model->canonical != NULL ? model->canonical->report : nothing_known(model, arena);
-    return entry->description != NULL;
+    entry->description = model->canonical ? model->canonical->report : nothing_known(model, arena);
+    return entry->description;
 }
 
 static void leave_out(models_t *models, Control__CatalogueModel *entry, const model_t *model,
@@ -47,7 +47,7 @@ static bool fit_entry(models_t *models, Control__CatalogueModel *entry, const mo
     size_t bytes = control__catalogue_model__get_packed_size(entry);
     if (bytes > *room) {
         Control__ModelReport *bare = nothing_known(model, arena);
-        if (bare == NULL)
+        if (!bare)
             return false;
         leave_out(models, entry, model, bare);
         bytes = control__catalogue_model__get_packed_size(entry);
@@ -59,13 +59,13 @@ static bool fit_entry(models_t *models, Control__CatalogueModel *entry, const mo
 Control__Catalogue *announce_catalogue(models_t *models, pb_arena_t *arena)
 {
     Control__Catalogue *catalogue = pb_arena_alloc(arena, sizeof *catalogue);
-    if (catalogue == NULL)
+    if (!catalogue)
         return NULL;
     control__catalogue__init(catalogue);
     catalogue->version = models->version;
     catalogue->models =
         repeated_make(&control__catalogue_model__descriptor, models->count, &arena->allocator);
-    if (catalogue->models == NULL)
+    if (!catalogue->models)
         return NULL;
     catalogue->n_models = models->count;
     size_t room = CATALOGUE_BYTES_MAX;

@@ -33,9 +33,9 @@ static void explain(model_t *model)
 {
     size_t len = 0;
     model->reason[0] = '\0';
-    if (model->instances == NULL)
+    if (!model->instances)
         (void)snprintf(model->reason, sizeof model->reason, "no worker has it");
-    for (const instance_t *i = model->instances; i != NULL && len < sizeof model->reason; i = i->next) {
+    for (const instance_t *i = model->instances; i && len < sizeof model->reason; i = i->next) {
         if (instance_is_usable(model, i))
             continue;
         int n = snprintf(model->reason + len, sizeof model->reason - len, "%s%s: %s%s%s", len > 0 ? "; " : "",
@@ -62,10 +62,10 @@ static int worth(const instance_t *instance)
 
 static void choose_canonical(model_t *model)
 {
-    if (model->canonical != NULL && instance_is_ready(model->canonical))
+    if (model->canonical && instance_is_ready(model->canonical))
         return;
     instance_t *best = model->instances;
-    for (instance_t *i = model->instances; i != NULL; i = i->next)
+    for (instance_t *i = model->instances; i; i = i->next)
         if (worth(i) > worth(best))
             best = i;
     model->canonical = best;
@@ -73,7 +73,7 @@ static void choose_canonical(model_t *model)
 
 static void mark_conflicts(const models_t *models, model_t *model)
 {
-    for (instance_t *i = model->instances; i != NULL; i = i->next) {
+    for (instance_t *i = model->instances; i; i = i->next) {
         bool differs = i != model->canonical && i->state == CONTROL__MODEL_STATE__MODEL_STATE_READY &&
                        i->signature != model->canonical->signature;
         if (differs && !i->conflict) {
@@ -91,7 +91,7 @@ static void count_ready(models_t *models, model_t *model)
 {
     bool was = model->ready;
     model->ready_workers = 0;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         model->ready_workers += instance_is_usable(model, i);
     model->ready = model->ready_workers > 0;
     if (was && !model->ready) {
@@ -149,7 +149,7 @@ static void settle(models_t *models, model_t *changed)
 
 static instance_t *instance_of(const model_t *model, const worker_t *worker)
 {
-    for (instance_t *i = model->instances; i != NULL; i = i->next)
+    for (instance_t *i = model->instances; i; i = i->next)
         if (i->worker == worker)
             return i;
     return NULL;
@@ -159,10 +159,10 @@ static instance_t *instance_of(const model_t *model, const worker_t *worker)
 static instance_t *instance_make(model_t *model, worker_t *worker)
 {
     instance_t *instance = instance_of(model, worker);
-    if (instance != NULL)
+    if (instance)
         return instance;
     instance = calloc(1, sizeof *instance);
-    if (instance == NULL)
+    if (!instance)
         return NULL;
     instance->worker = worker;
     instance->next = model->instances;
@@ -172,7 +172,7 @@ static instance_t *instance_make(model_t *model, worker_t *worker)
 
 static void instance_remove(model_t *model, const worker_t *worker)
 {
-    for (instance_t **link = &model->instances; *link != NULL; link = &(*link)->next) {
+    for (instance_t **link = &model->instances; *link; link = &(*link)->next) {
         instance_t *instance = *link;
         if (instance->worker != worker)
             continue;
@@ -222,7 +222,7 @@ static model_t *model_make(models_t *models, const char *name, int64_t version)
         return NULL;
     model_t *model = calloc(1, sizeof *model);
     char *copy = strdup(name);
-    if (model == NULL || copy == NULL) {
+    if (!model || !copy) {
         free(model);
         free(copy);
         return NULL;
@@ -243,9 +243,9 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
     }
     bool gone = report->state == CONTROL__MODEL_STATE__MODEL_STATE_GONE;
     model_t *model = model_find(models, report->name, report->version);
-    if (model == NULL && !gone)
+    if (!model && !gone)
         model = model_make(models, report->name, report->version);
-    if (model == NULL) {
+    if (!model) {
         peer_complain(&worker->peer, NONSENSE_MODEL, gone ? "an unknown model is gone" : "too many models");
         return;
     }
@@ -253,10 +253,10 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
         instance_remove(model, worker);
     } else {
         instance_t *instance = instance_make(model, worker);
-        if (instance == NULL)
+        if (!instance)
             return;
         report_take(instance, report);
-        if (instance->report == NULL)
+        if (!instance->report)
             instance_remove(model, worker);
         worker->model_ids_due = true;
     }
@@ -266,7 +266,7 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
 void catalogue_worker_gone(models_t *models, const worker_t *worker)
 {
     for (uint32_t m = 0; m < models->count; m++) {
-        if (instance_of(models->all[m], worker) == NULL)
+        if (!instance_of(models->all[m], worker))
             continue;
         instance_remove(models->all[m], worker);
         settle(models, models->all[m]);
@@ -291,7 +291,7 @@ status_t catalogue_init(models_t *models, turn_t *turn, const roster_t *roster, 
 {
     *models = (models_t){.turn = turn, .roster = roster, .subclusters = subclusters};
     models->all = calloc(turn->options.models_max, sizeof(*models->all));
-    if (models->all == NULL)
+    if (!models->all)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u models", turn->options.models_max);
     return shapes_init(models, err);
 }
@@ -300,7 +300,7 @@ void catalogue_dispose(models_t *models)
 {
     for (uint32_t m = 0; m < models->count; m++) {
         model_t *model = models->all[m];
-        while (model->instances != NULL)
+        while (model->instances)
             instance_remove(model, model->instances->worker);
         free(model->name);
         free(model);

@@ -22,7 +22,7 @@ static command_t *command_make(worker_t *worker, Control__ModelAction action, co
 {
     size_t name_bytes = strlen(name) + 1;
     command_t *command = calloc(1, sizeof *command + name_bytes);
-    if (command == NULL)
+    if (!command)
         return NULL;
     control__model_command__init(&command->message);
     command->message.id = ++worker->commands_made;
@@ -31,7 +31,7 @@ static command_t *command_make(worker_t *worker, Control__ModelAction action, co
     command->message.version = version;
     command->until_ns = worker->peer.turn->now_ns + PATIENCE_NS;
     command_t **link = &worker->commands;
-    while (*link != NULL)
+    while (*link)
         link = &(*link)->next;
     *link = command;
     worker->command_count++;
@@ -45,7 +45,7 @@ static status_t command_give(worker_t *worker, Control__ModelAction action, cons
     if (worker->peer.closing || worker->command_count >= COMMANDS_PER_WORKER_MAX)
         return STATUS_UNAVAILABLE;
     command_t *command = command_make(worker, action, name, version);
-    if (command == NULL)
+    if (!command)
         return STATUS_NO_MEMORY;
     command->message.planned = planned;
     command->done = done;
@@ -79,13 +79,13 @@ void worker_release_model(worker_t *worker, const model_t *model)
 /* Out of the list before done, which may give new ones. */
 static void command_end(worker_t *worker, command_t *command, status_t status, const char *reason)
 {
-    for (command_t **link = &worker->commands; *link != NULL; link = &(*link)->next)
+    for (command_t **link = &worker->commands; *link; link = &(*link)->next)
         if (*link == command) {
             *link = command->next;
             break;
         }
     worker->command_count--;
-    if (command->done != NULL)
+    if (command->done)
         command->done(command->ctx, worker, status, reason);
     free(command);
     turn_touch(worker->peer.turn);
@@ -94,9 +94,9 @@ static void command_end(worker_t *worker, command_t *command, status_t status, c
 void command_answered(worker_t *worker, const Control__CommandDone *done)
 {
     command_t *command = worker->commands;
-    while (command != NULL && (command->message.id != done->id || !command->sent))
+    while (command && (command->message.id != done->id || !command->sent))
         command = command->next;
-    if (command == NULL) {
+    if (!command) {
         peer_complain(&worker->peer, NONSENSE_MODEL, "an answer to a command that was not given");
         return;
     }
@@ -109,14 +109,14 @@ void command_answered(worker_t *worker, const Control__CommandDone *done)
 
 void commands_worker_gone(worker_t *worker)
 {
-    while (worker->commands != NULL)
+    while (worker->commands)
         command_end(worker, worker->commands, STATUS_UNAVAILABLE, "the worker went away");
 }
 
 /* The oldest are first. */
 void commands_tick(worker_t *worker, int64_t now_ns)
 {
-    while (worker->commands != NULL && worker->commands->until_ns <= now_ns)
+    while (worker->commands && worker->commands->until_ns <= now_ns)
         command_end(worker, worker->commands, STATUS_DEADLINE_EXCEEDED, "no answer in ten minutes");
 }
 
@@ -128,7 +128,7 @@ static bool is_release(const command_t *command)
 /* Releases are not answered: their place is free once the frame of the turn before has left. */
 static void drop_sent_releases(worker_t *worker)
 {
-    for (command_t *command = worker->commands, *next; command != NULL; command = next) {
+    for (command_t *command = worker->commands, *next; command; command = next) {
         next = command->next;
         if (command->sent && is_release(command))
             command_end(worker, command, STATUS_OK, "");
@@ -137,13 +137,12 @@ static void drop_sent_releases(worker_t *worker)
 
 void commands_put(worker_t *worker, Control__SchedulerToWorker *frame)
 {
-    if (worker->commands == NULL)
+    if (!worker->commands)
         return;
     drop_sent_releases(worker);
     frame->commands =
         pb_arena_alloc(&worker->peer.turn->scratch, (worker->command_count + 1) * sizeof *frame->commands);
-    for (command_t *command = worker->commands; command != NULL && frame->commands != NULL;
-         command = command->next) {
+    for (command_t *command = worker->commands; command && frame->commands; command = command->next) {
         if (command->sent)
             continue;
         command->sent = true;

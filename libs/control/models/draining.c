@@ -13,7 +13,7 @@ static bool is_drained(const models_t *models, const model_t *model)
 {
     sched_model_stats_t stats;
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (models->roster->gateways[i] != NULL &&
+        if (models->roster->gateways[i] &&
             models->roster->gateways[i]->catalogue_seen < model->unready_version)
             return false;
     placement_stats(model, &stats);
@@ -30,7 +30,7 @@ static bool may_go(const models_t *models, const model_t *model)
 
 static void release(models_t *models, model_t *model)
 {
-    for (instance_t *i = model->instances; i != NULL; i = i->next) {
+    for (instance_t *i = model->instances; i; i = i->next) {
         if (!instance_is_draining(i))
             continue;
         i->released = true;

@@ -13,7 +13,7 @@ bool instance_is_draining(const instance_t *instance)
 
 bool model_any(const model_t *model, bool (*is)(const instance_t *instance))
 {
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (is(i))
             return true;
     return false;
@@ -43,7 +43,7 @@ static bool holds(const instance_t *instance, uint32_t device)
 
 bool model_runs_on(const model_t *model, const device_t *device)
 {
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (i->worker == device->worker)
             return serves(model, i) && i->shunned_until_ns == 0 && holds(i, device->index);
     return false;
@@ -62,7 +62,7 @@ bool instance_reaches(const instance_t *instance, const subcluster_t *sub, bool 
 
 bool model_is_served_at(const model_t *model, const subcluster_t *sub)
 {
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (serves(model, i) && instance_reaches(i, sub, true))
             return true;
     return false;
@@ -77,7 +77,7 @@ bool instance_counts(const instance_t *instance, const subcluster_t *sub)
 bool model_profile_at(const model_t *model, const subcluster_t *sub, profile_t *profile)
 {
     bool any = false;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+    for (const instance_t *i = model->instances; i; i = i->next) {
         if (!instance_counts(i, sub))
             continue;
         if (any)
@@ -93,7 +93,7 @@ bool model_profile_at(const model_t *model, const subcluster_t *sub, profile_t *
 static uint32_t exit_points_at(const model_t *model, const subcluster_t *sub)
 {
     uint32_t fewest = UINT32_MAX;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (instance_counts(i, sub) && i->report->exit_points < fewest)
             fewest = i->report->exit_points;
     return fewest == UINT32_MAX ? 0 : fewest;
@@ -103,7 +103,7 @@ static uint32_t exit_points_at(const model_t *model, const subcluster_t *sub)
 static sched_inside_t inside_at(const model_t *model, const subcluster_t *sub)
 {
     sched_inside_t inside = {0};
-    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+    for (const instance_t *i = model->instances; i; i = i->next) {
         const Control__ModelReport *report = i->report;
         bool tells = report->n_stage_until > 0 || report->busy_fixed > 0 || report->busy_row > 0;
         if (!is_able(i) || !instance_reaches(i, sub, false) || !tells)

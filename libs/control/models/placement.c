@@ -58,7 +58,7 @@ static subcluster_t *roomiest(const models_t *models, const model_t *model)
         if (!model_is_served_at(model, sub))
             continue;
         bool feasible = feasible_at(model, sub);
-        if (best != NULL &&
+        if (best &&
             (feasible < best_feasible ||
              (feasible == best_feasible && crowding(models, sub, model) >= crowding(models, best, model))))
             continue;
@@ -71,7 +71,7 @@ static subcluster_t *roomiest(const models_t *models, const model_t *model)
 static bool stays_at_home(const models_t *models, const model_t *model, const subcluster_t *best)
 {
     sched_model_stats_t stats;
-    if (model->home == NULL || !model_is_served_at(model, model->home) || !feasible_at(model, model->home))
+    if (!model->home || !model_is_served_at(model, model->home) || !feasible_at(model, model->home))
         return false;
     placement_stats(model, &stats);
     return stats.submitted > 0 || crowding(models, model->home, model) <= crowding(models, best, model);
@@ -80,13 +80,13 @@ static bool stays_at_home(const models_t *models, const model_t *model, const su
 static subcluster_t *choose(const models_t *models, const model_t *model)
 {
     const char *name = configured_home(models, model);
-    subcluster_t *named = name != NULL ? subclusters_find(models->subclusters, name) : NULL;
-    if (named != NULL && model_is_served_at(model, named))
+    subcluster_t *named = name ? subclusters_find(models->subclusters, name) : NULL;
+    if (named && model_is_served_at(model, named))
         return named;
-    if (model->planned != NULL && model_is_served_at(model, model->planned))
+    if (model->planned && model_is_served_at(model, model->planned))
         return model->planned;
     subcluster_t *best = roomiest(models, model);
-    if (best == NULL) /* nobody takes grants: what waits may still find its workers back */
+    if (!best) /* nobody takes grants: what waits may still find its workers back */
         return model->home;
     return stays_at_home(models, model, best) ? model->home : best;
 }
@@ -111,7 +111,7 @@ static void move_in(model_t *model, subcluster_t *home)
 
 void placement_leave(models_t *models, model_t *model)
 {
-    if (model->home == NULL)
+    if (!model->home)
         return;
     subcluster_remove_model(model->home, model->id);
     shapes_move_out(model);
@@ -138,7 +138,7 @@ void placement_allow(const model_t *model, const device_t *device)
 
 static bool anyone_else(const model_t *model, const worker_t *worker)
 {
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (i->worker != worker && instance_is_ready(i) && i->shunned_until_ns == 0 &&
             instance_reaches(i, model->home, true))
             return true;
@@ -148,11 +148,11 @@ static bool anyone_else(const model_t *model, const worker_t *worker)
 static void allow_devices(model_t *model)
 {
     subcluster_t *home = model->home;
-    for (instance_t *i = model->instances; i != NULL; i = i->next)
+    for (instance_t *i = model->instances; i; i = i->next)
         if (i->shunned_until_ns != 0 && !anyone_else(model, i->worker))
             i->shunned_until_ns = 0;
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
-        if (home->devices[gpu] != NULL && home->devices[gpu]->open)
+        if (home->devices[gpu] && home->devices[gpu]->open)
             placement_allow(model, home->devices[gpu]);
 }
 
@@ -161,11 +161,11 @@ void placement_settle(models_t *models, model_t *model)
     subcluster_t *home = model->ready ? choose(models, model) : model->home;
     if (home != model->home)
         placement_leave(models, model);
-    if (home != NULL && model->home == NULL)
+    if (home && !model->home)
         move_in(model, home);
-    else if (home != NULL)
+    else if (home)
         follow_profile(model);
-    if (model->home != NULL) {
+    if (model->home) {
         model_tell_inside(model, model->id, true);
         shapes_follow_inside(model);
         allow_devices(model);
@@ -184,13 +184,13 @@ bool placement_move(models_t *models, model_t *model, subcluster_t *to)
 
 bool placement_is_configured(const models_t *models, const model_t *model)
 {
-    return configured_home(models, model) != NULL;
+    return configured_home(models, model);
 }
 
 void placement_devices_changed(models_t *models, const worker_t *worker)
 {
     for (uint32_t m = 0; m < models->count; m++)
-        for (const instance_t *i = models->all[m]->instances; i != NULL; i = i->next)
+        for (const instance_t *i = models->all[m]->instances; i; i = i->next)
             if (i->worker == worker)
                 placement_settle(models, models->all[m]);
 }
@@ -198,9 +198,9 @@ void placement_devices_changed(models_t *models, const worker_t *worker)
 void placement_shun(models_t *models, model_t *model, const worker_t *worker, int64_t until_ns)
 {
     int64_t most_ns = models->turn->now_ns + SHUN_MOST_MS * NS_PER_MS;
-    if (model->home == NULL)
+    if (!model->home)
         return;
-    for (instance_t *i = model->instances; i != NULL; i = i->next)
+    for (instance_t *i = model->instances; i; i = i->next)
         if (i->worker == worker)
             i->shunned_until_ns = until_ns < most_ns ? until_ns : most_ns;
     allow_devices(model);
@@ -212,13 +212,13 @@ void placement_tick(models_t *models)
     int64_t now_ns = models->turn->now_ns;
     for (uint32_t m = 0; m < models->count; m++) {
         bool over = false;
-        for (instance_t *i = models->all[m]->instances; i != NULL; i = i->next) {
+        for (instance_t *i = models->all[m]->instances; i; i = i->next) {
             if (i->shunned_until_ns == 0 || i->shunned_until_ns > now_ns)
                 continue;
             i->shunned_until_ns = 0;
             over = true;
         }
-        if (over && models->all[m]->home != NULL)
+        if (over && models->all[m]->home)
             allow_devices(models->all[m]);
     }
 }
@@ -226,7 +226,7 @@ void placement_tick(models_t *models)
 void placement_stats(const model_t *model, sched_model_stats_t *stats)
 {
     *stats = (sched_model_stats_t){0};
-    if (model->home != NULL)
+    if (model->home)
         subcluster_model_stats(model->home, model->id, stats);
     shapes_add_stats(model, stats);
 }
@@ -234,7 +234,7 @@ void placement_stats(const model_t *model, sched_model_stats_t *stats)
 void placement_scatter(const model_t *model, sched_scatter_t *scatter)
 {
     *scatter = (sched_scatter_t){.mean = 1, .guard = 1};
-    if (model->home != NULL)
+    if (model->home)
         subcluster_model_scatter(model->home, model->id, scatter);
     shapes_widen_scatter(model, scatter);
 }

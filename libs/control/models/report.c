@@ -11,7 +11,7 @@ static uint8_t *packed(const ProtobufCMessage *message, size_t *len)
 {
     size_t bytes = protobuf_c_message_get_packed_size(message);
     uint8_t *data = malloc(bytes > 0 ? bytes : 1);
-    if (data != NULL)
+    if (data)
         *len = protobuf_c_message_pack(message, data);
     return data;
 }
@@ -50,7 +50,7 @@ static Control__ModelReport *copy_report(const Control__ModelReport *report)
 {
     size_t len = 0;
     uint8_t *bytes = packed(&report->base, &len);
-    Control__ModelReport *copy = bytes != NULL ? control__model_report__unpack(NULL, len, bytes) : NULL;
+    Control__ModelReport *copy = bytes ? control__model_report__unpack(NULL, len, bytes) : NULL;
     free(bytes);
     return copy;
 }
@@ -58,7 +58,7 @@ static Control__ModelReport *copy_report(const Control__ModelReport *report)
 static status_t reported_profile(const Control__Latency *latency, uint32_t max_batch, profile_t *profile,
                                  err_t *err)
 {
-    if (latency == NULL)
+    if (!latency)
         return err_set(err, STATUS_INVALID_ARGUMENT, "ready without a latency profile");
     if (latency->n_table_ns == 0) {
         if (!(latency->alpha_ns >= 0 && latency->alpha_ns < 1e13 && latency->beta_ns >= 0 &&
@@ -120,7 +120,7 @@ static status_t instance_profiles(instance_t *instance, const Control__ModelRepo
         return err_set(err, STATUS_INVALID_ARGUMENT, "more than %d axes", SHAPE_AXES_MAX);
     if (report->n_axes > 0) {
         instance->family = calloc(1, sizeof *instance->family);
-        if (instance->family == NULL)
+        if (!instance->family)
             return err_set(err, STATUS_NO_MEMORY, "no memory for its latencies");
         if (family_of(report, max_batch, instance->family, err) != STATUS_OK)
             return err->code;
@@ -140,9 +140,9 @@ void report_take(instance_t *instance, const Control__ModelReport *report)
 {
     err_t err = {0};
     Control__ModelReport *copy = copy_report(report);
-    if (copy == NULL)
+    if (!copy)
         return;
-    if (instance->report != NULL)
+    if (instance->report)
         control__model_report__free_unpacked(instance->report, NULL);
     instance->report = copy;
     instance->state = report->state;

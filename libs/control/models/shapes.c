@@ -16,7 +16,7 @@ enum {
 status_t shapes_init(models_t *models, err_t *err)
 {
     models->shapes = calloc(SHAPES_MAX, sizeof *models->shapes);
-    if (models->shapes == NULL)
+    if (!models->shapes)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %d shapes", SHAPES_MAX);
     for (uint32_t i = SHAPES_MAX; i-- > 0;) {
         models->shapes[i].core_id = models->turn->options.models_max + i;
@@ -40,9 +40,7 @@ uint32_t shapes_model(const models_t *models, uint32_t core_id)
 
 uint32_t shapes_axis_count(const model_t *model)
 {
-    return model->canonical != NULL && model->canonical->report != NULL
-               ? (uint32_t)model->canonical->report->n_axes
-               : 0;
+    return model->canonical && model->canonical->report ? (uint32_t)model->canonical->report->n_axes : 0;
 }
 
 /* ---- Latency ---- */
@@ -71,8 +69,8 @@ static void profile_of(const shape_t *shape, profile_t *profile)
     const model_t *model = shape->model;
     profile_t one;
     bool first = true;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
-        if (i->family == NULL || !instance_counts(i, model->home))
+    for (const instance_t *i = model->instances; i; i = i->next) {
+        if (!i->family || !instance_counts(i, model->home))
             continue;
         family_profile(i->family, shapes_elements(i->report, shape->sizes), first ? profile : &one);
         if (!first)
@@ -86,8 +84,8 @@ static void profile_of(const shape_t *shape, profile_t *profile)
 void shapes_update_profiles(model_t *model)
 {
     profile_t profile;
-    for (shape_t *shape = model->shapes; shape != NULL; shape = shape->next) {
-        if (shape->home == NULL)
+    for (shape_t *shape = model->shapes; shape; shape = shape->next) {
+        if (!shape->home)
             continue;
         profile_of(shape, &profile);
         shape->alone_ns = profile_latency_ns(&profile, 1);
@@ -108,8 +106,8 @@ static uint64_t most_elements(const instance_t *i)
 static bool suits_mode(const shape_t *shape)
 {
     const model_t *model = shape->model;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
-        if (i->family == NULL || !instance_counts(i, model->home))
+    for (const instance_t *i = model->instances; i; i = i->next) {
+        if (!i->family || !instance_counts(i, model->home))
             continue;
         if (shapes_elements(i->report, shape->sizes) > most_elements(i))
             return false;
@@ -119,15 +117,15 @@ static bool suits_mode(const shape_t *shape)
 
 void shapes_follow_inside(const model_t *model)
 {
-    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next)
+    for (const shape_t *shape = model->shapes; shape; shape = shape->next)
         if (shape->home == model->home)
             model_tell_inside(model, shape->core_id, suits_mode(shape));
 }
 
 void shapes_allow(const model_t *model, uint32_t gpu, bool allowed)
 {
-    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next)
-        if (shape->home != NULL)
+    for (const shape_t *shape = model->shapes; shape; shape = shape->next)
+        if (shape->home)
             subcluster_allow(shape->home, shape->core_id, gpu, allowed);
 }
 
@@ -135,7 +133,7 @@ static void allow_devices(const shape_t *shape)
 {
     const subcluster_t *home = shape->home;
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
-        if (home->devices[gpu] != NULL && home->devices[gpu]->open)
+        if (home->devices[gpu] && home->devices[gpu]->open)
             subcluster_allow(shape->home, shape->core_id, gpu,
                              model_runs_on(shape->model, home->devices[gpu]));
 }
@@ -158,9 +156,9 @@ static void add_stats(sched_model_stats_t *sum, const sched_model_stats_t *part)
 void shapes_add_stats(const model_t *model, sched_model_stats_t *stats)
 {
     add_stats(stats, &model->past);
-    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next) {
+    for (const shape_t *shape = model->shapes; shape; shape = shape->next) {
         sched_model_stats_t part;
-        if (shape->home == NULL)
+        if (!shape->home)
             continue;
         subcluster_model_stats(shape->home, shape->core_id, &part);
         add_stats(stats, &part);
@@ -169,9 +167,9 @@ void shapes_add_stats(const model_t *model, sched_model_stats_t *stats)
 
 void shapes_widen_scatter(const model_t *model, sched_scatter_t *scatter)
 {
-    for (const shape_t *shape = model->shapes; shape != NULL; shape = shape->next) {
+    for (const shape_t *shape = model->shapes; shape; shape = shape->next) {
         sched_scatter_t part;
-        if (shape->home == NULL)
+        if (!shape->home)
             continue;
         subcluster_model_scatter(shape->home, shape->core_id, &part);
         if (part.guard > scatter->guard)
@@ -183,7 +181,7 @@ void shapes_widen_scatter(const model_t *model, sched_scatter_t *scatter)
 static void leave(shape_t *shape)
 {
     sched_model_stats_t last;
-    if (shape->home == NULL)
+    if (!shape->home)
         return;
     subcluster_model_stats(shape->home, shape->core_id, &last);
     last.queued = last.in_flight = 0;
@@ -214,7 +212,7 @@ bool shapes_enter(shape_t *shape)
 
 void shapes_move_out(model_t *model)
 {
-    for (shape_t *shape = model->shapes; shape != NULL; shape = shape->next)
+    for (shape_t *shape = model->shapes; shape; shape = shape->next)
         leave(shape);
 }
 
@@ -225,8 +223,8 @@ static shape_t *longest_idle(const models_t *models, const model_t *of)
     shape_t *oldest = NULL;
     for (uint32_t i = 0; i < SHAPES_MAX; i++) {
         shape_t *shape = &models->shapes[i];
-        bool candidate = shape->model != NULL && shape->tasks == 0 && (of == NULL || shape->model == of);
-        if (candidate && (oldest == NULL || shape->used < oldest->used))
+        bool candidate = shape->model && shape->tasks == 0 && (!of || shape->model == of);
+        if (candidate && (!oldest || shape->used < oldest->used))
             oldest = shape;
     }
     return oldest;
@@ -245,13 +243,13 @@ static void unlink_shape(shape_t *shape)
 static shape_t *take_place(models_t *models, const model_t *model)
 {
     bool full = model->shape_count >= SHAPES_PER_MODEL_MAX;
-    if (!full && models->free_shapes != NULL) {
+    if (!full && models->free_shapes) {
         shape_t *shape = models->free_shapes;
         models->free_shapes = shape->next;
         return shape;
     }
     shape_t *shape = longest_idle(models, full ? model : NULL);
-    if (shape == NULL)
+    if (!shape)
         return NULL;
     leave(shape);
     unlink_shape(shape);
@@ -261,12 +259,11 @@ static shape_t *take_place(models_t *models, const model_t *model)
 shape_t *shapes_hold(models_t *models, model_t *model, const uint32_t *sizes, uint32_t count)
 {
     shape_t *shape = model->shapes;
-    while (shape != NULL &&
-           (shape->axis_count != count || memcmp(shape->sizes, sizes, count * sizeof *sizes) != 0))
+    while (shape && (shape->axis_count != count || memcmp(shape->sizes, sizes, count * sizeof *sizes) != 0))
         shape = shape->next;
-    if (shape == NULL) {
+    if (!shape) {
         shape = take_place(models, model);
-        if (shape == NULL)
+        if (!shape)
             return NULL;
         *shape =
             (shape_t){.next = model->shapes, .model = model, .core_id = shape->core_id, .axis_count = count};

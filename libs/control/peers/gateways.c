@@ -18,7 +18,7 @@ gateway_t *gateway_open(peers_t *peers, void *link, const char *address)
 static void announce_peer(const peers_t *peers)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (peers->roster->workers[i] != NULL)
+        if (peers->roster->workers[i])
             peers->roster->workers[i]->peers_due = true;
     turn_touch(peers->turn);
 }
@@ -62,9 +62,9 @@ void gateway_said(peers_t *peers, gateway_t *gateway, const Control__GatewayToSc
     const frame_head_t head = {frame->epoch, frame->hello, frame->ping, frame->pong};
     if (!peer_begin(peers, &gateway->peer, &head, join))
         return;
-    if (frame->tasks != NULL)
+    if (frame->tasks)
         submit_tasks(peers->tasks, gateway, frame->tasks);
-    if (frame->cancels != NULL)
+    if (frame->cancels)
         submit_cancels(peers->tasks, gateway, frame->cancels);
     for (size_t i = 0; i < frame->n_model_requests; i++)
         request_submit(peers, gateway, frame->model_requests[i]);
@@ -99,7 +99,7 @@ static bool put_catalogue(const peers_t *peers, gateway_t *gateway, Control__Sch
         frame->catalogue = turn->world.takes_large(gateway->peer.link)
                                ? announce_catalogue(peers->models, &turn->scratch)
                                : NULL;
-        if (frame->catalogue == NULL)
+        if (!frame->catalogue)
             return true;
     }
     requests_put(gateway, frame);
@@ -129,8 +129,7 @@ static void flush(const peers_t *peers, gateway_t *gateway)
     gateway->catalogue_due = put_catalogue(peers, gateway, &frame);
     peer->has_ping = peer->has_pong = false;
     gateway->drops.count = 0;
-    if (frame.ping != NULL || frame.pong != NULL || frame.drops != NULL || frame.catalogue != NULL ||
-        frame.n_model_answers > 0)
+    if (frame.ping || frame.pong || frame.drops || frame.catalogue || frame.n_model_answers > 0)
         peer_send(peer, &frame.base);
     if (!gateway->catalogue_due)
         requests_sent(gateway);
@@ -140,7 +139,7 @@ void gateways_flush(peers_t *peers)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         gateway_t *gateway = peers->roster->gateways[i];
-        if (gateway == NULL)
+        if (!gateway)
             continue;
         gateway->catalogue_due |= peers->models->changed;
         flush(peers, gateway);

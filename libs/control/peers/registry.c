@@ -14,14 +14,14 @@ void *peer_open(peers_t *peers, void *link, const char *address, size_t size_byt
 {
     turn_t *turn = peers->turn;
     peer_t *peer = peers->streams < 4 * PEERS_MAX && !turn->stopping ? calloc(1, size_bytes) : NULL;
-    if (peer == NULL) {
+    if (!peer) {
         turn->world.close(link, CLOSE_STOPPING, turn->stopping ? "the scheduler stops" : "too many streams");
         return NULL;
     }
     *peer = (peer_t){
         .turn = turn, .link = link, .address = address, .heard_ns = turn->now_ns, .next = peers->strangers};
     (void)snprintf(peer->name, sizeof peer->name, "%s@%s", kind, address);
-    if (peers->strangers != NULL)
+    if (peers->strangers)
         peers->strangers->prev = peer;
     peers->strangers = peer;
     peers->streams++;
@@ -30,11 +30,11 @@ void *peer_open(peers_t *peers, void *link, const char *address, size_t size_byt
 
 static void no_stranger(peers_t *peers, peer_t *peer)
 {
-    if (peer->prev != NULL)
+    if (peer->prev)
         peer->prev->next = peer->next;
     else if (peers->strangers == peer)
         peers->strangers = peer->next;
-    if (peer->next != NULL)
+    if (peer->next)
         peer->next->prev = peer->prev;
     peer->prev = peer->next = NULL;
 }
@@ -74,7 +74,7 @@ static void displace(void **table, uint64_t instance_id)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         peer_t *other = table[i];
-        if (other != NULL && other->instance_id == instance_id && !other->closing)
+        if (other && other->instance_id == instance_id && !other->closing)
             peer_cancel(other);
     }
 }
@@ -82,7 +82,7 @@ static void displace(void **table, uint64_t instance_id)
 static void send_away(void **table)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (table[i] != NULL)
+        if (table[i])
             peer_close(table[i], CLOSE_STOPPING, "the scheduler has taken a newer epoch");
 }
 
@@ -106,7 +106,7 @@ bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void *
         return false;
     displace(table, hello->instance_id);
     uint32_t index = 0;
-    while (index < PEERS_MAX && table[index] != NULL)
+    while (index < PEERS_MAX && table[index])
         index++;
     if (index == PEERS_MAX) {
         peer_close(peer, CLOSE_EXHAUSTED, "too many peers of this kind");
@@ -141,13 +141,13 @@ Control__Welcome peer_welcome(const peer_t *peer)
 static void ping_parts(peer_t *peer, const Control__Ping *ping, const Control__Pong *pong)
 {
     int64_t now_ns = peer->turn->now_ns;
-    if (ping != NULL) {
+    if (ping) {
         peer->has_pong = true;
         peer->pong_sent_ns = ping->sent_ns;
         peer->pong_heard_ns = now_ns;
         turn_touch(peer->turn);
     }
-    if (pong == NULL)
+    if (!pong)
         return;
     bool fits = pong->sent_ns <= (uint64_t)now_ns && pong->held_ns >= 0 &&
                 pong->held_ns <= now_ns - (int64_t)pong->sent_ns &&
@@ -192,9 +192,9 @@ bool peer_begin(peers_t *peers, peer_t *peer, const frame_head_t *head, peer_joi
     peer->heard_ns = peer->turn->now_ns;
     if (!check_epoch(peers, peer, head->epoch))
         return false;
-    if (peer->joined && head->hello != NULL)
+    if (peer->joined && head->hello)
         peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
-    else if (head->hello != NULL)
+    else if (head->hello)
         join(peers, peer, head->hello);
     else if (!peer->joined)
         peer_close(peer, CLOSE_INVALID, "the first message must carry hello");
@@ -231,7 +231,7 @@ static void tick_peer(peer_t *peer, int64_t now_ns, int64_t stood_ns)
 /* Who connects and says nothing, or nothing that makes sense, is shown the door. */
 static void tick_strangers(const peers_t *peers, int64_t now_ns, int64_t stood_ns)
 {
-    for (peer_t *peer = peers->strangers; peer != NULL; peer = peer->next) {
+    for (peer_t *peer = peers->strangers; peer; peer = peer->next) {
         forgive(peer, now_ns, stood_ns);
         if (peer->closing || now_ns - peer->heard_ns <= peers->turn->options.peer_timeout_ns)
             continue;
@@ -250,9 +250,9 @@ void registry_tick(peers_t *peers)
         stood_ns = 0;
     peers->ticked_ns = now_ns;
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
-        if (roster->gateways[i] != NULL && !roster->gateways[i]->peer.closing)
+        if (roster->gateways[i] && !roster->gateways[i]->peer.closing)
             tick_peer(&roster->gateways[i]->peer, now_ns, stood_ns);
-        if (roster->workers[i] == NULL || roster->workers[i]->peer.closing)
+        if (!roster->workers[i] || roster->workers[i]->peer.closing)
             continue;
         tick_peer(&roster->workers[i]->peer, now_ns, stood_ns);
         commands_tick(roster->workers[i], now_ns);
@@ -265,7 +265,7 @@ void registry_tick(peers_t *peers)
 static void close_all(void **table)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (table[i] != NULL)
+        if (table[i])
             peer_close(table[i], CLOSE_STOPPING, "the scheduler stops");
 }
 

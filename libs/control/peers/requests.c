@@ -29,7 +29,7 @@ struct model_answer {
 static void answer(gateway_t *gateway, uint64_t id, status_t status, const char *reason)
 {
     model_answer_t *made = calloc(1, sizeof *made);
-    if (made == NULL) { /* the gateway would wait for ever */
+    if (!made) { /* the gateway would wait for ever */
         peer_close(&gateway->peer, CLOSE_EXHAUSTED, "no memory for an answer");
         return;
     }
@@ -46,7 +46,7 @@ static void answer(gateway_t *gateway, uint64_t id, status_t status, const char 
 static void request_end(model_request_t *request)
 {
     peers_t *peers = request->peers;
-    for (model_request_t **link = &peers->requests; *link != NULL; link = &(*link)->next)
+    for (model_request_t **link = &peers->requests; *link; link = &(*link)->next)
         if (*link == request) {
             *link = request->next;
             break;
@@ -54,7 +54,7 @@ static void request_end(model_request_t *request)
     peers->request_count--;
     if (request->status == STATUS_NOT_FOUND && request->done > 0)
         request->status = STATUS_OK;
-    if (request->gateway != NULL)
+    if (request->gateway)
         answer(request->gateway, request->id, request->status, request->reason);
     free(request);
 }
@@ -104,7 +104,7 @@ static void give_to_workers(model_request_t *request, const char *name, bool loa
         forget_plan(peers->models, name);
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         worker_t *worker = peers->roster->workers[i];
-        if (worker == NULL || worker->peer.closing)
+        if (!worker || worker->peer.closing)
             continue;
         status_t status = load ? worker_load_model(worker, name, 0, false, on_worker_done, request)
                                : worker_unload_model(worker, name, 0, false, on_worker_done, request);
@@ -132,7 +132,7 @@ void request_submit(peers_t *peers, gateway_t *gateway, const Control__ModelRequ
     }
     if (peers->request_count < REQUESTS_MAX)
         request = calloc(1, sizeof *request);
-    if (request == NULL) {
+    if (!request) {
         answer(gateway, asked->id, STATUS_UNAVAILABLE, "too many loads and unloads are under way");
         return;
     }
@@ -150,18 +150,18 @@ void request_submit(peers_t *peers, gateway_t *gateway, const Control__ModelRequ
 void requests_put(gateway_t *gateway, Control__SchedulerToGateway *frame)
 {
     uint32_t count = 0;
-    for (const model_answer_t *a = gateway->answers; a != NULL; a = a->next)
+    for (const model_answer_t *a = gateway->answers; a; a = a->next)
         count++;
     if (count == 0)
         return;
     frame->model_answers = pb_arena_alloc(&gateway->peer.turn->scratch, count * sizeof *frame->model_answers);
-    for (model_answer_t *a = gateway->answers; a != NULL && frame->model_answers != NULL; a = a->next)
+    for (model_answer_t *a = gateway->answers; a && frame->model_answers; a = a->next)
         frame->model_answers[frame->n_model_answers++] = &a->message;
 }
 
 void requests_sent(gateway_t *gateway)
 {
-    while (gateway->answers != NULL) {
+    while (gateway->answers) {
         model_answer_t *sent = gateway->answers;
         gateway->answers = sent->next;
         free(sent);
@@ -170,7 +170,7 @@ void requests_sent(gateway_t *gateway)
 
 void requests_gateway_gone(const peers_t *peers, gateway_t *gateway)
 {
-    for (model_request_t *request = peers->requests; request != NULL; request = request->next)
+    for (model_request_t *request = peers->requests; request; request = request->next)
         if (request->gateway == gateway)
             request->gateway = NULL;
     requests_sent(gateway);
@@ -178,7 +178,7 @@ void requests_gateway_gone(const peers_t *peers, gateway_t *gateway)
 
 void requests_dispose(peers_t *peers)
 {
-    while (peers->requests != NULL) {
+    while (peers->requests) {
         model_request_t *request = peers->requests;
         peers->requests = request->next;
         free(request);

@@ -13,7 +13,7 @@
 worker_t *worker_open(peers_t *peers, void *link, const char *address)
 {
     worker_t *worker = peer_open(peers, link, address, sizeof *worker, "worker");
-    if (worker != NULL)
+    if (worker)
         worker->grants_tail = &worker->grants;
     return worker;
 }
@@ -55,14 +55,14 @@ void worker_said(peers_t *peers, worker_t *worker, const Control__WorkerToSchedu
         catalogue_report(peers->models, worker, frame->models[i]);
     for (size_t i = 0; i < frame->n_devices; i++)
         device_state(peers->tasks, worker, frame->devices[i]);
-    if (frame->data_links != NULL) {
+    if (frame->data_links) {
         worker->data_tcp = frame->data_links->tcp;
         worker->data_shm = frame->data_links->shm;
         worker->data_rdma = frame->data_links->rdma;
     }
     for (size_t i = 0; i < frame->n_done; i++) {
         device_t *device = batch_done(peers->tasks, worker, frame->done[i]);
-        if (device != NULL)
+        if (device)
             device_settle(peers->tasks, device);
     }
     for (size_t i = 0; i < frame->n_commands_done; i++)
@@ -110,13 +110,13 @@ static bool put_model_ids(const models_t *models, const worker_t *worker, Contro
 {
     frame->model_ids =
         repeated_make(&control__model_id__descriptor, models->count, &models->turn->scratch.allocator);
-    if (frame->model_ids == NULL)
+    if (!frame->model_ids)
         return false;
     for (uint32_t m = 0; m < models->count; m++) {
         instance_t *instance = models->all[m]->instances;
-        while (instance != NULL && instance->worker != worker)
+        while (instance && instance->worker != worker)
             instance = instance->next;
-        if (instance == NULL)
+        if (!instance)
             continue;
         Control__ModelId *id = frame->model_ids[frame->n_model_ids++];
         id->name = models->all[m]->name;
@@ -131,11 +131,11 @@ static bool put_peers(const peers_t *peers, Control__PeerTable *table)
     turn_t *turn = peers->turn;
     table->peers = repeated_make(&control__peer__descriptor, PEERS_MAX, &turn->scratch.allocator);
     table->gone = scratch_array(turn, PEERS_MAX, sizeof *table->gone);
-    if (table->peers == NULL || table->gone == NULL)
+    if (!table->peers || !table->gone)
         return false;
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         gateway_t *gateway = peers->roster->gateways[i];
-        if (gateway == NULL) {
+        if (!gateway) {
             table->gone[table->n_gone++] = i;
             continue;
         }
@@ -153,7 +153,7 @@ static void put_grants(worker_t *worker, Control__SchedulerToWorker *frame)
     if (worker->grant_count == 0)
         return;
     frame->grants = scratch_array(worker->peer.turn, worker->grant_count, sizeof *frame->grants);
-    for (grant_node_t *node = worker->grants; node != NULL && frame->grants != NULL; node = node->next)
+    for (grant_node_t *node = worker->grants; node && frame->grants; node = node->next)
         frame->grants[frame->n_grants++] = &node->grant;
 }
 
@@ -187,9 +187,8 @@ static bool flush(const peers_t *peers, worker_t *worker)
     }
     put_grants(worker, &frame);
     commands_put(worker, &frame);
-    bool anything = frame.ping != NULL || frame.pong != NULL || frame.revoke != NULL || frame.drain != NULL ||
-                    frame.peers != NULL || frame.n_model_ids > 0 || frame.n_grants > 0 ||
-                    frame.n_commands > 0;
+    bool anything = frame.ping || frame.pong || frame.revoke || frame.drain || frame.peers ||
+                    frame.n_model_ids > 0 || frame.n_grants > 0 || frame.n_commands > 0;
     bool complete = frame.n_grants == worker->grant_count;
     peer->has_ping = peer->has_pong = worker->drain_due = false;
     worker->grants = NULL;
@@ -204,7 +203,7 @@ void workers_flush(peers_t *peers)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         worker_t *worker = peers->roster->workers[i];
-        if (worker == NULL || flush(peers, worker))
+        if (!worker || flush(peers, worker))
             continue;
         /* Without memory for its grants the worker is as good as lost: its batches are queued again. */
         note_error(peers->turn, "grants_lost", LOG_STR("worker", worker->peer.name));

@@ -30,7 +30,7 @@ static bool is_in(const worker_t *worker, const subcluster_t *sub)
 
 static bool has_it(const model_t *model, const worker_t *worker)
 {
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (i->worker == worker)
             return instance_is_ready(i);
     return false;
@@ -39,10 +39,9 @@ static bool has_it(const model_t *model, const worker_t *worker)
 static void unload_old_copies(const move_t *move)
 {
     const roster_t *roster = move->all->roster;
-    for (uint32_t w = 0; w < PEERS_MAX && move->from != NULL; w++) {
+    for (uint32_t w = 0; w < PEERS_MAX && move->from; w++) {
         worker_t *worker = roster->workers[w];
-        if (worker != NULL && is_in(worker, move->from) && !is_in(worker, move->to) &&
-            has_it(move->model, worker))
+        if (worker && is_in(worker, move->from) && !is_in(worker, move->to) && has_it(move->model, worker))
             (void)worker_unload_model(worker, move->model->name, move->model->version, true, NULL, NULL);
     }
 }
@@ -60,7 +59,7 @@ static void move_end(move_t *move)
         note_warn(move->all->turn, "model_not_moved", LOG_STR("model", model->name),
                   LOG_STR("to", move->to->name),
                   LOG_STR("reason", move->reason[0] != '\0' ? move->reason : "no worker there serves it"));
-    for (move_t **link = &moves->first; *link != NULL; link = &(*link)->next)
+    for (move_t **link = &moves->first; *link; link = &(*link)->next)
         if (*link == move) {
             *link = move->next;
             break;
@@ -84,7 +83,7 @@ static void load_new_copies(move_t *move)
     const model_t *model = move->model;
     for (uint32_t w = 0; w < PEERS_MAX; w++) {
         worker_t *worker = roster->workers[w];
-        if (worker == NULL || worker->draining || !is_in(worker, move->to) || has_it(model, worker))
+        if (!worker || worker->draining || !is_in(worker, move->to) || has_it(model, worker))
             continue;
         if (worker_load_model(worker, model->name, model->version, true, on_loaded, move) == STATUS_OK)
             move->waiting++;
@@ -94,7 +93,7 @@ static void load_new_copies(move_t *move)
 bool moves_begin(moves_t *moves, models_t *models, model_t *model, const subcluster_t *from, subcluster_t *to)
 {
     move_t *move = calloc(1, sizeof *move);
-    if (move == NULL)
+    if (!move)
         return false;
     *move =
         (move_t){.next = moves->first, .moves = moves, .all = models, .model = model, .from = from, .to = to};
@@ -108,7 +107,7 @@ bool moves_begin(moves_t *moves, models_t *models, model_t *model, const subclus
 
 void moves_dispose(moves_t *moves)
 {
-    while (moves->first != NULL) {
+    while (moves->first) {
         move_t *move = moves->first;
         moves->first = move->next;
         free(move);

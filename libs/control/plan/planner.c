@@ -54,7 +54,7 @@ static void report_class(planner_t *p, const class_plan_t *class)
     for (uint32_t i = 0; i < class->job->problem.model_count; i++) {
         plan_row_t *row = row_of(p, class->model[i]);
         uint32_t place = job->plan.cluster[i];
-        if (row == NULL || place == PARTITION_NOWHERE)
+        if (!row || place == PARTITION_NOWHERE)
             continue;
         row->to = p->models->subclusters->all[class->clusters[place]];
         report->moves += row->to != row->from;
@@ -66,7 +66,7 @@ static void carry_out(planner_t *p)
     models_t *models = p->models;
     for (uint32_t r = 0; r < p->draft.row_count; r++) {
         const plan_row_t *row = &p->draft.rows[r];
-        if (row->to == NULL || row->to == row->from)
+        if (!row->to || row->to == row->from)
             continue;
         model_t *model = models->all[row->model->id];
         if (model->home == row->from) /* else it has moved by itself meanwhile */
@@ -99,15 +99,15 @@ void planner_solved(planner_t *p, bool cancelled)
     p->draft = older;
     asked_t asked = p->asked;
     p->asked = (asked_t){0};
-    if (asked.done != NULL)
+    if (asked.done)
         asked.done(asked.ctx, &p->last);
 }
 
 /* The rows of the plan before the last serve again. */
 static status_t begin_draft(planner_t *p, bool apply)
 {
-    plan_row_t *rows = p->draft.rows != NULL ? p->draft.rows : calloc(p->rows_max, sizeof *rows);
-    if (rows == NULL)
+    plan_row_t *rows = p->draft.rows ? p->draft.rows : calloc(p->rows_max, sizeof *rows);
+    if (!rows)
         return STATUS_NO_MEMORY;
     p->draft = (plan_report_t){.number = p->last.number + 1, .apply = apply, .rows = rows};
     return STATUS_OK;
@@ -140,13 +140,13 @@ status_t planner_ask(planner_t *p, bool apply, plan_done_fn done, void *ctx)
 static subcluster_t *refuge(const model_t *model)
 {
     subcluster_t *best = NULL;
-    for (const instance_t *i = model->instances; i != NULL; i = i->next) {
+    for (const instance_t *i = model->instances; i; i = i->next) {
         if (i->state != CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED)
             continue;
         for (uint32_t d = 0; d < i->worker->device_count; d++) {
             subcluster_t *sub = i->worker->devices[d].subcluster;
             if (device_serves(&i->worker->devices[d]) &&
-                (best == NULL || sub->autoscale.busy_fraction < best->autoscale.busy_fraction))
+                (!best || sub->autoscale.busy_fraction < best->autoscale.busy_fraction))
                 best = sub;
         }
     }
@@ -157,7 +157,7 @@ static subcluster_t *refuge(const model_t *model)
 static void rescue(planner_t *p, model_t *model)
 {
     subcluster_t *to = refuge(model);
-    if (to == NULL)
+    if (!to)
         return;
     note_warn(p->turn, "model_rescued", LOG_STR("model", model->name), LOG_STR("from", model->planned->name),
               LOG_STR("to", to->name));
@@ -171,7 +171,7 @@ void planner_tick(planner_t *p)
         return;
     for (uint32_t m = 0; m < p->models->count; m++) {
         model_t *model = p->models->all[m];
-        if (!model->ready && model->planned != NULL && !model_any(model, instance_is_draining))
+        if (!model->ready && model->planned && !model_any(model, instance_is_draining))
             rescue(p, model);
     }
     if (p->turn->options.plan_interval_ns <= 0 || p->turn->now_ns < p->due_ns)
@@ -186,7 +186,7 @@ void planner_tick(planner_t *p)
 status_t planner_create(turn_t *turn, models_t *models, planner_t **out, err_t *err)
 {
     planner_t *p = calloc(1, sizeof *p);
-    if (p == NULL)
+    if (!p)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a planner");
     *out = p;
     p->turn = turn;
@@ -205,7 +205,7 @@ void planner_stop(planner_t *p)
 
 void planner_destroy(planner_t *p)
 {
-    if (p == NULL)
+    if (!p)
         return;
     moves_dispose(&p->moves);
     free(p->draft.rows);
@@ -215,7 +215,7 @@ void planner_destroy(planner_t *p)
 
 const plan_report_t *planner_last(const planner_t *p)
 {
-    return p->last.rows != NULL ? &p->last : NULL;
+    return p->last.rows ? &p->last : NULL;
 }
 
 uint32_t planner_moving(const planner_t *p)

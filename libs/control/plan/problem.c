@@ -48,7 +48,7 @@ static double memory_of(const subclusters_t *subs, const class_plan_t *class)
     for (uint32_t c = 0; c < class->job->problem.cluster_count; c++) {
         const subcluster_t *sub = subs->all[class->clusters[c]];
         for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++)
-            if (sub->devices[gpu] != NULL && sub->devices[gpu]->memory_bytes > 0)
+            if (sub->devices[gpu] && sub->devices[gpu]->memory_bytes > 0)
                 least = fmin(least, (double)sub->devices[gpu]->memory_bytes);
     }
     return isinf(least) ? 0 : least;
@@ -56,7 +56,7 @@ static double memory_of(const subclusters_t *subs, const class_plan_t *class)
 
 static uint32_t place_in(const class_plan_t *class, const subcluster_t *sub)
 {
-    for (uint32_t c = 0; c < class->job->problem.cluster_count && sub != NULL; c++)
+    for (uint32_t c = 0; c < class->job->problem.cluster_count && sub; c++)
         if (class->clusters[c] == sub->index)
             return c;
     return PARTITION_NOWHERE;
@@ -65,7 +65,7 @@ static uint32_t place_in(const class_plan_t *class, const subcluster_t *sub)
 /* Whether some worker of the class could load it. */
 static bool could_load(const class_plan_t *class, const model_t *model)
 {
-    for (const instance_t *i = model->instances; i != NULL; i = i->next)
+    for (const instance_t *i = model->instances; i; i = i->next)
         if (i->state == CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED)
             for (uint32_t d = 0; d < i->worker->device_count; d++)
                 if (place_in(class, i->worker->devices[d].subcluster) != PARTITION_NOWHERE)
@@ -85,10 +85,10 @@ static plan_row_t *add_row(const gather_t *g, const model_t *model, double load)
 static void add_model(const gather_t *g, class_plan_t *class, const model_t *model)
 {
     partition_problem_t *problem = &class->job->problem;
-    double bytes = (double)(model->canonical != NULL ? model->canonical->report->memory_bytes : 0);
+    double bytes = (double)(model->canonical ? model->canonical->report->memory_bytes : 0);
     double load = load_of(g, model);
     plan_row_t *row = add_row(g, model, load);
-    if (row == NULL)
+    if (!row)
         return;
     if (problem->memory_max > 0 && bytes > problem->memory_max) {
         row->to = NULL;
@@ -132,12 +132,12 @@ static bool gather_models(const gather_t *g, class_plan_t *class)
     class->model = calloc(room, sizeof *class->model);
     class->current = calloc(room, sizeof *class->current);
     class->cost = calloc(room, sizeof *class->cost);
-    if (class->model == NULL || class->current == NULL || class->cost == NULL)
+    if (!class->model || !class->current || !class->cost)
         return false;
     for (uint32_t m = 0; m < models->count; m++) {
         const model_t *model = models->all[m];
         bool here = place_in(class, model->home) != PARTITION_NOWHERE;
-        if (here || (model->home == NULL && could_load(class, model)))
+        if (here || (!model->home && could_load(class, model)))
             add_model(g, class, model);
     }
     return true;

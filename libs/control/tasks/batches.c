@@ -12,7 +12,7 @@ enum { RETRIES_MAX = 1 };
 batch_t *batch_make(tasks_t *tasks, device_t *device, const sched_action_t *action)
 {
     batch_t *batch = pool_get(&tasks->batches);
-    if (batch == NULL)
+    if (!batch)
         return NULL;
     *batch = (batch_t){.id = ++tasks->batches_made,
                        .core_id = action->grant.batch_id,
@@ -24,7 +24,7 @@ batch_t *batch_make(tasks_t *tasks, device_t *device, const sched_action_t *acti
         pool_put(&tasks->batches, batch);
         return NULL;
     }
-    if (device->batches != NULL)
+    if (device->batches)
         device->batches->prev = batch;
     device->batches = batch;
     device->inflight++;
@@ -35,11 +35,11 @@ void batch_give(tasks_t *tasks, batch_t *batch)
 {
     device_t *device = batch->device;
     (void)idmap_remove(&tasks->batches_by_id, batch->id);
-    if (batch->prev != NULL)
+    if (batch->prev)
         batch->prev->next = batch->next;
     else
         device->batches = batch->next;
-    if (batch->next != NULL)
+    if (batch->next)
         batch->next->prev = batch->prev;
     device->inflight--;
     pool_put(&tasks->batches, batch);
@@ -48,7 +48,7 @@ void batch_give(tasks_t *tasks, batch_t *batch)
 batch_t *batch_of(const device_t *device, uint64_t core_id)
 {
     batch_t *batch = device->batches;
-    while (batch != NULL && batch->core_id != core_id)
+    while (batch && batch->core_id != core_id)
         batch = batch->next;
     return batch;
 }
@@ -60,8 +60,7 @@ static void try_again(tasks_t *tasks, task_t *task, status_t failed, Control__St
     task->next_row = NULL;
     task->failed_status = (uint8_t)failed;
     task->failed_stage = (uint8_t)stage;
-    bool again =
-        task->gateway != NULL && task->retries < RETRIES_MAX && task_enqueue(tasks, task) == STATUS_OK;
+    bool again = task->gateway && task->retries < RETRIES_MAX && task_enqueue(tasks, task) == STATUS_OK;
     if (!again) {
         task_drop(tasks, task, failed, stage, RETRY_AFTER_SHED_MS);
         return;
@@ -73,7 +72,7 @@ static void try_again(tasks_t *tasks, task_t *task, status_t failed, Control__St
 static int64_t latest_answer_ns(const batch_t *batch)
 {
     int64_t latest_ns = INT64_MIN;
-    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+    for (const task_t *task = batch->first; task; task = task->next_row)
         latest_ns = task->answer_ns > latest_ns ? task->answer_ns : latest_ns;
     return latest_ns;
 }
@@ -81,7 +80,7 @@ static int64_t latest_answer_ns(const batch_t *batch)
 static int64_t earliest_answer_ns(const batch_t *batch)
 {
     int64_t earliest_ns = INT64_MAX;
-    for (const task_t *task = batch->first; task != NULL; task = task->next_row)
+    for (const task_t *task = batch->first; task; task = task->next_row)
         earliest_ns = task->answer_ns < earliest_ns ? task->answer_ns : earliest_ns;
     return earliest_ns;
 }
@@ -91,7 +90,7 @@ static void batch_failed(tasks_t *tasks, batch_t *batch, int64_t free_ns, status
                          Control__Stage stage, int64_t late_ns)
 {
     subcluster_batch_ended(batch->device->subcluster, batch->core_id, free_ns);
-    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+    for (task_t *task = batch->first, *next; task; task = next) {
         next = task->next_row;
         if (task->answer_ns <= late_ns)
             task_drop(tasks, task, status, stage, RETRY_AFTER_SHED_MS);
@@ -105,7 +104,7 @@ static void batch_failed(tasks_t *tasks, batch_t *batch, int64_t free_ns, status
 void batches_device_lost(tasks_t *tasks, device_t *device)
 {
     revoked_forget(device);
-    while (device->batches != NULL)
+    while (device->batches)
         batch_failed(tasks, device->batches, tasks->turn->now_ns, STATUS_UNAVAILABLE,
                      CONTROL__STAGE__STAGE_LOST, INT64_MIN);
 }
@@ -119,13 +118,13 @@ static void drop_failed_rows(tasks_t *tasks, worker_t *worker, batch_t *batch, c
     }
     for (size_t i = 0; i < done->n_failed_row; i++) {
         task_t *task = batch->first;
-        for (uint32_t row = 0; task != NULL && row < done->failed_row[i]; row++)
+        for (uint32_t row = 0; task && row < done->failed_row[i]; row++)
             task = task->next_row;
-        if (task == NULL) {
+        if (!task) {
             peer_complain(&worker->peer, NONSENSE_BATCH, "a failed row beyond the batch");
             continue;
         }
-        if (task->gateway == NULL)
+        if (!task->gateway)
             continue;
         uint32_t status = done->failed_status[i];
         if (status == STATUS_OK || status > STATUS_INTERNAL)
@@ -169,10 +168,10 @@ static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, co
     model->ran.busy_ns += (uint64_t)device_ns;
     model->ran.rows += batch->count;
     drop_failed_rows(tasks, worker, batch, done);
-    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+    for (task_t *task = batch->first, *next; task; task = next) {
         next = task->next_row;
-        model->done += task->gateway != NULL;
-        if (task->gateway != NULL && !task->trial && now_ns > task->answer_ns)
+        model->done += task->gateway ? 1 : 0;
+        if (task->gateway && !task->trial && now_ns > task->answer_ns)
             subcluster_note_bad(sub);
         task_give(tasks, task);
     }
@@ -185,9 +184,9 @@ static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, co
 device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *done)
 {
     batch_t *batch = idmap_get(&tasks->batches_by_id, done->batch_id);
-    if (batch == NULL && revoked_done(tasks, worker, done))
+    if (!batch && revoked_done(tasks, worker, done))
         return NULL;
-    if (batch == NULL || batch->device->worker != worker) {
+    if (!batch || batch->device->worker != worker) {
         /* Of a device that had counted as lost: nothing depends on it. */
         peer_complain(&worker->peer, NONSENSE_BATCH, "a batch is done that is not in flight there");
         return NULL;

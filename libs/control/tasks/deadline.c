@@ -23,7 +23,7 @@ static int64_t smaller(int64_t a, int64_t b)
 static double quicker(const subcluster_t *home, uint32_t core_id)
 {
     sched_scatter_t scatter;
-    if (home == NULL)
+    if (!home)
         return 1;
     subcluster_model_scatter(home, core_id, &scatter);
     return scatter.mean < 1 ? scatter.mean : 1;
@@ -33,15 +33,15 @@ void deadlines_tick(tasks_t *tasks)
 {
     for (uint32_t m = 0; m < tasks->models->count; m++) {
         tasks->models->all[m]->quicker = quicker(tasks->models->all[m]->home, m);
-        for (shape_t *shape = tasks->models->all[m]->shapes; shape != NULL; shape = shape->next)
+        for (shape_t *shape = tasks->models->all[m]->shapes; shape; shape = shape->next)
             shape->quicker = quicker(shape->home, shape->core_id);
     }
 }
 
 int64_t deadline_alone_ns(const task_t *task, const model_t *model)
 {
-    int64_t alone_ns = task->shape != NULL ? task->shape->alone_ns : profile_latency_ns(&model->profile, 1);
-    double factor = task->shape != NULL ? task->shape->quicker : model->quicker;
+    int64_t alone_ns = task->shape ? task->shape->alone_ns : profile_latency_ns(&model->profile, 1);
+    double factor = task->shape ? task->shape->quicker : model->quicker;
     return factor > 0 ? (int64_t)((double)alone_ns * factor) : alone_ns;
 }
 
@@ -57,7 +57,7 @@ static bool has_idle_device(const model_t *model)
     const subcluster_t *home = model->home;
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++) {
         const device_t *device = home->devices[gpu];
-        if (device != NULL && device->inflight == 0 && device_serves(device) && model_runs_on(model, device))
+        if (device && device->inflight == 0 && device_serves(device) && model_runs_on(model, device))
             return true;
     }
     return false;

@@ -20,7 +20,7 @@ static grant_node_t *grant_node(tasks_t *tasks, uint32_t rows)
 {
     size_t bytes = sizeof(grant_node_t) + (size_t)rows * GRANT_ROW_WORDS * sizeof(uint64_t);
     grant_node_t *node = pb_arena_alloc(&tasks->turn->scratch, bytes);
-    if (node == NULL)
+    if (!node)
         return NULL;
     control__grant__init(&node->grant);
     grant_rows_begin(&node->grant, (uint64_t *)(node + 1));
@@ -32,7 +32,7 @@ static void put_row(Control__Grant *grant, const task_t *task, int64_t now_ns)
 {
     /* A row whose gateway has just gone keeps its place, for the core has sized the batch with it; the worker finds
      * no such peer and leaves it out. */
-    const grant_row_t row = {.gateway = task->gateway != NULL ? task->gateway->peer.index : UINT32_MAX,
+    const grant_row_t row = {.gateway = task->gateway ? task->gateway->peer.index : UINT32_MAX,
                              .task_id = task->id,
                              .handle_hi = task->handle_hi,
                              .handle_lo = task->handle_lo,
@@ -61,18 +61,18 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
     worker_t *worker = device->worker;
     uint32_t count = action->grant.count;
     batch_t *batch = batch_make(tasks, device, action);
-    grant_node_t *node = batch != NULL ? grant_node(tasks, count) : NULL;
-    task_t **link = batch != NULL ? &batch->first : NULL;
+    grant_node_t *node = batch ? grant_node(tasks, count) : NULL;
+    task_t **link = batch ? &batch->first : NULL;
     for (uint32_t i = 0; i < count; i++) {
         task_t *task = task_of_tag(tasks, action->grant.tasks[i].tag);
-        if (task != NULL && batch == NULL)
+        if (task && !batch)
             task_drop(tasks, task, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, RETRY_AFTER_SHED_MS);
-        if (task == NULL || batch == NULL)
+        if (!task || !batch)
             continue;
         task->batch = batch;
         *link = task;
         link = &task->next_row;
-        if (node != NULL)
+        if (node)
             put_row(&node->grant, task, now_ns);
         batch->count++;
     }
@@ -80,17 +80,17 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
         ->grant_count++; /* also without memory: the flush sees that one is missing and gives the worker up */
     worker->batches_total++;
     note_grant(tasks, action, now_ns);
-    if (node == NULL)
+    if (!node)
         return;
     node->grant.batch_id = batch->id;
     node->grant.model = batch->model;
-    if (batch->first != NULL && batch->first->shape != NULL) {
+    if (batch->first && batch->first->shape) {
         node->grant.n_size = batch->first->shape->axis_count;
         node->grant.size = batch->first->shape->sizes; /* stays as long as the task refers to it */
     }
     node->grant.device = device->index;
     const batch_t *joined = batch_of(device, action->grant.stretches);
-    node->grant.stretches = joined != NULL ? joined->id : 0;
+    node->grant.stretches = joined ? joined->id : 0;
     *worker->grants_tail = node;
     worker->grants_tail = &node->next;
 }
@@ -99,7 +99,7 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
 static bool wants_more(const tasks_t *tasks, task_t *task)
 {
     const model_t *model = models_get(tasks->models, task->model);
-    return task->gateway != NULL && model != NULL && deadline_again(task, model, tasks->turn->now_ns);
+    return task->gateway && model && deadline_again(task, model, tasks->turn->now_ns);
 }
 
 static void on_drop(tasks_t *tasks, const sched_action_t *action)
@@ -116,10 +116,10 @@ static void on_drop(tasks_t *tasks, const sched_action_t *action)
         [SCHED_DROP_NO_ROOM] = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS},
     };
     task_t *task = task_of_tag(tasks, action->drop.task.tag);
-    if (task == NULL)
+    if (!task)
         return;
     sched_drop_t reason = action->drop.reason;
-    bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway != NULL;
+    bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway;
     if (moved && task_enqueue(tasks, task) == STATUS_OK)
         return; /* its model is served elsewhere by now */
     if (reason == SCHED_DROP_EXPIRED && wants_more(tasks, task) && task_enqueue(tasks, task) == STATUS_OK)
@@ -135,13 +135,13 @@ static void on_drop(tasks_t *tasks, const sched_action_t *action)
 static void on_preempt(tasks_t *tasks, const subcluster_t *sub, const sched_action_t *action)
 {
     batch_t *batch = batch_of(sub->devices[action->preempt.gpu], action->preempt.batch_id);
-    if (batch == NULL)
+    if (!batch)
         return;
     worker_t *worker = batch->device->worker;
     if (worker->revoked_count < sizeof worker->revoked / sizeof worker->revoked[0])
         worker->revoked[worker->revoked_count++] = batch->id;
     revoked_note(tasks, batch);
-    for (task_t *task = batch->first, *next; task != NULL; task = next) {
+    for (task_t *task = batch->first, *next; task; task = next) {
         next = task->next_row;
         task->batch = NULL;
         task->next_row = NULL;

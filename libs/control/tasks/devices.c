@@ -93,7 +93,7 @@ status_t devices_add(tasks_t *tasks, worker_t *worker, const Control__Hello *hel
         return err_set(err, STATUS_INVALID_ARGUMENT, "hello.devices is empty or has more than %d elements",
                        DEVICES_PER_WORKER_MAX);
     worker->devices = calloc(hello->n_devices, sizeof *worker->devices);
-    if (worker->devices == NULL)
+    if (!worker->devices)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %zu devices", hello->n_devices);
     for (uint32_t i = 0; i < hello->n_devices; i++) {
         device_t *device = &worker->devices[i];
@@ -102,9 +102,9 @@ status_t devices_add(tasks_t *tasks, worker_t *worker, const Control__Hello *hel
         const char *device_class = class_of(hello->devices[i]);
         if (device_class[0] == '\0' || strlen(device_class) >= DEVICE_CLASS_BYTES)
             return err_set(err, STATUS_INVALID_ARGUMENT, "a device's class and kind are empty or too long");
-        if (sub == NULL || strcmp(sub->device_class, device_class) != 0)
+        if (!sub || strcmp(sub->device_class, device_class) != 0)
             sub = subclusters_for(tasks->subclusters, device_class, (uint32_t)hello->n_devices, err);
-        if (sub == NULL)
+        if (!sub)
             return err->code;
         if (device_add(tasks, device, hello->devices[i], sub) != STATUS_OK)
             return err_set(err, STATUS_TOO_LARGE, "no room for more devices (--devices-max)");

@@ -8,10 +8,10 @@ status_t task_enqueue(tasks_t *tasks, task_t *task)
 {
     const model_t *model = models_get(tasks->models, task->model);
     subcluster_t *home = model->home;
-    if (home == NULL)
+    if (!home)
         return STATUS_NOT_FOUND;
     task->queue = home;
-    if (task->shape != NULL && !shapes_enter(task->shape)) /* first: what it takes is known then */
+    if (task->shape && !shapes_enter(task->shape)) /* first: what it takes is known then */
         return STATUS_UNAVAILABLE;
     task->queued_ns = tasks->turn->now_ns;
     sched_task_t entry = {
@@ -19,6 +19,5 @@ status_t task_enqueue(tasks_t *tasks, task_t *task)
         .arrival_ns = task->arrival_ns,
         .deadline_ns = deadline_hold_ns(task, model, home, task->queued_ns),
     };
-    return subcluster_submit(home, task->shape != NULL ? task->shape->core_id : task->model, &entry,
-                             &task->ref);
+    return subcluster_submit(home, task->shape ? task->shape->core_id : task->model, &entry, &task->ref);
 }

@@ -13,11 +13,10 @@ struct revoked {
 void revoked_note(const tasks_t *tasks, const batch_t *batch)
 {
     revoked_t *revoked = malloc(sizeof *revoked + batch->count * sizeof revoked->tags[0]);
-    if (revoked == NULL)
+    if (!revoked)
         return; /* then its report will be one of an unknown batch */
     *revoked = (revoked_t){.next = batch->device->revoked, .id = batch->id, .model = batch->model};
-    for (const task_t *task = batch->first; task != NULL && revoked->count < batch->count;
-         task = task->next_row)
+    for (const task_t *task = batch->first; task && revoked->count < batch->count; task = task->next_row)
         revoked->tags[revoked->count++] = task_tag(tasks, task);
     batch->device->revoked = revoked;
 }
@@ -35,10 +34,10 @@ static void ran_after_all(tasks_t *tasks, const revoked_t *revoked, const Contro
 {
     for (uint32_t row = 0; row < revoked->count; row++) {
         task_t *task = task_of_tag(tasks, revoked->tags[row]);
-        if (task == NULL || task->gateway == NULL || row_failed(done, row))
+        if (!task || !task->gateway || row_failed(done, row))
             continue;
         models_get(tasks->models, task->model)->done++;
-        if (task->batch == NULL && subcluster_cancel(task->queue, task->ref))
+        if (!task->batch && subcluster_cancel(task->queue, task->ref))
             task_give(tasks, task);
         else
             task_orphan(task);
@@ -50,10 +49,10 @@ bool revoked_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *do
     if (done->device >= worker->device_count)
         return false;
     revoked_t **link = &worker->devices[done->device].revoked;
-    while (*link != NULL && (*link)->id != done->batch_id)
+    while (*link && (*link)->id != done->batch_id)
         link = &(*link)->next;
     revoked_t *revoked = *link;
-    if (revoked == NULL)
+    if (!revoked)
         return false;
     *link = revoked->next;
     model_t *model = models_get(tasks->models, revoked->model);
@@ -70,7 +69,7 @@ bool revoked_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *do
 
 void revoked_forget(device_t *device)
 {
-    while (device->revoked != NULL) {
+    while (device->revoked) {
         revoked_t *revoked = device->revoked;
         device->revoked = revoked->next;
         free(revoked);

@@ -99,11 +99,11 @@ static bool hold_shape(const submission_t *in, entry_t *entry, const uint32_t *s
     if (size_count == 0)
         return true;
     entry->made.shape = shapes_hold(in->tasks->models, entry->model, sizes, size_count);
-    if (entry->made.shape == NULL) {
+    if (!entry->made.shape) {
         count(entry->model);
         refuse(in, entry, CONTROL__STAGE__STAGE_SHAPES, RETRY_AFTER_SHED_MS);
     }
-    return entry->made.shape != NULL;
+    return entry->made.shape;
 }
 
 /* What each of the gateways may hold of the table of tasks once that is half full: one that floods finds
@@ -124,12 +124,12 @@ static bool floods(const submission_t *in)
 static task_t *take(submission_t *in, uint64_t id)
 {
     task_t *task = floods(in) ? NULL : task_take(in->tasks, in->gateway, id);
-    if (task == NULL && !in->made_room) {
+    if (!task && !in->made_room) {
         in->made_room = true;
         decide_due(in->tasks);
         task = floods(in) ? NULL : task_take(in->tasks, in->gateway, id);
     }
-    if (task == NULL && floods(in))
+    if (!task && floods(in))
         peer_complain(&in->gateway->peer, NONSENSE_FLOOD,
                       "it holds its share of the table of tasks; more are refused");
     return task;
@@ -140,16 +140,16 @@ static bool admit(const submission_t *in, const entry_t *entry)
 {
     gateway_t *gateway = in->gateway;
     gateway->tasks_total++;
-    if (idmap_get(&gateway->by_id, entry->id) != NULL) {
+    if (idmap_get(&gateway->by_id, entry->id)) {
         peer_complain(&gateway->peer, NONSENSE_DUPLICATE, "a task id that is still in use");
         return false; /* the first one is answered */
     }
-    if (entry->model == NULL) {
+    if (!entry->model) {
         peer_complain(&gateway->peer, NONSENSE_MODEL, "task for an unknown catalogue id");
         answer(in, entry, STATUS_NOT_FOUND, CONTROL__STAGE__STAGE_ADMISSION, 0);
         return false;
     }
-    if (entry->model->home == NULL) {
+    if (!entry->model->home) {
         answer(in, entry, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_LOST_MS);
         return false;
     }
@@ -185,7 +185,7 @@ static task_t *place(submission_t *in, entry_t *entry, uint32_t priority)
     if (!let_in(in, entry, priority))
         return NULL;
     task_t *task = take(in, entry->id);
-    if (task == NULL)
+    if (!task)
         refuse(in, entry, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_FULL_MS);
     return task;
 }
@@ -199,8 +199,8 @@ static void submit_one(submission_t *in, size_t i, const uint32_t *sizes)
     if (!admit(in, &entry) || !hold_shape(in, &entry, sizes, b->n_size_count > 0 ? b->size_count[i] : 0))
         return;
     task_t *task = place(in, &entry, b->n_priority > 0 ? b->priority[i] : 0);
-    if (task == NULL) {
-        if (entry.made.shape != NULL)
+    if (!task) {
+        if (entry.made.shape)
             shapes_release(entry.made.shape);
         return;
     }
@@ -231,9 +231,9 @@ void submit_tasks(tasks_t *tasks, gateway_t *gateway, const Control__TaskBatch *
 static void cancel_task(tasks_t *tasks, task_t *task)
 {
     model_t *model = models_get(tasks->models, task->model);
-    if (model != NULL)
+    if (model)
         metrics_add(model->metrics.cancelled, 1);
-    if (task->batch == NULL && subcluster_cancel(task->queue, task->ref))
+    if (!task->batch && subcluster_cancel(task->queue, task->ref))
         task_give(tasks, task);
     else
         task_orphan(task);
@@ -243,7 +243,7 @@ void submit_cancels(tasks_t *tasks, gateway_t *gateway, const Control__CancelBat
 {
     for (size_t i = 0; i < cancels->n_id; i++) {
         task_t *task = idmap_get(&gateway->by_id, cancels->id[i]);
-        if (task != NULL) /* else it ended while the message was under way */
+        if (task) /* else it ended while the message was under way */
             cancel_task(tasks, task);
     }
     turn_touch(tasks->turn);
@@ -251,7 +251,7 @@ void submit_cancels(tasks_t *tasks, gateway_t *gateway, const Control__CancelBat
 
 void submit_gateway_gone(tasks_t *tasks, gateway_t *gateway)
 {
-    while (gateway->tasks != NULL)
+    while (gateway->tasks)
         cancel_task(tasks, gateway->tasks);
     turn_touch(tasks->turn);
 }

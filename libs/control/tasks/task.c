@@ -21,7 +21,7 @@ task_t *task_of_tag(const tasks_t *tasks, uint64_t tag)
 task_t *task_take(tasks_t *tasks, gateway_t *gateway, uint64_t id)
 {
     task_t *task = pool_get(&tasks->pool);
-    if (task == NULL)
+    if (!task)
         return NULL;
     if (!idmap_put(&gateway->by_id, id, task)) {
         pool_put(&tasks->pool, task);
@@ -29,7 +29,7 @@ task_t *task_take(tasks_t *tasks, gateway_t *gateway, uint64_t id)
     }
     uint32_t generation = task->generation;
     *task = (task_t){.gateway = gateway, .id = id, .generation = generation, .next = gateway->tasks};
-    if (gateway->tasks != NULL)
+    if (gateway->tasks)
         gateway->tasks->prev = task;
     gateway->tasks = task;
     return task;
@@ -38,14 +38,14 @@ task_t *task_take(tasks_t *tasks, gateway_t *gateway, uint64_t id)
 void task_orphan(task_t *task)
 {
     gateway_t *gateway = task->gateway;
-    if (gateway == NULL)
+    if (!gateway)
         return;
     (void)idmap_remove(&gateway->by_id, task->id);
-    if (task->prev != NULL)
+    if (task->prev)
         task->prev->next = task->next;
     else
         gateway->tasks = task->next;
-    if (task->next != NULL)
+    if (task->next)
         task->next->prev = task->prev;
     task->prev = task->next = NULL;
     task->gateway = NULL;
@@ -54,7 +54,7 @@ void task_orphan(task_t *task)
 void task_give(tasks_t *tasks, task_t *task)
 {
     task_orphan(task);
-    if (task->shape != NULL)
+    if (task->shape)
         shapes_release(task->shape);
     task->generation++;
     pool_put(&tasks->pool, task);
@@ -64,9 +64,9 @@ void task_tell(tasks_t *tasks, const task_t *task, status_t status, Control__Sta
                uint32_t retry_after_ms)
 {
     model_t *model = models_get(tasks->models, task->model);
-    if (task->gateway == NULL)
+    if (!task->gateway)
         return;
-    if (model != NULL) {
+    if (model) {
         model->dropped++;
         metrics_add(model->metrics.dropped, 1);
         if (!task->trial)

@@ -78,7 +78,7 @@ bool plan_table_last_shapes(plan_table_t *table, tensor_t *inputs)
     if (last)
         memcpy(inputs, last->shapes, table->input_count * sizeof *inputs);
     pthread_mutex_unlock(&table->mutex);
-    return last != NULL;
+    return last;
 }
 
 void plan_table_release(plan_table_t *table, plan_entry_t *plan)

@@ -328,9 +328,9 @@ static status_t border_create(engine_model_t *model, const uint32_t *at, uint32_
         if (segment_find_cut(&model->cuts, at[i]) == UINT32_MAX)
             return err_set(err, STATUS_INVALID_ARGUMENT, "operator %u is no cut", at[i]);
     engine_border_t *border = calloc(1, sizeof *border);
-    bool ok = border != NULL;
+    bool ok = border;
     for (uint32_t i = 0; ok && i < info(model)->input_count; i++)
-        ok = (border->inputs[i] = calloc(rows, info(model)->inputs[i].row_bytes)) != NULL;
+        ok = (border->inputs[i] = calloc(rows, info(model)->inputs[i].row_bytes));
     if (!ok) {
         border_destroy(border);
         return err_set(err, STATUS_NO_MEMORY, "no memory for a border of %zu bytes", rows * model->row_bytes);

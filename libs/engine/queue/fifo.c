@@ -54,7 +54,7 @@ engine_job_t *fifo_next(fifo_t *fifo)
     if (fifo->running)
         pthread_cond_broadcast(&fifo->settled);
     engine_job_t *job = begin_locked(fifo);
-    fifo->driven = job != NULL;
+    fifo->driven = job;
     pthread_mutex_unlock(&fifo->mutex);
     return job;
 }

@@ -326,9 +326,9 @@ static bool links_valid(const graph_t *g, const int32_t *links, uint32_t count)
 bool graph_validate(const graph_t *g)
 {
     bool *made = calloc(g->value_count + 1, sizeof *made);
-    bool ok = made != NULL;
+    bool ok = made;
     for (uint32_t i = 0; ok && i < g->value_count; i++)
-        made[i] = g->values[i].blob != NULL;
+        made[i] = g->values[i].blob;
     for (uint32_t i = 0; ok && i < g->input_count; i++)
         made[g->inputs[i].value] = true;
     for (uint32_t n = 0; ok && n < g->node_count; n++) {

@@ -28,7 +28,7 @@ static status_t loss_of(op_ctx_t *c, loss_t *l)
     if (weights && (weights->dtype != DTYPE_F32 || tensor_count(weights) != l->classes))
         return op_bad(c, "the weights do not fit %zu classes", l->classes);
     l->reduction = *op_string(c, "reduction", "mean");
-    l->ignores = node_attr(c->node, "ignore_index") != NULL;
+    l->ignores = node_attr(c->node, "ignore_index");
     l->ignored = op_int(c, "ignore_index", 0);
     return STATUS_OK;
 }

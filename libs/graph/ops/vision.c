@@ -106,7 +106,7 @@ static status_t suppress(op_ctx_t *c, nms_t *n)
     n->score = op_scalar_f64(c, 4, -(double)INFINITY);
     n->centred = op_int(c, "center_point_box", 0);
     n->candidates = malloc(((size_t)n->boxes + 1) * sizeof *n->candidates);
-    bool ok = n->candidates != NULL;
+    bool ok = n->candidates;
     for (int64_t b = 0; ok && b < n->batches; b++)
         for (int64_t k = 0; ok && k < n->classes; k++)
             ok = suppress_class(n, (const float *)boxes->data + b * n->boxes * 4,

@@ -348,7 +348,7 @@ static float scalar_or(const graph_t *g, const node_t *node, uint32_t i, float o
     if (i >= node->in_count || node->in[i] < 0)
         return otherwise;
     const float *value = constant_f32(g, node->in[i], 1);
-    *ok &= value != NULL;
+    *ok = *ok && value;
     return value ? *value : otherwise;
 }
 

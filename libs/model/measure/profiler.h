@@ -27,8 +27,8 @@ typedef struct {
     engine_model_t *model;
     int64_t budget_ns; /* for all sizes */
     const _Atomic(int) *stop;
-    const uint32_t
-        *sizes; /* rising, each within 1..max_batch; NULL: those of profiler_sizes, unless coarse */
+    /* rising, each within 1..max_batch; NULL: those of profiler_sizes, unless coarse */
+    const uint32_t *sizes;
     uint32_t size_count;
     bool coarse;          /* without sizes of one's own: few, those of profiler_coarse_sizes */
     int64_t size_goal_ns; /* how long one size is measured, whether or not it has settled before */

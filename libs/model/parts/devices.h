@@ -33,8 +33,8 @@ typedef struct {
     bool stretches;   /* rows can join a batch that runs: some model is to be staged */
     uint32_t slots;   /* batches that run side by side; 0 and 1: one */
     uint32_t ahead;   /* with slots: per mille of a device that may be granted for the next group */
-    uint32_t
-        inflight; /* batches of each that may be granted and not have ended; 0: as few as the scheduler likes */
+    /* batches of each that may be granted and not have ended; 0: as few as the scheduler likes */
+    uint32_t inflight;
     uint64_t memory_bytes; /* of each: what models may take */
 } model_devices_t;
 

@@ -15,8 +15,8 @@
 
 typedef struct {
     axes_t axes;
-    uint32_t
-        reference_count; /* of these sizes, by their elements, rising; member i of the families was measured at i */
+    /* of these sizes, by their elements, rising; member i of the families was measured at i */
+    uint32_t reference_count;
     uint32_t references[REFERENCES_MAX][AXES_MAX];
     bool wanted; /* the config asked for these references, or pads to them: requests will have their shapes */
     family_t family; /* follows what batches take */

@@ -15,8 +15,8 @@ typedef struct {
     loop_t *loop;
     const char *listen;    /* "0.0.0.0:8003" */
     const char *advertise; /* what workers are told; NULL or "" = what is listened on */
-    const char
-        *towards; /* when that is a wildcard: the address of this host on the way to here ("host:port") */
+    /* when that is a wildcard: the address of this host on the way to here ("host:port") */
+    const char *towards;
     uint64_t instance_id;
     arena_t *arena; /* shared, if workers of this host are to read it by themselves */
     transfer_choice_t choice;

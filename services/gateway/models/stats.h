@@ -24,8 +24,8 @@ typedef struct {
     const char *model, *version; /* of the entry that it lies in */
     uint64_t last_inference_ms;
     uint64_t rows;
-    double
-        executions; /* a row of a batch of b counts 1/b, since the rows of a batch may go to many gateways */
+    /* a row of a batch of b counts 1/b, since the rows of a batch may go to many gateways */
+    double executions;
     oip_duration_t success, fail, queue, compute_input, compute_infer, compute_output;
     struct {
         double executions;

@@ -14,7 +14,7 @@
 static ProtobufCMessage *request_of(rpc_call_t *call, scheduler_t *s, const ProtobufCMessageDescriptor *type)
 {
     ProtobufCMessage *request = rpc_unpack(type, rpc_call_request(call), &s->arena);
-    if (request == NULL)
+    if (!request)
         rpc_call_finish(call, RPC_INVALID_ARGUMENT, "unreadable request", NULL);
     return request;
 }
@@ -35,9 +35,9 @@ static void *make(scheduler_t *s, const ProtobufCMessageDescriptor *type, size_t
 static bool add_gateways(scheduler_t *s, Admin__GetStateResponse *response)
 {
     response->gateways = make(s, &admin__gateway_state__descriptor, PEERS_MAX);
-    for (uint32_t i = 0; i < PEERS_MAX && response->gateways != NULL; i++) {
+    for (uint32_t i = 0; i < PEERS_MAX && response->gateways; i++) {
         gateway_t *gateway = s->control->roster.gateways[i];
-        if (gateway == NULL)
+        if (!gateway)
             continue;
         Admin__GatewayState *state = response->gateways[response->n_gateways++];
         state->index = i;
@@ -47,14 +47,14 @@ static bool add_gateways(scheduler_t *s, Admin__GetStateResponse *response)
         state->delay_ns = gateway->peer.delay_ns;
         state->tasks = gateway->tasks_total;
     }
-    return response->gateways != NULL;
+    return response->gateways;
 }
 
 /* False: no memory. */
 static bool add_devices(scheduler_t *s, worker_t *worker, Admin__WorkerState *state)
 {
     state->devices = make(s, &admin__device_state__descriptor, worker->device_count);
-    if (state->devices == NULL)
+    if (!state->devices)
         return false;
     state->n_devices = worker->device_count;
     for (uint32_t i = 0; i < worker->device_count; i++) {
@@ -73,9 +73,9 @@ static bool add_devices(scheduler_t *s, worker_t *worker, Admin__WorkerState *st
 static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
 {
     response->workers = make(s, &admin__worker_state__descriptor, PEERS_MAX);
-    for (uint32_t i = 0; i < PEERS_MAX && response->workers != NULL; i++) {
+    for (uint32_t i = 0; i < PEERS_MAX && response->workers; i++) {
         worker_t *worker = s->control->roster.workers[i];
-        if (worker == NULL)
+        if (!worker)
             continue;
         Admin__WorkerState *state = response->workers[response->n_workers++];
         state->index = i;
@@ -90,13 +90,13 @@ static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
         if (!add_devices(s, worker, state))
             return false;
     }
-    return response->workers != NULL;
+    return response->workers;
 }
 
 static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
 {
     response->models = make(s, &admin__model_state__descriptor, s->control->models.count);
-    if (response->models == NULL)
+    if (!response->models)
         return false;
     response->n_models = s->control->models.count;
     for (uint32_t m = 0; m < s->control->models.count; m++) {
@@ -116,12 +116,12 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
         state->inflight = stats.in_flight;
         state->done = model->done;
         state->dropped = model->dropped;
-        if (model->canonical != NULL) {
+        if (model->canonical) {
             state->memory_bytes = model->canonical->report->memory_bytes;
             state->n_batch_memory_bytes = model->canonical->report->n_batch_memory_bytes;
             state->batch_memory_bytes = model->canonical->report->batch_memory_bytes;
         }
-        state->subcluster = (char *)(uintptr_t)(model->home != NULL ? model->home->name : "");
+        state->subcluster = (char *)(uintptr_t)(model->home ? model->home->name : "");
     }
     return true;
 }
@@ -129,7 +129,7 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
 static bool add_subclusters(scheduler_t *s, Admin__GetStateResponse *response)
 {
     response->subclusters = make(s, &admin__subcluster_state__descriptor, s->control->subclusters.count);
-    if (response->subclusters == NULL)
+    if (!response->subclusters)
         return false;
     response->n_subclusters = s->control->subclusters.count;
     for (uint32_t i = 0; i < s->control->subclusters.count; i++) {
@@ -152,7 +152,7 @@ static bool add_subclusters(scheduler_t *s, Admin__GetStateResponse *response)
 static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *report)
 {
     Admin__PlanResponse *plan = pb_arena_alloc(&s->arena, sizeof *plan);
-    if (plan == NULL)
+    if (!plan)
         return NULL;
     admin__plan_response__init(plan);
     plan->number = report->number;
@@ -163,7 +163,7 @@ static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *re
     plan->solve_ns = report->solve_ns;
     plan->note = (char *)(uintptr_t)report->note;
     plan->models = make(s, &admin__planned_model__descriptor, report->row_count);
-    if (plan->models == NULL)
+    if (!plan->models)
         return NULL;
     plan->n_models = report->row_count;
     for (uint32_t r = 0; r < report->row_count; r++) {
@@ -171,8 +171,8 @@ static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *re
         Admin__PlannedModel *model = plan->models[r];
         model->name = row->model->name;
         model->version = row->model->version;
-        model->from = (char *)(uintptr_t)(row->from != NULL ? row->from->name : "");
-        model->to = (char *)(uintptr_t)(row->to != NULL ? row->to->name : "");
+        model->from = (char *)(uintptr_t)(row->from ? row->from->name : "");
+        model->to = (char *)(uintptr_t)(row->to ? row->to->name : "");
         model->load = row->load;
         model->note = (char *)(uintptr_t)row->note;
     }
@@ -188,7 +188,7 @@ static void on_planned(void *ctx, const plan_report_t *report)
 {
     plan_call_t *asked = ctx;
     Admin__PlanResponse *plan = plan_message(asked->scheduler, report);
-    if (plan != NULL)
+    if (plan)
         rpc_call_finish(asked->call, RPC_OK, NULL, rpc_pack(&plan->base));
     else
         rpc_call_finish(asked->call, RPC_RESOURCE_EXHAUSTED, "no memory for the plan", NULL);
@@ -200,14 +200,14 @@ static void on_plan(rpc_call_t *call, void *arg)
 {
     scheduler_t *s = arg;
     Admin__PlanRequest *request = (Admin__PlanRequest *)request_of(call, s, &admin__plan_request__descriptor);
-    if (request == NULL)
+    if (!request)
         return;
     bool apply = request->apply;
     pb_arena_reset(&s->arena);
     plan_call_t *asked = malloc(sizeof *asked);
-    if (asked != NULL)
+    if (asked)
         *asked = (plan_call_t){s, call};
-    if (asked != NULL && control_plan(s->control, loop_now_ns(), apply, on_planned, asked) == STATUS_OK)
+    if (asked && control_plan(s->control, loop_now_ns(), apply, on_planned, asked) == STATUS_OK)
         return;
     free(asked);
     rpc_call_finish(call, RPC_UNAVAILABLE, "a plan is being made or carried out", NULL);
@@ -227,9 +227,9 @@ static void on_get_state(rpc_call_t *call, void *arg)
     response.policy = (char *)(uintptr_t)subclusters_policy(&s->control->subclusters);
     response.policies = policies;
     const plan_report_t *last = planner_last(s->control->planner);
-    response.plan = last != NULL ? plan_message(s, last) : NULL;
+    response.plan = last ? plan_message(s, last) : NULL;
     response.moving = planner_moving(s->control->planner);
-    for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i) != NULL; i++)
+    for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i); i++)
         policies[response.n_policies++] = (char *)(uintptr_t)sched_policy_name(i);
     if (add_gateways(s, &response) && add_workers(s, &response) && add_models(s, &response) &&
         add_subclusters(s, &response)) {
@@ -262,14 +262,14 @@ static void on_set_policy(rpc_call_t *call, void *arg)
     scheduler_t *s = arg;
     Admin__SetPolicyRequest *request =
         (Admin__SetPolicyRequest *)request_of(call, s, &admin__set_policy_request__descriptor);
-    if (request == NULL)
+    if (!request)
         return;
     char params[POLICY_PARAMS_BYTES], previous[SUBCLUSTER_NAME_BYTES];
     err_t err = {0};
     Admin__SetPolicyResponse response = ADMIN__SET_POLICY_RESPONSE__INIT;
     const subcluster_t *one = subclusters_find(&s->control->subclusters, request->subcluster);
     (void)snprintf(previous, sizeof previous, "%s",
-                   one != NULL ? subcluster_policy(one) : subclusters_policy(&s->control->subclusters));
+                   one ? subcluster_policy(one) : subclusters_policy(&s->control->subclusters));
     response.previous = previous;
     status_t status = join_options(request, params, sizeof params)
                           ? control_set_policy(s->control, loop_now_ns(), request->subcluster,
@@ -288,8 +288,7 @@ static void on_set_policy(rpc_call_t *call, void *arg)
 static worker_t *worker_of(scheduler_t *s, const char *name)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (s->control->roster.workers[i] != NULL &&
-            strcmp(s->control->roster.workers[i]->peer.name, name) == 0)
+        if (s->control->roster.workers[i] && strcmp(s->control->roster.workers[i]->peer.name, name) == 0)
             return s->control->roster.workers[i];
     return NULL;
 }
@@ -299,10 +298,10 @@ static void on_drain(rpc_call_t *call, void *arg)
     scheduler_t *s = arg;
     Admin__DrainWorkerRequest *request =
         (Admin__DrainWorkerRequest *)request_of(call, s, &admin__drain_worker_request__descriptor);
-    if (request == NULL)
+    if (!request)
         return;
     worker_t *worker = worker_of(s, request->name);
-    if (worker == NULL) {
+    if (!worker) {
         rpc_call_finish(call, RPC_NOT_FOUND, "no worker of this name", NULL);
         pb_arena_reset(&s->arena);
         return;

@@ -47,8 +47,8 @@ static void collect_subcluster(const control_t *c, const subcluster_t *sub)
 {
     uint32_t busy = 0, idle = 0, models = 0;
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
-        busy += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight > 0;
-        idle += sub->devices[gpu] != NULL && sub->devices[gpu]->inflight == 0;
+        busy += sub->devices[gpu] && sub->devices[gpu]->inflight > 0;
+        idle += sub->devices[gpu] && sub->devices[gpu]->inflight == 0;
     }
     for (uint32_t m = 0; m < c->models.count; m++)
         models += c->models.all[m]->home == sub;

@@ -42,7 +42,7 @@ static void put_gateways(const control_t *c, strbuf_t *out)
     strbuf_puts(out, "\"gateways\":[");
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         const gateway_t *gateway = c->roster.gateways[i];
-        if (gateway == NULL)
+        if (!gateway)
             continue;
         strbuf_printf(out, "%s{", comma);
         comma = ",";
@@ -75,7 +75,7 @@ static void put_workers(const control_t *c, strbuf_t *out)
     strbuf_puts(out, "\"workers\":[");
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         const worker_t *worker = c->roster.workers[i];
-        if (worker == NULL)
+        if (!worker)
             continue;
         strbuf_printf(out, "%s{", comma);
         comma = ",";
@@ -93,9 +93,9 @@ static void put_workers(const control_t *c, strbuf_t *out)
 /* With batches up to 1, 2, 4, … and the largest, as the worker reports it. */
 static void put_memory(const Control__ModelReport *report, strbuf_t *out)
 {
-    size_t most = report != NULL ? report->n_batch_memory_bytes : 0;
+    size_t most = report ? report->n_batch_memory_bytes : 0;
     strbuf_printf(out, "\"memory_bytes\":%" PRIu64 ",\"batch_memory_bytes\":{",
-                  report != NULL ? report->memory_bytes : 0);
+                  report ? report->memory_bytes : 0);
     for (size_t b = 1; b <= most; b = b < most && b * 2 > most ? most : b * 2)
         strbuf_printf(out, "%s\"%zu\":%" PRIu64, b > 1 ? "," : "", b, report->batch_memory_bytes[b - 1]);
     strbuf_puts(out, "},");
@@ -104,12 +104,12 @@ static void put_memory(const Control__ModelReport *report, strbuf_t *out)
 /* Of the worker whose description gateways see. */
 static void put_profile(const Control__ModelReport *report, strbuf_t *out)
 {
-    const Control__Latency *latency = report != NULL ? report->latency : NULL;
+    const Control__Latency *latency = report ? report->latency : NULL;
     strbuf_printf(
         out, "\"profile\":{\"measured\":%" PRIu32 ",\"up_to\":%" PRIu32 ",\"spread\":%.3f,\"doubt\":%.3f},",
-        latency != NULL ? latency->measured : 0, latency != NULL ? latency->measured_up_to : 0,
-        latency != NULL && isfinite(latency->spread) ? latency->spread : 0.0,
-        latency != NULL && isfinite(latency->doubt) ? latency->doubt : 0.0);
+        latency ? latency->measured : 0, latency ? latency->measured_up_to : 0,
+        latency && isfinite(latency->spread) ? latency->spread : 0.0,
+        latency && isfinite(latency->doubt) ? latency->doubt : 0.0);
 }
 
 static void put_model(const model_t *model, strbuf_t *out)
@@ -123,22 +123,21 @@ static void put_model(const model_t *model, strbuf_t *out)
     strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
                   model->ready ? "true" : "false");
     put_text(out, "reason", model->reason);
-    put_text(out, "mode", model->canonical != NULL ? model->canonical->report->mode : "");
-    put_text(out, "mode_reason", model->canonical != NULL ? model->canonical->report->mode_reason : "");
+    put_text(out, "mode", model->canonical ? model->canonical->report->mode : "");
+    put_text(out, "mode_reason", model->canonical ? model->canonical->report->mode_reason : "");
     strbuf_printf(out, "\"stages\":%" PRIu32 ",\"exit_points\":%" PRIu32 ",",
-                  model->canonical != NULL ? model->canonical->report->stages : 0,
-                  model->canonical != NULL ? model->canonical->report->exit_points : 0);
-    put_text(out, "subcluster", model->home != NULL ? model->home->name : "");
+                  model->canonical ? model->canonical->report->stages : 0,
+                  model->canonical ? model->canonical->report->exit_points : 0);
+    put_text(out, "subcluster", model->home ? model->home->name : "");
     strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",
                   model->ready_workers, model->profile.max_batch, (double)model->slo_ns / 1e6);
     strbuf_printf(out, "\"latency_ms\":{\"one\":%.4f,\"most\":%.4f},",
-                  model->home != NULL ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0,
-                  model->home != NULL
-                      ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
-                      : 0.0);
-    put_profile(model->canonical != NULL ? model->canonical->report : NULL, out);
+                  model->home ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0,
+                  model->home ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
+                              : 0.0);
+    put_profile(model->canonical ? model->canonical->report : NULL, out);
     strbuf_printf(out, "\"scatter\":{\"mean\":%.4f,\"guard\":%.4f},", scatter.mean, scatter.guard);
-    put_memory(model->canonical != NULL ? model->canonical->report : NULL, out);
+    put_memory(model->canonical ? model->canonical->report : NULL, out);
     strbuf_printf(out,
                   "\"queued\":%" PRIu32 ",\"in_flight\":%" PRIu32 ",\"granted\":%" PRIu64
                   ",\"batches\":%" PRIu64 ",\"done\":%" PRIu64 ",\"dropped\":%" PRIu64
@@ -181,7 +180,7 @@ static void put_subclusters(const control_t *c, strbuf_t *out)
 static void put_plan(const control_t *c, strbuf_t *out)
 {
     const plan_report_t *plan = planner_last(c->planner);
-    if (plan != NULL) {
+    if (plan) {
         strbuf_printf(out,
                       "\"plan\":{\"number\":%" PRIu64 ",\"applied\":%s,\"moves\":%" PRIu32
                       ",\"imbalance_before\":%.4f,\"imbalance_after\":%.4f,\"solve_ms\":%.1f,",
@@ -211,7 +210,7 @@ void state_json(const control_t *c, int64_t now_ns, strbuf_t *out)
     strbuf_printf(out, "\"uptime_s\":%.3f,", (double)(now_ns - c->started_ns) / 1e9);
     put_text(out, "policy", subclusters_policy(&c->subclusters));
     strbuf_puts(out, "\"policies\":[");
-    for (uint32_t i = 0; sched_policy_name(i) != NULL; i++) {
+    for (uint32_t i = 0; sched_policy_name(i); i++) {
         strbuf_puts(out, i > 0 ? "," : "");
         strbuf_json_string(out, sched_policy_name(i));
     }

@@ -111,7 +111,7 @@ static void note_try(model_again_t *again, const profile_t *profile)
 {
     bool settled = profile && !is_in_doubt(profile);
 
-    again->all_sizes |= profile != NULL;
+    again->all_sizes = again->all_sizes || profile;
     again->tries = settled ? 0 : again->tries + 1;
     uint32_t doublings = again->tries < PAUSE_DOUBLINGS ? again->tries : PAUSE_DOUBLINGS;
     again->next_ns = clock_now_ns() + (MEASURE_PAUSE_NS << doublings);

@@ -154,7 +154,7 @@ uint32_t staged_rows_gather(staged_t *staged, stage_t *stage, uint32_t start, ui
         const batch_t *batch = batch_of(staged, stage->tags[i]);
         const uint32_t *wide = padded_to(staged, stage, batch);
         lay_row(staged, batch, row_of(stage->tags[i]), wide, staged->ends[pair], start + i);
-        padded += wide != NULL;
+        padded += wide ? 1 : 0;
     }
     return padded;
 }

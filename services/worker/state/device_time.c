@@ -26,7 +26,7 @@ int64_t device_time_begin(device_time_t *time, device_time_job_t *job, uint32_t 
     device_time_job_t **at = &time->streams[stream];
 
     *job = (device_time_job_t){.stream = stream};
-    time->running += *at == NULL;
+    time->running += !*at;
     time->used = stream < time->used ? time->used : stream + 1;
     while (*at)
         at = &(*at)->next;
@@ -42,6 +42,6 @@ int64_t device_time_end(device_time_t *time, device_time_job_t *job, int64_t now
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
-    time->running -= time->streams[job->stream] == NULL;
+    time->running -= !time->streams[job->stream];
     return busy_ns;
 }

@@ -40,7 +40,7 @@ int32_t lower_input(const node_t *node, uint32_t i)
 
 bool lower_is_constant(const lower_t *l, int32_t value)
 {
-    return l->graph->values[value].t.data != NULL;
+    return l->graph->values[value].t.data;
 }
 
 dtype_t lower_stored_type(const lower_t *l, dtype_t dtype)

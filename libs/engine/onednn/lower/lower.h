@@ -50,7 +50,7 @@ static inline const tensor_t *lower_tensor(const lower_t *l, int32_t value)
 
 static inline bool lower_is_constant(const lower_t *l, int32_t value)
 {
-    return l->graph->values[value].t.data != NULL;
+    return l->graph->values[value].t.data;
 }
 
 /* The input of a node, -1 when absent. */

@@ -126,7 +126,7 @@ static bool fork_args(const step_t *from, step_t *to, const bound_t *bound, dnnl
             return false;
         to->args[to->arg_count] = (dnnl_exec_arg_t){.arg = from->args[to->arg_count].arg, .memory = made};
     }
-    return to->args != NULL;
+    return to->args;
 }
 
 /* What is bound may be written by another thread at this moment: it is not read. */
