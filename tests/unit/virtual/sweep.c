@@ -52,8 +52,5 @@ Test(virtual_sweep, whatever_breaks_each_task_ends_once_and_nothing_is_left, .ti
         for (int end = 0; end < TASK_ENDS; end++)
             ends[end] += tally.ends[end];
     }
-    cr_log_info("good %llu, dropped %llu, failed %llu, expired %llu, cancelled %llu, lost %llu\n",
-                (unsigned long long)ends[TASK_GOOD], (unsigned long long)ends[TASK_DROPPED],
-                (unsigned long long)ends[TASK_FAILED], (unsigned long long)ends[TASK_EXPIRED],
-                (unsigned long long)ends[TASK_CANCELLED], (unsigned long long)ends[TASK_LOST]);
+    cr_expect_gt(ends[TASK_GOOD], 0);
 }
