@@ -56,6 +56,11 @@ static void describe_bare(const model_t *model, engine_load_t *load, engine_tens
     load->batching = ENGINE_BATCH_FORCE;
 }
 
+static bool is_emulated(const model_load_options_t *options)
+{
+    return strcmp(options->devices->kind, "emulated") == 0;
+}
+
 static status_t load_on_devices(model_t *model, const model_load_options_t *options, err_t *err)
 {
     const model_devices_t *devices = options->devices;
@@ -72,7 +77,7 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
         load.path = NULL;
         describe_bare(model, &load, tensors);
     }
-    if (strcmp(devices->kind, "emulated") == 0) {
+    if (is_emulated(options)) {
         load.latency = latency_of;
         load.latency_arg = model;
     }
@@ -175,10 +180,10 @@ static status_t emulate_family(model_t *model, err_t *err)
     return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
 }
 
-static status_t load_steps(model_t *model, const model_load_options_t *options, err_t *err)
+static status_t place_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
-    bool emulated = strcmp(options->devices->kind, "emulated") == 0;
-    status_t status = memory_check_files(model, options->devices, err);
+    bool emulated = is_emulated(options);
+    status_t status = memory_take_files(model, options->devices, err);
 
     if (status == STATUS_OK && emulated)
         status = give_profile(model, err);
@@ -196,41 +201,71 @@ static status_t load_steps(model_t *model, const model_load_options_t *options, 
         status = model_prepare(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = memory_take(model, options->devices, err);
-    if (status == STATUS_OK && !emulated && !options->profile_later)
-        status = model_measure(model, options, err);
-    if (status == STATUS_OK && !options->profile_later)
-        status = mode_choose(model, options, err);
     return status;
 }
 
-status_t model_load(model_t *model, const model_load_options_t *options, err_t *err)
+static status_t ready_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
-    err_t local = {0};
-    status_t status = load_steps(model, options, &local);
+    status_t status = STATUS_OK;
 
-    if (status == STATUS_OK) {
-        model->buffer_groups = strcmp(options->devices->kind, "cuda") == 0 ? options->devices->count : 1;
-        model->free_buffers = calloc(model->buffer_groups, sizeof(*model->free_buffers));
-        if (!model->free_buffers) {
-            model->buffer_groups = 0;
-            status = err_set(&local, STATUS_NO_MEMORY, "out of memory");
-        }
-    }
-    if (status != STATUS_OK) {
-        leave_devices(model, options->devices);
-        if (err)
-            *err = local;
+    if (atomic_load(options->stop))
+        return err_set(err, STATUS_CANCELLED, "stopped");
+    if (!is_emulated(options) && !options->profile_later)
+        status = model_measure(model, options, err);
+    if (status == STATUS_OK && !options->profile_later)
+        status = mode_choose(model, options, err);
+    if (status != STATUS_OK)
         return status;
-    }
+    uint32_t groups = strcmp(options->devices->kind, "cuda") == 0 ? options->devices->count : 1;
+    model->free_buffers = calloc(groups, sizeof(*model->free_buffers));
+    if (!model->free_buffers)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    model->buffer_groups = groups;
+    return STATUS_OK;
+}
+
+/* What failed leaves nothing on the devices. */
+static status_t step_done(model_t *model, const model_load_options_t *options, status_t status,
+                          const err_t *why, err_t *err)
+{
+    if (status == STATUS_OK)
+        return status;
+    leave_devices(model, options->devices);
+    if (err)
+        *err = *why;
+    return status;
+}
+
+status_t model_place(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    err_t why = {0};
+
+    return step_done(model, options, place_steps(model, options, &why), &why, err);
+}
+
+status_t model_ready(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    err_t why = {0};
+    status_t status = step_done(model, options, ready_steps(model, options, &why), &why, err);
+
+    if (status != STATUS_OK)
+        return status;
     model->slo_ns = model_slo_ns(model);
     model->measured = model->profile;
     if (model->shapes)
         shapes_start(model->shapes);
-    model->corrects = strcmp(options->devices->kind, "emulated") != 0;
+    model->corrects = !is_emulated(options);
     correction_init(&model->correction, model->measured.spread);
     if (model->corrects && model->shapes)
         shapes_correct(model->shapes);
     else if (model->corrects)
         model_take_profile(model, 0, &model->profile);
     return STATUS_OK;
+}
+
+status_t model_load(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    status_t status = model_place(model, options, err);
+
+    return status == STATUS_OK ? model_ready(model, options, err) : status;
 }

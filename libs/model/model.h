@@ -1,7 +1,8 @@
 /*
  * One model version on this machine: from its place in the repository to what a batch needs to run it.
  *
- *   repository.h ─▶ model_load: files ─▶ on its devices ─▶ batch sizes prepared ─▶ profile ─▶ mode ─▶ ready
+ *   repository.h ─▶ model_place: files ─▶ on its devices ─▶ batch sizes prepared
+ *                ─▶ model_ready: profile ─▶ mode ─▶ ready                          (model_load: both)
  *
  *   modes/    what an execution mode needs of a model: stages, segments, exit points, the duration model
  *   measure/  how long batches take, and what is kept of it
@@ -93,13 +94,20 @@ struct model_load_options {
     const char *overlap_why;
     bool use_cache;
     bool coarse;          /* few sizes are measured; whoever loads it has the others measured later */
-    profile_memo_t *memo; /* what was measured of copies of it; NULL: nothing */
+    profile_memo_t *memo; /* what was measured of copies of it, for model_ready; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */
     const _Atomic(int) *stop;
 };
 status_t model_load(model_t *model, const model_load_options_t *options, err_t *err);
+
+/*
+ * Its halves. Several models may be placed at once, on threads of their own: nothing runs on the devices meanwhile.
+ * Measuring does, and is of one model at a time. What failed has left the devices.
+ */
+status_t model_place(model_t *model, const model_load_options_t *options, err_t *err);
+status_t model_ready(model_t *model, const model_load_options_t *options, err_t *err);
 
 /*
  * Prepares its batch sizes on all devices: 1, 2, 4, 8, … and the largest; those between only where a batch would wait for

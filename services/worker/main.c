@@ -48,6 +48,7 @@ typedef struct {
     http_server_t *http;
     rpc_runtime_t *rpc;
     model_devices_t devices;
+    uint32_t loaders; /* threads that may load models beside those of the devices */
     repository_source_t source;
     served_t served;
     lifecycle_t *lifecycle;
@@ -273,6 +274,7 @@ static status_t worker_start_models(worker_t *worker, err_t *err)
                                               .overlap = worker->has_overlap ? &worker->overlap : NULL,
                                               .overlap_why = worker->overlap_err.text,
                                               .use_cache = options->profile_cache},
+                                     .loaders = worker->loaders,
                                      .control = (model_control_t)options->model_control,
                                      .at_start = options->load_model.items,
                                      .at_start_count = options->load_model.len,
@@ -330,6 +332,9 @@ static status_t worker_open_devices(worker_t *worker, err_t *err)
         config.streams = wanted_streams(&wanted, plan, on_cpu ? &cpus : NULL, count, config.threads);
     if (on_cpu)
         cpu_share_tell(&cpus, count, config.streams, config.threads);
+    if (strcmp(engine, "emulated") != 0)
+        worker->loaders =
+            cpu_share_left(&cpus, on_cpu ? (uint64_t)count * config.streams * config.threads : 0);
     status_t status =
         model_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
     if (status != STATUS_OK)

@@ -10,15 +10,37 @@ static unsigned long long mib(uint64_t bytes)
     return (unsigned long long)((bytes + (1 << 20) - 1) >> 20);
 }
 
-static status_t check_room(const model_device_t *device, uint64_t limit, uint64_t bytes, const char *what,
-                           err_t *err)
+/* Others may take and give at the same time. */
+static status_t take_room(model_device_t *device, uint64_t limit, uint64_t bytes, const char *what,
+                          err_t *err)
 {
     uint64_t used = atomic_load(&device->used_bytes);
 
-    if (limit == 0 || (used <= limit && bytes <= limit - used))
-        return STATUS_OK;
-    return err_set(err, STATUS_NO_MEMORY, "%s %llu MiB on %s, where %llu of %llu MiB are in use", what,
-                   mib(bytes), device->name, mib(used), mib(limit));
+    do {
+        if (limit != 0 && (used > limit || bytes > limit - used))
+            return err_set(err, STATUS_NO_MEMORY, "%s %llu MiB on %s, where %llu of %llu MiB are in use",
+                           what, mib(bytes), device->name, mib(used), mib(limit));
+    } while (!atomic_compare_exchange_weak(&device->used_bytes, &used, used + bytes));
+    return STATUS_OK;
+}
+
+static void give_room(const model_devices_t *devices, uint32_t count, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < count; i++)
+        atomic_fetch_sub(&devices->list[i].used_bytes, bytes);
+}
+
+/* On each device, or on none. */
+static status_t take(const model_devices_t *devices, uint64_t bytes, const char *what, err_t *err)
+{
+    for (uint32_t i = 0; i < devices->count; i++) {
+        status_t status = take_room(&devices->list[i], devices->memory_bytes, bytes, what, err);
+        if (status != STATUS_OK) {
+            give_room(devices, i, bytes);
+            return status;
+        }
+    }
+    return STATUS_OK;
 }
 
 static uint64_t file_bytes(const char *path)
@@ -51,17 +73,17 @@ static bool holds_files(const model_t *model, const model_devices_t *devices)
     return !model->bare && !devices->emulated;
 }
 
-status_t memory_check_files(const model_t *model, const model_devices_t *devices, err_t *err)
+status_t memory_take_files(model_t *model, const model_devices_t *devices, err_t *err)
 {
     char dir[PATH_MAX + 32];
-    status_t status = STATUS_OK;
 
     if (!holds_files(model, devices))
         return STATUS_OK;
     snprintf(dir, sizeof(dir), "%s/%lld", model->dir, (long long)model->version);
     uint64_t bytes = model->file[0] ? file_bytes(model->file) : folder_bytes(dir);
-    for (uint32_t i = 0; i < devices->count && status == STATUS_OK; i++)
-        status = check_room(&devices->list[i], devices->memory_bytes, bytes, "its files alone need", err);
+    status_t status = take(devices, bytes, "its files alone need", err);
+    if (status == STATUS_OK)
+        model->taken_bytes = bytes;
     return status;
 }
 
@@ -82,25 +104,13 @@ void memory_note_batch(model_t *model, uint32_t batch)
     model->batch_bytes[batch] = model->info->memory_bytes + row_bytes(model->info) * batch;
 }
 
-/* Of each device, or of none. */
-static status_t take(const model_devices_t *devices, uint64_t bytes, const char *what, err_t *err)
-{
-    status_t status = STATUS_OK;
-
-    for (uint32_t i = 0; i < devices->count && status == STATUS_OK; i++)
-        status = check_room(&devices->list[i], devices->memory_bytes, bytes, what, err);
-    if (status != STATUS_OK)
-        return status;
-    for (uint32_t i = 0; i < devices->count; i++)
-        atomic_fetch_add(&devices->list[i].used_bytes, bytes);
-    return STATUS_OK;
-}
-
+/* In place of what its files have, so that a refusal tells what it needs in all. */
 status_t memory_take(model_t *model, const model_devices_t *devices, err_t *err)
 {
     uint64_t bytes = model->batch_bytes[model->info->max_batch];
-    status_t status = take(devices, bytes, "it needs", err);
 
+    memory_give(model, devices);
+    status_t status = take(devices, bytes, "it needs", err);
     if (status == STATUS_OK)
         model->taken_bytes = bytes;
     return status;
@@ -123,8 +133,7 @@ void memory_shrink(model_t *model, const model_devices_t *devices, uint64_t take
 {
     uint64_t more = model->taken_bytes - taken_bytes;
 
-    for (uint32_t i = 0; i < devices->count; i++)
-        atomic_fetch_sub(&devices->list[i].used_bytes, more);
+    give_room(devices, devices->count, more);
     for (uint32_t b = 1; b <= model->info->max_batch; b++)
         model->batch_bytes[b] -= more;
     model->taken_bytes = taken_bytes;
@@ -132,7 +141,7 @@ void memory_shrink(model_t *model, const model_devices_t *devices, uint64_t take
 
 void memory_give(model_t *model, const model_devices_t *devices)
 {
-    for (uint32_t i = 0; model->taken_bytes > 0 && i < devices->count; i++)
-        atomic_fetch_sub(&devices->list[i].used_bytes, model->taken_bytes);
+    if (model->taken_bytes > 0)
+        give_room(devices, devices->count, model->taken_bytes);
     model->taken_bytes = 0;
 }

@@ -8,13 +8,14 @@
 
 #include "model/model.h"
 
-/* Before the load: its files must fit, for less it never takes. NO_MEMORY with the sizes. */
-status_t memory_check_files(const model_t *model, const model_devices_t *devices, err_t *err);
+/* Before the load: room for its files on all devices, for less it never takes; so that those that are loaded at once
+ * do not find the same room. NO_MEMORY with the sizes. */
+status_t memory_take_files(model_t *model, const model_devices_t *devices, err_t *err);
 
 /* A batch size has been prepared on the first device: what the model takes if no larger one is. */
 void memory_note_batch(model_t *model, uint32_t batch);
 
-/* All of it is known: takes the room on all devices, or NO_MEMORY with the sizes. */
+/* All of it is known: takes the room on all devices, what its files have with it, or NO_MEMORY with the sizes. */
 status_t memory_take(model_t *model, const model_devices_t *devices, err_t *err);
 /* Behind memory_take: room for more, whatever the batch size. `what` needs it. */
 status_t memory_take_more(model_t *model, const model_devices_t *devices, uint64_t bytes, const char *what,

@@ -123,7 +123,8 @@ status_t lifecycle_create(const lifecycle_options_t *options, lifecycle_t **out,
     if (status == STATUS_OK)
         status = init_timers(l, err);
     if (status == STATUS_OK)
-        status = loader_create(options->loop, options->source, &l->options.load, &ops, l, &l->loader, err);
+        status = loader_create(options->loop, options->source, &l->options.load, options->loaders, &ops, l,
+                               &l->loader, err);
     if (status != STATUS_OK) {
         lifecycle_destroy(l);
         return status;

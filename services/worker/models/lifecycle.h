@@ -43,6 +43,7 @@ typedef struct {
     const repository_source_t *source;
     metrics_t *metrics;
     model_load_options_t load;
+    uint32_t loaders; /* threads beside the one (loader.h) */
     model_control_t control;
     const char *const *at_start; /* EXPLICIT: names to load; "*" = all */
     size_t at_start_count;

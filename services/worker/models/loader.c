@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-typedef enum { JOB_LOAD, JOB_MEASURE, JOB_UNLOAD, JOB_READ, JOB_READ_ALL } job_kind_t;
+typedef enum { JOB_PLACE, JOB_READY, JOB_MEASURE, JOB_UNLOAD, JOB_READ, JOB_READ_ALL } job_kind_t;
 
 typedef struct {
     work_t work;
     loader_t *loader;
     job_kind_t kind;
     model_t *model;
-    int64_t took_ns;
+    int64_t took_ns; /* JOB_PLACE and JOB_READY together */
     char name[MODEL_NAME_BYTES];
     int64_t version;
     uint64_t user;
@@ -28,7 +28,9 @@ typedef struct {
 } job_t;
 
 struct loader {
-    workpool_t *pool;
+    workpool_t *line;    /* one thread */
+    workpool_t *placing; /* NULL: the line places, too */
+    uint32_t waiting;    /* jobs without an answer */
     const repository_source_t *source;
     model_load_options_t options;
     const loader_ops_t *ops;
@@ -46,15 +48,15 @@ static void be_patient(void)
     (void)setpriority(PRIO_PROCESS, 0, LOWEST); /* of this thread only, on Linux */
 }
 
-static void load(job_t *job)
+static void load(job_t *job, status_t (*step)(model_t *, const model_load_options_t *, err_t *))
 {
     model_load_options_t options = job->loader->options;
     model_t *model = job->model;
     int64_t begin = clock_now_ns();
 
     options.stop = &model->stop;
-    model->load_status = model_load(model, &options, &model->load_err);
-    job->took_ns = clock_now_ns() - begin;
+    model->load_status = step(model, &options, &model->load_err);
+    job->took_ns += clock_now_ns() - begin;
 }
 
 static void measure(job_t *job)
@@ -86,8 +88,11 @@ static void job_run(work_t *work)
 
     be_patient();
     switch (job->kind) {
-    case JOB_LOAD:
-        load(job);
+    case JOB_PLACE:
+        load(job, model_place);
+        break;
+    case JOB_READY:
+        load(job, model_ready);
         break;
     case JOB_MEASURE:
         measure(job);
@@ -122,7 +127,8 @@ static void job_answer(job_t *job)
     loader_t *loader = job->loader;
 
     switch (job->kind) {
-    case JOB_LOAD:
+    case JOB_PLACE:
+    case JOB_READY:
         loader->ops->loaded(loader->ctx, job->model, job->took_ns);
         break;
     case JOB_MEASURE:
@@ -138,37 +144,66 @@ static void job_answer(job_t *job)
     }
 }
 
-static void job_done(work_t *work, bool cancelled)
+static void job_end(job_t *job)
 {
-    job_t *job = CONTAINER_OF(work, job_t, work);
-
-    (void)cancelled; /* only by loader_destroy, which is quiet */
-    if (!job->loader->quiet)
-        job_answer(job);
     for (uint32_t i = 0; i < job->count; i++)
         repository_reading_dispose(&job->readings[i]);
     free(job->readings);
     free(job);
 }
 
+/* The queues are as long as all that may wait. */
+static status_t job_begin(job_t *job)
+{
+    loader_t *loader = job->loader;
+    workpool_t *pool = job->kind == JOB_PLACE && loader->placing ? loader->placing : loader->line;
+
+    return workpool_submit(pool, &job->work);
+}
+
+/* What has been placed is made ready in its turn. */
+static bool job_goes_on(job_t *job)
+{
+    if (job->kind != JOB_PLACE || job->model->load_status != STATUS_OK)
+        return false;
+    job->kind = JOB_READY;
+    return job_begin(job) == STATUS_OK;
+}
+
+static void job_done(work_t *work, bool cancelled)
+{
+    job_t *job = CONTAINER_OF(work, job_t, work);
+
+    (void)cancelled; /* only by loader_destroy, which is quiet */
+    if (!job->loader->quiet) {
+        if (job_goes_on(job))
+            return;
+        job->loader->waiting--;
+        job_answer(job);
+    }
+    job_end(job);
+}
+
 static status_t submit(loader_t *loader, const job_t *what)
 {
-    job_t *job = malloc(sizeof(*job));
+    job_t *job = loader->waiting < LOADER_QUEUE_MAX ? malloc(sizeof(*job)) : NULL;
 
     if (!job)
-        return STATUS_NO_MEMORY;
+        return loader->waiting < LOADER_QUEUE_MAX ? STATUS_NO_MEMORY : STATUS_UNAVAILABLE;
     *job = *what;
     job->loader = loader;
     job->work = (work_t){.run = job_run, .done = job_done};
-    status_t status = workpool_submit(loader->pool, &job->work);
-    if (status != STATUS_OK)
+    status_t status = job_begin(job);
+    if (status == STATUS_OK)
+        loader->waiting++;
+    else
         free(job);
     return status;
 }
 
 status_t loader_load(loader_t *loader, model_t *model)
 {
-    return submit(loader, &(job_t){.kind = JOB_LOAD, .model = model});
+    return submit(loader, &(job_t){.kind = JOB_PLACE, .model = model});
 }
 
 status_t loader_measure(loader_t *loader, model_t *model, uint32_t which)
@@ -194,8 +229,19 @@ status_t loader_read_all(loader_t *loader)
     return submit(loader, &(job_t){.kind = JOB_READ_ALL});
 }
 
+static status_t start_threads(loader_t *loader, loop_t *loop, uint32_t beside, err_t *err)
+{
+    status_t status = workpool_create(&loader->line, loop, 1, LOADER_QUEUE_MAX, err);
+
+    if (status == STATUS_OK && beside > 0)
+        status =
+            workpool_create(&loader->placing, loop, beside < LOADER_BESIDE_MAX ? beside : LOADER_BESIDE_MAX,
+                            LOADER_QUEUE_MAX, err);
+    return status;
+}
+
 status_t loader_create(loop_t *loop, const repository_source_t *source, const model_load_options_t *options,
-                       const loader_ops_t *ops, void *ctx, loader_t **out, err_t *err)
+                       uint32_t beside, const loader_ops_t *ops, void *ctx, loader_t **out, err_t *err)
 {
     loader_t *loader = calloc(1, sizeof(*loader));
 
@@ -206,10 +252,9 @@ status_t loader_create(loop_t *loop, const repository_source_t *source, const mo
     loader->ops = ops;
     loader->ctx = ctx;
     loader->options.memo = profile_memo_create(); /* without it copies are measured one by one */
-    status_t status = workpool_create(&loader->pool, loop, 1, LOADER_QUEUE_MAX, err);
+    status_t status = start_threads(loader, loop, beside, err);
     if (status != STATUS_OK) {
-        profile_memo_destroy(loader->options.memo);
-        free(loader);
+        loader_destroy(loader);
         return status;
     }
     *out = loader;
@@ -221,7 +266,10 @@ void loader_destroy(loader_t *loader)
     if (!loader)
         return;
     loader->quiet = true;
-    workpool_destroy(loader->pool);
+    if (loader->placing)
+        workpool_destroy(loader->placing);
+    if (loader->line)
+        workpool_destroy(loader->line);
     profile_memo_destroy(loader->options.memo);
     free(loader);
 }

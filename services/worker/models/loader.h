@@ -1,7 +1,10 @@
 /*
- * The thread that does what would hold up the loop: reading the repository, loading models, taking them off
- * the devices. One thing after the other, at the lowest priority, so that the models that serve hardly
- * notice.
+ * The threads that do what would hold up the loop, at the lowest priority, so that the models that serve hardly notice.
+ *
+ *   one      reads the repository, measures, takes models off the devices, one thing after the other: two that are
+ *            measured at once would measure each other
+ *   beside   as many as the host has CPUs that no device uses: they read and compile models, several at once, each of
+ *            which the one then makes ready. None: it does that, too
  *
  * Loop thread; each call is answered by its done, on the loop, exactly once unless the loader is destroyed before.
  */
@@ -13,7 +16,10 @@
 
 typedef struct loader loader_t;
 
-enum { LOADER_QUEUE_MAX = 8192 }; /* a load and a release for each model version of a large repository */
+enum {
+    LOADER_QUEUE_MAX = 8192, /* a load and a release for each model version of a large repository */
+    LOADER_BESIDE_MAX = 8,   /* each holds the file that it reads beside what it makes of it */
+};
 
 typedef struct {
     /* The model's load_status and load_err say how it went. */
@@ -29,9 +35,9 @@ typedef struct {
 } loader_ops_t;
 
 status_t loader_create(loop_t *loop, const repository_source_t *source, const model_load_options_t *options,
-                       const loader_ops_t *ops, void *ctx, loader_t **loader, err_t *err);
+                       uint32_t beside, const loader_ops_t *ops, void *ctx, loader_t **loader, err_t *err);
 
-/* Drops what waits, stops a load at its next measurement, joins the thread; no answer comes after this, and the models
+/* Drops what waits, stops loads at their next step, joins the threads; no answer comes after this, and the models
  * are the caller's again. NULL is fine. */
 void loader_destroy(loader_t *loader);
 

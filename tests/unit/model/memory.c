@@ -96,11 +96,33 @@ Test(memory, files_alone_may_be_too_large)
     err_t err;
 
     snprintf(model->file, sizeof(model->file), "examples/models/digits/1/model.onnx");
-    cr_assert_eq(memory_check_files(model, &devices, &err), STATUS_OK);
     devices.memory_bytes = 1000;
-    cr_assert_eq(memory_check_files(model, &devices, &err), STATUS_NO_MEMORY);
+    cr_assert_eq(memory_take_files(model, &devices, &err), STATUS_NO_MEMORY);
     cr_assert_not_null(strstr(err.text, "its files alone need"), "%s", err.text);
+    cr_assert_eq(atomic_load(&list[0].used_bytes), 0);
     devices.emulated = true;
-    cr_assert_eq(memory_check_files(model, &devices, &err), STATUS_OK,
+    cr_assert_eq(memory_take_files(model, &devices, &err), STATUS_OK,
                  "an emulated device holds nothing of them");
+    cr_assert_eq(atomic_load(&list[0].used_bytes), 0);
+}
+
+Test(memory, two_that_are_read_at_once_do_not_find_the_same_room)
+{
+    model_t *second;
+    err_t err;
+
+    cr_assert_eq(model_create("n", 1, "", &second, NULL), STATUS_OK);
+    snprintf(model->file, sizeof(model->file), "examples/models/digits/1/model.onnx");
+    snprintf(second->file, sizeof(second->file), "examples/models/digits/1/model.onnx");
+    cr_assert_eq(memory_take_files(model, &devices, &err), STATUS_OK);
+    uint64_t files = model->taken_bytes;
+    cr_assert_gt(files, 0);
+    cr_assert_eq(atomic_load(&list[1].used_bytes), files);
+    devices.memory_bytes = 2 * files - 1;
+    cr_assert_eq(memory_take_files(second, &devices, &err), STATUS_NO_MEMORY);
+    devices.memory_bytes = 100 << 20;
+    prepare(40);
+    cr_assert_eq(memory_take(model, &devices, &err), STATUS_OK);
+    cr_assert_eq(atomic_load(&list[0].used_bytes), 60 << 20, "the files are part of it");
+    free(second);
 }

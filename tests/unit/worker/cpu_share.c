@@ -26,6 +26,16 @@ Test(cpu_share, what_is_asked_for_is_given_and_else_what_there_is)
     }
 }
 
+Test(cpu_share, what_devices_do_not_use_is_left_for_loads)
+{
+    cpus_t here = cpus(8, 6000, 6);
+
+    cr_expect_eq(cpu_share_left(&here, 0), 6);
+    cr_expect_eq(cpu_share_left(&here, 4), 2);
+    cr_expect_eq(cpu_share_left(&here, 6), 0);
+    cr_expect_eq(cpu_share_left(&here, UINT64_C(1) << 33), 0);
+}
+
 static void expect_log(cpus_t here, uint32_t devices, uint32_t streams, uint32_t threads, const char *wanted)
 {
     char text[1024];
@@ -43,12 +53,13 @@ static void expect_log(cpus_t here, uint32_t devices, uint32_t streams, uint32_t
 
 Test(cpu_share, one_line_tells_what_was_seen)
 {
-    expect_log(cpus(8, CPUS_NO_QUOTA, 8), 2, 1, 4, "cpus online=8 allowed=8 quota=none usable=8 threads=8\n");
+    expect_log(cpus(8, CPUS_NO_QUOTA, 8), 2, 1, 4,
+               "cpus online=8 allowed=8 quota=none usable=8 threads=8 left=0\n");
 }
 
 Test(cpu_share, half_a_core_is_seen)
 {
-    expect_log(cpus(8, 500, 1), 1, 1, 1, "cpus online=8 allowed=8 quota=0.5 usable=1 threads=1\n");
+    expect_log(cpus(8, 500, 1), 1, 1, 1, "cpus online=8 allowed=8 quota=0.5 usable=1 threads=1 left=0\n");
 }
 
 Test(cpu_share, more_threads_than_the_quota_has_cpus_are_a_warning)
