@@ -27,7 +27,7 @@ enum { GATEWAY_DOCUMENT_BYTES_MAX = 256 << 20 };
 
 typedef struct awake awake_t;
 typedef struct catalogue catalogue_t;
-typedef struct control control_t;
+typedef struct gateway_control gateway_control_t;
 typedef struct dataplane dataplane_t;
 typedef struct preprocess preprocess_t;
 typedef struct sessions sessions_t;
@@ -37,14 +37,14 @@ typedef struct gateway {
     uint64_t instance_id; /* random, one per process start */
     loop_t *loop;
     metrics_t *metrics;
-    arena_t *arena;           /* every tensor from parse to answer */
-    catalogue_t *catalogue;   /* the models that the scheduler knows */
-    control_t *control;       /* the stream to the scheduler */
-    dataplane_t *dataplane;   /* what workers fetch from and push to */
-    preprocess_t *preprocess; /* pictures to tensors; NULL: no model can take pictures */
-    awake_t *awake;           /* keeps CPUs from sleeping under way; NULL: they may */
-    sessions_t *sessions;     /* the requests under way */
-    size_t body_bytes_max;    /* of one client request */
+    arena_t *arena;             /* every tensor from parse to answer */
+    catalogue_t *catalogue;     /* the models that the scheduler knows */
+    gateway_control_t *control; /* the stream to the scheduler */
+    dataplane_t *dataplane;     /* what workers fetch from and push to */
+    preprocess_t *preprocess;   /* pictures to tensors; NULL: no model can take pictures */
+    awake_t *awake;             /* keeps CPUs from sleeping under way; NULL: they may */
+    sessions_t *sessions;       /* the requests under way */
+    size_t body_bytes_max;      /* of one client request */
 } gateway_t;
 
 #endif

@@ -114,7 +114,7 @@ static void on_part_stopped(void *arg)
 {
     program_t *program = arg;
     if (--program->stopping == 0)
-        control_stop(program->gateway.control, on_control_closed, program);
+        gateway_control_stop(program->gateway.control, on_control_closed, program);
 }
 
 static void on_metrics_stopped(http_server_t *server, void *user)
@@ -259,16 +259,16 @@ static status_t open_cluster(program_t *program, err_t *err)
         .ctx = gateway->sessions};
     if (dataplane_create(&dataplane, &gateway->dataplane, err) != STATUS_OK)
         return err->code;
-    const control_options_t control = {.loop = gateway->loop,
-                                       .rpc = program->rpc,
-                                       .metrics = gateway->metrics,
-                                       .scheduler = program->scheduler,
-                                       .name = gateway->name,
-                                       .instance_id = gateway->instance_id,
-                                       .data_address = dataplane_advertised(gateway->dataplane),
-                                       .ops = sessions_control_ops(),
-                                       .ctx = gateway->sessions};
-    return control_create(&control, &gateway->control, err);
+    const gateway_control_options_t control = {.loop = gateway->loop,
+                                               .rpc = program->rpc,
+                                               .metrics = gateway->metrics,
+                                               .scheduler = program->scheduler,
+                                               .name = gateway->name,
+                                               .instance_id = gateway->instance_id,
+                                               .data_address = dataplane_advertised(gateway->dataplane),
+                                               .ops = sessions_control_ops(),
+                                               .ctx = gateway->sessions};
+    return gateway_control_create(&control, &gateway->control, err);
 }
 
 static status_t open_fronts(program_t *program, err_t *err)
@@ -317,7 +317,7 @@ static void close_program(program_t *program)
     grpc_front_destroy(program->grpc);
     http_server_destroy(program->metrics_server);
     preprocess_destroy(gateway->preprocess);
-    control_destroy(gateway->control);
+    gateway_control_destroy(gateway->control);
     dataplane_destroy(gateway->dataplane);
     if (program->rpc)
         rpc_runtime_destroy(program->rpc);

@@ -56,7 +56,7 @@ typedef struct {
     exporter_data_t data;
     peers_t *peers;
     run_t *run;
-    control_t *control;
+    worker_control_t *control;
     loop_timer_t stop_timer;
     bool stop_timer_ready;
     int64_t stop_at_ns; /* 0 = not stopping */
@@ -85,7 +85,7 @@ static void worker_on_stop_timer(loop_timer_t *timer, void *arg)
         worker->leaving = true;
         worker->stop_at_ns = clock_now_ns() + LEAVE_PATIENCE_NS;
         run_revoke_all(worker->run);
-        control_stop(worker->control, worker_on_control_closed, worker);
+        worker_control_stop(worker->control, worker_on_control_closed, worker);
     } else if (worker->control_closed && (worker->http_stopped || impatient)) {
         loop_stop(worker->loop);
         return;
@@ -105,7 +105,7 @@ static void worker_stop(worker_t *worker, const char *by)
         return;
     log_info("stopping", LOG_STR("by", by), LOG_U64("batches", run_under_way(worker->run)));
     worker->stop_at_ns = clock_now_ns() + worker->options->drain_timeout;
-    control_drain(worker->control, true);
+    worker_control_drain(worker->control, true);
     http_server_stop(worker->http, 100, worker_on_http_stopped, worker);
     loop_timer_start_in(&worker->stop_timer, STOP_POLL_NS);
 }
@@ -178,7 +178,7 @@ static void on_model_changed(void *ctx, const model_t *model, const model_t *old
 
     if (model->serving->state == MODEL_READY)
         serving_tell_mode(model, worker->metrics);
-    control_report_model(worker->control, model, old);
+    worker_control_report_model(worker->control, model, old);
 }
 
 static void on_model_leaves(void *ctx, const model_t *model)
@@ -194,23 +194,23 @@ static void on_model_gone(void *ctx, const model_t *model)
     worker_t *worker = ctx;
 
     collect_model_bytes(worker->metrics, model); /* no later look finds it */
-    control_report_gone(worker->control, model);
+    worker_control_report_gone(worker->control, model);
 }
 
 static void on_command_done(void *ctx, uint64_t command, status_t status, const char *reason)
 {
-    control_report_command(((worker_t *)ctx)->control, command, status, reason);
+    worker_control_report_command(((worker_t *)ctx)->control, command, status, reason);
 }
 
 static void worker_on_report(void *ctx, const run_report_t *report)
 {
-    control_report_batch(((worker_t *)ctx)->control, report);
+    worker_control_report_batch(((worker_t *)ctx)->control, report);
 }
 
 static void worker_on_device_lost(void *ctx, uint32_t device)
 {
     (void)device;
-    control_report_devices(((worker_t *)ctx)->control);
+    worker_control_report_devices(((worker_t *)ctx)->control);
 }
 
 static void worker_on_profile(void *ctx, const model_t *model)
@@ -219,7 +219,7 @@ static void worker_on_profile(void *ctx, const model_t *model)
               LOG_MS("b1_ms", profile_latency_ns(&model->profile, 1)),
               LOG_MS("max_ms", profile_latency_ns(&model->profile, model->profile.max_batch)));
     if (!model->serving->superseded)
-        control_report_model(((worker_t *)ctx)->control, model, NULL);
+        worker_control_report_model(((worker_t *)ctx)->control, model, NULL);
 }
 
 static void worker_on_model_idle(void *ctx, model_t *model)
@@ -354,14 +354,14 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
                                     .choice = (transfer_choice_t)worker->options->transfer,
                                     .spin = worker->options->transfer_spin};
     rpc_runtime_options_t rpc = {.loop = worker->loop, .name = "control"};
-    control_options_t control = {.loop = worker->loop,
-                                 .scheduler = worker->scheduler,
-                                 .name = worker->name,
-                                 .devices = &worker->devices,
-                                 .served = &worker->served,
-                                 .metrics = worker->metrics,
-                                 .leave = worker_on_leave,
-                                 .leave_ctx = worker};
+    worker_control_options_t control = {.loop = worker->loop,
+                                        .scheduler = worker->scheduler,
+                                        .name = worker->name,
+                                        .devices = &worker->devices,
+                                        .served = &worker->served,
+                                        .metrics = worker->metrics,
+                                        .leave = worker_on_leave,
+                                        .leave_ctx = worker};
 
     if (transfer_choice_check(pool.choice, err) != STATUS_OK)
         return err->code;
@@ -375,7 +375,7 @@ static status_t worker_open_services(worker_t *worker, err_t *err)
         return err->code;
     control.rpc = worker->rpc;
     control.peers = worker->peers;
-    if (control_create(&control, &worker->control, err) != STATUS_OK)
+    if (worker_control_create(&control, &worker->control, err) != STATUS_OK)
         return err->code;
     run_options_t run = {.loop = worker->loop,
                          .devices = &worker->devices,
@@ -405,7 +405,7 @@ static status_t worker_start(worker_t *worker, err_t *err)
         return err_set(err, STATUS_INTERNAL, "too many collectors");
     if (worker_start_models(worker, err) != STATUS_OK)
         return err->code;
-    return control_start(worker->control, worker->run, worker->lifecycle, err);
+    return worker_control_start(worker->control, worker->run, worker->lifecycle, err);
 }
 
 static void worker_print_ready(const worker_t *worker)
@@ -419,7 +419,7 @@ static void worker_print_ready(const worker_t *worker)
 static void worker_close(worker_t *worker)
 {
     run_destroy(worker->run);
-    control_destroy(worker->control);
+    worker_control_destroy(worker->control);
     lifecycle_destroy(worker->lifecycle);
     peers_destroy(worker->peers);
     transfer_pool_destroy(worker->pool);

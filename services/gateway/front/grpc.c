@@ -373,7 +373,7 @@ static void on_asked(void *ctx, const err_t *err)
 static void on_ask_cancelled(rpc_call_t *call, void *arg)
 {
     model_ask_t *ask = arg;
-    control_forget(ask->front->gateway->control, ask->id);
+    gateway_control_forget(ask->front->gateway->control, ask->id);
     free(ask);
     rpc_call_finish(call, RPC_CANCELLED, "the client is gone", NULL);
 }
@@ -385,7 +385,7 @@ static void ask_for_model(grpc_front_t *front, rpc_call_t *call, bool load, cons
     status_t status = ask ? STATUS_OK : err_set(&err, STATUS_NO_MEMORY, "no memory for the call");
     if (status == STATUS_OK) {
         *ask = (model_ask_t){.front = front, .call = call, .load = load};
-        status = control_ask(front->gateway->control, load, name, on_asked, ask, &ask->id, &err);
+        status = gateway_control_ask(front->gateway->control, load, name, on_asked, ask, &ask->id, &err);
     }
     if (status == STATUS_OK) {
         rpc_call_on_cancel(call, on_ask_cancelled, ask);

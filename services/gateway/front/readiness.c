@@ -6,8 +6,8 @@
 bool gateway_is_ready(const gateway_t *gateway, const char **reason)
 {
     const char *why = NULL;
-    if (!control_is_up(gateway->control))
-        why = control_away_reason(gateway->control);
+    if (!gateway_control_is_up(gateway->control))
+        why = gateway_control_away_reason(gateway->control);
     else if (catalogue_ready_count(gateway->catalogue) == 0)
         why = "no model is ready";
     if (reason)

@@ -397,8 +397,8 @@ static void ask_for_model(rest_t *rest, http_request_t *request, bool load)
         status = err_set(&err, STATUS_NO_MEMORY, "no memory for the request");
     if (status == STATUS_OK) {
         *ask = (pending_ask_t){.rest = rest, .request = request};
-        status = control_ask(rest->gateway->control, load, http_request_param(request, "model"), on_asked,
-                             ask, &ask->id, &err);
+        status = gateway_control_ask(rest->gateway->control, load, http_request_param(request, "model"),
+                                     on_asked, ask, &ask->id, &err);
     }
     if (status == STATUS_OK) {
         http_request_set_context(request, ask);
@@ -423,7 +423,7 @@ static void ask_closed(http_request_t *request, void *user)
     rest_t *rest = user;
     pending_ask_t *ask = http_request_context(request);
     if (ask) {
-        control_forget(rest->gateway->control, ask->id);
+        gateway_control_forget(rest->gateway->control, ask->id);
         http_request_set_context(request, NULL);
         free(ask);
     }

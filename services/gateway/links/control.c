@@ -28,8 +28,8 @@ enum { SILENT_INTERVALS = 20 };
 
 typedef enum { CONTROL_DOWN, CONTROL_GREETING, CONTROL_WELCOMED, CONTROL_UP } control_state_t;
 
-struct control {
-    control_options_t options;
+struct gateway_control {
+    gateway_control_options_t options;
     rpc_client_t *client;
     rpc_link_t *link;
     rpc_stream_t *stream;
@@ -59,12 +59,12 @@ struct control {
 /* The stream holds as much as it should. What it is given then would only grow old in it: tasks wait in
  * the outbox, which lets go of those that have missed their deadlines, and cancellations stay behind their
  * tasks. on_writable goes on. */
-static bool congested(const control_t *control)
+static bool congested(const gateway_control_t *control)
 {
     return rpc_stream_pending_bytes(control->stream) > SEND_QUEUE_BYTES / 2;
 }
 
-static void flush(control_t *control)
+static void flush(gateway_control_t *control)
 {
     outbox_t *outbox = &control->outbox;
     bool waiting = outbox->count > 0 || outbox->cancel_count > 0;
@@ -102,7 +102,7 @@ static void flush(control_t *control)
 }
 
 /* What on_room submits leaves at once, too. Each round fills the stream, so there are few. */
-static void flush_and_tell(control_t *control)
+static void flush_and_tell(gateway_control_t *control)
 {
     flush(control);
     while (control->refused && control->state == CONTROL_UP && control->outbox.count == 0) {
@@ -128,13 +128,13 @@ static void on_before_poll(uv_prepare_t *prepare)
     flush_and_tell(prepare->data);
 }
 
-static status_t refuse(control_t *control)
+static status_t refuse(gateway_control_t *control)
 {
     control->refused = true;
     return STATUS_UNAVAILABLE;
 }
 
-status_t control_submit(control_t *control, const control_task_t *task)
+status_t gateway_control_submit(gateway_control_t *control, const gateway_control_task_t *task)
 {
     outbox_t *outbox = &control->outbox;
     if (outbox_add(outbox, task) == STATUS_OK)
@@ -145,26 +145,26 @@ status_t control_submit(control_t *control, const control_task_t *task)
     return outbox_add(outbox, task) == STATUS_OK ? STATUS_OK : refuse(control);
 }
 
-status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
-                     uint64_t *id, err_t *err)
+status_t gateway_control_ask(gateway_control_t *control, bool load, const char *name, ask_done_fn done,
+                             void *ctx, uint64_t *id, err_t *err)
 {
     if (control->state != CONTROL_UP)
         return err_set(err, STATUS_UNAVAILABLE, "%s", control->away);
     return asks_add(&control->asks, load, name, done, ctx, id, err);
 }
 
-void control_forget(control_t *control, uint64_t id)
+void gateway_control_forget(gateway_control_t *control, uint64_t id)
 {
     asks_forget(&control->asks, id);
 }
 
-void control_cancel(control_t *control, uint64_t id)
+void gateway_control_cancel(gateway_control_t *control, uint64_t id)
 {
     if (control->state == CONTROL_UP)
         outbox_cancel(&control->outbox, id);
 }
 
-static void send_hello(control_t *control)
+static void send_hello(gateway_control_t *control)
 {
     Control__Hello hello = CONTROL__HELLO__INIT;
     hello.min_version = hello.max_version = CONTROL_VERSION;
@@ -179,7 +179,7 @@ static void send_hello(control_t *control)
 
 /* ------------------------------------------------------------------ receiving */
 
-static void on_welcome(control_t *control, const Control__Welcome *welcome)
+static void on_welcome(gateway_control_t *control, const Control__Welcome *welcome)
 {
     control->state = CONTROL_WELCOMED;
     int64_t silence_ns = welcome->ping_interval_ns > 0 && welcome->ping_interval_ns < NS_PER_S * 60
@@ -202,23 +202,23 @@ static const char *stage_text(uint32_t stage)
     return stage < sizeof texts / sizeof *texts ? texts[stage] : texts[0];
 }
 
-static void on_drops(control_t *control, const Control__DropBatch *drops)
+static void on_drops(gateway_control_t *control, const Control__DropBatch *drops)
 {
     if (drops->n_status != drops->n_id || drops->n_stage != drops->n_id ||
         drops->n_retry_after_ms != drops->n_id)
         return;
     for (size_t i = 0; i < drops->n_id; i++) {
         uint32_t status = drops->status[i];
-        control_drop_t drop = {.id = drops->id[i],
-                               .status = status != STATUS_OK && status <= STATUS_INTERNAL ? (status_t)status
-                                                                                          : STATUS_INTERNAL,
-                               .stage = stage_text(drops->stage[i]),
-                               .retry_after_ms = drops->retry_after_ms[i]};
+        gateway_control_drop_t drop = {
+            .id = drops->id[i],
+            .status = status != STATUS_OK && status <= STATUS_INTERNAL ? (status_t)status : STATUS_INTERNAL,
+            .stage = stage_text(drops->stage[i]),
+            .retry_after_ms = drops->retry_after_ms[i]};
         control->options.ops->on_drop(control->options.ctx, &drop);
     }
 }
 
-static void on_catalogue(control_t *control, const Control__Catalogue *catalogue)
+static void on_catalogue(gateway_control_t *control, const Control__Catalogue *catalogue)
 {
     control->options.ops->on_catalogue(control->options.ctx, catalogue);
     control->seen = catalogue->version;
@@ -229,7 +229,7 @@ static void on_catalogue(control_t *control, const Control__Catalogue *catalogue
     }
 }
 
-static void dispatch(control_t *control, const Control__SchedulerToGateway *message)
+static void dispatch(gateway_control_t *control, const Control__SchedulerToGateway *message)
 {
     if (message->epoch < control->epoch) {
         if (message->welcome) { /* an old scheduler took the call: somewhere there is a newer one */
@@ -263,7 +263,7 @@ static void dispatch(control_t *control, const Control__SchedulerToGateway *mess
 
 static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
 {
-    control_t *control = arg;
+    gateway_control_t *control = arg;
     (void)keep;
     if (stream != control->stream)
         return;
@@ -283,7 +283,7 @@ static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool
 
 static void on_open(rpc_stream_t *stream, void *arg)
 {
-    control_t *control = arg;
+    gateway_control_t *control = arg;
     control->stream = stream;
     control->state = CONTROL_GREETING;
     control->heard_ns = clock_now_ns();
@@ -297,7 +297,7 @@ static void on_open(rpc_stream_t *stream, void *arg)
 
 static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
 {
-    control_t *control = arg;
+    gateway_control_t *control = arg;
     bool was_up = control->state == CONTROL_UP;
     (void)stream;
     control->stream = NULL;
@@ -318,7 +318,7 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
 static void on_link_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
                           const char *text)
 {
-    control_t *control = arg;
+    gateway_control_t *control = arg;
     (void)link;
     if (state == RPC_LINK_DOWN && control->state == CONTROL_DOWN)
         snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
@@ -328,7 +328,7 @@ static void on_link_state(rpc_link_t *link, void *arg, rpc_link_state_t state, r
 
 static void on_silence(loop_timer_t *timer, void *arg)
 {
-    control_t *control = arg;
+    gateway_control_t *control = arg;
     int64_t quiet_ns = clock_now_ns() - control->heard_ns;
     if (!control->stream)
         return;
@@ -341,12 +341,12 @@ static void on_silence(loop_timer_t *timer, void *arg)
     rpc_stream_cancel(control->stream);
 }
 
-bool control_is_up(const control_t *control)
+bool gateway_control_is_up(const gateway_control_t *control)
 {
     return control->state == CONTROL_UP;
 }
 
-const char *control_away_reason(const control_t *control)
+const char *gateway_control_away_reason(const gateway_control_t *control)
 {
     return control->away;
 }
@@ -355,7 +355,7 @@ const char *control_away_reason(const control_t *control)
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    control_t *control = handle->data;
+    gateway_control_t *control = handle->data;
     if (--control->open_handles > 0)
         return;
     rpc_client_destroy(control->client);
@@ -363,7 +363,7 @@ static void on_handle_closed(uv_handle_t *handle)
         control->closed(control->closed_ctx);
 }
 
-static void start_handles(control_t *control)
+static void start_handles(gateway_control_t *control)
 {
     uv_loop_t *uv = loop_uv(control->options.loop);
     uv_check_init(uv, &control->after_poll);
@@ -374,9 +374,10 @@ static void start_handles(control_t *control)
     uv_prepare_start(&control->before_poll, on_before_poll);
 }
 
-status_t control_create(const control_options_t *options, control_t **control, err_t *err)
+status_t gateway_control_create(const gateway_control_options_t *options, gateway_control_t **control,
+                                err_t *err)
 {
-    control_t *made = calloc(1, sizeof *made);
+    gateway_control_t *made = calloc(1, sizeof *made);
     if (!made)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the control stream");
     made->options = *options;
@@ -417,12 +418,12 @@ free_control:
 
 static void on_link_closed(void *arg)
 {
-    control_t *control = arg;
+    gateway_control_t *control = arg;
     uv_close((uv_handle_t *)&control->after_poll, on_handle_closed);
     uv_close((uv_handle_t *)&control->before_poll, on_handle_closed);
 }
 
-void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
+void gateway_control_stop(gateway_control_t *control, void (*closed)(void *ctx), void *ctx)
 {
     control->closed = closed;
     control->closed_ctx = ctx;
@@ -430,7 +431,7 @@ void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
     rpc_link_close(control->link, on_link_closed, control);
 }
 
-void control_destroy(control_t *control)
+void gateway_control_destroy(gateway_control_t *control)
 {
     if (!control)
         return;

@@ -18,24 +18,24 @@
 #include "rpc/runtime.h"
 
 struct Control__Catalogue;
-typedef struct control control_t;
+typedef struct gateway_control gateway_control_t;
 
 typedef struct {
     uint64_t id;
     status_t status;
     const char *stage; /* "admission", "queue", … */
     uint32_t retry_after_ms;
-} control_drop_t;
+} gateway_control_drop_t;
 
-typedef struct control_ops {
+typedef struct gateway_control_ops {
     /* Each newest description of the models; the first one of a stream comes before on_up. */
     void (*on_catalogue)(void *ctx, const struct Control__Catalogue *catalogue);
     void (*on_up)(void *ctx);
-    /* The stream takes tasks again after it has refused one. Never from within control_submit. */
+    /* The stream takes tasks again after it has refused one. Never from within gateway_control_submit. */
     void (*on_room)(void *ctx);
     void (*on_down)(void *ctx);
-    void (*on_drop)(void *ctx, const control_drop_t *drop);
-} control_ops_t;
+    void (*on_drop)(void *ctx, const gateway_control_drop_t *drop);
+} gateway_control_ops_t;
 
 typedef struct {
     loop_t *loop;
@@ -45,30 +45,31 @@ typedef struct {
     const char *name;
     uint64_t instance_id;
     const char *data_address; /* where workers reach our data plane */
-    const control_ops_t *ops;
+    const gateway_control_ops_t *ops;
     void *ctx;
-} control_options_t;
+} gateway_control_options_t;
 
 /* Connects from now on. */
-status_t control_create(const control_options_t *options, control_t **control, err_t *err);
-/* Ends the stream; closed comes from the loop, then control_destroy may be called. */
-void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx);
-void control_destroy(control_t *control); /* after closed; NULL is fine */
+status_t gateway_control_create(const gateway_control_options_t *options, gateway_control_t **control,
+                                err_t *err);
+/* Ends the stream; closed comes from the loop, then gateway_control_destroy may be called. */
+void gateway_control_stop(gateway_control_t *control, void (*closed)(void *ctx), void *ctx);
+void gateway_control_destroy(gateway_control_t *control); /* after closed; NULL is fine */
 
-bool control_is_up(const control_t *control);
+bool gateway_control_is_up(const gateway_control_t *control);
 /* "no connection to the scheduler at 127.0.0.1:9000 (connection refused)"; when it is not up. */
-const char *control_away_reason(const control_t *control);
+const char *gateway_control_away_reason(const gateway_control_t *control);
 
 /* Only while up. UNAVAILABLE: the stream is congested, and all that waits for it can still make its deadline. */
-status_t control_submit(control_t *control, const control_task_t *task);
+status_t gateway_control_submit(gateway_control_t *control, const gateway_control_task_t *task);
 /* A client wants a model loaded or unloaded, by all workers whose repository has it. UNAVAILABLE: no
  * scheduler, or too many such. Else done comes once: also when the scheduler goes away meanwhile. After a
  * load that went well the catalogue has the model ready. */
-status_t control_ask(control_t *control, bool load, const char *name, ask_done_fn done, void *ctx,
-                     uint64_t *id, err_t *err);
-void control_forget(control_t *control, uint64_t id); /* done does not come */
+status_t gateway_control_ask(gateway_control_t *control, bool load, const char *name, ask_done_fn done,
+                             void *ctx, uint64_t *id, err_t *err);
+void gateway_control_forget(gateway_control_t *control, uint64_t id); /* done does not come */
 
 /* Best effort. */
-void control_cancel(control_t *control, uint64_t id);
+void gateway_control_cancel(gateway_control_t *control, uint64_t id);
 
 #endif

@@ -14,7 +14,7 @@ void outbox_clear(outbox_t *outbox)
     outbox->look_ns = 0;
 }
 
-status_t outbox_add(outbox_t *outbox, const control_task_t *task)
+status_t outbox_add(outbox_t *outbox, const gateway_control_task_t *task)
 {
     if (outbox->count == OUTBOX_TASKS_MAX || outbox->sizes_len + task->size_count > OUTBOX_SIZES_MAX)
         return STATUS_UNAVAILABLE;

@@ -32,7 +32,7 @@ typedef struct {
     uint32_t priority;
     const uint32_t *sizes; /* of the model's axes */
     uint32_t size_count;
-} control_task_t;
+} gateway_control_task_t;
 
 /* Half a megabyte: not for a stack. */
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
 
 void outbox_clear(outbox_t *outbox); /* also what an outbox begins with */
 /* UNAVAILABLE: no room. */
-status_t outbox_add(outbox_t *outbox, const control_task_t *task);
+status_t outbox_add(outbox_t *outbox, const gateway_control_task_t *task);
 /* Best effort: what finds no room is run for nobody. */
 void outbox_cancel(outbox_t *outbox, uint64_t id);
 /* Takes out the tasks whose deadlines have passed; the others keep their order. Returns how many left.

@@ -29,12 +29,12 @@ static void arm(sessions_t *sessions)
 
 static void give_up(slot_t *slot)
 {
-    const control_t *control = slot->owner->gateway->control;
+    const gateway_control_t *control = slot->owner->gateway->control;
     err_t err;
     if (slot->state == SESSION_PREPROCESSING)
         err_set(&err, STATUS_DEADLINE_EXCEEDED, "the picture was not decoded by the deadline");
-    else if (!control_is_up(control))
-        err_set(&err, STATUS_UNAVAILABLE, "%s", control_away_reason(control));
+    else if (!gateway_control_is_up(control))
+        err_set(&err, STATUS_UNAVAILABLE, "%s", gateway_control_away_reason(control));
     else if (slot->sent_rows == slot->rows)
         err_set(&err, STATUS_DEADLINE_EXCEEDED, "no result by the deadline");
     else if (slot_target(slot))

@@ -96,8 +96,8 @@ uint32_t sessions_waiting(const sessions_t *sessions);
 uint32_t sessions_tasks_waiting(const sessions_t *sessions);
 
 /* Their ends of the control stream and of the data plane; ctx of both is the sessions_t. */
-struct control_ops;
-const struct control_ops *sessions_control_ops(void);
+struct gateway_control_ops;
+const struct gateway_control_ops *sessions_control_ops(void);
 transfer_receiver_t sessions_receiver(void);
 
 #endif

@@ -102,9 +102,9 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
     model_entry_t *entry;
     status_t status = catalogue_find(gateway->catalogue, name, version, &entry, err);
     if (status != STATUS_OK) {
-        if (!control_is_up(gateway->control)) /* it may well exist */
+        if (!gateway_control_is_up(gateway->control)) /* it may well exist */
             return err_set(err, STATUS_UNAVAILABLE, "model '%s' is not known here: %s", name,
-                           control_away_reason(gateway->control));
+                           gateway_control_away_reason(gateway->control));
         return status;
     }
     /* A model that never loaded has no description to read a request by; others are refused by check(). */
@@ -152,10 +152,10 @@ static void withdraw(slot_t *slot)
     gateway_t *gateway = slot->owner->gateway;
     if (slot->state == SESSION_WAITING)
         unlink_waiting(slot);
-    if (control_is_up(gateway->control))
+    if (gateway_control_is_up(gateway->control))
         for (uint32_t row = 0; row < slot->sent_rows; row++)
             if (!bit_get(slot->finished, row))
-                control_cancel(gateway->control, slot_task_id(slot, row));
+                gateway_control_cancel(gateway->control, slot_task_id(slot, row));
     slot->sent_rows = 0;
     if (slot->published) {
         slot->published = false;

@@ -50,19 +50,19 @@ static uint32_t task_priority(const slot_t *slot)
 static bool submit_rows(slot_t *slot, uint32_t model_id)
 {
     uint64_t item_bytes = slot->item_in_bytes;
-    control_task_t task = {.model = model_id,
-                           .deadline_ns = slot->deadline_ns,
-                           .handle = slot->handle,
-                           .len_bytes = (uint32_t)item_bytes,
-                           .priority = task_priority(slot),
-                           .sizes = slot->sizes,
-                           .size_count = slot->session.model->spec.axis_count};
+    gateway_control_task_t task = {.model = model_id,
+                                   .deadline_ns = slot->deadline_ns,
+                                   .handle = slot->handle,
+                                   .len_bytes = (uint32_t)item_bytes,
+                                   .priority = task_priority(slot),
+                                   .sizes = slot->sizes,
+                                   .size_count = slot->session.model->spec.axis_count};
     for (; slot->sent_rows < slot->rows; slot->sent_rows++) {
         if (bit_get(slot->finished, slot->sent_rows))
             continue;
         task.id = slot_task_id(slot, slot->sent_rows);
         task.offset_bytes = slot->sent_rows * item_bytes;
-        if (control_submit(slot->owner->gateway->control, &task) != STATUS_OK)
+        if (gateway_control_submit(slot->owner->gateway->control, &task) != STATUS_OK)
             return false;
     }
     slot->sent_before = true;
@@ -92,7 +92,7 @@ void slot_dispatch(slot_t *slot)
     slot_follow(slot);
     const model_entry_t *target = slot_target(slot);
     /* Without them it waits, until its deadline, for the scheduler or for a worker that brings the model. */
-    if (!control_is_up(gateway->control) || !target || submit_rows(slot, target->id))
+    if (!gateway_control_is_up(gateway->control) || !target || submit_rows(slot, target->id))
         return;
     err_set(&err, STATUS_UNAVAILABLE, "the stream to the scheduler is congested");
     slot_finish(slot, &err, 0);
@@ -140,7 +140,7 @@ static void submit_unsent(sessions_t *sessions)
 static void on_catalogue(void *ctx, const Control__Catalogue *catalogue)
 {
     sessions_t *sessions = ctx;
-    bool up = control_is_up(sessions->gateway->control);
+    bool up = gateway_control_is_up(sessions->gateway->control);
     bool fresh = !up || clock_now_ns() - sessions->up_ns < ABSENT_GRACE_NS;
     catalogue_update(sessions->gateway->catalogue, catalogue, fresh);
     if (up)
@@ -169,7 +169,7 @@ static void on_down(void *ctx)
     (void)ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
 }
 
-static void on_drop(void *ctx, const control_drop_t *drop)
+static void on_drop(void *ctx, const gateway_control_drop_t *drop)
 {
     uint32_t row;
     slot_t *slot = find_task(ctx, drop->id, &row);
@@ -188,13 +188,13 @@ static void on_drop(void *ctx, const control_drop_t *drop)
     slot_finish(slot, &err, drop->retry_after_ms);
 }
 
-const control_ops_t *sessions_control_ops(void)
+const gateway_control_ops_t *sessions_control_ops(void)
 {
-    static const control_ops_t ops = {.on_catalogue = on_catalogue,
-                                      .on_up = on_up,
-                                      .on_room = on_room,
-                                      .on_down = on_down,
-                                      .on_drop = on_drop};
+    static const gateway_control_ops_t ops = {.on_catalogue = on_catalogue,
+                                              .on_up = on_up,
+                                              .on_room = on_room,
+                                              .on_down = on_down,
+                                              .on_drop = on_drop};
     return &ops;
 }
 

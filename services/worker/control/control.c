@@ -18,8 +18,8 @@ enum {
 };
 #define CONTROL_METHOD "/fermata.control.v1.Control/Worker"
 
-struct control {
-    control_options_t options;
+struct worker_control {
+    worker_control_options_t options;
     run_t *run;
     lifecycle_t *lifecycle;
     rpc_client_t *client;
@@ -45,7 +45,7 @@ enum { CATALOGUE_ID_MAX = 1 << 20 }; /* never reused within an epoch; far more l
 /* ---- sending ---- */
 
 /* A message that is lost would leave the scheduler waiting: better with everything, on a new stream. */
-static void control_begin_anew(control_t *control)
+static void control_begin_anew(worker_control_t *control)
 {
     rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
 
@@ -53,7 +53,7 @@ static void control_begin_anew(control_t *control)
         rpc_stream_cancel(stream);
 }
 
-static void control_send(control_t *control, Control__WorkerToScheduler *message)
+static void control_send(worker_control_t *control, Control__WorkerToScheduler *message)
 {
     rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
 
@@ -65,7 +65,7 @@ static void control_send(control_t *control, Control__WorkerToScheduler *message
         control_begin_anew(control);
 }
 
-static void control_send_hello(control_t *control)
+static void control_send_hello(worker_control_t *control)
 {
     const model_devices_t *devices = control->options.devices;
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
@@ -97,7 +97,7 @@ static void control_send_hello(control_t *control)
 }
 
 /* gone: it has left the repository. */
-static void send_report(control_t *control, const model_t *model, bool gone)
+static void send_report(worker_control_t *control, const model_t *model, bool gone)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
     Control__ModelReport report, *list = &report;
@@ -117,7 +117,7 @@ static void send_report(control_t *control, const model_t *model, bool gone)
 }
 
 /* Grants name a model by its catalogue id. */
-static void move_ids(control_t *control, const model_t *from, model_t *to)
+static void move_ids(worker_control_t *control, const model_t *from, model_t *to)
 {
     for (uint32_t i = 0; i < control->by_id_cap; i++) {
         if (control->by_id[i] == from)
@@ -125,20 +125,21 @@ static void move_ids(control_t *control, const model_t *from, model_t *to)
     }
 }
 
-void control_report_model(control_t *control, const model_t *model, const model_t *old)
+void worker_control_report_model(worker_control_t *control, const model_t *model, const model_t *old)
 {
     if (old)
         move_ids(control, old, served_find_version(control->options.served, model->name, model->version));
     send_report(control, model, false);
 }
 
-void control_report_gone(control_t *control, const model_t *model)
+void worker_control_report_gone(worker_control_t *control, const model_t *model)
 {
     move_ids(control, model, NULL);
     send_report(control, model, true);
 }
 
-void control_report_command(control_t *control, uint64_t command, status_t status, const char *reason)
+void worker_control_report_command(worker_control_t *control, uint64_t command, status_t status,
+                                   const char *reason)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
     Control__CommandDone done = CONTROL__COMMAND_DONE__INIT, *list = &done;
@@ -162,7 +163,7 @@ static bool any_lost(const model_devices_t *devices)
     return false;
 }
 
-static void control_put_state(const control_t *control, uint32_t device, Control__DeviceState *state)
+static void control_put_state(const worker_control_t *control, uint32_t device, Control__DeviceState *state)
 {
     static char lost[] = "the engine has lost it";
 
@@ -175,7 +176,7 @@ static void control_put_state(const control_t *control, uint32_t device, Control
     }
 }
 
-static void control_send_devices(control_t *control)
+static void control_send_devices(worker_control_t *control)
 {
     const model_devices_t *devices = control->options.devices;
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
@@ -193,15 +194,15 @@ static void control_send_devices(control_t *control)
     free(list);
 }
 
-static void control_send_all_models(control_t *control)
+static void control_send_all_models(worker_control_t *control)
 {
     const served_t *served = control->options.served;
 
     for (uint32_t i = 0; i < served->count; i++)
-        control_report_model(control, served->models[i], NULL);
+        worker_control_report_model(control, served->models[i], NULL);
 }
 
-static void control_send_pong(control_t *control, const Control__Ping *ping, int64_t received_ns)
+static void control_send_pong(worker_control_t *control, const Control__Ping *ping, int64_t received_ns)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
     Control__Pong pong = CONTROL__PONG__INIT;
@@ -221,9 +222,9 @@ static void control_send_pong(control_t *control, const Control__Ping *ping, int
 
 /* ---- batches that have ended ---- */
 
-void control_report_batch(void *ctx, const run_report_t *report)
+void worker_control_report_batch(void *ctx, const run_report_t *report)
 {
-    control_t *control = ctx;
+    worker_control_t *control = ctx;
 
     if (report->generation != control->generation || !control->welcome)
         return;
@@ -233,12 +234,12 @@ void control_report_batch(void *ctx, const run_report_t *report)
     }
 }
 
-void control_report_devices(control_t *control)
+void worker_control_report_devices(worker_control_t *control)
 {
     control->devices_due = true;
 }
 
-static void control_send_done(control_t *control)
+static void control_send_done(worker_control_t *control)
 {
     Control__WorkerToScheduler message = CONTROL__WORKER_TO_SCHEDULER__INIT;
 
@@ -252,7 +253,7 @@ static void control_send_done(control_t *control)
 /* Batches first: those of a device that is said to be lost are forgotten, and their end would be news of nothing. */
 static void control_on_flush(uv_prepare_t *prepare)
 {
-    control_t *control = prepare->data;
+    worker_control_t *control = prepare->data;
 
     control_send_done(control);
     if (control->devices_due && control->welcome)
@@ -262,13 +263,13 @@ static void control_on_flush(uv_prepare_t *prepare)
 
 /* ---- receiving ---- */
 
-static void forget_catalogue(control_t *control)
+static void forget_catalogue(worker_control_t *control)
 {
     for (uint32_t i = 0; i < control->by_id_cap; i++)
         control->by_id[i] = NULL;
 }
 
-static void control_on_welcome(control_t *control, const Control__SchedulerToWorker *message)
+static void control_on_welcome(worker_control_t *control, const Control__SchedulerToWorker *message)
 {
     control->welcome = true;
     if (message->epoch != control->epoch)
@@ -286,7 +287,7 @@ static void control_on_welcome(control_t *control, const Control__SchedulerToWor
     control_send_all_models(control);
 }
 
-static void control_on_model_id(control_t *control, const Control__ModelId *id)
+static void control_on_model_id(worker_control_t *control, const Control__ModelId *id)
 {
     model_t *model = served_find_version(control->options.served, id->name, id->version);
     uint32_t cap = control->by_id_cap;
@@ -312,7 +313,7 @@ static void control_on_model_id(control_t *control, const Control__ModelId *id)
     control->by_id[id->id] = model;
 }
 
-static void control_on_peers(control_t *control, const Control__PeerTable *table)
+static void control_on_peers(worker_control_t *control, const Control__PeerTable *table)
 {
     err_t err;
 
@@ -327,14 +328,14 @@ static void control_on_peers(control_t *control, const Control__PeerTable *table
     }
 }
 
-void control_drain(control_t *control, bool drain)
+void worker_control_drain(worker_control_t *control, bool drain)
 {
     control->draining = drain;
     if (control->welcome)
         control_send_devices(control);
 }
 
-static void control_on_grants(control_t *control, const Control__SchedulerToWorker *message)
+static void control_on_grants(worker_control_t *control, const Control__SchedulerToWorker *message)
 {
     for (size_t i = 0; i < message->n_grants; i++) {
         const Control__Grant *grant = message->grants[i];
@@ -343,7 +344,7 @@ static void control_on_grants(control_t *control, const Control__SchedulerToWork
     }
 }
 
-static void control_on_command(control_t *control, const Control__ModelCommand *command)
+static void control_on_command(worker_control_t *control, const Control__ModelCommand *command)
 {
     lifecycle_command_t asked = {.id = command->id,
                                  .name = command->name,
@@ -352,7 +353,8 @@ static void control_on_command(control_t *control, const Control__ModelCommand *
                                  .planned = command->planned};
 
     if (!control->lifecycle) {
-        control_report_command(control, command->id, STATUS_UNSUPPORTED, "this worker's models are fixed");
+        worker_control_report_command(control, command->id, STATUS_UNSUPPORTED,
+                                      "this worker's models are fixed");
         return;
     }
     switch (command->action) {
@@ -366,14 +368,14 @@ static void control_on_command(control_t *control, const Control__ModelCommand *
         lifecycle_release(control->lifecycle, command->name, command->version);
         break;
     default:
-        control_report_command(control, command->id, STATUS_UNSUPPORTED,
-                               "this worker does not know the command");
+        worker_control_report_command(control, command->id, STATUS_UNSUPPORTED,
+                                      "this worker does not know the command");
         break;
     }
 }
 
 /* In field order: names come before what uses them. */
-static void control_handle(control_t *control, const Control__SchedulerToWorker *message)
+static void control_handle(worker_control_t *control, const Control__SchedulerToWorker *message)
 {
     int64_t now = clock_now_ns();
 
@@ -396,14 +398,15 @@ static void control_handle(control_t *control, const Control__SchedulerToWorker 
         if (message->drain->drain && message->drain->exit)
             control->options.leave(control->options.leave_ctx);
         else
-            control_drain(control, message->drain->drain);
+            worker_control_drain(control, message->drain->drain);
     }
     for (size_t i = 0; i < message->n_commands; i++)
         control_on_command(control, message->commands[i]);
 }
 
 /* What a message may be: newer or as new as all seen, and nothing before the welcome. */
-static const char *control_objection(const control_t *control, const Control__SchedulerToWorker *message)
+static const char *control_objection(const worker_control_t *control,
+                                     const Control__SchedulerToWorker *message)
 {
     if (message->epoch < control->epoch)
         return "it is of an older epoch";
@@ -418,7 +421,7 @@ static const char *control_objection(const control_t *control, const Control__Sc
 
 static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
 {
-    control_t *control = arg;
+    worker_control_t *control = arg;
     const char *objection = "it cannot be parsed";
 
     (void)keep;
@@ -443,7 +446,7 @@ static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *byt
 
 static void control_on_open(rpc_stream_t *stream, void *arg)
 {
-    control_t *control = arg;
+    worker_control_t *control = arg;
 
     (void)stream;
     control->generation++;
@@ -455,7 +458,7 @@ static void control_on_open(rpc_stream_t *stream, void *arg)
 
 static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
 {
-    control_t *control = arg;
+    worker_control_t *control = arg;
 
     (void)stream;
     if (control->welcome || code == RPC_FAILED_PRECONDITION)
@@ -470,7 +473,7 @@ static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, c
 static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
                              const char *text)
 {
-    control_t *control = arg;
+    worker_control_t *control = arg;
 
     (void)link;
     if (state == RPC_LINK_DOWN)
@@ -478,9 +481,9 @@ static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state
                   LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
 }
 
-status_t control_create(const control_options_t *options, control_t **out, err_t *err)
+status_t worker_control_create(const worker_control_options_t *options, worker_control_t **out, err_t *err)
 {
-    control_t *control = calloc(1, sizeof(*control));
+    worker_control_t *control = calloc(1, sizeof(*control));
     rpc_client_options_t client = {.address = options->scheduler,
                                    .limits = {.send_queue_bytes = SEND_QUEUE_BYTES}};
 
@@ -498,7 +501,7 @@ status_t control_create(const control_options_t *options, control_t **out, err_t
     return STATUS_OK;
 }
 
-status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err)
+status_t worker_control_start(worker_control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err)
 {
     rpc_link_options_t link = {
         .method = CONTROL_METHOD,
@@ -517,13 +520,13 @@ status_t control_start(control_t *control, run_t *run, lifecycle_t *lifecycle, e
 
 static void control_on_link_closed(void *arg)
 {
-    control_t *control = arg;
+    worker_control_t *control = arg;
 
     control->link = NULL;
     control->closed(control->closed_ctx);
 }
 
-void control_stop(control_t *control, void (*closed)(void *ctx), void *ctx)
+void worker_control_stop(worker_control_t *control, void (*closed)(void *ctx), void *ctx)
 {
     control->closed = closed;
     control->closed_ctx = ctx;
@@ -541,7 +544,7 @@ static void control_on_flush_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-void control_destroy(control_t *control)
+void worker_control_destroy(worker_control_t *control)
 {
     if (!control)
         return;

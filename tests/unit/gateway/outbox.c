@@ -27,15 +27,15 @@ static status_t add(uint64_t id, int64_t deadline_ns, uint32_t size_count)
     uint32_t sizes[8];
     for (uint32_t i = 0; i < size_count; i++)
         sizes[i] = (uint32_t)id + i;
-    control_task_t task = {.id = id,
-                           .model = (uint32_t)id + 1,
-                           .deadline_ns = deadline_ns,
-                           .handle = {.hi = id + 2, .lo = id + 3},
-                           .offset_bytes = id + 4,
-                           .len_bytes = (uint32_t)id + 5,
-                           .priority = (uint32_t)id + 6,
-                           .sizes = sizes,
-                           .size_count = size_count};
+    gateway_control_task_t task = {.id = id,
+                                   .model = (uint32_t)id + 1,
+                                   .deadline_ns = deadline_ns,
+                                   .handle = {.hi = id + 2, .lo = id + 3},
+                                   .offset_bytes = id + 4,
+                                   .len_bytes = (uint32_t)id + 5,
+                                   .priority = (uint32_t)id + 6,
+                                   .sizes = sizes,
+                                   .size_count = size_count};
     return outbox_add(outbox, &task);
 }
 

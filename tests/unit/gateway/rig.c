@@ -230,16 +230,16 @@ static void start_gateway(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
                                            .receiver = sessions_receiver(),
                                            .ctx = gateway->sessions};
     cr_assert(dataplane_create(&dataplane, &gateway->dataplane, &err) == STATUS_OK, "%s", err.text);
-    const control_options_t control = {.loop = gateway->loop,
-                                       .rpc = rig->rpc,
-                                       .metrics = gateway->metrics,
-                                       .scheduler = rig->scheduler.address,
-                                       .name = "test",
-                                       .instance_id = gateway->instance_id,
-                                       .data_address = dataplane_advertised(gateway->dataplane),
-                                       .ops = sessions_control_ops(),
-                                       .ctx = gateway->sessions};
-    cr_assert(control_create(&control, &gateway->control, &err) == STATUS_OK, "%s", err.text);
+    const gateway_control_options_t control = {.loop = gateway->loop,
+                                               .rpc = rig->rpc,
+                                               .metrics = gateway->metrics,
+                                               .scheduler = rig->scheduler.address,
+                                               .name = "test",
+                                               .instance_id = gateway->instance_id,
+                                               .data_address = dataplane_advertised(gateway->dataplane),
+                                               .ops = sessions_control_ops(),
+                                               .ctx = gateway->sessions};
+    cr_assert(gateway_control_create(&control, &gateway->control, &err) == STATUS_OK, "%s", err.text);
     const http_server_config_t http = {.listen = "127.0.0.1:0", .body_bytes_max = 1 << 20};
     cr_assert(rest_create(gateway, &http, &rig->rest, &err) == STATUS_OK, "%s", err.text);
 }
@@ -265,7 +265,7 @@ void rig_start(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
     cr_assert(http_client_create(loop_uv(gateway->loop), &client, &rig->client, &err) == STATUS_OK);
     rig_until(rig, rig->scheduler.hellos == 1);
     rig_send_catalogue(rig, 5, 10, false);
-    rig_until(rig, control_is_up(gateway->control));
+    rig_until(rig, gateway_control_is_up(gateway->control));
 }
 
 /* Criterion forgets what fails in a teardown, so that a failure there is a crash. */
@@ -303,12 +303,12 @@ void rig_stop(rig_t *rig)
     arena_stats(gateway->arena, &arena);
     must(arena.regions == 0, "memory did not come back");
     transfer_pool_destroy(rig->pool);
-    control_stop(gateway->control, set_flag, &rig->control_closed);
+    gateway_control_stop(gateway->control, set_flag, &rig->control_closed);
     wait_for(rig, &rig->control_closed, "the control stream did not close");
     if (rig->scheduler.server)
         fake_scheduler_unlisten(&rig->scheduler);
     rest_destroy(rig->rest);
-    control_destroy(gateway->control);
+    gateway_control_destroy(gateway->control);
     dataplane_destroy(gateway->dataplane);
     rpc_runtime_destroy(rig->rpc);
     sessions_destroy(gateway->sessions);

@@ -252,12 +252,12 @@ Test(session, a_new_scheduler_gets_what_waits)
                        "\"datatype\":\"INT32\",\"data\":[7,8]}]}");
     rig_task_t before = *task(0);
     fake_scheduler_unlisten(&rig.scheduler);
-    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_until(&rig, !gateway_control_is_up(rig.gateway.control));
     rig_scheduler_start(&rig, 6);
     rig_until(&rig, rig.scheduler.hellos == 2);
     rig_send_catalogue(&rig, 5, 90, false); /* of the old epoch: not obeyed */
     rig_send_catalogue(&rig, 6, 50, true);  /* no worker has reported yet: the task waits */
-    rig_until(&rig, control_is_up(rig.gateway.control));
+    rig_until(&rig, gateway_control_is_up(rig.gateway.control));
     cr_assert(rig.task_count == 1);
     rig_send_catalogue(&rig, 6, 50, false);
     const rig_task_t *again = task(1);
@@ -275,7 +275,7 @@ Test(session, a_new_scheduler_gets_what_waits)
 Test(session, without_a_scheduler_requests_wait_and_then_hear_who_is_missing)
 {
     fake_scheduler_unlisten(&rig.scheduler);
-    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_until(&rig, !gateway_control_is_up(rig.gateway.control));
     const rig_answer_t *answer = answer_of(rig_infer_json(&rig, "one", SHORT_ROW));
     cr_assert(answer->status == 503 && strstr(answer->body, rig.scheduler.address), "%s", answer->body);
     cr_assert(answer->took_ns >= 60 * NS_PER_MS);
@@ -286,7 +286,7 @@ Test(session, without_a_scheduler_requests_wait_and_then_hear_who_is_missing)
 Test(session, a_request_that_waited_for_the_scheduler_is_served)
 {
     fake_scheduler_unlisten(&rig.scheduler);
-    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_until(&rig, !gateway_control_is_up(rig.gateway.control));
     int call =
         rig_infer_json(&rig, "one",
                        "{\"parameters\":{\"timeout\":8000000},\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],"
@@ -304,7 +304,7 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
     int call = rig_infer_json(&rig, "one", ONE_ROW);
     rig_task_t granted = *task(0);
     fake_scheduler_unlisten(&rig.scheduler);
-    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_until(&rig, !gateway_control_is_up(rig.gateway.control));
     cr_assert(rig_push(&rig, &granted, STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
     cr_assert(answer_of(call)->status == 200);
 }
@@ -312,13 +312,13 @@ Test(session, a_result_counts_while_the_scheduler_is_away)
 Test(session, a_scheduler_that_never_welcomes_is_left)
 {
     fake_scheduler_unlisten(&rig.scheduler);
-    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_until(&rig, !gateway_control_is_up(rig.gateway.control));
     rig_scheduler_start(&rig, 0);
     rig_until(&rig, rig.scheduler.hellos == 2);
     rig.scheduler.welcomes = 6;
     rig_until(&rig, rig.scheduler.hellos == 3); /* on another stream */
     rig_send_catalogue(&rig, 6, 50, false);
-    rig_until(&rig, control_is_up(rig.gateway.control));
+    rig_until(&rig, gateway_control_is_up(rig.gateway.control));
 }
 
 /* ------------------------------------------------------------------ without a transport */
@@ -402,13 +402,13 @@ Test(session, an_answer_counts_as_what_the_client_gets)
  * stream, and the deadlines of all that waits have passed. */
 static void stall(uint64_t *taken, uint64_t *refused)
 {
-    control_task_t sent = {.model = 1};
+    gateway_control_task_t sent = {.model = 1};
     *taken = *refused = 0;
     rig.counts = true;
     for (int64_t until_ns = clock_now_ns() + 500 * NS_PER_MS; clock_now_ns() < until_ns;) {
         sent.id++;
         sent.deadline_ns = clock_now_ns() + 20 * NS_PER_MS;
-        *(control_submit(rig.gateway.control, &sent) == STATUS_OK ? taken : refused) += 1;
+        *(gateway_control_submit(rig.gateway.control, &sent) == STATUS_OK ? taken : refused) += 1;
     }
     while (clock_now_ns() < sent.deadline_ns + 2 * NS_PER_MS)
         ;
@@ -416,11 +416,12 @@ static void stall(uint64_t *taken, uint64_t *refused)
 
 Test(session, tasks_wait_for_a_scheduler_that_takes_none_until_they_are_too_late)
 {
-    control_task_t last = {.id = INT32_MAX, .model = 1, .deadline_ns = clock_now_ns() + 60 * NS_PER_S};
+    gateway_control_task_t last = {
+        .id = INT32_MAX, .model = 1, .deadline_ns = clock_now_ns() + 60 * NS_PER_S};
     uint64_t taken, refused;
     stall(&taken, &refused);
     cr_assert_gt(refused, 0, "%llu tasks were taken and none was refused", (unsigned long long)taken);
-    cr_assert_eq(control_submit(rig.gateway.control, &last), STATUS_OK,
+    cr_assert_eq(gateway_control_submit(rig.gateway.control, &last), STATUS_OK,
                  "those that are too late hold the room");
     rig_until(&rig, rig.last_id == last.id);
     cr_expect_lt(rig.counted, taken, "what is too late was sent all the same");
@@ -430,13 +431,13 @@ Test(session, tasks_wait_for_a_scheduler_that_takes_none_until_they_are_too_late
 Test(session, the_rows_that_were_taken_are_cancelled_when_another_finds_no_room)
 {
     direct_t direct = {.write = oip_rest_write};
-    control_task_t sent = {.model = 1, .deadline_ns = clock_now_ns() + 60 * NS_PER_S};
+    gateway_control_task_t sent = {.model = 1, .deadline_ns = clock_now_ns() + 60 * NS_PER_S};
     uint64_t taken, refused;
     session_t *session = parsed(
         "{\"inputs\":[{\"name\":\"x\",\"shape\":[3,2],\"datatype\":\"INT32\",\"data\":[1,2,3,4,5,6]}]}", "");
     stall(&taken, &refused);
     for (int i = 0; i < OUTBOX_TASKS_MAX - 1; i++) /* there is room for one row */
-        cr_assert_eq(control_submit(rig.gateway.control, &sent), STATUS_OK);
+        cr_assert_eq(gateway_control_submit(rig.gateway.control, &sent), STATUS_OK);
     session_submit(session, SESSION_NO_BUDGET, direct_done, &direct);
     cr_assert(direct.done && direct.status == STATUS_UNAVAILABLE, "%s", direct.error.text);
     rig_until(&rig, rig.cancel_count > 0);
@@ -485,7 +486,7 @@ Test(session_limits, a_new_scheduler_gets_all_that_waits_as_fast_as_it_takes_it,
     rig_until(&rig, catalogue_find(rig.gateway.catalogue, "one", NULL, &entry, NULL) == STATUS_OK &&
                         entry->spec.max_batch == ROWS);
     fake_scheduler_unlisten(&rig.scheduler);
-    rig_until(&rig, !control_is_up(rig.gateway.control));
+    rig_until(&rig, !gateway_control_is_up(rig.gateway.control));
     for (int i = 0; i < REQUESTS; i++)
         rig_infer(&rig, "one", "Inference-Header-Content-Length: 0\r\n", body, sizeof body);
     rig_until(&rig, sessions_tasks_waiting(rig.gateway.sessions) == REQUESTS * ROWS);

@@ -82,7 +82,7 @@ Test(control, a_worker_that_drains_tells_each_new_scheduler)
     play_init();
     play_start();
     rig_until(&rig, scheduler.fake.hellos == 1);
-    control_drain(scheduler.control, true); /* before anybody can hear it */
+    worker_control_drain(scheduler.control, true); /* before anybody can hear it */
     fake_scheduler_welcome(&scheduler.fake, 1);
     rig_until(&rig, scheduler.ready_models == 1);
     cr_assert_eq(scheduler.draining, 2);
@@ -92,7 +92,7 @@ Test(control, a_worker_that_drains_tells_each_new_scheduler)
     fake_scheduler_welcome(&scheduler.fake, 2);
     rig_until(&rig, scheduler.ready_models == 2);
     cr_assert_eq(scheduler.draining, 4, "before its models");
-    control_drain(scheduler.control, false);
+    worker_control_drain(scheduler.control, false);
     rig_until(&rig, scheduler.ready == 2);
     play_dispose();
 }

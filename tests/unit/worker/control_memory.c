@@ -22,14 +22,14 @@ static void expect_anew(void)
 
 Test(control_memory, none_for_the_control_itself)
 {
-    control_options_t options = {.scheduler = "127.0.0.1:1"};
-    control_t *control = NULL;
+    worker_control_options_t options = {.scheduler = "127.0.0.1:1"};
+    worker_control_t *control = NULL;
     err_t err;
 
     rig_init(&rig);
     alloc_fail_next(ALLOC_CALLOC, 0);
     options.metrics = rig.metrics;
-    cr_assert_eq(control_create(&options, &control, &err), STATUS_NO_MEMORY);
+    cr_assert_eq(worker_control_create(&options, &control, &err), STATUS_NO_MEMORY);
     cr_assert(alloc_has_failed());
     cr_assert_null(control);
     rig_dispose(&rig);
@@ -52,7 +52,7 @@ Test(control_memory, none_to_say_that_it_drains)
 {
     connect_welcomed();
     alloc_fail_next(ALLOC_MALLOC, 0);
-    control_drain(scheduler.control, true);
+    worker_control_drain(scheduler.control, true);
     expect_anew();
     cr_assert_eq(scheduler.draining, 2, "the new stream hears it");
     play_dispose();
@@ -62,7 +62,7 @@ Test(control_memory, none_to_report_a_model)
 {
     connect_welcomed();
     alloc_fail_next(ALLOC_CALLOC, 0);
-    control_report_model(scheduler.control, rig.model, NULL);
+    worker_control_report_model(scheduler.control, rig.model, NULL);
     expect_anew();
     play_dispose();
 }

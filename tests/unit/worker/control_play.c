@@ -44,7 +44,7 @@ static void set_flag(void *flag)
 static void on_device_lost(void *ctx, uint32_t device)
 {
     (void)device;
-    control_report_devices(ctx);
+    worker_control_report_devices(ctx);
 }
 
 void play_init(void)
@@ -66,22 +66,22 @@ void play_init(void)
     models[0] = rig.model;
     scheduler.served = (served_t){.models = models, .count = 1, .capacity = 1};
     run_destroy(rig.run);
-    control_options_t options = {.loop = rig.loop,
-                                 .rpc = scheduler.client_runtime,
-                                 .scheduler = scheduler.fake.address,
-                                 .name = "w",
-                                 .instance_id = 5,
-                                 .devices = &rig.devices,
-                                 .served = &scheduler.served,
-                                 .peers = rig.peers,
-                                 .metrics = rig.metrics};
-    cr_assert_eq(control_create(&options, &scheduler.control, &err), STATUS_OK);
+    worker_control_options_t options = {.loop = rig.loop,
+                                        .rpc = scheduler.client_runtime,
+                                        .scheduler = scheduler.fake.address,
+                                        .name = "w",
+                                        .instance_id = 5,
+                                        .devices = &rig.devices,
+                                        .served = &scheduler.served,
+                                        .peers = rig.peers,
+                                        .metrics = rig.metrics};
+    cr_assert_eq(worker_control_create(&options, &scheduler.control, &err), STATUS_OK);
     run_options_t run = {.loop = rig.loop,
                          .devices = &rig.devices,
                          .peers = rig.peers,
                          .pool = rig.pool,
                          .metrics = rig.metrics,
-                         .report = control_report_batch,
+                         .report = worker_control_report_batch,
                          .device_lost = on_device_lost,
                          .ctx = scheduler.control};
     cr_assert_eq(run_create(&run, &rig.run, &err), STATUS_OK);
@@ -89,20 +89,20 @@ void play_init(void)
 
 void play_start(void)
 {
-    cr_assert_eq(control_start(scheduler.control, rig.run, NULL, NULL), STATUS_OK);
+    cr_assert_eq(worker_control_start(scheduler.control, rig.run, NULL, NULL), STATUS_OK);
 }
 
 void play_dispose(void)
 {
     bool closed = false;
 
-    control_stop(scheduler.control, set_flag, &closed);
+    worker_control_stop(scheduler.control, set_flag, &closed);
     rig_until(&rig, closed);
     if (scheduler.fake.server)
         fake_scheduler_unlisten(&scheduler.fake);
     run_destroy(rig.run);
     rig.run = NULL;
-    control_destroy(scheduler.control);
+    worker_control_destroy(scheduler.control);
     rpc_runtime_destroy(scheduler.client_runtime);
     rpc_runtime_destroy(scheduler.fake.runtime);
     rig_dispose(&rig);

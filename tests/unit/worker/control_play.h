@@ -24,7 +24,7 @@ typedef struct {
         size_t failed;
         char reason[128];
     } batches[SEEN_MAX];
-    control_t *control;
+    worker_control_t *control;
     served_t served;
 } scheduler_t;
 
