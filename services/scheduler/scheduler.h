@@ -19,7 +19,10 @@
 typedef struct scheduler scheduler_t;
 
 typedef struct {
-    const char *grpc_address; /* "host:port", port 0 = a free one */
+    /* "host:port", port 0 = a free one; NULL: nobody is listened to but the peers of `hub`, and there are no admin calls */
+    const char *grpc_address;
+    struct link_hub *hub;    /* where gateway and worker of this process dial; NULL: there are none */
+    struct metrics *metrics; /* shared with others of this process, and outlives it; NULL: its own */
     const char *http_address;
     control_options_t control; /* epoch 0: wall-clock milliseconds now, which grows over restarts */
     /* Threads that hold the queues of each sub-cluster, beside one that matches; 0: the loop's thread decides. */

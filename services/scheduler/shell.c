@@ -35,7 +35,7 @@ static uint64_t epoch_now(void)
 
 static status_t init_metrics(scheduler_t *s, err_t *err)
 {
-    s->metrics = metrics_create("scheduler", err);
+    s->metrics = s->options.metrics ? s->options.metrics : metrics_create("scheduler", err);
     if (!s->metrics)
         return STATUS_NO_MEMORY;
     s->metric.decision = metrics_series(s->metrics, METRIC_SCHED_DECISION_SECONDS);
@@ -47,6 +47,8 @@ static status_t init_metrics(scheduler_t *s, err_t *err)
 static status_t init_rpc(scheduler_t *s, err_t *err)
 {
     rpc_runtime_options_t how = {.loop = s->loop};
+    if (!s->options.grpc_address)
+        return streams_add(s);
     status_t status = rpc_runtime_create(&how, &s->runtime, err);
     if (status != STATUS_OK)
         return status;
@@ -160,7 +162,7 @@ static status_t start(scheduler_t *s, err_t *err)
         status = init_turn(s, err);
     if (status == STATUS_OK)
         status = solver_start(s, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && s->server)
         status = rpc_server_start(s->server, err);
     return status;
 }
@@ -184,7 +186,7 @@ status_t scheduler_create(loop_t *loop, const scheduler_options_t *options, sche
 
 const char *scheduler_grpc_address(const scheduler_t *s)
 {
-    return rpc_server_address(s->server);
+    return s->server ? rpc_server_address(s->server) : "";
 }
 
 const char *scheduler_http_address(const scheduler_t *s)
@@ -224,7 +226,10 @@ void scheduler_stop(scheduler_t *s, void (*on_stopped)(void *arg), void *arg)
     s->on_stopped_arg = arg;
     control_stop(s->control, loop_now_ns());
     solver_stop(s);
-    rpc_server_stop(s->server, STOP_GRACE_MS * NS_PER_MS, on_grpc_stopped, s);
+    if (s->server)
+        rpc_server_stop(s->server, STOP_GRACE_MS * NS_PER_MS, on_grpc_stopped, s);
+    else
+        s->grpc_stopped = true;
     http_server_stop(s->http, STOP_GRACE_MS, on_http_stopped, s);
 }
 
@@ -233,7 +238,8 @@ void scheduler_destroy(scheduler_t *s)
     if (!s)
         return;
     rpc_server_destroy(s->server);
-    rpc_runtime_destroy(s->runtime);
+    if (s->runtime)
+        rpc_runtime_destroy(s->runtime);
     http_server_destroy(s->http);
     if (s->turn) {
         (void)uv_check_stop(s->turn);
@@ -245,7 +251,8 @@ void scheduler_destroy(scheduler_t *s)
         control_stop(s->control, loop_now_ns()); /* its start failed: there is nobody to send away */
     solver_stop(s);
     control_destroy(s->control);
-    metrics_destroy(s->metrics);
+    if (!s->options.metrics)
+        metrics_destroy(s->metrics);
     pb_arena_dispose(&s->arena);
     free(s);
 }

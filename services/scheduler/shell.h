@@ -4,9 +4,9 @@
 
 #include "control/control.h"
 #include "http/server.h"
+#include "link/link.h"
 #include "loop/timer.h"
 #include "loop/workpool.h"
-#include "rpc/pb.h"
 #include "rpc/server.h"
 #include "scheduler/scheduler.h"
 
@@ -14,10 +14,13 @@ struct scheduler {
     loop_t *loop;
     scheduler_options_t options;
     control_t *control;
-    rpc_runtime_t *runtime;
+    rpc_runtime_t *runtime; /* NULL: all peers are within this process */
     rpc_server_t *server;
     http_server_t *http;
     metrics_t *metrics;
+    struct {
+        link_kind_t gateway, worker;
+    } kinds;
     pb_arena_t arena; /* of the message being read */
     uv_check_t *turn; /* its own allocation, as it outlives the scheduler until closed */
     loop_timer_t wake;

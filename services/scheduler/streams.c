@@ -7,44 +7,43 @@
 
 typedef struct {
     scheduler_t *scheduler;
-    rpc_stream_t *stream;
+    link_t *link;
     peer_t *peer;       /* NULL: not let in */
     size_t large_bytes; /* of a large frame that may still wait to be sent; 0: none does */
-} link_t;
+} stream_t;
 
 /* ---- Out ---- */
 
 /* That wait to be sent, but for a large frame among them. */
-static size_t waiting_bytes(link_t *link)
+static size_t waiting_bytes(stream_t *stream)
 {
-    size_t pending = rpc_stream_pending_bytes(link->stream);
-    if (pending < link->large_bytes)
-        link->large_bytes = 0; /* it has left */
-    return pending - link->large_bytes;
+    size_t pending = link_pending_bytes(stream->link);
+    if (pending < stream->large_bytes)
+        stream->large_bytes = 0; /* it has left */
+    return pending - stream->large_bytes;
 }
 
 bool stream_takes_large(void *arg)
 {
-    link_t *link = arg;
-    return waiting_bytes(link) <= STREAM_FRAMES_BYTES_MAX / 2 && link->large_bytes == 0;
+    stream_t *stream = arg;
+    return waiting_bytes(stream) <= STREAM_FRAMES_BYTES_MAX / 2 && stream->large_bytes == 0;
 }
 
 /* A frame of half of the limit and more does not count, if it is the only one. */
-bool stream_send(void *arg, const ProtobufCMessage *frame)
+bool stream_send(void *arg, const ProtobufCMessage *message)
 {
-    link_t *link = arg;
-    rpc_bytes_t *bytes = rpc_pack(frame);
-    size_t len = rpc_bytes_len(bytes), waiting = waiting_bytes(link);
-    bool large = len >= STREAM_FRAMES_BYTES_MAX / 2 && link->large_bytes == 0;
+    stream_t *stream = arg;
+    link_frame_t frame = link_pack(stream->link, message);
+    size_t len = frame.len_bytes, waiting = waiting_bytes(stream);
+    bool large = len >= STREAM_FRAMES_BYTES_MAX / 2 && stream->large_bytes == 0;
     if (waiting + (large ? 0 : len) > STREAM_FRAMES_BYTES_MAX) {
-        log_warn("stream_full", LOG_STR("peer", rpc_stream_peer(link->stream)),
-                 LOG_U64("waiting_bytes", waiting));
-        rpc_bytes_free(bytes);
+        log_warn("stream_full", LOG_STR("peer", link_peer(stream->link)), LOG_U64("waiting_bytes", waiting));
+        link_drop(frame);
         return false;
     }
     if (large)
-        link->large_bytes = len;
-    return rpc_stream_send(link->stream, bytes) != STATUS_NO_MEMORY;
+        stream->large_bytes = len;
+    return link_put(stream->link, frame) != STATUS_NO_MEMORY;
 }
 
 void stream_close(void *arg, close_reason_t why, const char *text)
@@ -54,116 +53,116 @@ void stream_close(void *arg, close_reason_t why, const char *text)
         [CLOSE_INVALID] = RPC_INVALID_ARGUMENT, [CLOSE_EXHAUSTED] = RPC_RESOURCE_EXHAUSTED,
         [CLOSE_SILENT] = RPC_DEADLINE_EXCEEDED,
     };
-    const link_t *link = arg;
-    rpc_stream_close(link->stream, codes[why], text);
+    const stream_t *stream = arg;
+    link_close(stream->link, codes[why], text);
 }
 
 void stream_cancel(void *arg)
 {
-    const link_t *link = arg;
-    rpc_stream_cancel(link->stream);
+    const stream_t *stream = arg;
+    link_cancel(stream->link);
 }
 
 /* ---- In ---- */
 
-static link_t *link_open(rpc_stream_t *stream, void *scheduler)
+static stream_t *stream_open(link_t *link, void *scheduler)
 {
-    link_t *link = calloc(1, sizeof *link);
-    rpc_stream_set_arg(stream, link);
-    if (!link)
-        rpc_stream_close(stream, RPC_RESOURCE_EXHAUSTED, "no memory for another stream");
+    stream_t *stream = calloc(1, sizeof *stream);
+    link_set_ctx(link, stream);
+    if (!stream)
+        link_close(link, RPC_RESOURCE_EXHAUSTED, "no memory for another stream");
     else
-        *link = (link_t){.scheduler = scheduler, .stream = stream};
-    return link;
+        *stream = (stream_t){.scheduler = scheduler, .link = link};
+    return stream;
 }
 
-static void on_gateway_open(rpc_stream_t *stream, void *arg)
+static void on_gateway_open(link_t *link, void *ctx)
 {
-    link_t *link = link_open(stream, arg);
-    if (!link)
+    stream_t *stream = stream_open(link, ctx);
+    if (!stream)
         return;
     gateway_t *gateway =
-        control_gateway_opened(link->scheduler->control, loop_now_ns(), link, rpc_stream_peer(stream));
-    link->peer = gateway ? &gateway->peer : NULL;
+        control_gateway_opened(stream->scheduler->control, loop_now_ns(), stream, link_peer(link));
+    stream->peer = gateway ? &gateway->peer : NULL;
 }
 
-static void on_worker_open(rpc_stream_t *stream, void *arg)
+static void on_worker_open(link_t *link, void *ctx)
 {
-    link_t *link = link_open(stream, arg);
-    if (!link)
+    stream_t *stream = stream_open(link, ctx);
+    if (!stream)
         return;
     worker_t *worker =
-        control_worker_opened(link->scheduler->control, loop_now_ns(), link, rpc_stream_peer(stream));
-    link->peer = worker ? &worker->peer : NULL;
+        control_worker_opened(stream->scheduler->control, loop_now_ns(), stream, link_peer(link));
+    stream->peer = worker ? &worker->peer : NULL;
 }
 
-/* NULL: nobody listens to it any more, or it is none. */
-static void *read_frame(const link_t *link, const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes)
+/* Whether somebody listens to it still, and it is one. */
+static bool takes(const stream_t *stream, const ProtobufCMessage *frame)
 {
-    if (!link || !link->peer || link->peer->closing)
-        return NULL;
-    void *frame = rpc_unpack(type, bytes, &link->scheduler->arena);
+    if (!stream || !stream->peer || stream->peer->closing)
+        return false;
     if (!frame)
-        control_unreadable(link->scheduler->control, loop_now_ns(), link->peer);
+        control_unreadable(stream->scheduler->control, loop_now_ns(), stream->peer);
     return frame;
 }
 
-static void on_gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+static void on_gateway_said(link_t *link, void *ctx, const ProtobufCMessage *frame)
 {
-    (void)stream;
-    (void)keep;
-    const link_t *link = arg;
-    const Control__GatewayToScheduler *frame =
-        read_frame(link, &control__gateway_to_scheduler__descriptor, bytes);
-    if (!frame)
-        return;
-    scheduler_t *s = link->scheduler;
-    control_gateway_said(s->control, loop_now_ns(), (gateway_t *)link->peer, frame);
-    pb_arena_reset(&s->arena);
+    const stream_t *stream = ctx;
+    (void)link;
+    if (takes(stream, frame))
+        control_gateway_said(stream->scheduler->control, loop_now_ns(), (gateway_t *)stream->peer,
+                             (const Control__GatewayToScheduler *)frame);
 }
 
-static void on_worker_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+static void on_worker_said(link_t *link, void *ctx, const ProtobufCMessage *frame)
 {
-    (void)stream;
-    (void)keep;
-    const link_t *link = arg;
-    const Control__WorkerToScheduler *frame =
-        read_frame(link, &control__worker_to_scheduler__descriptor, bytes);
-    if (!frame)
-        return;
-    scheduler_t *s = link->scheduler;
-    control_worker_said(s->control, loop_now_ns(), (worker_t *)link->peer, frame);
-    pb_arena_reset(&s->arena);
+    const stream_t *stream = ctx;
+    (void)link;
+    if (takes(stream, frame))
+        control_worker_said(stream->scheduler->control, loop_now_ns(), (worker_t *)stream->peer,
+                            (const Control__WorkerToScheduler *)frame);
 }
 
-static void on_gateway_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+static void on_gateway_closed(link_t *link, void *ctx, rpc_code_t code, const char *text)
 {
-    (void)stream;
-    link_t *link = arg;
-    if (link && link->peer)
-        control_gateway_closed(link->scheduler->control, loop_now_ns(), (gateway_t *)link->peer,
+    stream_t *stream = ctx;
+    (void)link;
+    if (stream && stream->peer)
+        control_gateway_closed(stream->scheduler->control, loop_now_ns(), (gateway_t *)stream->peer,
                                rpc_code_name(code), text);
-    free(link);
+    free(stream);
 }
 
-static void on_worker_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+static void on_worker_closed(link_t *link, void *ctx, rpc_code_t code, const char *text)
 {
-    (void)stream;
-    link_t *link = arg;
-    if (link && link->peer)
-        control_worker_closed(link->scheduler->control, loop_now_ns(), (worker_t *)link->peer,
+    stream_t *stream = ctx;
+    (void)link;
+    if (stream && stream->peer)
+        control_worker_closed(stream->scheduler->control, loop_now_ns(), (worker_t *)stream->peer,
                               rpc_code_name(code), text);
-    free(link);
+    free(stream);
+}
+
+static status_t accept_links(scheduler_t *s, const link_kind_t *kind)
+{
+    return s->options.hub ? link_accept_within(s->options.hub, kind) : link_accept(s->server, kind);
 }
 
 status_t streams_add(scheduler_t *s)
 {
-    static const rpc_stream_ops_t gateway = {
-        .on_open = on_gateway_open, .on_message = on_gateway_message, .on_close = on_gateway_close};
-    static const rpc_stream_ops_t worker = {
-        .on_open = on_worker_open, .on_message = on_worker_message, .on_close = on_worker_close};
-    status_t status = rpc_server_add_stream(s->server, "/fermata.control.v1.Control/Gateway", &gateway, s);
-    if (status == STATUS_OK)
-        status = rpc_server_add_stream(s->server, "/fermata.control.v1.Control/Worker", &worker, s);
-    return status;
+    s->kinds.gateway = (link_kind_t){
+        .method = "/fermata.control.v1.Control/Gateway",
+        .hears = &control__gateway_to_scheduler__descriptor,
+        .arena = &s->arena,
+        .ops = {.opened = on_gateway_open, .said = on_gateway_said, .closed = on_gateway_closed},
+        .ctx = s};
+    s->kinds.worker =
+        (link_kind_t){.method = "/fermata.control.v1.Control/Worker",
+                      .hears = &control__worker_to_scheduler__descriptor,
+                      .arena = &s->arena,
+                      .ops = {.opened = on_worker_open, .said = on_worker_said, .closed = on_worker_closed},
+                      .ctx = s};
+    status_t status = accept_links(s, &s->kinds.gateway);
+    return status == STATUS_OK ? accept_links(s, &s->kinds.worker) : status;
 }

@@ -13,7 +13,7 @@ enum {
     STREAM_FRAMES_BYTES_MAX = 8 << 20, /* that wait to be sent, beside one that is large by itself */
 };
 
-status_t streams_add(scheduler_t *s); /* before its gRPC server starts */
+status_t streams_add(scheduler_t *s); /* before its gRPC server, if it has one, starts */
 
 /* For the world; a link is one of these streams. */
 bool stream_send(void *link, const ProtobufCMessage *frame);

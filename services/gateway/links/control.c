@@ -3,9 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.pb-c.h"
+#include "link/link.h"
 #include "loop/timer.h"
-#include "rpc/client.h"
-#include "rpc/pb.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,9 +29,9 @@ typedef enum { CONTROL_DOWN, CONTROL_GREETING, CONTROL_WELCOMED, CONTROL_UP } co
 
 struct gateway_control {
     gateway_control_options_t options;
-    rpc_client_t *client;
-    rpc_link_t *link;
-    rpc_stream_t *stream;
+    link_kind_t kind;
+    link_dial_t *dial;
+    link_t *link; /* NULL: none is up */
     control_state_t state;
     uint64_t epoch; /* the newest seen */
     pb_arena_t arena;
@@ -61,7 +60,7 @@ struct gateway_control {
  * tasks. on_writable goes on. */
 static bool congested(const gateway_control_t *control)
 {
-    return rpc_stream_pending_bytes(control->stream) > SEND_QUEUE_BYTES / 2;
+    return link_pending_bytes(control->link) > SEND_QUEUE_BYTES / 2;
 }
 
 static void flush(gateway_control_t *control)
@@ -69,7 +68,7 @@ static void flush(gateway_control_t *control)
     outbox_t *outbox = &control->outbox;
     bool waiting = outbox->count > 0 || outbox->cancel_count > 0;
     bool other = control->pong_due || control->seen > 0 || control->asks.unsent > 0;
-    if (!control->stream || (!waiting && !other))
+    if (!control->link || (!waiting && !other))
         return;
     bool go = waiting && !congested(control);
     if (!go && !other)
@@ -93,11 +92,11 @@ static void flush(gateway_control_t *control)
     message.model_requests = request_list;
     message.catalogue_seen = control->seen;
     control->seen = 0;
-    status_t status = rpc_stream_send(control->stream, rpc_pack(&message.base));
+    status_t status = link_send(control->link, &message.base);
     if (status != STATUS_OK) {
         /* Its tasks are lost to the scheduler. With a new stream they are all submitted again. */
         log_warn("control_send_failed", LOG_STR("status", status_name(status)));
-        rpc_stream_cancel(control->stream);
+        link_cancel(control->link);
     }
 }
 
@@ -112,10 +111,10 @@ static void flush_and_tell(gateway_control_t *control)
     }
 }
 
-static void on_writable(rpc_stream_t *stream, void *arg)
+static void on_writable(link_t *link, void *ctx)
 {
-    (void)stream;
-    flush_and_tell(arg);
+    (void)link;
+    flush_and_tell(ctx);
 }
 
 static void on_after_poll(uv_check_t *check)
@@ -174,7 +173,7 @@ static void send_hello(gateway_control_t *control)
     Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     message.epoch = control->epoch;
     message.hello = &hello;
-    rpc_stream_send(control->stream, rpc_pack(&message.base));
+    link_send(control->link, &message.base);
 }
 
 /* ------------------------------------------------------------------ receiving */
@@ -235,7 +234,7 @@ static void dispatch(gateway_control_t *control, const Control__SchedulerToGatew
         if (message->welcome) { /* an old scheduler took the call: somewhere there is a newer one */
             snprintf(control->away, sizeof control->away, "the scheduler at %s is of an old epoch",
                      control->options.scheduler);
-            rpc_stream_cancel(control->stream);
+            link_cancel(control->link);
         }
         return;
     }
@@ -261,30 +260,26 @@ static void dispatch(gateway_control_t *control, const Control__SchedulerToGatew
     }
 }
 
-static void on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+static void on_said(link_t *link, void *ctx, const ProtobufCMessage *message)
 {
-    gateway_control_t *control = arg;
-    (void)keep;
-    if (stream != control->stream)
+    gateway_control_t *control = ctx;
+    if (link != control->link)
         return;
     control->heard_ns = clock_now_ns();
-    ProtobufCMessage *message =
-        rpc_unpack(&control__scheduler_to_gateway__descriptor, bytes, &control->arena);
     if (message) {
         dispatch(control, (const Control__SchedulerToGateway *)message);
     } else {
-        log_warn("control_message_broken", LOG_U64("bytes", rpc_bytes_len(bytes)));
-        rpc_stream_cancel(stream);
+        log_warn("control_message_broken");
+        link_cancel(link);
     }
-    pb_arena_reset(&control->arena);
 }
 
 /* ------------------------------------------------------------------ the stream's life */
 
-static void on_open(rpc_stream_t *stream, void *arg)
+static void on_open(link_t *link, void *ctx)
 {
-    gateway_control_t *control = arg;
-    control->stream = stream;
+    gateway_control_t *control = ctx;
+    control->link = link;
     control->state = CONTROL_GREETING;
     control->heard_ns = clock_now_ns();
     outbox_clear(&control->outbox);
@@ -295,12 +290,12 @@ static void on_open(rpc_stream_t *stream, void *arg)
     send_hello(control);
 }
 
-static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+static void on_close(link_t *link, void *ctx, rpc_code_t code, const char *text)
 {
-    gateway_control_t *control = arg;
+    gateway_control_t *control = ctx;
     bool was_up = control->state == CONTROL_UP;
-    (void)stream;
-    control->stream = NULL;
+    (void)link;
+    control->link = NULL;
     control->state = CONTROL_DOWN;
     outbox_clear(&control->outbox);
     loop_timer_stop(&control->silence);
@@ -315,12 +310,10 @@ static void on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const cha
         control->options.ops->on_down(control->options.ctx);
 }
 
-static void on_link_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
-                          const char *text)
+static void on_no_link(void *ctx, rpc_code_t code, const char *text)
 {
-    gateway_control_t *control = arg;
-    (void)link;
-    if (state == RPC_LINK_DOWN && control->state == CONTROL_DOWN)
+    gateway_control_t *control = ctx;
+    if (control->state == CONTROL_DOWN)
         snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
                  control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "",
                  text ? text : "");
@@ -330,7 +323,7 @@ static void on_silence(loop_timer_t *timer, void *arg)
 {
     gateway_control_t *control = arg;
     int64_t quiet_ns = clock_now_ns() - control->heard_ns;
-    if (!control->stream)
+    if (!control->link)
         return;
     if (quiet_ns < control->silence_ns) {
         loop_timer_start_in(timer, control->silence_ns - quiet_ns);
@@ -338,7 +331,7 @@ static void on_silence(loop_timer_t *timer, void *arg)
     }
     log_warn("scheduler_silent", LOG_STR("scheduler", control->options.scheduler),
              LOG_MS("quiet_ms", quiet_ns));
-    rpc_stream_cancel(control->stream);
+    link_cancel(control->link);
 }
 
 bool gateway_control_is_up(const gateway_control_t *control)
@@ -358,7 +351,7 @@ static void on_handle_closed(uv_handle_t *handle)
     gateway_control_t *control = handle->data;
     if (--control->open_handles > 0)
         return;
-    rpc_client_destroy(control->client);
+    link_dial_destroy(control->dial);
     if (control->closed)
         control->closed(control->closed_ctx);
 }
@@ -387,28 +380,27 @@ status_t gateway_control_create(const gateway_control_options_t *options, gatewa
     status_t status = loop_timer_init(&made->silence, options->loop, on_silence, made, err);
     if (status != STATUS_OK)
         goto free_control;
-    const rpc_client_options_t client = {
+    made->kind = (link_kind_t){.method = "/fermata.control.v1.Control/Gateway",
+                               .hears = &control__scheduler_to_gateway__descriptor,
+                               .arena = &made->arena,
+                               .ops = {.opened = on_open,
+                                       .said = on_said,
+                                       .writable = on_writable,
+                                       .closed = on_close,
+                                       .down = on_no_link},
+                               .ctx = made};
+    const link_via_t via = {
+        .hub = options->hub,
+        .rpc = options->rpc,
         .address = options->scheduler,
         .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES, .send_queue_bytes = SEND_QUEUE_BYTES}};
-    status = rpc_client_create(options->rpc, &client, &made->client, err);
+    status = link_dial(&via, &made->kind, &made->dial, err);
     if (status != STATUS_OK)
         goto dispose_timer;
-    const rpc_link_options_t link = {.method = "/fermata.control.v1.Control/Gateway",
-                                     .ops = {.on_open = on_open,
-                                             .on_message = on_message,
-                                             .on_writable = on_writable,
-                                             .on_close = on_close},
-                                     .on_state = on_link_state,
-                                     .arg = made};
-    status = rpc_link_create(made->client, &link, &made->link, err);
-    if (status != STATUS_OK)
-        goto destroy_client;
     start_handles(made);
     *control = made;
     return STATUS_OK;
 
-destroy_client:
-    rpc_client_destroy(made->client);
 dispose_timer:
     loop_timer_dispose(&made->silence);
 free_control:
@@ -428,7 +420,7 @@ void gateway_control_stop(gateway_control_t *control, void (*closed)(void *ctx),
     control->closed = closed;
     control->closed_ctx = ctx;
     flush(control); /* the last cancellations */
-    rpc_link_close(control->link, on_link_closed, control);
+    link_dial_close(control->dial, on_link_closed, control);
 }
 
 void gateway_control_destroy(gateway_control_t *control)

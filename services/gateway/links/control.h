@@ -15,7 +15,6 @@
 #include "gateway/links/outbox.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
-#include "rpc/runtime.h"
 
 struct Control__Catalogue;
 typedef struct gateway_control gateway_control_t;
@@ -39,9 +38,10 @@ typedef struct gateway_control_ops {
 
 typedef struct {
     loop_t *loop;
-    rpc_runtime_t *rpc;
+    struct rpc_runtime *rpc;
+    struct link_hub *hub; /* the scheduler is in this process; NULL: by rpc */
     metrics_t *metrics;
-    const char *scheduler; /* "host:port" */
+    const char *scheduler; /* "host:port", or what people are to read in its place */
     const char *name;
     uint64_t instance_id;
     const char *data_address; /* where workers reach our data plane */

@@ -4,6 +4,7 @@
 #include "control/models/placement.h"
 #include "loop/loop.h"
 #include "repeated.h"
+#include "rpc/pb.h"
 #include "scheduler/admin/state.h"
 #include "scheduler/shell.h"
 

@@ -2,9 +2,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "link/link.h"
 #include "repeated.h"
-#include "rpc/client.h"
-#include "rpc/pb.h"
 #include "worker/control/done.h"
 
 #include <stdio.h>
@@ -22,8 +21,8 @@ struct worker_control {
     worker_control_options_t options;
     run_t *run;
     lifecycle_t *lifecycle;
-    rpc_client_t *client;
-    rpc_link_t *link;
+    link_kind_t kind;
+    link_dial_t *dial;
     pb_arena_t arena;
     uv_prepare_t flush;  /* before the loop sleeps: one message for all batches that ended in this turn */
     uint64_t epoch;      /* newest seen */
@@ -47,21 +46,20 @@ enum { CATALOGUE_ID_MAX = 1 << 20 }; /* never reused within an epoch; far more l
 /* A message that is lost would leave the scheduler waiting: better with everything, on a new stream. */
 static void control_begin_anew(worker_control_t *control)
 {
-    rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
+    link_t *link = control->dial ? link_dial_up(control->dial) : NULL;
 
-    if (stream)
-        rpc_stream_cancel(stream);
+    if (link)
+        link_cancel(link);
 }
 
 static void control_send(worker_control_t *control, Control__WorkerToScheduler *message)
 {
-    rpc_stream_t *stream = control->link ? rpc_link_stream(control->link) : NULL;
+    link_t *link = control->dial ? link_dial_up(control->dial) : NULL;
 
-    if (!stream)
+    if (!link)
         return;
     message->epoch = control->epoch;
-    rpc_bytes_t *bytes = rpc_pack(&message->base);
-    if (!bytes || rpc_stream_send(stream, bytes) != STATUS_OK)
+    if (link_send(link, &message->base) != STATUS_OK)
         control_begin_anew(control);
 }
 
@@ -419,24 +417,21 @@ static const char *control_objection(const worker_control_t *control,
     return NULL;
 }
 
-static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes, bool *keep)
+static void control_on_said(link_t *link, void *ctx, const ProtobufCMessage *said)
 {
-    worker_control_t *control = arg;
+    worker_control_t *control = ctx;
+    const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)said;
     const char *objection = "it cannot be parsed";
 
-    (void)keep;
     if (control->stopping)
         return;
-    pb_arena_reset(&control->arena);
-    const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)rpc_unpack(
-        &control__scheduler_to_worker__descriptor, bytes, &control->arena);
     if (message)
         objection = control_objection(control, message);
     if (objection) {
         log_warn("scheduler_message_dropped", LOG_STR("reason", objection),
                  LOG_U64("newest_epoch", control->epoch));
         if (!message || !control->welcome)
-            rpc_stream_cancel(stream);
+            link_cancel(link);
         return;
     }
     control_handle(control, message);
@@ -444,11 +439,11 @@ static void control_on_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *byt
 
 /* ---- the stream ---- */
 
-static void control_on_open(rpc_stream_t *stream, void *arg)
+static void control_on_open(link_t *link, void *ctx)
 {
-    worker_control_t *control = arg;
+    worker_control_t *control = ctx;
 
-    (void)stream;
+    (void)link;
     control->generation++;
     control->welcome = false;
     done_clear(&control->done);
@@ -456,11 +451,11 @@ static void control_on_open(rpc_stream_t *stream, void *arg)
     control_send_hello(control);
 }
 
-static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, const char *text)
+static void control_on_close(link_t *link, void *ctx, rpc_code_t code, const char *text)
 {
-    worker_control_t *control = arg;
+    worker_control_t *control = ctx;
 
-    (void)stream;
+    (void)link;
     if (control->welcome || code == RPC_FAILED_PRECONDITION)
         log_warn("scheduler_lost", LOG_STR("scheduler", control->options.scheduler),
                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
@@ -470,59 +465,56 @@ static void control_on_close(rpc_stream_t *stream, void *arg, rpc_code_t code, c
         lifecycle_online(control->lifecycle, false);
 }
 
-static void control_on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code,
-                             const char *text)
+static void control_on_no_link(void *ctx, rpc_code_t code, const char *text)
 {
-    worker_control_t *control = arg;
+    const worker_control_t *control = ctx;
 
-    (void)link;
-    if (state == RPC_LINK_DOWN)
-        log_debug("scheduler_link_down", LOG_STR("scheduler", control->options.scheduler),
-                  LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+    log_debug("scheduler_link_down", LOG_STR("scheduler", control->options.scheduler),
+              LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
 }
 
 status_t worker_control_create(const worker_control_options_t *options, worker_control_t **out, err_t *err)
 {
     worker_control_t *control = calloc(1, sizeof(*control));
-    rpc_client_options_t client = {.address = options->scheduler,
-                                   .limits = {.send_queue_bytes = SEND_QUEUE_BYTES}};
 
     if (!control)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     control->options = *options;
     control->connected = metrics_series(options->metrics, METRIC_WORKER_SCHEDULER_CONNECTED);
     pb_arena_init(&control->arena, 64 << 20);
-    status_t status = rpc_client_create(options->rpc, &client, &control->client, err);
-    if (status != STATUS_OK) {
-        free(control);
-        return status;
-    }
     *out = control;
     return STATUS_OK;
 }
 
 status_t worker_control_start(worker_control_t *control, run_t *run, lifecycle_t *lifecycle, err_t *err)
 {
-    rpc_link_options_t link = {
-        .method = CONTROL_METHOD,
-        .ops = {.on_open = control_on_open, .on_message = control_on_message, .on_close = control_on_close},
-        .on_state = control_on_state,
-        .arg = control};
+    const worker_control_options_t *options = &control->options;
+    const link_via_t via = {.hub = options->hub,
+                            .rpc = options->rpc,
+                            .address = options->scheduler,
+                            .limits = {.send_queue_bytes = SEND_QUEUE_BYTES}};
 
     control->run = run;
     control->lifecycle = lifecycle;
-    uv_prepare_init(loop_uv(control->options.loop), &control->flush);
+    uv_prepare_init(loop_uv(options->loop), &control->flush);
     control->flush.data = control;
     uv_prepare_start(&control->flush, control_on_flush);
     uv_unref((uv_handle_t *)&control->flush);
-    return rpc_link_create(control->client, &link, &control->link, err);
+    control->kind = (link_kind_t){.method = CONTROL_METHOD,
+                                  .hears = &control__scheduler_to_worker__descriptor,
+                                  .arena = &control->arena,
+                                  .ops = {.opened = control_on_open,
+                                          .said = control_on_said,
+                                          .closed = control_on_close,
+                                          .down = control_on_no_link},
+                                  .ctx = control};
+    return link_dial(&via, &control->kind, &control->dial, err);
 }
 
 static void control_on_link_closed(void *arg)
 {
     worker_control_t *control = arg;
 
-    control->link = NULL;
     control->closed(control->closed_ctx);
 }
 
@@ -533,8 +525,8 @@ void worker_control_stop(worker_control_t *control, void (*closed)(void *ctx), v
     control_on_flush(&control->flush);
     control->welcome = false;
     control->stopping = true;
-    if (control->link)
-        rpc_link_close(control->link, control_on_link_closed, control);
+    if (control->dial)
+        link_dial_close(control->dial, control_on_link_closed, control);
     else
         closed(ctx);
 }
@@ -548,7 +540,7 @@ void worker_control_destroy(worker_control_t *control)
 {
     if (!control)
         return;
-    rpc_client_destroy(control->client);
+    link_dial_destroy(control->dial);
     pb_arena_dispose(&control->arena);
     done_dispose(&control->done);
     free(control->by_id);

@@ -9,7 +9,6 @@
 #define WORKER_CONTROL_H
 
 #include "loop/loop.h"
-#include "rpc/runtime.h"
 #include "worker/batch/run.h"
 #include "worker/models/lifecycle.h"
 #include "worker/state/served.h"
@@ -18,8 +17,9 @@ typedef struct worker_control worker_control_t;
 
 typedef struct {
     loop_t *loop;
-    rpc_runtime_t *rpc;
-    const char *scheduler; /* host:port */
+    struct rpc_runtime *rpc;
+    struct link_hub *hub;  /* the scheduler is in this process; NULL: by rpc */
+    const char *scheduler; /* "host:port", or what people are to read in its place */
     const char *name;
     uint64_t instance_id;
     const model_devices_t *devices;
