@@ -580,6 +580,11 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
         status = err_set(err, STATUS_NO_MEMORY, "out of memory for %u regions", regions);
         goto free_owner;
     }
+    if (!options->address) {
+        snprintf(owner->address, sizeof(owner->address), "this process");
+        *out = owner;
+        return STATUS_OK;
+    }
     status = owner_listen(owner, options->address, err);
     if (status != STATUS_OK)
         goto dispose_regions;
@@ -611,6 +616,10 @@ void transfer_owner_destroy(transfer_owner_t *owner)
     region_table_dispose(&owner->regions);
     doors_close(&owner->doors);
     frame_pool_dispose(&owner->shared.frames);
+    if (owner->handles == 0) { /* it never listened */
+        free(owner);
+        return;
+    }
     uv_close((uv_handle_t *)&owner->listener, owner_on_handle_closed);
     uv_close((uv_handle_t *)&owner->sweep, owner_on_handle_closed);
     close(owner->fd);
@@ -664,4 +673,55 @@ status_t transfer_publish(transfer_memory_t *memory, const void *data, size_t le
 bool transfer_unpublish(transfer_owner_t *owner, transfer_handle_t handle)
 {
     return region_unpublish(&owner->regions, handle);
+}
+
+/* ---- within a process ---- */
+
+static status_t take_item(transfer_owner_t *owner, const transfer_item_t *item)
+{
+    const uint8_t *data;
+    uint32_t index;
+    status_t status = region_pin(&owner->regions, item->handle, item->offset, item->len_bytes, &index, &data);
+
+    if (status != STATUS_OK) {
+        owner->stats.item_errors++;
+        return status;
+    }
+    for (uint32_t i = 0; i < item->iov_count; i++) {
+        memcpy(item->iov[i].iov_base, data, item->iov[i].iov_len);
+        data += item->iov[i].iov_len;
+    }
+    region_unpin(&owner->regions, index);
+    return STATUS_OK;
+}
+
+void transfer_take(transfer_owner_t *owner, transfer_item_t *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        items[i].status = take_item(owner, &items[i]);
+}
+
+static void hand_result(transfer_owner_t *owner, const transfer_result_t *result)
+{
+    transfer_incoming_t incoming = {.task_id = result->task_id,
+                                    .handle = result->handle,
+                                    .status = result->status,
+                                    .text = result->text ? result->text : "",
+                                    .timing = result->timing};
+
+    for (uint32_t i = 0; i < result->iov_count; i++)
+        incoming.len_bytes += result->iov[i].iov_len;
+    transfer_dest_t dest = owner->receiver.begin(owner->ctx, &incoming);
+    uint8_t *to = dest.buffer;
+    for (uint32_t i = 0; to && i < result->iov_count; i++) {
+        memcpy(to, result->iov[i].iov_base, result->iov[i].iov_len);
+        to += result->iov[i].iov_len;
+    }
+    owner->receiver.done(owner->ctx, dest.token, result->task_id, STATUS_OK);
+}
+
+void transfer_hand(transfer_owner_t *owner, const transfer_result_t *results, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        hand_result(owner, &results[i]);
 }

@@ -135,7 +135,8 @@ typedef struct {
 
 typedef struct {
     struct uv_loop_s *loop;
-    const char *address;  /* "host:port" to listen on; port 0 = a free one */
+    const char
+        *address; /* "host:port" to listen on; port 0 = a free one; NULL: nobody but this process comes */
     uint64_t instance_id; /* of this process; a peer that looks for another instance is turned away */
     uint32_t max_regions; /* published at once; default 65536 */
     transfer_choice_t choice;
@@ -153,7 +154,7 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
  * callbacks come now), closes the listener. The loop must run once more for its handles to be freed. */
 void transfer_owner_destroy(transfer_owner_t *owner);
 
-/* The address really listened on, "127.0.0.1:8003"; lives as long as the owner. */
+/* The address really listened on, "127.0.0.1:8003", or "this process"; lives as long as the owner. */
 const char *transfer_owner_address(const transfer_owner_t *owner);
 
 void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats);
@@ -259,5 +260,12 @@ status_t transfer_push(transfer_peer_t *peer, const transfer_result_t *results, 
  * touched. False, and nothing happens: it ended already, or it is a push whose bytes are partly sent, or a device
  * reads or writes its memory (it will end by itself). */
 bool transfer_cancel(transfer_pool_t *pool, transfer_request_t request);
+
+/* ---- within a process: who would be the pool is on the loop of the owner ---- */
+
+/* As transfer_fetch, at once: the items are copied, or their status says why not. */
+void transfer_take(transfer_owner_t *owner, transfer_item_t *items, uint32_t count);
+/* As transfer_push, at once: the receiver's begin and done are called for each result. */
+void transfer_hand(transfer_owner_t *owner, const transfer_result_t *results, uint32_t count);
 
 #endif

@@ -9,16 +9,16 @@
 
 static const char *const controls[] = {"none", "explicit", "poll",
                                        NULL}; /* in the order of model_control_t */
-const char *const options_engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
+const char *const worker_options_engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
 
-#define AT(field) .offset = offsetof(options_t, field)
+#define AT(field) .offset = offsetof(worker_options_t, field)
 static const config_option_t option_table[] = {
     {"scheduler", CONFIG_ADDRESS, "Cluster", "Control address of the scheduler.", .def = "127.0.0.1:9000",
      AT(scheduler)},
     {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
     {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "0.0.0.0:9101",
      AT(metrics_address)},
-    TRANSFER_OPTIONS(options_t),
+    TRANSFER_OPTIONS(worker_options_t),
     {"drain_timeout", CONFIG_DURATION, "Cluster",
      "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,
      .max = 600 * NS_PER_S, AT(drain_timeout)},
@@ -43,8 +43,8 @@ static const config_option_t option_table[] = {
      AT(overlap_plan)},
     {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
      AT(profile_cache)},
-    {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn", .choices = options_engines,
-     AT(engine)},
+    {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn",
+     .choices = worker_options_engines, AT(engine)},
     {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
      .def = "0", .min = 0, .max = MODEL_DEVICES_MAX, AT(devices)},
     {"device_class", CONFIG_STRING, "Devices",
@@ -69,19 +69,19 @@ static const config_option_t option_table[] = {
      .max = ENGINE_MAX_BATCH, AT(emulated_max_batch)},
     {"emulated_jitter", CONFIG_DOUBLE, "Emulation", "Spread of latencies: 0.1 = 10 % up and down.",
      .def = "0", AT(emulated_jitter)},
-    CONFIG_LOG_OPTIONS(options_t),
+    CONFIG_LOG_OPTIONS(worker_options_t),
 };
 
-const config_schema_t options_schema = {
+const config_schema_t worker_options_schema = {
     .program = "fermata-worker",
     .summary = "Holds models on devices and runs the batches that the scheduler grants.",
     .options = option_table,
     .options_len = sizeof(option_table) / sizeof(option_table[0]),
 };
 
-const char *options_mistake(const options_t *options)
+const char *worker_options_mistake(const worker_options_t *options)
 {
-    bool emulated = strcmp(options_engines[options->engine], "emulated") == 0;
+    bool emulated = strcmp(worker_options_engines[options->engine], "emulated") == 0;
 
     if (options->profile && !emulated)
         return "--profile is for --engine emulated only";

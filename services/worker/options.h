@@ -1,6 +1,4 @@
-/*
- * The command line of the worker (docs/configuration.md). main.c only.
- */
+/* The command line of the worker (docs/configuration.md). */
 #ifndef WORKER_OPTIONS_H
 #define WORKER_OPTIONS_H
 
@@ -13,7 +11,7 @@ typedef struct {
     int model_control; /* model_control_t */
     config_list_t load_model;
     int64_t poll_interval;
-    int engine; /* index into options_engines */
+    int engine; /* index into worker_options_engines */
     int mode;   /* model_mode_t */
     int log_level, log_format;
     int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
@@ -21,12 +19,12 @@ typedef struct {
     double emulated_jitter;
     int transfer; /* transfer_choice_t */
     bool pin, profile_cache, transfer_spin;
-} options_t;
+} worker_options_t;
 
-extern const char *const options_engines[];
-extern const config_schema_t options_schema;
+extern const char *const worker_options_engines[];
+extern const config_schema_t worker_options_schema;
 
 /* What the table of options cannot say; NULL: nothing is wrong. */
-const char *options_mistake(const options_t *options);
+const char *worker_options_mistake(const worker_options_t *options);
 
 #endif

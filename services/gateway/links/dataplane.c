@@ -77,7 +77,10 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
                                  arena_fd(options->arena), &made->memory, err);
     if (status != STATUS_OK)
         goto destroy_owner;
-    advertise(made, options);
+    if (options->listen)
+        advertise(made, options);
+    else
+        snprintf(made->advertised, sizeof made->advertised, "%s", transfer_owner_address(made->owner));
     *dataplane = made;
     return STATUS_OK;
 
@@ -95,6 +98,11 @@ void dataplane_destroy(dataplane_t *dataplane)
     transfer_owner_destroy(dataplane->owner);
     transfer_memory_unregister(dataplane->memory);
     free(dataplane);
+}
+
+transfer_owner_t *dataplane_owner(const dataplane_t *dataplane)
+{
+    return dataplane->owner;
 }
 
 const char *dataplane_address(const dataplane_t *dataplane)

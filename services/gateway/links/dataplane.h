@@ -13,7 +13,7 @@ typedef struct dataplane dataplane_t;
 
 typedef struct {
     loop_t *loop;
-    const char *listen;    /* "0.0.0.0:8003" */
+    const char *listen;    /* "0.0.0.0:8003"; NULL: workers are in this process */
     const char *advertise; /* what workers are told; NULL or "" = what is listened on */
     /* when that is a wildcard: the address of this host on the way to here ("host:port") */
     const char *towards;
@@ -29,6 +29,7 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
 /* Ends all transfers from within; the loop must run once more. NULL is fine. */
 void dataplane_destroy(dataplane_t *dataplane);
 
+transfer_owner_t *dataplane_owner(const dataplane_t *dataplane);
 const char *dataplane_address(const dataplane_t *dataplane);
 void dataplane_stats(const dataplane_t *dataplane, transfer_stats_t *stats);
 /* What to tell workers: never a wildcard address. */

@@ -48,6 +48,10 @@ void batch_fetch(batch_t *batch, uint64_t timeout_ns)
         status_t status = STATUS_UNAVAILABLE;
         if (group->count == 0)
             continue;
+        if (group->peer->here) {
+            transfer_take(group->peer->here, batch->items + group->first, group->count);
+            continue;
+        }
         if (group->peer->transfer)
             status = transfer_fetch(group->peer->transfer, batch->items + group->first, group->count,
                                     timeout_ns, group_on_fetched, group, &group->request);

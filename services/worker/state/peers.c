@@ -6,19 +6,21 @@
 
 struct peers {
     transfer_pool_t *pool;
+    transfer_owner_t *here;
     peer_t *all; /* every one that is held by somebody */
     peer_t *table[PEERS_MAX];
     peer_t *former
         [PEERS_MAX]; /* of the last scheduler: keeps connections until the new one has named its gateways */
 };
 
-status_t peers_create(transfer_pool_t *pool, peers_t **out, err_t *err)
+status_t peers_create(transfer_pool_t *pool, transfer_owner_t *here, peers_t **out, err_t *err)
 {
     peers_t *peers = calloc(1, sizeof(*peers));
 
     if (!peers)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     peers->pool = pool;
+    peers->here = here;
     *out = peers;
     return STATUS_OK;
 }
@@ -40,7 +42,8 @@ void peer_release(peers_t *peers, peer_t *peer)
 static peer_t *peers_find(const peers_t *peers, uint64_t instance_id, const char *address)
 {
     for (peer_t *peer = peers->all; peer; peer = peer->next) {
-        if (peer->transfer && peer->instance_id == instance_id && strcmp(peer->address, address) == 0)
+        if ((peer->transfer || peer->here) && peer->instance_id == instance_id &&
+            strcmp(peer->address, address) == 0)
             return peer;
     }
     return NULL;
@@ -53,7 +56,9 @@ static status_t peers_open(peers_t *peers, uint64_t instance_id, const char *add
 
     if (!peer)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    status_t status = transfer_peer_open(peers->pool, address, instance_id, &peer->transfer, err);
+    peer->here = peers->here;
+    status_t status =
+        peer->here ? STATUS_OK : transfer_peer_open(peers->pool, address, instance_id, &peer->transfer, err);
     if (status != STATUS_OK) {
         free(peer);
         return status;
@@ -62,7 +67,8 @@ static status_t peers_open(peers_t *peers, uint64_t instance_id, const char *add
     snprintf(peer->address, sizeof(peer->address), "%s", address);
     peer->next = peers->all;
     peers->all = peer;
-    transfer_peer_connect(peer->transfer); /* the first batch shall not wait for it */
+    if (peer->transfer)
+        transfer_peer_connect(peer->transfer); /* the first batch shall not wait for it */
     *out = peer;
     return STATUS_OK;
 }

@@ -14,13 +14,15 @@ typedef struct peer {
     struct peer *next;
     uint64_t instance_id;
     char address[TRANSFER_ADDRESS_BYTES];
-    transfer_peer_t *transfer; /* NULL after peers_disconnect */
+    transfer_owner_t *here;    /* it is in this process; else NULL */
+    transfer_peer_t *transfer; /* NULL: it is here, or after peers_disconnect */
     uint32_t refs;             /* table entries and batches */
 } peer_t;
 
 enum { PEERS_MAX = 4096 }; /* indices a scheduler may use; it reuses those of gateways that left */
 
-status_t peers_create(transfer_pool_t *pool, peers_t **peers, err_t *err);
+/* here: the gateway of this process, the only one there is; NULL: they are elsewhere. */
+status_t peers_create(transfer_pool_t *pool, transfer_owner_t *here, peers_t **peers, err_t *err);
 /* All batches must have let go. */
 void peers_destroy(peers_t *peers);
 

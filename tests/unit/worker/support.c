@@ -433,7 +433,7 @@ void rig_init(rig_t *rig)
     cr_assert_eq(
         transfer_pool_create(&(transfer_pool_options_t){.loop = loop_uv(rig->loop)}, &rig->pool, &err),
         STATUS_OK);
-    cr_assert_eq(peers_create(rig->pool, &rig->peers, &err), STATUS_OK);
+    cr_assert_eq(peers_create(rig->pool, NULL, &rig->peers, &err), STATUS_OK);
     for (uint32_t i = 0; i < GATEWAYS; i++)
         gateway_init(rig, i);
     rig->model = make_model(rig, "m");

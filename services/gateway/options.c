@@ -1,0 +1,57 @@
+#include "gateway/options.h"
+
+#include "base/clock.h"
+#include "transfer/options.h"
+
+#include <stddef.h>
+
+#define AT(field) .offset = offsetof(gateway_options_t, field)
+#define MS_MAX (INT64_C(86400) * NS_PER_S)
+static const config_option_t option_table[] = {
+    {"scheduler", CONFIG_ADDRESS, "Cluster", "Control address of the scheduler.", .def = "127.0.0.1:9000",
+     AT(scheduler)},
+    {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
+    {"advertise_data_address", CONFIG_STRING, "Cluster",
+     "Where workers reach the data plane; by default this host as the scheduler sees it.",
+     AT(advertise_data_address)},
+    {"http_address", CONFIG_ADDRESS, "Listening", "REST.", .def = "0.0.0.0:8000", AT(http_address)},
+    {"grpc_address", CONFIG_ADDRESS, "Listening", "gRPC.", .def = "0.0.0.0:8001", AT(grpc_address)},
+    {"metrics_address", CONFIG_ADDRESS, "Listening", "Where /metrics is served.", .def = "0.0.0.0:8002",
+     AT(metrics_address)},
+    {"data_address", CONFIG_ADDRESS, "Listening", "The data plane, for workers.", .def = "0.0.0.0:8003",
+     AT(data_address)},
+    TRANSFER_OPTIONS(gateway_options_t),
+    {"reuse_port", CONFIG_BOOL, "Listening", "Let several gateways share the REST port of one host.",
+     .def = "false", AT(reuse_port)},
+    {"arena_bytes", CONFIG_BYTES, "Limits", "Memory for tensors; touched when it is used.", .def = "1GiB",
+     .min = 1 << 20, .max = INT64_MAX, AT(arena_bytes)},
+    {"max_body_bytes", CONFIG_BYTES, "Limits", "Largest body of a request.", .def = "64MiB", .min = 1024,
+     .max = INT64_C(1) << 31, AT(max_body_bytes)},
+    {"max_connections", CONFIG_INT, "Limits", "REST connections.", .def = "4096", .min = 1, .max = 1 << 20,
+     AT(max_connections)},
+    {"max_requests", CONFIG_INT, "Limits", "Requests under way.", .def = "8192", .min = 1, .max = 1 << 20,
+     AT(max_requests)},
+    {"keep_awake", CONFIG_BOOL, "Latency",
+     "Keep idle CPUs of this host from halting while requests are under way, where the kernel and our rights "
+     "allow it.",
+     .def = "true", AT(keep_awake)},
+    {"preprocess_threads", CONFIG_INT, "Limits", "Threads that decode pictures.", .def = "1", .min = 1,
+     .max = 256, AT(preprocess_threads)},
+    {"header_timeout", CONFIG_DURATION, "Slow clients",
+     "From the first byte of a request to the end of its headers.", .def = "10s", .min = NS_PER_MS,
+     .max = MS_MAX, AT(header_timeout)},
+    {"body_timeout", CONFIG_DURATION, "Slow clients", "For each 64 KiB of a body.", .def = "20s",
+     .min = NS_PER_MS, .max = MS_MAX, AT(body_timeout)},
+    {"idle_timeout", CONFIG_DURATION, "Slow clients", "Of a connection between requests.", .def = "2m",
+     .min = NS_PER_MS, .max = MS_MAX, AT(idle_timeout)},
+    {"write_timeout", CONFIG_DURATION, "Slow clients", "Without a byte of an answer being taken.",
+     .def = "20s", .min = NS_PER_MS, .max = MS_MAX, AT(write_timeout)},
+    CONFIG_LOG_OPTIONS(gateway_options_t),
+};
+
+const config_schema_t gateway_options_schema = {
+    .program = "fermata-gateway",
+    .summary = "Takes inference requests over REST and gRPC and has them run by the cluster.",
+    .options = option_table,
+    .options_len = sizeof option_table / sizeof *option_table,
+};

@@ -1,0 +1,19 @@
+/* The command line of the gateway (docs/configuration.md). */
+#ifndef GATEWAY_OPTIONS_H
+#define GATEWAY_OPTIONS_H
+
+#include "config/config.h"
+
+typedef struct {
+    config_address_t scheduler, http_address, grpc_address, metrics_address, data_address;
+    const char *advertise_data_address, *name;
+    int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads;
+    int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
+    bool reuse_port, keep_awake, transfer_spin;
+    int transfer;
+    int log_level, log_format;
+} gateway_options_t;
+
+extern const config_schema_t gateway_options_schema;
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The gateway as one object on a loop: the program is this, signals and a command line; `serve` holds one beside a scheduler and a
+ * worker. Loop thread.
+ */
+#ifndef GATEWAY_SERVICE_H
+#define GATEWAY_SERVICE_H
+
+#include "gateway/options.h"
+#include "loop/loop.h"
+#include "metrics/metrics.h"
+
+typedef struct gateway_service gateway_service_t;
+
+/* What it shares with the scheduler and the worker of its process; all outlive it. */
+typedef struct {
+    struct link_hub *hub; /* where the scheduler accepts */
+    metrics_t *metrics;   /* of all of them, exposed by another */
+} gateway_within_t;
+
+/*
+ * Listens when it returns. options outlive it. within NULL: by itself, with metrics and a data plane that listen; else those
+ * options, and the scheduler's address, do not matter, and inputs and results pass through gateway_service_owner.
+ */
+status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
+                                const gateway_within_t *within, gateway_service_t **service, err_t *err);
+
+/* Answers what is under way, up to five seconds; on_stopped comes on the loop, then destroy. Once; later calls do nothing. */
+void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg);
+/* NULL is fine. */
+void gateway_service_destroy(gateway_service_t *service);
+
+/* Whom a worker of this process fetches from and pushes to. */
+struct transfer_owner *gateway_service_owner(const gateway_service_t *service);
+const char *gateway_service_http(const gateway_service_t *service); /* "127.0.0.1:8000" */
+const char *gateway_service_grpc(const gateway_service_t *service);
+/* The line that says where it listens, as JSON, without an end. */
+void gateway_service_print(const gateway_service_t *service);
+/* Requests under way. */
+uint32_t gateway_service_waiting(const gateway_service_t *service);
+
+#endif

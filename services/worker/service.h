@@ -1,0 +1,44 @@
+/*
+ * The worker as one object on a loop: the program is this, signals and a command line; `serve` holds one beside a gateway and a
+ * scheduler. Loop thread.
+ */
+#ifndef WORKER_SERVICE_H
+#define WORKER_SERVICE_H
+
+#include "loop/loop.h"
+#include "metrics/metrics.h"
+#include "worker/options.h"
+
+typedef struct worker_service worker_service_t;
+
+/* What it shares with the gateway and the scheduler of its process; all outlive it. */
+typedef struct {
+    struct link_hub *hub;         /* where the scheduler accepts */
+    struct transfer_owner *owner; /* the gateway's data plane */
+    metrics_t *metrics;           /* of all of them, exposed by another */
+} worker_within_t;
+
+/*
+ * Loads models and dials from now on. options outlive it. within NULL: by itself, with metrics that listen; else the addresses of
+ * the options do not matter.
+ */
+status_t worker_service_create(loop_t *loop, const worker_options_t *options, const worker_within_t *within,
+                               worker_service_t **service, err_t *err);
+
+/* Called when the worker has stopped, by worker_service_stop or since the scheduler wanted it so. */
+void worker_service_on_stopped(worker_service_t *service, void (*on_stopped)(void *arg), void *arg);
+/* Drains, leaves the scheduler: each step when the one before is done or patience is. Once; later calls do nothing. by: for
+ * people. */
+void worker_service_stop(worker_service_t *service, const char *by);
+/* NULL is fine. */
+void worker_service_destroy(worker_service_t *service);
+
+/* Models that are ready, failed, and all. */
+typedef struct {
+    uint32_t ready, failed, all;
+} worker_models_t;
+worker_models_t worker_service_models(const worker_service_t *service);
+/* The line that says what it is, as JSON, without an end. */
+void worker_service_print(const worker_service_t *service);
+
+#endif
