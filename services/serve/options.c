@@ -1,0 +1,101 @@
+#include "serve/options.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 64 };
+
+static const config_option_t own[] = {
+    {"metrics_address", CONFIG_ADDRESS, "Listening", "Where /metrics and /state are served.",
+     .def = "127.0.0.1:8002", .offset = offsetof(serve_options_t, metrics_address)},
+    {"policy", CONFIG_STRING, "Scheduling", "Batching policy.", .def = "fermata",
+     .offset = offsetof(serve_options_t, policy)},
+    {"policy_params", CONFIG_STRING, "Scheduling", "Parameters of the policy: key=value,key=value.",
+     .offset = offsetof(serve_options_t, policy_params)},
+    CONFIG_LOG_OPTIONS(serve_options_t),
+};
+
+/* Addresses of what is no other process here, and what `own` has in their place. */
+static const char *const left_out[] = {
+    "scheduler", "advertise_data_address", "metrics_address", "data_address",
+    "transfer",  "transfer_spin",          "log_level",       "log_format"};
+
+/* Everybody who can reach them is answered: nobody else can, unless it is asked for. */
+static const struct {
+    const char *name, *def;
+} other_defaults[] = {
+    {"http_address", "127.0.0.1:8000"}, {"grpc_address", "127.0.0.1:8001"}, {"threads", "0"}};
+
+static bool is_left_out(const char *name)
+{
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++) {
+        if (strcmp(left_out[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_there(const config_option_t *rows, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Rows of a schema whose struct lies at base. */
+static size_t take_rows(config_option_t *rows, size_t count, const config_schema_t *from, size_t base)
+{
+    for (size_t i = 0; i < from->options_len && count < ROWS_MAX; i++) {
+        config_option_t *row = &rows[count];
+        if (is_left_out(from->options[i].name) || is_there(rows, count, from->options[i].name))
+            continue;
+        *row = from->options[i];
+        row->offset += base;
+        for (size_t d = 0; d < sizeof(other_defaults) / sizeof(*other_defaults); d++) {
+            if (strcmp(other_defaults[d].name, row->name) == 0)
+                row->def = other_defaults[d].def;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* Those of one group stand together, groups in the order of their first. */
+static int by_group(const config_option_t *rows, size_t count, config_option_t *sorted)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool first = true;
+        for (size_t j = 0; j < i; j++)
+            first &= strcmp(rows[j].group, rows[i].group) != 0;
+        for (size_t j = i; first && j < count; j++) {
+            if (strcmp(rows[j].group, rows[i].group) == 0)
+                sorted[n++] = rows[j];
+        }
+    }
+    return (int)n;
+}
+
+const config_schema_t *serve_options_schema(void)
+{
+    static config_option_t rows[ROWS_MAX], sorted[ROWS_MAX];
+    static config_schema_t schema = {
+        .program = "fermata-serve",
+        .summary =
+            "Serves the models of a folder over REST and gRPC: gateway, scheduler and worker in one process.",
+        .options = sorted};
+
+    if (schema.options_len == 0) {
+        size_t count = take_rows(rows, 0, &worker_options_schema, offsetof(serve_options_t, worker));
+        count = take_rows(rows, count, &gateway_options_schema, offsetof(serve_options_t, gateway));
+        for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+            rows[count++] = own[i];
+        schema.options_len = (size_t)by_group(rows, count, sorted);
+    }
+    return &schema;
+}

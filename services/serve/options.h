@@ -1,0 +1,19 @@
+/* The command line of `serve`: what its gateway and its worker take, but for what only stands between processes. */
+#ifndef SERVE_OPTIONS_H
+#define SERVE_OPTIONS_H
+
+#include "gateway/options.h"
+#include "worker/options.h"
+
+typedef struct {
+    gateway_options_t gateway;
+    worker_options_t worker;
+    config_address_t metrics_address;
+    const char *policy, *policy_params;
+    int log_level, log_format;
+} serve_options_t;
+
+/* Made at the first call, from the tables of both. */
+const config_schema_t *serve_options_schema(void);
+
+#endif

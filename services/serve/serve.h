@@ -1,0 +1,30 @@
+/*
+ * Gateway, scheduler and worker on one loop. They are the very objects of the three programs; between them are links within the
+ * process (link/link.h) and the gateway's arena, from which the worker takes inputs and to which it hands results.
+ *
+ *   client ─▶ gateway ─link─▶ scheduler ─link─▶ worker ─▶ engines' threads
+ *                ◀────────── results ────────────┘
+ *
+ * Listens for REST, for gRPC and, on the scheduler's port, for metrics and state; for nobody else.
+ */
+#ifndef SERVE_SERVE_H
+#define SERVE_SERVE_H
+
+#include "loop/loop.h"
+#include "serve/options.h"
+
+typedef struct serve serve_t;
+
+/* Listens when it returns; models are loaded from then on. options outlive it. */
+status_t serve_create(loop_t *loop, const serve_options_t *options, serve_t **serve, err_t *err);
+/* Answers what is under way, then ends; on_stopped comes on the loop. Also called when the last part ended by itself. */
+void serve_on_stopped(serve_t *serve, void (*on_stopped)(void *arg), void *arg);
+/* Once; later calls do nothing. by: for people. */
+void serve_stop(serve_t *serve, const char *by);
+/* NULL is fine. */
+void serve_destroy(serve_t *serve);
+
+/* The line that says where it listens, as JSON, without an end. */
+void serve_print(const serve_t *serve);
+
+#endif
