@@ -1,7 +1,5 @@
-/* What both bodies share, and which of them is asked. */
+/* Which of the bodies is asked. */
 #include "link_private.h"
-
-#include "rpc/pb.h"
 
 link_frame_t link_pack(const link_t *link, const ProtobufCMessage *message)
 {
@@ -41,14 +39,6 @@ void link_set_ctx(link_t *link, void *ctx)
 const char *link_peer(const link_t *link)
 {
     return link->body->peer(link);
-}
-
-void link_hear(link_t *link, rpc_bytes_t *bytes)
-{
-    const link_kind_t *kind = link->kind;
-
-    kind->ops.said(link, link->ctx, rpc_unpack(kind->hears, bytes, kind->arena));
-    pb_arena_reset(kind->arena);
 }
 
 status_t link_dial(const link_via_t *via, const link_kind_t *kind, link_dial_t **dial, err_t *err)

@@ -20,6 +20,8 @@ static void on_stopped(void *arg)
 static void on_signal(void *arg, int signum)
 {
     const program_t *program = arg;
+    if (!program->service)
+        return; /* its start has failed */
     log_info("stopping", LOG_I64("signal", signum),
              LOG_U64("requests", gateway_service_waiting(program->service)));
     gateway_service_stop(program->service, on_stopped, program->loop);
@@ -34,7 +36,7 @@ static status_t start(program_t *program, const gateway_options_t *options, err_
         status = loop_signals_create(&program->signals, program->loop, on_signal, program, err);
     if (status == STATUS_OK)
         status = gateway_service_create(program->loop, options, NULL, &program->service, err);
-    return status;
+    return status == STATUS_OK ? gateway_service_open(program->service, err) : status;
 }
 
 static void print_ready(const gateway_service_t *service)
@@ -45,7 +47,15 @@ static void print_ready(const gateway_service_t *service)
     fflush(stdout);
 }
 
-/* Also unwinds a start that failed half-way. */
+/* What has begun to turn on the loop ends on it. */
+static void unwind(program_t *program)
+{
+    if (!program->service)
+        return;
+    gateway_service_stop(program->service, on_stopped, program->loop);
+    loop_run(program->loop);
+}
+
 static void end(program_t *program)
 {
     gateway_service_destroy(program->service);
@@ -65,6 +75,8 @@ static status_t gateway_main(const gateway_options_t *options, err_t *err)
         print_ready(program.service);
         loop_run(program.loop);
         log_info("stopped");
+    } else {
+        unwind(&program);
     }
     end(&program);
     return status;

@@ -194,7 +194,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
         .towards = service->scheduler,
         .instance_id = gateway->instance_id,
         .arena = gateway->arena,
-        .choice = (transfer_choice_t)options->transfer,
+        .choice = service->is_within ? TRANSFER_CHOOSE_TCP : (transfer_choice_t)options->transfer,
         .spin = options->transfer_spin,
         .receiver = sessions_receiver(),
         .ctx = gateway->sessions};
@@ -213,7 +213,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
     return gateway_control_create(&control, &gateway->control, err);
 }
 
-static status_t open_fronts(gateway_service_t *service, err_t *err)
+status_t gateway_service_open(gateway_service_t *service, err_t *err)
 {
     gateway_t *gateway = &service->gateway;
     const gateway_options_t *options = service->options;
@@ -255,6 +255,11 @@ const char *gateway_service_http(const gateway_service_t *service)
 const char *gateway_service_grpc(const gateway_service_t *service)
 {
     return grpc_front_address(service->grpc);
+}
+
+uint32_t gateway_service_models(const gateway_service_t *service)
+{
+    return catalogue_count(service->gateway.catalogue);
 }
 
 uint32_t gateway_service_waiting(const gateway_service_t *service)
@@ -324,8 +329,6 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
     status_t status = open_base(service, err);
     if (status == STATUS_OK)
         status = open_cluster(service, err);
-    if (status == STATUS_OK)
-        status = open_fronts(service, err);
     if (status != STATUS_OK) {
         unwind(service);
         return status;

@@ -18,11 +18,15 @@ typedef struct {
 } gateway_within_t;
 
 /*
- * Listens when it returns. options outlive it. within NULL: by itself, with metrics and a data plane that listen; else those
- * options, and the scheduler's address, do not matter, and inputs and results pass through gateway_service_owner.
+ * Dials the scheduler; clients reach it from gateway_service_open on. options outlive it. within NULL: by itself, with metrics and a
+ * data plane that listen; else those options, and the scheduler's address, do not matter, and inputs and results pass through
+ * gateway_service_owner.
  */
 status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
                                 const gateway_within_t *within, gateway_service_t **service, err_t *err);
+
+/* Listens when it returns. */
+status_t gateway_service_open(gateway_service_t *service, err_t *err);
 
 /* Answers what is under way, up to five seconds; on_stopped comes on the loop, then destroy. Once; later calls do nothing. */
 void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg);
@@ -35,6 +39,8 @@ const char *gateway_service_http(const gateway_service_t *service); /* "127.0.0.
 const char *gateway_service_grpc(const gateway_service_t *service);
 /* The line that says where it listens, as JSON, without an end. */
 void gateway_service_print(const gateway_service_t *service);
+/* Versions of models that the scheduler has told it of. */
+uint32_t gateway_service_models(const gateway_service_t *service);
 /* Requests under way. */
 uint32_t gateway_service_waiting(const gateway_service_t *service);
 

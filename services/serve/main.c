@@ -1,13 +1,23 @@
+#include "base/clock.h"
 #include "base/log.h"
 #include "loop/clock_watch.h"
 #include "loop/signals.h"
-#include "serve/serve.h"
+#include "loop/timer.h"
+#include "serve/report.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* While models are being loaded: how often it is looked whether they are. */
+static const int64_t LOOK_NS = 5 * NS_PER_MS;
+
 typedef struct {
+    const serve_options_t *options;
     loop_t *loop;
+    loop_timer_t look;
+    int64_t started_ns;
+    int exit_code;
+    bool stop_wanted;
     serve_t *serve;
     loop_signals_t *signals;
     clock_watch_t *clock_watch;
@@ -20,9 +30,32 @@ static void on_stopped(void *arg)
 
 static void on_signal(void *arg, int signum)
 {
-    const program_t *program = arg;
+    program_t *program = arg;
 
-    serve_stop(program->serve, strsignal(signum));
+    program->stop_wanted = true; /* it may be starting still */
+    if (program->serve)
+        serve_stop(program->serve, strsignal(signum));
+}
+
+/* Told in the turn after the one that settled it: by then clients are told so, too. */
+static void on_look(loop_timer_t *timer, void *arg)
+{
+    program_t *program = arg;
+
+    if (program->stop_wanted)
+        return;
+    if (!report_is_due(program->serve)) {
+        loop_timer_start_in(timer, LOOK_NS);
+    } else if (report_is_of_failure(program->serve) &&
+               program->options->worker.model_control == MODEL_CONTROL_NONE) {
+        fprintf(stderr, "fermata-serve: no model could be loaded\n");
+        program->exit_code = EXIT_CODE_FAILED;
+        serve_stop(program->serve, "nothing to serve");
+    } else if (program->options->json) {
+        report_json(program->serve);
+    } else {
+        report_text(program->serve, clock_now_ns() - program->started_ns);
+    }
 }
 
 static status_t start(program_t *program, const serve_options_t *options, err_t *err)
@@ -30,22 +63,20 @@ static status_t start(program_t *program, const serve_options_t *options, err_t 
     status_t status = loop_create(&program->loop, err);
 
     if (status == STATUS_OK)
+        status = loop_timer_init(&program->look, program->loop, on_look, program, err);
+    if (status == STATUS_OK)
         status = clock_watch_create(&program->clock_watch, program->loop, err);
     if (status == STATUS_OK)
         status = loop_signals_create(&program->signals, program->loop, on_signal, program, err);
     if (status == STATUS_OK)
         status = serve_create(program->loop, options, &program->serve, err);
-    if (status == STATUS_OK)
-        serve_on_stopped(program->serve, on_stopped, program->loop);
-    return status;
-}
-
-static void print_ready(const serve_t *serve)
-{
-    printf("ready ");
-    serve_print(serve);
-    printf("\n");
-    fflush(stdout);
+    if (status != STATUS_OK)
+        return status;
+    serve_on_stopped(program->serve, on_stopped, program->loop);
+    if (program->stop_wanted)
+        serve_stop(program->serve, "a signal while it started");
+    loop_timer_start_in(&program->look, LOOK_NS);
+    return STATUS_OK;
 }
 
 /* Also unwinds a start that failed half-way. */
@@ -55,20 +86,22 @@ static void end(program_t *program)
     if (program->signals)
         loop_signals_destroy(program->signals);
     clock_watch_destroy(program->clock_watch);
+    if (program->look.loop)
+        loop_timer_dispose(&program->look);
     if (program->loop)
         loop_destroy(program->loop);
 }
 
-static status_t serve_main(const serve_options_t *options, err_t *err)
+static status_t serve_main(const serve_options_t *options, int *exit_code, err_t *err)
 {
-    program_t program = {0};
+    program_t program = {.options = options, .started_ns = clock_now_ns()};
 
     loop_raise_descriptor_limit();
     status_t status = start(&program, options, err);
     if (status == STATUS_OK) {
-        print_ready(program.serve);
         loop_run(program.loop);
         log_info("stopped");
+        *exit_code = program.exit_code;
     }
     end(&program);
     return status;
@@ -91,7 +124,7 @@ int main(int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     log_init("serve", (log_level_t)options.log_level, (log_format_t)options.log_format);
-    status_t status = serve_main(&options, &err);
+    status_t status = serve_main(&options, &exit_code, &err);
     config_destroy(config);
-    return config_exit(schema, status, &err);
+    return status == STATUS_OK ? exit_code : config_exit(schema, status, &err);
 }

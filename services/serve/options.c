@@ -14,6 +14,8 @@ static const config_option_t own[] = {
      .offset = offsetof(serve_options_t, policy)},
     {"policy_params", CONFIG_STRING, "Scheduling", "Parameters of the policy: key=value,key=value.",
      .offset = offsetof(serve_options_t, policy_params)},
+    {"json", CONFIG_BOOL, "Output", "Say what serves in one line of JSON.", .def = "false",
+     .offset = offsetof(serve_options_t, json)},
     CONFIG_LOG_OPTIONS(serve_options_t),
 };
 

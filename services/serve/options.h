@@ -10,6 +10,7 @@ typedef struct {
     worker_options_t worker;
     config_address_t metrics_address;
     const char *policy, *policy_params;
+    bool json;
     int log_level, log_format;
 } serve_options_t;
 

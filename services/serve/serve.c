@@ -6,11 +6,13 @@
 #include "link/link.h"
 #include "scheduler/scheduler.h"
 #include "worker/service.h"
+#include "worker/state/served.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+/* A few turns of the loop; more only where something is amiss. */
+static const int64_t INTRODUCTION_NS = NS_PER_S;
 
 struct serve {
     loop_t *loop;
@@ -53,6 +55,16 @@ static status_t start_scheduler(serve_t *serve, err_t *err)
 
 static void on_worker_stopped(void *arg);
 
+/* The first client shall not be told that there is no such model: it is there, and may still be loaded. */
+static void introduce(serve_t *serve)
+{
+    const int64_t until_ns = clock_now_ns() + INTRODUCTION_NS;
+
+    while (gateway_service_models(serve->gateway) < worker_service_models(serve->worker)->count &&
+           clock_now_ns() < until_ns)
+        loop_run_once(serve->loop, NS_PER_MS);
+}
+
 /* The scheduler first: what follows in a turn of the loop happens in the order gateway, scheduler, worker, since the handles that
  * were started last are called first. */
 static status_t start(serve_t *serve, err_t *err)
@@ -72,9 +84,11 @@ static status_t start(serve_t *serve, err_t *err)
     const worker_within_t worker = {
         .hub = serve->hub, .owner = gateway_service_owner(serve->gateway), .metrics = serve->metrics};
     status = worker_service_create(serve->loop, &serve->options->worker, &worker, &serve->worker, err);
-    if (status == STATUS_OK)
-        worker_service_on_stopped(serve->worker, on_worker_stopped, serve);
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    worker_service_on_stopped(serve->worker, on_worker_stopped, serve);
+    introduce(serve);
+    return gateway_service_open(serve->gateway, err);
 }
 
 /* ---- stopping: the gateway answers its clients, the worker ends its batches, the scheduler goes last ---- */
@@ -169,9 +183,22 @@ status_t serve_create(loop_t *loop, const serve_options_t *options, serve_t **ou
     return STATUS_OK;
 }
 
-void serve_print(const serve_t *serve)
+const struct served *serve_models(const serve_t *serve)
 {
-    printf("{\"service\":\"serve\",\"http\":\"%s\",\"grpc\":\"%s\",\"metrics\":\"%s\",\"pid\":%d}",
-           gateway_service_http(serve->gateway), gateway_service_grpc(serve->gateway),
-           scheduler_http_address(serve->scheduler), (int)getpid());
+    return worker_service_models(serve->worker);
+}
+
+const char *serve_http(const serve_t *serve)
+{
+    return gateway_service_http(serve->gateway);
+}
+
+const char *serve_grpc(const serve_t *serve)
+{
+    return gateway_service_grpc(serve->gateway);
+}
+
+const char *serve_metrics(const serve_t *serve)
+{
+    return scheduler_http_address(serve->scheduler);
 }

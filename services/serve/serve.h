@@ -24,7 +24,10 @@ void serve_stop(serve_t *serve, const char *by);
 /* NULL is fine. */
 void serve_destroy(serve_t *serve);
 
-/* The line that says where it listens, as JSON, without an end. */
-void serve_print(const serve_t *serve);
+/* For the report. */
+const struct served *serve_models(const serve_t *serve);
+const char *serve_http(const serve_t *serve); /* "127.0.0.1:8000" */
+const char *serve_grpc(const serve_t *serve);
+const char *serve_metrics(const serve_t *serve);
 
 #endif

@@ -414,16 +414,9 @@ static status_t worker_start(worker_service_t *worker, err_t *err)
 
 /* ---- from outside ---- */
 
-worker_models_t worker_service_models(const worker_service_t *worker)
+const served_t *worker_service_models(const worker_service_t *worker)
 {
-    worker_models_t models = {.all = worker->served.count};
-
-    for (uint32_t i = 0; i < worker->served.count; i++) {
-        model_state_t state = worker->served.models[i]->serving->state;
-        models.ready += state == MODEL_READY;
-        models.failed += state == MODEL_FAILED;
-    }
-    return models;
+    return &worker->served;
 }
 
 void worker_service_print(const worker_service_t *worker)

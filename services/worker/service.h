@@ -33,11 +33,8 @@ void worker_service_stop(worker_service_t *service, const char *by);
 /* NULL is fine. */
 void worker_service_destroy(worker_service_t *service);
 
-/* Models that are ready, failed, and all. */
-typedef struct {
-    uint32_t ready, failed, all;
-} worker_models_t;
-worker_models_t worker_service_models(const worker_service_t *service);
+/* The models that it has, for those who tell of them. */
+const struct served *worker_service_models(const worker_service_t *service);
 /* The line that says what it is, as JSON, without an end. */
 void worker_service_print(const worker_service_t *service);
 

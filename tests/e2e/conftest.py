@@ -14,11 +14,12 @@ def bin_dir(request):
     return pathlib.Path(request.config.getoption("--bin")).resolve()
 
 
-@pytest.fixture(scope="session")
-def up(bin_dir, tmp_path_factory):
-    """The digits model behind one gateway, one scheduler and one worker, for every test that only asks."""
+@pytest.fixture(scope="session", params=[system.Up, system.Serve], ids=["up", "serve"])
+def up(request, bin_dir, tmp_path_factory):
+    """The digits model behind one gateway, one scheduler and one worker, of a process each and of one, for every test that only
+    asks."""
     folder = tmp_path_factory.mktemp("up")
-    running = system.Up(bin_dir, folder / "up.log", models=system.patient_models(folder))
+    running = request.param(bin_dir, folder / "up.log", models=system.patient_models(folder))
     yield running
     assert running.stop() == 0, running.log()[-4000:]
 

@@ -163,6 +163,20 @@ class Up(Process):
         return [service["pid"] for service in [self.ready["scheduler"], *self.gateways, *self.ready["workers"]]]
 
 
+class Serve(Process):
+    """`fermata serve --json`: one process that is all of it, told of as `fermata up` is."""
+
+    def __init__(self, bin_dir, log_path, *flags, models=MODELS):
+        repository = ["--models", models] if models else []
+        super().__init__([pathlib.Path(bin_dir) / "fermata", "serve", "--json", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+                          "--metrics-address", ANY_PORT, *repository, *flags], log_path)
+        self.ready = json.loads(self.wait_ready(lambda text: text.startswith("{")))
+        self.gateways = self.ready["gateways"]
+        self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]
+
+    pids = Up.pids
+
+
 def wait_until(condition, what, seconds=START_S):
     """Asks until the condition holds; the pause only keeps a loop of requests from eating the CPU."""
     end = time.monotonic() + seconds

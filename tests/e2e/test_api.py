@@ -154,6 +154,9 @@ def test_metrics_are_there(up):
 
 
 def test_both_sides_of_the_data_plane_count_the_same(up):
+    if len(set(up.pids())) == 1:
+        pytest.skip("within one process there is no data plane")
+
     def moved(address):
         text = get(address, "/metrics").body.decode()
         found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("fermata_data_"))

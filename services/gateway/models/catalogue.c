@@ -271,6 +271,11 @@ uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char
     return count;
 }
 
+uint32_t catalogue_count(const catalogue_t *catalogue)
+{
+    return catalogue->count;
+}
+
 uint32_t catalogue_ready_count(const catalogue_t *catalogue)
 {
     return catalogue->ready_count;

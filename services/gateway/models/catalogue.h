@@ -47,6 +47,7 @@ model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry)
  * catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);
 
+uint32_t catalogue_count(const catalogue_t *catalogue); /* versions */
 uint32_t catalogue_ready_count(const catalogue_t *catalogue);
 
 /*

@@ -7,7 +7,7 @@
 
 /* One for each (name, version); and those that have lost their
  * place to another and whose last batches are still under way. */
-typedef struct {
+typedef struct served {
     model_t **models;
     uint32_t count, capacity;
     model_t *retired;

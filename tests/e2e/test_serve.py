@@ -1,0 +1,185 @@
+"""`fermata serve`: what is its own; what clients see of it is in every test that takes `up`."""
+
+import concurrent.futures
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from client import INFER, digit_tensor, get, post, request, tensor_request
+from system import ANY_PORT, STOP_S, Serve, patient_models, wait_until
+
+SLOW = "name,alpha_ms,beta_ms,slo_ms,max_batch\nslow,0,300,5000,4\n"
+SLOW_INFER = "/v2/models/slow/infer"
+
+
+@pytest.fixture
+def slow(bin_dir, tmp_path):
+    """A model that takes 0.3 s, on an emulated device."""
+    profile = tmp_path / "slow.csv"
+    profile.write_text(SLOW)
+    running = Serve(bin_dir, tmp_path / "serve.log", "--engine", "emulated", "--profile", profile, models=None)
+    yield running
+    running.stop()
+
+
+def slow_request(address):
+    return post(address, SLOW_INFER, {"inputs": [{"name": "input", "shape": [1, 16], "datatype": "FP32", "data": [0.0] * 16}]})
+
+
+def run(bin_dir, *flags):
+    return subprocess.run([bin_dir / "fermata", "serve", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+                           "--metrics-address", ANY_PORT, *map(str, flags)], capture_output=True, text=True, timeout=60)
+
+
+def listeners(pid):
+    """(address, port) of each TCP socket that the process listens at."""
+    inodes = set()
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        target = str(fd.readlink())
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and words[9] in inodes:
+                found.append(tuple(words[1].split(":")))
+    return found
+
+
+def test_it_listens_at_three_ports_of_this_host(bin_dir, tmp_path):
+    running = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
+    found = listeners(running.pid)
+    assert len(found) == 3, found
+    assert {address[-8:] for address, _ in found} == {"0100007F"}
+    assert running.stop() == 0
+
+
+def test_state_and_metrics_are_of_all_of_it(bin_dir, tmp_path):
+    running = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
+    assert post(running.http, INFER, tensor_request(digit_tensor())).status == 200
+    state = get(running.ready["scheduler"]["http"], "/state").json()
+    assert [model["name"] for model in state["models"]] == ["digits"] and state["models"][0]["ready"]
+    text = get(running.gateways[0]["metrics"], "/metrics").body.decode()
+    for name in ("fermata_gateway_scheduler_connected 1", "fermata_worker_scheduler_connected 1", "fermata_scheduler_workers 1"):
+        assert name in text, name
+    assert text.count("fermata_build_info{") == 1
+    assert running.stop() == 0
+
+
+def test_a_stop_answers_what_is_under_way(slow):
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        answers = [threads.submit(slow_request, slow.http) for _ in range(4)]
+        metrics = slow.gateways[0]["metrics"]
+        wait_until(lambda: "fermata_gateway_tasks_in_flight 4" in get(metrics, "/metrics").body.decode(), "4 tasks under way")
+        assert slow.stop() == 0
+        assert [answer.result().status for answer in answers] == [200] * 4
+
+
+def test_a_stop_before_anything_is_loaded(bin_dir, tmp_path):
+    models = patient_models(tmp_path)
+    command = [bin_dir / "fermata", "serve", "--models", models, "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+               "--metrics-address", ANY_PORT, "--log-level", "debug"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child.stderr.readline()  # signals are taken from before the first line on
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=STOP_S)
+    assert child.returncode == 0
+
+
+def test_a_killed_one_starts_again_at_the_same_ports_and_clients_see_broken_connections_only(bin_dir, tmp_path):
+    models = patient_models(tmp_path)
+    first = Serve(bin_dir, tmp_path / "first.log", models=models)
+    ports = ["--http-address", first.http, "--grpc-address", first.grpc, "--metrics-address", first.gateways[0]["metrics"]]
+    end, seen = threading.Event(), []
+
+    def ask():
+        while not end.is_set():
+            try:
+                seen.append(post(first.http, INFER, tensor_request(digit_tensor())).status)
+            except OSError:
+                seen.append("broken")
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: seen.count(200) > 20, "requests that are answered")
+    first.kill()
+    wait_until(lambda: "broken" in seen, "clients that noticed")
+    second = Serve(bin_dir, tmp_path / "second.log", *ports, models=models)
+    before = len(seen)
+    wait_until(lambda: seen[before:].count(200) > 20, "requests that are answered again")
+    end.set()
+    for thread in threads:
+        thread.join()
+    assert set(seen) <= {200, "broken", 503}, set(seen)  # 503: before the model was loaded again
+    assert second.stop() == 0
+
+
+@pytest.mark.parametrize("which", ["http", "grpc", "metrics"])
+def test_a_taken_port_is_named(bin_dir, tmp_path, which):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = run(bin_dir, "--models", patient_models(tmp_path), f"--{which}-address", address, "--log-level", "error")
+    assert ended.returncode == 1 and address in ended.stderr, ended.stderr
+
+
+def test_mistakes_are_told_in_one_line(bin_dir, tmp_path):
+    missing = run(bin_dir, "--models", tmp_path / "nothing", "--log-level", "error")
+    assert missing.returncode == 1 and missing.stderr == f"fermata-serve: model repository {tmp_path / 'nothing'}: No such file or directory\n"
+    policy = run(bin_dir, "--models", patient_models(tmp_path), "--policy", "fast", "--log-level", "error")
+    assert policy.returncode == 1 and "fast" in policy.stderr and policy.stderr.count("\n") == 1, policy.stderr
+    flag = run(bin_dir, "--frob")
+    assert flag.returncode == 2 and "--frob" in flag.stderr
+
+
+def test_without_a_model_that_loads_it_ends(bin_dir, tmp_path):
+    (tmp_path / "models/broken/1").mkdir(parents=True)
+    (tmp_path / "models/broken/1/model.onnx").write_text("no model")
+    ended = run(bin_dir, "--models", tmp_path / "models")
+    assert ended.returncode == 1
+    assert "model_failed" in ended.stderr and "no model could be loaded" in ended.stderr
+
+
+def test_two_of_one_folder_serve_both(bin_dir, tmp_path):
+    models = patient_models(tmp_path)
+    both = [Serve(bin_dir, tmp_path / f"{i}.log", models=models) for i in range(2)]
+    for one in both:
+        assert post(one.http, INFER, tensor_request(digit_tensor())).status == 200
+    for one in both:
+        assert one.stop() == 0
+
+
+def test_its_report_for_people(bin_dir, tmp_path):
+    command = [bin_dir / "fermata", "serve", "--models", patient_models(tmp_path), "--http-address", ANY_PORT, "--grpc-address",
+               ANY_PORT, "--metrics-address", ANY_PORT]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    told = []
+    for line in child.stdout:
+        told.append(line.rstrip())
+        if line.startswith("Ctrl-C"):
+            break
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=STOP_S)
+    assert child.returncode == 0
+    address = next(line for line in told if "REST" in line).split()[1].removeprefix("http://")
+    assert told[0].startswith("Fermata serves after") and any(line.startswith("  digits, version 1: ready; 1 row takes") for line in told)
+    assert f"  curl -s http://{address}/v2/models/digits" in told
+
+
+def test_models_come_and_go_while_it_serves(bin_dir, tmp_path):
+    running = Serve(bin_dir, tmp_path / "serve.log", "--model-control", "explicit", "--load-model", "digits", models=patient_models(tmp_path))
+    index = json.loads(request(running.http, "POST", "/v2/repository/index", b"{}", {}).body)
+    assert [model["state"] for model in index] == ["READY"]
+    assert request(running.http, "POST", "/v2/repository/models/digits/unload", b"{}", {}).status == 200
+    assert post(running.http, INFER, tensor_request(digit_tensor())).status in (400, 404, 503)
+    assert request(running.http, "POST", "/v2/repository/models/digits/load", b"{}", {}).status == 200
+    assert post(running.http, INFER, tensor_request(digit_tensor())).status == 200
+    assert running.stop() == 0
