@@ -110,7 +110,7 @@ static status_t serve_main(const serve_options_t *options, int *exit_code, err_t
 int main(int argc, char **argv)
 {
     const config_schema_t *schema = serve_options_schema();
-    serve_options_t options;
+    serve_options_t options = {0}; /* not all of it has a row */
     config_t *config;
     int exit_code;
     err_t err = {0};
