@@ -1,5 +1,5 @@
 /* What both bodies do with a message that was packed. */
-#include "link_private.h"
+#include "link/link_private.h"
 
 #include "rpc/pb.h"
 

@@ -1,5 +1,5 @@
 /* Which of the bodies is asked. */
-#include "link_private.h"
+#include "link/link_private.h"
 
 link_frame_t link_pack(const link_t *link, const ProtobufCMessage *message)
 {

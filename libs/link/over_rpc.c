@@ -1,5 +1,5 @@
 /* A link that is a stream of gRPC. */
-#include "link_private.h"
+#include "link/link_private.h"
 
 #include "rpc/pb.h"
 

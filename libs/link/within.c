@@ -5,7 +5,7 @@
  *
  * What is to come of a pair waits in the hub's queue, in order; its end is the last.
  */
-#include "link_private.h"
+#include "link/link_private.h"
 
 #include "base/clock.h"
 #include "loop/timer.h"

@@ -135,8 +135,8 @@ typedef struct {
 
 typedef struct {
     struct uv_loop_s *loop;
-    const char
-        *address; /* "host:port" to listen on; port 0 = a free one; NULL: nobody but this process comes */
+    /* "host:port" to listen on; port 0 = a free one; NULL: nobody but this process comes */
+    const char *address;
     uint64_t instance_id; /* of this process; a peer that looks for another instance is turned away */
     uint32_t max_regions; /* published at once; default 65536 */
     transfer_choice_t choice;
