@@ -630,6 +630,11 @@ const char *transfer_owner_address(const transfer_owner_t *owner)
     return owner->address;
 }
 
+uint64_t transfer_owner_instance(const transfer_owner_t *owner)
+{
+    return owner->instance_id;
+}
+
 void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats)
 {
     *stats = owner->stats;

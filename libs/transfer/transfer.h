@@ -157,6 +157,8 @@ void transfer_owner_destroy(transfer_owner_t *owner);
 /* The address really listened on, "127.0.0.1:8003", or "this process"; lives as long as the owner. */
 const char *transfer_owner_address(const transfer_owner_t *owner);
 
+uint64_t transfer_owner_instance(const transfer_owner_t *owner);
+
 void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats);
 
 /* Makes [base, base + len_bytes) publishable. The first memory of an owner is laid open to peers as its choice says: it is pinned

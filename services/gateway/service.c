@@ -99,7 +99,7 @@ static void on_collect(void *arg)
     arena_stats(gateway->arena, &arena);
     metrics_set(service->arena_used, (double)arena.used_bytes);
     metrics_set(service->arena_total, (double)arena.total_bytes);
-    if (!service->is_within) {
+    if (!service->within.hub) {
         dataplane_stats(gateway->dataplane, &data);
         exporter_data_collect(&service->data, &data);
     }
@@ -115,7 +115,7 @@ static void name_metrics(gateway_service_t *service)
     service->tasks = metrics_series(metrics, METRIC_GATEWAY_TASKS_IN_FLIGHT);
     service->arena_used = metrics_series(metrics, METRIC_GATEWAY_ARENA_USED_BYTES);
     service->arena_total = metrics_series(metrics, METRIC_GATEWAY_ARENA_BYTES);
-    if (!service->is_within)
+    if (!service->within.hub)
         exporter_data_init(&service->data, metrics);
     service->preprocess_queue = metrics_series(metrics, METRIC_GATEWAY_PREPROCESS_QUEUE);
 }
@@ -147,7 +147,7 @@ static status_t create_arena(gateway_service_t *service, err_t *err)
     if (transfer_choice_check((transfer_choice_t)options->transfer, err) != STATUS_OK)
         return err->code;
     size_t bytes = (size_t)options->arena_bytes;
-    return options->transfer == TRANSFER_CHOOSE_AUTO && !service->is_within
+    return options->transfer == TRANSFER_CHOOSE_AUTO && !service->within.hub
                ? arena_create_shared(&service->gateway.arena, bytes, err)
                : arena_create(&service->gateway.arena, bytes, err);
 }
@@ -183,18 +183,18 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
     gateway_t *gateway = &service->gateway;
     const gateway_options_t *options = service->options;
     char text[CONFIG_ADDRESS_TEXT_BYTES];
-    if (service->is_within)
+    if (service->within.hub)
         snprintf(service->scheduler, sizeof service->scheduler, "this process");
     else
         address_text(&options->scheduler, "127.0.0.1", service->scheduler);
     const dataplane_options_t dataplane = {
         .loop = gateway->loop,
-        .listen = service->is_within ? NULL : address_text(&options->data_address, "0.0.0.0", text),
+        .listen = service->within.hub ? NULL : address_text(&options->data_address, "0.0.0.0", text),
         .advertise = options->advertise_data_address,
         .towards = service->scheduler,
         .instance_id = gateway->instance_id,
         .arena = gateway->arena,
-        .choice = service->is_within ? TRANSFER_CHOOSE_TCP : (transfer_choice_t)options->transfer,
+        .choice = service->within.hub ? TRANSFER_CHOOSE_TCP : (transfer_choice_t)options->transfer,
         .spin = options->transfer_spin,
         .receiver = sessions_receiver(),
         .ctx = gateway->sessions};

@@ -11,15 +11,16 @@
 
 typedef struct gateway_service gateway_service_t;
 
-/* What it shares with the scheduler and the worker of its process; all outlive it. */
+/* What it shares with others of its process; all outlive it. */
 typedef struct {
-    struct link_hub *hub; /* where the scheduler accepts */
-    metrics_t *metrics;   /* of all of them, exposed by another */
+    /* where the scheduler of this process accepts; NULL: it is elsewhere, and so may workers be */
+    struct link_hub *hub;
+    metrics_t *metrics; /* of all of them, exposed by another */
 } gateway_within_t;
 
 /*
- * Dials the scheduler; clients reach it from gateway_service_open on. options outlive it. within NULL: by itself, with metrics and a
- * data plane that listen; else those options, and the scheduler's address, do not matter, and inputs and results pass through
+ * Dials the scheduler; clients reach it from gateway_service_open on. options outlive it. within NULL: by itself, with metrics that
+ * listen. With a hub neither the scheduler's address nor the data plane's matters: inputs and results pass through
  * gateway_service_owner.
  */
 status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,

@@ -123,6 +123,7 @@ int main(int argc, char **argv)
         config_destroy(config);
         return EXIT_CODE_USAGE;
     }
+    options.gateway.scheduler = options.worker.scheduler = options.join;
     log_init("serve", (log_level_t)options.log_level, (log_format_t)options.log_format);
     status_t status = serve_main(&options, &exit_code, &err);
     config_destroy(config);

@@ -8,6 +8,10 @@
 enum { ROWS_MAX = 64 };
 
 static const config_option_t own[] = {
+    {"join", CONFIG_ADDRESS, "Cluster",
+     "Be a gateway and a worker of the cluster of this scheduler (its control address) instead of serving "
+     "alone.",
+     .offset = offsetof(serve_options_t, join)},
     {"metrics_address", CONFIG_ADDRESS, "Listening", "Where /metrics and /state are served.",
      .def = "127.0.0.1:8002", .offset = offsetof(serve_options_t, metrics_address)},
     {"policy", CONFIG_STRING, "Scheduling", "Batching policy.", .def = "fermata",
@@ -19,10 +23,8 @@ static const config_option_t own[] = {
     CONFIG_LOG_OPTIONS(serve_options_t),
 };
 
-/* Addresses of what is no other process here, and what `own` has in their place. */
-static const char *const left_out[] = {
-    "scheduler", "advertise_data_address", "metrics_address", "data_address",
-    "transfer",  "transfer_spin",          "log_level",       "log_format"};
+/* What `own` has in their place. */
+static const char *const left_out[] = {"scheduler", "metrics_address", "log_level", "log_format"};
 
 /* Everybody who can reach them is answered: nobody else can, unless it is asked for. */
 static const struct {
@@ -90,7 +92,8 @@ const config_schema_t *serve_options_schema(void)
         .program = "fermata-serve",
         .summary =
             "Serves the models of a folder over REST and gRPC: gateway, scheduler and worker in one process.",
-        .options = sorted};
+        .options = sorted,
+        .epilog = "`fermata serve --supervise` stays beside it and starts it again when it has crashed."};
 
     if (schema.options_len == 0) {
         size_t count = take_rows(rows, 0, &worker_options_schema, offsetof(serve_options_t, worker));

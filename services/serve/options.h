@@ -9,6 +9,7 @@ typedef struct {
     gateway_options_t gateway;
     worker_options_t worker;
     config_address_t metrics_address;
+    config_address_t join; /* port 0: by itself */
     const char *policy, *policy_params;
     bool json;
     int log_level, log_format;

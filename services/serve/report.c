@@ -73,9 +73,13 @@ void report_text(const serve_t *serve, int64_t took_ns)
     const served_t *served = serve_models(serve);
     const model_t *ready = first_ready(served);
 
-    printf("Fermata serves after %.2f s, in one process.\n\n", (double)took_ns / 1e9);
-    printf("  REST http://%s   gRPC %s   metrics http://%s/metrics   state http://%s/state\n\nModels:\n",
-           serve_http(serve), serve_grpc(serve), serve_metrics(serve), serve_metrics(serve));
+    printf("Fermata serves after %.2f s, in one process%s.\n\n", (double)took_ns / 1e9,
+           serve_joins(serve) ? ", as a part of a cluster" : "");
+    printf("  REST http://%s   gRPC %s   metrics http://%s/metrics", serve_http(serve), serve_grpc(serve),
+           serve_metrics(serve));
+    if (!serve_joins(serve))
+        printf("   state http://%s/state", serve_metrics(serve));
+    printf("\n\nModels:\n");
     for (uint32_t i = 0; i < served->count; i++)
         print_model(served->models[i]);
     if (ready)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "exporter/exporter.h"
 #include "gateway/service.h"
 #include "link/link.h"
 #include "scheduler/scheduler.h"
@@ -19,11 +20,12 @@ struct serve {
     const serve_options_t *options;
     metrics_t *metrics;
     link_hub_t *hub;
-    scheduler_t *scheduler;
+    scheduler_t *scheduler; /* NULL: it joins a cluster, and shows its metrics itself: */
+    http_server_t *http;
     gateway_service_t *gateway;
     worker_service_t *worker;
     char metrics_address[CONFIG_ADDRESS_TEXT_BYTES];
-    bool stopping;
+    bool stopping, gateway_stopped, worker_stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
 };
@@ -65,6 +67,32 @@ static void introduce(serve_t *serve)
         loop_run_once(serve->loop, NS_PER_MS);
 }
 
+static status_t start_alone(serve_t *serve, err_t *err)
+{
+    status_t status = link_hub_create(serve->loop, &serve->hub, err);
+
+    return status == STATUS_OK ? start_scheduler(serve, err) : status;
+}
+
+static status_t start_joining(serve_t *serve, err_t *err)
+{
+    return exporter_create(loop_uv(serve->loop),
+                           address_text(&serve->options->metrics_address, serve->metrics_address),
+                           serve->metrics, &serve->http, err);
+}
+
+static status_t start_worker(serve_t *serve, err_t *err)
+{
+    const worker_within_t within = {
+        .hub = serve->hub, .owner = gateway_service_owner(serve->gateway), .metrics = serve->metrics};
+    status_t status =
+        worker_service_create(serve->loop, &serve->options->worker, &within, &serve->worker, err);
+
+    if (status == STATUS_OK)
+        worker_service_on_stopped(serve->worker, on_worker_stopped, serve);
+    return status;
+}
+
 /* The scheduler first: what follows in a turn of the loop happens in the order gateway, scheduler, worker, since the handles that
  * were started last are called first. */
 static status_t start(serve_t *serve, err_t *err)
@@ -72,28 +100,22 @@ static status_t start(serve_t *serve, err_t *err)
     serve->metrics = metrics_create("serve", err);
     if (!serve->metrics)
         return err->code;
-    status_t status = link_hub_create(serve->loop, &serve->hub, err);
+    status_t status = serve_joins(serve) ? start_joining(serve, err) : start_alone(serve, err);
+    const gateway_within_t within = {.hub = serve->hub, .metrics = serve->metrics};
     if (status == STATUS_OK)
-        status = start_scheduler(serve, err);
+        status = gateway_service_create(serve->loop, &serve->options->gateway, &within, &serve->gateway, err);
+    if (status == STATUS_OK)
+        status = start_worker(serve, err);
     if (status != STATUS_OK)
         return status;
-    const gateway_within_t gateway = {.hub = serve->hub, .metrics = serve->metrics};
-    status = gateway_service_create(serve->loop, &serve->options->gateway, &gateway, &serve->gateway, err);
-    if (status != STATUS_OK)
-        return status;
-    const worker_within_t worker = {
-        .hub = serve->hub, .owner = gateway_service_owner(serve->gateway), .metrics = serve->metrics};
-    status = worker_service_create(serve->loop, &serve->options->worker, &worker, &serve->worker, err);
-    if (status != STATUS_OK)
-        return status;
-    worker_service_on_stopped(serve->worker, on_worker_stopped, serve);
-    introduce(serve);
+    if (!serve_joins(serve))
+        introduce(serve);
     return gateway_service_open(serve->gateway, err);
 }
 
-/* ---- stopping: the gateway answers its clients, the worker ends its batches, the scheduler goes last ---- */
+/* ---- stopping: the gateway answers its clients, the worker ends its batches, the scheduler or what shows the metrics goes last ---- */
 
-static void on_scheduler_stopped(void *arg)
+static void on_last_stopped(void *arg)
 {
     serve_t *serve = arg;
 
@@ -101,21 +123,43 @@ static void on_scheduler_stopped(void *arg)
         serve->on_stopped(serve->on_stopped_arg);
 }
 
-static void on_worker_stopped(void *arg)
+static void on_http_stopped(http_server_t *server, void *arg)
 {
-    serve_t *serve = arg;
+    (void)server;
+    on_last_stopped(arg);
+}
 
-    scheduler_stop(serve->scheduler, on_scheduler_stopped, serve);
+static void stop_last(serve_t *serve)
+{
+    if (serve->scheduler)
+        scheduler_stop(serve->scheduler, on_last_stopped, serve);
+    else if (serve->http)
+        http_server_stop(serve->http, 100, on_http_stopped, serve);
+    else
+        on_last_stopped(serve);
 }
 
 static void on_gateway_stopped(void *arg)
 {
     serve_t *serve = arg;
 
-    if (serve->worker)
+    serve->gateway_stopped = true;
+    if (serve->worker && !serve->worker_stopped)
         worker_service_stop(serve->worker, "its gateway has stopped");
     else
-        on_worker_stopped(serve);
+        stop_last(serve);
+}
+
+/* Or its scheduler has sent it away: then the gateway is to follow. */
+static void on_worker_stopped(void *arg)
+{
+    serve_t *serve = arg;
+
+    serve->worker_stopped = true;
+    if (serve->gateway_stopped)
+        stop_last(serve);
+    else
+        serve_stop(serve, "its worker has stopped");
 }
 
 void serve_on_stopped(serve_t *serve, void (*on_stopped)(void *arg), void *arg)
@@ -146,6 +190,7 @@ void serve_destroy(serve_t *serve)
     worker_service_destroy(serve->worker);
     gateway_service_destroy(serve->gateway);
     scheduler_destroy(serve->scheduler);
+    http_server_destroy(serve->http);
     link_hub_destroy(serve->hub);
     metrics_destroy(serve->metrics);
     free(serve);
@@ -172,9 +217,8 @@ status_t serve_create(loop_t *loop, const serve_options_t *options, serve_t **ou
     status_t status = start(serve, err);
     if (status != STATUS_OK) {
         serve_on_stopped(serve, on_unwound, &unwinding);
-        if (serve->scheduler)
-            serve_stop(serve, "its start failed");
-        while (serve->scheduler && !unwinding.ended)
+        serve_stop(serve, "its start failed");
+        while (!unwinding.ended)
             loop_run_once(loop, NS_PER_MS);
         serve_destroy(serve);
         return status;
@@ -200,5 +244,10 @@ const char *serve_grpc(const serve_t *serve)
 
 const char *serve_metrics(const serve_t *serve)
 {
-    return scheduler_http_address(serve->scheduler);
+    return serve->scheduler ? scheduler_http_address(serve->scheduler) : http_server_address(serve->http);
+}
+
+bool serve_joins(const serve_t *serve)
+{
+    return serve->options->join.port > 0;
 }

@@ -1,11 +1,12 @@
 /*
- * Gateway, scheduler and worker on one loop. They are the very objects of the three programs; between them are links within the
+ * Gateway, scheduler and worker on one loop; or, where it joins a cluster, gateway and worker. They are the very objects of the three programs; between them are links within the
  * process (link/link.h) and the gateway's arena, from which the worker takes inputs and to which it hands results.
  *
  *   client ─▶ gateway ─link─▶ scheduler ─link─▶ worker ─▶ engines' threads
  *                ◀────────── results ────────────┘
  *
- * Listens for REST, for gRPC and, on the scheduler's port, for metrics and state; for nobody else.
+ * Listens for REST, for gRPC, and for metrics and state, which are the scheduler's; for nobody else. In a cluster there is no state,
+ * links are over gRPC, and the gateway's data plane listens for other workers; its own still takes inputs without it.
  */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
@@ -29,5 +30,6 @@ const struct served *serve_models(const serve_t *serve);
 const char *serve_http(const serve_t *serve); /* "127.0.0.1:8000" */
 const char *serve_grpc(const serve_t *serve);
 const char *serve_metrics(const serve_t *serve);
+bool serve_joins(const serve_t *serve); /* a cluster */
 
 #endif

@@ -246,7 +246,7 @@ static void worker_name(worker_service_t *worker)
         snprintf(worker->name, sizeof(worker->name), "%s/%d", host, (int)getpid());
     if (!scheduler.host[0])
         snprintf(scheduler.host, sizeof(scheduler.host), "127.0.0.1");
-    if (worker->is_within)
+    if (worker->within.hub)
         snprintf(worker->scheduler, sizeof(worker->scheduler), "this process");
     else
         value_format_address(&scheduler, worker->scheduler, sizeof(worker->scheduler));
@@ -373,9 +373,10 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
         return err->code;
     if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
         return err_set(err, STATUS_IO, "getrandom: %m");
-    if (!worker->is_within && (exporter_create(loop_uv(worker->loop), worker->metrics_address,
-                                               worker->metrics, &worker->http, err) != STATUS_OK ||
-                               rpc_runtime_create(&rpc, &worker->rpc, err) != STATUS_OK))
+    if (!worker->is_within && exporter_create(loop_uv(worker->loop), worker->metrics_address, worker->metrics,
+                                              &worker->http, err) != STATUS_OK)
+        return err->code;
+    if (!worker->within.hub && rpc_runtime_create(&rpc, &worker->rpc, err) != STATUS_OK)
         return err->code;
     if (transfer_pool_create(&pool, &worker->pool, err) != STATUS_OK ||
         peers_create(worker->pool, worker->within.owner, &worker->peers, err) != STATUS_OK)

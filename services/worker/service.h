@@ -11,16 +11,17 @@
 
 typedef struct worker_service worker_service_t;
 
-/* What it shares with the gateway and the scheduler of its process; all outlive it. */
+/* What it shares with others of its process; all outlive it. */
 typedef struct {
-    struct link_hub *hub;         /* where the scheduler accepts */
-    struct transfer_owner *owner; /* the gateway's data plane */
+    /* where the scheduler of this process accepts; NULL: it is elsewhere, and so may gateways be */
+    struct link_hub *hub;
+    struct transfer_owner *owner; /* the data plane of the gateway of this process */
     metrics_t *metrics;           /* of all of them, exposed by another */
 } worker_within_t;
 
 /*
- * Loads models and dials from now on. options outlive it. within NULL: by itself, with metrics that listen; else the addresses of
- * the options do not matter.
+ * Loads models and dials from now on. options outlive it. within NULL: by itself, with metrics that listen. With a hub
+ * the scheduler's address does not matter.
  */
 status_t worker_service_create(loop_t *loop, const worker_options_t *options, const worker_within_t *within,
                                worker_service_t **service, err_t *err);

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -10,8 +11,8 @@ import threading
 
 import pytest
 
-from client import INFER, digit_tensor, get, post, request, tensor_request
-from system import ANY_PORT, STOP_S, Serve, patient_models, wait_until
+from client import INFER, digit_tensor, get, post, request, tensor_request, wait_served_by
+from system import ANY_PORT, STOP_S, Process, Serve, alive, patient_models, wait_until
 
 SLOW = "name,alpha_ms,beta_ms,slo_ms,max_batch\nslow,0,300,5000,4\n"
 SLOW_INFER = "/v2/models/slow/infer"
@@ -183,3 +184,80 @@ def test_models_come_and_go_while_it_serves(bin_dir, tmp_path):
     assert request(running.http, "POST", "/v2/repository/models/digits/load", b"{}", {}).status == 200
     assert post(running.http, INFER, tensor_request(digit_tensor())).status == 200
     assert running.stop() == 0
+
+
+JOIN_PORTS = ["--data-address", ANY_PORT]
+
+
+def test_two_that_join_a_cluster_serve_as_one(cluster, bin_dir, tmp_path):
+    scheduler = cluster.scheduler()
+    both = [Serve(bin_dir, tmp_path / f"{i}.log", "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models) for i in range(2)]
+    wait_served_by(scheduler, "digits", 2)
+    state = get(scheduler.http, "/state").json()
+    assert len(state["gateways"]) == 2 and len(state["workers"]) == 2
+    for one in both:
+        wait_until(lambda: get(one.http, "/v2/models/digits/ready").status == 200, "the model in its gateway")
+        for _ in range(20):
+            assert post(one.http, INFER, tensor_request(digit_tensor())).status == 200
+    both[0].kill()
+    wait_until(lambda: len(get(scheduler.http, "/state").json()["workers"]) == 1, "the scheduler to notice")
+    for _ in range(20):
+        assert post(both[1].http, INFER, tensor_request(digit_tensor())).status == 200
+    assert both[1].stop() == 0
+
+
+def test_inputs_go_from_one_that_joined_to_the_worker_of_another(cluster, bin_dir, tmp_path):
+    scheduler = cluster.scheduler()
+    (tmp_path / "empty").mkdir()
+    without = Serve(bin_dir, tmp_path / "without.log", "--join", scheduler.grpc, *JOIN_PORTS, models=tmp_path / "empty")
+    having = Serve(bin_dir, tmp_path / "having.log", "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models)
+    wait_until(lambda: get(without.http, "/v2/models/digits/ready").status == 200, "the model in the other's gateway")
+    for _ in range(20):
+        assert post(without.http, INFER, tensor_request(digit_tensor())).status == 200
+    assert having.stop() == 0 and without.stop() == 0
+
+
+def test_joining_nobody_is_told_and_borne(bin_dir, tmp_path):
+    running = Serve(bin_dir, tmp_path / "serve.log", "--join", "127.0.0.1:1", *JOIN_PORTS, models=patient_models(tmp_path))
+    answer = post(running.http, INFER, tensor_request(digit_tensor()))
+    assert answer.status == 503 and "127.0.0.1:1" in answer.error(), answer
+    assert running.stop() == 0
+
+
+def test_one_that_is_sent_away_ends(cluster, bin_dir, tmp_path):
+    scheduler = cluster.scheduler()
+    running = Serve(bin_dir, tmp_path / "serve.log", "--name", "leaver", "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models)
+    wait_served_by(scheduler, "digits", 1)
+    command = [bin_dir / "fermata", "cluster", "--exit", "drain", "leaver", "--scheduler", scheduler.grpc]
+    assert subprocess.run(command, timeout=60).returncode == 0
+    assert running.wait() == 0
+
+
+def supervised(bin_dir, tmp_path, *flags):
+    """`fermata serve --supervise`, and the process that serves."""
+    command = [bin_dir / "fermata", "serve", "--supervise", "--json", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+               "--metrics-address", ANY_PORT, "--models", patient_models(tmp_path), *flags]
+    parent = Process(command, tmp_path / "supervise.log")
+    return parent, json.loads(parent.wait_ready(lambda text: text.startswith("{")))
+
+
+def test_a_supervised_one_is_started_again_and_stops_when_told(bin_dir, tmp_path):
+    parent, told = supervised(bin_dir, tmp_path)
+    os.kill(told["scheduler"]["pid"], signal.SIGSEGV)
+    again = json.loads(parent.wait_line(lambda text: text.startswith("{")))
+    assert again["scheduler"]["pid"] != told["scheduler"]["pid"]
+    assert "was killed by signal 11" in parent.log() and "starting it again" in parent.log()
+    assert post(again["gateways"][0]["http"], INFER, tensor_request(digit_tensor())).status == 200
+    assert parent.stop() == 0
+    assert not alive(again["scheduler"]["pid"])
+
+
+def test_nothing_is_left_behind_a_killed_supervisor(bin_dir, tmp_path):
+    parent, told = supervised(bin_dir, tmp_path)
+    parent.kill()
+    wait_until(lambda: not alive(told["scheduler"]["pid"]), "the end of the one that served")
+
+
+def test_wrong_flags_are_not_tried_again(bin_dir):
+    ended = run(bin_dir, "--supervise", "--frob")
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1, ended.stderr

@@ -56,7 +56,8 @@ static status_t peers_open(peers_t *peers, uint64_t instance_id, const char *add
 
     if (!peer)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    peer->here = peers->here;
+    if (peers->here && transfer_owner_instance(peers->here) == instance_id)
+        peer->here = peers->here;
     status_t status =
         peer->here ? STATUS_OK : transfer_peer_open(peers->pool, address, instance_id, &peer->transfer, err);
     if (status != STATUS_OK) {

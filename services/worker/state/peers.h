@@ -21,7 +21,7 @@ typedef struct peer {
 
 enum { PEERS_MAX = 4096 }; /* indices a scheduler may use; it reuses those of gateways that left */
 
-/* here: the gateway of this process, the only one there is; NULL: they are elsewhere. */
+/* here: the data plane of the gateway of this process; NULL: none is in it. */
 status_t peers_create(transfer_pool_t *pool, transfer_owner_t *here, peers_t **peers, err_t *err);
 /* All batches must have let go. */
 void peers_destroy(peers_t *peers);
