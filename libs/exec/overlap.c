@@ -57,46 +57,6 @@ static bool overlap_preempt(exec_t *exec, int64_t now_ns, uint64_t batch)
     return any;
 }
 
-static exec_part_t part_of(const overlap_t *overlap, uint32_t at, uint32_t op_count)
-{
-    const overlap_active_t *active = &overlap->active[at];
-    return (exec_part_t){.model = active->query.model,
-                         .stream = active->query.model,
-                         .from = active->next_op,
-                         .to = active->next_op + op_count,
-                         .rows = active->query.rows,
-                         .length = active->query.length,
-                         .tag = active->query.tag};
-}
-
-uint32_t overlap_ops_left(const overlap_t *overlap, uint32_t at)
-{
-    return overlap->config.ops[overlap->active[at].query.model] - overlap->active[at].next_op;
-}
-
-/* The parts stay in the order of the models: one group looks the same however it came about. */
-static void add_part(overlap_plan_t *plan, exec_part_t part, uint32_t at)
-{
-    uint32_t to = plan->group.count++;
-    for (; to > 0 && plan->group.parts[to - 1].model > part.model; to--) {
-        plan->group.parts[to] = plan->group.parts[to - 1];
-        plan->at[to] = plan->at[to - 1];
-    }
-    plan->group.parts[to] = part;
-    plan->at[to] = at;
-}
-
-static void predict(overlap_t *overlap, overlap_plan_t *plans, uint32_t count)
-{
-    overlap_group_t groups[OVERLAP_WAYS_MAX] = {{.count = 0}};
-    int64_t ns[OVERLAP_WAYS_MAX] = {0};
-    for (uint32_t i = 0; i < count; i++)
-        groups[i] = plans[i].group;
-    overlap->config.predict(overlap->config.predict_ctx, groups, count, ns);
-    for (uint32_t i = 0; i < count; i++)
-        plans[i].predicted_ns = ns[i] + (int64_t)((double)ns[i] * overlap->config.margin);
-}
-
 static bool has_model(const overlap_plan_t *plan, uint32_t model)
 {
     for (uint32_t i = 0; i < plan->group.count; i++)
@@ -177,8 +137,8 @@ static bool saves(overlap_t *overlap, const overlap_plan_t *without, const overl
         return true;
     for (uint32_t i = 0; i < with->group.count; i++)
         if (with->at[i] == at)
-            add_part(&alone, with->group.parts[i], at);
-    predict(overlap, &alone, 1);
+            overlap_add_part(&alone, with->group.parts[i], at);
+    overlap_predict(overlap, &alone, 1);
     return (double)(with->predicted_ns - without->predicted_ns) <=
            (1 - overlap->config.least_saving) * (double)alone.predicted_ns;
 }
@@ -194,13 +154,13 @@ static uint32_t add_whole(overlap_t *overlap, overlap_plan_t *plan, int64_t head
             uint32_t at = most_urgent(overlap, &grown);
             if (at == UINT32_MAX)
                 break;
-            add_part(&grown, part_of(overlap, at, overlap_ops_left(overlap, at)), at);
+            overlap_add_part(&grown, overlap_part_of(overlap, at, overlap_ops_left(overlap, at)), at);
             ats[count] = at;
             tries[count++] = grown;
         }
         if (count == 0)
             return UINT32_MAX;
-        predict(overlap, tries, count);
+        overlap_predict(overlap, tries, count);
         uint32_t fit = 0;
         while (fit < count && tries[fit].predicted_ns <= headroom_ns &&
                saves(overlap, plan, &tries[fit], ats[fit]))
@@ -223,15 +183,15 @@ static void add_partial(overlap_t *overlap, overlap_plan_t *plan, uint32_t at, i
             if (size <= good || (count && size == sizes[count - 1]))
                 continue;
             tries[count] = *plan;
-            add_part(&tries[count], part_of(overlap, at, size), at);
+            overlap_add_part(&tries[count], overlap_part_of(overlap, at, size), at);
             sizes[count++] = size;
         }
         if (count == 0) { /* fewer operators are open than ways */
             tries[0] = *plan;
-            add_part(&tries[0], part_of(overlap, at, good + 1), at);
+            overlap_add_part(&tries[0], overlap_part_of(overlap, at, good + 1), at);
             sizes[count++] = good + 1;
         }
-        predict(overlap, tries, count);
+        overlap_predict(overlap, tries, count);
         uint32_t fit = 0;
         while (fit < count && tries[fit].predicted_ns <= headroom_ns) {
             best = tries[fit];
@@ -241,18 +201,6 @@ static void add_partial(overlap_t *overlap, overlap_plan_t *plan, uint32_t at, i
             bad = sizes[fit];
     }
     *plan = best;
-}
-
-int64_t overlap_solo_ns(overlap_t *overlap, uint32_t at)
-{
-    overlap_active_t *active = &overlap->active[at];
-    overlap_plan_t plan = {.group.count = 0};
-    if (active->solo_ns && active->solo_op == active->next_op)
-        return active->solo_ns;
-    add_part(&plan, part_of(overlap, at, overlap_ops_left(overlap, at)), at);
-    predict(overlap, &plan, 1);
-    active->solo_op = active->next_op;
-    return active->solo_ns = plan.predicted_ns;
 }
 
 /* Those behind come first too rarely to be dropped there in time. */
@@ -280,13 +228,13 @@ static int64_t begin_group(overlap_t *overlap, overlap_plan_t *plan, uint32_t fi
 {
     int64_t alone_ns = overlap_solo_ns(overlap, first), limit_ns = group_limit_ns(overlap);
     if (limit_ns == 0 || alone_ns <= limit_ns) {
-        add_part(plan, part_of(overlap, first, overlap_ops_left(overlap, first)), first);
+        overlap_add_part(plan, overlap_part_of(overlap, first, overlap_ops_left(overlap, first)), first);
         plan->predicted_ns = alone_ns;
     } else {
         add_partial(overlap, plan, first, limit_ns);
         if (plan->group.count == 0) {
-            add_part(plan, part_of(overlap, first, 1), first);
-            predict(overlap, plan, 1);
+            overlap_add_part(plan, overlap_part_of(overlap, first, 1), first);
+            overlap_predict(overlap, plan, 1);
         }
         headroom_ns -= alone_ns - plan->predicted_ns;
     }
@@ -342,7 +290,8 @@ static bool plan_single(overlap_t *overlap, int64_t now_ns, exec_sink_fn sink, v
     }
     overlap->next = (overlap_plan_t){.group.count = 0};
     if (overlap->active_count)
-        add_part(&overlap->next, part_of(overlap, best, overlap_ops_left(overlap, best)), best);
+        overlap_add_part(&overlap->next, overlap_part_of(overlap, best, overlap_ops_left(overlap, best)),
+                         best);
     return overlap->active_count > 0;
 }
 
@@ -353,9 +302,9 @@ static double gain_of(overlap_t *overlap, const overlap_plan_t *plan)
     double sum = 0;
     for (uint32_t i = 0; i < plan->group.count; i++) {
         parts[i].group.count = 0;
-        add_part(&parts[i], plan->group.parts[i], plan->at[i]);
+        overlap_add_part(&parts[i], plan->group.parts[i], plan->at[i]);
     }
-    predict(overlap, parts, plan->group.count);
+    overlap_predict(overlap, parts, plan->group.count);
     for (uint32_t i = 0; i < plan->group.count; i++)
         sum += (double)parts[i].predicted_ns;
     return plan->predicted_ns > 0 && sum > (double)plan->predicted_ns ? sum / (double)plan->predicted_ns : 1;

@@ -40,7 +40,14 @@ typedef struct {
 
 extern const exec_ops_t overlap_ops;
 
+/* overlap_groups.c */
 uint32_t overlap_ops_left(const overlap_t *overlap, uint32_t at);
+/* The next so many operators of it. */
+exec_part_t overlap_part_of(const overlap_t *overlap, uint32_t at, uint32_t op_count);
+/* The parts stay in the order of the models: one group looks the same however it came about. */
+void overlap_add_part(overlap_plan_t *plan, exec_part_t part, uint32_t at);
+/* Sets predicted_ns of each, the margin with it; up to OVERLAP_WAYS_MAX. */
+void overlap_predict(overlap_t *overlap, overlap_plan_t *plans, uint32_t count);
 /* Predicted for all that is left of it alone, the margin with it. */
 int64_t overlap_solo_ns(overlap_t *overlap, uint32_t at);
 /* Sets `behind` (overlap_triage.c), for groups that begin at start_ns. */

@@ -98,53 +98,22 @@ static void launch(staged_t *staged, uint32_t stage, uint32_t slot, const staged
     out->sink(out->ctx, &action);
 }
 
-static bool is_older(const staged_batch_t *a, const staged_batch_t *b)
-{
-    return a->created_ns < b->created_ns || (a->created_ns == b->created_ns && a->id < b->id);
-}
-
-static staged_beside_t beside_of(const staged_t *staged, const staged_item_t *item, uint32_t stage,
-                                 int64_t now_ns)
-{
-    const staged_batch_t *batch = &staged->table[item->slot];
-    return (staged_beside_t){.stage = stage,
-                             .rows = item->num,
-                             .length = batch->length,
-                             .waited_ns = now_ns - batch->queries[0].arrival_ns};
-}
-
-uint32_t staged_running(const staged_t *staged, const staged_batch_t *batch, int64_t now_ns,
-                        staged_beside_t beside[STAGED_BESIDE_MAX])
-{
-    uint32_t count = 0;
-    for (uint32_t stage = 0; stage < staged->config.stages; stage++)
-        for (uint32_t slot = 0; slot < staged->config.width; slot++) {
-            const staged_executor_t *executor = &staged->executors[stage][slot];
-            const staged_batch_t *other = &staged->table[executor->item.slot];
-            if (executor->state != STAGED_WORKING || other == batch)
-                continue;
-            beside[count] = beside_of(staged, &executor->item, stage, now_ns);
-            beside[count++].older = !batch || is_older(other, batch);
-        }
-    return count;
-}
-
 /* Whether this item, which could begin its stage now, goes before the other one. */
 static bool goes_before(const staged_t *staged, uint32_t stage, const staged_item_t *item,
                         const staged_item_t *other, double other_rank, int64_t now_ns)
 {
     if (item->slot == other->slot || !staged_pair_legitimate(staged, stage, item))
         return false;
-    staged_beside_t of = beside_of(staged, item, stage, now_ns);
+    staged_beside_t of = staged_beside_of(staged, item, stage, now_ns);
     double rank = staged->config.schedule->rank(&staged->config, &of);
     return rank < other_rank ||
-           (rank <= other_rank && is_older(&staged->table[item->slot], &staged->table[other->slot]));
+           (rank <= other_rank && staged_is_older(&staged->table[item->slot], &staged->table[other->slot]));
 }
 
 /* Whether one that an executor has, or the first that an idle executor would pull, goes before this item. */
 static bool is_outranked(const staged_t *staged, uint32_t stage, const staged_item_t *item, int64_t now_ns)
 {
-    staged_beside_t own = beside_of(staged, item, stage, now_ns);
+    staged_beside_t own = staged_beside_of(staged, item, stage, now_ns);
     double rank = staged->config.schedule->rank(&staged->config, &own);
     for (uint32_t at = 0; at < staged->config.stages; at++) {
         bool idle = false;

@@ -91,6 +91,15 @@ static inline const staged_item_t *staged_queue_at(const staged_queue_t *queue, 
 void staged_init(staged_t *staged, const staged_config_t *config, queries_slot_t *slots, uint32_t slot_count);
 extern const exec_ops_t staged_ops;
 
+/* What runs (staged_beside.c). */
+bool staged_is_older(const staged_batch_t *a, const staged_batch_t *b);
+/* This item in this stage, as schedules see it. */
+staged_beside_t staged_beside_of(const staged_t *staged, const staged_item_t *item, uint32_t stage,
+                                 int64_t now_ns);
+/* What runs of batches other than `batch`; NULL: of all. Returns how many. */
+uint32_t staged_running(const staged_t *staged, const staged_batch_t *batch, int64_t now_ns,
+                        staged_beside_t beside[STAGED_BESIDE_MAX]);
+
 /* Batch table (staged_table.c). */
 typedef struct {
     exec_sink_fn sink;
@@ -98,9 +107,6 @@ typedef struct {
     int64_t now_ns;
 } staged_out_t;
 
-/* What runs of batches other than `batch`; NULL: of all. Returns how many. */
-uint32_t staged_running(const staged_t *staged, const staged_batch_t *batch, int64_t now_ns,
-                        staged_beside_t beside[STAGED_BESIDE_MAX]);
 /* All batches of the table, or the first that there is room for. */
 uint32_t staged_in_stages(const staged_t *staged, int64_t now_ns, staged_beside_t beside[STAGED_BESIDE_MAX]);
 int64_t staged_enter(staged_t *staged,
@@ -110,7 +116,10 @@ void staged_leave(staged_t *staged, uint32_t stage, const staged_item_t *item, c
 void staged_queue_push(staged_queue_t *queue, staged_item_t item);
 staged_item_t staged_queue_pop(staged_queue_t *queue);
 /* The rows behind this stage with which `item` joins its batch. */
-bool staged_item_joins(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item);
+static inline bool staged_item_joins(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
+{
+    return batch->catching_up && stage == batch->catchup_stage && item->start >= batch->catchup_start;
+}
 
 /* What the stages from `stage` on cost (staged_policy.c). */
 staged_cost_t staged_remaining(const staged_config_t *config, uint32_t stage, uint32_t rows, uint32_t length);

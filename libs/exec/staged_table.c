@@ -15,11 +15,6 @@ staged_item_t staged_queue_pop(staged_queue_t *queue)
     return queue->items[queue->head++ % STAGED_QUEUE_SLOTS];
 }
 
-bool staged_item_joins(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)
-{
-    return batch->catching_up && stage == batch->catchup_stage && item->start >= batch->catchup_start;
-}
-
 static uint32_t table_take(staged_t *staged)
 {
     uint32_t slot = 0;
