@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const model_mode_names[MODES + 1] = {"whole", "staged", "overlap", "preempt", NULL};
-
-const char *const mode_refusal_names[MODE_REFUSALS] = {"granted", "engine",    "uncuttable",
-                                                       "memory",  "predictor", "device"};
-
 /* What an exit point costs a batch that goes on: a look at a flag and, on a CPU, what it takes to get going again. The
  * same for every engine, since none knows better before it has tried: `fermata profile --exit-points` does. */
 static const int64_t EXIT_NS = 2000;
