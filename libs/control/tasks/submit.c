@@ -222,7 +222,8 @@ void submit_tasks(tasks_t *tasks, gateway_t *gateway, const Control__TaskBatch *
     const uint32_t *sizes = batch->size;
     for (size_t i = 0; i < batch->n_id; i++) {
         submit_one(&in, i, sizes);
-        sizes += batch->n_size_count > 0 ? batch->size_count[i] : 0;
+        if (batch->n_size_count > 0 && batch->size_count[i] > 0) /* else it may be NULL */
+            sizes += batch->size_count[i];
     }
     turn_touch(tasks->turn);
 }
