@@ -40,8 +40,8 @@ typedef struct {
     sched_limits_t limits;
     const char *policy, *params;
     sched_delays_t delays;
-    void (*on_news)(
-        void *arg); /* they have decided something: told on the machine's thread, between its functions */
+    /* They have decided something: told on the machine's thread, between its functions. */
+    void (*on_news)(void *arg);
     void *news_arg;
 } thread_core_t;
 

@@ -14,8 +14,8 @@ typedef struct {
     turn_t *turn;
     subcluster_t *all[SUBCLUSTERS_MAX]; /* the first count of them */
     uint32_t count, device_count;
-    char policy[SUBCLUSTER_NAME_BYTES],
-        policy_params[POLICY_PARAMS_BYTES]; /* of those that are still to come */
+    /* Of those that are still to come. */
+    char policy[SUBCLUSTER_NAME_BYTES], policy_params[POLICY_PARAMS_BYTES];
 } subclusters_t;
 
 status_t subclusters_init(subclusters_t *subs, turn_t *turn, err_t *err); /* those that are declared */

@@ -16,8 +16,8 @@
 enum {
     AXES_MAX = 16, /* varying dimensions of one model; exports have one to four */
     AXIS_NAME_BYTES = 128,
-    AXIS_SIZE_MAX =
-        1 << 20, /* unless `max` says less: longer sequences and larger pictures do not fit a task */
+    /* Unless `max` says less: longer sequences and larger pictures do not fit a task. */
+    AXIS_SIZE_MAX = 1 << 20,
     PAD_SIZES_MAX = 32,
     PAD_VALUES_MAX = 64,
     REFERENCES_MAX = 8, /* as profile/family.h has it */
