@@ -109,10 +109,11 @@ static status_t add_members(simulation_t *sim, err_t *err)
                                   config->params, err);
     for (uint32_t m = 0; status == STATUS_OK && m < sim->workload->count; m++) {
         const profile_entry_t *model = &sim->workload->models[m];
+        double rate = config->measured ? 0 : sim->workload->rate_rps * sim->workload->shares[m];
         sched_model_opts_t opts = {.slo_ns = model->slo_ns,
                                    .timeout_ns = model->timeout_ns,
                                    .exit_points = model->exit_points,
-                                   .rate_hint = sim->workload->rate_rps * sim->workload->shares[m]};
+                                   .rate_hint = rate};
         status = sched_add_model(sim->sched, 0, m, &model->profile, &opts, err);
     }
     uint32_t gpus = config->autoscale ? config->start_gpus : config->gpus;
@@ -123,7 +124,7 @@ static status_t add_members(simulation_t *sim, err_t *err)
     sched_delays_t delays = {.ctrl_ns = sim->net_bound_ns,
                              .fixed_ns = has_net(sim) ? sim->net_bound_ns : 0,
                              .data_ns = config->net.data_ns};
-    sched_set_delays(sim->sched, 0, &delays);
+    sched_set_delays(sim->sched, 0, config->measured ? config->measured : &delays);
     return status;
 }
 
@@ -310,7 +311,8 @@ static int64_t real_start_ns(simulation_t *sim, uint32_t gpu, uint32_t count, in
     int64_t arrived_ns = sim->now_ns + delay_ns(sim);
     if (has_net(sim))
         arrived_ns += delay_ns(sim) + sim->config->net.data_ns * (int64_t)count;
-    int64_t start_ns = granted_ns > sim->gpu_free_ns[gpu] ? granted_ns : sim->gpu_free_ns[gpu];
+    int64_t planned_ns = sim->config->measured ? 0 : granted_ns;
+    int64_t start_ns = planned_ns > sim->gpu_free_ns[gpu] ? planned_ns : sim->gpu_free_ns[gpu];
     return start_ns > arrived_ns ? start_ns : arrived_ns;
 }
 
@@ -321,7 +323,8 @@ static void check_grant(simulation_t *sim, const sched_action_t *action)
         sim->broken = "a batch was granted to a GPU that is not there";
     else if (action->grant.count == 0 || action->grant.start_ns < sim->now_ns)
         sim->broken = "an empty batch, or one that starts in the past";
-    else if (sim->config->jitter <= 0 && !has_net(sim) && action->grant.start_ns < sim->gpu_promised_ns[gpu])
+    else if (sim->config->jitter <= 0 && !has_net(sim) && !sim->config->measured &&
+             action->grant.start_ns < sim->gpu_promised_ns[gpu])
         sim->broken = "two batches on one GPU";
     for (uint32_t i = 0; !sim->broken && i < action->grant.count; i++) {
         if (action->grant.finish_ns > action->grant.tasks[i].deadline_ns)
@@ -403,8 +406,9 @@ static void on_action(void *ctx, const sched_action_t *action)
 static void submit(simulation_t *sim, uint32_t model, int64_t arrival_ns)
 {
     int64_t slo_ns = sim->workload->models[model].slo_ns;
+    int64_t answer_ns = sim->config->measured ? sim->config->answer_ns : sim->net_bound_ns;
     sched_task_t task = {
-        .tag = sim->open, .arrival_ns = arrival_ns, .deadline_ns = arrival_ns + slo_ns - sim->net_bound_ns};
+        .tag = sim->open, .arrival_ns = arrival_ns, .deadline_ns = arrival_ns + slo_ns - answer_ns};
     if (sched_submit(sim->sched, sim->now_ns, model, &task, NULL) != STATUS_OK) {
         sim->open--;
         recorder_drop(&sim->recorder, model, arrival_ns, SCHED_DROP_WINDOW);

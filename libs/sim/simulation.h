@@ -43,6 +43,10 @@ typedef struct {
     double warmup_s;
     uint64_t seed;
     net_t net;
+    /* As a service: what the core counts on, since it was measured, and by how much a batch is to end before its deadlines; batches begin
+     * as soon as they can, and nobody tells the rates. NULL: the bounds of the net, and no batch begins before they have passed. */
+    const sched_delays_t *measured;
+    int64_t answer_ns;
     double jitter; /* standard deviation of a GPU's latency, as a part of it */
     const simulation_change_t *changes;
     uint32_t change_count;
