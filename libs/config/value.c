@@ -199,3 +199,12 @@ const char *value_format_address(const config_address_t *address, char *text, si
     snprintf(text, text_bytes, v6 ? "[%s]:%u" : "%s:%u", address->host, address->port);
     return text;
 }
+
+const char *value_format_address_at(const config_address_t *address, const char *default_host, char *text,
+                                    size_t text_bytes)
+{
+    config_address_t full = *address;
+    if (!full.host[0])
+        snprintf(full.host, sizeof full.host, "%s", default_host);
+    return value_format_address(&full, text, text_bytes);
+}

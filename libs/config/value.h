@@ -33,5 +33,8 @@ status_t value_parse_address(const char *text, config_address_t *out,
 const char *value_format_duration(int64_t ns, char *text, size_t text_bytes);
 const char *value_format_bytes(int64_t bytes, char *text, size_t text_bytes);
 const char *value_format_address(const config_address_t *address, char *text, size_t text_bytes);
+/* The same, with this host where only a port was given. */
+const char *value_format_address_at(const config_address_t *address, const char *default_host, char *text,
+                                    size_t text_bytes);
 
 #endif

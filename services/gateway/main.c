@@ -1,15 +1,10 @@
 #include "base/log.h"
 #include "gateway/service.h"
-#include "loop/clock_watch.h"
-#include "loop/signals.h"
-
-#include <stdio.h>
+#include "loop/program.h"
 
 typedef struct {
-    loop_t *loop;
+    loop_program_t around;
     gateway_service_t *service;
-    loop_signals_t *signals;
-    clock_watch_t *clock_watch;
 } program_t;
 
 static void on_stopped(void *arg)
@@ -24,61 +19,28 @@ static void on_signal(void *arg, int signum)
         return; /* its start has failed */
     log_info("stopping", LOG_I64("signal", signum),
              LOG_U64("requests", gateway_service_waiting(program->service)));
-    gateway_service_stop(program->service, on_stopped, program->loop);
+    gateway_service_stop(program->service, on_stopped, program->around.loop);
 }
 
 static status_t start(program_t *program, const gateway_options_t *options, err_t *err)
 {
-    status_t status = loop_create(&program->loop, err);
+    status_t status = loop_program_open(&program->around, on_signal, program, err);
     if (status == STATUS_OK)
-        status = clock_watch_create(&program->clock_watch, program->loop, err);
-    if (status == STATUS_OK)
-        status = loop_signals_create(&program->signals, program->loop, on_signal, program, err);
-    if (status == STATUS_OK)
-        status = gateway_service_create(program->loop, options, NULL, &program->service, err);
+        status = gateway_service_create(program->around.loop, options, NULL, &program->service, err);
     return status == STATUS_OK ? gateway_service_open(program->service, err) : status;
-}
-
-static void print_ready(const gateway_service_t *service)
-{
-    printf("ready ");
-    gateway_service_print(service);
-    printf("\n");
-    fflush(stdout);
-}
-
-/* What has begun to turn on the loop ends on it. */
-static void unwind(program_t *program)
-{
-    if (!program->service)
-        return;
-    gateway_service_stop(program->service, on_stopped, program->loop);
-    loop_run(program->loop);
-}
-
-static void end(program_t *program)
-{
-    gateway_service_destroy(program->service);
-    if (program->signals)
-        loop_signals_destroy(program->signals);
-    clock_watch_destroy(program->clock_watch);
-    if (program->loop)
-        loop_destroy(program->loop);
 }
 
 static status_t gateway_main(const gateway_options_t *options, err_t *err)
 {
     program_t program = {0};
-    loop_raise_descriptor_limit();
     status_t status = start(&program, options, err);
     if (status == STATUS_OK) {
-        print_ready(program.service);
-        loop_run(program.loop);
+        gateway_service_print_ready(program.service);
+        loop_run(program.around.loop);
         log_info("stopped");
-    } else {
-        unwind(&program);
     }
-    end(&program);
+    gateway_service_destroy(program.service);
+    loop_program_close(&program.around);
     return status;
 }
 

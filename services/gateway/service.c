@@ -122,15 +122,6 @@ static void name_metrics(gateway_service_t *service)
 
 /* ------------------------------------------------------------------ starting */
 
-static const char *address_text(const config_address_t *address, const char *default_host,
-                                char text[CONFIG_ADDRESS_TEXT_BYTES])
-{
-    config_address_t full = *address;
-    if (!full.host[0])
-        snprintf(full.host, sizeof full.host, "%s", default_host);
-    return value_format_address(&full, text, CONFIG_ADDRESS_TEXT_BYTES);
-}
-
 static void keep_awake(gateway_service_t *service)
 {
     err_t err = {0};
@@ -186,10 +177,13 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
     if (service->within.hub)
         snprintf(service->scheduler, sizeof service->scheduler, "this process");
     else
-        address_text(&options->scheduler, "127.0.0.1", service->scheduler);
+        value_format_address_at(&options->scheduler, "127.0.0.1", service->scheduler,
+                                sizeof service->scheduler);
     const dataplane_options_t dataplane = {
         .loop = gateway->loop,
-        .listen = service->within.hub ? NULL : address_text(&options->data_address, "0.0.0.0", text),
+        .listen = service->within.hub
+                      ? NULL
+                      : value_format_address_at(&options->data_address, "0.0.0.0", text, sizeof text),
         .advertise = options->advertise_data_address,
         .towards = service->scheduler,
         .instance_id = gateway->instance_id,
@@ -218,20 +212,23 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     gateway_t *gateway = &service->gateway;
     const gateway_options_t *options = service->options;
     char text[CONFIG_ADDRESS_TEXT_BYTES];
-    const http_server_config_t http = {.listen = address_text(&options->http_address, "0.0.0.0", text),
-                                       .reuse_port = options->reuse_port,
-                                       .connections_max = (unsigned)options->max_connections,
-                                       .body_bytes_max = (uint64_t)options->max_body_bytes,
-                                       .header_timeout_ms = (uint32_t)(options->header_timeout / NS_PER_MS),
-                                       .body_timeout_ms = (uint32_t)(options->body_timeout / NS_PER_MS),
-                                       .idle_timeout_ms = (uint32_t)(options->idle_timeout / NS_PER_MS),
-                                       .write_timeout_ms = (uint32_t)(options->write_timeout / NS_PER_MS)};
+    const http_server_config_t http = {
+        .listen = value_format_address_at(&options->http_address, "0.0.0.0", text, sizeof text),
+        .reuse_port = options->reuse_port,
+        .connections_max = (unsigned)options->max_connections,
+        .body_bytes_max = (uint64_t)options->max_body_bytes,
+        .header_timeout_ms = (uint32_t)(options->header_timeout / NS_PER_MS),
+        .body_timeout_ms = (uint32_t)(options->body_timeout / NS_PER_MS),
+        .idle_timeout_ms = (uint32_t)(options->idle_timeout / NS_PER_MS),
+        .write_timeout_ms = (uint32_t)(options->write_timeout / NS_PER_MS)};
     if (rest_create(gateway, &http, &service->rest, err) != STATUS_OK ||
-        grpc_front_create(gateway, address_text(&options->grpc_address, "0.0.0.0", text), &service->grpc,
-                          err) != STATUS_OK)
+        grpc_front_create(gateway,
+                          value_format_address_at(&options->grpc_address, "0.0.0.0", text, sizeof text),
+                          &service->grpc, err) != STATUS_OK)
         return err->code;
     if (!service->is_within &&
-        exporter_create(loop_uv(gateway->loop), address_text(&options->metrics_address, "0.0.0.0", text),
+        exporter_create(loop_uv(gateway->loop),
+                        value_format_address_at(&options->metrics_address, "0.0.0.0", text, sizeof text),
                         gateway->metrics, &service->metrics_server, err) != STATUS_OK)
         return err->code;
     name_metrics(service);
@@ -267,20 +264,36 @@ uint32_t gateway_service_waiting(const gateway_service_t *service)
     return sessions_waiting(service->gateway.sessions);
 }
 
-void gateway_service_print(const gateway_service_t *service)
+void gateway_service_print_ready(const gateway_service_t *service)
 {
-    printf("{\"service\":\"gateway\",\"http\":\"%s\",\"grpc\":\"%s\",\"metrics\":\"%s\",\"data\":\"%s\","
-           "\"pid\":%d}",
-           rest_address(service->rest), grpc_front_address(service->grpc),
-           http_server_address(service->metrics_server), dataplane_address(service->gateway.dataplane),
-           (int)getpid());
+    printf(
+        "ready {\"service\":\"gateway\",\"http\":\"%s\",\"grpc\":\"%s\",\"metrics\":\"%s\",\"data\":\"%s\","
+        "\"pid\":%d}\n",
+        rest_address(service->rest), grpc_front_address(service->grpc),
+        http_server_address(service->metrics_server), dataplane_address(service->gateway.dataplane),
+        (int)getpid());
+    fflush(stdout);
 }
 
-/* Also unwinds a start that failed half-way. */
+static void on_unwound(void *arg)
+{
+    (void)arg;
+}
+
+/* What turns on the loop since a start that failed later ends on it. */
+static void unwind(gateway_service_t *service)
+{
+    gateway_service_stop(service, on_unwound, NULL);
+    while (!service->stopped)
+        loop_run_once(service->gateway.loop, NS_PER_MS);
+}
+
 void gateway_service_destroy(gateway_service_t *service)
 {
     if (!service)
         return;
+    if (service->gateway.control && !service->stopped)
+        unwind(service);
     gateway_t *gateway = &service->gateway;
     rest_destroy(service->rest);
     grpc_front_destroy(service->grpc);
@@ -299,22 +312,6 @@ void gateway_service_destroy(gateway_service_t *service)
     free(service);
 }
 
-static void on_unwound(void *arg)
-{
-    (void)arg;
-}
-
-/* What has begun to turn on the loop ends on it. */
-static void unwind(gateway_service_t *service)
-{
-    if (service->gateway.control) {
-        gateway_service_stop(service, on_unwound, NULL);
-        while (!service->stopped)
-            loop_run_once(service->gateway.loop, NS_PER_MS);
-    }
-    gateway_service_destroy(service);
-}
-
 status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
                                 const gateway_within_t *within, gateway_service_t **out, err_t *err)
 {
@@ -330,7 +327,7 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
     if (status == STATUS_OK)
         status = open_cluster(service, err);
     if (status != STATUS_OK) {
-        unwind(service);
+        gateway_service_destroy(service);
         return status;
     }
     *out = service;

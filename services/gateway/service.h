@@ -31,15 +31,15 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err);
 
 /* Answers what is under way, up to five seconds; on_stopped comes on the loop, then destroy. Once; later calls do nothing. */
 void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg);
-/* NULL is fine. */
+/* Also of one that was not opened or not stopped: then it turns the loop until its parts have ended. NULL is fine. */
 void gateway_service_destroy(gateway_service_t *service);
 
 /* Whom a worker of this process fetches from and pushes to. */
 struct transfer_owner *gateway_service_owner(const gateway_service_t *service);
 const char *gateway_service_http(const gateway_service_t *service); /* "127.0.0.1:8000" */
 const char *gateway_service_grpc(const gateway_service_t *service);
-/* The line that says where it listens, as JSON, without an end. */
-void gateway_service_print(const gateway_service_t *service);
+/* Tells whoever started the program that it listens, and where. */
+void gateway_service_print_ready(const gateway_service_t *service);
 /* Versions of models that the scheduler has told it of. */
 uint32_t gateway_service_models(const gateway_service_t *service);
 /* Requests under way. */

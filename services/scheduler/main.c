@@ -2,8 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "config/config.h"
-#include "loop/clock_watch.h"
-#include "loop/signals.h"
+#include "loop/program.h"
 #include "loop/spin.h"
 #include "sched/sched.h"
 #include "scheduler/scheduler.h"
@@ -201,14 +200,14 @@ static const config_schema_t schema = {
 };
 
 typedef struct {
-    loop_t *loop;
+    loop_program_t around;
     scheduler_t *scheduler;
 } process_t;
 
 static void on_stopped(void *arg)
 {
     process_t *process = arg;
-    loop_stop(process->loop);
+    loop_stop(process->around.loop);
 }
 
 static void on_signal(void *arg, int signum)
@@ -227,26 +226,16 @@ static void say_ready(const scheduler_t *scheduler)
 
 static status_t run_loop(process_t *process, const scheduler_options_t *how, err_t *err)
 {
-    loop_signals_t *signals = NULL;
-    clock_watch_t *clock_watch = NULL;
-    status_t status = scheduler_create(process->loop, how, &process->scheduler, err);
+    status_t status = scheduler_create(process->around.loop, how, &process->scheduler, err);
     if (status != STATUS_OK)
         return status;
-    status = loop_signals_create(&signals, process->loop, on_signal, process, err);
-    if (status == STATUS_OK)
-        status = clock_watch_create(&clock_watch, process->loop, err);
-    if (status == STATUS_OK) {
-        say_ready(process->scheduler);
-        log_info("ready", LOG_STR("grpc", scheduler_grpc_address(process->scheduler)),
-                 LOG_STR("http", scheduler_http_address(process->scheduler)),
-                 LOG_STR("policy", how->control.policy));
-        loop_run(process->loop);
-    }
-    clock_watch_destroy(clock_watch);
-    if (signals)
-        loop_signals_destroy(signals);
+    say_ready(process->scheduler);
+    log_info("ready", LOG_STR("grpc", scheduler_grpc_address(process->scheduler)),
+             LOG_STR("http", scheduler_http_address(process->scheduler)),
+             LOG_STR("policy", how->control.policy));
+    loop_run(process->around.loop);
     scheduler_destroy(process->scheduler);
-    return status;
+    return STATUS_OK;
 }
 
 /* NULL: none. */
@@ -299,13 +288,12 @@ static status_t run(const settings_t *settings, err_t *err)
     how.control.worker_grace_ns = settings->worker_grace_ns;
     how.control.initial_delay_ns = settings->initial_delay_ns;
     process_t process = {0};
-    loop_raise_descriptor_limit();
-    status_t status = loop_create(&process.loop, err);
-    if (status != STATUS_OK)
-        return status;
-    loop_set_spin(process.loop, settings->spin_ns);
-    status = run_loop(&process, &how, err);
-    loop_destroy(process.loop);
+    status_t status = loop_program_open(&process.around, on_signal, &process, err);
+    if (status == STATUS_OK) {
+        loop_set_spin(process.around.loop, settings->spin_ns);
+        status = run_loop(&process, &how, err);
+    }
+    loop_program_close(&process.around);
     return status;
 }
 

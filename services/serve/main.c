@@ -1,7 +1,6 @@
 #include "base/clock.h"
 #include "base/log.h"
-#include "loop/clock_watch.h"
-#include "loop/signals.h"
+#include "loop/program.h"
 #include "loop/timer.h"
 #include "serve/report.h"
 
@@ -13,14 +12,12 @@ static const int64_t LOOK_NS = 5 * NS_PER_MS;
 
 typedef struct {
     const serve_options_t *options;
-    loop_t *loop;
+    loop_program_t around;
     loop_timer_t look;
     int64_t started_ns;
     int exit_code;
     bool stop_wanted;
     serve_t *serve;
-    loop_signals_t *signals;
-    clock_watch_t *clock_watch;
 } program_t;
 
 static void on_stopped(void *arg)
@@ -60,50 +57,36 @@ static void on_look(loop_timer_t *timer, void *arg)
 
 static status_t start(program_t *program, const serve_options_t *options, err_t *err)
 {
-    status_t status = loop_create(&program->loop, err);
+    status_t status = loop_program_open(&program->around, on_signal, program, err);
+    loop_t *loop = program->around.loop;
 
     if (status == STATUS_OK)
-        status = loop_timer_init(&program->look, program->loop, on_look, program, err);
+        status = loop_timer_init(&program->look, loop, on_look, program, err);
     if (status == STATUS_OK)
-        status = clock_watch_create(&program->clock_watch, program->loop, err);
-    if (status == STATUS_OK)
-        status = loop_signals_create(&program->signals, program->loop, on_signal, program, err);
-    if (status == STATUS_OK)
-        status = serve_create(program->loop, options, &program->serve, err);
+        status = serve_create(loop, options, &program->serve, err);
     if (status != STATUS_OK)
         return status;
-    serve_on_stopped(program->serve, on_stopped, program->loop);
+    serve_on_stopped(program->serve, on_stopped, loop);
     if (program->stop_wanted)
         serve_stop(program->serve, "a signal while it started");
     loop_timer_start_in(&program->look, LOOK_NS);
     return STATUS_OK;
 }
 
-/* Also unwinds a start that failed half-way. */
-static void end(program_t *program)
-{
-    serve_destroy(program->serve);
-    if (program->signals)
-        loop_signals_destroy(program->signals);
-    clock_watch_destroy(program->clock_watch);
-    if (program->look.loop)
-        loop_timer_dispose(&program->look);
-    if (program->loop)
-        loop_destroy(program->loop);
-}
-
 static status_t serve_main(const serve_options_t *options, int *exit_code, err_t *err)
 {
     program_t program = {.options = options, .started_ns = clock_now_ns()};
-
-    loop_raise_descriptor_limit();
     status_t status = start(&program, options, err);
+
     if (status == STATUS_OK) {
-        loop_run(program.loop);
+        loop_run(program.around.loop);
         log_info("stopped");
         *exit_code = program.exit_code;
     }
-    end(&program);
+    serve_destroy(program.serve);
+    if (program.look.loop)
+        loop_timer_dispose(&program.look);
+    loop_program_close(&program.around);
     return status;
 }
 

@@ -69,7 +69,7 @@ static size_t take_rows(config_option_t *rows, size_t count, const config_schema
 }
 
 /* Those of one group stand together, groups in the order of their first. */
-static int by_group(const config_option_t *rows, size_t count, config_option_t *sorted)
+static size_t by_group(const config_option_t *rows, size_t count, config_option_t *sorted)
 {
     size_t n = 0;
 
@@ -82,7 +82,7 @@ static int by_group(const config_option_t *rows, size_t count, config_option_t *
                 sorted[n++] = rows[j];
         }
     }
-    return (int)n;
+    return n;
 }
 
 const config_schema_t *serve_options_schema(void)
@@ -100,7 +100,7 @@ const config_schema_t *serve_options_schema(void)
         count = take_rows(rows, count, &gateway_options_schema, offsetof(serve_options_t, gateway));
         for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
             rows[count++] = own[i];
-        schema.options_len = (size_t)by_group(rows, count, sorted);
+        schema.options_len = by_group(rows, count, sorted);
     }
     return &schema;
 }

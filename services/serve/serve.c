@@ -32,13 +32,10 @@ struct serve {
 
 /* ---- starting ---- */
 
-static const char *address_text(const config_address_t *address, char text[CONFIG_ADDRESS_TEXT_BYTES])
+static const char *metrics_address(serve_t *serve)
 {
-    config_address_t full = *address;
-
-    if (!full.host[0])
-        snprintf(full.host, sizeof(full.host), "127.0.0.1");
-    return value_format_address(&full, text, CONFIG_ADDRESS_TEXT_BYTES);
+    return value_format_address_at(&serve->options->metrics_address, "127.0.0.1", serve->metrics_address,
+                                   sizeof(serve->metrics_address));
 }
 
 static status_t start_scheduler(serve_t *serve, err_t *err)
@@ -48,7 +45,7 @@ static status_t start_scheduler(serve_t *serve, err_t *err)
     scheduler_options_init(&options);
     options.hub = serve->hub;
     options.metrics = serve->metrics;
-    options.http_address = address_text(&serve->options->metrics_address, serve->metrics_address);
+    options.http_address = metrics_address(serve);
     options.control.policy = serve->options->policy;
     options.control.policy_params = serve->options->policy_params;
     options.control.plan_interval_ns = 0; /* there is one worker */
@@ -76,9 +73,7 @@ static status_t start_alone(serve_t *serve, err_t *err)
 
 static status_t start_joining(serve_t *serve, err_t *err)
 {
-    return exporter_create(loop_uv(serve->loop),
-                           address_text(&serve->options->metrics_address, serve->metrics_address),
-                           serve->metrics, &serve->http, err);
+    return exporter_create(loop_uv(serve->loop), metrics_address(serve), serve->metrics, &serve->http, err);
 }
 
 static status_t start_worker(serve_t *serve, err_t *err)

@@ -1,16 +1,13 @@
 #include "base/log.h"
-#include "loop/clock_watch.h"
-#include "loop/signals.h"
+#include "loop/program.h"
 #include "worker/service.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct {
-    loop_t *loop;
+    loop_program_t around;
     worker_service_t *service;
-    loop_signals_t *signals;
-    clock_watch_t *clock_watch;
 } program_t;
 
 static void on_stopped(void *arg)
@@ -27,50 +24,27 @@ static void on_signal(void *arg, int signum)
 
 static status_t start(program_t *program, const worker_options_t *options, err_t *err)
 {
-    status_t status = loop_create(&program->loop, err);
+    status_t status = loop_program_open(&program->around, on_signal, program, err);
 
     if (status == STATUS_OK)
-        status = clock_watch_create(&program->clock_watch, program->loop, err);
+        status = worker_service_create(program->around.loop, options, NULL, &program->service, err);
     if (status == STATUS_OK)
-        status = loop_signals_create(&program->signals, program->loop, on_signal, program, err);
-    if (status == STATUS_OK)
-        status = worker_service_create(program->loop, options, NULL, &program->service, err);
-    if (status == STATUS_OK)
-        worker_service_on_stopped(program->service, on_stopped, program->loop);
+        worker_service_on_stopped(program->service, on_stopped, program->around.loop);
     return status;
-}
-
-static void print_ready(const worker_service_t *service)
-{
-    printf("ready ");
-    worker_service_print(service);
-    printf("\n");
-    fflush(stdout);
-}
-
-/* Also unwinds a start that failed half-way. */
-static void end(program_t *program)
-{
-    worker_service_destroy(program->service);
-    if (program->signals)
-        loop_signals_destroy(program->signals);
-    clock_watch_destroy(program->clock_watch);
-    if (program->loop)
-        loop_destroy(program->loop);
 }
 
 static status_t worker_main(const worker_options_t *options, err_t *err)
 {
     program_t program = {0};
-
-    loop_raise_descriptor_limit();
     status_t status = start(&program, options, err);
+
     if (status == STATUS_OK) {
-        print_ready(program.service);
-        loop_run(program.loop);
+        worker_service_print_ready(program.service);
+        loop_run(program.around.loop);
         log_info("stopped");
     }
-    end(&program);
+    worker_service_destroy(program.service);
+    loop_program_close(&program.around);
     return status;
 }
 

@@ -236,7 +236,6 @@ static void worker_on_model_idle(void *ctx, model_t *model)
 static void worker_name(worker_service_t *worker)
 {
     const worker_options_t *options = worker->options;
-    config_address_t scheduler = options->scheduler;
     char host[64] = "worker";
 
     gethostname(host, sizeof(host) - 1);
@@ -244,12 +243,11 @@ static void worker_name(worker_service_t *worker)
         snprintf(worker->name, sizeof(worker->name), "%s", options->name);
     else
         snprintf(worker->name, sizeof(worker->name), "%s/%d", host, (int)getpid());
-    if (!scheduler.host[0])
-        snprintf(scheduler.host, sizeof(scheduler.host), "127.0.0.1");
     if (worker->within.hub)
         snprintf(worker->scheduler, sizeof(worker->scheduler), "this process");
     else
-        value_format_address(&scheduler, worker->scheduler, sizeof(worker->scheduler));
+        value_format_address_at(&options->scheduler, "127.0.0.1", worker->scheduler,
+                                sizeof(worker->scheduler));
     value_format_address(&options->metrics_address, worker->metrics_address, sizeof(worker->metrics_address));
 }
 
@@ -420,11 +418,12 @@ const served_t *worker_service_models(const worker_service_t *worker)
     return &worker->served;
 }
 
-void worker_service_print(const worker_service_t *worker)
+void worker_service_print_ready(const worker_service_t *worker)
 {
-    printf("{\"service\":\"worker\",\"metrics\":\"%s\",\"devices\":%u,\"models\":%u,\"pid\":%d}",
+    printf("ready {\"service\":\"worker\",\"metrics\":\"%s\",\"devices\":%u,\"models\":%u,\"pid\":%d}\n",
            worker->http ? http_server_address(worker->http) : "", worker->devices.count, worker->served.count,
            (int)getpid());
+    fflush(stdout);
 }
 
 void worker_service_on_stopped(worker_service_t *worker, void (*on_stopped)(void *arg), void *arg)

@@ -36,7 +36,7 @@ void worker_service_destroy(worker_service_t *service);
 
 /* The models that it has, for those who tell of them. */
 const struct served *worker_service_models(const worker_service_t *service);
-/* The line that says what it is, as JSON, without an end. */
-void worker_service_print(const worker_service_t *service);
+/* Tells whoever started the program that it runs, and what it is. */
+void worker_service_print_ready(const worker_service_t *service);
 
 #endif

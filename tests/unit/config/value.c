@@ -97,3 +97,14 @@ Test(value, formats_read_back)
     cr_expect_str_eq(value_format_bytes(64 << 20, text, sizeof text), "64MiB");
     cr_expect_str_eq(value_format_bytes(1000, text, sizeof text), "1000");
 }
+
+Test(value, an_address_with_only_a_port_gets_a_host)
+{
+    config_address_t address = {.port = 8000};
+    char text[CONFIG_ADDRESS_TEXT_BYTES];
+
+    cr_expect_str_eq(value_format_address_at(&address, "127.0.0.1", text, sizeof text), "127.0.0.1:8000");
+    cr_expect_str_eq(value_format_address_at(&address, "::1", text, sizeof text), "[::1]:8000");
+    strcpy(address.host, "gpu-3");
+    cr_expect_str_eq(value_format_address_at(&address, "127.0.0.1", text, sizeof text), "gpu-3:8000");
+}
