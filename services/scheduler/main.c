@@ -1,4 +1,5 @@
 /* fermata-scheduler: options, signals, the ready line. */
+#include "base/beside.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "config/config.h"
@@ -241,17 +242,12 @@ static status_t run_loop(process_t *process, const scheduler_options_t *how, err
 /* NULL: none. */
 static const char *find_solver(const char *named, char *path, size_t bytes)
 {
-    static const char program[] = "fermata-plan-solver";
     if (strcmp(named, "none") == 0)
         return NULL;
     if (strcmp(named, "beside") != 0)
         return named;
-    ssize_t n = readlink("/proc/self/exe", path, bytes - sizeof program);
-    if (n <= 0)
+    if (!beside_program("fermata-plan-solver", path, bytes))
         return NULL;
-    while (n > 0 && path[n - 1] != '/')
-        n--;
-    memcpy(path + n, program, sizeof program);
     if (access(path, X_OK) == 0)
         return path;
     log_info("no_plan_solver", LOG_STR("path", path));

@@ -4,6 +4,7 @@
  */
 #include "fermata/command.h"
 
+#include "base/beside.h"
 #include "config/config.h"
 
 #include <errno.h>
@@ -117,13 +118,11 @@ static int supervise(const char *path, char **argv)
 static int run(int argc, char **argv)
 {
     char path[4096];
-    ssize_t len = readlink("/proc/self/exe", path, sizeof path - sizeof "-serve");
 
-    if (len < 0) {
-        fprintf(stderr, "fermata: cannot find out where the program is: %s\n", strerror(errno));
+    if (!beside_program("fermata-serve", path, sizeof path)) {
+        fprintf(stderr, "fermata: cannot find out where the program is\n");
         return EXIT_CODE_FAILED;
     }
-    strcpy(path + len, "-serve");
     argv[0] = path;
     return take_supervise(&argc, argv) ? supervise(path, argv) : become(path, argv);
 }

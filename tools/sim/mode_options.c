@@ -1,8 +1,9 @@
 #include "mode.h"
 
+#include "base/beside.h"
+
 #include <errno.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,13 +314,8 @@ static const char *default_directory(void)
 {
     static const char *const places[] = {"../../../tests/sim/modes", "../share/fermata/modes"};
     static char path[1024];
-    char self[768];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[len > 0 ? len : 0] = '\0';
-    const char *folder = dirname(self);
     for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, places[i]);
-        if (access(path, R_OK | X_OK) == 0)
+        if (beside_program(places[i], path, sizeof(path)) && access(path, R_OK | X_OK) == 0)
             return path;
     }
     return NULL;
