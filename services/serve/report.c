@@ -1,12 +1,14 @@
 #include "serve/report.h"
 
-#include "profile/profile.h"
+#include "summary/summary.h"
 #include "worker/state/served.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { VERSION_BYTES = 24 };
 
 static uint32_t count_in(const served_t *served, model_state_t state)
 {
@@ -29,35 +31,32 @@ bool report_is_of_failure(const serve_t *serve)
     return served->count > 0 && count_in(served, MODEL_FAILED) == served->count;
 }
 
+/* Its version as text lies in `version`, which must live as long. */
+static summary_model_t summary_of(const model_t *model, char version[VERSION_BYTES])
+{
+    bool ready = model->serving->state == MODEL_READY;
+    const mode_choice_t *choice = &model->choice;
+
+    snprintf(version, VERSION_BYTES, "%lld", (long long)model->version);
+    return (summary_model_t){
+        .name = model->name,
+        .version = version,
+        .state = model_state_name(model->serving->state),
+        .reason = model->load_status == STATUS_OK ? "" : model->load_err.text,
+        .ready = ready,
+        .mode = model_mode_names[choice->mode],
+        .mode_reason = choice->why,
+        .stages = choice->stages ? choice->stages->count : 0,
+        .exit_points = choice->exit_points,
+        .max_batch = model->profile.max_batch,
+        .one_ms = ready ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0,
+        .most_ms = ready ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6 : 0,
+        .measured = model->measured.points,
+        .measured_up_to = model->measured.table_len,
+        .doubt = ready ? profile_doubt(&model->measured) : 0};
+}
+
 /* ---- for people ---- */
-
-static void print_latency(const model_t *model)
-{
-    const profile_t *profile = &model->profile;
-
-    printf("; 1 row takes %.3g ms", (double)profile_latency_ns(profile, 1) / 1e6);
-    if (profile->max_batch > 1)
-        printf(", %u take %.3g", profile->max_batch,
-               (double)profile_latency_ns(profile, profile->max_batch) / 1e6);
-    if (model->measured.points > 0)
-        printf(" (%u size%s measured, up to %u%s)", model->measured.points,
-               model->measured.points > 1 ? "s" : "", model->measured.table_len,
-               profile_doubt(&model->measured) > PROFILE_DOUBT_MOST ? ", beside other work" : "");
-}
-
-static void print_model(const model_t *model)
-{
-    const char *why = model->load_status == STATUS_OK ? model->choice.why : model->load_err.text;
-
-    printf("  %s, version %lld: %s", model->name, (long long)model->version,
-           model_state_name(model->serving->state));
-    if (model->choice.mode != MODE_WHOLE)
-        printf(", %s", model_mode_names[model->choice.mode]);
-    printf("%s%s", *why ? ": " : "", why);
-    if (model->serving->state == MODEL_READY)
-        print_latency(model);
-    printf("\n");
-}
 
 static const model_t *first_ready(const served_t *served)
 {
@@ -72,6 +71,7 @@ void report_text(const serve_t *serve, int64_t took_ns)
 {
     const served_t *served = serve_models(serve);
     const model_t *ready = first_ready(served);
+    char version[VERSION_BYTES];
 
     printf("Fermata serves after %.2f s, in one process%s.\n\n", (double)took_ns / 1e9,
            serve_joins(serve) ? ", as a part of a cluster" : "");
@@ -80,8 +80,10 @@ void report_text(const serve_t *serve, int64_t took_ns)
     if (!serve_joins(serve))
         printf("   state http://%s/state", serve_metrics(serve));
     printf("\n\nModels:\n");
-    for (uint32_t i = 0; i < served->count; i++)
-        print_model(served->models[i]);
+    for (uint32_t i = 0; i < served->count; i++) {
+        const summary_model_t summary = summary_of(served->models[i], version);
+        summary_print_model(&summary);
+    }
     if (ready)
         printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", serve_http(serve), ready->name);
     printf("\nCtrl-C stops it.\n");
@@ -90,31 +92,17 @@ void report_text(const serve_t *serve, int64_t took_ns)
 
 /* ---- for programs ---- */
 
-static json_t *model_json(const model_t *model)
-{
-    char version[24];
-    bool ready = model->serving->state == MODEL_READY;
-    const char *reason = model->load_status == STATUS_OK ? "" : model->load_err.text;
-
-    snprintf(version, sizeof(version), "%lld", (long long)model->version);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:f}", "name", model->name,
-                     "version", version, "state", model_state_name(model->serving->state), "reason", reason,
-                     "mode", model_mode_names[model->choice.mode], "mode_reason", model->choice.why, "stages",
-                     model->choice.stages ? (int)model->choice.stages->count : 0, "exit_points",
-                     (int)model->choice.exit_points, "latency_ms",
-                     ready ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0, "measured",
-                     (int)model->measured.points, "measured_up_to", (int)model->measured.table_len, "doubt",
-                     ready ? profile_doubt(&model->measured) : 0.0);
-}
-
 void report_json(const serve_t *serve)
 {
     const served_t *served = serve_models(serve);
     json_t *models = json_array();
     int pid = (int)getpid();
+    char version[VERSION_BYTES];
 
-    for (uint32_t i = 0; i < served->count; i++)
-        json_array_append_new(models, model_json(served->models[i]));
+    for (uint32_t i = 0; i < served->count; i++) {
+        const summary_model_t summary = summary_of(served->models[i], version);
+        json_array_append_new(models, summary_model_json(&summary));
+    }
     json_t *report = json_pack("{s:{s:s, s:i, s:s}, s:[{s:s, s:i, s:s, s:s, s:s}], s:[{s:s, s:i, s:s}], s:o}",
                                "scheduler", "name", "serve", "pid", pid, "http", serve_metrics(serve),
                                "gateways", "name", "serve", "pid", pid, "http", serve_http(serve), "grpc",

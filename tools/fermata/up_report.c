@@ -2,7 +2,7 @@
 #include "fermata/up.h"
 
 #include "base/clock.h"
-#include "profile/profile.h"
+#include "summary/summary.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -97,34 +97,23 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
                picture, http, seeing);
 }
 
-/* "; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8, beside other work)". */
-static void print_latency(const model_state_t *model)
+static summary_model_t summary_of(const model_state_t *model)
 {
-    if (model->readiness != MODEL_IS_READY || !(model->one_ms > 0))
-        return;
-    printf("; 1 row takes %.3g ms", model->one_ms);
-    if (model->max_batch > 1)
-        printf(", %u take %.3g", model->max_batch, model->most_ms);
-    if (model->measured > 0)
-        printf(" (%u size%s measured, up to %u%s)", model->measured, model->measured > 1 ? "s" : "",
-               model->measured_up_to, model->doubt > PROFILE_DOUBT_MOST ? ", beside other work" : "");
-}
-
-/* "ready, staged in 4 stages", "ready, whole: there is no overlap plan"; of whole that nobody refused no word. */
-static void print_model(const model_state_t *model)
-{
-    const char *reason = model->reason[0] != '\0' ? model->reason : model->mode_reason;
-    bool told =
-        model->mode[0] != '\0' && (model->mode_reason[0] != '\0' || strcmp(model->mode, "whole") != 0);
-    printf("  %s, version %s: %s%s%s", model->name, model->version, model_readiness_name(model->readiness),
-           told ? ", " : "", told ? model->mode : "");
-    if (model->stages > 0)
-        printf(" in %u stages", model->stages);
-    if (model->exit_points > 0)
-        printf(" at %u exit points", model->exit_points);
-    printf("%s%s", reason[0] != '\0' ? ": " : "", reason);
-    print_latency(model);
-    printf("\n");
+    return (summary_model_t){.name = model->name,
+                             .version = model->version,
+                             .state = model_readiness_name(model->readiness),
+                             .reason = model->reason,
+                             .ready = model->readiness == MODEL_IS_READY,
+                             .mode = model->mode,
+                             .mode_reason = model->mode_reason,
+                             .stages = model->stages,
+                             .exit_points = model->exit_points,
+                             .max_batch = model->max_batch,
+                             .one_ms = model->one_ms,
+                             .most_ms = model->most_ms,
+                             .measured = model->measured,
+                             .measured_up_to = model->measured_up_to,
+                             .doubt = model->doubt};
 }
 
 void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)
@@ -133,8 +122,10 @@ void up_report_text(const up_t *up, const model_state_t *models, size_t models_l
     for (size_t i = 0; i < up->members_len; i++)
         print_member(&up->members[i]);
     printf("\nModels:\n");
-    for (size_t i = 0; i < models_len; i++)
-        print_model(&models[i]);
+    for (size_t i = 0; i < models_len; i++) {
+        const summary_model_t summary = summary_of(&models[i]);
+        summary_print_model(&summary);
+    }
     print_try(up, models, models_len);
     printf("\nCtrl-C stops everything.\n");
     fflush(stdout);
@@ -164,15 +155,10 @@ static json_t *members_json(const up_t *up, role_t role)
 static json_t *models_json(const model_state_t *models, size_t models_len)
 {
     json_t *array = json_array();
-    for (size_t i = 0; i < models_len; i++)
-        json_array_append_new(
-            array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:f}", "name",
-                             models[i].name, "version", models[i].version, "state",
-                             model_readiness_name(models[i].readiness), "reason", models[i].reason, "mode",
-                             models[i].mode, "mode_reason", models[i].mode_reason, "stages",
-                             (int)models[i].stages, "exit_points", (int)models[i].exit_points, "latency_ms",
-                             models[i].one_ms, "measured", (int)models[i].measured, "measured_up_to",
-                             (int)models[i].measured_up_to, "doubt", models[i].doubt));
+    for (size_t i = 0; i < models_len; i++) {
+        const summary_model_t summary = summary_of(&models[i]);
+        json_array_append_new(array, summary_model_json(&summary));
+    }
     return array;
 }
 
