@@ -1,0 +1,283 @@
+/*
+ * CPU engine on onnxruntime: whatever it runs, whole. One thread for each stream calls it; a session of each model for each
+ * device, with threads of its own beyond the first where the device has several.
+ *
+ * Shapes and batching are described as for the other engines where libs/graph reads the file, so that engines can be
+ * compared and exchanged; else by what the session says (signature.h).
+ */
+#include "base/clock.h"
+#include "engine/queue/cpu.h"
+#include "engine/onnxruntime/session.h"
+#include "engine/onnxruntime/signature.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { THREADS_MAX = 256 };
+
+struct engine {
+    cpu_t cpu; /* first */
+    session_threads_t threads;
+};
+
+struct engine_model {
+    description_t description;
+    OrtSession *session;
+    const char *input_names[ENGINE_MAX_IO], *output_names[ENGINE_MAX_IO];
+};
+
+static const engine_model_info_t *info(const engine_model_t *model)
+{
+    return &model->description.info;
+}
+
+/* ---- runs ---- */
+
+typedef struct {
+    OrtValue *inputs[ENGINE_MAX_IO], *outputs[ENGINE_MAX_IO];
+    tensor_t out[ENGINE_MAX_IO]; /* data NULL: onnxruntime makes it */
+} bound_t;
+
+/* Where the job's output i is written to, if its size is known before. */
+static void place_output(const engine_model_info_t *info, const engine_job_t *job, uint32_t i, tensor_t *out)
+{
+    const engine_tensor_t *t = &info->outputs[i];
+    *out = (tensor_t){.dtype = t->dtype, .rank = t->rank + info->batchable};
+    if (!t->row_bytes)
+        return;
+    out->dims[0] = job->batch; /* overwritten where there is no batch */
+    memcpy(out->dims + info->batchable, t->dims, t->rank * sizeof t->dims[0]);
+    out->data = job->outputs[i];
+}
+
+static status_t bind(const engine_model_info_t *info, const engine_job_t *job, bound_t *bound, err_t *err)
+{
+    tensor_t inputs[ENGINE_MAX_IO];
+    status_t status = cpu_job_inputs(info, job, inputs, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < info->input_count; i++)
+        status = session_bind(&inputs[i], tensor_bytes(&inputs[i]), &bound->inputs[i], err);
+    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
+        place_output(info, job, i, &bound->out[i]);
+        if (bound->out[i].data)
+            status = session_bind(&bound->out[i], tensor_bytes(&bound->out[i]), &bound->outputs[i], err);
+    }
+    return status;
+}
+
+static void unbind(const engine_model_info_t *info, bound_t *bound)
+{
+    for (uint32_t i = 0; i < info->input_count; i++)
+        if (bound->inputs[i])
+            ort->ReleaseValue(bound->inputs[i]);
+    for (uint32_t i = 0; i < info->output_count; i++)
+        if (bound->outputs[i])
+            ort->ReleaseValue(bound->outputs[i]);
+}
+
+/* Outputs that onnxruntime made go where the job has room for them. */
+static status_t take_outputs(const engine_model_info_t *info, engine_job_t *job, bound_t *bound, err_t *err)
+{
+    const tensor_t *outputs[ENGINE_MAX_IO];
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
+        outputs[i] = &bound->out[i];
+        if (!bound->out[i].data)
+            status = session_look(bound->outputs[i], info->outputs[i].name, &bound->out[i], err);
+    }
+    if (status == STATUS_OK)
+        status = cpu_job_outputs(info, job, outputs, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
+        size_t bytes = tensor_bytes(outputs[i]);
+        if (bytes && outputs[i]->data != job->outputs[i])
+            memcpy(job->outputs[i], outputs[i]->data, bytes);
+    }
+    return status;
+}
+
+static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
+{
+    (void)lane;
+    engine_model_t *model = job->model;
+    bound_t bound = {0};
+    status_t status = bind(info(model), job, &bound, err);
+    job->started_ns = clock_now_ns();
+    if (status == STATUS_OK)
+        status = library_check(ort->Run(model->session, NULL, model->input_names,
+                                        (const OrtValue *const *)bound.inputs, info(model)->input_count,
+                                        model->output_names, info(model)->output_count, bound.outputs),
+                               "a run", err);
+    if (status == STATUS_OK)
+        status = take_outputs(info(model), job, &bound, err);
+    unbind(info(model), &bound);
+    return status;
+}
+
+/* ---- life ---- */
+
+static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, err_t *err)
+{
+    status_t status = library_open(err);
+    if (status != STATUS_OK)
+        return status;
+    if (config->threads > THREADS_MAX)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%u threads are too many", config->threads);
+    engine_t *e = calloc(1, sizeof *e);
+    if (!e)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
+    e->cpu.run = run;
+    e->cpu.info = info;
+    status = cpu_init(&e->cpu, config, err);
+    if (status != STATUS_OK) {
+        free(e);
+        return status;
+    }
+    e->threads = (session_threads_t){
+        .threads = config->threads ? config->threads : 1, .cpus = e->cpu.cpus, .cpu_count = e->cpu.cpu_count};
+    *out = e;
+    return STATUS_OK;
+}
+
+static void onnxruntime_close(engine_t *e)
+{
+    cpu_dispose(&e->cpu);
+    free(e);
+}
+
+static bool leads_with_one(const graph_t *graph)
+{
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        if (graph->inputs[i].rank >= 1 && graph->inputs[i].dims[0] == 1)
+            return true;
+    return false;
+}
+
+/* *fixed: a batch is wanted of inputs that are declared with one row. */
+static status_t describe_read(engine_model_t *model, const graph_t *graph, const engine_load_t *what,
+                              bool *fixed, err_t *err)
+{
+    status_t status = describe_graph(&model->description, graph, what, err);
+    *fixed = status == STATUS_OK && info(model)->batchable && leads_with_one(graph);
+    return status;
+}
+
+/* What libs/graph does not read, onnxruntime may. */
+static status_t describe_any(engine_model_t *model, const engine_load_t *what, bool *fixed, err_t *err)
+{
+    graph_t *graph;
+    *fixed = false;
+    if (describe_open(what, &graph, NULL) != STATUS_OK)
+        return signature_read(&model->description, model->session, what, err);
+    status_t status = describe_read(model, graph, what, fixed, err);
+    graph_destroy(graph);
+    return status;
+}
+
+static uint64_t file_bytes(const engine_load_t *what)
+{
+    struct stat file;
+    return !what->path ? what->len_bytes : stat(what->path, &file) == 0 ? (uint64_t)file.st_size : 0;
+}
+
+static status_t load_into(const engine_t *engine, engine_model_t *model, const engine_load_t *what,
+                          err_t *err)
+{
+    bool fixed;
+    if (what->precision != ENGINE_FP32)
+        return err_set(err, STATUS_UNSUPPORTED, "model '%.80s': this engine computes as the file says",
+                       what->name);
+    status_t status = session_create(what, &engine->threads, false, &model->session, err);
+    if (status == STATUS_OK)
+        status = describe_any(model, what, &fixed, err);
+    if (status != STATUS_OK || !fixed)
+        return status;
+    ort->ReleaseSession(model->session);
+    model->session = NULL;
+    return session_create(what, &engine->threads, true, &model->session, err);
+}
+
+static void unload(engine_model_t *model)
+{
+    if (model->session)
+        ort->ReleaseSession(model->session);
+    description_dispose(&model->description);
+    free(model);
+}
+
+static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t **out, err_t *err)
+{
+    if (!what->path && !what->bytes)
+        return err_set(err, STATUS_UNSUPPORTED, "model '%.80s' has no file", what->name);
+    engine_model_t *model = calloc(1, sizeof *model);
+    if (!model)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    status_t status = load_into(engine, model, what, err);
+    if (status != STATUS_OK) {
+        unload(model);
+        return status;
+    }
+    model->description.info.memory_bytes = file_bytes(what);
+    for (uint32_t i = 0; i < info(model)->input_count; i++)
+        model->input_names[i] = info(model)->inputs[i].name;
+    for (uint32_t i = 0; i < info(model)->output_count; i++)
+        model->output_names[i] = info(model)->outputs[i].name;
+    *out = model;
+    return STATUS_OK;
+}
+
+/* A session is whole when it is there: the first run of a size takes its memory. */
+static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
+                               err_t *err)
+{
+    tensor_t inputs[ENGINE_MAX_IO];
+    if (batch < 1 || batch > info(model)->max_batch)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "batch %u is outside 1..%u", batch,
+                       info(model)->max_batch);
+    return cpu_input_shapes(info(model), batch, input_shapes, inputs, err);
+}
+
+static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
+{
+    return prepare_shapes(model, batch, NULL, err);
+}
+
+static void submit(engine_t *engine, engine_job_t *job)
+{
+    cpu_submit(&engine->cpu, job);
+}
+
+static bool cancel(engine_t *engine, engine_job_t *job)
+{
+    return cpu_cancel(&engine->cpu, job);
+}
+
+static void flush(engine_t *engine)
+{
+    cpu_flush(&engine->cpu);
+}
+
+static const engine_ops_t engine_onnxruntime = {
+    .abi = ENGINE_ABI,
+    .size_bytes = sizeof(engine_ops_t),
+    .name = "onnxruntime",
+    .device_count = cpu_device_count,
+    .open = onnxruntime_open,
+    .close = onnxruntime_close,
+    .load = load,
+    .unload = unload,
+    .info = info,
+    .prepare = prepare,
+    .prepare_shapes = prepare_shapes,
+    .submit = submit,
+    .cancel = cancel,
+    .flush = flush,
+    .buffer_alloc = cpu_buffer_alloc,
+    .buffer_free = cpu_buffer_free,
+};
+
+const engine_ops_t *fermata_engine(uint32_t abi);
+
+const engine_ops_t *fermata_engine(uint32_t abi)
+{
+    return abi == ENGINE_ABI ? &engine_onnxruntime : NULL;
+}

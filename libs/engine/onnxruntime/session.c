@@ -1,0 +1,208 @@
+#include "engine/onnxruntime/session.h"
+
+#include "onnx.pb-c.h"
+#include "onnx/model.h"
+
+#include <libgen.h>
+#include <onnxruntime_session_options_config_keys.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AFFINITY_BYTES = 4096 };
+
+/* Mutable: the options hold no reference to what they were given. */
+static char batch_name[] = "fermata_batch";
+
+/* ---- Options ---- */
+
+/* "3;5;7": one CPU, counted from 1, for each thread but the first. */
+static status_t pin(OrtSessionOptions *options, const session_threads_t *how, err_t *err)
+{
+    char text[AFFINITY_BYTES] = "";
+    size_t len = 0;
+    if (!how->cpu_count || how->threads < 2)
+        return STATUS_OK;
+    for (uint32_t i = 1; i < how->threads && len < sizeof text; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", i > 1 ? ";" : "",
+                                how->cpus[i % how->cpu_count] + 1);
+    return library_check(
+        ort->AddSessionConfigEntry(options, kOrtSessionOptionsConfigIntraOpThreadAffinities, text), "threads",
+        err);
+}
+
+/* Where external data of a model that comes as bytes lies. */
+static status_t set_folder(OrtSessionOptions *options, const engine_load_t *what, err_t *err)
+{
+    if (!what->path)
+        return STATUS_OK;
+    char *copy = strdup(what->path);
+    if (!copy)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    status_t status =
+        library_check(ort->AddSessionConfigEntry(
+                          options, kOrtSessionOptionsModelExternalInitializersFileFolderPath, dirname(copy)),
+                      what->name, err);
+    free(copy);
+    return status;
+}
+
+static status_t set_options(OrtSessionOptions *options, const engine_load_t *what,
+                            const session_threads_t *how, err_t *err)
+{
+    OrtStatus *failed = ort->SetIntraOpNumThreads(options, (int)how->threads);
+    if (!failed)
+        failed = ort->SetSessionGraphOptimizationLevel(options, ORT_ENABLE_ALL);
+    if (!failed)
+        failed = ort->AddSessionConfigEntry(options, kOrtSessionOptionsConfigAllowIntraOpSpinning, "0");
+    if (!failed)
+        failed = ort->SetSessionLogId(options, what->name);
+    status_t status = library_check(failed, what->name, err);
+    if (status == STATUS_OK)
+        status = pin(options, how, err);
+    return status == STATUS_OK ? set_folder(options, what, err) : status;
+}
+
+/* ---- A batch where the file says one ---- */
+
+static void open_leading(Onnx__ValueInfoProto **values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Onnx__TypeProto *type = values[i]->type;
+        bool dense = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
+        Onnx__TensorShapeProto *shape = dense ? type->tensor_type->shape : NULL;
+        if (!shape || !shape->n_dim)
+            continue;
+        Onnx__TensorShapeProto__Dimension *dim = shape->dim[0];
+        if (dim->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE || dim->dim_value != 1)
+            continue;
+        dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+        dim->dim_param = batch_name;
+    }
+}
+
+/* protobuf-c would free the name. */
+static void close_leading(Onnx__ValueInfoProto **values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Onnx__TypeProto *type = values[i]->type;
+        bool dense = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
+        Onnx__TensorShapeProto *shape = dense ? type->tensor_type->shape : NULL;
+        if (shape && shape->n_dim && shape->dim[0]->dim_param == batch_name)
+            shape->dim[0]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+    }
+}
+
+/* The file again, with open leading dimensions of its inputs and outputs, and without what it says of shapes between. */
+static status_t rewrite(const engine_load_t *what, void **bytes, size_t *len_bytes, err_t *err)
+{
+    onnx_model_t *model;
+    status_t status = what->path ? onnx_model_load(what->path, &model, err)
+                                 : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, err);
+    if (status != STATUS_OK)
+        return status;
+    const Onnx__ModelProto *proto = onnx_model_proto(model);
+    Onnx__GraphProto *graph = proto->graph;
+    size_t said = graph->n_value_info;
+    graph->n_value_info = 0;
+    open_leading(graph->input, graph->n_input);
+    open_leading(graph->output, graph->n_output);
+    *len_bytes = onnx__model_proto__get_packed_size(proto);
+    *bytes = malloc(*len_bytes);
+    if (*bytes)
+        onnx__model_proto__pack(proto, *bytes);
+    else
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    close_leading(graph->input, graph->n_input);
+    close_leading(graph->output, graph->n_output);
+    graph->n_value_info = said;
+    onnx_model_destroy(model);
+    return status;
+}
+
+/* ---- Sessions ---- */
+
+static status_t create(const engine_load_t *what, const OrtSessionOptions *options, bool open_batch,
+                       OrtSession **session, err_t *err)
+{
+    if (!open_batch && what->path)
+        return library_check(ort->CreateSession(library_env(), what->path, options, session), what->name,
+                             err);
+    void *rewritten = NULL;
+    size_t len = what->len_bytes;
+    status_t status = open_batch ? rewrite(what, &rewritten, &len, err) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = library_check(ort->CreateSessionFromArray(library_env(), rewritten ? rewritten : what->bytes,
+                                                           len, options, session),
+                               what->name, err);
+    free(rewritten);
+    return status;
+}
+
+status_t session_create(const engine_load_t *what, const session_threads_t *threads, bool open_batch,
+                        OrtSession **session, err_t *err)
+{
+    OrtSessionOptions *options;
+    status_t status = library_check(ort->CreateSessionOptions(&options), what->name, err);
+    if (status != STATUS_OK)
+        return status;
+    status = set_options(options, what, threads, err);
+    if (status == STATUS_OK)
+        status = create(what, options, open_batch, session, err);
+    ort->ReleaseSessionOptions(options);
+    if (status == STATUS_INTERNAL && err) /* an operator that it does not have, mostly: it tells no more */
+        err->code = STATUS_UNSUPPORTED;
+    return status == STATUS_INTERNAL ? STATUS_UNSUPPORTED : status;
+}
+
+/* ---- Values ---- */
+
+status_t session_bind(const tensor_t *tensor, size_t len_bytes, OrtValue **value, err_t *err)
+{
+    OrtMemoryInfo *memory;
+    *value = NULL;
+    OrtStatus *failed = ort->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory);
+    if (failed)
+        return library_check(failed, "a tensor", err);
+    failed = ort->CreateTensorWithDataAsOrtValue(memory, tensor->data, len_bytes, tensor->dims, tensor->rank,
+                                                 (ONNXTensorElementDataType)tensor->dtype, value);
+    ort->ReleaseMemoryInfo(memory);
+    return library_check(failed, "a tensor", err);
+}
+
+static status_t look(const OrtValue *value, OrtTensorTypeAndShapeInfo *info, const char *name,
+                     tensor_t *tensor, err_t *err)
+{
+    ONNXTensorElementDataType type;
+    size_t rank;
+    OrtStatus *failed = ort->GetTensorElementType(info, &type);
+    if (!failed)
+        failed = ort->GetDimensionsCount(info, &rank);
+    if (failed)
+        return library_check(failed, name, err);
+    if (rank > ENGINE_MAX_RANK || !dtype_size((dtype_t)type))
+        return err_set(err, STATUS_UNSUPPORTED, "output '%.80s' came out as %zu dimensions of %s", name, rank,
+                       dtype_name((dtype_t)type));
+    *tensor = (tensor_t){.dtype = (dtype_t)type, .rank = (uint32_t)rank};
+    failed = ort->GetDimensions(info, tensor->dims, rank);
+    if (!failed)
+        failed = ort->GetTensorMutableData((OrtValue *)value, &tensor->data);
+    return library_check(failed, name, err);
+}
+
+status_t session_look(const OrtValue *value, const char *name, tensor_t *tensor, err_t *err)
+{
+    OrtTensorTypeAndShapeInfo *info;
+    int is_tensor = 0;
+    OrtStatus *failed = ort->IsTensor(value, &is_tensor);
+    if (failed)
+        return library_check(failed, name, err);
+    if (!is_tensor)
+        return err_set(err, STATUS_UNSUPPORTED, "output '%.80s' came out as no dense tensor", name);
+    failed = ort->GetTensorTypeAndShape(value, &info);
+    if (failed)
+        return library_check(failed, name, err);
+    status_t status = look(value, info, name, tensor, err);
+    ort->ReleaseTensorTypeAndShapeInfo(info);
+    return status;
+}
