@@ -6,9 +6,9 @@
  * compared and exchanged; else by what the session says (signature.h).
  */
 #include "base/clock.h"
-#include "engine/queue/cpu.h"
 #include "engine/onnxruntime/session.h"
 #include "engine/onnxruntime/signature.h"
+#include "engine/queue/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #define ENGINE_ONNXRUNTIME_SESSION_H
 
 #include "engine/engine.h"
-#include "graph/ir/tensor.h"
 #include "engine/onnxruntime/library.h"
+#include "graph/ir/tensor.h"
 
 /* How many threads compute; the first is that which calls run. Those beyond it wait asleep. */
 typedef struct {
