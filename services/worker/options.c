@@ -9,7 +9,7 @@
 
 static const char *const controls[] = {"none", "explicit", "poll",
                                        NULL}; /* in the order of model_control_t */
-const char *const worker_options_engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
+const char *const worker_options_engines[] = {"onednn", "openvino", "emulated", "cuda", "reference", NULL};
 
 #define AT(field) .offset = offsetof(worker_options_t, field)
 static const config_option_t option_table[] = {

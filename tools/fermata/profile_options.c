@@ -2,7 +2,7 @@
 
 #include "model/modes/overlap_plan.h"
 
-static const char *const engines[] = {"onednn", "cuda", "reference", "emulated", NULL};
+static const char *const engines[] = {"onednn", "openvino", "cuda", "reference", "emulated", NULL};
 
 static const config_option_t options[] = {
     {.name = "engine",

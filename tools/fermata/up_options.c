@@ -8,7 +8,7 @@
 #define AT(field) .offset = offsetof(up_options_t, field)
 #define S_NS INT64_C(1000000000)
 
-static const char *const engines[] = {"onednn", "emulated", "cuda", "reference", NULL};
+static const char *const engines[] = {"onednn", "openvino", "emulated", "cuda", "reference", NULL};
 static const char *const modes[] = {"whole", "staged", "overlap", "preempt", NULL};
 
 static const config_option_t options[] = {

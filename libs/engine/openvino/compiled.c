@@ -22,14 +22,15 @@ struct compiled {
 
 /* ---- Compiling ---- */
 
-/* One stream: a lane waits for its run anyway. Threads are never pinned by OpenVINO, which takes CPUs of its own choice; those
- * beyond the lane's own inherit where that may run. */
+/* A stream for each lane: two threads in one stream take turns, and not in a fair way. Threads are never pinned by OpenVINO, which
+ * takes CPUs of its own choice; those beyond the lane's own inherit where that may run. */
 static ov_status_e compile(const network_t *network, const compiled_how_t *how, ov_compiled_model_t **model)
 {
-    char threads[16];
-    snprintf(threads, sizeof threads, "%u", how->threads);
+    char threads[16], streams[16];
+    snprintf(threads, sizeof threads, "%u", how->threads * how->lanes);
+    snprintf(streams, sizeof streams, "%u", how->lanes);
     const ov_property_t properties[] = {
-        {ov_property_key_inference_num_threads, threads},   {ov_property_key_num_streams, "1"},
+        {ov_property_key_inference_num_threads, threads},   {ov_property_key_num_streams, streams},
         {ov_property_key_hint_performance_mode, "LATENCY"}, {ov_property_key_hint_inference_precision, "f32"},
         {ov_property_key_hint_enable_cpu_pinning, "NO"},
     };

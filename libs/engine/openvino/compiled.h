@@ -7,7 +7,7 @@
 
 #include "engine/openvino/network.h"
 
-/* Threads that compute a run (the first is that which calls it), and how many lanes there are. */
+/* Threads that compute a run (the first is that which calls it), and how many lanes there are, whose runs go side by side. */
 typedef struct {
     uint32_t threads, lanes;
 } compiled_how_t;

@@ -24,7 +24,7 @@
 
 enum {
     THREADS_MAX = 256,
-    COPY_FILES = 2, /* what a copy takes, in sizes of the file: seen 1.4 (MiniLM) to 2.1 (ResNet-50) */
+    COPY_FILES = 2, /* what a compiled model takes, in sizes of the file */
 };
 #define COPIES_BYTES ((uint64_t)1 << 30)
 
@@ -59,10 +59,17 @@ static const engine_model_info_t *info(const engine_model_t *model)
 
 /* ---- Plans ---- */
 
+/* Beside those that were made for their shapes there is always the open one. Under the table's locks. */
+static void count_copies(engine_model_t *model, int change)
+{
+    uint32_t copies = atomic_fetch_add(&model->copies, (uint32_t)change) + (uint32_t)change;
+    model->description.info.memory_bytes = model->file_bytes * COPY_FILES * (copies + 1);
+}
+
 static void destroy_plan(plan_entry_t *entry)
 {
     plan_t *plan = (plan_t *)entry;
-    atomic_fetch_sub(&plan->model->copies, 1);
+    count_copies(plan->model, -1);
     compiled_destroy(plan->compiled);
     free(plan);
 }
@@ -92,7 +99,7 @@ static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, e
     if (!plan)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a plan");
     plan->model = model;
-    atomic_fetch_add(&model->copies, 1);
+    count_copies(model, 1);
     status_t status = compile_plan(model, inputs, plan, err);
     if (status == STATUS_OK)
         *entry = &plan->entry;
@@ -353,7 +360,8 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         unload(model);
         return status;
     }
-    model->file_bytes = model->description.info.memory_bytes = file_bytes(what);
+    model->file_bytes = file_bytes(what);
+    count_copies(model, 0);
     model->copies_max = copies_max(model);
     *out = model;
     return STATUS_OK;

@@ -21,6 +21,8 @@ maker_t *maker_create(int64_t opset)
     Onnx__OperatorSetIdProto *set = calloc(1, sizeof *set);
     m->model = calloc(1, sizeof *m->model);
     onnx__model_proto__init(m->model);
+    m->model->has_ir_version = 1;
+    m->model->ir_version = 8; /* of opsets 15 to 18; OpenVINO reads no file without */
     m->model->graph = calloc(1, sizeof *m->model->graph);
     onnx__graph_proto__init(m->model->graph);
     onnx__operator_set_id_proto__init(set);

@@ -1,0 +1,288 @@
+/*
+ * The engine on OpenVINO, beside the reference engine. Skipped where the plug-in is not built.
+ */
+#include "networks.h"
+#include "ticket.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX = 5, ROW = 3 * 81, OUT = 5, WIDTH = 12 };
+
+static const engine_ops_t *ops;
+
+static const engine_ops_t *find(const char *name)
+{
+    const engine_ops_t *found = NULL;
+    err_t err;
+    status_t status = engine_find(name, &found, &err);
+    if (status == STATUS_NOT_FOUND)
+        cr_skip("%s", err.text);
+    cr_assert_eq(status, STATUS_OK, "%s", err.text);
+    return found;
+}
+
+static engine_t *open_engine(uint32_t streams, uint32_t threads)
+{
+    engine_t *engine;
+    err_t err;
+    ops = find("openvino");
+    cr_assert_eq(ops->open(&(engine_config_t){.streams = streams, .threads = threads}, &engine, &err),
+                 STATUS_OK, "%s", err.text);
+    return engine;
+}
+
+/* A convolution, a skip, a pool and a product; the names tell inputs and outputs apart. Rows of [3, 9, 9] give rows of [5]. */
+static maker_t *network(int64_t batch)
+{
+    static float w[20 * 27], fc[OUT * 20];
+    maker_t *m = maker_create(17);
+    network_noise(w, 20 * 27, 1);
+    network_noise(fc, (size_t)OUT * 20, 2);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){batch, 3, 9, 9});
+    maker_floats(m, "w", 4, (int64_t[]){20, 3, 3, 3}, w);
+    maker_floats(m, "fc", 2, (int64_t[]){OUT, 20}, fc);
+    maker_attr_ints(maker_node(m, "Conv", "x w", "c"), "pads", 4, (int64_t[]){1, 1, 1, 1});
+    maker_node(m, "Sigmoid", "c", "s");
+    maker_node(m, "Mul", "c s", "k");
+    maker_node(m, "GlobalAveragePool", "k", "p");
+    maker_node(m, "Flatten", "p", "f");
+    maker_attr_int(maker_node(m, "Gemm", "f fc", "y"), "transB", 1);
+    maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){batch, OUT});
+    return m;
+}
+
+static status_t load(const engine_ops_t *of, engine_t *engine, maker_t *m, engine_load_t what,
+                     engine_model_t **model, err_t *err)
+{
+    size_t len;
+    uint8_t *bytes = maker_pack(m, &len);
+    what.name = "made";
+    what.bytes = bytes;
+    what.len_bytes = len;
+    status_t status = of->load(engine, &what, model, err);
+    free(bytes);
+    return status;
+}
+
+static void run(const engine_ops_t *of, engine_t *engine, engine_model_t *model, uint32_t batch,
+                const void *in, void *out)
+{
+    ticket_t ticket;
+    engine_job_t job = {
+        .model = model, .batch = batch, .inputs = (const void *[]){in}, .outputs = (void *[]){out}};
+    cr_assert_eq(ticket_run(&ticket, of, engine, job), STATUS_OK, "%s", ticket.text);
+}
+
+/* What the reference engine makes of rows of network(). */
+static void expect_rows(const float *in, uint32_t rows, float *out)
+{
+    engine_t *engine;
+    engine_model_t *model;
+    err_t err;
+    const engine_ops_t *reference = find("reference");
+    cr_assert_eq(reference->open(&(engine_config_t){0}, &engine, &err), STATUS_OK);
+    cr_assert_eq(load(reference, engine, network(-1), (engine_load_t){.max_batch = rows}, &model, &err),
+                 STATUS_OK);
+    run(reference, engine, model, rows, in, out);
+    reference->unload(model);
+    reference->close(engine);
+}
+
+static void compare(const float *got, const float *wanted, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        cr_assert_float_eq(got[i], wanted[i], 1e-4f, "element %u: %g and %g", i, (double)got[i],
+                           (double)wanted[i]);
+}
+
+/* First with the model compiled for any batch, then with those compiled for each; threads beyond the first are OpenVINO's. */
+static void compare_batches(uint32_t threads)
+{
+    float in[MAX * ROW], wanted[MAX * OUT], out[MAX * OUT];
+    engine_t *engine = open_engine(1, threads);
+    engine_model_t *model;
+    err_t err;
+    network_noise(in, MAX * ROW, 7);
+    expect_rows(in, MAX, wanted);
+    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err), STATUS_OK,
+                 "%s", err.text);
+    cr_assert(ops->info(model)->batchable);
+    cr_assert_eq(ops->info(model)->outputs[0].row_bytes, OUT * sizeof(float));
+    for (int prepared = 0; prepared < 2; prepared++)
+        for (uint32_t batch = 1; batch <= MAX; batch++) {
+            if (prepared)
+                cr_assert_eq(ops->prepare(model, batch, &err), STATUS_OK, "%s", err.text);
+            memset(out, 0, sizeof out);
+            run(ops, engine, model, batch, in, out);
+            compare(out, wanted, batch * OUT);
+        }
+    cr_expect_eq(ops->prepare(model, MAX + 1, &err), STATUS_INVALID_ARGUMENT);
+    ops->unload(model);
+    ops->close(engine);
+}
+
+Test(openvino, every_batch_size_agrees_with_the_reference)
+{
+    compare_batches(1);
+}
+
+Test(openvino, several_threads_agree_with_the_reference)
+{
+    compare_batches(2);
+}
+
+/* Lanes share the compiled models, each with requests of its own. */
+Test(openvino, streams_run_side_by_side)
+{
+    enum { STREAMS = 3, ROUNDS = 20 };
+    float in[STREAMS * ROW], wanted[STREAMS * OUT], out[STREAMS][OUT];
+    engine_t *engine = open_engine(STREAMS, 1);
+    engine_model_t *model;
+    ticket_t tickets[STREAMS];
+    err_t err;
+    network_noise(in, STREAMS * ROW, 9);
+    expect_rows(in, STREAMS, wanted);
+    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err), STATUS_OK,
+                 "%s", err.text);
+    cr_assert_eq(ops->prepare(model, 1, &err), STATUS_OK, "%s", err.text);
+    for (int round = 0; round < ROUNDS; round++) {
+        const void *inputs[STREAMS];
+        void *outputs[STREAMS];
+        memset(out, 0, sizeof out);
+        for (uint32_t s = 0; s < STREAMS; s++) {
+            inputs[s] = in + s * ROW;
+            outputs[s] = out[s];
+            ticket_start(&tickets[s], ops, engine,
+                         (engine_job_t){.model = model,
+                                        .batch = 1,
+                                        .range = {.stream = s},
+                                        .inputs = &inputs[s],
+                                        .outputs = &outputs[s]});
+        }
+        for (uint32_t s = 0; s < STREAMS; s++)
+            cr_assert_eq(ticket_wait(&tickets[s]), STATUS_OK, "%s", tickets[s].text);
+        compare(out[0], wanted, STREAMS * OUT);
+    }
+    ops->unload(model);
+    ops->close(engine);
+}
+
+Test(openvino, a_batch_of_one_is_a_batch_when_the_configuration_says_so)
+{
+    float in[MAX * ROW], wanted[MAX * OUT], out[MAX * OUT];
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    err_t err;
+    network_noise(in, MAX * ROW, 7);
+    expect_rows(in, MAX, wanted);
+    cr_assert_eq(load(ops, engine, network(1), (engine_load_t){0}, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert(!ops->info(model)->batchable);
+    run(ops, engine, model, 1, in, out);
+    compare(out, wanted, OUT);
+    ops->unload(model);
+    engine_load_t what = {.batching = ENGINE_BATCH_FORCE, .max_batch = MAX};
+    cr_assert_eq(load(ops, engine, network(1), what, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(ops->info(model)->max_batch, MAX);
+    run(ops, engine, model, MAX, in, out);
+    compare(out, wanted, MAX * OUT);
+    cr_assert_eq(ops->prepare(model, 2, &err), STATUS_OK, "%s", err.text);
+    run(ops, engine, model, 2, in, out);
+    compare(out, wanted, 2 * OUT);
+    ops->unload(model);
+    ops->close(engine);
+}
+
+/* An output that is the input itself has no buffer of its own in OpenVINO: bound, it stays unwritten. */
+Test(openvino, what_passes_through_comes_out)
+{
+    int64_t dims[] = {-1, WIDTH};
+    float in[2 * WIDTH], out[2 * WIDTH] = {0}, twice[2 * WIDTH] = {0};
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    ticket_t ticket;
+    err_t err;
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 2, dims);
+    maker_node(m, "Identity", "x", "same");
+    maker_node(m, "Add", "x x", "twice");
+    maker_output(m, "same", DTYPE_F32, 2, dims);
+    maker_output(m, "twice", DTYPE_F32, 2, dims);
+    cr_assert_eq(load(ops, engine, m, (engine_load_t){.max_batch = 2}, &model, &err), STATUS_OK, "%s",
+                 err.text);
+    cr_assert_eq(ops->prepare(model, 2, &err), STATUS_OK, "%s", err.text);
+    network_noise(in, 2 * WIDTH, 3);
+    engine_job_t job = {
+        .model = model, .batch = 2, .inputs = (const void *[]){in}, .outputs = (void *[]){out, twice}};
+    cr_assert_eq(ticket_run(&ticket, ops, engine, job), STATUS_OK, "%s", ticket.text);
+    cr_expect_arr_eq(out, in, sizeof in);
+    for (int i = 0; i < 2 * WIDTH; i++)
+        cr_expect_float_eq(twice[i], 2 * in[i], 1e-6f);
+    ops->unload(model);
+    ops->close(engine);
+}
+
+static void expect_refused(engine_t *engine, const char *bytes, status_t wanted)
+{
+    engine_model_t *model;
+    err_t err;
+    engine_load_t what = {.name = "bad", .bytes = bytes, .len_bytes = strlen(bytes)};
+    cr_assert_eq(ops->load(engine, &what, &model, &err), wanted, "%s", err.text);
+    cr_expect_null(strchr(err.text, '\n'));
+}
+
+/* What it lacks is named in one line, and the next model loads all the same. */
+Test(openvino, what_it_cannot_run_it_says_at_load)
+{
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    err_t err;
+    engine_load_t missing = {.name = "m", .path = "/nonexistent/model.onnx"};
+    cr_assert_eq(ops->load(engine, &missing, &model, &err), STATUS_NOT_FOUND, "%s", err.text);
+    expect_refused(engine, "this is no model", STATUS_INVALID_ARGUMENT);
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){2, 2});
+    maker_node(m, "Det", "x", "y");
+    maker_output(m, "y", DTYPE_F32, 0, NULL);
+    cr_assert_eq(load(ops, engine, m, (engine_load_t){0}, &model, &err), STATUS_UNSUPPORTED, "%s", err.text);
+    cr_expect(strstr(err.text, "No conversion rule found for operations: Det"), "%s", err.text);
+    cr_expect_null(strchr(err.text, '\n'), "%s", err.text);
+    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.precision = ENGINE_FP16}, &model, &err),
+                 STATUS_UNSUPPORTED);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
+                     err.text);
+        ops->unload(model);
+    }
+    ops->close(engine);
+}
+
+/* One that waits behind others; whichever of them has begun by then ends as usual. */
+Test(openvino, what_waits_can_be_cancelled)
+{
+    enum { JOBS = 40 };
+    float in[MAX * ROW], out[MAX * OUT];
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    static ticket_t tickets[JOBS];
+    err_t err;
+    const void *inputs[] = {in};
+    void *outputs[] = {out};
+    network_noise(in, MAX * ROW, 5);
+    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err), STATUS_OK,
+                 "%s", err.text);
+    engine_job_t job = {.model = model, .batch = MAX, .inputs = inputs, .outputs = outputs};
+    for (int i = 0; i < JOBS; i++)
+        ticket_start(&tickets[i], ops, engine, job);
+    bool cancelled = ops->cancel(engine, &tickets[JOBS - 1].job);
+    for (int i = 0; i < JOBS - 1; i++)
+        cr_assert_eq(ticket_wait(&tickets[i]), STATUS_OK, "%s", tickets[i].text);
+    cr_expect_eq(ticket_wait(&tickets[JOBS - 1]), cancelled ? STATUS_CANCELLED : STATUS_OK);
+    cr_expect_not(ops->cancel(engine, &tickets[0].job));
+    ops->flush(engine);
+    ops->unload(model);
+    ops->close(engine);
+}
