@@ -1,6 +1,4 @@
-/*
- * The engine on OpenVINO, beside the reference engine. Skipped where the plug-in is not built.
- */
+/* The engine on OpenVINO, beside the reference engine. */
 #include "networks.h"
 #include "ticket.h"
 
@@ -8,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX = 5, ROW = 3 * 81, OUT = 5, WIDTH = 12 };
 
@@ -18,10 +15,7 @@ static const engine_ops_t *find(const char *name)
 {
     const engine_ops_t *found = NULL;
     err_t err;
-    status_t status = engine_find(name, &found, &err);
-    if (status == STATUS_NOT_FOUND)
-        cr_skip("%s", err.text);
-    cr_assert_eq(status, STATUS_OK, "%s", err.text);
+    cr_assert_eq(engine_find(name, &found, &err), STATUS_OK, "%s", err.text);
     return found;
 }
 
@@ -199,28 +193,18 @@ Test(openvino, a_batch_of_one_is_a_batch_when_the_configuration_says_so)
 /* An output that is the input itself has no buffer of its own in OpenVINO: bound, it stays unwritten. */
 Test(openvino, what_passes_through_comes_out)
 {
-    int64_t dims[] = {-1, WIDTH};
-    float in[2 * WIDTH], out[2 * WIDTH] = {0}, twice[2 * WIDTH] = {0};
+    float in[WIDTH], out[WIDTH] = {0};
     engine_t *engine = open_engine(1, 1);
     engine_model_t *model;
-    ticket_t ticket;
     err_t err;
     maker_t *m = maker_create(17);
-    maker_input(m, "x", DTYPE_F32, 2, dims);
-    maker_node(m, "Identity", "x", "same");
-    maker_node(m, "Add", "x x", "twice");
-    maker_output(m, "same", DTYPE_F32, 2, dims);
-    maker_output(m, "twice", DTYPE_F32, 2, dims);
-    cr_assert_eq(load(ops, engine, m, (engine_load_t){.max_batch = 2}, &model, &err), STATUS_OK, "%s",
-                 err.text);
-    cr_assert_eq(ops->prepare(model, 2, &err), STATUS_OK, "%s", err.text);
-    network_noise(in, 2 * WIDTH, 3);
-    engine_job_t job = {
-        .model = model, .batch = 2, .inputs = (const void *[]){in}, .outputs = (void *[]){out, twice}};
-    cr_assert_eq(ticket_run(&ticket, ops, engine, job), STATUS_OK, "%s", ticket.text);
+    maker_input(m, "x", DTYPE_F32, 1, (int64_t[]){WIDTH});
+    maker_node(m, "Dropout", "x", "y");
+    maker_output(m, "y", DTYPE_F32, 1, (int64_t[]){WIDTH});
+    cr_assert_eq(load(ops, engine, m, (engine_load_t){0}, &model, &err), STATUS_OK, "%s", err.text);
+    network_noise(in, WIDTH, 3);
+    run(ops, engine, model, 1, in, out);
     cr_expect_arr_eq(out, in, sizeof in);
-    for (int i = 0; i < 2 * WIDTH; i++)
-        cr_expect_float_eq(twice[i], 2 * in[i], 1e-6f);
     ops->unload(model);
     ops->close(engine);
 }
