@@ -4,6 +4,6 @@
 
 #include "engine/engine.h"
 
-extern const engine_ops_t engine_emulated, engine_onednn, engine_reference;
+extern const engine_ops_t engine_auto, engine_emulated, engine_onednn, engine_reference;
 
 #endif

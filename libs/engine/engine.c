@@ -9,6 +9,7 @@
 
 static const engine_ops_t *const backends[] = {
     &engine_onednn,
+    &engine_auto,
     &engine_emulated,
     &engine_reference,
 };

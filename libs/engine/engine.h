@@ -1,5 +1,5 @@
 /*
- * What runs a model on a device: the border between the worker and oneDNN, CUDA or the emulated GPU.
+ * What runs a model on a device: the border between the worker and oneDNN, onnxruntime, OpenVINO, CUDA or the emulated GPU.
  *
  * Objects: an engine_t is one opened device with one or more streams, each a queue of jobs (in order, one at a
  * time; those of several streams run side by side); an engine_model_t is one loaded model on it; an engine_job_t
@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 5,      /* changes with any change of the types below */
+    ENGINE_ABI = 6,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -99,6 +99,7 @@ typedef struct {
     engine_batching_t batching;
     uint32_t max_batch;           /* 0 = ENGINE_DEFAULT_MAX_BATCH; ignored when not batchable */
     engine_precision_t precision; /* of the arithmetic; a backend may refuse what it lacks */
+    const char *only; /* behind engine_choice_t: this one, no other. NULL: the first that takes it */
 
     engine_latency_fn latency; /* emulated: required; of the whole model */
     void *latency_arg;
@@ -201,10 +202,25 @@ struct engine_job {
     uint64_t engine_private[4];
 };
 
+/*
+ * A backend behind which several engines stand ("auto"): a model is on one or more of them and runs on one, whose are its
+ * jobs, cuts and borders. What describes a model is the same on each.
+ */
+typedef struct {
+    uint32_t (*count)(const engine_model_t *model);
+    const char *(*name)(const engine_model_t *model, uint32_t which); /* as long as the process */
+    uint32_t (*used)(const engine_model_t *model);
+    /* Runs it on that one from now on, and loads it there before if need be. What the engine says, or UNSUPPORTED when it
+     * describes the model otherwise, leaves all as it was. No job of the model may be under way. */
+    status_t (*use)(engine_model_t *model, uint32_t which, err_t *err);
+    /* It stays where it is: unloads it from the others, and forgets what a load needs. */
+    void (*settle)(engine_model_t *model);
+} engine_choice_t;
+
 typedef struct engine_ops {
     uint32_t abi; /* ENGINE_ABI */
     uint32_t size_bytes;
-    const char *name; /* "onednn", "emulated", "cuda" */
+    const char *name; /* "onednn", "auto", "emulated", "cuda" */
 
     /* How many devices of this kind are here; UINT32_MAX when any number can be opened. */
     uint32_t (*device_count)(void);
@@ -277,6 +293,8 @@ typedef struct engine_ops {
     /* Whether the device is gone for good: from then on every job fails, UNAVAILABLE, and only a new process
      * may get it back. It shows with the first job that fails of it. Any thread. NULL: it cannot be lost. */
     bool (*is_lost)(const engine_t *engine);
+
+    const engine_choice_t *choice; /* NULL: there is one engine */
 } engine_ops_t;
 
 /* The built-in backend of that name, else the plug-in "engine-NAME.so" (see engine_set_plugin_dir), else an

@@ -1,0 +1,189 @@
+#include "engine/auto/member.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[AUTO_MEMBERS_MAX] = {"onnxruntime", "onednn", "openvino"};
+
+/* ---- Engines ---- */
+
+status_t members_open(members_t *members, const engine_config_t *config, err_t *err)
+{
+    *members = (members_t){0};
+    for (uint32_t i = 0; i < AUTO_MEMBERS_MAX; i++) {
+        member_t *member = &members->list[members->count];
+        if (engine_find(names[i], &member->ops, err) == STATUS_OK &&
+            member->ops->open(config, &member->engine, err) == STATUS_OK)
+            members->count++;
+    }
+    return members->count ? STATUS_OK : STATUS_UNAVAILABLE;
+}
+
+void members_close(members_t *members)
+{
+    for (uint32_t i = 0; i < members->count; i++)
+        members->list[i].ops->close(members->list[i].engine);
+    members->count = 0;
+}
+
+/* ---- What a load needs ---- */
+
+static void load_dispose(engine_load_t *load)
+{
+    free((char *)(uintptr_t)load->name);
+    free((char *)(uintptr_t)load->path);
+    free((void *)(uintptr_t)load->bytes);
+    *load = (engine_load_t){0};
+}
+
+static status_t load_copy(engine_load_t *load, const engine_load_t *what, err_t *err)
+{
+    void *bytes = what->bytes ? malloc(what->len_bytes + 1) : NULL;
+    *load = *what;
+    load->name = strdup(what->name);
+    load->path = what->path ? strdup(what->path) : NULL;
+    load->bytes = bytes;
+    load->only = NULL;
+    if (!load->name || (what->path && !load->path) || (what->bytes && !bytes)) {
+        load_dispose(load);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    }
+    if (bytes)
+        memcpy(bytes, what->bytes, what->len_bytes);
+    return STATUS_OK;
+}
+
+/* ---- Descriptions ---- */
+
+static bool same_tensors(const engine_tensor_t *a, const engine_tensor_t *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(a[i].name, b[i].name) != 0 || a[i].dtype != b[i].dtype || a[i].rank != b[i].rank ||
+            memcmp(a[i].dims, b[i].dims, a[i].rank * sizeof a[i].dims[0]) != 0)
+            return false;
+    return true;
+}
+
+static bool same_info(const engine_model_info_t *a, const engine_model_info_t *b)
+{
+    return a->input_count == b->input_count && a->output_count == b->output_count &&
+           a->batchable == b->batchable && a->max_batch == b->max_batch &&
+           same_tensors(a->inputs, b->inputs, a->input_count) &&
+           same_tensors(a->outputs, b->outputs, a->output_count);
+}
+
+static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, uint32_t count, err_t *err)
+{
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
+        status = description_set(&to[i], from[i].name, from[i].dtype, from[i].rank, from[i].dims,
+                                 from[i].symbols, err);
+    return status;
+}
+
+static status_t copy_info(description_t *d, const engine_model_info_t *info, err_t *err)
+{
+    status_t status = description_init(d, info->input_count, info->output_count, err);
+    if (status != STATUS_OK)
+        return status;
+    d->info.batchable = info->batchable;
+    d->info.max_batch = info->max_batch;
+    d->info.memory_bytes = info->memory_bytes;
+    status = copy_tensors(d->inputs, info->inputs, info->input_count, err);
+    return status == STATUS_OK ? copy_tensors(d->outputs, info->outputs, info->output_count, err) : status;
+}
+
+/* ---- A model ---- */
+
+static void leave(engine_model_t *model, uint32_t which)
+{
+    if (model->on[which])
+        model->members->list[which].ops->unload(model->on[which]);
+    model->on[which] = NULL;
+}
+
+static status_t load_on(engine_model_t *model, uint32_t which, err_t *err)
+{
+    const member_t *member = &model->members->list[which];
+    if (model->on[which])
+        return STATUS_OK;
+    if (!model->load.name)
+        return err_set(err, STATUS_UNAVAILABLE, "the engine of the model is settled");
+    status_t status = member->ops->load(member->engine, &model->load, &model->on[which], err);
+    if (status != STATUS_OK)
+        model->on[which] = NULL;
+    return status;
+}
+
+status_t member_model_use(engine_model_t *model, uint32_t which, err_t *err)
+{
+    const engine_ops_t *ops = model->members->list[which].ops;
+    status_t status = load_on(model, which, err);
+    if (status != STATUS_OK)
+        return status;
+    if (!same_info(ops->info(model->on[which]), &model->description.info)) {
+        leave(model, which);
+        return err_set(err, STATUS_UNSUPPORTED, "it describes the model otherwise");
+    }
+    model->used = which;
+    member_count_memory(model);
+    return STATUS_OK;
+}
+
+void member_model_settle(engine_model_t *model)
+{
+    for (uint32_t i = 0; i < model->members->count; i++)
+        if (i != model->used)
+            leave(model, i);
+    load_dispose(&model->load);
+}
+
+/* What the last of them lacks is seldom what the first does: that one's word is told, unless others are not asked. */
+static status_t load_first(engine_model_t *model, const char *only, err_t *err)
+{
+    status_t status = STATUS_NOT_FOUND;
+    err_set(err, status, "engine '%.40s' is not here", only ? only : "auto");
+    for (uint32_t i = 0; i < model->members->count; i++) {
+        err_t why;
+        if (only && strcmp(only, model->members->list[i].ops->name) != 0)
+            continue;
+        status_t tried = load_on(model, i, &why);
+        if (tried == STATUS_OK) {
+            model->used = i;
+            return tried;
+        }
+        if (status != STATUS_NOT_FOUND)
+            continue;
+        status = err_set(err, tried, "%s", why.text);
+    }
+    return status;
+}
+
+status_t member_model_create(engine_t *engine, const members_t *members, const engine_load_t *what,
+                             engine_model_t **out, err_t *err)
+{
+    engine_model_t *model = calloc(1, sizeof *model);
+    if (!model)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    model->engine = engine;
+    model->members = members;
+    status_t status = load_copy(&model->load, what, err);
+    if (status == STATUS_OK)
+        status = load_first(model, what->only, err);
+    if (status == STATUS_OK)
+        status = copy_info(&model->description, member_ops(model)->info(member_model(model)), err);
+    if (status == STATUS_OK)
+        *out = model;
+    else
+        member_model_destroy(model);
+    return status;
+}
+
+void member_model_destroy(engine_model_t *model)
+{
+    for (uint32_t i = 0; i < model->members->count; i++)
+        leave(model, i);
+    load_dispose(&model->load);
+    description_dispose(&model->description);
+    free(model);
+}
