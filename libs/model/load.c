@@ -1,6 +1,8 @@
 /* Onto the devices, step by step, and off them again. */
 #include "model/model.h"
 
+#include "model/measure/choose_engine.h"
+#include "model/measure/kept_profile.h"
 #include "model/parts/memory.h"
 
 #include <stdatomic.h>
@@ -8,18 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void leave_devices(model_t *model, const model_devices_t *devices)
+static void leave_engines(model_t *model, const model_devices_t *devices)
 {
-    mode_dispose(&model->choice);
-    memory_give(model, devices);
-    free(model->batch_bytes);
-    model->batch_bytes = NULL;
     for (uint32_t i = 0; i < model->on_device_count; i++)
         devices->ops->unload(model->on_device[i]);
     free(model->on_device);
     model->on_device = NULL;
     model->on_device_count = 0;
     model->info = NULL;
+    model->engine = NULL;
+}
+
+static void leave_devices(model_t *model, const model_devices_t *devices)
+{
+    mode_dispose(&model->choice);
+    memory_give(model, devices);
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
+    leave_engines(model, devices);
     free(model->shapes);
     model->shapes = NULL;
 }
@@ -73,6 +81,7 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
                           .precision = model->config.precision};
 
     model_file_path(model, path);
+    load.only = model->only_engine[0] ? model->only_engine : NULL;
     if (model->bare) {
         load.path = NULL;
         describe_bare(model, &load, tensors);
@@ -180,15 +189,38 @@ static status_t emulate_family(model_t *model, err_t *err)
     return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
 }
 
+/* The one that config.yaml names, or that was the fastest when its profile was kept. An engine that is gone since, or that
+ * does not take it any more, is not insisted on. */
+static void name_engine(model_t *model, const model_load_options_t *options)
+{
+    if (model->config.engine[0])
+        snprintf(model->only_engine, sizeof(model->only_engine), "%s", model->config.engine);
+    else if (!options->use_cache || !kept_profile_engine(model, options->devices, model->only_engine))
+        model->only_engine[0] = '\0';
+}
+
+static status_t load_anywhere(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    status_t status = load_on_devices(model, options, err);
+
+    if (status == STATUS_OK || !model->only_engine[0] || model->config.engine[0] ||
+        status == STATUS_CANCELLED)
+        return status;
+    model->only_engine[0] = '\0';
+    leave_engines(model, options->devices);
+    return load_on_devices(model, options, err);
+}
+
 static status_t place_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
     bool emulated = is_emulated(options);
     status_t status = memory_take_files(model, options->devices, err);
+    name_engine(model, options);
 
     if (status == STATUS_OK && emulated)
         status = give_profile(model, err);
     if (status == STATUS_OK)
-        status = load_on_devices(model, options, err);
+        status = load_anywhere(model, options, err);
     if (status == STATUS_OK)
         status = measure_rows(model, err);
     if (status == STATUS_OK)
@@ -210,7 +242,11 @@ static status_t ready_steps(model_t *model, const model_load_options_t *options,
 
     if (atomic_load(options->stop))
         return err_set(err, STATUS_CANCELLED, "stopped");
-    if (!is_emulated(options) && !options->profile_later)
+    if (!is_emulated(options))
+        status = model_choose_engine(model, options, err);
+    else
+        model->engine = options->devices->ops->name;
+    if (status == STATUS_OK && !is_emulated(options) && !options->profile_later)
         status = model_measure(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = mode_choose(model, options, err);

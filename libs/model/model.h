@@ -40,6 +40,16 @@ typedef struct model_buffers {
     size_t *capacity;         /* of each, inputs first */
 } model_buffers_t;
 
+/* What was found of one of the engines that a model could run on. */
+enum { MODEL_ENGINES_MAX = 4, MODEL_ENGINE_SIZES = 3, MODEL_ENGINE_WHY_BYTES = 160 };
+typedef struct {
+    const char *name;
+    bool runs; /* and agrees with the others */
+    int64_t latency_ns
+        [MODEL_ENGINE_SIZES]; /* medians of batches of 1, 4 and the largest, as far as there are so many */
+    char why[MODEL_ENGINE_WHY_BYTES]; /* it does not run */
+} model_engine_t;
+
 struct model {
     char name[MODEL_NAME_BYTES];
     int64_t version;      /* 0 = none could be chosen, and it is FAILED */
@@ -57,8 +67,13 @@ struct model {
     engine_model_t **on_device;          /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info; /* of the first; that of all */
-    uint64_t row_in_bytes;           /* one task's input item; 0 with shapes */
-    model_shapes_t *shapes;          /* NULL: nothing but the batch varies */
+    const char *engine;              /* that it runs on; NULL until that is known */
+    char only_engine
+        [PROFILE_CACHE_WORD_BYTES]; /* it is loaded on this one and no other; "": on which it likes */
+    model_engine_t engines[MODEL_ENGINES_MAX]; /* as they were tried; none where nothing was to be chosen */
+    uint32_t engine_count;
+    uint64_t row_in_bytes;  /* one task's input item; 0 with shapes */
+    model_shapes_t *shapes; /* NULL: nothing but the batch varies */
     uint64_t *batch_bytes; /* [b] of a device: memory with batches up to b; [0] unused. NULL until prepared */
     uint64_t taken_bytes;  /* of each device */
     int64_t slo_ns;
@@ -137,6 +152,10 @@ status_t model_measure_again(const model_t *model, const model_load_options_t *o
                              profile_t *profile, err_t *err);
 /* From now on it is planned with this one; what batches took is forgotten, and its SLO stays. */
 void model_take_profile(model_t *model, uint32_t which, const profile_t *profile);
+
+/* The engine on which a copy of it was measured lately. False: none. */
+bool model_known_engine(const model_t *model, const model_load_options_t *options,
+                        char word[PROFILE_CACHE_WORD_BYTES]);
 
 /* To measure the loaded model on the first of its devices, beside what that serves. sizes: of its axes; NULL when it
  * has none. */

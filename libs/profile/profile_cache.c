@@ -126,6 +126,8 @@ static bool parse_line(cache_t *cache, char *line)
         return parse_wait(value, &cache->modes.comp_wait_ns);
     if (strcmp(line, "schedule") == 0)
         return parse_word(value, cache->modes.schedule);
+    if (strcmp(line, "engine") == 0)
+        return parse_word(value, cache->modes.engine);
     if (strcmp(line, "whole_is_faster") == 0)
         return parse_yes(value, &cache->modes.whole_is_faster);
     if (strcmp(line, "exits") == 0)
@@ -248,6 +250,8 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
     if (modes->stage_count && modes->schedule[0])
         fprintf(file, "schedule %s\n", modes->schedule);
     write_cuts(file, "exits", modes->exits, modes->exit_count);
+    if (modes->engine[0])
+        fprintf(file, "engine %s\n", modes->engine);
     fputs("end yes\n", file);
     return fflush(file) == 0 && fsync(fileno(file)) == 0;
 }

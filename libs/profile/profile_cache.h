@@ -27,6 +27,7 @@ typedef struct {
     char schedule[PROFILE_CACHE_WORD_BYTES]; /* staged: what they were tried with; "": not known */
     bool whole_is_faster;                    /* staged: no stages were as fast as none */
     uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */
+    char engine[PROFILE_CACHE_WORD_BYTES]; /* which of several it was measured on; "": there was one */
 } profile_modes_t;
 
 /* STATUS_OK only if the file is well formed and was measured on this device for this very model (hash "": any), no later

@@ -9,7 +9,8 @@
 
 static const char *const controls[] = {"none", "explicit", "poll",
                                        NULL}; /* in the order of model_control_t */
-const char *const worker_options_engines[] = {"onednn", "openvino", "emulated", "cuda", "reference", NULL};
+const char *const worker_options_engines[] = {"auto",     "onnxruntime", "openvino",  "onednn",
+                                              "emulated", "cuda",        "reference", NULL};
 
 #define AT(field) .offset = offsetof(worker_options_t, field)
 static const config_option_t option_table[] = {
@@ -43,7 +44,8 @@ static const config_option_t option_table[] = {
      AT(overlap_plan)},
     {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
      AT(profile_cache)},
-    {"engine", CONFIG_ENUM, "Devices", "What runs the models.", .def = "onednn",
+    {"engine", CONFIG_ENUM, "Devices",
+     "What runs the models; auto: on the CPU, the fastest of those that are here.", .def = "auto",
      .choices = worker_options_engines, AT(engine)},
     {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
      .def = "0", .min = 0, .max = MODEL_DEVICES_MAX, AT(devices)},

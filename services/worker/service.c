@@ -325,7 +325,7 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
     model_mode_t mode = (model_mode_t)options->mode;
     devices_wanted_t wanted = wanted_by_configs(&worker->served, mode);
 
-    bool on_cpu = strcmp(engine, "onednn") == 0;
+    bool on_cpu = model_engine_is_cpu(engine);
     cpus_t cpus;
 
     cpus_look(&cpus);

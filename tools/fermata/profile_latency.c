@@ -133,7 +133,7 @@ static status_t report(latency_t *work, err_t *err)
         shapes_text(&work->model->shapes->axes, work->axis_sizes, shape);
     profile_report_t what = {.model = work->model->name,
                              .shape = shape,
-                             .engine = profile_engine_name(o),
+                             .engine = work->model->engine,
                              .device = session->devices.identity,
                              .hash = work->hash,
                              .samples = work->samples,
@@ -143,6 +143,8 @@ static status_t report(latency_t *work, err_t *err)
                              .written = session->path[0] ? session->path : NULL};
     status_t status = STATUS_OK;
 
+    if (session->devices.ops->choice)
+        snprintf(work->model->modes.engine, sizeof(work->model->modes.engine), "%s", work->model->engine);
     if (what.written)
         status = kept_profile_write(&session->devices, session->path, work->hash, &work->model->profile,
                                     &work->model->modes, err);

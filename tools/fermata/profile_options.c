@@ -2,14 +2,15 @@
 
 #include "model/modes/overlap_plan.h"
 
-static const char *const engines[] = {"onednn", "openvino", "cuda", "reference", "emulated", NULL};
+static const char *const engines[] = {"auto", "onnxruntime", "openvino", "onednn",
+                                      "cuda", "reference",   "emulated", NULL};
 
 static const config_option_t options[] = {
     {.name = "engine",
      .type = CONFIG_ENUM,
      .group = "Device",
-     .help = "What runs the model.",
-     .def = "onednn",
+     .help = "What runs the model; auto: on the CPU, the fastest of those that are here.",
+     .def = "auto",
      .choices = engines,
      .offset = offsetof(profile_options_t, engine)},
     {.name = "threads",

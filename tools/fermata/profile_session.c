@@ -1,8 +1,13 @@
 #include "fermata/profile_session.h"
 
+#include "base/clock.h"
+
 #include <libgen.h>
 #include <stdio.h>
 #include <unistd.h>
+
+/* For each engine that could run the model. */
+#define ENGINES_BUDGET_NS (2 * NS_PER_S)
 
 const _Atomic(int) profile_never_stop;
 
@@ -35,8 +40,13 @@ status_t profile_open_device(profile_session_t *session, uint32_t streams, err_t
 status_t profile_load(profile_session_t *session, model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES],
                       err_t *err)
 {
-    model_load_options_t how = {
-        .devices = &session->devices, .profile_later = true, .stop = &profile_never_stop};
+    const profile_options_t *o = session->options;
+    bool in_parts = o->stages || o->exit_points || o->overlap; /* what is found is of the engine that can */
+    model_load_options_t how = {.devices = &session->devices,
+                                .profile_later = true,
+                                .profile_budget_ns = ENGINES_BUDGET_NS,
+                                .mode = in_parts ? MODE_STAGED : MODE_WHOLE,
+                                .stop = &profile_never_stop};
     uint32_t largest = session->size_count ? session->sizes[session->size_count - 1] : 0;
 
     if (model->file[0])

@@ -8,14 +8,16 @@
 #define AT(field) .offset = offsetof(up_options_t, field)
 #define S_NS INT64_C(1000000000)
 
-static const char *const engines[] = {"onednn", "openvino", "emulated", "cuda", "reference", NULL};
+static const char *const engines[] = {"auto",     "onnxruntime", "openvino",  "onednn",
+                                      "emulated", "cuda",        "reference", NULL};
 static const char *const modes[] = {"whole", "staged", "overlap", "preempt", NULL};
 
 static const config_option_t options[] = {
     {"models", CONFIG_PATH, "What to serve", "Model repository: a folder with MODEL/VERSION/model.onnx.",
      AT(models)},
-    {"engine", CONFIG_ENUM, "What to serve", "What runs the models.", .def = "onednn", .choices = engines,
-     AT(engine)},
+    {"engine", CONFIG_ENUM, "What to serve",
+     "What runs the models; auto: on the CPU, the fastest of those that are here.", .def = "auto",
+     .choices = engines, AT(engine)},
     {"mode", CONFIG_ENUM, "What to serve", "How batches are run of models whose config.yaml names no mode.",
      .def = "whole", .choices = modes, AT(mode)},
     {"overlap_plan", CONFIG_PATH, "What to serve",

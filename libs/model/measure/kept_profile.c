@@ -66,18 +66,20 @@ status_t kept_profile_write(const model_devices_t *devices, const char *path, co
     return profile_cache_write(path, &key, profile, modes, err);
 }
 
+typedef bool (*wanted_fn)(const profile_modes_t *modes);
+
 /* The files are read for their hash, which takes a while, only where there is something to find. */
-static bool has_schedule(const model_t *model, const model_devices_t *devices, const char *path)
+static bool has(const model_t *model, const model_devices_t *devices, const char *path, wanted_fn wanted,
+                profile_modes_t *modes)
 {
     uint32_t max_batch = model->config.max_batch ? model->config.max_batch : ENGINE_DEFAULT_MAX_BATCH;
     char hash[PROFILE_CACHE_TEXT_BYTES];
-    profile_modes_t modes;
     profile_t profile;
     err_t ignored; /* it is told when the model is loaded */
 
-    return kept_profile_read(devices, path, NULL, max_batch, &profile, &modes, &ignored) == STATUS_OK &&
-           modes.schedule[0] && model_hash(model, hash, &ignored) == STATUS_OK &&
-           kept_profile_read(devices, path, hash, max_batch, &profile, &modes, &ignored) == STATUS_OK;
+    return kept_profile_read(devices, path, NULL, max_batch, &profile, modes, &ignored) == STATUS_OK &&
+           wanted(modes) && model_hash(model, hash, &ignored) == STATUS_OK &&
+           kept_profile_read(devices, path, hash, max_batch, &profile, modes, &ignored) == STATUS_OK;
 }
 
 /* profile.ENGINE.txt or profile.ENGINE.SIZES.txt */
@@ -89,7 +91,9 @@ static bool is_of_engine(const char *name, const char *engine)
            strlen(name) > 12 && strcmp(name + strlen(name) - 4, ".txt") == 0;
 }
 
-bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devices)
+/* Of any of its profiles. */
+static bool find(const model_t *model, const model_devices_t *devices, wanted_fn wanted,
+                 profile_modes_t *modes)
 {
     char path[KEPT_PROFILE_PATH_BYTES];
     struct dirent *entry;
@@ -103,9 +107,37 @@ bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devi
     DIR *folder = opendir(path);
     while (folder && !found && (entry = readdir(folder))) {
         snprintf(name, (size_t)(path + sizeof(path) - name), "%s", entry->d_name);
-        found = is_of_engine(entry->d_name, devices->ops->name) && has_schedule(model, devices, path);
+        found = is_of_engine(entry->d_name, devices->ops->name) && has(model, devices, path, wanted, modes);
     }
     if (folder)
         closedir(folder);
     return found;
+}
+
+static bool has_schedule(const profile_modes_t *modes)
+{
+    return modes->schedule[0] != '\0';
+}
+
+static bool has_engine(const profile_modes_t *modes)
+{
+    return modes->engine[0] != '\0';
+}
+
+bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devices)
+{
+    profile_modes_t modes;
+
+    return find(model, devices, has_schedule, &modes);
+}
+
+bool kept_profile_engine(const model_t *model, const model_devices_t *devices,
+                         char word[PROFILE_CACHE_WORD_BYTES])
+{
+    profile_modes_t modes;
+
+    if (!devices->ops->choice || !find(model, devices, has_engine, &modes))
+        return false;
+    memcpy(word, modes.engine, sizeof(modes.engine));
+    return true;
 }

@@ -4,6 +4,7 @@
 #include "model/measure/kept_profile.h"
 #include "model/measure/profiler.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,6 +56,12 @@ static void log_not_used(const wanted_t *wanted, const err_t *why)
     log_warn("profile_not_used", LOG_STR("model", wanted->model->name), LOG_ERR(why));
 }
 
+/* Or there was nothing to choose. */
+static bool is_of_engine(const wanted_t *wanted, const profile_modes_t *modes)
+{
+    return !wanted->options->devices->ops->choice || strcmp(modes->engine, wanted->model->engine) == 0;
+}
+
 /* Why a kept profile is not used is worth a line only when there is one. What it has for the modes holds even where its
  * latencies do not tell what a batch costs. */
 static bool take_kept_profile(wanted_t *wanted, profile_t *profile)
@@ -68,8 +75,13 @@ static bool take_kept_profile(wanted_t *wanted, profile_t *profile)
             log_not_used(wanted, &why);
         return false;
     }
-    if (!profile_is_whole(profile)) {
-        err_set(&why, STATUS_NOT_FOUND, "%.200s is of one batch size only", wanted->path);
+    status_t status = STATUS_OK;
+    if (!profile_is_whole(profile))
+        status = err_set(&why, STATUS_NOT_FOUND, "%.200s is of one batch size only", wanted->path);
+    else if (!is_of_engine(wanted, &wanted->modes))
+        status = err_set(&why, STATUS_NOT_FOUND, "%.200s was measured on engine %s", wanted->path,
+                         wanted->modes.engine);
+    if (status != STATUS_OK) {
         log_not_used(wanted, &why);
         return false;
     }
@@ -94,7 +106,7 @@ static bool take_shared_profile(wanted_t *wanted, profile_t *profile)
     profile_t known;
 
     if (!profile_memo_find(wanted->options->memo, &wanted->key, clock_now_ns(), &known, &modes) ||
-        (wanted->old && !is_better(&known, wanted->old)))
+        !is_of_engine(wanted, &modes) || (wanted->old && !is_better(&known, wanted->old)))
         return false;
     *profile = known;
     wanted->modes = own.stage_count || own.exit_count ? own : modes;
@@ -161,16 +173,38 @@ static status_t measure(wanted_t *wanted, profile_t *profile, err_t *err)
     return status;
 }
 
+static void put_engine(wanted_t *wanted)
+{
+    if (wanted->options->devices->ops->choice && wanted->model->engine)
+        snprintf(wanted->modes.engine, sizeof(wanted->modes.engine), "%s", wanted->model->engine);
+}
+
 static status_t want(wanted_t *wanted, const model_t *model, const model_load_options_t *options,
                      const uint32_t *sizes, err_t *err)
 {
     *wanted = (wanted_t){.model = model, .options = options, .sizes = sizes, .modes = model->modes};
+    put_engine(wanted);
     if (sizes)
         shapes_text(&model->shapes->axes, sizes, wanted->text);
     kept_profile_path(model, options->devices, sizes, wanted->path);
     wanted->key = (profile_memo_key_t){
         .hash = wanted->hash, .sizes = wanted->text, .max_batch = model->info->max_batch};
     return model_hash(model, wanted->hash, err);
+}
+
+bool model_known_engine(const model_t *model, const model_load_options_t *options,
+                        char word[PROFILE_CACHE_WORD_BYTES])
+{
+    profile_modes_t modes;
+    profile_t profile;
+    wanted_t wanted;
+    err_t ignored; /* the load that follows tells it */
+
+    if (!options->memo || want(&wanted, model, options, model_largest(model), &ignored) != STATUS_OK ||
+        !profile_memo_find(options->memo, &wanted.key, clock_now_ns(), &profile, &modes))
+        return false;
+    memcpy(word, modes.engine, sizeof(modes.engine));
+    return word[0] != '\0';
 }
 
 static void share(const wanted_t *wanted, const profile_t *profile)
@@ -189,6 +223,7 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
     if (status != STATUS_OK)
         return status;
     wanted.modes = (profile_modes_t){0};
+    put_engine(&wanted);
     if (options->use_cache)
         kept = take_kept_profile(&wanted, profile);
     known = kept || take_shared_profile(&wanted, profile);

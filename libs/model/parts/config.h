@@ -31,7 +31,8 @@ typedef struct {
     uint32_t priority;
     version_policy_t versions; /* the highest unless given */
     engine_precision_t precision;
-    bool has_mode; /* else it is the worker's */
+    char engine[MODEL_SCHEDULE_BYTES]; /* where there are several; "" = the fastest */
+    bool has_mode;                     /* else it is the worker's */
     model_mode_t mode;
     uint32_t stages;      /* staged: how many; 0 = not given */
     int64_t comp_wait_ns; /* staged: no rows join a batch that is older; 0 = not given */

@@ -56,6 +56,16 @@ static uint64_t device_memory_bytes(const model_devices_t *devices, const engine
     return devices->ops->describe ? 0 : host_memory_bytes() / count;
 }
 
+bool model_engine_is_cpu(const char *engine)
+{
+    static const char *const engines[] = {"auto", "onednn", "onnxruntime", "openvino"};
+
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+        if (strcmp(engine, engines[i]) == 0)
+            return true;
+    return false;
+}
+
 /* A profile holds for one kind of GPU. */
 static void describe_device(model_devices_t *devices, const engine_t *engine)
 {
@@ -72,11 +82,11 @@ static void name_devices(model_devices_t *devices, const char *engine, const eng
 {
     char cpu[64];
 
-    devices->kind = strcmp(engine, "onednn") == 0 ? "cpu" : devices->ops->name;
+    devices->kind = model_engine_is_cpu(engine) ? "cpu" : devices->ops->name;
     devices->device_class = devices->kind;
     cpu_model_name(cpu, sizeof(cpu));
-    if (strcmp(engine, "onednn") == 0)
-        snprintf(devices->identity, sizeof(devices->identity), "onednn; %s; %u threads", cpu,
+    if (model_engine_is_cpu(engine))
+        snprintf(devices->identity, sizeof(devices->identity), "%s; %s; %u threads", engine, cpu,
                  config->threads ? config->threads : 1);
     else
         snprintf(devices->identity, sizeof(devices->identity), "%s", engine);

@@ -38,6 +38,9 @@ typedef struct {
     uint64_t memory_bytes; /* of each: what models may take */
 } model_devices_t;
 
+/* Whether it computes with all that the host's CPUs have ("reference" does not count). */
+bool model_engine_is_cpu(const char *engine);
+
 /* Opens count devices of the engine of that name (0 = as many as there are; emulated: 1). pin: each
  * device's threads stay on CPUs of their own. Unwinds on failure. */
 status_t model_devices_open(model_devices_t *devices, const char *engine, uint32_t count,

@@ -1,0 +1,226 @@
+#include "model/measure/choose_engine.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "model/measure/agreement.h"
+#include "model/measure/profiler.h"
+#include "model/parts/memory.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the time for measuring; the rest is for the one that is chosen. */
+enum { BUDGET_PART = 4 };
+/* How long one size is run on one engine. */
+static const int64_t SIZE_NS = 20 * NS_PER_MS;
+
+typedef struct {
+    model_t *model;
+    const model_load_options_t *options;
+    const engine_choice_t *choice;
+    agreement_t agreement; /* with the first that ran */
+    uint32_t sizes[MODEL_ENGINE_SIZES], size_count;
+} chooser_t;
+
+/* ---- One engine ---- */
+
+static uint32_t sizes_of(uint32_t max_batch, uint32_t sizes[MODEL_ENGINE_SIZES])
+{
+    uint32_t count = 0;
+
+    sizes[count++] = 1;
+    if (max_batch > 4)
+        sizes[count++] = 4;
+    if (max_batch > 1)
+        sizes[count++] = max_batch;
+    return count;
+}
+
+static status_t time_it(const chooser_t *c, const profiler_t *profiler, model_engine_t *found, err_t *err)
+{
+    profiler_sample_t samples[PROFILER_SIZES_MAX];
+    profiler_t how = *profiler;
+    uint32_t count;
+
+    how.sizes = c->sizes;
+    how.size_count = c->size_count;
+    how.size_goal_ns = SIZE_NS;
+    how.budget_ns = c->options->profile_budget_ns / BUDGET_PART;
+    how.granted_ns = NULL;
+    status_t status = profiler_run(&how, samples, &count, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
+        for (uint32_t s = 0; s < c->size_count; s++)
+            if (samples[i].batch == c->sizes[s])
+                found->latency_ns[s] = samples[i].median_ns;
+    return status;
+}
+
+/* What ends the load, whatever the other engines do. */
+static bool is_final(status_t status)
+{
+    return status == STATUS_CANCELLED || status == STATUS_NO_MEMORY;
+}
+
+/* OK: `found` says how fast it is, or why it is left out. */
+static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, err_t *err)
+{
+    profiler_t profiler = model_profiler_of_largest(c->model, c->options);
+    err_t why = {0};
+
+    *found = (model_engine_t){.name = c->choice->name(c->model->on_device[0], which)};
+    if (atomic_load(c->options->stop))
+        return err_set(err, STATUS_CANCELLED, "stopped");
+    status_t status = c->choice->use(c->model->on_device[0], which, &why);
+    if (status == STATUS_OK)
+        status = agreement_check(&c->agreement, &profiler, &why);
+    if (status == STATUS_OK)
+        status = time_it(c, &profiler, found, &why);
+    found->runs = status == STATUS_OK;
+    snprintf(found->why, sizeof(found->why), "%.150s", why.text);
+    return is_final(status) ? err_set(err, status, "engine %s: %s", found->name, why.text) : STATUS_OK;
+}
+
+/* ---- The fastest ---- */
+
+/* How long a takes for one of b: the geometric mean over the sizes that both were run at. */
+static double ratio(const model_engine_t *a, const model_engine_t *b)
+{
+    double sum = 0;
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < MODEL_ENGINE_SIZES; s++) {
+        if (a->latency_ns[s] <= 0 || b->latency_ns[s] <= 0)
+            continue;
+        sum += log((double)a->latency_ns[s] / (double)b->latency_ns[s]);
+        count++;
+    }
+    return count ? exp(sum / count) : 1;
+}
+
+/* UINT32_MAX: none runs. */
+static uint32_t fastest(const model_t *model)
+{
+    uint32_t best = UINT32_MAX;
+
+    for (uint32_t i = 0; i < model->engine_count; i++)
+        if (model->engines[i].runs &&
+            (best == UINT32_MAX || ratio(&model->engines[i], &model->engines[best]) < 1))
+            best = i;
+    return best;
+}
+
+static void tell(const model_t *model, uint32_t chosen)
+{
+    for (uint32_t i = 0; i < model->engine_count; i++) {
+        const model_engine_t *e = &model->engines[i];
+        if (e->runs)
+            log_info("engine_tried", LOG_STR("model", model->name), LOG_STR("engine", e->name),
+                     LOG_MS("b1_ms", e->latency_ns[0]), LOG_MS("b4_ms", e->latency_ns[1]),
+                     LOG_MS("max_ms", e->latency_ns[2]), LOG_STR("chosen", i == chosen ? "yes" : "no"));
+        else
+            log_info("engine_left_out", LOG_STR("model", model->name), LOG_STR("engine", e->name),
+                     LOG_STR("reason", e->why));
+    }
+}
+
+static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
+{
+    model_t *model = c->model;
+    uint32_t count = c->choice->count(model->on_device[0]), first = c->choice->used(model->on_device[0]);
+    status_t status = STATUS_OK;
+
+    if (count > MODEL_ENGINES_MAX)
+        count = MODEL_ENGINES_MAX;
+    model->engine_count = count;
+    c->size_count = sizes_of(model->info->max_batch, c->sizes);
+    status = try_engine(c, first, &model->engines[first], err);
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
+        if (i != first)
+            status = try_engine(c, i, &model->engines[i], err);
+    agreement_dispose(&c->agreement);
+    if (status != STATUS_OK)
+        return status;
+    *chosen = fastest(model);
+    if (*chosen == UINT32_MAX)
+        return err_set(err, STATUS_UNSUPPORTED, "it runs on no engine: %s", model->engines[first].why);
+    tell(model, *chosen);
+    return STATUS_OK;
+}
+
+/* ---- What need not be measured ---- */
+
+static uint32_t find(const chooser_t *c, const char *name)
+{
+    uint32_t count = c->choice->count(c->model->on_device[0]);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(c->choice->name(c->model->on_device[0], i), name) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+/* One that is loaded on an engine because it is named (kept profile, config.yaml), whose mode needs cuts, or a copy of which was measured. */
+static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_WORD_BYTES])
+{
+    const model_t *model = c->model;
+    model_mode_t mode = model->config.has_mode ? model->config.mode : c->options->mode;
+
+    if (model->only_engine[0])
+        return model->only_engine;
+    if (mode != MODE_WHOLE)
+        return "onednn";
+    return model_known_engine(model, c->options, word) ? word : NULL;
+}
+
+/* ---- Onto it ---- */
+
+static status_t use_everywhere(const chooser_t *c, const char *name, err_t *err)
+{
+    model_t *model = c->model;
+
+    for (uint32_t d = 0; d < model->on_device_count; d++) {
+        status_t status = c->choice->use(model->on_device[d], find(c, name), err);
+        if (status != STATUS_OK)
+            return status;
+        c->choice->settle(model->on_device[d]);
+    }
+    return STATUS_OK;
+}
+
+/* What was prepared was prepared on the first. */
+static status_t prepare_again(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    if (options->profile_later)
+        return STATUS_OK;
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
+    status_t status = model_prepare(model, options, err);
+    return status == STATUS_OK ? memory_take(model, options->devices, err) : status;
+}
+
+status_t model_choose_engine(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    chooser_t c = {.model = model, .options = options, .choice = options->devices->ops->choice};
+    char word[PROFILE_CACHE_WORD_BYTES];
+    uint32_t chosen = UINT32_MAX;
+    err_t why;
+
+    if (!c.choice) {
+        model->engine = options->devices->ops->name;
+        return STATUS_OK;
+    }
+    uint32_t first = c.choice->used(model->on_device[0]);
+    const char *known = known_engine(&c, word);
+    if (known && find(&c, known) != UINT32_MAX &&
+        c.choice->use(model->on_device[0], find(&c, known), &why) == STATUS_OK)
+        chosen = find(&c, known);
+    status_t status = chosen == UINT32_MAX ? measure_all(&c, &chosen, err) : STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
+    model->engine = c.choice->name(model->on_device[0], chosen);
+    status = use_everywhere(&c, model->engine, err);
+    return status == STATUS_OK && chosen != first ? prepare_again(model, options, err) : status;
+}
