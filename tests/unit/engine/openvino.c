@@ -209,6 +209,64 @@ Test(openvino, what_passes_through_comes_out)
     ops->close(engine);
 }
 
+/* Rows of [3], times a matrix, by an operator that libs/graph does not know: OpenVINO itself says what goes in and out. */
+static maker_t *foreign(int64_t batch)
+{
+    static const float w[] = {1, 2, 3, 4, 5, 6};
+    maker_t *m = maker_create(17);
+    Onnx__ModelProto *proto = maker_proto(m);
+    Onnx__OperatorSetIdProto *set = calloc(1, sizeof *set);
+    onnx__operator_set_id_proto__init(set);
+    set->domain = strdup("com.microsoft");
+    set->has_version = 1;
+    set->version = 1;
+    proto->opset_import = realloc(proto->opset_import, 2 * sizeof(Onnx__OperatorSetIdProto *));
+    proto->opset_import[proto->n_opset_import++] = set;
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){batch, 3});
+    maker_floats(m, "w", 2, (int64_t[]){3, 2}, w);
+    Onnx__NodeProto *node = maker_node(m, "FusedMatMul", "x w", "y");
+    free(node->domain);
+    node->domain = strdup("com.microsoft");
+    maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){batch, 2});
+    return m;
+}
+
+static void expect_foreign(int64_t declared, engine_batching_t batching, bool batchable)
+{
+    static const float in[] = {1, 0, 0, 0, 1, 1};
+    float out[4] = {0};
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    err_t err;
+    cr_assert_eq(load(ops, engine, foreign(declared), (engine_load_t){.batching = batching, .max_batch = 2},
+                      &model, &err),
+                 STATUS_OK, "%s", err.text);
+    const engine_model_info_t *info = ops->info(model);
+    cr_assert_eq(info->batchable, batchable);
+    cr_expect_str_eq(info->inputs[0].name, "x");
+    cr_expect_str_eq(info->outputs[0].name, "y");
+    cr_expect_eq(info->outputs[0].rank, batchable ? 1 : 2);
+    if (batchable || declared > 0) {
+        run(ops, engine, model, batchable ? 2 : 1, in, out);
+        cr_expect_eq(out[0], 1);
+        cr_expect_eq(out[1], 2);
+    }
+    if (batchable) {
+        cr_expect_eq(out[2], 8);
+        cr_expect_eq(out[3], 10);
+    }
+    ops->unload(model);
+    ops->close(engine);
+}
+
+Test(openvino, what_libs_graph_does_not_read_describes_itself)
+{
+    expect_foreign(-1, ENGINE_BATCH_AUTO, true);
+    expect_foreign(-1, ENGINE_BATCH_NONE, false);
+    expect_foreign(1, ENGINE_BATCH_AUTO, false);
+    expect_foreign(1, ENGINE_BATCH_FORCE, true);
+}
+
 static void expect_refused(engine_t *engine, const char *bytes, status_t wanted)
 {
     engine_model_t *model;
