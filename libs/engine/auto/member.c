@@ -1,5 +1,8 @@
 #include "engine/auto/member.h"
 
+#include "engine/backends.h"
+#include "engine/plugin/plugin.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +10,20 @@ static const char *const names[AUTO_MEMBERS_MAX] = {"onnxruntime", "onednn", "op
 
 /* ---- Engines ---- */
 
+static status_t find(const char *name, const engine_ops_t **ops, err_t *err)
+{
+    if (strcmp(name, engine_onednn.name) != 0)
+        return plugin_load(name, ops, err);
+    *ops = &engine_onednn;
+    return STATUS_OK;
+}
+
 status_t members_open(members_t *members, const engine_config_t *config, err_t *err)
 {
     *members = (members_t){0};
     for (uint32_t i = 0; i < AUTO_MEMBERS_MAX; i++) {
         member_t *member = &members->list[members->count];
-        if (engine_find(names[i], &member->ops, err) == STATUS_OK &&
+        if (find(names[i], &member->ops, err) == STATUS_OK &&
             member->ops->open(config, &member->engine, err) == STATUS_OK)
             members->count++;
     }
@@ -138,23 +149,23 @@ void member_model_settle(engine_model_t *model)
     load_dispose(&model->load);
 }
 
-/* What the last of them lacks is seldom what the first does: that one's word is told, unless others are not asked. */
+/* Of what none of them takes, oneDNN's word is told: it names the node. */
 static status_t load_first(engine_model_t *model, const char *only, err_t *err)
 {
     status_t status = STATUS_NOT_FOUND;
     err_set(err, status, "engine '%.40s' is not here", only ? only : "auto");
     for (uint32_t i = 0; i < model->members->count; i++) {
+        const engine_ops_t *ops = model->members->list[i].ops;
         err_t why;
-        if (only && strcmp(only, model->members->list[i].ops->name) != 0)
+        if (only && strcmp(only, ops->name) != 0)
             continue;
         status_t tried = load_on(model, i, &why);
         if (tried == STATUS_OK) {
             model->used = i;
             return tried;
         }
-        if (status != STATUS_NOT_FOUND)
-            continue;
-        status = err_set(err, tried, "%s", why.text);
+        if (status == STATUS_NOT_FOUND || ops == &engine_onednn)
+            status = err_set(err, tried, "%s", why.text);
     }
     return status;
 }

@@ -14,7 +14,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { THREADS_MAX = 256 };
+enum {
+    THREADS_MAX = 256,
+    COPY_FILES = 2, /* what a session takes, in sizes of the file: weights as they are and as it packs them */
+};
 
 struct engine {
     cpu_t cpu; /* first */
@@ -152,6 +155,15 @@ static bool leads_with_one(const graph_t *graph)
     return false;
 }
 
+/* Again, with leading dimensions that are open. */
+static status_t open_batch(const engine_t *engine, engine_model_t *model, const engine_load_t *what,
+                           err_t *err)
+{
+    ort->ReleaseSession(model->session);
+    model->session = NULL;
+    return session_create(what, &engine->threads, true, &model->session, err);
+}
+
 /* *fixed: a batch is wanted of inputs that are declared with one row. */
 static status_t describe_read(engine_model_t *model, const graph_t *graph, const engine_load_t *what,
                               bool *fixed, err_t *err)
@@ -162,12 +174,16 @@ static status_t describe_read(engine_model_t *model, const graph_t *graph, const
 }
 
 /* What libs/graph does not read, onnxruntime may. */
-static status_t describe_any(engine_model_t *model, const engine_load_t *what, bool *fixed, err_t *err)
+static status_t describe_any(const engine_t *engine, engine_model_t *model, const engine_load_t *what,
+                             bool *fixed, err_t *err)
 {
     graph_t *graph;
     *fixed = false;
-    if (describe_open(what, &graph, NULL) != STATUS_OK)
-        return signature_read(&model->description, model->session, what, err);
+    if (describe_open(what, &graph, NULL) != STATUS_OK) {
+        status_t opened =
+            what->batching == ENGINE_BATCH_FORCE ? open_batch(engine, model, what, err) : STATUS_OK;
+        return opened == STATUS_OK ? signature_read(&model->description, model->session, what, err) : opened;
+    }
     status_t status = describe_read(model, graph, what, fixed, err);
     graph_destroy(graph);
     return status;
@@ -188,12 +204,10 @@ static status_t load_into(const engine_t *engine, engine_model_t *model, const e
                        what->name);
     status_t status = session_create(what, &engine->threads, false, &model->session, err);
     if (status == STATUS_OK)
-        status = describe_any(model, what, &fixed, err);
+        status = describe_any(engine, model, what, &fixed, err);
     if (status != STATUS_OK || !fixed)
         return status;
-    ort->ReleaseSession(model->session);
-    model->session = NULL;
-    return session_create(what, &engine->threads, true, &model->session, err);
+    return open_batch(engine, model, what, err);
 }
 
 static void unload(engine_model_t *model)
@@ -216,7 +230,7 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         unload(model);
         return status;
     }
-    model->description.info.memory_bytes = file_bytes(what);
+    model->description.info.memory_bytes = COPY_FILES * file_bytes(what);
     for (uint32_t i = 0; i < info(model)->input_count; i++)
         model->input_names[i] = info(model)->inputs[i].name;
     for (uint32_t i = 0; i < info(model)->output_count; i++)

@@ -122,6 +122,22 @@ static status_t rewrite(const engine_load_t *what, void **bytes, size_t *len_byt
 
 /* ---- Sessions ---- */
 
+/* It tells a file that is broken and an operator that it lacks with one code: what libs/onnx reads is not broken. */
+static status_t lacks(const engine_load_t *what, status_t status, err_t *err)
+{
+    onnx_model_t *model;
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        return status;
+    status_t read = what->path ? onnx_model_load(what->path, &model, NULL)
+                               : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, NULL);
+    if (read == STATUS_OK)
+        onnx_model_destroy(model);
+    status = read == STATUS_OK ? STATUS_UNSUPPORTED : STATUS_INVALID_ARGUMENT;
+    if (err)
+        err->code = status;
+    return status;
+}
+
 static status_t create(const engine_load_t *what, const OrtSessionOptions *options, bool open_batch,
                        OrtSession **session, err_t *err)
 {
@@ -148,11 +164,9 @@ status_t session_create(const engine_load_t *what, const session_threads_t *thre
         return status;
     status = set_options(options, what, threads, err);
     if (status == STATUS_OK)
-        status = create(what, options, open_batch, session, err);
+        status = lacks(what, create(what, options, open_batch, session, err), err);
     ort->ReleaseSessionOptions(options);
-    if (status == STATUS_INTERNAL && err) /* an operator that it does not have, mostly: it tells no more */
-        err->code = STATUS_UNSUPPORTED;
-    return status == STATUS_INTERNAL ? STATUS_UNSUPPORTED : status;
+    return status;
 }
 
 /* ---- Values ---- */

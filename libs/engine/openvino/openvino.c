@@ -3,8 +3,9 @@
  * own are those of OpenVINO.
  *
  * A model is compiled once for all shapes. That takes some percent longer for a small batch, more where batch sizes alternate,
- * than a model compiled for the very shapes; but each of those has weights of its own, as large again as the file and more. So
- * what is prepared is compiled for its shapes as long as such copies stay below COPIES_BYTES; everything else runs the open one.
+ * than a model compiled for the very shapes; but each of those has weights of its own, as large again as the file and more, and
+ * compiling takes a while. So lone rows, for which it matters most, have such a copy where it is prepared, for a few shapes
+ * and as long as copies stay below COPIES_BYTES; everything else runs the open one.
  *
  * Shapes and batching are described as for the other engines where libs/graph reads the file, so that engines can be
  * compared and exchanged; else by what the network says (signature.h).
@@ -25,6 +26,7 @@
 enum {
     THREADS_MAX = 256,
     COPY_FILES = 2, /* what a compiled model takes, in sizes of the file */
+    COPIES_MAX = 4,
 };
 #define COPIES_BYTES ((uint64_t)1 << 30)
 
@@ -303,6 +305,33 @@ static bool varies(const engine_model_info_t *info)
     return false;
 }
 
+static const engine_tensor_t *one_of(const engine_tensor_t *tensors, uint32_t count, dtype_t dtype)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (tensors[i].dtype == dtype)
+            return &tensors[i];
+    return NULL;
+}
+
+/*
+ * What it would compute with half of its bits, without a word. int64 is what indices and sizes are, which fit; what may pass
+ * through, as some are given and some come out, need not be either.
+ */
+static status_t check_width(const engine_model_info_t *info, err_t *err)
+{
+    static const dtype_t wide[] = {DTYPE_F64, DTYPE_U64};
+    const engine_tensor_t *found = NULL;
+    for (size_t i = 0; !found && i < sizeof wide / sizeof wide[0]; i++) {
+        found = one_of(info->inputs, info->input_count, wide[i]);
+        found = found ? found : one_of(info->outputs, info->output_count, wide[i]);
+    }
+    if (!found && one_of(info->inputs, info->input_count, DTYPE_I64))
+        found = one_of(info->outputs, info->output_count, DTYPE_I64);
+    return found ? err_set(err, STATUS_UNSUPPORTED, "tensor '%.80s': OpenVINO computes %s in 32 bits",
+                           found->name, dtype_name(found->dtype))
+                 : STATUS_OK;
+}
+
 static uint64_t file_bytes(const engine_load_t *what)
 {
     struct stat file;
@@ -315,7 +344,7 @@ static uint32_t copies_max(const engine_model_t *model)
     if (!info(model)->batchable && !varies(info(model)))
         return 0;
     uint64_t fit = COPIES_BYTES / (model->file_bytes * COPY_FILES + 1);
-    return fit < ENGINE_MAX_BATCH ? (uint32_t)fit : ENGINE_MAX_BATCH;
+    return fit < COPIES_MAX ? (uint32_t)fit : COPIES_MAX;
 }
 
 static status_t load_into(engine_model_t *model, const engine_load_t *what, err_t *err)
@@ -329,6 +358,8 @@ static status_t load_into(engine_model_t *model, const engine_load_t *what, err_
         status = network_read(&model->network, what, err);
     if (status == STATUS_OK)
         status = describe_any(model, graph, what, err);
+    if (status == STATUS_OK)
+        status = check_width(info(model), err);
     if (status == STATUS_OK)
         status = compile(model, &model->open, err);
     if (status == STATUS_OK)
@@ -367,7 +398,7 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     return STATUS_OK;
 }
 
-/* Compiles for these shapes while there is room for one more copy; two threads at once may make one too many. */
+/* Compiles a row of these shapes while there is room for one more copy; two threads at once may make one too many. */
 static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
                                err_t *err)
 {
@@ -378,7 +409,7 @@ static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engi
                        info(model)->max_batch);
     status_t status = cpu_input_shapes(info(model), batch, input_shapes, inputs, err);
     bool shaped = input_shapes || !varies(info(model));
-    if (status != STATUS_OK || !shaped || atomic_load(&model->copies) >= model->copies_max)
+    if (status != STATUS_OK || !shaped || batch > 1 || atomic_load(&model->copies) >= model->copies_max)
         return status;
     status = plan_table_get(&model->plans, batch, inputs, build, model, &entry, err);
     if (status == STATUS_OK)

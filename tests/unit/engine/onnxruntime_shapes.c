@@ -1,0 +1,3 @@
+/* The tests of shapes.c on onnxruntime. */
+#define SHAPES_ENGINE "onnxruntime"
+#include "shapes.c"
