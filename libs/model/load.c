@@ -189,12 +189,16 @@ static status_t emulate_family(model_t *model, err_t *err)
     return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
 }
 
-/* The one that config.yaml names, or that was the fastest when its profile was kept. An engine that is gone since, or that
- * does not take it any more, is not insisted on. */
+/* The one that config.yaml names, that cuts models where its mode needs it, or that was the fastest when its profile was
+ * kept. An engine that is gone since, or that does not take it, is not insisted on unless it was named. */
 static void name_engine(model_t *model, const model_load_options_t *options)
 {
+    model_mode_t mode = model->config.has_mode ? model->config.mode : options->mode;
+
     if (model->config.engine[0])
         snprintf(model->only_engine, sizeof(model->only_engine), "%s", model->config.engine);
+    else if (mode != MODE_WHOLE)
+        snprintf(model->only_engine, sizeof(model->only_engine), "onednn");
     else if (!options->use_cache || !kept_profile_engine(model, options->devices, model->only_engine))
         model->only_engine[0] = '\0';
 }

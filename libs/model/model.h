@@ -41,7 +41,12 @@ typedef struct model_buffers {
 } model_buffers_t;
 
 /* What was found of one of the engines that a model could run on. */
-enum { MODEL_ENGINES_MAX = 4, MODEL_ENGINE_SIZES = 3, MODEL_ENGINE_WHY_BYTES = 160 };
+enum {
+    MODEL_ENGINES_MAX = 4,
+    MODEL_ENGINE_SIZES = 3,
+    MODEL_ENGINE_WHY_BYTES = 160,
+    MODEL_ENGINES_TEXT_BYTES = 512
+};
 typedef struct {
     const char *name;
     bool runs; /* and agrees with the others */
@@ -72,8 +77,9 @@ struct model {
         [PROFILE_CACHE_WORD_BYTES]; /* it is loaded on this one and no other; "": on which it likes */
     model_engine_t engines[MODEL_ENGINES_MAX]; /* as they were tried; none where nothing was to be chosen */
     uint32_t engine_count;
-    uint64_t row_in_bytes;  /* one task's input item; 0 with shapes */
-    model_shapes_t *shapes; /* NULL: nothing but the batch varies */
+    char engines_text[MODEL_ENGINES_TEXT_BYTES]; /* of these, for people */
+    uint64_t row_in_bytes;                       /* one task's input item; 0 with shapes */
+    model_shapes_t *shapes;                      /* NULL: nothing but the batch varies */
     uint64_t *batch_bytes; /* [b] of a device: memory with batches up to b; [0] unused. NULL until prepared */
     uint64_t taken_bytes;  /* of each device */
     int64_t slo_ns;

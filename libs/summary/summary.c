@@ -24,8 +24,11 @@ void summary_print_model(const summary_model_t *model)
     const char *reason = model->reason[0] != '\0' ? model->reason : model->mode_reason;
     bool told =
         model->mode[0] != '\0' && (model->mode_reason[0] != '\0' || strcmp(model->mode, "whole") != 0);
-    printf("  %s, version %s: %s%s%s", model->name, model->version, model->state, told ? ", " : "",
-           told ? model->mode : "");
+    printf("  %s, version %s: %s", model->name, model->version, model->state);
+    if (model->engine[0] != '\0')
+        printf(" on %s", model->engine);
+    if (told)
+        printf(", %s", model->mode);
     if (model->stages > 0)
         printf(" in %u stages", model->stages);
     if (model->exit_points > 0)
@@ -37,10 +40,10 @@ void summary_print_model(const summary_model_t *model)
 
 json_t *summary_model_json(const summary_model_t *model)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:f}", "name", model->name,
-                     "version", model->version, "state", model->state, "reason", model->reason, "mode",
-                     model->mode, "mode_reason", model->mode_reason, "stages", (int)model->stages,
-                     "exit_points", (int)model->exit_points, "latency_ms", model->one_ms, "measured",
-                     (int)model->measured, "measured_up_to", (int)model->measured_up_to, "doubt",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:f}", "name", model->name,
+                     "version", model->version, "state", model->state, "reason", model->reason, "engine",
+                     model->engine, "mode", model->mode, "mode_reason", model->mode_reason, "stages",
+                     (int)model->stages, "exit_points", (int)model->exit_points, "latency_ms", model->one_ms,
+                     "measured", (int)model->measured, "measured_up_to", (int)model->measured_up_to, "doubt",
                      isfinite(model->doubt) ? model->doubt : 0.0);
 }

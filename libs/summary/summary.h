@@ -12,6 +12,7 @@ typedef struct {
     const char *state, *reason; /* "ready", "failed"; why it is not ready, or "" */
     bool ready;
     const char *mode, *mode_reason; /* "" when it is not known */
+    const char *engine;             /* that it runs on; "" when it is not known */
     uint32_t stages, exit_points;
     uint32_t max_batch;                /* 0 when it is not known */
     double one_ms, most_ms;            /* what batches of 1 and of max_batch take; 0 when it is not known */
@@ -19,7 +20,7 @@ typedef struct {
     double doubt;                      /* profile_doubt of it; 0: none */
 } summary_model_t;
 
-/* To stdout: "  digits, version 1: ready, staged in 4 stages; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8)". Of
+/* To stdout: "  digits, version 1: ready on onednn, staged in 4 stages; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8)". Of
  * mode whole that nobody refused no word. */
 void summary_print_model(const summary_model_t *model);
 

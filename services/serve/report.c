@@ -44,6 +44,7 @@ static summary_model_t summary_of(const model_t *model, char version[VERSION_BYT
         .state = model_state_name(model->serving->state),
         .reason = model->load_status == STATUS_OK ? "" : model->load_err.text,
         .ready = ready,
+        .engine = ready && model->engine ? model->engine : "",
         .mode = model_mode_names[choice->mode],
         .mode_reason = choice->why,
         .stages = choice->stages ? choice->stages->count : 0,

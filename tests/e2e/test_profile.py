@@ -40,7 +40,7 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
         assert 0 <= said["check"][f"{part}_p50"] <= said["check"][f"{part}_p90"]
     assert plot.read_text().startswith("<svg")
 
-    kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
+    kept = cluster.models / "digits" / "1" / "profile.auto.txt"
     assert said["profile"] == str(kept)
     # Latencies that no machine measures, so that it is seen where the worker has them from.
     lines = kept.read_text().splitlines()
@@ -67,7 +67,7 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
 
 def test_a_wrong_profile_is_corrected_while_serving(bin_dir, cluster):
     assert profile(bin_dir, cluster.models / "digits", "--seconds", 0.001).returncode == 0
-    kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
+    kept = cluster.models / "digits" / "1" / "profile.auto.txt"
     header = [line for line in kept.read_text().splitlines() if not line.startswith(("batch ", "spread ", "noise "))]
     kept.write_text("\n".join(header + [f"batch {b} {b * 1_000_000}" for b in range(1, 33)]) + "\n")
     scheduler = cluster.scheduler()
@@ -111,7 +111,7 @@ def test_loads_want_to_know_what_one_row_takes(bin_dir, cluster):
 
 def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     digits = cluster.models / "digits"
-    kept = digits / "1" / "profile.onednn.txt"
+    kept = digits / "1" / "profile.auto.txt"
     few = ["--batches", "1,32", "--seconds", 0.001]
     done = profile(bin_dir, digits, *few, "--stages", "--exit-points", "--json")
     assert done.returncode == 0, done.stderr
@@ -139,7 +139,7 @@ def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
 
 
 def test_a_profile_with_a_schedule_that_nobody_has_is_not_taken_up(bin_dir, cluster):
-    kept = cluster.models / "digits" / "1" / "profile.onednn.txt"
+    kept = cluster.models / "digits" / "1" / "profile.auto.txt"
     assert profile(bin_dir, cluster.models / "digits", "--batches", "1,32", "--seconds", 0.001, "--stages").returncode == 0
     kept.write_text(kept.read_text().replace("schedule combined", "schedule mine"))
     _, log = latency_at_worker(cluster, "digits")
@@ -153,7 +153,7 @@ def test_the_modes_of_a_model_whose_dimensions_vary(bin_dir, tmp_path):
     done = profile(bin_dir, *words)
     assert done.returncode == 0, done.stderr
     assert "operators measured at 40, rows of 1 shapes came" in done.stdout
-    kept = {size: (tmp_path / "text" / "1" / f"profile.onednn.{size}.txt").read_text() for size in (8, 40)}
+    kept = {size: (tmp_path / "text" / "1" / f"profile.auto.{size}.txt").read_text() for size in (8, 40)}
     assert "\nstages " in kept[40] and "\nstages " not in kept[8]
 
     done = profile(bin_dir, *words, "--lengths", "4:3,20:2,60:1", "--loads", "--no-keep")

@@ -97,6 +97,7 @@ void ask_modes(const json_t *state, model_state_t *models, size_t models_len)
         model_state_t *model = find_model(models, models_len, entry);
         if (!model)
             continue;
+        copy_text(model->engine, sizeof model->engine, entry, "engine");
         copy_text(model->mode, sizeof model->mode, entry, "mode");
         copy_text(model->mode_reason, sizeof model->mode_reason, entry, "mode_reason");
         model->stages = (uint32_t)json_integer_value(json_object_get(entry, "stages"));

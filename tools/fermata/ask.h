@@ -25,7 +25,7 @@ typedef struct {
     char reason[ASK_REASON_BYTES];
     model_readiness_t readiness;
     /* What the scheduler says of it; "" when it was not asked. */
-    char mode[32], mode_reason[ASK_REASON_BYTES];
+    char engine[32], mode[32], mode_reason[ASK_REASON_BYTES];
     uint32_t stages, exit_points;
     uint32_t max_batch;                /* 0 when it was not asked, or does not say */
     double one_ms, most_ms;            /* what batches of 1 and of max_batch take */

@@ -104,6 +104,7 @@ static summary_model_t summary_of(const model_state_t *model)
                              .state = model_readiness_name(model->readiness),
                              .reason = model->reason,
                              .ready = model->readiness == MODEL_IS_READY,
+                             .engine = model->engine,
                              .mode = model->mode,
                              .mode_reason = model->mode_reason,
                              .stages = model->stages,

@@ -12,7 +12,7 @@ enum { ROWS = 2, SEED = 20 };
 
 /* ---- Inputs ---- */
 
-/* Floats within -1..1; of integers 0 and 1, which most indices are within. */
+/* Floats within -1..1; of integers, which are little-endian and were zero, 0 and 1, which most indices are within. */
 static void put_random(dtype_t dtype, void *to, size_t index, prng_t *random)
 {
     double x = 2 * prng_uniform(random) - 1;
@@ -28,7 +28,7 @@ static void put_random(dtype_t dtype, void *to, size_t index, prng_t *random)
     else if (dtype == DTYPE_BF16)
         memcpy(at, &(uint16_t){float_to_bf16((float)x)}, size);
     else
-        *at = x > 0; /* little-endian, and zero above */
+        *at = x > 0;
 }
 
 static void fill_inputs(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
@@ -116,15 +116,14 @@ static status_t compare(const agreement_t *a, uint32_t o, const engine_tensor_t 
     return STATUS_OK;
 }
 
-static status_t compare_all(const agreement_t *a, const profiler_t *profiler,
-                            const engine_model_info_t *info, const bench_t *bench, err_t *err)
+static status_t compare_all(const agreement_t *a, const profiler_t *profiler, const engine_model_info_t *info,
+                            const bench_t *bench, err_t *err)
 {
     status_t status = STATUS_OK;
 
     for (uint32_t o = 0; status == STATUS_OK && o < info->output_count; o++) {
         if (output_bytes(profiler, info, bench, o) != a->output_bytes[o])
-            return err_set(err, STATUS_UNSUPPORTED, "output '%.80s' has another size",
-                           info->outputs[o].name);
+            return err_set(err, STATUS_UNSUPPORTED, "output '%.80s' has another size", info->outputs[o].name);
         status = compare(a, o, &info->outputs[o], bench->job.outputs[o], err);
     }
     return status;

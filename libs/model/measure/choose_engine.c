@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Of the time for measuring; the rest is for the one that is chosen. */
-enum { BUDGET_PART = 4 };
+enum { BUDGET_PART = 4, SMALL_PART = 100, FIGURES_BYTES = 96 };
 /* How long one size is run on one engine. */
 static const int64_t SIZE_NS = 20 * NS_PER_MS;
 
@@ -54,7 +54,7 @@ static status_t time_it(const chooser_t *c, const profiler_t *profiler, model_en
     for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
         for (uint32_t s = 0; s < c->size_count; s++)
             if (samples[i].batch == c->sizes[s])
-                found->latency_ns[s] = samples[i].median_ns;
+                found->latency_ns[s] = samples[i].min_ns; /* one run beside others' work tells nothing */
     return status;
 }
 
@@ -79,7 +79,8 @@ static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, 
     if (status == STATUS_OK)
         status = time_it(c, &profiler, found, &why);
     found->runs = status == STATUS_OK;
-    snprintf(found->why, sizeof(found->why), "%.150s", why.text);
+    if (!found->runs)
+        snprintf(found->why, sizeof(found->why), "%.150s", why.text);
     return is_final(status) ? err_set(err, status, "engine %s: %s", found->name, why.text) : STATUS_OK;
 }
 
@@ -100,6 +101,9 @@ static double ratio(const model_engine_t *a, const model_engine_t *b)
     return count ? exp(sum / count) : 1;
 }
 
+/* Less than that is what two measurements of one engine differ by. */
+#define FASTER 0.98
+
 /* UINT32_MAX: none runs. */
 static uint32_t fastest(const model_t *model)
 {
@@ -107,23 +111,56 @@ static uint32_t fastest(const model_t *model)
 
     for (uint32_t i = 0; i < model->engine_count; i++)
         if (model->engines[i].runs &&
-            (best == UINT32_MAX || ratio(&model->engines[i], &model->engines[best]) < 1))
+            (best == UINT32_MAX || ratio(&model->engines[i], &model->engines[best]) < FASTER))
             best = i;
     return best;
 }
 
-static void tell(const model_t *model, uint32_t chosen)
+/* "1: 3.85, 4: 15.2, 32: 120 ms"; a size that there was no time for is left out. */
+static void figures(const chooser_t *c, const model_engine_t *e, char *text, size_t size)
 {
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (uint32_t s = 0; s < c->size_count && len < size; s++)
+        if (e->latency_ns[s] > 0)
+            len += (size_t)snprintf(text + len, size - len, "%s%u: %.3g", len ? ", " : "", c->sizes[s],
+                                    (double)e->latency_ns[s] / (double)NS_PER_MS);
+    if (len && len < size)
+        (void)snprintf(text + len, size - len, " ms");
+}
+
+static void tell(const chooser_t *c, uint32_t chosen)
+{
+    model_t *model = c->model;
+    char text[FIGURES_BYTES];
+    size_t len = 0;
+
+    model->engines_text[0] = '\0';
     for (uint32_t i = 0; i < model->engine_count; i++) {
         const model_engine_t *e = &model->engines[i];
-        if (e->runs)
-            log_info("engine_tried", LOG_STR("model", model->name), LOG_STR("engine", e->name),
-                     LOG_MS("b1_ms", e->latency_ns[0]), LOG_MS("b4_ms", e->latency_ns[1]),
-                     LOG_MS("max_ms", e->latency_ns[2]), LOG_STR("chosen", i == chosen ? "yes" : "no"));
-        else
-            log_info("engine_left_out", LOG_STR("model", model->name), LOG_STR("engine", e->name),
-                     LOG_STR("reason", e->why));
+        figures(c, e, text, sizeof(text));
+        log_info("engine_tried", LOG_STR("model", model->name), LOG_STR("engine", e->name),
+                 LOG_STR("chosen", i == chosen ? "yes" : "no"), LOG_STR("batches", text),
+                 LOG_STR("reason", e->why));
+        if (len < sizeof(model->engines_text))
+            len += (size_t)snprintf(model->engines_text + len, sizeof(model->engines_text) - len, "%s%s: %s",
+                                    i ? "; " : "", e->name, e->runs ? text : e->why);
     }
+}
+
+/* Where the largest batch takes a hundredth of the SLO, trying others takes longer than it could ever save. */
+static bool is_small(const chooser_t *c, const model_engine_t *found)
+{
+    int64_t largest_ns = found->latency_ns[c->size_count - 1];
+
+    return found->runs && largest_ns > 0 && largest_ns < model_least_slo_ns(c->model) / SMALL_PART;
+}
+
+static void leave_out(const chooser_t *c, uint32_t which, model_engine_t *found)
+{
+    *found = (model_engine_t){.name = c->choice->name(c->model->on_device[0], which)};
+    snprintf(found->why, sizeof(found->why), "not tried: the model is so small that it does not matter");
 }
 
 static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
@@ -137,16 +174,20 @@ static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
     model->engine_count = count;
     c->size_count = sizes_of(model->info->max_batch, c->sizes);
     status = try_engine(c, first, &model->engines[first], err);
-    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
-        if (i != first)
+    bool small = is_small(c, &model->engines[first]);
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+        if (i != first && small)
+            leave_out(c, i, &model->engines[i]);
+        else if (i != first)
             status = try_engine(c, i, &model->engines[i], err);
+    }
     agreement_dispose(&c->agreement);
     if (status != STATUS_OK)
         return status;
     *chosen = fastest(model);
     if (*chosen == UINT32_MAX)
         return err_set(err, STATUS_UNSUPPORTED, "it runs on no engine: %s", model->engines[first].why);
-    tell(model, *chosen);
+    tell(c, *chosen);
     return STATUS_OK;
 }
 
@@ -162,17 +203,12 @@ static uint32_t find(const chooser_t *c, const char *name)
     return UINT32_MAX;
 }
 
-/* One that is loaded on an engine because it is named (kept profile, config.yaml), whose mode needs cuts, or a copy of which was measured. */
+/* One that was loaded on an engine because it is named, or a copy of which was measured. NULL: neither. */
 static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_WORD_BYTES])
 {
-    const model_t *model = c->model;
-    model_mode_t mode = model->config.has_mode ? model->config.mode : c->options->mode;
-
-    if (model->only_engine[0])
-        return model->only_engine;
-    if (mode != MODE_WHOLE)
-        return "onednn";
-    return model_known_engine(model, c->options, word) ? word : NULL;
+    if (c->model->only_engine[0])
+        return c->model->only_engine;
+    return model_known_engine(c->model, c->options, word) ? word : NULL;
 }
 
 /* ---- Onto it ---- */

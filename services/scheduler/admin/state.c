@@ -124,6 +124,8 @@ static void put_model(const model_t *model, strbuf_t *out)
                   model->ready ? "true" : "false");
     put_text(out, "reason", model->reason);
     put_text(out, "mode", model->canonical ? model->canonical->report->mode : "");
+    put_text(out, "engine", model->canonical ? model->canonical->report->engine : "");
+    put_text(out, "engines", model->canonical ? model->canonical->report->engines : "");
     put_text(out, "mode_reason", model->canonical ? model->canonical->report->mode_reason : "");
     strbuf_printf(out, "\"stages\":%" PRIu32 ",\"exit_points\":%" PRIu32 ",",
                   model->canonical ? model->canonical->report->stages : 0,

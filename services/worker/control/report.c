@@ -179,6 +179,8 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->batch_memory_bytes = model->batch_bytes ? model->batch_bytes + 1 : NULL;
     report->priority = model->config.priority;
     report->mode = (char *)(uintptr_t)model_mode_names[model->choice.mode];
+    report->engine = (char *)(uintptr_t)model->engine;
+    report->engines = (char *)(uintptr_t)model->engines_text;
     report->mode_reason = (char *)(uintptr_t)model->choice.why;
     report->exit_points = model->choice.exit_points;
     report->stages = model->choice.stages ? model->choice.stages->count : 0;

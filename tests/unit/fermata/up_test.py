@@ -166,7 +166,7 @@ class UpTest(unittest.TestCase):
             pids = self.pids(ready)
             self.assertEqual(len(pids), 5)
             self.assertTrue(all(alive(pid) for pid in pids))
-            self.assertEqual(ready["models"], [{"name": "digits", "version": "1", "state": "ready", "reason": "", "mode": "", "mode_reason": "",
+            self.assertEqual(ready["models"], [{"name": "digits", "version": "1", "state": "ready", "reason": "", "engine": "", "mode": "", "mode_reason": "",
                                             "stages": 0, "exit_points": 0, "latency_ms": 0, "measured": 0, "measured_up_to": 0, "doubt": 0}])  # the fake scheduler tells nothing
             self.assertNotEqual(ready["gateways"][0]["http"], ready["gateways"][1]["http"])
             up.process.send_signal(sig)

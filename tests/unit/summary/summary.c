@@ -10,6 +10,7 @@ static const summary_model_t plain = {.name = "digits",
                                       .state = "ready",
                                       .reason = "",
                                       .ready = true,
+                                      .engine = "",
                                       .mode = "whole",
                                       .mode_reason = "",
                                       .max_batch = 32,
@@ -37,12 +38,12 @@ Test(summary, of_one_in_stages_measured_beside_other_work)
     summary_model_t model = plain;
 
     model.mode = "staged";
+    model.engine = "onednn";
     model.stages = 4;
     model.doubt = 9;
-    expect_line(
-        &model,
-        "  digits, version 1: ready, staged in 4 stages; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, "
-        "up to 8, beside other work)\n");
+    expect_line(&model, "  digits, version 1: ready on onednn, staged in 4 stages; 1 row takes 3.4 ms, 32 "
+                        "take 91 (4 sizes measured, "
+                        "up to 8, beside other work)\n");
 }
 
 Test(summary, of_one_that_failed)
@@ -51,6 +52,7 @@ Test(summary, of_one_that_failed)
                                    .version = "2",
                                    .state = "failed",
                                    .reason = "no ONNX model",
+                                   .engine = "",
                                    .mode = "",
                                    .mode_reason = ""};
 
