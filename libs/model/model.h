@@ -49,7 +49,7 @@ enum {
 };
 typedef struct {
     const char *name;
-    bool runs; /* and agrees with the others */
+    status_t status; /* OK: it runs, and agrees with the others */
     int64_t latency_ns
         [MODEL_ENGINE_SIZES]; /* medians of batches of 1, 4 and the largest, as far as there are so many */
     char why[MODEL_ENGINE_WHY_BYTES]; /* it does not run */

@@ -145,5 +145,6 @@ def test_without_the_libraries_what_is_there_serves(bin_dir, tmp_path):
     up = Up(alone, tmp_path / "up.log", models=models)
     try:
         assert engines(up)["heavy"]["engine"] == "onednn"
+        assert len([line for line in up.log().splitlines() if "engine_not_here" in line]) == 2
     finally:
         up.stop()

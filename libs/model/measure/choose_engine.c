@@ -58,12 +58,6 @@ static status_t time_it(const chooser_t *c, const profiler_t *profiler, model_en
     return status;
 }
 
-/* What ends the load, whatever the other engines do. */
-static bool is_final(status_t status)
-{
-    return status == STATUS_CANCELLED || status == STATUS_NO_MEMORY;
-}
-
 /* OK: `found` says how fast it is, or why it is left out. */
 static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, err_t *err)
 {
@@ -78,10 +72,10 @@ static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, 
         status = agreement_check(&c->agreement, &profiler, &why);
     if (status == STATUS_OK)
         status = time_it(c, &profiler, found, &why);
-    found->runs = status == STATUS_OK;
-    if (!found->runs)
+    found->status = status;
+    if (status != STATUS_OK)
         snprintf(found->why, sizeof(found->why), "%.150s", why.text);
-    return is_final(status) ? err_set(err, status, "engine %s: %s", found->name, why.text) : STATUS_OK;
+    return status == STATUS_CANCELLED ? err_set(err, status, "%s", why.text) : STATUS_OK;
 }
 
 /* ---- The fastest ---- */
@@ -110,7 +104,7 @@ static uint32_t fastest(const model_t *model)
     uint32_t best = UINT32_MAX;
 
     for (uint32_t i = 0; i < model->engine_count; i++)
-        if (model->engines[i].runs &&
+        if (model->engines[i].status == STATUS_OK &&
             (best == UINT32_MAX || ratio(&model->engines[i], &model->engines[best]) < FASTER))
             best = i;
     return best;
@@ -145,7 +139,7 @@ static void tell(const chooser_t *c, uint32_t chosen)
                  LOG_STR("reason", e->why));
         if (len < sizeof(model->engines_text))
             len += (size_t)snprintf(model->engines_text + len, sizeof(model->engines_text) - len, "%s%s: %s",
-                                    i ? "; " : "", e->name, e->runs ? text : e->why);
+                                    i ? "; " : "", e->name, e->status == STATUS_OK ? text : e->why);
     }
 }
 
@@ -154,12 +148,14 @@ static bool is_small(const chooser_t *c, const model_engine_t *found)
 {
     int64_t largest_ns = found->latency_ns[c->size_count - 1];
 
-    return found->runs && largest_ns > 0 && largest_ns < model_least_slo_ns(c->model) / SMALL_PART;
+    return found->status == STATUS_OK && largest_ns > 0 &&
+           largest_ns < model_least_slo_ns(c->model) / SMALL_PART;
 }
 
 static void leave_out(const chooser_t *c, uint32_t which, model_engine_t *found)
 {
-    *found = (model_engine_t){.name = c->choice->name(c->model->on_device[0], which)};
+    *found =
+        (model_engine_t){.name = c->choice->name(c->model->on_device[0], which), .status = STATUS_CANCELLED};
     snprintf(found->why, sizeof(found->why), "not tried: the model is so small that it does not matter");
 }
 
@@ -186,7 +182,7 @@ static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
         return status;
     *chosen = fastest(model);
     if (*chosen == UINT32_MAX)
-        return err_set(err, STATUS_UNSUPPORTED, "it runs on no engine: %s", model->engines[first].why);
+        return err_set(err, model->engines[first].status, "%s", model->engines[first].why);
     tell(c, *chosen);
     return STATUS_OK;
 }

@@ -1,5 +1,6 @@
 #include "model/parts/devices.h"
 #include "base/cpus.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,14 +57,26 @@ static uint64_t device_memory_bytes(const model_devices_t *devices, const engine
     return devices->ops->describe ? 0 : host_memory_bytes() / count;
 }
 
+static const char *const cpu_engines[] = {"auto", "onednn", "onnxruntime", "openvino"};
+enum { CPU_ENGINES = sizeof(cpu_engines) / sizeof(cpu_engines[0]) };
+
 bool model_engine_is_cpu(const char *engine)
 {
-    static const char *const engines[] = {"auto", "onednn", "onnxruntime", "openvino"};
-
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
-        if (strcmp(engine, engines[i]) == 0)
+    for (size_t i = 0; i < CPU_ENGINES; i++)
+        if (strcmp(engine, cpu_engines[i]) == 0)
             return true;
     return false;
+}
+
+/* Serving goes on with those that are here. */
+static void tell_missing(void)
+{
+    const engine_ops_t *ops;
+    err_t why;
+
+    for (size_t i = 0; i < CPU_ENGINES; i++)
+        if (engine_find(cpu_engines[i], &ops, &why) != STATUS_OK)
+            log_info("engine_not_here", LOG_STR("engine", cpu_engines[i]), LOG_ERR(&why));
 }
 
 /* A profile holds for one kind of GPU. */
@@ -122,6 +135,8 @@ status_t model_devices_open(model_devices_t *devices, const char *engine, uint32
     if (!devices->list)
         return err_set(err, STATUS_NO_MEMORY, "no memory for %u devices", count);
     name_devices(devices, engine, config);
+    if (devices->ops->choice)
+        tell_missing();
     devices->streams = config->streams ? config->streams : 1;
     devices->memory_bytes = device_memory_bytes(devices, config, count);
     for (; devices->count < count; devices->count++) {
