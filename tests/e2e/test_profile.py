@@ -191,8 +191,8 @@ def test_the_duration_model_of_a_pair(bin_dir, cluster):
     assert [pair["models"] for pair in said["pairs"]] == [["a", "b"]], "by name, whatever the order was"
     assert said["all"]["groups"] == 60
     assert all(said["all"][kind] > 0 for kind in ("mlp", "linear", "svm"))
-    text = (cluster.models / "overlap.onednn.txt").read_text()
-    assert text.startswith("fermata-overlap 3\ndevice onednn")
+    text = (cluster.models / "overlap.auto.txt").read_text()
+    assert text.startswith("fermata-overlap 3\ndevice auto")
     assert "sizes" in said and said["sizes"] == {"a": [], "b": []}
 
 
@@ -201,7 +201,7 @@ def test_the_duration_model_of_rows_of_several_lengths(bin_dir, cluster):
     shape_models.attention(cluster.models, "text", "max_batch: 4\nprofile_shapes: [{sequence: 8}, {sequence: 40}]\n", more_layers=2)
     shape_models.pictures(cluster.models, "map", "max_batch: 2\nprofile_shapes: [{height: 8, width: 10}, {height: 4, width: 32}]\n")
     words = ["--overlap", cluster.models / "text", cluster.models / "map", "--groups", 60]
-    kept = cluster.models / "overlap.onednn.txt"
+    kept = cluster.models / "overlap.auto.txt"
 
     def lengths():
         return [line for line in kept.read_text().splitlines() if line.startswith("lengths ")]
@@ -233,7 +233,7 @@ def test_a_worker_runs_a_mode_by_what_was_profiled(bin_dir, cluster, mode):
         twin.mkdir(parents=True)
         (twin / "model.onnx").write_bytes((MODELS / "digits" / "1" / "model.onnx").read_bytes())
         done = profile(bin_dir, "--overlap", cluster.models / "digits", cluster.models / "twin", "--groups", 60)
-        assert (cluster.models / "overlap.onednn.txt").exists()  # where the worker looks
+        assert (cluster.models / "overlap.auto.txt").exists()  # where the worker looks
     else:
         words = {"staged": "--stages", "preempt": "--exit-points"}[mode]
         done = profile(bin_dir, cluster.models / "digits", "--batches", "1,32", "--seconds", 0.001, words)

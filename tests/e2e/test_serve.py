@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -171,7 +172,7 @@ def test_its_report_for_people(bin_dir, tmp_path):
     child.communicate(timeout=STOP_S)
     assert child.returncode == 0
     address = next(line for line in told if "REST" in line).split()[1].removeprefix("http://")
-    assert told[0].startswith("Fermata serves after") and any(line.startswith("  digits, version 1: ready; 1 row takes") for line in told)
+    assert told[0].startswith("Fermata serves after") and any(re.match(r"  digits, version 1: ready on (onnxruntime|openvino|onednn); 1 row takes", line) for line in told)
     assert f"  curl -s http://{address}/v2/models/digits" in told
 
 
