@@ -25,15 +25,11 @@ static engine_model_t *load_double(status_t wanted, const char *only, err_t *err
 {
     engine_model_t *model = NULL;
     maker_t *m = maker_create(17);
-    size_t len;
     maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, ROW});
     maker_node(m, "Add", "x x", "y");
     maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, ROW});
-    uint8_t *bytes = maker_pack(m, &len);
-    engine_load_t what = {.name = "double", .bytes = bytes, .len_bytes = len, .max_batch = MAX, .only = only};
-    status_t status = ops->load(engine, &what, &model, err);
-    cr_assert_eq(status, wanted, "%s", err->text);
-    free(bytes);
+    engine_load_t what = {.max_batch = MAX, .only = only};
+    cr_assert_eq(network_load_as(m, ops, engine, what, &model, err), wanted, "%s", err->text);
     return model;
 }
 

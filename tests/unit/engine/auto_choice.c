@@ -22,14 +22,10 @@ static engine_model_t *load(const char *op, status_t wanted, err_t *err)
 {
     engine_model_t *model = NULL;
     maker_t *m = maker_create(17);
-    size_t len;
     maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
     maker_node(m, op, "x", "y");
     maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
-    uint8_t *bytes = maker_pack(m, &len);
-    engine_load_t what = {.name = "one", .bytes = bytes, .len_bytes = len, .max_batch = ROWS};
-    cr_assert_eq(ops->load(engine, &what, &model, err), wanted, "%s", err->text);
-    free(bytes);
+    cr_assert_eq(network_load(m, ops, engine, ROWS, ENGINE_FP32, &model, err), wanted, "%s", err->text);
     return model;
 }
 

@@ -244,10 +244,18 @@ maker_t *network_varying(void)
 status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
                       engine_precision_t precision, engine_model_t **model, err_t *err)
 {
+    engine_load_t what = {.max_batch = max_batch, .precision = precision};
+    return network_load_as(m, ops, engine, what, model, err);
+}
+
+status_t network_load_as(maker_t *m, const engine_ops_t *ops, engine_t *engine, engine_load_t what,
+                         engine_model_t **model, err_t *err)
+{
     size_t len;
     uint8_t *bytes = maker_pack(m, &len);
-    engine_load_t what = {
-        .name = "made", .bytes = bytes, .len_bytes = len, .max_batch = max_batch, .precision = precision};
+    what.name = "made";
+    what.bytes = bytes;
+    what.len_bytes = len;
     status_t status = ops->load(engine, &what, model, err);
     free(bytes);
     return status;

@@ -30,6 +30,10 @@ maker_t *network_varying(void);
 status_t network_load(maker_t *m, const engine_ops_t *ops, engine_t *engine, uint32_t max_batch,
                       engine_precision_t precision, engine_model_t **model, err_t *err);
 
+/* The same, as `what` says beyond the file. */
+status_t network_load_as(maker_t *m, const engine_ops_t *ops, engine_t *engine, engine_load_t what,
+                         engine_model_t **model, err_t *err);
+
 /* Numbers in -1..1. */
 void network_noise(float *values, size_t count, unsigned seed);
 

@@ -1,7 +1,7 @@
 #include "engine/engine.h"
 #include "engine/onednn/run/plan.h"
 #include "engine/onednn/run/team.h"
-#include "maker.h"
+#include "networks.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -73,19 +73,6 @@ static maker_t *network(int64_t batch)
     return m;
 }
 
-static status_t load_made(const engine_ops_t *ops, engine_t *engine, maker_t *m, engine_load_t what,
-                          engine_model_t **model, err_t *err)
-{
-    size_t len;
-    uint8_t *bytes = maker_pack(m, &len);
-    what.name = "made";
-    what.bytes = bytes;
-    what.len_bytes = len;
-    status_t status = ops->load(engine, &what, model, err);
-    free(bytes);
-    return status;
-}
-
 typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -151,9 +138,9 @@ Test(onednn, every_batch_size_agrees_with_the_reference)
             engine_t *engine = open_engine(names[e], (engine_config_t){0});
             engine_model_t *model;
             err_t err;
-            cr_assert_eq(
-                load_made(names[e], engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err),
-                STATUS_OK, "%s", err.text);
+            cr_assert_eq(network_load_as(network(-1), names[e], engine, (engine_load_t){.max_batch = MAX},
+                                         &model, &err),
+                         STATUS_OK, "%s", err.text);
             const engine_model_info_t *info = names[e]->info(model);
             cr_assert(info->batchable);
             cr_assert_eq(info->max_batch, MAX);
@@ -183,8 +170,9 @@ Test(onednn, several_threads_agree_with_one)
         engine_t *engine = open_engine(ops, (engine_config_t){.threads = threads[t]});
         engine_model_t *model;
         err_t err;
-        cr_assert_eq(load_made(ops, engine, network(-1), (engine_load_t){.max_batch = BATCH}, &model, &err),
-                     STATUS_OK, "%s", err.text);
+        cr_assert_eq(
+            network_load_as(network(-1), ops, engine, (engine_load_t){.max_batch = BATCH}, &model, &err),
+            STATUS_OK, "%s", err.text);
         uint64_t before = team_loops();
         cr_assert_eq(ops->prepare(model, BATCH, &err), STATUS_OK, "%s", err.text);
         for (int i = 0; i < TIMES; i++) {
@@ -205,13 +193,14 @@ Test(onednn, a_batch_of_one_is_a_batch_when_the_configuration_says_so)
     engine_t *engine = open_engine(ops, (engine_config_t){0});
     engine_model_t *model;
     err_t err;
-    cr_assert_eq(load_made(ops, engine, network(1), (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
+    cr_assert_eq(network_load_as(network(1), ops, engine, (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
                  err.text);
     cr_assert(!ops->info(model)->batchable);
     cr_assert_eq(ops->info(model)->inputs[0].rank, 4);
     ops->unload(model);
-    cr_assert_eq(load_made(ops, engine, network(1),
-                           (engine_load_t){.batching = ENGINE_BATCH_FORCE, .max_batch = 7}, &model, &err),
+    cr_assert_eq(network_load_as(network(1), ops, engine,
+                                 (engine_load_t){.batching = ENGINE_BATCH_FORCE, .max_batch = 7}, &model,
+                                 &err),
                  STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->info(model)->max_batch, 7);
     float *in = noise(2 * 243, 3), out[2][5], one[5];
@@ -235,8 +224,9 @@ Test(onednn, what_does_not_grow_with_the_batch_is_not_batched)
     maker_ints(m, "to", 2, (int64_t[]){1, 4});
     maker_node(m, "Reshape", "x to", "y");
     maker_output(m, "y", DTYPE_F32, -1, NULL);
-    cr_assert_eq(load_made(ops, engine, m, (engine_load_t){.batching = ENGINE_BATCH_FORCE}, &model, &err),
-                 STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(
+        network_load_as(m, ops, engine, (engine_load_t){.batching = ENGINE_BATCH_FORCE}, &model, &err),
+        STATUS_INVALID_ARGUMENT);
     cr_assert_str_eq(err.text, "max_batch is given, but output 'y' does not grow with the batch");
     ops->close(engine);
 }
@@ -262,7 +252,8 @@ Test(onednn, an_output_that_varies_slowly_is_found_to_vary)
         from[0] = to[0];
     }
     maker_output(m, "e", DTYPE_F32, -1, NULL);
-    cr_assert_eq(load_made(ops, engine, m, (engine_load_t){0}, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(network_load_as(m, ops, engine, (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
+                 err.text);
     const engine_tensor_t *out = &ops->info(model)->outputs[0];
     cr_expect_eq(out->rank, 3);
     cr_expect_eq(out->dims[1], -1);
@@ -277,11 +268,12 @@ Test(onednn, the_memory_limit_is_kept_and_named)
     engine_t *engine = open_engine(ops, (engine_config_t){.memory_limit_bytes = 1000});
     engine_model_t *model;
     err_t err;
-    cr_assert_eq(load_made(ops, engine, network(-1), (engine_load_t){0}, &model, &err), STATUS_NO_MEMORY);
+    cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){0}, &model, &err),
+                 STATUS_NO_MEMORY);
     cr_assert(strstr(err.text, "MiB are needed"), "%s", err.text);
     ops->close(engine);
     engine = open_engine(ops, (engine_config_t){.memory_limit_bytes = 256 << 10});
-    cr_assert_eq(load_made(ops, engine, network(-1), (engine_load_t){.max_batch = 64}, &model, &err),
+    cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){.max_batch = 64}, &model, &err),
                  STATUS_OK);
     cr_assert_eq(ops->prepare(model, 1, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->prepare(model, 64, &err), STATUS_NO_MEMORY);
@@ -323,7 +315,7 @@ Test(onednn, preparing_goes_on_beside_running)
     engine_t *engine = open_engine(ops, (engine_config_t){0});
     engine_model_t *model;
     err_t err;
-    cr_assert_eq(load_made(ops, engine, network(-1), (engine_load_t){.max_batch = 8}, &model, &err),
+    cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){.max_batch = 8}, &model, &err),
                  STATUS_OK);
     float *in = noise(8 * 243, 11), out[2][8][5];
     preparer_t p = {ops, model};

@@ -54,19 +54,6 @@ static maker_t *network(int64_t batch)
     return m;
 }
 
-static status_t load(const engine_ops_t *of, engine_t *engine, maker_t *m, engine_load_t what,
-                     engine_model_t **model, err_t *err)
-{
-    size_t len;
-    uint8_t *bytes = maker_pack(m, &len);
-    what.name = "made";
-    what.bytes = bytes;
-    what.len_bytes = len;
-    status_t status = of->load(engine, &what, model, err);
-    free(bytes);
-    return status;
-}
-
 static void run(const engine_ops_t *of, engine_t *engine, engine_model_t *model, uint32_t batch,
                 const void *in, void *out)
 {
@@ -84,8 +71,9 @@ static void expect_rows(const float *in, uint32_t rows, float *out)
     err_t err;
     const engine_ops_t *reference = find("reference");
     cr_assert_eq(reference->open(&(engine_config_t){0}, &engine, &err), STATUS_OK);
-    cr_assert_eq(load(reference, engine, network(-1), (engine_load_t){.max_batch = rows}, &model, &err),
-                 STATUS_OK);
+    cr_assert_eq(
+        network_load_as(network(-1), reference, engine, (engine_load_t){.max_batch = rows}, &model, &err),
+        STATUS_OK);
     run(reference, engine, model, rows, in, out);
     reference->unload(model);
     reference->close(engine);
@@ -107,8 +95,8 @@ static void compare_batches(uint32_t threads)
     err_t err;
     network_noise(in, MAX * ROW, 7);
     expect_rows(in, MAX, wanted);
-    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err), STATUS_OK,
-                 "%s", err.text);
+    cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){.max_batch = MAX}, &model, &err),
+                 STATUS_OK, "%s", err.text);
     cr_assert(ops->info(model)->batchable);
     cr_assert_eq(ops->info(model)->outputs[0].row_bytes, OUT * sizeof(float));
     for (int prepared = 0; prepared < 2; prepared++)
@@ -145,8 +133,8 @@ Test(openvino, streams_run_side_by_side)
     err_t err;
     network_noise(in, STREAMS * ROW, 9);
     expect_rows(in, STREAMS, wanted);
-    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err), STATUS_OK,
-                 "%s", err.text);
+    cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){.max_batch = MAX}, &model, &err),
+                 STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->prepare(model, 1, &err), STATUS_OK, "%s", err.text);
     for (int round = 0; round < ROUNDS; round++) {
         const void *inputs[STREAMS];
@@ -178,13 +166,14 @@ Test(openvino, a_batch_of_one_is_a_batch_when_the_configuration_says_so)
     err_t err;
     network_noise(in, MAX * ROW, 7);
     expect_rows(in, MAX, wanted);
-    cr_assert_eq(load(ops, engine, network(1), (engine_load_t){0}, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(network_load_as(network(1), ops, engine, (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
+                 err.text);
     cr_assert(!ops->info(model)->batchable);
     run(ops, engine, model, 1, in, out);
     compare(out, wanted, OUT);
     ops->unload(model);
     engine_load_t what = {.batching = ENGINE_BATCH_FORCE, .max_batch = MAX};
-    cr_assert_eq(load(ops, engine, network(1), what, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(network_load_as(network(1), ops, engine, what, &model, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(ops->info(model)->max_batch, MAX);
     run(ops, engine, model, MAX, in, out);
     compare(out, wanted, MAX * OUT);
@@ -206,7 +195,8 @@ Test(openvino, what_passes_through_comes_out)
     maker_input(m, "x", DTYPE_F32, 1, (int64_t[]){WIDTH});
     maker_node(m, "Dropout", "x", "y");
     maker_output(m, "y", DTYPE_F32, 1, (int64_t[]){WIDTH});
-    cr_assert_eq(load(ops, engine, m, (engine_load_t){0}, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(network_load_as(m, ops, engine, (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
+                 err.text);
     network_noise(in, WIDTH, 3);
     run(ops, engine, model, 1, in, out);
     cr_expect_arr_eq(out, in, sizeof in);
@@ -243,8 +233,8 @@ static void expect_foreign(int64_t declared, engine_batching_t batching, bool ba
     engine_t *engine = open_engine(1, 1);
     engine_model_t *model;
     err_t err;
-    cr_assert_eq(load(ops, engine, foreign(declared), (engine_load_t){.batching = batching, .max_batch = 2},
-                      &model, &err),
+    cr_assert_eq(network_load_as(foreign(declared), ops, engine,
+                                 (engine_load_t){.batching = batching, .max_batch = 2}, &model, &err),
                  STATUS_OK, "%s", err.text);
     const engine_model_info_t *info = ops->info(model);
     cr_assert_eq(info->batchable, batchable);
@@ -294,14 +284,16 @@ Test(openvino, what_it_cannot_run_it_says_at_load)
     maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){2, 2});
     maker_node(m, PLUGIN_LACKS, "x", "y");
     maker_output(m, "y", DTYPE_F32, 0, NULL);
-    cr_assert_eq(load(ops, engine, m, (engine_load_t){0}, &model, &err), STATUS_UNSUPPORTED, "%s", err.text);
+    cr_assert_eq(network_load_as(m, ops, engine, (engine_load_t){0}, &model, &err), STATUS_UNSUPPORTED, "%s",
+                 err.text);
     cr_expect(strstr(err.text, PLUGIN_LACKS), "%s", err.text);
     cr_expect_null(strchr(err.text, '\n'), "%s", err.text);
-    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.precision = ENGINE_FP16}, &model, &err),
-                 STATUS_UNSUPPORTED);
+    cr_assert_eq(
+        network_load_as(network(-1), ops, engine, (engine_load_t){.precision = ENGINE_FP16}, &model, &err),
+        STATUS_UNSUPPORTED);
     for (int i = 0; i < 2; i++) {
-        cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){0}, &model, &err), STATUS_OK, "%s",
-                     err.text);
+        cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){0}, &model, &err), STATUS_OK,
+                     "%s", err.text);
         ops->unload(model);
     }
     ops->close(engine);
@@ -319,8 +311,8 @@ Test(openvino, what_waits_can_be_cancelled)
     const void *inputs[] = {in};
     void *outputs[] = {out};
     network_noise(in, MAX * ROW, 5);
-    cr_assert_eq(load(ops, engine, network(-1), (engine_load_t){.max_batch = MAX}, &model, &err), STATUS_OK,
-                 "%s", err.text);
+    cr_assert_eq(network_load_as(network(-1), ops, engine, (engine_load_t){.max_batch = MAX}, &model, &err),
+                 STATUS_OK, "%s", err.text);
     engine_job_t job = {.model = model, .batch = MAX, .inputs = inputs, .outputs = outputs};
     for (int i = 0; i < JOBS; i++)
         ticket_start(&tickets[i], ops, engine, job);
