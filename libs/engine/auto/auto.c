@@ -51,7 +51,7 @@ static void auto_close(engine_t *e)
 
 static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t **model, err_t *err)
 {
-    return member_model_create(engine, &engine->members, what, model, err);
+    return member_model_create(&engine->members, what, model, err);
 }
 
 static const engine_model_info_t *info(const engine_model_t *model)

@@ -83,25 +83,18 @@ static bool same_info(const engine_model_info_t *a, const engine_model_info_t *b
            same_tensors(a->outputs, b->outputs, a->output_count);
 }
 
-static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, uint32_t count, err_t *err)
-{
-    status_t status = STATUS_OK;
-    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
-        status = description_set(&to[i], from[i].name, from[i].dtype, from[i].rank, from[i].dims,
-                                 from[i].symbols, err);
-    return status;
-}
-
 static status_t copy_info(description_t *d, const engine_model_info_t *info, err_t *err)
 {
-    status_t status = description_init(d, info->input_count, info->output_count, err);
-    if (status != STATUS_OK)
-        return status;
-    d->info.batchable = info->batchable;
-    d->info.max_batch = info->max_batch;
-    d->info.memory_bytes = info->memory_bytes;
-    status = copy_tensors(d->inputs, info->inputs, info->input_count, err);
-    return status == STATUS_OK ? copy_tensors(d->outputs, info->outputs, info->output_count, err) : status;
+    const engine_load_t rows = {.inputs = info->inputs,
+                                .outputs = info->outputs,
+                                .input_count = info->input_count,
+                                .output_count = info->output_count,
+                                .batching = info->batchable ? ENGINE_BATCH_FORCE : ENGINE_BATCH_NONE,
+                                .max_batch = info->max_batch};
+    status_t status = description_from_tensors(d, &rows, err);
+    if (status == STATUS_OK)
+        d->info.memory_bytes = info->memory_bytes;
+    return status;
 }
 
 /* ---- A model ---- */
@@ -170,13 +163,12 @@ static status_t load_first(engine_model_t *model, const char *only, err_t *err)
     return status;
 }
 
-status_t member_model_create(engine_t *engine, const members_t *members, const engine_load_t *what,
-                             engine_model_t **out, err_t *err)
+status_t member_model_create(const members_t *members, const engine_load_t *what, engine_model_t **out,
+                             err_t *err)
 {
     engine_model_t *model = calloc(1, sizeof *model);
     if (!model)
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
-    model->engine = engine;
     model->members = members;
     status_t status = load_copy(&model->load, what, err);
     if (status == STATUS_OK)

@@ -22,7 +22,6 @@ status_t members_open(members_t *members, const engine_config_t *config, err_t *
 void members_close(members_t *members);
 
 struct engine_model {
-    engine_t *engine;
     const members_t *members;
     engine_model_t *on[AUTO_MEMBERS_MAX]; /* NULL: not loaded there */
     uint32_t used;
@@ -31,8 +30,8 @@ struct engine_model {
 };
 
 /* Onto what->only, or the first that takes it. */
-status_t member_model_create(engine_t *engine, const members_t *members, const engine_load_t *what,
-                             engine_model_t **model, err_t *err);
+status_t member_model_create(const members_t *members, const engine_load_t *what, engine_model_t **model,
+                             err_t *err);
 void member_model_destroy(engine_model_t *model);
 
 /* As engine_choice_t. */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* One row above this is a broken description rather than a tensor. */
 #define MAX_ROW_BYTES ((size_t)1 << 36)
@@ -85,45 +86,78 @@ status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtyp
     return STATUS_OK;
 }
 
-static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, uint32_t count, err_t *err)
+status_t describe_check(const engine_load_t *what, err_t *err)
+{
+    return what->max_batch <= ENGINE_MAX_BATCH
+               ? STATUS_OK
+               : err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
+                         ENGINE_MAX_BATCH);
+}
+
+static void set_batch(description_t *d, const engine_load_t *what, bool batchable)
+{
+    d->info.batchable = batchable;
+    d->info.max_batch = !batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
+}
+
+/* Of the first `lead` dimensions nothing is taken. */
+static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, uint32_t count, uint32_t lead,
+                             err_t *err)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (!from[i].name || !*from[i].name)
             return err_set(err, STATUS_INVALID_ARGUMENT, "a tensor has no name");
-        status_t status = description_set(&to[i], from[i].name, from[i].dtype, from[i].rank, from[i].dims,
-                                          from[i].symbols, err);
+        status_t status = description_set(&to[i], from[i].name, from[i].dtype, from[i].rank - lead,
+                                          from[i].dims + lead, from[i].symbols + lead, err);
         if (status != STATUS_OK)
             return status;
     }
     return STATUS_OK;
 }
 
-status_t description_from_tensors(description_t *d, const engine_load_t *what, err_t *err)
+static status_t fill(description_t *d, const engine_load_t *what, bool batchable, uint32_t lead, err_t *err)
 {
     status_t status = description_init(d, what->input_count, what->output_count, err);
-    if (status == STATUS_OK)
-        status = copy_tensors(d->inputs, what->inputs, what->input_count, err);
-    if (status == STATUS_OK)
-        status = copy_tensors(d->outputs, what->outputs, what->output_count, err);
-    if (status != STATUS_OK) {
-        description_dispose(d);
+    if (status != STATUS_OK)
         return status;
-    }
-    d->info.batchable = what->batching != ENGINE_BATCH_NONE;
-    d->info.max_batch = !d->info.batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
-    if (d->info.max_batch > ENGINE_MAX_BATCH) {
+    status = copy_tensors(d->inputs, what->inputs, what->input_count, lead, err);
+    if (status == STATUS_OK)
+        status = copy_tensors(d->outputs, what->outputs, what->output_count, lead, err);
+    if (status == STATUS_OK && batchable)
+        status = describe_check(what, err);
+    if (status == STATUS_OK)
+        set_batch(d, what, batchable);
+    else
         description_dispose(d);
-        return err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
-                       ENGINE_MAX_BATCH);
-    }
-    return STATUS_OK;
+    return status;
+}
+
+status_t description_from_tensors(description_t *d, const engine_load_t *what, err_t *err)
+{
+    return fill(d, what, what->batching != ENGINE_BATCH_NONE, 0, err);
+}
+
+status_t description_from_declared(description_t *d, const engine_load_t *what, bool batchable, err_t *err)
+{
+    return fill(d, what, batchable, batchable, err);
+}
+
+status_t describe_read(const engine_load_t *what, onnx_model_t **model, err_t *err)
+{
+    return what->path ? onnx_model_load(what->path, model, err)
+                      : onnx_model_parse(what->bytes, what->len_bytes, NULL, model, err);
+}
+
+uint64_t describe_file_bytes(const engine_load_t *what)
+{
+    struct stat file;
+    return !what->path ? what->len_bytes : stat(what->path, &file) == 0 ? (uint64_t)file.st_size : 0;
 }
 
 status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
 {
     onnx_model_t *model;
-    status_t status = what->path ? onnx_model_load(what->path, &model, err)
-                                 : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, err);
+    status_t status = describe_read(what, &model, err);
     if (status != STATUS_OK)
         return status;
     status = graph_import(model, graph, err);
@@ -131,9 +165,8 @@ status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
     return status;
 }
 
-/* Sizes to try for open dimensions: small ones suit text models, larger ones images. */
-static const int64_t trials[] = {16, 24, 224, 256, 1, 2, 512, 640};
-enum { TRIALS = sizeof trials / sizeof trials[0] };
+/* Small ones suit text models, larger ones images. */
+const int64_t describe_trials[DESCRIBE_TRIALS] = {16, 24, 224, 256, 1, 2, 512, 640};
 
 /* Shapes of the outputs for a batch and a size of what else is open; rank UINT32_MAX = not known before running. */
 typedef struct {
@@ -196,8 +229,8 @@ static status_t probe_sizes(const graph_t *graph, bool batchable, probe_t *out, 
     probe_t other;
     uint32_t worked = 0;
     status_t status = STATUS_OK;
-    for (uint32_t t = 0; t < TRIALS; t++) {
-        status_t tried = probe(graph, batchable, 1, trials[t], worked ? &other : out, err);
+    for (uint32_t t = 0; t < DESCRIBE_TRIALS; t++) {
+        status_t tried = probe(graph, batchable, 1, describe_trials[t], worked ? &other : out, err);
         if (tried != STATUS_OK)
             status = tried;
         else if (worked++)
@@ -210,8 +243,8 @@ static status_t probe_sizes(const graph_t *graph, bool batchable, probe_t *out, 
 static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
 {
     bool open = has_open_dims(graph, batchable);
-    status_t status =
-        open ? probe_sizes(graph, batchable, out, err) : probe(graph, batchable, 1, trials[0], out, err);
+    status_t status = open ? probe_sizes(graph, batchable, out, err)
+                           : probe(graph, batchable, 1, describe_trials[0], out, err);
     if (status != STATUS_OK && !open)
         return status;
     for (uint32_t i = 0; i < graph->output_count; i++) {
@@ -232,9 +265,9 @@ static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *
 static const char *grows_not(const graph_t *graph)
 {
     probe_t one, two;
-    for (uint32_t t = 0; t < TRIALS; t++) {
-        if (probe(graph, true, 1, trials[t], &one, NULL) != STATUS_OK ||
-            probe(graph, true, 2, trials[t], &two, NULL) != STATUS_OK)
+    for (uint32_t t = 0; t < DESCRIBE_TRIALS; t++) {
+        if (probe(graph, true, 1, describe_trials[t], &one, NULL) != STATUS_OK ||
+            probe(graph, true, 2, describe_trials[t], &two, NULL) != STATUS_OK)
             continue;
         for (uint32_t i = 0; i < graph->output_count; i++) {
             tensor_t *a = &one.outputs[i], *b = &two.outputs[i];
@@ -299,10 +332,9 @@ status_t describe_graph(description_t *d, const graph_t *graph, const engine_loa
 {
     probe_t outputs;
     bool batchable;
-    if (what->max_batch > ENGINE_MAX_BATCH)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
-                       ENGINE_MAX_BATCH);
-    status_t status = description_init(d, graph->input_count, graph->output_count, err);
+    status_t status = describe_check(what, err);
+    if (status == STATUS_OK)
+        status = description_init(d, graph->input_count, graph->output_count, err);
     if (status != STATUS_OK)
         return status;
     status = decide_batching(graph, what, &batchable, err);
@@ -314,8 +346,7 @@ status_t describe_graph(description_t *d, const graph_t *graph, const engine_loa
         description_dispose(d);
         return status;
     }
-    d->info.batchable = batchable;
-    d->info.max_batch = !batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
+    set_batch(d, what, batchable);
     return STATUS_OK;
 }
 

@@ -6,11 +6,23 @@
 
 #include "engine/engine.h"
 #include "graph/ir/graph.h"
+#include "onnx/model.h"
 
 typedef struct {
     engine_model_info_t info;
     engine_tensor_t *inputs, *outputs; /* names owned as well */
 } description_t;
+
+/* INVALID_ARGUMENT: a max_batch beyond what engines take. */
+status_t describe_check(const engine_load_t *what, err_t *err);
+
+/* The ONNX file or bytes that `what` names, as libs/onnx reads them, and how large they are (0: not known). */
+status_t describe_read(const engine_load_t *what, onnx_model_t **model, err_t *err);
+uint64_t describe_file_bytes(const engine_load_t *what);
+
+/* Sizes to try for open dimensions. */
+enum { DESCRIBE_TRIALS = 8 };
+extern const int64_t describe_trials[DESCRIBE_TRIALS];
 
 /* The template of the ONNX file or bytes that `what` names. */
 status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err);
@@ -27,6 +39,9 @@ status_t describe(description_t *d, const engine_load_t *what, err_t *err);
 /* Copies bare descriptions; checks ranks, types, dims and names. */
 status_t description_from_tensors(description_t *d, const engine_load_t *what, err_t *err);
 void description_dispose(description_t *d);
+
+/* The same of inputs and outputs as a file declares them, with the batch dimension in front where it is batchable. */
+status_t description_from_declared(description_t *d, const engine_load_t *what, bool batchable, err_t *err);
 
 /* Room for input_count and output_count tensors, all zero. */
 status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err);

@@ -273,24 +273,9 @@ static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
     return prepare_shapes(model, batch, NULL, err);
 }
 
-static void submit(engine_t *engine, engine_job_t *job)
-{
-    cpu_submit(&engine->cpu, job);
-}
-
-static bool cancel(engine_t *engine, engine_job_t *job)
-{
-    return cpu_cancel(&engine->cpu, job);
-}
-
 static bool stop(engine_t *engine, engine_job_t *job)
 {
     return cpu_stop(&engine->cpu, job);
-}
-
-static void flush(engine_t *engine)
-{
-    cpu_flush(&engine->cpu);
 }
 
 const engine_ops_t engine_onednn = {
@@ -310,10 +295,10 @@ const engine_ops_t engine_onednn = {
     .border_destroy = border_destroy,
     .border_bytes = border_bytes,
     .prepare_range = prepare_range,
-    .submit = submit,
-    .cancel = cancel,
+    .submit = cpu_engine_submit,
+    .cancel = cpu_engine_cancel,
     .stop = stop,
-    .flush = flush,
+    .flush = cpu_engine_flush,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_free = cpu_buffer_free,
 };

@@ -12,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     THREADS_MAX = 256,
@@ -88,14 +87,7 @@ static status_t take_outputs(const engine_model_info_t *info, engine_job_t *job,
         if (!bound->out[i].data)
             status = session_look(bound->outputs[i], info->outputs[i].name, &bound->out[i], err);
     }
-    if (status == STATUS_OK)
-        status = cpu_job_outputs(info, job, outputs, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
-        size_t bytes = tensor_bytes(outputs[i]);
-        if (bytes && outputs[i]->data != job->outputs[i])
-            memcpy(job->outputs[i], outputs[i]->data, bytes);
-    }
-    return status;
+    return status == STATUS_OK ? cpu_job_put_outputs(info, job, outputs, err) : status;
 }
 
 static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
@@ -165,8 +157,8 @@ static status_t open_batch(const engine_t *engine, engine_model_t *model, const 
 }
 
 /* *fixed: a batch is wanted of inputs that are declared with one row. */
-static status_t describe_read(engine_model_t *model, const graph_t *graph, const engine_load_t *what,
-                              bool *fixed, err_t *err)
+static status_t describe_imported(engine_model_t *model, const graph_t *graph, const engine_load_t *what,
+                                  bool *fixed, err_t *err)
 {
     status_t status = describe_graph(&model->description, graph, what, err);
     *fixed = status == STATUS_OK && info(model)->batchable && leads_with_one(graph);
@@ -184,15 +176,9 @@ static status_t describe_any(const engine_t *engine, engine_model_t *model, cons
             what->batching == ENGINE_BATCH_FORCE ? open_batch(engine, model, what, err) : STATUS_OK;
         return opened == STATUS_OK ? signature_read(&model->description, model->session, what, err) : opened;
     }
-    status_t status = describe_read(model, graph, what, fixed, err);
+    status_t status = describe_imported(model, graph, what, fixed, err);
     graph_destroy(graph);
     return status;
-}
-
-static uint64_t file_bytes(const engine_load_t *what)
-{
-    struct stat file;
-    return !what->path ? what->len_bytes : stat(what->path, &file) == 0 ? (uint64_t)file.st_size : 0;
 }
 
 static status_t load_into(const engine_t *engine, engine_model_t *model, const engine_load_t *what,
@@ -230,7 +216,7 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         unload(model);
         return status;
     }
-    model->description.info.memory_bytes = COPY_FILES * file_bytes(what);
+    model->description.info.memory_bytes = COPY_FILES * describe_file_bytes(what);
     for (uint32_t i = 0; i < info(model)->input_count; i++)
         model->input_names[i] = info(model)->inputs[i].name;
     for (uint32_t i = 0; i < info(model)->output_count; i++)
@@ -255,21 +241,6 @@ static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
     return prepare_shapes(model, batch, NULL, err);
 }
 
-static void submit(engine_t *engine, engine_job_t *job)
-{
-    cpu_submit(&engine->cpu, job);
-}
-
-static bool cancel(engine_t *engine, engine_job_t *job)
-{
-    return cpu_cancel(&engine->cpu, job);
-}
-
-static void flush(engine_t *engine)
-{
-    cpu_flush(&engine->cpu);
-}
-
 static const engine_ops_t engine_onnxruntime = {
     .abi = ENGINE_ABI,
     .size_bytes = sizeof(engine_ops_t),
@@ -282,9 +253,9 @@ static const engine_ops_t engine_onnxruntime = {
     .info = info,
     .prepare = prepare,
     .prepare_shapes = prepare_shapes,
-    .submit = submit,
-    .cancel = cancel,
-    .flush = flush,
+    .submit = cpu_engine_submit,
+    .cancel = cpu_engine_cancel,
+    .flush = cpu_engine_flush,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_free = cpu_buffer_free,
 };

@@ -1,7 +1,7 @@
 #include "engine/onnxruntime/session.h"
 
+#include "engine/compile/describe.h"
 #include "onnx.pb-c.h"
-#include "onnx/model.h"
 
 #include <libgen.h>
 #include <onnxruntime_session_options_config_keys.h>
@@ -97,8 +97,7 @@ static void close_leading(Onnx__ValueInfoProto **values, size_t count)
 static status_t rewrite(const engine_load_t *what, void **bytes, size_t *len_bytes, err_t *err)
 {
     onnx_model_t *model;
-    status_t status = what->path ? onnx_model_load(what->path, &model, err)
-                                 : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, err);
+    status_t status = describe_read(what, &model, err);
     if (status != STATUS_OK)
         return status;
     const Onnx__ModelProto *proto = onnx_model_proto(model);
@@ -128,8 +127,7 @@ static status_t lacks(const engine_load_t *what, status_t status, err_t *err)
     onnx_model_t *model;
     if (status == STATUS_OK || status == STATUS_NOT_FOUND)
         return status;
-    status_t read = what->path ? onnx_model_load(what->path, &model, NULL)
-                               : onnx_model_parse(what->bytes, what->len_bytes, NULL, &model, NULL);
+    status_t read = describe_read(what, &model, NULL);
     if (read == STATUS_OK)
         onnx_model_destroy(model);
     status = read == STATUS_OK ? STATUS_UNSUPPORTED : STATUS_INVALID_ARGUMENT;

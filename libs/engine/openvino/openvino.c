@@ -16,12 +16,10 @@
 #include "engine/openvino/signature.h"
 #include "engine/queue/cpu.h"
 #include "onnx.pb-c.h"
-#include "onnx/model.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     THREADS_MAX = 256,
@@ -170,14 +168,7 @@ static status_t take_outputs(const engine_model_info_t *info, run_t *r, err_t *e
         if (!r->outputs[i].data)
             status = compiled_look(r->compiled, r->lane, i, &r->outputs[i], err);
     }
-    if (status == STATUS_OK)
-        status = cpu_job_outputs(info, r->job, outputs, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
-        size_t bytes = tensor_bytes(outputs[i]);
-        if (bytes && outputs[i]->data != r->job->outputs[i])
-            memcpy(r->job->outputs[i], outputs[i]->data, bytes);
-    }
-    return status;
+    return status == STATUS_OK ? cpu_job_put_outputs(info, r->job, outputs, err) : status;
 }
 
 static status_t run_on(const engine_model_info_t *info, run_t *r, const tensor_t *inputs, err_t *err)
@@ -264,8 +255,7 @@ static status_t import(const onnx_model_t *file, graph_t **graph, err_t *err)
 static status_t open_file(const engine_load_t *what, graph_t **graph, err_t *err)
 {
     onnx_model_t *file;
-    status_t status = what->path ? onnx_model_load(what->path, &file, err)
-                                 : onnx_model_parse(what->bytes, what->len_bytes, NULL, &file, err);
+    status_t status = describe_read(what, &file, err);
     if (status != STATUS_OK)
         return status;
     status = import(file, graph, err);
@@ -332,12 +322,6 @@ static status_t check_width(const engine_model_info_t *info, err_t *err)
                  : STATUS_OK;
 }
 
-static uint64_t file_bytes(const engine_load_t *what)
-{
-    struct stat file;
-    return !what->path ? what->len_bytes : stat(what->path, &file) == 0 ? (uint64_t)file.st_size : 0;
-}
-
 /* A model of one shape is compiled for it already. */
 static uint32_t copies_max(const engine_model_t *model)
 {
@@ -391,7 +375,7 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         unload(model);
         return status;
     }
-    model->file_bytes = file_bytes(what);
+    model->file_bytes = describe_file_bytes(what);
     count_copies(model, 0);
     model->copies_max = copies_max(model);
     *out = model;
@@ -422,21 +406,6 @@ static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
     return prepare_shapes(model, batch, NULL, err);
 }
 
-static void submit(engine_t *engine, engine_job_t *job)
-{
-    cpu_submit(&engine->cpu, job);
-}
-
-static bool cancel(engine_t *engine, engine_job_t *job)
-{
-    return cpu_cancel(&engine->cpu, job);
-}
-
-static void flush(engine_t *engine)
-{
-    cpu_flush(&engine->cpu);
-}
-
 static const engine_ops_t engine_openvino = {
     .abi = ENGINE_ABI,
     .size_bytes = sizeof(engine_ops_t),
@@ -449,9 +418,9 @@ static const engine_ops_t engine_openvino = {
     .info = info,
     .prepare = prepare,
     .prepare_shapes = prepare_shapes,
-    .submit = submit,
-    .cancel = cancel,
-    .flush = flush,
+    .submit = cpu_engine_submit,
+    .cancel = cpu_engine_cancel,
+    .flush = cpu_engine_flush,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_free = cpu_buffer_free,
 };

@@ -1,6 +1,7 @@
 #include "engine/openvino/signature.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { TRIAL_ROWS = 2 };
 
@@ -86,50 +87,45 @@ static status_t decide_batching(signature_t *s, const engine_load_t *what, bool 
 
 /* ---- The description ---- */
 
-static status_t set_all(engine_tensor_t *tensors, const declared_t *list, uint32_t count, bool batchable,
-                        err_t *err)
+static void declare(const declared_t *list, uint32_t count, engine_tensor_t *tensors)
 {
-    status_t status = STATUS_OK;
-    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
-        status = description_set(&tensors[i], list[i].name, list[i].dtype, list[i].rank - batchable,
-                                 list[i].dims + batchable, NULL, err);
-    return status;
+    for (uint32_t i = 0; i < count; i++) {
+        tensors[i] = (engine_tensor_t){.name = list[i].name, .dtype = list[i].dtype, .rank = list[i].rank};
+        memcpy(tensors[i].dims, list[i].dims, sizeof list[i].dims);
+    }
 }
 
-static status_t fill(description_t *d, signature_t *s, const engine_load_t *what, err_t *err)
+static status_t describe_declared(description_t *d, signature_t *s, const engine_load_t *what, err_t *err)
 {
+    engine_load_t declared = *what;
+    engine_tensor_t inputs[ENGINE_MAX_IO], outputs[ENGINE_MAX_IO];
     bool batchable;
     status_t status = decide_batching(s, what, &batchable, err);
-    if (status == STATUS_OK)
-        status = description_init(d, s->network->input_count, s->network->output_count, err);
     if (status != STATUS_OK)
         return status;
-    status = set_all(d->inputs, s->inputs, s->network->input_count, batchable, err);
-    if (status == STATUS_OK)
-        status = set_all(d->outputs, s->outputs, s->network->output_count, batchable, err);
-    if (status != STATUS_OK) {
-        description_dispose(d);
-        return status;
-    }
-    d->info.batchable = batchable;
-    d->info.max_batch = !batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
-    return STATUS_OK;
+    declare(s->inputs, s->network->input_count, inputs);
+    declare(s->outputs, s->network->output_count, outputs);
+    declared.inputs = inputs;
+    declared.outputs = outputs;
+    declared.input_count = s->network->input_count;
+    declared.output_count = s->network->output_count;
+    return description_from_declared(d, &declared, batchable, err);
 }
 
 status_t signature_read(description_t *d, network_t *network, const engine_load_t *what, err_t *err)
 {
-    if (what->max_batch > ENGINE_MAX_BATCH)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "max_batch %u is above %d", what->max_batch,
-                       ENGINE_MAX_BATCH);
+    status_t status = describe_check(what, err);
+    if (status != STATUS_OK)
+        return status;
     signature_t *s = calloc(1, sizeof *s);
     if (!s)
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     s->network = network;
-    status_t status = read_list(network, true, s->inputs, err);
+    status = read_list(network, true, s->inputs, err);
     if (status == STATUS_OK)
         status = read_list(network, false, s->outputs, err);
     if (status == STATUS_OK)
-        status = fill(d, s, what, err);
+        status = describe_declared(d, s, what, err);
     free(s);
     return status;
 }

@@ -127,6 +127,21 @@ void cpu_flush(cpu_t *cpu)
         fifo_flush(&cpu->lanes[i].fifo);
 }
 
+void cpu_engine_submit(engine_t *engine, engine_job_t *job)
+{
+    cpu_submit((cpu_t *)engine, job);
+}
+
+bool cpu_engine_cancel(engine_t *engine, engine_job_t *job)
+{
+    return cpu_cancel((cpu_t *)engine, job);
+}
+
+void cpu_engine_flush(engine_t *engine)
+{
+    cpu_flush((cpu_t *)engine);
+}
+
 uint32_t cpu_device_count(void)
 {
     return UINT32_MAX;
@@ -235,6 +250,18 @@ status_t cpu_job_outputs(const engine_model_info_t *info, engine_job_t *job, con
     return first;
 }
 
+status_t cpu_job_put_outputs(const engine_model_info_t *info, engine_job_t *job,
+                             const tensor_t *const *outputs, err_t *err)
+{
+    status_t status = cpu_job_outputs(info, job, outputs, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
+        size_t bytes = tensor_bytes(outputs[i]);
+        if (bytes && outputs[i]->data != job->outputs[i])
+            memcpy(job->outputs[i], outputs[i]->data, bytes);
+    }
+    return status;
+}
+
 status_t cpu_job_interpret(const engine_model_info_t *info, engine_job_t *job, const graph_t *graph,
                            const tensor_t *inputs, err_t *err)
 {
@@ -245,10 +272,7 @@ status_t cpu_job_interpret(const engine_model_info_t *info, engine_job_t *job, c
         return status;
     for (uint32_t i = 0; i < instance->output_count; i++)
         outputs[i] = &instance->values[instance->outputs[i].value].t;
-    status = cpu_job_outputs(info, job, outputs, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < instance->output_count; i++)
-        if (tensor_bytes(outputs[i]))
-            memcpy(job->outputs[i], outputs[i]->data, tensor_bytes(outputs[i]));
+    status = cpu_job_put_outputs(info, job, outputs, err);
     graph_destroy(instance);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "engine/compile/describe.h"
 #include "engine/queue/fifo.h"
 
+/* First member of such an engine. */
 typedef struct cpu cpu_t;
 
 /* One stream: a queue and the thread that runs it. */
@@ -40,6 +41,11 @@ bool cpu_cancel(cpu_t *cpu, engine_job_t *job);
 bool cpu_stop(cpu_t *cpu, engine_job_t *job); /* sets fifo.interrupted of its lane while it runs */
 void cpu_flush(cpu_t *cpu);
 
+/* Of engine.h, for engines that need no more than these. */
+void cpu_engine_submit(engine_t *engine, engine_job_t *job);
+bool cpu_engine_cancel(engine_t *engine, engine_job_t *job);
+void cpu_engine_flush(engine_t *engine);
+
 uint32_t cpu_device_count(void);
 
 void *cpu_buffer_alloc(engine_t *engine, size_t len_bytes);
@@ -56,6 +62,10 @@ status_t cpu_input_shapes(const engine_model_info_t *info, uint32_t batch, const
 /* Room for the outputs of these shapes: checks all capacities, and reports all shapes also when one has no room. */
 status_t cpu_job_outputs(const engine_model_info_t *info, engine_job_t *job, const tensor_t *const *outputs,
                          err_t *err);
+
+/* The same, and copies what does not lie in the job's outputs already. */
+status_t cpu_job_put_outputs(const engine_model_info_t *info, engine_job_t *job,
+                             const tensor_t *const *outputs, err_t *err);
 
 /* Runs a job with the reference kernels: shapes that depend on contents. */
 status_t cpu_job_interpret(const engine_model_info_t *info, engine_job_t *job, const graph_t *graph,

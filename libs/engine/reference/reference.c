@@ -85,21 +85,6 @@ static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
     return STATUS_OK;
 }
 
-static void submit(engine_t *engine, engine_job_t *job)
-{
-    cpu_submit(&engine->cpu, job);
-}
-
-static bool cancel(engine_t *engine, engine_job_t *job)
-{
-    return cpu_cancel(&engine->cpu, job);
-}
-
-static void flush(engine_t *engine)
-{
-    cpu_flush(&engine->cpu);
-}
-
 const engine_ops_t engine_reference = {
     .abi = ENGINE_ABI,
     .size_bytes = sizeof(engine_ops_t),
@@ -111,9 +96,9 @@ const engine_ops_t engine_reference = {
     .unload = unload,
     .info = info,
     .prepare = prepare,
-    .submit = submit,
-    .cancel = cancel,
-    .flush = flush,
+    .submit = cpu_engine_submit,
+    .cancel = cpu_engine_cancel,
+    .flush = cpu_engine_flush,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_free = cpu_buffer_free,
 };
