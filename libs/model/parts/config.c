@@ -14,7 +14,7 @@ static const char *const keys[] = {"slo_ms",  "max_batch", "preprocess", "postpr
                                    "mode",    "priority",  "version",    "version_policy", "precision",
                                    "emulate", "staged",    "dims",       "pad_value",      "profile_shapes",
                                    "engine",  NULL};
-static const char *const engines[] = {"auto", "onnxruntime", "openvino", "onednn", NULL};
+const char *const model_cpu_engines[] = {"auto", "onnxruntime", "openvino", "onednn", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
 /* The parts must cost less by what measured times may be off. */
@@ -237,9 +237,9 @@ static status_t read_choices(const ydoc_node_t *root, model_config_t *config, er
         config->precision = (engine_precision_t)choice;
     }
     if ((node = ydoc_get(root, "engine"))) {
-        if (ydoc_choice(node, engines, &choice, err) != STATUS_OK)
+        if (ydoc_choice(node, model_cpu_engines, &choice, err) != STATUS_OK)
             return err->code;
-        snprintf(config->engine, sizeof(config->engine), "%s", choice == 0 ? "" : engines[choice]);
+        snprintf(config->engine, sizeof(config->engine), "%s", choice == 0 ? "" : model_cpu_engines[choice]);
     }
     return STATUS_OK;
 }

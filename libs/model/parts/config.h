@@ -25,6 +25,9 @@ typedef struct {
     int64_t list[MODEL_VERSIONS_MAX]; /* SPECIFIC */
 } version_policy_t;
 
+/* Those of the CPU, which a model may name: "auto" and what stands behind it; ends with NULL. */
+extern const char *const model_cpu_engines[];
+
 typedef struct {
     int64_t slo_ns;     /* 0 = not given */
     uint32_t max_batch; /* 0 = not given */

@@ -1,6 +1,7 @@
 #include "model/parts/devices.h"
 #include "base/cpus.h"
 #include "base/log.h"
+#include "model/parts/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,13 +58,10 @@ static uint64_t device_memory_bytes(const model_devices_t *devices, const engine
     return devices->ops->describe ? 0 : host_memory_bytes() / count;
 }
 
-static const char *const cpu_engines[] = {"auto", "onednn", "onnxruntime", "openvino"};
-enum { CPU_ENGINES = sizeof(cpu_engines) / sizeof(cpu_engines[0]) };
-
 bool model_engine_is_cpu(const char *engine)
 {
-    for (size_t i = 0; i < CPU_ENGINES; i++)
-        if (strcmp(engine, cpu_engines[i]) == 0)
+    for (size_t i = 0; model_cpu_engines[i]; i++)
+        if (strcmp(engine, model_cpu_engines[i]) == 0)
             return true;
     return false;
 }
@@ -74,9 +72,9 @@ static void tell_missing(void)
     const engine_ops_t *ops;
     err_t why;
 
-    for (size_t i = 0; i < CPU_ENGINES; i++)
-        if (engine_find(cpu_engines[i], &ops, &why) != STATUS_OK)
-            log_info("engine_not_here", LOG_STR("engine", cpu_engines[i]), LOG_ERR(&why));
+    for (size_t i = 0; model_cpu_engines[i]; i++)
+        if (engine_find(model_cpu_engines[i], &ops, &why) != STATUS_OK)
+            log_info("engine_not_here", LOG_STR("engine", model_cpu_engines[i]), LOG_ERR(&why));
 }
 
 /* A profile holds for one kind of GPU. */
