@@ -193,14 +193,15 @@ static status_t emulate_family(model_t *model, err_t *err)
  * kept. An engine that is gone since, or that does not take it, is not insisted on unless it was named. */
 static void name_engine(model_t *model, const model_load_options_t *options)
 {
-    model_mode_t mode = model->config.has_mode ? model->config.mode : options->mode;
-
+    model->only_engine[0] = '\0';
+    if (!options->devices->ops->choice)
+        return;
     if (model->config.engine[0])
         snprintf(model->only_engine, sizeof(model->only_engine), "%s", model->config.engine);
-    else if (mode != MODE_WHOLE)
+    else if (model_asked_mode(model, options) != MODE_WHOLE)
         snprintf(model->only_engine, sizeof(model->only_engine), "onednn");
-    else if (!options->use_cache || !kept_profile_engine(model, options->devices, model->only_engine))
-        model->only_engine[0] = '\0';
+    else if (options->use_cache)
+        kept_profile_engine(model, options->devices, model->only_engine);
 }
 
 static status_t load_anywhere(model_t *model, const model_load_options_t *options, err_t *err)
@@ -242,15 +243,16 @@ static status_t place_steps(model_t *model, const model_load_options_t *options,
 
 static status_t ready_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
+    bool measures = !is_emulated(options) && !options->profile_later;
     status_t status = STATUS_OK;
 
     if (atomic_load(options->stop))
         return err_set(err, STATUS_CANCELLED, "stopped");
-    if (!is_emulated(options))
+    if (measures)
+        status = model_hash(model, model->hash, err);
+    if (status == STATUS_OK)
         status = model_choose_engine(model, options, err);
-    else
-        model->engine = options->devices->ops->name;
-    if (status == STATUS_OK && !is_emulated(options) && !options->profile_later)
+    if (status == STATUS_OK && measures)
         status = model_measure(model, options, err);
     if (status == STATUS_OK && !options->profile_later)
         status = mode_choose(model, options, err);

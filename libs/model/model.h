@@ -67,7 +67,7 @@ struct model {
     profile_t profile;     /* to plan with; it follows what batches take */
     profile_t measured;    /* the medians as they were measured */
     profile_modes_t modes; /* what `fermata profile` found for the execution modes; kept with the profile */
-    char hash[PROFILE_CACHE_TEXT_BYTES]; /* of model_hash, when it was measured */
+    char hash[PROFILE_CACHE_TEXT_BYTES]; /* of model_hash, when it was made ready */
     bool corrects;                       /* not with an engine that asks us for the latency */
     engine_model_t **on_device;          /* one for each device */
     uint32_t on_device_count;
@@ -158,6 +158,12 @@ status_t model_measure_again(const model_t *model, const model_load_options_t *o
                              profile_t *profile, err_t *err);
 /* From now on it is planned with this one; what batches took is forgotten, and its SLO stays. */
 void model_take_profile(model_t *model, uint32_t which, const profile_t *profile);
+
+/* The mode that its config names, else that of those who load it. */
+static inline model_mode_t model_asked_mode(const model_t *model, const model_load_options_t *options)
+{
+    return model->config.has_mode ? model->config.mode : options->mode;
+}
 
 /* The engine on which a copy of it was measured lately. False: none. */
 bool model_known_engine(const model_t *model, const model_load_options_t *options,

@@ -91,10 +91,12 @@ def test_the_fastest_serves_and_is_kept(bin_dir, tmp_path):
     kept.write_text(kept.read_text().replace(f"engine {other}\n", "engine abacus\n"))
     up = Up(bin_dir, tmp_path / "gone.log", models=models)
     try:
-        assert engines(up)["heavy"]["engine"] in CPU
+        found = engines(up)["heavy"]["engine"]
+        assert found in CPU
         assert "engine_tried" in up.log()
     finally:
         up.stop()
+    assert f"engine {found}\n" in kept.read_text(), "and the next start knows"
 
 
 def test_a_named_engine_runs_it_and_answers_alike(bin_dir, tmp_path):

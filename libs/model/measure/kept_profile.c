@@ -131,13 +131,11 @@ bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devi
     return find(model, devices, has_schedule, &modes);
 }
 
-bool kept_profile_engine(const model_t *model, const model_devices_t *devices,
+void kept_profile_engine(const model_t *model, const model_devices_t *devices,
                          char word[PROFILE_CACHE_WORD_BYTES])
 {
     profile_modes_t modes;
 
-    if (!devices->ops->choice || !find(model, devices, has_engine, &modes))
-        return false;
-    memcpy(word, modes.engine, sizeof(modes.engine));
-    return true;
+    if (find(model, devices, has_engine, &modes))
+        memcpy(word, modes.engine, sizeof(modes.engine));
 }

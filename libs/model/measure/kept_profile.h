@@ -30,8 +30,8 @@ status_t kept_profile_write(const model_devices_t *devices, const char *path, co
  */
 bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devices);
 
-/* The engine that such a profile was measured on, where there are several. False: there is none. */
-bool kept_profile_engine(const model_t *model, const model_devices_t *devices,
+/* The engine that such a profile was measured on, where there are several; `word` stays where there is none. */
+void kept_profile_engine(const model_t *model, const model_devices_t *devices,
                          char word[PROFILE_CACHE_WORD_BYTES]);
 
 #endif

@@ -66,21 +66,20 @@ static bool is_of_engine(const wanted_t *wanted, const profile_modes_t *modes)
  * latencies do not tell what a batch costs. */
 static bool take_kept_profile(wanted_t *wanted, profile_t *profile)
 {
-    uint32_t max_batch = wanted->model->info->max_batch;
+    profile_modes_t modes;
     err_t why;
+    status_t status = kept_profile_read(wanted->options->devices, wanted->path, wanted->hash,
+                                        wanted->model->info->max_batch, profile, &modes, &why);
 
-    if (kept_profile_read(wanted->options->devices, wanted->path, wanted->hash, max_batch, profile,
-                          &wanted->modes, &why) != STATUS_OK) {
-        if (access(wanted->path, F_OK) == 0)
-            log_not_used(wanted, &why);
+    if (status != STATUS_OK && access(wanted->path, F_OK) != 0)
         return false;
-    }
-    status_t status = STATUS_OK;
-    if (!profile_is_whole(profile))
+    if (status == STATUS_OK && !is_of_engine(wanted, &modes))
+        status =
+            err_set(&why, STATUS_NOT_FOUND, "%.200s was measured on engine %s", wanted->path, modes.engine);
+    if (status == STATUS_OK)
+        wanted->modes = modes;
+    if (status == STATUS_OK && !profile_is_whole(profile))
         status = err_set(&why, STATUS_NOT_FOUND, "%.200s is of one batch size only", wanted->path);
-    else if (!is_of_engine(wanted, &wanted->modes))
-        status = err_set(&why, STATUS_NOT_FOUND, "%.200s was measured on engine %s", wanted->path,
-                         wanted->modes.engine);
     if (status != STATUS_OK) {
         log_not_used(wanted, &why);
         return false;
@@ -173,23 +172,19 @@ static status_t measure(wanted_t *wanted, profile_t *profile, err_t *err)
     return status;
 }
 
-static void put_engine(wanted_t *wanted)
+/* With nothing found for the modes yet. The hash is that of the load. */
+static void want(wanted_t *wanted, const model_t *model, const model_load_options_t *options,
+                 const uint32_t *sizes)
 {
-    if (wanted->options->devices->ops->choice && wanted->model->engine)
-        snprintf(wanted->modes.engine, sizeof(wanted->modes.engine), "%s", wanted->model->engine);
-}
-
-static status_t want(wanted_t *wanted, const model_t *model, const model_load_options_t *options,
-                     const uint32_t *sizes, err_t *err)
-{
-    *wanted = (wanted_t){.model = model, .options = options, .sizes = sizes, .modes = model->modes};
-    put_engine(wanted);
+    *wanted = (wanted_t){.model = model, .options = options, .sizes = sizes};
+    memcpy(wanted->hash, model->hash, sizeof(wanted->hash));
+    if (options->devices->ops->choice && model->engine)
+        snprintf(wanted->modes.engine, sizeof(wanted->modes.engine), "%s", model->engine);
     if (sizes)
         shapes_text(&model->shapes->axes, sizes, wanted->text);
     kept_profile_path(model, options->devices, sizes, wanted->path);
     wanted->key = (profile_memo_key_t){
         .hash = wanted->hash, .sizes = wanted->text, .max_batch = model->info->max_batch};
-    return model_hash(model, wanted->hash, err);
 }
 
 bool model_known_engine(const model_t *model, const model_load_options_t *options,
@@ -198,10 +193,9 @@ bool model_known_engine(const model_t *model, const model_load_options_t *option
     profile_modes_t modes;
     profile_t profile;
     wanted_t wanted;
-    err_t ignored; /* the load that follows tells it */
 
-    if (!options->memo || want(&wanted, model, options, model_largest(model), &ignored) != STATUS_OK ||
-        !profile_memo_find(options->memo, &wanted.key, clock_now_ns(), &profile, &modes))
+    want(&wanted, model, options, model_largest(model));
+    if (!profile_memo_find(options->memo, &wanted.key, clock_now_ns(), &profile, &modes))
         return false;
     memcpy(word, modes.engine, sizeof(modes.engine));
     return word[0] != '\0';
@@ -218,12 +212,9 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
 {
     wanted_t wanted;
     bool kept = false, known;
-    status_t status = want(&wanted, model, options, sizes, err);
+    status_t status = STATUS_OK;
 
-    if (status != STATUS_OK)
-        return status;
-    wanted.modes = (profile_modes_t){0};
-    put_engine(&wanted);
+    want(&wanted, model, options, sizes);
     if (options->use_cache)
         kept = take_kept_profile(&wanted, profile);
     known = kept || take_shared_profile(&wanted, profile);
@@ -234,7 +225,6 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
     if (kept || !known)
         share(&wanted, profile);
     model->modes = wanted.modes;
-    memcpy(model->hash, wanted.hash, sizeof(model->hash));
     return STATUS_OK;
 }
 
@@ -243,16 +233,20 @@ status_t model_measure_again(const model_t *model, const model_load_options_t *o
                              profile_t *profile, err_t *err)
 {
     const uint32_t *sizes = model->shapes ? model->shapes->references[which] : NULL;
+    char now[PROFILE_CACHE_TEXT_BYTES];
     wanted_t wanted;
-    status_t status = want(&wanted, model, options, sizes, err);
+    status_t status = model_hash(model, now, err);
 
-    if (status == STATUS_OK && strcmp(wanted.hash, model->hash) != 0)
+    if (status != STATUS_OK)
+        return status;
+    if (strcmp(now, model->hash) != 0)
         return err_set(err, STATUS_UNAVAILABLE, "its files have changed");
+    want(&wanted, model, options, sizes);
+    wanted.modes = model->modes;
     wanted.old = model_measured(model, which);
-    if (status == STATUS_OK && take_shared_profile(&wanted, profile))
+    if (take_shared_profile(&wanted, profile))
         return STATUS_OK;
-    if (status == STATUS_OK)
-        status = measure(&wanted, profile, err);
+    status = measure(&wanted, profile, err);
     if (status == STATUS_OK)
         share(&wanted, profile);
     return status;

@@ -324,7 +324,7 @@ status_t mode_choose(model_t *model, const model_load_options_t *options, err_t 
     uint64_t taken_bytes = model->taken_bytes, engine_bytes = model->info->memory_bytes;
 
     mode_dispose(choice);
-    choice->asked = model->config.has_mode ? model->config.mode : options->mode;
+    choice->asked = model_asked_mode(model, options);
     choice->mode = choice->asked;
     status_t status = choose(model, options, err);
     if (status == STATUS_OK && choice->mode == choice->asked)
