@@ -120,10 +120,11 @@ static void on_drop(tasks_t *tasks, const sched_action_t *action)
         return;
     sched_drop_t reason = action->drop.reason;
     bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway;
-    if (moved && task_enqueue(tasks, task) == STATUS_OK)
-        return; /* its model is served elsewhere by now */
-    if (reason == SCHED_DROP_EXPIRED && wants_more(tasks, task) && task_enqueue(tasks, task) == STATUS_OK)
-        return;
+    if (moved || (reason == SCHED_DROP_EXPIRED && wants_more(tasks, task))) {
+        if (task_enqueue(tasks, task) == STATUS_OK)
+            return; /* its model may be served elsewhere by now */
+        reason = SCHED_DROP_MODEL_REMOVED; /* it has time, but nobody serves it any more */
+    }
     if (task->retries > 0)
         task_drop(tasks, task, (status_t)task->failed_status, (Control__Stage)task->failed_stage,
                   RETRY_AFTER_SHED_MS);

@@ -1,4 +1,5 @@
 /* Loading and unloading through the scheduler: requests of gateways, commands to workers, draining. */
+#include "scheduler/shell.h"
 #include "support.h"
 
 #include <string.h>
@@ -116,6 +117,7 @@ Test(models, without_a_worker_there_is_an_answer_and_a_gateway_that_left_needs_n
     fake_kill(&c.gateway.fake);
     worker_answer(&c.one, c.one.told[0].id, STATUS_OK, "");
     fake_kill(&c.one.fake);
+    stage_until(&c.stage, roster_workers(&c.stage.scheduler->control->roster) == 0);
     gateway_init(&c.gateway, &c.stage.fakes, 10);
     gateway_connect(&c.gateway);
     stage_until(&c.stage, c.gateway.fake.welcomes == 1);
