@@ -165,6 +165,7 @@ void worker_init(fake_worker_t *w, fakes_t *fakes, uint64_t instance_id, uint32_
     }
     w->fake.hello.n_devices = devices;
     w->fake.hello.devices = w->device_list;
+    w->slo_ns = 100 * NS_PER_MS;
 }
 
 void worker_connect(fake_worker_t *w)
@@ -230,7 +231,7 @@ static void report_model(fake_worker_t *w, const char *name, int64_t version, Co
     report.n_stage_until = w->staged ? 2 : 0;
     report.mode_elements = w->mode_elements;
     report.stage_until = until;
-    report.slo_ns = 100 * NS_PER_MS;
+    report.slo_ns = w->slo_ns;
     report.n_inputs = report.n_outputs = 1;
     report.inputs = inputs;
     report.outputs = outputs;

@@ -93,6 +93,7 @@ typedef struct {
     uint32_t exit_points;   /* of the models that it reports */
     uint64_t mode_elements; /* of its axis: rows of more run whole; 0: of more than 100 */
     bool staged;            /* they have two stages that take half the time each; set before it connects */
+    int64_t slo_ns;         /* of each of them; 100 ms */
     uint64_t model_bytes;   /* of each of them */
     size_t label_bytes;     /* each has one label, so long; 0: none */
     bool axis;              /* they have one: 10 elements take alpha and beta, 100 ten times as long */
