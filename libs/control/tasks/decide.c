@@ -122,7 +122,7 @@ static void on_drop(tasks_t *tasks, const sched_action_t *action)
     bool moved = reason == SCHED_DROP_MODEL_REMOVED && task->gateway;
     if (moved || (reason == SCHED_DROP_EXPIRED && wants_more(tasks, task))) {
         if (task_enqueue(tasks, task) == STATUS_OK)
-            return; /* its model may be served elsewhere by now */
+            return;                        /* its model may be served elsewhere by now */
         reason = SCHED_DROP_MODEL_REMOVED; /* it has time, but nobody serves it any more */
     }
     if (task->retries > 0)

@@ -42,7 +42,8 @@ Test(grant, many_tasks_come_in_batches_and_each_once)
 {
     enum { MANY = 600 };
     duo_t *s = duo_new(2);
-    s->worker.slo_ns = 10 * NS_PER_S; /* a tenth of a second is too little where other programs run, and some are shed */
+    s->worker.slo_ns =
+        10 * NS_PER_S; /* a tenth of a second is too little where other programs run, and some are shed */
     s->worker.auto_done = true;
     duo_begin(s, NS_PER_MS, NS_PER_MS);
     gateway_send(&s->gateway, s->gateway.model_id, 1, MANY, 10 * NS_PER_S);

@@ -68,7 +68,6 @@ static struct {
     const core_ops_t *ops; /* the core's own */
     sched_sink_fn sink;
     void *ctx;
-    int64_t now_ns;
 } spy;
 
 static void spy_on_action(void *ctx, const sched_action_t *action)
@@ -77,7 +76,7 @@ static void spy_on_action(void *ctx, const sched_action_t *action)
     stage_t *stage = spy.stage;
     if (action->kind == SCHED_GRANT) {
         cr_assert_lt(stage->plan_count, FAKE_GRANTS);
-        stage->plan_ns[stage->plan_count++] = action->grant.finish_ns - spy.now_ns;
+        stage->plan_ns[stage->plan_count++] = action->grant.finish_ns - action->grant.start_ns;
     }
     spy.sink(spy.ctx, action);
 }
@@ -86,7 +85,6 @@ static int64_t spy_run(core_t *core, int64_t now_ns, sched_sink_fn sink, void *c
 {
     spy.sink = sink;
     spy.ctx = ctx;
-    spy.now_ns = now_ns;
     return spy.ops->run(core, now_ns, spy_on_action, NULL);
 }
 

@@ -34,7 +34,7 @@ void stage_upkeep(stage_t *stage);
 /* Time passes: of a batch that is to run so long. Not for waiting until something has happened, or that nothing does. */
 void stage_pass(stage_t *stage, int64_t duration_ns);
 
-/* Notes in stage->plan_ns when the core expects each grant to end that it gives from now on. Once, when a worker has joined. */
+/* Notes in stage->plan_ns how long the core expects each grant to take that it gives from now on. Once, when a worker has joined. */
 void stage_note_plans(stage_t *stage);
 
 /* One gateway and one worker on a stage: what many plays need. */
