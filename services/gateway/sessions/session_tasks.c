@@ -183,6 +183,10 @@ static void on_drop(void *ctx, const gateway_control_drop_t *drop)
                 slot->session.model->spec.name);
     else if (drop->status == STATUS_UNAVAILABLE)
         err_set(&err, drop->status, "overloaded or not available (given up in stage %s)", drop->stage);
+    else if (drop->status == STATUS_INVALID_ARGUMENT)
+        err_set(&err, drop->status,
+                "model '%s' cannot be run on these inputs (the log of its worker says why)",
+                slot->session.model->spec.name);
     else
         err_set(&err, drop->status, "given up in stage %s (%s)", drop->stage, status_name(drop->status));
     slot_finish(slot, &err, drop->retry_after_ms);

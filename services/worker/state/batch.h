@@ -45,6 +45,15 @@ typedef struct {
     bool again; /* it is tried for the second time */
 } batch_push_t;
 
+/* Rows of a batch that run as one job. */
+typedef struct {
+    uint32_t first, count;
+} batch_part_t;
+
+/* Halves of halves of the largest batch, two of each size. */
+enum { BATCH_PARTS_MAX = 24 };
+_Static_assert(1 << (BATCH_PARTS_MAX / 2 - 1) > ENGINE_MAX_BATCH, "the halves of a batch must find room");
+
 #define BATCH_RANK_UNKNOWN UINT32_MAX /* of an output whose shape the engine has not told */
 
 /* What a batch needs beyond the others when rows of its model differ in size. */
@@ -56,7 +65,10 @@ typedef struct {
 } batch_shapes_t;
 
 struct batch {
-    launch_t launch; /* whole: of the batch */
+    launch_t launch; /* whole: of the last of the parts */
+    batch_part_t parts[BATCH_PARTS_MAX];
+    uint32_t part_count;
+    void *part_inputs[ENGINE_MAX_IO], *part_outputs[ENGINE_MAX_IO];
     TAILQ_ENTRY(batch) link, turn;
     run_t *run;
     executor_t *executor;

@@ -36,7 +36,8 @@ struct serving {
     bool measuring; /* the loader runs it once more, beside its batches, and reads its measured profiles */
     model_again_t again[FAMILY_MAX]; /* of each of its profiles */
     bool unreadable;                 /* what is on disk now cannot be read; it has been logged */
-    bool superseded; /* another model_t has its place: destroyed once its last batch has ended */
+    bool superseded;         /* another model_t has its place: destroyed once its last batch has ended */
+    int64_t refusal_said_ns; /* when it was last logged that it cannot be run on some inputs */
     metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed, *push_failed;
     metric_t *exec, *fetch, *push, *profile_error, *stopped, *late;
     metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_beside,

@@ -113,6 +113,81 @@ Test(run, rows_that_cannot_be_fetched_are_left_out)
     rig_dispose(&rig);
 }
 
+static void grant_four(void)
+{
+    grant_t grant;
+
+    grant_init(&grant, 1, 0);
+    for (uint64_t id = 100; id < 104; id++)
+        grant_add(&rig, &grant, 10, id, (uint32_t)id - 99);
+    grant_send(&rig, &grant);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 4);
+}
+
+/* The next job is of so many rows, and ends so. */
+static void finish_rows(uint32_t rows, status_t status)
+{
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, rows);
+    engine_finish(status, status == STATUS_OK ? NULL : "an unknown category");
+}
+
+Test(run, rows_whose_contents_the_engine_refuses_are_found_and_cost_the_others_nothing)
+{
+    rig_init(&rig);
+    grant_four();
+    finish_rows(4, STATUS_INVALID_ARGUMENT);
+    finish_rows(2, STATUS_OK);
+    finish_rows(2, STATUS_INVALID_ARGUMENT);
+    finish_rows(1, STATUS_INVALID_ARGUMENT);
+    finish_rows(1, STATUS_OK);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+
+    const reported_t *reported = &rig.reports[0];
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_eq(reported->report.status, STATUS_OK);
+    cr_assert_eq(reported->report.failed_count, 1);
+    cr_assert_eq(reported->failed_row[0], 2);
+    cr_assert_eq(reported->failed_status[0], STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(rig.gateways[0].done, 3);
+    cr_assert_null(find(&rig.gateways[0], 102));
+    cr_assert_float_eq(find(&rig.gateways[0], 100)->values[0], 10, 0);
+    cr_assert_float_eq(find(&rig.gateways[0], 101)->values[0], 20, 0);
+    cr_assert_float_eq(find(&rig.gateways[0], 103)->values[0], 40, 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_batch_of_refused_rows_alone_is_over_without_a_result)
+{
+    grant_t grant;
+
+    rig_init(&rig);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 1);
+    grant_send(&rig, &grant);
+    finish_rows(1, STATUS_INVALID_ARGUMENT);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    cr_assert_eq(rig.reports[0].report.failed_count, 1);
+    cr_assert_eq(rig.gateways[0].begun, 0);
+    rig_dispose(&rig);
+}
+
+Test(run, what_breaks_while_refused_rows_are_looked_for_fails_the_rest)
+{
+    rig_init(&rig);
+    grant_four();
+    finish_rows(4, STATUS_INVALID_ARGUMENT);
+    finish_rows(2, STATUS_OK);
+    finish_rows(2, STATUS_INTERNAL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.report_count, 1);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_INTERNAL);
+    cr_assert_eq(engine_held(), 0);
+    rig_dispose(&rig);
+}
+
 Test(run, a_batch_without_any_input_is_not_executed)
 {
     grant_t grant;
