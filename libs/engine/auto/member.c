@@ -142,11 +142,26 @@ void member_model_settle(engine_model_t *model)
     load_dispose(&model->load);
 }
 
-/* Of what none of them takes, oneDNN's word is told: it names the node. */
+enum { REASON_BYTES = 240 }; /* so that two of them are one error */
+
+/* What the first says is told, and behind it what others lack. oneDNN comes in front: it names the node. */
+static status_t add_reason(const engine_ops_t *ops, const err_t *why, bool first, err_t *err)
+{
+    err_t before = *err;
+    if (first)
+        return err_set(err, why->code, "%s", why->text);
+    if (ops == &engine_onednn)
+        return why->code == STATUS_UNSUPPORTED && before.code == STATUS_UNSUPPORTED &&
+                       strcmp(why->text, before.text) != 0
+                   ? err_set(err, why->code, "%.*s; %.*s", REASON_BYTES, why->text, REASON_BYTES, before.text)
+                   : err_set(err, why->code, "%s", why->text);
+    return before.code;
+}
+
 static status_t load_first(engine_model_t *model, const char *only, err_t *err)
 {
-    status_t status = STATUS_NOT_FOUND;
-    err_set(err, status, "engine '%.40s' is not here", only ? only : "auto");
+    bool first = true;
+    status_t status = err_set(err, STATUS_NOT_FOUND, "engine '%.40s' is not here", only ? only : "auto");
     for (uint32_t i = 0; i < model->members->count; i++) {
         const engine_ops_t *ops = model->members->list[i].ops;
         err_t why;
@@ -157,8 +172,8 @@ static status_t load_first(engine_model_t *model, const char *only, err_t *err)
             model->used = i;
             return tried;
         }
-        if (status == STATUS_NOT_FOUND || ops == &engine_onednn)
-            status = err_set(err, tried, "%s", why.text);
+        status = add_reason(ops, &why, first, err);
+        first = false;
     }
     return status;
 }
