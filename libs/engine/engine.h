@@ -34,11 +34,12 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 6,      /* changes with any change of the types below */
+    ENGINE_ABI = 7,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
     ENGINE_DEFAULT_MAX_BATCH = 32,
+    ENGINE_DEFAULT_TEXT_BYTES = 256,
     ENGINE_ALIGN_BYTES = 64,  /* of buffers from buffer_alloc */
     ENGINE_MAX_STREAMS = 128, /* of an engine: the stages of exec/staged.h with all their executors */
     ENGINE_EMULATED_OPS = 16, /* of an emulated model that does not say how many it has */
@@ -69,6 +70,11 @@ typedef struct {
     int64_t dims[ENGINE_MAX_RANK];
     size_t row_bytes;                     /* of one row; 0 when a dimension varies */
     const char *symbols[ENGINE_MAX_RANK]; /* of a dimension that varies: its name in the model, or NULL */
+    /* The model has strings here: dtype is U8, and the last dimension, which the model does not have and which does not vary,
+     * holds the bytes of one string, with zeros behind it where it is shorter. */
+    bool text;
+    /* text: a row of it that the model takes, when it does not take empty strings; else NULL */
+    const void *sample;
 } engine_tensor_t;
 
 /* ℓ(b) for the emulated engine; pure, called from any thread until the model is unloaded. */
@@ -99,6 +105,7 @@ typedef struct {
     engine_batching_t batching;
     uint32_t max_batch;           /* 0 = ENGINE_DEFAULT_MAX_BATCH; ignored when not batchable */
     engine_precision_t precision; /* of the arithmetic; a backend may refuse what it lacks */
+    uint32_t text_bytes;          /* room for a string; 0 = ENGINE_DEFAULT_TEXT_BYTES */
     const char *only; /* behind engine_choice_t: this one, no other. NULL: the first that takes it */
 
     engine_latency_fn latency; /* emulated: required; of the whole model */

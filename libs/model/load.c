@@ -78,7 +78,8 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
                           .path = path,
                           .max_batch = model->config.max_batch,
                           .batching = model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : ENGINE_BATCH_AUTO,
-                          .precision = model->config.precision};
+                          .precision = model->config.precision,
+                          .text_bytes = model->config.string_bytes};
 
     model_file_path(model, path);
     load.only = model->only_engine[0] ? model->only_engine : NULL;

@@ -24,9 +24,19 @@ int64_t oip_axis_padded(const oip_axis_t *axis, int64_t size)
     return size;
 }
 
+size_t oip_tensor_spec_element_bytes(const oip_tensor_spec_t *tensor)
+{
+    return tensor->datatype == OIP_BYTES ? tensor->text_bytes : oip_datatype_bytes(tensor->datatype);
+}
+
+bool oip_tensor_spec_bytes(const oip_tensor_spec_t *tensor, const oip_shape_t *shape, uint64_t *len_bytes)
+{
+    return oip_shape_bytes_of(shape, oip_tensor_spec_element_bytes(tensor), len_bytes);
+}
+
 bool oip_tensor_spec_row_bytes(const oip_tensor_spec_t *tensor, uint64_t *len_bytes)
 {
-    return oip_shape_bytes(&tensor->dims, tensor->datatype, len_bytes);
+    return oip_tensor_spec_bytes(tensor, &tensor->dims, len_bytes);
 }
 
 static int32_t find_tensor(const oip_tensor_spec_t *tensors, uint32_t count, const char *name)
@@ -77,7 +87,8 @@ static status_t check_tensor(const oip_model_spec_t *spec, const char *kind, con
             known.dims[i] = 1;
     }
     uint64_t bytes;
-    if (!oip_shape_bytes(&known, tensor->datatype == OIP_BYTES ? OIP_UINT8 : tensor->datatype, &bytes))
+    bool sized = tensor->datatype != OIP_BYTES || tensor->text_bytes > 0;
+    if (!oip_shape_bytes_of(&known, sized ? oip_tensor_spec_element_bytes(tensor) : 1, &bytes))
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s '%s' is larger than memory", kind, tensor->name);
     return STATUS_OK;
 }

@@ -30,6 +30,8 @@ typedef struct {
     /* of a dimension that is -1: 1 + its axis; 0 = (outputs) it follows from none */
     uint8_t axes[OIP_MAX_RANK];
     double pad_value;
+    /* BYTES: the room that one element has at workers, filled up with zeros; 0: they take none */
+    uint32_t text_bytes;
 } oip_tensor_spec_t;
 
 typedef struct {
@@ -59,7 +61,11 @@ static inline bool oip_axis_takes(const oip_axis_t *axis, int64_t size)
 
 /* The shape as metadata shows it: a leading -1 when the model is batched. */
 oip_shape_t oip_model_spec_public_shape(const oip_model_spec_t *spec, const oip_tensor_spec_t *tensor);
-/* Bytes of one row, or false when the row has no fixed size (a -1 dimension, or BYTES). */
+/* Bytes of one element at workers; 0: BYTES that they do not take. */
+size_t oip_tensor_spec_element_bytes(const oip_tensor_spec_t *tensor);
+/* Bytes of so many elements of it at workers. False: it has no size there (a -1 dimension, such BYTES), or it is too large. */
+bool oip_tensor_spec_bytes(const oip_tensor_spec_t *tensor, const oip_shape_t *shape, uint64_t *len_bytes);
+/* The same of one row. */
 bool oip_tensor_spec_row_bytes(const oip_tensor_spec_t *tensor, uint64_t *len_bytes);
 /* Index of the tensor of that name, or -1. */
 int32_t oip_model_spec_input(const oip_model_spec_t *spec, const char *name);

@@ -79,8 +79,12 @@ bool oip_shape_elements(const oip_shape_t *shape, uint64_t *count)
 
 bool oip_shape_bytes(const oip_shape_t *shape, oip_datatype_t type, uint64_t *len_bytes)
 {
+    return oip_shape_bytes_of(shape, oip_datatype_bytes(type), len_bytes);
+}
+
+bool oip_shape_bytes_of(const oip_shape_t *shape, size_t element_bytes, uint64_t *len_bytes)
+{
     uint64_t count, bytes;
-    size_t element_bytes = oip_datatype_bytes(type);
     if (element_bytes == 0 || !oip_shape_elements(shape, &count))
         return false;
     if (__builtin_mul_overflow(count, (uint64_t)element_bytes, &bytes) || bytes > INT64_MAX)

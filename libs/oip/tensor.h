@@ -78,6 +78,8 @@ static inline oip_element_t oip_element(oip_datatype_t type, const void *at)
 bool oip_shape_elements(const oip_shape_t *shape, uint64_t *count);
 /* Elements times element size; false as above, and for BYTES. */
 bool oip_shape_bytes(const oip_shape_t *shape, oip_datatype_t type, uint64_t *len_bytes);
+/* The same for elements of that size; false for 0. */
+bool oip_shape_bytes_of(const oip_shape_t *shape, size_t element_bytes, uint64_t *len_bytes);
 /* Same rank, and the same dimensions wherever `wanted` does not say -1. */
 bool oip_shape_matches(const oip_shape_t *wanted, const oip_shape_t *got);
 /* "[1,3,224,224]"; returns text. */

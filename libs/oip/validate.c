@@ -1,5 +1,6 @@
 #include "oip/classification.h"
 #include "oip/request.h"
+#include "oip/text.h"
 
 #include <string.h>
 
@@ -79,10 +80,14 @@ static status_t check_input(const oip_model_spec_t *spec, oip_input_t *input, in
                                               : check_tensor(spec, input, rows, err);
     if (status)
         return status;
+    const oip_tensor_spec_t *tensor = &spec->inputs[input->spec_index];
     if (*rows < 1 || *rows > (spec->max_batch > 0 ? spec->max_batch : 1))
         return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has a batch of %lld, 1 to %u are possible",
                        input->name, (long long)*rows, spec->max_batch);
-    return check_size(input, err);
+    status = check_size(input, err);
+    return status == STATUS_OK && tensor->text_bytes > 0
+               ? oip_text_check(input->name, input->data, input->len_bytes, tensor->text_bytes, err)
+               : status;
 }
 
 /* dims: of one row. axis_sizes is 0 where nothing was seen yet. */

@@ -1,14 +1,18 @@
 """Which engine a model runs on: chosen by measurement, named, kept; what becomes of one that is not there."""
 
+import re
 import shutil
+import threading
 
 import numpy as np
 import onnx
 import pytest
+import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from onnx import TensorProto, helper
 from client import get
 from system import Up
+from tritonclient.utils import InferenceServerException
 
 CPU = {"onnxruntime", "openvino", "onednn"}
 
@@ -150,3 +154,97 @@ def test_without_the_libraries_what_is_there_serves(bin_dir, tmp_path):
         assert len([line for line in up.log().splitlines() if "engine_not_here" in line]) == 2
     finally:
         up.stop()
+
+
+COLOURS = ["red", "green", "deep violet"]
+
+
+def colours(folder, name, config=""):
+    """As pipelines of scikit-learn are exported: a column of strings to a label and to a map from each class to its share; unknown colours are refused."""
+    def ml(op, x, y, **attributes):
+        return helper.make_node(op, [x], [y], domain="ai.onnx.ml", **attributes)
+
+    nodes = [ml("LabelEncoder", "colour", "label", keys_strings=COLOURS, values_strings=[colour.upper() + " ✓" for colour in COLOURS]),
+             ml("OneHotEncoder", "colour", "hot", cats_strings=COLOURS, zeros=0), helper.make_node("Flatten", ["hot"], ["flat"]),
+             ml("ZipMap", "flat", "share", classlabels_strings=COLOURS)]
+    strings = helper.make_tensor_value_info("colour", TensorProto.STRING, ["n", 1]), helper.make_tensor_value_info("label", TensorProto.STRING, ["n", 1])
+    shares = helper.make_value_info("share", helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))))
+    graph = helper.make_graph(nodes, name, [strings[0]], [strings[1], shares])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)], ir_version=8)
+    (folder / name / "1").mkdir(parents=True)
+    onnx.save(model, folder / name / "1" / "model.onnx")
+    (folder / name / "config.yaml").write_text(config)
+
+
+def ask_colours(module, client, name, words, binary=True):
+    flags = {} if module is grpcclient else {"binary_data": binary}
+    data = np.array([[word] for word in words], object)
+    tensor = module.InferInput("colour", data.shape, "BYTES")
+    tensor.set_data_from_numpy(data, **flags)
+    result = client.infer(name, [tensor], outputs=[module.InferRequestedOutput(output, **flags) for output in ("label", "share")])
+    label = [x if isinstance(x, str) else x.decode() for x in result.as_numpy("label")[:, 0]]
+    return label, result.as_numpy("share")
+
+
+@pytest.fixture(scope="module")
+def strings(bin_dir, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("strings")
+    colours(folder / "models", "colours", "slo_ms: 1000\n")
+    colours(folder / "models", "narrow", "string_bytes: 12\n")
+    up = Up(bin_dir, folder / "log", models=folder / "models")
+    yield up
+    up.stop()
+
+
+@pytest.mark.parametrize("way", ["binary", "json", "grpc"])
+def test_strings_go_in_and_come_out(strings, way):
+    module = grpcclient if way == "grpc" else httpclient
+    client = module.InferenceServerClient(strings.gateways[0]["grpc" if way == "grpc" else "http"])
+    metadata = get(strings.gateways[0]["http"], "/v2/models/colours").json()
+    assert metadata["inputs"] == [{"name": "colour", "datatype": "BYTES", "shape": [-1, 1]}]
+    assert metadata["outputs"] == [{"name": "label", "datatype": "BYTES", "shape": [-1, 1]}, {"name": "share", "datatype": "FP32", "shape": [-1, 3]}]
+    words = ["green", "deep violet", "red", "red"]
+    label, share = ask_colours(module, client, "colours", words, way == "binary")
+    assert label == [word.upper() + " ✓" for word in words]
+    assert share.tolist() == [[float(word == key) for key in sorted(COLOURS)] for word in words]
+    module is grpcclient and client.close()
+
+
+def test_what_a_model_does_not_know_costs_others_nothing(strings):
+    def many(word, into):
+        client = httpclient.InferenceServerClient(strings.gateways[0]["http"], network_timeout=60)
+        for _ in range(100):
+            try:
+                into.append(ask_colours(httpclient, client, "colours", [word])[0])
+            except InferenceServerException as error:
+                into.append(error.status() + " " + error.message())
+
+    right, wrong = [], []
+    threads = [threading.Thread(target=many, args=item) for item in [("red", right)] * 3 + [("pink", wrong)] * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [["RED ✓"]] * 300
+    assert wrong == ["400 model 'colours' cannot be run on these inputs (the log of its worker says why)"] * 200
+    assert "inputs_refused" in strings.log() and "Unknown Category" in strings.log()
+
+
+@pytest.mark.parametrize("word, reason", [
+    ("x" * 257, "input 'colour': element 0 has 257 bytes, the model takes 256 at most (string_bytes)"),
+    ("red\0", "input 'colour': element 0 ends in a zero byte"),
+])
+def test_strings_without_room_are_refused(strings, word, reason):
+    client = httpclient.InferenceServerClient(strings.gateways[0]["http"])
+    with pytest.raises(InferenceServerException, match=re.escape(reason)):
+        ask_colours(httpclient, client, "colours", [word])
+
+
+def test_the_room_of_strings_is_configured(strings):
+    """The label of "deep violet" takes 15 bytes."""
+    client = httpclient.InferenceServerClient(strings.gateways[0]["http"])
+    assert ask_colours(httpclient, client, "narrow", ["red"])[0] == ["RED ✓"]
+    with pytest.raises(InferenceServerException) as refused:
+        ask_colours(httpclient, client, "narrow", ["deep violet"])
+    assert refused.value.status() == "413", refused.value
+    assert ask_colours(httpclient, client, "narrow", ["red", "green"])[0] == ["RED ✓", "GREEN ✓"]

@@ -104,6 +104,21 @@ static status_t read_file(const char *path, uint8_t **bytes, size_t *len, err_t 
     return *bytes ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory");
 }
 
+/* As engines have strings (engine_tensor_t.text). */
+static status_t read_text(const Onnx__TensorProto *proto, tensor_t *t, err_t *err)
+{
+    enum { ROOM = ENGINE_DEFAULT_TEXT_BYTES };
+    *t = (tensor_t){.dtype = DTYPE_U8, .rank = (uint32_t)proto->n_dims + 1};
+    memcpy(t->dims, proto->dims, proto->n_dims * sizeof t->dims[0]);
+    t->dims[proto->n_dims] = ROOM;
+    t->data = calloc(tensor_bytes(t) + 1, 1);
+    if (!t->data)
+        return err_set(err, STATUS_NO_MEMORY, "no memory");
+    for (size_t i = 0; i < proto->n_string_data; i++)
+        memcpy((char *)t->data + i * ROOM, proto->string_data[i].data, proto->string_data[i].len);
+    return STATUS_OK;
+}
+
 /* tensor_t with malloc'ed data. */
 static status_t read_tensor(const char *path, tensor_t *t, err_t *err)
 {
@@ -117,8 +132,9 @@ static status_t read_tensor(const char *path, tensor_t *t, err_t *err)
     if (!proto)
         return err_set(err, STATUS_UNSUPPORTED, "%s is no tensor", path);
     onnx_tensor_info_t info;
-    status = onnx_tensor_info(NULL, proto, &info, err);
-    if (status == STATUS_OK) {
+    bool text = proto->has_data_type && proto->data_type == DTYPE_STRING;
+    status = text ? read_text(proto, t, err) : onnx_tensor_info(NULL, proto, &info, err);
+    if (status == STATUS_OK && !text) {
         *t = (tensor_t){.dtype = info.dtype, .rank = info.rank, .data = malloc(info.len_bytes + 1)};
         memcpy(t->dims, info.dims, sizeof t->dims);
         status = t->data ? onnx_tensor_read(NULL, proto, &info, t->data, err) : STATUS_NO_MEMORY;

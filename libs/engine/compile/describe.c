@@ -31,6 +31,7 @@ static void dispose_texts(engine_tensor_t *tensors, uint32_t count)
 {
     for (uint32_t i = 0; tensors && i < count; i++) {
         free((char *)tensors[i].name);
+        free((void *)(uintptr_t)tensors[i].sample);
         for (uint32_t k = 0; k < ENGINE_MAX_RANK; k++)
             free((char *)tensors[i].symbols[k]);
     }
@@ -100,6 +101,12 @@ static void set_batch(description_t *d, const engine_load_t *what, bool batchabl
     d->info.max_batch = !batchable ? 1 : what->max_batch ? what->max_batch : ENGINE_DEFAULT_MAX_BATCH;
 }
 
+static void *copy_of(const void *from, size_t len_bytes)
+{
+    void *copy = malloc(len_bytes);
+    return copy ? memcpy(copy, from, len_bytes) : NULL;
+}
+
 /* Of the first `lead` dimensions nothing is taken. */
 static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, uint32_t count, uint32_t lead,
                              err_t *err)
@@ -111,6 +118,9 @@ static status_t copy_tensors(engine_tensor_t *to, const engine_tensor_t *from, u
                                           from[i].dims + lead, from[i].symbols + lead, err);
         if (status != STATUS_OK)
             return status;
+        to[i].text = from[i].text;
+        if (from[i].sample && to[i].row_bytes && !(to[i].sample = copy_of(from[i].sample, to[i].row_bytes)))
+            return err_set(err, STATUS_NO_MEMORY, "no memory for the description of a model");
     }
     return STATUS_OK;
 }

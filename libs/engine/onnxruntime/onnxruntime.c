@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "engine/onnxruntime/session.h"
 #include "engine/onnxruntime/signature.h"
+#include "engine/onnxruntime/values.h"
 #include "engine/queue/cpu.h"
 
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct engine_model {
     description_t description;
     OrtSession *session;
     const char *input_names[ENGINE_MAX_IO], *output_names[ENGINE_MAX_IO];
+    bool binds[ENGINE_MAX_IO]; /* onnxruntime writes this output where the job wants it */
 };
 
 static const engine_model_info_t *info(const engine_model_t *model)
@@ -38,31 +40,33 @@ static const engine_model_info_t *info(const engine_model_t *model)
 
 typedef struct {
     OrtValue *inputs[ENGINE_MAX_IO], *outputs[ENGINE_MAX_IO];
-    tensor_t out[ENGINE_MAX_IO]; /* data NULL: onnxruntime makes it */
+    value_read_t out[ENGINE_MAX_IO]; /* without data: onnxruntime makes it */
 } bound_t;
 
 /* Where the job's output i is written to, if its size is known before. */
-static void place_output(const engine_model_info_t *info, const engine_job_t *job, uint32_t i, tensor_t *out)
+static void place_output(const engine_model_t *model, const engine_job_t *job, uint32_t i, tensor_t *out)
 {
-    const engine_tensor_t *t = &info->outputs[i];
-    *out = (tensor_t){.dtype = t->dtype, .rank = t->rank + info->batchable};
-    if (!t->row_bytes)
+    const engine_tensor_t *t = &info(model)->outputs[i];
+    bool batchable = info(model)->batchable;
+    *out = (tensor_t){.dtype = t->dtype, .rank = t->rank + batchable};
+    if (!t->row_bytes || !model->binds[i])
         return;
     out->dims[0] = job->batch; /* overwritten where there is no batch */
-    memcpy(out->dims + info->batchable, t->dims, t->rank * sizeof t->dims[0]);
+    memcpy(out->dims + batchable, t->dims, t->rank * sizeof t->dims[0]);
     out->data = job->outputs[i];
 }
 
-static status_t bind(const engine_model_info_t *info, const engine_job_t *job, bound_t *bound, err_t *err)
+static status_t bind(const engine_model_t *model, const engine_job_t *job, bound_t *bound, err_t *err)
 {
+    const engine_model_info_t *about = info(model);
     tensor_t inputs[ENGINE_MAX_IO];
-    status_t status = cpu_job_inputs(info, job, inputs, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < info->input_count; i++)
-        status = session_bind(&inputs[i], tensor_bytes(&inputs[i]), &bound->inputs[i], err);
-    for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
-        place_output(info, job, i, &bound->out[i]);
-        if (bound->out[i].data)
-            status = session_bind(&bound->out[i], tensor_bytes(&bound->out[i]), &bound->outputs[i], err);
+    status_t status = cpu_job_inputs(about, job, inputs, err);
+    for (uint32_t i = 0; status == STATUS_OK && i < about->input_count; i++)
+        status = value_bind(&inputs[i], about->inputs[i].text, &bound->inputs[i], err);
+    for (uint32_t i = 0; status == STATUS_OK && i < about->output_count; i++) {
+        place_output(model, job, i, &bound->out[i].tensor);
+        if (bound->out[i].tensor.data)
+            status = value_bind(&bound->out[i].tensor, false, &bound->outputs[i], err);
     }
     return status;
 }
@@ -72,9 +76,11 @@ static void unbind(const engine_model_info_t *info, bound_t *bound)
     for (uint32_t i = 0; i < info->input_count; i++)
         if (bound->inputs[i])
             ort->ReleaseValue(bound->inputs[i]);
-    for (uint32_t i = 0; i < info->output_count; i++)
+    for (uint32_t i = 0; i < info->output_count; i++) {
         if (bound->outputs[i])
             ort->ReleaseValue(bound->outputs[i]);
+        free(bound->out[i].made);
+    }
 }
 
 /* Outputs that onnxruntime made go where the job has room for them. */
@@ -83,11 +89,22 @@ static status_t take_outputs(const engine_model_info_t *info, engine_job_t *job,
     const tensor_t *outputs[ENGINE_MAX_IO];
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < info->output_count; i++) {
-        outputs[i] = &bound->out[i];
-        if (!bound->out[i].data)
-            status = session_look(bound->outputs[i], info->outputs[i].name, &bound->out[i], err);
+        const engine_tensor_t *t = &info->outputs[i];
+        outputs[i] = &bound->out[i].tensor;
+        if (!bound->out[i].tensor.data)
+            status = value_read(bound->outputs[i], t->name, t->text ? (size_t)t->dims[t->rank - 1] : 0,
+                                &bound->out[i], err);
     }
     return status == STATUS_OK ? cpu_job_put_outputs(info, job, outputs, err) : status;
+}
+
+/* What a model that is loaded, and has its memory, fails of is what it was given: an index, a category. */
+static status_t blame_inputs(status_t status, err_t *err)
+{
+    if (status != STATUS_INTERNAL)
+        return status;
+    err->code = STATUS_INVALID_ARGUMENT;
+    return STATUS_INVALID_ARGUMENT;
 }
 
 static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
@@ -95,13 +112,15 @@ static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
     (void)lane;
     engine_model_t *model = job->model;
     bound_t bound = {0};
-    status_t status = bind(info(model), job, &bound, err);
+    status_t status = bind(model, job, &bound, err);
     job->started_ns = clock_now_ns();
     if (status == STATUS_OK)
-        status = library_check(ort->Run(model->session, NULL, model->input_names,
-                                        (const OrtValue *const *)bound.inputs, info(model)->input_count,
-                                        model->output_names, info(model)->output_count, bound.outputs),
-                               "a run", err);
+        status = blame_inputs(
+            library_check(ort->Run(model->session, NULL, model->input_names,
+                                   (const OrtValue *const *)bound.inputs, info(model)->input_count,
+                                   model->output_names, info(model)->output_count, bound.outputs),
+                          "a run", err),
+            err);
     if (status == STATUS_OK)
         status = take_outputs(info(model), job, &bound, err);
     unbind(info(model), &bound);
@@ -165,18 +184,26 @@ static status_t describe_imported(engine_model_t *model, const graph_t *graph, c
     return status;
 }
 
-/* What libs/graph does not read, onnxruntime may. */
+/* By the session: what libs/graph does not read, onnxruntime may. */
+static status_t describe_session(const engine_t *engine, engine_model_t *model, const engine_load_t *what,
+                                 err_t *err)
+{
+    status_t status = what->batching == ENGINE_BATCH_FORCE ? open_batch(engine, model, what, err) : STATUS_OK;
+    return status == STATUS_OK ? signature_read(&model->description, model->session, what, err) : status;
+}
+
 static status_t describe_any(const engine_t *engine, engine_model_t *model, const engine_load_t *what,
                              bool *fixed, err_t *err)
 {
     graph_t *graph;
+    bool text;
     *fixed = false;
-    if (describe_open(what, &graph, NULL) != STATUS_OK) {
-        status_t opened =
-            what->batching == ENGINE_BATCH_FORCE ? open_batch(engine, model, what, err) : STATUS_OK;
-        return opened == STATUS_OK ? signature_read(&model->description, model->session, what, err) : opened;
-    }
-    status_t status = describe_imported(model, graph, what, fixed, err);
+    status_t status = session_has_text(model->session, &text, err);
+    if (status != STATUS_OK)
+        return status;
+    if (text || describe_open(what, &graph, NULL) != STATUS_OK)
+        return describe_session(engine, model, what, err);
+    status = describe_imported(model, graph, what, fixed, err);
     graph_destroy(graph);
     return status;
 }
@@ -204,6 +231,18 @@ static void unload(engine_model_t *model)
     free(model);
 }
 
+static status_t note_names(engine_model_t *model, err_t *err)
+{
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < info(model)->input_count; i++)
+        model->input_names[i] = info(model)->inputs[i].name;
+    for (uint32_t i = 0; status == STATUS_OK && i < info(model)->output_count; i++) {
+        model->output_names[i] = info(model)->outputs[i].name;
+        status = session_output_binds(model->session, i, &model->binds[i], err);
+    }
+    return status;
+}
+
 static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t **out, err_t *err)
 {
     if (!what->path && !what->bytes)
@@ -212,15 +251,13 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     if (!model)
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     status_t status = load_into(engine, model, what, err);
+    if (status == STATUS_OK)
+        status = note_names(model, err);
     if (status != STATUS_OK) {
         unload(model);
         return status;
     }
     model->description.info.memory_bytes = COPY_FILES * describe_file_bytes(what);
-    for (uint32_t i = 0; i < info(model)->input_count; i++)
-        model->input_names[i] = info(model)->inputs[i].name;
-    for (uint32_t i = 0; i < info(model)->output_count; i++)
-        model->output_names[i] = info(model)->outputs[i].name;
     *out = model;
     return STATUS_OK;
 }

@@ -167,54 +167,57 @@ status_t session_create(const engine_load_t *what, const session_threads_t *thre
     return status;
 }
 
-/* ---- Values ---- */
+/* ---- Types ---- */
 
-status_t session_bind(const tensor_t *tensor, size_t len_bytes, OrtValue **value, err_t *err)
+/* Of the elements; UNDEFINED: no dense tensor. */
+static OrtStatus *element_of(const OrtTypeInfo *type, ONNXTensorElementDataType *element)
 {
-    OrtMemoryInfo *memory;
-    *value = NULL;
-    OrtStatus *failed = ort->CreateCpuMemoryInfo(OrtDeviceAllocator, OrtMemTypeDefault, &memory);
-    if (failed)
-        return library_check(failed, "a tensor", err);
-    failed = ort->CreateTensorWithDataAsOrtValue(memory, tensor->data, len_bytes, tensor->dims, tensor->rank,
-                                                 (ONNXTensorElementDataType)tensor->dtype, value);
-    ort->ReleaseMemoryInfo(memory);
-    return library_check(failed, "a tensor", err);
+    const OrtTensorTypeAndShapeInfo *tensor;
+    *element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    OrtStatus *failed = ort->CastTypeInfoToTensorInfo(type, &tensor);
+    return failed || !tensor ? failed : ort->GetTensorElementType(tensor, element);
 }
 
-static status_t look(const OrtValue *value, OrtTensorTypeAndShapeInfo *info, const char *name,
-                     tensor_t *tensor, err_t *err)
+static OrtStatus *element_at(const OrtSession *session, bool input, size_t i,
+                             ONNXTensorElementDataType *element)
 {
-    ONNXTensorElementDataType type;
-    size_t rank;
-    OrtStatus *failed = ort->GetTensorElementType(info, &type);
-    if (!failed)
-        failed = ort->GetDimensionsCount(info, &rank);
+    OrtTypeInfo *type;
+    OrtStatus *failed = input ? ort->SessionGetInputTypeInfo(session, i, &type)
+                              : ort->SessionGetOutputTypeInfo(session, i, &type);
     if (failed)
-        return library_check(failed, name, err);
-    if (rank > ENGINE_MAX_RANK || !dtype_size((dtype_t)type))
-        return err_set(err, STATUS_UNSUPPORTED, "output '%.80s' came out as %zu dimensions of %s", name, rank,
-                       dtype_name((dtype_t)type));
-    *tensor = (tensor_t){.dtype = (dtype_t)type, .rank = (uint32_t)rank};
-    failed = ort->GetDimensions(info, tensor->dims, rank);
-    if (!failed)
-        failed = ort->GetTensorMutableData((OrtValue *)value, &tensor->data);
-    return library_check(failed, name, err);
+        return failed;
+    failed = element_of(type, element);
+    ort->ReleaseTypeInfo(type);
+    return failed;
 }
 
-status_t session_look(const OrtValue *value, const char *name, tensor_t *tensor, err_t *err)
+static OrtStatus *list_has_text(const OrtSession *session, bool input, bool *text)
 {
-    OrtTensorTypeAndShapeInfo *info;
-    int is_tensor = 0;
-    OrtStatus *failed = ort->IsTensor(value, &is_tensor);
-    if (failed)
-        return library_check(failed, name, err);
-    if (!is_tensor)
-        return err_set(err, STATUS_UNSUPPORTED, "output '%.80s' came out as no dense tensor", name);
-    failed = ort->GetTensorTypeAndShape(value, &info);
-    if (failed)
-        return library_check(failed, name, err);
-    status_t status = look(value, info, name, tensor, err);
-    ort->ReleaseTensorTypeAndShapeInfo(info);
-    return status;
+    size_t count;
+    OrtStatus *failed =
+        input ? ort->SessionGetInputCount(session, &count) : ort->SessionGetOutputCount(session, &count);
+    for (size_t i = 0; !failed && i < count; i++) {
+        ONNXTensorElementDataType element;
+        failed = element_at(session, input, i, &element);
+        *text |= !failed && element == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+    }
+    return failed;
+}
+
+status_t session_has_text(const OrtSession *session, bool *text, err_t *err)
+{
+    *text = false;
+    OrtStatus *failed = list_has_text(session, true, text);
+    if (!failed)
+        failed = list_has_text(session, false, text);
+    return library_check(failed, "inputs and outputs", err);
+}
+
+status_t session_output_binds(const OrtSession *session, uint32_t output, bool *binds, err_t *err)
+{
+    ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    OrtStatus *failed = element_at(session, false, output, &element);
+    *binds =
+        element != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED && element != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+    return library_check(failed, "outputs", err);
 }

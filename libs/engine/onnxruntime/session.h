@@ -1,10 +1,9 @@
-/* A model as onnxruntime has it, and how it is run: buffers in, buffers out, nothing copied but outputs whose size it decides. */
+/* A model as onnxruntime has it. */
 #ifndef ENGINE_ONNXRUNTIME_SESSION_H
 #define ENGINE_ONNXRUNTIME_SESSION_H
 
 #include "engine/engine.h"
 #include "engine/onnxruntime/library.h"
-#include "graph/ir/tensor.h"
 
 /* How many threads compute; the first is that which calls run. Those beyond it wait asleep. */
 typedef struct {
@@ -17,10 +16,10 @@ typedef struct {
 status_t session_create(const engine_load_t *what, const session_threads_t *threads, bool open_batch,
                         OrtSession **session, err_t *err);
 
-/* A tensor that goes in or out. data NULL of an output: onnxruntime makes it. */
-status_t session_bind(const tensor_t *tensor, size_t len_bytes, OrtValue **value, err_t *err);
+/* Whether strings go in or come out. */
+status_t session_has_text(const OrtSession *session, bool *text, err_t *err);
 
-/* Type, shape and place of a value that came out. UNSUPPORTED: no dense tensor of numbers. */
-status_t session_look(const OrtValue *value, const char *name, tensor_t *tensor, err_t *err);
+/* Whether the memory of an output can be ours: a tensor, of what has a fixed size. */
+status_t session_output_binds(const OrtSession *session, uint32_t output, bool *binds, err_t *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include "engine/compile/describe.h"
 #include "engine/onnxruntime/library.h"
 
-/* UNSUPPORTED names the input or output that is no dense tensor of numbers. */
+/* UNSUPPORTED names the input or output that is no dense tensor of numbers or strings, and no maps to numbers as values.h has them. */
 status_t signature_read(description_t *d, OrtSession *session, const engine_load_t *what, err_t *err);
 
 #endif

@@ -31,6 +31,23 @@ static void put_random(dtype_t dtype, void *to, size_t index, prng_t *random)
         *at = x > 0;
 }
 
+/* Words of different lengths, with zeros behind the last. */
+static void put_words(char *to, size_t len_bytes, prng_t *random)
+{
+    size_t words_bytes = 1 + (size_t)prng_below(random, (uint32_t)len_bytes);
+    for (size_t i = 0; i < words_bytes; i++)
+        to[i] = i % 7 == 5 ? ' ' : (char)('a' + prng_below(random, 26));
+}
+
+static void fill_text(const engine_tensor_t *tensor, void *to, size_t len_bytes, prng_t *random)
+{
+    size_t room_bytes = (size_t)tensor->dims[tensor->rank - 1];
+    if (tensor->sample) /* it is there already */
+        return;
+    for (size_t at = 0; at < len_bytes; at += room_bytes)
+        put_words((char *)to + at, room_bytes, random);
+}
+
 static void fill_inputs(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
                         uint32_t rows)
 {
@@ -41,7 +58,9 @@ static void fill_inputs(const profiler_t *profiler, const engine_model_info_t *i
         uint64_t row = profiler->axes ? axes_row_bytes(profiler->axes, i, profiler->axis_sizes)
                                       : info->inputs[i].row_bytes;
         size_t count = (size_t)row * rows / dtype_size(info->inputs[i].dtype);
-        for (size_t k = 0; k < count; k++)
+        if (info->inputs[i].text)
+            fill_text(&info->inputs[i], bench->buffers[i], count, &random);
+        for (size_t k = 0; k < count && !info->inputs[i].text; k++)
             put_random(info->inputs[i].dtype, bench->buffers[i], k, &random);
     }
 }

@@ -89,6 +89,13 @@ static uint64_t row_bytes(const profiler_t *profiler, const engine_model_info_t 
                           : info->inputs[i].row_bytes;
 }
 
+/* Strings that the model knows, when it takes no others. */
+static void put_samples(const engine_tensor_t *tensor, uint32_t rows, void *buffer)
+{
+    for (uint32_t row = 0; tensor->sample && row < rows; row++)
+        memcpy((char *)buffer + row * tensor->row_bytes, tensor->sample, tensor->row_bytes);
+}
+
 /* Buffers for the largest batch; zeros are as good as any input for the time of a convolution. */
 static status_t buffers_alloc(const profiler_t *profiler, const engine_model_info_t *info, bench_t *bench,
                               err_t *err)
@@ -100,6 +107,8 @@ static status_t buffers_alloc(const profiler_t *profiler, const engine_model_inf
         if (!bench->buffers[i])
             return err_set(err, STATUS_NO_MEMORY, "no memory to measure batches of %u", info->max_batch);
         memset(bench->buffers[i], 0, len);
+        if (i < info->input_count && len > 0)
+            put_samples(&info->inputs[i], info->max_batch, bench->buffers[i]);
         if (i >= info->input_count)
             bench->capacity[i - info->input_count] = len;
     }

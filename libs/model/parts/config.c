@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const keys[] = {"slo_ms",  "max_batch", "preprocess", "postprocess",    "labels",
-                                   "mode",    "priority",  "version",    "version_policy", "precision",
-                                   "emulate", "staged",    "dims",       "pad_value",      "profile_shapes",
-                                   "engine",  NULL};
+static const char *const keys[] = {
+    "slo_ms",   "max_batch", "preprocess",     "postprocess", "labels",       "mode",
+    "priority", "version",   "version_policy", "precision",   "emulate",      "staged",
+    "dims",     "pad_value", "profile_shapes", "engine",      "string_bytes", NULL};
 const char *const model_cpu_engines[] = {"auto", "onnxruntime", "openvino", "onednn", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
@@ -159,6 +159,11 @@ static status_t read_numbers(const ydoc_node_t *root, model_config_t *config, er
         if (ydoc_int64(node, 0, 255, &value, err) != STATUS_OK)
             return err->code;
         config->priority = (uint32_t)value;
+    }
+    if ((node = ydoc_get(root, "string_bytes"))) {
+        if (ydoc_int64(node, 1, MODEL_STRING_BYTES_MAX, &value, err) != STATUS_OK)
+            return err->code;
+        config->string_bytes = (uint32_t)value;
     }
     return STATUS_OK;
 }

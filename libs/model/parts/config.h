@@ -13,7 +13,8 @@
 enum {
     MODEL_SCHEDULE_BYTES = 16,
     MODEL_LABELS_MAX = 100000, /* ImageNet-21k has 21,843 */
-    MODEL_VERSIONS_MAX = 64,   /* of one model side by side: canaries need two or three */
+    MODEL_STRING_BYTES_MAX = 1 << 20,
+    MODEL_VERSIONS_MAX = 64, /* of one model side by side: canaries need two or three */
 };
 
 typedef enum { VERSIONS_LATEST, VERSIONS_ALL, VERSIONS_SPECIFIC } versions_kind_t;
@@ -32,6 +33,7 @@ typedef struct {
     int64_t slo_ns;     /* 0 = not given */
     uint32_t max_batch; /* 0 = not given */
     uint32_t priority;
+    uint32_t string_bytes;     /* room for one string of an input or output; 0 = not given */
     version_policy_t versions; /* the highest unless given */
     engine_precision_t precision;
     char engine[MODEL_SCHEDULE_BYTES]; /* where there are several; "" = the fastest */

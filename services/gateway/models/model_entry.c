@@ -47,24 +47,39 @@ static const char *carve_text(carve_t *carver, const char *text)
     return at;
 }
 
+/* Strings: the room of one is no dimension to clients. */
+static void take_text(oip_tensor_spec_t *spec)
+{
+    int64_t room_bytes = spec->dims.rank > 0 ? spec->dims.dims[--spec->dims.rank] : 0;
+    spec->datatype = OIP_BYTES;
+    spec->text_bytes =
+        room_bytes > 0 && room_bytes <= UINT32_MAX ? (uint32_t)room_bytes : 0; /* 0 is refused later */
+}
+
+static oip_tensor_spec_t tensor_spec(const Control__Tensor *tensor, const char *name)
+{
+    oip_tensor_spec_t spec = {
+        .name = name,
+        .datatype = oip_datatype_parse(tensor->datatype, strlen(tensor->datatype)),
+        .dims = {.rank = (uint32_t)(tensor->n_dims < OIP_MAX_RANK ? tensor->n_dims : OIP_MAX_RANK)},
+        .pad_value = tensor->pad_value};
+    for (size_t d = 0; d < tensor->n_dims && d < OIP_MAX_RANK; d++) {
+        uint32_t axis = d < tensor->n_axes ? tensor->axes[d] : 0;
+        spec.dims.dims[d] = tensor->dims[d];
+        spec.axes[d] = (uint8_t)(axis <= OIP_MAX_AXES ? axis : OIP_MAX_AXES + 1); /* refused later */
+    }
+    if (tensor->text)
+        take_text(&spec);
+    return spec;
+}
+
 static const oip_tensor_spec_t *carve_tensors(carve_t *carver, Control__Tensor *const *tensors, size_t count)
 {
     oip_tensor_spec_t *specs = carve(carver, count * sizeof *specs, _Alignof(oip_tensor_spec_t));
     for (size_t i = 0; i < count; i++) {
-        const Control__Tensor *tensor = tensors[i];
-        const char *name = carve_text(carver, tensor->name);
-        if (!specs)
-            continue;
-        specs[i] = (oip_tensor_spec_t){
-            .name = name,
-            .datatype = oip_datatype_parse(tensor->datatype, strlen(tensor->datatype)),
-            .dims = {.rank = (uint32_t)(tensor->n_dims < OIP_MAX_RANK ? tensor->n_dims : OIP_MAX_RANK)}};
-        for (size_t d = 0; d < tensor->n_dims && d < OIP_MAX_RANK; d++) {
-            uint32_t axis = d < tensor->n_axes ? tensor->axes[d] : 0;
-            specs[i].dims.dims[d] = tensor->dims[d];
-            specs[i].axes[d] = (uint8_t)(axis <= OIP_MAX_AXES ? axis : OIP_MAX_AXES + 1); /* refused later */
-        }
-        specs[i].pad_value = tensor->pad_value;
+        const char *name = carve_text(carver, tensors[i]->name);
+        if (specs)
+            specs[i] = tensor_spec(tensors[i], name);
     }
     return specs;
 }
@@ -155,6 +170,10 @@ static status_t check_axes(const oip_model_spec_t *spec, err_t *err)
                 return err_set(err, STATUS_INVALID_ARGUMENT,
                                "input '%s': nothing tells the size of its dimension %u", spec->inputs[i].name,
                                d);
+            else if (spec->inputs[i].axes[d] && spec->inputs[i].datatype == OIP_BYTES &&
+                     spec->axes[spec->inputs[i].axes[d] - 1].pad_to_count > 0)
+                return err_set(err, STATUS_UNSUPPORTED, "input '%s': strings are not padded",
+                               spec->inputs[i].name);
     for (uint32_t a = 0; a < spec->axis_count; a++)
         for (uint32_t k = 0; k < spec->axes[a].pad_to_count; k++)
             if (spec->axes[a].pad_to[k] < 1 ||

@@ -13,6 +13,9 @@ static bool needs_postprocessing(const oip_request_t *request, const oip_model_s
     for (uint32_t i = 0; i < request->requested_count; i++)
         if (request->requested[i].classification > 0)
             return true;
+    for (uint32_t i = 0; i < spec->output_count; i++)
+        if (spec->outputs[i].text_bytes > 0)
+            return true;
     return spec->softmax_output >= 0;
 }
 

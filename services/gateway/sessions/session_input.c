@@ -6,11 +6,22 @@
  */
 #include "gateway/sessions/session_private.h"
 
+#include "oip/text.h"
+
 #include <string.h>
 
 static status_t no_memory(err_t *err)
 {
     return err_set(err, STATUS_UNAVAILABLE, "the gateway has no memory left for tensors");
+}
+
+static void lay_strings(slot_t *slot, const oip_input_t *input, uint64_t at_bytes)
+{
+    uint32_t room_bytes = slot->session.model->spec.inputs[input->spec_index].text_bytes;
+    size_t each = slot_input_bytes(slot, (uint32_t)input->spec_index) / room_bytes;
+    const uint8_t *elements = input->data;
+    for (uint32_t row = 0; row < slot->rows; row++)
+        oip_text_lay(&elements, each, slot->input + row * slot->item_in_bytes + at_bytes, room_bytes);
 }
 
 static void copy_rows(slot_t *slot, const oip_input_t *input, uint64_t at_bytes)
@@ -19,6 +30,10 @@ static void copy_rows(slot_t *slot, const oip_input_t *input, uint64_t at_bytes)
     uint64_t row_bytes = slot_input_bytes(slot, index), item_bytes = slot->item_in_bytes;
     if (row_bytes == 0)
         return;
+    if (slot->session.model->spec.inputs[index].datatype == OIP_BYTES) {
+        lay_strings(slot, input, at_bytes);
+        return;
+    }
     if (slot->padded) {
         size_t sent_bytes = input->len_bytes / slot->rows;
         for (uint32_t row = 0; row < slot->rows; row++)
@@ -71,7 +86,7 @@ status_t slot_gather(slot_t *slot, err_t *err)
     const model_entry_t *model = slot->session.model;
     const oip_input_t *only = &request->inputs[0];
     slot->job.rows = 0;
-    if (request->input_count == 1 && !only->picture && !slot->padded &&
+    if (request->input_count == 1 && only->datatype != OIP_BYTES && !slot->padded &&
         slot_owns(slot, only->data, only->len_bytes)) {
         slot->input = (uint8_t *)(uintptr_t)only->data;
         return STATUS_OK;

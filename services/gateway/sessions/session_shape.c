@@ -99,7 +99,7 @@ static status_t lay_out(const oip_tensor_spec_t *tensor, const uint8_t **sizes, 
         *sizes += sizeof size;
         layout->dims.dims[i] = le32toh(size);
     }
-    if (!oip_shape_bytes(&layout->dims, tensor->datatype, &layout->bytes))
+    if (!oip_tensor_spec_bytes(tensor, &layout->dims, &layout->bytes))
         return err_set(err, STATUS_INTERNAL, "the worker sent output '%s' in an impossible shape",
                        tensor->name);
     return STATUS_OK;
@@ -119,13 +119,13 @@ static status_t cut(slot_t *slot, const oip_tensor_spec_t *tensor, output_layout
                 slot->session.model->spec.axes[tensor->axes[i] - 1].name, slot->sizes[tensor->axes[i] - 1]);
         asked.dims[i] = slot->session.request.axis_sizes[tensor->axes[i] - 1];
     }
-    size_t element_bytes = oip_datatype_bytes(tensor->datatype);
+    size_t element_bytes = oip_tensor_spec_element_bytes(tensor);
     for (uint32_t row = 0; row < slot->rows; row++) {
         uint8_t *at = slot->output + row * slot->item_out_bytes + layout->offset_bytes;
         box_copy(at, asked.dims, at, layout->dims.dims, asked.dims, asked.rank, element_bytes);
     }
     layout->dims = asked;
-    return oip_shape_bytes(&asked, tensor->datatype, &layout->bytes) ? STATUS_OK : STATUS_INTERNAL;
+    return oip_tensor_spec_bytes(tensor, &asked, &layout->bytes) ? STATUS_OK : STATUS_INTERNAL;
 }
 
 /* Rows of one request have one shape: else they are no tensor together. */

@@ -35,6 +35,7 @@ static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, co
         to->datatype = (char *)(uintptr_t)dtype_oip_name(from->dtype);
         to->n_dims = from->rank;
         to->dims = (int64_t *)(uintptr_t)from->dims;
+        to->text = from->text;
         parts->list[i] = to;
     }
     report->n_inputs = info->input_count;

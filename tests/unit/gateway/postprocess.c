@@ -126,3 +126,32 @@ Test(postprocess, bad_classifications)
     memory_left = 10;
     cr_assert_eq(postprocess_apply(&spec, &request, &allocator, &response, &err), STATUS_UNAVAILABLE);
 }
+
+/* Two rows of two strings, each row a piece of its own. */
+Test(postprocess, strings_leave_their_rooms)
+{
+    static const oip_tensor_spec_t text = {
+        .name = "text", .datatype = OIP_BYTES, .dims = {.rank = 1, .dims = {2}}, .text_bytes = 4};
+    static const uint8_t wanted[] = {2, 0, 0,   0,   'a', 'b', 0, 0, 0, 0, 4,  0,
+                                     0, 0, 'w', 'x', 'y', 'z', 1, 0, 0, 0, 'c'};
+    static uint8_t rooms[2][8] = {"ab\0\0\0\0\0", "wxyzc\0\0"};
+    spec.outputs = &text;
+    spec.output_count = 1;
+    spec.softmax_output = -1;
+    pieces[0] = (struct iovec){rooms[0], sizeof rooms[0]};
+    pieces[1] = (struct iovec){rooms[1], sizeof rooms[1]};
+    response.outputs[0] = (oip_output_t){.name = "text",
+                                         .datatype = OIP_BYTES,
+                                         .shape = {.rank = 2, .dims = {2, 2}},
+                                         .pieces = pieces,
+                                         .piece_count = 2};
+    cr_assert_eq(postprocess_apply(&spec, &request, &allocator, &response, &err), STATUS_OK, "%s", err.text);
+    const oip_output_t *output = &response.outputs[0];
+    cr_assert_eq(output->piece_count, 1);
+    cr_assert_eq(output->pieces[0].iov_len, sizeof wanted);
+    cr_assert_arr_eq(output->pieces[0].iov_base, wanted, sizeof wanted);
+    memory_left = 10;
+    response.outputs[0].pieces = pieces;
+    response.outputs[0].piece_count = 2;
+    cr_assert_eq(postprocess_apply(&spec, &request, &allocator, &response, &err), STATUS_UNAVAILABLE);
+}

@@ -15,21 +15,26 @@ struct maker {
         (owner)->list[(owner)->n_##list++] = (item);                                             \
     } while (0)
 
+void maker_import(maker_t *m, const char *domain, int64_t version)
+{
+    Onnx__OperatorSetIdProto *set = calloc(1, sizeof *set);
+    onnx__operator_set_id_proto__init(set);
+    set->domain = strdup(domain);
+    set->has_version = 1;
+    set->version = version;
+    APPEND(m->model, opset_import, set);
+}
+
 maker_t *maker_create(int64_t opset)
 {
     maker_t *m = calloc(1, sizeof *m);
-    Onnx__OperatorSetIdProto *set = calloc(1, sizeof *set);
     m->model = calloc(1, sizeof *m->model);
     onnx__model_proto__init(m->model);
     m->model->has_ir_version = 1;
     m->model->ir_version = 8; /* of opsets 15 to 18; OpenVINO reads no file without */
     m->model->graph = calloc(1, sizeof *m->model->graph);
     onnx__graph_proto__init(m->model->graph);
-    onnx__operator_set_id_proto__init(set);
-    set->domain = strdup("");
-    set->has_version = 1;
-    set->version = opset;
-    APPEND(m->model, opset_import, set);
+    maker_import(m, "", opset);
     return m;
 }
 
@@ -182,6 +187,19 @@ void maker_attr_string(Onnx__NodeProto *node, const char *name, const char *valu
     attr->has_s = 1;
     attr->s.len = strlen(value);
     attr->s.data = (uint8_t *)strdup(value);
+}
+
+void maker_attr_strings(Onnx__NodeProto *node, const char *name, const char *values)
+{
+    Onnx__AttributeProto *attr = add_attr(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+    size_t count = 0;
+    char **list = NULL;
+    append_names(&count, &list, values);
+    for (size_t i = 0; i < count; i++) {
+        ProtobufCBinaryData value = {strlen(list[i]), (uint8_t *)list[i]};
+        APPEND(attr, strings, value);
+    }
+    free(list);
 }
 
 uint8_t *maker_pack(maker_t *m, size_t *len)

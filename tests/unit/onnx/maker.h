@@ -19,6 +19,7 @@
 typedef struct maker maker_t;
 
 maker_t *maker_create(int64_t opset);
+void maker_import(maker_t *m, const char *domain, int64_t version);
 Onnx__ModelProto *maker_proto(maker_t *m);
 void maker_input(maker_t *m, const char *name, dtype_t dtype, int rank, const int64_t *dims);
 void maker_output(maker_t *m, const char *name, dtype_t dtype, int rank, const int64_t *dims);
@@ -30,6 +31,8 @@ void maker_attr_int(Onnx__NodeProto *node, const char *name, int64_t value);
 void maker_attr_float(Onnx__NodeProto *node, const char *name, float value);
 void maker_attr_ints(Onnx__NodeProto *node, const char *name, int count, const int64_t *values);
 void maker_attr_string(Onnx__NodeProto *node, const char *name, const char *value);
+void maker_attr_strings(Onnx__NodeProto *node, const char *name,
+                        const char *values); /* separated by spaces */
 uint8_t *maker_pack(maker_t *m, size_t *len);
 
 /* Packs and parses; the maker is gone. */
