@@ -1,4 +1,4 @@
-#include "fermata/ask.h"
+#include "fermata/client/ask.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

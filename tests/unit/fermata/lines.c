@@ -1,4 +1,4 @@
-#include "fermata/lines.h"
+#include "fermata/up/lines.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

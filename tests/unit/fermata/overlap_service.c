@@ -1,6 +1,6 @@
 /* The pieces of a model that `fermata profile --overlap` measures, at rows of several lengths: what they compute
  * one after the other is what the model computes. */
-#include "fermata/overlap_service.h"
+#include "fermata/profile/overlap_service.h"
 
 #include "engine/wait.h"
 #include "maker.h"

@@ -1,5 +1,5 @@
 /* What of a try stays in the profile. */
-#include "fermata/profile_operators.h"
+#include "fermata/profile/operators.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 /* What `fermata profile --overlap` says of its errors. */
-#include "fermata/profile_overlap.h"
 #include "base/prng.h"
+#include "fermata/profile/overlap.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

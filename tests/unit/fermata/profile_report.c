@@ -1,4 +1,4 @@
-#include "fermata/profile_report.h"
+#include "fermata/profile/report.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Queries that are played to a mode on an engine: all are answered, and the trial is over with the last one. */
-#include "fermata/trial.h"
+#include "fermata/profile/trial.h"
 
 #include "base/clock.h"
 #include "exec/whole.h"

@@ -1,5 +1,5 @@
 /* Means, their errors, and modes compared on the same queries. */
-#include "fermata/trial_stats.h"
+#include "fermata/profile/trial_stats.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

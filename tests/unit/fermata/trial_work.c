@@ -1,5 +1,5 @@
 /* The queries of a trial, and how soon they could be answered at the best. */
-#include "fermata/trial_work.h"
+#include "fermata/profile/trial_work.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "fermata/up_words.h"
+#include "fermata/up/child_words.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The models file of `fermata plan`: both forms, and every way to get it wrong with file and line. */
-#include "fermata/plan_input.h"
+#include "fermata/plan/input.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

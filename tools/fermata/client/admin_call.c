@@ -1,0 +1,56 @@
+#include "fermata/client/admin_call.h"
+
+#include "base/clock.h"
+#include "rpc/client.h"
+
+#include <stdio.h>
+
+/* The longest answer to wait for is a plan, whose solver has seconds. */
+static const int64_t TIMEOUT_NS = 60 * NS_PER_S;
+
+static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
+{
+    admin_call_t *call = arg;
+    (void)keep;
+    if (code == RPC_OK)
+        call->answer = rpc_unpack(call->type, response, &call->arena);
+    if (code != RPC_OK)
+        call->status = err_set(call->err, rpc_code_to_status(code), "%s: %s", call->scheduler, text);
+    else if (!call->answer)
+        call->status = err_set(call->err, STATUS_IO, "%s: the answer cannot be read", call->scheduler);
+    loop_stop(call->loop);
+}
+
+static status_t call_on_loop(admin_call_t *call, const char *method, const ProtobufCMessage *request)
+{
+    const rpc_runtime_options_t how = {.loop = call->loop};
+    const rpc_client_options_t where = {.address = call->scheduler};
+    char path[128];
+    (void)snprintf(path, sizeof path, "/fermata.admin.v1.Admin/%s", method);
+    const rpc_unary_options_t unary = {.method = path, .timeout_ns = TIMEOUT_NS};
+    rpc_runtime_t *runtime;
+    rpc_client_t *client;
+    if (rpc_runtime_create(&how, &runtime, call->err) != STATUS_OK)
+        return call->err->code;
+    call->status = rpc_client_create(runtime, &where, &client, call->err);
+    if (call->status == STATUS_OK) {
+        if (rpc_client_unary(client, &unary, rpc_pack(request), on_done, call))
+            loop_run(call->loop);
+        else
+            call->status = err_set(call->err, STATUS_NO_MEMORY, "no memory for the call");
+        rpc_client_destroy(client);
+    }
+    rpc_runtime_destroy(runtime);
+    return call->status;
+}
+
+status_t admin_call(admin_call_t *call, const char *method, const ProtobufCMessage *request)
+{
+    status_t status = loop_create(&call->loop, call->err);
+    pb_arena_init(&call->arena, (size_t)64 << 20);
+    if (status != STATUS_OK)
+        return status;
+    status = call_on_loop(call, method, request);
+    loop_destroy(call->loop);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* fermata cluster: asks the scheduler about its cluster, and changes it while it serves. */
+#include "fermata/command.h"
+
+#include "admin.pb-c.h"
+#include "config/config.h"
+#include "fermata/client/admin_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    config_address_t scheduler;
+    const char *subcluster;
+    bool exit;
+} cluster_options_t;
+
+static const config_option_t options[] = {
+    {"scheduler", CONFIG_ADDRESS, "Scheduler", "gRPC address of the scheduler.", .def = "127.0.0.1:9000",
+     .offset = offsetof(cluster_options_t, scheduler)},
+    {"subcluster", CONFIG_STRING, "What is meant", "policy: of this sub-cluster only.", .metavar = "NAME",
+     .offset = offsetof(cluster_options_t, subcluster)},
+    {"exit", CONFIG_BOOL, "What is meant", "drain: the worker ends once it has nothing left to do.",
+     .offset = offsetof(cluster_options_t, exit)},
+};
+
+static const config_schema_t schema = {
+    .program = "fermata cluster",
+    .summary = "Shows what the scheduler sees, and changes it while it serves.",
+    .options = options,
+    .options_len = sizeof options / sizeof *options,
+    .positionals = "status | policy NAME [KEY=VALUE...] | drain WORKER | resume WORKER",
+};
+
+/* ---- status ---- */
+
+static void print_subclusters(const Admin__GetStateResponse *state)
+{
+    printf("\n%-24s %-16s %-12s %8s %8s %8s %8s %8s\n", "SUBCLUSTER", "CLASS", "POLICY", "DEVICES", "SERVING",
+           "DESIRED", "BUSY", "BAD");
+    for (size_t i = 0; i < state->n_subclusters; i++) {
+        const Admin__SubclusterState *sub = state->subclusters[i];
+        printf("%-24s %-16s %-12s %8u %8u %8u %7.1f%% %7.2f%%\n", sub->name, sub->device_class, sub->policy,
+               sub->devices, sub->serving, sub->desired, 100 * sub->busy_fraction, 100 * sub->bad_rate);
+    }
+}
+
+static void print_plan(const Admin__GetStateResponse *state)
+{
+    const Admin__PlanResponse *plan = state->plan;
+    if (!plan)
+        return;
+    printf(
+        "\nplan %llu %s: %u models to move, imbalance of load %.3f, as planned %.3f; %u on their way%s%s\n",
+        (unsigned long long)plan->number, plan->apply ? "carried out" : "only shown", plan->moves,
+        plan->imbalance_before, plan->imbalance_after, state->moving, plan->note[0] != '\0' ? "; " : "",
+        plan->note);
+    for (size_t i = 0; i < plan->n_models; i++)
+        if (plan->models[i]->note[0] != '\0')
+            printf("  left out: %s: %s\n", plan->models[i]->name, plan->models[i]->note);
+}
+
+/* "2 shm, 1 tcp" */
+static void data_text(const Admin__WorkerState *worker, char *text, size_t cap)
+{
+    const struct {
+        const char *name;
+        uint32_t count;
+    } ways[] = {{"rdma", worker->data_rdma}, {"shm", worker->data_shm}, {"tcp", worker->data_tcp}};
+    size_t len = 0;
+
+    snprintf(text, cap, "-");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (ways[i].count > 0 && len < cap)
+            len += (size_t)snprintf(text + len, cap - len, "%s%u %s", len > 0 ? ", " : "", ways[i].count,
+                                    ways[i].name);
+}
+
+static void print_workers(const Admin__GetStateResponse *state)
+{
+    printf("\n%-24s %-10s %10s %10s  %s\n", "WORKER", "STATE", "DEVICES", "BATCHES", "DATA FROM GATEWAYS");
+    for (size_t i = 0; i < state->n_workers; i++) {
+        const Admin__WorkerState *worker = state->workers[i];
+        char data[64];
+        data_text(worker, data, sizeof data);
+        printf("%-24s %-10s %10zu %10llu  %s\n", worker->name, worker->draining ? "draining" : "serving",
+               worker->n_devices, (unsigned long long)worker->batches, data);
+    }
+}
+
+static void print_models(const Admin__GetStateResponse *state)
+{
+    printf("\n%-24s %-8s %-10s %-16s %8s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "SUBCLUSTER",
+           "WORKERS", "MiB", "SLO ms", "QUEUED", "DONE", "DROPPED");
+    for (size_t i = 0; i < state->n_models; i++) {
+        const Admin__ModelState *model = state->models[i];
+        printf("%-24s %-8lld %-10s %-16s %8u %8.1f %8.1f %8llu %10llu %10llu%s%s\n", model->name,
+               (long long)model->version, model->ready ? "ready" : "not ready",
+               model->subcluster[0] != '\0' ? model->subcluster : "-", model->workers,
+               (double)model->memory_bytes / (1 << 20), (double)model->slo_ns / 1e6,
+               (unsigned long long)model->queued, (unsigned long long)model->done,
+               (unsigned long long)model->dropped, model->ready ? "" : "  ",
+               model->ready ? "" : model->reason);
+    }
+}
+
+static status_t show_status(admin_call_t *call)
+{
+    Admin__GetStateRequest request = ADMIN__GET_STATE_REQUEST__INIT;
+    call->type = &admin__get_state_response__descriptor;
+    status_t status = admin_call(call, "GetState", &request.base);
+    if (status != STATUS_OK)
+        return status;
+    const Admin__GetStateResponse *state = (const Admin__GetStateResponse *)call->answer;
+    printf("policy %s (of", state->policy);
+    for (size_t i = 0; i < state->n_policies; i++)
+        printf(" %s", state->policies[i]);
+    printf("), up %.0f s, %zu gateways\n", (double)state->uptime_ns / 1e9, state->n_gateways);
+    print_subclusters(state);
+    print_plan(state);
+    print_workers(state);
+    print_models(state);
+    return STATUS_OK;
+}
+
+/* ---- policy ---- */
+
+enum { POLICY_OPTIONS_MAX = 32, POLICY_KEY_BYTES = 64 };
+
+static status_t set_policy(admin_call_t *call, const char *const *words, size_t len, const char *subcluster)
+{
+    static char keys[POLICY_OPTIONS_MAX][POLICY_KEY_BYTES];
+    Admin__SetPolicyRequest__OptionsEntry entries[POLICY_OPTIONS_MAX], *list[POLICY_OPTIONS_MAX];
+    Admin__SetPolicyRequest request = ADMIN__SET_POLICY_REQUEST__INIT;
+    if (len - 1 > POLICY_OPTIONS_MAX)
+        return err_set(call->err, STATUS_INVALID_ARGUMENT, "more than %d options", POLICY_OPTIONS_MAX);
+    for (size_t i = 1; i < len; i++) {
+        const char *equals = strchr(words[i], '=');
+        if (!equals || equals == words[i] || equals - words[i] >= POLICY_KEY_BYTES)
+            return err_set(call->err, STATUS_INVALID_ARGUMENT, "\"%.80s\" is not KEY=VALUE", words[i]);
+        admin__set_policy_request__options_entry__init(&entries[i - 1]);
+        memcpy(keys[i - 1], words[i], (size_t)(equals - words[i]));
+        entries[i - 1].key = keys[i - 1];
+        entries[i - 1].value = (char *)(uintptr_t)(equals + 1);
+        list[i - 1] = &entries[i - 1];
+    }
+    request.policy = (char *)(uintptr_t)words[0];
+    request.subcluster = (char *)(uintptr_t)subcluster;
+    request.options = list;
+    request.n_options = len - 1;
+    call->type = &admin__set_policy_response__descriptor;
+    status_t status = admin_call(call, "SetPolicy", &request.base);
+    if (status == STATUS_OK)
+        printf("policy %s (was %s)%s%s\n", words[0],
+               ((const Admin__SetPolicyResponse *)call->answer)->previous,
+               subcluster[0] != '\0' ? " in " : "", subcluster);
+    return status;
+}
+
+/* ---- drain, resume ---- */
+
+static status_t drain(admin_call_t *call, const char *worker, bool resume, bool leave)
+{
+    Admin__DrainWorkerRequest request = ADMIN__DRAIN_WORKER_REQUEST__INIT;
+    request.name = (char *)(uintptr_t)worker;
+    request.resume = resume;
+    request.exit = leave;
+    call->type = &admin__drain_worker_response__descriptor;
+    status_t status = admin_call(call, "DrainWorker", &request.base);
+    if (status == STATUS_OK && resume)
+        printf("%s serves again\n", worker);
+    else if (status == STATUS_OK)
+        printf("%s is draining%s, %u batches still to be done\n", worker, leave ? " and will end" : "",
+               ((const Admin__DrainWorkerResponse *)call->answer)->inflight_batches);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    cluster_options_t o;
+    config_t *config;
+    int exit_code;
+    if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
+        return exit_code;
+    err_t err = {0};
+    admin_call_t call = {.err = &err};
+    value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);
+    size_t len;
+    const char *const *words = config_positionals(config, &len);
+    const char *verb = len > 0 ? words[0] : "";
+    if (len == 1 && strcmp(verb, "status") == 0) {
+        exit_code = config_exit(&schema, show_status(&call), &err);
+    } else if (len >= 2 && strcmp(verb, "policy") == 0) {
+        exit_code = config_exit(
+            &schema, set_policy(&call, words + 1, len - 1, o.subcluster ? o.subcluster : ""), &err);
+    } else if (len == 2 && (strcmp(verb, "drain") == 0 || strcmp(verb, "resume") == 0)) {
+        exit_code = config_exit(&schema, drain(&call, words[1], verb[0] == 'r', o.exit), &err);
+    } else {
+        fprintf(
+            stderr,
+            "fermata cluster: say `status`, `policy NAME`, `drain WORKER` or `resume WORKER` (see --help)\n");
+        exit_code = EXIT_CODE_USAGE;
+    }
+    pb_arena_dispose(&call.arena);
+    config_destroy(config);
+    return exit_code;
+}
+
+const command_t command_cluster = {"cluster", "show the scheduler's cluster, set its policy, drain workers",
+                                   run};

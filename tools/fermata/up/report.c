@@ -1,0 +1,175 @@
+/* What `fermata up` prints when it is ready. */
+#include "fermata/up/up.h"
+
+#include "base/clock.h"
+#include "summary/summary.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An address to listen at is not one to connect to when it means "all". */
+static const char *reachable(const char *address, char *text, size_t text_bytes)
+{
+    if (!address)
+        address = "?";
+    const char *port = strrchr(address, ':');
+    bool all = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    snprintf(text, text_bytes, "%s%s", all ? "127.0.0.1" : "", all ? port : address);
+    return text;
+}
+
+static const member_t *first_of(const up_t *up, role_t role)
+{
+    for (size_t i = 0; i < up->members_len; i++)
+        if (up->members[i].role == role)
+            return &up->members[i];
+    return NULL;
+}
+
+static void print_member(const member_t *m)
+{
+    char http[128], grpc[128], metrics[128];
+    reachable(m->addresses.http, http, sizeof http);
+    reachable(m->addresses.grpc, grpc, sizeof grpc);
+    reachable(m->addresses.metrics, metrics, sizeof metrics);
+    if (m->role == ROLE_GATEWAY)
+        printf("  %-12s REST http://%s   gRPC %s   metrics http://%s/metrics\n", m->name, http, grpc,
+               metrics);
+    else if (m->role == ROLE_SCHEDULER)
+        printf("  %-12s http://%s   gRPC %s\n", m->name, http, grpc);
+    else
+        printf("  %-12s metrics http://%s/metrics\n", m->name, metrics);
+}
+
+/* A picture beside the models, as examples/pictures is beside examples/models. */
+static bool find_picture(const char *models, char *text, size_t text_bytes)
+{
+    char pattern[512];
+    glob_t found;
+    size_t len = models ? strlen(models) : 0;
+    while (len > 0 && models[len - 1] == '/')
+        len--;
+    while (len > 0 && models[len - 1] != '/')
+        len--;
+    if (!models ||
+        snprintf(pattern, sizeof pattern, "%.*spictures/*.jpg", (int)len, models) >= (int)sizeof pattern)
+        return false;
+    bool any = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
+    if (any)
+        snprintf(text, text_bytes, "%s", found.gl_pathv[0]);
+    globfree(&found);
+    return any;
+}
+
+/* Good enough for a suggestion: whether the model's config.yaml has the key at the beginning of a line. */
+static bool takes_pictures(const char *models, const char *name)
+{
+    char text[512];
+    if (!models || snprintf(text, sizeof text, "%s/%s/config.yaml", models, name) >= (int)sizeof text)
+        return false;
+    FILE *file = fopen(text, "r");
+    bool found = false;
+    while (file && !found && fgets(text, sizeof text, file))
+        found = strncmp(text, "preprocess:", strlen("preprocess:")) == 0;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static void print_try(const up_t *up, const model_state_t *models, size_t models_len)
+{
+    char http[128], picture[512];
+    const char *folder = up->options->models, *ready = NULL, *seeing = NULL;
+    reachable(first_of(up, ROLE_GATEWAY)->addresses.http, http, sizeof http);
+    for (size_t i = models_len; i-- > 0;) {
+        if (models[i].readiness != MODEL_IS_READY)
+            continue;
+        ready = models[i].name;
+        seeing = takes_pictures(folder, ready) ? ready : seeing;
+    }
+    if (!ready)
+        return;
+    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, seeing ? seeing : ready);
+    if (seeing && find_picture(folder, picture, sizeof picture))
+        printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s "
+               "'http://%s/v2/models/%s/infer?classification=3'\n",
+               picture, http, seeing);
+}
+
+static summary_model_t summary_of(const model_state_t *model)
+{
+    return (summary_model_t){.name = model->name,
+                             .version = model->version,
+                             .state = model_readiness_name(model->readiness),
+                             .reason = model->reason,
+                             .ready = model->readiness == MODEL_IS_READY,
+                             .engine = model->engine,
+                             .mode = model->mode,
+                             .mode_reason = model->mode_reason,
+                             .stages = model->stages,
+                             .exit_points = model->exit_points,
+                             .max_batch = model->max_batch,
+                             .one_ms = model->one_ms,
+                             .most_ms = model->most_ms,
+                             .measured = model->measured,
+                             .measured_up_to = model->measured_up_to,
+                             .doubt = model->doubt};
+}
+
+void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)
+{
+    printf("Fermata is up after %.1f s.\n\n", (double)(clock_now_ns() - up->started_ns) / 1e9);
+    for (size_t i = 0; i < up->members_len; i++)
+        print_member(&up->members[i]);
+    printf("\nModels:\n");
+    for (size_t i = 0; i < models_len; i++) {
+        const summary_model_t summary = summary_of(&models[i]);
+        summary_print_model(&summary);
+    }
+    print_try(up, models, models_len);
+    printf("\nCtrl-C stops everything.\n");
+    fflush(stdout);
+}
+
+static json_t *member_json(const member_t *m)
+{
+    json_t *object = json_pack("{s:s, s:i}", "name", m->name, "pid", child_pid(m->child));
+    const char *const keys[] = {"http", "grpc", "metrics", "data"};
+    const char *const values[] = {m->addresses.http, m->addresses.grpc, m->addresses.metrics,
+                                  m->addresses.data};
+    for (int i = 0; i < 4; i++)
+        if (values[i])
+            json_object_set_new(object, keys[i], json_string(values[i]));
+    return object;
+}
+
+static json_t *members_json(const up_t *up, role_t role)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < up->members_len; i++)
+        if (up->members[i].role == role)
+            json_array_append_new(array, member_json(&up->members[i]));
+    return array;
+}
+
+static json_t *models_json(const model_state_t *models, size_t models_len)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < models_len; i++) {
+        const summary_model_t summary = summary_of(&models[i]);
+        json_array_append_new(array, summary_model_json(&summary));
+    }
+    return array;
+}
+
+void up_report_json(const up_t *up, const model_state_t *models, size_t models_len)
+{
+    json_t *report = json_pack("{s:o, s:o, s:o, s:o}", "scheduler", member_json(first_of(up, ROLE_SCHEDULER)),
+                               "gateways", members_json(up, ROLE_GATEWAY), "workers",
+                               members_json(up, ROLE_WORKER), "models", models_json(models, models_len));
+    json_dumpf(report, stdout, JSON_COMPACT);
+    putchar('\n');
+    fflush(stdout);
+    json_decref(report);
+}
