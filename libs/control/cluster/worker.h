@@ -20,6 +20,7 @@ typedef struct device {
     uint32_t index;              /* in the worker */
     uint32_t gpu;                /* its seat in the sub-cluster */
     bool open, failed, draining; /* open: the sub-cluster knows of it */
+    bool ceased;                 /* open, and the sub-cluster was told to grant it no more */
     sched_gpu_mode_t mode;
     char name[PEER_NAME_BYTES];
     char kind[16];

@@ -136,8 +136,17 @@ static void fill_devices(instance_t *instance, const Control__ModelReport *repor
             instance->devices[report->devices[i] / 64] |= UINT64_C(1) << report->devices[i] % 64;
 }
 
+/* One that is not is neither ready nor on its way to be. */
+static bool is_state(Control__ModelState state)
+{
+    return state > CONTROL__MODEL_STATE__MODEL_STATE_UNKNOWN &&
+           state <= CONTROL__MODEL_STATE__MODEL_STATE_UNLOADED;
+}
+
 void report_take(instance_t *instance, const Control__ModelReport *report)
 {
+    if (!is_state(report->state))
+        peer_complain(&instance->worker->peer, NONSENSE_MODEL, "a model is in a state that there is not");
     err_t err = {0};
     Control__ModelReport *copy = copy_report(report);
     if (!copy)

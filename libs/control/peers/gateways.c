@@ -32,8 +32,9 @@ static void send_welcome(gateway_t *gateway)
     peer_send(&gateway->peer, &frame.base);
 }
 
-static void join(peers_t *peers, peer_t *peer, const Control__Hello *hello)
+static void join(peers_t *peers, peer_t *peer, const frame_head_t *head)
 {
+    const Control__Hello *hello = head->hello;
     gateway_t *gateway = CONTAINER_OF(peer, gateway_t, peer);
     size_t len = strlen(hello->data_address);
     if (len == 0 || len >= PEER_ADDRESS_BYTES) {
@@ -48,6 +49,7 @@ static void join(peers_t *peers, peer_t *peer, const Control__Hello *hello)
         peer_close(&gateway->peer, CLOSE_EXHAUSTED, "no memory for this gateway's tasks");
         return;
     }
+    peer_outgrow_epoch(peers, peer, head->epoch);
     gateway->catalogue_due = true;
     send_welcome(gateway);
     announce_peer(peers);

@@ -79,16 +79,14 @@ static void displace(void **table, uint64_t instance_id)
     }
 }
 
-static void send_away(void **table)
+static void send_away(void **table, const peer_t *but)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (table[i])
+        if (table[i] && table[i] != but)
             peer_close(table[i], CLOSE_STOPPING, "the scheduler has taken a newer epoch");
 }
 
-/* The Hello tells the newest epoch that the peer has ever seen. Ours must be newer, or a clock that was set back would
- * make all peers deaf to us. Who had joined before joins again. */
-static void outgrow_epoch(peers_t *peers, uint64_t seen)
+void peer_outgrow_epoch(peers_t *peers, const peer_t *peer, uint64_t seen)
 {
     turn_t *turn = peers->turn;
     if (seen <= turn->epoch || seen >= UINT64_MAX / 2)
@@ -96,8 +94,8 @@ static void outgrow_epoch(peers_t *peers, uint64_t seen)
     note_warn(turn, "epoch_outgrown", LOG_U64("seen", seen), LOG_U64("was", turn->epoch));
     turn->epoch = seen + 1;
     metrics_set(metrics_series(turn->metrics, METRIC_SCHED_EPOCH), (double)turn->epoch);
-    send_away((void **)peers->roster->gateways);
-    send_away((void **)peers->roster->workers);
+    send_away((void **)peers->roster->gateways, peer);
+    send_away((void **)peers->roster->workers, peer);
 }
 
 bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void **table, const char *kind)
@@ -177,10 +175,8 @@ void peer_unreadable(peer_t *peer)
 }
 
 /* False when the frame is of an older epoch. */
-static bool check_epoch(peers_t *peers, peer_t *peer, uint64_t epoch)
+static bool check_epoch(peer_t *peer, uint64_t epoch)
 {
-    if (!peer->joined)
-        outgrow_epoch(peers, epoch);
     if (!peer->joined || epoch == peer->turn->epoch)
         return true;
     peer_complain(peer, NONSENSE_EPOCH, "frame of another epoch ignored");
@@ -190,12 +186,12 @@ static bool check_epoch(peers_t *peers, peer_t *peer, uint64_t epoch)
 bool peer_begin(peers_t *peers, peer_t *peer, const frame_head_t *head, peer_join_fn join)
 {
     peer->heard_ns = peer->turn->now_ns;
-    if (!check_epoch(peers, peer, head->epoch))
+    if (!check_epoch(peer, head->epoch))
         return false;
     if (peer->joined && head->hello)
         peer_complain(peer, NONSENSE_HELLO, "a second hello is ignored");
     else if (head->hello)
-        join(peers, peer, head->hello);
+        join(peers, peer, head);
     else if (!peer->joined)
         peer_close(peer, CLOSE_INVALID, "the first message must carry hello");
     if (!peer->joined || peer->closing)
@@ -273,4 +269,6 @@ void registry_stop(peers_t *peers)
 {
     close_all((void **)peers->roster->gateways);
     close_all((void **)peers->roster->workers);
+    for (peer_t *peer = peers->strangers; peer; peer = peer->next)
+        peer_close(peer, CLOSE_STOPPING, "the scheduler stops");
 }

@@ -31,6 +31,10 @@ void peer_unreadable(peer_t *peer);
 /* Checks Hello, chooses the version and an index in table; false: the link is being closed. */
 bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void **table, const char *kind);
 
+/* Once it has joined for good and before its Welcome: the Hello came with the newest epoch that the peer has ever seen. Ours must be
+ * newer, or a clock that was set back would make all peers deaf to us. Who had joined before is sent away, and joins again. */
+void peer_outgrow_epoch(peers_t *peers, const peer_t *peer, uint64_t seen);
+
 /* What every frame begins with. */
 typedef struct {
     uint64_t epoch;
@@ -38,7 +42,7 @@ typedef struct {
     const Control__Ping *ping;
     const Control__Pong *pong;
 } frame_head_t;
-typedef void (*peer_join_fn)(peers_t *peers, peer_t *peer, const Control__Hello *hello);
+typedef void (*peer_join_fn)(peers_t *peers, peer_t *peer, const frame_head_t *head); /* with a hello */
 /* False: the rest of the frame is not to be looked at. */
 bool peer_begin(peers_t *peers, peer_t *peer, const frame_head_t *head, peer_join_fn join);
 Control__Welcome peer_welcome(const peer_t *peer);

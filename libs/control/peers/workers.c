@@ -27,14 +27,15 @@ static void send_welcome(worker_t *worker)
     peer_send(&worker->peer, &frame.base);
 }
 
-static void join(peers_t *peers, peer_t *peer, const Control__Hello *hello)
+static void join(peers_t *peers, peer_t *peer, const frame_head_t *head)
 {
     worker_t *worker = CONTAINER_OF(peer, worker_t, peer);
-    if (!peer_join(peers, &worker->peer, hello, (void **)peers->roster->workers, "worker"))
+    if (!peer_join(peers, &worker->peer, head->hello, (void **)peers->roster->workers, "worker"))
         return;
     err_t err = {0};
-    status_t status = devices_add(peers->tasks, worker, hello, &err);
+    status_t status = devices_add(peers->tasks, worker, head->hello, &err);
     if (status == STATUS_OK) {
+        peer_outgrow_epoch(peers, peer, head->epoch);
         worker->peers_due = true;
         send_welcome(worker);
         return;

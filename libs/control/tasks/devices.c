@@ -19,6 +19,7 @@ static void device_open(tasks_t *tasks, device_t *device)
     if (device->open)
         return;
     err_t err = {0};
+    device->ceased = false;
     device->open = subcluster_open(device->subcluster, device->gpu, &device->mode, tasks->turn->now_ns,
                                    &err) == STATUS_OK;
     if (device->open)
@@ -37,6 +38,16 @@ static void device_close(tasks_t *tasks, device_t *device)
     subcluster_close(device->subcluster, device->gpu);
 }
 
+/* A core that was told to cease does so for good: the device comes to it anew, once the batches that it had then are done. */
+static void device_resume(tasks_t *tasks, device_t *device)
+{
+    if (device->open && device->ceased && device->inflight == 0) {
+        subcluster_close(device->subcluster, device->gpu);
+        device->open = false;
+    }
+    device_open(tasks, device);
+}
+
 /* Failed: out at once. Draining: no more grants, out when its batches are done. Else: in. */
 void device_sync(tasks_t *tasks, device_t *device)
 {
@@ -46,16 +57,21 @@ void device_sync(tasks_t *tasks, device_t *device)
     } else if (draining) {
         if (device->open)
             subcluster_drain(device->subcluster, device->gpu);
+        device->ceased = true;
     } else {
-        device_open(tasks, device);
+        device_resume(tasks, device);
     }
     turn_touch(tasks->turn);
 }
 
 void device_settle(tasks_t *tasks, device_t *device)
 {
-    if ((device->draining || device->worker->draining) && device->inflight == 0)
+    if (device->inflight > 0)
+        return;
+    if (device->draining || device->worker->draining)
         device_close(tasks, device);
+    else if (device->open && device->ceased)
+        device_resume(tasks, device);
 }
 
 /* What it says, else its kind. */
@@ -128,6 +144,12 @@ void device_state(tasks_t *tasks, worker_t *worker, const Control__DeviceState *
 {
     if (state->device >= worker->device_count) {
         peer_complain(&worker->peer, NONSENSE_DEVICE, "state of a device that hello did not name");
+        return;
+    }
+    if (state->status != CONTROL__DEVICE_STATUS__DEVICE_READY &&
+        state->status != CONTROL__DEVICE_STATUS__DEVICE_FAILED &&
+        state->status != CONTROL__DEVICE_STATUS__DEVICE_DRAINING) {
+        peer_complain(&worker->peer, NONSENSE_DEVICE, "a device is in a state that there is not");
         return;
     }
     device_t *device = &worker->devices[state->device];

@@ -44,17 +44,28 @@ static void ran_after_all(tasks_t *tasks, const revoked_t *revoked, const Contro
     }
 }
 
-bool revoked_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *done)
+/* Out of its device's list; NULL: there is none. */
+static revoked_t *take_revoked(device_t *device, uint64_t batch_id)
 {
-    if (done->device >= worker->device_count)
-        return false;
-    revoked_t **link = &worker->devices[done->device].revoked;
-    while (*link && (*link)->id != done->batch_id)
+    revoked_t **link = &device->revoked;
+    while (*link && (*link)->id != batch_id)
         link = &(*link)->next;
     revoked_t *revoked = *link;
+    if (revoked)
+        *link = revoked->next;
+    return revoked;
+}
+
+bool revoked_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *done)
+{
+    revoked_t *revoked = NULL;
+    uint32_t index = 0;
+    while (index < worker->device_count && !(revoked = take_revoked(&worker->devices[index], done->batch_id)))
+        index++;
     if (!revoked)
         return false;
-    *link = revoked->next;
+    if (done->device != index)
+        peer_complain(&worker->peer, NONSENSE_DEVICE, "a batch is done on another device than granted");
     model_t *model = models_get(tasks->models, revoked->model);
     bool ran = done->status == STATUS_OK;
     metrics_add(ran ? model->metrics.revoked_late : model->metrics.revoked_stopped, 1);
