@@ -1,6 +1,7 @@
 /*
  * Modes that form batches of single rows: an exec object, the emulated device and a Poisson stream between them.
  */
+#include "accel/device.h"
 #include "exec/whole.h"
 #include "mode.h"
 #include "mode_trace.h"
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Marks the part of a launch that reads its inputs. */
-#define INPUTS_READ (UINT64_C(1) << 63)
+/* Of a batch that runs whole: the launch itself and the first operator. */
+enum { READERS = 2 };
 
 /* What a stream runs, for the trace. */
 typedef struct {
@@ -24,16 +25,13 @@ typedef struct {
     const mode_scenario_t *scenario;
     const mode_model_t *model;
     staged_cost_t *costs; /* see stage_cost; all zero: not asked for yet */
-    exec_t *exec;
-    accel_t *device;
+    driver_t driver;
+    accel_device_t *device;
     prng_t prng;
     mode_tally_t tally;
     bool closed, staged;
     double rate_rps, next_s;
     uint32_t sent, answered, queries;
-    int64_t now_ns;
-    status_t status;
-    err_t *err;
 } world_t;
 
 /* Policies ask for the same costs at every decision. */
@@ -53,11 +51,10 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
 }
 
 /* The host's launch goes before the operators and uses nothing of the device. */
-static void launch(world_t *world, const exec_action_t *action)
+static uint32_t operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
 {
-    const exec_part_t *part = &action->launch.parts[0];
-    accel_op_t ops[MODE_OPS_MAX + 1];
-    uint32_t from = 0, to = world->model->op_count, count = 0, first = 0;
+    const world_t *world = ctx;
+    uint32_t from = 0, to = world->model->op_count, count = 0;
     if (world->staged) {
         from = part->from ? world->model->stage_end[part->from - 1] : 0;
         to = world->model->stage_end[part->from];
@@ -65,95 +62,75 @@ static void launch(world_t *world, const exec_action_t *action)
     ops[count++] = (accel_op_t){.ns = (int64_t)(world->scenario->launch_us * 1e3)};
     for (uint32_t i = from; i < to; i++)
         ops[count++] = mode_op(&world->model->ops[i], part->rows, part->length);
-    uint64_t tag = action->launch.launch;
-    status_t status = STATUS_OK;
-    if (!world->staged && count > 2) { /* the first operator reads the inputs */
-        status = accel_launch(world->device, part->stream, tag | INPUTS_READ, ops, 2, world->err);
-        first = 2;
-    }
-    if (status == STATUS_OK)
-        status = accel_launch(world->device, part->stream, tag, ops + first, count - first, world->err);
-    if (status != STATUS_OK)
-        world->status = status;
-    world->traced[part->stream] = (traced_t){.launch = tag,
+    return count;
+}
+
+static void trace_launch(world_t *world, const exec_action_t *action)
+{
+    const exec_part_t *part = &action->launch.parts[0];
+    world->traced[part->stream] = (traced_t){.launch = action->launch.launch,
                                              .row = {.stream = part->stream,
                                                      .stage = part->from,
                                                      .batch = action->batch,
                                                      .rows = part->rows,
-                                                     .start_ns = world->now_ns}};
+                                                     .start_ns = world->driver.now_ns}};
 }
 
-static void trace_end(world_t *world, uint64_t launch)
+static void trace_end(void *ctx, uint64_t launch, uint32_t part, bool stopped)
 {
+    world_t *world = ctx;
+    (void)part;
+    (void)stopped;
     for (uint32_t i = 0; i < STAGED_STAGES_MAX * STAGED_WIDTH_MAX; i++) {
         traced_t *traced = &world->traced[i];
-        traced->row.end_ns = world->now_ns;
+        traced->row.end_ns = world->driver.now_ns;
         if (traced->launch == launch)
             mode_trace_row(&world->trace, &traced->row);
     }
 }
 
-static void sink(void *ctx, const exec_action_t *action)
+static void act(void *ctx, const exec_action_t *action)
 {
     world_t *world = ctx;
+    int64_t now_ns = world->driver.now_ns;
     if (action->kind == EXEC_LAUNCH)
-        launch(world, action);
+        trace_launch(world, action);
     if (action->kind != EXEC_COMPLETE)
         return;
     for (uint32_t i = 0; i < action->done.count; i++)
-        mode_tally_answer(&world->tally, (double)world->now_ns / 1e9,
-                          (double)(world->now_ns - action->done.queries[i].arrival_ns) / 1e6,
+        mode_tally_answer(&world->tally, (double)now_ns / 1e9,
+                          (double)(now_ns - action->done.queries[i].arrival_ns) / 1e6,
                           world->scenario->slo_ms);
     world->answered += action->done.count;
     if (world->closed)
-        world->next_s = (double)world->now_ns / 1e9 + 1e-3;
+        world->next_s = (double)now_ns / 1e9 + 1e-3;
 }
 
-static int64_t arrival_ns(const world_t *world)
+static int64_t arrival_ns(const void *ctx)
 {
+    const world_t *world = ctx;
     bool waits = world->sent == world->queries || (world->closed && world->sent > world->answered);
     return waits ? EXEC_NEVER : (int64_t)llround(world->next_s * 1e9);
 }
 
-static status_t arrive(world_t *world)
+static status_t arrive(void *ctx, int64_t now_ns, err_t *err)
 {
-    exec_query_t query = {
-        .tag = world->sent++, .rows = 1, .arrival_ns = world->now_ns, .deadline_ns = EXEC_NEVER};
+    world_t *world = ctx;
+    exec_query_t query = {.tag = world->sent++, .rows = 1, .arrival_ns = now_ns, .deadline_ns = EXEC_NEVER};
     query.length = mode_draw_length(world->model, &world->prng);
     if (!world->closed)
         world->next_s += prng_exponential(&world->prng, 1 / world->rate_rps);
-    return exec_submit(world->exec, world->now_ns, &query, 1, 0, world->err);
+    return exec_submit(world->driver.exec, now_ns, &query, 1, 0, err);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+static const driver_user_ops_t world_ops = {arrival_ns, arrive, act};
 
 static status_t play(world_t *world)
 {
-    int64_t wake_ns = EXEC_NEVER;
-    while (world->status == STATUS_OK && world->answered < world->queries) {
-        uint64_t ended;
-        int64_t next = least(least(arrival_ns(world), accel_next_ns(world->device)), wake_ns);
-        if (next == EXEC_NEVER)
-            return err_set(world->err, STATUS_INTERNAL, "nothing moves with %u queries unanswered",
-                           world->queries - world->answered);
-        world->now_ns = next;
-        accel_advance(world->device, next);
-        while (world->status == STATUS_OK && arrival_ns(world) <= next)
-            world->status = arrive(world);
-        while (accel_take_ended(world->device, &ended)) {
-            if (ended & INPUTS_READ) {
-                whole_inputs_read(world->exec, ended & ~INPUTS_READ);
-                continue;
-            }
-            trace_end(world, ended);
-            exec_finished(world->exec, next, ended);
-        }
-        wake_ns = exec_run(world->exec, next, sink, world);
-    }
-    return world->status;
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && world->answered < world->queries)
+        status = driver_step(&world->driver, EXEC_NEVER);
+    return status;
 }
 
 static exec_t *make_whole(const mode_options_t *options, const mode_scenario_t *scenario, uint32_t queries,
@@ -191,21 +168,37 @@ static exec_t *make_staged(world_t *world, uint32_t queries, err_t *err)
     return exec_create_staged(&config, err);
 }
 
+static accel_device_t *make_device(world_t *world, err_t *err)
+{
+    const accel_device_config_t config = {.streams = world->scenario->stages * world->scenario->width,
+                                          .ops_max = 2 * MODE_OPS_MAX,
+                                          .operators = operators,
+                                          .part_ended = trace_end,
+                                          .ctx = world,
+                                          .readers = world->staged ? 0 : READERS};
+    return accel_device_create(&config, err);
+}
+
 status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *scenario, double rate_rps,
                           mode_result_t *result, err_t *err)
 {
     world_t world = {.scenario = scenario,
                      .model = &scenario->models[0],
                      .rate_rps = rate_rps,
-                     .err = err,
                      .queries = options->queries,
                      .closed = options->load == MODE_CLOSED,
                      .staged = strcmp(options->mode, "staged") == 0};
     prng_init(&world.prng, options->seed);
     uint32_t slots = options->queries > scenario->rows_max ? options->queries : scenario->rows_max;
-    world.exec = world.staged ? make_staged(&world, slots, err) : make_whole(options, scenario, slots, err);
-    world.device =
-        world.exec ? accel_create(scenario->stages * scenario->width, 2 * MODE_OPS_MAX, err) : NULL;
+    exec_t *exec = world.staged ? make_staged(&world, slots, err) : make_whole(options, scenario, slots, err);
+    world.device = exec ? make_device(&world, err) : NULL;
+    world.driver = (driver_t){.exec = exec,
+                              .on = &accel_device_ops,
+                              .device = world.device,
+                              .user = &world_ops,
+                              .ctx = &world,
+                              .wake_ns = EXEC_NEVER,
+                              .err = err};
     status_t status = world.device ? mode_tally_init(&world.tally, options->queries, err) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
         status = mode_trace_open(&world.trace, options->trace_path, err);
@@ -215,12 +208,12 @@ status_t mode_run_batches(const mode_options_t *options, const mode_scenario_t *
     if (status == STATUS_OK) {
         mode_tally_close(&world.tally, result);
         result->rate_rps = rate_rps;
-        result->utilization = accel_busy_ns(world.device) / (double)world.now_ns;
+        result->utilization = accel_device_busy_ns(world.device) / (double)world.driver.now_ns;
     }
     mode_tally_dispose(&world.tally);
-    accel_destroy(world.device);
-    if (world.exec)
-        exec_destroy(world.exec);
+    accel_device_destroy(world.device);
+    if (exec)
+        exec_destroy(exec);
     free(world.costs);
     return status;
 }

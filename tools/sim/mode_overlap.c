@@ -1,6 +1,7 @@
 /*
  * Abacus's deployments: several services on one device, under overlap or one of FCFS, SJF, EDF.
  */
+#include "accel/device.h"
 #include "mode.h"
 #include "mode_trace.h"
 #include "mode_train.h"
@@ -23,96 +24,94 @@ enum { SAMPLES = 1000, EPOCHS = 180, WAYS = 4 };
 
 typedef struct {
     const mode_scenario_t *scenario;
-    exec_t *exec;
-    accel_t *device;
+    driver_t driver;
+    accel_device_t *device;
     prng_t prng;
     mode_tally_t tally;
     mode_trace_t trace;
-    mode_trace_row_t parts[EXEC_PARTS_MAX]; /* of the group that runs, by the tag of the device */
+    mode_trace_row_t parts[EXEC_PARTS_MAX]; /* of the group that runs, by its parts */
     int64_t slo_ns[MODE_MODELS_MAX];
     double rate_rps, next_s;
-    uint32_t sent, ended, queries, parts_left;
-    uint64_t launch;
-    int64_t now_ns;
-    status_t status;
-    err_t *err;
+    uint32_t sent, ended, queries;
 } services_t;
 
-static void launch(services_t *services, const exec_action_t *action)
+static uint32_t operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
 {
-    services->parts_left = action->launch.count;
-    services->launch = action->launch.launch;
-    for (uint32_t i = 0; i < action->launch.count && services->status == STATUS_OK; i++) {
+    const services_t *services = ctx;
+    uint32_t count = 0;
+    ops[count++] = (accel_op_t){.ns = (int64_t)(services->scenario->launch_us * 1e3)};
+    for (uint32_t op = part->from; op < part->to; op++)
+        ops[count++] = mode_op(&services->scenario->models[part->model].ops[op], part->rows, part->length);
+    return count;
+}
+
+static void trace_launch(services_t *services, const exec_action_t *action)
+{
+    for (uint32_t i = 0; i < action->launch.count; i++) {
         const exec_part_t *part = &action->launch.parts[i];
-        accel_op_t ops[MODE_OPS_MAX + 1] = {{.ns = (int64_t)(services->scenario->launch_us * 1e3)}};
-        uint32_t count = 1;
-        for (uint32_t op = part->from; op < part->to; op++)
-            ops[count++] =
-                mode_op(&services->scenario->models[part->model].ops[op], part->rows, part->length);
-        services->status = accel_launch(services->device, part->stream, i, ops, count, services->err);
         services->parts[i] = (mode_trace_row_t){.stream = part->model,
                                                 .stage = part->from,
                                                 .batch = part->tag,
                                                 .rows = part->rows,
-                                                .start_ns = services->now_ns};
+                                                .start_ns = services->driver.now_ns};
     }
 }
 
-static void sink(void *ctx, const exec_action_t *action)
+static void trace_end(void *ctx, uint64_t launch, uint32_t part, bool stopped)
 {
     services_t *services = ctx;
-    double at_s = (double)services->now_ns / 1e9;
+    (void)launch;
+    (void)stopped;
+    services->parts[part].end_ns = services->driver.now_ns;
+    mode_trace_row(&services->trace, &services->parts[part]);
+}
+
+static void act(void *ctx, const exec_action_t *action)
+{
+    services_t *services = ctx;
+    int64_t now_ns = services->driver.now_ns;
     if (action->kind == EXEC_LAUNCH) {
-        launch(services, action);
+        trace_launch(services, action);
         return;
     }
     const exec_query_t *query = &action->done.queries[0];
     services->ended++;
     if (action->kind == EXEC_DROP)
-        mode_tally_drop(&services->tally, at_s);
+        mode_tally_drop(&services->tally, (double)now_ns / 1e9);
     else
-        mode_tally_answer(&services->tally, at_s, (double)(services->now_ns - query->arrival_ns) / 1e6,
+        mode_tally_answer(&services->tally, (double)now_ns / 1e9, (double)(now_ns - query->arrival_ns) / 1e6,
                           (double)services->slo_ns[query->model] / 1e6);
 }
 
-static status_t arrive(services_t *services)
+static int64_t arrival_ns(const void *ctx)
 {
+    const services_t *services = ctx;
+    return services->sent < services->queries ? (int64_t)llround(services->next_s * 1e9) : EXEC_NEVER;
+}
+
+static status_t arrive(void *ctx, int64_t now_ns, err_t *err)
+{
+    services_t *services = ctx;
     uint32_t model = (uint32_t)prng_below(&services->prng, services->scenario->model_count);
     const mode_model_t *of = &services->scenario->models[model];
     exec_query_t query = {.tag = services->sent++,
                           .model = model,
                           .rows = mode_draw_rows(of, &services->prng),
                           .length = mode_draw_length(of, &services->prng),
-                          .arrival_ns = services->now_ns,
-                          .deadline_ns = services->now_ns + services->slo_ns[model]};
+                          .arrival_ns = now_ns,
+                          .deadline_ns = now_ns + services->slo_ns[model]};
     services->next_s += prng_exponential(&services->prng, 1 / services->rate_rps);
-    return exec_submit(services->exec, services->now_ns, &query, 1, 0, services->err);
+    return exec_submit(services->driver.exec, now_ns, &query, 1, 0, err);
 }
+
+static const driver_user_ops_t services_ops = {arrival_ns, arrive, act};
 
 static status_t play(services_t *services)
 {
-    while (services->status == STATUS_OK && services->ended < services->queries) {
-        uint64_t part;
-        int64_t arrival =
-            services->sent < services->queries ? (int64_t)llround(services->next_s * 1e9) : EXEC_NEVER;
-        int64_t next = accel_next_ns(services->device);
-        next = arrival < next ? arrival : next;
-        if (next == EXEC_NEVER)
-            return err_set(services->err, STATUS_INTERNAL, "nothing moves with %u queries unanswered",
-                           services->queries - services->ended);
-        services->now_ns = next;
-        accel_advance(services->device, next);
-        if (arrival <= next)
-            services->status = arrive(services);
-        while (accel_take_ended(services->device, &part)) {
-            services->parts[part].end_ns = next;
-            mode_trace_row(&services->trace, &services->parts[part]);
-            if (--services->parts_left == 0)
-                exec_finished(services->exec, next, services->launch);
-        }
-        exec_run(services->exec, next, sink, services);
-    }
-    return services->status;
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && services->ended < services->queries)
+        status = driver_step(&services->driver, EXEC_NEVER);
+    return status;
 }
 
 /* Keeps the models named in "a+b", in the order of the file. */
@@ -172,7 +171,7 @@ status_t mode_run_services(const mode_options_t *options, mode_result_t *result,
     static mode_scenario_t scenario;
     static predictor_t predictor;
     mode_errors_t errors = {0};
-    services_t services = {.scenario = &scenario, .err = err, .queries = options->queries};
+    services_t services = {.scenario = &scenario, .queries = options->queries};
     services.rate_rps = options->rate_rps > 0 ? options->rate_rps : rates[options->load];
     prng_init(&services.prng, options->seed);
     status_t status = mode_scenario_read(&scenario, options->directory, "abacus", NULL, err);
@@ -189,8 +188,20 @@ status_t mode_run_services(const mode_options_t *options, mode_result_t *result,
         return status;
     for (uint32_t i = 0; i < scenario.model_count; i++)
         services.slo_ns[i] = 2 * mode_cost(&scenario.models[i], 0, scenario.models[i].op_count, 32, 64).ns;
-    services.exec = make(&scenario, options, &predictor, err);
-    services.device = services.exec ? accel_create(scenario.model_count, MODE_OPS_MAX + 1, err) : NULL;
+    const accel_device_config_t device = {.streams = scenario.model_count,
+                                          .ops_max = MODE_OPS_MAX + 1,
+                                          .operators = operators,
+                                          .part_ended = trace_end,
+                                          .ctx = &services};
+    exec_t *exec = make(&scenario, options, &predictor, err);
+    services.device = exec ? accel_device_create(&device, err) : NULL;
+    services.driver = (driver_t){.exec = exec,
+                                 .on = &accel_device_ops,
+                                 .device = services.device,
+                                 .user = &services_ops,
+                                 .ctx = &services,
+                                 .wake_ns = EXEC_NEVER,
+                                 .err = err};
     status = services.device ? mode_tally_init(&services.tally, options->queries, err) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
         status = mode_trace_open(&services.trace, options->trace_path, err);
@@ -200,13 +211,13 @@ status_t mode_run_services(const mode_options_t *options, mode_result_t *result,
     if (status == STATUS_OK) {
         mode_tally_close(&services.tally, result);
         result->rate_rps = services.rate_rps;
-        result->utilization = accel_busy_ns(services.device) / (double)services.now_ns;
+        result->utilization = accel_device_busy_ns(services.device) / (double)services.driver.now_ns;
         result->predictor_error = errors.mlp;
         result->linear_error = errors.linear;
     }
     mode_tally_dispose(&services.tally);
-    accel_destroy(services.device);
-    if (services.exec)
-        exec_destroy(services.exec);
+    accel_device_destroy(services.device);
+    if (exec)
+        exec_destroy(exec);
     return status;
 }

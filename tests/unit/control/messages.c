@@ -77,7 +77,7 @@ static void say_head(actor_t *actor, const Control__Ping *ping, const Control__P
 }
 
 enum { HELLO, HELLO_VERSION, HELLO_ID, HELLO_EMPTY, PING, PONG, NOTHING, GARBAGE, HEADS };
-#define HEAD_NAMES                                                                                  \
+#define HEAD_NAMES                                                                                        \
     "hello", "hello: version 9", "hello: no instance", "hello: nothing in it", "ping", "pong of no ping", \
         "nothing", "garbage"
 
@@ -99,9 +99,15 @@ static void say_part(actor_t *actor, uint32_t message)
                  message <= HELLO_EMPTY ? &hello : NULL);
 }
 
-static const char *const gateway_messages[] = {
-    HEAD_NAMES,           "task",        "task: no such model", "tasks: unequal arrays",
-    "cancel: no such task", "load a model", "do what, to what?",   "catalogue seen", NULL};
+static const char *const gateway_messages[] = {HEAD_NAMES,
+                                               "task",
+                                               "task: no such model",
+                                               "tasks: unequal arrays",
+                                               "cancel: no such task",
+                                               "load a model",
+                                               "do what, to what?",
+                                               "catalogue seen",
+                                               NULL};
 enum { TASK = HEADS, TASK_NO_MODEL, TASK_UNEQUAL, CANCEL, LOAD, STRANGE_REQUEST, CATALOGUE_SEEN };
 
 static void say_request(actor_t *actor, Control__ModelAction action, const char *name)
@@ -151,9 +157,14 @@ Test(messages, of_a_gateway)
     table_check(&table, EXPECTED, "what a gateway says");
 }
 
-static const char *const worker_messages[] = {
-    HEAD_NAMES,         "model ready",   "model without name", "device: no such one",
-    "done: no such batch", "command done: none", "links of data", NULL};
+static const char *const worker_messages[] = {HEAD_NAMES,
+                                              "model ready",
+                                              "model without name",
+                                              "device: no such one",
+                                              "done: no such batch",
+                                              "command done: none",
+                                              "links of data",
+                                              NULL};
 enum { MODEL_READY = HEADS, MODEL_NAMELESS, DEVICE_NONE, DONE_NONE, COMMAND_NONE, DATA_LINKS };
 
 static void worker_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_BYTES])
@@ -191,15 +202,37 @@ Test(messages, of_a_worker)
 /* ---- Batches ---- */
 
 enum { NEVER, RUNNING, OVER, ANOTHERS, RETRIED, REVOKED, DEVICE_LOST, DRAINING, CANCELLED, GATEWAY_GONE };
-static const char *const batch_states[] = {"never-granted", "running",     "over",     "another's",    "retried",
-                                           "revoked",       "device-lost", "draining", "nobody-waits", NULL};
-static const char *const batch_messages[] = {"ok",          "ok, other device", "ok, no such device", "too late",
-                                             "cancelled",   "failed",           "no such status",     "a row failed",
-                                             "no such row failed", "unequal rows", "negative times", "its device fails",
-                                             "its worker leaves", NULL};
+static const char *const batch_states[] = {"never-granted", "running", "over",        "another's",
+                                           "retried",       "revoked", "device-lost", "draining",
+                                           "nobody-waits",  NULL};
+static const char *const batch_messages[] = {"ok",
+                                             "ok, other device",
+                                             "ok, no such device",
+                                             "too late",
+                                             "cancelled",
+                                             "failed",
+                                             "no such status",
+                                             "a row failed",
+                                             "no such row failed",
+                                             "unequal rows",
+                                             "negative times",
+                                             "its device fails",
+                                             "its worker leaves",
+                                             NULL};
 enum {
-    OK, OK_OTHER, OK_NO_DEVICE, LATE, STOPPED, FAILED, STRANGE_STATUS, ROW_FAILED, ROW_STRANGE, ROWS_UNEQUAL,
-    TIMES, DEVICE_FAILS, WORKER_LEAVES
+    OK,
+    OK_OTHER,
+    OK_NO_DEVICE,
+    LATE,
+    STOPPED,
+    FAILED,
+    STRANGE_STATUS,
+    ROW_FAILED,
+    ROW_STRANGE,
+    ROWS_UNEQUAL,
+    TIMES,
+    DEVICE_FAILS,
+    WORKER_LEAVES
 };
 
 /* The id of a batch in that state, of a task of the honest gateway to a model that the odd worker has. */
@@ -246,8 +279,10 @@ static uint64_t batch_state(play_t *play, uint32_t state)
 
 static void say_of_batch(actor_t *worker, uint32_t message, uint64_t batch)
 {
-    static const uint32_t statuses[] = {[LATE] = STATUS_DEADLINE_EXCEEDED, [STOPPED] = STATUS_CANCELLED,
-                                        [FAILED] = STATUS_INTERNAL,        [STRANGE_STATUS] = 77,
+    static const uint32_t statuses[] = {[LATE] = STATUS_DEADLINE_EXCEEDED,
+                                        [STOPPED] = STATUS_CANCELLED,
+                                        [FAILED] = STATUS_INTERNAL,
+                                        [STRANGE_STATUS] = 77,
                                         [TIMES] = STATUS_OK};
     Control__BatchDone done = CONTROL__BATCH_DONE__INIT, *list[] = {&done};
     Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
@@ -256,7 +291,8 @@ static void say_of_batch(actor_t *worker, uint32_t message, uint64_t batch)
     done.batch_id = batch;
     done.device = message == OK_OTHER ? 1 : message == OK_NO_DEVICE ? NOBODYS : 0;
     done.status = statuses[message];
-    done.exec_ns = done.fetch_ns = done.push_ns = done.free_in_ns = done.device_ns = message == TIMES ? INT64_MIN : 1;
+    done.exec_ns = done.fetch_ns = done.push_ns = done.free_in_ns = done.device_ns =
+        message == TIMES ? INT64_MIN : 1;
     done.n_failed_row = rows;
     done.n_failed_status = message == ROWS_UNEQUAL ? 0 : rows;
     done.failed_row = &row;
@@ -291,15 +327,16 @@ Test(messages, about_a_batch)
 /* ---- Devices ---- */
 
 static const char *const device_states[] = {"ready", "busy", "draining", "busy-draining", "failed", NULL};
-static const char *const device_messages[] = {"ready", "draining", "failed", "unknown", "no such status", NULL};
+static const char *const device_messages[] = {"ready",   "draining",       "failed",
+                                              "unknown", "no such status", NULL};
 
 /* Whether it takes a task after the message. */
 static void device_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_BYTES])
 {
-    static const Control__DeviceStatus said[] = {DEVICE(READY), DEVICE(DRAINING), DEVICE(FAILED), DEVICE(UNKNOWN),
-                                                 (Control__DeviceStatus)99};
-    static const Control__DeviceStatus before[] = {DEVICE(READY), DEVICE(READY), DEVICE(DRAINING), DEVICE(DRAINING),
-                                                   DEVICE(FAILED)};
+    static const Control__DeviceStatus said[] = {DEVICE(READY), DEVICE(DRAINING), DEVICE(FAILED),
+                                                 DEVICE(UNKNOWN), (Control__DeviceStatus)99};
+    static const Control__DeviceStatus before[] = {DEVICE(READY), DEVICE(READY), DEVICE(DRAINING),
+                                                   DEVICE(DRAINING), DEVICE(FAILED)};
     play_t play;
     play_init(&play, "eager");
     actor_t *worker = &play.odd_worker;
@@ -334,15 +371,16 @@ Test(messages, about_a_device)
 
 static const char *const model_states[] = {"never-seen", "loading",  "ready", "running", "failed",
                                            "unloading",  "unloaded", "gone",  NULL};
-static const Control__ModelState states_before[] = {STATE(UNKNOWN), STATE(LOADING),   STATE(READY),    STATE(READY),
-                                                    STATE(FAILED),  STATE(UNLOADING), STATE(UNLOADED), STATE(GONE)};
+static const Control__ModelState states_before[] = {STATE(UNKNOWN),  STATE(LOADING), STATE(READY),
+                                                    STATE(READY),    STATE(FAILED),  STATE(UNLOADING),
+                                                    STATE(UNLOADED), STATE(GONE)};
 enum { NEVER_SEEN = 0, MODEL_RUNNING = 3, MODEL_GONE = 7 };
-static const char *const model_messages[] = {"loading",  "ready",   "ready, no latency", "failed",
-                                             "unloading", "unloaded", "gone",             "unknown",
-                                             "no such state", NULL};
-static const Control__ModelState states_said[] = {STATE(LOADING),   STATE(READY),    STATE(READY), STATE(FAILED),
-                                                  STATE(UNLOADING), STATE(UNLOADED), STATE(GONE),  STATE(UNKNOWN),
-                                                  (Control__ModelState)99};
+static const char *const model_messages[] = {
+    "loading",  "ready", "ready, no latency", "failed",        "unloading",
+    "unloaded", "gone",  "unknown",           "no such state", NULL};
+static const Control__ModelState states_said[] = {STATE(LOADING), STATE(READY),     STATE(READY),
+                                                  STATE(FAILED),  STATE(UNLOADING), STATE(UNLOADED),
+                                                  STATE(GONE),    STATE(UNKNOWN),   (Control__ModelState)99};
 enum { READY_NO_LATENCY = 2 };
 
 /* Of what the catalogue says, and of what becomes of a task. */

@@ -21,8 +21,8 @@ typedef struct {
     uint64_t epoch;   /* that it puts into its messages; 0: the scheduler's */
     uint32_t devices; /* of a worker; 0: a gateway */
     gateway_t *gateway;
-    worker_t *worker; /* one of the two, while its stream is open */
-    bool ending;      /* the control plane ends it: play_ends tells that it has */
+    worker_t *worker;             /* one of the two, while its stream is open */
+    bool ending;                  /* the control plane ends it: play_ends tells that it has */
     uint64_t grants[PLAY_GRANTS]; /* ids of batches */
     uint32_t grant_count, drop_count;
     status_t dropped;   /* how the last one was */

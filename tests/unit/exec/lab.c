@@ -26,20 +26,6 @@ staged_cost_t lab_cost(void *ctx, uint32_t stage, uint32_t rows, uint32_t length
     return cost;
 }
 
-void lab_open(lab_t *lab, exec_t *exec)
-{
-    cr_assert(exec != NULL);
-    lab->exec = exec;
-    lab->device = accel_create(64, 64, NULL);
-    lab->wake_ns = EXEC_NEVER;
-}
-
-void lab_close(lab_t *lab)
-{
-    exec_destroy(lab->exec);
-    accel_destroy(lab->device);
-}
-
 void lab_query(lab_t *lab, double at, uint32_t length)
 {
     int64_t at_ns = (int64_t)llround(at * (double)LAB_T);
@@ -61,16 +47,20 @@ static void __attribute__((format(printf, 2, 3))) note(lab_t *lab, const char *f
     va_end(args);
 }
 
-/* Stages are numbered from 1, as in the paper. "2.a0" is: executor 2, batch a, from row 0 on. */
-static void on_launch(lab_t *lab, const exec_action_t *action)
+static uint32_t operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
 {
-    const exec_part_t *part = &action->launch.parts[0];
-    accel_op_t ops[LAB_OPS_MAX];
+    const lab_t *lab = ctx;
     uint32_t each = lab->op_count / lab->stages;
     uint32_t first = lab->stages > 1 ? part->from * each : 0, count = lab->stages > 1 ? each : lab->op_count;
     for (uint32_t i = 0; i < count; i++)
         ops[i] = op_of(&lab->ops[first + i], part->rows, part->length);
-    cr_assert_eq(accel_launch(lab->device, part->stream, action->launch.launch, ops, count, NULL), STATUS_OK);
+    return count;
+}
+
+/* Stages are numbered from 1, as in the paper. "2.a0" is: executor 2, batch a, from row 0 on. */
+static void on_launch(lab_t *lab, const exec_action_t *action)
+{
+    const exec_part_t *part = &action->launch.parts[0];
     note(lab, "run%u(%u:%u+%u)%u>%u", part->to, (unsigned)action->batch, action->launch.start, part->rows,
          action->launch.in_pair, action->launch.out_pair);
 }
@@ -78,13 +68,13 @@ static void on_launch(lab_t *lab, const exec_action_t *action)
 static void on_complete(lab_t *lab, const exec_action_t *action)
 {
     note(lab, "complete(%u:%u)@%g", (unsigned)action->batch, action->done.count,
-         (double)lab->now_ns / (double)LAB_T);
+         (double)lab->driver.now_ns / (double)LAB_T);
     lab->completed += action->done.count;
     for (uint32_t i = 0; i < action->done.count; i++)
-        lab->latency_sum += (double)(lab->now_ns - action->done.queries[i].arrival_ns) / (double)LAB_T;
+        lab->latency_sum += (double)(lab->driver.now_ns - action->done.queries[i].arrival_ns) / (double)LAB_T;
 }
 
-static void sink(void *ctx, const exec_action_t *action)
+static void act(void *ctx, const exec_action_t *action)
 {
     lab_t *lab = ctx;
     switch (action->kind) {
@@ -106,38 +96,60 @@ static void sink(void *ctx, const exec_action_t *action)
     }
 }
 
-static int64_t next_ns(const lab_t *lab)
+static int64_t next_ns(const void *ctx)
 {
-    int64_t next = accel_next_ns(lab->device);
-    next = lab->wake_ns < next ? lab->wake_ns : next;
-    if (lab->arrived < lab->coming_count && lab->coming[lab->arrived].arrival_ns < next)
-        next = lab->coming[lab->arrived].arrival_ns;
-    return next;
+    const lab_t *lab = ctx;
+    return lab->arrived < lab->coming_count ? lab->coming[lab->arrived].arrival_ns : EXEC_NEVER;
 }
 
-static void step(lab_t *lab, int64_t now_ns)
+static status_t come(void *ctx, int64_t now_ns, err_t *err)
 {
-    uint64_t launch;
-    lab->now_ns = now_ns;
-    accel_advance(lab->device, now_ns);
-    for (; lab->arrived < lab->coming_count && lab->coming[lab->arrived].arrival_ns <= now_ns; lab->arrived++)
-        cr_assert_eq(exec_submit(lab->exec, now_ns, &lab->coming[lab->arrived], 1, 0, NULL), STATUS_OK);
-    while (accel_take_ended(lab->device, &launch))
-        cr_assert(exec_finished(lab->exec, now_ns, launch));
-    lab->wake_ns = exec_run(lab->exec, now_ns, sink, lab);
-    const char *fault = exec_validate(lab->exec);
+    lab_t *lab = ctx;
+    return exec_submit(lab->driver.exec, now_ns, &lab->coming[lab->arrived++], 1, 0, err);
+}
+
+static const driver_user_ops_t lab_ops = {next_ns, come, act};
+
+void lab_open(lab_t *lab, exec_t *exec)
+{
+    const accel_device_config_t config = {.streams = 64, .ops_max = 64, .operators = operators, .ctx = lab};
+    lab->device = accel_device_create(&config, NULL);
+    cr_assert(exec && lab->device);
+    lab->driver = (driver_t){.exec = exec,
+                             .on = &accel_device_ops,
+                             .device = lab->device,
+                             .user = &lab_ops,
+                             .ctx = lab,
+                             .wake_ns = EXEC_NEVER};
+}
+
+void lab_close(lab_t *lab)
+{
+    exec_destroy(lab->driver.exec);
+    accel_device_destroy(lab->device);
+}
+
+static int64_t due_ns(const lab_t *lab)
+{
+    int64_t ends_ns = accel_device_next_ns(lab->device), due_ns = driver_due_ns(&lab->driver);
+    return due_ns < ends_ns ? due_ns : ends_ns;
+}
+
+static void step(lab_t *lab)
+{
+    cr_assert_eq(driver_step(&lab->driver, EXEC_NEVER), STATUS_OK);
+    const char *fault = exec_validate(lab->driver.exec);
     cr_assert(fault == NULL, "%s", fault);
 }
 
 void lab_run_until(lab_t *lab, double at)
 {
-    int64_t end_ns = (int64_t)llround(at * (double)LAB_T);
-    for (int64_t next; (next = next_ns(lab)) <= end_ns;)
-        step(lab, next);
+    while (due_ns(lab) <= (int64_t)llround(at * (double)LAB_T))
+        step(lab);
 }
 
 void lab_run(lab_t *lab)
 {
-    for (int64_t next; (next = next_ns(lab)) != EXEC_NEVER;)
-        step(lab, next);
+    while (due_ns(lab) != EXEC_NEVER)
+        step(lab);
 }

@@ -5,7 +5,7 @@
 #ifndef TESTS_EXEC_LAB_H
 #define TESTS_EXEC_LAB_H
 
-#include "accel/accel.h"
+#include "accel/device.h"
 #include "exec/staged.h"
 #include "exec/whole.h"
 
@@ -21,12 +21,11 @@ typedef struct {
 enum { LAB_OPS_MAX = 16, LAB_LOG_BYTES = 4096, LAB_QUERIES_MAX = 64 };
 
 typedef struct {
-    exec_t *exec;
-    accel_t *device;
+    driver_t driver;
+    accel_device_t *device;
     lab_op_t ops[LAB_OPS_MAX];
     uint32_t op_count, stages; /* the operators are cut into stages evenly */
-    int64_t now_ns, wake_ns;
-    char log[LAB_LOG_BYTES]; /* one word per action */
+    char log[LAB_LOG_BYTES];   /* one word per action */
     bool quiet;
     exec_query_t coming[LAB_QUERIES_MAX]; /* by arrival */
     uint32_t coming_count, arrived, completed;

@@ -123,17 +123,17 @@ Test(modes, whole_runs_granted_batches_in_order_on_two_buffers)
     whole_config_t config = {.rows_max = 8};
     lab_open(&lab, exec_create_whole(&config, NULL));
     exec_query_t query = {.tag = 1, .rows = 2, .length = 100};
-    cr_assert_eq(exec_submit(lab.exec, 0, &query, 1, 11, &err), STATUS_OK);
+    cr_assert_eq(exec_submit(lab.driver.exec, 0, &query, 1, 11, &err), STATUS_OK);
     query.rows = 1;
-    cr_assert_eq(exec_submit(lab.exec, 0, &query, 1, 12, &err), STATUS_OK);
-    cr_assert_eq(exec_room(lab.exec), 0);
-    cr_assert_eq(exec_submit(lab.exec, 0, &query, 1, 13, &err), STATUS_UNAVAILABLE);
+    cr_assert_eq(exec_submit(lab.driver.exec, 0, &query, 1, 12, &err), STATUS_OK);
+    cr_assert_eq(exec_room(lab.driver.exec), 0);
+    cr_assert_eq(exec_submit(lab.driver.exec, 0, &query, 1, 13, &err), STATUS_UNAVAILABLE);
     query.rows = 9;
-    cr_assert_eq(exec_submit(lab.exec, 0, &query, 1, 13, &err), STATUS_INVALID_ARGUMENT);
-    lab.wake_ns = 0;
+    cr_assert_eq(exec_submit(lab.driver.exec, 0, &query, 1, 13, &err), STATUS_INVALID_ARGUMENT);
+    lab.driver.wake_ns = 0;
     lab_run(&lab);
     cr_assert_str_eq(lab.log, "run1(11:0+2)0>0 complete(11:1)@2 run1(12:0+1)1>1 complete(12:1)@3");
-    cr_assert_eq(exec_room(lab.exec), 2);
+    cr_assert_eq(exec_room(lab.driver.exec), 2);
     lab_close(&lab);
 }
 
@@ -176,8 +176,8 @@ Test(modes, a_batch_formed_ahead_leaves_later_queries_behind)
         lab_query(&lab, 1, 100);
         lab_query(&lab, 3, 100);
         lab_run_until(&lab, 0.5);
-        cr_assert(whole_inputs_read(lab.exec, 1));
-        cr_assert(!whole_inputs_read(lab.exec, 2), "that has not begun");
+        cr_assert(whole_inputs_read(lab.driver.exec, 1));
+        cr_assert(!whole_inputs_read(lab.driver.exec, 2), "that has not begun");
         lab_run(&lab);
         cr_assert_str_eq(lab.log, expected[ahead]);
         lab_close(&lab);

@@ -136,7 +136,7 @@ Test(figure3, load_diversity)
 static const char *table(const lab_t *lab)
 {
     static char text[256];
-    staged_print_table(lab->exec, text, sizeof(text));
+    staged_print_table(lab->driver.exec, text, sizeof(text));
     return text;
 }
 
@@ -145,7 +145,7 @@ static const char *queue(const lab_t *lab, uint32_t stage)
     static char text[2][128];
     static uint32_t turn;
     turn = !turn;
-    staged_print_queue(lab->exec, stage - 1, text[turn], sizeof(text[turn]));
+    staged_print_queue(lab->driver.exec, stage - 1, text[turn], sizeof(text[turn]));
     return text[turn];
 }
 
@@ -179,17 +179,17 @@ Test(figure8, new_stretch_split)
     cr_assert_str_eq(table(&lab), "1 bs=2 [0 0 0 0]");
     lab_run_until(&lab, 1); /* (a): stage 1 has done 2, executor 2 works on them */
     cr_assert_str_eq(table(&lab), "1 bs=2 [2 0 0 0]");
-    cr_assert_eq(staged_executor(lab.exec, 1, 0), STAGED_WORKING);
+    cr_assert_eq(staged_executor(lab.driver.exec, 1, 0), STAGED_WORKING);
     lab_run_until(&lab, 1.5); /* (b): bs is 4 at once, the new rows are with executor 1 */
     cr_assert_str_eq(table(&lab), "1 bs=4 [2 0 0 0]");
-    cr_assert_eq(staged_executor(lab.exec, 0, 0), STAGED_WORKING);
+    cr_assert_eq(staged_executor(lab.driver.exec, 0, 0), STAGED_WORKING);
     lab_run_until(&lab, 2); /* executor 2 has done the first two and pushes nothing */
     cr_assert_str_eq(table(&lab), "1 bs=4 [2 2 0 0]");
     cr_assert_str_eq(queue(&lab, 3), "");
-    cr_assert_eq(staged_executor(lab.exec, 2, 0), STAGED_ACTIVE);
+    cr_assert_eq(staged_executor(lab.driver.exec, 2, 0), STAGED_ACTIVE);
     lab_run_until(&lab, 3.5); /* they have caught up: start = 0, num = 4 */
     cr_assert_str_eq(table(&lab), "1 bs=4 [4 4 0 0]");
-    cr_assert_eq(staged_executor(lab.exec, 2, 0), STAGED_WORKING);
+    cr_assert_eq(staged_executor(lab.driver.exec, 2, 0), STAGED_WORKING);
     lab_run_until(&lab, 4.5); /* (c): two batches in the table, one in the queue, one with executor 4 */
     cr_assert_str_eq(table(&lab), "2 bs=2 [2 2 2 0]; 3 bs=2 [2 2 2 0]");
     cr_assert_str_eq(queue(&lab, 4), "3:0+2");
@@ -205,7 +205,7 @@ static const char *states(const lab_t *lab)
 {
     static char text[STAGED_STAGES_MAX + 1];
     for (uint32_t stage = 0; stage < lab->stages; stage++)
-        text[stage] = "iacw"[staged_executor(lab->exec, stage, 0)];
+        text[stage] = "iacw"[staged_executor(lab->driver.exec, stage, 0)];
     text[lab->stages] = '\0';
     return text;
 }
@@ -214,7 +214,7 @@ static const char *buffers(const lab_t *lab, uint32_t pair)
 {
     static char text[2][STAGED_STAGES_MAX + 2];
     for (uint32_t border = 0; border <= lab->stages; border++)
-        text[pair][border] = "axrw"[staged_buffer(lab->exec, border, pair)];
+        text[pair][border] = "axrw"[staged_buffer(lab->driver.exec, border, pair)];
     text[pair][lab->stages + 1] = '\0';
     return text[pair];
 }

@@ -1,9 +1,8 @@
 #include "fermata/profile/trial.h"
 
 #include "base/clock.h"
-#include "exec/whole.h"
+#include "exec/driver.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ typedef struct {
 
 struct play {
     const trial_t *trial;
-    exec_t *exec;
+    driver_t driver;
     const engine_model_info_t *info;
     pthread_mutex_t mutex; /* `ended` of the flights, and the first failure */
     pthread_cond_t changed;
@@ -36,7 +35,7 @@ struct play {
     engine_shape_t *shapes;             /* all flights' */
     int64_t *latency_ns;
     uint32_t sent, answered;
-    int64_t now_ns, begin_ns;
+    int64_t begin_ns;
     uint64_t begun; /* the launch that counts as having read its inputs, and exec was not told; 0: none */
 };
 
@@ -145,12 +144,14 @@ static void put_shapes(const play_t *play, flight_t *flight, uint32_t length)
     job->output_capacity_bytes = play->output_bytes;
 }
 
-static void start(play_t *play, const exec_action_t *action)
+static status_t start(void *device, const exec_action_t *action, err_t *err)
 {
+    play_t *play = device;
     const trial_t *t = play->trial;
     const exec_part_t *part = &action->launch.parts[0];
     uint32_t in = action->launch.in_pair, out = action->launch.out_pair;
     flight_t *flight = play->flights;
+    (void)err;
     while (flight->used)
         flight++;
     *flight =
@@ -171,109 +172,118 @@ static void start(play_t *play, const exec_action_t *action)
     if (t->ahead)
         play->begun = flight->launch;
     t->ops->submit(t->engine, &flight->job);
+    return STATUS_OK;
 }
 
-static void on_action(void *ctx, const exec_action_t *action)
+/* NULL: none has ended. With the mutex. */
+static flight_t *ended_flight(play_t *play)
 {
-    play_t *play = ctx;
-    if (action->kind == EXEC_LAUNCH)
-        start(play, action);
-    if (action->kind != EXEC_COMPLETE)
-        return;
-    for (uint32_t i = 0; i < action->done.count; i++)
-        play->latency_ns[action->done.queries[i].tag] = play->now_ns - action->done.queries[i].arrival_ns;
-    play->answered += action->done.count;
+    for (flight_t *flight = play->flights; flight < play->flights + FLIGHTS; flight++)
+        if (flight->used && flight->ended)
+            return flight;
+    return NULL;
+}
+
+static bool take_end(void *device, driver_end_t *end)
+{
+    play_t *play = device;
+    if (play->begun) {
+        *end = (driver_end_t){play->begun, DRIVER_INPUTS_READ};
+        play->begun = 0;
+        return true;
+    }
+    pthread_mutex_lock(&play->mutex);
+    flight_t *flight = ended_flight(play);
+    if (flight) {
+        flight->used = false;
+        *end = (driver_end_t){flight->launch, DRIVER_FINISHED};
+    }
+    pthread_mutex_unlock(&play->mutex);
+    return flight;
 }
 
 /* ---- time ---- */
 
-/* When the next query comes. */
-static int64_t next_ns(const play_t *play)
+static status_t wait_for_end(void *device, int64_t until_ns, int64_t *now_ns, err_t *err)
 {
-    const trial_t *t = play->trial;
-    if (t->closed && play->sent < t->queries)
-        return play->sent == play->answered ? play->now_ns : EXEC_NEVER;
-    return play->sent < t->queries ? play->begin_ns + t->work[play->sent].at_ns : EXEC_NEVER;
-}
-
-static status_t let_come(play_t *play, err_t *err)
-{
-    status_t status = STATUS_OK;
-    for (int64_t at_ns; status == STATUS_OK && (at_ns = next_ns(play)) <= play->now_ns;) {
-        exec_query_t query = {.tag = play->sent,
-                              .rows = 1,
-                              .length = play->trial->work[play->sent].length,
-                              .arrival_ns = at_ns,
-                              .deadline_ns = EXEC_NEVER};
-        status = exec_submit(play->exec, play->now_ns, &query, 1, 0, err);
-        play->sent += status == STATUS_OK;
-    }
-    return status;
-}
-
-/* Returns when to decide again at the latest. */
-static int64_t decide(play_t *play)
-{
-    int64_t wake_ns = exec_run(play->exec, play->now_ns, on_action, play);
-    while (play->begun) {
-        whole_inputs_read(play->exec, play->begun);
-        play->begun = 0;
-        wake_ns = exec_run(play->exec, play->now_ns, on_action, play);
-    }
-    return wake_ns;
-}
-
-/* Waits for an end of a launch until due_ns, and tells all there are. */
-static status_t collect(play_t *play, int64_t due_ns, err_t *err)
-{
-    uint64_t ended[FLIGHTS];
-    uint32_t count = 0;
+    play_t *play = device;
+    /* Nothing that is to come is further away than this: a lost wake-up would show as a slow trial, not as a hang. */
+    int64_t latest_ns = clock_now_ns() + NS_PER_S;
+    int64_t due_ns = until_ns < latest_ns ? until_ns : latest_ns;
+    const struct timespec until = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S};
     pthread_mutex_lock(&play->mutex);
-    for (int waited = 0; count == 0 && waited != ETIMEDOUT;) {
-        for (flight_t *f = play->flights; f < play->flights + FLIGHTS; f++)
-            if (f->used && f->ended) {
-                f->used = false;
-                ended[count++] = f->launch;
-            }
-        if (count || due_ns <= clock_now_ns())
-            break;
-        struct timespec until = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S};
-        waited = pthread_cond_timedwait(&play->changed, &play->mutex, &until);
-    }
+    while (!play->begun && play->status == STATUS_OK && !ended_flight(play) && clock_now_ns() < due_ns)
+        (void)pthread_cond_timedwait(&play->changed, &play->mutex, &until);
     status_t status = play->status;
     if (status != STATUS_OK && err)
         *err = play->err;
     pthread_mutex_unlock(&play->mutex);
-    play->now_ns = clock_now_ns();
-    for (uint32_t i = 0; i < count; i++)
-        exec_finished(play->exec, play->now_ns, ended[i]);
+    *now_ns = clock_now_ns();
+    if (status == STATUS_OK && atomic_load(play->trial->stop))
+        status = err_set(err, STATUS_CANCELLED, "stopped");
     return status;
 }
 
-static status_t play_all(play_t *play, err_t *err)
+static const driver_device_ops_t engine_device = {
+    .wait = wait_for_end, .take_end = take_end, .launch = start};
+
+/* ---- queries ---- */
+
+static int64_t next_ns(const void *ctx)
+{
+    const play_t *play = ctx;
+    const trial_t *t = play->trial;
+    if (play->sent == t->queries)
+        return EXEC_NEVER;
+    if (t->closed)
+        return play->sent == play->answered ? play->driver.now_ns : EXEC_NEVER;
+    return play->begin_ns + t->work[play->sent].at_ns;
+}
+
+static status_t come(void *ctx, int64_t now_ns, err_t *err)
+{
+    play_t *play = ctx;
+    exec_query_t query = {.tag = play->sent,
+                          .rows = 1,
+                          .length = play->trial->work[play->sent].length,
+                          .arrival_ns = next_ns(play),
+                          .deadline_ns = EXEC_NEVER};
+    status_t status = exec_submit(play->driver.exec, now_ns, &query, 1, 0, err);
+    play->sent += status == STATUS_OK;
+    return status;
+}
+
+static void act(void *ctx, const exec_action_t *action)
+{
+    play_t *play = ctx;
+    if (action->kind != EXEC_COMPLETE)
+        return;
+    for (uint32_t i = 0; i < action->done.count; i++)
+        play->latency_ns[action->done.queries[i].tag] =
+            play->driver.now_ns - action->done.queries[i].arrival_ns;
+    play->answered += action->done.count;
+}
+
+static const driver_user_ops_t trial_user = {next_ns, come, act};
+
+/* When all are answered, no launch is left whose end could be waited for. */
+static status_t play_all(play_t *play, exec_t *exec, err_t *err)
 {
     const trial_t *t = play->trial;
-    /* Nothing that is to come is further away than this: a lost wake-up would show as a slow trial, not as a hang. */
-    const int64_t longest_ns = NS_PER_S;
-    play->begin_ns = play->now_ns = clock_now_ns();
-    for (;;) {
-        status_t status = let_come(play, err);
-        int64_t wake_ns = decide(play);
-        if (status == STATUS_OK && play->answered == t->queries)
-            return STATUS_OK; /* no launch is left whose end could be waited for */
-        if (next_ns(play) < wake_ns)
-            wake_ns = next_ns(play);
-        if (wake_ns > play->now_ns + longest_ns)
-            wake_ns = play->now_ns + longest_ns;
-        if (status == STATUS_OK)
-            status = collect(play, wake_ns, err);
-        if (status == STATUS_OK && atomic_load(t->stop))
-            status = err_set(err, STATUS_CANCELLED, "stopped");
-        if (status != STATUS_OK) {
-            t->ops->flush(t->engine);
-            return status;
-        }
-    }
+    play->begin_ns = clock_now_ns();
+    play->driver = (driver_t){.exec = exec,
+                              .on = &engine_device,
+                              .device = play,
+                              .user = &trial_user,
+                              .ctx = play,
+                              .now_ns = play->begin_ns,
+                              .wake_ns = EXEC_NEVER,
+                              .err = err};
+    while (play->driver.status == STATUS_OK && play->answered < t->queries)
+        (void)driver_step(&play->driver, EXEC_NEVER);
+    if (play->driver.status != STATUS_OK)
+        t->ops->flush(t->engine);
+    return play->driver.status;
 }
 
 status_t trial_run(const trial_t *trial, exec_t *exec, int64_t *latency_ns, int64_t *took_ns, err_t *err)
@@ -283,7 +293,6 @@ status_t trial_run(const trial_t *trial, exec_t *exec, int64_t *latency_ns, int6
     if (!play)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     play->trial = trial;
-    play->exec = exec;
     play->info = trial->ops->info(trial->model);
     play->latency_ns = latency_ns;
     pthread_mutex_init(&play->mutex, NULL);
@@ -293,9 +302,9 @@ status_t trial_run(const trial_t *trial, exec_t *exec, int64_t *latency_ns, int6
     pthread_condattr_destroy(&attr);
     status_t status = take_memory(play, err);
     if (status == STATUS_OK)
-        status = play_all(play, err);
+        status = play_all(play, exec, err);
     if (status == STATUS_OK)
-        *took_ns = play->now_ns - play->begin_ns;
+        *took_ns = play->driver.now_ns - play->begin_ns;
     give_memory(play);
     pthread_cond_destroy(&play->changed);
     pthread_mutex_destroy(&play->mutex);

@@ -1,0 +1,62 @@
+/*
+ * Drives a mode on one device: what comes and what has ended goes into the exec object, what that decides goes onto the device. The
+ * simulator's modes, the trials of `fermata profile` and the tests run this loop, on the emulated device under a virtual clock
+ * (accel/device.h) or on an engine (tools/fermata/profile/trial.c). Pure: time is the device's.
+ *
+ *   one step:   wait                     until something is due or has ended
+ *               come -> exec_submit      those of one moment before the ends (exec.h)
+ *               ends -> exec_finished, exec_stopped, whole_inputs_read
+ *               exec_run                 launches and stops go to the device, and then all there is to act()
+ */
+#ifndef EXEC_DRIVER_H
+#define EXEC_DRIVER_H
+
+#include "exec/exec.h"
+
+typedef enum {
+    DRIVER_FINISHED,
+    DRIVER_STOPPED,     /* at an exit point, after stop() */
+    DRIVER_INPUTS_READ, /* it still runs: of a device that says so, for exec/whole.h */
+} driver_end_kind_t;
+
+typedef struct {
+    uint64_t launch;
+    driver_end_kind_t kind;
+} driver_end_t;
+
+typedef struct {
+    /* Time passes until until_ns, or until there is an end to take; *now_ns: what time it is then. Not OK: the device has failed, or
+     * until_ns is EXEC_NEVER and nothing runs. */
+    status_t (*wait)(void *device, int64_t until_ns, int64_t *now_ns, err_t *err);
+    bool (*take_end)(void *device, driver_end_t *end); /* false: there is none (any more) at this time */
+    status_t (*launch)(void *device, const exec_action_t *action, err_t *err);
+    void (*stop)(void *device, uint64_t launch); /* may be NULL where the mode stops nothing */
+} driver_device_ops_t;
+
+/* Whose queries they are. */
+typedef struct {
+    int64_t (*next_ns)(const void *ctx); /* when the next query comes; EXEC_NEVER: none, or not before something is answered */
+    status_t (*come)(void *ctx, int64_t now_ns, err_t *err); /* it is due: exec_submit */
+    void (*act)(void *ctx, const exec_action_t *action);     /* every action, a launch when it is on the device */
+} driver_user_ops_t;
+
+typedef struct {
+    exec_t *exec; /* these six are set at first; now_ns: the device's time */
+    const driver_device_ops_t *on;
+    void *device;
+    const driver_user_ops_t *user;
+    void *ctx;
+    int64_t now_ns;
+    int64_t wake_ns; /* what exec asked for; EXEC_NEVER at first */
+    status_t status; /* the first that was not OK: nothing more happens */
+    err_t *err;      /* may be NULL */
+} driver_t;
+
+/* When the next step is due if nothing ends before. */
+int64_t driver_due_ns(const driver_t *driver);
+/* The next step, at due_ns at the latest. Returns the status. */
+status_t driver_step(driver_t *driver, int64_t due_ns);
+/* Decides and acts, with no time passing: behind what the user told the exec object himself. */
+status_t driver_run(driver_t *driver);
+
+#endif

@@ -1,0 +1,121 @@
+/* What a driver does when its device fails, and when nothing is to come. */
+#include "accel/device.h"
+#include "exec/whole.h"
+
+#include <criterion/criterion.h>
+
+typedef struct {
+    driver_t driver;
+    uint32_t sent, completed;
+    status_t launching, waiting; /* how a device that does nothing answers */
+} play_t;
+
+static int64_t next_ns(const void *ctx)
+{
+    return ((const play_t *)ctx)->sent == 0 ? 5 : EXEC_NEVER;
+}
+
+static status_t come(void *ctx, int64_t now_ns, err_t *err)
+{
+    play_t *play = ctx;
+    const exec_query_t query = {.tag = ++play->sent, .rows = 1, .arrival_ns = now_ns, .deadline_ns = EXEC_NEVER};
+    return exec_submit(play->driver.exec, now_ns, &query, 1, 0, err);
+}
+
+static void act(void *ctx, const exec_action_t *action)
+{
+    ((play_t *)ctx)->completed += action->kind == EXEC_COMPLETE;
+}
+
+static const driver_user_ops_t user = {next_ns, come, act};
+
+static play_t *play_new(const driver_device_ops_t *on, void *device, err_t *err)
+{
+    static play_t play;
+    const whole_config_t config = {.gather = true, .rows_max = 4, .queries_max = 4};
+    play = (play_t){.driver = {.on = on, .user = &user, .ctx = &play, .wake_ns = EXEC_NEVER, .err = err}};
+    play.driver.device = device ? device : &play;
+    play.driver.exec = exec_create_whole(&config, NULL);
+    cr_assert(play.driver.exec);
+    return &play;
+}
+
+/* ---- A device that does nothing ---- */
+
+static status_t idle_wait(void *device, int64_t until_ns, int64_t *now_ns, err_t *err)
+{
+    *now_ns = until_ns;
+    return ((play_t *)device)->waiting == STATUS_OK ? STATUS_OK : err_set(err, STATUS_IO, "unplugged");
+}
+
+static bool idle_take_end(void *device, driver_end_t *end)
+{
+    (void)device;
+    (void)end;
+    return false;
+}
+
+static status_t idle_launch(void *device, const exec_action_t *action, err_t *err)
+{
+    (void)action;
+    return ((play_t *)device)->launching == STATUS_OK ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "full");
+}
+
+static const driver_device_ops_t idle = {idle_wait, idle_take_end, idle_launch, NULL};
+
+Test(driver, a_device_that_refuses_a_launch_ends_it)
+{
+    err_t err = {0};
+    play_t *play = play_new(&idle, NULL, &err);
+    play->launching = STATUS_NO_MEMORY;
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_NO_MEMORY);
+    cr_expect_str_eq(err.text, "full");
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_NO_MEMORY, "and nothing more happens");
+    exec_destroy(play->driver.exec);
+}
+
+Test(driver, a_device_that_fails_while_it_is_waited_for_ends_it)
+{
+    err_t err = {0};
+    play_t *play = play_new(&idle, NULL, &err);
+    play->waiting = STATUS_IO;
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_IO);
+    cr_expect_str_eq(err.text, "unplugged");
+    cr_expect_eq(play->sent, 0, "nothing comes to it");
+    exec_destroy(play->driver.exec);
+}
+
+Test(driver, a_step_waits_for_no_more_than_it_is_told)
+{
+    play_t *play = play_new(&idle, NULL, NULL);
+    cr_expect_eq(driver_step(&play->driver, 3), STATUS_OK);
+    cr_expect(play->driver.now_ns == 3 && play->sent == 0);
+    cr_expect_eq(driver_due_ns(&play->driver), 5);
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_OK);
+    cr_expect(play->driver.now_ns == 5 && play->sent == 1);
+    exec_destroy(play->driver.exec);
+}
+
+/* ---- The emulated one ---- */
+
+static uint32_t operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
+{
+    (void)ctx;
+    (void)part;
+    ops[0] = (accel_op_t){.ns = 10, .occupancy = 1};
+    return 1;
+}
+
+Test(driver, the_emulated_device_says_when_nothing_moves)
+{
+    err_t err = {0};
+    const accel_device_config_t config = {.streams = 1, .ops_max = 4, .operators = operators};
+    accel_device_t *device = accel_device_create(&config, NULL);
+    play_t *play = play_new(&accel_device_ops, device, &err);
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_OK); /* it comes, and runs */
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_OK);
+    cr_expect(play->completed == 1 && play->driver.now_ns == 15);
+    cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_INTERNAL);
+    exec_destroy(play->driver.exec);
+    accel_device_destroy(device);
+}
