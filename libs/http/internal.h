@@ -79,6 +79,7 @@ struct http_request {
     bool keep_alive, http10;
     bool continue_wanted; /* Expect: 100-continue, and we have not said so yet */
     void *context;
+    void *caller;
 
     /* the answer */
     bool answered, sent, close;

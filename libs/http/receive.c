@@ -225,6 +225,12 @@ static void hand(http_request_t *request)
     request->handed = true;
 }
 
+static bool is_admitted(http_request_t *request)
+{
+    const http_server_config_t *config = &request->server->config;
+    return !config->admit || config->admit(request, config->admit_user);
+}
+
 static int on_headers_complete(llhttp_t *parser)
 {
     http_connection_t *connection = parser->data;
@@ -245,6 +251,8 @@ static int on_headers_complete(llhttp_t *parser)
     connection->server->counters.requests_total++;
     queue_push(connection, request);
     route_request(connection, request);
+    if (!request->answered && !is_admitted(request))
+        return connection->no_more ? stop_parser(connection, 0, NULL) : 0;
     if (!request->answered && request->route->route.ops->on_headers) {
         hand(request);
         request->route->route.ops->on_headers(request, request->route->route.user);

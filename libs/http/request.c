@@ -177,6 +177,31 @@ const char *http_request_header(const http_request_t *request, const char *name)
     return NULL;
 }
 
+size_t http_request_route(const http_request_t *request)
+{
+    return request->route->index;
+}
+
+http_method_t http_request_method(const http_request_t *request)
+{
+    return request->method;
+}
+
+const char *http_request_peer(const http_request_t *request)
+{
+    return request->connection ? request->connection->peer : "";
+}
+
+void http_request_set_caller(http_request_t *request, void *caller)
+{
+    request->caller = caller;
+}
+
+void *http_request_caller(const http_request_t *request)
+{
+    return request->caller;
+}
+
 const char *http_request_param(const http_request_t *request, const char *name)
 {
     for (size_t i = 0; i < request->route->param_count; i++)

@@ -35,6 +35,7 @@ status_t router_create(const http_route_t *routes, size_t count, router_t **rout
         return err_set(err, STATUS_NO_MEMORY, "no memory for %zu routes", count);
     made->count = count;
     for (size_t i = 0; i < count; i++) {
+        made->routes[i].index = i;
         const http_handler_ops_t *ops = routes[i].ops;
         made->routes[i].route = routes[i];
         if (!compile(&made->routes[i]) || !ops->on_request ||

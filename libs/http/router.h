@@ -11,6 +11,7 @@ typedef struct router router_t;
 
 typedef struct {
     http_route_t route;
+    size_t index; /* in the table */
     size_t param_count;
     char param_names[HTTP_PARAMS_MAX][24];
 } compiled_route_t;

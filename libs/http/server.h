@@ -65,6 +65,12 @@ typedef struct {
     uint32_t body_timeout_ms;   /* 20,000 for every 64 KiB (or the rest) of a body; 408 */
     uint32_t idle_timeout_ms;   /* 120,000 between requests; closed */
     uint32_t write_timeout_ms;  /* 20,000 without the client taking any byte of an answer; closed */
+    /*
+     * Asked of each request that has a route, once its headers are in and before its handler hears of it. False: it was refused, by
+     * answering it; its body is thrown away. NULL: all are admitted.
+     */
+    bool (*admit)(http_request_t *request, void *user);
+    void *admit_user;
 } http_server_config_t;
 
 /* Binds and listens; connections are served as soon as the loop runs. Routes are copied, patterns and ops are
@@ -110,6 +116,11 @@ http_request_query(const http_request_t *request); /* raw, behind the '?'; "" wh
 const char *http_request_header(const http_request_t *request, const char *name);
 /* Value of a {name} segment of the route, decoded; NULL when the route has no such segment. */
 const char *http_request_param(const http_request_t *request, const char *name);
+/* Which route it has: its place in the table of http_server_create. */
+size_t http_request_route(const http_request_t *request);
+http_method_t http_request_method(const http_request_t *request);
+/* "127.0.0.1:43210"; "" when the client is gone. */
+const char *http_request_peer(const http_request_t *request);
 /* -1 when the body is chunked. */
 int64_t http_request_content_length(const http_request_t *request);
 
@@ -129,6 +140,9 @@ void http_request_set_body_buffer(http_request_t *request, void *buf, size_t cap
 /* Room of the handler, NULL at first. */
 void http_request_set_context(http_request_t *request, void *context);
 void *http_request_context(const http_request_t *request);
+/* Who sends it, as admit found; for the handler, NULL at first. */
+void http_request_set_caller(http_request_t *request, void *caller);
+void *http_request_caller(const http_request_t *request);
 
 /* ------------------------------------------------------------------ the answer */
 

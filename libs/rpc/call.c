@@ -214,6 +214,11 @@ rpc_bytes_t *rpc_call_take_request(rpc_call_t *call)
     return request;
 }
 
+bool rpc_call_header(const rpc_call_t *call, const char *name, const char **value, size_t *len_bytes)
+{
+    return rpc_metadata_find(&call->metadata, name, value, len_bytes);
+}
+
 const char *rpc_call_peer(rpc_call_t *call)
 {
     if (call->peer[0] == '\0')

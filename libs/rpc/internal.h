@@ -129,6 +129,10 @@ size_t rpc_send_queue_bytes(const rpc_limits_t *limits);
 enum { RPC_PEER_BYTES = 64 };
 void rpc_peer_text(grpc_call *call, char text[RPC_PEER_BYTES]);
 
+/* As rpc_call_header. */
+bool rpc_metadata_find(const grpc_metadata_array *metadata, const char *name, const char **value,
+                       size_t *len_bytes);
+
 /* Copies a status text of any length into a bounded NUL-terminated one. */
 enum { RPC_TEXT_BYTES = 256 };
 void rpc_slice_text(grpc_slice slice, char text[RPC_TEXT_BYTES]);

@@ -18,7 +18,7 @@ static const struct {
     {RPC_DEADLINE_EXCEEDED, STATUS_DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"},
     {RPC_NOT_FOUND, STATUS_NOT_FOUND, "NOT_FOUND"},
     {RPC_ALREADY_EXISTS, STATUS_INVALID_ARGUMENT, "ALREADY_EXISTS"},
-    {RPC_PERMISSION_DENIED, STATUS_INVALID_ARGUMENT, "PERMISSION_DENIED"},
+    {RPC_PERMISSION_DENIED, STATUS_PERMISSION_DENIED, "PERMISSION_DENIED"},
     {RPC_RESOURCE_EXHAUSTED, STATUS_TOO_LARGE, "RESOURCE_EXHAUSTED"},
     {RPC_FAILED_PRECONDITION, STATUS_INVALID_ARGUMENT, "FAILED_PRECONDITION"},
     {RPC_ABORTED, STATUS_UNAVAILABLE, "ABORTED"},
@@ -27,7 +27,7 @@ static const struct {
     {RPC_INTERNAL, STATUS_INTERNAL, "INTERNAL"},
     {RPC_UNAVAILABLE, STATUS_UNAVAILABLE, "UNAVAILABLE"},
     {RPC_DATA_LOSS, STATUS_INTERNAL, "DATA_LOSS"},
-    {RPC_UNAUTHENTICATED, STATUS_INVALID_ARGUMENT, "UNAUTHENTICATED"},
+    {RPC_UNAUTHENTICATED, STATUS_UNAUTHENTICATED, "UNAUTHENTICATED"},
 };
 enum { CODE_COUNT = sizeof codes / sizeof codes[0] };
 
@@ -133,6 +133,21 @@ void rpc_slice_text(grpc_slice slice, char text[RPC_TEXT_BYTES])
         len = RPC_TEXT_BYTES - 1;
     memcpy(text, GRPC_SLICE_START_PTR(slice), len);
     text[len] = '\0';
+}
+
+bool rpc_metadata_find(const grpc_metadata_array *metadata, const char *name, const char **value,
+                       size_t *len_bytes)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < metadata->count; i++) {
+        const grpc_slice *key = &metadata->metadata[i].key, *found = &metadata->metadata[i].value;
+        if (GRPC_SLICE_LENGTH(*key) != len || memcmp(GRPC_SLICE_START_PTR(*key), name, len) != 0)
+            continue;
+        *value = (const char *)GRPC_SLICE_START_PTR(*found);
+        *len_bytes = GRPC_SLICE_LENGTH(*found);
+        return true;
+    }
+    return false;
 }
 
 /* gRPC says "ipv4:127.0.0.1:1" and "ipv6:%5B::1%5D:1". */

@@ -36,7 +36,7 @@ static void accept_stream(rpc_call_t *slot, const rpc_method_t *method)
     pthread_mutex_lock(&server->lock);
     server->objects++;
     pthread_mutex_unlock(&server->lock);
-    if (!rpc_stream_accept(&init, call))
+    if (!rpc_stream_accept(&init, call, &slot->metadata))
         rpc_server_release(server);
     rpc_call_recycle(slot);
 }

@@ -66,6 +66,10 @@ rpc_bytes_t *rpc_call_take_request(rpc_call_t *call);
 
 const char *rpc_call_peer(rpc_call_t *call); /* "127.0.0.1:43210" */
 
+/* A piece of the metadata that the client sent with the call, by its name in small letters: its first value, not terminated, which
+ * lives until rpc_call_finish. False: there is none. */
+bool rpc_call_header(const rpc_call_t *call, const char *name, const char **value, size_t *len_bytes);
+
 /* What is left of the client's deadline; RPC_NO_DEADLINE when it has none; may be negative. */
 int64_t rpc_call_remaining_ns(const rpc_call_t *call);
 

@@ -496,11 +496,14 @@ static rpc_stream_t *stream_new(const rpc_stream_init_t *init, grpc_call *call, 
     return s;
 }
 
-rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call)
+rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call, grpc_metadata_array *metadata)
 {
     rpc_stream_t *s = stream_new(init, call, true);
     if (!s)
         return NULL;
+    grpc_metadata_array none = s->initial_metadata;
+    s->initial_metadata = *metadata;
+    *metadata = none;
     rpc_peer_text(call, s->peer);
     grpc_op end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     end.data.recv_close_on_server.cancelled = &s->cancelled;
@@ -535,6 +538,11 @@ rpc_stream_t *rpc_stream_connect(const rpc_stream_init_t *init, grpc_call *call)
 void rpc_stream_set_arg(rpc_stream_t *s, void *arg)
 {
     s->arg = arg;
+}
+
+bool rpc_stream_header(const rpc_stream_t *s, const char *name, const char **value, size_t *len_bytes)
+{
+    return rpc_metadata_find(&s->initial_metadata, name, value, len_bytes);
 }
 
 const char *rpc_stream_peer(const rpc_stream_t *s)

@@ -73,6 +73,9 @@ void rpc_stream_pause(rpc_stream_t *stream, bool paused);
 /* The argument of the callbacks from now on; call it on the delivery thread. */
 void rpc_stream_set_arg(rpc_stream_t *stream, void *arg);
 
+/* Server: metadata that the client opened the stream with, as rpc_call_header; valid as long as the stream. */
+bool rpc_stream_header(const rpc_stream_t *stream, const char *name, const char **value, size_t *len_bytes);
+
 /* "127.0.0.1:43210"; valid as long as the stream. */
 const char *rpc_stream_peer(const rpc_stream_t *stream);
 

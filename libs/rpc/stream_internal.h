@@ -20,8 +20,10 @@ typedef struct {
     rpc_stream_owner_t owner;
 } rpc_stream_init_t;
 
-/* Both take the call. NULL without memory: the call is then cancelled and released. */
-rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call);
+/* Both take the call. NULL without memory: the call is then cancelled and released. accept swaps the client's metadata for an empty
+ * array. */
+rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call,
+                                grpc_metadata_array *metadata);
 rpc_stream_t *rpc_stream_connect(const rpc_stream_init_t *init, grpc_call *call);
 
 #endif
