@@ -19,6 +19,9 @@ static const struct {
     [STATUS_NO_MEMORY] = {"no_memory", 503, 14},
     [STATUS_IO] = {"io", 500, 13},
     [STATUS_INTERNAL] = {"internal", 500, 13},
+    [STATUS_UNAUTHENTICATED] = {"unauthenticated", 401, 16},
+    [STATUS_PERMISSION_DENIED] = {"permission_denied", 403, 7},
+    [STATUS_LIMITED] = {"limited", 429, 8},
 };
 
 static size_t code_index(status_t code)

@@ -22,6 +22,9 @@ typedef enum {
     STATUS_NO_MEMORY,         /* a bounded pool or the heap is exhausted                 HTTP 503 */
     STATUS_IO,                /* the operating system or the network said no             HTTP 500 */
     STATUS_INTERNAL,          /* a bug or a broken peer                                  HTTP 500 */
+    STATUS_UNAUTHENTICATED,   /* nobody that we know                                     HTTP 401 */
+    STATUS_PERMISSION_DENIED, /* known, and may not do this                              HTTP 403 */
+    STATUS_LIMITED,           /* over a limit of the client's own; not our overload      HTTP 429 */
 } status_t;
 
 enum { ERR_TEXT_BYTES = 512 }; /* a configuration error lists the allowed keys */
