@@ -4,6 +4,7 @@
  *
  *   front/ ──▶ sessions/ ──▶ links/control.c   ──▶ scheduler     {task id, model, budget, handle}
  *  (REST, gRPC)   │   └─────▶ links/dataplane.c ◀─▶ workers       inputs out, results in
+ *                 ├─────────▶ access/                             keys of clients: who may do what
  *                 └─────────▶ models/                             what the scheduler says is there, and its statistics
  *
  * A room calls those behind it and none before (scripts/check-calls).
@@ -25,6 +26,7 @@
 /* Documents are as large as the catalogue; a thousand models with their statistics make a few MB. */
 enum { GATEWAY_DOCUMENT_BYTES_MAX = 256 << 20 };
 
+typedef struct access access_t;
 typedef struct awake awake_t;
 typedef struct catalogue catalogue_t;
 typedef struct gateway_control gateway_control_t;
@@ -41,6 +43,7 @@ typedef struct gateway {
     catalogue_t *catalogue;     /* the models that the scheduler knows */
     gateway_control_t *control; /* the stream to the scheduler */
     dataplane_t *dataplane;     /* what workers fetch from and push to */
+    access_t *access;           /* who may do what; NULL: everybody everything */
     preprocess_t *preprocess;   /* pictures to tensors; NULL: no model can take pictures */
     awake_t *awake;             /* keeps CPUs from sleeping under way; NULL: they may */
     sessions_t *sessions;       /* the requests under way */

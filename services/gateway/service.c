@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
+#include "gateway/access/access.h"
 #include "gateway/front/grpc_front.h"
 #include "gateway/front/rest.h"
 #include "gateway/gateway.h"
@@ -164,6 +165,9 @@ static status_t open_base(gateway_service_t *service, err_t *err)
         preprocess_create(gateway->loop, (uint32_t)options->preprocess_threads, &gateway->preprocess, err) !=
             STATUS_OK)
         return err->code;
+    if (options->keys &&
+        access_create(gateway->loop, gateway->metrics, options->keys, &gateway->access, err) != STATUS_OK)
+        return err->code;
     keep_awake(service);
     rpc.loop = gateway->loop;
     return rpc_runtime_create(&rpc, &service->rpc, err);
@@ -304,6 +308,7 @@ void gateway_service_destroy(gateway_service_t *service)
     if (service->rpc)
         rpc_runtime_destroy(service->rpc);
     sessions_destroy(gateway->sessions);
+    access_destroy(gateway->access);
     catalogue_destroy(gateway->catalogue);
     awake_destroy(gateway->awake);
     arena_destroy(gateway->arena);

@@ -3,6 +3,7 @@
  * elsewhere and is posted back.
  */
 #include "base/pool.h"
+#include "gateway/access/access.h"
 #include "gateway/front/grpc_front.h"
 #include "gateway/front/grpc_infer.h"
 #include "gateway/front/grpc_stream.h"
@@ -30,17 +31,26 @@ enum {
     CALLS_MAX = 16384,
     /* Replies up to this size are copied into one slice: cheaper than lending memory across threads. */
     COPY_REPLY_BYTES = 32 * 1024,
+    GUARDS_MAX = 24,
 };
+
+/* What a guarded method is called with. */
+typedef struct {
+    grpc_front_t *front;
+    uint32_t method;
+} guard_t;
 
 struct grpc_front {
     gateway_t *gateway;
     rpc_runtime_t *runtime;
     rpc_server_t *server;
     grpc_streams_t *streams;
+    guard_t guards[GUARDS_MAX];
     pool_t calls;
     strbuf_t document; /* the answer of a cold method while it is written */
     pb_arena_t unpacked;
-    bool stopped; /* the server has no call left */
+    keyring_holder_t *caller; /* whose call is being handed to its handler; NULL: anybody's */
+    bool stopped;             /* the server has no call left */
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
 };
@@ -162,7 +172,9 @@ static void on_infer(rpc_call_t *call, void *arg)
         return;
     }
     infer_t *infer = NULL;
-    status_t status = grpc_infer_parse(session, rpc_call_request(call), &err);
+    status_t status = session_admit(session, front->caller, &err);
+    if (status == STATUS_OK)
+        status = grpc_infer_parse(session, rpc_call_request(call), &err);
     if (status == STATUS_OK && !(infer = pool_get(&front->calls)))
         status = err_set(&err, STATUS_UNAVAILABLE, "over %d answers are being sent", CALLS_MAX);
     if (status) {
@@ -469,38 +481,84 @@ typedef struct {
     const char *path;
     rpc_unary_fn handler;
     const char *refusal; /* of a method that is known and not served */
+    auth_right_t right;  /* what a key must allow; 0: anybody's */
+    bool of_model;       /* its request begins with a model's name and version */
 } method_t;
 
+/* clang-format off */
 static const method_t methods[] = {
-    {PATH("ServerLive"), on_server_live, NULL},
-    {PATH("ServerReady"), on_server_ready, NULL},
-    {PATH("ModelReady"), on_model_ready, NULL},
-    {PATH("ServerMetadata"), on_server_metadata, NULL},
-    {PATH("ModelMetadata"), on_model_metadata, NULL},
-    {PATH("ModelConfig"), on_model_config, NULL},
-    {PATH("ModelStatistics"), on_model_statistics, NULL},
-    {PATH("RepositoryIndex"), on_repository_index, NULL},
-    {PATH("ModelInfer"), on_infer, NULL},
-    {"/grpc.health.v1.Health/Check", on_health_check, NULL},
-    {PATH("RepositoryModelLoad"), on_load, NULL},
-    {PATH("RepositoryModelUnload"), on_unload, NULL},
-    {PATH("SystemSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
-    {PATH("SystemSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
-    {PATH("SystemSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
-    {PATH("CudaSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
-    {PATH("CudaSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
-    {PATH("CudaSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY},
-    {PATH("TraceSetting"), on_unimplemented, GATEWAY_NO_TRACING},
-    {PATH("LogSettings"), on_unimplemented, GATEWAY_NO_LOGGING},
+    {PATH("ServerLive"), on_server_live, NULL, 0, false},
+    {PATH("ServerReady"), on_server_ready, NULL, 0, false},
+    {PATH("ModelReady"), on_model_ready, NULL, AUTH_READ, true},
+    {PATH("ServerMetadata"), on_server_metadata, NULL, 0, false},
+    {PATH("ModelMetadata"), on_model_metadata, NULL, AUTH_READ, true},
+    {PATH("ModelConfig"), on_model_config, NULL, AUTH_READ, true},
+    {PATH("ModelStatistics"), on_model_statistics, NULL, AUTH_READ, true},
+    {PATH("RepositoryIndex"), on_repository_index, NULL, AUTH_READ, false},
+    {PATH("ModelInfer"), on_infer, NULL, AUTH_INFER, true},
+    {"/grpc.health.v1.Health/Check", on_health_check, NULL, 0, false},
+    {PATH("RepositoryModelLoad"), on_load, NULL, AUTH_ADMIN, false},
+    {PATH("RepositoryModelUnload"), on_unload, NULL, AUTH_ADMIN, false},
+    {PATH("SystemSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("SystemSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("SystemSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("CudaSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("CudaSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("CudaSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("TraceSetting"), on_unimplemented, GATEWAY_NO_TRACING, 0, false},
+    {PATH("LogSettings"), on_unimplemented, GATEWAY_NO_LOGGING, 0, false},
 };
+/* clang-format on */
+enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
+_Static_assert(sizeof methods / sizeof methods[0] <= GUARDS_MAX, "each method has a guard");
+
+static access_claim_t claim_of(rpc_call_t *call)
+{
+    access_claim_t claim = {.peer = rpc_call_peer(call)};
+    rpc_call_header(call, "authorization", &claim.authorization, &claim.authorization_bytes);
+    rpc_call_header(call, "x-api-key", &claim.api_key, &claim.api_key_bytes);
+    return claim;
+}
+
+/* Stands before the handler of a method that not everybody may call. */
+static void on_guarded(rpc_call_t *call, void *arg)
+{
+    const guard_t *guard = arg;
+    const method_t *method = &methods[guard->method];
+    grpc_front_t *front = guard->front;
+    access_claim_t claim = claim_of(call);
+    model_name_t name;
+    err_t err;
+    status_t status = method->of_model ? read_name(call, &name, &err) : STATUS_OK;
+    const char *model = method->of_model && name.name[0] ? name.name : NULL;
+    if (status == STATUS_OK)
+        status = access_check(front->gateway->access, &claim, method->right, model, &front->caller, &err);
+    if (status != STATUS_OK) {
+        finish_error(call, &err);
+        return;
+    }
+    if (method->right == AUTH_ADMIN)
+        access_audit(front->gateway->access, front->caller, claim.peer, method->path, "-");
+    method->handler(call, front);
+    front->caller = NULL;
+}
+
+static status_t add_method(grpc_front_t *front, uint32_t i)
+{
+    const method_t *method = &methods[i];
+    if (front->gateway->access && method->right) {
+        front->guards[i] = (guard_t){front, i};
+        return rpc_server_add_unary(front->server, method->path, on_guarded, &front->guards[i]);
+    }
+    void *arg = method->refusal ? (void *)(uintptr_t)method->refusal : front;
+    return rpc_server_add_unary(front->server, method->path, method->handler, arg);
+}
 
 static status_t add_methods(grpc_front_t *front)
 {
     status_t status = STATUS_OK;
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0] && status == STATUS_OK; i++) {
-        void *arg = methods[i].refusal ? (void *)(uintptr_t)methods[i].refusal : front;
-        status = rpc_server_add_unary(front->server, methods[i].path, methods[i].handler, arg);
-    }
+    for (uint32_t i = 0; i < METHOD_COUNT && status == STATUS_OK; i++)
+        status = add_method(front, i);
     if (status)
         return status;
     return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);

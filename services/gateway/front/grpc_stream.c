@@ -1,6 +1,7 @@
 #include "gateway/front/grpc_stream.h"
 
 #include "base/pool.h"
+#include "gateway/access/access.h"
 #include "gateway/front/grpc_infer.h"
 #include "oip/grpc_codec.h"
 #include "open_inference.pb-c.h"
@@ -29,8 +30,9 @@ typedef struct call {
 struct infer_stream {
     LIST_ENTRY(infer_stream) link;
     grpc_streams_t *streams;
-    rpc_stream_t *rpc; /* NULL: closed */
-    pool_t pool;       /* its own: no stream takes the room of another */
+    rpc_stream_t *rpc;        /* NULL: closed */
+    keyring_holder_t *holder; /* who opened it; NULL: anybody */
+    pool_t pool;              /* its own: no stream takes the room of another */
     TAILQ_HEAD(, call) calls;
     uint32_t call_count;
     uint64_t bytes; /* of all calls */
@@ -186,6 +188,13 @@ static uint64_t expected_bytes(const session_t *session)
     return rows > 0 && rows <= SESSION_ROWS_MAX ? (uint64_t)rows * model->output_row_bytes : 0;
 }
 
+/* A stream lives longer than a key may, and each of its requests names another model. */
+static status_t check_model(const infer_stream_t *stream, const session_t *session, err_t *err)
+{
+    return access_check_again(session->gateway->access, stream->holder, rpc_stream_peer(stream->rpc),
+                              AUTH_INFER, session->model->spec.name, err);
+}
+
 static void submit(call_t *call, rpc_bytes_t *bytes)
 {
     err_t err;
@@ -194,7 +203,8 @@ static void submit(call_t *call, rpc_bytes_t *bytes)
         refuse(call, &err, "");
         return;
     }
-    if (grpc_infer_parse(session, bytes, &err)) {
+    if (session_admit(session, call->stream->holder, &err) || grpc_infer_parse(session, bytes, &err) ||
+        check_model(call->stream, session, &err)) {
         refuse(call, &err, session->request.id ? session->request.id : "");
         session_close(session);
         return;
@@ -220,7 +230,7 @@ static void on_message(rpc_stream_t *rpc, void *arg, rpc_bytes_t *bytes, bool *k
 
 /* ---- Life ---- */
 
-static infer_stream_t *stream_create(grpc_streams_t *streams, rpc_stream_t *rpc)
+static infer_stream_t *stream_create(grpc_streams_t *streams, rpc_stream_t *rpc, keyring_holder_t *holder)
 {
     infer_stream_t *stream = calloc(1, sizeof *stream);
     if (!stream || pool_init(&stream->pool, sizeof(call_t), STREAM_CALLS_MAX, NULL) != STATUS_OK) {
@@ -229,15 +239,33 @@ static infer_stream_t *stream_create(grpc_streams_t *streams, rpc_stream_t *rpc)
     }
     stream->streams = streams;
     stream->rpc = rpc;
+    stream->holder = holder;
+    access_hold(streams->gateway->access, holder);
     TAILQ_INIT(&stream->calls);
     LIST_INSERT_HEAD(&streams->list, stream, link);
     return stream;
 }
 
+static access_claim_t claim_of(const rpc_stream_t *rpc)
+{
+    access_claim_t claim = {.peer = rpc_stream_peer(rpc)};
+    rpc_stream_header(rpc, "authorization", &claim.authorization, &claim.authorization_bytes);
+    rpc_stream_header(rpc, "x-api-key", &claim.api_key, &claim.api_key_bytes);
+    return claim;
+}
+
 static void on_open(rpc_stream_t *rpc, void *arg)
 {
     grpc_streams_t *streams = arg;
-    infer_stream_t *stream = streams->stopping ? NULL : stream_create(streams, rpc);
+    access_claim_t claim = claim_of(rpc);
+    keyring_holder_t *holder;
+    err_t err;
+    rpc_stream_set_arg(rpc, NULL);
+    if (access_check(streams->gateway->access, &claim, AUTH_INFER, NULL, &holder, &err) != STATUS_OK) {
+        rpc_stream_close(rpc, rpc_code_of(err.code), err.text);
+        return;
+    }
+    infer_stream_t *stream = streams->stopping ? NULL : stream_create(streams, rpc, holder);
     rpc_stream_set_arg(rpc, stream);
     if (!stream)
         rpc_stream_close(rpc, RPC_UNAVAILABLE, streams->stopping ? "the gateway stops" : "no memory");
@@ -269,6 +297,7 @@ static void on_close(rpc_stream_t *rpc, void *arg, rpc_code_t code, const char *
         }
     }
     LIST_REMOVE(stream, link);
+    access_drop(stream->streams->gateway->access, stream->holder);
     pool_dispose(&stream->pool);
     free(stream);
 }

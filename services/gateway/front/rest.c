@@ -1,5 +1,6 @@
 #include "gateway/front/rest.h"
 
+#include "gateway/access/access.h"
 #include "gateway/front/readiness.h"
 #include "gateway/links/control.h"
 #include "gateway/sessions/session.h"
@@ -31,7 +32,7 @@ static const char json_type[] = "application/json";
 static void respond_failure(http_request_t *request, const err_t *err, uint32_t retry_after_ms)
 {
     char header[40] = "";
-    if (err->code == STATUS_UNAVAILABLE || err->code == STATUS_NO_MEMORY)
+    if (err->code == STATUS_UNAVAILABLE || err->code == STATUS_NO_MEMORY || err->code == STATUS_LIMITED)
         snprintf(header, sizeof header, "Retry-After: %u\r\n",
                  (retry_after_ms + 999) / 1000 + (retry_after_ms == 0));
     http_respond_error(request, status_to_http(err->code), header, "%s", err->text);
@@ -39,11 +40,12 @@ static void respond_failure(http_request_t *request, const err_t *err, uint32_t 
 
 static void refuse(http_request_t *request, session_t *session, gateway_t *gateway, const err_t *err)
 {
+    uint32_t retry_after_ms = session ? session->retry_after_ms : 0;
     session_count_refusal(gateway, PROTOCOL_REST, err->code);
     if (session)
         session_close(session);
     http_request_set_context(request, NULL);
-    respond_failure(request, err, 0);
+    respond_failure(request, err, retry_after_ms);
 }
 
 static bool is_picture_type(const char *type)
@@ -112,7 +114,8 @@ static void infer_headers(http_request_t *request, void *user)
         refuse(request, NULL, rest->gateway, &err);
         return;
     }
-    if (session_set_model(session, http_request_param(request, "model"),
+    if (session_admit(session, http_request_caller(request), &err) != STATUS_OK ||
+        session_set_model(session, http_request_param(request, "model"),
                           http_request_param(request, "version"), &err) != STATUS_OK ||
         check_headers(request, &json_bytes, &err) != STATUS_OK ||
         check_picture(request, &session->model->spec, &err) != STATUS_OK) {
@@ -452,9 +455,15 @@ static const http_handler_ops_t load_ops = {.on_request = post_load, .on_close =
 static const http_handler_ops_t unload_ops = {.on_request = post_unload, .on_close = ask_closed};
 static const http_handler_ops_t unserved_ops = {.on_request = refuse_unserved};
 
+/* A row of the table below. */
+typedef struct {
+    http_route_t route;
+    auth_right_t right; /* that a key must give; 0: anybody's */
+} rest_route_t;
+
 /* What Triton serves and this gateway does not. */
 /* clang-format off */
-#define UNSERVED(method, path, reason) {HTTP_METHOD_##method, path, &unserved_ops, (void *)(uintptr_t)(reason)}
+#define UNSERVED(method, path, reason) {{HTTP_METHOD_##method, path, &unserved_ops, (void *)(uintptr_t)(reason)}, 0}
 #define UNSERVED_SETTING(path, reason) UNSERVED(GET, path, reason), UNSERVED(POST, path, reason)
 #define UNSERVED_MEMORY(kind) \
     UNSERVED(GET, "/v2/" kind "/status", GATEWAY_NO_SHARED_MEMORY), \
@@ -465,24 +474,24 @@ static const http_handler_ops_t unserved_ops = {.on_request = refuse_unserved};
 /* clang-format on */
 
 /* The first that fits counts: the hot ones are first, and "stats" is no model. */
-static const http_route_t routes[] = {
-    {HTTP_METHOD_POST, "/v2/models/{model}/infer", &infer_ops, NULL},
-    {HTTP_METHOD_POST, "/v2/models/{model}/versions/{version}/infer", &infer_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/health/live", &live_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/health/ready", &ready_ops, NULL},
-    {HTTP_METHOD_GET, "/v2", &server_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/stats", &stats_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}", &model_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/ready", &model_ready_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/config", &config_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/stats", &stats_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}", &model_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/ready", &model_ready_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/config", &config_ops, NULL},
-    {HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/stats", &stats_ops, NULL},
-    {HTTP_METHOD_POST, "/v2/repository/index", &index_ops, NULL},
-    {HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &load_ops, NULL},
-    {HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unload_ops, NULL},
+static const rest_route_t routes[] = {
+    {{HTTP_METHOD_POST, "/v2/models/{model}/infer", &infer_ops, NULL}, AUTH_INFER},
+    {{HTTP_METHOD_POST, "/v2/models/{model}/versions/{version}/infer", &infer_ops, NULL}, AUTH_INFER},
+    {{HTTP_METHOD_GET, "/v2/health/live", &live_ops, NULL}, 0},
+    {{HTTP_METHOD_GET, "/v2/health/ready", &ready_ops, NULL}, 0},
+    {{HTTP_METHOD_GET, "/v2", &server_ops, NULL}, 0},
+    {{HTTP_METHOD_GET, "/v2/models/stats", &stats_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}", &model_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/ready", &model_ready_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/config", &config_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/stats", &stats_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}", &model_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/ready", &model_ready_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/config", &config_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_GET, "/v2/models/{model}/versions/{version}/stats", &stats_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_POST, "/v2/repository/index", &index_ops, NULL}, AUTH_READ},
+    {{HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &load_ops, NULL}, AUTH_ADMIN},
+    {{HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unload_ops, NULL}, AUTH_ADMIN},
     UNSERVED_MEMORY("systemsharedmemory"),
     UNSERVED_MEMORY("cudasharedmemory"),
     UNSERVED_SETTING("/v2/trace/setting", GATEWAY_NO_TRACING),
@@ -491,6 +500,43 @@ static const http_route_t routes[] = {
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof *routes };
 
+/* ------------------------------------------------------------------ who may */
+
+static access_claim_t claim_of(const http_request_t *request)
+{
+    const char *authorization = http_request_header(request, "Authorization");
+    const char *api_key = http_request_header(request, "x-api-key");
+    return (access_claim_t){.authorization = authorization,
+                            .authorization_bytes = authorization ? strlen(authorization) : 0,
+                            .api_key = api_key,
+                            .api_key_bytes = api_key ? strlen(api_key) : 0,
+                            .peer = http_request_peer(request)};
+}
+
+static bool admit(http_request_t *request, void *user)
+{
+    const rest_t *rest = user;
+    access_t *access = rest->gateway->access;
+    auth_right_t right = routes[http_request_route(request)].right;
+    access_claim_t claim = claim_of(request);
+    keyring_holder_t *holder = NULL;
+    err_t err;
+    if (!right) /* anybody's */
+        return true;
+    if (access_check(access, &claim, right, http_request_param(request, "model"), &holder, &err) !=
+        STATUS_OK) {
+        http_respond_error(request, status_to_http(err.code),
+                           err.code == STATUS_UNAUTHENTICATED ? "WWW-Authenticate: Bearer\r\n" : NULL, "%s",
+                           err.text);
+        return false;
+    }
+    if (right == AUTH_ADMIN)
+        access_audit(access, holder, claim.peer, http_method_name(http_request_method(request)),
+                     http_request_path(request));
+    http_request_set_caller(request, holder);
+    return true;
+}
+
 status_t rest_create(gateway_t *gateway, const http_server_config_t *config, rest_t **rest, err_t *err)
 {
     rest_t *made = calloc(1, sizeof *made);
@@ -498,11 +544,17 @@ status_t rest_create(gateway_t *gateway, const http_server_config_t *config, res
     if (!made)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the REST front end");
     made->gateway = gateway;
-    memcpy(bound, routes, sizeof routes);
-    for (size_t i = 0; i < ROUTE_COUNT; i++)
-        bound[i].user = routes[i].user ? routes[i].user : made;
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        bound[i] = routes[i].route;
+        bound[i].user = bound[i].user ? bound[i].user : made;
+    }
+    http_server_config_t admitting = *config;
+    if (gateway->access) {
+        admitting.admit = admit;
+        admitting.admit_user = made;
+    }
     status_t status =
-        http_server_create(loop_uv(gateway->loop), config, bound, ROUTE_COUNT, &made->server, err);
+        http_server_create(loop_uv(gateway->loop), &admitting, bound, ROUTE_COUNT, &made->server, err);
     if (status != STATUS_OK) {
         free(made);
         return status;

@@ -2,6 +2,7 @@
  * One inference request from parse to answer, the same for every front end. Loop thread only.
  *
  *   session_t *s = session_open(gateway, PROTOCOL_GRPC, &err);        a slot, or UNAVAILABLE
+ *   session_admit(s, holder, &err);                                   LIMITED
  *   oip_grpc_parse(&s->request, …, &s->allocator, &err);              the codec fills s->request
  *   session_set_model(s, s->request.model, s->request.version, &err); NOT_FOUND
  *   session_submit(s, budget_ns, done, arg);                          validates, runs, calls done exactly once
@@ -52,7 +53,7 @@ struct session {
     model_entry_t *model;      /* NULL until session_set_model */
 
     err_t error;             /* in done: why there is no response; code STATUS_OK: there is one */
-    uint32_t retry_after_ms; /* in done, on failure: the advice for UNAVAILABLE; 0 = none */
+    uint32_t retry_after_ms; /* on failure: the advice for UNAVAILABLE and LIMITED; 0 = none */
     oip_response_t response; /* in done, on success; its pieces lie in the arena until session_close */
     oip_reply_t reply;       /* what session_write has written */
     void *front;             /* free for the front end */
@@ -63,6 +64,11 @@ struct session {
 /* UNAVAILABLE when too many requests are under way. */
 session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err);
 void session_close(session_t *session); /* not between submit and done */
+
+/* Counts it among those of the key's holder (access/access.h), until its close. STATUS_LIMITED: the key has had its share; the
+ * session's retry_after_ms is set. holder NULL: no keys are wanted. */
+struct keyring_holder;
+status_t session_admit(session_t *session, struct keyring_holder *holder, err_t *err);
 
 /* 64-byte aligned arena memory that lives until session_close; NULL when the arena is full. */
 void *session_alloc(session_t *session, size_t len_bytes);

@@ -37,7 +37,8 @@ typedef struct session_private {
     bool prepared; /* what lives as long as the slot is there */
     session_state_t state;
     protocol_t protocol;
-    bool any_version;         /* the client named none */
+    struct keyring_holder *holder; /* who asks; NULL: anybody */
+    bool any_version;              /* the client named none */
     model_entry_t *parsed_by; /* whose names the request points to, when it has moved on; kept till the end */
     session_done_fn done;
     void *arg;

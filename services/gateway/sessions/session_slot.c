@@ -1,4 +1,5 @@
 /* The slot of a session: its memory, its beginning and its end. */
+#include "gateway/access/access.h"
 #include "gateway/sessions/awake.h"
 #include "gateway/sessions/session_private.h"
 
@@ -61,6 +62,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->refs = 1;
     slot->state = SESSION_OPEN;
     slot->protocol = protocol;
+    slot->holder = NULL;
     slot->region_count = 0;
     slot->input = slot->output = NULL;
     slot->published = slot->sent_before = false;
@@ -69,6 +71,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->parsed_by = NULL;
     slot->session.front = NULL;
     slot->session.error.code = STATUS_OK;
+    slot->session.retry_after_ms = 0;
     oip_request_init(&slot->session.request);
     return &slot->session;
 }
@@ -93,7 +96,21 @@ void slot_unref(slot_t *slot)
 
 void session_close(session_t *session)
 {
-    slot_unref(slot_of(session));
+    slot_t *slot = slot_of(session);
+    if (slot->holder)
+        access_leave(session->gateway->access, slot->holder);
+    slot->holder = NULL;
+    slot_unref(slot);
+}
+
+status_t session_admit(session_t *session, keyring_holder_t *holder, err_t *err)
+{
+    if (!holder)
+        return STATUS_OK;
+    status_t status = access_enter(session->gateway->access, holder, &session->retry_after_ms, err);
+    if (status == STATUS_OK)
+        slot_of(session)->holder = holder;
+    return status;
 }
 
 status_t session_set_model(session_t *session, const char *name, const char *version, err_t *err)
