@@ -7,7 +7,8 @@
 static const char prefix[] = "fmk_";
 
 enum { KEY_RANDOM_BYTES = 32, PREFIX_BYTES = sizeof prefix - 1 };
-_Static_assert(PREFIX_BYTES + (KEY_RANDOM_BYTES * 8 + 5) / 6 + 1 == AUTH_TEXT_BYTES, "the text of a key has its room");
+_Static_assert(PREFIX_BYTES + (KEY_RANDOM_BYTES * 8 + 5) / 6 + 1 == AUTH_TEXT_BYTES,
+               "the text of a key has its room");
 
 /* Without padding, as a token is written into a header. */
 static void put_base64url(char *to, const uint8_t *bytes, size_t len_bytes)

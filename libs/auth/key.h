@@ -20,7 +20,7 @@ enum {
     AUTH_NAME_BYTES = 64,     /* with its NUL; letters, digits, '.', '_' and '-' */
     AUTH_MODELS_BYTES = 1024, /* all names of a key together */
     AUTH_HASH_BYTES = 32,
-    AUTH_TEXT_BYTES = 48, /* "fmk_", 43 digits of base64url and a NUL */
+    AUTH_TEXT_BYTES = 48,   /* "fmk_", 43 digits of base64url and a NUL */
     AUTH_LINE_BYTES = 8192, /* all of it, with a scope for each model */
 };
 
@@ -33,8 +33,8 @@ typedef enum {
 
 typedef struct {
     char name[AUTH_NAME_BYTES];
-    uint8_t hash[AUTH_HASH_BYTES]; /* of the key's text */
-    uint32_t rights;               /* auth_right_t */
+    uint8_t hash[AUTH_HASH_BYTES];  /* of the key's text */
+    uint32_t rights;                /* auth_right_t */
     char models[AUTH_MODELS_BYTES]; /* AUTH_INFER is for these only, "a,b"; "" = for all */
     double rate_per_s;              /* inferences that may begin in a second; 0 = no limit */
     uint32_t burst;                 /* … at once after a rest; at least 1 with a rate */
@@ -51,7 +51,8 @@ bool auth_name_is_good(const char *name);
 
 /* The fields as a file and a command line have them; the texts name what is wrong. Each begins from what *key says. */
 status_t auth_key_set_scopes(auth_key_t *key, const char *text, err_t *err); /* "infer:a,infer:b,read" */
-status_t auth_key_set_limits(auth_key_t *key, const char *text, err_t *err); /* "rate=5,burst=9,concurrent=2" */
+status_t auth_key_set_limits(auth_key_t *key, const char *text,
+                             err_t *err); /* "rate=5,burst=9,concurrent=2" */
 
 /* One line without its end. */
 status_t auth_key_parse(const char *line, auth_key_t *key, err_t *err);

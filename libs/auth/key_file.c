@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char header[] = "# API keys of Fermata: NAME SHA256 SCOPES LIMITS EXPIRES. Written by `fermata key`.\n";
+static const char header[] =
+    "# API keys of Fermata: NAME SHA256 SCOPES LIMITS EXPIRES. Written by `fermata key`.\n";
 
 void auth_keys_dispose(auth_keys_t *keys)
 {

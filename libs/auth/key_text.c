@@ -39,7 +39,8 @@ static status_t add_model(auth_key_t *key, const char *model, err_t *err)
     if (!auth_name_is_good(model))
         return err_set(err, STATUS_INVALID_ARGUMENT, "'%.64s' is no name of a model", model);
     if (used + len + 2 > sizeof key->models)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "the models of a key have over %d bytes", AUTH_MODELS_BYTES - 1);
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the models of a key have over %d bytes",
+                       AUTH_MODELS_BYTES - 1);
     snprintf(key->models + used, sizeof key->models - used, "%s%s", used ? "," : "", model);
     return STATUS_OK;
 }
@@ -58,7 +59,8 @@ static status_t add_scope(auth_key_t *key, const char *word, bool *all, err_t *e
             return STATUS_OK;
         }
     }
-    return err_set(err, STATUS_INVALID_ARGUMENT, "unknown scope '%.64s': infer, infer:MODEL, read or admin", word);
+    return err_set(err, STATUS_INVALID_ARGUMENT, "unknown scope '%.64s': infer, infer:MODEL, read or admin",
+                   word);
 }
 
 status_t auth_key_set_scopes(auth_key_t *key, const char *text, err_t *err)
@@ -75,7 +77,8 @@ status_t auth_key_set_scopes(auth_key_t *key, const char *text, err_t *err)
     if (too_long)
         return err_set(err, STATUS_INVALID_ARGUMENT, "a scope has over %zu bytes", sizeof word - 1);
     if (key->rights == 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "a key needs a scope: infer, infer:MODEL, read or admin");
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "a key needs a scope: infer, infer:MODEL, read or admin");
     if (all)
         key->models[0] = '\0';
     return STATUS_OK;
@@ -123,7 +126,8 @@ static status_t set_limit(auth_key_t *key, const char *word, err_t *err)
         key->concurrent = (uint32_t)value;
     else
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "'%.64s' is no limit: rate=N (a second, from .001), burst=N, concurrent=N (from 1)", word);
+                       "'%.64s' is no limit: rate=N (a second, from .001), burst=N, concurrent=N (from 1)",
+                       word);
     return STATUS_OK;
 }
 
@@ -218,8 +222,8 @@ static status_t split(char *line, char *fields[FIELDS], err_t *err)
         count++;
     }
     if (count != FIELDS)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "%zu fields where NAME SHA256 SCOPES LIMITS EXPIRES are wanted",
-                       count);
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "%zu fields where NAME SHA256 SCOPES LIMITS EXPIRES are wanted", count);
     return STATUS_OK;
 }
 
@@ -238,8 +242,10 @@ status_t auth_key_parse(const char *line, auth_key_t *key, err_t *err)
                        "'%.64s' is no name of a key: up to %d letters, digits, '.', '_' and '-'", fields[0],
                        AUTH_NAME_BYTES - 1);
     snprintf(read.name, sizeof read.name, "%s", fields[0]);
-    if (set_hash(&read, fields[1], err) != STATUS_OK || auth_key_set_scopes(&read, fields[2], err) != STATUS_OK ||
-        auth_key_set_limits(&read, fields[3], err) != STATUS_OK || set_expiry(&read, fields[4], err) != STATUS_OK)
+    if (set_hash(&read, fields[1], err) != STATUS_OK ||
+        auth_key_set_scopes(&read, fields[2], err) != STATUS_OK ||
+        auth_key_set_limits(&read, fields[3], err) != STATUS_OK ||
+        set_expiry(&read, fields[4], err) != STATUS_OK)
         return err->code;
     *key = read;
     return STATUS_OK;

@@ -60,6 +60,7 @@ struct client_connection {
 struct http_client {
     uv_loop_t *loop;
     http_client_config_t config;
+    char authorization[HTTP_BEARER_BYTES + 32]; /* a line, or "" */
     struct sockaddr_storage address;
     char host[128];
     llhttp_settings_t parser_settings;
@@ -512,6 +513,19 @@ static void on_kick(uv_idle_t *idle)
 
 /* ------------------------------------------------------------------ the interface */
 
+/* What would end the line early, or is too long, is no key. */
+static status_t set_bearer(http_client_t *client, const char *key, err_t *err)
+{
+    size_t len = key ? strlen(key) : 0;
+    for (size_t i = 0; i < len; i++)
+        if (key[i] <= ' ' || key[i] == 127 || len > HTTP_BEARER_BYTES)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "an API key is up to %d letters, digits and signs",
+                           HTTP_BEARER_BYTES);
+    if (len > 0)
+        snprintf(client->authorization, sizeof client->authorization, "Authorization: Bearer %s\r\n", key);
+    return STATUS_OK;
+}
+
 status_t http_client_create(uv_loop_t *loop, const http_client_config_t *config, http_client_t **client,
                             err_t *err)
 {
@@ -519,13 +533,15 @@ status_t http_client_create(uv_loop_t *loop, const http_client_config_t *config,
     if (!made)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an HTTP client");
     status_t status = address_parse(config->server, &made->address, err);
+    if (status == STATUS_OK)
+        status = set_bearer(made, config->bearer, err);
     if (status != STATUS_OK) {
         free(made);
         return status;
     }
     made->loop = loop;
     made->config = *config;
-    made->config.server = NULL;
+    made->config.server = made->config.bearer = NULL;
     address_print(&made->address, made->host, sizeof made->host);
     http_client_config_t *c = &made->config;
     c->connections_max = c->connections_max ? c->connections_max : 64;
@@ -586,7 +602,8 @@ static call_t *call_create(http_client_t *client, const http_client_request_t *r
     size_t bytes = 0;
     for (size_t i = 0; i < request->body_count; i++)
         bytes += request->body[i].iov_len;
-    size_t room = strlen(request->target) + strlen(client->host) + strlen(type) + strlen(extra) + 128;
+    size_t room = strlen(request->target) + strlen(client->host) + strlen(type) + strlen(extra) +
+                  strlen(client->authorization) + 128;
     call_t *call = malloc(sizeof *call + room);
     if (!call)
         return NULL;
@@ -606,7 +623,7 @@ static call_t *call_create(http_client_t *client, const http_client_request_t *r
         at = put(put(put(at, "Content-Type: "), type), "\r\n");
     if (bytes > 0 || request->method == HTTP_METHOD_POST || request->method == HTTP_METHOD_PUT)
         at += sprintf(at, "Content-Length: %zu\r\n", bytes);
-    at = put(put(at, extra), "\r\n");
+    at = put(put(put(at, client->authorization), extra), "\r\n");
     call->iov[0] = uv_buf_init(call->head, (unsigned)(at - call->head));
     for (size_t i = 0; i < request->body_count; i++)
         call->iov[i + 1] = uv_buf_init(request->body[i].iov_base, (unsigned)request->body[i].iov_len);

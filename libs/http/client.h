@@ -17,6 +17,8 @@
 
 typedef struct http_client http_client_t;
 
+enum { HTTP_BEARER_BYTES = 200 };
+
 /* Zero in any field but `server` takes the default in the comment. */
 typedef struct {
     const char *server;          /* "127.0.0.1:8000", "localhost:8000", "http://host:port" */
@@ -24,6 +26,7 @@ typedef struct {
     unsigned waiting_max;        /* 65,536 calls without a connection */
     size_t response_bytes_max;   /* 64 MiB */
     uint32_t connect_timeout_ms; /* 3,000 */
+    const char *bearer;          /* an API key that goes with each request; up to HTTP_BEARER_BYTES; copied */
 } http_client_config_t;
 
 /* Resolves the name (blocking); connects with the first call. */

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <grpc/grpc_security.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,19 @@ struct rpc_unary {
     void *arg;
 };
 
+static bool set_bearer(rpc_client_t *client, const char *key)
+{
+    if (!key)
+        return true;
+    if (asprintf(&client->authorization, "Bearer %s", key) < 0) {
+        client->authorization = NULL;
+        return false;
+    }
+    client->metadata.key = grpc_slice_from_static_string("authorization");
+    client->metadata.value = grpc_slice_from_static_string(client->authorization); /* it outlives the calls */
+    return true;
+}
+
 status_t rpc_client_create(rpc_runtime_t *runtime, const rpc_client_options_t *options, rpc_client_t **out,
                            err_t *err)
 {
@@ -32,7 +46,8 @@ status_t rpc_client_create(rpc_runtime_t *runtime, const rpc_client_options_t *o
     if (!client)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     client->address = strdup(options->address);
-    if (!client->address) {
+    if (!client->address || !set_bearer(client, options->bearer)) {
+        free(client->address);
         free(client);
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     }
@@ -68,6 +83,7 @@ void rpc_client_destroy(rpc_client_t *client)
     grpc_channel_destroy(client->channel);
     pthread_mutex_destroy(&client->lock);
     free(client->address);
+    free(client->authorization);
     free(client);
 }
 
@@ -164,6 +180,10 @@ rpc_unary_t *rpc_client_unary(rpc_client_t *client, const rpc_unary_options_t *o
         {.op = GRPC_OP_RECV_MESSAGE},
         {.op = GRPC_OP_RECV_STATUS_ON_CLIENT},
     };
+    if (client->authorization) {
+        ops[0].data.send_initial_metadata.count = 1;
+        ops[0].data.send_initial_metadata.metadata = &client->metadata;
+    }
     ops[1].data.send_message.send_message = unary->request;
     ops[3].data.recv_initial_metadata.recv_initial_metadata = &unary->initial_metadata;
     ops[4].data.recv_message.recv_message = &unary->response;

@@ -13,6 +13,7 @@ typedef struct rpc_client rpc_client_t;
 
 typedef struct {
     const char *address; /* "host:port" */
+    const char *bearer;  /* an API key that goes with each unary call; copied; NULL: none */
     rpc_limits_t limits; /* max_receive_bytes defaults to INT32_MAX here: a client chose its server */
 } rpc_client_options_t;
 

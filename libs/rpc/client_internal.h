@@ -9,6 +9,8 @@ struct rpc_client {
     rpc_runtime_t *runtime;
     grpc_channel *channel;
     char *address;
+    char *authorization; /* NULL: none */
+    grpc_metadata metadata;
     rpc_limits_t limits;
     pthread_mutex_t lock;
     rpc_unary_t *free_calls;

@@ -1,6 +1,7 @@
 """API keys: who may do what by REST, gRPC and streams, with stock clients; keys that come and go while it serves."""
 
 import json
+import os
 import queue
 import re
 import subprocess
@@ -160,6 +161,24 @@ def test_refusals_and_admin_actions_are_told(keyed):
     wait_until(lambda: "access_refused" in keyed.log(), "a refusal is logged")
     metrics = request(keyed.gateways[0]["metrics"], "GET", "/metrics").body.decode()
     assert re.search(r'fermata_gateway_access_refused_total\{reason="unknown_key"\} \d', metrics)
+
+
+@pytest.mark.parametrize("protocol,address", [("rest", "http"), ("grpc", "grpc")])
+def test_our_own_clients_show_a_key(keyed, bin_dir, protocol, address):
+    command = [bin_dir / "fermata-load", "--model", "digits", "--protocol", protocol, "--address", keyed.gateways[0][address],
+               "--requests", "20", "--concurrency", "2"]
+    environment = os.environ | {"FERMATA_API_KEY": keyed.keys["digits"]}
+    assert subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode == 0
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1 and "API key" in refused.stderr
+
+
+def test_fermata_model_shows_a_key(keyed, bin_dir):
+    command = [bin_dir / "fermata", "model", "status", "digits", "--url", keyed.http, "--api-key"]
+    assert subprocess.run([*command, keyed.keys["digits"]], capture_output=True, timeout=60).returncode == 0
+    for text, reason in (("fmk_guess", "a valid API key is wanted"), ("two words", "an API key is up to")):
+        refused = subprocess.run([*command, text], capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 1 and reason in refused.stderr
 
 
 @pytest.mark.parametrize("text,reason", [(None, "No such file"), ("a b", "line 1: 2 fields")])

@@ -68,8 +68,10 @@ static status_t open_targets(load_t *load, err_t *err)
     if (count > RUNNER_TARGETS_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "more than %d addresses", RUNNER_TARGETS_MAX);
     for (size_t i = 0; i < count; i++) {
-        target_options_t options = {
-            .address = addresses[i], .connections = (unsigned)o->connections, .timeout_ns = o->timeout_ns};
+        target_options_t options = {.address = addresses[i],
+                                    .api_key = o->api_key,
+                                    .connections = (unsigned)o->connections,
+                                    .timeout_ns = o->timeout_ns};
         status_t st = target_ops(load->protocol)->create(&load->targets[i], load->loop, &options, err);
         if (st != STATUS_OK)
             return err_prefix(err, "%s", addresses[i]);

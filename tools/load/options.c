@@ -15,6 +15,8 @@ static const config_option_t options[] = {
     {"address", CONFIG_LIST, "Server",
      "Where to (127.0.0.1:8000, or :8001 for gRPC); repeated: taken in turn", .metavar = "HOST:PORT",
      FIELD(addresses)},
+    {"api_key", CONFIG_STRING, "Server", "Key to show to a gateway that wants one", .metavar = "KEY",
+     FIELD(api_key)},
     {"connections", CONFIG_INT, "Server", "REST connections kept open to each address", .def = "64", .min = 1,
      .max = 4096, FIELD(connections)},
 

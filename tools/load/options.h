@@ -10,6 +10,7 @@
 typedef struct {
     int protocol; /* protocol_t */
     config_list_t addresses;
+    const char *api_key;
     int64_t connections;
     config_list_t models; /* NAME or NAME:RATE */
     const char *pictures, *picture_input;

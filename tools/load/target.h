@@ -25,6 +25,7 @@ typedef void (*target_done_fn)(void *arg, const answer_t *answer);
 
 typedef struct {
     const char *address;  /* "host:port" */
+    const char *api_key;  /* NULL: none */
     unsigned connections; /* REST: kept open at most */
     int64_t timeout_ns;   /* the client's own limit for an answer */
 } target_options_t;

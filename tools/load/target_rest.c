@@ -31,8 +31,10 @@ static status_t rest_create(target_t **out, loop_t *loop, const target_options_t
         return err_set(err, STATUS_NO_MEMORY, "no memory for a target");
     const int64_t timeout_ms = options->timeout_ns / NS_PER_MS;
     target->timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 1;
-    http_client_config_t config = {
-        .server = options->address, .connections_max = options->connections, .waiting_max = CALLS_MAX};
+    http_client_config_t config = {.server = options->address,
+                                   .connections_max = options->connections,
+                                   .waiting_max = CALLS_MAX,
+                                   .bearer = options->api_key};
     status_t st = pool_init(&target->calls, sizeof(call_t), CALLS_MAX, err);
     if (st == STATUS_OK)
         st = http_client_create(loop_uv(loop), &config, &target->client, err);

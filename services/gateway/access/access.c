@@ -76,8 +76,9 @@ static void count_refusal(access_t *access, const char *reason, const char *peer
         access->left_out++;
         return;
     }
-    log_warn("access_refused", LOG_STR("reason", reason), LOG_STR("peer", peer), LOG_STR("key", key ? key->name : "-"),
-             LOG_STR("model", model ? model : "-"), LOG_U64("left_out", access->left_out));
+    log_warn("access_refused", LOG_STR("reason", reason), LOG_STR("peer", peer),
+             LOG_STR("key", key ? key->name : "-"), LOG_STR("model", model ? model : "-"),
+             LOG_U64("left_out", access->left_out));
     access->line_ns = now_ns + LINE_NS;
     access->left_out = 0;
 }
@@ -96,8 +97,8 @@ static const char *right_name(auth_right_t right)
     return right == AUTH_INFER ? "infer" : right == AUTH_READ ? "read" : "admin";
 }
 
-status_t access_check_again(access_t *access, const keyring_holder_t *holder, const char *peer, auth_right_t right,
-                            const char *model, err_t *err)
+status_t access_check_again(access_t *access, const keyring_holder_t *holder, const char *peer,
+                            auth_right_t right, const char *model, err_t *err)
 {
     if (!access)
         return STATUS_OK;
@@ -108,7 +109,8 @@ status_t access_check_again(access_t *access, const keyring_holder_t *holder, co
         return STATUS_OK;
     count_refusal(access, "scope", peer, key, model);
     return err_set(err, STATUS_PERMISSION_DENIED, "this key lacks the scope %s%s%.128s", right_name(right),
-                   model && right != AUTH_ADMIN ? " for model " : "", model && right != AUTH_ADMIN ? model : "");
+                   model && right != AUTH_ADMIN ? " for model " : "",
+                   model && right != AUTH_ADMIN ? model : "");
 }
 
 /* ---- finding ---- */
@@ -184,6 +186,6 @@ void access_audit(access_t *access, const keyring_holder_t *holder, const char *
                   const char *target)
 {
     if (access)
-        log_info("audit", LOG_STR("key", keyring_key(holder)->name), LOG_STR("peer", peer), LOG_STR("action", action),
-                 LOG_STR("target", target));
+        log_info("audit", LOG_STR("key", keyring_key(holder)->name), LOG_STR("peer", peer),
+                 LOG_STR("action", action), LOG_STR("target", target));
 }

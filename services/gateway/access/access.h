@@ -31,8 +31,8 @@ void access_destroy(access_t *access); /* no holder is in use; NULL is fine */
 status_t access_check(access_t *access, const access_claim_t *claim, auth_right_t right, const char *model,
                       keyring_holder_t **holder, err_t *err);
 /* The same of somebody who was found before, and is held. */
-status_t access_check_again(access_t *access, const keyring_holder_t *holder, const char *peer, auth_right_t right,
-                            const char *model, err_t *err);
+status_t access_check_again(access_t *access, const keyring_holder_t *holder, const char *peer,
+                            auth_right_t right, const char *model, err_t *err);
 
 /* A connection that stays: the holder lives until the drop. */
 void access_hold(access_t *access, keyring_holder_t *holder);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HASH "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" /* of "abc", FIPS 180-2, B.1 */
+#define HASH \
+    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" /* of "abc", FIPS 180-2, B.1 */
 
 Test(key, is_hashed_by_sha_256)
 {
@@ -25,7 +26,8 @@ Test(key, is_made_anew_each_time)
     cr_assert_eq(auth_key_make(b, again, NULL), STATUS_OK);
     cr_expect_eq(strlen(a), AUTH_TEXT_BYTES - 1);
     cr_expect_eq(strncmp(a, "fmk_", 4), 0);
-    cr_expect_eq(strspn(a + 4, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"), strlen(a) - 4);
+    cr_expect_eq(strspn(a + 4, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+                 strlen(a) - 4);
     cr_expect_str_neq(a, b);
     auth_key_hash(a, strlen(a), again);
     cr_expect_arr_eq(hash, again, sizeof hash);
@@ -92,15 +94,21 @@ Test(key, may_do_what_its_scopes_say)
     static const struct {
         const char *scopes, *may;
     } cases[] = {
-        {"infer", "yyy nyy n"},       {"infer:a", "yyn nyn n"}, {"read", "nnn yyy n"},         {"admin", "nnn yyy y"},
-        {"infer:a,read", "yyn yyy n"}, {"infer:a,infer", "yyy nyy n"}, {"infer:aa,infer:ba", "ynn nnn n"},
+        {"infer", "yyy nyy n"},
+        {"infer:a", "yyn nyn n"},
+        {"read", "nnn yyy n"},
+        {"admin", "nnn yyy y"},
+        {"infer:a,read", "yyn yyy n"},
+        {"infer:a,infer", "yyy nyy n"},
+        {"infer:aa,infer:ba", "ynn nnn n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         auth_key_t key = {0};
         char may[16], *at = may;
         cr_assert_eq(auth_key_set_scopes(&key, cases[i].scopes, NULL), STATUS_OK);
         for (int right = 0; right < 2; right++) {
-            for (const char *const *model = (const char *const[]){NULL, "a", "b", "end"}; !*model || **model != 'e'; model++)
+            for (const char *const *model = (const char *const[]){NULL, "a", "b", "end"};
+                 !*model || **model != 'e'; model++)
                 *at++ = auth_key_may(&key, right ? AUTH_READ : AUTH_INFER, *model) ? 'y' : 'n';
             *at++ = ' ';
         }

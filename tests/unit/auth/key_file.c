@@ -111,7 +111,8 @@ Test(key_file, is_a_file)
     err_t err;
     cr_expect_eq(auth_keys_read(path, &keys, &err), STATUS_NOT_FOUND);
     cr_assert_eq(mkfifo(path, 0600), 0);
-    cr_expect_eq(auth_keys_read(path, &keys, &err), STATUS_INVALID_ARGUMENT, "and nobody waits for its writer");
+    cr_expect_eq(auth_keys_read(path, &keys, &err), STATUS_INVALID_ARGUMENT,
+                 "and nobody waits for its writer");
     cr_expect_eq(auth_keys_read(folder, &keys, &err), STATUS_INVALID_ARGUMENT);
     cr_expect_eq(auth_keys_parse("a\0b\n", 4, &keys, &err), STATUS_INVALID_ARGUMENT);
 }

@@ -18,19 +18,21 @@ typedef struct {
 
 #define AT(field) .offset = offsetof(key_options_t, field)
 static const config_option_t options[] = {
-    {"keys", CONFIG_PATH, "File", "The file of keys, as gateways have it.", .metavar = "FILE", .required = true, AT(keys)},
-    {"scope", CONFIG_LIST, "Of a new key", "infer, infer:MODEL, read or admin; default: infer.", .metavar = "SCOPE",
-     AT(scopes)},
+    {"keys", CONFIG_PATH, "File", "The file of keys, as gateways have it.", .metavar = "FILE",
+     .required = true, AT(keys)},
+    {"scope", CONFIG_LIST, "Of a new key", "infer, infer:MODEL, read or admin; default: infer.",
+     .metavar = "SCOPE", AT(scopes)},
     {"limits", CONFIG_STRING, "Of a new key",
-     "rate=N (inferences a second), burst=N, concurrent=N, with commas between; at each gateway.", .metavar = "LIMITS",
-     AT(limits)},
+     "rate=N (inferences a second), burst=N, concurrent=N, with commas between; at each gateway.",
+     .metavar = "LIMITS", AT(limits)},
     {"expires", CONFIG_DURATION, "Of a new key", "How long from now it counts; default: for ever.", .min = 1,
      .max = INT64_MAX, .def = NULL, AT(expires_ns)},
 };
 
 static const config_schema_t schema = {
     .program = "fermata key",
-    .summary = "Makes API keys for clients, lists and revokes them. Gateways read the file again when it changes.",
+    .summary =
+        "Makes API keys for clients, lists and revokes them. Gateways read the file again when it changes.",
     .options = options,
     .options_len = sizeof options / sizeof *options,
     .positionals = "new NAME | list | revoke NAME",
@@ -91,7 +93,9 @@ static status_t make(const key_options_t *o, const char *name, err_t *err)
     if (status != STATUS_OK)
         return status;
     fflush(stdout);
-    fprintf(stderr, "Key \"%s\" is in %s. Its text is shown here only; clients send it as \"Authorization: Bearer KEY\".\n",
+    fprintf(stderr,
+            "Key \"%s\" is in %s. Its text is shown here only; clients send it as \"Authorization: Bearer "
+            "KEY\".\n",
             name, o->keys);
     printf("%s\n", text);
     explicit_bzero(text, sizeof text);

@@ -13,13 +13,15 @@
 enum { TIMEOUT_MS = 5000, LOAD_TIMEOUT_MS = 620000 };
 
 typedef struct {
-    const char *url;
+    const char *url, *api_key;
     bool json;
 } model_options_t;
 
 static const config_option_t options[] = {
     {"url", CONFIG_STRING, "Gateway", "REST address of a gateway.", .def = "http://127.0.0.1:8000",
      .metavar = "URL", .offset = offsetof(model_options_t, url)},
+    {"api_key", CONFIG_STRING, "Gateway", "Key to show to a gateway that wants one.", .metavar = "KEY",
+     .offset = offsetof(model_options_t, api_key)},
     {"json", CONFIG_BOOL, "Output", "Print the gateway's answer as it is.",
      .offset = offsetof(model_options_t, json)},
 };
@@ -56,7 +58,7 @@ static status_t ask_for(const model_options_t *o, const http_client_request_t *r
                         err_t *err)
 {
     http_client_t *client = NULL;
-    http_client_config_t config = {.server = o->url, .connections_max = 1};
+    http_client_config_t config = {.server = o->url, .connections_max = 1, .bearer = o->api_key};
     status_t st = loop_create(&answer->loop, err);
     if (st != STATUS_OK)
         return st;
