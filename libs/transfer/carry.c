@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "transfer/doors.h"
 
-static const uint64_t LINK_AGAIN_NS = UINT64_C(5000000000);
-
 /* A push that is told of through the socket anyway is as quick there, as long as it is small. */
 enum { PUT_LEAST_BYTES = 16 << 10 };
 
@@ -128,7 +126,7 @@ static void link_failed(transfer_peer_t *peer, const char *why)
     link_attach(peer);
     if (!link->ops && was_ready) {
         link->tried = 0;
-        link->again_ns = (uint64_t)clock_now_ns() + LINK_AGAIN_NS;
+        link->again_ns = (uint64_t)clock_now_ns() + peer->pool->limits.link_again_ns;
     }
     peer_send_waiting(peer);
     pool_end_failing(peer->pool);

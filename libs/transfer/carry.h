@@ -3,7 +3,7 @@
  * them when it ends.
  *
  * A peer without a link, or whose link has broken, goes on through its socket; what the link had not finished is asked for again
- * there. A broken link is tried again when LINK_AGAIN_NS have passed.
+ * there. A broken link is tried again when limits.link_again_ns have passed.
  */
 #ifndef TRANSFER_CARRY_H
 #define TRANSFER_CARRY_H

@@ -29,7 +29,8 @@ transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)
                                             .max_connections = 1024,
                                             .max_requests = 4096,
                                             .stall_ns = UINT64_C(10000000000),
-                                            .idle_ns = UINT64_C(60000000000)};
+                                            .idle_ns = UINT64_C(60000000000),
+                                            .link_again_ns = UINT64_C(5000000000)};
     transfer_limits_t filled = *limits;
 
     filled.max_item_bytes = filled.max_item_bytes ? filled.max_item_bytes : usual.max_item_bytes;
@@ -38,6 +39,7 @@ transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)
     filled.max_requests = filled.max_requests ? filled.max_requests : usual.max_requests;
     filled.stall_ns = filled.stall_ns ? filled.stall_ns : usual.stall_ns;
     filled.idle_ns = filled.idle_ns ? filled.idle_ns : usual.idle_ns;
+    filled.link_again_ns = filled.link_again_ns ? filled.link_again_ns : usual.link_again_ns;
     return filled;
 }
 

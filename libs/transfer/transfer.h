@@ -62,6 +62,8 @@ typedef struct {
     uint64_t credit_bytes;
     uint64_t stall_ns; /* a connection in the middle of a frame without progress; default 10 s */
     uint64_t idle_ns;  /* pool: a connection without requests is closed; default 60 s */
+    /* pool: a way past the socket that broke is tried again after this; default 5 s */
+    uint64_t link_again_ns;
 } transfer_limits_t;
 
 /* What a region is known by to peers. 128 bits: slot index and generation, and 64 bits from getrandom. */

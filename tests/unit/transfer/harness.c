@@ -154,11 +154,16 @@ void rig_init_pool(rig_t *rig, const char *address, const transfer_limits_t *lim
     rig_open_pool(rig, address, limits);
 }
 
-void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
+void rig_init_apart(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
 {
     rig_clear(rig);
     rig_open_owner(rig, owner_limits);
     rig_open_pool(rig, transfer_owner_address(rig->owner), pool_limits);
+}
+
+void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits)
+{
+    rig_init_apart(rig, owner_limits, pool_limits);
     if (rig_way() != TRANSFER_BY_TCP)
         rig_link(rig);
 }

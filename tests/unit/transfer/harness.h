@@ -47,6 +47,8 @@ void count_release(void *ctx); /* ctx: int * */
 transfer_way_t rig_way(void);
 
 void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits);
+/* Both, not yet connected. */
+void rig_init_apart(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits);
 /* Only one of the two sides. */
 void rig_init_owner(rig_t *rig);
 void rig_init_pool(rig_t *rig, const char *address, const transfer_limits_t *limits);

@@ -8,9 +8,11 @@
 #include "transfer/carrier.h"
 #include "transfer/ucx_worker.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,6 +218,75 @@ Test(rdma, a_read_that_timed_out_is_told_when_its_link_is_given_up_and_may_close
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     rig_dispose(&rig);
+}
+
+/* ---- UCX's own connections break, the data plane's lives ---- */
+
+static bool is_of_data_plane(int fd)
+{
+    const char *port = strrchr(transfer_owner_address(rig.owner), ':') + 1;
+    struct sockaddr_in ends[2] = {{0}, {0}};
+    socklen_t len[2] = {sizeof(ends[0]), sizeof(ends[1])};
+    uint16_t wanted = htons((uint16_t)atoi(port));
+
+    return getsockname(fd, (struct sockaddr *)&ends[0], &len[0]) == 0 &&
+           getpeername(fd, (struct sockaddr *)&ends[1], &len[1]) == 0 &&
+           (ends[0].sin_port == wanted || ends[1].sin_port == wanted);
+}
+
+/* Ends each TCP connection of this process but those of the data plane; returns how many. */
+static int cut_connections(void)
+{
+    int cut = 0;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in peer;
+        socklen_t len = sizeof(peer);
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && peer.sin_family == AF_INET &&
+            !is_of_data_plane(fd))
+            cut += shutdown(fd, SHUT_RDWR) == 0;
+    }
+    return cut;
+}
+
+static transfer_stats_t pool_stats(void)
+{
+    transfer_stats_t stats;
+
+    transfer_pool_stats(rig.pool, &stats);
+    return stats;
+}
+
+Test(rdma, when_only_its_connections_break_reads_go_through_the_socket_and_later_by_rdma_again)
+{
+    enum { READS = 100 };
+    const transfer_limits_t limits = {.link_again_ns = 1};
+    int64_t end = clock_now_ns() + 20 * NS_PER_S;
+
+    use("tcp,self");
+    rig_init(&rig, NULL, &limits);
+    for (int i = 0; i < READS; i++) {
+        iov[i] = (struct iovec){out[i], LEN};
+        items[i] = item_of(rig_publish(&rig, (size_t)i, LEN, NULL), &iov[i]);
+        cr_assert_eq(transfer_fetch(rig.peer, &items[i], 1, 0, outcome_set, &outcome[i], NULL), STATUS_OK);
+    }
+    rig_until(&rig, &outcome[0].calls, 1);
+    cr_assert_gt(cut_connections(), 0);
+    for (int i = 0; i < READS; i++) {
+        rig_until(&rig, &outcome[i].calls, 1);
+        cr_assert(outcome[i].calls == 1 && outcome[i].status == STATUS_OK && items[i].status == STATUS_OK);
+        cr_assert_eq(memcmp(out[i], rig.arena + i, LEN), 0);
+    }
+    cr_assert_gt(pool_stats().by[TRANSFER_BY_TCP].items, 0);
+    cr_assert_eq(pool_stats().connects, 1, "the connection lives on");
+    while (pool_stats().by[TRANSFER_BY_RDMA].connections == 0) {
+        cr_assert_lt(clock_now_ns(), end, "not tried anew");
+        outcome[0] = (outcome_t){0};
+        cr_assert_eq(transfer_fetch(rig.peer, &items[0], 1, 0, outcome_set, &outcome[0], NULL), STATUS_OK);
+        rig_until(&rig, &outcome[0].calls, 1);
+    }
+    rig_dispose(&rig);
+    cr_assert_eq(carrier_rdma.registered(), 0, "nothing stays registered");
 }
 
 /* ---- nonsense ---- */
