@@ -14,7 +14,6 @@
 #include "base/arena.h"
 
 #include "base/log.h"
-#include "base/shared_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,7 +39,7 @@ struct arena {
     pthread_mutex_t lock;
     char *base;
     size_t total_bytes;
-    int fd;                      /* -1: nobody else may map it */
+    bool mapped;                 /* by arena_create */
     uint64_t rows_used;          /* bit r: row r has a block */
     uint32_t columns_used[ROWS]; /* bit c: list (r, c) has a block */
     block_t *lists[ROWS][COLUMNS];
@@ -142,23 +141,23 @@ static status_t map_privately(size_t total_bytes, void **base, err_t *err)
     return STATUS_OK;
 }
 
-static status_t create(arena_t **out, size_t total_bytes, bool shared, err_t *err)
+static status_t check_size(size_t total_bytes, err_t *err)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (total_bytes == 0 || total_bytes > ARENA_MAX_BYTES)
         return err_set(err, STATUS_INVALID_ARGUMENT, "an arena of %zu bytes", total_bytes);
-    total_bytes = (total_bytes + page - 1) & ~(page - 1);
+    return STATUS_OK;
+}
+
+status_t arena_create_on(arena_t **out, void *base, size_t total_bytes, err_t *err)
+{
+    status_t status = check_size(total_bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    if (((uintptr_t)base | total_bytes) % (size_t)sysconf(_SC_PAGESIZE) != 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "an arena that is not of whole pages");
     arena_t *arena = calloc(1, sizeof *arena);
     if (!arena)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an arena");
-    void *base;
-    arena->fd = -1;
-    status_t status = shared ? shared_memory_create("fermata-arena", total_bytes, &base, &arena->fd, err)
-                             : map_privately(total_bytes, &base, err);
-    if (status != STATUS_OK) {
-        free(arena);
-        return status;
-    }
     pthread_mutex_init(&arena->lock, NULL);
     arena->base = base;
     arena->total_bytes = total_bytes;
@@ -174,12 +173,20 @@ static status_t create(arena_t **out, size_t total_bytes, bool shared, err_t *er
 
 status_t arena_create(arena_t **out, size_t total_bytes, err_t *err)
 {
-    return create(out, total_bytes, false, err);
-}
-
-status_t arena_create_shared(arena_t **out, size_t total_bytes, err_t *err)
-{
-    return create(out, total_bytes, true, err);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *base;
+    status_t status = check_size(total_bytes, err);
+    total_bytes = (total_bytes + page - 1) & ~(page - 1);
+    if (status == STATUS_OK)
+        status = map_privately(total_bytes, &base, err);
+    if (status != STATUS_OK)
+        return status;
+    status = arena_create_on(out, base, total_bytes, err);
+    if (status == STATUS_OK)
+        (*out)->mapped = true;
+    else
+        munmap(base, total_bytes);
+    return status;
 }
 
 void arena_destroy(arena_t *arena)
@@ -189,9 +196,8 @@ void arena_destroy(arena_t *arena)
     if (arena->stats.regions != 0)
         log_warn("arena_destroyed_in_use", LOG_U64("regions", arena->stats.regions),
                  LOG_U64("bytes", arena->stats.used_bytes));
-    munmap(arena->base, arena->total_bytes);
-    if (arena->fd >= 0)
-        close(arena->fd);
+    if (arena->mapped)
+        munmap(arena->base, arena->total_bytes);
     pthread_mutex_destroy(&arena->lock);
     free(arena);
 }
@@ -287,11 +293,6 @@ void *arena_base(const arena_t *arena)
 size_t arena_total_bytes(const arena_t *arena)
 {
     return arena->total_bytes;
-}
-
-int arena_fd(const arena_t *arena)
-{
-    return arena->fd;
 }
 
 static size_t largest_now(const arena_t *arena)

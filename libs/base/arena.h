@@ -2,7 +2,7 @@
  * A bounded allocator for regions of variable size: the gateway's tensor arena and the worker's batch
  * buffers.
  *
- * One anonymous mapping of fixed size, cut by two-level segregated fit: alloc and free are O(1), every region
+ * One mapping of fixed size, cut by two-level segregated fit: alloc and free are O(1), every region
  * is ARENA_ALIGN_BYTES-aligned, neighbours merge at once. Each region costs one header of ARENA_ALIGN_BYTES and is
  * rounded up by 1/32 at most.
  *
@@ -35,8 +35,8 @@ typedef struct {
 /* total_bytes is rounded up to whole pages. STATUS_INVALID_ARGUMENT when 0 or absurd, STATUS_NO_MEMORY. */
 status_t arena_create(arena_t **out, size_t total_bytes, err_t *err);
 
-/* Likewise, of memory that other processes may map (base/shared_memory.h). */
-status_t arena_create_shared(arena_t **out, size_t total_bytes, err_t *err);
+/* Likewise, in memory of the caller's: whole pages, which stay the caller's and outlive the arena. */
+status_t arena_create_on(arena_t **out, void *base, size_t total_bytes, err_t *err);
 
 /* Every region must be back (a debug build logs and goes on: the mapping is gone either way). NULL is
  * allowed. */
@@ -54,7 +54,6 @@ bool arena_contains(const arena_t *arena, const void *p);
 /* The whole mapping, for transports that register memory once. */
 void *arena_base(const arena_t *arena);
 size_t arena_total_bytes(const arena_t *arena);
-int arena_fd(const arena_t *arena); /* -1: it is not shared */
 
 void arena_stats(arena_t *arena, arena_stats_t *stats);
 

@@ -42,11 +42,13 @@ typedef struct {
     uint8_t bytes[CARRIER_BLOB_BYTES];
 } carrier_blob_t;
 
-/* Memory that an owner lays open. fd: the file it is mapped from, -1: none (then shm cannot). */
-typedef struct {
+/* Memory that an owner lays open. */
+typedef struct carrier_memory {
     void *base;
     size_t len_bytes;
-    int fd;
+    int fd;                            /* the file it is mapped from, -1: none (then shm cannot) */
+    struct carrier_made *made;         /* what the carrier that made it knows of it, NULL: nothing */
+    const struct carrier_ops *made_by; /* who frees it, NULL: it is a mapping like any other */
 } carrier_memory_t;
 
 /* ---- the owner's side; opaque, each carrier has its own ---- */
@@ -88,10 +90,16 @@ typedef struct {
     void *ctx;
 } carrier_watch_t;
 
-typedef struct {
+typedef struct carrier_ops {
     transfer_way_t way;
     uint32_t bit;     /* in HELLO */
     const char *name; /* as in metrics and logs */
+
+    /* Memory of the kind that this carrier's peers reach on the shortest way; whole pages, maybe not zeroed; freed by memory_free. What is
+     * laid open together is made `beside` the first of it (NULL: it is the first). */
+    status_t (*memory_make)(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
+                            err_t *err);
+    void (*memory_free)(carrier_memory_t *memory);
 
     /* STATUS_UNSUPPORTED: not on this machine, err says why. All memory is laid open until the door is closed. */
     status_t (*door_open)(const carrier_door_options_t *options, carrier_door_t **door, err_t *err);

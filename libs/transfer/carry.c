@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/log.h"
-#include "transfer/doors.h"
+#include "transfer/carriers.h"
 
 /* A push that is told of through the socket anyway is as quick there, as long as it is small. */
 enum { PUT_LEAST_BYTES = 16 << 10 };

@@ -1,40 +1,25 @@
 #include "transfer/doors.h"
 
 #include "base/log.h"
-#include "base/shared_memory.h"
-#ifdef FERMATA_RDMA
-#include "transfer/ucx.h"
-#endif
+#include "transfer/block.h"
+#include "transfer/carriers.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-void carriers_of(transfer_choice_t choice, const carrier_ops_t *carriers[TRANSFER_WAYS])
+static bool open_directory(doors_t *doors, transfer_choice_t choice, const carrier_memory_t *arena,
+                           uint32_t entries)
 {
-    uint32_t count = 0;
-
-    memset(carriers, 0, TRANSFER_WAYS * sizeof(*carriers));
-    if (choice == TRANSFER_CHOOSE_AUTO)
-        carriers[count++] = &carrier_shm;
-#ifdef FERMATA_RDMA
-    if (choice == TRANSFER_CHOOSE_RDMA || (choice == TRANSFER_CHOOSE_AUTO && ucx_has_hardware()))
-        carriers[count++] = &carrier_rdma;
-#endif
-}
-
-static bool open_directory(doors_t *doors, uint32_t entries)
-{
-    void *base;
+    const size_t bytes = entries * sizeof(directory_entry_t);
     err_t err;
 
-    doors->directory_bytes = entries * sizeof(directory_entry_t);
-    if (shared_memory_create("fermata-directory", doors->directory_bytes, &base, &doors->directory_fd,
-                             &err) != STATUS_OK) {
+    if (block_memory_make(choice, arena, bytes, &doors->memory, &err) != STATUS_OK) {
         log_warn("data_carriers_closed", LOG_STR("reason", err.text));
         return false;
     }
-    doors->directory = base;
+    doors->directory = doors->memory.base;
+    if (doors->memory.made)
+        memset(doors->directory, 0, bytes);
+    doors->memory.len_bytes = bytes;
     return true;
 }
 
@@ -43,13 +28,12 @@ void doors_open(doors_t *doors, struct uv_loop_s *loop, transfer_choice_t choice
 {
     const carrier_ops_t *carriers[TRANSFER_WAYS];
 
-    *doors = (doors_t){.directory_fd = -1};
+    *doors = (doors_t){0};
     carriers_of(choice, carriers);
-    if (!carriers[0] || !open_directory(doors, entries))
+    if (!carriers[0] || !open_directory(doors, choice, arena, entries))
         return;
-    carrier_door_options_t options = {.loop = loop, .arena = *arena, .spin = spin};
-    options.directory = (carrier_memory_t){
-        .base = doors->directory, .len_bytes = doors->directory_bytes, .fd = doors->directory_fd};
+    carrier_door_options_t options = {
+        .loop = loop, .arena = *arena, .directory = doors->memory, .spin = spin};
     for (uint32_t i = 0; i < TRANSFER_WAYS && carriers[i]; i++) {
         door_t *door = &doors->open[i];
         err_t err;
@@ -68,10 +52,8 @@ void doors_close(doors_t *doors)
             doors->open[i].ops->door_close(doors->open[i].door);
         doors->open[i].ops = NULL;
     }
-    if (doors->directory) {
-        munmap(doors->directory, doors->directory_bytes);
-        close(doors->directory_fd);
-    }
+    if (doors->directory)
+        block_memory_free(&doors->memory);
     doors->directory = NULL;
 }
 

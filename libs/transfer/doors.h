@@ -11,9 +11,8 @@ typedef struct {
 
 typedef struct {
     door_t open[TRANSFER_WAYS];
+    carrier_memory_t memory;      /* of the directory */
     directory_entry_t *directory; /* NULL: nothing is laid open */
-    size_t directory_bytes;
-    int directory_fd;
 } doors_t;
 
 /* One for a peer. */
@@ -22,7 +21,7 @@ typedef struct {
     carrier_seat_t *seat;
 } seat_t;
 
-/* Opens what `choice` allows and this host has, for memory with a descriptor or without (-1) and a directory of so many entries. What
+/* Opens what `choice` allows and this host has, for this memory and a directory of so many entries. What
  * cannot be opened is logged and left out. */
 void doors_open(doors_t *doors, struct uv_loop_s *loop, transfer_choice_t choice, bool spin,
                 const carrier_memory_t *arena, uint32_t entries);
@@ -35,8 +34,5 @@ uint64_t doors_bits(const doors_t *doors);
 status_t seat_take(doors_t *doors, uint64_t bit, const carrier_blob_t *hello, carrier_blob_t *answer,
                    seat_t *seat, err_t *err);
 void seat_give_up(seat_t *seat);
-
-/* The carriers that a choice allows, in the order in which they are preferred; at most TRANSFER_WAYS; the rest is NULL. */
-void carriers_of(transfer_choice_t choice, const carrier_ops_t *carriers[TRANSFER_WAYS]);
 
 #endif

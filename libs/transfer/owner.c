@@ -2,6 +2,7 @@
  * connection only. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "transfer/block.h"
 #include "transfer/conn.h"
 #include "transfer/doors.h"
 #include "transfer/internal.h"
@@ -570,7 +571,6 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
     owner->limits = limits_with_defaults(&options->limits);
     owner->choice = options->choice;
     owner->spin = options->spin;
-    owner->doors = (doors_t){.directory_fd = -1};
     owner->receiver = options->receiver;
     owner->ctx = options->ctx;
     TAILQ_INIT(&owner->conns);
@@ -642,8 +642,8 @@ void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats
 
 /* ---- regions ---- */
 
-status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes, int fd,
-                                  transfer_memory_t **out, err_t *err)
+status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes,
+                                  const transfer_block_t *block, transfer_memory_t **out, err_t *err)
 {
     transfer_memory_t *memory = calloc(1, sizeof(*memory));
 
@@ -651,7 +651,8 @@ status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t le
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     *memory = (transfer_memory_t){.owner = owner, .base = base, .len_bytes = len_bytes};
     if (!owner->doors.directory) {
-        const carrier_memory_t arena = {.base = base, .len_bytes = len_bytes, .fd = fd};
+        const carrier_memory_t own = {.base = base, .len_bytes = len_bytes, .fd = -1};
+        const carrier_memory_t arena = block ? block->memory : own;
         doors_open(&owner->doors, owner->loop, owner->choice, owner->spin, &arena, owner->regions.capacity);
         region_table_lay_open(&owner->regions, owner->doors.directory, base, len_bytes);
     }

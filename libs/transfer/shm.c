@@ -204,6 +204,24 @@ static void door_close_fds(carrier_door_t *door)
     close_fd(&door->directory_fd);
 }
 
+static status_t shm_memory_make(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
+                                err_t *err)
+{
+    carrier_memory_t made = {.len_bytes = len_bytes, .made_by = &carrier_shm};
+    status_t status = shared_memory_create("fermata-data", len_bytes, &made.base, &made.fd, err);
+
+    (void)beside;
+    if (status == STATUS_OK)
+        *memory = made;
+    return status;
+}
+
+static void shm_memory_free(carrier_memory_t *memory)
+{
+    munmap(memory->base, memory->len_bytes);
+    close_fd(&memory->fd);
+}
+
 static status_t shm_door_open(const carrier_door_options_t *options, carrier_door_t **out, err_t *err)
 {
     if (options->arena.fd < 0 || options->directory.fd < 0)
@@ -667,6 +685,8 @@ const carrier_ops_t carrier_shm = {
     .way = TRANSFER_BY_SHM,
     .bit = 1,
     .name = "shm",
+    .memory_make = shm_memory_make,
+    .memory_free = shm_memory_free,
     .door_open = shm_door_open,
     .door_close = shm_door_close,
     .seat_take = shm_seat_take,

@@ -163,11 +163,26 @@ uint64_t transfer_owner_instance(const transfer_owner_t *owner);
 
 void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats);
 
+/*
+ * Memory for an owner's arena, of the kind that peers reach on the shortest way that the choice allows: AUTO a file without a name,
+ * which workers of this host map; RDMA what UCX allocates, so that its shared memory can map it and hardware finds it registered; else,
+ * and where that cannot be had (one log line says so), a mapping of the process's own.
+ */
+typedef struct transfer_block transfer_block_t;
+
+/* len_bytes is rounded up to whole pages, which are touched on first use where the kind allows it. NO_MEMORY. */
+status_t transfer_block_create(transfer_choice_t choice, size_t len_bytes, transfer_block_t **block,
+                               err_t *err);
+/* Every owner that it was registered with is destroyed. NULL is allowed. */
+void transfer_block_destroy(transfer_block_t *block);
+void *transfer_block_base(const transfer_block_t *block);
+size_t transfer_block_bytes(const transfer_block_t *block);
+
 /* Makes [base, base + len_bytes) publishable. The first memory of an owner is laid open to peers as its choice says: it is pinned
- * and registered for RDMA, and workers of this host map it by fd, the file that it is mapped from (-1: there is none, and
- * nobody can). Must outlive the owner or be unregistered after all its regions were unpublished and released. */
-status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes, int fd,
-                                  transfer_memory_t **memory, err_t *err);
+ * and registered for RDMA, and workers of this host map it if it is the whole of a block (NULL: it is none, and nobody can). Must
+ * outlive the owner or be unregistered after all its regions were unpublished and released. */
+status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t len_bytes,
+                                  const transfer_block_t *block, transfer_memory_t **memory, err_t *err);
 void transfer_memory_unregister(transfer_memory_t *memory);
 
 /* Called exactly once, when a region is unpublished and no write from it is pending any more. */

@@ -108,6 +108,52 @@ static const void *get_piece(reader_t *reader)
     return piece;
 }
 
+/* ---- memory of UCX's making ---- */
+
+struct carrier_made {
+    ucx_context_t *context; /* the door's, too, and that of what is made beside it */
+    ucx_memory_t memory;
+};
+
+static status_t rdma_memory_make(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
+                                 err_t *err)
+{
+    struct carrier_made *made = calloc(1, sizeof(*made));
+    void *base = NULL;
+    status_t status = STATUS_OK;
+
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (beside && beside->made)
+        made->context = ucx_context_hold(beside->made->context);
+    else
+        status = ucx_context_open(&made->context, err);
+    if (status != STATUS_OK)
+        goto free_made;
+    status = ucx_allocate(made->context, len_bytes, &made->memory, &base, err);
+    if (status != STATUS_OK)
+        goto let_go;
+    *memory = (carrier_memory_t){
+        .base = base, .len_bytes = len_bytes, .fd = -1, .made = made, .made_by = &carrier_rdma};
+    return STATUS_OK;
+
+let_go:
+    ucx_context_let_go(made->context);
+free_made:
+    free(made);
+    return status;
+}
+
+static void rdma_memory_free(carrier_memory_t *memory)
+{
+    struct carrier_made *made = memory->made;
+
+    ucx_deregister(made->context, &made->memory);
+    ucx_context_let_go(made->context);
+    free(made);
+    memory->made = NULL;
+}
+
 /* ---- the owner's side ---- */
 
 typedef struct window_memory {
@@ -118,9 +164,9 @@ typedef struct window_memory {
 
 struct carrier_door {
     ucx_t ucx;
-    ucp_context_h context;
+    ucx_context_t *context;
     carrier_memory_t arena, directory;
-    ucx_memory_t arena_key, directory_key;
+    ucx_memory_t arena_key, directory_key; /* of what was not made by UCX */
     answerer_t answerer;
     window_memory_t *oldest, **newest; /* windows that were given up, by time */
 };
@@ -151,6 +197,36 @@ static void door_freed(void *ctx)
     free(door);
 }
 
+static status_t door_open_context(carrier_door_t *door, err_t *err)
+{
+    if (!door->arena.made)
+        return ucx_context_open(&door->context, err);
+    door->context = ucx_context_hold(door->arena.made->context);
+    return STATUS_OK;
+}
+
+static const ucx_memory_t *key_of(const carrier_memory_t *memory, const ucx_memory_t *registered)
+{
+    return memory->made ? &memory->made->memory : registered;
+}
+
+static status_t door_register(const carrier_door_t *door, const carrier_memory_t *memory, ucx_memory_t *key,
+                              err_t *err)
+{
+    return memory->made ? STATUS_OK : ucx_register(door->context, memory->base, memory->len_bytes, key, err);
+}
+
+static void rdma_door_close(carrier_door_t *door)
+{
+    ucx_context_t *context = door->context;
+
+    ucx_deregister(context, &door->arena_key);
+    ucx_deregister(context, &door->directory_key);
+    ucx_close(&door->ucx); /* frees the door when the loop has run */
+    answerer_close(&door->answerer);
+    ucx_context_let_go(context);
+}
+
 static status_t rdma_door_open(const carrier_door_options_t *options, carrier_door_t **out, err_t *err)
 {
     carrier_door_t *door = calloc(1, sizeof(*door));
@@ -163,25 +239,20 @@ static status_t rdma_door_open(const carrier_door_options_t *options, carrier_do
     door->ucx.advance = door_advance;
     door->ucx.freed = door_freed;
     door->ucx.ctx = door;
-    status_t status = ucx_context_open(&door->context, err);
+    status_t status = door_open_context(door, err);
     if (status != STATUS_OK)
         goto free_door;
     status = ucx_open(&door->ucx, door->context, options->loop, options->spin, err);
     if (status != STATUS_OK)
         goto close_context;
-    if (!answerer_open(&door->answerer, door->ucx.worker, &door->arena, &door->directory)) {
-        ucx_close(&door->ucx); /* frees the door */
-        ucp_cleanup(door->context);
-        return err_set(err, STATUS_UNSUPPORTED, "UCX takes no messages");
-    }
-    status = ucx_register(door->context, door->arena.base, door->arena.len_bytes, &door->arena_key, err);
+    if (!answerer_open(&door->answerer, door->ucx.worker, &door->arena, &door->directory))
+        status = err_set(err, STATUS_UNSUPPORTED, "UCX takes no messages");
     if (status == STATUS_OK)
-        status = ucx_register(door->context, door->directory.base, door->directory.len_bytes,
-                              &door->directory_key, err);
+        status = door_register(door, &door->arena, &door->arena_key, err);
+    if (status == STATUS_OK)
+        status = door_register(door, &door->directory, &door->directory_key, err);
     if (status != STATUS_OK) {
-        ucx_deregister(door->context, &door->arena_key);
-        ucx_close(&door->ucx); /* frees the door */
-        ucp_cleanup(door->context);
+        rdma_door_close(door);
         return status;
     }
     if (!ucx_has_hardware())
@@ -190,19 +261,10 @@ static status_t rdma_door_open(const carrier_door_options_t *options, carrier_do
     return STATUS_OK;
 
 close_context:
-    ucp_cleanup(door->context);
+    ucx_context_let_go(door->context);
 free_door:
     free(door);
     return status;
-}
-
-static void rdma_door_close(carrier_door_t *door)
-{
-    ucx_deregister(door->context, &door->arena_key);
-    ucx_deregister(door->context, &door->directory_key);
-    ucx_close(&door->ucx);
-    answerer_close(&door->answerer);
-    ucp_cleanup(door->context);
 }
 
 static window_memory_t *window_make(carrier_door_t *door)
@@ -250,10 +312,12 @@ static status_t seat_answer(const carrier_seat_t *seat, carrier_blob_t *answer, 
     put_piece(&writer, address, address_bytes);
     put_u64(&writer, (uintptr_t)door->arena.base);
     put_u64(&writer, door->arena.len_bytes);
-    put_piece(&writer, door->arena_key.rkey, door->arena_key.rkey_bytes);
+    const ucx_memory_t *key = key_of(&door->arena, &door->arena_key);
+    put_piece(&writer, key->rkey, key->rkey_bytes);
     put_u64(&writer, (uintptr_t)door->directory.base);
     put_u64(&writer, door->directory.len_bytes);
-    put_piece(&writer, door->directory_key.rkey, door->directory_key.rkey_bytes);
+    key = key_of(&door->directory, &door->directory_key);
+    put_piece(&writer, key->rkey, key->rkey_bytes);
     put_u64(&writer, (uintptr_t)seat->window->base);
     put_piece(&writer, seat->key.rkey, seat->key.rkey_bytes);
     put_u64(&writer, seat->asked.token);
@@ -360,7 +424,7 @@ struct carrier_link {
 };
 
 struct carrier_client {
-    ucp_context_h context;
+    ucx_context_t *context;
     uv_loop_t *loop;
     bool spin;
     scratch_t *scratch; /* not in use */
@@ -389,7 +453,7 @@ static void rdma_client_close(carrier_client_t *client)
 {
     scratch_t *scratch;
 
-    ucp_cleanup(client->context);
+    ucx_context_let_go(client->context);
     while ((scratch = client->scratch)) {
         client->scratch = scratch->next;
         free(scratch);
@@ -868,6 +932,8 @@ const carrier_ops_t carrier_rdma = {
     .way = TRANSFER_BY_RDMA,
     .bit = 2,
     .name = "rdma",
+    .memory_make = rdma_memory_make,
+    .memory_free = rdma_memory_free,
     .door_open = rdma_door_open,
     .door_close = rdma_door_close,
     .seat_take = rdma_seat_take,

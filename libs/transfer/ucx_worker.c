@@ -89,7 +89,7 @@ void ucx_begin(ucx_t *ucx)
     ucx->due = true;
 }
 
-status_t ucx_context_open(ucp_context_h *context, err_t *err)
+static status_t context_init(ucp_context_h *context, err_t *err)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
@@ -106,13 +106,41 @@ status_t ucx_context_open(ucp_context_h *context, err_t *err)
     return STATUS_OK;
 }
 
-status_t ucx_open(ucx_t *ucx, ucp_context_h context, struct uv_loop_s *loop, bool spin, err_t *err)
+status_t ucx_context_open(ucx_context_t **out, err_t *err)
+{
+    ucx_context_t *context = calloc(1, sizeof(*context));
+
+    if (!context)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    status_t status = context_init(&context->handle, err);
+    if (status == STATUS_OK)
+        *out = ucx_context_hold(context);
+    else
+        free(context);
+    return status;
+}
+
+ucx_context_t *ucx_context_hold(ucx_context_t *context)
+{
+    context->holders++;
+    return context;
+}
+
+void ucx_context_let_go(ucx_context_t *context)
+{
+    if (--context->holders > 0)
+        return;
+    ucp_cleanup(context->handle);
+    free(context);
+}
+
+status_t ucx_open(ucx_t *ucx, const ucx_context_t *context, struct uv_loop_s *loop, bool spin, err_t *err)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
     int fd;
 
-    ucs_status_t failed = ucp_worker_create(context, &params, &ucx->worker);
+    ucs_status_t failed = ucp_worker_create(context->handle, &params, &ucx->worker);
     if (failed != UCS_OK)
         return err_set(err, STATUS_UNSUPPORTED, "UCX has no worker: %s", ucs_status_string(failed));
     failed = ucp_worker_get_efd(ucx->worker, &fd);
@@ -164,32 +192,61 @@ void ucx_close(ucx_t *ucx)
     ucp_worker_destroy(worker);
 }
 
-status_t ucx_register(ucp_context_h context, void *base, size_t len_bytes, ucx_memory_t *memory, err_t *err)
+static status_t memory_map(const ucx_context_t *context, const ucp_mem_map_params_t *params,
+                           ucx_memory_t *memory, err_t *err)
 {
-    const ucp_mem_map_params_t params = {.field_mask =
-                                             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                         .address = base,
-                                         .length = len_bytes};
-    ucs_status_t failed = ucp_mem_map(context, &params, &memory->handle);
+    ucs_status_t failed = ucp_mem_map(context->handle, params, &memory->handle);
 
     if (failed != UCS_OK)
         return err_set(err, STATUS_NO_MEMORY, "%zu MiB cannot be registered (ulimit -l?): %s",
-                       len_bytes >> 20, ucs_status_string(failed));
-    failed = ucp_rkey_pack(context, memory->handle, &memory->rkey, &memory->rkey_bytes);
+                       params->length >> 20, ucs_status_string(failed));
+    failed = ucp_rkey_pack(context->handle, memory->handle, &memory->rkey, &memory->rkey_bytes);
     if (failed != UCS_OK) {
-        ucp_mem_unmap(context, memory->handle);
+        ucp_mem_unmap(context->handle, memory->handle);
         return err_set(err, STATUS_INTERNAL, "UCX gives no key: %s", ucs_status_string(failed));
     }
     atomic_fetch_add(&registered, 1);
     return STATUS_OK;
 }
 
-void ucx_deregister(ucp_context_h context, ucx_memory_t *memory)
+status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes, ucx_memory_t *memory,
+                      err_t *err)
+{
+    const ucp_mem_map_params_t params = {.field_mask =
+                                             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                         .address = base,
+                                         .length = len_bytes};
+
+    return memory_map(context, &params, memory, err);
+}
+
+status_t ucx_allocate(const ucx_context_t *context, size_t len_bytes, ucx_memory_t *memory, void **base,
+                      err_t *err)
+{
+    const ucp_mem_map_params_t params = {.field_mask =
+                                             UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                         .length = len_bytes,
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    status_t status = memory_map(context, &params, memory, err);
+
+    if (status != STATUS_OK)
+        return status;
+    ucs_status_t failed = ucp_mem_query(memory->handle, &attributes);
+    if (failed != UCS_OK) {
+        ucx_deregister(context, memory);
+        return err_set(err, STATUS_INTERNAL, "UCX hides its memory: %s", ucs_status_string(failed));
+    }
+    *base = attributes.address;
+    return STATUS_OK;
+}
+
+void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory)
 {
     if (!memory->rkey)
         return;
     ucp_rkey_buffer_release(memory->rkey);
-    ucp_mem_unmap(context, memory->handle);
+    ucp_mem_unmap(context->handle, memory->handle);
     *memory = (ucx_memory_t){0};
     atomic_fetch_sub(&registered, 1);
 }

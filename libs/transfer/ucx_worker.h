@@ -15,8 +15,16 @@
 
 enum { UCX_MAGIC = 0x58435546 /* "FUCX" */ };
 
+/* A context of UCX; whoever uses it holds it, all on one thread at a time. */
+typedef struct {
+    ucp_context_h handle;
+    uint32_t holders;
+} ucx_context_t;
+
 /* UNSUPPORTED: UCX does not start. */
-status_t ucx_context_open(ucp_context_h *context, err_t *err);
+status_t ucx_context_open(ucx_context_t **context, err_t *err);
+ucx_context_t *ucx_context_hold(ucx_context_t *context);
+void ucx_context_let_go(ucx_context_t *context); /* the last holder ends it */
 
 typedef struct ucx {
     uv_poll_t poll;
@@ -32,7 +40,7 @@ typedef struct ucx {
 } ucx_t;
 
 /* advance, freed and ctx are set. UNSUPPORTED: UCX finds nothing to work with. */
-status_t ucx_open(ucx_t *ucx, ucp_context_h context, struct uv_loop_s *loop, bool spin, err_t *err);
+status_t ucx_open(ucx_t *ucx, const ucx_context_t *context, struct uv_loop_s *loop, bool spin, err_t *err);
 /* Ends the worker, from within advance, too: nothing is read or written for it after this. An endpoint without handling of errors is
  * not closed before: that would wait for its peer, which may be gone. */
 void ucx_close(ucx_t *ucx);
@@ -43,12 +51,16 @@ void ucx_begin(ucx_t *ucx);
 
 typedef struct {
     ucp_mem_h handle;
-    void *rkey;
+    void *rkey; /* NULL: nothing is registered */
     size_t rkey_bytes;
 } ucx_memory_t;
 
-status_t ucx_register(ucp_context_h context, void *base, size_t len_bytes, ucx_memory_t *memory, err_t *err);
-void ucx_deregister(ucp_context_h context, ucx_memory_t *memory);
+status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes, ucx_memory_t *memory,
+                      err_t *err);
+/* Memory of UCX's own making, which its shared memory lets peers map; deregistering frees it. */
+status_t ucx_allocate(const ucx_context_t *context, size_t len_bytes, ucx_memory_t *memory, void **base,
+                      err_t *err);
+void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory);
 uint32_t ucx_registered(void); /* in this process */
 
 /* Both sides must have the same: major << 16 | minor. */

@@ -38,6 +38,7 @@ struct gateway_service {
     bool stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
+    transfer_block_t *arena_memory; /* what the arena lies in */
     metric_t *connections, *tasks, *arena_used, *arena_total, *preprocess_queue;
     exporter_data_t data;
     char name[128];
@@ -132,16 +133,20 @@ static void keep_awake(gateway_service_t *service)
         log_info("cpus_may_sleep", LOG_ERR(&err));
 }
 
-/* Workers of this host read it where it lies, if they may. */
+static transfer_choice_t choice_of(const gateway_service_t *service)
+{
+    return service->within.hub ? TRANSFER_CHOOSE_TCP : (transfer_choice_t)service->options->transfer;
+}
+
+/* In memory of the kind that workers reach on the shortest way. */
 static status_t create_arena(gateway_service_t *service, err_t *err)
 {
-    const gateway_options_t *options = service->options;
-    if (transfer_choice_check((transfer_choice_t)options->transfer, err) != STATUS_OK)
+    if (transfer_choice_check((transfer_choice_t)service->options->transfer, err) != STATUS_OK ||
+        transfer_block_create(choice_of(service), (size_t)service->options->arena_bytes,
+                              &service->arena_memory, err) != STATUS_OK)
         return err->code;
-    size_t bytes = (size_t)options->arena_bytes;
-    return options->transfer == TRANSFER_CHOOSE_AUTO && !service->within.hub
-               ? arena_create_shared(&service->gateway.arena, bytes, err)
-               : arena_create(&service->gateway.arena, bytes, err);
+    return arena_create_on(&service->gateway.arena, transfer_block_base(service->arena_memory),
+                           transfer_block_bytes(service->arena_memory), err);
 }
 
 static status_t open_base(gateway_service_t *service, err_t *err)
@@ -192,7 +197,8 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
         .towards = service->scheduler,
         .instance_id = gateway->instance_id,
         .arena = gateway->arena,
-        .choice = service->within.hub ? TRANSFER_CHOOSE_TCP : (transfer_choice_t)options->transfer,
+        .memory = service->arena_memory,
+        .choice = choice_of(service),
         .spin = options->transfer_spin,
         .receiver = sessions_receiver(),
         .ctx = gateway->sessions};
@@ -312,6 +318,7 @@ void gateway_service_destroy(gateway_service_t *service)
     catalogue_destroy(gateway->catalogue);
     awake_destroy(gateway->awake);
     arena_destroy(gateway->arena);
+    transfer_block_destroy(service->arena_memory);
     if (!service->is_within)
         metrics_destroy(gateway->metrics);
     free(service);

@@ -1,12 +1,11 @@
 /*
  * A fetch and a push past the socket, beside the socket: each transport that was built, in turns, between two threads that
- * have a loop each. Prints latency of one fetch at a time, CPU time per byte of both sides, and items per second.
+ * have a loop each (--spin: RDMA does not sleep; --one: the same input again and again). Prints latency of one fetch at a time, CPU time per byte of both sides, and items per second.
  */
 #include "bench_net.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/shared_memory.h"
 #include "transfer/transfer.h"
 
 #include <pthread.h>
@@ -18,7 +17,8 @@
 
 enum {
     ARENA_BYTES = 64 << 20,
-    PLACES = 64, /* inputs in the arena, in turn, so that no cache has them all */
+    PLACES =
+        64, /* inputs in the arena, in turn, so that no cache has them all; with --one it is always the same */
     ITEM_BYTES = 150 * 1024,
     ROUNDS = 5,
     FETCHES = 4000,
@@ -46,6 +46,7 @@ typedef struct {
     uv_async_t stop;
     pthread_t thread;
     transfer_owner_t *owner;
+    transfer_block_t *block;
     transfer_memory_t *memory;
     transfer_handle_t handle;
     uint8_t *results;
@@ -77,7 +78,7 @@ static void *gateway_main(void *arg)
     return NULL;
 }
 
-static void gateway_start(gateway_t *gateway, transfer_choice_t choice, bool spin, void *arena, int fd)
+static void gateway_start(gateway_t *gateway, transfer_choice_t choice, bool spin)
 {
     transfer_owner_options_t options = {.loop = &gateway->loop,
                                         .address = "127.0.0.1:0",
@@ -92,8 +93,11 @@ static void gateway_start(gateway_t *gateway, transfer_choice_t choice, bool spi
     uv_async_init(&gateway->loop, &gateway->stop, on_stop);
     gateway->stop.data = gateway;
     must(transfer_owner_create(&options, &gateway->owner, NULL) == STATUS_OK, "listening");
-    must(transfer_memory_register(gateway->owner, arena, ARENA_BYTES, fd, &gateway->memory, NULL) ==
-             STATUS_OK,
+    must(transfer_block_create(choice, ARENA_BYTES, &gateway->block, NULL) == STATUS_OK, "memory");
+    void *arena = transfer_block_base(gateway->block);
+    memset(arena, 7, ARENA_BYTES);
+    must(transfer_memory_register(gateway->owner, arena, ARENA_BYTES, gateway->block, &gateway->memory,
+                                  NULL) == STATUS_OK,
          "registering");
     must(transfer_publish(gateway->memory, arena, ARENA_BYTES, NULL, NULL, &gateway->handle) == STATUS_OK,
          "publishing");
@@ -120,7 +124,7 @@ struct bench {
     gateway_t gateway;
     lane_t lanes[DEPTH];
     bool push;
-    int left, under_way, place;
+    int left, under_way, place, places;
     int64_t *samples;
 };
 
@@ -152,11 +156,12 @@ static void lane_next(lane_t *lane)
     bench->left--;
     bench->under_way++;
     lane->iov = (struct iovec){lane->buffer, bench->push ? RESULT_BYTES : ITEM_BYTES};
-    lane->item = (transfer_item_t){.handle = bench->gateway.handle,
-                                   .offset = (uint64_t)(bench->place++ % PLACES) * (ARENA_BYTES / PLACES),
-                                   .len_bytes = ITEM_BYTES,
-                                   .iov = &lane->iov,
-                                   .iov_count = 1};
+    lane->item =
+        (transfer_item_t){.handle = bench->gateway.handle,
+                          .offset = (uint64_t)(bench->place++ % bench->places) * (ARENA_BYTES / PLACES),
+                          .len_bytes = ITEM_BYTES,
+                          .iov = &lane->iov,
+                          .iov_count = 1};
     lane->result =
         (transfer_result_t){.task_id = 1, .handle = bench->gateway.handle, .iov = &lane->iov, .iov_count = 1};
     lane->start_ns = clock_now_ns();
@@ -187,14 +192,13 @@ static void bench_run(bench_t *bench, int requests, int depth, bool push, int64_
 }
 
 /* False: this transport cannot be had here. */
-static bool bench_open(bench_t *bench, transfer_choice_t choice, transfer_way_t way, bool spin, void *arena,
-                       int fd)
+static bool bench_open(bench_t *bench, transfer_choice_t choice, transfer_way_t way, bool spin)
 {
     transfer_pool_options_t pool = {.loop = &bench->loop, .choice = choice, .spin = spin};
     transfer_stats_t stats = {0};
     int64_t end = clock_now_ns() + 5 * NS_PER_S;
 
-    gateway_start(&bench->gateway, choice, spin, arena, fd);
+    gateway_start(&bench->gateway, choice, spin);
     uv_loop_init(&bench->loop);
     must(transfer_pool_create(&pool, &bench->pool, NULL) == STATUS_OK, "pool");
     must(transfer_peer_open(bench->pool, transfer_owner_address(bench->gateway.owner), 1, &bench->peer,
@@ -218,6 +222,7 @@ static void bench_close(bench_t *bench)
     uv_async_send(&bench->gateway.stop);
     pthread_join(bench->gateway.thread, NULL);
     transfer_memory_unregister(bench->gateway.memory);
+    transfer_block_destroy(bench->gateway.block);
     transfer_pool_destroy(bench->pool);
     uv_run(&bench->loop, UV_RUN_DEFAULT);
     for (int i = 0; i < DEPTH; i++)
@@ -239,20 +244,28 @@ static void measure(bench_t *bench, figures_t *figures, int round)
     bench_run(bench, PUSHES, 1, true, figures->pushes + round * PUSHES);
 }
 
+static bool said(int argc, char **argv, const char *word)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], word) == 0)
+            return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     static bench_t benches[WAYS];
     static figures_t figures[WAYS];
-    bool spin = argc > 1 && strcmp(argv[1], "--spin") == 0, open[WAYS];
+    bool spin = said(argc, argv, "--spin"), open[WAYS];
+    int places = said(argc, argv, "--one") ? 1 : PLACES;
     const double bytes = (double)ITEM_BYTES * FETCHES * ROUNDS;
-    void *arena;
-    int fd;
 
     log_init("bench", LOG_WARN, LOG_FORMAT_TEXT);
-    must(shared_memory_create("bench", ARENA_BYTES, &arena, &fd, NULL) == STATUS_OK, "memory");
-    memset(arena, 7, ARENA_BYTES);
-    for (int w = 0; w < WAYS; w++)
-        open[w] = bench_open(&benches[w], ways[w].choice, ways[w].way, spin, arena, fd);
+    for (int w = 0; w < WAYS; w++) {
+        benches[w].places = places;
+        open[w] = bench_open(&benches[w], ways[w].choice, ways[w].way, spin);
+    }
     for (int round = 0; round < ROUNDS; round++) {
         for (int w = 0; w < WAYS; w++) {
             if (open[w])

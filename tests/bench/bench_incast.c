@@ -64,7 +64,7 @@ static void serve_owners(const plan_t *plan)
         transfer_handle_t handle;
         snprintf(address, sizeof(address), "%s:%d", plan->host, plan->port + i);
         must(transfer_owner_create(&options, &owner, NULL) == STATUS_OK &&
-                 transfer_memory_register(owner, arena, plan->bytes, -1, &memory, NULL) == STATUS_OK &&
+                 transfer_memory_register(owner, arena, plan->bytes, NULL, &memory, NULL) == STATUS_OK &&
                  transfer_publish(memory, arena, plan->bytes, NULL, NULL, &handle) == STATUS_OK,
              "an owner");
         printf("%" PRIx64 " %" PRIx64 "\n", handle.hi, handle.lo);

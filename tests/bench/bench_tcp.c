@@ -70,8 +70,8 @@ static void gateway_start(gateway_t *gateway, pthread_t *thread)
     uv_async_init(&gateway->loop, &gateway->stop, gateway_on_stop);
     gateway->stop.data = gateway;
     must(transfer_owner_create(&options, &gateway->owner, NULL) == STATUS_OK, "listening");
-    must(transfer_memory_register(gateway->owner, gateway->arena, ARENA_BYTES, -1, &gateway->memory, NULL) ==
-                 STATUS_OK &&
+    must(transfer_memory_register(gateway->owner, gateway->arena, ARENA_BYTES, NULL, &gateway->memory,
+                                  NULL) == STATUS_OK &&
              transfer_publish(gateway->memory, gateway->arena, ARENA_BYTES, NULL, NULL, &gateway->handle) ==
                  STATUS_OK,
          "publishing");

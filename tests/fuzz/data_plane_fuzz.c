@@ -67,7 +67,7 @@ static void start_owner(void)
                                         .limits = limits,
                                         .receiver = {.begin = on_begin, .done = on_done}};
     if (transfer_owner_create(&options, &play.owner, NULL) != STATUS_OK ||
-        transfer_memory_register(play.owner, play.region, sizeof play.region, -1, &play.memory, NULL) !=
+        transfer_memory_register(play.owner, play.region, sizeof play.region, NULL, &play.memory, NULL) !=
             STATUS_OK ||
         transfer_publish(play.memory, play.region, sizeof play.region, NULL, NULL, &play.handle) != STATUS_OK)
         abort();

@@ -72,9 +72,8 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
     status_t status = transfer_owner_create(&owner, &made->owner, err);
     if (status != STATUS_OK)
         goto free_dataplane;
-    status =
-        transfer_memory_register(made->owner, arena_base(options->arena), arena_total_bytes(options->arena),
-                                 arena_fd(options->arena), &made->memory, err);
+    status = transfer_memory_register(made->owner, arena_base(options->arena),
+                                      arena_total_bytes(options->arena), options->memory, &made->memory, err);
     if (status != STATUS_OK)
         goto destroy_owner;
     if (options->listen)

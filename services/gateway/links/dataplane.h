@@ -18,7 +18,8 @@ typedef struct {
     /* when that is a wildcard: the address of this host on the way to here ("host:port") */
     const char *towards;
     uint64_t instance_id;
-    arena_t *arena; /* shared, if workers of this host are to read it by themselves */
+    arena_t *arena;
+    const transfer_block_t *memory; /* what it lies in; NULL: memory that no worker reads by itself */
     transfer_choice_t choice;
     bool spin;
     transfer_receiver_t receiver;

@@ -83,6 +83,25 @@ Test(arena, absurd_sizes)
     arena_destroy(arena);
 }
 
+Test(arena, lies_in_memory_of_the_callers_and_leaves_it)
+{
+    static _Alignas(65536) unsigned char memory[65536];
+    arena_t *arena;
+    err_t err = {0};
+    cr_expect_eq(arena_create_on(&arena, memory, sizeof memory - 64, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(arena_create_on(&arena, memory + 64, sizeof memory / 2, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(arena_create_on(&arena, memory, 0, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(arena_create_on(&arena, memory, sizeof memory, &err), STATUS_OK);
+    unsigned char *p = arena_alloc(arena, 60000);
+    cr_assert(p > memory && p + 60000 <= memory + sizeof memory);
+    cr_expect_eq(arena_base(arena), memory);
+    cr_expect(arena_validate(arena, &err), "%s", err.text);
+    memset(p, 5, 60000);
+    arena_free(arena, p);
+    arena_destroy(arena);
+    memory[0] = memory[sizeof memory - 1] = 1; /* still mapped */
+}
+
 typedef struct {
     unsigned char *p;
     size_t len;

@@ -153,7 +153,7 @@ Test(carry, memory_that_is_not_laid_open_is_asked_for_through_the_socket)
     outcome_t outcome = {0};
 
     memset(elsewhere, 9, sizeof(elsewhere));
-    cr_assert_eq(transfer_memory_register(rig.owner, elsewhere, sizeof(elsewhere), -1, &memory, NULL),
+    cr_assert_eq(transfer_memory_register(rig.owner, elsewhere, sizeof(elsewhere), NULL, &memory, NULL),
                  STATUS_OK);
     cr_assert_eq(transfer_publish(memory, elsewhere, sizeof(elsewhere), NULL, NULL, &handle), STATUS_OK);
     transfer_item_t items[2] = {item_of(rig_publish(&rig, 0, 5000, NULL), &iov[0]), item_of(handle, &iov[1])};

@@ -143,7 +143,7 @@ Test(fetch, a_region_unpublished_while_it_is_written_stays_until_the_end)
     for (size_t i = 0; i < LEN; i++)
         big[i] = (uint8_t)(i ^ i >> 11);
     rig_init(&rig, NULL, &(transfer_limits_t){.credit_bytes = UINT64_MAX}); /* asked for at once */
-    cr_assert_eq(transfer_memory_register(rig.owner, big, LEN, -1, &memory, NULL), STATUS_OK);
+    cr_assert_eq(transfer_memory_register(rig.owner, big, LEN, NULL, &memory, NULL), STATUS_OK);
     cr_assert_eq(transfer_publish(memory, big, LEN, count_release, &released, &handle), STATUS_OK);
     transfer_item_t item = item_of(handle, 0, &iov, 1);
     cr_assert_eq(transfer_fetch(rig.peer, &item, 1, 0, outcome_set, &outcome, NULL), STATUS_OK);
@@ -232,13 +232,18 @@ Test(fetch, cancelled_ones_end_at_once_and_the_rest_goes_on)
         cr_assert_eq(transfer_fetch(rig.peer, &items[i], 1, 0, outcome_set, &outcome[i], &ids[i]), STATUS_OK);
     }
     if (rig_way() == TRANSFER_BY_RDMA) {
-        cr_assert_not(transfer_cancel(rig.pool, ids[0]), "its memory is written to, so it is waited for");
+        /* By messages its memory is written to, so it is waited for; what UCX maps it copies at once, and nothing is under way. */
+        bool cancelled = transfer_cancel(rig.pool, ids[0]);
+        cr_assert(!cancelled || strncmp(getenv("UCX_TLS"), "tcp", 3) != 0);
+        cr_assert_eq(outcome[0].calls, cancelled);
+        memset(out, 0, LEN);
         for (int i = 0; i < REQUESTS; i++)
             rig_until(&rig, &outcome[i].calls, 1);
         rig_settle(&rig);
         for (int i = 0; i < REQUESTS; i++)
-            cr_assert(outcome[i].calls == 1 && outcome[i].status == STATUS_OK &&
-                      items[i].status == STATUS_OK);
+            cr_assert(outcome[i].calls == 1 &&
+                      outcome[i].status == (i == 0 && cancelled ? STATUS_CANCELLED : STATUS_OK));
+        cr_assert_eq(memcmp(out, cancelled ? blank : rig.arena, LEN), 0);
         rig_dispose(&rig);
         free(out);
         free(blank);

@@ -2,13 +2,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/shared_memory.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -116,18 +114,17 @@ static void rig_open_owner(rig_t *rig, const transfer_limits_t *limits)
                                       .choice = rig_choice(),
                                       .receiver = {.begin = rig_begin, .done = rig_done},
                                       .ctx = rig};
-    void *arena;
     err_t err;
 
     if (limits)
         owner.limits = *limits;
     cr_assert_eq(transfer_owner_create(&owner, &rig->owner, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(shared_memory_create("test-arena", ARENA_BYTES, &arena, &rig->arena_fd, &err), STATUS_OK);
-    rig->arena = arena;
+    cr_assert_eq(transfer_block_create(owner.choice, ARENA_BYTES, &rig->block, &err), STATUS_OK);
+    rig->arena = transfer_block_base(rig->block);
     for (size_t i = 0; i < ARENA_BYTES; i++)
         rig->arena[i] = (uint8_t)(i * 31 + (i >> 8));
     cr_assert_eq(
-        transfer_memory_register(rig->owner, rig->arena, ARENA_BYTES, rig->arena_fd, &rig->memory, &err),
+        transfer_memory_register(rig->owner, rig->arena, ARENA_BYTES, rig->block, &rig->memory, &err),
         STATUS_OK);
 }
 
@@ -183,10 +180,7 @@ void rig_dispose(rig_t *rig)
     cr_assert_eq(uv_loop_close(&rig->loop), 0);
     for (int i = 0; i < rig->received_count; i++)
         free(rig->received[i].buffer);
-    if (rig->arena) {
-        munmap(rig->arena, ARENA_BYTES);
-        close(rig->arena_fd);
-    }
+    transfer_block_destroy(rig->block);
 }
 
 void rig_until(rig_t *rig, const int *value, int want)

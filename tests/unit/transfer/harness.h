@@ -28,7 +28,7 @@ typedef struct {
     transfer_pool_t *pool;
     transfer_peer_t *peer;
     uint8_t *arena;
-    int arena_fd;
+    transfer_block_t *block; /* what the arena lies in */
     received_t received[MAX_RECEIVED];
     int received_count, done_count;
     bool discard; /* begin says so */

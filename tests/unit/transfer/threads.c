@@ -112,7 +112,7 @@ Test(threads, fetch_and_push_between_two_loops)
                                         .receiver = {gateway_begin, gateway_done},
                                         .ctx = &gateway};
     cr_assert_eq(transfer_owner_create(&options, &gateway.owner, NULL), STATUS_OK);
-    cr_assert_eq(transfer_memory_register(gateway.owner, gateway.arena, LEN, -1, &memory, NULL), STATUS_OK);
+    cr_assert_eq(transfer_memory_register(gateway.owner, gateway.arena, LEN, NULL, &memory, NULL), STATUS_OK);
     worker.in = (struct iovec){worker.buffer, LEN};
     worker.item = (transfer_item_t){.len_bytes = LEN, .iov = &worker.in, .iov_count = 1};
     cr_assert_eq(transfer_publish(memory, gateway.arena, LEN, NULL, NULL, &worker.item.handle), STATUS_OK);

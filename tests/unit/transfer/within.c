@@ -49,7 +49,7 @@ static void within_init(within_t *within)
     cr_assert_str_eq(transfer_owner_address(within->owner), "this process");
     for (int i = 0; i < LEN; i++)
         within->arena[i] = (uint8_t)(i % 251);
-    cr_assert_eq(transfer_memory_register(within->owner, within->arena, LEN, -1, &within->memory, NULL),
+    cr_assert_eq(transfer_memory_register(within->owner, within->arena, LEN, NULL, &within->memory, NULL),
                  STATUS_OK);
 }
 

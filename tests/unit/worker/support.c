@@ -361,7 +361,7 @@ static void gateway_init(rig_t *rig, uint32_t index)
     }
     cr_assert_eq(transfer_owner_create(&options, &gateway->owner, NULL), STATUS_OK);
     cr_assert_eq(
-        transfer_memory_register(gateway->owner, gateway->arena, ARENA_BYTES, -1, &gateway->memory, NULL),
+        transfer_memory_register(gateway->owner, gateway->arena, ARENA_BYTES, NULL, &gateway->memory, NULL),
         STATUS_OK);
     cr_assert_eq(transfer_publish(gateway->memory, gateway->arena, ARENA_BYTES, NULL, NULL, &gateway->handle),
                  STATUS_OK);
