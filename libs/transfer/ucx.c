@@ -29,6 +29,8 @@
 
 static const int64_t WINDOW_QUARANTINE_NS = 10 * NS_PER_S;
 
+enum { FIRST_ANSWER_MS = 1000 };
+
 bool ucx_has_hardware(void)
 {
     DIR *devices = opendir("/sys/class/infiniband");
@@ -421,6 +423,10 @@ struct carrier_link {
     bool by_peer;            /* UCX handles errors of its endpoint */
     bool ready, broken, told;
     ucs_status_t why;
+    bool closed;
+    bool lingers;        /* it is closed and waits for the first answer */
+    uv_timer_t patience; /* with that */
+    ucx_context_t *context;
 };
 
 struct carrier_client {
@@ -832,6 +838,7 @@ static void link_freed(void *ctx)
     carrier_link_t *link = ctx;
 
     asker_close(&link->asker);
+    ucx_context_let_go(link->context);
     free(link);
 }
 
@@ -888,6 +895,7 @@ static status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *b
         free(link);
         return status;
     }
+    link->context = ucx_context_hold(client->context);
     status = link_unpack(link, &answer, err);
     if (status != STATUS_OK) {
         link_end(link);
@@ -898,9 +906,41 @@ static status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *b
     return STATUS_OK;
 }
 
+static void on_patience_closed(uv_handle_t *handle)
+{
+    link_end(handle->data);
+}
+
+static void linger_end(carrier_link_t *link)
+{
+    link->lingers = false;
+    uv_close((uv_handle_t *)&link->patience, on_patience_closed);
+}
+
+static void on_patience(uv_timer_t *timer)
+{
+    linger_end(timer->data);
+}
+
+/* An owner that answers the first message of somebody who is gone by then is aborted by UCX 1.13, so who closes so soon waits for the
+ * answer. There are no jobs yet. */
+static void link_linger(carrier_link_t *link)
+{
+    link->lingers = true;
+    uv_timer_init(link->client->loop, &link->patience);
+    link->patience.data = link;
+    uv_update_time(link->client->loop);
+    uv_timer_start(&link->patience, on_patience, FIRST_ANSWER_MS, 0);
+    ucx_begin(&link->ucx);
+}
+
 static void rdma_link_close(carrier_link_t *link)
 {
-    link_end(link);
+    link->closed = true;
+    if (link->proving > 0 && !link->broken)
+        link_linger(link);
+    else
+        link_end(link);
     while (!TAILQ_EMPTY(&link->jobs))
         job_end(TAILQ_FIRST(&link->jobs), STATUS_UNAVAILABLE);
 }
@@ -912,6 +952,11 @@ static bool link_advance(void *ctx)
 
     if (link->broken)
         asker_give_up(&link->asker);
+    if (link->closed) {
+        if (link->lingers && (link->proving == 0 || link->broken))
+            linger_end(link);
+        return false;
+    }
     if (link_advance_job(link))
         return true;
     if (link->told || link->proving > 0 || !TAILQ_EMPTY(&link->jobs))

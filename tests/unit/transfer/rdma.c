@@ -220,6 +220,33 @@ Test(rdma, a_read_that_timed_out_is_told_when_its_link_is_given_up_and_may_close
     rig_dispose(&rig);
 }
 
+Test(rdma, a_peer_that_is_closed_while_its_link_is_made_does_not_end_the_gateway)
+{
+    enum { STEPS = 40, ROUNDS = 3 };
+    int pipes[2];
+    told_t told;
+
+    use("tcp,self");
+    cr_assert_eq(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0)
+        gateway_main(pipes[1]);
+    cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
+    for (int round = 0; round < ROUNDS * STEPS; round++) {
+        rig_init_pool(&rig, told.address, NULL);
+        transfer_peer_connect(rig.peer);
+        for (int step = 0; step < round % STEPS; step++)
+            uv_run(&rig.loop, UV_RUN_NOWAIT);
+        rig_dispose(&rig);
+        cr_assert_eq(waitpid(child, NULL, WNOHANG), 0, "the gateway ended in round %d", round);
+    }
+    rig_init_pool(&rig, told.address, NULL);
+    rig_link(&rig);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    rig_dispose(&rig);
+}
+
 /* ---- UCX's own connections break, the data plane's lives ---- */
 
 static bool is_of_data_plane(int fd)
