@@ -3,11 +3,11 @@
  * has ended. Latency is that of each object from the round's begin. Two processes, so that they can be put into two network
  * namespaces (bench-transfer does):
  *
- *   bench_incast serve owners|naive HOST PORT N BYTES                  prints the handles, a line each, then "ready"; serves until killed
- *   bench_incast fetch owners|naive HOST PORT N BYTES OBJECTS ROUNDS [CREDIT_BYTES]    reads the handles; 0 = adapts, -1 = unpaced
+ *   bench_incast serve tcp|shm|rdma|naive HOST PORT N BYTES                  prints the handles, a line each, then "ready"; serves until killed
+ *   bench_incast fetch tcp|shm|rdma|naive HOST PORT N BYTES OBJECTS ROUNDS [CREDIT_BYTES]    reads the handles; 0 = adapts, -1 = unpaced
  *   bench_incast zerocopy send|sink HOST PORT [BYTES]                  one sender, with MSG_ZEROCOPY and without, by size
  *
- * naive: a blocking socket for each, all objects asked for at once.
+ * tcp, shm, rdma: the data plane, that way; naive: a blocking socket for each, all objects asked for at once.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,12 +31,22 @@
 enum { PEERS_MAX = 256, OBJECTS_MAX = 64, ZEROCOPY_TOTAL = 2000 << 20 };
 
 typedef struct {
+    transfer_way_t way;
     const char *host;
     uint16_t port;
     int peers, objects, rounds;
     uint32_t bytes;
     uint64_t credit_bytes;
 } plan_t;
+
+static transfer_choice_t choice_of(const plan_t *plan)
+{
+    static const transfer_choice_t choices[TRANSFER_WAYS] = {[TRANSFER_BY_TCP] = TRANSFER_CHOOSE_TCP,
+                                                             [TRANSFER_BY_SHM] = TRANSFER_CHOOSE_AUTO,
+                                                             [TRANSFER_BY_RDMA] = TRANSFER_CHOOSE_RDMA};
+
+    return choices[plan->way];
+}
 
 static uint8_t *filled(size_t bytes)
 {
@@ -52,19 +62,22 @@ static uint8_t *filled(size_t bytes)
 static void serve_owners(const plan_t *plan)
 {
     static uv_loop_t loop;
-    uint8_t *arena = filled(plan->bytes);
 
     uv_loop_init(&loop);
     for (int i = 0; i < plan->peers; i++) {
         char address[64];
         transfer_owner_options_t options = {
-            .loop = &loop, .address = address, .instance_id = 1, .choice = TRANSFER_CHOOSE_TCP};
+            .loop = &loop, .address = address, .instance_id = 1, .choice = choice_of(plan)};
         transfer_owner_t *owner;
+        transfer_block_t *block;
+        must(transfer_block_create(options.choice, plan->bytes, &block, NULL) == STATUS_OK, "memory");
+        void *arena = transfer_block_base(block);
+        memset(arena, 7, plan->bytes);
         transfer_memory_t *memory;
         transfer_handle_t handle;
         snprintf(address, sizeof(address), "%s:%d", plan->host, plan->port + i);
         must(transfer_owner_create(&options, &owner, NULL) == STATUS_OK &&
-                 transfer_memory_register(owner, arena, plan->bytes, NULL, &memory, NULL) == STATUS_OK &&
+                 transfer_memory_register(owner, arena, plan->bytes, block, &memory, NULL) == STATUS_OK &&
                  transfer_publish(memory, arena, plan->bytes, NULL, NULL, &handle) == STATUS_OK,
              "an owner");
         printf("%" PRIx64 " %" PRIx64 "\n", handle.hi, handle.lo);
@@ -119,10 +132,10 @@ static void report(const plan_t *plan, int64_t took_ns)
 {
     double bytes = (double)sampled * plan->bytes;
 
-    printf("goodput_MBps %.2f p50_us %.1f p99_us %.1f p9999_us %.1f max_us %.1f fetches %d\n",
-           bytes / (double)took_ns * 1e3, percentile_us(samples, sampled, 0.5),
-           percentile_us(samples, sampled, 0.99), percentile_us(samples, sampled, 0.9999),
-           percentile_us(samples, sampled, 1), sampled);
+    printf("goodput_MBps %.2f min_us %.1f p50_us %.1f p99_us %.1f p9999_us %.1f max_us %.1f fetches %d\n",
+           bytes / (double)took_ns * 1e3, percentile_us(samples, sampled, 0),
+           percentile_us(samples, sampled, 0.5), percentile_us(samples, sampled, 0.99),
+           percentile_us(samples, sampled, 0.9999), percentile_us(samples, sampled, 1), sampled);
 }
 
 typedef struct {
@@ -150,6 +163,20 @@ static void round_owners(uv_loop_t *loop, transfer_peer_t **peers, object_t *obj
         uv_run(loop, UV_RUN_ONCE);
 }
 
+static void link_all(uv_loop_t *loop, transfer_pool_t *pool, transfer_peer_t **peers, const plan_t *plan)
+{
+    transfer_stats_t stats;
+    int64_t end = clock_now_ns() + 10 * NS_PER_S;
+
+    for (int i = 0; i < plan->peers; i++)
+        transfer_peer_connect(peers[i]);
+    do {
+        must(clock_now_ns() < end, "links that way");
+        uv_run(loop, UV_RUN_NOWAIT);
+        transfer_pool_stats(pool, &stats);
+    } while (stats.by[plan->way].connections < (uint32_t)plan->peers);
+}
+
 static void fetch_owners(const plan_t *plan)
 {
     static uv_loop_t loop;
@@ -161,7 +188,7 @@ static void fetch_owners(const plan_t *plan)
 
     uv_loop_init(&loop);
     transfer_pool_options_t options = {
-        .loop = &loop, .choice = TRANSFER_CHOOSE_TCP, .limits.credit_bytes = plan->credit_bytes};
+        .loop = &loop, .choice = choice_of(plan), .limits.credit_bytes = plan->credit_bytes};
     must(transfer_pool_create(&options, &pool, NULL) == STATUS_OK, "a pool");
     for (int i = 0; i < plan->peers; i++) {
         char address[64];
@@ -176,7 +203,8 @@ static void fetch_owners(const plan_t *plan)
                                             .iov = &objects[i].iov,
                                             .iov_count = 1};
     }
-    round_owners(&loop, peers, objects, plan); /* connects */
+    link_all(&loop, pool, peers, plan);
+    round_owners(&loop, peers, objects, plan);
     sampled = 0;
     int64_t start = clock_now_ns();
     for (int i = 0; i < plan->rounds; i++)
@@ -327,9 +355,9 @@ static void zerocopy_by_size(const plan_t *plan)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: bench_incast serve|fetch owners|naive HOST PORT N BYTES [OBJECTS ROUNDS [CREDIT_BYTES]]\n"
-            "       bench_incast zerocopy send|sink HOST PORT\n");
+    fprintf(stderr, "usage: bench_incast serve|fetch tcp|shm|rdma|naive HOST PORT N BYTES [OBJECTS ROUNDS "
+                    "[CREDIT_BYTES]]\n"
+                    "       bench_incast zerocopy send|sink HOST PORT\n");
     return 2;
 }
 
@@ -352,8 +380,10 @@ int main(int argc, char **argv)
                    .rounds = (int)number(argv, argc, 8),
                    .credit_bytes = (uint64_t)number(argv, argc, 9)};
     bool naive = strcmp(argv[2], "naive") == 0;
+    while (plan.way < TRANSFER_BY_RDMA && strcmp(argv[2], transfer_way_name(plan.way)) != 0)
+        plan.way++;
 
-    log_init("bench", LOG_WARN, LOG_FORMAT_TEXT);
+    log_init("bench", LOG_ERROR, LOG_FORMAT_TEXT);
     if (strcmp(argv[1], "zerocopy") == 0) {
         if (strcmp(argv[2], "sink") == 0)
             zerocopy_sink(&plan);

@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     scenario_t *scenario;
     const char *path;
-    char zoo[256], mixes[256];
+    char zoo[256], mixes[256], nets[256];
     const char *drawn_below;
     bool track, drawn; /* the line is one */
     unsigned line_number;
@@ -56,6 +56,8 @@ static const char *value_of(const parser_t *parser, const char *name, size_t len
         return parser->zoo;
     if (len == 5 && strncmp(name, "mixes", 5) == 0)
         return parser->mixes;
+    if (len == 4 && strncmp(name, "nets", 4) == 0)
+        return parser->nets;
     for (unsigned v = 0; v < parser->variable_count; v++) {
         const variable_t *variable = &parser->variables[v];
         if (strlen(variable->name) == len && strncmp(variable->name, name, len) == 0)
@@ -305,6 +307,7 @@ status_t scenario_read(scenario_t *scenario, const char *directory, const char *
     snprintf(scenario->path, sizeof(scenario->path), "%s/%s.txt", directory, name);
     snprintf(parser->zoo, sizeof(parser->zoo), "%s/../zoo", directory);
     snprintf(parser->mixes, sizeof(parser->mixes), "%s/../mixes", directory);
+    snprintf(parser->nets, sizeof(parser->nets), "%s/../nets", directory);
     FILE *file = copy(scenario->name, sizeof(scenario->name), name) ? fopen(scenario->path, "re") : NULL;
     status_t status = file ? parse_file(parser, file)
                            : err_set(err, STATUS_NOT_FOUND, "there is no scenario %.200s (%s)",

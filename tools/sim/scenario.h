@@ -13,7 +13,7 @@
  *     source study                                        whose figures those are, instead of "paper"
  *     note   What came out, and why it differs.           after the table
  *
- * {zoo} is the folder of model files beside the scenarios' folder, {mixes} that of changing rates. Errors
+ * {zoo} is the folder of model files beside the scenarios' folder, {mixes} that of changing rates, {nets} that of measured delays. Errors
  * name file and line.
  */
 #ifndef SIM_SCENARIO_H
