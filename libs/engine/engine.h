@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 7,      /* changes with any change of the types below */
+    ENGINE_ABI = 8,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -127,6 +127,8 @@ typedef struct {
     bool batchable;
     uint32_t max_batch;    /* 1 when not batchable */
     uint64_t memory_bytes; /* weights, plus the work space of the batch sizes prepared so far */
+    /* Places, between operators, where stop() ends a job that is `stoppable`; 0: none. */
+    uint32_t stop_points;
 } engine_model_info_t;
 
 /* A place where a model can be cut: before operator `op`, 0 < op < ops. */
@@ -198,7 +200,9 @@ struct engine_job {
     /* Cuts where stop() ends it, rising, within the range; NULL: it cannot be stopped once it runs. */
     const uint32_t *exits;
     uint32_t exit_count;
-    uint32_t reached; /* set before done: range.to (ops), or the cut where it was stopped */
+    /* stop() ends it between any two operators, if the engine can do that (stop_points), without exits: */
+    bool stoppable;
+    uint32_t reached; /* set before done: range.to (ops), or the exit, or range.from, where it was stopped */
     int64_t *op_ns;   /* NULL, or room for range.to - range.from: the time of each operator. For profiling */
     engine_done_fn done;
     void *arg; /* the caller's */
@@ -220,6 +224,8 @@ typedef struct {
     /* Runs it on that one from now on, and loads it there before if need be. What the engine says, or UNSUPPORTED when it
      * describes the model otherwise, leaves all as it was. No job of the model may be under way. */
     status_t (*use)(engine_model_t *model, uint32_t which, err_t *err);
+    /* Unloads it from that one, on which it does not run; using it again loads it anew. */
+    void (*leave)(engine_model_t *model, uint32_t which);
     /* It stays where it is: unloads it from the others, and forgets what a load needs. */
     void (*settle)(engine_model_t *model);
 } engine_choice_t;
@@ -279,8 +285,8 @@ typedef struct engine_ops {
      * usual. */
     bool (*cancel)(engine_t *engine, engine_job_t *job);
     /*
-     * As cancel; and a job that runs ends at the next of its exits: its done then comes with CANCELLED and
-     * `reached` says where. True: it was cancelled, or has been told. It may have been past its last exit
+     * As cancel; and a job that runs ends at the next of its exits, or, when it is stoppable, of the model's stop_points:
+     * its done then comes with CANCELLED and `reached` says where. True: it was cancelled, or has been told. It may have been past its last exit
      * already and end as usual. NULL: not offered.
      */
     bool (*stop)(engine_t *engine, engine_job_t *job);

@@ -190,8 +190,7 @@ static status_t emulate_family(model_t *model, err_t *err)
     return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
 }
 
-/* The one that config.yaml names, that cuts models where its mode needs it, or that was the fastest when its profile was
- * kept. An engine that is gone since, or that does not take it, is not insisted on unless it was named. */
+/* The one that config.yaml names, or that was the fastest when its profile was kept. An engine that is gone since, or that does not take it, is not insisted on unless it was named. */
 static void name_engine(model_t *model, const model_load_options_t *options)
 {
     model->only_engine[0] = '\0';
@@ -199,8 +198,6 @@ static void name_engine(model_t *model, const model_load_options_t *options)
         return;
     if (model->config.engine[0])
         snprintf(model->only_engine, sizeof(model->only_engine), "%s", model->config.engine);
-    else if (model_asked_mode(model, options) != MODE_WHOLE)
-        snprintf(model->only_engine, sizeof(model->only_engine), "onednn");
     else if (options->use_cache)
         kept_profile_engine(model, options->devices, model->only_engine);
 }

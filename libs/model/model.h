@@ -50,6 +50,7 @@ enum {
 typedef struct {
     const char *name;
     status_t status; /* OK: it runs, and agrees with the others */
+    bool unfit;      /* it cannot stop or cut the model, as the mode that is asked for wants it */
     int64_t latency_ns
         [MODEL_ENGINE_SIZES]; /* medians of batches of 1, 4 and the largest, as far as there are so many */
     char why[MODEL_ENGINE_WHY_BYTES]; /* it does not run */
@@ -178,6 +179,11 @@ const uint32_t *model_largest(const model_t *model);
 /* To measure operators of a model that is loaded, with its profile; of one whose dimensions vary, at the
  * largest reference. */
 profiler_t model_profiler_of_largest(const model_t *model, const model_load_options_t *options);
+
+/* Where one device can cut it. Where dimensions vary these are the cuts of the shapes that were prepared last: of a row of these sizes,
+ * which the engine cannot cut if it cannot prepare it. Blocks. */
+status_t model_cuts(const model_t *model, const engine_ops_t *ops, uint32_t device, const uint32_t *sizes,
+                    engine_cuts_t *cuts, err_t *err);
 
 /* The ONNX file. */
 void model_file_path(const model_t *model, char path[PATH_MAX + 64]);

@@ -143,6 +143,7 @@ static const engine_choice_t choice = {
     .name = choice_name,
     .used = choice_used,
     .use = member_model_use,
+    .leave = member_model_leave,
     .settle = member_model_settle,
 };
 

@@ -92,8 +92,10 @@ static status_t copy_info(description_t *d, const engine_model_info_t *info, err
                                 .batching = info->batchable ? ENGINE_BATCH_FORCE : ENGINE_BATCH_NONE,
                                 .max_batch = info->max_batch};
     status_t status = description_from_tensors(d, &rows, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         d->info.memory_bytes = info->memory_bytes;
+        d->info.stop_points = info->stop_points;
+    }
     return status;
 }
 
@@ -132,6 +134,12 @@ status_t member_model_use(engine_model_t *model, uint32_t which, err_t *err)
     model->used = which;
     member_count_memory(model);
     return STATUS_OK;
+}
+
+void member_model_leave(engine_model_t *model, uint32_t which)
+{
+    if (which != model->used)
+        leave(model, which);
 }
 
 void member_model_settle(engine_model_t *model)

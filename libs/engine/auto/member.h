@@ -36,6 +36,7 @@ void member_model_destroy(engine_model_t *model);
 
 /* As engine_choice_t. */
 status_t member_model_use(engine_model_t *model, uint32_t which, err_t *err);
+void member_model_leave(engine_model_t *model, uint32_t which);
 void member_model_settle(engine_model_t *model);
 
 /* The engine that it runs on, and the model there. */
@@ -48,10 +49,12 @@ static inline engine_model_t *member_model(const engine_model_t *model)
     return model->on[model->used];
 }
 
-/* What it takes by now is told by the engine that it runs on. */
+/* What it takes by now is told by the engine that it runs on, and so is where it stops. */
 static inline void member_count_memory(engine_model_t *model)
 {
-    model->description.info.memory_bytes = member_ops(model)->info(member_model(model))->memory_bytes;
+    const engine_model_info_t *told = member_ops(model)->info(member_model(model));
+    model->description.info.memory_bytes = told->memory_bytes;
+    model->description.info.stop_points = told->stop_points;
 }
 
 #endif

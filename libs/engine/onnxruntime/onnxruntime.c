@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "engine/onnxruntime/session.h"
 #include "engine/onnxruntime/signature.h"
+#include "engine/onnxruntime/stopper.h"
 #include "engine/onnxruntime/values.h"
 #include "engine/queue/cpu.h"
 
@@ -22,11 +23,14 @@ enum {
 struct engine {
     cpu_t cpu; /* first */
     session_threads_t threads;
+    stopper_t *stoppers; /* one for each lane */
+    uint32_t stopper_count;
 };
 
 struct engine_model {
     description_t description;
     OrtSession *session;
+    uint32_t nodes; /* as libs/graph reads it; 0 where it does not */
     const char *input_names[ENGINE_MAX_IO], *output_names[ENGINE_MAX_IO];
     bool binds[ENGINE_MAX_IO]; /* onnxruntime writes this output where the job wants it */
 };
@@ -107,27 +111,66 @@ static status_t blame_inputs(status_t status, err_t *err)
     return STATUS_INVALID_ARGUMENT;
 }
 
+static status_t stopped(engine_job_t *job, err_t *err)
+{
+    job->reached = job->range.from; /* how far it came onnxruntime does not say */
+    return err_set(err, STATUS_CANCELLED, "stopped while it ran");
+}
+
+static status_t run_session(engine_t *e, const cpu_lane_t *lane, engine_job_t *job, bound_t *bound,
+                            err_t *err)
+{
+    engine_model_t *model = job->model;
+    stopper_begin(&e->stoppers[lane->index], &lane->fifo);
+    status_t status =
+        library_check(ort->Run(model->session, e->stoppers[lane->index].options, model->input_names,
+                               (const OrtValue *const *)bound->inputs, info(model)->input_count,
+                               model->output_names, info(model)->output_count, bound->outputs),
+                      "a run", err);
+    if (status != STATUS_OK && stopper_stopped(&lane->fifo))
+        return stopped(job, err);
+    return blame_inputs(status, err);
+}
+
 static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
 {
-    (void)lane;
     engine_model_t *model = job->model;
     bound_t bound = {0};
     status_t status = bind(model, job, &bound, err);
     job->started_ns = clock_now_ns();
     if (status == STATUS_OK)
-        status = blame_inputs(
-            library_check(ort->Run(model->session, NULL, model->input_names,
-                                   (const OrtValue *const *)bound.inputs, info(model)->input_count,
-                                   model->output_names, info(model)->output_count, bound.outputs),
-                          "a run", err),
-            err);
+        status = run_session((engine_t *)lane->cpu, lane, job, &bound, err);
     if (status == STATUS_OK)
         status = take_outputs(info(model), job, &bound, err);
     unbind(info(model), &bound);
     return status;
 }
 
+static bool stop(engine_t *e, engine_job_t *job)
+{
+    uint32_t lane = job->range.stream;
+    return cpu_cancel(&e->cpu, job) || stopper_stop(&e->stoppers[lane], &e->cpu.lanes[lane].fifo, job);
+}
+
 /* ---- life ---- */
+
+static void close_stoppers(engine_t *e)
+{
+    for (uint32_t i = 0; i < e->stopper_count; i++)
+        stopper_dispose(&e->stoppers[i]);
+    free(e->stoppers);
+}
+
+static status_t open_stoppers(engine_t *e, uint32_t lanes, err_t *err)
+{
+    status_t status = STATUS_OK;
+    e->stoppers = calloc(lanes, sizeof *e->stoppers);
+    if (!e->stoppers)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for an engine of %u streams", lanes);
+    for (; status == STATUS_OK && e->stopper_count < lanes; e->stopper_count++)
+        status = stopper_init(&e->stoppers[e->stopper_count], err);
+    return status;
+}
 
 static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, err_t *err)
 {
@@ -141,8 +184,11 @@ static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, 
         return err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
     e->cpu.run = run;
     e->cpu.info = info;
-    status = cpu_init(&e->cpu, config, err);
+    status = open_stoppers(e, config->streams ? config->streams : 1, err);
+    if (status == STATUS_OK)
+        status = cpu_init(&e->cpu, config, err);
     if (status != STATUS_OK) {
+        close_stoppers(e);
         free(e);
         return status;
     }
@@ -155,6 +201,7 @@ static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, 
 static void onnxruntime_close(engine_t *e)
 {
     cpu_dispose(&e->cpu);
+    close_stoppers(e);
     free(e);
 }
 
@@ -204,6 +251,7 @@ static status_t describe_any(const engine_t *engine, engine_model_t *model, cons
     if (text || describe_open(what, &graph, NULL) != STATUS_OK)
         return describe_session(engine, model, what, err);
     status = describe_imported(model, graph, what, fixed, err);
+    model->nodes = graph->node_count;
     graph_destroy(graph);
     return status;
 }
@@ -257,6 +305,7 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         unload(model);
         return status;
     }
+    model->description.info.stop_points = model->nodes > 1 ? model->nodes - 1 : 1;
     model->description.info.memory_bytes = COPY_FILES * describe_file_bytes(what);
     *out = model;
     return STATUS_OK;
@@ -292,6 +341,7 @@ static const engine_ops_t engine_onnxruntime = {
     .prepare_shapes = prepare_shapes,
     .submit = cpu_engine_submit,
     .cancel = cpu_engine_cancel,
+    .stop = stop,
     .flush = cpu_engine_flush,
     .buffer_alloc = cpu_buffer_alloc,
     .buffer_free = cpu_buffer_free,

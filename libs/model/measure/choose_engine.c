@@ -58,6 +58,21 @@ static status_t time_it(const chooser_t *c, const profiler_t *profiler, model_en
     return status;
 }
 
+/* Whether the engine in use can do what a mode wants. What it says of it goes into why. */
+static bool fits_mode(const chooser_t *c, err_t *why)
+{
+    model_mode_t mode = model_asked_mode(c->model, c->options);
+    engine_cuts_t cuts;
+
+    if (mode == MODE_WHOLE || (mode == MODE_PREEMPT && c->model->info->stop_points > 0))
+        return true;
+    if (model_cuts(c->model, c->options->devices->ops, 0, model_largest(c->model), &cuts, why) != STATUS_OK)
+        return false;
+    if (cuts.cut_count == 0)
+        err_set(why, STATUS_UNSUPPORTED, "it has no border inside");
+    return cuts.cut_count > 0;
+}
+
 /* OK: `found` says how fast it is, or why it is left out. */
 static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, err_t *err)
 {
@@ -73,9 +88,20 @@ static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, 
     if (status == STATUS_OK)
         status = time_it(c, &profiler, found, &why);
     found->status = status;
-    if (status != STATUS_OK)
+    found->unfit = status == STATUS_OK && !fits_mode(c, &why);
+    if (status != STATUS_OK || found->unfit)
         snprintf(found->why, sizeof(found->why), "%.150s", why.text);
     return status == STATUS_CANCELLED ? err_set(err, status, "%s", why.text) : STATUS_OK;
+}
+
+static uint32_t find(const chooser_t *c, const char *name)
+{
+    uint32_t count = c->choice->count(c->model->on_device[0]);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(c->choice->name(c->model->on_device[0], i), name) == 0)
+            return i;
+    return UINT32_MAX;
 }
 
 /* ---- The fastest ---- */
@@ -98,15 +124,25 @@ static double ratio(const model_engine_t *a, const model_engine_t *b)
 /* Less than that is what two measurements of one engine differ by. */
 #define FASTER 0.98
 
-/* UINT32_MAX: none runs. */
-static uint32_t fastest(const model_t *model)
+static bool is_better(const model_t *model, uint32_t i, uint32_t best)
+{
+    const model_engine_t *a = &model->engines[i], *b = &model->engines[best];
+
+    return a->unfit != b->unfit ? b->unfit : ratio(a, b) < FASTER;
+}
+
+/* Of those that fit the mode, if there are any; UINT32_MAX: none runs. `first` is not displaced for little. */
+static uint32_t fastest(const model_t *model, uint32_t first)
 {
     uint32_t best = UINT32_MAX;
 
-    for (uint32_t i = 0; i < model->engine_count; i++)
-        if (model->engines[i].status == STATUS_OK &&
-            (best == UINT32_MAX || ratio(&model->engines[i], &model->engines[best]) < FASTER))
+    for (uint32_t n = 0; n <= model->engine_count; n++) {
+        uint32_t i = n == 0 ? first : n - 1;
+        if (!model->engines[i].name || model->engines[i].status != STATUS_OK)
+            continue;
+        if (best == UINT32_MAX || is_better(model, i, best))
             best = i;
+    }
     return best;
 }
 
@@ -152,35 +188,74 @@ static bool is_small(const chooser_t *c, const model_engine_t *found)
            largest_ns < model_least_slo_ns(c->model) / SMALL_PART;
 }
 
-static void leave_out(const chooser_t *c, uint32_t which, model_engine_t *found)
+/* Why others need not be tried; NULL: they are. A plan of overlap is of one engine, which is the same at each start. */
+static const char *settled(const chooser_t *c, const model_engine_t *found)
+{
+    if (is_small(c, found))
+        return "the model is so small that it does not matter";
+    if (model_asked_mode(c->model, c->options) == MODE_OVERLAP && found->status == STATUS_OK && !found->unfit)
+        return "overlap runs on the one that cuts finest";
+    return NULL;
+}
+
+static void leave_out(const chooser_t *c, uint32_t which, const char *why, model_engine_t *found)
 {
     *found =
         (model_engine_t){.name = c->choice->name(c->model->on_device[0], which), .status = STATUS_CANCELLED};
-    snprintf(found->why, sizeof(found->why), "not tried: the model is so small that it does not matter");
+    snprintf(found->why, sizeof(found->why), "not tried: %s", why);
+}
+
+/* Two have a model at a time: the fastest so far and the one that is tried. */
+static status_t keep_fastest(const chooser_t *c, uint32_t first, err_t *err)
+{
+    engine_model_t *on = c->model->on_device[0];
+    uint32_t best = fastest(c->model, first);
+    status_t status = best == UINT32_MAX ? STATUS_OK : c->choice->use(on, best, err);
+
+    for (uint32_t i = 0; i < c->model->engine_count; i++)
+        if (status == STATUS_OK && i != c->choice->used(on))
+            c->choice->leave(on, i);
+    return status;
+}
+
+/* The one that a model is tried on first: where it is to be cut or stopped, that which cuts finest; else the one that it was
+ * loaded on. */
+static uint32_t first_of(const chooser_t *c)
+{
+    uint32_t found = find(c, "onednn");
+    err_t why;
+
+    if (model_asked_mode(c->model, c->options) == MODE_WHOLE || found == UINT32_MAX ||
+        c->choice->use(c->model->on_device[0], found, &why) != STATUS_OK)
+        return c->choice->used(c->model->on_device[0]);
+    return found;
 }
 
 static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
 {
     model_t *model = c->model;
-    uint32_t count = c->choice->count(model->on_device[0]), first = c->choice->used(model->on_device[0]);
+    uint32_t count = c->choice->count(model->on_device[0]), first = first_of(c);
     status_t status = STATUS_OK;
 
     if (count > MODEL_ENGINES_MAX)
         count = MODEL_ENGINES_MAX;
+    memset(model->engines, 0, sizeof(model->engines));
     model->engine_count = count;
     c->size_count = sizes_of(model->info->max_batch, c->sizes);
     status = try_engine(c, first, &model->engines[first], err);
-    bool small = is_small(c, &model->engines[first]);
+    const char *enough = settled(c, &model->engines[first]);
     for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
-        if (i != first && small)
-            leave_out(c, i, &model->engines[i]);
+        if (i != first && enough)
+            leave_out(c, i, enough, &model->engines[i]);
         else if (i != first)
             status = try_engine(c, i, &model->engines[i], err);
+        if (status == STATUS_OK)
+            status = keep_fastest(c, first, err);
     }
     agreement_dispose(&c->agreement);
     if (status != STATUS_OK)
         return status;
-    *chosen = fastest(model);
+    *chosen = fastest(model, first);
     if (*chosen == UINT32_MAX)
         return err_set(err, model->engines[first].status, "%s", model->engines[first].why);
     tell(c, *chosen);
@@ -188,16 +263,6 @@ static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
 }
 
 /* ---- What need not be measured ---- */
-
-static uint32_t find(const chooser_t *c, const char *name)
-{
-    uint32_t count = c->choice->count(c->model->on_device[0]);
-
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(c->choice->name(c->model->on_device[0], i), name) == 0)
-            return i;
-    return UINT32_MAX;
-}
 
 /* One that was loaded on an engine because it is named, or a copy of which was measured. NULL: neither. */
 static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_WORD_BYTES])
@@ -247,7 +312,8 @@ status_t model_choose_engine(model_t *model, const model_load_options_t *options
     uint32_t first = c.choice->used(model->on_device[0]);
     const char *known = known_engine(&c, word);
     if (known && find(&c, known) != UINT32_MAX &&
-        c.choice->use(model->on_device[0], find(&c, known), &why) == STATUS_OK)
+        c.choice->use(model->on_device[0], find(&c, known), &why) == STATUS_OK &&
+        (model->config.engine[0] || fits_mode(&c, &why)))
         chosen = find(&c, known);
     status_t status = chosen == UINT32_MAX ? measure_all(&c, &chosen, err) : STATUS_OK;
     if (status != STATUS_OK)

@@ -53,22 +53,6 @@ bool mode_suits(const model_t *model, const uint32_t *sizes)
     return true; /* an exit is no place where rows are kept: it is one for any shape */
 }
 
-/* The cuts of one device. Where dimensions vary they are those of the shapes that were prepared last: a row of these
- * sizes, which the engine cannot cut if it cannot prepare it. */
-static status_t find_cuts_on(const model_t *model, const engine_ops_t *ops, uint32_t device,
-                             const uint32_t *sizes, engine_cuts_t *cuts, err_t *err)
-{
-    engine_shape_t inputs[ENGINE_MAX_IO];
-
-    if (sizes && ops->prepare_shapes) {
-        axes_input_shapes(&model->shapes->axes, sizes, 1, inputs);
-        status_t status = ops->prepare_shapes(model->on_device[device], 1, inputs, err);
-        if (status != STATUS_OK)
-            return status == STATUS_NO_MEMORY ? status : STATUS_UNSUPPORTED;
-    }
-    return ops->cuts(model->on_device[device], cuts, err);
-}
-
 /* Every device finds its own, which are the same. False: refused, or *status is not OK. */
 static bool find_cuts(model_t *model, const model_load_options_t *options, const uint32_t *sizes,
                       engine_cuts_t *cuts, status_t *status, err_t *err)
@@ -80,7 +64,7 @@ static bool find_cuts(model_t *model, const model_load_options_t *options, const
         return false;
     }
     for (uint32_t d = options->devices->count; d-- > 0 && *status == STATUS_OK;)
-        *status = find_cuts_on(model, ops, d, sizes, cuts, err);
+        *status = model_cuts(model, ops, d, sizes, cuts, err);
     if (*status == STATUS_OK && cuts->cut_count > 0)
         return true;
     if (*status == STATUS_OK || *status == STATUS_UNSUPPORTED)
@@ -165,6 +149,16 @@ static status_t prepare_exits(const model_t *model, const model_load_options_t *
     return status;
 }
 
+/* An engine that stops anywhere needs no exits, and nothing prepared for them: how many places there are is what the
+ * scheduler reckons with. */
+static bool stops_anywhere(model_t *model)
+{
+    uint32_t most = STAGED_STAGES_MAX - 1, points = model->info->stop_points;
+
+    model->choice.exit_points = points < most ? points : most;
+    return points > 0;
+}
+
 static status_t choose_preempt(model_t *model, const model_load_options_t *options, err_t *err)
 {
     engine_cuts_t cuts;
@@ -174,6 +168,8 @@ static status_t choose_preempt(model_t *model, const model_load_options_t *optio
         refuse(&model->choice, MODE_NO_ENGINE, "engine %s cannot stop a batch", options->devices->ops->name);
         return STATUS_OK;
     }
+    if (stops_anywhere(model))
+        return STATUS_OK;
     if (!find_cuts(model, options, model_largest(model), &cuts, &status, err))
         return refuse_lack(&model->choice, status, err);
     status = choose_exits(model, options, &cuts, err);

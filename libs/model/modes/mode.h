@@ -37,8 +37,8 @@ typedef struct {
     model_mode_t asked, mode;
     mode_refusal_t refusal;
     char why[MODE_TEXT_BYTES]; /* of a refusal */
-    uint32_t *exits;           /* preempt: cuts at which a batch can stop; owned */
-    uint32_t exit_points;
+    uint32_t *exits; /* preempt: cuts at which a batch can stop; owned. NULL: the engine stops it anywhere */
+    uint32_t exit_points;       /* how many, or as many as the scheduler shall reckon with */
     model_stages_t *stages;     /* staged; owned */
     model_segments_t *segments; /* overlap; owned */
 } mode_choice_t;

@@ -49,7 +49,8 @@ static void start(carrier_t *carrier, batch_t *batch, uint64_t exec_launch)
                                        .inputs = (const void *const *)batch->buffers->inputs,
                                        .outputs = batch->buffers->outputs,
                                        .exits = choice->exits,
-                                       .exit_count = choice->exit_points};
+                                       .exit_count = choice->exits ? choice->exit_points : 0,
+                                       .stoppable = true};
     if (batch->model->shapes)
         batch_put_shapes(batch, &batch->launch.job);
     carrier_launch(carrier, &batch->launch);

@@ -41,11 +41,11 @@ status_t profile_load(profile_session_t *session, model_t *model, char hash[PROF
                       err_t *err)
 {
     const profile_options_t *o = session->options;
-    bool in_parts = o->stages || o->exit_points || o->overlap; /* what is found is of the engine that can */
+    model_mode_t mode = o->overlap ? MODE_OVERLAP : o->stages || o->exit_points ? MODE_STAGED : MODE_WHOLE;
     model_load_options_t how = {.devices = &session->devices,
                                 .profile_later = true,
                                 .profile_budget_ns = ENGINES_BUDGET_NS,
-                                .mode = in_parts ? MODE_STAGED : MODE_WHOLE,
+                                .mode = mode, /* what is found is of an engine that can */
                                 .stop = &profile_never_stop};
     uint32_t largest = session->size_count ? session->sizes[session->size_count - 1] : 0;
 
