@@ -14,4 +14,3 @@ status_t model_cuts(const model_t *model, const engine_ops_t *ops, uint32_t devi
     }
     return ops->cuts(model->on_device[device], cuts, err);
 }
-
