@@ -99,7 +99,7 @@ static size_t reads_of_graph(const onnx_extract_t *x, const Onnx__GraphProto *g,
         const tensor_at_t *at = find(x, g->output[i]->name);
         if (at && reads)
             reads[count] = (uint32_t)(at - x->tensors);
-        count += at != NULL;
+        count += !!at;
     }
     return count;
 }
@@ -111,7 +111,7 @@ static size_t each_read(const onnx_extract_t *x, const Onnx__NodeProto *node, ui
         const tensor_at_t *at = find(x, node->input[i]);
         if (at && reads)
             reads[count] = (uint32_t)(at - x->tensors);
-        count += at != NULL;
+        count += !!at;
     }
     for (size_t a = 0; a < node->n_attribute; a++) {
         const Onnx__AttributeProto *attr = node->attribute[a];

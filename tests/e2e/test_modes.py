@@ -569,10 +569,12 @@ def start(bin_dir, folder, mode, models, *flags):
     return Up(bin_dir, folder / f"{mode}.log", "--mode", mode, "--engine", engine, *flags, models=models)
 
 
-@pytest.mark.parametrize("mode", ["staged", "preempt"])
-def test_answers_are_those_of_whole(bin_dir, tmp_path, mode):
+@pytest.mark.parametrize("mode, line", [("staged", ""), ("preempt", ""), ("staged", "engine: onnxruntime"), ("preempt", "engine: onnxruntime")])
+def test_answers_are_those_of_whole(bin_dir, tmp_path, mode, line):
     """The same pictures, in batches of several sizes, one request after the other and many at once."""
-    models = digits(tmp_path)
+    if line and not (bin_dir.parent / "lib" / "engine-onnxruntime.so").exists():
+        pytest.skip("the plug-in of onnxruntime is not built")
+    models = digits(tmp_path, line)
     pictures = np.random.default_rng(5).normal(size=(40, 1, 8, 8)).astype(np.float32)
 
     def answers(up):

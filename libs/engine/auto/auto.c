@@ -88,27 +88,37 @@ static status_t cuts(engine_model_t *model, engine_cuts_t *found, err_t *err)
     return status;
 }
 
-/* One engine has borders, which says itself how they are given back. */
 static status_t border_create(engine_model_t *model, const uint32_t *at, uint32_t cut_count, uint32_t rows,
-                              const engine_shape_t *largest_shapes, engine_border_t **border, err_t *err)
+                              const engine_shape_t *largest_shapes, engine_border_t **out, err_t *err)
 {
     const engine_ops_t *ops = member_ops(model);
-    if (ops != &engine_onednn)
+    if (!ops->border_create)
         return uncuttable(model, err);
+    engine_border_t *border = calloc(1, sizeof *border);
+    if (!border)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a border");
+    border->ops = ops;
     status_t status =
-        ops->border_create(member_model(model), at, cut_count, rows, largest_shapes, border, err);
+        ops->border_create(member_model(model), at, cut_count, rows, largest_shapes, &border->inner, err);
     member_count_memory(model);
+    if (status == STATUS_OK)
+        *out = border;
+    else
+        free(border);
     return status;
 }
 
 static void border_destroy(engine_border_t *border)
 {
-    engine_onednn.border_destroy(border);
+    if (!border)
+        return;
+    border->ops->border_destroy(border->inner);
+    free(border);
 }
 
 static uint64_t border_bytes(const engine_border_t *border)
 {
-    return engine_onednn.border_bytes(border);
+    return border->ops->border_bytes(border->inner);
 }
 
 static status_t prepare_range(engine_model_t *model, const engine_range_t *range, uint32_t batch,

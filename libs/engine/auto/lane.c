@@ -49,6 +49,8 @@ static void drive(auto_lane_t *lane)
         const member_t *on = &lane->members->list[model->used];
         lane->inner = *job;
         lane->inner.model = member_model(model);
+        lane->inner.source = job->source ? job->source->inner : NULL;
+        lane->inner.target = job->target ? job->target->inner : NULL;
         lane->inner.done = inner_done;
         lane->inner.arg = lane;
         atomic_store(&lane->passed, false);

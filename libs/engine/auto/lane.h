@@ -8,6 +8,12 @@
 #include "engine/auto/member.h"
 #include "engine/queue/fifo.h"
 
+/* A border of the engine that its model runs on. */
+struct engine_border {
+    const engine_ops_t *ops;
+    engine_border_t *inner;
+};
+
 typedef struct {
     const members_t *members;
     fifo_t fifo;

@@ -37,33 +37,6 @@ void members_close(members_t *members)
     members->count = 0;
 }
 
-/* ---- What a load needs ---- */
-
-static void load_dispose(engine_load_t *load)
-{
-    free((char *)(uintptr_t)load->name);
-    free((char *)(uintptr_t)load->path);
-    free((void *)(uintptr_t)load->bytes);
-    *load = (engine_load_t){0};
-}
-
-static status_t load_copy(engine_load_t *load, const engine_load_t *what, err_t *err)
-{
-    void *bytes = what->bytes ? malloc(what->len_bytes + 1) : NULL;
-    *load = *what;
-    load->name = strdup(what->name);
-    load->path = what->path ? strdup(what->path) : NULL;
-    load->bytes = bytes;
-    load->only = NULL;
-    if (!load->name || (what->path && !load->path) || (what->bytes && !bytes)) {
-        load_dispose(load);
-        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
-    }
-    if (bytes)
-        memcpy(bytes, what->bytes, what->len_bytes);
-    return STATUS_OK;
-}
-
 /* ---- Descriptions ---- */
 
 static bool same_tensors(const engine_tensor_t *a, const engine_tensor_t *b, uint32_t count)
@@ -147,7 +120,7 @@ void member_model_settle(engine_model_t *model)
     for (uint32_t i = 0; i < model->members->count; i++)
         if (i != model->used)
             leave(model, i);
-    load_dispose(&model->load);
+    describe_load_dispose(&model->load);
 }
 
 enum { REASON_BYTES = 240 }; /* so that two of them are one error */
@@ -193,7 +166,7 @@ status_t member_model_create(const members_t *members, const engine_load_t *what
     if (!model)
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     model->members = members;
-    status_t status = load_copy(&model->load, what, err);
+    status_t status = describe_load_copy(&model->load, what, err);
     if (status == STATUS_OK)
         status = load_first(model, what->only, err);
     if (status == STATUS_OK)
@@ -209,7 +182,7 @@ void member_model_destroy(engine_model_t *model)
 {
     for (uint32_t i = 0; i < model->members->count; i++)
         leave(model, i);
-    load_dispose(&model->load);
+    describe_load_dispose(&model->load);
     description_dispose(&model->description);
     free(model);
 }

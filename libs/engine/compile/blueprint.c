@@ -35,16 +35,41 @@ static status_t find_kind(blueprint_t *b, err_t *err)
     return STATUS_OK;
 }
 
-status_t blueprint_open(blueprint_t *b, const engine_load_t *what, graph_allow_fn allows,
-                        const border_ops_t *borders, err_t *err)
+static status_t read_graph(blueprint_t *b, const engine_load_t *what, err_t *err)
 {
-    *b = (blueprint_t){.allows = allows, .borders = borders};
-    pthread_mutex_init(&b->cutting, NULL);
     status_t status = describe_open(what, &b->graph, err);
     if (status == STATUS_OK)
         status = graph_fold_batch_norms(b->graph, err);
+    return status == STATUS_OK ? graph_recognise(b->graph, err) : status;
+}
+
+void blueprint_begin(blueprint_t *b, graph_allow_fn allows, const border_ops_t *borders)
+{
+    *b = (blueprint_t){.allows = allows, .borders = borders};
+    pthread_mutex_init(&b->cutting, NULL);
+}
+
+status_t blueprint_read(blueprint_t *b, const engine_load_t *what, err_t *err)
+{
+    status_t status = read_graph(b, what, err);
     if (status == STATUS_OK)
-        status = graph_recognise(b->graph, err);
+        status = find_kind(b, err);
+    if (status != STATUS_OK)
+        blueprint_forget(b);
+    return status;
+}
+
+void blueprint_forget(blueprint_t *b)
+{
+    graph_destroy(b->graph);
+    b->graph = NULL;
+}
+
+status_t blueprint_open(blueprint_t *b, const engine_load_t *what, graph_allow_fn allows,
+                        const border_ops_t *borders, err_t *err)
+{
+    blueprint_begin(b, allows, borders);
+    status_t status = read_graph(b, what, err);
     if (status == STATUS_OK)
         status = describe_graph(&b->description, b->graph, what, err);
     if (status == STATUS_OK)

@@ -31,6 +31,14 @@ typedef struct {
     plan_table_t plans; /* the engine begins and ends it */
 } blueprint_t;
 
+/*
+ * In steps, for an engine that describes its models otherwise and keeps no graph: it begins one, fills the description, and has
+ * the graph read when it is to be cut. INVALID_ARGUMENT and UNSUPPORTED say what is wrong with it; the blueprint stays as it was.
+ */
+void blueprint_begin(blueprint_t *b, graph_allow_fn allows, const border_ops_t *borders);
+status_t blueprint_read(blueprint_t *b, const engine_load_t *what, err_t *err);
+void blueprint_forget(blueprint_t *b); /* the graph */
+
 /* allows: which epilogues the engine can append. After a failure there is nothing to dispose of. */
 status_t blueprint_open(blueprint_t *b, const engine_load_t *what, graph_allow_fn allows,
                         const border_ops_t *borders, err_t *err);

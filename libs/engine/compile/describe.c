@@ -175,6 +175,31 @@ status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
     return status;
 }
 
+void describe_load_dispose(engine_load_t *load)
+{
+    free((char *)(uintptr_t)load->name);
+    free((char *)(uintptr_t)load->path);
+    free((void *)(uintptr_t)load->bytes);
+    *load = (engine_load_t){0};
+}
+
+status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_t *err)
+{
+    void *bytes = what->bytes ? malloc(what->len_bytes + 1) : NULL;
+    *load = *what;
+    load->name = strdup(what->name);
+    load->path = what->path ? strdup(what->path) : NULL;
+    load->bytes = bytes;
+    load->only = NULL;
+    if (!load->name || (what->path && !load->path) || (what->bytes && !bytes)) {
+        describe_load_dispose(load);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    }
+    if (bytes)
+        memcpy(bytes, what->bytes, what->len_bytes);
+    return STATUS_OK;
+}
+
 /* Small ones suit text models, larger ones images. */
 const int64_t describe_trials[DESCRIBE_TRIALS] = {16, 24, 224, 256, 1, 2, 512, 640};
 

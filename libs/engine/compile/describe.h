@@ -20,6 +20,10 @@ status_t describe_check(const engine_load_t *what, err_t *err);
 status_t describe_read(const engine_load_t *what, onnx_model_t **model, err_t *err);
 uint64_t describe_file_bytes(const engine_load_t *what);
 
+/* What a load needs of the file, copied for whoever loads it again later. One of all zeros is fine to dispose of. */
+status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_t *err);
+void describe_load_dispose(engine_load_t *load);
+
 /* Sizes to try for open dimensions. */
 enum { DESCRIBE_TRIALS = 8 };
 extern const int64_t describe_trials[DESCRIBE_TRIALS];

@@ -139,7 +139,7 @@ static status_t lacks(const engine_load_t *what, status_t status, err_t *err)
 static status_t create(const engine_load_t *what, const OrtSessionOptions *options, bool open_batch,
                        OrtSession **session, err_t *err)
 {
-    if (!open_batch && what->path)
+    if (!open_batch && !what->bytes)
         return library_check(ort->CreateSession(library_env(), what->path, options, session), what->name,
                              err);
     void *rewritten = NULL;

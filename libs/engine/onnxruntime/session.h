@@ -12,7 +12,7 @@ typedef struct {
     uint32_t cpu_count;
 } session_threads_t;
 
-/* From the file, or the bytes, of `what`; UNSUPPORTED when onnxruntime lacks something for it. open_batch: leading dimensions of 1 become open ones, for a batch. */
+/* From the bytes of `what`, whose path says where external data lies then, or from the file; UNSUPPORTED when onnxruntime lacks something for it. open_batch: leading dimensions of 1 become open ones, for a batch. */
 status_t session_create(const engine_load_t *what, const session_threads_t *threads, bool open_batch,
                         OrtSession **session, err_t *err);
 

@@ -18,12 +18,15 @@ static void begin(void)
     cr_assert_eq(ops->open(&(engine_config_t){0}, &engine, &err), STATUS_OK, "%s", err.text);
 }
 
+/* A chain of three operators, the middle one of which is named. */
 static engine_model_t *load(const char *op, status_t wanted, err_t *err)
 {
     engine_model_t *model = NULL;
     maker_t *m = maker_create(17);
     maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
-    maker_node(m, op, "x", "y");
+    maker_node(m, "Exp", "x", "a");
+    maker_node(m, op, "a", "b");
+    maker_node(m, "Exp", "b", "y");
     maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
     cr_assert_eq(network_load(m, ops, engine, ROWS, ENGINE_FP32, &model, err), wanted, "%s", err->text);
     return model;
@@ -77,22 +80,68 @@ Test(auto_choice, what_no_engine_takes_is_told_once)
     ops->close(engine);
 }
 
-/* What only oneDNN can do is not offered for others. */
-Test(auto_choice, cuts_are_those_of_the_engine_in_use)
+static engine_job_t part(engine_model_t *model, const float *in, float *out)
 {
-    engine_cuts_t cuts;
+    static const void *inputs[1];
+    static void *outputs[1];
+    inputs[0] = in;
+    outputs[0] = out;
+    return (engine_job_t){.model = model, .batch = ROWS, .inputs = inputs, .outputs = outputs};
+}
+
+/* In two parts, at each cut of the engine that it is on. */
+static void run_in_parts(engine_model_t *model, const engine_cuts_t *cuts, const float *whole)
+{
+    float in[ROWS * WIDTH], out[ROWS * WIDTH];
+    ticket_t ticket;
+    err_t err;
+    network_noise(in, ROWS * WIDTH, 5);
+    for (uint32_t c = 0; c < cuts->cut_count; c++) {
+        engine_border_t *border;
+        engine_job_t first = part(model, in, out), rest = first;
+        cr_assert_eq(ops->border_create(model, &cuts->cuts[c].op, 1, ROWS, NULL, &border, &err), STATUS_OK,
+                     "%s", err.text);
+        cr_expect_eq(ops->border_bytes(border), sizeof in);
+        first.range.to = rest.range.from = cuts->cuts[c].op;
+        first.target = border;
+        rest.source = border;
+        memset(out, 0, sizeof out);
+        cr_assert_eq(ticket_run(&ticket, ops, engine, first), STATUS_OK, "%s", ticket.text);
+        cr_assert_eq(ticket_run(&ticket, ops, engine, rest), STATUS_OK, "%s", ticket.text);
+        for (uint32_t k = 0; k < ROWS * WIDTH; k++)
+            cr_assert_float_eq(out[k], whole[k], 1e-4f);
+        ops->border_destroy(border);
+    }
+}
+
+/* OpenVINO has none. */
+Test(auto_choice, cuts_and_borders_are_those_of_the_engine_in_use)
+{
+    float whole[ROWS * WIDTH];
+    uint32_t cutting = 0;
     err_t err;
     begin();
     engine_model_t *model = load("Softmax", STATUS_OK, &err);
-    cr_expect_eq(ops->cuts(model, &cuts, &err), STATUS_UNSUPPORTED);
-    cr_expect(strstr(err.text, "onnxruntime"), "%s", err.text);
+    run(model, whole);
     for (uint32_t i = 0; i < ops->choice->count(model); i++) {
-        if (strcmp(ops->choice->name(model, i), "onednn") != 0)
-            continue;
+        engine_cuts_t cuts;
         cr_assert_eq(ops->choice->use(model, i, &err), STATUS_OK, "%s", err.text);
+        bool cuts_models = strcmp(ops->choice->name(model, i), "openvino") != 0;
         status_t status = ops->cuts(model, &cuts, &err);
-        cr_expect(status == STATUS_OK || !strstr(err.text, "cannot cut"), "%s", err.text);
+        cr_expect_eq(status, cuts_models ? STATUS_OK : STATUS_UNSUPPORTED, "%s", err.text);
+        cr_expect_eq(ops->info(model)->stop_points > 0,
+                     strcmp(ops->choice->name(model, i), "onnxruntime") == 0);
+        if (status == STATUS_OK)
+            run_in_parts(model, &cuts, whole);
+        else
+            cr_expect(strstr(err.text, "openvino"), "%s", err.text);
+        cutting += status == STATUS_OK;
+        ops->choice->leave(model, i); /* it runs there: nothing happens */
     }
+    cr_expect_eq(cutting, 2);
+    ops->choice->leave(model, 0);
+    cr_assert_eq(ops->choice->use(model, 0, &err), STATUS_OK, "%s", err.text); /* anew */
+    run(model, whole);
     ops->unload(model);
     ops->close(engine);
 }

@@ -16,6 +16,9 @@
 #ifndef SEGMENTS_ENGINE
 #define SEGMENTS_ENGINE "onednn"
 #endif
+#ifndef SEGMENTS_TOLERANCE
+#define SEGMENTS_TOLERANCE 0 /* a part runs the steps of the whole */
+#endif
 
 enum { ROWS = 6, STREAMS = 3, FLOATS_MAX = ROWS * 2048, PAIRS = 3, QUERIES = 60 };
 
@@ -128,7 +131,7 @@ static void try_cuts(rig_t *rig, const char *name)
         run(rig, first, what);
         spoil(rig, stream, ROWS);
         run(rig, rest, what);
-        compare(rig, 0, what);
+        compare(rig, SEGMENTS_TOLERANCE, what);
         first.batch = 2;
         run(rig, first, what);
         first.row = 2;
@@ -186,7 +189,7 @@ Test(segments, operators_one_by_one_through_two_borders)
             job.target = c < rig->cuts.cut_count ? borders[!(c % 2)] : NULL;
             run(rig, job, networks[i].name);
         }
-        compare(rig, 0, networks[i].name);
+        compare(rig, SEGMENTS_TOLERANCE, networks[i].name);
         ops->border_destroy(borders[0]);
         ops->border_destroy(borders[1]);
         close_rig(rig);
@@ -390,6 +393,7 @@ Test(segments, staged_schedules_by_chance)
 
 /* ---- what it takes ---- */
 
+#ifndef SEGMENTS_OTHER_MEMORY
 static void prepare(rig_t *rig, uint32_t from, uint32_t to)
 {
     engine_range_t range = {.stream = 1, .from = from, .to = to};
@@ -418,6 +422,7 @@ Test(segments, a_stream_takes_its_memory_once_whatever_ranges_it_runs)
         close_rig(rig);
     }
 }
+#endif
 
 /* ---- what does not go ---- */
 
