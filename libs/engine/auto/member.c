@@ -97,6 +97,9 @@ static status_t load_on(engine_model_t *model, uint32_t which, err_t *err)
 status_t member_model_use(engine_model_t *model, uint32_t which, err_t *err)
 {
     const engine_ops_t *ops = model->members->list[which].ops;
+    const char *wrong = which == model->used ? NULL : faults_of(model->faults, ops->name);
+    if (wrong)
+        return err_set(err, STATUS_UNSUPPORTED, "known to be wrong there: %s", wrong);
     status_t status = load_on(model, which, err);
     if (status != STATUS_OK)
         return status;
@@ -139,24 +142,43 @@ static status_t add_reason(const engine_ops_t *ops, const err_t *why, bool first
     return before.code;
 }
 
-static status_t load_first(engine_model_t *model, const char *only, err_t *err)
+/* What was said before of the engines that do not take it. */
+typedef struct {
+    const char *only;
+    bool first;
+    status_t status;
+} refusals_t;
+
+/* Those of which something wrong is known, or those of which nothing is. True: it is on one. */
+static bool load_on_some(engine_model_t *model, bool wrong, refusals_t *so_far, err_t *err)
 {
-    bool first = true;
-    status_t status = err_set(err, STATUS_NOT_FOUND, "engine '%.40s' is not here", only ? only : "auto");
     for (uint32_t i = 0; i < model->members->count; i++) {
         const engine_ops_t *ops = model->members->list[i].ops;
         err_t why;
-        if (only && strcmp(only, ops->name) != 0)
+        if ((so_far->only && strcmp(so_far->only, ops->name) != 0) ||
+            wrong != !!faults_of(model->faults, ops->name))
             continue;
-        status_t tried = load_on(model, i, &why);
-        if (tried == STATUS_OK) {
+        so_far->status = load_on(model, i, &why);
+        if (so_far->status == STATUS_OK) {
             model->used = i;
-            return tried;
+            return true;
         }
-        status = add_reason(ops, &why, first, err);
-        first = false;
+        so_far->status = add_reason(ops, &why, so_far->first, err);
+        so_far->first = false;
     }
-    return status;
+    return false;
+}
+
+/* What every other engine refuses is served by one that is wrong in some of it, as everybody else serves it. */
+static status_t load_first(engine_model_t *model, const char *only, err_t *err)
+{
+    refusals_t refusals = {.only = only, .first = true};
+    if (!only)
+        faults_find(&model->load, model->faults);
+    refusals.status = err_set(err, STATUS_NOT_FOUND, "engine '%.40s' is not here", only ? only : "auto");
+    if (!load_on_some(model, false, &refusals, err))
+        load_on_some(model, true, &refusals, err);
+    return refusals.status;
 }
 
 status_t member_model_create(const members_t *members, const engine_load_t *what, engine_model_t **out,

@@ -2,6 +2,7 @@
 #ifndef ENGINE_AUTO_MEMBER_H
 #define ENGINE_AUTO_MEMBER_H
 
+#include "engine/auto/faults.h"
 #include "engine/compile/describe.h"
 
 enum { AUTO_MEMBERS_MAX = 3 };
@@ -25,8 +26,9 @@ struct engine_model {
     const members_t *members;
     engine_model_t *on[AUTO_MEMBERS_MAX]; /* NULL: not loaded there */
     uint32_t used;
-    description_t description; /* a copy, which outlives the member that it came from */
-    engine_load_t load;        /* owned copies; forgotten when it is settled */
+    fault_t faults[FAULTS_ENGINES + 1]; /* known of it; none where an engine was named */
+    description_t description;          /* a copy, which outlives the member that it came from */
+    engine_load_t load;                 /* owned copies; forgotten when it is settled */
 };
 
 /* Onto what->only, or the first that takes it. */

@@ -114,6 +114,60 @@ static void run_in_parts(engine_model_t *model, const engine_cuts_t *cuts, const
     }
 }
 
+static engine_model_t *load_halving(bool corners, err_t *err)
+{
+    engine_model_t *model = NULL;
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 4, (int64_t[]){-1, 1, 5, 5});
+    maker_floats(m, "scales", 1, (int64_t[]){4}, (float[]){1, 1, 0.7F, 0.7F});
+    Onnx__NodeProto *node = maker_node(m, "Resize", "x  scales", "y");
+    maker_attr_string(node, "mode", "linear");
+    if (corners)
+        maker_attr_string(node, "coordinate_transformation_mode", "align_corners");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    cr_assert_eq(network_load(m, ops, engine, ROWS, ENGINE_FP32, &model, err), STATUS_OK, "%s", err->text);
+    return model;
+}
+
+/* The other way to resize is right everywhere. */
+Test(auto_choice, a_model_does_not_go_where_it_is_known_to_come_out_wrong)
+{
+    err_t err;
+    begin();
+    for (int corners = 0; corners < 2; corners++) {
+        engine_model_t *model = load_halving(corners, &err);
+        cr_expect_str_eq(ops->choice->name(model, ops->choice->used(model)),
+                         corners ? "onednn" : "onnxruntime");
+        for (uint32_t i = 0; i < ops->choice->count(model); i++) {
+            if (i == ops->choice->used(model) || strcmp(ops->choice->name(model, i), "openvino") == 0)
+                continue;
+            cr_expect_eq(ops->choice->use(model, i, &err), corners ? STATUS_UNSUPPORTED : STATUS_OK);
+            cr_expect(!corners || strstr(err.text, "known to be wrong"), "%s", err.text);
+            break;
+        }
+        ops->unload(model);
+    }
+    ops->close(engine);
+}
+
+/* One that the configuration names is taken as it is. */
+Test(auto_choice, who_names_an_engine_gets_it)
+{
+    engine_model_t *model = NULL;
+    err_t err;
+    begin();
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 3, (int64_t[]){-1, 8, 1});
+    maker_node(m, "DFT", "x", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    cr_assert_eq(network_load_as(m, ops, engine, (engine_load_t){.max_batch = ROWS, .only = "onnxruntime"},
+                                 &model, &err),
+                 STATUS_OK, "%s", err.text);
+    cr_expect_str_eq(ops->choice->name(model, ops->choice->used(model)), "onnxruntime");
+    ops->unload(model);
+    ops->close(engine);
+}
+
 /* OpenVINO has none. */
 Test(auto_choice, cuts_and_borders_are_those_of_the_engine_in_use)
 {
