@@ -58,6 +58,7 @@ typedef struct {
     const int *cpus;
     uint32_t cpu_count;
     uint64_t memory_limit_bytes; /* weights and work space of all models; 0 = what the device has */
+    const char *providers;       /* onnxruntime: as in engine_load_t, for models that say nothing */
     uint64_t seed;               /* emulated: of the jitter */
     double jitter; /* emulated: each wait is ℓ(b) · (1 + jitter · u), u uniform in [-1, 1] */
 } engine_config_t;
@@ -106,6 +107,9 @@ typedef struct {
     uint32_t max_batch;           /* 0 = ENGINE_DEFAULT_MAX_BATCH; ignored when not batchable */
     engine_precision_t precision; /* of the arithmetic; a backend may refuse what it lacks */
     uint32_t text_bytes;          /* room for a string; 0 = ENGINE_DEFAULT_TEXT_BYTES */
+    /* onnxruntime: those of its execution providers that run it, the first that takes a node, by name with commas; behind them
+     * the CPU. NULL: as the device says. Other engines have none. */
+    const char *providers;
     const char *only; /* behind engine_choice_t: this one, no other. NULL: the first that takes it */
 
     engine_latency_fn latency; /* emulated: required; of the whole model */

@@ -87,6 +87,8 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
         load.path = NULL;
         describe_bare(model, &load, tensors);
     }
+    if (model->config.providers[0])
+        load.providers = model->config.providers;
     if (is_emulated(options)) {
         load.latency = latency_of;
         load.latency_arg = model;

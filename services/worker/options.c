@@ -47,6 +47,10 @@ static const config_option_t option_table[] = {
     {"engine", CONFIG_ENUM, "Devices",
      "What runs the models; auto: on the CPU, the fastest of those that are here.", .def = "auto",
      .choices = worker_options_engines, AT(engine)},
+    {"providers", CONFIG_STRING, "Devices",
+     "Execution providers of onnxruntime for all models, in their order: cuda, tensorrt, …; the CPU is "
+     "behind them.",
+     .metavar = "NAME,…", AT(providers)},
     {"devices", CONFIG_INT, "Devices", "How many; 0 = one CPU engine, all GPUs, one emulated GPU.",
      .def = "0", .min = 0, .max = MODEL_DEVICES_MAX, AT(devices)},
     {"device_class", CONFIG_STRING, "Devices",
@@ -91,6 +95,9 @@ const char *worker_options_mistake(const worker_options_t *options)
         return emulated ? "--models or --profile is required" : "--models is required";
     if (options->load_model.len > 0 && options->model_control != MODEL_CONTROL_EXPLICIT)
         return "--load-model needs --model-control explicit";
+    if (options->providers && strcmp(worker_options_engines[options->engine], "auto") != 0 &&
+        strcmp(worker_options_engines[options->engine], "onnxruntime") != 0)
+        return "--providers is for --engine auto and onnxruntime";
     if (!(options->emulated_jitter >= 0 && options->emulated_jitter < 1))
         return "--emulated-jitter must be in [0, 1)";
     return NULL;

@@ -13,6 +13,7 @@ typedef struct {
     int64_t poll_interval;
     int engine; /* index into worker_options_engines */
     int mode;   /* model_mode_t */
+    char *providers;
     int log_level, log_format;
     int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
     int64_t drain_timeout;

@@ -316,7 +316,8 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
 {
     const worker_options_t *options = worker->options;
     const overlap_plan_t *plan = worker->has_overlap ? &worker->overlap : NULL;
-    engine_config_t config = {.threads = (uint32_t)options->threads,
+    engine_config_t config = {.providers = options->providers,
+                              .threads = (uint32_t)options->threads,
                               .streams = (uint32_t)options->streams,
                               .memory_limit_bytes = (uint64_t)options->memory_limit,
                               .jitter = options->emulated_jitter};

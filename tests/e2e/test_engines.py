@@ -1,7 +1,9 @@
 """Which engine a model runs on: chosen by measurement, named, kept; what becomes of one that is not there."""
 
+import os
 import re
 import shutil
+import subprocess
 import threading
 
 import numpy as np
@@ -248,3 +250,44 @@ def test_the_room_of_strings_is_configured(strings):
         ask_colours(httpclient, client, "narrow", ["deep violet"])
     assert refused.value.status() == "413", refused.value
     assert ask_colours(httpclient, client, "narrow", ["red", "green"])[0] == ["RED ✓", "GREEN ✓"]
+
+
+@pytest.mark.parametrize("lines, why", [
+    ("providers: [cuda, tensorrt]\n", "without 'cuda'; it has"),
+    ("providers: abacus\n", "'abacus' is none of cuda"),
+    ("providers: [cpu, cuda]\n", "it comes last"),
+    ("engine: onednn\nproviders: cpu\n", "not of onednn"),
+])
+def test_a_provider_that_is_not_to_be_had_is_named(bin_dir, tmp_path, lines, why):
+    """And the rest serves."""
+    models = tmp_path / "models"
+    exp = [helper.make_node("Exp", ["x"], ["y"])]
+    write(models, "elsewhere", exp, lines)
+    write(models, "here", exp, "providers: cpu\n")
+    up = Up(bin_dir, tmp_path / "up.log", models=models)
+    try:
+        said = {model["name"]: model for model in get(up.ready["scheduler"]["http"], "/state").json()["models"]}
+        assert said["here"]["engine"] == "onnxruntime", said
+        assert get(up.http, "/v2/models/elsewhere/ready").status != 200
+        assert why in up.log(), up.log()
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def test_a_worker_told_to_use_a_provider_that_it_lacks_does_not_start(bin_dir, tmp_path):
+    write(tmp_path / "models", "here", [helper.make_node("Exp", ["x"], ["y"])])
+    for flags, code, why in ((["--providers", "cuda"], 1, "without 'cuda'; it has"), (["--providers", "cuda", "--engine", "onednn"], 2, "--providers is for")):
+        done = subprocess.run([bin_dir / "fermata-worker", "--scheduler", "127.0.0.1:1", "--models", tmp_path / "models", *flags], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code and why in done.stderr, (done.returncode, done.stderr)
+
+
+def test_what_cannot_be_fetched_is_named_once_and_left_out(tmp_path):
+    """No package index and no mirror: nobody listens where they are said to be."""
+    nobody = "http://127.0.0.1:9"
+    env = os.environ | {"PIP_INDEX_URL": nobody, "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull, "http_proxy": nobody, "https_proxy": nobody}
+    done = subprocess.run(["scripts/get-engines", tmp_path / "libraries"], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for name in ("onnxruntime", "openvino"):
+        assert sum(f"get-engines: {name} " in line for line in done.stdout.splitlines()) == 1, done.stdout
+    assert "from the package index of Python" in done.stdout, done.stdout
+    assert not list((tmp_path / "libraries").iterdir()), "nothing half-made is left"

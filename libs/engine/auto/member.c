@@ -18,14 +18,24 @@ static status_t find(const char *name, const engine_ops_t **ops, err_t *err)
     return STATUS_OK;
 }
 
+/* An engine that is not here is none of several; one that is, and was told what it cannot do, is a mistake. */
+static bool is_mistaken(const engine_config_t *config, const char *name)
+{
+    return config->providers && config->providers[0] && strcmp(name, "onnxruntime") == 0;
+}
+
 status_t members_open(members_t *members, const engine_config_t *config, err_t *err)
 {
     *members = (members_t){0};
     for (uint32_t i = 0; i < AUTO_MEMBERS_MAX; i++) {
         member_t *member = &members->list[members->count];
         if (find(names[i], &member->ops, err) == STATUS_OK &&
-            member->ops->open(config, &member->engine, err) == STATUS_OK)
+            member->ops->open(config, &member->engine, err) == STATUS_OK) {
             members->count++;
+        } else if (is_mistaken(config, names[i])) {
+            members_close(members);
+            return err->code;
+        }
     }
     return members->count ? STATUS_OK : STATUS_UNAVAILABLE;
 }

@@ -179,6 +179,7 @@ void describe_load_dispose(engine_load_t *load)
 {
     free((char *)(uintptr_t)load->name);
     free((char *)(uintptr_t)load->path);
+    free((char *)(uintptr_t)load->providers);
     free((void *)(uintptr_t)load->bytes);
     *load = (engine_load_t){0};
 }
@@ -189,9 +190,11 @@ status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_
     *load = *what;
     load->name = strdup(what->name);
     load->path = what->path ? strdup(what->path) : NULL;
+    load->providers = what->providers ? strdup(what->providers) : NULL;
     load->bytes = bytes;
     load->only = NULL;
-    if (!load->name || (what->path && !load->path) || (what->bytes && !bytes)) {
+    if (!load->name || (what->path && !load->path) || (what->providers && !load->providers) ||
+        (what->bytes && !bytes)) {
         describe_load_dispose(load);
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     }

@@ -16,6 +16,7 @@ enum {
 struct engine {
     cpu_t cpu; /* first */
     session_threads_t threads;
+    char *providers;     /* owned: threads.providers */
     stopper_t *stoppers; /* one for each lane */
     uint32_t stopper_count;
 };

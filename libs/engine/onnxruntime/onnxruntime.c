@@ -6,6 +6,7 @@
  * compared and exchanged; else by what the session says (signature.h).
  */
 #include "engine/onnxruntime/parts.h"
+#include "engine/onnxruntime/providers.h"
 #include "engine/onnxruntime/signature.h"
 
 #include <stdlib.h>
@@ -49,9 +50,19 @@ static status_t open_stoppers(engine_t *e, uint32_t lanes, err_t *err)
     return status;
 }
 
+static void engine_free(engine_t *e)
+{
+    close_stoppers(e);
+    free(e->providers);
+    free(e);
+}
+
 static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, err_t *err)
 {
     status_t status = library_open(err);
+    if (status != STATUS_OK)
+        return status;
+    status = providers_check(config->providers, err);
     if (status != STATUS_OK)
         return status;
     if (config->threads > THREADS_MAX)
@@ -62,16 +73,22 @@ static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, 
     e->cpu.run = model_run;
     e->cpu.info = info_of;
     e->cpu.cuts = cuts_of;
-    status = open_stoppers(e, config->streams ? config->streams : 1, err);
+    e->providers = strdup(config->providers ? config->providers : "");
+    if (!e->providers)
+        status = err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
+    if (status == STATUS_OK)
+        status = open_stoppers(e, config->streams ? config->streams : 1, err);
     if (status == STATUS_OK)
         status = cpu_init(&e->cpu, config, err);
     if (status != STATUS_OK) {
-        close_stoppers(e);
-        free(e);
+        engine_free(e);
         return status;
     }
-    e->threads = (session_threads_t){
-        .threads = config->threads ? config->threads : 1, .cpus = e->cpu.cpus, .cpu_count = e->cpu.cpu_count};
+    e->threads = (session_threads_t){.threads = config->threads ? config->threads : 1,
+                                     .cpus = e->cpu.cpus,
+                                     .cpu_count = e->cpu.cpu_count,
+                                     .providers = e->providers,
+                                     .device = config->index};
     *out = e;
     return STATUS_OK;
 }
@@ -79,8 +96,7 @@ static status_t onnxruntime_open(const engine_config_t *config, engine_t **out, 
 static void onnxruntime_close(engine_t *e)
 {
     cpu_dispose(&e->cpu);
-    close_stoppers(e);
-    free(e);
+    engine_free(e);
 }
 
 static bool leads_with_one(const graph_t *graph)

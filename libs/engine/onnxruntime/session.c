@@ -1,6 +1,7 @@
 #include "engine/onnxruntime/session.h"
 
 #include "engine/compile/describe.h"
+#include "engine/onnxruntime/providers.h"
 #include "onnx.pb-c.h"
 
 #include <libgen.h>
@@ -60,6 +61,9 @@ static status_t set_options(OrtSessionOptions *options, const engine_load_t *wha
     status_t status = library_check(failed, what->name, err);
     if (status == STATUS_OK)
         status = pin(options, how, err);
+    if (status == STATUS_OK)
+        status =
+            providers_append(options, what->providers ? what->providers : how->providers, how->device, err);
     return status == STATUS_OK ? set_folder(options, what, err) : status;
 }
 

@@ -5,11 +5,13 @@
 #include "engine/engine.h"
 #include "engine/onnxruntime/library.h"
 
-/* How many threads compute; the first is that which calls run. Those beyond it wait asleep. */
+/* What computes: how many threads, of which the first is that which calls run and those beyond it wait asleep; and where else. */
 typedef struct {
     uint32_t threads;
     const int *cpus; /* of the others, when they are pinned: as in engine_config_t */
     uint32_t cpu_count;
+    const char *providers; /* of models that name none; NULL: the CPU */
+    uint32_t device;       /* which GPU, for those that use one */
 } session_threads_t;
 
 /* From the bytes of `what`, whose path says where external data lies then, or from the file; UNSUPPORTED when onnxruntime lacks something for it. open_batch: leading dimensions of 1 become open ones, for a batch. */

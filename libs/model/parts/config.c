@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 static const char *const keys[] = {
-    "slo_ms",   "max_batch", "preprocess",     "postprocess", "labels",       "mode",
-    "priority", "version",   "version_policy", "precision",   "emulate",      "staged",
-    "dims",     "pad_value", "profile_shapes", "engine",      "string_bytes", NULL};
+    "slo_ms",         "max_batch",      "preprocess",   "postprocess", "labels", "mode", "priority",
+    "version",        "version_policy", "precision",    "emulate",     "staged", "dims", "pad_value",
+    "profile_shapes", "engine",         "string_bytes", "providers",   NULL};
 const char *const model_cpu_engines[] = {"auto", "onnxruntime", "openvino", "onednn", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
@@ -225,6 +225,22 @@ static status_t read_versions(const ydoc_node_t *root, version_policy_t *policy,
     return ydoc_int64(one, 1, INT64_MAX, &policy->list[0], err);
 }
 
+/* Which there are the engine knows, and its library. */
+static status_t read_providers(const ydoc_node_t *node, model_config_t *config, err_t *err)
+{
+    char text[TEXT_BYTES];
+
+    if (node_text(node, text, err) != STATUS_OK)
+        return err->code;
+    if (strlen(text) >= sizeof(config->providers))
+        return ydoc_error(node, err, "too long");
+    snprintf(config->providers, sizeof(config->providers), "%s", text);
+    if (config->engine[0] && strcmp(config->engine, "onnxruntime") != 0)
+        return ydoc_error(node, err, "providers are those of engine onnxruntime, not of %s", config->engine);
+    snprintf(config->engine, sizeof(config->engine), "onnxruntime");
+    return STATUS_OK;
+}
+
 static status_t read_choices(const ydoc_node_t *root, model_config_t *config, err_t *err)
 {
     const ydoc_node_t *node;
@@ -246,7 +262,7 @@ static status_t read_choices(const ydoc_node_t *root, model_config_t *config, er
             return err->code;
         snprintf(config->engine, sizeof(config->engine), "%s", choice == 0 ? "" : model_cpu_engines[choice]);
     }
-    return STATUS_OK;
+    return (node = ydoc_get(root, "providers")) ? read_providers(node, config, err) : STATUS_OK;
 }
 
 static status_t add_label(model_config_t *config, const char *line)

@@ -29,6 +29,8 @@ typedef struct {
 /* Those of the CPU, which a model may name: "auto" and what stands behind it; ends with NULL. */
 extern const char *const model_cpu_engines[];
 
+enum { MODEL_PROVIDERS_BYTES = 64 };
+
 typedef struct {
     int64_t slo_ns;     /* 0 = not given */
     uint32_t max_batch; /* 0 = not given */
@@ -36,8 +38,9 @@ typedef struct {
     uint32_t string_bytes;     /* room for one string of an input or output; 0 = not given */
     version_policy_t versions; /* the highest unless given */
     engine_precision_t precision;
-    char engine[MODEL_SCHEDULE_BYTES]; /* where there are several; "" = the fastest */
-    bool has_mode;                     /* else it is the worker's */
+    char engine[MODEL_SCHEDULE_BYTES];     /* where there are several; "" = the fastest */
+    char providers[MODEL_PROVIDERS_BYTES]; /* of onnxruntime, with commas; "" = not given */
+    bool has_mode;                         /* else it is the worker's */
     model_mode_t mode;
     uint32_t stages;      /* staged: how many; 0 = not given */
     int64_t comp_wait_ns; /* staged: no rows join a batch that is older; 0 = not given */

@@ -92,13 +92,15 @@ static void describe_device(model_devices_t *devices, const engine_t *engine)
 static void name_devices(model_devices_t *devices, const char *engine, const engine_config_t *config)
 {
     char cpu[64];
+    bool has_providers = config->providers && config->providers[0];
 
     devices->kind = model_engine_is_cpu(engine) ? "cpu" : devices->ops->name;
     devices->device_class = devices->kind;
     cpu_model_name(cpu, sizeof(cpu));
     if (model_engine_is_cpu(engine))
-        snprintf(devices->identity, sizeof(devices->identity), "%s; %s; %u threads", engine, cpu,
-                 config->threads ? config->threads : 1);
+        snprintf(devices->identity, sizeof(devices->identity), "%s; %s; %u threads%s%s", engine, cpu,
+                 config->threads ? config->threads : 1, has_providers ? "; " : "",
+                 has_providers ? config->providers : "");
     else
         snprintf(devices->identity, sizeof(devices->identity), "%s", engine);
     devices->emulated = strcmp(engine, "emulated") == 0;

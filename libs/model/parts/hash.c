@@ -1,4 +1,4 @@
-/* Which model a kept profile is of: the model file, the external data beside it, the precision. */
+/* Which model a kept profile is of: the model file, the external data beside it, the precision, and where else it runs. */
 #include "model/model.h"
 
 #include <dirent.h>
@@ -79,7 +79,8 @@ status_t model_hash(const model_t *model, char text[PROFILE_CACHE_TEXT_BYTES], e
     snprintf(dir, sizeof(dir), "%s/%lld", model->dir, (long long)model->version);
     status_t status = model->file[0] ? hash_file(model->file, &hash, err) : hash_folder(dir, &hash, err);
     if (status == STATUS_OK)
-        snprintf(text, PROFILE_CACHE_TEXT_BYTES, "fnv1a:%016llx%s", (unsigned long long)hash,
-                 precisions[model->config.precision]);
+        snprintf(text, PROFILE_CACHE_TEXT_BYTES, "fnv1a:%016llx%s%s%s", (unsigned long long)hash,
+                 precisions[model->config.precision], model->config.providers[0] ? " " : "",
+                 model->config.providers);
     return status;
 }
