@@ -38,6 +38,7 @@ enum {
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
+    ENGINE_REASON_BYTES = 160,
     ENGINE_DEFAULT_MAX_BATCH = 32,
     ENGINE_DEFAULT_TEXT_BYTES = 256,
     ENGINE_ALIGN_BYTES = 64,  /* of buffers from buffer_alloc */
@@ -129,7 +130,9 @@ typedef struct {
     const engine_tensor_t *outputs;
     uint32_t input_count, output_count;
     bool batchable;
-    uint32_t max_batch;    /* 1 when not batchable */
+    uint32_t max_batch; /* 1 when not batchable */
+    /* Why it is not batchable though the leading dimension of every input is open: its rows cannot be told apart. "": else. */
+    char alone[ENGINE_REASON_BYTES];
     uint64_t memory_bytes; /* weights, plus the work space of the batch sizes prepared so far */
     /* Places, between operators, where stop() ends a job that is `stoppable`; 0: none. */
     uint32_t stop_points;

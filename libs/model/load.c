@@ -3,6 +3,7 @@
 
 #include "model/measure/choose_engine.h"
 #include "model/measure/kept_profile.h"
+#include "model/measure/profiler_bench.h"
 #include "model/parts/memory.h"
 
 #include <stdatomic.h>
@@ -172,10 +173,36 @@ static status_t check_pipeline(const model_t *model, err_t *err)
     return STATUS_OK;
 }
 
+/* A model and how it is loaded. */
+typedef struct {
+    const model_t *model;
+    const model_load_options_t *options;
+} loading_t;
+
+static status_t takes(void *arg, const uint32_t *sizes, err_t *err)
+{
+    const loading_t *loading = arg;
+    profiler_t profiler = model_profiler(loading->model, loading->options, sizes);
+    int64_t took_ns;
+    bench_t bench;
+
+    if (atomic_load(loading->options->stop))
+        return err_set(err, STATUS_CANCELLED, "stopped");
+    status_t status = bench_init(&profiler, loading->model->info, &bench, err);
+    bench.job.batch = 1;
+    if (status == STATUS_OK)
+        status = bench_run(&profiler, &bench.job, &took_ns, err);
+    bench_dispose(&profiler, &bench);
+    return status;
+}
+
 static status_t choose_references(model_t *model, const model_load_options_t *options, err_t *err)
 {
     const image_pipeline_t *image = &model->config.image;
-    shapes_choice_t choice = {.ops = options->devices->ops,
+    loading_t loading = {model, options};
+    shapes_choice_t choice = {.takes = takes,
+                              .takes_arg = &loading,
+                              .ops = options->devices->ops,
                               .model = model->on_device[0],
                               .config = &model->config.shapes,
                               .picture_input = image->input,

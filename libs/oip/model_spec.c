@@ -16,8 +16,8 @@ oip_shape_t oip_model_spec_public_shape(const oip_model_spec_t *spec, const oip_
 
 int64_t oip_axis_padded(const oip_axis_t *axis, int64_t size)
 {
-    if (size < 1 || size > axis->size_max)
-        return 0;
+    if (size < 0 || size > axis->size_max)
+        return -1;
     for (uint32_t i = 0; i < axis->pad_to_count; i++)
         if (axis->pad_to[i] >= size)
             return axis->pad_to[i];

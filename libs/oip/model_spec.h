@@ -51,7 +51,7 @@ typedef struct {
     int32_t softmax_output; /* output that the gateway turns into probabilities; -1 = none */
 } oip_model_spec_t;
 
-/* The size that inputs of this size are padded to: the same when they are not padded, 0 when it is out of range. */
+/* The size that inputs of this size are padded to: the same when they are not padded, -1 when it is out of range. */
 int64_t oip_axis_padded(const oip_axis_t *axis, int64_t size);
 /* Whether it is taken as it is. */
 static inline bool oip_axis_takes(const oip_axis_t *axis, int64_t size)

@@ -90,7 +90,9 @@ static status_t check_input(const oip_model_spec_t *spec, oip_input_t *input, in
                : status;
 }
 
-/* dims: of one row. axis_sizes is 0 where nothing was seen yet. */
+enum { UNSEEN = -1 };
+
+/* dims: of one row. A size of 0 is one: a text that has no words yet. */
 static status_t check_axes(oip_request_t *request, const oip_model_spec_t *spec, const oip_input_t *input,
                            const int64_t *dims, err_t *err)
 {
@@ -100,10 +102,10 @@ static status_t check_axes(oip_request_t *request, const oip_model_spec_t *spec,
             continue;
         const oip_axis_t *axis = &spec->axes[tensor->axes[i] - 1];
         int64_t *size = &request->axis_sizes[tensor->axes[i] - 1];
-        if (dims[i] < 1 || dims[i] > axis->size_max)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has %s %lld, 1 to %lld are possible",
+        if (dims[i] < 0 || dims[i] > axis->size_max)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has %s %lld, 0 to %lld are possible",
                            input->name, axis->name, (long long)dims[i], (long long)axis->size_max);
-        if (*size != 0 && *size != dims[i])
+        if (*size != UNSEEN && *size != dims[i])
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has %s %lld, another input has %lld",
                            input->name, axis->name, (long long)dims[i], (long long)*size);
         *size = dims[i];
@@ -111,10 +113,24 @@ static status_t check_axes(oip_request_t *request, const oip_model_spec_t *spec,
     return STATUS_OK;
 }
 
+/* Some inputs may have no elements, but a row of none at all is nothing to run. */
+static status_t check_not_empty(const oip_request_t *request, const oip_model_spec_t *spec, err_t *err)
+{
+    for (uint32_t i = 0; i < request->input_count; i++)
+        if (request->inputs[i].picture || request->inputs[i].len_bytes > 0)
+            return STATUS_OK;
+    for (uint32_t a = 0; a < spec->axis_count; a++)
+        if (request->axis_sizes[a] == 0)
+            return err_set(err, STATUS_INVALID_ARGUMENT, "every input is empty, with %s 0",
+                           spec->axes[a].name);
+    return STATUS_OK;
+}
+
 static status_t check_inputs(oip_request_t *request, const oip_model_spec_t *spec, err_t *err)
 {
     const oip_input_t *seen[OIP_MAX_TENSORS] = {0};
-    memset(request->axis_sizes, 0, spec->axis_count * sizeof request->axis_sizes[0]);
+    for (uint32_t a = 0; a < spec->axis_count; a++)
+        request->axis_sizes[a] = UNSEEN;
     for (uint32_t i = 0; i < request->input_count; i++) {
         oip_input_t *input = &request->inputs[i];
         int64_t rows = 0;
@@ -142,7 +158,7 @@ static status_t check_inputs(oip_request_t *request, const oip_model_spec_t *spe
         if (!seen[i])
             return err_set(err, STATUS_INVALID_ARGUMENT, "missing input '%s' of model '%s'",
                            spec->inputs[i].name, spec->name);
-    return STATUS_OK;
+    return check_not_empty(request, spec, err);
 }
 
 static status_t check_requested(oip_request_t *request, const oip_model_spec_t *spec, err_t *err)

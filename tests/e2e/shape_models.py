@@ -122,6 +122,60 @@ def above(folder, name, config="slo_ms: 3000\n"):
     return _save(folder, name, graph, config)
 
 
+def with_past(folder, name, config="slo_ms: 3000\n"):
+    """A step of a text: what was kept of the words before, and those that come. The mask is as long as both together."""
+    r = np.random.default_rng(SEED)
+    weights = _weights(table=r.standard_normal((WORDS, WIDTH)).astype(np.float32), axis2=np.array([2], np.int64))
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["x"]),
+             helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
+             helper.make_node("Cast", ["mask"], ["m"], to=TensorProto.FLOAT),
+             helper.make_node("Unsqueeze", ["m", "axis2"], ["m3"]),
+             helper.make_node("Mul", ["present", "m3"], ["seen"])]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, name, [value("ids", TensorProto.INT64, ["batch", "sequence"]), value("mask", TensorProto.INT64, ["batch", "total"]),
+                                            value("past", TensorProto.FLOAT, ["batch", "past", WIDTH])],
+                              [value("seen", TensorProto.FLOAT, ["batch", "total", WIDTH]), value("present", TensorProto.FLOAT, ["batch", "total", WIDTH])], weights)
+    return _save(folder, name, graph, config)
+
+
+def with_past_inputs(rows, past, words, seed=1):
+    r = np.random.default_rng(seed * 1000 + past * 37 + words)
+    return {"ids": r.integers(0, WORDS, (rows, words)), "mask": r.integers(0, 2, (rows, past + words)),
+            "past": r.standard_normal((rows, past, WIDTH)).astype(np.float32)}
+
+
+def found(folder, name, config="slo_ms: 3000\n"):
+    """Where in a batch elements are above 0: of what comes out nothing says which rows are whose."""
+    nodes = [helper.make_node("Greater", ["x", "zero"], ["is"]), helper.make_node("NonZero", ["is"], ["where"])]
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 12])],
+                              [helper.make_tensor_value_info("where", TensorProto.INT64, [2, "found"])], _weights(zero=np.float32(0)))
+    return _save(folder, name, graph, config)
+
+
+def one_scale(folder, name, config="slo_ms: 3000\n"):
+    """A product in int8 whose scale is that of the largest element of all rows, as dynamic quantisation writes it."""
+    r = np.random.default_rng(SEED)
+    weights = _weights(w=r.integers(-127, 128, (12, 4)).astype(np.int8), w_scale=np.float32(0.01))
+    nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"], "quantize"),
+             helper.make_node("MatMulInteger", ["q", "w", "zero"], ["product"]), helper.make_node("Cast", ["product"], ["f"], to=TensorProto.FLOAT),
+             helper.make_node("Mul", ["scale", "w_scale"], ["s"]), helper.make_node("Mul", ["f", "s"], ["y"])]
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 12])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])], weights)
+    return _save(folder, name, graph, config)
+
+
+def decided(folder, name, config="slo_ms: 3000\n"):
+    """Doubles all rows when their sum is above 0, else negates all."""
+    def branch(op, constant):
+        return helper.make_graph([helper.make_node(op, ["x", constant], [op])], op, [], [helper.make_tensor_value_info(op, TensorProto.FLOAT, ["batch", 12])])
+
+    nodes = [helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0), helper.make_node("Greater", ["sum", "zero"], ["positive"]),
+             helper.make_node("If", ["positive"], ["y"], "branch", then_branch=branch("Add", "x"), else_branch=branch("Mul", "minus"))]
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 12])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 12])], _weights(zero=np.float32(0), minus=np.float32(-1)))
+    return _save(folder, name, graph, config)
+
+
 def wide(folder, name, width, config="slo_ms: 30000\n"):
     """x times a row: answers far larger than their requests, that tell to which request they belong."""
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "row"], ["y"])], name,

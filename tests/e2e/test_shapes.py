@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import re
 
 import numpy as np
 import onnxruntime
@@ -25,7 +26,9 @@ def shaped(bin_dir, tmp_path_factory):
     paths = {"free": shape_models.attention(folder, "free", "slo_ms: 3000\nmax_batch: 8\ndims: {sequence: {max: 64}}\n"),
              "padded": shape_models.attention(folder, "padded", PADDED),
              "pictures": shape_models.pictures(folder, "pictures", "slo_ms: 3000\nmax_batch: 2\n"),
-             "above": shape_models.above(folder, "above")}
+             "above": shape_models.above(folder, "above"), "found": shape_models.found(folder, "found"),
+             "one_scale": shape_models.one_scale(folder, "one_scale"), "decided": shape_models.decided(folder, "decided"),
+             "with_past": shape_models.with_past(folder, "with_past", "slo_ms: 3000\nmax_batch: 4\n")}
     shape_models.attention(folder, "unknown_axis", "dims: {words: {max: 9}}\n")
     shape_models.attention(folder, "falling", "dims: {sequence: {pad_to: [16, 8]}}\n")
     shape_models.attention(folder, "half_a_shape", "profile_shapes: [{length: 9}]\n")
@@ -54,12 +57,12 @@ def ask(running, protocol, model, inputs, binary=True, client=None):
     return (client or client_of(running, protocol)).infer(model, tensors, outputs=outputs)
 
 
-def check(running, protocol, model, inputs, binary=True, client=None):
+def check(running, protocol, model, inputs, binary=True, client=None, exact=False):
     got = ask(running, protocol, model, inputs, binary, client)
     for output, wanted in zip(running.sessions[model].get_outputs(), running.sessions[model].run(None, inputs)):
         value = got.as_numpy(output.name)
         assert value.shape == wanted.shape, output.name
-        np.testing.assert_allclose(value, wanted, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(value, wanted, rtol=0 if exact else 1e-3, atol=0 if exact else 1e-5)
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
@@ -113,6 +116,31 @@ def test_an_output_whose_size_only_the_contents_tell(shaped, above):
     check(shaped, "http", "above", {"x": x})
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("past, words", [(0, 3), (5, 1), (9, 4)])
+@pytest.mark.parametrize("protocol, binary", [("http", True), ("http", False), ("grpc", True)])
+def test_axes_that_depend_on_one_another(shaped, protocol, binary, past, words, rows):
+    """It is measured at sizes that fit, and nothing is a size: a text begins without a past."""
+    check(shaped, protocol, "with_past", shape_models.with_past_inputs(rows, past, words), binary=binary)
+
+
+ALONE = {"found": "output 'where' does not grow with the batch", "one_scale": "DynamicQuantizeLinear gives all rows of a batch one scale",
+         "decided": "If 'branch' decides for all rows of a batch at once"}
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("model", ALONE)
+def test_rows_that_cannot_be_told_apart_run_alone(shaped, model, rows):
+    """And so answers are those that a request has by itself, whoever else asks."""
+    assert re.search(f'model_loaded model={model} .*max_batch=1 .*alone="{ALONE[model]}"', shaped.log())
+
+    def run(seed):
+        check(shaped, "http", model, {"x": (seed - 8) * np.random.default_rng(seed).random((rows, 12), np.float32)}, exact=model != "decided")
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(16)))
+
+
 def test_many_lengths_at_once(shaped):
     """Requests of all lengths from many clients: each has its own answer, and rows of one shape shared batches."""
     def run(number):
@@ -146,10 +174,10 @@ def test_what_is_wrong_with_a_shape_is_said(shaped):
     good = attention_inputs(2, 9)
     text = refusal(shaped, "free", {"ids": good["ids"], "mask": good["mask"][:, :8]})
     assert "mask" in text and "sequence" in text and "8" in text and "9" in text
-    assert "sequence 65, 1 to 64" in refusal(shaped, "free", attention_inputs(1, 65))
-    assert "sequence 33, 1 to 32" in refusal(shaped, "padded", attention_inputs(1, 33))
+    assert "sequence 65, 0 to 64" in refusal(shaped, "free", attention_inputs(1, 65))
+    assert "sequence 33, 0 to 32" in refusal(shaped, "padded", attention_inputs(1, 33))
     empty = np.zeros((1, 0), np.int64)
-    assert "sequence 0" in refusal(shaped, "free", {"ids": empty, "mask": empty})
+    assert "every input is empty, with sequence 0" in refusal(shaped, "free", {"ids": empty, "mask": empty})
     assert "[2,9,1]" in refusal(shaped, "free", {"ids": good["ids"][..., None], "mask": good["mask"]})
     assert "batch of 9" in refusal(shaped, "free", attention_inputs(9, 4))
     assert "[1,4,8,8]" in refusal(shaped, "pictures", {"image": np.zeros((1, 4, 8, 8), np.float32)})

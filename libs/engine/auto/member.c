@@ -78,6 +78,7 @@ static status_t copy_info(description_t *d, const engine_model_info_t *info, err
     if (status == STATUS_OK) {
         d->info.memory_bytes = info->memory_bytes;
         d->info.stop_points = info->stop_points;
+        memcpy(d->info.alone, info->alone, sizeof d->info.alone);
     }
     return status;
 }

@@ -1,5 +1,9 @@
 #include "engine/compile/describe.h"
 
+#include "engine/compile/fit.h"
+#include "graph/ops/op.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -206,22 +210,45 @@ status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_
 /* Small ones suit text models, larger ones images. */
 const int64_t describe_trials[DESCRIBE_TRIALS] = {16, 24, 224, 256, 1, 2, 512, 640};
 
+/* A template, with what of its inputs varies and which sizes fit together. */
+typedef struct {
+    const graph_t *graph;
+    bool batchable;
+    fit_axes_t axes;
+    fit_t fit;
+} subject_t;
+
+static void subject_init(subject_t *s, const graph_t *graph, bool batchable)
+{
+    engine_tensor_t inputs[ENGINE_MAX_IO];
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        const graph_io_t *io = &graph->inputs[i];
+        inputs[i] = (engine_tensor_t){.rank = io->rank};
+        memcpy(inputs[i].dims, io->dims, io->rank * sizeof io->dims[0]);
+        memcpy(inputs[i].symbols, io->symbols, io->rank * sizeof io->symbols[0]);
+    }
+    *s = (subject_t){.graph = graph, .batchable = batchable};
+    fit_axes(&s->axes, inputs, graph->input_count, batchable);
+    fit_first(&s->fit, FIT_TO_DESCRIBE, s->axes.count);
+}
+
 /* Shapes of the outputs for a batch and a size of what else is open; rank UINT32_MAX = not known before running. */
 typedef struct {
     tensor_t outputs[ENGINE_MAX_IO];
 } probe_t;
 
-static status_t probe(const graph_t *graph, bool batchable, int64_t batch, int64_t size, probe_t *p,
-                      err_t *err)
+static status_t probe(const subject_t *s, int64_t batch, int64_t size, probe_t *p, err_t *err)
 {
+    const graph_t *graph = s->graph;
     tensor_t inputs[ENGINE_MAX_IO];
     graph_t *instance;
     for (uint32_t i = 0; i < graph->input_count; i++) {
         const graph_io_t *io = &graph->inputs[i];
         inputs[i] = (tensor_t){.dtype = io->dtype, .rank = io->rank};
         for (uint32_t k = 0; k < io->rank; k++)
-            inputs[i].dims[k] = io->dims[k] < 0 ? size : io->dims[k];
-        if (batchable)
+            inputs[i].dims[k] =
+                s->axes.of[i][k] ? fit_size(&s->fit, s->axes.of[i][k] - 1, size) : io->dims[k];
+        if (s->batchable)
             inputs[i].dims[0] = batch;
     }
     status_t status = graph_instantiate(graph, inputs, &instance, err);
@@ -237,13 +264,25 @@ static status_t probe(const graph_t *graph, bool batchable, int64_t batch, int64
     return STATUS_OK;
 }
 
-static bool has_open_dims(const graph_t *graph, bool batchable)
+/* The first pattern is for most models, and is tried with each size; others with one for texts and one for pictures. */
+enum { FIT_EVERY = 2, FIT_TRIALS = 4 };
+
+static bool takes_some_size(const subject_t *s)
 {
-    for (uint32_t i = 0; i < graph->input_count; i++)
-        for (uint32_t k = batchable; k < graph->inputs[i].rank; k++)
-            if (graph->inputs[i].dims[k] < 0)
-                return true;
+    probe_t out;
+    bool first = s->fit.step == 0;
+    for (uint32_t t = 0; t < (first ? DESCRIBE_TRIALS : FIT_TRIALS); t += first ? 1 : FIT_EVERY)
+        if (probe(s, 1, describe_trials[t], &out, NULL) == STATUS_OK)
+            return true;
     return false;
+}
+
+/* One size for all, unless only another pattern is taken. */
+static void find_fit(subject_t *s)
+{
+    while (!takes_some_size(s))
+        if (!fit_next(&s->fit))
+            return;
 }
 
 /* -1 where another trial gives something else. */
@@ -262,27 +301,27 @@ static void mark_varying(const graph_t *graph, probe_t *out, const probe_t *othe
  * Every size that works is tried: a network that halves a picture five times makes 1 of 16 and of 24. At least two must
  * work, for one tells nothing.
  */
-static status_t probe_sizes(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+static status_t probe_sizes(const subject_t *s, probe_t *out, err_t *err)
 {
     probe_t other;
     uint32_t worked = 0;
     status_t status = STATUS_OK;
     for (uint32_t t = 0; t < DESCRIBE_TRIALS; t++) {
-        status_t tried = probe(graph, batchable, 1, describe_trials[t], worked ? &other : out, err);
+        status_t tried = probe(s, 1, describe_trials[t], worked ? &other : out, err);
         if (tried != STATUS_OK)
             status = tried;
         else if (worked++)
-            mark_varying(graph, out, &other);
+            mark_varying(s->graph, out, &other);
     }
     return worked >= 2 ? STATUS_OK : status;
 }
 
 /* Output shapes with -1 where they vary; as declared when too few trials work or contents decide. */
-static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *err)
+static status_t vary(const subject_t *s, probe_t *out, err_t *err)
 {
-    bool open = has_open_dims(graph, batchable);
-    status_t status = open ? probe_sizes(graph, batchable, out, err)
-                           : probe(graph, batchable, 1, describe_trials[0], out, err);
+    const graph_t *graph = s->graph;
+    bool open = s->axes.count > 0;
+    status_t status = open ? probe_sizes(s, out, err) : probe(s, 1, describe_trials[0], out, err);
     if (status != STATUS_OK && !open)
         return status;
     for (uint32_t i = 0; i < graph->output_count; i++) {
@@ -300,12 +339,13 @@ static status_t vary(const graph_t *graph, bool batchable, probe_t *out, err_t *
 }
 
 /* NULL when every output has one row per row of the batch, else the name of one that has not. */
-static const char *grows_not(const graph_t *graph)
+static const char *grows_not(const subject_t *s)
 {
+    const graph_t *graph = s->graph;
     probe_t one, two;
     for (uint32_t t = 0; t < DESCRIBE_TRIALS; t++) {
-        if (probe(graph, true, 1, describe_trials[t], &one, NULL) != STATUS_OK ||
-            probe(graph, true, 2, describe_trials[t], &two, NULL) != STATUS_OK)
+        if (probe(s, 1, describe_trials[t], &one, NULL) != STATUS_OK ||
+            probe(s, 2, describe_trials[t], &two, NULL) != STATUS_OK)
             continue;
         for (uint32_t i = 0; i < graph->output_count; i++) {
             tensor_t *a = &one.outputs[i], *b = &two.outputs[i];
@@ -333,19 +373,38 @@ static bool may_batch(const graph_t *graph, engine_batching_t batching)
     return true;
 }
 
-static status_t decide_batching(const graph_t *graph, const engine_load_t *what, bool *batchable, err_t *err)
+/* Quantised while it runs, all rows get one scale: then what a row gives hangs on those beside it. */
+static bool shares_a_scale(const graph_t *graph)
 {
-    *batchable = may_batch(graph, what->batching);
-    const char *stuck = *batchable ? grows_not(graph) : NULL;
-    if (stuck)
-        *batchable = false;
-    if (what->batching != ENGINE_BATCH_FORCE || *batchable)
-        return STATUS_OK;
-    if (stuck)
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (!graph->nodes[n].dead && strcmp(graph->nodes[n].op->name, "DynamicQuantizeLinear") == 0)
+            return true;
+    return false;
+}
+
+/* Into `alone` when a batch is wanted of a model whose inputs could have one. */
+static status_t decide_batching(subject_t *s, const engine_load_t *what, char alone[ENGINE_REASON_BYTES],
+                                err_t *err)
+{
+    const graph_t *graph = s->graph;
+    subject_init(s, graph, may_batch(graph, what->batching));
+    find_fit(s);
+    if (!s->batchable && what->batching == ENGINE_BATCH_FORCE)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "max_batch is given, but not every input has a leading batch dimension");
+    const char *stuck = s->batchable ? grows_not(s) : NULL;
+    if (stuck && what->batching == ENGINE_BATCH_FORCE)
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "max_batch is given, but output '%.80s' does not grow with the batch", stuck);
-    return err_set(err, STATUS_INVALID_ARGUMENT,
-                   "max_batch is given, but not every input has a leading batch dimension");
+    if (stuck)
+        snprintf(alone, ENGINE_REASON_BYTES, "output '%.80s' does not grow with the batch", stuck);
+    else if (s->batchable && what->batching != ENGINE_BATCH_FORCE && shares_a_scale(graph))
+        snprintf(alone, ENGINE_REASON_BYTES, "DynamicQuantizeLinear gives all rows of a batch one scale");
+    if (!alone[0])
+        return STATUS_OK;
+    subject_init(s, graph, false);
+    find_fit(s);
+    return STATUS_OK;
 }
 
 static status_t set_all(description_t *d, const graph_t *graph, const probe_t *outputs, bool batchable,
@@ -369,22 +428,22 @@ static status_t set_all(description_t *d, const graph_t *graph, const probe_t *o
 status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err)
 {
     probe_t outputs;
-    bool batchable;
+    subject_t s = {.graph = graph};
     status_t status = describe_check(what, err);
     if (status == STATUS_OK)
         status = description_init(d, graph->input_count, graph->output_count, err);
     if (status != STATUS_OK)
         return status;
-    status = decide_batching(graph, what, &batchable, err);
+    status = decide_batching(&s, what, d->info.alone, err);
     if (status == STATUS_OK)
-        status = vary(graph, batchable, &outputs, err);
+        status = vary(&s, &outputs, err);
     if (status == STATUS_OK)
-        status = set_all(d, graph, &outputs, batchable, err);
+        status = set_all(d, graph, &outputs, s.batchable, err);
     if (status != STATUS_OK) {
         description_dispose(d);
         return status;
     }
-    set_batch(d, what, batchable);
+    set_batch(d, what, s.batchable);
     return STATUS_OK;
 }
 

@@ -1,9 +1,13 @@
 #include "engine/onnxruntime/signature.h"
 
+#include "engine/compile/fit.h"
+#include "engine/onnxruntime/rows.h"
 #include "engine/onnxruntime/values.h"
 #include "engine/onnxruntime/words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TRIAL_ROWS = 2 };
 
@@ -22,6 +26,8 @@ typedef struct {
     bool with_words;     /* instead of empty strings */
     void *samples[ENGINE_MAX_IO];
     declared_t inputs, outputs;
+    fit_axes_t axes; /* of the inputs, whose leading dimensions are rows */
+    fit_t fit;
 } signature_t;
 
 /* ---- What is declared ---- */
@@ -145,11 +151,14 @@ static status_t read_list(const signature_t *s, bool input, declared_t *d, err_t
 
 /* ---- A run of zeros, or of words ---- */
 
-static void trial_shape(const engine_tensor_t *d, int64_t rows, int64_t size, tensor_t *shape)
+static void trial_shape(const signature_t *s, uint32_t input, int64_t rows, int64_t size, tensor_t *shape)
 {
+    const engine_tensor_t *d = &s->inputs.tensors[input];
     *shape = (tensor_t){.dtype = d->dtype, .rank = d->rank};
     for (uint32_t k = 0; k < d->rank; k++)
-        shape->dims[k] = d->dims[k] >= 0 ? d->dims[k] : k == 0 ? rows : size;
+        shape->dims[k] = d->dims[k] >= 0 ? d->dims[k]
+                         : k == 0        ? rows
+                                         : fit_size(&s->fit, s->axes.of[input][k] - 1, size);
 }
 
 /* Each row has the same words; those of an input go on where the input before has ended. */
@@ -167,7 +176,7 @@ static status_t make_input(const signature_t *s, uint32_t i, int64_t rows, int64
 {
     const engine_tensor_t *d = &s->inputs.tensors[i];
     tensor_t shape;
-    trial_shape(d, rows, size, &shape);
+    trial_shape(s, i, rows, size, &shape);
     status_t status = tensor_check(&shape, err);
     if (status == STATUS_OK && !(shape.data = *data = calloc(tensor_bytes(&shape) + 1, 1)))
         status = err_set(err, STATUS_NO_MEMORY, "no memory to try the model");
@@ -227,16 +236,18 @@ static status_t try_rows(signature_t *s, int64_t rows, int64_t size, bool *came,
     return status;
 }
 
-/* By the first size that the model takes; what the last one says of it when it takes none. */
+/* By the first size that the model takes, of the first pattern of sizes; what it says of the last when it takes none. */
 static status_t try_sizes(signature_t *s, int64_t rows, bool *came, err_t *err)
 {
     status_t status = STATUS_OK;
     *came = false;
-    for (uint32_t t = 0; t < DESCRIBE_TRIALS; t++) {
-        status = try_rows(s, rows, describe_trials[t], came, err);
-        if (status == STATUS_OK)
-            break;
-    }
+    do {
+        for (uint32_t t = 0; t < DESCRIBE_TRIALS; t++) {
+            status = try_rows(s, rows, describe_trials[t], came, err);
+            if (status == STATUS_OK)
+                return status;
+        }
+    } while (fit_next(&s->fit));
     return status;
 }
 
@@ -313,10 +324,28 @@ static bool grows(signature_t *s)
     return try_sizes(s, TRIAL_ROWS, &came, NULL) == STATUS_OK && came;
 }
 
-static status_t decide_batching(signature_t *s, const engine_load_t *what, bool *batchable, err_t *err)
+/* Why rows are run one by one: the inputs could be batched, but what comes out could not be given back. */
+static void tell_alone(const signature_t *s, char alone[ENGINE_REASON_BYTES])
 {
-    *batchable =
-        what->batching != ENGINE_BATCH_NONE && all_lead(&s->inputs) && all_lead(&s->outputs) && grows(s);
+    for (uint32_t i = 0; i < s->outputs.count; i++)
+        if (s->outputs.tensors[i].rank < 1 || s->outputs.tensors[i].dims[0] >= 0) {
+            snprintf(alone, ENGINE_REASON_BYTES, "output '%.80s' does not grow with the batch",
+                     s->outputs.tensors[i].name);
+            return;
+        }
+    snprintf(alone, ENGINE_REASON_BYTES, "outputs do not grow with the batch");
+}
+
+static status_t decide_batching(signature_t *s, const engine_load_t *what, bool *batchable,
+                                char alone[ENGINE_REASON_BYTES], err_t *err)
+{
+    bool wanted = what->batching != ENGINE_BATCH_NONE && all_lead(&s->inputs);
+    *batchable = wanted && all_lead(&s->outputs) && grows(s);
+    if (wanted && !*batchable)
+        tell_alone(s, alone);
+    if (*batchable && what->batching != ENGINE_BATCH_FORCE)
+        rows_check(what, alone);
+    *batchable &= !alone[0];
     if (what->batching == ENGINE_BATCH_FORCE && !*batchable)
         return err_set(
             err, STATUS_INVALID_ARGUMENT,
@@ -328,15 +357,20 @@ static status_t decide_batching(signature_t *s, const engine_load_t *what, bool 
 static status_t describe_declared(description_t *d, signature_t *s, const engine_load_t *what, err_t *err)
 {
     engine_load_t declared = *what;
+    char alone[ENGINE_REASON_BYTES] = "";
     bool batchable;
-    status_t status = decide_batching(s, what, &batchable, err);
+    status_t status = decide_batching(s, what, &batchable, alone, err);
     if (status == STATUS_OK)
         status = keep_samples(s, err);
     declared.inputs = s->inputs.tensors;
     declared.outputs = s->outputs.tensors;
     declared.input_count = s->inputs.count;
     declared.output_count = s->outputs.count;
-    return status == STATUS_OK ? description_from_declared(d, &declared, batchable, err) : status;
+    if (status == STATUS_OK)
+        status = description_from_declared(d, &declared, batchable, err);
+    if (status == STATUS_OK)
+        memcpy(d->info.alone, alone, sizeof alone);
+    return status;
 }
 
 status_t signature_read(description_t *d, OrtSession *session, const engine_load_t *what, err_t *err)
@@ -356,6 +390,10 @@ status_t signature_read(description_t *d, OrtSession *session, const engine_load
         status = read_list(s, false, &s->outputs, err);
     if (status == STATUS_OK)
         status = words_read(&s->words, what, err);
+    if (status == STATUS_OK) {
+        fit_axes(&s->axes, s->inputs.tensors, s->inputs.count, 1);
+        fit_first(&s->fit, FIT_TO_DESCRIBE, s->axes.count);
+    }
     if (status == STATUS_OK) {
         choose_words(s);
         status = learn_maps(s, err);

@@ -131,7 +131,7 @@ const char *axes_objection(const axes_t *axes, const uint32_t *sizes, size_t cou
     if (count != axes->count)
         return "it has not one size for each of the model's variable dimensions";
     for (uint32_t a = 0; a < axes->count; a++)
-        if (sizes[a] < 1 || sizes[a] > axes->list[a].size_max)
+        if (sizes[a] > axes->list[a].size_max)
             return "the size of a variable dimension is out of range";
     return NULL;
 }

@@ -1,5 +1,7 @@
 #include "model/parts/shapes.h"
 
+#include "engine/compile/fit.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -65,16 +67,17 @@ static status_t configured(model_shapes_t *shapes, const reference_config_t *ref
     return STATUS_OK;
 }
 
-/* Whether the model takes a row of this shape, as far as that can be told without running it. */
+/* Whether the model takes a row of this shape: some engines tell before it runs. */
 static bool works(const model_shapes_t *shapes, const shapes_choice_t *choice, const uint32_t *sizes,
                   err_t *err)
 {
     engine_shape_t inputs[ENGINE_MAX_IO];
 
-    if (!choice->ops->prepare_shapes)
-        return true;
     axes_input_shapes(&shapes->axes, sizes, 1, inputs);
-    return choice->ops->prepare_shapes(choice->model, 1, inputs, err) == STATUS_OK;
+    if (choice->ops->prepare_shapes &&
+        choice->ops->prepare_shapes(choice->model, 1, inputs, err) != STATUS_OK)
+        return false;
+    return !choice->takes || choice->takes(choice->takes_arg, sizes, err) == STATUS_OK;
 }
 
 /* How many sizes the axes are padded to; 0: none is. */
@@ -129,22 +132,52 @@ static bool of_pipeline(const axes_t *axes, const shapes_choice_t *choice, uint3
     return false;
 }
 
-static void all_of(const axes_t *axes, uint32_t size, uint32_t *sizes)
+/* An axis that leads every input of a model whose rows are run one by one: how many rows a request has. */
+static bool is_rows(const axes_t *axes, uint32_t a)
 {
-    for (uint32_t a = 0; a < axes->count; a++)
-        sizes[a] = at_most(size, axes->list[a].size_max);
+    for (uint32_t i = 0; i < axes->info->input_count; i++)
+        if (axes->info->inputs[i].rank == 0 || axes->of_input[i][0] != a + 1)
+            return false;
+    return !axes->info->batchable;
 }
 
-static void choose_usual(model_shapes_t *shapes, const shapes_choice_t *choice, bool pictures, err_t *err)
+/* rows: of a request, where that is an axis. */
+static void all_of(const axes_t *axes, const fit_t *fit, uint32_t size, uint32_t rows, uint32_t *sizes)
+{
+    for (uint32_t a = 0; a < axes->count; a++)
+        sizes[a] =
+            at_most(is_rows(axes, a) ? rows : (uint32_t)fit_size(fit, a, size), axes->list[a].size_max);
+}
+
+/* What takes no small size of a pattern takes no larger one. */
+static void choose_usual(model_shapes_t *shapes, const shapes_choice_t *choice, const fit_t *fit,
+                         bool pictures, err_t *err)
 {
     const uint32_t *usual = pictures ? picture_sizes : sequence_sizes;
     uint32_t sizes[AXES_MAX] = {0};
 
     for (uint32_t i = 0; i < (pictures ? PICTURE_SIZES : SEQUENCE_SIZES); i++) {
-        all_of(&shapes->axes, usual[i], sizes);
+        all_of(&shapes->axes, fit, usual[i], shapes->axes.count == 1 ? i + 1 : 1, sizes);
         if (works(shapes, choice, sizes, err))
             add_reference(shapes, sizes);
+        else if (fit->step > 0 && i == 0)
+            return;
     }
+}
+
+/* One size for all axes, else what fits where they depend on one another. What is told of is what the first lacked. */
+static void choose_fitting(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err)
+{
+    bool pictures = has_pictures(&shapes->axes);
+    err_t why;
+    fit_t fit;
+
+    fit_first(&fit, FIT_TO_MEASURE, shapes->axes.count);
+    do {
+        choose_usual(shapes, choice, &fit, pictures, fit.step ? &why : err);
+        if (shapes->reference_count == 0)
+            choose_usual(shapes, choice, &fit, !pictures, &why);
+    } while (shapes->reference_count == 0 && fit_next(&fit));
 }
 
 /* What the config asks for, else what it pads to. */
@@ -166,8 +199,10 @@ static status_t choose_wanted(model_shapes_t *shapes, const shape_config_t *conf
 static status_t choose_picture(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err)
 {
     uint32_t sizes[AXES_MAX] = {0};
+    fit_t fit;
 
-    all_of(&shapes->axes, picture_sizes[0], sizes);
+    fit_first(&fit, FIT_TO_MEASURE, shapes->axes.count);
+    all_of(&shapes->axes, &fit, picture_sizes[0], 1, sizes);
     if (!choice->picture_width || !of_pipeline(&shapes->axes, choice, sizes))
         return STATUS_OK;
     if (check_bounds(&shapes->axes, sizes, "preprocess", err) != STATUS_OK)
@@ -179,7 +214,6 @@ static status_t choose_picture(model_shapes_t *shapes, const shapes_choice_t *ch
 
 status_t shapes_choose(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err)
 {
-    bool pictures = has_pictures(&shapes->axes);
     err_t why = {0};
 
     shapes->reference_count = 0;
@@ -188,9 +222,7 @@ status_t shapes_choose(model_shapes_t *shapes, const shapes_choice_t *choice, er
         return err->code;
     shapes->wanted = shapes->reference_count > 0;
     if (!shapes->wanted)
-        choose_usual(shapes, choice, pictures, &why);
-    if (shapes->reference_count == 0)
-        choose_usual(shapes, choice, !pictures, &why);
+        choose_fitting(shapes, choice, &why);
     if (shapes->reference_count == 0)
         return err_set(
             err, STATUS_INVALID_ARGUMENT,

@@ -28,8 +28,8 @@ _Static_assert((int)REFERENCES_MAX == (int)FAMILY_MAX, "every reference is a mem
 
 /*
  * Chooses where to measure: profile_shapes of the config, else the sizes it pads to, else those of the picture pipeline
- * (picture_width > 0, for the input of that name), else what suits the kind of model. Those that the model cannot take
- * are left out where they were not asked for. model must be loaded on the engine.
+ * (picture_width > 0, for the input of that name), else what suits the kind of model, with sizes that fit together where axes
+ * depend on one another (engine/compile/fit.h). Those that the model cannot take are left out where they were not asked for. model must be loaded on the engine.
  */
 typedef struct {
     const engine_ops_t *ops;
@@ -38,6 +38,9 @@ typedef struct {
     const char *picture_input;
     uint32_t picture_width, picture_height;
     bool channels_last;
+    /* Runs a row of these sizes; NULL: what the engine says when it prepares them is enough. */
+    status_t (*takes)(void *arg, const uint32_t *sizes, err_t *err);
+    void *takes_arg;
 } shapes_choice_t;
 status_t shapes_choose(model_shapes_t *shapes, const shapes_choice_t *choice, err_t *err);
 

@@ -16,7 +16,7 @@ void load_log(const model_t *model, int64_t took_ns)
                  LOG_U64("stages", choice->stages ? choice->stages->count : 0),
                  LOG_STR("schedule", choice->stages ? model_stages_schedule(choice->stages) : ""),
                  LOG_U64("exit_points", choice->exit_points), LOG_STR("mode_reason", choice->why),
-                 LOG_MS("took_ms", took_ns));
+                 LOG_STR("alone", model->info->alone), LOG_MS("took_ms", took_ns));
     else if (model->load_status != STATUS_CANCELLED)
         log_error("model_failed", LOG_STR("model", model->name), LOG_I64("version", model->version),
                   LOG_STR("status", status_name(model->load_status)), LOG_ERR(&model->load_err));

@@ -109,6 +109,51 @@ static const char *chosen(void)
     return text;
 }
 
+/* ---- axes that depend on one another ---- */
+
+/* A mask as long as the words that were and those that come: nothing but a run tells. */
+static status_t takes_sums(void *arg, const uint32_t *sizes, err_t *why)
+{
+    (*(int *)arg)++;
+    return sizes[1] == sizes[0] + sizes[2] ? STATUS_OK
+                                           : err_set(why, STATUS_INVALID_ARGUMENT, "the mask does not fit");
+}
+
+static status_t takes_nothing(void *arg, const uint32_t *sizes, err_t *why)
+{
+    (*(int *)arg)++;
+    return err_set(why, STATUS_INVALID_ARGUMENT, "not %u", sizes[0]);
+}
+
+Test(model_shapes, fit_together)
+{
+    int runs = 0;
+
+    give(&(engine_tensor_t){
+        .name = "x", .rank = 4, .dims = {-1, -1, -1, 2}, .symbols = {"words", "total", "past"}});
+    choice.ops = &unable;
+    choice.takes = takes_sums;
+    choice.takes_arg = &runs;
+    cr_expect_str_eq(chosen(), "1x17x16 1x129x128 1x513x512");
+    cr_expect_lt(runs, 24, "%d", runs);
+    runs = 0;
+    choice.takes = takes_nothing;
+    cr_expect(strstr(chosen(), "profile_shapes: not "), "%s", err.text);
+    cr_expect_lt(runs, 128, "%d", runs);
+}
+
+Test(model_shapes, rows_that_run_alone_are_few)
+{
+    give(&(engine_tensor_t){.name = "x", .rank = 2, .dims = {-1, 8}, .symbols = {"batch"}});
+    info.batchable = false;
+    choice.ops = &unable;
+    cr_expect_str_eq(chosen(), "1 2 3");
+    give_table();
+    info.batchable = false;
+    choice.ops = &unable;
+    cr_expect_str_eq(chosen(), "1x16 1x128 1x512");
+}
+
 /* ---- what config.yaml asks for ---- */
 
 Test(model_shapes, are_those_of_the_config_by_what_they_cost)

@@ -73,6 +73,32 @@ Test(validate, unbatched_and_variable)
     assert_bad(&spec, "impossible shape");
 }
 
+/* A text without words before, and one without any. */
+Test(validate, a_size_may_be_zero_but_not_everything_empty)
+{
+    const oip_axis_t axes[] = {{.name = "past", .size_max = 9}, {.name = "words", .size_max = 9}};
+    oip_tensor_spec_t inputs[] = {
+        {.name = "p", .datatype = OIP_UINT8, .dims = {.rank = 1, .dims = {-1}}, .axes = {1}},
+        {.name = "x", .datatype = OIP_UINT8, .dims = {.rank = 1, .dims = {-1}}, .axes = {2}}};
+    oip_model_spec_t spec = fixture_single(inputs, 4);
+    spec.inputs = inputs;
+    spec.input_count = 2;
+    spec.axes = axes;
+    spec.axis_count = 2;
+    oip_request_init(&request);
+    put_input("p", OIP_UINT8, SHAPE(2, 2, 0), 0);
+    put_input("x", OIP_UINT8, SHAPE(2, 2, 3), 6);
+    cr_assert_eq(oip_validate_request(&request, &spec, &err), STATUS_OK, "%s", err.text);
+    cr_assert(request.axis_sizes[0] == 0 && request.axis_sizes[1] == 3);
+    oip_request_init(&request);
+    put_input("p", OIP_UINT8, SHAPE(2, 2, 0), 0);
+    put_input("x", OIP_UINT8, SHAPE(2, 2, 0), 0);
+    assert_bad(&spec, "every input is empty, with past 0");
+    put_input("p", OIP_UINT8, SHAPE(2, 1, 10), 10);
+    put_input("x", OIP_UINT8, SHAPE(2, 1, 3), 3);
+    assert_bad(&spec, "input 'p' has past 10, 0 to 9 are possible");
+}
+
 Test(validate, pictures)
 {
     oip_request_init(&request);
