@@ -14,7 +14,10 @@ static const char *patterns(fit_purpose_t purpose, uint32_t axis_count, int64_t 
     fit_first(&fit, purpose, axis_count);
     do {
         for (uint32_t a = 0; a < axis_count; a++)
-            len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%d", a ? "," : len ? " " : "",
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%d",
+                                    a     ? ","
+                                    : len ? " "
+                                          : "",
                                     (int)fit_size(&fit, a, size));
     } while (fit_next(&fit) && len < sizeof(text) - 64);
     return text;

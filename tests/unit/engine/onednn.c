@@ -52,7 +52,7 @@ static maker_t *network(int64_t batch)
     floats(m, "b0", 1, (int64_t[]){20}, 2);
     floats(m, "w1", 4, (int64_t[]){20, 20, 1, 1}, 3);
     floats(m, "w2", 4, (int64_t[]){20, 1, 3, 3}, 4);
-    floats(m, "fc", 2, (int64_t[]){5, 40}, 5);
+    floats(m, "fc", 2, (int64_t[]){5, 60}, 5);
     floats(m, "fb", 1, (int64_t[]){5}, 6);
     maker_attr_ints(maker_node(m, "Conv", "x w0 b0", "c0"), "pads", 4, (int64_t[]){1, 1, 1, 1});
     maker_node(m, "Relu", "c0", "r0");
@@ -65,7 +65,9 @@ static maker_t *network(int64_t batch)
     maker_node(m, "Sigmoid", "c2", "s2");
     maker_node(m, "Mul", "c2 s2", "m2");
     maker_node(m, "Add", "m2 r0", "a2");
-    maker_attr_int(maker_node(m, "Concat", "a2 r1", "k"), "axis", 1);
+    maker_node(m, "Tanh", "a2", "t2");
+    maker_attr_int(maker_node(m, "Softmax", "r1", "soft"), "axis", 1);
+    maker_attr_int(maker_node(m, "Concat", "t2 r1 soft", "k"), "axis", 1);
     maker_node(m, "GlobalAveragePool", "k", "p");
     maker_node(m, "Flatten", "p", "f");
     maker_attr_int(maker_node(m, "Gemm", "f fc fb", "y"), "transB", 1);

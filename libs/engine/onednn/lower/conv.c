@@ -104,18 +104,53 @@ static status_t describe(lower_t *l, const node_t *node, const conv_t *c, bool t
     return lower_status(l, status);
 }
 
+/* With the first `fused` entries of the epilogue. */
+static status_t describe_fused(lower_t *l, const node_t *node, const conv_t *c, bool transposed,
+                               uint32_t fused, dnnl_primitive_desc_t *pd, int32_t *sum)
+{
+    node_t head = *node;
+    dnnl_primitive_attr_t attr;
+    head.epilogue_count = fused;
+    status_t status = lower_attr(l, &head, &attr, sum);
+    if (status != STATUS_OK)
+        return status;
+    status = describe(l, node, c, transposed, attr, pd);
+    dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+/* The first addition behind a function; their number when there is none. */
+static uint32_t late_addition(const node_t *node)
+{
+    uint32_t i = 1;
+    while (i < node->epilogue_count && node->epilogue[i].kind != EPILOGUE_ADD)
+        i++;
+    return i < node->epilogue_count ? i : node->epilogue_count;
+}
+
+/* Without AVX-512 oneDNN's kernels take an addition before a function only: the residual behind Conv and SiLU is a step of
+ * its own there, for the reference takes forty times as long. */
+static status_t describe_fast(lower_t *l, const node_t *node, const conv_t *c, bool transposed,
+                              uint32_t *fused, dnnl_primitive_desc_t *pd, int32_t *sum)
+{
+    *fused = node->epilogue_count;
+    status_t status = describe_fused(l, node, c, transposed, *fused, pd, sum);
+    uint32_t late = late_addition(node);
+    if (status != STATUS_OK || late == *fused || !lower_is_reference(*pd))
+        return status;
+    dnnl_primitive_desc_destroy(*pd);
+    *fused = late;
+    return describe_fused(l, node, c, transposed, late, pd, sum);
+}
+
 static status_t add_conv(lower_t *l, const node_t *node, conv_t *c, bool transposed)
 {
     const tensor_t *w = lower_tensor(l, node->in[1]);
     dnnl_memory_desc_t seen = weights_md(c, w, transposed);
-    dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t pd;
+    uint32_t fused;
     int32_t sum;
-    status_t status = lower_attr(l, node, &attr, &sum);
-    if (status != STATUS_OK)
-        return status;
-    status = describe(l, node, c, transposed, attr, &pd);
-    dnnl_primitive_attr_destroy(attr);
+    status_t status = describe_fast(l, node, c, transposed, &fused, &pd, &sum);
     if (status != STATUS_OK)
         return status;
     dnnl_memory_desc_t src = *dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0);
@@ -132,6 +167,8 @@ static status_t add_conv(lower_t *l, const node_t *node, conv_t *c, bool transpo
         md_of(lower_tensor(l, node->in[2]), &args[count++].md);
     }
     status = lower_step(l, node, pd, args, count);
+    if (status == STATUS_OK)
+        status = lower_rest(l, node, fused, &dst, to);
     return status == STATUS_OK ? lower_define(l, node->out[0], &dst, to) : status;
 }
 

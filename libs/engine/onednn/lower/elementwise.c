@@ -4,7 +4,6 @@
 #include "engine/onednn/lower/lower.h"
 
 #include <math.h>
-#include <string.h>
 
 static status_t define_result(lower_t *l, const node_t *node, dnnl_primitive_desc_t pd,
                               const lower_arg_t *args, uint32_t count, const lower_arg_t *dst)
@@ -174,14 +173,6 @@ static dnnl_alg_kind_t binary_alg(const node_t *node)
     return algs[node->op->function.op];
 }
 
-/* oneDNN's reference implementation is far slower than our own kernel on rows. */
-static bool is_reference(const_dnnl_primitive_desc_t pd)
-{
-    const char *info = NULL;
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    return info && !strncmp(info, "ref", 3);
-}
-
 static bool describe_binary(lower_t *l, const node_t *node, const dnnl_memory_desc_t *first,
                             const dnnl_memory_desc_t *second, dnnl_primitive_desc_t *pd)
 {
@@ -189,7 +180,7 @@ static bool describe_binary(lower_t *l, const node_t *node, const dnnl_memory_de
     if (dnnl_binary_desc_init(&desc, binary_alg(node), first, second, first) != dnnl_success ||
         dnnl_primitive_desc_create(pd, &desc, l->attr, l->engine, NULL) != dnnl_success)
         return false;
-    if (!is_reference(*pd))
+    if (!lower_is_reference(*pd))
         return true;
     dnnl_primitive_desc_destroy(*pd);
     return false;

@@ -4,6 +4,7 @@
 #include "engine/onednn/lower/lower.h"
 
 #include <math.h>
+#include <string.h>
 
 static eltwise_t one(dnnl_alg_kind_t alg, double alpha, double beta)
 {
@@ -110,4 +111,55 @@ uint32_t lower_sum_target(lower_t *l, const node_t *node, int32_t sum_value, con
         return main->buffer;
     uint32_t held = lower_need(l, sum_value, md);
     return held == UINT32_MAX ? held : copy_of(l, node, held, md);
+}
+
+bool lower_is_reference(const_dnnl_primitive_desc_t pd)
+{
+    const char *info = NULL;
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
+    return info && !strncmp(info, "ref", 3);
+}
+
+static status_t rest_add(lower_t *l, const node_t *node, int32_t value, const dnnl_memory_desc_t *md,
+                         uint32_t buffer)
+{
+    dnnl_binary_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    lower_arg_t args[] = {{DNNL_ARG_SRC_0, buffer, *md},
+                          {DNNL_ARG_SRC_1, lower_need(l, value, md), *md},
+                          {DNNL_ARG_DST, buffer, *md}};
+    dnnl_status_t made = dnnl_binary_desc_init(&desc, dnnl_binary_add, md, md, md);
+    if (made == dnnl_success)
+        made = dnnl_primitive_desc_create(&pd, &desc, l->attr, l->engine, NULL);
+    return made == dnnl_success ? lower_step(l, node, pd, args, 3) : lower_status(l, made);
+}
+
+static status_t rest_function(lower_t *l, const node_t *node, const ew_call_t *function,
+                              const dnnl_memory_desc_t *md, uint32_t buffer)
+{
+    eltwise_t e = lower_eltwise(function);
+    lower_arg_t args[] = {{DNNL_ARG_SRC, buffer, *md}, {DNNL_ARG_DST, buffer, *md}};
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < e.count; i++) {
+        dnnl_eltwise_desc_t desc;
+        dnnl_primitive_desc_t pd;
+        dnnl_status_t made = dnnl_eltwise_forward_desc_init(&desc, dnnl_forward_inference, e.step[i].alg, md,
+                                                            e.step[i].alpha, e.step[i].beta);
+        if (made == dnnl_success)
+            made = dnnl_primitive_desc_create(&pd, &desc, l->attr, l->engine, NULL);
+        status = made == dnnl_success ? lower_step(l, node, pd, args, 2) : lower_status(l, made);
+    }
+    return status;
+}
+
+status_t lower_rest(lower_t *l, const node_t *node, uint32_t first, const dnnl_memory_desc_t *md,
+                    uint32_t buffer)
+{
+    status_t status = STATUS_OK;
+    for (uint32_t i = first; status == STATUS_OK && i < node->epilogue_count; i++) {
+        const epilogue_t *tail = &node->epilogue[i];
+        status = tail->kind == EPILOGUE_ADD ? rest_add(l, node, tail->value, md, buffer)
+                                            : rest_function(l, node, &tail->function, md, buffer);
+    }
+    return status;
 }

@@ -99,6 +99,9 @@ typedef struct {
 status_t lower_step(lower_t *l, const node_t *node, dnnl_primitive_desc_t pd, const lower_arg_t *args,
                     uint32_t count);
 
+/* oneDNN has no kernel for this processor but its reference, which is far slower than ours on rows. */
+bool lower_is_reference(const_dnnl_primitive_desc_t pd);
+
 /* Adds the reference kernel, epilogue included, as steps. */
 status_t lower_kernel(lower_t *l, const node_t *node);
 
@@ -121,6 +124,10 @@ bool lower_ctx(const lower_t *l, const node_t *node, lower_ctx_t *c);
  * it; the caller then provides a destination buffer that holds it. Destroy with dnnl_primitive_attr_destroy.
  */
 status_t lower_attr(lower_t *l, const node_t *node, dnnl_primitive_attr_t *attr, int32_t *sum_value);
+
+/* The epilogue from entry `first` on as primitives of their own, in place on the result, which lies in the buffer in layout md. */
+status_t lower_rest(lower_t *l, const node_t *node, uint32_t first, const dnnl_memory_desc_t *md,
+                    uint32_t buffer);
 
 /* A buffer that holds sum_value in layout md and may be overwritten: in place when its last reader is this node. */
 uint32_t lower_sum_target(lower_t *l, const node_t *node, int32_t sum_value, const dnnl_memory_desc_t *md);
