@@ -10,13 +10,15 @@
 typedef struct accel_device accel_device_t;
 
 typedef struct {
-    uint32_t streams, ops_max; /* as in accel_create; ops_max also bounds one part */
+    /* As in accel_create; ops_max also bounds one part. */
+    uint32_t streams, ops_max;
     /* The operators of one part of a launch, into ops; returns how many. */
     uint32_t (*operators)(void *ctx, const exec_part_t *part, accel_op_t *ops);
     /* One part of a launch has ended, before the driver hears of the launch. NULL: nobody asks. */
     void (*part_ended)(void *ctx, uint64_t launch, uint32_t part, bool stopped);
     void *ctx;
-    uint32_t readers; /* so many operators read the inputs, which is said where others follow; 0: it is not said */
+    /* So many operators read the inputs, which is said where others follow; 0: it is not said. */
+    uint32_t readers;
 } accel_device_config_t;
 
 extern const driver_device_ops_t accel_device_ops;

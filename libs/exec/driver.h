@@ -35,9 +35,12 @@ typedef struct {
 
 /* Whose queries they are. */
 typedef struct {
-    int64_t (*next_ns)(const void *ctx); /* when the next query comes; EXEC_NEVER: none, or not before something is answered */
-    status_t (*come)(void *ctx, int64_t now_ns, err_t *err); /* it is due: exec_submit */
-    void (*act)(void *ctx, const exec_action_t *action);     /* every action, a launch when it is on the device */
+    /* When the next query comes; EXEC_NEVER: none does, or not before something is answered. */
+    int64_t (*next_ns)(const void *ctx);
+    /* It is due: exec_submit. */
+    status_t (*come)(void *ctx, int64_t now_ns, err_t *err);
+    /* Every action, a launch when it is on the device. */
+    void (*act)(void *ctx, const exec_action_t *action);
 } driver_user_ops_t;
 
 typedef struct {
