@@ -199,6 +199,22 @@ Test(messages, of_a_worker)
     table_check(&table, EXPECTED, "what a worker says");
 }
 
+/* It was silent for too long, and nothing that it says while its stream ends is answered. */
+Test(messages, of_one_that_was_cut)
+{
+    play_t play;
+    play_init(&play, "eager");
+    peer_state(&play.odd_gateway, JOINED);
+    play_pass(&play, 5 * NS_PER_S);
+    cr_assert(play.odd_gateway.ending);
+    play_watch(&play);
+    say_part(&play.odd_gateway, PING);
+    say_task(&play.odd_gateway, 0, 1);
+    cr_expect_str_eq(play_seen(&play), "-");
+    play_ends(&play);
+    cr_expect(play_dispose(&play));
+}
+
 /* ---- Batches ---- */
 
 enum { NEVER, RUNNING, OVER, ANOTHERS, RETRIED, REVOKED, DEVICE_LOST, DRAINING, CANCELLED, GATEWAY_GONE };
