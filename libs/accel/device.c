@@ -95,8 +95,7 @@ static void device_stop(void *ctx, uint64_t launch)
     for (uint32_t i = 0; i < FLIGHTS_MAX; i++) {
         flight_t *flight = &device->flights[i];
         if (flight->left > 0 && flight->launch == launch)
-            flight->stopped =
-                accel_stop(device->accel, flight->stream, (uint64_t)i << PART_BITS, &ran);
+            flight->stopped = accel_stop(device->accel, flight->stream, (uint64_t)i << PART_BITS, &ran);
     }
 }
 

@@ -22,11 +22,6 @@ static uint32_t lowest(uint64_t word)
     return (uint32_t)__builtin_ctzll(word);
 }
 
-static uint32_t highest(uint64_t word)
-{
-    return 63 - (uint32_t)__builtin_clzll(word);
-}
-
 /* The bits of word at and above position i (i may be 64). */
 static uint64_t from_bit(uint64_t word, uint32_t i)
 {
@@ -111,23 +106,6 @@ uint32_t bitmap_next(const bitmap_t *set, uint32_t from)
         return BITMAP_NONE;
     m = lowest(rest);
     return first_in_word(set, m * WORD_BITS + lowest(set->middle[m]));
-}
-
-uint32_t bitmap_last(const bitmap_t *set)
-{
-    if (set->top == 0)
-        return BITMAP_NONE;
-    uint32_t m = highest(set->top);
-    uint32_t word = m * WORD_BITS + highest(set->middle[m]);
-    return word * WORD_BITS + highest(set->bottom[word]);
-}
-
-void bitmap_clear(bitmap_t *set)
-{
-    uint32_t bottom_len = words_for(set->capacity);
-    memset(set->middle, 0, (bottom_len + words_for(bottom_len)) * sizeof *set->middle);
-    set->top = 0;
-    set->count = 0;
 }
 
 bool bitmap_validate(const bitmap_t *set, err_t *err)

@@ -31,8 +31,6 @@ void bitmap_remove(bitmap_t *set, uint32_t i); /* no effect when it is not there
 bool bitmap_has(const bitmap_t *set, uint32_t i);
 uint32_t bitmap_first(const bitmap_t *set);               /* least member, or BITMAP_NONE */
 uint32_t bitmap_next(const bitmap_t *set, uint32_t from); /* least member >= from, or BITMAP_NONE */
-uint32_t bitmap_last(const bitmap_t *set);                /* greatest member, or BITMAP_NONE */
-void bitmap_clear(bitmap_t *set);
 
 static inline uint32_t bitmap_count(const bitmap_t *set)
 {

@@ -139,12 +139,6 @@ void heap_update(heap_t *heap, heap_node_t *node, int64_t key, uint64_t tie)
         sift_down(heap, i, slot);
 }
 
-int64_t heap_key(const heap_t *heap, const heap_node_t *node)
-{
-    assert(node->place != 0 && heap->slots[node->place - 1].node == node);
-    return heap->slots[node->place - 1].key;
-}
-
 bool heap_validate(const heap_t *heap, err_t *err)
 {
     for (uint32_t i = 0; i < heap->len; i++) {

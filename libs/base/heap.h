@@ -52,7 +52,6 @@ heap_node_t *heap_pop(heap_t *heap);      /* NULL when empty */
 
 void heap_remove(heap_t *heap, heap_node_t *node); /* no effect when it is in no heap */
 void heap_update(heap_t *heap, heap_node_t *node, int64_t key, uint64_t tie);
-int64_t heap_key(const heap_t *heap, const heap_node_t *node); /* node is in the heap */
 
 static inline bool heap_contains(const heap_node_t *node)
 {

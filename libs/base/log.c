@@ -17,7 +17,6 @@ static log_format_t format_now = LOG_FORMAT_TEXT;
 static const char *program_now = "fermata";
 
 static const char *const level_names[] = {"DEBUG", "INFO", "WARN", "ERROR", "OFF"};
-static const char *const format_names[] = {"text", "json"};
 
 typedef struct {
     char text[LINE_BYTES];
@@ -39,32 +38,6 @@ void log_set_level(log_level_t level)
 bool log_enabled(log_level_t level)
 {
     return (int)level >= atomic_load_explicit(&level_now, memory_order_relaxed) && level < LOG_OFF;
-}
-
-static int find_name(const char *const *names, int len, const char *text)
-{
-    for (int i = 0; i < len; i++)
-        if (strcasecmp(names[i], text) == 0)
-            return i;
-    return -1;
-}
-
-status_t log_parse_level(const char *text, log_level_t *level)
-{
-    int i = find_name(level_names, LOG_OFF + 1, text);
-    if (i < 0)
-        return STATUS_INVALID_ARGUMENT;
-    *level = (log_level_t)i;
-    return STATUS_OK;
-}
-
-status_t log_parse_format(const char *text, log_format_t *format)
-{
-    int i = find_name(format_names, 2, text);
-    if (i < 0)
-        return STATUS_INVALID_ARGUMENT;
-    *format = (log_format_t)i;
-    return STATUS_OK;
 }
 
 /* One byte is kept for the newline. */

@@ -38,8 +38,6 @@ typedef struct {
 void log_init(const char *program, log_level_t level, log_format_t format);
 void log_set_level(log_level_t level);
 bool log_enabled(log_level_t level);
-status_t log_parse_level(const char *text, log_level_t *level);
-status_t log_parse_format(const char *text, log_format_t *format);
 
 void log_write(log_level_t level, const char *event, const log_field_t *fields);
 

@@ -99,25 +99,6 @@ void *idmap_remove(idmap_t *map, uint64_t key)
     return value;
 }
 
-void idmap_clear(idmap_t *map)
-{
-    memset(map->slots, 0, ((size_t)map->mask + 1) * sizeof *map->slots);
-    map->len = 0;
-}
-
-void *idmap_next(const idmap_t *map, uint32_t *cursor, uint64_t *key)
-{
-    while (*cursor <= map->mask) {
-        const idmap_slot_t *slot = &map->slots[(*cursor)++];
-        if (slot->value) {
-            if (key)
-                *key = slot->key;
-            return slot->value;
-        }
-    }
-    return NULL;
-}
-
 bool idmap_validate(const idmap_t *map, err_t *err)
 {
     uint32_t len = 0;

@@ -39,10 +39,6 @@ void *idmap_get(const idmap_t *map, uint64_t key); /* NULL when it is not there 
 bool idmap_put(idmap_t *map, uint64_t key,
                void *value);                    /* adds or replaces; false when full; value not NULL */
 void *idmap_remove(idmap_t *map, uint64_t key); /* the value that was there, or NULL */
-void idmap_clear(idmap_t *map);
-/* Walk: for (uint32_t i = 0; (v = idmap_next(map, &i, &key)) != NULL;) … in no order; no put or remove
- * meanwhile. */
-void *idmap_next(const idmap_t *map, uint32_t *cursor, uint64_t *key);
 bool idmap_validate(const idmap_t *map, err_t *err);
 
 typedef struct {

@@ -56,15 +56,6 @@ bool ring_push(ring_t *ring, const void *element)
     return true;
 }
 
-bool ring_push_front(ring_t *ring, const void *element)
-{
-    if (ring_len(ring) > ring->mask)
-        return false;
-    ring->head--;
-    memcpy(ring_cell(ring, ring->head), element, ring->element_bytes);
-    return true;
-}
-
 bool ring_pop(ring_t *ring, void *element)
 {
     if (ring_len(ring) == 0)
@@ -78,11 +69,6 @@ bool ring_pop(ring_t *ring, void *element)
 void *ring_at(const ring_t *ring, uint32_t i)
 {
     return i < ring_len(ring) ? ring_cell(ring, ring->head + i) : NULL;
-}
-
-void ring_clear(ring_t *ring)
-{
-    ring->head = ring->tail;
 }
 
 status_t spsc_init(spsc_t *ring, size_t element_bytes, uint32_t capacity, err_t *err)

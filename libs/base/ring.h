@@ -30,12 +30,10 @@ typedef struct {
 
 status_t ring_init(ring_t *ring, size_t element_bytes, uint32_t capacity, err_t *err);
 void ring_dispose(ring_t *ring);
-bool ring_push(ring_t *ring, const void *element);       /* at the back; false when full */
-bool ring_push_front(ring_t *ring, const void *element); /* before the front; false when full */
-bool ring_pop(ring_t *ring, void *element); /* from the front; false when empty; element may be NULL */
+bool ring_push(ring_t *ring, const void *element); /* at the back; false when full */
+bool ring_pop(ring_t *ring, void *element);        /* from the front; false when empty; element may be NULL */
 void *ring_at(const ring_t *ring,
               uint32_t i); /* i-th from the front, NULL when i >= len; until the next push */
-void ring_clear(ring_t *ring);
 
 static inline uint32_t ring_len(const ring_t *ring)
 {

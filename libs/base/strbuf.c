@@ -123,14 +123,6 @@ void strbuf_json_string(strbuf_t *buf, const char *text)
     strbuf_putc(buf, '"');
 }
 
-void strbuf_consume(strbuf_t *buf, size_t len_bytes)
-{
-    if (len_bytes == 0)
-        return;
-    memmove(buf->data, buf->data + len_bytes, buf->len_bytes - len_bytes + 1);
-    buf->len_bytes -= len_bytes;
-}
-
 char *strbuf_take(strbuf_t *buf)
 {
     if (!grow(buf, 0))

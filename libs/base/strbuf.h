@@ -37,9 +37,6 @@ void strbuf_json_string(strbuf_t *buf,
 char *strbuf_reserve(strbuf_t *buf, size_t len_bytes);
 void strbuf_commit(strbuf_t *buf, size_t len_bytes);
 
-/* Removes len_bytes from the front. */
-void strbuf_consume(strbuf_t *buf, size_t len_bytes);
-
 /* The content as a malloc'd string that the caller frees (the buffer is empty after), or NULL if it failed.
  */
 char *strbuf_take(strbuf_t *buf);

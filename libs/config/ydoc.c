@@ -339,11 +339,6 @@ const char *ydoc_key(const ydoc_node_t *node)
     return node->key;
 }
 
-int ydoc_line(const ydoc_node_t *node)
-{
-    return node->line;
-}
-
 bool ydoc_is_null(const ydoc_node_t *node)
 {
     return node->kind == YDOC_SCALAR && node->plain &&
@@ -464,22 +459,10 @@ status_t ydoc_double(const ydoc_node_t *node, double min, double max, double *ou
     return STATUS_OK;
 }
 
-status_t ydoc_bool(const ydoc_node_t *node, bool *out, err_t *err)
-{
-    status_t st = ydoc_expect(node, YDOC_SCALAR, err);
-    return st != STATUS_OK ? st : place_error(node, value_parse_bool(node->text, out, err), err);
-}
-
 status_t ydoc_duration(const ydoc_node_t *node, int64_t *ns, err_t *err)
 {
     status_t st = ydoc_expect(node, YDOC_SCALAR, err);
     return st != STATUS_OK ? st : place_error(node, value_parse_duration(node->text, ns, err), err);
-}
-
-status_t ydoc_bytes(const ydoc_node_t *node, int64_t *bytes, err_t *err)
-{
-    status_t st = ydoc_expect(node, YDOC_SCALAR, err);
-    return st != STATUS_OK ? st : place_error(node, value_parse_bytes(node->text, bytes, err), err);
 }
 
 status_t ydoc_choice(const ydoc_node_t *node, const char *const *choices, int *out, err_t *err)

@@ -34,7 +34,6 @@ const ydoc_node_t *ydoc_root(const ydoc_t *doc);
 
 ydoc_kind_t ydoc_kind(const ydoc_node_t *node);
 const char *ydoc_key(const ydoc_node_t *node); /* its key in the map it is in; NULL elsewhere */
-int ydoc_line(const ydoc_node_t *node);        /* 1-based; an entry of a map is where its key is */
 bool ydoc_is_null(const ydoc_node_t *node);    /* a plain empty, ~ or null */
 
 /* Fills err with STATUS_INVALID_ARGUMENT and "file:line:column: …" of the node. */
@@ -55,9 +54,7 @@ status_t ydoc_check_keys(const ydoc_node_t *map, const char *const *allowed, err
 status_t ydoc_string(const ydoc_node_t *node, const char **out, err_t *err);
 status_t ydoc_int64(const ydoc_node_t *node, int64_t min, int64_t max, int64_t *out, err_t *err);
 status_t ydoc_double(const ydoc_node_t *node, double min, double max, double *out, err_t *err);
-status_t ydoc_bool(const ydoc_node_t *node, bool *out, err_t *err);
 status_t ydoc_duration(const ydoc_node_t *node, int64_t *ns, err_t *err); /* "25ms" */
-status_t ydoc_bytes(const ydoc_node_t *node, int64_t *bytes, err_t *err); /* "64MiB" */
 status_t ydoc_choice(const ydoc_node_t *node, const char *const *choices, int *out,
                      err_t *err); /* NULL-terminated */
 

@@ -46,8 +46,8 @@ status_t driver_step(driver_t *driver, int64_t due_ns)
     driver_end_t end;
     if (driver->status != STATUS_OK)
         return driver->status;
-    driver->status = driver->on->wait(driver->device, least(due_ns, driver_due_ns(driver)), &driver->now_ns,
-                                      driver->err);
+    driver->status =
+        driver->on->wait(driver->device, least(due_ns, driver_due_ns(driver)), &driver->now_ns, driver->err);
     while (driver->status == STATUS_OK && driver->user->next_ns(driver->ctx) <= driver->now_ns)
         driver->status = driver->user->come(driver->ctx, driver->now_ns, driver->err);
     while (driver->status == STATUS_OK && driver->on->take_end(driver->device, &end))

@@ -1,10 +1,5 @@
 #include "exec/exec.h"
 
-const char *exec_name(const exec_t *exec)
-{
-    return exec->ops->name;
-}
-
 status_t exec_submit(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                      uint64_t batch, err_t *err)
 {

@@ -101,7 +101,6 @@ typedef void (*exec_sink_fn)(void *ctx, const exec_action_t *action);
 typedef struct exec exec_t;
 
 typedef struct {
-    const char *name;
     status_t (*submit)(exec_t *exec, int64_t now_ns, const exec_query_t *queries, uint32_t count,
                        uint64_t batch, err_t *err);
     bool (*finished)(exec_t *exec, int64_t now_ns, uint64_t launch);
@@ -119,7 +118,6 @@ struct exec {
 };
 
 void exec_destroy(exec_t *exec);
-const char *exec_name(const exec_t *exec);
 
 /* INVALID_ARGUMENT: a query this mode cannot run (see the mode's header). UNAVAILABLE: no room. Nothing is taken then.
  * batch: the caller's name of these queries together, for exec_preempt; 0 where none is asked for. */

@@ -382,7 +382,6 @@ static const char *overlap_validate(const exec_t *exec)
 }
 
 const exec_ops_t overlap_ops = {
-    .name = "overlap",
     .submit = overlap_submit,
     .finished = overlap_finished,
     .preempt = overlap_preempt,

@@ -82,7 +82,6 @@ preempt_plan_t preempt_plan(const stages_model_t *model, const int64_t *op_ns, i
 }
 
 const exec_ops_t preempt_ops = {
-    .name = "preempt",
     .submit = whole_submit,
     .finished = whole_finished,
     .preempt = preempt_preempt,

@@ -293,7 +293,6 @@ static const char *staged_validate(const exec_t *exec)
 }
 
 const exec_ops_t staged_ops = {
-    .name = "staged",
     .submit = staged_submit,
     .finished = staged_finished,
     .preempt = staged_preempt,

@@ -152,7 +152,6 @@ const char *whole_validate(const exec_t *exec)
 }
 
 const exec_ops_t whole_ops = {
-    .name = "whole",
     .submit = whole_submit,
     .finished = whole_finished,
     .run = whole_run,

@@ -657,11 +657,6 @@ status_t http_client_call(http_client_t *client, const http_client_request_t *re
     return STATUS_OK;
 }
 
-unsigned http_client_in_flight(const http_client_t *client)
-{
-    return client->in_flight;
-}
-
 int http_client_response_status(const http_client_response_t *response)
 {
     return response->status;

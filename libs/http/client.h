@@ -60,6 +60,4 @@ int http_client_response_status(const http_client_response_t *response);
 const char *http_client_response_header(const http_client_response_t *response, const char *name);
 const uint8_t *http_client_response_body(const http_client_response_t *response, size_t *len_bytes);
 
-unsigned http_client_in_flight(const http_client_t *client); /* calls accepted and not done */
-
 #endif

@@ -57,7 +57,4 @@ status_t oip_rest_check(const oip_request_t *request, const oip_model_spec_t *sp
  */
 status_t oip_rest_write(oip_reply_t *reply, const oip_response_t *response, err_t *err);
 
-/* {"error":"…"} into buffer. */
-void oip_rest_write_error(strbuf_t *buffer, const err_t *error);
-
 #endif

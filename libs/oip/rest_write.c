@@ -107,9 +107,3 @@ status_t oip_rest_write(oip_reply_t *reply, const oip_response_t *response, err_
         reply->json_bytes = binary ? json_bytes : 0;
     return status;
 }
-
-void oip_rest_write_error(strbuf_t *buffer, const err_t *error)
-{
-    write_text_member(buffer, "{\"error\":", error->text);
-    strbuf_putc(buffer, '}');
-}

@@ -71,11 +71,6 @@ const uint8_t *rpc_bytes_flat(rpc_bytes_t *bytes)
     return GRPC_SLICE_START_PTR(slices->slices[0]);
 }
 
-size_t rpc_bytes_slices(const rpc_bytes_t *bytes)
-{
-    return slices_of(bytes)->count;
-}
-
 void rpc_bytes_free(rpc_bytes_t *bytes)
 {
     if (bytes)

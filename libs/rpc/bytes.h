@@ -33,9 +33,6 @@ size_t rpc_bytes_len(const rpc_bytes_t *bytes);
 /* All of it contiguous: no copy when it is one slice, else joined once. Valid until rpc_bytes_free. */
 const uint8_t *rpc_bytes_flat(rpc_bytes_t *bytes);
 
-/* In how many pieces it lies. */
-size_t rpc_bytes_slices(const rpc_bytes_t *bytes);
-
 void rpc_bytes_free(rpc_bytes_t *bytes); /* NULL is allowed */
 
 #endif

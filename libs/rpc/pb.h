@@ -13,11 +13,6 @@
 /* Packs straight into a slice. */
 rpc_bytes_t *rpc_pack(const ProtobufCMessage *message);
 
-/* Packs message, then appends one length-delimited field `field` per part, whose memory is sent from where it
- * lies (for instance raw_output_contents = 6 of a ModelInferResponse that has none in the struct itself). */
-rpc_bytes_t *rpc_pack_with_parts(const ProtobufCMessage *message, uint32_t field, const rpc_part_t *parts,
-                                 size_t count);
-
 /* NULL when the bytes are no such message or the arena's limit is reached. The message lives until the arena
  * is reset; it does not point into bytes. */
 ProtobufCMessage *rpc_unpack(const ProtobufCMessageDescriptor *type, rpc_bytes_t *bytes, pb_arena_t *arena);

@@ -291,11 +291,6 @@ uint64_t virtual_gateway_instance(const virtual_gateway_t *g)
     return g->instance_id;
 }
 
-uint32_t virtual_gateway_open_tasks(const virtual_gateway_t *g)
-{
-    return g->open.len;
-}
-
 uint64_t virtual_gateway_some_task(const virtual_gateway_t *g)
 {
     return g->open.len ? task_at(g, (uint32_t)prng_below(network_prng(g->options.network), g->open.len))->id

@@ -46,7 +46,6 @@ void virtual_gateway_result(virtual_gateway_t *gateway, uint64_t instance_id, ui
 bool virtual_gateway_ask(virtual_gateway_t *gateway, bool load, uint32_t model);
 
 uint64_t virtual_gateway_instance(const virtual_gateway_t *gateway);
-uint32_t virtual_gateway_open_tasks(const virtual_gateway_t *gateway);
 uint64_t virtual_gateway_some_task(const virtual_gateway_t *gateway); /* 0: none is open */
 void virtual_gateway_break(virtual_gateway_t *gateway);               /* its stream; it comes again */
 void virtual_gateway_crash(virtual_gateway_t *gateway); /* and another instance comes in its place */

@@ -20,7 +20,7 @@ struct network {
     events_t events;
     prng_t prng;
     int64_t now_ns;
-    uint64_t digest, messages;
+    uint64_t digest;
     link_t *links; /* all that are not free */
 };
 
@@ -82,11 +82,6 @@ uint64_t network_digest(const network_t *network)
     return network->digest;
 }
 
-uint64_t network_messages(const network_t *network)
-{
-    return network->messages;
-}
-
 static void add(network_t *network, int64_t at_ns, kind_t kind, void *what)
 {
     events_add(&network->events, at_ns > network->now_ns ? at_ns : network->now_ns, kind, 0, (intptr_t)what);
@@ -129,7 +124,6 @@ static void digest_message(network_t *network, kind_t kind, const message_t *mes
     }
     for (; at < message->len_bytes; at++)
         digest(network, message->bytes[at]);
-    network->messages++;
 }
 
 /* ---- Links ---- */

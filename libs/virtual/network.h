@@ -52,9 +52,8 @@ void network_destroy(network_t *network);
 void network_run(network_t *network, int64_t until_ns);
 int64_t network_now_ns(const network_t *network);
 prng_t *network_prng(network_t *network);
-/* A number that all messages so far, their times and their ways add up to; and how many there were. */
+/* A number that all messages so far, their times and their ways add up to. */
 uint64_t network_digest(const network_t *network);
-uint64_t network_messages(const network_t *network);
 
 void network_timer_start(network_t *network, network_timer_t *timer,
                          int64_t at_ns); /* in place of when it was due */

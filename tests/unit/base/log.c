@@ -84,15 +84,3 @@ Test(log, a_line_is_cut_to_what_a_pipe_takes_whole)
     cr_expect_eq(strlen(line), 4096);
     cr_expect_eq(line[4095], '\n');
 }
-
-Test(log, names_of_levels)
-{
-    log_level_t level;
-    log_format_t format;
-    cr_expect_eq(log_parse_level("warn", &level), STATUS_OK);
-    cr_expect_eq(level, LOG_WARN);
-    cr_expect_eq(log_parse_level("loud", &level), STATUS_INVALID_ARGUMENT);
-    cr_expect_eq(log_parse_format("json", &format), STATUS_OK);
-    cr_expect_eq(format, LOG_FORMAT_JSON);
-    cr_expect_eq(log_parse_format("xml", &format), STATUS_INVALID_ARGUMENT);
-}

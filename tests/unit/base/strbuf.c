@@ -13,10 +13,9 @@ Test(strbuf, grows_and_ends_in_nul)
         strbuf_printf(&buf, "%d,", i);
     cr_expect_eq(strlen(buf.data), buf.len_bytes);
     cr_expect_eq(buf.len_bytes, 3890);
-    strbuf_consume(&buf, 2);
-    cr_expect_eq(strncmp(buf.data, "1,2,", 4), 0);
+    cr_expect_eq(strncmp(buf.data, "0,1,2,", 6), 0);
     char *text = strbuf_take(&buf);
-    cr_expect_eq(strlen(text), 3888);
+    cr_expect_eq(strlen(text), 3890);
     cr_expect_str_eq(buf.data, "");
     free(text);
     strbuf_dispose(&buf);

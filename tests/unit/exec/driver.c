@@ -18,7 +18,8 @@ static int64_t next_ns(const void *ctx)
 static status_t come(void *ctx, int64_t now_ns, err_t *err)
 {
     play_t *play = ctx;
-    const exec_query_t query = {.tag = ++play->sent, .rows = 1, .arrival_ns = now_ns, .deadline_ns = EXEC_NEVER};
+    const exec_query_t query = {
+        .tag = ++play->sent, .rows = 1, .arrival_ns = now_ns, .deadline_ns = EXEC_NEVER};
     return exec_submit(play->driver.exec, now_ns, &query, 1, 0, err);
 }
 

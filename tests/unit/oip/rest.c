@@ -427,16 +427,6 @@ Test(rest, a_load_takes_no_override)
     }
 }
 
-Test(rest, error_text)
-{
-    strbuf_t out;
-    strbuf_init(&out, 1024);
-    err_set(&err, STATUS_INVALID_ARGUMENT, "no \"such\" thing");
-    oip_rest_write_error(&out, &err);
-    cr_assert_str_eq(out.data, "{\"error\":\"no \\\"such\\\" thing\"}");
-    strbuf_dispose(&out);
-}
-
 Test(rest, an_answer_without_a_form_is_refused_beforehand)
 {
     static oip_request_t asked;

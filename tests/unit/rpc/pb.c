@@ -115,30 +115,3 @@ Test(pb, garbage_is_refused)
     rpc_bytes_free(valid);
     pb_arena_dispose(&arena);
 }
-
-static void ignore(void *arg)
-{
-    (void)arg;
-}
-
-/* Appending the raw outputs as parts gives the very bytes that packing the whole message gives. */
-Test(pb, parts_are_the_field)
-{
-    static uint8_t big[100000];
-    memset(big, 9, sizeof big);
-    ProtobufCBinaryData raw[2] = {{.len = 3, .data = (uint8_t *)"abc"}, {.len = sizeof big, .data = big}};
-    Inference__ModelInferResponse response = INFERENCE__MODEL_INFER_RESPONSE__INIT;
-    response.model_name = (char *)"digits";
-    rpc_part_t parts[2] = {{.data = "abc", .len_bytes = 3},
-                           {.data = big, .len_bytes = sizeof big, .release = ignore}};
-    rpc_bytes_t *pieces = rpc_pack_with_parts(&response.base, 6, parts, 2);
-    response.n_raw_output_contents = 2;
-    response.raw_output_contents = raw;
-    rpc_bytes_t *whole = rpc_pack(&response.base);
-    cr_assert_eq(rpc_bytes_len(pieces), rpc_bytes_len(whole));
-    cr_expect_gt(rpc_bytes_slices(pieces), 1);
-    cr_expect_eq(memcmp(rpc_bytes_flat(pieces), rpc_bytes_flat(whole), rpc_bytes_len(whole)), 0);
-    cr_expect_eq(rpc_bytes_slices(pieces), 1, "joined once");
-    rpc_bytes_free(pieces);
-    rpc_bytes_free(whole);
-}
