@@ -142,6 +142,7 @@ static void link_on_changed(void *ctx, status_t status, const char *why)
         return;
     }
     link->ready = true;
+    peer->used_ns = (uint64_t)clock_now_ns(); /* its idle time begins now */
     link->window = (window_t){0};
     connection_moves(&peer->pool->stats, TRANSFER_BY_TCP, link->ops->way);
     log_info("data_peer_past_socket", LOG_STR("host", peer->host), LOG_STR("port", peer->port),

@@ -137,8 +137,10 @@ static void pool_on_timeout(uv_timer_t *timer)
 
 static bool peer_idle_too_long(const transfer_peer_t *peer, uint64_t now)
 {
-    return peer->state == PEER_READY && TAILQ_EMPTY(&peer->sent) && TAILQ_EMPTY(&peer->waiting) &&
-           TAILQ_EMPTY(&peer->paced) && TAILQ_EMPTY(&peer->carried) &&
+    bool link_is_made = peer->link_past.ops && !peer->link_past.ready;
+
+    return peer->state == PEER_READY && !link_is_made && TAILQ_EMPTY(&peer->sent) &&
+           TAILQ_EMPTY(&peer->waiting) && TAILQ_EMPTY(&peer->paced) && TAILQ_EMPTY(&peer->carried) &&
            now - peer->used_ns >= peer->pool->limits.idle_ns;
 }
 
