@@ -1,4 +1,4 @@
-/* What both bodies do with a message that was packed. */
+/* What all bodies do with a message that was packed. */
 #include "link/link_private.h"
 
 #include "rpc/pb.h"

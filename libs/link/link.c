@@ -1,5 +1,5 @@
 /* Which of the bodies is asked. */
-#include "link/link_private.h"
+#include "link/hub.h"
 
 link_frame_t link_pack(const link_t *link, const ProtobufCMessage *message)
 {
@@ -43,7 +43,10 @@ const char *link_peer(const link_t *link)
 
 status_t link_dial(const link_via_t *via, const link_kind_t *kind, link_dial_t **dial, err_t *err)
 {
-    return via->hub ? dial_within(via->hub, kind, dial, err) : dial_over_rpc(via, kind, dial, err);
+    if (!via->hub)
+        return dial_over_rpc(via, kind, dial, err);
+    return via->loop && via->loop != via->hub->loop ? dial_between(via, kind, dial, err)
+                                                    : dial_within(via->hub, kind, dial, err);
 }
 
 link_t *link_dial_up(const link_dial_t *dial)

@@ -5,12 +5,16 @@
  *   the other accepts links of a method                              link_accept
  *
  * Life of a link, at both ends: opened, then any number of said and writable, then exactly one closed, after which it is no
- * more. One that never opened calls nothing. All on the loop's thread, one at a time.
+ * more. One that never opened calls nothing. All on the thread of that end's loop, one at a time.
  *
- * Within a process. Both ends are on the loop of one hub. A message is handed over as the struct that it is, from within
+ * Within a process there are two bodies. Both ends on the loop of one hub: a message is handed over as the struct that it is, from within
  * link_send, unless the other end could be on the stack already: while some message of the hub is being heard, what is sent is
  * packed, and heard in the next turn of the loop, in order. There is no bound on what waits so: it is what follows from one message.
  * Whoever has been told something gets another turn of the loop before that sleeps (uv_check, uv_prepare).
+ *
+ * The dialling end on a loop of its own (link_via_t.loop): messages are packed and go through the other loop's mailbox, in order; what was
+ * sent and not yet heard is bounded as over gRPC, by send_queue_bytes of the dialling end and LINK_BETWEEN_BYTES_MAX of the accepting
+ * one. An end is told closed when both have heard of it, so neither loop waits for the other.
  */
 #ifndef LINK_LINK_H
 #define LINK_LINK_H
@@ -80,8 +84,11 @@ const char *link_peer(const link_t *link);
 
 /* ---- who dials ---- */
 
+enum { LINK_BETWEEN_BYTES_MAX = 256 << 20 }; /* who accepts looks at link_pending_bytes long before */
+
 typedef struct {
     link_hub_t *hub;     /* within this process; NULL: by gRPC */
+    loop_t *loop;        /* of who dials; NULL: the hub's */
     rpc_runtime_t *rpc;  /* delivering to a loop */
     const char *address; /* "host:port" */
     rpc_limits_t limits;
@@ -105,7 +112,7 @@ status_t link_accept_within(link_hub_t *hub, const link_kind_t *kind);
 /* ---- within a process ---- */
 
 status_t link_hub_create(loop_t *loop, link_hub_t **hub, err_t *err);
-/* All dials are closed. The loop must run once more. NULL is fine. */
+/* All dials are closed, those of other loops too. The loop must run once more. NULL is fine. */
 void link_hub_destroy(link_hub_t *hub);
 
 #endif

@@ -1,4 +1,4 @@
-/* The two bodies of a link. */
+/* The three bodies of a link. */
 #ifndef LINK_LINK_PRIVATE_H
 #define LINK_LINK_PRIVATE_H
 
@@ -34,6 +34,7 @@ struct link_dial {
 
 status_t dial_over_rpc(const link_via_t *via, const link_kind_t *kind, link_dial_t **dial, err_t *err);
 status_t dial_within(link_hub_t *hub, const link_kind_t *kind, link_dial_t **dial, err_t *err);
+status_t dial_between(const link_via_t *via, const link_kind_t *kind, link_dial_t **dial, err_t *err);
 
 /* Unpacks, tells, empties the arena. */
 void link_hear(link_t *link, rpc_bytes_t *bytes);

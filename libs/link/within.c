@@ -1,25 +1,18 @@
 /*
- * A link within a process: two ends in one pair, and a hub that hears for them in the next turn what cannot be heard at once.
+ * A link on one loop: two ends in one pair, and a hub that hears for them in the next turn what cannot be heard at once.
  *
  *   pair: WAITING ─open─▶ OPEN ─link_close, link_cancel─▶ ENDING ─end─▶ freed
  *
  * What is to come of a pair waits in the hub's queue, in order; its end is the last.
  */
-#include "link/link_private.h"
-
-#include "base/clock.h"
-#include "loop/timer.h"
+#include "link/hub.h"
+#include "link/redial.h"
 #include "rpc/pb.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { KINDS_MAX = 4, ACCEPTS = 0, DIALS = 1, TEXT_BYTES = 256 };
-#define PAUSE_MIN_NS (20 * NS_PER_MS)
-#define PAUSE_MAX_NS NS_PER_S
-/* A link that was up for so long was a good one: its end begins the pauses anew. */
-#define STEADY_NS NS_PER_S
+enum { ACCEPTS = 0, DIALS = 1, TEXT_BYTES = 256 };
 
 typedef struct pair pair_t;
 typedef struct within_dial within_dial_t;
@@ -37,7 +30,6 @@ struct pair {
     within_end_t end[2];
     pair_state_t state;
     bool opened, cancelled;
-    int64_t opened_ns;
     rpc_code_t code; /* of the end */
     char text[TEXT_BYTES];
 };
@@ -56,19 +48,7 @@ struct within_dial {
     link_dial_t dial;
     link_hub_t *hub;
     pair_t *pair; /* NULL: between two */
-    loop_timer_t again;
-    int64_t pause_ns;
-    void (*on_closed)(void *arg); /* it is being closed */
-    void *on_closed_arg;
-};
-
-struct link_hub {
-    loop_t *loop;
-    uv_idle_t idle; /* while something is to be heard, or has been */
-    const link_kind_t *kinds[KINDS_MAX];
-    uint32_t kind_count;
-    event_t *first, **last;
-    unsigned hearing; /* messages that are being heard */
+    redial_t redial;
 };
 
 /* ---- the queue ---- */
@@ -187,15 +167,13 @@ static const link_body_t body = {.pack = pack,
 
 /* ---- what is due ---- */
 
-static void dial_ended(within_dial_t *dial);
-
 static void tell_open(pair_t *pair)
 {
     if (pair->state != WAITING)
         return;
     pair->state = OPEN;
     pair->opened = true;
-    pair->opened_ns = clock_now_ns();
+    redial_opened(&pair->dial->redial);
     for (int i = ACCEPTS; i <= DIALS; i++)
         pair->end[i].link.kind->ops.opened(&pair->end[i].link, pair->end[i].link.ctx);
 }
@@ -215,11 +193,9 @@ static void tell_end(pair_t *pair)
         accepts->kind->ops.closed(accepts, accepts->ctx, pair->cancelled ? RPC_CANCELLED : RPC_OK, "");
         dials->kind->ops.closed(dials, dials->ctx, pair->code, pair->text);
     }
-    if (pair->opened && clock_now_ns() - pair->opened_ns >= STEADY_NS)
-        dial->pause_ns = PAUSE_MIN_NS;
     dial->pair = NULL;
     free(pair);
-    dial_ended(dial);
+    redial_ended(&dial->redial);
 }
 
 static void hear(event_t *event)
@@ -257,35 +233,17 @@ static void on_idle(uv_idle_t *idle)
     hub->hearing--;
 }
 
-/* ---- who accepts ---- */
-
-status_t link_accept_within(link_hub_t *hub, const link_kind_t *kind)
-{
-    if (hub->kind_count == KINDS_MAX)
-        return STATUS_INTERNAL;
-    hub->kinds[hub->kind_count++] = kind;
-    return STATUS_OK;
-}
-
 /* ---- who dials ---- */
-
-static const link_kind_t *find_kind(const link_hub_t *hub, const char *method)
-{
-    for (uint32_t i = 0; i < hub->kind_count; i++) {
-        if (strcmp(hub->kinds[i]->method, method) == 0)
-            return hub->kinds[i];
-    }
-    return NULL;
-}
 
 static void end_init(pair_t *pair, int which, const link_kind_t *kind)
 {
     pair->end[which] = (within_end_t){.link = {.body = &body, .kind = kind, .ctx = kind->ctx}, .pair = pair};
 }
 
-static bool dial_try(within_dial_t *dial)
+static bool dial_try(void *arg)
 {
-    const link_kind_t *accepts = find_kind(dial->hub, dial->dial.kind->method);
+    within_dial_t *dial = arg;
+    const link_kind_t *accepts = hub_find(dial->hub, dial->dial.kind->method);
     pair_t *pair = accepts ? calloc(1, sizeof(*pair)) : NULL;
 
     if (!pair)
@@ -302,39 +260,6 @@ static bool dial_try(within_dial_t *dial)
     return true;
 }
 
-static void dial_pause(within_dial_t *dial)
-{
-    const link_kind_t *kind = dial->dial.kind;
-
-    if (kind->ops.down)
-        kind->ops.down(kind->ctx, RPC_UNAVAILABLE, "");
-    loop_timer_start_in(&dial->again, dial->pause_ns);
-    dial->pause_ns = dial->pause_ns * 2 < PAUSE_MAX_NS ? dial->pause_ns * 2 : PAUSE_MAX_NS;
-}
-
-static void on_again(loop_timer_t *timer, void *arg)
-{
-    within_dial_t *dial = arg;
-
-    (void)timer;
-    if (!dial_try(dial))
-        dial_pause(dial);
-}
-
-static void dial_tell_closed(within_dial_t *dial)
-{
-    loop_timer_dispose(&dial->again);
-    dial->on_closed(dial->on_closed_arg);
-}
-
-static void dial_ended(within_dial_t *dial)
-{
-    if (dial->on_closed)
-        dial_tell_closed(dial);
-    else
-        dial_pause(dial);
-}
-
 static link_t *dial_up(const link_dial_t *dial)
 {
     pair_t *pair = ((const within_dial_t *)dial)->pair;
@@ -345,13 +270,11 @@ static link_t *dial_up(const link_dial_t *dial)
 static void dial_close(link_dial_t *dial, void (*on_closed)(void *arg), void *arg)
 {
     within_dial_t *of = (within_dial_t *)dial;
+    pair_t *pair = of->pair;
 
-    of->on_closed = on_closed;
-    of->on_closed_arg = arg;
-    if (of->pair)
-        cancel(&of->pair->end[DIALS].link);
-    else
-        dial_tell_closed(of);
+    redial_close(&of->redial, pair, on_closed, arg);
+    if (pair)
+        cancel(&pair->end[DIALS].link);
 }
 
 static void dial_destroy(link_dial_t *dial)
@@ -366,40 +289,14 @@ status_t dial_within(link_hub_t *hub, const link_kind_t *kind, link_dial_t **out
 
     if (!dial)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a link");
-    *dial = (within_dial_t){.dial = {.body = &dial_body, .kind = kind}, .hub = hub, .pause_ns = PAUSE_MIN_NS};
-    status_t status = loop_timer_init(&dial->again, hub->loop, on_again, dial, err);
+    *dial = (within_dial_t){.dial = {.body = &dial_body, .kind = kind},
+                            .hub = hub,
+                            .redial = {.kind = kind, .attempt = dial_try, .dial = dial}};
+    status_t status = redial_start(&dial->redial, hub->loop, err);
     if (status != STATUS_OK) {
         free(dial);
         return status;
     }
-    loop_timer_start_in(&dial->again, 0);
     *out = &dial->dial;
     return STATUS_OK;
-}
-
-/* ---- the hub ---- */
-
-status_t link_hub_create(loop_t *loop, link_hub_t **out, err_t *err)
-{
-    link_hub_t *hub = calloc(1, sizeof(*hub));
-
-    if (!hub)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for links");
-    hub->loop = loop;
-    hub->last = &hub->first;
-    (void)uv_idle_init(loop_uv(loop), &hub->idle);
-    hub->idle.data = hub;
-    *out = hub;
-    return STATUS_OK;
-}
-
-static void on_hub_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-void link_hub_destroy(link_hub_t *hub)
-{
-    if (hub)
-        uv_close((uv_handle_t *)&hub->idle, on_hub_closed);
 }
