@@ -116,7 +116,7 @@ static status_t put(link_t *link, link_frame_t frame)
     event_t *event = frame.bytes && !closed && !full ? calloc(1, sizeof(*event)) : NULL;
 
     if (!event) {
-        link_drop(frame);
+        rpc_bytes_free(frame.bytes);
         if (!closed)
             want_room(end);
         return closed ? STATUS_UNAVAILABLE : STATUS_NO_MEMORY;

@@ -9,7 +9,7 @@ enum { HUB_KINDS_MAX = 4 };
 struct event;
 
 struct link_hub {
-    loop_t *loop; /* of all accepting ends */
+    loop_t *loop;                            /* of all accepting ends */
     const link_kind_t *kinds[HUB_KINDS_MAX]; /* none is added once somebody dials from another loop */
     uint32_t kind_count;
     /* within.c: links whose both ends are on this loop */

@@ -77,8 +77,6 @@ static int duration_ms(int64_t value_ns, int64_t fallback_ns)
 static size_t server_args(grpc_arg *args)
 {
     size_t n = 0;
-    /* A port that another process listens on is an error, not shared silently. */
-    args[n++] = integer(GRPC_ARG_ALLOW_REUSEPORT, 0);
     /* Our clients ping while they wait for the first connection's traffic. */
     args[n++] = integer(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 100);
     args[n++] = integer(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);

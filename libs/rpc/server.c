@@ -130,6 +130,7 @@ status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *o
     server->actor.deliver = rpc_server_deliver;
     server->runtime = runtime;
     server->limits = options->limits;
+    server->reuse_port = options->reuse_port;
     server->accept_slots = options->accept_slots != 0 ? options->accept_slots : ACCEPT_SLOTS_DEFAULT;
     server->calls_max = options->calls_max != 0 ? options->calls_max : CALLS_DEFAULT;
     pthread_mutex_init(&server->lock, NULL);
@@ -172,6 +173,9 @@ status_t rpc_server_start(rpc_server_t *server, err_t *err)
 {
     grpc_arg list[RPC_ARGS_MAX];
     grpc_channel_args args = {.num_args = rpc_limits_args(&server->limits, true, list), .args = list};
+    /* Without it a port that another process listens on is an error, not shared silently. */
+    list[args.num_args++] = (grpc_arg){
+        .type = GRPC_ARG_INTEGER, .key = GRPC_ARG_ALLOW_REUSEPORT, .value.integer = server->reuse_port};
     server->grpc = grpc_server_create(&args, NULL);
     for (unsigned i = 0; i < server->runtime->queue_count; i++)
         grpc_server_register_completion_queue(server->grpc, server->runtime->queues[i].cq, NULL);

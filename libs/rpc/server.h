@@ -31,6 +31,7 @@ typedef struct {
     const char *address; /* "host:port"; port 0 picks a free one */
     rpc_limits_t limits;
     unsigned accept_slots; /* calls accepted at once per thread before the next request is matched; 0 = 128 */
+    bool reuse_port;       /* SO_REUSEPORT: several servers on one port */
     unsigned calls_max;    /* unary calls unfinished at once; over it: UNAVAILABLE; 0 = 16384 */
 } rpc_server_options_t;
 

@@ -24,6 +24,7 @@ struct rpc_server {
     char *address; /* with the real port */
     int port;
     rpc_limits_t limits;
+    bool reuse_port;
     unsigned accept_slots;
     unsigned calls_max;
     rpc_method_t methods[RPC_METHODS_MAX];

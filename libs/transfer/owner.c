@@ -6,10 +6,11 @@
 #include "transfer/conn.h"
 #include "transfer/doors.h"
 #include "transfer/internal.h"
-#include "transfer/region.h"
+#include "transfer/owner_private.h"
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -19,28 +20,6 @@ enum {
     ACCEPTS_PER_EVENT = 64, /* more wait for the next turn of the loop */
     LISTEN_BACKLOG = 512,
     REGIONS_DEFAULT = 65536,
-};
-
-struct transfer_owner {
-    uv_poll_t listener; /* first of the two handles that keep the owner alive after destroy */
-    uv_timer_t sweep;
-    int handles;
-    int fd;
-    bool listening;
-    uv_loop_t *loop;
-    uint64_t instance_id;
-    transfer_limits_t limits;
-    transfer_receiver_t receiver;
-    void *ctx;
-    region_table_t regions;
-    transfer_choice_t choice;
-    bool spin;
-    doors_t doors;
-    conn_shared_t shared;
-    TAILQ_HEAD(, owner_conn) conns;
-    transfer_stats_t stats;
-    uint64_t logged_ns; /* when a bad peer was last logged: one line a second at most */
-    char address[TRANSFER_ADDRESS_BYTES];
 };
 
 struct transfer_memory {
@@ -580,6 +559,10 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
         status = err_set(err, STATUS_NO_MEMORY, "out of memory for %u regions", regions);
         goto free_owner;
     }
+    if (options->shared && owner_share(owner, options->shared, err) != STATUS_OK) {
+        status = err->code;
+        goto dispose_regions;
+    }
     if (!options->address) {
         snprintf(owner->address, sizeof(owner->address), "this process");
         *out = owner;
@@ -599,6 +582,7 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
 close_fd:
     close(owner->fd);
 dispose_regions:
+    owner_unshare(owner);
     region_table_dispose(&owner->regions);
 free_owner:
     free(owner);
@@ -613,6 +597,7 @@ void transfer_owner_destroy(transfer_owner_t *owner)
         return;
     while ((oc = TAILQ_FIRST(&owner->conns)))
         conn_close(&oc->conn, false, "shutting down");
+    owner_unshare(owner);
     region_table_dispose(&owner->regions);
     doors_close(&owner->doors);
     frame_pool_dispose(&owner->shared.frames);
@@ -638,6 +623,7 @@ uint64_t transfer_owner_instance(const transfer_owner_t *owner)
 void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats)
 {
     *stats = owner->stats;
+    stats->item_errors += atomic_load(&owner->item_errors);
 }
 
 /* ---- regions ---- */
@@ -679,55 +665,4 @@ status_t transfer_publish(transfer_memory_t *memory, const void *data, size_t le
 bool transfer_unpublish(transfer_owner_t *owner, transfer_handle_t handle)
 {
     return region_unpublish(&owner->regions, handle);
-}
-
-/* ---- within a process ---- */
-
-static status_t take_item(transfer_owner_t *owner, const transfer_item_t *item)
-{
-    const uint8_t *data;
-    uint32_t index;
-    status_t status = region_pin(&owner->regions, item->handle, item->offset, item->len_bytes, &index, &data);
-
-    if (status != STATUS_OK) {
-        owner->stats.item_errors++;
-        return status;
-    }
-    for (uint32_t i = 0; i < item->iov_count; i++) {
-        memcpy(item->iov[i].iov_base, data, item->iov[i].iov_len);
-        data += item->iov[i].iov_len;
-    }
-    region_unpin(&owner->regions, index);
-    return STATUS_OK;
-}
-
-void transfer_take(transfer_owner_t *owner, transfer_item_t *items, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        items[i].status = take_item(owner, &items[i]);
-}
-
-static void hand_result(transfer_owner_t *owner, const transfer_result_t *result)
-{
-    transfer_incoming_t incoming = {.task_id = result->task_id,
-                                    .handle = result->handle,
-                                    .status = result->status,
-                                    .text = result->text ? result->text : "",
-                                    .timing = result->timing};
-
-    for (uint32_t i = 0; i < result->iov_count; i++)
-        incoming.len_bytes += result->iov[i].iov_len;
-    transfer_dest_t dest = owner->receiver.begin(owner->ctx, &incoming);
-    uint8_t *to = dest.buffer;
-    for (uint32_t i = 0; to && i < result->iov_count; i++) {
-        memcpy(to, result->iov[i].iov_base, result->iov[i].iov_len);
-        to += result->iov[i].iov_len;
-    }
-    owner->receiver.done(owner->ctx, dest.token, result->task_id, STATUS_OK);
-}
-
-void transfer_hand(transfer_owner_t *owner, const transfer_result_t *results, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        hand_result(owner, &results[i]);
 }

@@ -1,8 +1,13 @@
 #include "transfer/region.h"
 
+#include "loop/loop.h"
+
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
+
+static const uint32_t PUBLISHED = UINT32_C(1) << 31;
 
 status_t region_table_init(region_table_t *table, uint32_t capacity)
 {
@@ -41,17 +46,43 @@ static void region_give_back(region_table_t *table, region_t *region)
     transfer_release_fn release = region->release;
     void *ctx = region->ctx;
 
-    region->state = REGION_FREE;
     region->next_free = table->free_head;
     table->free_head = (uint32_t)(region - table->slots);
     if (release)
         release(ctx);
 }
 
+static void on_retired(void *arg, mailbox_node_t *first)
+{
+    mailbox_node_t *next;
+
+    for (; first; first = next) {
+        next = first->next;
+        region_give_back(arg, CONTAINER_OF(first, region_t, node));
+    }
+}
+
+status_t region_table_share(region_table_t *table, loop_t *loop, err_t *err)
+{
+    mailbox_t *retired = calloc(1, sizeof(*retired));
+
+    if (!retired)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    status_t status = mailbox_init(retired, loop, on_retired, table, err);
+    if (status == STATUS_OK)
+        table->retired = retired;
+    else
+        free(retired);
+    return status;
+}
+
 void region_table_dispose(region_table_t *table)
 {
+    if (table->retired)
+        mailbox_dispose(table->retired);
+    free(table->retired);
     for (uint32_t i = 0; i < table->used; i++) {
-        if (table->slots[i].state == REGION_FREE)
+        if (!(atomic_exchange(&table->slots[i].hold, 0) & PUBLISHED))
             continue;
         region_withdraw(table, &table->slots[i]);
         region_give_back(table, &table->slots[i]);
@@ -105,59 +136,75 @@ status_t region_publish(region_table_t *table, const void *data, size_t len_byte
     region->len_bytes = len_bytes;
     region->release = release;
     region->ctx = ctx;
-    region->pins = 0;
-    region->state = REGION_PUBLISHED;
+    atomic_store_explicit(&region->hold, PUBLISHED, memory_order_release);
     table->published++;
     region_enter(table, region);
     *handle = region->handle;
     return STATUS_OK;
 }
 
-static region_t *region_find(region_table_t *table, transfer_handle_t handle)
+/* Pins it, whichever use of the slot that is; NULL: it has none. */
+static region_t *slot_pin(region_table_t *table, uint32_t index)
 {
-    uint32_t index = (uint32_t)handle.hi;
-
-    if (index >= table->used)
+    if (index >= table->capacity)
         return NULL;
     region_t *region = &table->slots[index];
-    bool equal = transfer_handle_equal(region->handle, handle);
-    return (equal & (region->state == REGION_PUBLISHED)) ? region : NULL;
+    uint32_t hold = atomic_load_explicit(&region->hold, memory_order_relaxed);
+    do {
+        if (!(hold & PUBLISHED))
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&region->hold, &hold, hold + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return region;
 }
 
 bool region_unpublish(region_table_t *table, transfer_handle_t handle)
 {
-    region_t *region = region_find(table, handle);
+    uint32_t index = (uint32_t)handle.hi;
 
-    if (!region)
+    if (index >= table->used)
+        return false;
+    region_t *region = &table->slots[index];
+    bool equal = transfer_handle_equal(region->handle, handle);
+    if (!(equal & ((atomic_load_explicit(&region->hold, memory_order_relaxed) & PUBLISHED) != 0)))
         return false;
     table->published--;
     region_withdraw(table, region);
-    region->state = REGION_RETIRED;
-    if (region->pins == 0)
+    if (atomic_fetch_and_explicit(&region->hold, ~PUBLISHED, memory_order_acq_rel) == PUBLISHED)
         region_give_back(table, region);
     return true;
-}
-
-status_t region_pin(region_table_t *table, transfer_handle_t handle, uint64_t offset, uint64_t len_bytes,
-                    uint32_t *index, const uint8_t **data)
-{
-    region_t *region = region_find(table, handle);
-
-    if (!region)
-        return STATUS_NOT_FOUND;
-    if (offset > region->len_bytes || len_bytes > region->len_bytes - offset)
-        return STATUS_INVALID_ARGUMENT;
-    region->pins++;
-    *index = (uint32_t)(region - table->slots);
-    *data = region->data + offset;
-    return STATUS_OK;
 }
 
 void region_unpin(region_table_t *table, uint32_t index)
 {
     region_t *region = &table->slots[index];
 
-    region->pins--;
-    if (region->pins == 0 && region->state == REGION_RETIRED)
+    if (atomic_fetch_sub_explicit(&region->hold, 1, memory_order_acq_rel) != 1)
+        return;
+    if (table->retired && !loop_on_thread(table->retired->loop))
+        mailbox_post(table->retired, &region->node);
+    else
         region_give_back(table, region);
+}
+
+status_t region_pin(region_table_t *table, transfer_handle_t handle, uint64_t offset, uint64_t len_bytes,
+                    uint32_t *index, const uint8_t **data)
+{
+    region_t *region = slot_pin(table, (uint32_t)handle.hi);
+    status_t status = STATUS_OK;
+
+    if (!region)
+        return STATUS_NOT_FOUND;
+    if (!transfer_handle_equal(region->handle, handle))
+        status = STATUS_NOT_FOUND;
+    else if (offset > region->len_bytes || len_bytes > region->len_bytes - offset)
+        status = STATUS_INVALID_ARGUMENT;
+    uint32_t at = (uint32_t)(region - table->slots);
+    if (status != STATUS_OK) {
+        region_unpin(table, at);
+        return status;
+    }
+    *index = at;
+    *data = region->data + offset;
+    return STATUS_OK;
 }

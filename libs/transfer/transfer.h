@@ -22,6 +22,7 @@
 #define TRANSFER_TRANSFER_H
 
 #include "base/status.h"
+#include "loop/mailbox.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,6 +138,8 @@ typedef struct {
 
 typedef struct {
     struct uv_loop_s *loop;
+    /* the same loop, if others of this process come from loops of their own; NULL: none does */
+    struct loop *shared;
     /* "host:port" to listen on; port 0 = a free one; NULL: nobody but this process comes */
     const char *address;
     uint64_t instance_id; /* of this process; a peer that looks for another instance is turned away */
@@ -185,7 +188,7 @@ status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t le
                                   const transfer_block_t *block, transfer_memory_t **memory, err_t *err);
 void transfer_memory_unregister(transfer_memory_t *memory);
 
-/* Called exactly once, when a region is unpublished and no write from it is pending any more. */
+/* Called exactly once, on the owner's loop, when a region is unpublished and no write from it is pending any more. */
 typedef void (*transfer_release_fn)(void *ctx);
 
 /* Gives [data, data + len_bytes), inside memory, a handle that peers may fetch from. The bytes must not
@@ -280,11 +283,32 @@ status_t transfer_push(transfer_peer_t *peer, const transfer_result_t *results, 
  * reads or writes its memory (it will end by itself). */
 bool transfer_cancel(transfer_pool_t *pool, transfer_request_t request);
 
-/* ---- within a process: who would be the pool is on the loop of the owner ---- */
+/* ---- within a process: the owner itself is asked, from its own loop or, if it is shared, from another ---- */
 
-/* As transfer_fetch, at once: the items are copied, or their status says why not. */
+/* Any thread. The bytes stay where they are, and as they are, until transfer_release; only published is over before. Not OK: as
+ * transfer_fetch says of the item. */
+status_t transfer_hold(transfer_owner_t *owner, transfer_handle_t handle, uint64_t offset, uint64_t len_bytes,
+                       uint32_t *pin, const uint8_t **data);
+void transfer_release(transfer_owner_t *owner, uint32_t pin);
+
+/* Any thread. As transfer_fetch, at once: the items are copied, or their status says why not. */
 void transfer_take(transfer_owner_t *owner, transfer_item_t *items, uint32_t count);
-/* As transfer_push, at once: the receiver's begin and done are called for each result. */
-void transfer_hand(transfer_owner_t *owner, const transfer_result_t *results, uint32_t count);
+
+/* Results on their way to an owner. results, their texts and payloads must stay untouched until done, which comes on the loop of back. */
+typedef struct transfer_handover {
+    mailbox_node_t node; /* the two loops' */
+    transfer_owner_t *owner;
+    const transfer_result_t *results;
+    uint32_t count;
+    void (*done)(struct transfer_handover *handover);
+    mailbox_t *back; /* set by transfer_hand */
+} transfer_handover_t;
+
+/* A mailbox whose arg does not matter, on the loop of who hands over: it calls done. */
+void transfer_handed_over(void *arg, mailbox_node_t *first);
+
+/* As transfer_push: the receiver's begin and done are called for each result. True: it is over now, done does not come. False: the owner is
+ * on another loop; done is to come, through back. */
+bool transfer_hand(transfer_handover_t *handover, mailbox_t *back);
 
 #endif

@@ -1,10 +1,10 @@
 #include "base/log.h"
-#include "gateway/service.h"
+#include "gateway/loops.h"
 #include "loop/program.h"
 
 typedef struct {
     loop_program_t around;
-    gateway_service_t *service;
+    gateway_loops_t *gateways;
 } program_t;
 
 static void on_stopped(void *arg)
@@ -15,19 +15,19 @@ static void on_stopped(void *arg)
 static void on_signal(void *arg, int signum)
 {
     const program_t *program = arg;
-    if (!program->service)
+    if (!program->gateways)
         return; /* its start has failed */
     log_info("stopping", LOG_I64("signal", signum),
-             LOG_U64("requests", gateway_service_waiting(program->service)));
-    gateway_service_stop(program->service, on_stopped, program->around.loop);
+             LOG_U64("requests", gateway_loops_waiting(program->gateways)));
+    gateway_loops_stop(program->gateways, on_stopped, program->around.loop);
 }
 
 static status_t start(program_t *program, const gateway_options_t *options, err_t *err)
 {
     status_t status = loop_program_open(&program->around, on_signal, program, err);
     if (status == STATUS_OK)
-        status = gateway_service_create(program->around.loop, options, NULL, &program->service, err);
-    return status == STATUS_OK ? gateway_service_open(program->service, err) : status;
+        status = gateway_loops_create(program->around.loop, options, NULL, &program->gateways, err);
+    return status == STATUS_OK ? gateway_loops_open(program->gateways, err) : status;
 }
 
 static status_t gateway_main(const gateway_options_t *options, err_t *err)
@@ -35,11 +35,11 @@ static status_t gateway_main(const gateway_options_t *options, err_t *err)
     program_t program = {0};
     status_t status = start(&program, options, err);
     if (status == STATUS_OK) {
-        gateway_service_print_ready(program.service);
+        gateway_loops_print_ready(program.gateways);
         loop_run(program.around.loop);
         log_info("stopped");
     }
-    gateway_service_destroy(program.service);
+    gateway_loops_destroy(program.gateways);
     loop_program_close(&program.around);
     return status;
 }

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+enum { GATEWAY_THREADS_MAX = 64 };
+
 #define AT(field) .offset = offsetof(gateway_options_t, field)
 #define MS_MAX (INT64_C(86400) * NS_PER_S)
 static const config_option_t option_table[] = {
@@ -40,6 +42,11 @@ static const config_option_t option_table[] = {
      .def = "true", AT(keep_awake)},
     {"preprocess_threads", CONFIG_INT, "Limits", "Threads that decode pictures.", .def = "1", .min = 1,
      .max = 256, AT(preprocess_threads)},
+    {"gateway_threads", CONFIG_INT, "Limits",
+     "Event loops that read and answer requests, each with a thread and its part of the arena and of the "
+     "limits; the first is that of "
+     "the program itself.",
+     .def = "1", .min = 1, .max = GATEWAY_THREADS_MAX, AT(gateway_threads)},
     {"header_timeout", CONFIG_DURATION, "Slow clients",
      "From the first byte of a request to the end of its headers.", .def = "10s", .min = NS_PER_MS,
      .max = MS_MAX, AT(header_timeout)},

@@ -7,7 +7,7 @@
 typedef struct {
     config_address_t scheduler, http_address, grpc_address, metrics_address, data_address;
     const char *advertise_data_address, *name, *keys;
-    int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads;
+    int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads, gateway_threads;
     int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
     bool reuse_port, keep_awake, transfer_spin;
     int transfer;

@@ -2,8 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "exporter/data.h"
-#include "exporter/exporter.h"
 #include "gateway/access/access.h"
 #include "gateway/front/grpc_front.h"
 #include "gateway/front/rest.h"
@@ -16,6 +14,7 @@
 #include "gateway/sessions/session.h"
 #include "rpc/runtime.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +26,19 @@
 
 struct gateway_service {
     const gateway_options_t *options;
-    gateway_within_t within; /* of one by itself: nothing */
-    bool is_within;
+    gateway_within_t within;
     gateway_t gateway;
     rpc_runtime_t *rpc;
     rest_t *rest;
     grpc_front_t *grpc;
-    http_server_t *metrics_server;
     unsigned stopping; /* parts that are still busy */
     bool stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
     transfer_block_t *arena_memory; /* what the arena lies in */
-    metric_t *connections, *tasks, *arena_used, *arena_total, *preprocess_queue;
-    exporter_data_t data;
+    uv_prepare_t *before_sleep; /* its own allocation, as it outlives the service until closed */
+    pthread_mutex_t lock;
+    gateway_readings_t readings; /* for other threads */
     char name[128];
     char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
 };
@@ -62,12 +60,6 @@ static void on_part_stopped(void *arg)
         gateway_control_stop(service->gateway.control, on_control_closed, service);
 }
 
-static void on_metrics_stopped(http_server_t *server, void *user)
-{
-    (void)server;
-    on_part_stopped(user);
-}
-
 void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg)
 {
     if (service->on_stopped)
@@ -83,43 +75,62 @@ void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *a
         service->stopping++;
         grpc_front_stop(service->grpc, STOP_PATIENCE_NS, on_part_stopped, service);
     }
-    if (service->metrics_server) {
-        service->stopping++;
-        http_server_stop(service->metrics_server, 100, on_metrics_stopped, service);
-    }
     on_part_stopped(service);
 }
 
-/* ------------------------------------------------------------------ metrics */
+/* ------------------------------------------------------------------ what others read */
 
-static void on_collect(void *arg)
+static void read_now(const gateway_service_t *service, gateway_readings_t *readings)
 {
-    gateway_service_t *service = arg;
     const gateway_t *gateway = &service->gateway;
-    arena_stats_t arena;
-    transfer_stats_t data;
-    arena_stats(gateway->arena, &arena);
-    metrics_set(service->arena_used, (double)arena.used_bytes);
-    metrics_set(service->arena_total, (double)arena.total_bytes);
-    if (!service->within.hub) {
-        dataplane_stats(gateway->dataplane, &data);
-        exporter_data_collect(&service->data, &data);
-    }
-    metrics_set(service->tasks, sessions_tasks_waiting(gateway->sessions));
-    metrics_set(service->connections, (double)rest_connections(service->rest));
-    metrics_set(service->preprocess_queue, preprocess_queued(gateway->preprocess));
+    *readings = (gateway_readings_t){.connections = service->rest ? rest_connections(service->rest) : 0,
+                                     .requests = sessions_waiting(gateway->sessions),
+                                     .tasks = sessions_tasks_waiting(gateway->sessions),
+                                     .preprocess_queue = preprocess_queued(gateway->preprocess),
+                                     .models = catalogue_count(gateway->catalogue),
+                                     .up = gateway_control_is_up(gateway->control)};
+    arena_stats(gateway->arena, &readings->arena);
+    if (!service->within.hub)
+        dataplane_stats(gateway->dataplane, &readings->data);
 }
 
-static void name_metrics(gateway_service_t *service)
+void gateway_service_read(gateway_service_t *service, gateway_readings_t *readings)
 {
-    metrics_t *metrics = service->gateway.metrics;
-    service->connections = metrics_series(metrics, METRIC_GATEWAY_CONNECTIONS, "rest");
-    service->tasks = metrics_series(metrics, METRIC_GATEWAY_TASKS_IN_FLIGHT);
-    service->arena_used = metrics_series(metrics, METRIC_GATEWAY_ARENA_USED_BYTES);
-    service->arena_total = metrics_series(metrics, METRIC_GATEWAY_ARENA_BYTES);
-    if (!service->within.hub)
-        exporter_data_init(&service->data, metrics);
-    service->preprocess_queue = metrics_series(metrics, METRIC_GATEWAY_PREPROCESS_QUEUE);
+    if (loop_on_thread(service->gateway.loop)) {
+        read_now(service, readings);
+        return;
+    }
+    pthread_mutex_lock(&service->lock);
+    *readings = service->readings;
+    pthread_mutex_unlock(&service->lock);
+}
+
+static void on_before_sleep(uv_prepare_t *prepare)
+{
+    gateway_service_t *service = prepare->data;
+    gateway_readings_t now;
+    read_now(service, &now);
+    pthread_mutex_lock(&service->lock);
+    service->readings = now;
+    pthread_mutex_unlock(&service->lock);
+}
+
+static status_t be_read(gateway_service_t *service, err_t *err)
+{
+    if (!service->within.others)
+        return STATUS_OK;
+    service->before_sleep = malloc(sizeof *service->before_sleep);
+    if (!service->before_sleep)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for the gateway");
+    uv_prepare_init(loop_uv(service->gateway.loop), service->before_sleep);
+    service->before_sleep->data = service;
+    uv_prepare_start(service->before_sleep, on_before_sleep);
+    return STATUS_OK;
+}
+
+static void on_read_closed(uv_handle_t *handle)
+{
+    free(handle);
 }
 
 /* ------------------------------------------------------------------ starting */
@@ -161,9 +172,7 @@ static status_t open_base(gateway_service_t *service, err_t *err)
     gateway->body_bytes_max = (size_t)options->max_body_bytes;
     if (getrandom(&gateway->instance_id, sizeof gateway->instance_id, 0) != sizeof gateway->instance_id)
         return err_set(err, STATUS_IO, "getrandom: %m");
-    gateway->metrics = service->is_within ? service->within.metrics : metrics_create("gateway", err);
-    if (!gateway->metrics)
-        return err->code;
+    gateway->metrics = service->within.metrics;
     if (create_arena(service, err) != STATUS_OK ||
         catalogue_create(gateway->metrics, &gateway->catalogue, err) != STATUS_OK ||
         sessions_create(gateway, (uint32_t)options->max_requests, &gateway->sessions, err) != STATUS_OK ||
@@ -200,6 +209,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
         .memory = service->arena_memory,
         .choice = choice_of(service),
         .spin = options->transfer_spin,
+        .shared = service->within.others,
         .receiver = sessions_receiver(),
         .ctx = gateway->sessions};
     if (dataplane_create(&dataplane, &gateway->dataplane, err) != STATUS_OK)
@@ -224,27 +234,19 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     char text[CONFIG_ADDRESS_TEXT_BYTES];
     const http_server_config_t http = {
         .listen = value_format_address_at(&options->http_address, "0.0.0.0", text, sizeof text),
-        .reuse_port = options->reuse_port,
+        .reuse_port = options->reuse_port || service->within.others,
         .connections_max = (unsigned)options->max_connections,
         .body_bytes_max = (uint64_t)options->max_body_bytes,
         .header_timeout_ms = (uint32_t)(options->header_timeout / NS_PER_MS),
         .body_timeout_ms = (uint32_t)(options->body_timeout / NS_PER_MS),
         .idle_timeout_ms = (uint32_t)(options->idle_timeout / NS_PER_MS),
         .write_timeout_ms = (uint32_t)(options->write_timeout / NS_PER_MS)};
-    if (rest_create(gateway, &http, &service->rest, err) != STATUS_OK ||
-        grpc_front_create(gateway,
-                          value_format_address_at(&options->grpc_address, "0.0.0.0", text, sizeof text),
-                          &service->grpc, err) != STATUS_OK)
-        return err->code;
-    if (!service->is_within &&
-        exporter_create(loop_uv(gateway->loop),
-                        value_format_address_at(&options->metrics_address, "0.0.0.0", text, sizeof text),
-                        gateway->metrics, &service->metrics_server, err) != STATUS_OK)
-        return err->code;
-    name_metrics(service);
-    if (metrics_on_collect(gateway->metrics, on_collect, service) != STATUS_OK)
-        return err_set(err, STATUS_INTERNAL, "too many collectors");
-    return STATUS_OK;
+    status_t status = rest_create(gateway, &http, &service->rest, err);
+    if (status != STATUS_OK)
+        return status;
+    return grpc_front_create(gateway,
+                             value_format_address_at(&options->grpc_address, "0.0.0.0", text, sizeof text),
+                             service->within.others, &service->grpc, err);
 }
 
 /* ------------------------------------------------------------------ from outside */
@@ -264,25 +266,9 @@ const char *gateway_service_grpc(const gateway_service_t *service)
     return grpc_front_address(service->grpc);
 }
 
-uint32_t gateway_service_models(const gateway_service_t *service)
+const char *gateway_service_data(const gateway_service_t *service)
 {
-    return catalogue_count(service->gateway.catalogue);
-}
-
-uint32_t gateway_service_waiting(const gateway_service_t *service)
-{
-    return sessions_waiting(service->gateway.sessions);
-}
-
-void gateway_service_print_ready(const gateway_service_t *service)
-{
-    printf(
-        "ready {\"service\":\"gateway\",\"http\":\"%s\",\"grpc\":\"%s\",\"metrics\":\"%s\",\"data\":\"%s\","
-        "\"pid\":%d}\n",
-        rest_address(service->rest), grpc_front_address(service->grpc),
-        http_server_address(service->metrics_server), dataplane_address(service->gateway.dataplane),
-        (int)getpid());
-    fflush(stdout);
+    return dataplane_address(service->gateway.dataplane);
 }
 
 static void on_unwound(void *arg)
@@ -307,7 +293,6 @@ void gateway_service_destroy(gateway_service_t *service)
     gateway_t *gateway = &service->gateway;
     rest_destroy(service->rest);
     grpc_front_destroy(service->grpc);
-    http_server_destroy(service->metrics_server);
     preprocess_destroy(gateway->preprocess);
     gateway_control_destroy(gateway->control);
     dataplane_destroy(gateway->dataplane);
@@ -319,8 +304,9 @@ void gateway_service_destroy(gateway_service_t *service)
     awake_destroy(gateway->awake);
     arena_destroy(gateway->arena);
     transfer_block_destroy(service->arena_memory);
-    if (!service->is_within)
-        metrics_destroy(gateway->metrics);
+    if (service->before_sleep)
+        uv_close((uv_handle_t *)service->before_sleep, on_read_closed);
+    pthread_mutex_destroy(&service->lock);
     free(service);
 }
 
@@ -332,12 +318,13 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
         return err_set(err, STATUS_NO_MEMORY, "no memory for the gateway");
     service->options = options;
     service->gateway.loop = loop;
-    service->is_within = within;
-    if (within)
-        service->within = *within;
+    service->within = *within;
+    pthread_mutex_init(&service->lock, NULL);
     status_t status = open_base(service, err);
     if (status == STATUS_OK)
         status = open_cluster(service, err);
+    if (status == STATUS_OK)
+        status = be_read(service, err);
     if (status != STATUS_OK) {
         gateway_service_destroy(service);
         return status;

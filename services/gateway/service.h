@@ -1,13 +1,15 @@
 /*
- * The gateway as one object on a loop: the program is this, signals and a command line; `serve` holds one beside a scheduler and a
- * worker. Loop thread.
+ * The gateway as one object on a loop. loops.h holds one or several of them: the program is that, signals and a command line; `serve` holds
+ * them beside a scheduler and a worker. Loop thread, but for gateway_service_read.
  */
 #ifndef GATEWAY_SERVICE_H
 #define GATEWAY_SERVICE_H
 
+#include "base/arena.h"
 #include "gateway/options.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
+#include "transfer/transfer.h"
 
 typedef struct gateway_service gateway_service_t;
 
@@ -15,13 +17,22 @@ typedef struct gateway_service gateway_service_t;
 typedef struct {
     /* where the scheduler of this process accepts; NULL: it is elsewhere, and so may workers be */
     struct link_hub *hub;
-    metrics_t *metrics; /* of all of them, exposed by another */
+    metrics_t *metrics; /* of all of them, exposed by another, who asks gateway_service_read */
+    bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;
 
+/* What metrics tell of it. */
+typedef struct {
+    uint64_t connections, requests, tasks, preprocess_queue;
+    uint32_t models; /* versions that the scheduler has told it of */
+    bool up;         /* its scheduler is there */
+    arena_stats_t arena;
+    transfer_stats_t data; /* zeros with a hub */
+} gateway_readings_t;
+
 /*
- * Dials the scheduler; clients reach it from gateway_service_open on. options outlive it. within NULL: by itself, with metrics that
- * listen. With a hub neither the scheduler's address nor the data plane's matters: inputs and results pass through
- * gateway_service_owner.
+ * Dials the scheduler; clients reach it from gateway_service_open on. options outlive it. With a hub neither the scheduler's address nor
+ * the data plane's matters: inputs and results pass through gateway_service_owner.
  */
 status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
                                 const gateway_within_t *within, gateway_service_t **service, err_t *err);
@@ -38,11 +49,8 @@ void gateway_service_destroy(gateway_service_t *service);
 struct transfer_owner *gateway_service_owner(const gateway_service_t *service);
 const char *gateway_service_http(const gateway_service_t *service); /* "127.0.0.1:8000" */
 const char *gateway_service_grpc(const gateway_service_t *service);
-/* Tells whoever started the program that it listens, and where. */
-void gateway_service_print_ready(const gateway_service_t *service);
-/* Versions of models that the scheduler has told it of. */
-uint32_t gateway_service_models(const gateway_service_t *service);
-/* Requests under way. */
-uint32_t gateway_service_waiting(const gateway_service_t *service);
+const char *gateway_service_data(const gateway_service_t *service);
+/* Any thread, between create and destroy. On its own: what is now; on others: what was when its loop last went to sleep. */
+void gateway_service_read(gateway_service_t *service, gateway_readings_t *readings);
 
 #endif

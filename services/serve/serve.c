@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "exporter/exporter.h"
-#include "gateway/service.h"
+#include "gateway/loops.h"
 #include "link/link.h"
 #include "scheduler/scheduler.h"
 #include "worker/service.h"
@@ -22,7 +22,7 @@ struct serve {
     link_hub_t *hub;
     scheduler_t *scheduler; /* NULL: it joins a cluster, and shows its metrics itself: */
     http_server_t *http;
-    gateway_service_t *gateway;
+    gateway_loops_t *gateways;
     worker_service_t *worker;
     char metrics_address[CONFIG_ADDRESS_TEXT_BYTES];
     bool stopping, gateway_stopped, worker_stopped;
@@ -59,7 +59,7 @@ static void introduce(serve_t *serve)
 {
     const int64_t until_ns = clock_now_ns() + INTRODUCTION_NS;
 
-    while (gateway_service_models(serve->gateway) < worker_service_models(serve->worker)->count &&
+    while (gateway_loops_models(serve->gateways) < worker_service_models(serve->worker)->count &&
            clock_now_ns() < until_ns)
         loop_run_once(serve->loop, NS_PER_MS);
 }
@@ -78,8 +78,10 @@ static status_t start_joining(serve_t *serve, err_t *err)
 
 static status_t start_worker(serve_t *serve, err_t *err)
 {
-    const worker_within_t within = {
-        .hub = serve->hub, .owner = gateway_service_owner(serve->gateway), .metrics = serve->metrics};
+    const worker_within_t within = {.hub = serve->hub,
+                                    .owners = gateway_loops_owners(serve->gateways),
+                                    .owner_count = gateway_loops_count(serve->gateways),
+                                    .metrics = serve->metrics};
     status_t status =
         worker_service_create(serve->loop, &serve->options->worker, &within, &serve->worker, err);
 
@@ -98,14 +100,14 @@ static status_t start(serve_t *serve, err_t *err)
     status_t status = serve_joins(serve) ? start_joining(serve, err) : start_alone(serve, err);
     const gateway_within_t within = {.hub = serve->hub, .metrics = serve->metrics};
     if (status == STATUS_OK)
-        status = gateway_service_create(serve->loop, &serve->options->gateway, &within, &serve->gateway, err);
+        status = gateway_loops_create(serve->loop, &serve->options->gateway, &within, &serve->gateways, err);
     if (status == STATUS_OK)
         status = start_worker(serve, err);
     if (status != STATUS_OK)
         return status;
     if (!serve_joins(serve))
         introduce(serve);
-    return gateway_service_open(serve->gateway, err);
+    return gateway_loops_open(serve->gateways, err);
 }
 
 /* ---- stopping: the gateway answers its clients, the worker ends its batches, the scheduler or what shows the metrics goes last ---- */
@@ -169,9 +171,9 @@ void serve_stop(serve_t *serve, const char *by)
         return;
     serve->stopping = true;
     log_info("stopping", LOG_STR("by", by),
-             LOG_U64("requests", serve->gateway ? gateway_service_waiting(serve->gateway) : 0));
-    if (serve->gateway)
-        gateway_service_stop(serve->gateway, on_gateway_stopped, serve);
+             LOG_U64("requests", serve->gateways ? gateway_loops_waiting(serve->gateways) : 0));
+    if (serve->gateways)
+        gateway_loops_stop(serve->gateways, on_gateway_stopped, serve);
     else
         on_gateway_stopped(serve);
 }
@@ -183,7 +185,7 @@ void serve_destroy(serve_t *serve)
     if (!serve)
         return;
     worker_service_destroy(serve->worker);
-    gateway_service_destroy(serve->gateway);
+    gateway_loops_destroy(serve->gateways);
     scheduler_destroy(serve->scheduler);
     http_server_destroy(serve->http);
     link_hub_destroy(serve->hub);
@@ -229,12 +231,12 @@ const struct served *serve_models(const serve_t *serve)
 
 const char *serve_http(const serve_t *serve)
 {
-    return gateway_service_http(serve->gateway);
+    return gateway_loops_http(serve->gateways);
 }
 
 const char *serve_grpc(const serve_t *serve)
 {
-    return gateway_service_grpc(serve->gateway);
+    return gateway_loops_grpc(serve->gateways);
 }
 
 const char *serve_metrics(const serve_t *serve)

@@ -377,8 +377,10 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
         return err->code;
     if (!worker->within.hub && rpc_runtime_create(&rpc, &worker->rpc, err) != STATUS_OK)
         return err->code;
+    const peers_here_t here = {
+        .loop = worker->loop, .owners = worker->within.owners, .count = worker->within.owner_count};
     if (transfer_pool_create(&pool, &worker->pool, err) != STATUS_OK ||
-        peers_create(worker->pool, worker->within.owner, &worker->peers, err) != STATUS_OK)
+        peers_create(worker->pool, worker->is_within ? &here : NULL, &worker->peers, err) != STATUS_OK)
         return err->code;
     control.rpc = worker->rpc;
     control.hub = worker->within.hub;

@@ -15,8 +15,10 @@ typedef struct worker_service worker_service_t;
 typedef struct {
     /* where the scheduler of this process accepts; NULL: it is elsewhere, and so may gateways be */
     struct link_hub *hub;
-    struct transfer_owner *owner; /* the data plane of the gateway of this process */
-    metrics_t *metrics;           /* of all of them, exposed by another */
+    /* the data planes of the gateways of this process, shared where their loops are others */
+    struct transfer_owner *const *owners;
+    uint32_t owner_count;
+    metrics_t *metrics; /* of all of them, exposed by another */
 } worker_within_t;
 
 /*

@@ -167,6 +167,7 @@ class Serve(Process):
     """`fermata serve --json`: one process that is all of it, told of as `fermata up` is."""
 
     def __init__(self, bin_dir, log_path, *flags, models=MODELS):
+        self.models = models
         repository = ["--models", models] if models else []
         super().__init__([pathlib.Path(bin_dir) / "fermata", "serve", "--json", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
                           "--metrics-address", ANY_PORT, *repository, *flags], log_path)

@@ -187,6 +187,105 @@ def test_models_come_and_go_while_it_serves(bin_dir, tmp_path):
     assert running.stop() == 0
 
 
+# ---- several loops that read requests
+
+
+@pytest.fixture
+def loops(bin_dir, tmp_path):
+    running = Serve(bin_dir, tmp_path / "serve.log", "--gateway-threads", 3, models=patient_models(tmp_path))
+    yield running
+    running.stop()
+
+
+def ask_on_connections(address, count):
+    """The status of a request on each of so many connections, which the kernel spreads over the loops."""
+    return [post(address, INFER, tensor_request(digit_tensor())).status for _ in range(count)]
+
+
+def tasks_by_gateway(running):
+    return {gateway["name"]: gateway["tasks_total"] for gateway in get(running.ready["scheduler"]["http"], "/state").json()["gateways"]}
+
+
+def test_several_loops_share_two_ports_and_are_one_in_the_metrics(loops):
+    assert len({port for _, port in listeners(loops.pid)}) == 3
+    assert {address[-8:] for address, _ in listeners(loops.pid)} == {"0100007F"}
+    asked = 0
+    while asked < 2000 and (len(tasks_by_gateway(loops)) < 3 or min(tasks_by_gateway(loops).values()) == 0):
+        assert set(ask_on_connections(loops.http, 10)) == {200}
+        asked += 10
+    assert min(tasks_by_gateway(loops).values()) > 0 and sum(tasks_by_gateway(loops).values()) == asked
+    text = get(loops.gateways[0]["metrics"], "/metrics").body.decode()
+    assert f'nv_inference_request_success{{model="digits",version="1"}} {asked}\n' in text
+    assert "fermata_gateway_scheduler_connected 1\n" in text and int(re.search(r"fermata_gateway_arena_bytes (\d+)", text).group(1)) >= 1 << 30
+    wait_until(lambda: "fermata_gateway_tasks_in_flight 0\n" in get(loops.gateways[0]["metrics"], "/metrics").body.decode(), "no task under way")
+
+
+def test_a_model_that_comes_and_goes_does_so_for_all_loops(bin_dir, tmp_path):
+    running = Serve(bin_dir, tmp_path / "serve.log", "--model-control", "explicit", "--gateway-threads", 3, models=patient_models(tmp_path))
+    for _ in range(5):
+        assert request(running.http, "POST", "/v2/repository/models/digits/load", b"{}", {}).status == 200
+        wait_until(lambda: set(ask_on_connections(running.http, 12)) == {200}, "all loops to know")
+        assert request(running.http, "POST", "/v2/repository/models/digits/unload", b"{}", {}).status == 200
+        wait_until(lambda: 200 not in ask_on_connections(running.http, 12), "all loops to know")
+    assert running.stop() == 0
+
+
+def test_a_stop_answers_what_each_loop_has(bin_dir, tmp_path):
+    profile = tmp_path / "slow.csv"
+    profile.write_text(SLOW)
+    running = Serve(bin_dir, tmp_path / "serve.log", "--engine", "emulated", "--profile", profile, "--gateway-threads", 2, models=None)
+    with concurrent.futures.ThreadPoolExecutor(12) as threads:
+        answers = [threads.submit(slow_request, running.http) for _ in range(12)]
+        metrics = running.gateways[0]["metrics"]
+        wait_until(lambda: "fermata_gateway_tasks_in_flight 12\n" in get(metrics, "/metrics").body.decode(), "12 tasks under way")
+        assert running.stop() == 0
+        assert [answer.result().status for answer in answers] == [200] * 12
+
+
+@pytest.mark.parametrize("which", ["http", "grpc"])
+def test_a_port_that_others_of_this_user_share_is_taken_too(loops, bin_dir, tmp_path, which):
+    address = getattr(loops, which)
+    ended = run(bin_dir, "--models", loops.models, "--gateway-threads", 2, f"--{which}-address", address, "--log-level", "error")
+    assert ended.returncode == 1 and address in ended.stderr, ended.stderr
+
+
+def test_a_loop_blocked_by_a_client_that_does_not_read_answers_the_others(loops):
+    """Metadata is asked for again and again on a connection that nobody reads, until the socket takes no more."""
+    host, port = loops.http.rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as deaf:
+        deaf.setblocking(False)
+        wish = b"GET /v2/models/digits HTTP/1.1\r\nHost: x\r\n\r\n" * 1000
+        refused = 0
+        while refused < 20:
+            try:
+                deaf.send(wish)
+                refused = 0
+            except BlockingIOError:
+                refused += 1
+                assert get(loops.http, "/v2/health/live").status == 200
+        assert set(ask_on_connections(loops.http, 30)) == {200}
+
+
+def test_several_gateways_of_one_program_join_a_scheduler(cluster):
+    scheduler = cluster.scheduler()
+    gateway = cluster.gateway(scheduler, "--gateway-threads", 2)
+    cluster.worker(scheduler)
+    wait_until(lambda: len(get(scheduler.http, "/state").json()["gateways"]) == 2, "both gateways")
+    wait_until(lambda: all(get(gateway.http, "/v2/models/digits/ready").status == 200 for _ in range(20)), "the model in both")
+    assert set(ask_on_connections(gateway.http, 40)) == {200}
+    state = get(scheduler.http, "/state").json()
+    assert sum(one["tasks_total"] for one in state["gateways"]) == 40 and min(one["tasks_total"] for one in state["gateways"]) > 0
+
+
+def test_several_loops_join_a_cluster(cluster, bin_dir, tmp_path):
+    scheduler = cluster.scheduler()
+    running = Serve(bin_dir, tmp_path / "serve.log", "--gateway-threads", 2, "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models)
+    wait_served_by(scheduler, "digits", 1)
+    wait_until(lambda: all(get(running.http, "/v2/models/digits/ready").status == 200 for _ in range(20)), "the model in both")
+    assert set(ask_on_connections(running.http, 40)) == {200}
+    assert running.stop() == 0
+
+
 JOIN_PORTS = ["--data-address", ANY_PORT]
 
 

@@ -564,11 +564,12 @@ static status_t add_methods(grpc_front_t *front)
     return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);
 }
 
-static status_t start_server(grpc_front_t *front, const char *listen, err_t *err)
+static status_t start_server(grpc_front_t *front, const char *listen, bool reuse_port, err_t *err)
 {
     rpc_runtime_options_t runtime = {.loop = front->gateway->loop, .name = "grpc-front"};
     rpc_server_options_t options = {.address = listen,
                                     .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max},
+                                    .reuse_port = reuse_port,
                                     .calls_max = CALLS_MAX};
     status_t status = rpc_runtime_create(&runtime, &front->runtime, err);
     if (status)
@@ -582,7 +583,8 @@ static status_t start_server(grpc_front_t *front, const char *listen, err_t *err
     return rpc_server_start(front->server, err);
 }
 
-status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t **front, err_t *err)
+status_t grpc_front_create(gateway_t *gateway, const char *listen, bool reuse_port, grpc_front_t **front,
+                           err_t *err)
 {
     grpc_front_t *created = calloc(1, sizeof *created);
     if (!created)
@@ -594,7 +596,7 @@ status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t 
     if (status == STATUS_OK)
         status = grpc_streams_create(gateway, &created->streams, err);
     if (status == STATUS_OK)
-        status = start_server(created, listen, err);
+        status = start_server(created, listen, reuse_port, err);
     if (status) {
         grpc_front_destroy(created);
         return status;

@@ -8,8 +8,9 @@
 
 typedef struct grpc_front grpc_front_t;
 
-/* Listens on "host:port" (port 0 picks one); callbacks run on the gateway's loop. */
-status_t grpc_front_create(gateway_t *gateway, const char *listen, grpc_front_t **front, err_t *err);
+/* Listens on "host:port" (port 0 picks one), beside others if reuse_port; callbacks run on the gateway's loop. */
+status_t grpc_front_create(gateway_t *gateway, const char *listen, bool reuse_port, grpc_front_t **front,
+                           err_t *err);
 
 /* "127.0.0.1:8001", with the real port. */
 const char *grpc_front_address(const grpc_front_t *front);

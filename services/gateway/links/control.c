@@ -391,6 +391,7 @@ status_t gateway_control_create(const gateway_control_options_t *options, gatewa
                                .ctx = made};
     const link_via_t via = {
         .hub = options->hub,
+        .loop = options->loop,
         .rpc = options->rpc,
         .address = options->scheduler,
         .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES, .send_queue_bytes = SEND_QUEUE_BYTES}};

@@ -63,6 +63,7 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
     if (!made)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the data plane");
     const transfer_owner_options_t owner = {.loop = loop_uv(options->loop),
+                                            .shared = options->shared ? options->loop : NULL,
                                             .address = options->listen,
                                             .instance_id = options->instance_id,
                                             .choice = options->choice,

@@ -31,19 +31,27 @@ void model_stats_init(model_stats_t *stats, metrics_t *metrics, const char *mode
             metrics_series(metrics, METRIC_GATEWAY_REQUEST_SECONDS, protocol_name((protocol_t)p), model);
 }
 
+/* The gauge is of all gateways of the process. */
+static void count_pending(model_stats_t *stats, int more)
+{
+    stats->pending += (uint32_t)more;
+    metrics_gauge_add(stats->nv_pending, more);
+}
+
 void model_stats_hide(model_stats_t *stats)
 {
+    count_pending(stats, -(int)stats->pending);
     metrics_hide(stats->nv_pending);
 }
 
 void model_stats_submitted(model_stats_t *stats)
 {
-    metrics_set(stats->nv_pending, ++stats->pending);
+    count_pending(stats, 1);
 }
 
 void model_stats_moved(model_stats_t *from, model_stats_t *to)
 {
-    metrics_set(from->nv_pending, --from->pending);
+    count_pending(from, -1);
     model_stats_submitted(to);
 }
 
@@ -94,7 +102,7 @@ static void count_success(model_stats_t *stats, const request_outcome_t *outcome
 void model_stats_answered(model_stats_t *stats, const request_outcome_t *outcome)
 {
     if (stats->pending > 0)
-        metrics_set(stats->nv_pending, --stats->pending);
+        count_pending(stats, -1);
     if (outcome->status == STATUS_OK) {
         count_success(stats, outcome);
     } else {

@@ -67,6 +67,7 @@ void run_destroy(run_t *run)
     for (uint32_t d = 0; d < devices->count; d++)
         devices->ops->flush(devices->list[d].engine);
     launcher_dispose(&run->launcher);
+    peers_settle(run->options.peers);
     peers_disconnect(run->options.peers);
     while ((batch = TAILQ_FIRST(&run->free))) {
         TAILQ_REMOVE(&run->free, batch, link);

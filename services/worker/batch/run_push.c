@@ -59,6 +59,29 @@ static void push_on_done(void *ctx, status_t status)
     batch_settle_pushes(batch);
 }
 
+static void on_handed(transfer_handover_t *handover)
+{
+    batch_push_t *push = CONTAINER_OF(handover, batch_push_t, handover);
+    batch_t *batch = push->group->batch;
+
+    batch->pending--;
+    peers_handed(batch->run->options.peers);
+    batch_settle_pushes(batch);
+}
+
+/* To a gateway of this process. */
+static void push_hand(batch_push_t *push)
+{
+    batch_t *batch = push->group->batch;
+
+    push->handover = (transfer_handover_t){.owner = push->group->peer->here,
+                                           .results = batch->results + push->first,
+                                           .count = push->count,
+                                           .done = on_handed};
+    if (!peers_hand(batch->run->options.peers, &push->handover))
+        batch->pending++;
+}
+
 /* Nobody will hear of these rows but by the report, which is still to come. */
 static void push_lose(const batch_push_t *push, status_t status)
 {
@@ -82,7 +105,7 @@ void batch_push(batch_t *batch, uint32_t first, uint32_t count)
         batch_push_t *push = &batch->pushes[batch->push_count++];
         *push = (batch_push_t){.group = group, .first = from, .count = to - from};
         if (group->peer->here) {
-            transfer_hand(group->peer->here, batch->results + from, to - from);
+            push_hand(push);
             continue;
         }
         status_t status = push_send(push);

@@ -42,7 +42,8 @@ typedef struct {
 typedef struct {
     batch_group_t *group;
     uint32_t first, count;
-    bool again; /* it is tried for the second time */
+    bool again;                   /* it is tried for the second time */
+    transfer_handover_t handover; /* to a gateway of this process */
 } batch_push_t;
 
 /* Rows of a batch that run as one job. */

@@ -1,28 +1,49 @@
 #include "worker/state/peers.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct peers {
     transfer_pool_t *pool;
-    transfer_owner_t *here;
-    peer_t *all; /* every one that is held by somebody */
+    peers_here_t here;
+    mailbox_t back;  /* of what gateways on other loops have taken */
+    uint32_t handed; /* to them, and not yet back */
+    peer_t *all;     /* every one that is held by somebody */
     peer_t *table[PEERS_MAX];
     peer_t *former
         [PEERS_MAX]; /* of the last scheduler: keeps connections until the new one has named its gateways */
 };
 
-status_t peers_create(transfer_pool_t *pool, transfer_owner_t *here, peers_t **out, err_t *err)
+status_t peers_create(transfer_pool_t *pool, const peers_here_t *here, peers_t **out, err_t *err)
 {
     peers_t *peers = calloc(1, sizeof(*peers));
 
     if (!peers)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     peers->pool = pool;
-    peers->here = here;
+    if (here)
+        peers->here = *here;
+    status_t status =
+        here ? mailbox_init(&peers->back, here->loop, transfer_handed_over, NULL, err) : STATUS_OK;
+    if (status != STATUS_OK) {
+        free(peers);
+        return status;
+    }
     *out = peers;
     return STATUS_OK;
+}
+
+/* NULL: it is elsewhere. */
+static transfer_owner_t *owner_of(const peers_t *peers, uint64_t instance_id)
+{
+    for (uint32_t i = 0; i < peers->here.count; i++) {
+        if (transfer_owner_instance(peers->here.owners[i]) == instance_id)
+            return peers->here.owners[i];
+    }
+    return NULL;
 }
 
 void peer_release(peers_t *peers, peer_t *peer)
@@ -56,8 +77,7 @@ static status_t peers_open(peers_t *peers, uint64_t instance_id, const char *add
 
     if (!peer)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    if (peers->here && transfer_owner_instance(peers->here) == instance_id)
-        peer->here = peers->here;
+    peer->here = owner_of(peers, instance_id);
     status_t status =
         peer->here ? STATUS_OK : transfer_peer_open(peers->pool, address, instance_id, &peer->transfer, err);
     if (status != STATUS_OK) {
@@ -110,6 +130,26 @@ void peers_clear(peers_t *peers)
     }
 }
 
+bool peers_hand(peers_t *peers, transfer_handover_t *handover)
+{
+    peers->handed++;
+    if (!transfer_hand(handover, &peers->back))
+        return false;
+    peers->handed--;
+    return true;
+}
+
+void peers_handed(peers_t *peers)
+{
+    peers->handed--;
+}
+
+void peers_settle(peers_t *peers)
+{
+    while (peers->handed > 0)
+        loop_run_once(peers->here.loop, NS_PER_MS);
+}
+
 void peers_disconnect(peers_t *peers)
 {
     /* Callbacks may release any peer: begin again after each. */
@@ -145,5 +185,7 @@ void peers_destroy(peers_t *peers)
         return;
     peers_clear(peers);
     peers_clear(peers);
+    if (peers->here.loop)
+        mailbox_dispose(&peers->back);
     free(peers);
 }

@@ -5,6 +5,7 @@
 #ifndef WORKER_PEERS_H
 #define WORKER_PEERS_H
 
+#include "loop/loop.h"
 #include "transfer/transfer.h"
 
 typedef struct peers peers_t;
@@ -21,8 +22,15 @@ typedef struct peer {
 
 enum { PEERS_MAX = 4096 }; /* indices a scheduler may use; it reuses those of gateways that left */
 
-/* here: the data plane of the gateway of this process; NULL: none is in it. */
-status_t peers_create(transfer_pool_t *pool, transfer_owner_t *here, peers_t **peers, err_t *err);
+/* The data planes of the gateways of this process, each on a loop of its own or on ours. */
+typedef struct {
+    loop_t *loop; /* ours */
+    transfer_owner_t *const *owners;
+    uint32_t count;
+} peers_here_t;
+
+/* here: NULL: no gateway is in this process. */
+status_t peers_create(transfer_pool_t *pool, const peers_here_t *here, peers_t **peers, err_t *err);
 /* All batches must have let go. */
 void peers_destroy(peers_t *peers);
 
@@ -31,6 +39,13 @@ status_t peers_set(peers_t *peers, uint32_t index, uint64_t instance_id, const c
 void peers_remove(peers_t *peers, uint32_t index);
 /* Another scheduler: its numbers mean something else. The connections stay until the next time. */
 void peers_clear(peers_t *peers);
+
+/* Hands results to a gateway of this process. True: it is over. False: done is to come. */
+bool peers_hand(peers_t *peers, transfer_handover_t *handover);
+/* What was handed over came to its end. */
+void peers_handed(peers_t *peers);
+/* Turns the loop until no gateway of this process has results in hand. */
+void peers_settle(peers_t *peers);
 
 /* Closes all connections: whatever is under way fails now. Nothing can be asked of a peer after this. */
 void peers_disconnect(peers_t *peers);

@@ -1,0 +1,38 @@
+/* An owner, for those who reach it through a connection (owner.c) and within its process (within.c). */
+#ifndef TRANSFER_OWNER_PRIVATE_H
+#define TRANSFER_OWNER_PRIVATE_H
+
+#include "transfer/conn.h"
+#include "transfer/doors.h"
+#include "transfer/region.h"
+
+struct transfer_owner {
+    uv_poll_t listener; /* first of the two handles that keep the owner alive after destroy */
+    uv_timer_t sweep;
+    int handles;
+    int fd;
+    bool listening;
+    uv_loop_t *loop;
+    uint64_t instance_id;
+    transfer_limits_t limits;
+    transfer_receiver_t receiver;
+    void *ctx;
+    region_table_t regions;
+    transfer_choice_t choice;
+    bool spin;
+    doors_t doors;
+    conn_shared_t shared;
+    TAILQ_HEAD(, owner_conn) conns;
+    transfer_stats_t stats;
+    uint64_t logged_ns; /* when a bad peer was last logged: one line a second at most */
+    char address[TRANSFER_ADDRESS_BYTES];
+    struct loop *shared_loop; /* NULL: nobody comes from another loop */
+    mailbox_t handed;    /* from other loops */
+    _Atomic uint64_t item_errors; /* of items that were taken within the process */
+};
+
+/* within.c: from now on it is reached from other loops; no more. */
+status_t owner_share(transfer_owner_t *owner, struct loop *loop, err_t *err);
+void owner_unshare(transfer_owner_t *owner);
+
+#endif
