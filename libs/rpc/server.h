@@ -27,6 +27,12 @@ typedef struct rpc_call rpc_call_t;
 /* On the delivery thread. The request (rpc_call_request) lives until rpc_call_finish. */
 typedef void (*rpc_unary_fn)(rpc_call_t *call, void *arg);
 
+/* A call that a server is to answer beside its own. */
+typedef struct {
+    const char *path; /* static */
+    rpc_unary_fn handler;
+} rpc_unary_method_t;
+
 typedef struct {
     const char *address; /* "host:port"; port 0 picks a free one */
     rpc_limits_t limits;

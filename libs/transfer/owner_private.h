@@ -26,8 +26,8 @@ struct transfer_owner {
     transfer_stats_t stats;
     uint64_t logged_ns; /* when a bad peer was last logged: one line a second at most */
     char address[TRANSFER_ADDRESS_BYTES];
-    struct loop *shared_loop; /* NULL: nobody comes from another loop */
-    mailbox_t handed;    /* from other loops */
+    struct loop *shared_loop;     /* NULL: nobody comes from another loop */
+    mailbox_t handed;             /* from other loops */
     _Atomic uint64_t item_errors; /* of items that were taken within the process */
 };
 

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
+#include "rpc/server.h"
 
 #define GATEWAY_SERVER_NAME "fermata"
 
@@ -34,6 +35,12 @@ typedef struct dataplane dataplane_t;
 typedef struct preprocess preprocess_t;
 typedef struct sessions sessions_t;
 
+/* What the gRPC port answers beside inference. Handlers are called on the loop of any gateway of the process. */
+typedef struct {
+    const rpc_unary_method_t *methods; /* a path of NULL at the end; NULL: none */
+    void *arg;
+} gateway_calls_t;
+
 typedef struct gateway {
     const char *name;     /* for people: host name and pid, or --name */
     uint64_t instance_id; /* random, one per process start */
@@ -48,6 +55,7 @@ typedef struct gateway {
     awake_t *awake;             /* keeps CPUs from sleeping under way; NULL: they may */
     sessions_t *sessions;       /* the requests under way */
     size_t body_bytes_max;      /* of one client request */
+    gateway_calls_t calls;
 } gateway_t;
 
 #endif

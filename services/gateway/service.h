@@ -6,6 +6,7 @@
 #define GATEWAY_SERVICE_H
 
 #include "base/arena.h"
+#include "gateway/gateway.h"
 #include "gateway/options.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
@@ -18,6 +19,7 @@ typedef struct {
     /* where the scheduler of this process accepts; NULL: it is elsewhere, and so may workers be */
     struct link_hub *hub;
     metrics_t *metrics; /* of all of them, exposed by another, who asks gateway_service_read */
+    gateway_calls_t calls;
     bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;
 

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "control/options.h"
 #include "loop/loop.h"
+#include "rpc/server.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +20,8 @@
 typedef struct scheduler scheduler_t;
 
 typedef struct {
-    /* "host:port", port 0 = a free one; NULL: nobody is listened to but the peers of `hub`, and there are no admin calls */
+    /* "host:port", port 0 = a free one; NULL: nobody is listened to but the peers of `hub`; then others must
+     * bring the admin calls */
     const char *grpc_address;
     struct link_hub *hub;    /* where gateway and worker of this process dial; NULL: there are none */
     struct metrics *metrics; /* shared with others of this process, and outlives it; NULL: its own */
@@ -35,6 +37,9 @@ void scheduler_options_init(scheduler_options_t *options);
 /* Listens on both ports when it returns. */
 status_t scheduler_create(loop_t *loop, const scheduler_options_t *options, scheduler_t **scheduler,
                           err_t *err);
+
+/* The admin calls, a path of NULL at the end. Their arg is the scheduler; on its loop. For whoever has a gRPC port where it has none. */
+extern const rpc_unary_method_t scheduler_admin_calls[];
 
 const char *scheduler_grpc_address(const scheduler_t *scheduler);
 const char *scheduler_http_address(const scheduler_t *scheduler);

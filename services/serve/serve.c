@@ -6,6 +6,7 @@
 #include "gateway/loops.h"
 #include "link/link.h"
 #include "scheduler/scheduler.h"
+#include "serve/admin.h"
 #include "worker/service.h"
 #include "worker/state/served.h"
 
@@ -24,7 +25,8 @@ struct serve {
     http_server_t *http;
     gateway_loops_t *gateways;
     worker_service_t *worker;
-    char metrics_address[CONFIG_ADDRESS_TEXT_BYTES];
+    char metrics_address[CONFIG_ADDRESS_TEXT_BYTES], join[CONFIG_ADDRESS_TEXT_BYTES];
+    serve_admin_t admin;
     bool stopping, gateway_stopped, worker_stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
@@ -98,7 +100,12 @@ static status_t start(serve_t *serve, err_t *err)
     if (!serve->metrics)
         return err->code;
     status_t status = serve_joins(serve) ? start_joining(serve, err) : start_alone(serve, err);
-    const gateway_within_t within = {.hub = serve->hub, .metrics = serve->metrics};
+    serve->admin = (serve_admin_t){
+        .loop = serve->loop,
+        .scheduler = serve->scheduler,
+        .elsewhere = value_format_address(&serve->options->join, serve->join, sizeof(serve->join))};
+    const gateway_within_t within = {
+        .hub = serve->hub, .metrics = serve->metrics, .calls = serve_admin_calls(&serve->admin)};
     if (status == STATUS_OK)
         status = gateway_loops_create(serve->loop, &serve->options->gateway, &within, &serve->gateways, err);
     if (status == STATUS_OK)

@@ -361,3 +361,40 @@ def test_nothing_is_left_behind_a_killed_supervisor(bin_dir, tmp_path):
 def test_wrong_flags_are_not_tried_again(bin_dir):
     ended = run(bin_dir, "--supervise", "--frob")
     assert ended.returncode == 2 and ended.stderr.count("\n") == 1, ended.stderr
+
+
+# ---- the admin calls, at its gRPC port
+
+
+def admin(bin_dir, running, *words):
+    return subprocess.run([bin_dir / "fermata", *words, "--scheduler", running.grpc], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_its_cluster_is_seen_and_changed_at_the_grpc_port(bin_dir, tmp_path, threads):
+    running = Serve(bin_dir, tmp_path / "serve.log", "--name", "lone", "--gateway-threads", threads, models=patient_models(tmp_path))
+    for _ in range(4):  # whichever loop has the connection
+        status = admin(bin_dir, running, "cluster", "status")
+        assert status.returncode == 0 and "lone" in status.stdout and "digits" in status.stdout, status
+    assert admin(bin_dir, running, "cluster", "policy", "eager").returncode == 0
+    assert get(running.ready["scheduler"]["http"], "/state").json()["policy"] == "eager"
+    unknown = admin(bin_dir, running, "cluster", "policy", "fast")
+    assert unknown.returncode == 1 and "fast" in unknown.stderr
+    assert admin(bin_dir, running, "cluster", "drain", "lone").returncode == 0
+    assert "draining" in admin(bin_dir, running, "cluster", "status").stdout
+    assert post(running.http, INFER, tensor_request(digit_tensor())).status in (503, 504)
+    assert admin(bin_dir, running, "cluster", "resume", "lone").returncode == 0
+    wait_until(lambda: post(running.http, INFER, tensor_request(digit_tensor())).status == 200, "answers again")
+    assert len({port for _, port in listeners(running.pid)}) == 3
+    plan = admin(bin_dir, running, "plan", "show")
+    assert plan.returncode == 1 and "this process has one worker" in plan.stderr, plan
+    assert admin(bin_dir, running, "cluster", "--exit", "drain", "lone").returncode == 0
+    assert running.wait() == 0
+
+
+def test_one_that_joined_names_its_scheduler_to_admins(cluster, bin_dir, tmp_path):
+    scheduler = cluster.scheduler()
+    running = Serve(bin_dir, tmp_path / "serve.log", "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models)
+    refused = admin(bin_dir, running, "cluster", "status")
+    assert refused.returncode == 1 and scheduler.grpc in refused.stderr, refused
+    assert running.stop() == 0

@@ -559,6 +559,9 @@ static status_t add_methods(grpc_front_t *front)
     status_t status = STATUS_OK;
     for (uint32_t i = 0; i < METHOD_COUNT && status == STATUS_OK; i++)
         status = add_method(front, i);
+    const gateway_calls_t *calls = &front->gateway->calls;
+    for (const rpc_unary_method_t *m = calls->methods; m && m->path && status == STATUS_OK; m++)
+        status = rpc_server_add_unary(front->server, m->path, m->handler, calls->arg);
     if (status)
         return status;
     return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);

@@ -319,14 +319,16 @@ static void on_drain(rpc_call_t *call, void *arg)
     finish(call, s, &response.base);
 }
 
+const rpc_unary_method_t scheduler_admin_calls[] = {{"/fermata.admin.v1.Admin/GetState", on_get_state},
+                                                    {"/fermata.admin.v1.Admin/SetPolicy", on_set_policy},
+                                                    {"/fermata.admin.v1.Admin/DrainWorker", on_drain},
+                                                    {"/fermata.admin.v1.Admin/Plan", on_plan},
+                                                    {NULL, NULL}};
+
 status_t admin_init(scheduler_t *s)
 {
-    status_t status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/GetState", on_get_state, s);
-    if (status == STATUS_OK)
-        status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/SetPolicy", on_set_policy, s);
-    if (status == STATUS_OK)
-        status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/DrainWorker", on_drain, s);
-    if (status == STATUS_OK)
-        status = rpc_server_add_unary(s->server, "/fermata.admin.v1.Admin/Plan", on_plan, s);
+    status_t status = STATUS_OK;
+    for (const rpc_unary_method_t *call = scheduler_admin_calls; call->path && status == STATUS_OK; call++)
+        status = rpc_server_add_unary(s->server, call->path, call->handler, s);
     return status;
 }
