@@ -52,7 +52,8 @@ static bool refuse(const serve_admin_t *admin, rpc_call_t *call)
     }
     if (admin->scheduler)
         return false;
-    snprintf(text, sizeof(text), "this process is part of a cluster: ask its scheduler, %s", admin->elsewhere);
+    snprintf(text, sizeof(text), "this process is part of a cluster: ask its scheduler, %s",
+             admin->elsewhere);
     rpc_call_finish(call, RPC_FAILED_PRECONDITION, text, NULL);
     return true;
 }
@@ -90,9 +91,9 @@ static void on_drain(rpc_call_t *call, void *arg)
 static void on_plan(rpc_call_t *call, void *arg)
 {
     if (!refuse(arg, call))
-        rpc_call_finish(call, RPC_FAILED_PRECONDITION,
-                        "a plan spreads models over the sub-clusters of many workers: this process has one worker",
-                        NULL);
+        rpc_call_finish(
+            call, RPC_FAILED_PRECONDITION,
+            "a plan spreads models over the sub-clusters of many workers: this process has one worker", NULL);
 }
 
 gateway_calls_t serve_admin_calls(serve_admin_t *admin)

@@ -10,26 +10,29 @@
 #include <stdlib.h>
 
 /* Where row `first` of each tensor lies. */
-static void *const *from_row(void **at, void *const *buffers, const size_t *row_bytes, uint32_t count,
+static void *const *from_row(void **at, const void *const *buffers, const size_t *row_bytes, uint32_t count,
                              uint32_t first)
 {
     for (uint32_t k = 0; k < count; k++)
-        at[k] = (uint8_t *)buffers[k] + first * row_bytes[k];
+        at[k] = (uint8_t *)(uintptr_t)buffers[k] + first * row_bytes[k];
     return at;
 }
 
 static void launch_part(executor_t *executor, batch_t *batch, const batch_part_t *part)
 {
     const engine_model_info_t *info = batch->model->info;
-    void *const *inputs = batch->buffers->inputs, *const *outputs = batch->buffers->outputs;
+    const void *const *inputs = batch_inputs(batch);
+    void *const *outputs = batch->buffers->outputs;
 
     if (part->first > 0) {
-        inputs = from_row(batch->part_inputs, inputs, batch->in_bytes, info->input_count, part->first);
-        outputs = from_row(batch->part_outputs, outputs, batch->out_bytes, info->output_count, part->first);
+        inputs = (const void *const *)from_row(batch->part_inputs, inputs, batch->in_bytes, info->input_count,
+                                               part->first);
+        outputs = from_row(batch->part_outputs, (const void *const *)outputs, batch->out_bytes,
+                           info->output_count, part->first);
     }
     batch->launch.job = (engine_job_t){.model = batch->model->on_device[executor->device],
                                        .batch = part->count,
-                                       .inputs = (const void *const *)inputs,
+                                       .inputs = inputs,
                                        .outputs = outputs};
     if (batch->model->shapes)
         batch_put_shapes(batch, &batch->launch.job);
@@ -88,6 +91,8 @@ static status_t part_ended(batch_t *batch, const batch_part_t *part)
     if (!batch->started_ns)
         batch->started_ns = launch->job.started_ns;
     batch->finished_ns = launch->job.finished_ns;
+    if (batch->part_count == 0 && status == STATUS_OK)
+        batch_let_go(batch);
     if (status == STATUS_OK)
         batch->executor->env->rows(batch, part->first, part->count, part->count);
     else

@@ -306,6 +306,54 @@ void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant)
     }
 }
 
+/* ---- inputs that stay where they are ---- */
+
+enum { HELD_ALIGN_BYTES = 16 }; /* as malloc gives it: no engine asks for more */
+
+/* One behind the other in the same region. */
+static bool rows_follow(const batch_t *batch)
+{
+    const transfer_item_t *first = &batch->items[0];
+
+    for (uint32_t i = 1; i < batch->count; i++) {
+        const transfer_item_t *item = &batch->items[i];
+        if (!transfer_handle_equal(item->handle, first->handle) ||
+            item->offset != first->offset + i * batch->row_in_bytes)
+            return false;
+    }
+    return true;
+}
+
+bool batch_hold(batch_t *batch)
+{
+    const engine_model_info_t *info = batch->model->info;
+    const transfer_item_t *item = &batch->items[0];
+    const uint8_t *data;
+    bool aligned = true;
+
+    if (batch->model->shapes || batch->group_count != 1 || batch->count != batch->granted ||
+        !batch->groups[0].peer->here || (batch->count > 1 && info->input_count > 1) || !rows_follow(batch) ||
+        transfer_hold(batch->groups[0].peer->here, item->handle, item->offset,
+                      batch->count * batch->row_in_bytes, &batch->held_pin, &data) != STATUS_OK)
+        return false;
+    batch->held_by = batch->groups[0].peer->here;
+    for (uint32_t k = 0; k < info->input_count; k++) {
+        batch->held_inputs[k] = data;
+        aligned &= (uintptr_t)data % HELD_ALIGN_BYTES == 0;
+        data += batch->in_bytes[k];
+    }
+    if (!aligned)
+        batch_let_go(batch);
+    return aligned;
+}
+
+void batch_let_go(batch_t *batch)
+{
+    if (batch->held_by)
+        transfer_release(batch->held_by, batch->held_pin);
+    batch->held_by = NULL;
+}
+
 static void move_row(batch_t *batch, uint32_t to, uint32_t from)
 {
     const engine_model_info_t *info = batch->model->info;

@@ -89,6 +89,10 @@ struct batch {
     status_t over;        /* carrier.h: how it has ended */
     model_t *model;
     model_buffers_t *buffers;
+    /* Its inputs are read where a gateway of this process has them, not from the buffers; NULL: they are. */
+    transfer_owner_t *held_by;
+    uint32_t held_pin;
+    const void *held_inputs[ENGINE_MAX_IO];
     batch_shapes_t *shapes; /* meaningful when the model has shapes; kept from use to use */
     uint64_t row_in_bytes;  /* of one task's input item */
     size_t in_bytes[ENGINE_MAX_IO], out_bytes[ENGINE_MAX_IO]; /* of one row of each input and output */
@@ -165,6 +169,19 @@ void batch_regain_rows(batch_t *batch);
 
 /* Moves the rows whose items have come together, in order; the others fail with their item's status. */
 void batch_compact(batch_t *batch);
+
+/*
+ * Leaves the inputs where they lie, if they are of one gateway of this process and lie there as the engine wants them: rows one behind the
+ * other of a model with one input, or one row. The gateway keeps them until batch_let_go, whatever its client does. False: they are to
+ * be fetched.
+ */
+bool batch_hold(batch_t *batch);
+/* Nobody reads them any more. Once or twice is the same. */
+void batch_let_go(batch_t *batch);
+static inline const void *const *batch_inputs(const batch_t *batch)
+{
+    return batch->held_by ? batch->held_inputs : (const void *const *)batch->buffers->inputs;
+}
 
 /* Fills the results of these rows from the output buffers. */
 void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const transfer_timing_t *timing);

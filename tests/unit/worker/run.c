@@ -668,3 +668,90 @@ Test(run, a_lost_device_is_told_once_and_takes_no_more)
     cr_assert_eq(rig.reports[3].report.status, STATUS_OK, "the other device goes on");
     rig_dispose(&rig);
 }
+
+/* ---- gateways of the worker's own process ---- */
+
+static void count_release(void *released)
+{
+    ++*(int *)released;
+}
+
+/* Of the gateway's arena, which says when nobody reads it any more. */
+static void publish_anew(gateway_t *gateway, int *released)
+{
+    transfer_unpublish(gateway->owner, gateway->handle);
+    cr_assert_eq(transfer_publish(gateway->memory, gateway->arena, ARENA_BYTES, count_release, released,
+                                  &gateway->handle),
+                 STATUS_OK);
+}
+
+static const float *row_of(const gateway_t *gateway, uint32_t row)
+{
+    return gateway->arena + row * (IN_A + IN_B);
+}
+
+Test(run, inputs_of_its_own_process_are_read_where_they_lie_and_kept_until_then)
+{
+    grant_t grant;
+    int released = 0;
+
+    rig_init_within(&rig);
+    publish_anew(&rig.gateways[0], &released);
+    grant_init(&grant, 1, 0);
+    grant_add(&rig, &grant, 10, 100, 2);
+    grant_send(&rig, &grant);
+    cr_assert_eq(engine_held(), 1);
+    cr_assert_eq(engine_oldest()->inputs[0], row_of(&rig.gateways[0], 2));
+    cr_assert_eq(engine_oldest()->inputs[1], row_of(&rig.gateways[0], 2) + IN_A);
+    cr_assert(transfer_unpublish(rig.gateways[0].owner, rig.gateways[0].handle), "its client is gone");
+    cr_assert_eq(released, 0);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(released, 1);
+    cr_assert_eq(rig.gateways[0].done, 1);
+    cr_assert_float_eq(rig.gateways[0].pushed[0].values[0], 20, 0);
+    rig_dispose(&rig);
+}
+
+/* Row 1 is not aligned; two rows of two inputs lie in turns, and the engine wants each input by itself. */
+Test(run, inputs_of_its_own_process_that_do_not_lie_right_are_copied)
+{
+    static const uint32_t rows[][2] = {{1, 1}, {2, 3}};
+    grant_t grant;
+
+    rig_init_within(&rig);
+    for (uint32_t i = 0; i < 2; i++) {
+        grant_init(&grant, i, 0);
+        for (uint32_t row = rows[i][0]; row <= rows[i][1]; row++)
+            grant_add(&rig, &grant, 10, 100 + row, row);
+        grant_send(&rig, &grant);
+        cr_assert_neq(engine_oldest()->inputs[0], row_of(&rig.gateways[0], rows[i][0]));
+        engine_finish(STATUS_OK, NULL);
+        rig_until(&rig, run_under_way(rig.run) == 0);
+    }
+    cr_assert_float_eq(find(&rig.gateways[0], 101)->values[0], 10, 0);
+    cr_assert_float_eq(find(&rig.gateways[0], 103)->values[0], 30, 0);
+    rig_dispose(&rig);
+}
+
+Test(run, a_revoked_batch_lets_go_of_what_it_would_have_read)
+{
+    grant_t grant;
+    int released = 0;
+
+    rig_init_within(&rig);
+    for (uint64_t id = 1; id <= 2; id++) {
+        if (id == 2)
+            publish_anew(&rig.gateways[1], &released);
+        grant_init(&grant, id, 0);
+        grant_add(&rig, &grant, 10 + (uint32_t)id - 1, id, 2);
+        grant_send(&rig, &grant);
+    }
+    transfer_unpublish(rig.gateways[1].owner, rig.gateways[1].handle);
+    cr_assert_eq(released, 0);
+    run_revoke(rig.run, 7, 2);
+    rig_until(&rig, released == 1);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    rig_dispose(&rig);
+}

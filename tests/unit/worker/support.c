@@ -365,9 +365,19 @@ static void gateway_init(rig_t *rig, uint32_t index)
         STATUS_OK);
     cr_assert_eq(transfer_publish(gateway->memory, gateway->arena, ARENA_BYTES, NULL, NULL, &gateway->handle),
                  STATUS_OK);
-    cr_assert_eq(
-        peers_set(rig->peers, 10 + index, 1000 + index, transfer_owner_address(gateway->owner), NULL),
-        STATUS_OK);
+}
+
+/* The worker hears of them; those in its own process it asks at once. */
+static void peers_init(rig_t *rig, bool within)
+{
+    rig->owners[0] = rig->gateways[0].owner;
+    rig->owners[1] = rig->gateways[1].owner;
+    const peers_here_t here = {.loop = rig->loop, .owners = rig->owners, .count = GATEWAYS};
+
+    cr_assert_eq(peers_create(rig->pool, within ? &here : NULL, &rig->peers, NULL), STATUS_OK);
+    for (uint32_t i = 0; i < GATEWAYS; i++)
+        cr_assert_eq(peers_set(rig->peers, 10 + i, 1000 + i, transfer_owner_address(rig->owners[i]), NULL),
+                     STATUS_OK);
 }
 
 /* ---- the rig ---- */
@@ -415,7 +425,7 @@ void rig_add_model(rig_t *rig)
     rig->second = make_model(rig, "second");
 }
 
-void rig_init(rig_t *rig)
+static void init(rig_t *rig, bool within)
 {
     err_t err;
 
@@ -433,9 +443,9 @@ void rig_init(rig_t *rig)
     cr_assert_eq(
         transfer_pool_create(&(transfer_pool_options_t){.loop = loop_uv(rig->loop)}, &rig->pool, &err),
         STATUS_OK);
-    cr_assert_eq(peers_create(rig->pool, NULL, &rig->peers, &err), STATUS_OK);
     for (uint32_t i = 0; i < GATEWAYS; i++)
         gateway_init(rig, i);
+    peers_init(rig, within);
     rig->model = make_model(rig, "m");
     run_options_t options = {.loop = rig->loop,
                              .devices = &rig->devices,
@@ -446,6 +456,16 @@ void rig_init(rig_t *rig)
                              .device_lost = rig_device_lost,
                              .ctx = rig};
     cr_assert_eq(run_create(&options, &rig->run, &err), STATUS_OK);
+}
+
+void rig_init(rig_t *rig)
+{
+    init(rig, false);
+}
+
+void rig_init_within(rig_t *rig)
+{
+    init(rig, true);
 }
 
 void rig_dispose(rig_t *rig)

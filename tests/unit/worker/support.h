@@ -34,7 +34,7 @@ typedef struct {
     transfer_owner_t *owner;
     transfer_memory_t *memory;
     transfer_handle_t handle; /* of the whole arena */
-    float arena[ARENA_BYTES / 4];
+    _Alignas(64) float arena[ARENA_BYTES / 4];
     pushed_t pushed[64];
     int begun, done;
 } gateway_t;
@@ -52,6 +52,7 @@ typedef struct {
     model_t *model, *second; /* NULL but for rig_add_model */
     transfer_pool_t *pool;
     peers_t *peers;
+    transfer_owner_t *owners[GATEWAYS];
     run_t *run;
     gateway_t gateways[GATEWAYS];
     reported_t reports[64];
@@ -61,6 +62,8 @@ typedef struct {
 } rig_t;
 
 void rig_init(rig_t *rig);
+/* The gateways are in the worker's process, on its loop. */
+void rig_init_within(rig_t *rig);
 void rig_dispose(rig_t *rig);
 
 /* Cuts the model into so many stages of one operator and one millisecond each; the mode is staged. */
