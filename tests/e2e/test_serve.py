@@ -398,3 +398,79 @@ def test_one_that_joined_names_its_scheduler_to_admins(cluster, bin_dir, tmp_pat
     refused = admin(bin_dir, running, "cluster", "status")
     assert refused.returncode == 1 and scheduler.grpc in refused.stderr, refused
     assert running.stop() == 0
+
+
+# ---- what must not happen
+
+
+CRASH_REQUESTS = 1000
+
+
+def crash_under_load(running, pid, http):
+    """What clients see when an engine takes the process down while they wait: statuses, or "broken"."""
+    seen = []
+
+    def ask():
+        try:
+            seen.append(slow_request(http).status)
+        except OSError:
+            seen.append("broken")
+
+    threads = [threading.Thread(target=ask) for _ in range(CRASH_REQUESTS)]
+    for thread in threads:
+        thread.start()
+    metrics = running["gateways"][0]["metrics"]
+    wait_until(lambda: int(re.search(r"fermata_gateway_tasks_in_flight (\d+)", get(metrics, "/metrics").body.decode()).group(1)) > CRASH_REQUESTS / 2,
+               "requests that wait")
+    os.kill(pid, signal.SIGSEGV)  # as a fault of an engine's code does
+    for thread in threads:
+        thread.join()
+    return seen
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_engine_that_crashes_breaks_the_connections_of_those_who_wait_and_nothing_else(bin_dir, tmp_path, threads):
+    profile = tmp_path / "slow.csv"
+    profile.write_text(SLOW.replace("5000", "500000"))
+    running = Serve(bin_dir, tmp_path / "serve.log", "--engine", "emulated", "--profile", profile, "--gateway-threads", threads, models=None)
+    seen = crash_under_load(running.ready, running.pid, running.http)
+    assert len(seen) == CRASH_REQUESTS and set(seen) <= {200, "broken"} and seen.count("broken") > CRASH_REQUESTS / 4, {one: seen.count(one) for one in set(seen)}
+    assert running.wait() == -signal.SIGSEGV
+
+
+def test_a_supervised_one_serves_again_after_a_crash_while_1000_wait(bin_dir, tmp_path):
+    profile = tmp_path / "slow.csv"
+    profile.write_text(SLOW.replace("5000", "500000"))
+    command = [bin_dir / "fermata", "serve", "--supervise", "--json", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+               "--metrics-address", ANY_PORT, "--engine", "emulated", "--profile", profile]
+    parent = Process(command, tmp_path / "supervise.log")
+    told = json.loads(parent.wait_ready(lambda text: text.startswith("{")))
+    seen = crash_under_load(told, told["scheduler"]["pid"], told["gateways"][0]["http"])
+    assert len(seen) == CRASH_REQUESTS and set(seen) <= {200, "broken"}, set(seen)
+    again = json.loads(parent.wait_line(lambda text: text.startswith("{")))
+    assert slow_request(again["gateways"][0]["http"]).status == 200
+    assert parent.stop() == 0
+
+
+def test_two_of_one_folder_keep_profiles_that_both_and_a_third_can_read(bin_dir, tmp_path):
+    """They measure and write at the same time; whoever was last has written a whole one."""
+    models = patient_models(tmp_path)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        both = list(threads.map(lambda i: Serve(bin_dir, tmp_path / f"{i}.log", "--engine", "onednn", models=models), range(2)))
+    for one in both:
+        assert post(one.http, INFER, tensor_request(digit_tensor())).status == 200
+        assert one.stop() == 0
+    third = Serve(bin_dir, tmp_path / "third.log", "--engine", "onednn", models=models)
+    assert "profile_used" in third.log(), third.log()
+    assert {file.name for file in (models / "digits/1").iterdir()} == {"model.onnx", "profile.onednn.txt"}
+    assert third.stop() == 0
+
+
+def test_joining_a_scheduler_of_another_version_is_told(bin_dir, tmp_path):
+    """A gRPC server that knows no such method, as one of another version may."""
+    other = Serve(bin_dir, tmp_path / "other.log", models=patient_models(tmp_path))
+    running = Serve(bin_dir, tmp_path / "serve.log", "--join", other.grpc, *JOIN_PORTS, models=other.models)
+    wait_until(lambda: "UNIMPLEMENTED" in post(running.http, INFER, tensor_request(digit_tensor())).error(), "the reason")
+    answer = post(running.http, INFER, tensor_request(digit_tensor()))
+    assert answer.status == 503 and other.grpc in answer.error(), answer
+    assert running.stop() == 0 and other.stop() == 0
