@@ -14,9 +14,13 @@ def bin_dir(request):
     return pathlib.Path(request.config.getoption("--bin")).resolve()
 
 
-@pytest.fixture(scope="session", params=[system.Up, system.Serve], ids=["up", "serve"])
+# How Fermata can run on one machine: whoever adds a way adds it here, and every test that only asks is run with it.
+WAYS = {"up": system.Up, "serve": system.Serve, "hand": system.ByHand}
+
+
+@pytest.fixture(scope="session", params=WAYS.values(), ids=WAYS.keys())
 def up(request, bin_dir, tmp_path_factory):
-    """The digits model behind one gateway, one scheduler and one worker, of a process each and of one, for every test that only
+    """The digits model behind one gateway, one scheduler and one worker, in each of the ways that there are, for every test that only
     asks."""
     folder = tmp_path_factory.mktemp("up")
     running = request.param(bin_dir, folder / "up.log", models=system.patient_models(folder))

@@ -13,6 +13,8 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.error
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "examples" / "models"
@@ -122,10 +124,10 @@ class Service(Process):
 class Cluster:
     """Services started one by one, for tests that kill and restart them."""
 
-    def __init__(self, bin_dir, folder):
+    def __init__(self, bin_dir, folder, models=None):
         self.bin, self.folder, self.count = pathlib.Path(bin_dir), pathlib.Path(folder), 0
         self.running = []
-        self.models = patient_models(folder)
+        self.models = models or patient_models(folder)
 
     def start(self, name, *flags):
         self.count += 1
@@ -174,6 +176,43 @@ class Serve(Process):
         self.ready = json.loads(self.wait_ready(lambda text: text.startswith("{")))
         self.gateways = self.ready["gateways"]
         self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]
+
+    pids = Up.pids
+
+
+class ByHand:
+    """The services started one by one, told of as `fermata up` tells of them."""
+
+    def __init__(self, bin_dir, log_path, models=MODELS):
+        self.cluster = Cluster(bin_dir, pathlib.Path(log_path).parent, models)
+        scheduler = self.cluster.scheduler()
+        gateway = self.cluster.gateway(scheduler)
+        worker = self.cluster.worker(scheduler)
+        self.ready = {"scheduler": {"name": "scheduler", **scheduler.ready}, "gateways": [{"name": "gateway-0", **gateway.ready}],
+                      "workers": [{"name": "worker-0", **worker.ready}]}
+        self.gateways = self.ready["gateways"]
+        self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]
+        models_url = f"http://{scheduler.http}/state"
+        wait_until(lambda: all(model["ready"] for model in self._state(models_url)["models"]) and self._gateway_is_ready(), "all models")
+
+    @staticmethod
+    def _state(url):
+        with urllib.request.urlopen(url) as answer:
+            return json.load(answer)
+
+    def _gateway_is_ready(self):
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/v2/health/ready") as answer:
+                return answer.status == 200
+        except urllib.error.HTTPError:
+            return False
+
+    def log(self):
+        return "".join(service.log() for service in self.cluster.running)
+
+    def stop(self):
+        """The first exit code that is not 0."""
+        return next((code for code in self.cluster.stop() if code != 0), 0)
 
     pids = Up.pids
 

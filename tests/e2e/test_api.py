@@ -34,6 +34,8 @@ def test_model_metadata(up):
 
 
 def test_the_summary_says_how_good_a_profile_is(up):
+    if "models" not in up.ready:
+        pytest.skip("services that are started by hand have no summary")
     told = next(model for model in up.ready["models"] if model["name"] == "digits")
     assert told["measured"] >= 2 and told["measured_up_to"] >= 2 and told["latency_ms"] > 0, told
     state = next(model for model in get(up.ready["scheduler"]["http"], "/state").json()["models"] if model["name"] == "digits")
