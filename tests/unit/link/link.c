@@ -400,7 +400,7 @@ Test(link, between_loops_a_full_link_ends)
 
 /* ---- with a thread for each loop ---- */
 
-enum { TALK = 20000, TALK_BYTES_MAX = 2000 };
+enum { TALK = 2000, TALK_BYTES_MAX = 2000 };
 
 /* Who dials says all numbers, as there is room, and hears them back. */
 typedef struct {
