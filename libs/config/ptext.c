@@ -404,7 +404,7 @@ int ptext_line(const ptext_field_t *field)
 
 bool ptext_is_number(const ptext_field_t *field)
 {
-    return field->kind == PTEXT_WORD && strchr("+-.0123456789", field->text[0]) != NULL;
+    return field->kind == PTEXT_WORD && strchr("+-.0123456789", field->text[0]);
 }
 
 const ptext_field_t *ptext_first(const ptext_field_t *message)

@@ -73,12 +73,13 @@ static bool is_emulated(const model_load_options_t *options)
 static status_t load_on_devices(model_t *model, const model_load_options_t *options, err_t *err)
 {
     const model_devices_t *devices = options->devices;
-    char path[PATH_MAX + 64];
+    char path[MODEL_PATH_BYTES];
     engine_tensor_t tensors[2];
     engine_load_t load = {.name = model->name,
                           .path = path,
                           .max_batch = model->config.max_batch,
-                          .batching = model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : ENGINE_BATCH_AUTO,
+                          .batching =
+                              model->config.max_batch > 1 ? ENGINE_BATCH_FORCE : model->config.batching,
                           .precision = model->config.precision,
                           .text_bytes = model->config.string_bytes};
 
@@ -253,6 +254,8 @@ static status_t place_steps(model_t *model, const model_load_options_t *options,
         status = give_profile(model, err);
     if (status == STATUS_OK)
         status = load_anywhere(model, options, err);
+    if (status == STATUS_OK && model->config.triton)
+        status = triton_config_check(model->config.triton, model->info, &model->config.shapes, err);
     if (status == STATUS_OK)
         status = measure_rows(model, err);
     if (status == STATUS_OK)

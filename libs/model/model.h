@@ -26,6 +26,7 @@
 
 enum {
     MODEL_NAME_BYTES = 128,
+    MODEL_PATH_BYTES = PATH_MAX + TRITON_NAME_BYTES + 24, /* of its file: folder, version, name */
     MODEL_ROW_BYTES_MAX =
         64 << 20, /* inputs of one row, or outputs: what the data plane takes (docs/data-plane.md) */
 };
@@ -60,7 +61,7 @@ struct model {
     char name[MODEL_NAME_BYTES];
     int64_t version;      /* 0 = none could be chosen, and it is FAILED */
     char dir[PATH_MAX];   /* MODEL in the repository; "" = a model without a file (emulated) */
-    char file[PATH_MAX];  /* the ONNX file, when it is not DIR/VERSION/model.onnx; else "" */
+    char file[PATH_MAX];  /* the ONNX file, when it is not one of DIR/VERSION; else "" */
     bool bare;            /* no file: described by emulated_elements below */
     uint64_t fingerprint; /* of the files as they were when it was read: another one = worth loading anew */
     uint32_t emulated_elements;
@@ -186,7 +187,7 @@ status_t model_cuts(const model_t *model, const engine_ops_t *ops, uint32_t devi
                     engine_cuts_t *cuts, err_t *err);
 
 /* The ONNX file. */
-void model_file_path(const model_t *model, char path[PATH_MAX + 64]);
+void model_file_path(const model_t *model, char path[MODEL_PATH_BYTES]);
 
 /* Whether a file in the folder of a version is part of the model: all but dot files and kept profiles. */
 bool model_is_part(const char *name);

@@ -23,20 +23,27 @@ static bool name_is_good(const char *name)
 
 /* ---- versions ---- */
 
-/* A version is a folder named by a number, without zeros ahead, that has a model.onnx. 0: it is none. */
-static int64_t version_of(const char *model_dir, const char *name)
+/* A folder's number, without zeros ahead. 0: it is none. */
+static int64_t number_of(const char *name)
 {
-    char path[PATH_MAX + 300], *end;
-    struct stat info;
+    char *end;
 
     if (!isdigit((unsigned char)name[0]) || name[0] == '0')
         return 0;
     errno = 0;
     long long version = strtoll(name, &end, 10);
-    if (*end || errno || version <= 0)
-        return 0;
-    snprintf(path, sizeof(path), "%s/%s/model.onnx", model_dir, name);
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) ? version : 0;
+    return *end || errno || version <= 0 ? 0 : version;
+}
+
+/* A version is a folder named by a number that has the model's file. 0: it is none. */
+static int64_t version_of(const char *model_dir, const char *name, const char *file)
+{
+    char path[PATH_MAX + 600];
+    int64_t version = number_of(name);
+    struct stat info;
+
+    snprintf(path, sizeof(path), "%s/%s/%s", model_dir, name, file);
+    return version && stat(path, &info) == 0 && S_ISREG(info.st_mode) ? version : 0;
 }
 
 /* The versions to serve, highest first. */
@@ -79,8 +86,46 @@ static status_t check_listed(const version_policy_t *policy, const versions_t *f
     return STATUS_OK;
 }
 
-static status_t choose_versions(const char *model_dir, const version_policy_t *policy, versions_t *versions,
-                                err_t *err)
+static bool is_folder(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* What a folder of that name says about the lack of versions; NULL: nothing. */
+static const char *why_no_version(const char *model_dir, const char *name, const char *file)
+{
+    char path[PATH_MAX + 600];
+
+    snprintf(path, sizeof(path), "%s/%s", model_dir, name);
+    if (name[0] == '.' || !is_folder(path))
+        return NULL;
+    if (!number_of(name))
+        return "is no number from 1, without zeros ahead";
+    snprintf(path, sizeof(path), "%s/%s/%s", model_dir, name, file);
+    return is_folder(path) ? "has a folder of the file's name" : "has no such file";
+}
+
+/* "no version folder with a model.onnx; the folder 'v1' is no number …" */
+static status_t no_version(const char *model_dir, const char *file, err_t *err)
+{
+    DIR *dir = opendir(model_dir);
+    char found[256] = "";
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        const char *why = why_no_version(model_dir, entry->d_name, file);
+        if (why && (!found[0] || number_of(entry->d_name))) /* a number tells more than any other name */
+            snprintf(found, sizeof(found), "; the folder '%.80s' %s", entry->d_name, why);
+    }
+    if (dir)
+        closedir(dir);
+    return err_set(err, STATUS_NOT_FOUND, "no version folder with a %.100s%s", file, found);
+}
+
+static status_t choose_versions(const char *model_dir, const version_policy_t *policy, const char *file,
+                                versions_t *versions, err_t *err)
 {
     DIR *dir = opendir(model_dir);
     uint32_t most = policy->kind == VERSIONS_LATEST ? policy->count : MODEL_VERSIONS_MAX;
@@ -90,16 +135,14 @@ static status_t choose_versions(const char *model_dir, const version_policy_t *p
         return err_set(err, STATUS_IO, "%.200s: %m", model_dir);
     versions->count = 0;
     while ((entry = readdir(dir))) {
-        int64_t found = version_of(model_dir, entry->d_name);
+        int64_t found = version_of(model_dir, entry->d_name, file);
         if (found && (policy->kind != VERSIONS_SPECIFIC || is_listed(policy, found)))
             versions_insert(versions, most, found);
     }
     closedir(dir);
     if (policy->kind == VERSIONS_SPECIFIC)
         return check_listed(policy, versions, err);
-    if (versions->count == 0)
-        return err_set(err, STATUS_NOT_FOUND, "no version folder with a model.onnx");
-    return STATUS_OK;
+    return versions->count ? STATUS_OK : no_version(model_dir, file, err);
 }
 
 /* ---- fingerprints ---- */
@@ -162,7 +205,18 @@ static status_t make_version(const char *dir, const char *name, int64_t version,
     return STATUS_OK;
 }
 
-static status_t wanted_versions(const char *dir, int64_t version, versions_t *versions, err_t *err)
+/* Triton insists on it, so that a folder that was copied and forgotten is found. */
+static status_t check_name(const char *dir, const char *name, const triton_config_t *triton, err_t *err)
+{
+    if (!triton || !triton->name[0] || strcmp(triton->name, name) == 0)
+        return STATUS_OK;
+    return err_set(err, STATUS_INVALID_ARGUMENT,
+                   "%.160s/config.pbtxt:%d: the name '%.100s' is not that of its folder, '%.100s'", dir,
+                   triton->name_line, triton->name, name);
+}
+
+static status_t wanted_versions(const char *dir, const char *name, int64_t version, versions_t *versions,
+                                err_t *err)
 {
     version_policy_t one = {.kind = VERSIONS_SPECIFIC, .count = 1, .list = {version}};
     model_config_t config;
@@ -170,7 +224,10 @@ static status_t wanted_versions(const char *dir, int64_t version, versions_t *ve
 
     if (status != STATUS_OK)
         return status;
-    status = choose_versions(dir, version ? &one : &config.versions, versions, err);
+    status = check_name(dir, name, config.triton, err);
+    if (status == STATUS_OK)
+        status = choose_versions(dir, version ? &one : &config.versions, model_config_file(&config), versions,
+                                 err);
     model_config_dispose(&config);
     return status;
 }
@@ -182,7 +239,7 @@ static status_t read_folder(const char *dir, const char *name, int64_t version, 
 
     if (!name_is_good(name))
         return err_set(err, STATUS_INVALID_ARGUMENT, "a model's name is letters, digits, '.', '_' and '-'");
-    status_t status = wanted_versions(dir, version, &versions, err);
+    status_t status = wanted_versions(dir, name, version, &versions, err);
     for (uint32_t i = 0; status == STATUS_OK && i < versions.count; i++) {
         status = make_version(dir, name, versions.list[i], &reading->versions[reading->count], err);
         reading->count += status == STATUS_OK;
@@ -225,13 +282,6 @@ static void give_profile(const repository_source_t *source, const profile_entry_
         model->config.max_batch = model->profile.max_batch;
     if (model->config.slo_ns == 0)
         model->config.slo_ns = entry->slo_ns;
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat info;
-
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 static status_t read_either(const repository_source_t *source, const char *name, int64_t version,

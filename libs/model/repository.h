@@ -1,6 +1,6 @@
 /*
- * The model repository on disk, DIR/MODEL/VERSION/model.onnx and DIR/MODEL/config.yaml
- * (docs/model-repository.md). The source never changes after it was opened: any thread may read it.
+ * The model repository on disk, DIR/MODEL/VERSION/model.onnx and DIR/MODEL/config.yaml or
+ * config.pbtxt (docs/model-repository.md). The source never changes after it was opened: any thread may read it.
  */
 #ifndef MODEL_REPOSITORY_H
 #define MODEL_REPOSITORY_H

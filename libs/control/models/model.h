@@ -9,7 +9,7 @@
 
 typedef struct shape shape_t;
 
-enum { REASON_BYTES = 192 };
+enum { REASON_BYTES = ERR_TEXT_BYTES };
 
 /* A model as one worker has it. */
 typedef struct instance {

@@ -7,7 +7,7 @@
 
 #include "model/model.h"
 
-enum { KEPT_PROFILE_PATH_BYTES = PATH_MAX + 192 };
+enum { KEPT_PROFILE_PATH_BYTES = MODEL_PATH_BYTES + 192 };
 
 /* profile.ENGINE.txt beside the model file; profile.ENGINE.16x128.txt that of these sizes of its axes (NULL: it has
  * none). */

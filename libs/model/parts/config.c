@@ -36,6 +36,8 @@ void model_config_dispose(model_config_t *config)
     free(config->labels);
     config->labels = NULL;
     config->label_count = 0;
+    free(config->triton);
+    config->triton = NULL;
 }
 
 /* A scalar as it stands, a list as its scalars with commas: what image_pipeline_set takes. */
@@ -320,27 +322,130 @@ static status_t read_labels(const ydoc_node_t *node, const char *model_dir, mode
                             err_t *err)
 {
     char path[PATH_MAX];
-    const char *name;
+    const char *name = config->triton ? config->triton->labels : "";
 
-    if (!node)
+    if (node) {
+        if (ydoc_string(node, &name, err) != STATUS_OK)
+            return err->code;
+        if (!name[0] || strchr(name, '/') || name[0] == '.')
+            return ydoc_error(node, err, "labels must name a file in the model's own folder");
+    }
+    if (!name[0])
         return STATUS_OK;
-    if (ydoc_string(node, &name, err) != STATUS_OK)
-        return err->code;
-    if (!name[0] || strchr(name, '/') || name[0] == '.')
-        return ydoc_error(node, err, "labels must name a file in the model's own folder");
     if (snprintf(path, sizeof(path), "%s/%s", model_dir, name) >= (int)sizeof(path))
-        return ydoc_error(node, err, "path too long");
+        return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
     return read_label_file(path, config, err);
 }
 
+/* ---- config.pbtxt beside it ---- */
+
+static status_t contradicts(const ydoc_node_t *node, const char *value, int line, err_t *err)
+{
+    const char *text = NULL;
+    err_t none;
+
+    if (ydoc_kind(node) != YDOC_SCALAR || ydoc_string(node, &text, &none) != STATUS_OK)
+        text = NULL;
+    return ydoc_error(node, err, "%s%scontradicts %s in config.pbtxt:%d", text ? text : "", text ? " " : "",
+                      value, line);
+}
+
+static status_t join_batch(const ydoc_node_t *root, model_config_t *config, err_t *err)
+{
+    const triton_config_t *triton = config->triton;
+    const ydoc_node_t *node = ydoc_get(root, "max_batch");
+    char value[48];
+
+    if (!triton->has_batch)
+        return STATUS_OK;
+    (void)snprintf(value, sizeof(value), "max_batch_size %u", triton->max_batch);
+    if (node && config->max_batch != (triton->max_batch ? triton->max_batch : 1))
+        return contradicts(node, value, triton->batch_line, err);
+    config->max_batch = triton->max_batch;
+    config->batching = triton->max_batch ? ENGINE_BATCH_FORCE : ENGINE_BATCH_NONE;
+    return STATUS_OK;
+}
+
+static status_t join_slo(const ydoc_node_t *root, model_config_t *config, err_t *err)
+{
+    const triton_config_t *triton = config->triton;
+    const ydoc_node_t *node = ydoc_get(root, "slo_ms");
+    char value[64];
+
+    if (triton->slo_ns == 0)
+        return STATUS_OK;
+    (void)snprintf(value, sizeof(value), "default_timeout_microseconds %lld",
+                   (long long)triton->slo_ns / 1000);
+    if (node && config->slo_ns != triton->slo_ns)
+        return contradicts(node, value, triton->slo_line, err);
+    config->slo_ns = triton->slo_ns;
+    return STATUS_OK;
+}
+
+static bool same_versions(const version_policy_t *a, const version_policy_t *b)
+{
+    if (a->kind != b->kind || (a->kind != VERSIONS_ALL && a->count != b->count))
+        return false;
+    for (uint32_t i = 0; a->kind == VERSIONS_SPECIFIC && i < a->count; i++) {
+        bool there = false;
+        for (uint32_t k = 0; k < b->count; k++)
+            there |= a->list[i] == b->list[k];
+        if (!there)
+            return false;
+    }
+    return true;
+}
+
+static status_t join_versions(const ydoc_node_t *root, model_config_t *config, err_t *err)
+{
+    const triton_config_t *triton = config->triton;
+    const ydoc_node_t *node = ydoc_get(root, "version");
+
+    if (!triton->has_versions)
+        return STATUS_OK;
+    node = node ? node : ydoc_get(root, "version_policy");
+    if (node && !same_versions(&config->versions, &triton->versions))
+        return contradicts(node, "version_policy", triton->versions_line, err);
+    config->versions = triton->versions;
+    return STATUS_OK;
+}
+
+static status_t join_labels(const ydoc_node_t *root, const model_config_t *config, err_t *err)
+{
+    const triton_config_t *triton = config->triton;
+    const ydoc_node_t *node = ydoc_get(root, "labels");
+    const char *name = "";
+    char value[TRITON_NAME_BYTES + 32];
+
+    if (!node || !triton->labels[0])
+        return STATUS_OK;
+    (void)snprintf(value, sizeof(value), "label_filename %.100s", triton->labels);
+    if (ydoc_string(node, &name, err) == STATUS_OK && strcmp(name, triton->labels) != 0)
+        return contradicts(node, value, triton->labels_line, err);
+    return STATUS_OK;
+}
+
+static status_t join(const ydoc_node_t *root, model_config_t *config, err_t *err)
+{
+    if (!config->triton)
+        return STATUS_OK;
+    if (join_batch(root, config, err) != STATUS_OK || join_slo(root, config, err) != STATUS_OK ||
+        join_versions(root, config, err) != STATUS_OK)
+        return err->code;
+    return join_labels(root, config, err);
+}
+
+/* root is NULL where there is no config.yaml. */
 static status_t read_root(const ydoc_node_t *root, const char *model_dir, model_config_t *config, err_t *err)
 {
     static const char *const pipelines[] = {"preprocess", "postprocess"};
     const ydoc_node_t *node;
 
-    if (ydoc_expect(root, YDOC_MAP, err) != STATUS_OK || ydoc_check_keys(root, keys, err) != STATUS_OK ||
-        read_numbers(root, config, err) != STATUS_OK || read_choices(root, config, err) != STATUS_OK ||
-        read_versions(root, &config->versions, err) != STATUS_OK)
+    if (root &&
+        (ydoc_expect(root, YDOC_MAP, err) != STATUS_OK || ydoc_check_keys(root, keys, err) != STATUS_OK))
+        return err->code;
+    if (read_numbers(root, config, err) != STATUS_OK || read_choices(root, config, err) != STATUS_OK ||
+        read_versions(root, &config->versions, err) != STATUS_OK || join(root, config, err) != STATUS_OK)
         return err->code;
     if ((node = ydoc_get(root, "emulate")) && read_emulate(node, config, err) != STATUS_OK)
         return err->code;
@@ -359,19 +464,13 @@ static status_t read_root(const ydoc_node_t *root, const char *model_dir, model_
     return read_labels(ydoc_get(root, "labels"), model_dir, config, err);
 }
 
-status_t model_config_read(const char *model_dir, model_config_t *config, err_t *err)
+static status_t read_yaml(const char *path, const char *model_dir, model_config_t *config, err_t *err)
 {
-    char path[PATH_MAX];
+    ydoc_t *doc = NULL;
     struct stat info;
-    ydoc_t *doc;
-    err_t local;
 
-    err = err ? err : &local;
-    model_config_init(config);
-    if (snprintf(path, sizeof(path), "%s/config.yaml", model_dir) >= (int)sizeof(path))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
     if (stat(path, &info) != 0)
-        return STATUS_OK;
+        return read_root(NULL, model_dir, config, err);
     status_t status = ydoc_load(path, &doc, err);
     if (status != STATUS_OK)
         return status;
@@ -379,6 +478,21 @@ status_t model_config_read(const char *model_dir, model_config_t *config, err_t 
     ydoc_destroy(doc);
     if (status == STATUS_OK && image_pipeline_check(&config->image, err) != STATUS_OK)
         status = err_prefix(err, "%.120s", path);
+    return status;
+}
+
+status_t model_config_read(const char *model_dir, model_config_t *config, err_t *err)
+{
+    char path[PATH_MAX];
+    err_t local;
+
+    err = err ? err : &local;
+    model_config_init(config);
+    if (snprintf(path, sizeof(path), "%s/config.yaml", model_dir) >= (int)sizeof(path))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "path too long");
+    status_t status = triton_config_read(model_dir, &config->triton, err);
+    if (status == STATUS_OK)
+        status = read_yaml(path, model_dir, config, err);
     if (status != STATUS_OK) {
         model_config_dispose(config);
         model_config_init(config);

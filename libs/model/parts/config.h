@@ -1,6 +1,6 @@
 /*
  * MODEL/config.yaml of the model repository (docs/model-repository.md). Every key is optional; one that is not known
- * is an error with file and line.
+ * is an error with file and line. A config.pbtxt beside it (triton.h) says the rest.
  */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
@@ -9,22 +9,14 @@
 #include "image/pipeline.h"
 #include "model/modes/mode.h"
 #include "model/parts/shape_config.h"
+#include "model/parts/triton.h"
+#include "model/parts/version_policy.h"
 
 enum {
     MODEL_SCHEDULE_BYTES = 16,
     MODEL_LABELS_MAX = 100000, /* ImageNet-21k has 21,843 */
     MODEL_STRING_BYTES_MAX = 1 << 20,
-    MODEL_VERSIONS_MAX = 64, /* of one model side by side: canaries need two or three */
 };
-
-typedef enum { VERSIONS_LATEST, VERSIONS_ALL, VERSIONS_SPECIFIC } versions_kind_t;
-
-/* Which version folders are served. */
-typedef struct {
-    versions_kind_t kind;
-    uint32_t count;                   /* LATEST: how many, from the highest; SPECIFIC: of the list */
-    int64_t list[MODEL_VERSIONS_MAX]; /* SPECIFIC */
-} version_policy_t;
 
 /* Those of the CPU, which a model may name: "auto" and what stands behind it; ends with NULL. */
 extern const char *const model_cpu_engines[];
@@ -34,6 +26,8 @@ enum { MODEL_PROVIDERS_BYTES = 64 };
 typedef struct {
     int64_t slo_ns;     /* 0 = not given */
     uint32_t max_batch; /* 0 = not given */
+    /* AUTO unless config.pbtxt says more; a max_batch above 1 is FORCE in any case. */
+    engine_batching_t batching;
     uint32_t priority;
     uint32_t string_bytes;     /* room for one string of an input or output; 0 = not given */
     version_policy_t versions; /* the highest unless given */
@@ -52,11 +46,18 @@ typedef struct {
     shape_config_t shapes;
     bool has_line; /* emulate: the emulated engine's alpha · b + beta */
     int64_t alpha_ns, beta_ns;
+    triton_config_t *triton; /* config.pbtxt; NULL = there is none. What it says here too is in both */
 } model_config_t;
 
-/* Defaults, then what model_dir/config.yaml says, if there is one, then the labels file that it names. */
+/* Defaults, then what model_dir/config.yaml and config.pbtxt say, those that there are, then the labels file that they name.
+ * Where the two contradict each other, the error has both values and lines. */
 status_t model_config_read(const char *model_dir, model_config_t *config, err_t *err);
 void model_config_init(model_config_t *config);
+/* The file in the folder of a version. */
+static inline const char *model_config_file(const model_config_t *config)
+{
+    return config->triton && config->triton->file[0] ? config->triton->file : "model.onnx";
+}
 /* Whether the schedule of staged is left to the profile, which knows it for the stages that were found with it. */
 static inline bool model_config_leaves_schedule(const model_config_t *config)
 {

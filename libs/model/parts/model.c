@@ -26,12 +26,13 @@ status_t model_create(const char *name, int64_t version, const char *dir, model_
     return STATUS_OK;
 }
 
-void model_file_path(const model_t *model, char path[PATH_MAX + 64])
+void model_file_path(const model_t *model, char path[MODEL_PATH_BYTES])
 {
     if (model->file[0])
-        snprintf(path, PATH_MAX + 64, "%s", model->file);
+        snprintf(path, MODEL_PATH_BYTES, "%s", model->file);
     else
-        snprintf(path, PATH_MAX + 64, "%s/%lld/model.onnx", model->dir, (long long)model->version);
+        snprintf(path, MODEL_PATH_BYTES, "%s/%lld/%s", model->dir, (long long)model->version,
+                 model_config_file(&model->config));
 }
 
 int64_t model_latency_ns(const model_t *model, const uint32_t *sizes, uint32_t batch)

@@ -135,6 +135,7 @@ static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *mod
     entry->ready = model->ready && !entry->defect[0];
     /* A model that is still loading has no tensors yet: that is no defect, and the worker's reason says more. */
     snprintf(entry->reason, sizeof entry->reason, "%s", model->ready ? entry->defect : model->reason);
+    snprintf(entry->note, sizeof entry->note, "%s", model->ready ? report->reason : "");
     entry->state = state_text(entry->ready, report->state);
 }
 
@@ -294,7 +295,7 @@ status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb,
             entries[count++] = (oip_index_entry_t){.name = entry->spec.name,
                                                    .version = entry->spec.version,
                                                    .state = entry->state,
-                                                   .reason = entry->reason};
+                                                   .reason = entry->ready ? entry->note : entry->reason};
     status_t status =
         pb ? oip_describe_index_pb(out, entries, count) : oip_describe_index_json(out, entries, count);
     free(entries);

@@ -28,6 +28,7 @@ typedef struct model_entry {
     bool rising;       /* some worker is still loading it: other versions come first where none is named */
     const char *state; /* for the index: "READY", "LOADING", "UNLOADING", "UNAVAILABLE" */
     char reason[ERR_TEXT_BYTES]; /* when not ready; "" otherwise */
+    char note[ERR_TEXT_BYTES];   /* when ready: what of its config is not taken up; "" = nothing */
     char defect[ERR_TEXT_BYTES]; /* why this gateway can never serve it; "" = it can */
     model_stats_t stats;
     uint32_t refs;

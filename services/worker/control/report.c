@@ -18,14 +18,32 @@ typedef struct {
 typedef struct {
     Control__Tensor tensors[2 * ENGINE_MAX_IO];
     Control__Tensor *list[2 * ENGINE_MAX_IO];
+    int64_t reshaped[2 * ENGINE_MAX_IO]
+                    [ENGINE_MAX_RANK]; /* dims as clients see them, where config.pbtxt has others */
     Control__Latency latency;
+    char note[ERR_TEXT_BYTES]; /* what of its config is not taken up */
     image_pipeline_wire_t image;
     int64_t table_ns[ENGINE_MAX_BATCH];
     shape_parts_t *shapes; /* NULL: the model has none */
 } report_parts_t;
 
-static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, const engine_model_info_t *info)
+/* The bytes of a row are the same in either shape, so only those who describe the model know of it. */
+static void reshape(Control__Tensor *to, int64_t dims[ENGINE_MAX_RANK], const engine_tensor_t *from,
+                    const triton_tensor_t *seen)
 {
+    if (!seen || seen->rank + from->text > ENGINE_MAX_RANK)
+        return;
+    memcpy(dims, seen->dims, seen->rank * sizeof(*dims));
+    if (from->text)
+        dims[seen->rank] = from->dims[from->rank - 1];
+    to->n_dims = seen->rank + from->text;
+    to->dims = dims;
+}
+
+static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, const model_t *model)
+{
+    const engine_model_info_t *info = model->info;
+
     for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
         const engine_tensor_t *from =
             i < info->input_count ? &info->inputs[i] : &info->outputs[i - info->input_count];
@@ -36,6 +54,8 @@ static void fill_tensors(Control__ModelReport *report, report_parts_t *parts, co
         to->n_dims = from->rank;
         to->dims = (int64_t *)(uintptr_t)from->dims;
         to->text = from->text;
+        reshape(to, parts->reshaped[i], from,
+                triton_config_reshaped(model->config.triton, from->name, i < info->input_count));
         parts->list[i] = to;
     }
     report->n_inputs = info->input_count;
@@ -187,7 +207,9 @@ status_t model_report_fill(Control__ModelReport *report, const model_t *model)
     report->stages = model->choice.stages ? model->choice.stages->count : 0;
     report->n_labels = model->config.label_count;
     report->labels = model->config.labels;
-    fill_tensors(report, parts, model->info);
+    fill_tensors(report, parts, model);
+    (void)triton_config_text(model->config.triton, parts->note, sizeof(parts->note));
+    report->reason = parts->note;
     fill_latency(report, parts, model);
     fill_stages(report, model);
     fill_busy(report, model);

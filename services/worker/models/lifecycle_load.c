@@ -83,9 +83,23 @@ void load_done(void *ctx, model_t *model, int64_t took_ns)
     command_settle_model(l, model, model->load_status, model->load_err.text);
 }
 
+static void log_notes(const model_t *model)
+{
+    const triton_config_t *config = model->config.triton;
+
+    for (uint32_t i = 0; config && i < config->note_count; i++)
+        log_warn("config_key_not_taken_up", LOG_STR("model", model->name),
+                 LOG_STR("key", config->notes[i].key), LOG_STR("file", "config.pbtxt"),
+                 LOG_I64("line", config->notes[i].line), LOG_STR("why", config->notes[i].why));
+    if (config && config->notes_left_out > 0)
+        log_warn("config_keys_not_taken_up", LOG_STR("model", model->name), LOG_STR("file", "config.pbtxt"),
+                 LOG_U64("more", config->notes_left_out));
+}
+
 void load_start(lifecycle_t *l, model_t *model)
 {
     model->serving->state = MODEL_LOADING;
+    log_notes(model);
     if (loader_load(l->loader, model) == STATUS_OK)
         return;
     model->load_status =
