@@ -8,7 +8,7 @@ void oip_request_init(oip_request_t *request)
     request->model = request->version = request->id = "";
     request->timeout_us = 0;
     request->priority = 0;
-    request->sequence = request->wants_timing = request->binary_output = false;
+    request->sequence = request->wants_timing = request->binary_output = request->base64 = false;
     request->input_count = request->requested_count = 0;
     request->rows = 0;
     request->batched = false;
@@ -73,6 +73,8 @@ status_t oip_request_set_parameter(oip_request_t *request, const char *name, con
         return get_bool(name, value, &request->wants_timing, err);
     if (strcmp(name, "binary_data_output") == 0)
         return get_bool(name, value, &request->binary_output, err);
+    if (strcmp(name, "content_type") == 0) /* MLServer's others say what clients make of a tensor */
+        request->base64 = value->kind == OIP_PARAM_STRING && strcmp(value->str, "base64") == 0;
     if (strncmp(name, "sequence_", strlen("sequence_")) == 0)
         request->sequence = true;
     return STATUS_OK;

@@ -27,6 +27,7 @@ typedef struct {
     const uint8_t *data; /* NULL until it is there; len_bytes may be 0 */
     size_t len_bytes;
     bool borrowed;      /* data points into the body, at any alignment */
+    bool base64;        /* REST, parameter `content_type` of the input; as long as it is parsed */
     int32_t spec_index; /* set by oip_validate_request */
     bool picture; /* BYTES with encoded pictures for the model's picture input; set by oip_validate_request */
 } oip_input_t;
@@ -50,6 +51,7 @@ typedef struct {
     bool sequence;               /* carried any sequence_id/start/end */
     bool wants_timing;           /* parameter `fermata_timing` */
     bool binary_output;          /* parameter `binary_data_output` */
+    bool base64;                 /* parameter `content_type` is "base64": so are all BYTES of `data` */
     uint32_t input_count, requested_count;
     oip_input_t inputs[OIP_MAX_TENSORS];
     oip_requested_t requested[OIP_MAX_TENSORS]; /* none = all outputs */

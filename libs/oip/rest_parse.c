@@ -1,5 +1,7 @@
+#include "oip/base64.h"
 #include "oip/json_data.h"
 #include "oip/rest_codec.h"
+#include "oip/unknown.h"
 
 #include <string.h>
 
@@ -94,6 +96,8 @@ static status_t on_input_parameter(json_reader_t *reader, const char *key, void 
     status_t status = refuse_shared_memory(key, state->parse->err);
     if (status == STATUS_OK)
         status = read_value(reader, &value, text, &scalar);
+    if (status == STATUS_OK && strcmp(key, "content_type") == 0)
+        state->input->base64 = scalar && value.kind == OIP_PARAM_STRING && strcmp(value.str, "base64") == 0;
     if (status || strcmp(key, "binary_data_size") != 0)
         return status;
     if (!scalar || value.kind != OIP_PARAM_INT64 || value.i64 < 0)
@@ -208,8 +212,7 @@ static status_t check_known(const input_parse_t *state)
     if (!state->has_shape)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT, "input '%s' has no 'shape'", input->name);
     if (oip_model_spec_input(parse->spec, input->name) < 0)
-        return err_set(parse->err, STATUS_INVALID_ARGUMENT, "unknown input '%s' for model '%s'", input->name,
-                       parse->spec->name);
+        return oip_unknown_input(parse->spec, input->name, parse->err);
     return STATUS_OK;
 }
 
@@ -223,6 +226,9 @@ static status_t finish_input(input_parse_t *state)
     if (state->has_binary && state->data.at)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT,
                        "input '%s' has both 'data' and 'binary_data_size'", name);
+    if (state->input->base64 && (state->has_binary || state->input->datatype != OIP_BYTES))
+        return err_set(parse->err, STATUS_INVALID_ARGUMENT,
+                       "input '%s': content_type base64 is for BYTES in 'data'", name);
     if (state->has_binary)
         return take_binary(state);
     if (!state->data.at)
@@ -350,6 +356,20 @@ static status_t on_member(json_reader_t *reader, const char *key, void *user)
     return status;
 }
 
+/* When all parameters are known, wherever they stood. The memory is the request's own. */
+static status_t decode_base64(rest_parse_t *parse)
+{
+    oip_request_t *request = parse->request;
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < request->input_count && status == STATUS_OK; i++) {
+        oip_input_t *input = &request->inputs[i];
+        if ((input->base64 || request->base64) && input->datatype == OIP_BYTES && !input->borrowed)
+            status = oip_base64_decode(input->name, (uint8_t *)(uintptr_t)input->data, &input->len_bytes,
+                                       parse->err);
+    }
+    return status;
+}
+
 static status_t parse_document(rest_parse_t *parse, const char *json, size_t json_bytes)
 {
     json_reader_t reader = {.begin = json, .at = json, .end = json + json_bytes, .err = parse->err};
@@ -365,7 +385,7 @@ static status_t parse_document(rest_parse_t *parse, const char *json, size_t jso
     for (uint32_t i = 0; i < parse->request->requested_count; i++)
         if (!parse->request->requested[i].binary_set)
             parse->request->requested[i].binary = parse->request->binary_output;
-    return STATUS_OK;
+    return decode_base64(parse);
 }
 
 status_t oip_rest_parse(oip_request_t *request, const oip_model_spec_t *spec, const char *body,

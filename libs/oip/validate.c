@@ -1,6 +1,7 @@
 #include "oip/classification.h"
 #include "oip/request.h"
 #include "oip/text.h"
+#include "oip/unknown.h"
 
 #include <string.h>
 
@@ -136,8 +137,7 @@ static status_t check_inputs(oip_request_t *request, const oip_model_spec_t *spe
         int64_t rows = 0;
         input->spec_index = oip_model_spec_input(spec, input->name);
         if (input->spec_index < 0)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "unknown input '%s' for model '%s'", input->name,
-                           spec->name);
+            return oip_unknown_input(spec, input->name, err);
         if (seen[input->spec_index])
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' is there twice", input->name);
         seen[input->spec_index] = input;
@@ -168,8 +168,7 @@ static status_t check_requested(oip_request_t *request, const oip_model_spec_t *
         oip_requested_t *requested = &request->requested[i];
         requested->spec_index = oip_model_spec_output(spec, requested->name);
         if (requested->spec_index < 0)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "unknown output '%s' for model '%s'",
-                           requested->name, spec->name);
+            return oip_unknown_output(spec, requested->name, err);
         if (seen[requested->spec_index])
             return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' is requested twice", requested->name);
         seen[requested->spec_index] = true;

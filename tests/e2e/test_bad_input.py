@@ -1,5 +1,6 @@
 """Wrong requests: a clear error that names what is wrong, and the next good request works."""
 
+import json
 import struct
 import zlib
 
@@ -196,6 +197,39 @@ def test_picture(up, data, status):
 def test_posted_body_is_no_picture(up, kind):
     answer = request(up.http, "POST", INFER, b"no picture", {"Content-Type": kind})
     assert answer.status == 400, answer
+
+
+@pytest.mark.parametrize("kind", ["image/webp", "image/jpegx", "image/gif; q=1", "multipart/form-data; boundary=x", "application/x-protobuf"])
+def test_a_type_that_is_not_taken_is_415(up, kind):
+    answer = request(up.http, "POST", INFER, A_PNG, {"Content-Type": kind})
+    assert answer.status == 415, answer
+    assert f"'{kind}' is not taken" in answer.error() and "image/png" in answer.error() and "application/json" in answer.error()
+
+
+@pytest.mark.parametrize("kind", ["", "application/json; charset=utf-8", "application/x-www-form-urlencoded", "text/plain", "Application/JSON"])
+def test_what_clients_say_of_json_is_taken(up, kind):
+    answer = request(up.http, "POST", INFER, json.dumps(tensor_request(digit_tensor())).encode(), {"Content-Type": kind} if kind else {})
+    assert answer.status == 200, answer
+
+
+@pytest.mark.parametrize("text,says", {
+    "no picture": ["element 0", "no base64 from character 3"],
+    "AAAA": ["image", "picture 0"],
+}.items())
+def test_base64_that_is_none_and_base64_of_no_picture(up, text, says):
+    body = {"inputs": [{"name": "image", "shape": [1], "datatype": "BYTES", "parameters": {"content_type": "base64"}, "data": [text]}]}
+    answer = post(up.http, INFER, body)
+    assert answer.status == 400, answer
+    for words in says:
+        assert words in answer.error(), answer
+
+
+def test_an_unknown_name_names_the_real_ones(up):
+    request_of = tensor_request(digit_tensor())
+    request_of["inputs"][0]["name"] = "imag"
+    assert post(up.http, INFER, request_of).error() == "unknown input 'imag' for model 'digits', which has 'image'"
+    answer = post(up.http, INFER, tensor_request(digit_tensor(), outputs=[{"name": "score"}]))
+    assert answer.status == 400 and answer.error() == "unknown output 'score' for model 'digits', which has 'scores'"
 
 
 def test_broken_framing_of_bytes(up):

@@ -1,6 +1,7 @@
 """Every example picture gets its label, by each way that a client has."""
 
 import concurrent.futures
+import base64
 import json
 import subprocess
 
@@ -55,6 +56,29 @@ def test_curl_posts_the_picture_itself(up):
     for path, expected in ALL:
         assert int(np.argmax(curl_picture(up, path))) == int(expected), path.name
         assert label_of(curl_picture(up, path, "?classification=1")[0]) == expected, path.name
+
+
+def test_curl_posts_base64_in_json(up):
+    """The command of docs/rest-api.md."""
+    for path, expected in ALL:
+        got = subprocess.run(
+            ["sh", "-c", """(printf '{"inputs": [{"name": "image", "shape": [1], "datatype": "BYTES",
+                             "parameters": {"content_type": "base64"}, "data": ["'; base64 -w 0 "$1"; printf '"]}]}') |
+                            curl -s --json @- "$2" """, "sh", path, f"http://{up.http}{INFER}"],
+            capture_output=True, timeout=30, check=True)
+        scores = json.loads(got.stdout)["outputs"][0]["data"]
+        assert int(np.argmax(scores)) == int(expected), path.name
+
+
+def test_stock_http_client_sends_base64_in_json(up):
+    client = tritonclient.http.InferenceServerClient(up.http)
+    for path, expected in ALL:
+        data = tritonclient.http.InferInput("image", [1], "BYTES")
+        data.set_data_from_numpy(np.array([base64.b64encode(read_picture(path))], dtype=np.object_), binary_data=False)
+        wanted = tritonclient.http.InferRequestedOutput("scores", class_count=1)
+        result = client.infer("digits", [data], outputs=[wanted], parameters={"content_type": "base64"})
+        assert label_of(result.as_numpy("scores").ravel()[0]) == expected
+    client.close()
 
 
 def http_classify(client, path):

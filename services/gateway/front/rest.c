@@ -48,9 +48,29 @@ static void refuse(http_request_t *request, session_t *session, gateway_t *gatew
     respond_failure(request, err, retry_after_ms);
 }
 
+/* Whether a Content-Type is one of a list that ends with NULL; its parameters ("; charset=…") do not count. */
+static bool is_type(const char *type, const char *const *list)
+{
+    size_t len = strcspn(type, "; \t");
+    for (; *list; list++)
+        if (strlen(*list) == len && strncasecmp(type, *list, len) == 0)
+            return true;
+    return false;
+}
+
 static bool is_picture_type(const char *type)
 {
-    return type && (strncasecmp(type, "image/jpeg", 10) == 0 || strncasecmp(type, "image/png", 9) == 0);
+    static const char *const pictures[] = {"image/jpeg", "image/jpg", "image/png", NULL};
+    return type && is_type(type, pictures);
+}
+
+/* Clients that say nothing of JSON or tensors send what their library thinks of: a form (curl), text. */
+static bool is_taken_type(const char *type)
+{
+    static const char *const taken[] = {"application/json", "application/octet-stream",
+                                        "application/x-www-form-urlencoded", NULL};
+    return !type || !*type || is_picture_type(type) || is_type(type, taken) ||
+           strncasecmp(type, "text/", 5) == 0;
 }
 
 /* A picture file is never a tensor, even where its size would fit one. */
@@ -89,6 +109,18 @@ static status_t check_headers(const http_request_t *request, int64_t *json_bytes
     return STATUS_OK;
 }
 
+static void refuse_type(http_request_t *request, session_t *session, gateway_t *gateway)
+{
+    session_count_refusal(gateway, PROTOCOL_REST, STATUS_INVALID_ARGUMENT);
+    session_close(session);
+    http_request_set_context(request, NULL);
+    http_respond_error(
+        request, 415, NULL,
+        "Content-Type '%.100s' is not taken: application/json, application/octet-stream (tensors), "
+        "and of pictures image/jpeg and image/png are",
+        http_request_header(request, "Content-Type"));
+}
+
 /*
  * Whether a body may be received straight into the arena. Large ones only while half of it is free: clients
  * that announce much and send little must not take the room of those that have sent everything. The others
@@ -120,6 +152,10 @@ static void infer_headers(http_request_t *request, void *user)
         check_headers(request, &json_bytes, &err) != STATUS_OK ||
         check_picture(request, &session->model->spec, &err) != STATUS_OK) {
         refuse(request, session, rest->gateway, &err);
+        return;
+    }
+    if (!is_taken_type(http_request_header(request, "Content-Type"))) {
+        refuse_type(request, session, rest->gateway);
         return;
     }
     http_request_set_context(request, session);

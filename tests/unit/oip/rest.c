@@ -77,6 +77,48 @@ Test(rest, members_in_any_order)
     cr_assert_eq(request.inputs[1].len_bytes, 20);
 }
 
+/* The type of an input or of the whole request may stand before the data or behind. */
+Test(rest, base64)
+{
+    static const char *const bodies[] = {
+        "{\"inputs\":[" A_DATA ",{\"name\":\"b\",\"shape\":[1,2],\"datatype\":\"BYTES\","
+        "\"parameters\":{\"content_type\":\"base64\"},\"data\":[\"AP/+\",\"cXI=\"]}]}",
+        "{\"inputs\":[{\"data\":[\"AP/"
+        "+\",\"c\\nXI\"],\"name\":\"b\",\"shape\":[1,2],\"datatype\":\"BYTES\"}," A_DATA
+        "],\"parameters\":{\"content_type\":\"base64\"}}",
+    };
+    for (int i = 0; i < 2; i++) {
+        setup();
+        cr_assert_eq(parse(&fixture_pair, bodies[i], strlen(bodies[i]), OIP_REST_ALL_JSON), STATUS_OK, "%s",
+                     err.text);
+        cr_assert_eq(oip_validate_request(&request, &fixture_pair, &err), STATUS_OK, "%s", err.text);
+        const oip_input_t *b = &request.inputs[i == 0];
+        cr_assert_eq(b->len_bytes, 13);
+        cr_assert_eq(memcmp(b->data, "\x03\0\0\0\0\xff\xfe\x02\0\0\0qr", 13), 0);
+    }
+    static const char other[] =
+        "{\"inputs\":[" A_DATA ",{\"name\":\"b\",\"shape\":[1,2],\"datatype\":\"BYTES\","
+        "\"parameters\":{\"content_type\":\"str\"},\"data\":[\"AP/+\",\"cXI=\"]}]}";
+    cr_assert_eq(parse(&fixture_pair, other, sizeof other - 1, OIP_REST_ALL_JSON), STATUS_OK, "%s", err.text);
+    cr_assert_eq(memcmp(request.inputs[1].data, "\x04\0\0\0AP/+", 8), 0, "other types are the client's own");
+}
+
+Test(rest, what_is_no_base64)
+{
+#define B_BASE64(data)                                                                \
+    "{\"inputs\":[" A_DATA ",{\"name\":\"b\",\"shape\":[1,2],\"datatype\":\"BYTES\"," \
+    "\"parameters\":{\"content_type\":\"base64\"},\"data\":[\"AP/+\",\"" data "\"]}]}"
+    assert_bad(B_BASE64("AAA*"), "input 'b', element 1: no base64 from character 4 on");
+    assert_bad(B_BASE64("A"), "no base64 from character 2 on");
+    assert_bad(B_BASE64("AA=A"), "no base64 from character 3 on");
+    assert_bad(B_BASE64("AAA=="), "no base64 from character 4 on");
+    assert_bad(B_BASE64("===="), "no base64 from character 1 on");
+    assert_bad(B_BASE64("data:image/png;base64,AAAA"), "no base64 from character 5 on");
+    assert_bad("{\"inputs\":[{\"name\":\"a\",\"shape\":[1,3],\"datatype\":\"FP32\","
+               "\"parameters\":{\"content_type\":\"base64\"},\"data\":[1,2,3]}]}",
+               "input 'a': content_type base64 is for BYTES in 'data'");
+}
+
 Test(rest, binary_request)
 {
     static const char json[] =
@@ -115,7 +157,7 @@ Test(rest, bad_requests_name_the_field)
     assert_bad("{\"inputs\":[" A_DATA "," A_DATA "," B_DATA "]}", "input 'a' is there twice");
     assert_bad("{\"inputs\":[],\"inputs\":[]}", "'inputs' is there twice");
     assert_bad("{\"inputs\":[{\"name\":\"q\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
-               "unknown input 'q'");
+               "unknown input 'q' for model 'pair', which has 'a', 'b'");
     assert_bad("{\"inputs\":[{\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}", "no 'name'");
     assert_bad("{\"inputs\":[{\"name\":\"a\",\"datatype\":\"FP32\",\"data\":[1]}]}", "no 'shape'");
     assert_bad("{\"inputs\":[{\"name\":\"a\",\"shape\":[1,3],\"data\":[1]}]}", "no 'datatype'");
@@ -154,7 +196,8 @@ Test(rest, bad_requests_name_the_field)
     assert_bad("{\"inputs\":[{\"name\":\"a\",\"shape\":[1,3],\"datatype\":\"FP32\",\"parameters\":{\"binary_"
                "data_size\":12}}]}",
                "body has 0 bytes left");
-    assert_bad("{\"inputs\":[" A_DATA "," B_DATA "],\"outputs\":[{\"name\":\"w\"}]}", "unknown output 'w'");
+    assert_bad("{\"inputs\":[" A_DATA "," B_DATA "],\"outputs\":[{\"name\":\"w\"}]}",
+               "unknown output 'w' for model 'pair', which has 'y', 'z'");
     assert_bad("{\"inputs\":[" A_DATA "," B_DATA "],\"outputs\":[{\"name\":\"y\"},{\"name\":\"y\"}]}",
                "requested twice");
     assert_bad("{\"inputs\":[" A_DATA "," B_DATA "],\"outputs\":[{}]}", "no 'name'");
