@@ -213,7 +213,7 @@ static status_t is_free(const config_address_t *address, err_t *err)
     char text[CONFIG_ADDRESS_TEXT_BYTES];
     struct sockaddr_storage at;
     int on = 1;
-    value_format_address_at(address, "0.0.0.0", text, sizeof text);
+    value_format_address_at(address, "127.0.0.1", text, sizeof text);
     status_t status = address_parse(text, &at, err);
     if (status != STATUS_OK)
         return status;
@@ -251,7 +251,7 @@ status_t gateway_loops_open(gateway_loops_t *loops, err_t *err)
     }
     if (status == STATUS_OK && loops->metrics) {
         char text[CONFIG_ADDRESS_TEXT_BYTES];
-        value_format_address_at(&loops->options->metrics_address, "0.0.0.0", text, sizeof text);
+        value_format_address_at(&loops->options->metrics_address, "127.0.0.1", text, sizeof text);
         status = exporter_create(loop_uv(loops->loop), text, loops->metrics, &loops->http, err);
     }
     return status == STATUS_OK ? name_metrics(loops, err) : status;

@@ -22,9 +22,17 @@ static void on_signal(void *arg, int signum)
     gateway_loops_stop(program->gateways, on_stopped, program->around.loop);
 }
 
+static void on_hangup(void *arg, int signum)
+{
+    (void)arg;
+    log_info("nothing_to_read_again", LOG_I64("signal", signum));
+}
+
 static status_t start(program_t *program, const gateway_options_t *options, err_t *err)
 {
     status_t status = loop_program_open(&program->around, on_signal, program, err);
+    if (status == STATUS_OK)
+        loop_signals_on_hangup(program->around.signals, on_hangup);
     if (status == STATUS_OK)
         status = gateway_loops_create(program->around.loop, options, NULL, &program->gateways, err);
     return status == STATUS_OK ? gateway_loops_open(program->gateways, err) : status;

@@ -201,7 +201,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
         .loop = gateway->loop,
         .listen = service->within.hub
                       ? NULL
-                      : value_format_address_at(&options->data_address, "0.0.0.0", text, sizeof text),
+                      : value_format_address_at(&options->data_address, "127.0.0.1", text, sizeof text),
         .advertise = options->advertise_data_address,
         .towards = service->scheduler,
         .instance_id = gateway->instance_id,
@@ -233,7 +233,7 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     const gateway_options_t *options = service->options;
     char text[CONFIG_ADDRESS_TEXT_BYTES];
     const http_server_config_t http = {
-        .listen = value_format_address_at(&options->http_address, "0.0.0.0", text, sizeof text),
+        .listen = value_format_address_at(&options->http_address, "127.0.0.1", text, sizeof text),
         .reuse_port = options->reuse_port || service->within.others,
         .connections_max = (unsigned)options->max_connections,
         .body_bytes_max = (uint64_t)options->max_body_bytes,
@@ -245,7 +245,7 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     if (status != STATUS_OK)
         return status;
     return grpc_front_create(gateway,
-                             value_format_address_at(&options->grpc_address, "0.0.0.0", text, sizeof text),
+                             value_format_address_at(&options->grpc_address, "127.0.0.1", text, sizeof text),
                              service->within.others, &service->grpc, err);
 }
 

@@ -29,13 +29,13 @@ static const config_option_t options[] = {
      .type = CONFIG_ADDRESS,
      .group = "Listening",
      .help = "Address of the control and admin protocols.",
-     .def = "0.0.0.0:9000",
+     .def = "127.0.0.1:9000",
      .offset = offsetof(settings_t, grpc_address)},
     {.name = "http_address",
      .type = CONFIG_ADDRESS,
      .group = "Listening",
      .help = "Address of metrics, health and state.",
-     .def = "0.0.0.0:9001",
+     .def = "127.0.0.1:9001",
      .offset = offsetof(settings_t, http_address)},
     {.name = "policy",
      .type = CONFIG_STRING,
@@ -218,6 +218,12 @@ static void on_signal(void *arg, int signum)
     scheduler_stop(process->scheduler, on_stopped, process);
 }
 
+static void on_hangup(void *arg, int signum)
+{
+    (void)arg;
+    log_info("nothing_to_read_again", LOG_I64("signal", signum));
+}
+
 static void say_ready(const scheduler_t *scheduler)
 {
     printf("ready {\"service\":\"scheduler\",\"grpc\":\"%s\",\"http\":\"%s\",\"pid\":%ld}\n",
@@ -260,8 +266,8 @@ static status_t run(const settings_t *settings, err_t *err)
     char solver[4096];
     scheduler_options_t how;
     scheduler_options_init(&how);
-    how.grpc_address = value_format_address(&settings->grpc_address, grpc, sizeof grpc);
-    how.http_address = value_format_address(&settings->http_address, http, sizeof http);
+    how.grpc_address = value_format_address_at(&settings->grpc_address, "127.0.0.1", grpc, sizeof grpc);
+    how.http_address = value_format_address_at(&settings->http_address, "127.0.0.1", http, sizeof http);
     how.control.policy = settings->policy;
     how.control.policy_params = settings->policy_params;
     how.control.subclusters = settings->subclusters.items;
@@ -286,6 +292,7 @@ static status_t run(const settings_t *settings, err_t *err)
     process_t process = {0};
     status_t status = loop_program_open(&process.around, on_signal, &process, err);
     if (status == STATUS_OK) {
+        loop_signals_on_hangup(process.around.signals, on_hangup);
         loop_set_spin(process.around.loop, settings->spin_ns);
         status = run_loop(&process, &how, err);
     }

@@ -34,6 +34,15 @@ static void on_signal(void *arg, int signum)
         serve_stop(program->serve, strsignal(signum));
 }
 
+static void on_hangup(void *arg, int signum)
+{
+    const program_t *program = arg;
+
+    (void)signum;
+    if (program->serve)
+        serve_reread(program->serve);
+}
+
 /* Told in the turn after the one that settled it: by then clients are told so, too. */
 static void on_look(loop_timer_t *timer, void *arg)
 {
@@ -60,6 +69,8 @@ static status_t start(program_t *program, const serve_options_t *options, err_t 
     status_t status = loop_program_open(&program->around, on_signal, program, err);
     loop_t *loop = program->around.loop;
 
+    if (status == STATUS_OK)
+        loop_signals_on_hangup(program->around.signals, on_hangup);
     if (status == STATUS_OK)
         status = loop_timer_init(&program->look, loop, on_look, program, err);
     if (status == STATUS_OK)

@@ -172,6 +172,12 @@ void serve_on_stopped(serve_t *serve, void (*on_stopped)(void *arg), void *arg)
     serve->on_stopped_arg = arg;
 }
 
+void serve_reread(serve_t *serve)
+{
+    if (serve->worker && !serve->stopping)
+        worker_service_reread(serve->worker);
+}
+
 void serve_stop(serve_t *serve, const char *by)
 {
     if (serve->stopping)

@@ -22,10 +22,21 @@ static void on_signal(void *arg, int signum)
     worker_service_stop(program->service, strsignal(signum));
 }
 
+static void on_hangup(void *arg, int signum)
+{
+    const program_t *program = arg;
+
+    (void)signum;
+    if (program->service)
+        worker_service_reread(program->service);
+}
+
 static status_t start(program_t *program, const worker_options_t *options, err_t *err)
 {
     status_t status = loop_program_open(&program->around, on_signal, program, err);
 
+    if (status == STATUS_OK)
+        loop_signals_on_hangup(program->around.signals, on_hangup);
     if (status == STATUS_OK)
         status = worker_service_create(program->around.loop, options, NULL, &program->service, err);
     if (status == STATUS_OK)

@@ -17,7 +17,7 @@ static const config_option_t option_table[] = {
     {"scheduler", CONFIG_ADDRESS, "Cluster", "Control address of the scheduler.", .def = "127.0.0.1:9000",
      AT(scheduler)},
     {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
-    {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "0.0.0.0:9101",
+    {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "127.0.0.1:9101",
      AT(metrics_address)},
     TRANSFER_OPTIONS(worker_options_t),
     {"drain_timeout", CONFIG_DURATION, "Cluster",

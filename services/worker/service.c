@@ -116,6 +116,12 @@ void worker_service_stop(worker_service_t *worker, const char *by)
     loop_timer_start_in(&worker->stop_timer, STOP_POLL_NS);
 }
 
+void worker_service_reread(worker_service_t *worker)
+{
+    if (worker->lifecycle && worker->stop_at_ns == 0)
+        lifecycle_reread(worker->lifecycle);
+}
+
 static void worker_on_leave(void *ctx)
 {
     worker_service_stop(ctx, "the scheduler");
@@ -248,7 +254,8 @@ static void worker_name(worker_service_t *worker)
     else
         value_format_address_at(&options->scheduler, "127.0.0.1", worker->scheduler,
                                 sizeof(worker->scheduler));
-    value_format_address(&options->metrics_address, worker->metrics_address, sizeof(worker->metrics_address));
+    value_format_address_at(&options->metrics_address, "127.0.0.1", worker->metrics_address,
+                            sizeof(worker->metrics_address));
 }
 
 static status_t worker_open_models(worker_service_t *worker, err_t *err)

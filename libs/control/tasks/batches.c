@@ -202,6 +202,9 @@ device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone 
          * about the rows that have longer, nor against the worker. */
         batch_failed(tasks, batch, free_ns, STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_WORKER,
                      earliest_answer_ns(batch));
+    } else if (done->status == STATUS_CANCELLED) {
+        /* Its gateways had given up all of its rows: their clients went away, for which nobody is to blame. */
+        batch_failed(tasks, batch, free_ns, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_FETCH, INT64_MIN);
     } else {
         status_t status = done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL;
         note_warn(tasks->turn, "batch_failed", LOG_STR("worker", worker->peer.name),

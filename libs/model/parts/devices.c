@@ -119,6 +119,20 @@ static void pin_device(engine_config_t *config, int cpus[CPUS_MAX])
         cpus[i] = allowed[(config->index * threads + i) % count];
 }
 
+/* What there is none of, and why, only the engine knows: it says so when one is to be opened. */
+static status_t no_device(const engine_ops_t *ops, const char *engine, const engine_config_t *config,
+                          err_t *err)
+{
+    engine_config_t first = *config;
+    engine_t *opened;
+
+    first.index = 0;
+    if (ops->open(&first, &opened, err) != STATUS_OK)
+        return err_prefix(err, "engine %s", engine);
+    ops->close(opened); /* it has come this moment */
+    return err_set(err, STATUS_UNAVAILABLE, "engine %s: its device was not there", engine);
+}
+
 status_t model_devices_open(model_devices_t *devices, const char *engine, uint32_t count,
                             const engine_config_t *config, bool pin, metrics_t *metrics, err_t *err)
 {
@@ -126,9 +140,11 @@ status_t model_devices_open(model_devices_t *devices, const char *engine, uint32
     if (engine_find(engine, &devices->ops, err) != STATUS_OK)
         return err->code;
     uint32_t here = devices->ops->device_count();
+    if (here == 0)
+        return no_device(devices->ops, engine, config, err);
     if (count == 0)
         count = here == UINT32_MAX ? 1 : here;
-    if (count == 0 || count > here || count > MODEL_DEVICES_MAX)
+    if (count > here || count > MODEL_DEVICES_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "engine %s: %u devices asked for, %u here", engine,
                        count, here < MODEL_DEVICES_MAX ? here : MODEL_DEVICES_MAX);
     devices->list = calloc(count, sizeof(*devices->list));

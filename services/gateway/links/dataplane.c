@@ -1,5 +1,6 @@
 #include "gateway/links/dataplane.h"
 
+#include "base/log.h"
 #include "http/address.h"
 
 #include <arpa/inet.h>
@@ -35,6 +36,22 @@ static bool local_host(const char *towards, char *host, size_t cap)
     address_print(&local, host, cap);
     *strrchr(host, ':') = '\0';
     return true;
+}
+
+static bool is_this_host(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 ||
+           strncmp(address, "localhost", 9) == 0;
+}
+
+/* A gateway of several hosts whose workers cannot reach it answers nothing: better said at the start. */
+static void warn_of_loopback(const dataplane_t *dataplane, const dataplane_options_t *options)
+{
+    if (options->listen && options->towards && is_this_host(dataplane->advertised) &&
+        !is_this_host(options->towards))
+        log_warn("data_plane_of_this_host_only", LOG_STR("address", dataplane->advertised),
+                 LOG_STR("scheduler", options->towards),
+                 LOG_STR("advice", "workers of other hosts need --data-address 0.0.0.0:8003"));
 }
 
 static void advertise(dataplane_t *dataplane, const dataplane_options_t *options)
@@ -81,6 +98,7 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
         advertise(made, options);
     else
         snprintf(made->advertised, sizeof made->advertised, "%s", transfer_owner_address(made->owner));
+    warn_of_loopback(made, options);
     *dataplane = made;
     return STATUS_OK;
 

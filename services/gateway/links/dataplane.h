@@ -13,7 +13,7 @@ typedef struct dataplane dataplane_t;
 
 typedef struct {
     loop_t *loop;
-    const char *listen;    /* "0.0.0.0:8003"; NULL: workers are in this process */
+    const char *listen;    /* "127.0.0.1:8003"; NULL: workers are in this process */
     const char *advertise; /* what workers are told; NULL or "" = what is listened on */
     /* when that is a wildcard: the address of this host on the way to here ("host:port") */
     const char *towards;

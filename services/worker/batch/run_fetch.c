@@ -9,12 +9,21 @@
 
 #include <string.h>
 
+/* A gateway that knows nothing of an input any more has a client that went away, or gave up in time. */
+static bool are_gone(const batch_t *batch)
+{
+    for (uint32_t i = 0; i < batch->failed_count; i++)
+        if (batch->failed_status[i] != STATUS_NOT_FOUND)
+            return false;
+    return true;
+}
+
 static void log_missing_rows(const batch_t *batch)
 {
-    log_warn("inputs_missing", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
-             LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted),
-             LOG_STR("status", status_name((status_t)batch->failed_status[batch->failed_count - 1])),
-             LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
+    log_at(are_gone(batch) ? LOG_DEBUG : LOG_WARN, "inputs_missing", LOG_STR("model", batch->model->name),
+           LOG_U64("batch", batch->id), LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted),
+           LOG_STR("status", status_name((status_t)batch->failed_status[batch->failed_count - 1])),
+           LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
 }
 
 static void batch_fetched(batch_t *batch)
@@ -26,7 +35,8 @@ static void batch_fetched(batch_t *batch)
     if (batch->revoked) {
         batch_abort(batch, STATUS_CANCELLED, "revoked");
     } else if (batch->count == 0) {
-        batch_abort(batch, STATUS_UNAVAILABLE, "no input of the batch could be fetched");
+        batch_abort(batch, are_gone(batch) ? STATUS_CANCELLED : STATUS_UNAVAILABLE,
+                    "no input of the batch could be fetched");
     } else {
         batch_submit(batch);
     }

@@ -111,6 +111,16 @@ static void vanish(lifecycle_t *l, model_t *model)
     }
 }
 
+static bool is_ready(const lifecycle_t *l, const char *name)
+{
+    const served_t *served = l->options.served;
+
+    for (uint32_t i = 0; i < served->count; i++)
+        if (strcmp(served->models[i]->name, name) == 0 && served->models[i]->serving->state == MODEL_READY)
+            return true;
+    return false;
+}
+
 void look_on_read_all(void *ctx, repository_reading_t *readings, uint32_t count, const err_t *err)
 {
     lifecycle_t *l = ctx;
@@ -121,12 +131,21 @@ void look_on_read_all(void *ctx, repository_reading_t *readings, uint32_t count,
         log_warn("repository_not_read", LOG_ERR(err));
         return;
     }
+    bool all = l->options.control != MODEL_CONTROL_EXPLICIT;
     for (uint32_t i = 0; i < count; i++)
-        look_at(l, &readings[i]);
+        if (all || is_ready(l, readings[i].name))
+            look_at(l, &readings[i]);
     for (uint32_t i = served->count; i-- > 0;) { /* backwards: vanish may take it out */
-        if (!is_listed(served->models[i]->name, readings, count))
+        if (all && !is_listed(served->models[i]->name, readings, count))
             vanish(l, served->models[i]);
     }
+}
+
+void lifecycle_reread(lifecycle_t *l)
+{
+    log_info("repository_read_again");
+    if (!l->reading)
+        l->reading = loader_read_all(l->loader) == STATUS_OK;
 }
 
 void look_on_poll(loop_timer_t *timer, void *arg)

@@ -158,6 +158,8 @@ Test(rest, bad_requests_name_the_field)
     assert_bad("{\"inputs\":[],\"inputs\":[]}", "'inputs' is there twice");
     assert_bad("{\"inputs\":[{\"name\":\"q\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
                "unknown input 'q' for model 'pair', which has 'a', 'b'");
+    assert_bad("{\"inputs\":[{\"name\":\"bb\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}",
+               "unknown input 'bb' for model 'pair', which has 'b', 'a'");
     assert_bad("{\"inputs\":[{\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}", "no 'name'");
     assert_bad("{\"inputs\":[{\"name\":\"a\",\"datatype\":\"FP32\",\"data\":[1]}]}", "no 'shape'");
     assert_bad("{\"inputs\":[{\"name\":\"a\",\"shape\":[1,3],\"data\":[1]}]}", "no 'datatype'");

@@ -76,7 +76,7 @@ static bool wait_for(pid_t child, const sigset_t *signals, int *status)
     for (;;) {
         int signum = sigwaitinfo(signals, NULL);
         if (signum > 0 && signum != SIGCHLD) {
-            stopping = true;
+            stopping |= signum != SIGHUP; /* which has it read its models again */
             kill(child, signum);
         } else if (waitpid(child, status, WNOHANG) == child) {
             break;
@@ -100,6 +100,7 @@ static int supervise(const char *path, char **argv)
     sigaddset(&stops, SIGINT);
     signals = stops;
     sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, &before);
     for (;;) {
         pid_t child = start(path, argv, &before);

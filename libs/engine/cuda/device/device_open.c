@@ -19,7 +19,13 @@ uint32_t device_count(void)
 static status_t check_index(uint32_t index, err_t *err)
 {
     int count = 0;
-    status_t status = device_check(NULL, cudaGetDeviceCount(&count), "no GPU can be used", err);
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaErrorInsufficientDriver)
+        return err_set(err, STATUS_UNAVAILABLE,
+                       "no GPU can be used: the driver (libcuda) is missing, or older than the CUDA runtime");
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
+        return err_set(err, STATUS_UNAVAILABLE, "there is no GPU: the driver finds no device");
+    status_t status = device_check(NULL, error, "no GPU can be used", err);
     if (status != STATUS_OK)
         return status;
     if (index >= (uint32_t)count)
