@@ -195,12 +195,13 @@ static status_t make_version(const char *dir, const char *name, int64_t version,
 
     if (status != STATUS_OK)
         return status;
+    model->fingerprint =
+        fingerprint_of(model); /* before its files are read: what changes from here on is news */
     status = model_config_read(dir, &model->config, err);
     if (status != STATUS_OK) {
         model_destroy(model, NULL);
         return status;
     }
-    model->fingerprint = fingerprint_of(model);
     *out = model;
     return STATUS_OK;
 }

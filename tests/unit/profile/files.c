@@ -2,9 +2,11 @@
 #include "profile/profile_csv.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char path[64];
@@ -247,6 +249,33 @@ Test(cache, one_from_the_future_is_not_used)
     cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
     now = "";
     cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    remove_file();
+}
+
+/* A limit on the size of files stands for a disk that is full. */
+Test(cache, a_full_disk_costs_the_new_one_and_leaves_the_old)
+{
+    profile_t profile = measured();
+    profile_modes_t modes = {.exits = {3, 5}, .exit_count = 2};
+    profile_cache_key_t key = {.device = "d", .model_hash = "m", .date = "2026-11-20T00:00:00Z"};
+    struct rlimit before, full = {.rlim_cur = 10, .rlim_max = RLIM_INFINITY};
+    char beside[100];
+    err_t err;
+
+    write_file("");
+    cr_assert_eq(profile_cache_write(path, &key, &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &full), 0);
+    key.model_hash[0] = 'n';
+    status_t status = profile_cache_write(path, &key, &profile, &modes, &err);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    cr_expect_eq(status, STATUS_IO);
+    cr_expect(strstr(err.text, path) && strstr(err.text, "File too large"), "%s", err.text);
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    snprintf(beside, sizeof(beside), "%s.%d.new", path, (int)getpid());
+    cr_expect_neq(access(beside, F_OK), 0, "nothing is left beside it");
     remove_file();
 }
 
