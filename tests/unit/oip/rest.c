@@ -88,6 +88,7 @@ Test(rest, base64)
         "],\"parameters\":{\"content_type\":\"base64\"}}",
     };
     for (int i = 0; i < 2; i++) {
+        teardown();
         setup();
         cr_assert_eq(parse(&fixture_pair, bodies[i], strlen(bodies[i]), OIP_REST_ALL_JSON), STATUS_OK, "%s",
                      err.text);
