@@ -32,8 +32,12 @@ typedef struct {
     busy_t busy;
     double busy_ms, busy_weight; /* decaying sums: GPUs' time taken, and the time itself */
     double scarcity;             /* of GPU time: part of the planned batches that heads are given up for */
-    double starve;               /* part of the idle capacity that starvation has claimed */
-    bool helped_early;           /* whether starting earlier helps whoever starves */
+    /* Part of the idle capacity that starvation has claimed. Below 0: of what is spent on chance's account so much is left
+     * idle, for those that starting early hurts. */
+    double starve;
+    bool helped_early; /* whether starting earlier helps whoever starves */
+    double early;      /* part of the slacks by which all start early */
+    double hurt_ms;    /* starting still earlier hurts models of less slack than this */
     /* Decaying sums: squares of what arrivals differ by from one interval to the next, and arrivals. */
     double apart, counted;
     int64_t begun_ns, last_ns;
@@ -62,6 +66,8 @@ static const double IN_STEP = 0.5;
 /* Starting earlier cures starvation where so many batches are expected to end within the shortest slack, all GPUs being
  * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. */
 static const double ENDS_LEAST = 4;
+/* Whom a step of so much of the slacks would hurt tells whom starting early hurts. */
+static const double EARLY_STEP = 0.1;
 /* Requests in an interval before one says how bursty they are: as if so many had come at random. */
 static const double COUNTED_PRIOR = 20;
 static const double DISPERSION_TAU_MS = 5000;
@@ -187,7 +193,9 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
 }
 
 typedef struct {
-    double bad, worst_expired; /* pooled bad rate; highest part of a model's requests that starved */
+    double bad; /* pooled bad rate */
+    /* Highest part of a model's requests that starved: of models that starting early hurts, and of the others. */
+    double worst_hurt, worst_other;
 } losses_t;
 
 /* Short intervals do not show what bursts do to batches; those of different length are brought to the same. */
@@ -224,8 +232,10 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
         count_apart(state, &model->rates);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
-        if (model->rates.requests > 0)
-            losses.worst_expired = fmax(losses.worst_expired, model->rates.expired / model->rates.requests);
+        if (!(model->rates.requests > 0))
+            continue;
+        double *worst = model->fluid.slack < state->hurt_ms ? &losses.worst_hurt : &losses.worst_other;
+        *worst = fmax(*worst, model->rates.expired / model->rates.requests);
     }
     losses.bad = requests > 0 ? dropped / requests : 0;
     return losses;
@@ -313,25 +323,47 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
     return 0;
 }
 
+/*
+ * Starting earlier gives a model more time in which a GPU may come free, and takes GPUs that it may then not find free:
+ * its chance to starve goes as ErlangC(G, use) · exp(-ends · slack · early). Where the first grows faster than the
+ * second falls the model is better off if all start later. Returns the slack, in ms, at which the two are even.
+ */
+static double hurt_below(const fluid_models_t *models, uint32_t gpus, double early)
+{
+    double from = fmin(early, 1 - EARLY_STEP);
+    fluid_state_t now = fluid_state(models, from), earlier = fluid_state(models, from + EARLY_STEP);
+    double chance = fluid_erlang_c(gpus, now.use);
+    if (!(now.use > 0 && chance > 0))
+        return 0;
+    double ends = now.launches * gpus / now.use; /* batches/ms when all GPUs are busy */
+    return log(fluid_erlang_c(gpus, earlier.use) / chance) / (ends * EARLY_STEP);
+}
+
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
     double load = gpus ? held.use / gpus : 2;
     if (load > 1) {
+        state->early = state->hurt_ms = 0;
+        state->helped_early = false;
+        state->starve = 0;
         if ((int)state->overload == OVERLOAD_TOTAL)
             admit_cheapest(models, state->reach * gpus);
         else
             fluid_scale_to(models, gpus);
         return (plan_t){.needed = 1, .contending = held.models};
     }
+    state->hurt_ms = hurt_below(models, gpus, state->early);
     state->helped_early = held.use > 0 && held.slack * gpus >= ENDS_LEAST * held.length;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held.use));
     double by_chance = clip(1 - IN_STEP / (held.models * dispersion(state)), 0, 1);
-    double spend = fmax(state->starve, fmin(1, state->starve + wait * by_chance));
+    double due = wait * by_chance * fmin(1, 1 + state->starve);
+    double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
     double needed = fmax(load + (1 - load) * spend, FREE_USE) * gpus, budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
         budget = fmax(budget, room(state, models, gpus, &held));
-    return (plan_t){.early = fluid_early(models, budget),
+    state->early = fluid_early(models, budget);
+    return (plan_t){.early = state->early,
                     .price = fluid_price(models, budget),
                     .needed = needed / budget,
                     .contending = held.models};
@@ -388,16 +420,22 @@ static double measure_busy(policy_t *policy, int64_t from_ns, int64_t now_ns)
 }
 
 /* Bursts leave GPUs idle that the fluid view believes busy, so what starvation may claim goes beyond the
- * idle capacity as long as GPUs are seen to be idle. Where starting earlier does not help it claims nothing. */
-static void adapt_starve(fermata_t *state, double worst_expired, double busy, double dt_ms)
+ * idle capacity as long as GPUs are seen to be idle. Where starting earlier does not help it claims nothing, and while
+ * those whom it hurts starve the most less is spent, until all starve alike. */
+static void adapt_starve(fermata_t *state, const losses_t *losses, double busy, double dt_ms)
 {
-    if (!state->helped_early) {
+    double limit = state->starve_limit, step = state->starve_gain * dt_ms / 1e3;
+    double hunger = (losses->worst_other - losses->worst_hurt) / limit;
+    if (fmax(losses->worst_hurt, losses->worst_other) <= limit) /* back to 0, from either side */
+        hunger = state->starve > 0   ? losses->worst_other / limit - 1
+                 : state->starve < 0 ? 1 - losses->worst_hurt / limit
+                                     : 0;
+    hunger = clip(hunger, -1, 1);
+    if (state->starve < 0 || (state->starve == 0 && hunger < 0))
+        state->starve = clip(state->starve + step * hunger, -1, 0);
+    else if (!state->helped_early)
         state->starve = 0;
-        return;
-    }
-    double hunger = clip((worst_expired - state->starve_limit) / state->starve_limit, -1, 1);
-    double step = state->starve_gain * dt_ms / 1e3;
-    if (busy < state->busy_limit)
+    else if (busy < state->busy_limit)
         state->starve = clip(state->starve + step * hunger, 0, state->starve_most);
     else if (state->starve <= 1)
         state->starve = clip(state->starve + step * hunger, 0, 1);
@@ -426,7 +464,7 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     losses_t losses = measure_all(policy, dt_ms);
     double busy = measure_busy(policy, state->last_ns, now_ns);
     state->last_ns = now_ns;
-    adapt_starve(state, losses.worst_expired, busy, dt_ms);
+    adapt_starve(state, &losses, busy, dt_ms);
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};

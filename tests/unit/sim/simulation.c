@@ -324,6 +324,23 @@ Test(goodput, starvation_that_starting_early_cannot_cure_is_not_fed)
     cr_expect_gt(fermata, deferred, "%.0f r/s, deferred %.0f", fermata, deferred);
 }
 
+/* One model can wait for 1 ms and the others for 200: starting early on chance's account, as is right for those, takes the GPUs
+ * that it must find free at once. */
+Test(goodput, what_starting_early_takes_from_the_urgent_is_given_back)
+{
+    world_t world;
+    double goodput_rps[2];
+    for (int i = 0; i < 2; i++) {
+        world_start(&world, "one_urgent", 11, i ? "deferred" : "fermata", 0);
+        world.config.warmup_s = 2;
+        world.config.seconds = 10;
+        goodput_rps[i] = goodput_in(&world);
+        world_stop(&world);
+    }
+    cr_expect_gt(goodput_rps[0], 0.95 * goodput_rps[1], "%.0f r/s, deferred %.0f", goodput_rps[0],
+                 goodput_rps[1]);
+}
+
 Test(goodput, orders_the_policies_as_the_papers_do)
 {
     double fermata = goodput_of("resnet50", 8, "fermata"), deferred = goodput_of("resnet50", 8, "deferred");
