@@ -1,6 +1,7 @@
 /* fermata-load: options, metadata, requests, run, report. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "load/progress.h"
 #include "load/report.h"
 #include "load/runner.h"
 #include "loop/signals.h"
@@ -190,8 +191,14 @@ static status_t run_load(load_t *load, err_t *err)
     status_t st = runner_create(&load->runner, &options, err);
     if (st != STATUS_OK)
         return st;
+    progress_t *progress = NULL;
+    if (!o->json)
+        st = progress_create(&progress, &options, load->runner, err);
+    if (st != STATUS_OK)
+        return st;
     runner_start(load->runner);
     loop_run(load->loop);
+    progress_destroy(progress);
     return STATUS_OK;
 }
 
@@ -206,7 +213,8 @@ static status_t print_report(load_t *load, err_t *err)
     strbuf_init(&out, REPORT_MAX_BYTES);
     (load->options->json ? report_json : report_text)(&report, &out);
     status_t st = strbuf_status(&out, err);
-    if (st == STATUS_OK && (fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout)))
+    if (st == STATUS_OK && (fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout)) &&
+        errno != EPIPE) /* who closed it, as `head` does, has read enough */
         st = err_set(err, STATUS_IO, "cannot write the report: %s", strerror(errno));
     strbuf_dispose(&out);
     return st;

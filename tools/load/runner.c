@@ -268,6 +268,21 @@ int64_t runner_window_ns(const runner_t *r)
     return window_ns > 0 ? window_ns : 1;
 }
 
+uint64_t runner_issued(const runner_t *r)
+{
+    return r->issued;
+}
+
+int64_t runner_elapsed_ns(const runner_t *r, int64_t now_ns)
+{
+    return now_ns - r->start_ns;
+}
+
+bool runner_is_sending(const runner_t *r)
+{
+    return r->sending;
+}
+
 const histogram_t *runner_send_lag(const runner_t *r)
 {
     return &r->send_lag;

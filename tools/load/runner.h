@@ -71,6 +71,10 @@ void runner_stop(runner_t *runner);
 /* What was counted: from the end of the warm-up to the end of sending (or the last answer, when the number of
  * requests ended it). */
 int64_t runner_window_ns(const runner_t *runner);
+/* So far: requests sent, time since the start, and whether more are to go. */
+uint64_t runner_issued(const runner_t *runner);
+int64_t runner_elapsed_ns(const runner_t *runner, int64_t now_ns);
+bool runner_is_sending(const runner_t *runner);
 /* Open loop: how long after its time each request really went. */
 const histogram_t *runner_send_lag(const runner_t *runner);
 
