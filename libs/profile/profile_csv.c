@@ -1,5 +1,7 @@
 #include "profile/profile_csv.h"
 
+#include "config/ydoc.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,13 +24,20 @@ typedef enum {
     COL_EXIT,
     COL_MAX_BATCH,
     COL_TIMEOUT,
+    COL_RATE,
+    COL_MEMORY, /* from here on: of `fermata plan` alone */
+    COL_WORK_MEMORY,
+    COL_CLUSTER,
+    COL_MOVE_COST,
     COL_COUNT
 } column_t;
 
 static const char *const column_names[COL_COUNT] = {
-    [COL_NAME] = "name",           [COL_ALPHA] = "alpha_ms",    [COL_BETA] = "beta_ms",
-    [COL_SLO] = "slo_ms",          [COL_WEIGHT] = "weight",     [COL_EXIT] = "exit_points",
-    [COL_MAX_BATCH] = "max_batch", [COL_TIMEOUT] = "timeout_ms"};
+    [COL_NAME] = "name",           [COL_ALPHA] = "alpha_ms",          [COL_BETA] = "beta_ms",
+    [COL_SLO] = "slo_ms",          [COL_WEIGHT] = "weight",           [COL_EXIT] = "exit_points",
+    [COL_MAX_BATCH] = "max_batch", [COL_TIMEOUT] = "timeout_ms",      [COL_RATE] = "rate",
+    [COL_MEMORY] = "memory",       [COL_WORK_MEMORY] = "work_memory", [COL_CLUSTER] = "cluster",
+    [COL_MOVE_COST] = "move_cost"};
 
 typedef struct {
     const char *path;
@@ -60,18 +69,28 @@ static bool next_line(reader_t *reader)
     return false;
 }
 
-static status_t read_header(reader_t *reader)
+static char *trim(char *text)
+{
+    while (*text == ' ' || *text == '\t')
+        text++;
+    size_t len = strlen(text);
+    while (len > 0 && strchr(" \t", text[len - 1]))
+        text[--len] = '\0';
+    return text;
+}
+
+static status_t read_columns(reader_t *reader, const char *const *names, unsigned count)
 {
     bool seen[COL_COUNT] = {false};
-    char *rest = reader->line;
-    for (char *field; (field = strsep(&rest, ","));) {
+    reader->column_count = 0;
+    for (unsigned i = 0; i < count; i++) {
         unsigned c = 0;
-        while (c < COL_COUNT && strcmp(field, column_names[c]) != 0)
+        while (c < COL_COUNT && strcmp(names[i], column_names[c]) != 0)
             c++;
         if (c == COL_COUNT)
-            return fail(reader, "unknown column", field);
+            return fail(reader, "unknown column", names[i]);
         if (seen[c])
-            return fail(reader, "column appears twice", field);
+            return fail(reader, "column appears twice", names[i]);
         seen[c] = true;
         reader->columns[reader->column_count++] = (column_t)c;
     }
@@ -80,6 +99,16 @@ static status_t read_header(reader_t *reader)
             return fail(reader, "missing column", column_names[c]);
     }
     return STATUS_OK;
+}
+
+static status_t read_header(reader_t *reader)
+{
+    const char *names[COLUMNS_MAX];
+    unsigned count = 0;
+    char *rest = reader->line;
+    for (char *field; count < COLUMNS_MAX && (field = strsep(&rest, ","));)
+        names[count++] = trim(field);
+    return rest ? fail(reader, "more columns than there are", NULL) : read_columns(reader, names, count);
 }
 
 static status_t parse_number(const reader_t *reader, column_t column, const char *text, double *value)
@@ -99,53 +128,63 @@ static status_t parse_number(const reader_t *reader, column_t column, const char
     return STATUS_OK;
 }
 
-static status_t parse_fields(reader_t *reader, char *name, double *values)
+/* What one model says; a number is NAN where it says nothing. */
+typedef struct {
+    char name[PROFILE_NAME_BYTES];
+    double values[COL_COUNT];
+} said_t;
+
+static status_t parse_field(reader_t *reader, column_t column, const char *text, said_t *said)
+{
+    if (column == COL_NAME) {
+        if (text[0] == '\0' || strlen(text) >= PROFILE_NAME_BYTES)
+            return fail(reader, "name is empty or too long", NULL);
+        strcpy(said->name, text);
+        return STATUS_OK;
+    }
+    if (column >= COL_MEMORY || (column > COL_BETA && text[0] == '\0'))
+        return STATUS_OK;
+    return parse_number(reader, column, text, &said->values[column]);
+}
+
+static status_t parse_line(reader_t *reader, said_t *said)
 {
     char *rest = reader->line;
     for (unsigned i = 0; i < reader->column_count; i++) {
         char *field = strsep(&rest, ",");
         if (!field)
             return fail(reader, "missing field", column_names[reader->columns[i]]);
-        if (reader->columns[i] == COL_NAME) {
-            if (field[0] == '\0' || strlen(field) >= PROFILE_NAME_BYTES)
-                return fail(reader, "name is empty or too long", NULL);
-            strcpy(name, field);
-            continue;
-        }
-        status_t status = parse_number(reader, reader->columns[i], field, &values[reader->columns[i]]);
+        status_t status = parse_field(reader, reader->columns[i], trim(field), said);
         if (status != STATUS_OK)
             return status;
     }
     return rest ? fail(reader, "more fields than columns", NULL) : STATUS_OK;
 }
 
-static bool has_column(const reader_t *reader, column_t column)
+static double given(double value, double otherwise)
 {
-    for (unsigned i = 0; i < reader->column_count; i++) {
-        if (reader->columns[i] == column)
-            return true;
-    }
-    return false;
+    return isnan(value) ? otherwise : value;
 }
 
-static status_t fill_entry(const reader_t *reader, profile_entry_t *entry, const double *values)
+static status_t fill_entry(const reader_t *reader, profile_entry_t *entry, const said_t *said)
 {
-    uint32_t max_batch =
-        has_column(reader, COL_MAX_BATCH) ? (uint32_t)values[COL_MAX_BATCH] : BATCH_UNBOUNDED;
+    const double *values = said->values;
+    uint32_t max_batch = (uint32_t)given(values[COL_MAX_BATCH], BATCH_UNBOUNDED);
     err_t err;
     if (profile_from_line(&entry->profile, llround(values[COL_ALPHA] * 1e6), llround(values[COL_BETA] * 1e6),
                           max_batch, &err) != STATUS_OK)
         return fail(reader, err.text, NULL);
-    entry->slo_ns = llround(values[COL_SLO] * 1e6);
-    entry->weight = has_column(reader, COL_WEIGHT) ? values[COL_WEIGHT] : 1;
-    entry->exit_points = (uint32_t)values[COL_EXIT];
-    entry->timeout_ns = llround(values[COL_TIMEOUT] * 1e6);
-    if (has_column(reader, COL_SLO) && entry->slo_ns < profile_latency_ns(&entry->profile, 1))
+    entry->slo_ns = llround(given(values[COL_SLO], 0) * 1e6);
+    entry->rate = given(values[COL_RATE], 0);
+    entry->weight = given(values[COL_WEIGHT], given(values[COL_RATE], 1));
+    entry->exit_points = (uint32_t)given(values[COL_EXIT], 0);
+    entry->timeout_ns = llround(given(values[COL_TIMEOUT], 0) * 1e6);
+    if (!isnan(values[COL_SLO]) && entry->slo_ns < profile_latency_ns(&entry->profile, 1))
         return fail(reader, "slo_ms is below the latency of a batch of one", entry->name);
     return STATUS_OK;
 }
 
-static status_t add_entry(reader_t *reader)
+static status_t add_entry(reader_t *reader, const said_t *said)
 {
     if (reader->count == reader->capacity) {
         uint32_t capacity = reader->capacity ? reader->capacity * 2 : 64;
@@ -159,11 +198,9 @@ static status_t add_entry(reader_t *reader)
         reader->capacity = capacity;
     }
     profile_entry_t *entry = &reader->entries[reader->count];
-    double values[COL_COUNT] = {0};
     memset(entry, 0, sizeof(*entry));
-    status_t status = parse_fields(reader, entry->name, values);
-    if (status == STATUS_OK)
-        status = fill_entry(reader, entry, values);
+    strcpy(entry->name, said->name);
+    status_t status = fill_entry(reader, entry, said);
     if (status != STATUS_OK)
         return status;
     for (uint32_t i = 0; i < reader->count; i++) {
@@ -174,27 +211,101 @@ static status_t add_entry(reader_t *reader)
     return STATUS_OK;
 }
 
+static void say_nothing(said_t *said)
+{
+    said->name[0] = '\0';
+    for (unsigned c = 0; c < COL_COUNT; c++)
+        said->values[c] = NAN;
+}
+
+static status_t read_row(reader_t *reader)
+{
+    said_t said;
+    say_nothing(&said);
+    status_t status = parse_line(reader, &said);
+    return status == STATUS_OK ? add_entry(reader, &said) : status;
+}
+
 static status_t read_all(reader_t *reader)
 {
     status_t status = next_line(reader) ? read_header(reader) : STATUS_OK;
     if (reader->column_count == 0 && status == STATUS_OK && !ferror(reader->file))
         return fail(reader, "no header line", NULL);
     while (status == STATUS_OK && next_line(reader))
-        status = add_entry(reader);
+        status = read_row(reader);
     if (status == STATUS_OK && ferror(reader->file))
         return err_set(reader->err, STATUS_IO, "%s: %s", reader->path, strerror(errno));
-    if (status == STATUS_OK && reader->count == 0)
-        return fail(reader, "no models", NULL);
+    return status;
+}
+
+/* ---- YAML ---- */
+
+static status_t read_map(reader_t *reader, const ydoc_node_t *map)
+{
+    const char *names[COLUMNS_MAX], *text;
+    said_t said;
+    status_t status = ydoc_expect(map, YDOC_MAP, reader->err);
+    if (status != STATUS_OK)
+        return status;
+    unsigned count = ydoc_len(map) < COLUMNS_MAX ? (unsigned)ydoc_len(map) : COLUMNS_MAX;
+    reader->line_number = (unsigned)ydoc_line(map);
+    for (unsigned i = 0; i < count; i++)
+        names[i] = ydoc_key(ydoc_at(map, i));
+    status = read_columns(reader, names, count);
+    say_nothing(&said);
+    for (unsigned i = 0; status == STATUS_OK && i < count; i++) {
+        reader->line_number = (unsigned)ydoc_line(ydoc_at(map, i));
+        status = ydoc_string(ydoc_at(map, i), &text, reader->err);
+        if (status == STATUS_OK)
+            status = parse_field(reader, reader->columns[i], text, &said);
+    }
+    return status == STATUS_OK ? add_entry(reader, &said) : status;
+}
+
+static status_t read_document(reader_t *reader, const ydoc_node_t *root)
+{
+    static const char *const allowed[] = {"models", NULL};
+    status_t status = ydoc_check_keys(root, allowed, reader->err);
+    const ydoc_node_t *list = ydoc_get(root, allowed[0]);
+    if (status == STATUS_OK && !list)
+        status = ydoc_error(root, reader->err, "no list of models");
+    if (status == STATUS_OK)
+        status = ydoc_expect(list, YDOC_LIST, reader->err);
+    for (size_t i = 0; status == STATUS_OK && i < ydoc_len(list); i++)
+        status = read_map(reader, ydoc_at(list, i));
+    return status;
+}
+
+static status_t read_yaml(reader_t *reader)
+{
+    ydoc_t *document;
+    status_t status = ydoc_load(reader->path, &document, reader->err);
+    if (status != STATUS_OK)
+        return status;
+    status = read_document(reader, ydoc_root(document));
+    ydoc_destroy(document);
+    return status;
+}
+
+static status_t read_csv(reader_t *reader)
+{
+    reader->file = fopen(reader->path, "re");
+    if (!reader->file)
+        return err_set(reader->err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", reader->path,
+                       strerror(errno));
+    status_t status = read_all(reader);
+    fclose(reader->file);
     return status;
 }
 
 status_t profile_csv_read(const char *path, profile_entry_t **entries, uint32_t *count, err_t *err)
 {
-    reader_t reader = {.path = path, .file = fopen(path, "re"), .err = err};
-    if (!reader.file)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
-    status_t status = read_all(&reader);
-    fclose(reader.file);
+    const char *dot = strrchr(path, '.');
+    bool yaml = dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+    reader_t reader = {.path = path, .err = err};
+    status_t status = yaml ? read_yaml(&reader) : read_csv(&reader);
+    if (status == STATUS_OK && reader.count == 0)
+        status = fail(&reader, "no models", NULL);
     if (status != STATUS_OK) {
         free(reader.entries);
         return status;

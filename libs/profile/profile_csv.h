@@ -1,7 +1,8 @@
 /*
- * Model files: CSV with a header line; columns name,alpha_ms,beta_ms and by choice slo_ms, weight,
- * exit_points, max_batch, timeout_ms, in any order. Lines that are empty or start with '#' are skipped.
- * Errors name file and line.
+ * Model files: CSV with a header line, or (NAME.yaml, NAME.yml) YAML with a list `models` of maps with the same keys. Columns
+ * name,alpha_ms,beta_ms and by choice slo_ms, weight, exit_points, max_batch, timeout_ms, rate, in any order; those that
+ * only `fermata plan` uses (memory, work_memory, cluster, move_cost) are let pass. A cell of a choice that is empty is not
+ * given. Lines that are empty or start with '#' are skipped. Errors name file and line.
  */
 #ifndef PROFILE_PROFILE_CSV_H
 #define PROFILE_PROFILE_CSV_H
@@ -14,7 +15,8 @@ typedef struct {
     char name[PROFILE_NAME_BYTES];
     profile_t profile;
     int64_t slo_ns; /* 0: no such column */
-    double weight;  /* 1: no such column */
+    double rate;    /* requests/s; 0: no such column */
+    double weight;  /* without such a column the rate, and without that 1 */
     uint32_t
         exit_points;    /* places inside where a running batch can be preempted (Shepherd Table 4); 0: none */
     int64_t timeout_ns; /* for the policy `timeout`; 0: no such column */

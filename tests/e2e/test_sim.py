@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+from system import PICTURES
+
 MODELS = "name,alpha_ms,beta_ms,slo_ms\nfast,1,5,25\nslow,2,8,60\n"
 RUN_KEYS = {"offered_rps", "goodput_rps", "bad_rate", "worst_model_bad_rate", "gpu_busy_fraction", "gpus_used", "median_batch", "p50_ms",
             "p99_ms", "preemptions"}
@@ -72,6 +74,9 @@ def test_series_timeline_and_trace(sim, tmp_path):
     assert len(series) >= 4 and sum(int(row["requests"]) for row in series) > 4000
     sim(f"{RUN} --timeline timeline.svg")
     assert (tmp_path / "timeline.svg").read_text().startswith("<svg")
+    alone = (tmp_path / "series.csv").read_bytes(), (tmp_path / "timeline.svg").read_bytes()
+    sim(f"{RUN} --series series.csv --timeline timeline.svg")
+    assert alone == ((tmp_path / "series.csv").read_bytes(), (tmp_path / "timeline.svg").read_bytes())
     sim("trace --out trace.csv --functions 20 --minutes 3 --seed 5")
     assert json.loads(sim("run --models models.csv --gpus 4 --rate 300 --seconds 5 --trace trace.csv --json"))["offered_rps"] > 0
 
@@ -97,6 +102,56 @@ def test_advice_is_followed_after_a_delay(sim, tmp_path):
     asked = next(i for i, count in enumerate(advice) if count > 0)
     came = next(i for i, count in enumerate(gpus) if count > 1)
     assert came - asked in (7, 8) and gpus[-1] >= 3
+
+
+PLANNED = """models:
+  - {name: fast, rate: 1000, memory: 98MB, alpha_ms: 1, beta_ms: 5, slo_ms: 25, cluster: 0}
+  - {name: slow, rate: 500, work_memory: 30MB, alpha_ms: 2, beta_ms: 8, slo_ms: 60, move_cost: 1}
+"""
+PLANNED_CSV = """name,rate,memory,work_memory,alpha_ms,beta_ms,slo_ms,max_batch,cluster,move_cost
+fast, 1000,98MB,,1,5,25,,0,
+slow,500,,30MB,2,8,60,,,1
+"""
+
+
+def test_it_reads_what_the_planner_reads(sim, tmp_path, bin_dir):
+    """The same list, with the rates of its models: the simulator takes their sum and their shares."""
+    (tmp_path / "list.yaml").write_text(PLANNED)
+    (tmp_path / "list.csv").write_text(PLANNED_CSV)
+    (tmp_path / "plain.csv").write_text(MODELS.replace("slo_ms", "slo_ms,weight").replace("25", "25,2").replace("60", "60,1"))
+    plain = sim("run --models plain.csv --gpus 4 --rate 1500 --seconds 2 --json")
+    for name in ("list.yaml", "list.csv"):
+        assert sim(f"run --models {name} --gpus 4 --seconds 2 --json") == plain
+        subprocess.run([bin_dir / "fermata", "plan", "nexus", "--models", tmp_path / name, "--gpus", "4"], check=True, timeout=60, capture_output=True)
+    assert json.loads(sim("gpus --models list.yaml --seconds 2 --json"))["gpus_needed"] >= 1
+
+
+def test_a_profile_says_how_many_gpus(sim, tmp_path, bin_dir):
+    """The worked example of docs/simulator.md."""
+    profile = subprocess.run([bin_dir / "fermata", "profile", "--csv", "--no-keep", "--seconds", "0.02", PICTURES.parent / "models" / "digits"],
+                             check=True, timeout=60, capture_output=True, text=True)
+    (tmp_path / "digits.csv").write_text(profile.stdout)
+    needed = [json.loads(sim(f"gpus --models digits.csv --slo 100 --rate {rate} --seconds 2 --json"))["gpus_needed"] for rate in (1000, 500000)]
+    assert needed[0] == 1 and needed[1] > 1
+
+
+@pytest.mark.parametrize("command, told", [
+    ("gpuz", "there is no command gpuz, did you mean gpus?"),
+    ("nothing", "'nothing' is none of run, goodput, bound, gpus, trace, scenario, mode"),
+    ("", "a command is missing"),
+    ("run --modelz x", "there is no option modelz, did you mean models?"),
+    ("run --rate", "--rate needs a value"),
+    ("run --models models.csv --gpus 4", "--rate is missing, and the file of the models has no column rate"),
+    ("run --models models.csv --rate 1", "--gpus is missing"),
+    ("run --models models.csv --gpus 0", "--gpus: 0 is not within 1 to 16,384"),
+    ("run --models models.csv --gpus many", "--gpus: 'many' is not a number"),
+    ("run --models none.csv --gpus 1 --rate 1", "none.csv: No such file or directory"),
+    ("run --models bad.yaml --gpus 1 --rate 1", "bad.yaml:2: not a number: alpha_ms is 'x'"),
+])
+def test_a_mistake_is_one_line_that_names_it(sim, tmp_path, command, told):
+    (tmp_path / "bad.yaml").write_text("models:\n  - {name: a, alpha_ms: x, beta_ms: 1}\n")
+    said = sim(command, code=2)
+    assert said.count("\n") == 1 and said.removesuffix("\n").removesuffix(" (see fermata-sim --help)") == f"fermata-sim: {told}"
 
 
 SCENARIO = "title A\nvalue goodput_rps\n"

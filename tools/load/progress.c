@@ -109,8 +109,7 @@ static void view_of(progress_t *p, const look_t *before, const look_t *now, prog
 {
     const double spent_s = (double)runner_elapsed_ns(p->runner, now->at_ns) / (double)NS_PER_S;
     const double by_time = spent_s * (double)NS_PER_S / (double)p->o.duration_ns;
-    const double by_count =
-        p->o.requests_max > 0 ? (double)now->sent / (double)p->o.requests_max : 0;
+    const double by_count = p->o.requests_max > 0 ? (double)now->sent / (double)p->o.requests_max : 0;
     const double since_s = (double)(now->at_ns - before->at_ns) / (double)NS_PER_S;
     *v = (progress_view_t){.done = fmax(by_time, by_count),
                            .sending = runner_is_sending(p->runner),

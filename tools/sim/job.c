@@ -64,6 +64,22 @@ static status_t start_workload(job_t *job, err_t *err)
     return STATUS_OK;
 }
 
+/* Said, or the sum of the models' own. */
+static status_t find_rate(job_t *job, err_t *err)
+{
+    const options_t *options = &job->options;
+    double sum_rps = 0;
+    for (uint32_t m = 0; m < job->model_count; m++)
+        sum_rps += job->models[m].rate;
+    if (!(options->rate_rps > 0))
+        job->options.rate_rps = sum_rps;
+    if (!options->trace_path && (options->command == COMMAND_RUN || options->command == COMMAND_GPUS) &&
+        !(options->rate_rps > 0))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--rate is missing%s",
+                       options->models_path ? ", and the file of the models has no column rate" : "");
+    return STATUS_OK;
+}
+
 static status_t start_arrivals(job_t *job, err_t *err)
 {
     if (!strchr(job->options.arrivals, '/'))
@@ -86,6 +102,8 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     if (status == STATUS_OK)
         set_slos(job);
     if (status == STATUS_OK)
+        status = find_rate(job, err);
+    if (status == STATUS_OK)
         status = start_workload(job, err);
     if (status == STATUS_OK)
         status = start_arrivals(job, err);
@@ -96,7 +114,7 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
             rate_steps_read(options->steps_path, job->workload.models[0].name, sizeof job->workload.models[0],
                             job->workload.count, &job->steps, &job->workload.step_count, err);
     if (status == STATUS_OK && options->trace_path)
-        status = trace_read(options->trace_path, options->rate_rps, &job->workload, &job->steps,
+        status = trace_read(options->trace_path, job->options.rate_rps, &job->workload, &job->steps,
                             &job->workload.step_count, err);
     if (status != STATUS_OK)
         return status;
@@ -104,7 +122,7 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     uint32_t gpus =
         options->gpus ? options->gpus : (uint32_t)ceil(options->gpus_per_model * job->model_count);
     if (!options->trace_path)
-        job->workload.rate_rps = options->rate_rps;
+        job->workload.rate_rps = job->options.rate_rps;
     job->bound_rps = gpus ? bound_rate_rps(&job->workload, gpus) : 0;
     job->config.workload = &job->workload;
     job->config.gpus = gpus;
@@ -146,37 +164,68 @@ static void on_second(void *ctx, const simulation_second_t *second)
             (unsigned long long)second->bad, second->gpus, second->busy_fraction, second->advice);
 }
 
-static status_t run_listed(job_t *job, err_t *err)
+static void on_batch(void *ctx, const simulation_batch_t *batch)
+{
+    timeline_on_batch(((job_t *)ctx)->timeline, batch);
+}
+
+static void on_drop(void *ctx, uint32_t model, int64_t arrival_ns, int64_t now_ns)
+{
+    timeline_on_drop(((job_t *)ctx)->timeline, model, arrival_ns, now_ns);
+}
+
+static status_t start_series(job_t *job, err_t *err)
 {
     const char *path = job->options.series_path;
+    if (!path)
+        return STATUS_OK;
     job->series = fopen(path, "we");
     if (!job->series)
         return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     fputs("at_s,requests,good,bad,gpus,busy_fraction,advice\n", job->series);
     job->config.on_second = on_second;
-    job->config.on_progress = NULL;
-    job->config.ctx = job;
-    status_t status = simulation_run(&job->config, &job->result, err);
-    if (fclose(job->series) != 0 && status == STATUS_OK)
-        status = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    return STATUS_OK;
+}
+
+static status_t start_timeline(job_t *job, err_t *err)
+{
+    const options_t *options = &job->options;
+    if (!options->timeline_path)
+        return STATUS_OK;
+    job->timeline =
+        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), job->config.gpus);
+    if (!job->timeline)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a timeline");
+    job->config.on_batch = on_batch;
+    job->config.on_drop = on_drop;
+    return STATUS_OK;
+}
+
+/* What stood in the way first is told. */
+static status_t end_series(job_t *job, status_t status, err_t *err)
+{
+    FILE *series = job->series;
+    job->series = NULL;
+    if (series && fclose(series) != 0 && status == STATUS_OK)
+        return err_set(err, STATUS_IO, "%s: %s", job->options.series_path, strerror(errno));
     return status;
 }
 
-static status_t run_drawn(job_t *job, err_t *err)
+static status_t run_watched(job_t *job, err_t *err)
 {
-    const options_t *options = &job->options;
-    timeline_t *timeline =
-        timeline_create(options->warmup_s, options->warmup_s + fmin(options->seconds, 1), job->config.gpus);
-    if (!timeline)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for a timeline");
-    job->config.on_batch = timeline_on_batch;
-    job->config.on_drop = timeline_on_drop;
-    job->config.on_progress = NULL;
-    job->config.ctx = timeline;
-    status_t status = simulation_run(&job->config, &job->result, err);
+    status_t status = start_series(job, err);
     if (status == STATUS_OK)
-        status = timeline_write(timeline, &job->workload, options->timeline_path, err);
-    timeline_destroy(timeline);
+        status = start_timeline(job, err);
+    job->config.on_progress = NULL;
+    job->config.ctx = job;
+    if (status == STATUS_OK)
+        status = simulation_run(&job->config, &job->result, err);
+    status = end_series(job, status, err);
+    if (status == STATUS_OK && job->timeline)
+        status = timeline_write(job->timeline, &job->workload, job->options.timeline_path, err);
+    if (job->timeline)
+        timeline_destroy(job->timeline);
+    job->timeline = NULL;
     return status;
 }
 
@@ -184,10 +233,8 @@ static status_t run(job_t *job, err_t *err)
 {
     if (job->options.start_gpus)
         job->config.autoscale = &job->autoscale;
-    if (job->options.timeline_path)
-        return run_drawn(job, err);
-    if (job->options.series_path)
-        return run_listed(job, err);
+    if (job->options.timeline_path || job->options.series_path)
+        return run_watched(job, err);
     return simulation_run(&job->config, &job->result, err);
 }
 

@@ -5,6 +5,7 @@
 #define SIM_JOB_H
 
 #include "options.h"
+#include "sim/timeline.h"
 
 #include <stdio.h>
 
@@ -19,7 +20,8 @@ typedef struct {
     simulation_change_t *changes;
     arrivals_spec_t *each; /* per model, when they differ */
     autoscale_params_t autoscale;
-    FILE *series; /* while it runs */
+    FILE *series; /* these two while it runs, if they are wanted */
+    timeline_t *timeline;
     /* after job_perform */
     simulation_result_t *result; /* NULL for bound */
     double goodput_rps;          /* < 0: not searched for */

@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "mode") == 0)
         return mode_main(argc - 1, argv + 1);
     if (options_parse(argc, argv, &options, &err) != STATUS_OK) {
-        fprintf(stderr, "fermata-sim: %s\n\n%s", err.text, options_help());
+        fprintf(stderr, "fermata-sim: %s (see fermata-sim --help)\n", err.text);
         return 2;
     }
     if (options.command == COMMAND_HELP || options.command == COMMAND_VERSION) {

@@ -1,5 +1,8 @@
 #include "options.h"
 
+#include "base/figures.h"
+#include "config/suggest.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -108,9 +111,10 @@ static const char help[] =
     "  trace    writes a synthetic trace in the format of the Azure Functions 2019 trace\n"
     "  scenario a named experiment, as Markdown; with --out also its figure, beside the file\n"
     "\n"
-    "  --models FILE        CSV with columns name,alpha_ms,beta_ms,slo_ms and by choice weight, "
-    "exit_points,\n"
-    "                       max_batch, timeout_ms\n"
+    "  --models FILE        CSV or YAML of the models, as `fermata plan` reads and `fermata profile --csv` "
+    "prints it:\n"
+    "                       name,alpha_ms,beta_ms,slo_ms and by choice weight, rate, exit_points, max_batch, "
+    "timeout_ms\n"
     "  --gpus N             how many, all alike\n"
     "  --gpus-per-model R   instead of --gpus\n"
     "  --line A,B,SLO       one model in place of a file: latency A·b + B, all in ms\n"
@@ -121,7 +125,9 @@ static const char help[] =
     "fermata)\n"
     "  --params K=V,...     the policy's parameters\n"
     "  --switch AT_S,POLICY another policy from then on\n"
-    "  --rate R             requests/s of all models together (run)\n"
+    "  --rate R             requests/s of all models together (run, gpus; default: the sum of the file's "
+    "column "
+    "rate)\n"
     "  --seconds S          simulated seconds that count (default 20)\n"
     "  --warmup S           seconds before them that do not (default 2)\n"
     "  --seed K             of all chance (default 1)\n"
@@ -167,9 +173,10 @@ static status_t number(const char *option, const char *text, double least, doubl
     double v = strtod(text, &end);
     if (end == text || *end != '\0' || errno != 0 || !isfinite(v))
         return err_set(err, STATUS_INVALID_ARGUMENT, "--%s: '%.60s' is not a number", option, text);
+    char low[FIGURES_BYTES], high[FIGURES_BYTES];
     if (v < least || v > most)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "--%s: %s is not within %g..%g", option, text, least,
-                       most);
+        return err_set(err, STATUS_INVALID_ARGUMENT, "--%s: %.60s is not within %s to %s", option, text,
+                       figures_number(least, low, sizeof(low)), figures_number(most, high, sizeof(high)));
     *value = v;
     return STATUS_OK;
 }
@@ -323,17 +330,35 @@ static status_t parse_option(options_t *options, int option, const char *text, e
     }
 }
 
+static status_t bad_word(const char *what, const char *word, const char *const *words, err_t *err)
+{
+    const char *meant = suggest_name(word, words);
+    return err_set(err, STATUS_INVALID_ARGUMENT, "there is no %s %.80s%s%s%s", what, word,
+                   meant ? ", did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
+static status_t unknown_option(const char *word, err_t *err)
+{
+    enum { COUNT = sizeof(long_options) / sizeof(long_options[0]) };
+    const char *names[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        names[i] = long_options[i].name;
+    return bad_word("option", word + strspn(word, "-"), names, err);
+}
+
 static status_t parse_command(const char *word, command_t *command, err_t *err)
 {
-    static const char *const words[] = {"run", "goodput", "bound", "gpus", "scenario", "trace"};
-    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    static const char *const words[] = {"run", "goodput", "bound", "gpus", "scenario", "trace", "mode", NULL};
+    for (unsigned i = 0; i <= COMMAND_TRACE; i++) {
         if (strcmp(word, words[i]) == 0) {
             *command = (command_t)i;
             return STATUS_OK;
         }
     }
-    return err_set(err, STATUS_INVALID_ARGUMENT,
-                   "'%.60s' is none of run, goodput, bound, gpus, scenario, trace", word);
+    return suggest_name(word, words)
+               ? bad_word("command", word, words, err)
+               : err_set(err, STATUS_INVALID_ARGUMENT,
+                         "'%.60s' is none of run, goodput, bound, gpus, trace, scenario, mode", word);
 }
 
 static status_t check_needed(const options_t *options, err_t *err)
@@ -350,9 +375,6 @@ static status_t check_needed(const options_t *options, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--models is missing");
     if (options->gpus == 0 && !(options->gpus_per_model > 0) && options->command != COMMAND_GPUS)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--gpus is missing");
-    if (!options->trace_path && (options->command == COMMAND_RUN || options->command == COMMAND_GPUS) &&
-        !(options->rate_rps > 0))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "--rate is missing");
     return STATUS_OK;
 }
 
@@ -380,10 +402,11 @@ status_t options_parse(int argc, char **argv, options_t *options, err_t *err)
     }
     opterr = 0;
     optind = 0; /* the parser may be used again: scenarios hold many command lines */
-    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+        if (option == ':')
+            return err_set(err, STATUS_INVALID_ARGUMENT, "%.80s needs a value", argv[optind - 1]);
         if (option == '?')
-            return err_set(err, STATUS_INVALID_ARGUMENT, "unknown option or missing value: %.80s",
-                           argv[optind - 1]);
+            return unknown_option(argv[optind - 1], err);
         status_t status = parse_option(options, option, optarg, err);
         if (status != STATUS_OK || options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
             return status;

@@ -159,6 +159,10 @@ static status_t report(latency_t *work, err_t *err)
         profile_report_print(document);
         return STATUS_OK;
     }
+    if (o->csv) {
+        profile_report_csv(&what, work->model->config.slo_ns, stdout);
+        return STATUS_OK;
+    }
     profile_report_table(&what, stdout);
     if (work->mix.count)
         printf("\nfor the execution modes: operators measured at %s, rows of %u shapes came\n",

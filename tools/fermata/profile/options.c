@@ -130,6 +130,11 @@ static const config_option_t options[] = {
      .group = "Output",
      .help = "Print one JSON document.",
      .offset = offsetof(profile_options_t, json)},
+    {.name = "csv",
+     .type = CONFIG_BOOL,
+     .group = "Output",
+     .help = "Print the model as CSV, as `fermata-sim --models` and `fermata plan --models` read it.",
+     .offset = offsetof(profile_options_t, csv)},
 };
 
 const config_schema_t profile_schema = {
@@ -157,6 +162,9 @@ status_t profile_options_check(const profile_options_t *o, size_t models, err_t 
     if (o->overlap && (o->stages || o->exit_points || o->check || o->plot))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "overlap measures several models: nothing else goes with it");
+    if (o->csv && (o->json || o->overlap || o->check || o->stages || o->exit_points))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "csv: of a model's line alone, without --json, --check or an execution mode");
     if ((o->loads && !o->stages) || (o->lengths && !o->stages && !o->overlap))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "loads go with --stages, and lengths with --stages or --overlap");

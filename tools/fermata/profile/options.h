@@ -9,7 +9,7 @@ typedef struct {
     const char *batches, *out, *plot, *lengths;
     double seconds;
     int64_t threads, device_memory, seed, groups, streams;
-    bool pin, json, check, keep, stages, loads, exit_points, overlap;
+    bool pin, json, csv, check, keep, stages, loads, exit_points, overlap;
 } profile_options_t;
 
 extern const config_schema_t profile_schema;

@@ -103,6 +103,19 @@ status_t profile_batches_parse(const char *text, uint32_t *sizes, uint32_t cap, 
     return STATUS_OK;
 }
 
+/* ---- CSV ---- */
+
+void profile_report_csv(const profile_report_t *report, int64_t slo_ns, FILE *out)
+{
+    const profile_t *p = report->profile;
+
+    fprintf(out, "name,alpha_ms,beta_ms,max_batch%s\n", slo_ns > 0 ? ",slo_ms" : "");
+    fprintf(out, "%s,%.6f,%.6f,%u", report->model, ms(p->alpha_ns), ms(p->beta_ns), p->max_batch);
+    if (slo_ns > 0)
+        fprintf(out, ",%.6g", ms(slo_ns));
+    fputc('\n', out);
+}
+
 /* ---- table ---- */
 
 /* Some room above the longest median: one hiccup of the machine must not press everything to the ground. */

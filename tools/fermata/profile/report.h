@@ -24,6 +24,9 @@ double profile_report_off(const profile_t *profile, const profiler_sample_t *sam
 /* One line for each size, with a bar for its median. */
 void profile_report_table(const profile_report_t *report, FILE *out);
 
+/* A header and a line that `profile_csv_read` takes; slo_ns 0: not known, and no column. */
+void profile_report_csv(const profile_report_t *report, int64_t slo_ns, FILE *out);
+
 json_t *profile_report_json(const profile_report_t *report);
 
 void profile_report_print(json_t *document); /* to stdout; takes it */
