@@ -29,12 +29,17 @@ build: deps ## build the release preset into build/release/bin
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 
-programs: deps ## build what runs, and no tests
+programs: deps ## build what users run, and no tests or benchmarks
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target programs
 
-demo: programs ## start everything, classify the example pictures by REST and gRPC, stop cleanly
-	scripts/demo build/release/bin
+demo: ## install, build, start everything, classify the example pictures by REST and gRPC, stop cleanly
+	@echo "== Building Fermata"
+	@scripts/quietly build/demo/packages.log "Packages and libraries" scripts/install-deps
+	@scripts/quietly build/demo/configure.log "Configuration" cmake --preset release
+	@scripts/quietly build/demo/build.log "Programs" cmake --build --preset release -j $(JOBS) --target programs
+	@echo
+	@scripts/demo build/release/bin
 
 test: ## all checks and tests
 	@scripts/install-deps --test

@@ -34,12 +34,17 @@ function(fermata_computes name)
   endif()
 endfunction()
 
-# fermata_program(NAME SOURCES file… DEPS target…): build/PRESET/bin/NAME. Target `programs` builds them all, and no test.
-add_custom_target(programs)
-function(fermata_program name)
+# fermata_helper(NAME SOURCES file… DEPS target…): build/PRESET/bin/NAME, which a test or a benchmark runs.
+function(fermata_helper name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE fermata_flags ${A_DEPS})
+endfunction()
+
+# fermata_program(NAME SOURCES file… DEPS target…): the same, which users run. Target `programs` builds them all, and nothing else.
+add_custom_target(programs)
+function(fermata_program name)
+  fermata_helper(${name} ${ARGN})
   add_dependencies(programs ${name})
 endfunction()
 
@@ -68,5 +73,5 @@ endfunction()
 
 # fermata_bench(NAME SOURCES file… DEPS target…): a benchmark program in bin/, run by `make bench`.
 function(fermata_bench name)
-  fermata_program(${name} ${ARGN})
+  fermata_helper(${name} ${ARGN})
 endfunction()
