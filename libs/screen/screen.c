@@ -45,6 +45,12 @@ unsigned screen_columns(const screen_t *screen)
     return columns > 0 ? columns : COLUMNS_USUAL;
 }
 
+unsigned screen_room(FILE *stream)
+{
+    const screen_t screen = {.stream = stream};
+    return isatty(fileno(stream)) ? screen_columns(&screen) : 0;
+}
+
 /* "ESC[31m": its bytes, or 0. */
 static size_t escape_len(const char *text)
 {

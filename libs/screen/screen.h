@@ -19,6 +19,9 @@ void screen_init(screen_t *screen, FILE *stream);
 /* How wide it is now; 80 where that is not known. */
 unsigned screen_columns(const screen_t *screen);
 
+/* How wide a stream's terminal is, 0 where it is none: there lines have no end. */
+unsigned screen_room(FILE *stream);
+
 /* Puts these lines (apart by '\n', none behind the last) in the place of those that stand there, each cut at the width.
  * Colours are not counted as width; what is cut ends uncoloured. */
 void screen_draw(screen_t *screen, const char *text);

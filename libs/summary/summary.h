@@ -1,6 +1,8 @@
-/* What is said of a model once all are loaded: a line for people, an object for programs. */
+/* What is said of models: while they load, once all are loaded a table for people, an object for programs. */
 #ifndef SUMMARY_SUMMARY_H
 #define SUMMARY_SUMMARY_H
+
+#include "base/strbuf.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -20,9 +22,25 @@ typedef struct {
     double doubt;                      /* profile_doubt of it; 0: none */
 } summary_model_t;
 
-/* To stdout: "  digits, version 1: ready on onednn, staged in 4 stages; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8)". Of
- * mode whole that nobody refused no word. */
-void summary_print_model(const summary_model_t *model);
+/*
+ * A line for each below a line of headings; what has no room in so many columns (SUMMARY_ALL: no end to them) is left out
+ * from the right. Below a model, if there is such: why it is not ready, in full; the mode that it runs in, but of mode
+ * whole that nobody refused no word.
+ *
+ *     model    version  state   engine       1 row    full batch     measured
+ *     digits   1        ready   onnxruntime  3.4 ms   32 in 91 ms    4 sizes up to 8
+ *     broken   1        failed
+ *         node 'x': unknown operator Foo
+ */
+void summary_table(const summary_model_t *models, size_t count, unsigned columns, bool colours,
+                   strbuf_t *out);
+
+enum { SUMMARY_ALL = 0 };
+
+/* The lines of a screen while models load: how many are ready after what time, then each with its state, and what was
+ * measured of it. No newline at the end. */
+void summary_progress(const summary_model_t *models, size_t count, double seconds, bool colours,
+                      strbuf_t *out);
 
 /* The caller owns it. */
 json_t *summary_model_json(const summary_model_t *model);

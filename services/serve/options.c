@@ -1,6 +1,7 @@
 #include "serve/options.h"
 
 #include "base/log.h"
+#include "screen/log_folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,12 @@ static const config_option_t own[] = {
      .offset = offsetof(serve_options_t, policy_params)},
     {"json", CONFIG_BOOL, "Output", "Say what serves in one line of JSON.", .def = "false",
      .offset = offsetof(serve_options_t, json)},
+    {"log_to", CONFIG_ENUM, "Logging",
+     "Where the log goes: file, serve.log in --log-dir; stderr; auto: file at a terminal.", .def = "auto",
+     .choices = log_to_choices, .offset = offsetof(serve_options_t, log_to)},
+    {"log_dir", CONFIG_PATH, "Logging",
+     "Folder for the log; default: a new one in $TMPDIR or /tmp, which is told.",
+     .offset = offsetof(serve_options_t, log_dir)},
     CONFIG_LOG_OPTIONS(serve_options_t),
 };
 

@@ -12,6 +12,8 @@ typedef struct {
     config_address_t join; /* port 0: by itself */
     const char *policy, *policy_params;
     bool json;
+    int log_to; /* log_to_t */
+    const char *log_dir;
     int log_level, log_format;
 } serve_options_t;
 

@@ -1,14 +1,16 @@
 #include "serve/report.h"
 
+#include "screen/screen.h"
 #include "summary/summary.h"
 #include "worker/state/served.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION_BYTES = 24 };
+enum { VERSION_BYTES = 24, TABLE_MAX_BYTES = 4 << 20 };
 
 static uint32_t count_in(const served_t *served, model_state_t state)
 {
@@ -59,6 +61,59 @@ static summary_model_t summary_of(const model_t *model, char version[VERSION_BYT
 
 /* ---- for people ---- */
 
+typedef struct {
+    summary_model_t *models; /* NULL: no memory */
+    char (*versions)[VERSION_BYTES];
+    uint32_t count;
+} summaries_t;
+
+static void summaries_take(summaries_t *summaries, const served_t *served)
+{
+    *summaries = (summaries_t){.models = calloc(served->count + 1, sizeof(*summaries->models)),
+                               .versions = calloc(served->count + 1, sizeof(*summaries->versions))};
+    if (summaries->models && summaries->versions)
+        summaries->count = served->count;
+    for (uint32_t i = 0; i < summaries->count; i++)
+        summaries->models[i] = summary_of(served->models[i], summaries->versions[i]);
+}
+
+static void summaries_dispose(summaries_t *summaries)
+{
+    free(summaries->models);
+    free(summaries->versions);
+}
+
+void report_progress(const serve_t *serve, int64_t took_ns, bool colours, strbuf_t *out)
+{
+    summaries_t summaries;
+
+    summaries_take(&summaries, serve_models(serve));
+    summary_progress(summaries.models, summaries.count, (double)took_ns / 1e9, colours, out);
+    summaries_dispose(&summaries);
+}
+
+void report_failure(const serve_t *serve, FILE *out)
+{
+    const served_t *served = serve_models(serve);
+
+    for (uint32_t i = 0; i < served->count; i++)
+        fprintf(out, "fermata-serve: model %s is not ready: %s\n", served->models[i]->name,
+                served->models[i]->load_err.text);
+}
+
+static void print_models(const served_t *served)
+{
+    summaries_t summaries;
+    strbuf_t table;
+
+    summaries_take(&summaries, served);
+    strbuf_init(&table, TABLE_MAX_BYTES);
+    summary_table(summaries.models, summaries.count, screen_room(stdout), screen_has_colours(stdout), &table);
+    fputs(table.data, stdout);
+    strbuf_dispose(&table);
+    summaries_dispose(&summaries);
+}
+
 static const model_t *first_ready(const served_t *served)
 {
     for (uint32_t i = 0; i < served->count; i++) {
@@ -68,23 +123,21 @@ static const model_t *first_ready(const served_t *served)
     return NULL;
 }
 
-void report_text(const serve_t *serve, int64_t took_ns)
+void report_text(const serve_t *serve, int64_t took_ns, const char *log_folder)
 {
     const served_t *served = serve_models(serve);
     const model_t *ready = first_ready(served);
-    char version[VERSION_BYTES];
 
     printf("Fermata serves after %.2f s, in one process%s.\n\n", (double)took_ns / 1e9,
            serve_joins(serve) ? ", as a part of a cluster" : "");
-    printf("  REST http://%s   gRPC %s   metrics http://%s/metrics", serve_http(serve), serve_grpc(serve),
-           serve_metrics(serve));
+    printf("  REST     http://%s\n  gRPC     %s\n  metrics  http://%s/metrics\n", serve_http(serve),
+           serve_grpc(serve), serve_metrics(serve));
     if (!serve_joins(serve))
-        printf("   state http://%s/state", serve_metrics(serve));
-    printf("\n\nModels:\n");
-    for (uint32_t i = 0; i < served->count; i++) {
-        const summary_model_t summary = summary_of(served->models[i], version);
-        summary_print_model(&summary);
-    }
+        printf("  state    http://%s/state\n", serve_metrics(serve));
+    if (log_folder[0] != '\0')
+        printf("  log      %s/serve.log\n", log_folder);
+    printf("\nModels:\n");
+    print_models(served);
     if (ready)
         printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", serve_http(serve), ready->name);
     printf("\nCtrl-C stops it.\n");

@@ -1,13 +1,17 @@
 """`fermata serve`: what is its own; what clients see of it is in every test that takes `up`."""
 
 import concurrent.futures
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import threading
 
 import pytest
@@ -172,8 +176,68 @@ def test_its_report_for_people(bin_dir, tmp_path):
     child.communicate(timeout=STOP_S)
     assert child.returncode == 0
     address = next(line for line in told if "REST" in line).split()[1].removeprefix("http://")
-    assert told[0].startswith("Fermata serves after") and any(re.match(r"  digits, version 1: ready on (onnxruntime|openvino|onednn); 1 row takes", line) for line in told)
+    assert told[0].startswith("Fermata serves after")
+    assert any(re.match(r"  digits +1 +ready +(onnxruntime|openvino|onednn) +[\d.]+ (µs|ms) +32 in ", line) for line in told), told
     assert f"  curl -s http://{address}/v2/models/digits" in told
+
+
+def on_terminal(command, columns, **environment):
+    """Exit code, and what a terminal of so many columns gets, of a program that is stopped once it serves."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    child = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm", **environment})
+    os.close(slave)
+    seen, told = b"", False
+    while True:
+        try:
+            seen += os.read(master, 4096)
+        except OSError:  # who held the terminal has ended
+            break
+        if b"Ctrl-C stops it" in seen and not told:
+            told = True
+            child.send_signal(signal.SIGINT)
+    os.close(master)
+    return child.wait(STOP_S), seen.decode()
+
+
+def serve_on_any_port(bin_dir, models, *flags):
+    return [bin_dir / "fermata", "serve", "--models", models, "--http-address", ANY_PORT, "--grpc-address", ANY_PORT, "--metrics-address", ANY_PORT,
+            *flags]
+
+
+def test_its_screen(bin_dir, tmp_path):
+    """Loading models are drawn over by the report; each failed one is told once, with its whole reason; the log is elsewhere."""
+    models = patient_models(tmp_path)
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "1" / "model.onnx").write_bytes(b"no model")
+    for columns in (40, 80, 200):
+        code, seen = on_terminal(serve_on_any_port(bin_dir, models), columns, NO_COLOR="1", TMPDIR=str(tmp_path))
+        assert code == 0 and re.search(r"Loading models: 0 of 2 ready after \d+ s", seen), seen
+        stays = seen[seen.index("Fermata serves after"):]
+        assert "\x1b" not in stays and " INFO " not in seen and not re.search(r"\x1b\[[0-9;]*m", seen), seen
+        rows = stays[stays.index("Models:"):stays.index("Try:")].split("\r\n")
+        assert all(len(row) <= columns for row in rows), rows
+        assert [row.split()[:3] for row in rows[2:] if re.match("  [a-z]", row)] == [["broken", "1", "failed"], ["digits", "1", "ready"]], rows
+        log = pathlib.Path(re.search(r"  log +(\S+)\r\n", stays)[1])
+        assert log.parent.parent == tmp_path and " serve stopped" in log.read_text()
+
+
+def test_its_log_where_it_is_asked_for(bin_dir, tmp_path):
+    code, seen = on_terminal(serve_on_any_port(bin_dir, patient_models(tmp_path), "--log-to", "stderr"), 80)
+    assert code == 0 and " INFO serve " in seen and "Loading models" not in seen
+    (tmp_path / "serve.log").symlink_to("/dev/full")
+    code, seen = on_terminal(serve_on_any_port(bin_dir, tmp_path / "models", "--log-dir", tmp_path), 80)
+    assert code == 0 and "Ctrl-C stops it" in seen and " INFO " not in seen, "a full disk under the log is borne"
+    code, seen = on_terminal(serve_on_any_port(bin_dir, tmp_path / "models", "--log-dir", "/nowhere"), 80)
+    assert code == 1 and seen == "fermata-serve: cannot write /nowhere/serve.log: No such file or directory\r\n"
+
+
+def test_why_nothing_is_served_is_told_once(bin_dir, tmp_path):
+    (tmp_path / "models" / "broken" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "broken" / "1" / "model.onnx").write_bytes(b"no model")
+    code, seen = on_terminal(serve_on_any_port(bin_dir, tmp_path / "models"), 80, TMPDIR=str(tmp_path))
+    stays = seen.rsplit("\x1b[J", 1)[-1]
+    assert code == 1 and re.fullmatch(r"fermata-serve: model broken is not ready: .+\r\nfermata-serve: no model could be loaded\r\n", stays), seen
 
 
 def test_models_come_and_go_while_it_serves(bin_dir, tmp_path):

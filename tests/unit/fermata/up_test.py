@@ -5,14 +5,19 @@
 The fakes are scripts in a folder of each test. Waiting is always for a line or for the end, never for a time.
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import queue
+import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -181,7 +186,7 @@ class UpTest(unittest.TestCase):
         up.wait_for("Ctrl-C stops everything")
         up.process.terminate()
         self.assertEqual(up.end(), 0, up.said)
-        self.assertIn("digits, version 1: ready", up.said)
+        self.assertRegex(up.said, r"\n  digits +1 +ready\n")
 
     def test_services_get_their_flags(self):
         up, _ = self.start_json("--policy", "eager", "--engine", "emulated", "--gpus", "3")
@@ -311,6 +316,93 @@ class UpTest(unittest.TestCase):
         self.assertEqual(up.end(), 0)
         self.assertEqual((logs / "worker-0.log").read_text(), "worker speaks\n")
         self.assertNotIn("worker speaks", up.said)
+
+    def on_terminal(self, columns, *flags, **environment):
+        """All that a terminal of so many columns gets of a start and a clean stop, and the folder of its logs."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        temporary = self.folder / "temporary"
+        temporary.mkdir(exist_ok=True)
+        up = subprocess.Popen([FERMATA, "up", "--bin-dir", self.folder, "--models", self.folder, "--any-port", *flags], stdout=slave, stderr=slave,
+                              env={**os.environ, "TERM": "xterm", "TMPDIR": str(temporary), **environment})
+        os.close(slave)
+        seen, told = b"", False
+        while True:
+            try:
+                seen += os.read(master, 4096)
+            except OSError:  # all that held the terminal has ended
+                break
+            if b"Ctrl-C stops everything" in seen and not told:
+                told = True
+                up.terminate()
+        os.close(master)
+        return up.wait(PATIENCE_S), seen.decode(), temporary
+
+    def slow_start(self, models):
+        loading = [{"name": model["name"], "version": "1", "state": "LOADING"} for model in models]
+        slowly = f"ASKED.append(1)\n        self.reply(200, MODELS if len(ASKED) > 20 else {loading!r})"
+        self.fake("gateway", GATEWAY.replace("self.reply(200, MODELS)", slowly).replace("MODELS = ", "ASKED = []\nMODELS = "), models=models)
+
+    def test_a_calm_screen(self):
+        broken = {"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "node 'x': " + "a long reason, " * 30 + "its end"}
+        self.slow_start([broken, *READY])
+        for columns in (40, 80, 200):
+            code, seen, temporary = self.on_terminal(columns, NO_COLOR="1")
+            self.assertEqual(code, 0, seen)
+            self.assertRegex(seen, r"Starting, \d+ s: \w")
+            self.assertRegex(seen, r"Loading models: 0 of 2 ready.*\x1b\[K\r\n  broken  loading\s*\x1b\[K\r\n  digits  loading\s*\x1b\[K\r\nLogs: ")
+            self.assertNotIn("speaks", seen)
+            self.assertNotRegex(seen, r"\x1b\[[0-9;]*m")  # no colour
+            stays = seen[seen.index("Fermata is up"):]
+            self.assertNotIn("\x1b", stays)
+            self.assertEqual((seen.count("its end"), stays.count("its end")), (1, 1), seen)
+            self.assertRegex(stays, r"logs +" + re.escape(str(temporary)) + r"/fermata-up-\w{6}/\r\n")
+            rows = stays[stays.index("Models:"):stays.index("Try:")].split("\r\n")
+            self.assertTrue(all(len(row) <= columns for row in rows), rows)
+        folders = list(temporary.iterdir())
+        self.assertEqual(len(folders), 3)
+        self.assertEqual((folders[0] / "worker-0.log").read_text(), "worker speaks\n")
+
+    def test_colours_unless_they_are_unwanted(self):
+        self.assertIn("\x1b[32mready\x1b[0m", self.on_terminal(80, NO_COLOR="")[1])
+
+    def test_logs_on_the_terminal_when_asked_for(self):
+        _, seen, temporary = self.on_terminal(80, "--log-to", "stderr")
+        self.assertIn("[worker-0] worker speaks", seen)
+        self.assertEqual(list(temporary.iterdir()), [])
+        self.assertNotIn("\x1b[K", seen)
+
+    def test_a_service_that_fails_says_why_on_the_screen(self):
+        self.fake("worker", "#!/bin/sh\necho 'first' >&2\necho 'no such device' >&2\nexit 3\n")
+        code, seen, temporary = self.on_terminal(80)
+        self.assertEqual(code, 1)
+        self.assertRegex(seen, r"worker-0 \(pid \d+\) exited with status 3 before it was ready; stopping everything")
+        self.assertIn(f"{next(temporary.iterdir())}/worker-0.log ends: no such device", seen)
+
+    def test_a_full_disk_under_the_logs_is_borne(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        for name in ("scheduler", "gateway-0", "worker-0"):
+            (logs / f"{name}.log").symlink_to("/dev/full")
+        up, _ = self.start_json("--log-dir", logs)
+        up.process.terminate()
+        self.assertEqual(up.end(), 0)
+
+    def test_a_folder_for_logs_that_cannot_be(self):
+        code, seen, _ = self.on_terminal(80, TMPDIR="/nowhere")
+        self.assertEqual(code, 1)
+        self.assertRegex(seen, r"fermata up: cannot make a folder for logs in /nowhere: No such file or directory \(--log-to stderr does without\)")
+
+    def test_an_output_that_is_closed_early_is_borne(self):
+        read, write = os.pipe()
+        os.close(read)
+        up = subprocess.Popen([FERMATA, "up", "--bin-dir", self.folder, "--models", self.folder, "--any-port"], stdout=write,
+                              stderr=subprocess.PIPE, text=True)
+        os.close(write)
+        wait_until(lambda: self.args_of("worker"))
+        up.terminate()
+        self.assertEqual(up.communicate(timeout=PATIENCE_S)[1].count("stopping everything"), 0)
+        self.assertEqual(up.returncode, 0)
 
     def test_model_commands(self):
         up, ready = self.start_json()

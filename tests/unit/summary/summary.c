@@ -1,9 +1,8 @@
 #include "summary/summary.h"
 
 #include <criterion/criterion.h>
-#include <criterion/redirect.h>
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 static const summary_model_t plain = {.name = "digits",
                                       .version = "1",
@@ -19,18 +18,51 @@ static const summary_model_t plain = {.name = "digits",
                                       .measured = 4,
                                       .measured_up_to = 8};
 
-static void expect_line(const summary_model_t *model, const char *line)
+static const summary_model_t broken = {.name = "broken-one",
+                                       .version = "2",
+                                       .state = "failed",
+                                       .reason = "node 'x': unknown operator Foo of domain ai.example",
+                                       .engine = "",
+                                       .mode = "",
+                                       .mode_reason = ""};
+
+static void expect_table(const summary_model_t *models, size_t count, unsigned columns, const char *table)
 {
-    cr_redirect_stdout();
-    summary_print_model(model);
-    fflush(stdout);
-    cr_expect_stdout_eq_str(line);
+    strbuf_t out;
+    strbuf_init(&out, 1 << 16);
+    summary_table(models, count, columns, false, &out);
+    cr_expect_str_eq(out.data, table, "%u columns:\n%s", columns, out.data);
+    strbuf_dispose(&out);
 }
 
-Test(summary, of_a_model_that_runs_whole)
+Test(summary, a_table_has_what_is_known)
 {
-    expect_line(&plain,
-                "  digits, version 1: ready; 1 row takes 3.4 ms, 32 take 91 (4 sizes measured, up to 8)\n");
+    summary_model_t models[] = {plain, broken};
+
+    models[0].engine = "onednn";
+    expect_table(models, 2, SUMMARY_ALL,
+                 "  model       version  state   engine  1 row   full batch   measured\n"
+                 "  digits      1        ready   onednn  3.4 ms  32 in 91 ms  4 sizes up to 8\n"
+                 "  broken-one  2        failed\n"
+                 "    node 'x': unknown operator Foo of domain ai.example\n");
+    expect_table(models + 1, 1, SUMMARY_ALL,
+                 "  model       version  state\n"
+                 "  broken-one  2        failed\n"
+                 "    node 'x': unknown operator Foo of domain ai.example\n");
+}
+
+/* What the screen has no room for is left out, but never why a model failed. */
+Test(summary, a_table_of_a_narrow_screen)
+{
+    const summary_model_t models[] = {plain, broken};
+
+    expect_table(models, 2, 40,
+                 "  model       version  state   1 row\n"
+                 "  digits      1        ready   3.4 ms\n"
+                 "  broken-one  2        failed\n"
+                 "    node 'x': unknown operator Foo of\n"
+                 "    domain ai.example\n");
+    expect_table(models, 1, 4, "  model\n  digits\n");
 }
 
 Test(summary, of_one_in_stages_measured_beside_other_work)
@@ -38,25 +70,37 @@ Test(summary, of_one_in_stages_measured_beside_other_work)
     summary_model_t model = plain;
 
     model.mode = "staged";
-    model.engine = "onednn";
     model.stages = 4;
     model.doubt = 9;
-    expect_line(&model, "  digits, version 1: ready on onednn, staged in 4 stages; 1 row takes 3.4 ms, 32 "
-                        "take 91 (4 sizes measured, "
-                        "up to 8, beside other work)\n");
+    expect_table(&model, 1, SUMMARY_ALL,
+                 "  model   version  state  1 row   full batch   measured\n"
+                 "  digits  1        ready  3.4 ms  32 in 91 ms  4 sizes up to 8, beside other work\n"
+                 "    staged in 4 stages\n");
 }
 
-Test(summary, of_one_that_failed)
+Test(summary, states_have_colours_where_they_are_wanted)
 {
-    const summary_model_t model = {.name = "x",
-                                   .version = "2",
-                                   .state = "failed",
-                                   .reason = "no ONNX model",
-                                   .engine = "",
-                                   .mode = "",
-                                   .mode_reason = ""};
+    strbuf_t out;
+    strbuf_init(&out, 1 << 16);
+    summary_table(&broken, 1, SUMMARY_ALL, true, &out);
+    cr_expect_not_null(strstr(out.data, "\x1b[31mfailed\x1b[0m\n"), "%s", out.data);
+    strbuf_dispose(&out);
+}
 
-    expect_line(&model, "  x, version 2: failed: no ONNX model\n");
+Test(summary, while_they_load)
+{
+    summary_model_t models[] = {
+        plain, broken, {.name = "slow", .version = "1", .state = "loading", .reason = "", .engine = ""}};
+    strbuf_t out;
+    strbuf_init(&out, 1 << 16);
+    summary_progress(models, 3, 12.7, false, &out);
+    cr_expect_str_eq(out.data,
+                     "Loading models: 1 of 3 ready after 13 s\n"
+                     "  digits      ready  4 sizes up to 8 measured\n"
+                     "  broken-one  failed  node 'x': unknown operator Foo of domain ai.example\n"
+                     "  slow        loading  ",
+                     "%s", out.data);
+    strbuf_dispose(&out);
 }
 
 Test(summary, an_object_has_numbers_only_where_json_has)

@@ -15,7 +15,7 @@ json_t *ask_json(const http_client_response_t *response);
 const char *ask_reason(const http_client_response_t *response, const err_t *err, char *text,
                        size_t text_bytes);
 
-enum { ASK_NAME_BYTES = 128, ASK_REASON_BYTES = 256, ASK_MODELS_MAX = 1024 };
+enum { ASK_NAME_BYTES = 128, ASK_REASON_BYTES = 1024, ASK_MODELS_MAX = 1024 };
 
 typedef enum { MODEL_IS_READY, MODEL_IS_LOADING, MODEL_HAS_FAILED, MODEL_IS_UNLOADED } model_readiness_t;
 

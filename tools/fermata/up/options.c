@@ -1,5 +1,7 @@
 #include "fermata/up/options.h"
 
+#include "screen/log_folder.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
@@ -63,8 +65,13 @@ static const config_option_t options[] = {
      .def = "5m", .min = 1, .max = 24 * 3600 * S_NS, AT(ready_timeout_ns)},
     {"grace", CONFIG_DURATION, "Running", "On a stop, kill what has not ended by itself after this long.",
      .def = "10s", .min = 1, .max = 3600 * S_NS, AT(grace_ns)},
+    {"log_to", CONFIG_ENUM, "Running",
+     "Where the services' logs go: file, one each in --log-dir; stderr, each line with a name; auto: file at "
+     "a "
+     "terminal.",
+     .def = "auto", .choices = log_to_choices, AT(log_to)},
     {"log_dir", CONFIG_PATH, "Running",
-     "Folder for one log file per service; without it they go to stderr, each line with a name.",
+     "Folder for one log file per service; default: a new one in $TMPDIR or /tmp, which is told.",
      AT(log_dir)},
 
     {"gateway_config", CONFIG_PATH, "Passed on", "Configuration file for the gateways.", AT(gateway_config)},

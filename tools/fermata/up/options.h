@@ -16,6 +16,7 @@ typedef struct {
     int64_t http, grpc, metrics, data, scheduler_grpc, scheduler_http, worker_metrics;
     bool json, restart;
     int64_t ready_timeout_ns, grace_ns;
+    int log_to; /* log_to_t */
     const char *log_dir, *bin_dir;
     const char *gateway_config, *scheduler_config, *worker_config;
     config_list_t gateway_flags, scheduler_flags, worker_flags;

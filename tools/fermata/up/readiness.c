@@ -22,6 +22,9 @@ struct readiness {
     char waiting_for[2 * ASK_REASON_BYTES];
     model_state_t models[ASK_MODELS_MAX];
     size_t models_len;
+    size_t ready;  /* of them, when the scheduler was asked last */
+    json_t *state; /* its answer; NULL: none yet */
+    bool asking_state;
 };
 
 static void ask_index(readiness_t *r);
@@ -93,6 +96,30 @@ static size_t count(const readiness_t *r, model_readiness_t readiness, const mod
     return n;
 }
 
+/* What was measured of those that are ready is told while others load. */
+static void on_state_so_far(const http_client_response_t *response, const err_t *err, void *user)
+{
+    readiness_t *r = user;
+    if (err && err->code == STATUS_CANCELLED)
+        return; /* we were destroyed: r is gone */
+    r->asking_state = false;
+    json_decref(r->state);
+    r->state = ask_json(response);
+}
+
+static void ask_state_so_far(readiness_t *r)
+{
+    const model_state_t *first;
+    size_t ready = count(r, MODEL_IS_READY, &first);
+    http_client_request_t request = {
+        .method = HTTP_METHOD_GET, .target = "/state", .timeout_ms = ASK_TIMEOUT_MS};
+    ask_modes(r->state, r->models, r->models_len);
+    if (ready == r->ready || r->asking_state)
+        return;
+    r->asking_state = http_client_call(r->scheduler, &request, on_state_so_far, r, NULL) == STATUS_OK;
+    r->ready = ready;
+}
+
 static void judge_models(readiness_t *r)
 {
     const model_state_t *model;
@@ -120,6 +147,7 @@ static void on_index(const http_client_response_t *response, const err_t *err, v
     json_t *index = response && http_client_response_status(response) == 200 ? ask_json(response) : NULL;
     if (json_is_array(index)) {
         r->models_len = ask_models(index, r->models, ASK_MODELS_MAX);
+        ask_state_so_far(r);
         judge_models(r);
     } else {
         ask_again_later(r, ask_reason(response, err, reason, sizeof reason));
@@ -165,7 +193,14 @@ void readiness_destroy(readiness_t *r)
     for (size_t i = 0; i < r->len; i++)
         http_client_destroy(r->clients[i]);
     http_client_destroy(r->scheduler);
+    json_decref(r->state);
     free(r);
+}
+
+const model_state_t *readiness_models(const readiness_t *r, size_t *len)
+{
+    *len = r->models_len;
+    return r->models;
 }
 
 const char *readiness_waiting_for(const readiness_t *r)

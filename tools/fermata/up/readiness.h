@@ -19,6 +19,9 @@ status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *ad
                           const char *scheduler, readiness_fn_t fn, void *arg, err_t *err);
 void readiness_destroy(readiness_t *readiness); /* NULL is allowed; not from within fn */
 
+/* What is known of the models so far; valid until the loop turns again. */
+const model_state_t *readiness_models(const readiness_t *readiness, size_t *len);
+
 /* What is being waited for, in words. */
 const char *readiness_waiting_for(const readiness_t *readiness);
 

@@ -2,11 +2,17 @@
 #include "fermata/up/up.h"
 
 #include "base/clock.h"
+#include "base/figures.h"
+#include "screen/screen.h"
 #include "summary/summary.h"
 
 #include <glob.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { TABLE_MAX_BYTES = 4 << 20 };
 
 /* An address to listen at is not one to connect to when it means "all". */
 static const char *reachable(const char *address, char *text, size_t text_bytes)
@@ -27,19 +33,24 @@ static const member_t *first_of(const up_t *up, role_t role)
     return NULL;
 }
 
+static void print_address(const char *name, const char *what, const char *form, const char *address)
+{
+    char text[128];
+    printf("  %-12s %-8s ", name, what);
+    printf(form, reachable(address, text, sizeof text));
+    putchar('\n');
+}
+
 static void print_member(const member_t *m)
 {
-    char http[128], grpc[128], metrics[128];
-    reachable(m->addresses.http, http, sizeof http);
-    reachable(m->addresses.grpc, grpc, sizeof grpc);
-    reachable(m->addresses.metrics, metrics, sizeof metrics);
+    if (m->role == ROLE_WORKER) {
+        print_address(m->name, "metrics", "http://%s/metrics", m->addresses.metrics);
+        return;
+    }
+    print_address(m->name, m->role == ROLE_GATEWAY ? "REST" : "HTTP", "http://%s", m->addresses.http);
+    print_address("", "gRPC", "%s", m->addresses.grpc);
     if (m->role == ROLE_GATEWAY)
-        printf("  %-12s REST http://%s   gRPC %s   metrics http://%s/metrics\n", m->name, http, grpc,
-               metrics);
-    else if (m->role == ROLE_SCHEDULER)
-        printf("  %-12s http://%s   gRPC %s\n", m->name, http, grpc);
-    else
-        printf("  %-12s metrics http://%s/metrics\n", m->name, metrics);
+        print_address("", "metrics", "http://%s/metrics", m->addresses.metrics);
 }
 
 /* A picture beside the models, as examples/pictures is beside examples/models. */
@@ -117,16 +128,69 @@ static summary_model_t summary_of(const model_state_t *model)
                              .doubt = model->doubt};
 }
 
+/* NULL: no memory. */
+static summary_model_t *summaries_of(const model_state_t *models, size_t models_len)
+{
+    summary_model_t *summaries = calloc(models_len + 1, sizeof *summaries);
+    for (size_t i = 0; summaries && i < models_len; i++)
+        summaries[i] = summary_of(&models[i]);
+    return summaries;
+}
+
+static void print_models(const model_state_t *models, size_t models_len)
+{
+    strbuf_t table;
+    summary_model_t *summaries = summaries_of(models, models_len);
+    strbuf_init(&table, TABLE_MAX_BYTES);
+    if (summaries)
+        summary_table(summaries, models_len, screen_room(stdout), screen_has_colours(stdout), &table);
+    fputs(table.data, stdout);
+    strbuf_dispose(&table);
+    free(summaries);
+}
+
+static double seconds_of(const up_t *up)
+{
+    return (double)(clock_now_ns() - up->started_ns) / 1e9;
+}
+
+/* The services that have not said that they are ready. */
+static void add_services(const up_t *up, strbuf_t *out)
+{
+    char number[FIGURES_BYTES];
+    const char *comma = "";
+    strbuf_printf(out, "Starting, %s: ", figures_time(ceil(seconds_of(up)), number, sizeof number));
+    for (size_t i = 0; i < up->members_len; i++) {
+        const member_t *m = &up->members[i];
+        if (m->child && child_state(m->child) == CHILD_READY)
+            continue;
+        strbuf_printf(out, "%s%s", comma, m->name);
+        comma = ", ";
+    }
+}
+
+void up_report_start(const up_t *up, strbuf_t *out)
+{
+    size_t len = 0;
+    const model_state_t *models = up->phase == UP_MODELS ? readiness_models(up->readiness, &len) : NULL;
+    summary_model_t *summaries = summaries_of(models, len);
+    if (up->phase < UP_MODELS)
+        add_services(up, out);
+    else if (summaries)
+        summary_progress(summaries, len, seconds_of(up), screen_has_colours(up->screen.stream), out);
+    strbuf_printf(out, "\nLogs: %s", up->log_folder);
+    free(summaries);
+}
+
 void up_report_text(const up_t *up, const model_state_t *models, size_t models_len)
 {
-    printf("Fermata is up after %.1f s.\n\n", (double)(clock_now_ns() - up->started_ns) / 1e9);
+    printf("Fermata is up after %.1f s.\n\n", seconds_of(up));
     for (size_t i = 0; i < up->members_len; i++)
         print_member(&up->members[i]);
+    if (up->log_folder[0] != '\0')
+        printf("  %-12s %s/\n", "logs", up->log_folder);
     printf("\nModels:\n");
-    for (size_t i = 0; i < models_len; i++) {
-        const summary_model_t summary = summary_of(&models[i]);
-        summary_print_model(&summary);
-    }
+    print_models(models, models_len);
     print_try(up, models, models_len);
     printf("\nCtrl-C stops everything.\n");
     fflush(stdout);

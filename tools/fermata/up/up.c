@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "fermata/command.h"
+#include "screen/log_folder.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -14,16 +15,22 @@
 /* A service that dies at each start must not keep the machine busy. */
 #define RESTART_DELAY_NS NS_PER_S
 
+/* How often the screen is drawn while all starts. */
+#define DRAW_NS (250 * NS_PER_MS)
+enum { SCREEN_MAX_BYTES = 64 << 10 };
+
 static void start_stopping(up_t *up, int exit_code);
 
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *fmt, ...)
+/* In the place of what the screen shows, which is drawn again below it. */
+static void say(up_t *up, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(up_t *up, const char *fmt, ...)
 {
-    char text[1024];
+    char text[2048];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    screen_clear(&up->screen);
     fprintf(stderr, "fermata up: %s\n", text);
 }
 
@@ -54,23 +61,30 @@ static void forget_addresses(addresses_t *a)
     *a = (addresses_t){0};
 }
 
+/* "" when it logs to stderr. */
+static void log_path_of(const member_t *m, char *path, size_t path_bytes)
+{
+    const char *folder = m->up->log_folder;
+    path[0] = '\0';
+    if (folder[0] != '\0')
+        snprintf(path, path_bytes, "%s/%s.log", folder, m->name);
+}
+
 static const child_ops_t child_ops;
 
 static status_t start_member(member_t *m, err_t *err)
 {
     up_t *up = m->up;
     words_t words;
-    char log_path[4096];
-    const char *dir = up->options->log_dir;
-    if (dir)
-        snprintf(log_path, sizeof log_path, "%s/%s.log", dir, m->name);
+    char log_path[UP_PATH_BYTES + sizeof m->name + sizeof ".log"];
+    log_path_of(m, log_path, sizeof log_path);
     words_init(&words);
     up_words(&words, up->options, up->bin_dir, m->role, m->index, scheduler_of(up)->addresses.grpc,
              &m->addresses);
     child_options_t options = {.name = m->name,
                                .self = up->self,
                                .words = &words,
-                               .log_path = dir ? log_path : NULL,
+                               .log_path = log_path[0] ? log_path : NULL,
                                .ops = &child_ops,
                                .arg = m};
     status_t st = words.failed ? err_set(err, STATUS_NO_MEMORY, "too many flags for %s", m->name)
@@ -84,7 +98,7 @@ static void start_member_or_stop(member_t *m)
     err_t err = {0};
     if (start_member(m, &err) == STATUS_OK)
         return;
-    say("%s", err.text);
+    say(m->up, "%s", err.text);
     start_stopping(m->up, EXIT_CODE_FAILED);
 }
 
@@ -95,19 +109,48 @@ static void start_all_but_scheduler(up_t *up)
         start_member_or_stop(&up->members[i]);
 }
 
+static void end_drawing(up_t *up)
+{
+    loop_timer_stop(&up->draw);
+    screen_clear(&up->screen);
+    up->screen.live = false;
+}
+
+static void on_draw(loop_timer_t *timer, void *arg)
+{
+    up_t *up = arg;
+    strbuf_t text;
+    strbuf_init(&text, SCREEN_MAX_BYTES);
+    up_report_start(up, &text);
+    screen_draw(&up->screen, text.data);
+    strbuf_dispose(&text);
+    loop_timer_start_in(timer, DRAW_NS);
+}
+
+static void start_drawing(up_t *up)
+{
+    /* Logs that go to stderr would tear it apart, and a program wants none of it. */
+    screen_init(&up->screen, stderr);
+    up->screen.live = up->screen.live && up->log_folder[0] != '\0' && !up->options->json;
+    if (up->screen.live)
+        loop_timer_start_in(&up->draw, 0);
+}
+
 static void on_models_settled(void *arg, const model_state_t *models, size_t models_len, bool any_ready)
 {
     up_t *up = arg;
-    for (size_t i = 0; i < models_len; i++)
+    /* The table of those that serve has the others, too. */
+    for (size_t i = 0; i < models_len && (up->options->json || !any_ready); i++)
         if (models[i].readiness == MODEL_HAS_FAILED)
-            say("model %s is not ready: %s", models[i].name, models[i].reason);
+            say(up, "model %s is not ready: %s", models[i].name, models[i].reason);
     if (!any_ready) {
-        say("no model could be loaded");
+        say(up, "no model could be loaded");
         start_stopping(up, EXIT_CODE_FAILED);
         return;
     }
     up->phase = UP_RUNNING;
     loop_timer_stop(&up->limit);
+    end_drawing(up);
     (up->options->json ? up_report_json : up_report_text)(up, models, models_len);
 }
 
@@ -123,7 +166,7 @@ static void start_waiting_for_models(up_t *up)
     if (readiness_create(&up->readiness, up->loop, addresses, len, scheduler_of(up)->addresses.http,
                          on_models_settled, up, &err) == STATUS_OK)
         return;
-    say("%s", err.text);
+    say(up, "%s", err.text);
     start_stopping(up, EXIT_CODE_FAILED);
 }
 
@@ -152,10 +195,10 @@ static void on_child_ready(child_t *child, void *arg)
     if (up->phase == UP_STOPPING)
         return;
     if (!is_complete(m)) {
-        say("the ready line of %s lacks its address", m->name);
+        say(up, "the ready line of %s lacks its address", m->name);
         start_stopping(up, EXIT_CODE_FAILED);
     } else if (up->phase == UP_RUNNING) {
-        say("%s (pid %d) runs again", m->name, child_pid(child));
+        say(up, "%s (pid %d) runs again", m->name, child_pid(child));
     } else if (up->phase == UP_SCHEDULER) {
         start_all_but_scheduler(up);
     } else if (up->phase == UP_SERVICES && all_ready(up)) {
@@ -200,6 +243,7 @@ static void start_stopping(up_t *up, int exit_code)
         return;
     up->phase = UP_STOPPING;
     up->stopping = (role_t)0;
+    end_drawing(up);
     for (size_t i = 0; i < up->members_len; i++)
         loop_timer_stop(&up->members[i].restart);
     stop_next(up);
@@ -212,7 +256,7 @@ static void kill_stubborn(up_t *up)
         if (m->role != up->stopping || !is_alive(m))
             continue;
         char grace[32];
-        say("%s (pid %d) did not stop within %s: killing it", m->name, child_pid(m->child),
+        say(up, "%s (pid %d) did not stop within %s: killing it", m->name, child_pid(m->child),
             value_format_duration(up->options->grace_ns, grace, sizeof grace));
         child_signal(m->child, SIGKILL);
     }
@@ -224,13 +268,13 @@ static void say_what_is_missing(up_t *up)
     char limit[32];
     value_format_duration(up->options->ready_timeout_ns, limit, sizeof limit);
     if (up->phase == UP_MODELS) {
-        say("not ready within %s: waiting for %s", limit, readiness_waiting_for(up->readiness));
+        say(up, "not ready within %s: waiting for %s", limit, readiness_waiting_for(up->readiness));
         return;
     }
     for (size_t i = 0; i < up->members_len; i++)
         if (is_alive(&up->members[i]) && child_state(up->members[i].child) == CHILD_STARTING)
-            say("not ready within %s: %s (pid %d) has not printed its ready line", limit, up->members[i].name,
-                child_pid(up->members[i].child));
+            say(up, "not ready within %s: %s (pid %d) has not printed its ready line", limit,
+                up->members[i].name, child_pid(up->members[i].child));
 }
 
 static void on_limit(loop_timer_t *timer, void *arg)
@@ -259,16 +303,32 @@ static bool anything_alive(const up_t *up)
     return false;
 }
 
+/* What it said last is most often why. */
+static void say_end_of_log(const member_t *m)
+{
+    char path[UP_PATH_BYTES + sizeof m->name + sizeof ".log"], line[1024], last[1024] = "";
+    log_path_of(m, path, sizeof path);
+    FILE *file = path[0] != '\0' ? fopen(path, "re") : NULL;
+    while (file && fgets(line, sizeof line, file))
+        memcpy(last, line, strlen(line) + 1);
+    if (file)
+        fclose(file);
+    last[strcspn(last, "\n")] = '\0';
+    if (last[0] != '\0')
+        say(m->up, "%s ends: %s", path, last);
+}
+
 /* A cluster outlives its members: once it runs, the death of one is told and the rest goes on. */
 static void on_death(member_t *m, const char *ending, int pid, bool was_ready)
 {
     up_t *up = m->up;
     bool running = up->phase == UP_RUNNING, restart = up->options->restart && running;
     bool goes_on = running && anything_alive(up);
-    say("%s (pid %d) %s%s%s", m->name, pid, ending, was_ready ? "" : " before it was ready",
+    say(up, "%s (pid %d) %s%s%s", m->name, pid, ending, was_ready ? "" : " before it was ready",
         restart   ? "; starting it again"
         : goes_on ? "; the rest goes on"
                   : "; stopping everything");
+    say_end_of_log(m);
     if (restart)
         loop_timer_start_in(&m->restart, RESTART_DELAY_NS);
     else if (!goes_on)
@@ -290,7 +350,7 @@ static void on_child_ended(child_t *child, void *arg)
         return;
     }
     if (!well) {
-        say("%s (pid %d) %s", m->name, pid, ending);
+        say(up, "%s (pid %d) %s", m->name, pid, ending);
         up->exit_code = EXIT_CODE_FAILED;
     }
     if (!any_alive(up, up->stopping))
@@ -302,7 +362,7 @@ static const child_ops_t child_ops = {.on_ready = on_child_ready, .on_ended = on
 static void on_signal(void *arg, int signum)
 {
     up_t *up = arg;
-    say("%s: stopping", strsignal(signum));
+    say(up, "%s: stopping", strsignal(signum));
     start_stopping(up, EXIT_CODE_OK);
 }
 
@@ -339,6 +399,8 @@ static status_t open_up(up_t *up, err_t *err)
     if (st == STATUS_OK)
         st = loop_timer_init(&up->limit, up->loop, on_limit, up, err);
     if (st == STATUS_OK)
+        st = loop_timer_init(&up->draw, up->loop, on_draw, up, err);
+    if (st == STATUS_OK)
         st = loop_signals_create(&up->signals, up->loop, on_signal, up, err);
     return st == STATUS_OK ? add_members(up, err) : st;
 }
@@ -352,17 +414,31 @@ static void close_up(up_t *up)
     }
     loop_signals_destroy(up->signals);
     loop_timer_dispose(&up->limit);
+    loop_timer_dispose(&up->draw);
     loop_destroy(up->loop);
     free(up->members);
+}
+
+static status_t choose_logs(up_t *up, err_t *err)
+{
+    const up_options_t *o = up->options;
+    return log_folder_is_wanted((log_to_t)o->log_to, o->log_dir)
+               ? log_folder_find("up", o->log_dir, up->log_folder, sizeof up->log_folder, err)
+               : STATUS_OK;
 }
 
 static status_t run_up(const up_options_t *options, const char *self, const char *bin_dir, int *exit_code,
                        err_t *err)
 {
     up_t up = {.options = options, .self = self, .bin_dir = bin_dir, .started_ns = clock_now_ns()};
-    status_t st = open_up(&up, err);
-    if (st == STATUS_OK)
+    status_t st = choose_logs(&up, err);
+    if (st != STATUS_OK)
+        return st;
+    st = open_up(&up, err);
+    if (st == STATUS_OK) {
+        start_drawing(&up);
         st = start_member(scheduler_of(&up), err);
+    }
     if (st == STATUS_OK) {
         loop_timer_start_in(&up.limit, options->ready_timeout_ns);
         loop_run(up.loop);

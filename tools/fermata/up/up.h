@@ -10,18 +10,22 @@
 #ifndef FERMATA_UP_H
 #define FERMATA_UP_H
 
+#include "base/strbuf.h"
 #include "fermata/client/ask.h"
 #include "fermata/up/child.h"
 #include "fermata/up/child_words.h"
 #include "fermata/up/options.h"
 #include "loop/signals.h"
 #include "loop/timer.h"
+#include "screen/screen.h"
 
 #include "fermata/up/readiness.h"
 
 typedef enum { UP_SCHEDULER, UP_SERVICES, UP_MODELS, UP_RUNNING, UP_STOPPING, UP_ENDED } up_phase_t;
 
 struct up;
+
+enum { UP_PATH_BYTES = 4096 };
 
 typedef struct {
     struct up *up;
@@ -47,7 +51,13 @@ typedef struct up {
     size_t members_len;
     loop_timer_t limit; /* until UP_RUNNING: of being ready; in UP_STOPPING: of ending */
     readiness_t *readiness;
+    char log_folder[UP_PATH_BYTES]; /* "": logs go to stderr */
+    screen_t screen;                /* of how the start goes; it is stderr */
+    loop_timer_t draw;              /* until UP_RUNNING */
 } up_t;
+
+/* What the screen shows of a start that is going on. */
+void up_report_start(const up_t *up, strbuf_t *out);
 
 /* Both print to stdout, once, when everything is ready. */
 void up_report_text(const up_t *up, const model_state_t *models, size_t models_len);
