@@ -84,3 +84,13 @@ const char *figures_time(double seconds, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "%.0f h %.0f min", floor(whole / 3600), floor(fmod(whole, 3600) / 60));
     return text;
 }
+
+double figures_step(double length, int most)
+{
+    static const double steps[] = {1, 2, 5};
+    double least = length / most, power = pow(10, floor(log10(least)));
+    for (int i = 0; i < 3; i++)
+        if (steps[i] * power >= least * (1 - 1e-9))
+            return steps[i] * power;
+    return 10 * power;
+}

@@ -18,4 +18,8 @@ const char *figures_bytes(double bytes, char *text, size_t text_bytes);
 /* "350 µs", "12.3 ms", "4 s", "2 min 5 s", "1 h 3 min". Returns text. */
 const char *figures_time(double seconds, char *text, size_t text_bytes);
 
+/* The distance of ticks that people would put on an axis so long: 1, 2 or 5 times a power of ten, for at most so many
+ * distances. length > 0. */
+double figures_step(double length, int most);
+
 #endif

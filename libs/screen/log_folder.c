@@ -22,7 +22,8 @@ status_t log_folder_find(const char *name, const char *named, char *path, size_t
     if (len < 0 || (size_t)len >= path_bytes)
         return err_set(err, STATUS_INVALID_ARGUMENT, "the path of the log folder is too long");
     if (!named && !mkdtemp(path))
-        return err_set(err, STATUS_IO, "cannot make a folder for logs in %s: %s (--log-to stderr does without)", below,
+        return err_set(err, STATUS_IO,
+                       "cannot make a folder for logs in %s: %s (--log-to stderr does without)", below,
                        strerror(errno));
     return STATUS_OK;
 }

@@ -1,6 +1,9 @@
 #include "sim/timeline.h"
 
+#include "base/figures.h"
+
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,12 +83,15 @@ static unsigned hue(uint32_t model)
 static void draw_axes(const timeline_t *timeline, FILE *out)
 {
     unsigned bottom = TOP_PX + timeline->gpus * ROW_PX;
-    for (int i = 0; i <= TICKS; i++) {
-        int64_t at_ns = timeline->from_ns + (timeline->to_ns - timeline->from_ns) / TICKS * i;
+    char text[FIGURES_BYTES];
+    double step_ns = figures_step((double)(timeline->to_ns - timeline->from_ns), TICKS);
+    for (double at = ceil((double)timeline->from_ns / step_ns) * step_ns; at <= (double)timeline->to_ns;
+         at += step_ns) {
+        int64_t at_ns = (int64_t)at;
         double x = x_of(timeline, at_ns);
         fprintf(out, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%u' stroke='#ddd'/>", x, TOP_PX, x, bottom);
-        fprintf(out, "<text x='%.1f' y='%d' text-anchor='middle'>%.1f ms</text>\n", x, TOP_PX - 8,
-                (double)at_ns / 1e6);
+        fprintf(out, "<text x='%.1f' y='%d' text-anchor='middle'>%s ms</text>\n", x, TOP_PX - 8,
+                figures_number((double)at_ns / 1e6, text, sizeof(text)));
     }
     for (uint32_t g = 0; g < timeline->gpus; g++)
         fprintf(out, "<text x='4' y='%u'>GPU %u</text>\n", TOP_PX + g * ROW_PX + 15, g);

@@ -33,6 +33,10 @@ def test_each_policy_serves(bin_dir, tmp_path, policy):
     try:
         code, said = cluster(bin_dir, up, "status")
         assert code == 0 and said.startswith(f"policy {policy} "), said
+        code, said = cluster(bin_dir, up, "status", "--json")
+        state = json.loads(said)
+        assert code == 0 and state["policy"] == policy and len(state["workers"]) == 2 and state["models"][0]["name"] == "digits", said
+        assert state["models"][0]["ready"] is True and set(POLICIES) <= set(state["policies"]), said
         total = load(bin_dir, up, "--rate", "100", "--duration", "2s", "--seed", "7")
         # Half would be a policy that does not work; how many are late on a busy host says nothing about it.
         assert total["outcomes"].get("ok", 0) >= 0.5 * total["offered"], total

@@ -53,3 +53,12 @@ Test(figures, short_room)
     char text[4];
     cr_expect_str_eq(figures_bytes(9.8e7, text, sizeof text), "98 ");
 }
+
+Test(figures, ticks_are_round)
+{
+    cr_expect_float_eq(figures_step(1, 5), 0.2, 1e-12);
+    cr_expect_float_eq(figures_step(31.4, 5), 10, 1e-12);
+    cr_expect_float_eq(figures_step(0.9, 5), 0.2, 1e-12);
+    cr_expect_float_eq(figures_step(480, 6), 100, 1e-9);
+    cr_expect_float_eq(figures_step(1200, 5), 500, 1e-9);
+}

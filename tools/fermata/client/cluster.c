@@ -2,8 +2,10 @@
 #include "fermata/command.h"
 
 #include "admin.pb-c.h"
+#include "base/figures.h"
 #include "config/config.h"
 #include "fermata/client/admin_call.h"
+#include "fermata/client/message_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 typedef struct {
     config_address_t scheduler;
     const char *subcluster;
-    bool exit;
+    bool exit, json;
 } cluster_options_t;
 
 static const config_option_t options[] = {
@@ -20,6 +22,8 @@ static const config_option_t options[] = {
      .offset = offsetof(cluster_options_t, scheduler)},
     {"subcluster", CONFIG_STRING, "What is meant", "policy: of this sub-cluster only.", .metavar = "NAME",
      .offset = offsetof(cluster_options_t, subcluster)},
+    {"json", CONFIG_BOOL, "Output", "status: print one JSON document.",
+     .offset = offsetof(cluster_options_t, json)},
     {"exit", CONFIG_BOOL, "What is meant", "drain: the worker ends once it has nothing left to do.",
      .offset = offsetof(cluster_options_t, exit)},
 };
@@ -91,20 +95,32 @@ static void print_workers(const Admin__GetStateResponse *state)
 static void print_models(const Admin__GetStateResponse *state)
 {
     printf("\n%-24s %-8s %-10s %-16s %8s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "SUBCLUSTER",
-           "WORKERS", "MiB", "SLO ms", "QUEUED", "DONE", "DROPPED");
+           "WORKERS", "MEMORY", "SLO ms", "QUEUED", "DONE", "DROPPED");
     for (size_t i = 0; i < state->n_models; i++) {
         const Admin__ModelState *model = state->models[i];
-        printf("%-24s %-8lld %-10s %-16s %8u %8.1f %8.1f %8llu %10llu %10llu%s%s\n", model->name,
+        char memory[FIGURES_BYTES];
+        printf("%-24s %-8lld %-10s %-16s %8u %8s %8.1f %8llu %10llu %10llu%s%s\n", model->name,
                (long long)model->version, model->ready ? "ready" : "not ready",
                model->subcluster[0] != '\0' ? model->subcluster : "-", model->workers,
-               (double)model->memory_bytes / (1 << 20), (double)model->slo_ns / 1e6,
+               figures_bytes((double)model->memory_bytes, memory, sizeof memory), (double)model->slo_ns / 1e6,
                (unsigned long long)model->queued, (unsigned long long)model->done,
                (unsigned long long)model->dropped, model->ready ? "" : "  ",
                model->ready ? "" : model->reason);
     }
 }
 
-static status_t show_status(admin_call_t *call)
+static status_t print_json(const Admin__GetStateResponse *state, err_t *err)
+{
+    json_t *document = message_json(&state->base);
+    status_t status = STATUS_OK;
+    if (!document || json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) != 0)
+        status = err_set(err, STATUS_IO, "cannot write the state");
+    putchar('\n');
+    json_decref(document);
+    return status;
+}
+
+static status_t show_status(admin_call_t *call, bool json)
 {
     Admin__GetStateRequest request = ADMIN__GET_STATE_REQUEST__INIT;
     call->type = &admin__get_state_response__descriptor;
@@ -112,6 +128,8 @@ static status_t show_status(admin_call_t *call)
     if (status != STATUS_OK)
         return status;
     const Admin__GetStateResponse *state = (const Admin__GetStateResponse *)call->answer;
+    if (json)
+        return print_json(state, call->err);
     printf("policy %s (of", state->policy);
     for (size_t i = 0; i < state->n_policies; i++)
         printf(" %s", state->policies[i]);
@@ -189,7 +207,7 @@ static int run(int argc, char **argv)
     const char *const *words = config_positionals(config, &len);
     const char *verb = len > 0 ? words[0] : "";
     if (len == 1 && strcmp(verb, "status") == 0) {
-        exit_code = config_exit(&schema, show_status(&call), &err);
+        exit_code = config_exit(&schema, show_status(&call, o.json), &err);
     } else if (len >= 2 && strcmp(verb, "policy") == 0) {
         exit_code = config_exit(
             &schema, set_policy(&call, words + 1, len - 1, o.subcluster ? o.subcluster : ""), &err);

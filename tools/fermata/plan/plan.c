@@ -1,4 +1,5 @@
 /* fermata plan partition | herd | nexus: offline planning from a list of models; show and apply are live.c's. */
+#include "base/figures.h"
 #include "config/config.h"
 #include "fermata/command.h"
 #include "fermata/plan/config.h"
@@ -347,14 +348,22 @@ static status_t plan_nexus(const plan_options_t *o, const plan_input_t *input, j
 
 /* ---- Output: the table is made from the document, so that both say the same ---- */
 
-static void print_value(const json_t *value)
+static bool is_memory(const char *key)
 {
+    size_t len = strlen(key);
+    return len >= 6 && strcmp(key + len - 6, "memory") == 0;
+}
+
+static void print_value(const char *key, const json_t *value)
+{
+    char text[FIGURES_BYTES];
     if (json_is_string(value))
         printf("%s", json_string_value(value));
     else if (json_is_integer(value))
         printf("%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
-        printf("%.6g", json_real_value(value));
+        printf("%s",
+               (is_memory(key) ? figures_bytes : figures_number)(json_real_value(value), text, sizeof text));
     else
         printf("%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "any");
 }
@@ -363,15 +372,16 @@ static void print_models(json_t *models)
 {
     size_t i;
     json_t *model;
+    char rate[FIGURES_BYTES];
     json_array_foreach(models, i, model)
     {
         printf("%s", i ? ", " : "   ");
         if (json_is_string(model))
             printf("%s", json_string_value(model));
         else
-            printf("%s x%lld (%.6g/s)", json_string_value(json_object_get(model, "model")),
+            printf("%s x%lld (%s/s)", json_string_value(json_object_get(model, "model")),
                    (long long)json_integer_value(json_object_get(model, "batch")),
-                   json_real_value(json_object_get(model, "rate")));
+                   figures_number(json_real_value(json_object_get(model, "rate")), rate, sizeof rate));
     }
 }
 
@@ -391,7 +401,7 @@ static void print_rows(json_t *rows)
                        ? ""
                        : "  ",
                    key);
-            print_value(value);
+            print_value(key, value);
         }
         print_models(json_object_get(row, "models"));
         putchar('\n');
@@ -409,7 +419,7 @@ static void print_table(json_t *document)
             continue;
         }
         printf("%s: ", key);
-        print_value(value);
+        print_value(key, value);
         putchar('\n');
     }
 }

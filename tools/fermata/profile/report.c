@@ -1,6 +1,7 @@
 #include "fermata/profile/report.h"
 
 #include "base/clock.h"
+#include "base/figures.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,7 +15,7 @@ enum {
     SVG_LEFT = 80,
     SVG_TOP = 50,
     SVG_MARGIN = 30,
-    TICKS = 5
+    TICKS = 8
 };
 
 static double ms(int64_t ns)
@@ -268,15 +269,19 @@ static void chart_axes(const chart_t *chart)
 {
     double right = SVG_WIDTH - SVG_MARGIN, bottom = SVG_HEIGHT - SVG_TOP;
 
-    for (int tick = 0; tick <= TICKS; tick++) {
-        double batch = chart->batch_max * tick / TICKS, ns = chart->ns_max * tick / TICKS;
+    double ns_step = figures_step(chart->ns_max, TICKS);
+    double batch_step = fmax(figures_step(chart->batch_max, TICKS), 1);
+    char text[FIGURES_BYTES];
+
+    for (double ns = 0; ns <= chart->ns_max; ns += ns_step)
         fprintf(chart->out,
                 "<line x1=\"%d\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n"
-                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n"
-                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g</text>\n",
+                "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
                 SVG_LEFT, right, chart_y(chart, ns), chart_y(chart, ns), SVG_LEFT - 8, chart_y(chart, ns) + 4,
-                ns / 1e6, chart_x(chart, batch), bottom + 18, batch);
-    }
+                figures_number(ns / 1e6, text, sizeof(text)));
+    for (double batch = 0; batch <= chart->batch_max; batch += batch_step)
+        fprintf(chart->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n",
+                chart_x(chart, batch), bottom + 18, batch);
     fprintf(chart->out,
             "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">batch</text>\n"
             "<text x=\"16\" y=\"%.1f\" transform=\"rotate(-90 16 %.1f)\" text-anchor=\"middle\">ms</text>\n",
