@@ -1,6 +1,7 @@
 #include "fermata/client/message_json.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef ProtobufCFieldDescriptor field_t;
@@ -84,13 +85,13 @@ static json_t *list_json(const field_t *field, const char *message)
     return list;
 }
 
-static int is_there(const field_t *field, const char *message)
+static bool is_there(const field_t *field, const char *message)
 {
     const char *at = message + field->offset;
     if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
         return *(const uint32_t *)(const void *)(message + field->quantifier_offset) == field->id;
     if (field->type == PROTOBUF_C_TYPE_MESSAGE || field->type == PROTOBUF_C_TYPE_STRING)
-        return *(const void *const *)(const void *)at != NULL;
+        return *(const void *const *)(const void *)at;
     return field->label != PROTOBUF_C_LABEL_OPTIONAL ||
            *(const protobuf_c_boolean *)(message + field->quantifier_offset);
 }
