@@ -40,6 +40,9 @@ const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model);
 /* The imported version of an operator set ("" is the standard one), 0 when it is not imported. */
 int64_t onnx_model_opset(const onnx_model_t *model, const char *domain);
 
+/* INVALID_ARGUMENT names the node whose constant scale is 0, negative or no number: libraries compute with it without a word. */
+status_t onnx_model_check_scales(const onnx_model_t *model, err_t *err);
+
 typedef struct {
     dtype_t dtype;
     uint32_t rank;

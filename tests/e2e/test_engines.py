@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
@@ -291,3 +292,60 @@ def test_what_cannot_be_fetched_is_named_once_and_left_out(tmp_path):
         assert sum(f"get-engines: {name} " in line for line in done.stdout.splitlines()) == 1, done.stdout
     assert "from the package index of Python" in done.stdout, done.stdout
     assert not list((tmp_path / "libraries").iterdir()), "nothing half-made is left"
+
+
+def broken_files(folder):
+    """Each as a user's own file can be broken, and what the refusal names."""
+    def save(name, nodes, weights=(), width=1):
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, name, [value("x", TensorProto.FLOAT, ["n", 4])], [value("y", TensorProto.FLOAT, ["n", width])], list(weights))
+        (folder / name / "1").mkdir(parents=True)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=8),
+                  folder / name / "1" / "model.onnx")
+
+    def array(name, value, dtype=np.float32):
+        return onnx.numpy_helper.from_array(np.asarray(value, dtype), name)
+
+    def quantised(name, scale):
+        save(name, [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantize"), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "back"),
+                    helper.make_node("MatMul", ["d", "w"], ["y"])], [array("s", scale), array("z", 0, np.uint8), array("w", np.ones((4, 1)))])
+
+    def tree(name, left, right):
+        save(name, [helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], "trees", domain="ai.onnx.ml", n_targets=1, nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2],
+                                     nodes_featureids=[0] * 3, nodes_values=[0.0] * 3, nodes_modes=["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"], nodes_truenodeids=[1, left, 0],
+                                     nodes_falsenodeids=[2, right, 0], target_treeids=[0], target_nodeids=[2], target_ids=[0], target_weights=[1.0])])
+
+    def branch(name, *nodes):
+        return helper.make_graph(list(nodes), name, [], [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)])
+
+    quantised("zero", 0)
+    quantised("no_number", np.nan)
+    tree("itself", 1, 2)
+    tree("root", 0, 2)
+    tree("nowhere", 7, 2)
+    save("cyclic", [helper.make_node("If", ["k"], ["y"], "branch",
+                                     then_branch=branch("then", helper.make_node("Add", ["b", "x"], ["a"]), helper.make_node("Add", ["a", "x"], ["b"])),
+                                     else_branch=branch("else", helper.make_node("Identity", ["x"], ["c"])))], [array("k", True, bool)], 4)
+    save("typed", [helper.make_node("MatMul", ["x", "w"], ["y"], "product")], [array("w", np.ones((4, 1)), np.int64)])
+    heavy(folder, "cut", "")
+    path = folder / "cut" / "1" / "model.onnx"
+    path.write_bytes(path.read_bytes()[:-100])
+    return {"zero": "node 'quantize' (QuantizeLinear): scale 's' has 0", "no_number": "node 'quantize' (QuantizeLinear): scale 's' has nan",
+            "itself": "tree", "root": "tree", "nowhere": "tree", "cyclic": "branch", "typed": "product", "cut": ""}
+
+
+def test_broken_files_are_refused_by_name_and_the_rest_serves(bin_dir, tmp_path):
+    models = tmp_path / "models"
+    heavy(models, "whole", "", width=64)
+    reasons = broken_files(models)
+    up = Up(bin_dir, tmp_path / "up.log", models=models)
+    try:
+        said = {model["name"]: model for model in up.ready["models"]}
+        for name, reason in reasons.items():
+            assert said[name]["state"] == "failed" and said[name]["reason"], said[name]
+            assert reason.lower() in said[name]["reason"].lower(), said[name]
+        assert said["whole"]["state"] == "ready"
+        x = np.random.default_rng(1).standard_normal((3, 64)).astype(np.float32)
+        assert ask(httpclient.InferenceServerClient(up.http), "whole", x).shape == (3, 64)
+    finally:
+        up.stop()

@@ -162,6 +162,16 @@ status_t describe_read(const engine_load_t *what, onnx_model_t **model, err_t *e
                       : onnx_model_parse(what->bytes, what->len_bytes, NULL, model, err);
 }
 
+status_t describe_check_file(const engine_load_t *what, err_t *err)
+{
+    onnx_model_t *model;
+    if ((!what->path && !what->bytes) || describe_read(what, &model, NULL) != STATUS_OK)
+        return STATUS_OK;
+    status_t status = onnx_model_check_scales(model, err);
+    onnx_model_destroy(model);
+    return status;
+}
+
 uint64_t describe_file_bytes(const engine_load_t *what)
 {
     struct stat file;
@@ -430,6 +440,8 @@ status_t describe_graph(description_t *d, const graph_t *graph, const engine_loa
     probe_t outputs;
     subject_t s = {.graph = graph};
     status_t status = describe_check(what, err);
+    if (status == STATUS_OK)
+        status = describe_check_file(what, err);
     if (status == STATUS_OK)
         status = description_init(d, graph->input_count, graph->output_count, err);
     if (status != STATUS_OK)

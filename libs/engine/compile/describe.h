@@ -23,6 +23,8 @@ uint64_t describe_file_bytes(const engine_load_t *what);
 /* What a load needs of the file, copied for whoever loads it again later. One of all zeros is fine to dispose of. */
 status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_t *err);
 void describe_load_dispose(engine_load_t *load);
+/* What is wrong in a file that libraries would take; nothing of a file that libs/onnx does not read. */
+status_t describe_check_file(const engine_load_t *what, err_t *err);
 
 /* Sizes to try for open dimensions. */
 enum { DESCRIBE_TRIALS = 8 };

@@ -376,6 +376,8 @@ static status_t describe_declared(description_t *d, signature_t *s, const engine
 status_t signature_read(description_t *d, OrtSession *session, const engine_load_t *what, err_t *err)
 {
     status_t status = describe_check(what, err);
+    if (status == STATUS_OK)
+        status = describe_check_file(what, err);
     if (status != STATUS_OK)
         return status;
     signature_t *s = calloc(1, sizeof *s);
