@@ -34,6 +34,36 @@ static const char *command_line(role_t role, uint32_t index, const addresses_t *
 #define FLAGS(...) ((char *[]){__VA_ARGS__, NULL})
 static const addresses_t nothing;
 
+/* What a worker is told of threads on a host of so many CPUs; 0: nothing. */
+static int64_t threads_of(uint32_t cpus, char **flags)
+{
+    char *argv[32] = {(char *)(uintptr_t) "fermata up"};
+    int argc = 1;
+    for (; flags[argc - 1] != NULL; argc++)
+        argv[argc] = flags[argc - 1];
+    up_options_t o;
+    config_t *config;
+    config_wish_t wish;
+    err_t err = {0};
+    cr_assert_eq(config_load(&up_schema, argc, argv, NULL, &o, &config, &wish, &err), STATUS_OK, "%s",
+                 err.text);
+    up_options_share(&o, cpus);
+    config_destroy(config);
+    return o.threads;
+}
+
+Test(words, workers_share_the_cpus)
+{
+    cr_expect_eq(threads_of(8, FLAGS("--models=.")), 8);
+    cr_expect_eq(threads_of(8, FLAGS("--models=.", "--threads=0")), 8, "0 asks for it");
+    cr_expect_eq(threads_of(8, FLAGS("--models=.", "--workers=3")), 2);
+    cr_expect_eq(threads_of(8, FLAGS("--models=.", "--workers=2", "--gpus=2")), 2);
+    cr_expect_eq(threads_of(2, FLAGS("--models=.", "--workers=3")), 1);
+    cr_expect_eq(threads_of(8, FLAGS("--models=.", "--threads=3")), 3);
+    cr_expect_eq(threads_of(8, FLAGS("--models=.", "--mode=staged")), 0, "its stages run side by side");
+    cr_expect_eq(threads_of(8, FLAGS("--models=.", "--worker-flags=--threads=5")), 0, "they are told");
+}
+
 Test(words, scheduler)
 {
     cr_expect_str_eq(

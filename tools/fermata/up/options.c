@@ -33,8 +33,9 @@ static const config_option_t options[] = {
     {"gateways", CONFIG_INT, "How many", "Gateway processes.", .def = "1", .min = 1, .max = 64, AT(gateways)},
     {"gpus", CONFIG_INT, "How many", "Devices of each worker; 0: as many as the engine finds.", .def = "0",
      .min = 0, .max = 65536, AT(gpus)},
-    {"threads", CONFIG_INT, "How many", "Threads of each worker's engine; 0: the worker decides.", .def = "0",
-     .min = 0, .max = 1024, AT(threads)},
+    {"threads", CONFIG_INT, "How many",
+     "Threads of each worker's engine; 0: its part of the CPUs, but 1 with a mode other than whole.",
+     .def = "0", .min = 0, .max = 1024, AT(threads)},
 
     {"host", CONFIG_STRING, "Ports (0 picks a free one)", "Address that clients reach the first gateway at.",
      .def = "127.0.0.1", .metavar = "ADDRESS", AT(host)},
@@ -98,6 +99,22 @@ const config_schema_t up_schema = {
     .options_len = sizeof options / sizeof *options,
     .epilog = "Example:\n  fermata up --models examples/models --workers 2",
 };
+
+static bool is_passed_on(const up_options_t *o, const char *flag)
+{
+    for (size_t i = 0; i < o->worker_flags.len; i++)
+        if (strncmp(o->worker_flags.items[i], flag, strlen(flag)) == 0)
+            return true;
+    return o->worker_config;
+}
+
+void up_options_share(up_options_t *o, uint32_t cpus)
+{
+    int64_t devices = o->workers * (o->gpus > 0 ? o->gpus : 1);
+    if (o->threads > 0 || o->mode || is_passed_on(o, "--threads") || is_passed_on(o, "--mode"))
+        return;
+    o->threads = cpus > devices ? cpus / devices : 1;
+}
 
 const char *up_engine_name(const up_options_t *o)
 {

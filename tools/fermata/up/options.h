@@ -28,6 +28,10 @@ extern const config_schema_t up_schema;
 /* After config_start: what the table alone cannot say. With any_port, ports that nobody chose become 0. */
 status_t up_options_finish(up_options_t *options, const config_t *config, err_t *err);
 
+/* Where neither a flag nor what is passed on names threads: of so many CPUs as many for each device of each worker as there are,
+ * at least 1. A mode that runs several jobs side by side has threads enough with one for each. */
+void up_options_share(up_options_t *options, uint32_t cpus);
+
 const char *up_engine_name(const up_options_t *options);
 const char *up_mode_name(const up_options_t *options);
 

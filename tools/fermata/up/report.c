@@ -41,10 +41,13 @@ static void print_address(const char *name, const char *what, const char *form, 
     putchar('\n');
 }
 
-static void print_member(const member_t *m)
+/* threads: of each device of a worker; 0: as its own configuration says. */
+static void print_member(const member_t *m, int64_t threads)
 {
     if (m->role == ROLE_WORKER) {
         print_address(m->name, "metrics", "http://%s/metrics", m->addresses.metrics);
+        if (threads > 0)
+            printf("  %-12s %-8s %lld a device\n", "", "threads", (long long)threads);
         return;
     }
     print_address(m->name, m->role == ROLE_GATEWAY ? "REST" : "HTTP", "http://%s", m->addresses.http);
@@ -186,7 +189,7 @@ void up_report_text(const up_t *up, const model_state_t *models, size_t models_l
 {
     printf("Fermata is up after %.1f s.\n\n", seconds_of(up));
     for (size_t i = 0; i < up->members_len; i++)
-        print_member(&up->members[i]);
+        print_member(&up->members[i], up->options->threads);
     if (up->log_folder[0] != '\0')
         printf("  %-12s %s/\n", "logs", up->log_folder);
     printf("\nModels:\n");
@@ -229,9 +232,10 @@ static json_t *models_json(const model_state_t *models, size_t models_len)
 
 void up_report_json(const up_t *up, const model_state_t *models, size_t models_len)
 {
-    json_t *report = json_pack("{s:o, s:o, s:o, s:o}", "scheduler", member_json(first_of(up, ROLE_SCHEDULER)),
-                               "gateways", members_json(up, ROLE_GATEWAY), "workers",
-                               members_json(up, ROLE_WORKER), "models", models_json(models, models_len));
+    json_t *report =
+        json_pack("{s:o, s:o, s:o, s:o, s:I}", "scheduler", member_json(first_of(up, ROLE_SCHEDULER)),
+                  "gateways", members_json(up, ROLE_GATEWAY), "workers", members_json(up, ROLE_WORKER),
+                  "models", models_json(models, models_len), "threads", (json_int_t)up->options->threads);
     json_dumpf(report, stdout, JSON_COMPACT);
     putchar('\n');
     fflush(stdout);

@@ -1,6 +1,7 @@
 #include "fermata/up/up.h"
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/log.h"
 #include "fermata/command.h"
 #include "screen/log_folder.h"
@@ -477,6 +478,9 @@ static int run(int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     log_init("fermata", (log_level_t)options.log_level, (log_format_t)options.log_format);
+    cpus_t cpus;
+    cpus_look(&cpus);
+    up_options_share(&options, cpus.usable);
     st = find_programs(&options, self, dir, sizeof self, &err);
     if (st == STATUS_OK)
         st = run_up(&options, self, dir, &exit_code, &err);
