@@ -339,6 +339,11 @@ const char *ydoc_key(const ydoc_node_t *node)
     return node->key;
 }
 
+int ydoc_line(const ydoc_node_t *node)
+{
+    return node->line;
+}
+
 bool ydoc_is_null(const ydoc_node_t *node)
 {
     return node->kind == YDOC_SCALAR && node->plain &&

@@ -34,6 +34,7 @@ const ydoc_node_t *ydoc_root(const ydoc_t *doc);
 
 ydoc_kind_t ydoc_kind(const ydoc_node_t *node);
 const char *ydoc_key(const ydoc_node_t *node); /* its key in the map it is in; NULL elsewhere */
+int ydoc_line(const ydoc_node_t *node);        /* 1-based; an entry of a map is where its key is */
 bool ydoc_is_null(const ydoc_node_t *node);    /* a plain empty, ~ or null */
 
 /* Fills err with STATUS_INVALID_ARGUMENT and "file:line:column: …" of the node. */

@@ -36,7 +36,7 @@ struct gateway_service {
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
     transfer_block_t *arena_memory; /* what the arena lies in */
-    uv_prepare_t *before_sleep; /* its own allocation, as it outlives the service until closed */
+    uv_prepare_t *before_sleep;     /* its own allocation, as it outlives the service until closed */
     pthread_mutex_t lock;
     gateway_readings_t readings; /* for other threads */
     char name[128];

@@ -147,7 +147,7 @@ static void shared_init(within_t *within, loop_t **loop)
                                               .receiver = {on_begin, on_done},
                                               .ctx = within};
     cr_assert_eq(transfer_owner_create(&options, &within->owner, NULL), STATUS_OK);
-    cr_assert_eq(transfer_memory_register(within->owner, within->arena, LEN, -1, &within->memory, NULL),
+    cr_assert_eq(transfer_memory_register(within->owner, within->arena, LEN, NULL, &within->memory, NULL),
                  STATUS_OK);
 }
 
