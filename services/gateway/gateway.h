@@ -35,7 +35,7 @@ typedef struct dataplane dataplane_t;
 typedef struct preprocess preprocess_t;
 typedef struct sessions sessions_t;
 
-/* What the gRPC port answers beside inference. Handlers are called on the loop of any gateway of the process. */
+/* What the gRPC port answers beside inference, with keys only to those of AUTH_ADMIN. Handlers are called on the loop of any gateway of the process. */
 typedef struct {
     const rpc_unary_method_t *methods; /* a path of NULL at the end; NULL: none */
     void *arg;

@@ -173,6 +173,13 @@ def test_our_own_clients_show_a_key(keyed, bin_dir, protocol, address):
     assert refused.returncode == 1 and "API key" in refused.stderr
 
 
+def test_admin_calls_want_an_admin(keyed, bin_dir):
+    command = [bin_dir / "fermata", "cluster", "status", "--scheduler", keyed.grpc]
+    for name, code, said in ((None, 1, "API key"), ("digits", 1, "lacks the scope admin"), ("boss", 0, "digits")):
+        done = subprocess.run([*command, *(["--api-key", keyed.keys[name]] if name else [])], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code and said in done.stdout + done.stderr, (name, done)
+
+
 def test_fermata_model_shows_a_key(keyed, bin_dir):
     command = [bin_dir / "fermata", "model", "status", "digits", "--url", keyed.http, "--api-key"]
     assert subprocess.run([*command, keyed.keys["digits"]], capture_output=True, timeout=60).returncode == 0

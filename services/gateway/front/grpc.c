@@ -31,13 +31,17 @@ enum {
     CALLS_MAX = 16384,
     /* Replies up to this size are copied into one slice: cheaper than lending memory across threads. */
     COPY_REPLY_BYTES = 32 * 1024,
-    GUARDS_MAX = 24,
+    GUARDS_MAX = 32, /* methods of this file, and those of gateway_calls_t */
 };
 
-/* What a guarded method is called with. */
+/* A method that not everybody may call, and what stands before it. */
 typedef struct {
     grpc_front_t *front;
-    uint32_t method;
+    const char *path;
+    rpc_unary_fn handler;
+    void *arg;
+    auth_right_t right;
+    bool of_model; /* its request begins with a model's name and version */
 } guard_t;
 
 struct grpc_front {
@@ -46,6 +50,7 @@ struct grpc_front {
     rpc_server_t *server;
     grpc_streams_t *streams;
     guard_t guards[GUARDS_MAX];
+    uint32_t guard_count;
     pool_t calls;
     strbuf_t document; /* the answer of a cold method while it is written */
     pb_arena_t unpacked;
@@ -509,9 +514,6 @@ static const method_t methods[] = {
     {PATH("LogSettings"), on_unimplemented, GATEWAY_NO_LOGGING, 0, false},
 };
 /* clang-format on */
-enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
-_Static_assert(sizeof methods / sizeof methods[0] <= GUARDS_MAX, "each method has a guard");
-
 static access_claim_t claim_of(rpc_call_t *call)
 {
     access_claim_t claim = {.peer = rpc_call_peer(call)};
@@ -520,48 +522,49 @@ static access_claim_t claim_of(rpc_call_t *call)
     return claim;
 }
 
-/* Stands before the handler of a method that not everybody may call. */
 static void on_guarded(rpc_call_t *call, void *arg)
 {
     const guard_t *guard = arg;
-    const method_t *method = &methods[guard->method];
     grpc_front_t *front = guard->front;
     access_claim_t claim = claim_of(call);
     model_name_t name;
     err_t err;
-    status_t status = method->of_model ? read_name(call, &name, &err) : STATUS_OK;
-    const char *model = method->of_model && name.name[0] ? name.name : NULL;
+    status_t status = guard->of_model ? read_name(call, &name, &err) : STATUS_OK;
+    const char *model = guard->of_model && name.name[0] ? name.name : NULL;
     if (status == STATUS_OK)
-        status = access_check(front->gateway->access, &claim, method->right, model, &front->caller, &err);
+        status = access_check(front->gateway->access, &claim, guard->right, model, &front->caller, &err);
     if (status != STATUS_OK) {
         finish_error(call, &err);
         return;
     }
-    if (method->right == AUTH_ADMIN)
-        access_audit(front->gateway->access, front->caller, claim.peer, method->path, "-");
-    method->handler(call, front);
+    if (guard->right == AUTH_ADMIN)
+        access_audit(front->gateway->access, front->caller, claim.peer, guard->path, "-");
+    guard->handler(call, guard->arg);
     front->caller = NULL;
 }
 
-static status_t add_method(grpc_front_t *front, uint32_t i)
+static status_t add_method(grpc_front_t *front, const guard_t *method)
 {
-    const method_t *method = &methods[i];
-    if (front->gateway->access && method->right) {
-        front->guards[i] = (guard_t){front, i};
-        return rpc_server_add_unary(front->server, method->path, on_guarded, &front->guards[i]);
-    }
-    void *arg = method->refusal ? (void *)(uintptr_t)method->refusal : front;
-    return rpc_server_add_unary(front->server, method->path, method->handler, arg);
+    if (!front->gateway->access || !method->right)
+        return rpc_server_add_unary(front->server, method->path, method->handler, method->arg);
+    if (front->guard_count == GUARDS_MAX)
+        return STATUS_NO_MEMORY;
+    guard_t *guard = &front->guards[front->guard_count++];
+    *guard = *method;
+    return rpc_server_add_unary(front->server, guard->path, on_guarded, guard);
 }
 
 static status_t add_methods(grpc_front_t *front)
 {
     status_t status = STATUS_OK;
-    for (uint32_t i = 0; i < METHOD_COUNT && status == STATUS_OK; i++)
-        status = add_method(front, i);
+    for (const method_t *m = methods; m < methods + sizeof methods / sizeof *methods && status == STATUS_OK;
+         m++) {
+        void *arg = m->refusal ? (void *)(uintptr_t)m->refusal : front;
+        status = add_method(front, &(guard_t){front, m->path, m->handler, arg, m->right, m->of_model});
+    }
     const gateway_calls_t *calls = &front->gateway->calls;
     for (const rpc_unary_method_t *m = calls->methods; m && m->path && status == STATUS_OK; m++)
-        status = rpc_server_add_unary(front->server, m->path, m->handler, calls->arg);
+        status = add_method(front, &(guard_t){front, m->path, m->handler, calls->arg, AUTH_ADMIN, false});
     if (status)
         return status;
     return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);

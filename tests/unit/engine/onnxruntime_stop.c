@@ -35,7 +35,7 @@ static void set_body(Onnx__NodeProto *loop, maker_t *body)
     loop->attribute[loop->n_attribute++] = attr;
 }
 
-/* x, added to itself as often as the sum of its elements says. */
+/* x, a row, added to itself as often as the sum of its elements says. */
 static engine_model_t *load_counter(void)
 {
     engine_model_t *model = NULL;
@@ -44,16 +44,16 @@ static engine_model_t *load_counter(void)
     maker_t *m = maker_create(17), *body = maker_create(17);
     maker_input(body, "i", DTYPE_I64, 0, NULL);
     maker_input(body, "going", DTYPE_BOOL, 0, NULL);
-    maker_input(body, "before", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
+    maker_input(body, "before", DTYPE_F32, 2, (int64_t[]){1, WIDTH});
     maker_node(body, "Identity", "going", "on");
     maker_node(body, "Add", "before x", "after");
     maker_output(body, "on", DTYPE_BOOL, 0, NULL);
-    maker_output(body, "after", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
-    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
+    maker_output(body, "after", DTYPE_F32, 2, (int64_t[]){1, WIDTH});
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){1, WIDTH});
     maker_attr_int(maker_node(m, "ReduceSum", "x", "sum"), "keepdims", 0);
     maker_attr_int(maker_node(m, "Cast", "sum", "times"), "to", DTYPE_I64);
     set_body(maker_node(m, "Loop", "times  x", "y"), body);
-    maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
+    maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){1, WIDTH});
     cr_assert_eq(network_load_as(m, ops, engine, (engine_load_t){.max_batch = 2}, &model, &err), STATUS_OK,
                  "%s", err.text);
     free(maker_pack(body, &len));

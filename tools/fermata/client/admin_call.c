@@ -24,7 +24,7 @@ static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *r
 static status_t call_on_loop(admin_call_t *call, const char *method, const ProtobufCMessage *request)
 {
     const rpc_runtime_options_t how = {.loop = call->loop};
-    const rpc_client_options_t where = {.address = call->scheduler};
+    const rpc_client_options_t where = {.address = call->scheduler, .bearer = call->api_key};
     char path[128];
     (void)snprintf(path, sizeof path, "/fermata.admin.v1.Admin/%s", method);
     const rpc_unary_options_t unary = {.method = path, .timeout_ns = TIMEOUT_NS};

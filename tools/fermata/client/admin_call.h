@@ -15,6 +15,7 @@
 
 typedef struct {
     char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
+    const char *api_key; /* NULL: none */
     loop_t *loop;
     pb_arena_t arena;
     const ProtobufCMessageDescriptor *type; /* of the answer */

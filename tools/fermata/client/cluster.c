@@ -13,13 +13,15 @@
 
 typedef struct {
     config_address_t scheduler;
-    const char *subcluster;
+    const char *subcluster, *api_key;
     bool exit, json;
 } cluster_options_t;
 
 static const config_option_t options[] = {
     {"scheduler", CONFIG_ADDRESS, "Scheduler", "gRPC address of the scheduler.", .def = "127.0.0.1:9000",
      .offset = offsetof(cluster_options_t, scheduler)},
+    {"api_key", CONFIG_STRING, "Scheduler", "Key to show to a `fermata serve` that wants one.",
+     .metavar = "KEY", .offset = offsetof(cluster_options_t, api_key)},
     {"subcluster", CONFIG_STRING, "What is meant", "policy: of this sub-cluster only.", .metavar = "NAME",
      .offset = offsetof(cluster_options_t, subcluster)},
     {"json", CONFIG_BOOL, "Output", "status: print one JSON document.",
@@ -201,7 +203,7 @@ static int run(int argc, char **argv)
     if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
         return exit_code;
     err_t err = {0};
-    admin_call_t call = {.err = &err};
+    admin_call_t call = {.api_key = o.api_key, .err = &err};
     value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);
     size_t len;
     const char *const *words = config_positionals(config, &len);
