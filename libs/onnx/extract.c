@@ -264,7 +264,7 @@ static void write_edge(written_t *w, const onnx_edge_t *edge)
     w->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     w->type.tensor_type = &w->tensor;
     w->tensor.has_elem_type = 1;
-    w->tensor.elem_type = edge->dtype;
+    w->tensor.elem_type = (int32_t)edge->dtype;
     w->tensor.shape = &w->shape;
     w->shape.n_dim = edge->rank;
     w->shape.dim = w->dim_at;
