@@ -236,7 +236,7 @@ static status_t read_providers(const ydoc_node_t *node, model_config_t *config, 
         return err->code;
     if (strlen(text) >= sizeof(config->providers))
         return ydoc_error(node, err, "too long");
-    snprintf(config->providers, sizeof(config->providers), "%s", text);
+    memcpy(config->providers, text, strlen(text) + 1);
     if (config->engine[0] && strcmp(config->engine, "onnxruntime") != 0)
         return ydoc_error(node, err, "providers are those of engine onnxruntime, not of %s", config->engine);
     snprintf(config->engine, sizeof(config->engine), "onnxruntime");
