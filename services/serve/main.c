@@ -151,6 +151,7 @@ static status_t start(program_t *program, const serve_options_t *options, err_t 
     serve_on_stopped(program->serve, on_stopped, loop);
     if (program->stop_wanted)
         serve_stop(program->serve, "a signal while it started");
+    draw(program); /* once in any case, however soon all is loaded */
     loop_timer_start_in(&program->look, LOOK_NS);
     return STATUS_OK;
 }
