@@ -1,6 +1,7 @@
 #include "auth/key.h"
 
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -40,10 +41,21 @@ status_t auth_key_make(char text[AUTH_TEXT_BYTES], uint8_t hash[AUTH_HASH_BYTES]
     return STATUS_OK;
 }
 
+static EVP_MD *sha256; /* for as long as the process lives; NULL: OpenSSL has none */
+
+static void find_sha256(void)
+{
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
 void auth_key_hash(const char *text, size_t len_bytes, uint8_t hash[AUTH_HASH_BYTES])
 {
+    /* OpenSSL looks an algorithm up by its name unless it is given what it found before: half of what a short text costs. */
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, find_sha256);
     /* It fails only without memory or without the algorithm; then the hash is one that no key has. */
-    if (EVP_Digest(text, len_bytes, hash, NULL, EVP_sha256(), NULL) != 1)
+    if (!sha256 || EVP_Digest(text, len_bytes, hash, NULL, sha256, NULL) != 1)
         memset(hash, 0, AUTH_HASH_BYTES);
 }
 
