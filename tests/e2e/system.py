@@ -10,6 +10,7 @@ import pathlib
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -22,6 +23,7 @@ PICTURES = ROOT / "examples" / "pictures"
 
 START_S = 180  # profiling a model at load takes seconds, on a busy machine a minute
 STOP_S = 20
+LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 ANY_PORT = "127.0.0.1:0"
 
 
@@ -235,3 +237,26 @@ def alive(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def listeners(pid):
+    """(address, port) of each TCP socket that a process listens at, as the kernel has them."""
+    inodes = set()
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+        except FileNotFoundError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = []
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] != "0A" or fields[9] not in inodes:
+                continue
+            address, port = fields[1].split(":")
+            raw = bytes.fromhex(address)
+            words = b"".join(raw[i:i + 4][::-1] for i in range(0, len(raw), 4))
+            found.append((socket.inet_ntop(family, words), int(port, 16)))
+    return found

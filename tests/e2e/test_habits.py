@@ -2,7 +2,6 @@
 no warning, an engine whose device is missing says which."""
 
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -12,33 +11,8 @@ import subprocess
 import pytest
 
 from client import digit_tensor, get, good, post, tensor_request
-from system import ANY_PORT, MODELS, Serve, Up, alive, wait_until
+from system import ANY_PORT, LOOPBACK, MODELS, Serve, Up, alive, listeners, wait_until
 from test_models import no_pictures, write_model
-
-
-def listeners(pid):
-    """Addresses at which a process listens, by TCP, as the kernel has them."""
-    inodes = set()
-    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = os.readlink(entry)
-        except FileNotFoundError:
-            continue
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    found = set()
-    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] != "0A" or fields[9] not in inodes:
-                continue
-            raw = bytes.fromhex(fields[1].split(":")[0])
-            words = b"".join(raw[i:i + 4][::-1] for i in range(0, len(raw), 4))
-            found.add(socket.inet_ntop(family, words))
-    return found
-
-
-LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def test_services_started_by_hand_listen_on_this_host_only(cluster, monkeypatch):
@@ -51,7 +25,7 @@ def test_services_started_by_hand_listen_on_this_host_only(cluster, monkeypatch)
     wait_until(lambda: get(gateway.http, "/v2/models/digits/ready").status == 200, "digits is ready")
     good(gateway.http)
     for service in (scheduler, gateway, worker):
-        found = listeners(service.pid)
+        found = {address for address, _ in listeners(service.pid)}
         assert found and found <= LOOPBACK, (service.command[0], found)
     assert all(address.startswith("127.0.0.1:") for address in (scheduler.grpc, scheduler.http, gateway.http, gateway.grpc, gateway.metrics,
                                                                  gateway.data, worker.metrics))
@@ -67,7 +41,7 @@ def test_defaults_are_of_this_host(bin_dir, name, ports):
 
 def test_an_address_of_all_is_taken_when_asked_for(cluster):
     scheduler = cluster.start("scheduler", "--grpc-address", ANY_PORT, "--http-address", "0.0.0.0:0")
-    assert "0.0.0.0" in listeners(scheduler.pid)
+    assert "0.0.0.0" in {address for address, _ in listeners(scheduler.pid)}
 
 
 def is_ready(gateway, name):

@@ -17,7 +17,7 @@ import threading
 import pytest
 
 from client import INFER, digit_tensor, get, post, request, tensor_request, wait_served_by
-from system import ANY_PORT, STOP_S, Process, Serve, alive, patient_models, wait_until
+from system import ANY_PORT, STOP_S, Process, Serve, alive, listeners, patient_models, wait_until
 
 SLOW = "name,alpha_ms,beta_ms,slo_ms,max_batch\nslow,0,300,5000,4\n"
 SLOW_INFER = "/v2/models/slow/infer"
@@ -42,27 +42,11 @@ def run(bin_dir, *flags):
                            "--metrics-address", ANY_PORT, *map(str, flags)], capture_output=True, text=True, timeout=60)
 
 
-def listeners(pid):
-    """(address, port) of each TCP socket that the process listens at."""
-    inodes = set()
-    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        target = str(fd.readlink())
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and words[9] in inodes:
-                found.append(tuple(words[1].split(":")))
-    return found
-
-
 def test_it_listens_at_three_ports_of_this_host(bin_dir, tmp_path):
     running = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
     found = listeners(running.pid)
     assert len(found) == 3, found
-    assert {address[-8:] for address, _ in found} == {"0100007F"}
+    assert {address.removeprefix("::ffff:") for address, _ in found} == {"127.0.0.1"}
     assert running.stop() == 0
 
 
@@ -272,7 +256,7 @@ def tasks_by_gateway(running):
 
 def test_several_loops_share_two_ports_and_are_one_in_the_metrics(loops):
     assert len({port for _, port in listeners(loops.pid)}) == 3
-    assert {address[-8:] for address, _ in listeners(loops.pid)} == {"0100007F"}
+    assert {address.removeprefix("::ffff:") for address, _ in listeners(loops.pid)} == {"127.0.0.1"}
     asked = 0
     while asked < 2000 and (len(tasks_by_gateway(loops)) < 3 or min(tasks_by_gateway(loops).values()) == 0):
         assert set(ask_on_connections(loops.http, 10)) == {200}
