@@ -92,6 +92,19 @@ static void gateway_main(int to)
     _exit(0);
 }
 
+static pid_t start_gateway(const char *transports, told_t *told)
+{
+    int pipes[2];
+
+    use(transports);
+    cr_assert_eq(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0)
+        gateway_main(pipes[1]);
+    cr_assert_eq(read(pipes[0], told, sizeof(*told)), sizeof(*told));
+    return child;
+}
+
 enum { REQUESTS = 1000, LEN = 40000 };
 static uint8_t out[REQUESTS][LEN];
 static struct iovec iov[REQUESTS];
@@ -101,15 +114,9 @@ static outcome_t outcome[REQUESTS];
 /* A gateway of its own, and a thousand reads from it under way, of which the first is through. */
 static pid_t begin_reads(const char *transports)
 {
-    int pipes[2];
     told_t told;
+    pid_t child = start_gateway(transports, &told);
 
-    use(transports);
-    cr_assert_eq(pipe(pipes), 0);
-    pid_t child = fork();
-    if (child == 0)
-        gateway_main(pipes[1]);
-    cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
     rig_init_pool(&rig, told.address, NULL);
     rig_link(&rig);
     for (int i = 0; i < REQUESTS; i++) {
@@ -190,15 +197,9 @@ static void close_peer(void *ctx, status_t status)
 Test(rdma, a_read_that_timed_out_is_told_when_its_link_is_given_up_and_may_close_the_peer_then)
 {
     const transfer_limits_t limits = {.stall_ns = 100 * NS_PER_MS};
-    int pipes[2];
     told_t told;
+    pid_t child = start_gateway("tcp,self", &told);
 
-    use("tcp,self");
-    cr_assert_eq(pipe(pipes), 0);
-    pid_t child = fork();
-    if (child == 0)
-        gateway_main(pipes[1]);
-    cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
     rig_init_pool(&rig, told.address, &limits);
     rig_link(&rig);
     kill(child, SIGSTOP);
@@ -223,15 +224,9 @@ Test(rdma, a_read_that_timed_out_is_told_when_its_link_is_given_up_and_may_close
 Test(rdma, a_peer_that_is_closed_while_its_link_is_made_does_not_end_the_gateway)
 {
     enum { STEPS = 40, ROUNDS = 3 };
-    int pipes[2];
     told_t told;
+    pid_t child = start_gateway("tcp,self", &told);
 
-    use("tcp,self");
-    cr_assert_eq(pipe(pipes), 0);
-    pid_t child = fork();
-    if (child == 0)
-        gateway_main(pipes[1]);
-    cr_assert_eq(read(pipes[0], &told, sizeof(told)), sizeof(told));
     for (int round = 0; round < ROUNDS * STEPS; round++) {
         rig_init_pool(&rig, told.address, NULL);
         transfer_peer_connect(rig.peer);
