@@ -76,7 +76,7 @@ static void settle(program_t *program)
     if (report_is_of_failure(program->serve) &&
         program->options->worker.model_control == MODEL_CONTROL_NONE) {
         report_failure(program->serve, program->people);
-        fprintf(program->people, "fermata-serve: no model could be loaded\n");
+        fprintf(program->people, "fermata serve: no model could be loaded\n");
         fflush(program->people);
         program->exit_code = EXIT_CODE_FAILED;
         serve_stop(program->serve, "nothing to serve");
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
         return exit_code;
     const char *mistake = worker_options_mistake(&options.worker);
     if (mistake) {
-        fprintf(stderr, "fermata-serve: %s\n", mistake);
+        fprintf(stderr, "fermata serve: %s\n", mistake);
         config_destroy(config);
         return EXIT_CODE_USAGE;
     }

@@ -96,7 +96,7 @@ const config_schema_t *serve_options_schema(void)
 {
     static config_option_t rows[ROWS_MAX], sorted[ROWS_MAX];
     static config_schema_t schema = {
-        .program = "fermata-serve",
+        .program = "fermata serve",
         .summary =
             "Serves the models of a folder over REST and gRPC: gateway, scheduler and worker in one process.",
         .options = sorted,

@@ -97,7 +97,7 @@ void report_failure(const serve_t *serve, FILE *out)
     const served_t *served = serve_models(serve);
 
     for (uint32_t i = 0; i < served->count; i++)
-        fprintf(out, "fermata-serve: model %s is not ready: %s\n", served->models[i]->name,
+        fprintf(out, "fermata serve: model %s is not ready: %s\n", served->models[i]->name,
                 served->models[i]->load_err.text);
 }
 

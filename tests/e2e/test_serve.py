@@ -123,7 +123,7 @@ def test_a_taken_port_is_named(bin_dir, tmp_path, which):
 
 def test_mistakes_are_told_in_one_line(bin_dir, tmp_path):
     missing = run(bin_dir, "--models", tmp_path / "nothing", "--log-level", "error")
-    assert missing.returncode == 1 and missing.stderr == f"fermata-serve: model repository {tmp_path / 'nothing'}: No such file or directory\n"
+    assert missing.returncode == 1 and missing.stderr == f"fermata serve: model repository {tmp_path / 'nothing'}: No such file or directory\n"
     policy = run(bin_dir, "--models", patient_models(tmp_path), "--policy", "fast", "--log-level", "error")
     assert policy.returncode == 1 and "fast" in policy.stderr and policy.stderr.count("\n") == 1, policy.stderr
     flag = run(bin_dir, "--frob")
@@ -213,7 +213,7 @@ def test_its_log_where_it_is_asked_for(bin_dir, tmp_path):
     code, seen = on_terminal(serve_on_any_port(bin_dir, tmp_path / "models", "--log-dir", tmp_path), 80)
     assert code == 0 and "Ctrl-C stops it" in seen and " INFO " not in seen, "a full disk under the log is borne"
     code, seen = on_terminal(serve_on_any_port(bin_dir, tmp_path / "models", "--log-dir", "/nowhere"), 80)
-    assert code == 1 and seen == "fermata-serve: cannot write /nowhere/serve.log: No such file or directory\r\n"
+    assert code == 1 and seen == "fermata serve: cannot write /nowhere/serve.log: No such file or directory\r\n"
 
 
 def test_why_nothing_is_served_is_told_once(bin_dir, tmp_path):
@@ -221,7 +221,7 @@ def test_why_nothing_is_served_is_told_once(bin_dir, tmp_path):
     (tmp_path / "models" / "broken" / "1" / "model.onnx").write_bytes(b"no model")
     code, seen = on_terminal(serve_on_any_port(bin_dir, tmp_path / "models"), 80, TMPDIR=str(tmp_path))
     stays = seen.rsplit("\x1b[J", 1)[-1]
-    assert code == 1 and re.fullmatch(r"fermata-serve: model broken is not ready: .+\r\nfermata-serve: no model could be loaded\r\n", stays), seen
+    assert code == 1 and re.fullmatch(r"fermata serve: model broken is not ready: .+\r\nfermata serve: no model could be loaded\r\n", stays), seen
 
 
 def test_models_come_and_go_while_it_serves(bin_dir, tmp_path):
