@@ -13,6 +13,8 @@
 enum { LINE_BYTES = 4096 };
 
 static _Atomic int level_now = LOG_INFO;
+static _Atomic uint64_t
+    lost; /* lines that could not be written since the last that could: a full disk, a closed pipe */
 static log_format_t format_now = LOG_FORMAT_TEXT;
 static const char *program_now = "fermata";
 
@@ -162,7 +164,7 @@ static void format_json(line_t *line, log_level_t level, const char *event, cons
     put_char(line, '}');
 }
 
-void log_write(log_level_t level, const char *event, const log_field_t *fields)
+static bool put_line(log_level_t level, const char *event, const log_field_t *fields)
 {
     line_t line = {.len = 0};
     if (format_now == LOG_FORMAT_JSON)
@@ -170,6 +172,23 @@ void log_write(log_level_t level, const char *event, const log_field_t *fields)
     else
         format_text(&line, level, event, fields);
     line.text[line.len++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line.text, line.len);
-    (void)written; /* nobody is left to tell */
+    return write(STDERR_FILENO, line.text, line.len) == (ssize_t)line.len;
+}
+
+/* Nobody else can be told while there is no way out, so it is said as soon as there is one again. */
+static void tell_lost(void)
+{
+    uint64_t lines = atomic_exchange_explicit(&lost, 0, memory_order_relaxed);
+    const log_field_t fields[] = {LOG_U64("lines", lines), {.kind = LOG_FIELD_END}};
+
+    if (lines > 0 && !put_line(LOG_WARN, "log_lines_lost", fields))
+        atomic_fetch_add_explicit(&lost, lines, memory_order_relaxed);
+}
+
+void log_write(log_level_t level, const char *event, const log_field_t *fields)
+{
+    if (atomic_load_explicit(&lost, memory_order_relaxed) > 0)
+        tell_lost();
+    if (!put_line(level, event, fields))
+        atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
 }

@@ -1,5 +1,6 @@
 /*
- * One line per event, `key=value` or JSON, to stderr. Thread-safe: a line is written by one write(2).
+ * One line per event, `key=value` or JSON, to stderr. Thread-safe: a line is written by one write(2). Lines that find a full
+ * disk are lost and counted; the next one that gets through has `log_lines_lost lines=N` before it.
  * Never log tensor contents or secrets.
  *
  *   log_info("model_loaded", LOG_STR("model", name), LOG_I64("version", v), LOG_MS("took_ms", ns));

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,4 +84,22 @@ Test(log, a_line_is_cut_to_what_a_pipe_takes_whole)
     const char *line = captured(write_long);
     cr_expect_eq(strlen(line), 4096);
     cr_expect_eq(line[4095], '\n');
+}
+
+Test(log, lines_that_a_full_disk_took_are_told_once)
+{
+    int saved = dup(STDERR_FILENO), full = open("/dev/full", O_WRONLY);
+    log_init("w", LOG_INFO, LOG_FORMAT_TEXT);
+    dup2(full, STDERR_FILENO);
+    write_one();
+    write_one();
+    write_one();
+    dup2(saved, STDERR_FILENO);
+    close(full);
+    close(saved);
+    const char *lines = captured(write_one);
+    const char *told = strstr(lines, " WARN w log_lines_lost lines=3\n");
+    cr_assert_not_null(told, "%s", lines);
+    cr_expect_not_null(strstr(told, " INFO w model_loaded "), "%s", lines);
+    cr_expect_null(strstr(captured(write_one), "log_lines_lost"));
 }
