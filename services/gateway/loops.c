@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
+#include "gateway/models/stats.h"
 #include "http/address.h"
 
 #include <errno.h>
@@ -48,6 +49,7 @@ struct gateway_loops {
     const gateway_options_t *options;
     gateway_within_t within;
     metrics_t *metrics; /* its own; NULL: another's */
+    stats_board_t board;
     http_server_t *http;
     bool http_stopped;
     member_t *members;
@@ -316,6 +318,7 @@ void gateway_loops_destroy(gateway_loops_t *loops)
         gateway_service_destroy(loops->members[0].service);
     http_server_destroy(loops->http);
     metrics_destroy(loops->metrics);
+    stats_board_dispose(&loops->board);
     free(loops->owners);
     free(loops->members);
     free(loops);
@@ -418,6 +421,8 @@ status_t gateway_loops_create(loop_t *loop, const gateway_options_t *options, co
     if (within)
         loops->within = *within;
     loops->within.others = loops->count > 1;
+    stats_board_init(&loops->board);
+    loops->within.board = loops->count > 1 ? &loops->board : NULL;
     status_t status = start(loops, err);
     if (status != STATUS_OK) {
         gateway_loops_destroy(loops);

@@ -174,7 +174,7 @@ static status_t open_base(gateway_service_t *service, err_t *err)
         return err_set(err, STATUS_IO, "getrandom: %m");
     gateway->metrics = service->within.metrics;
     if (create_arena(service, err) != STATUS_OK ||
-        catalogue_create(gateway->metrics, &gateway->catalogue, err) != STATUS_OK ||
+        catalogue_create(gateway->metrics, service->within.board, &gateway->catalogue, err) != STATUS_OK ||
         sessions_create(gateway, (uint32_t)options->max_requests, &gateway->sessions, err) != STATUS_OK ||
         preprocess_create(gateway->loop, (uint32_t)options->preprocess_threads, &gateway->preprocess, err) !=
             STATUS_OK)

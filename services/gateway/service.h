@@ -18,7 +18,8 @@ typedef struct gateway_service gateway_service_t;
 typedef struct {
     /* where the scheduler of this process accepts; NULL: it is elsewhere, and so may workers be */
     struct link_hub *hub;
-    metrics_t *metrics; /* of all of them, exposed by another, who asks gateway_service_read */
+    metrics_t *metrics;        /* of all of them, exposed by another, who asks gateway_service_read */
+    struct stats_board *board; /* where they count what their models did; NULL: there is one gateway */
     gateway_calls_t calls;
     bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;

@@ -266,6 +266,10 @@ def test_several_loops_share_two_ports_and_are_one_in_the_metrics(loops):
     assert f'nv_inference_request_success{{model="digits",version="1"}} {asked}\n' in text
     assert "fermata_gateway_scheduler_connected 1\n" in text and int(re.search(r"fermata_gateway_arena_bytes (\d+)", text).group(1)) >= 1 << 30
     wait_until(lambda: "fermata_gateway_tasks_in_flight 0\n" in get(loops.gateways[0]["metrics"], "/metrics").body.decode(), "no task under way")
+    for _ in range(10):  # whichever loop is asked
+        told = get(loops.http, "/v2/models/digits/stats").json()["model_stats"][0]
+        assert told["inference_count"] == asked and told["inference_stats"]["success"]["count"] == asked
+        assert sum(batch["batch_size"] * batch["compute_infer"]["count"] for batch in told["batch_stats"]) == told["execution_count"] == asked
 
 
 def test_a_model_that_comes_and_goes_does_so_for_all_loops(bin_dir, tmp_path):

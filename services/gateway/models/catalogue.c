@@ -17,13 +17,15 @@ typedef struct {
 
 struct catalogue {
     metrics_t *metrics;
+    struct stats_board *board;
     strmap_t by_name;                              /* model_versions_t */
     model_versions_t *names[CATALOGUE_MODELS_MAX]; /* between updates, in their order */
     uint32_t name_count;
     uint32_t count, ready_count; /* versions */
 };
 
-status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_t *err)
+status_t catalogue_create(struct metrics *metrics, struct stats_board *board, catalogue_t **catalogue,
+                          err_t *err)
 {
     catalogue_t *made = calloc(1, sizeof *made);
     if (!made || strmap_init(&made->by_name, CATALOGUE_MODELS_MAX, NULL) != STATUS_OK) {
@@ -31,6 +33,7 @@ status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_
         return err_set(err, STATUS_NO_MEMORY, "no memory for the model catalogue");
     }
     made->metrics = metrics;
+    made->board = board;
     *catalogue = made;
     return STATUS_OK;
 }
@@ -108,7 +111,7 @@ static model_entry_t *entry_for(catalogue_t *catalogue, const Control__ModelRepo
         return old;
     if (!exists && catalogue->count == CATALOGUE_MODELS_MAX)
         return NULL;
-    model_entry_t *made = model_entry_create(report, catalogue->metrics);
+    model_entry_t *made = model_entry_create(report, catalogue->metrics, catalogue->board);
     if (!made)
         return NULL;
     made->next = exists ? old->next : old;
@@ -116,6 +119,7 @@ static model_entry_t *entry_for(catalogue_t *catalogue, const Control__ModelRepo
     catalogue->count += !exists;
     if (exists) {
         old->listed = false;
+        model_stats_leave(&old->stats);
         model_entry_unref(old);
     }
     return made;

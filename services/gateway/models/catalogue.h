@@ -21,7 +21,9 @@ enum {
 
 struct Control__Catalogue;
 
-status_t catalogue_create(struct metrics *metrics, catalogue_t **catalogue, err_t *err);
+/* board: as in model_stats_init. Both outlive it and the entries. */
+status_t catalogue_create(struct metrics *metrics, struct stats_board *board, catalogue_t **catalogue,
+                          err_t *err);
 void catalogue_destroy(catalogue_t *catalogue); /* entries still referred to live on */
 
 /*

@@ -17,6 +17,7 @@ void model_entry_unref(model_entry_t *entry)
 {
     if (--entry->refs > 0)
         return;
+    model_stats_leave(&entry->stats);
     free(entry->memory);
     free(entry->description);
     free(entry);
@@ -246,7 +247,7 @@ static status_t check_entry(model_entry_t *entry, const Control__ModelReport *re
     return STATUS_OK;
 }
 
-static model_entry_t *build(const Control__ModelReport *report, metrics_t *metrics)
+static model_entry_t *build(const Control__ModelReport *report, metrics_t *metrics, stats_board_t *board)
 {
     model_entry_t *entry = calloc(1, sizeof *entry);
     carve_t carver = {0};
@@ -266,7 +267,7 @@ static model_entry_t *build(const Control__ModelReport *report, metrics_t *metri
     err_t err = {0};
     if (check_entry(entry, report, &err) != STATUS_OK)
         snprintf(entry->defect, sizeof entry->defect, "%s", err.text);
-    model_stats_init(&entry->stats, metrics, entry->spec.name, entry->spec.version);
+    model_stats_init(&entry->stats, metrics, board, entry->spec.name, entry->spec.version);
     return entry;
 }
 
@@ -288,11 +289,12 @@ static uint8_t *pack_description(const Control__ModelReport *report, size_t *byt
     return packed;
 }
 
-model_entry_t *model_entry_create(const Control__ModelReport *report, metrics_t *metrics)
+model_entry_t *model_entry_create(const Control__ModelReport *report, metrics_t *metrics,
+                                  stats_board_t *board)
 {
     size_t bytes;
     uint8_t *description = pack_description(report, &bytes);
-    model_entry_t *entry = description ? build(report, metrics) : NULL;
+    model_entry_t *entry = description ? build(report, metrics, board) : NULL;
     if (!entry) {
         free(description);
         return NULL;

@@ -39,7 +39,8 @@ typedef struct model_entry {
 } model_entry_t;
 
 /* With one reference, not listed; a description that makes no sense leaves its reason in defect. NULL: no memory. */
-model_entry_t *model_entry_create(const struct Control__ModelReport *report, metrics_t *metrics);
+model_entry_t *model_entry_create(const struct Control__ModelReport *report, metrics_t *metrics,
+                                  stats_board_t *board);
 
 void model_entry_ref(model_entry_t *entry);
 void model_entry_unref(model_entry_t *entry);

@@ -18,7 +18,7 @@ static Control__Catalogue message;
 static void setup(void)
 {
     metrics = metrics_create("test", NULL);
-    cr_assert(catalogue_create(metrics, &catalogue, NULL) == STATUS_OK);
+    cr_assert(catalogue_create(metrics, NULL, &catalogue, NULL) == STATUS_OK);
     for (int i = 0; i < 2; i++) {
         tensors[i] = (Control__Tensor)CONTROL__TENSOR__INIT;
         tensors[i].name = (char *)(uintptr_t)(i ? "y" : "x");
@@ -88,12 +88,12 @@ Test(catalogue, the_same_description_stays_the_same_entry)
 {
     catalogue_update(catalogue, &message, false);
     model_entry_t *before = find("1");
-    before->stats.rows = 5;
+    before->stats.counts.rows = 5;
     models[0].id = 70;
     models[0].ready = false;
     reports[0].memory_bytes = 1;
     catalogue_update(catalogue, &message, false);
-    cr_assert(find("1") == before && before->id == 70 && !before->ready && before->stats.rows == 5);
+    cr_assert(find("1") == before && before->id == 70 && !before->ready && before->stats.counts.rows == 5);
 }
 
 Test(catalogue, another_description_is_another_entry_and_the_old_one_lives_while_it_is_used)

@@ -221,7 +221,7 @@ static void start_gateway(rig_t *rig, size_t arena_bytes, uint32_t requests_max)
     gateway->body_bytes_max = 1 << 20;
     cr_assert(arena_create(&gateway->arena, arena_bytes ? arena_bytes : 1 << 20, &err) == STATUS_OK, "%s",
               err.text);
-    cr_assert(catalogue_create(gateway->metrics, &gateway->catalogue, &err) == STATUS_OK);
+    cr_assert(catalogue_create(gateway->metrics, NULL, &gateway->catalogue, &err) == STATUS_OK);
     cr_assert(sessions_create(gateway, requests_max, &gateway->sessions, &err) == STATUS_OK, "%s", err.text);
     const dataplane_options_t dataplane = {.loop = gateway->loop,
                                            .listen = "127.0.0.1:0",
