@@ -72,9 +72,12 @@ static bool is_among(const char *names, const char *name)
 {
     size_t len = strlen(name);
 
-    for (const char *at = names; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != '\0')) {
-        if (strcspn(at, ",") == len && memcmp(at, name, len) == 0)
+    for (const char *at = names; *at;) {
+        const char *end = strchr(at, ',');
+        size_t part = end ? (size_t)(end - at) : strlen(at);
+        if (part == len && memcmp(at, name, len) == 0)
             return true;
+        at += part + (at[part] == ',');
     }
     return false;
 }

@@ -10,6 +10,7 @@
 #ifndef AUTH_KEY_H
 #define AUTH_KEY_H
 
+#include "auth/limits.h"
 #include "base/status.h"
 #include "base/strbuf.h"
 
@@ -36,10 +37,8 @@ typedef struct {
     uint8_t hash[AUTH_HASH_BYTES];  /* of the key's text */
     uint32_t rights;                /* auth_right_t */
     char models[AUTH_MODELS_BYTES]; /* AUTH_INFER is for these only, "a,b"; "" = for all */
-    double rate_per_s;              /* inferences that may begin in a second; 0 = no limit */
-    uint32_t burst;                 /* … at once after a rest; at least 1 with a rate */
-    uint32_t concurrent;            /* inferences under way at once; 0 = no limit */
-    int64_t expires_s;              /* Unix time; 0 = never */
+    auth_limits_t limits;
+    int64_t expires_s; /* Unix time; 0 = never */
 } auth_key_t;
 
 /* A new key's text, and its hash. STATUS_IO: the kernel gives no random bytes. */
@@ -49,18 +48,15 @@ void auth_key_hash(const char *text, size_t len_bytes, uint8_t hash[AUTH_HASH_BY
 
 bool auth_name_is_good(const char *name);
 
-/* The fields as a file and a command line have them; the texts name what is wrong. Each begins from what *key says. */
+/* The scopes as a file and a command line have them; the text names what is wrong. Begins from what *key says. */
 status_t auth_key_set_scopes(auth_key_t *key, const char *text, err_t *err); /* "infer:a,infer:b,read" */
-status_t auth_key_set_limits(auth_key_t *key, const char *text,
-                             err_t *err); /* "rate=5,burst=9,concurrent=2" */
 
 /* One line without its end. */
 status_t auth_key_parse(const char *line, auth_key_t *key, err_t *err);
 /* The line, with its end. */
 void auth_key_write(const auth_key_t *key, strbuf_t *to);
-/* SCOPES, LIMITS and EXPIRES for people and for the line. */
+/* SCOPES and EXPIRES for people and for the line; LIMITS are written by auth_limits_write. */
 void auth_key_write_scopes(const auth_key_t *key, strbuf_t *to);
-void auth_key_write_limits(const auth_key_t *key, strbuf_t *to);
 void auth_key_write_expiry(const auth_key_t *key, strbuf_t *to);
 
 /* Whether it has the right, for that model where one is named (NULL: for none in particular). */

@@ -101,68 +101,6 @@ void auth_key_write_scopes(const auth_key_t *key, strbuf_t *to)
     }
 }
 
-/* ---- limits ---- */
-
-static bool read_number(const char *text, double least, double most, double *value)
-{
-    char *end;
-    double number = strtod(text, &end);
-
-    if (end == text || *end != '\0' || !(number >= least && number <= most))
-        return false;
-    *value = number;
-    return true;
-}
-
-static status_t set_limit(auth_key_t *key, const char *word, err_t *err)
-{
-    double value;
-
-    if (strncmp(word, "rate=", 5) == 0 && read_number(word + 5, 1e-3, RATE_MAX, &value))
-        key->rate_per_s = value;
-    else if (strncmp(word, "burst=", 6) == 0 && read_number(word + 6, 1, COUNT_MAX, &value))
-        key->burst = (uint32_t)value;
-    else if (strncmp(word, "concurrent=", 11) == 0 && read_number(word + 11, 1, COUNT_MAX, &value))
-        key->concurrent = (uint32_t)value;
-    else
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "'%.64s' is no limit: rate=N (a second, from .001), burst=N, concurrent=N (from 1)",
-                       word);
-    return STATUS_OK;
-}
-
-status_t auth_key_set_limits(auth_key_t *key, const char *text, err_t *err)
-{
-    char word[64];
-    bool too_long;
-
-    key->rate_per_s = 0;
-    key->burst = key->concurrent = 0;
-    if (strcmp(text, "-") == 0)
-        return STATUS_OK;
-    for (const char *at = text; next_part(&at, word, sizeof word, &too_long);) {
-        if (set_limit(key, word, err) != STATUS_OK)
-            return err->code;
-    }
-    if (too_long)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "a limit has over %zu bytes", sizeof word - 1);
-    if (key->burst && key->rate_per_s == 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "a burst without a rate limits nothing");
-    if (key->rate_per_s > 0 && !key->burst) /* as many as a second brings */
-        key->burst = key->rate_per_s < 1 ? 1 : (uint32_t)ceil(key->rate_per_s);
-    return STATUS_OK;
-}
-
-void auth_key_write_limits(const auth_key_t *key, strbuf_t *to)
-{
-    if (key->rate_per_s == 0 && key->concurrent == 0)
-        strbuf_puts(to, "-");
-    if (key->rate_per_s > 0)
-        strbuf_printf(to, "rate=%.10g,burst=%" PRIu32, key->rate_per_s, key->burst);
-    if (key->concurrent > 0)
-        strbuf_printf(to, "%sconcurrent=%" PRIu32, key->rate_per_s > 0 ? "," : "", key->concurrent);
-}
-
 /* ---- expiry ---- */
 
 static status_t set_expiry(auth_key_t *key, const char *text, err_t *err)
@@ -244,7 +182,7 @@ status_t auth_key_parse(const char *line, auth_key_t *key, err_t *err)
     snprintf(read.name, sizeof read.name, "%s", fields[0]);
     if (set_hash(&read, fields[1], err) != STATUS_OK ||
         auth_key_set_scopes(&read, fields[2], err) != STATUS_OK ||
-        auth_key_set_limits(&read, fields[3], err) != STATUS_OK ||
+        auth_limits_parse(&read.limits, fields[3], err) != STATUS_OK ||
         set_expiry(&read, fields[4], err) != STATUS_OK)
         return err->code;
     *key = read;
@@ -259,7 +197,7 @@ void auth_key_write(const auth_key_t *key, strbuf_t *to)
     strbuf_putc(to, ' ');
     auth_key_write_scopes(key, to);
     strbuf_putc(to, ' ');
-    auth_key_write_limits(key, to);
+    auth_limits_write(&key->limits, to);
     strbuf_putc(to, ' ');
     auth_key_write_expiry(key, to);
     strbuf_putc(to, '\n');

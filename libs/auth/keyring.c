@@ -1,10 +1,8 @@
 #include "auth/keyring.h"
 
 #include "auth/key_file.h"
-#include "base/clock.h"
 
 #include <endian.h>
-#include <math.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +10,10 @@
 
 struct keyring_holder {
     auth_key_t key;
-    uint64_t head;    /* the first eight bytes of the hash, to bisect by */
-    bool gone;        /* its key stands in the file no more */
-    uint32_t holds;   /* of connections and inferences */
-    uint32_t running; /* inferences */
-    double tokens;    /* of its rate, at tokens_ns */
-    int64_t tokens_ns;
+    uint64_t head;  /* the first eight bytes of the hash, to bisect by */
+    bool gone;      /* its key stands in the file no more */
+    uint32_t holds; /* of connections and inferences */
+    auth_usage_t *usage;
     keyring_holder_t *next_gone;
 };
 
@@ -28,12 +24,27 @@ typedef struct {
     off_t len_bytes;
 } look_t;
 
+enum {
+    REMEMBERED = 64,                         /* texts; those of the clients that ask most */
+    REMEMBERED_LEAST = 8,                    /* shorter texts have no place: no key that was made is */
+    REMEMBERED_BYTES = AUTH_TEXT_BYTES + 16, /* longer ones neither */
+};
+
+/* A text that was found to be a key. */
+typedef struct {
+    keyring_holder_t *holder; /* NULL: none */
+    size_t len_bytes;
+    char text[REMEMBERED_BYTES];
+} remembered_t;
+
 struct keyring {
     char *path;
+    auth_usages_t *usages;
     look_t seen;
     keyring_holder_t **holders; /* by head */
     size_t count;
     keyring_holder_t *gone; /* keys that are gone and held */
+    remembered_t remembered[REMEMBERED];
 };
 
 static uint64_t head_of(const uint8_t hash[AUTH_HASH_BYTES])
@@ -61,11 +72,33 @@ static bool is_same(const look_t *a, const look_t *b)
 
 /* ---- life ---- */
 
-static void free_holders(keyring_holder_t **holders, size_t count)
+static void free_holder(keyring_t *ring, keyring_holder_t *holder)
+{
+    if (holder->usage)
+        auth_usages_put(ring->usages, holder->usage);
+    free(holder);
+}
+
+static void free_holders(keyring_t *ring, keyring_holder_t **holders, size_t count)
 {
     for (size_t i = 0; holders && i < count; i++)
-        free(holders[i]);
+        free_holder(ring, holders[i]);
     free(holders);
+}
+
+static keyring_holder_t *make_holder(keyring_t *ring, const auth_key_t *key)
+{
+    keyring_holder_t *made = calloc(1, sizeof *made);
+
+    if (!made)
+        return NULL;
+    made->key = *key;
+    made->head = head_of(key->hash);
+    made->usage = auth_usages_get(ring->usages, key->hash);
+    if (made->usage)
+        return made;
+    free(made);
+    return NULL;
 }
 
 static int by_head(const void *a, const void *b)
@@ -76,20 +109,16 @@ static int by_head(const void *a, const void *b)
 }
 
 /* New holders for the keys, in the order of their heads. */
-static keyring_holder_t **make_holders(const auth_keys_t *keys, err_t *err)
+static keyring_holder_t **make_holders(keyring_t *ring, const auth_keys_t *keys, err_t *err)
 {
     keyring_holder_t **made = calloc(keys->count + 1, sizeof(keyring_holder_t *));
 
     for (size_t i = 0; made && i < keys->count; i++) {
-        made[i] = calloc(1, sizeof *made[i]);
+        made[i] = make_holder(ring, &keys->keys[i]);
         if (!made[i]) {
-            free_holders(made, i);
+            free_holders(ring, made, i);
             made = NULL;
-            break;
         }
-        made[i]->key = keys->keys[i];
-        made[i]->head = head_of(keys->keys[i].hash);
-        made[i]->tokens = keys->keys[i].burst;
     }
     if (made)
         qsort(made, keys->count, sizeof(keyring_holder_t *), by_head);
@@ -126,7 +155,7 @@ static keyring_holder_t **find_hash(const keyring_t *ring, const uint8_t hash[AU
     return NULL;
 }
 
-/* Whoever held a key before goes on being its holder, with what is left of its limits. */
+/* Whoever held a key before goes on being its holder. */
 static void keep_old(keyring_t *ring, keyring_holder_t **made, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -135,7 +164,6 @@ static void keep_old(keyring_t *ring, keyring_holder_t **made, size_t count)
             continue;
         keyring_holder_t *kept = *old;
         kept->key = made[i]->key;
-        kept->tokens = fmin(kept->tokens, kept->key.burst);
         *old = made[i];
         (*old)->gone = true; /* only to be thrown away */
         made[i] = kept;
@@ -146,11 +174,16 @@ static void let_go(keyring_t *ring, keyring_holder_t *holder)
 {
     holder->gone = true;
     if (holder->holds == 0) {
-        free(holder);
+        free_holder(ring, holder);
         return;
     }
     holder->next_gone = ring->gone;
     ring->gone = holder;
+}
+
+static void forget_all(keyring_t *ring)
+{
+    explicit_bzero(ring->remembered, sizeof ring->remembered);
 }
 
 static status_t take_file(keyring_t *ring, err_t *err)
@@ -160,8 +193,9 @@ static status_t take_file(keyring_t *ring, err_t *err)
 
     if (status != STATUS_OK)
         return status;
-    keyring_holder_t **made = make_holders(&keys, err);
+    keyring_holder_t **made = make_holders(ring, &keys, err);
     if (made) {
+        forget_all(ring);
         keep_old(ring, made, keys.count);
         for (size_t i = 0; i < ring->count; i++)
             let_go(ring, ring->holders[i]);
@@ -173,7 +207,7 @@ static status_t take_file(keyring_t *ring, err_t *err)
     return made ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-status_t keyring_create(const char *path, keyring_t **ring, err_t *err)
+status_t keyring_create(const char *path, auth_usages_t *usages, keyring_t **ring, err_t *err)
 {
     keyring_t *made = calloc(1, sizeof *made);
 
@@ -181,6 +215,7 @@ status_t keyring_create(const char *path, keyring_t **ring, err_t *err)
         free(made);
         return err_set(err, STATUS_NO_MEMORY, "no memory for keys");
     }
+    made->usages = usages;
     made->seen = look_at(path);
     status_t status = take_file(made, err);
     if (status != STATUS_OK) {
@@ -197,9 +232,10 @@ void keyring_destroy(keyring_t *ring)
         return;
     for (keyring_holder_t *next; ring->gone; ring->gone = next) {
         next = ring->gone->next_gone;
-        free(ring->gone);
+        free_holder(ring, ring->gone);
     }
-    free_holders(ring->holders, ring->count);
+    forget_all(ring);
+    free_holders(ring, ring->holders, ring->count);
     free(ring->path);
     free(ring);
 }
@@ -224,15 +260,37 @@ size_t keyring_count(const keyring_t *ring)
 
 /* ---- holders ---- */
 
+/* Where a text would be remembered; NULL: nowhere. Keys are random to the end, and only keys are remembered. */
+static remembered_t *place_of(keyring_t *ring, const char *text, size_t len_bytes)
+{
+    uint64_t tail;
+
+    if (len_bytes < REMEMBERED_LEAST || len_bytes > REMEMBERED_BYTES)
+        return NULL;
+    memcpy(&tail, text + len_bytes - sizeof tail, sizeof tail);
+    return &ring->remembered[tail * UINT64_C(0x9E3779B97F4A7C15) >> 58];
+}
+_Static_assert(REMEMBERED == 1 << (64 - 58), "the hash of a place has its bits");
+
 keyring_holder_t *keyring_find(keyring_t *ring, const char *text, size_t len_bytes)
 {
     uint8_t hash[AUTH_HASH_BYTES];
 
     if (len_bytes == 0 || len_bytes >= AUTH_LINE_BYTES)
         return NULL;
+    remembered_t *place = place_of(ring, text, len_bytes);
+    if (place && place->holder && place->len_bytes == len_bytes &&
+        CRYPTO_memcmp(place->text, text, len_bytes) == 0)
+        return place->holder;
     auth_key_hash(text, len_bytes, hash);
     keyring_holder_t **found = find_hash(ring, hash);
-    return found ? *found : NULL;
+    if (!found)
+        return NULL;
+    if (place) {
+        *place = (remembered_t){.holder = *found, .len_bytes = len_bytes};
+        memcpy(place->text, text, len_bytes);
+    }
+    return *found;
 }
 
 const auth_key_t *keyring_key(const keyring_holder_t *holder)
@@ -260,43 +318,23 @@ void keyring_drop(keyring_t *ring, keyring_holder_t *holder)
             break;
         }
     }
-    free(holder);
+    free_holder(ring, holder);
 }
 
 /* ---- limits ---- */
 
-static void fill_tokens(keyring_holder_t *holder, int64_t now_ns)
-{
-    double passed_s = holder->tokens_ns ? (double)(now_ns - holder->tokens_ns) / NS_PER_S : 0;
-
-    if (passed_s > 0)
-        holder->tokens = fmin(holder->key.burst, holder->tokens + passed_s * holder->key.rate_per_s);
-    holder->tokens_ns = now_ns;
-}
-
 status_t keyring_enter(keyring_holder_t *holder, int64_t now_ns, uint32_t *retry_after_ms, err_t *err)
 {
-    const auth_key_t *key = &holder->key;
+    status_t status =
+        auth_usage_enter(holder->usage, &holder->key.limits, "this key", now_ns, retry_after_ms, err);
 
-    *retry_after_ms = 0;
-    if (key->concurrent > 0 && holder->running >= key->concurrent)
-        return err_set(err, STATUS_LIMITED, "this key may have %u requests under way", key->concurrent);
-    if (key->rate_per_s > 0) {
-        fill_tokens(holder, now_ns);
-        if (holder->tokens < 1) {
-            double wait_ms = (1 - holder->tokens) / key->rate_per_s * 1e3;
-            *retry_after_ms = (uint32_t)fmin(ceil(wait_ms - 1e-6), 3.6e6); /* sums of tokens are not exact */
-            return err_set(err, STATUS_LIMITED, "this key may begin %g requests a second", key->rate_per_s);
-        }
-        holder->tokens -= 1;
-    }
-    holder->running++;
-    holder->holds++;
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        holder->holds++;
+    return status;
 }
 
 void keyring_leave(keyring_t *ring, keyring_holder_t *holder)
 {
-    holder->running--;
+    auth_usage_leave(holder->usage);
     keyring_drop(ring, holder);
 }

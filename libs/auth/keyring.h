@@ -3,20 +3,22 @@
  * One thread. Nothing here allocates but reading.
  *
  * A key is found by its SHA-256 hash, by bisection on the hash's first eight bytes and a comparison in constant time: how long it
- * takes tells of the hash of what was tried, and of no key.
+ * takes tells of the hash of what was tried, and of no key. Texts that were found are remembered until the file is read again, so that
+ * most requests cost no hash; they too are compared in constant time, and the place of one tells of nothing but its own last bytes.
  */
 #ifndef AUTH_KEYRING_H
 #define AUTH_KEYRING_H
 
 #include "auth/key.h"
+#include "auth/usages.h"
 
 typedef struct keyring keyring_t;
 
 /* Somebody who holds a key. It lives as long as the key stands in the file, and then until the last hold is given back. */
 typedef struct keyring_holder keyring_holder_t;
 
-/* Reads the file, which must be there and right. path is copied. */
-status_t keyring_create(const char *path, keyring_t **ring, err_t *err);
+/* Reads the file, which must be there and right. path is copied. usages outlive it: those who have the same share the limits of keys. */
+status_t keyring_create(const char *path, auth_usages_t *usages, keyring_t **ring, err_t *err);
 /* Nobody holds anything of it any more. NULL is fine. */
 void keyring_destroy(keyring_t *ring);
 

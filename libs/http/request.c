@@ -171,9 +171,13 @@ const char *http_request_query(const http_request_t *request)
 
 const char *http_request_header(const http_request_t *request, const char *name)
 {
-    for (unsigned i = 0; i < request->header_count; i++)
-        if (strcasecmp(request->text.data + request->headers[i].name, name) == 0)
-            return request->text.data + request->headers[i].value;
+    size_t len = strlen(name);
+
+    for (unsigned i = 0; i < request->header_count; i++) {
+        uint32_t at = request->headers[i].name, value = request->headers[i].value;
+        if (value - at == len + 1 && strcasecmp(request->text.data + at, name) == 0)
+            return request->text.data + value;
+    }
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 #include "gateway/loops.h"
 
+#include "auth/usages.h"
 #include "base/clock.h"
 #include "exporter/data.h"
 #include "exporter/exporter.h"
@@ -319,6 +320,7 @@ void gateway_loops_destroy(gateway_loops_t *loops)
     http_server_destroy(loops->http);
     metrics_destroy(loops->metrics);
     stats_board_dispose(&loops->board);
+    auth_usages_destroy(loops->within.usages);
     free(loops->owners);
     free(loops->members);
     free(loops);
@@ -403,7 +405,7 @@ static status_t start(gateway_loops_t *loops, err_t *err)
         loops->within.metrics = loops->metrics = metrics_create("gateway", err);
     if (!loops->within.metrics)
         return err->code;
-    status_t status = STATUS_OK;
+    status_t status = auth_usages_create(&loops->within.usages, err);
     for (uint32_t i = 0; i < loops->count && status == STATUS_OK; i++)
         status = make_member(loops, i, err);
     return status;

@@ -179,8 +179,8 @@ static status_t open_base(gateway_service_t *service, err_t *err)
         preprocess_create(gateway->loop, (uint32_t)options->preprocess_threads, &gateway->preprocess, err) !=
             STATUS_OK)
         return err->code;
-    if (options->keys &&
-        access_create(gateway->loop, gateway->metrics, options->keys, &gateway->access, err) != STATUS_OK)
+    if (options->keys && access_create(gateway->loop, gateway->metrics, options->keys, service->within.usages,
+                                       &gateway->access, err) != STATUS_OK)
         return err->code;
     keep_awake(service);
     rpc.loop = gateway->loop;

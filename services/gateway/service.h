@@ -21,6 +21,7 @@ typedef struct {
     metrics_t *metrics;        /* of all of them, exposed by another, who asks gateway_service_read */
     struct stats_board *board; /* where they count what their models did; NULL: there is one gateway */
     gateway_calls_t calls;
+    struct auth_usages *usages; /* what keys have used of their limits, at all of them */
     bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;
 

@@ -35,14 +35,15 @@ static void look(loop_timer_t *timer, void *arg)
     loop_timer_start_in(timer, LOOK_NS);
 }
 
-status_t access_create(loop_t *loop, metrics_t *metrics, const char *path, access_t **access, err_t *err)
+status_t access_create(loop_t *loop, metrics_t *metrics, const char *path, auth_usages_t *usages,
+                       access_t **access, err_t *err)
 {
     access_t *made = calloc(1, sizeof *made);
 
     if (!made)
         return err_set(err, STATUS_NO_MEMORY, "no memory for keys");
     made->metrics = metrics;
-    status_t status = keyring_create(path, &made->ring, err);
+    status_t status = keyring_create(path, usages, &made->ring, err);
     if (status == STATUS_OK)
         status = loop_timer_init(&made->timer, loop, look, made, err);
     if (status != STATUS_OK) {
@@ -141,11 +142,15 @@ status_t access_check(access_t *access, const access_claim_t *claim, auth_right_
     if (!access)
         return STATUS_OK;
     if (!bearer_key(claim, &text, &len_bytes) && !text)
-        return refuse_stranger(access, "no_key", claim->peer, NULL, err);
+        return refuse_stranger(access, "no_key", claim->peer(claim->arg), NULL, err);
     keyring_holder_t *found = keyring_find(access->ring, text, len_bytes);
     if (!found)
-        return refuse_stranger(access, "unknown_key", claim->peer, NULL, err);
-    status_t status = access_check_again(access, found, claim->peer, right, model, err);
+        return refuse_stranger(access, "unknown_key", claim->peer(claim->arg), NULL, err);
+    if (keyring_is_good(found, time(NULL)) && auth_key_may(keyring_key(found), right, model)) {
+        *holder = found;
+        return STATUS_OK;
+    }
+    status_t status = access_check_again(access, found, claim->peer(claim->arg), right, model, err);
     if (status == STATUS_OK)
         *holder = found;
     return status;

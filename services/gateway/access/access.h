@@ -17,11 +17,13 @@ typedef struct access access_t;
 typedef struct {
     const char *authorization, *api_key;
     size_t authorization_bytes, api_key_bytes;
-    const char *peer; /* for people */
+    const char *(*peer)(void *arg); /* for people, where it is refused */
+    void *arg;
 } access_claim_t;
 
-/* Reads the file of keys, and each second looks whether it has changed. */
-status_t access_create(loop_t *loop, metrics_t *metrics, const char *path, access_t **access, err_t *err);
+/* Reads the file of keys, and each second looks whether it has changed. usages: as of keyring_create. */
+status_t access_create(loop_t *loop, metrics_t *metrics, const char *path, auth_usages_t *usages,
+                       access_t **access, err_t *err);
 void access_destroy(access_t *access); /* no holder is in use; NULL is fine */
 
 /*

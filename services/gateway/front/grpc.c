@@ -514,9 +514,14 @@ static const method_t methods[] = {
     {PATH("LogSettings"), on_unimplemented, GATEWAY_NO_LOGGING, 0, false},
 };
 /* clang-format on */
+static const char *peer_of(void *call)
+{
+    return rpc_call_peer(call);
+}
+
 static access_claim_t claim_of(rpc_call_t *call)
 {
-    access_claim_t claim = {.peer = rpc_call_peer(call)};
+    access_claim_t claim = {.peer = peer_of, .arg = call};
     rpc_call_header(call, "authorization", &claim.authorization, &claim.authorization_bytes);
     rpc_call_header(call, "x-api-key", &claim.api_key, &claim.api_key_bytes);
     return claim;
@@ -538,7 +543,7 @@ static void on_guarded(rpc_call_t *call, void *arg)
         return;
     }
     if (guard->right == AUTH_ADMIN)
-        access_audit(front->gateway->access, front->caller, claim.peer, guard->path, "-");
+        access_audit(front->gateway->access, front->caller, rpc_call_peer(call), guard->path, "-");
     guard->handler(call, guard->arg);
     front->caller = NULL;
 }

@@ -246,9 +246,14 @@ static infer_stream_t *stream_create(grpc_streams_t *streams, rpc_stream_t *rpc,
     return stream;
 }
 
-static access_claim_t claim_of(const rpc_stream_t *rpc)
+static const char *peer_of(void *rpc)
 {
-    access_claim_t claim = {.peer = rpc_stream_peer(rpc)};
+    return rpc_stream_peer(rpc);
+}
+
+static access_claim_t claim_of(rpc_stream_t *rpc)
+{
+    access_claim_t claim = {.peer = peer_of, .arg = rpc};
     rpc_stream_header(rpc, "authorization", &claim.authorization, &claim.authorization_bytes);
     rpc_stream_header(rpc, "x-api-key", &claim.api_key, &claim.api_key_bytes);
     return claim;

@@ -538,7 +538,12 @@ enum { ROUTE_COUNT = sizeof routes / sizeof *routes };
 
 /* ------------------------------------------------------------------ who may */
 
-static access_claim_t claim_of(const http_request_t *request)
+static const char *peer_of(void *request)
+{
+    return http_request_peer(request);
+}
+
+static access_claim_t claim_of(http_request_t *request)
 {
     const char *authorization = http_request_header(request, "Authorization");
     const char *api_key = http_request_header(request, "x-api-key");
@@ -546,7 +551,8 @@ static access_claim_t claim_of(const http_request_t *request)
                             .authorization_bytes = authorization ? strlen(authorization) : 0,
                             .api_key = api_key,
                             .api_key_bytes = api_key ? strlen(api_key) : 0,
-                            .peer = http_request_peer(request)};
+                            .peer = peer_of,
+                            .arg = request};
 }
 
 static bool admit(http_request_t *request, void *user)
@@ -567,8 +573,8 @@ static bool admit(http_request_t *request, void *user)
         return false;
     }
     if (right == AUTH_ADMIN)
-        access_audit(access, holder, claim.peer, http_method_name(http_request_method(request)),
-                     http_request_path(request));
+        access_audit(access, holder, http_request_peer(request),
+                     http_method_name(http_request_method(request)), http_request_path(request));
     http_request_set_caller(request, holder);
     return true;
 }

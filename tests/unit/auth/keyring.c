@@ -10,18 +10,21 @@
 #include <string.h>
 
 static char folder[] = "/tmp/fermata-keyring-XXXXXX", path[64];
+static auth_usages_t *usages;
 static keyring_t *ring;
 
 static void make_folder(void)
 {
     cr_assert_not_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/keys", folder);
+    cr_assert_eq(auth_usages_create(&usages, NULL), STATUS_OK);
 }
 
 static void remove_folder(void)
 {
     char command[128];
     keyring_destroy(ring);
+    auth_usages_destroy(usages);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     cr_expect_eq(system(command), 0);
 }
@@ -35,7 +38,7 @@ static void put_line(FILE *file, const char *name, const char *limits)
     strbuf_t line;
     snprintf(key.name, sizeof key.name, "%s", name);
     auth_key_hash(name, strlen(name), key.hash);
-    cr_assert_eq(auth_key_set_limits(&key, limits, NULL), STATUS_OK);
+    cr_assert_eq(auth_limits_parse(&key.limits, limits, NULL), STATUS_OK);
     strbuf_init(&line, AUTH_LINE_BYTES);
     auth_key_write(&key, &line);
     fputs(line.data, file);
@@ -59,7 +62,7 @@ static void open_ring(const char *names, const char *limits)
 {
     err_t err;
     write_keys(names, limits);
-    cr_assert_eq(keyring_create(path, &ring, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(keyring_create(path, usages, &ring, &err), STATUS_OK, "%s", err.text);
 }
 
 static void refresh(bool changes)
@@ -87,7 +90,7 @@ Test(keyring, finds_each_of_many)
         put_line(file, name, "-");
     }
     fclose(file);
-    cr_assert_eq(keyring_create(path, &ring, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(keyring_create(path, usages, &ring, &err), STATUS_OK, "%s", err.text);
     for (int i = 0; i < 1000; i++) {
         char name[16];
         snprintf(name, sizeof name, "key%d", i);
@@ -178,9 +181,56 @@ Test(keyring, a_change_of_the_file_forgives_nothing)
         cr_expect_eq(keyring_enter(a, NS_PER_S, &retry_ms, NULL), STATUS_OK);
     write_keys("ab", "rate=1,burst=9");
     refresh(true);
-    cr_expect_eq(keyring_enter(a, NS_PER_S, &retry_ms, NULL), STATUS_LIMITED);
     for (int i = 0; i < 5; i++)
+        cr_expect_eq(keyring_enter(a, NS_PER_S, &retry_ms, NULL), i < 4 ? STATUS_OK : STATUS_LIMITED);
+    write_keys("ab", "rate=10,burst=1");
+    refresh(true);
+    cr_expect_eq(keyring_enter(a, NS_PER_S, &retry_ms, NULL), STATUS_LIMITED);
+    cr_expect_eq(retry_ms, 100, "no bucket is emptier than empty, not %u ms", retry_ms);
+    for (int i = 0; i < 9; i++)
         keyring_leave(ring, a);
+}
+
+Test(keyring, remembers_texts_only_as_long_as_they_are_keys)
+{
+    const char *names[] = {"first_of_the_keys",
+                           "other_of_the_keys"}; /* their last bytes have the same place */
+    FILE *file = fopen(path, "w");
+    err_t err;
+    for (int i = 0; i < 2; i++)
+        put_line(file, names[i], "-");
+    fclose(file);
+    cr_assert_eq(keyring_create(path, usages, &ring, &err), STATUS_OK, "%s", err.text);
+    for (int i = 0; i < 6; i++)
+        cr_expect_str_eq(found(names[i / 2 % 2]), names[i / 2 % 2]);
+    cr_expect_str_eq(found("third_of_the_keys"), "-");
+    cr_expect_str_eq(found("of_the_keys"), "-");
+    write_keys("a", "-");
+    refresh(true);
+    cr_expect_str_eq(found(names[0]), "-");
+    cr_expect_str_eq(found(names[1]), "-");
+}
+
+Test(keyring, loops_share_the_limits_of_a_key)
+{
+    keyring_t *other;
+    uint32_t retry_ms;
+    err_t err;
+    open_ring("a", "rate=1,burst=4,concurrent=3");
+    cr_assert_eq(keyring_create(path, usages, &other, &err), STATUS_OK, "%s", err.text);
+    keyring_holder_t *here = keyring_find(ring, "a", 1), *there = keyring_find(other, "a", 1);
+    cr_expect_eq(keyring_enter(here, 1, &retry_ms, &err), STATUS_OK);
+    cr_expect_eq(keyring_enter(there, 1, &retry_ms, &err), STATUS_OK);
+    cr_expect_eq(keyring_enter(here, 1, &retry_ms, &err), STATUS_OK);
+    cr_expect_eq(keyring_enter(there, 1, &retry_ms, &err), STATUS_LIMITED);
+    keyring_leave(ring, here);
+    cr_expect_eq(keyring_enter(there, 1, &retry_ms, &err), STATUS_OK, "another loop's inference has ended");
+    keyring_leave(ring, here);
+    cr_expect_eq(keyring_enter(there, 1, &retry_ms, &err), STATUS_LIMITED);
+    cr_expect_eq(retry_ms, 1000, "the burst is one for both");
+    for (int i = 0; i < 2; i++)
+        keyring_leave(other, there);
+    keyring_destroy(other);
 }
 
 Test(keyring, holds_a_key_to_what_may_be_under_way)

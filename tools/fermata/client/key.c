@@ -74,7 +74,7 @@ static status_t describe(const key_options_t *o, const char *name, auth_key_t *k
         status = auth_key_set_scopes(key, scopes.data, err);
     strbuf_dispose(&scopes);
     if (status == STATUS_OK && o->limits)
-        status = auth_key_set_limits(key, o->limits, err);
+        status = auth_limits_parse(&key->limits, o->limits, err);
     if (o->expires_ns > 0)
         key->expires_s = time(NULL) + (o->expires_ns + NS_PER_S - 1) / NS_PER_S;
     return status;
@@ -116,7 +116,7 @@ static status_t list(const key_options_t *o, err_t *err)
     printf("%-20s %-22s %-34s %s\n", "NAME", "EXPIRES", "LIMITS", "SCOPES");
     for (size_t i = 0; i < keys.count; i++) {
         auth_key_write_scopes(&keys.keys[i], &scopes);
-        auth_key_write_limits(&keys.keys[i], &limits);
+        auth_limits_write(&keys.keys[i].limits, &limits);
         auth_key_write_expiry(&keys.keys[i], &expiry);
         printf("%-20s %-22s %-34s %s%s\n", keys.keys[i].name, expiry.data, limits.data, scopes.data,
                auth_key_is_over(&keys.keys[i], time(NULL)) ? "  (expired)" : "");
