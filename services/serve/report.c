@@ -123,6 +123,17 @@ static const model_t *first_ready(const served_t *served)
     return NULL;
 }
 
+static void print_try(const serve_t *serve, const char *model)
+{
+    const char *keys = serve_keys(serve);
+
+    printf("\nTry:\n");
+    if (keys)
+        printf("  KEY=$(fermata key new NAME --keys %s)\n", keys);
+    printf("  curl -s %shttp://%s/v2/models/%s\n", keys ? "-H \"Authorization: Bearer $KEY\" " : "",
+           serve_http(serve), model);
+}
+
 void report_text(const serve_t *serve, int64_t took_ns, const char *log_folder)
 {
     const served_t *served = serve_models(serve);
@@ -139,7 +150,7 @@ void report_text(const serve_t *serve, int64_t took_ns, const char *log_folder)
     printf("\nModels:\n");
     print_models(served);
     if (ready)
-        printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", serve_http(serve), ready->name);
+        print_try(serve, ready->name);
     printf("\nCtrl-C stops it.\n");
     fflush(stdout);
 }

@@ -261,3 +261,8 @@ bool serve_joins(const serve_t *serve)
 {
     return serve->options->join.port > 0;
 }
+
+const char *serve_keys(const serve_t *serve)
+{
+    return serve->options->gateway.keys;
+}

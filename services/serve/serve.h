@@ -32,6 +32,7 @@ const struct served *serve_models(const serve_t *serve);
 const char *serve_http(const serve_t *serve); /* "127.0.0.1:8000" */
 const char *serve_grpc(const serve_t *serve);
 const char *serve_metrics(const serve_t *serve);
-bool serve_joins(const serve_t *serve); /* a cluster */
+bool serve_joins(const serve_t *serve);       /* a cluster */
+const char *serve_keys(const serve_t *serve); /* the file of keys; NULL: none are wanted */
 
 #endif

@@ -12,7 +12,7 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from client import INFER, digit_tensor, request, tensor_request
-from system import ANY_PORT, Serve, patient_models, wait_until
+from system import ANY_PORT, Process, Serve, Up, patient_models, wait_until
 
 
 def key(bin_dir, file, *words):
@@ -186,6 +186,28 @@ def test_fermata_model_shows_a_key(keyed, bin_dir):
     for text, reason in (("fmk_guess", "a valid API key is wanted"), ("two words", "an API key is up to")):
         refused = subprocess.run([*command, text], capture_output=True, text=True, timeout=60)
         assert refused.returncode == 1 and reason in refused.stderr
+
+
+def test_up_hands_keys_to_its_gateways(bin_dir, tmp_path):
+    keys = tmp_path / "keys"
+    text = key(bin_dir, keys, "new", "digits", "--scope", "infer:digits")
+    up = Up(bin_dir, tmp_path / "up.log", "--keys", keys, "--gateways", 2, models=patient_models(tmp_path))
+    assert {model["state"] for model in up.ready["models"]} == {"ready"}
+    for gateway in up.gateways:
+        assert request(gateway["http"], "POST", INFER, json.dumps(REQUEST)).status == 401
+        assert request(gateway["http"], "POST", INFER, json.dumps(REQUEST), {"x-api-key": text}).status == 200
+    assert up.stop() == 0
+
+
+@pytest.mark.parametrize("command", [["up", "--any-port"], ["serve", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT,
+                                                              "--metrics-address", ANY_PORT]])
+def test_the_first_words_say_how_to_come_by_a_key(bin_dir, tmp_path, command):
+    keys = tmp_path / "keys"
+    key(bin_dir, keys, "new", "somebody")
+    process = Process([bin_dir / "fermata", *command, "--keys", keys, "--models", patient_models(tmp_path)], tmp_path / "log")
+    process.wait_ready(lambda line: line == f"  KEY=$(fermata key new NAME --keys {keys})")
+    process.wait_ready(lambda line: line.startswith('  curl -s -H "Authorization: Bearer $KEY" http://127.0.0.1:'))
+    assert process.stop() == 0
 
 
 @pytest.mark.parametrize("text,reason", [(None, "No such file"), ("a b", "line 1: 2 fields")])

@@ -3,6 +3,25 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+Test(ask, models_of_a_state)
+{
+    json_t *state =
+        json_loads("{\"models\": [{\"name\": \"a\", \"version\": 3, \"ready\": true, \"reason\": \"\"},"
+                   " {\"name\": \"b\", \"version\": 1, \"ready\": false, \"reason\": \"w: loading\"},"
+                   " {\"name\": \"c\", \"version\": 1, \"ready\": false, \"reason\": \"bad node\"}]}",
+                   0, NULL);
+    static const model_readiness_t expected[] = {MODEL_IS_READY, MODEL_IS_LOADING, MODEL_HAS_FAILED};
+    model_state_t models[3];
+    cr_assert_eq(ask_listed(state, models, 3), 3);
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(models[i].readiness, expected[i], "model %d", i);
+    cr_expect_str_eq(models[0].version, "3");
+    cr_expect_str_eq(models[2].reason, "bad node");
+    cr_expect_eq(ask_listed(state, models, 2), 2);
+    cr_expect_eq(ask_listed(NULL, models, 3), 0);
+    json_decref(state);
+}
+
 Test(ask, models_of_a_repository_index)
 {
     json_t *index = json_loads(

@@ -66,6 +66,25 @@ size_t ask_models(const json_t *index, model_state_t *models, size_t cap)
     return n;
 }
 
+size_t ask_listed(const json_t *state, model_state_t *models, size_t cap)
+{
+    const json_t *list = json_object_get(state, "models");
+    size_t n = json_array_size(list);
+    if (n > cap)
+        n = cap;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *entry = json_array_get(list, i);
+        models[i] = (model_state_t){.name = ""};
+        copy_text(models[i].name, sizeof models[i].name, entry, "name");
+        copy_text(models[i].reason, sizeof models[i].reason, entry, "reason");
+        snprintf(models[i].version, sizeof models[i].version, "%lld",
+                 (long long)json_integer_value(json_object_get(entry, "version")));
+        bool ready = json_is_true(json_object_get(entry, "ready"));
+        models[i].readiness = readiness_of(ready ? "READY" : "UNAVAILABLE", models[i].reason);
+    }
+    return n;
+}
+
 static model_state_t *find_model(model_state_t *models, size_t models_len, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));

@@ -36,6 +36,9 @@ typedef struct {
 /* From a repository index. Returns how many; at most cap. */
 size_t ask_models(const json_t *index, model_state_t *models, size_t cap);
 
+/* The same from the scheduler's /state, which says only of each whether it is ready, and why not. */
+size_t ask_listed(const json_t *state, model_state_t *models, size_t cap);
+
 /* Adds the modes that they run in, and what is known of their latency, from the scheduler's /state. */
 void ask_modes(const json_t *state, model_state_t *models, size_t models_len);
 

@@ -41,6 +41,7 @@ static void add_gateway(words_t *words, const up_options_t *o, uint32_t index, c
     add_address(words, "grpc-address", before->grpc, o->host, o->grpc, index);
     add_address(words, "metrics-address", before->metrics, o->host, o->metrics, index);
     add_address(words, "data-address", before->data, loopback, o->data, index);
+    add_pair(words, "keys", o->keys);
 }
 
 static void add_scheduler(words_t *words, const up_options_t *o, const addresses_t *before)

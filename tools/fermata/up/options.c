@@ -55,6 +55,9 @@ static const config_option_t options[] = {
     {"worker_metrics", CONFIG_INT, "Ports (0 picks a free one)",
      "Metrics of the first worker; further workers pick free ports.", .def = "9101", .max = 65535,
      .metavar = "PORT", AT(worker_metrics)},
+    {"keys", CONFIG_PATH, "Access",
+     "File of API keys (`fermata key`): gateways answer 401 to who has none of them.", .metavar = "FILE",
+     AT(keys)},
     {"any_port", CONFIG_BOOL, "Ports (0 picks a free one)", "Pick free ports for all that are not given.",
      AT(any_port)},
 

@@ -11,7 +11,7 @@ typedef struct {
     int engine, mode;
     int64_t gateways, workers, gpus, threads;
     const char *policy, *profile, *overlap_plan;
-    const char *host;
+    const char *host, *keys;
     bool any_port;
     int64_t http, grpc, metrics, data, scheduler_grpc, scheduler_http, worker_metrics;
     bool json, restart;

@@ -25,6 +25,7 @@ struct readiness {
     size_t ready;  /* of them, when the scheduler was asked last */
     json_t *state; /* its answer; NULL: none yet */
     bool asking_state;
+    bool keyed;
 };
 
 static void ask_index(readiness_t *r);
@@ -155,13 +156,36 @@ static void on_index(const http_client_response_t *response, const err_t *err, v
     json_decref(index);
 }
 
+static void on_listed(const http_client_response_t *response, const err_t *err, void *user)
+{
+    readiness_t *r = user;
+    char reason[ASK_REASON_BYTES];
+    if (err && err->code == STATUS_CANCELLED)
+        return;
+    json_t *state = response && http_client_response_status(response) == 200 ? ask_json(response) : NULL;
+    if (state) {
+        r->models_len = ask_listed(state, r->models, ASK_MODELS_MAX);
+        ask_modes(state, r->models, r->models_len);
+        judge_models(r);
+    } else {
+        ask_again_later(r, ask_reason(response, err, reason, sizeof reason));
+    }
+    json_decref(state);
+}
+
 static void ask_index(readiness_t *r)
 {
-    ask(r, HTTP_METHOD_POST, "/v2/repository/index", on_index);
+    http_client_request_t request = {
+        .method = HTTP_METHOD_GET, .target = "/state", .timeout_ms = ASK_TIMEOUT_MS};
+    err_t err = {0};
+    if (!r->keyed)
+        ask(r, HTTP_METHOD_POST, "/v2/repository/index", on_index);
+    else if (http_client_call(r->scheduler, &request, on_listed, r, &err) != STATUS_OK)
+        ask_again_later(r, err.text);
 }
 
 status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *addresses, size_t addresses_len,
-                          const char *scheduler, readiness_fn_t fn, void *arg, err_t *err)
+                          const char *scheduler, bool keyed, readiness_fn_t fn, void *arg, err_t *err)
 {
     readiness_t *r = addresses_len <= GATEWAYS_MAX ? calloc(1, sizeof *r) : NULL;
     status_t st = r ? loop_timer_init(&r->timer, loop, on_timer, r, err)
@@ -178,6 +202,7 @@ status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *ad
         readiness_destroy(r);
         return st;
     }
+    r->keyed = keyed;
     r->fn = fn;
     r->arg = arg;
     *out = r;

@@ -104,11 +104,15 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
     }
     if (!ready)
         return;
-    printf("\nTry:\n  curl -s http://%s/v2/models/%s\n", http, seeing ? seeing : ready);
+    const char *key = up->options->keys ? "-H \"Authorization: Bearer $KEY\" " : "";
+    printf("\nTry:\n");
+    if (up->options->keys)
+        printf("  KEY=$(fermata key new NAME --keys %s)\n", up->options->keys);
+    printf("  curl -s %shttp://%s/v2/models/%s\n", key, http, seeing ? seeing : ready);
     if (seeing && find_picture(folder, picture, sizeof picture))
-        printf("  curl -s -H 'Content-Type: image/jpeg' --data-binary @%s "
+        printf("  curl -s %s-H 'Content-Type: image/jpeg' --data-binary @%s "
                "'http://%s/v2/models/%s/infer?classification=3'\n",
-               picture, http, seeing);
+               key, picture, http, seeing);
 }
 
 static summary_model_t summary_of(const model_state_t *model)

@@ -165,7 +165,7 @@ static void start_waiting_for_models(up_t *up)
         if (up->members[i].role == ROLE_GATEWAY)
             addresses[len++] = up->members[i].addresses.http;
     if (readiness_create(&up->readiness, up->loop, addresses, len, scheduler_of(up)->addresses.http,
-                         on_models_settled, up, &err) == STATUS_OK)
+                         up->options->keys, on_models_settled, up, &err) == STATUS_OK)
         return;
     say(up, "%s", err.text);
     start_stopping(up, EXIT_CODE_FAILED);
