@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RATE_MAX = 1000000000, COUNT_MAX = 1000000000 };
+enum { RATE_MAX = 1000000000, COUNT_MAX = 1000000000, WEIGHT_MAX = 1000 };
 
 /* ---- text ---- */
 
@@ -32,10 +32,13 @@ static status_t set_limit(auth_limits_t *limits, const char *word, err_t *err)
         limits->burst = (uint32_t)value;
     else if (strncmp(word, "concurrent=", 11) == 0 && read_number(word + 11, 1, COUNT_MAX, &value))
         limits->concurrent = (uint32_t)value;
+    else if (strncmp(word, "weight=", 7) == 0 && read_number(word + 7, 1, WEIGHT_MAX, &value))
+        limits->weight = (uint32_t)value;
     else
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "'%.64s' is no limit: rate=N (a second, from .001), burst=N, concurrent=N (from 1)",
-                       word);
+                       "'%.64s' is no limit: rate=N (a second, from .001), burst=N, concurrent=N (from 1), "
+                       "weight=N (1 to %d)",
+                       word, WEIGHT_MAX);
     return STATUS_OK;
 }
 
@@ -72,14 +75,27 @@ status_t auth_limits_parse(auth_limits_t *limits, const char *text, err_t *err)
     return STATUS_OK;
 }
 
+static void write_count(const char *name, uint32_t count, const char **comma, strbuf_t *to)
+{
+    if (count == 0)
+        return;
+    strbuf_printf(to, "%s%s=%" PRIu32, *comma, name, count);
+    *comma = ",";
+}
+
 void auth_limits_write(const auth_limits_t *limits, strbuf_t *to)
 {
-    if (limits->rate_per_s == 0 && limits->concurrent == 0)
+    const char *comma = "";
+
+    if (limits->rate_per_s > 0) {
+        strbuf_printf(to, "rate=%.10g", limits->rate_per_s);
+        comma = ",";
+        write_count("burst", limits->burst, &comma, to);
+    }
+    write_count("concurrent", limits->concurrent, &comma, to);
+    write_count("weight", limits->weight, &comma, to);
+    if (!*comma)
         strbuf_puts(to, "-");
-    if (limits->rate_per_s > 0)
-        strbuf_printf(to, "rate=%.10g,burst=%" PRIu32, limits->rate_per_s, limits->burst);
-    if (limits->concurrent > 0)
-        strbuf_printf(to, "%sconcurrent=%" PRIu32, limits->rate_per_s > 0 ? "," : "", limits->concurrent);
 }
 
 /* ---- use ---- */

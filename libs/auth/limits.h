@@ -19,9 +19,10 @@ typedef struct {
     double rate_per_s;   /* inferences that may begin in a second; 0 = no limit */
     uint32_t burst;      /* … at once after a rest; at least 1 with a rate */
     uint32_t concurrent; /* inferences under way at once; 0 = no limit */
+    uint32_t weight;     /* of its share where there is too little for all; 0 counts as 1 */
 } auth_limits_t;
 
-/* "rate=5,burst=9,concurrent=2", in any order, or "-" for none; the text names what is wrong. */
+/* "rate=5,burst=9,concurrent=2,weight=3", in any order, or "-" for none; the text names what is wrong. */
 status_t auth_limits_parse(auth_limits_t *limits, const char *text, err_t *err);
 void auth_limits_write(const auth_limits_t *limits, strbuf_t *to);
 

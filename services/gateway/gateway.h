@@ -4,7 +4,7 @@
  *
  *   front/ ──▶ sessions/ ──▶ links/control.c   ──▶ scheduler     {task id, model, budget, handle}
  *  (REST, gRPC)   │   └─────▶ links/dataplane.c ◀─▶ workers       inputs out, results in
- *                 ├─────────▶ access/                             keys of clients: who may do what
+ *                 ├─────────▶ access/                             keys of clients: who may do what, and how much
  *                 └─────────▶ models/                             what the scheduler says is there, and its statistics
  *
  * A room calls those behind it and none before (scripts/check-calls).
@@ -30,6 +30,7 @@ enum { GATEWAY_DOCUMENT_BYTES_MAX = 256 << 20 };
 typedef struct access access_t;
 typedef struct awake awake_t;
 typedef struct catalogue catalogue_t;
+typedef struct clients clients_t;
 typedef struct gateway_control gateway_control_t;
 typedef struct dataplane dataplane_t;
 typedef struct preprocess preprocess_t;
@@ -51,6 +52,7 @@ typedef struct gateway {
     gateway_control_t *control; /* the stream to the scheduler */
     dataplane_t *dataplane;     /* what workers fetch from and push to */
     access_t *access;           /* who may do what; NULL: everybody everything */
+    clients_t *clients;         /* what each has of it; NULL: nobody is held */
     preprocess_t *preprocess;   /* pictures to tensors; NULL: no model can take pictures */
     awake_t *awake;             /* keeps CPUs from sleeping under way; NULL: they may */
     sessions_t *sessions;       /* the requests under way */

@@ -25,6 +25,13 @@ static const config_option_t option_table[] = {
     {"keys", CONFIG_PATH, "Access",
      "File of API keys (`fermata key`): who has none of them is answered 401. Read again when it changes.",
      AT(keys)},
+    {"address_limits", CONFIG_STRING, "Access",
+     "What each address may ask for: rate=N (inferences a second), burst=N, concurrent=N, with commas "
+     "between.",
+     .metavar = "LIMITS", AT(address_limits)},
+    {"model_limits", CONFIG_LIST, "Access",
+     "What all clients together may ask of a model at this gateway: MODEL:LIMITS; may be repeated.",
+     .metavar = "MODEL:LIMITS", AT(model_limits)},
     TRANSFER_OPTIONS(gateway_options_t),
     {"reuse_port", CONFIG_BOOL, "Listening", "Let several gateways share the REST port of one host.",
      .def = "false", AT(reuse_port)},

@@ -6,7 +6,8 @@
 
 typedef struct {
     config_address_t scheduler, http_address, grpc_address, metrics_address, data_address;
-    const char *advertise_data_address, *name, *keys;
+    const char *advertise_data_address, *name, *keys, *address_limits;
+    config_list_t model_limits;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads, gateway_threads;
     int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
     bool reuse_port, keep_awake, transfer_spin;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/access/access.h"
+#include "gateway/access/clients.h"
 #include "gateway/front/grpc_front.h"
 #include "gateway/front/rest.h"
 #include "gateway/gateway.h"
@@ -182,6 +183,15 @@ static status_t open_base(gateway_service_t *service, err_t *err)
     if (options->keys && access_create(gateway->loop, gateway->metrics, options->keys, service->within.usages,
                                        &gateway->access, err) != STATUS_OK)
         return err->code;
+    const clients_options_t clients = {.metrics = gateway->metrics,
+                                       .usages = service->within.usages,
+                                       .address_limits = options->address_limits,
+                                       .model_limits = options->model_limits.items,
+                                       .model_limits_len = options->model_limits.len,
+                                       .requests_max = (uint32_t)options->max_requests,
+                                       .memory_bytes = arena_total_bytes(gateway->arena)};
+    if (clients_create(&clients, &gateway->clients, err) != STATUS_OK)
+        return err->code;
     keep_awake(service);
     rpc.loop = gateway->loop;
     return rpc_runtime_create(&rpc, &service->rpc, err);
@@ -299,6 +309,7 @@ void gateway_service_destroy(gateway_service_t *service)
     if (service->rpc)
         rpc_runtime_destroy(service->rpc);
     sessions_destroy(gateway->sessions);
+    clients_destroy(gateway->clients);
     access_destroy(gateway->access);
     catalogue_destroy(gateway->catalogue);
     awake_destroy(gateway->awake);

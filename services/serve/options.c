@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 64 };
+enum { ROWS_MAX = 96 };
 
 static const config_option_t own[] = {
     {"join", CONFIG_ADDRESS, "Cluster",

@@ -17,8 +17,8 @@ static void check(const auth_key_t *key)
     line.data[line.len_bytes - 1] = '\0';
     if (auth_key_parse(line.data, &again, NULL) != STATUS_OK || strcmp(again.models, key->models) != 0 ||
         again.rights != key->rights || again.limits.burst != key->limits.burst ||
-        again.limits.concurrent != key->limits.concurrent || again.expires_s != key->expires_s ||
-        memcmp(again.hash, key->hash, sizeof key->hash) != 0)
+        again.limits.concurrent != key->limits.concurrent || again.limits.weight != key->limits.weight ||
+        again.expires_s != key->expires_s || memcmp(again.hash, key->hash, sizeof key->hash) != 0)
         abort();
     strbuf_dispose(&line);
 }

@@ -177,7 +177,7 @@ static void on_infer(rpc_call_t *call, void *arg)
         return;
     }
     infer_t *infer = NULL;
-    status_t status = session_admit(session, front->caller, &err);
+    status_t status = session_admit(session, front->caller, rpc_call_peer(call), &err);
     if (status == STATUS_OK)
         status = grpc_infer_parse(session, rpc_call_request(call), &err);
     if (status == STATUS_OK && !(infer = pool_get(&front->calls)))

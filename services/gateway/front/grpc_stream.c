@@ -203,8 +203,8 @@ static void submit(call_t *call, rpc_bytes_t *bytes)
         refuse(call, &err, "");
         return;
     }
-    if (session_admit(session, call->stream->holder, &err) || grpc_infer_parse(session, bytes, &err) ||
-        check_model(call->stream, session, &err)) {
+    if (session_admit(session, call->stream->holder, rpc_stream_peer(call->stream->rpc), &err) ||
+        grpc_infer_parse(session, bytes, &err) || check_model(call->stream, session, &err)) {
         refuse(call, &err, session->request.id ? session->request.id : "");
         session_close(session);
         return;

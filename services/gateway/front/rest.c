@@ -146,7 +146,7 @@ static void infer_headers(http_request_t *request, void *user)
         refuse(request, NULL, rest->gateway, &err);
         return;
     }
-    if (session_admit(session, http_request_caller(request), &err) != STATUS_OK ||
+    if (session_admit(session, http_request_caller(request), http_request_peer(request), &err) != STATUS_OK ||
         session_set_model(session, http_request_param(request, "model"),
                           http_request_param(request, "version"), &err) != STATUS_OK ||
         check_headers(request, &json_bytes, &err) != STATUS_OK ||

@@ -1,5 +1,6 @@
 #include "gateway/models/model_entry.h"
 
+#include "auth/shares.h"
 #include "control.pb-c.h"
 #include "image/pipeline_wire.h"
 
@@ -18,6 +19,7 @@ void model_entry_unref(model_entry_t *entry)
     if (--entry->refs > 0)
         return;
     model_stats_leave(&entry->stats);
+    shares_destroy(entry->shares);
     free(entry->memory);
     free(entry->description);
     free(entry);

@@ -31,6 +31,7 @@ typedef struct model_entry {
     char note[ERR_TEXT_BYTES];   /* when ready: what of its config is not taken up; "" = nothing */
     char defect[ERR_TEXT_BYTES]; /* why this gateway can never serve it; "" = it can */
     model_stats_t stats;
+    struct shares *shares; /* of clients, once it had too much to do; NULL: never yet */
     uint32_t refs;
     struct model_entry *next; /* version of the same name; the catalogue's */
     void *memory;             /* what the spec points to */

@@ -2,7 +2,7 @@
  * One inference request from parse to answer, the same for every front end. Loop thread only.
  *
  *   session_t *s = session_open(gateway, PROTOCOL_GRPC, &err);        a slot, or UNAVAILABLE
- *   session_admit(s, holder, &err);                                   LIMITED
+ *   session_admit(s, holder, peer, &err);                             LIMITED, UNAVAILABLE
  *   oip_grpc_parse(&s->request, …, &s->allocator, &err);              the codec fills s->request
  *   session_set_model(s, s->request.model, s->request.version, &err); NOT_FOUND
  *   session_submit(s, budget_ns, done, arg);                          validates, runs, calls done exactly once
@@ -65,15 +65,15 @@ struct session {
 session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err);
 void session_close(session_t *session); /* not between submit and done */
 
-/* Counts it among those of the key's holder (access/access.h), until its close. STATUS_LIMITED: the key has had its share; the
- * session's retry_after_ms is set. holder NULL: no keys are wanted. */
+/* Counts it among those of the key's holder (access/access.h; NULL: no keys are wanted) and of its client (access/clients.h), which
+ * is that holder or the address of peer. LIMITED: over its own limits; UNAVAILABLE: over its share. The session's retry_after_ms is set. */
 struct keyring_holder;
-status_t session_admit(session_t *session, struct keyring_holder *holder, err_t *err);
+status_t session_admit(session_t *session, struct keyring_holder *holder, const char *peer, err_t *err);
 
 /* 64-byte aligned arena memory that lives until session_close; NULL when the arena is full. */
 void *session_alloc(session_t *session, size_t len_bytes);
 
-/* catalogue_find, and keeps the entry. Before the parse for REST (raw bodies need the spec), after it for
+/* catalogue_find, and keeps the entry; UNAVAILABLE also where client or model have had their share. Before the parse for REST (raw bodies need the spec), after it for
  * gRPC. */
 status_t session_set_model(session_t *session, const char *name, const char *version, err_t *err);
 

@@ -15,6 +15,7 @@
 #include "base/container.h"
 #include "base/heap.h"
 #include "base/pool.h"
+#include "gateway/access/clients.h"
 #include "gateway/links/control.h"
 #include "gateway/links/dataplane.h"
 #include "gateway/sessions/preprocess.h"
@@ -38,7 +39,8 @@ typedef struct session_private {
     session_state_t state;
     protocol_t protocol;
     struct keyring_holder *holder; /* who asks; NULL: anybody */
-    bool any_version;              /* the client named none */
+    client_hold_t hold;
+    bool any_version;         /* the client named none */
     model_entry_t *parsed_by; /* whose names the request points to, when it has moved on; kept till the end */
     session_done_fn done;
     void *arg;

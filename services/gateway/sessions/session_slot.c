@@ -8,7 +8,8 @@
 void *session_alloc(session_t *session, size_t len_bytes)
 {
     slot_t *slot = slot_of(session);
-    if (slot->region_count == SESSION_REGIONS_MAX)
+    if (slot->region_count == SESSION_REGIONS_MAX ||
+        !clients_take_memory(slot->owner->gateway->clients, &slot->hold, len_bytes))
         return NULL;
     void *region = arena_alloc(slot->owner->gateway->arena, len_bytes);
     if (region)
@@ -63,6 +64,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->state = SESSION_OPEN;
     slot->protocol = protocol;
     slot->holder = NULL;
+    slot->hold = (client_hold_t){0};
     slot->region_count = 0;
     slot->input = slot->output = NULL;
     slot->published = slot->sent_before = false;
@@ -83,6 +85,7 @@ void slot_unref(slot_t *slot)
     sessions_t *sessions = slot->owner;
     for (uint32_t i = 0; i < slot->region_count; i++)
         arena_free(sessions->gateway->arena, slot->regions[i]);
+    clients_leave(sessions->gateway->clients, &slot->hold);
     if (slot->session.model)
         model_entry_unref(slot->session.model);
     if (slot->parsed_by)
@@ -100,16 +103,20 @@ void session_close(session_t *session)
     if (slot->holder)
         access_leave(session->gateway->access, slot->holder);
     slot->holder = NULL;
+    clients_answered(&slot->hold);
     slot_unref(slot);
 }
 
-status_t session_admit(session_t *session, keyring_holder_t *holder, err_t *err)
+status_t session_admit(session_t *session, keyring_holder_t *holder, const char *peer, err_t *err)
 {
-    if (!holder)
-        return STATUS_OK;
-    status_t status = access_enter(session->gateway->access, holder, &session->retry_after_ms, err);
+    slot_t *slot = slot_of(session);
+    uint32_t *retry_ms = &session->retry_after_ms;
+    status_t status = clients_enter(session->gateway->clients, holder, peer, &slot->hold, retry_ms, err);
+    if (status != STATUS_OK || !holder)
+        return status;
+    status = access_enter(session->gateway->access, holder, retry_ms, err);
     if (status == STATUS_OK)
-        slot_of(session)->holder = holder;
+        slot->holder = holder;
     return status;
 }
 
@@ -132,7 +139,8 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
     session->model = entry;
     slot_of(session)->any_version = !version || !version[0];
     slot_of(session)->parsed_by = NULL;
-    return STATUS_OK;
+    return clients_enter_model(gateway->clients, entry, &slot_of(session)->hold, &session->retry_after_ms,
+                               err);
 }
 
 /* Its version may have left while the body was on its way. */
@@ -191,6 +199,8 @@ void slot_finish(slot_t *slot, const err_t *error, uint32_t retry_after_ms)
     sessions->waiting_count--;
     withdraw(slot);
     slot->state = SESSION_DONE;
+    if (error->code == STATUS_OK)
+        clients_ended(sessions->gateway->clients, session->model, true);
     session->error = *error;
     session->retry_after_ms = retry_after_ms;
     slot->done(session, slot->arg);

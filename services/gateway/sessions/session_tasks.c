@@ -12,6 +12,9 @@
 /* How long after a scheduler has come its workers may take to report the models that the last one knew. */
 #define ABSENT_GRACE_NS (30 * NS_PER_S)
 
+/* Who gives a request less than so much of the model's SLO may lose it before there is too much to do for others. */
+enum { OVERLOAD_SLO_PARTS = 2 };
+
 /* The session that the task belongs to, if it still waits for it. */
 static slot_t *find_task(const sessions_t *sessions, uint64_t id, uint32_t *row)
 {
@@ -169,6 +172,15 @@ static void on_down(void *ctx)
     (void)ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
 }
 
+/* Given up because there is too much to do, and not because its client gave it too little time for what the model is for. */
+static bool is_overload(const slot_t *slot, const gateway_control_drop_t *drop)
+{
+    bool in_vain = strcmp(drop->stage, "queue") == 0;
+    bool shed = drop->status == STATUS_UNAVAILABLE && drop->retry_after_ms > 0;
+    return (in_vain || shed) &&
+           slot->deadline_ns - slot->begin_ns >= slot->session.model->spec.slo_ns / OVERLOAD_SLO_PARTS;
+}
+
 static void on_drop(void *ctx, const gateway_control_drop_t *drop)
 {
     uint32_t row;
@@ -189,6 +201,8 @@ static void on_drop(void *ctx, const gateway_control_drop_t *drop)
                 slot->session.model->spec.name);
     else
         err_set(&err, drop->status, "given up in stage %s (%s)", drop->stage, status_name(drop->status));
+    if (is_overload(slot, drop))
+        clients_ended(slot->owner->gateway->clients, slot->session.model, false);
     slot_finish(slot, &err, drop->retry_after_ms);
 }
 

@@ -76,8 +76,9 @@ void session_close(session_t *session)
     fake.closed++;
 }
 
-status_t session_admit(session_t *session, struct keyring_holder *holder, err_t *err)
+status_t session_admit(session_t *session, struct keyring_holder *holder, const char *peer, err_t *err)
 {
+    (void)peer;
     (void)session, (void)holder, (void)err;
     return STATUS_OK;
 }

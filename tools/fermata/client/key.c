@@ -23,7 +23,8 @@ static const config_option_t options[] = {
     {"scope", CONFIG_LIST, "Of a new key", "infer, infer:MODEL, read or admin; default: infer.",
      .metavar = "SCOPE", AT(scopes)},
     {"limits", CONFIG_STRING, "Of a new key",
-     "rate=N (inferences a second), burst=N, concurrent=N, with commas between; at each gateway.",
+     "rate=N (inferences a second), burst=N, concurrent=N, weight=N (of its share where there is too little "
+     "for all), with commas between; at each gateway.",
      .metavar = "LIMITS", AT(limits)},
     {"expires", CONFIG_DURATION, "Of a new key", "How long from now it counts; default: for ever.", .min = 1,
      .max = INT64_MAX, .def = NULL, AT(expires_ns)},
