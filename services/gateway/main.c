@@ -32,7 +32,7 @@ static status_t start(program_t *program, const gateway_options_t *options, err_
 {
     status_t status = loop_program_open(&program->around, on_signal, program, err);
     if (status == STATUS_OK)
-        loop_signals_on_hangup(program->around.signals, on_hangup);
+        loop_program_on_hangup(&program->around, on_hangup);
     if (status == STATUS_OK)
         status = gateway_loops_create(program->around.loop, options, NULL, &program->gateways, err);
     return status == STATUS_OK ? gateway_loops_open(program->gateways, err) : status;
@@ -44,6 +44,7 @@ static status_t gateway_main(const gateway_options_t *options, err_t *err)
     status_t status = start(&program, options, err);
     if (status == STATUS_OK) {
         gateway_loops_print_ready(program.gateways);
+        loop_program_ready(&program.around);
         loop_run(program.around.loop);
         log_info("stopped");
     }

@@ -237,6 +237,7 @@ static status_t run_loop(process_t *process, const scheduler_options_t *how, err
     if (status != STATUS_OK)
         return status;
     say_ready(process->scheduler);
+    loop_program_ready(&process->around);
     log_info("ready", LOG_STR("grpc", scheduler_grpc_address(process->scheduler)),
              LOG_STR("http", scheduler_http_address(process->scheduler)),
              LOG_STR("policy", how->control.policy));
@@ -292,7 +293,7 @@ static status_t run(const settings_t *settings, err_t *err)
     process_t process = {0};
     status_t status = loop_program_open(&process.around, on_signal, &process, err);
     if (status == STATUS_OK) {
-        loop_signals_on_hangup(process.around.signals, on_hangup);
+        loop_program_on_hangup(&process.around, on_hangup);
         loop_set_spin(process.around.loop, settings->spin_ns);
         status = run_loop(&process, &how, err);
     }

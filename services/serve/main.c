@@ -99,6 +99,8 @@ static void on_look(loop_timer_t *timer, void *arg)
         loop_timer_start_in(timer, LOOK_NS);
     } else {
         settle(program);
+        if (!program->exit_code)
+            loop_program_ready(&program->around);
     }
 }
 
@@ -141,7 +143,7 @@ static status_t start(program_t *program, const serve_options_t *options, err_t 
     loop_t *loop = program->around.loop;
 
     if (status == STATUS_OK)
-        loop_signals_on_hangup(program->around.signals, on_hangup);
+        loop_program_on_hangup(&program->around, on_hangup);
     if (status == STATUS_OK)
         status = loop_timer_init(&program->look, loop, on_look, program, err);
     if (status == STATUS_OK)

@@ -36,7 +36,7 @@ static status_t start(program_t *program, const worker_options_t *options, err_t
     status_t status = loop_program_open(&program->around, on_signal, program, err);
 
     if (status == STATUS_OK)
-        loop_signals_on_hangup(program->around.signals, on_hangup);
+        loop_program_on_hangup(&program->around, on_hangup);
     if (status == STATUS_OK)
         status = worker_service_create(program->around.loop, options, NULL, &program->service, err);
     if (status == STATUS_OK)
@@ -51,6 +51,7 @@ static status_t worker_main(const worker_options_t *options, err_t *err)
 
     if (status == STATUS_OK) {
         worker_service_print_ready(program.service);
+        loop_program_ready(&program.around);
         loop_run(program.around.loop);
         log_info("stopped");
     }
