@@ -1,0 +1,111 @@
+"""What nobody sends who means well, beside a client who does: each row gets its status, and that client loses nothing."""
+
+import json
+import threading
+
+import pytest
+
+from client import INFER, digit_tensor, good, post, talk, tensor_request
+
+BODY = json.dumps(tensor_request(digit_tensor("7"))).encode()
+
+
+def http(*lines, body=b"", method="POST", path=INFER, version="HTTP/1.1", end="\r\n"):
+    head = end.join([f"{method} {path} {version}", "Host: x", *lines, "", ""])
+    return head.encode("latin-1") + body
+
+
+def sized(body, *lines, **how):
+    return http(f"Content-Length: {len(body)}", *lines, body=body, **how)
+
+
+def tensor(text):
+    return BODY.replace(BODY[BODY.index(b'"data"'):], b'"data": [' + text + b"]}]}")
+
+
+# What is sent, and the statuses of which one must be the answer; None: none at all.
+TABLE = {
+    "wrong_method": (http("Content-Length: 0", method="DELETE"), {405}),
+    "method_unknown": (http(method="BREW"), {400}),
+    "length_not_a_number": (http("Content-Length: ten"), {400}),
+    "length_with_a_sign": (http("Content-Length: +3", body=b"abc"), {400}),
+    "length_beyond_64_bits": (http("Content-Length: 99999999999999999999999"), {400, 413}),
+    "4_gib_declared": (http(f"Content-Length: {4 << 30}"), {413}),
+    "two_lengths": (http("Content-Length: 3", "Content-Length: 4", body=b"abcd"), {400}),
+    "the_same_length_twice": (http("Content-Length: 3", "Content-Length: 3", body=b"abc"), {400}),
+    "length_and_chunked": (http("Content-Length: 3", "Transfer-Encoding: chunked", body=b"0\r\n\r\n"), {400}),
+    "chunked_and_length": (http("Transfer-Encoding: chunked", "Content-Length: 3", body=b"0\r\n\r\n"), {400}),
+    "chunked_twice": (http("Transfer-Encoding: chunked, chunked", body=b"0\r\n\r\n"), {400, 501}),
+    "chunked_disguised": (http("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"), {400, 501}),
+    "chunk_size_overflows": (http("Transfer-Encoding: chunked", body=b"fffffffffffffffff\r\nabc"), {400, 413}),
+    "chunk_size_of_4_gib": (http("Transfer-Encoding: chunked", body=b"100000000\r\n" + bytes(1000)), {400, 413, None}),
+    "two_hosts": (sized(BODY, "Host: y"), {400}),
+    "bare_lf": (sized(b"", end="\n"), {400}),
+    "bare_cr": (sized(BODY, "X-A: a\rX-B: b"), {400}),
+    "nul_in_a_header": (sized(BODY, "X-A: a\0b"), {400}),
+    "space_before_the_colon": (http("Content-Length : 3", body=b"abc"), {400}),
+    "http_2_preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {400, 505}),
+    "version_of_the_future": (http(version="HTTP/3.7"), {400, 505}),
+    "many_headers": (sized(BODY, *(f"X-{i}: {i}" for i in range(200))), {431}),
+    "a_large_header": (sized(BODY, "X-Large: " + "a" * 100_000), {431}),
+    "a_large_url": (http(path="/v2/models/" + "a" * 100_000, method="GET"), {414, 431}),
+    "broken_escape": (http(path="/v2/models/%zz", method="GET"), {400}),
+    "nul_in_a_path": (http(path="/v2/models/a%00b", method="GET"), {400, 404}),
+    "path_upwards": (http(path="/v2/models/../../etc/passwd", method="GET"), {400, 404}),
+    "json_depth_bomb": (sized(b"[" * 1_000_000), {400}),
+    "json_depth_of_objects": (sized(b'{"a":' * 100_000), {400}),
+    "json_depth_in_data": (sized(tensor(b"[" * 100_000)), {400}),
+    "number_beyond_its_type": (sized(tensor(b"1e999" + b",0" * 63)), {400}),
+    "number_of_many_digits": (sized(tensor(b"1" * 100_000 + b",0" * 63)), {400}),
+    "number_that_is_none": (sized(tensor(b"0x10" + b",0" * 63)), {400}),
+    "shape_beyond_64_bits": (sized(BODY.replace(b"[1, 1, 8, 8]", b"[1e30, 1, 8, 8]")), {400}),
+    "not_utf_8": (sized(BODY.replace(b'"image"', b'"im\xff\xfeage"')), {400}),
+    "half_a_surrogate": (sized(BODY.replace(b'"image"', b'"im\\ud800age"')), {400}),
+    "nul_in_a_name": (sized(BODY.replace(b'"image"', b'"im\\u0000age"')), {400}),
+    "json_header_longer_than_the_body": (sized(BODY, "Inference-Header-Content-Length: 99999999"), {400}),
+    "json_header_is_negative": (sized(BODY, "Inference-Header-Content-Length: -1"), {400}),
+}
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else None
+
+
+@pytest.fixture(scope="module")
+def beside(up):
+    """A client who means well, all the while; what he was answered."""
+    statuses, stop = [], threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            statuses.append(post(up.http, INFER, json.loads(BODY)).status)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    yield statuses
+    stop.set()
+    thread.join()
+    assert set(statuses) == {200}, statuses
+
+
+@pytest.mark.parametrize("data,expected", TABLE.values(), ids=TABLE)
+def test_abuse(up, beside, data, expected):
+    answer = talk(up.http, data)
+    assert status_of(answer) in expected, answer[:300]
+
+
+def test_smuggled_requests_are_never_answered(up, beside):
+    """Behind a message whose end is disputable nothing is read."""
+    inner = http(method="GET", path="/v2")
+    for front in ("two_lengths", "length_and_chunked", "bare_lf", "space_before_the_colon"):
+        got = talk(up.http, TABLE[front][0] + inner)
+        assert got.count(b"HTTP/1.1 ") == 1 and status_of(got) == 400, (front, got[:300])
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 4096, b"\xff" * 4096, b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 64])
+def test_garbage_at_the_data_plane(up, beside, garbage):
+    data = up.gateways[0].get("data")
+    if not data:
+        pytest.skip("one process has no data plane")
+    talk(data, garbage)
+    good(up.http)
