@@ -11,24 +11,26 @@
 #define TARGET .95    /* of what was served: room for what comes in bunches */
 #define GROWTH .005   /* a window; twice that after three seconds without loss, and so on */
 #define GROWTH_MOST .2
+#define LEAST .5   /* of what was served before anybody was held */
 #define PLENTY 4   /* times what is asked for */
-#define SLACK 1.05 /* a rate is not known better */
+#define SLACK 1.25 /* a rate is not known better */
 #define FORGET_PER_S .05
 
 typedef struct {
     uint64_t client;
     double weight;
-    double asked; /* in this window */
+    double asked, served, lost; /* in this window */
     double rate_per_s;
     double credit; /* inferences that it may begin while it is held */
     int64_t credit_ns;
+    bool below; /* asks for no more than his share, of which somebody else asks for more */
     bool held;
 } share_t;
 
 struct shares {
     int64_t began_ns; /* the window */
-    double served, lost;
     double served_per_s;
+    double free_per_s;     /* served_per_s when nobody was held, the last time */
     bool measured;         /* served_per_s is of a whole window */
     double capacity_per_s; /* INFINITY: as much as anybody asks for */
     double growth;         /* of it, a window */
@@ -60,7 +62,7 @@ void shares_destroy(shares_t *shares)
 static void follow(share_t *share, double part, double window_s)
 {
     share->rate_per_s += part * (share->asked / window_s - share->rate_per_s);
-    share->asked = 0;
+    share->asked = share->served = share->lost = 0;
 }
 
 static void follow_clients(shares_t *s, double part, double window_s)
@@ -75,20 +77,34 @@ static void follow_clients(shares_t *s, double part, double window_s)
     }
 }
 
+static void sum_window(const shares_t *s, double *served, double *below_served, double *below_lost)
+{
+    *served = s->others.served;
+    *below_served = *below_lost = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        *served += s->clients[i].served;
+        *below_served += s->clients[i].below ? s->clients[i].served : 0;
+        *below_lost += s->clients[i].below ? s->clients[i].lost : 0;
+    }
+}
+
+/* Before what was asked for in the window is forgotten. */
 static void find_capacity(shares_t *s, double part, double window_s)
 {
-    double ended = s->served + s->lost;
+    double served, below_served, below_lost;
 
-    s->served_per_s += (s->measured ? part : 1) * (s->served / window_s - s->served_per_s);
+    sum_window(s, &served, &below_served, &below_lost);
+    s->served_per_s += (s->measured ? part : 1) * (served / window_s - s->served_per_s);
     s->measured = true;
-    if (s->lost > LOST_PART * ended) {
-        s->capacity_per_s = fmax(TARGET * s->served_per_s, 1);
+    if (isinf(s->capacity_per_s))
+        s->free_per_s = s->served_per_s;
+    if (below_lost > LOST_PART * (below_served + below_lost)) {
+        s->capacity_per_s = fmax(fmax(TARGET * s->served_per_s, LEAST * s->free_per_s), 1);
         s->growth = GROWTH;
     } else {
         s->capacity_per_s *= 1 + s->growth * window_s * NS_PER_S / WINDOW_NS;
         s->growth = fmin(s->growth * exp2(window_s / 3), GROWTH_MOST);
     }
-    s->served = s->lost = 0;
 }
 
 static double asked_per_s(const shares_t *s)
@@ -109,10 +125,11 @@ static void sum_below(const share_t *share, double level, double *below, double 
         *weight += share->weight;
 }
 
-/* The level rises from what all would have by weight alone, by what those leave who ask for less. */
-static double find_level(const shares_t *s)
+/* The level rises from what all would have by weight alone, by what those leave who ask for less. INFINITY: nobody asks for more than
+ * his share, or nobody for less. */
+static double find_level(const shares_t *s, double capacity_per_s)
 {
-    double level = 0;
+    double level = 0, left = 0;
 
     for (uint32_t rounds = 0; rounds <= s->count + 1; rounds++) {
         double below = 0, weight = 0;
@@ -121,17 +138,32 @@ static double find_level(const shares_t *s)
             sum_below(&s->clients[i], level, &below, &weight);
         if (weight == 0)
             return INFINITY;
-        double next = (s->capacity_per_s - below) / weight;
+        double next = (capacity_per_s - below) / weight;
+        left = below;
         if (next <= level)
             break;
         level = next;
     }
-    return level;
+    return left > 0 ? level : INFINITY;
 }
 
-static void judge(share_t *share, double level)
+static void judge(share_t *share, double level, bool overloaded)
 {
-    share->held = share->rate_per_s > SLACK * share->weight * level;
+    share->below = !isinf(level) && share->rate_per_s <= share->weight * level;
+    share->held = overloaded && share->rate_per_s > SLACK * share->weight * level;
+}
+
+static void judge_all(shares_t *s)
+{
+    bool overloaded = !isinf(s->capacity_per_s);
+    double level = find_level(s, overloaded ? s->capacity_per_s : s->served_per_s);
+
+    judge(&s->others, level, overloaded);
+    for (uint32_t i = 0; i < s->count; i++)
+        judge(&s->clients[i], level, overloaded);
+    if (isinf(level))
+        s->capacity_per_s = INFINITY;
+    s->level_per_s = level;
 }
 
 static void end_window(shares_t *s, int64_t now_ns)
@@ -142,14 +174,11 @@ static void end_window(shares_t *s, int64_t now_ns)
         return;
     double part = 1 - exp(-window_s / MEMORY_S);
     s->began_ns = now_ns;
-    follow_clients(s, part, window_s);
     find_capacity(s, part, window_s);
+    follow_clients(s, part, window_s);
     if (s->capacity_per_s > PLENTY * asked_per_s(s))
         s->capacity_per_s = INFINITY;
-    s->level_per_s = isinf(s->capacity_per_s) ? INFINITY : find_level(s);
-    judge(&s->others, s->level_per_s);
-    for (uint32_t i = 0; i < s->count; i++)
-        judge(&s->clients[i], s->level_per_s);
+    judge_all(s);
 }
 
 /* ---- asking ---- */
@@ -161,7 +190,7 @@ static share_t *find(shares_t *s, uint64_t client, int64_t now_ns)
             return &s->clients[i];
     if (s->count == SHARES_CLIENTS)
         return &s->others;
-    s->clients[s->count] = (share_t){.client = client, .credit_ns = now_ns};
+    s->clients[s->count] = (share_t){.client = client, .weight = 1, .credit_ns = now_ns};
     return &s->clients[s->count++];
 }
 
@@ -193,11 +222,12 @@ bool shares_ask(shares_t *s, uint64_t client, uint32_t weight, int64_t now_ns, u
     return false;
 }
 
-void shares_ended(shares_t *s, bool served, int64_t now_ns)
+void shares_ended(shares_t *s, uint64_t client, bool served, int64_t now_ns)
 {
     end_window(s, now_ns);
+    share_t *share = find(s, client, now_ns);
     if (served)
-        s->served += 1;
+        share->served += 1;
     else
-        s->lost += 1;
+        share->lost += 1;
 }

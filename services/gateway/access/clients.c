@@ -359,12 +359,12 @@ void clients_leave(clients_t *clients, client_hold_t *hold)
     *hold = (client_hold_t){0};
 }
 
-void clients_ended(clients_t *clients, model_entry_t *model, bool served)
+void clients_ended(clients_t *clients, const client_hold_t *hold, model_entry_t *model, bool served)
 {
-    if (!clients)
+    if (!clients || !hold->client)
         return;
     if (!model->shares && !served)
         model->shares = shares_create(clock_now_ns());
     if (model->shares)
-        shares_ended(model->shares, served, clock_now_ns());
+        shares_ended(model->shares, hold->client->id, served, clock_now_ns());
 }

@@ -55,7 +55,7 @@ bool clients_take_memory(clients_t *clients, client_hold_t *hold, size_t len_byt
 void clients_answered(client_hold_t *hold);
 void clients_leave(clients_t *clients, client_hold_t *hold);
 
-/* What became of a request: served, or given up because the model had too much to do. */
-void clients_ended(clients_t *clients, model_entry_t *model, bool served);
+/* What became of its request: served, or given up because the model had too much to do. */
+void clients_ended(clients_t *clients, const client_hold_t *hold, model_entry_t *model, bool served);
 
 #endif

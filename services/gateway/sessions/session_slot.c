@@ -200,7 +200,7 @@ void slot_finish(slot_t *slot, const err_t *error, uint32_t retry_after_ms)
     withdraw(slot);
     slot->state = SESSION_DONE;
     if (error->code == STATUS_OK)
-        clients_ended(sessions->gateway->clients, session->model, true);
+        clients_ended(sessions->gateway->clients, &slot->hold, session->model, true);
     session->error = *error;
     session->retry_after_ms = retry_after_ms;
     slot->done(session, slot->arg);

@@ -202,7 +202,7 @@ static void on_drop(void *ctx, const gateway_control_drop_t *drop)
     else
         err_set(&err, drop->status, "given up in stage %s (%s)", drop->stage, status_name(drop->status));
     if (is_overload(slot, drop))
-        clients_ended(slot->owner->gateway->clients, slot->session.model, false);
+        clients_ended(slot->owner->gateway->clients, &slot->hold, slot->session.model, false);
     slot_finish(slot, &err, drop->retry_after_ms);
 }
 

@@ -47,7 +47,7 @@ static void play(clients_t *clients, int64_t seconds, int64_t deadline_ns, bool 
             bool served = now_ns + NS_PER_MS - first->at_ns <= deadline_ns;
             clients->served[first->client] += served;
             free_ns = served ? now_ns + NS_PER_MS : free_ns;
-            shares_ended(shares, served, now_ns);
+            shares_ended(shares, first->client + 1, served, now_ns);
         }
     }
     shares_destroy(shares);
@@ -105,24 +105,48 @@ Test(shares, shares_are_by_weight)
     cr_expect_geq(clients.served[2], .93 * 30 * 100, "%u", clients.served[2]);
 }
 
+Test(shares, who_is_alone_is_the_schedulers)
+{
+    clients_t clients = {.rate_per_s = {3000}, .weight = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
+    play(&clients, 20, 50 * NS_PER_MS, true);
+    cr_expect_eq(clients.refused[0], 0);
+    cr_expect_geq(clients.served[0], .99 * 20 * 1000, "%u", clients.served[0]);
+}
+
+Test(shares, equal_floods_are_the_schedulers)
+{
+    clients_t clients = {.rate_per_s = {1500, 1500, 1500}, .weight = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
+    play(&clients, 20, 50 * NS_PER_MS, true);
+    cr_expect_eq(clients.refused[0] + clients.refused[1] + clients.refused[2], 0);
+}
+
+Test(shares, a_flood_beside_who_asks_for_little_is_served_nearly_all_there_is)
+{
+    clients_t clients = {.rate_per_s = {3000, 5}, .weight = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
+    play(&clients, 30, 100 * NS_PER_MS, true);
+    cr_expect_geq(clients.served[0] + clients.served[1], .93 * 30 * 1000, "%u", clients.served[0]);
+    cr_expect_geq(clients.served[1], .8 * 30 * 5, "%u", clients.served[1]);
+}
+
 Test(shares, a_flood_that_ends_leaves_nobody_held)
 {
     shares_t *shares = shares_create(1);
     uint32_t retry_ms, refused = 0;
     int64_t now_ns = 1;
     for (int i = 0; i < 20000;
-         i++, now_ns += NS_PER_MS / 10) { /* 10,000 a second, of which each tenth is served */
-        if (shares_ask(shares, 1, 1, now_ns, &retry_ms))
-            shares_ended(shares, i % 10 == 0, now_ns);
+         i++, now_ns += NS_PER_MS / 10) { /* 10,000 a second, of which each tenth is served, and 100 */
+        uint64_t client = i % 100 == 0 ? 2 : 1;
+        if (shares_ask(shares, client, 1, now_ns, &retry_ms))
+            shares_ended(shares, client, i % 10 == 0 && i % 200 != 0, now_ns);
         else
-            cr_expect(++refused && retry_ms > 0);
+            cr_expect(++refused && retry_ms > 0 && client == 1);
     }
     cr_expect_gt(refused, 5000);
     for (int i = 0; i < 1000; i++, now_ns += 50 * NS_PER_MS) {
         bool taken = shares_ask(shares, 1, 1, now_ns, &retry_ms);
         cr_expect(taken || i < 400, "20 s later");
         if (taken)
-            shares_ended(shares, true, now_ns);
+            shares_ended(shares, 1, true, now_ns);
     }
     shares_destroy(shares);
 }
