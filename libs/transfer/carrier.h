@@ -1,6 +1,6 @@
 /*
  * A carrier moves payloads past a connection's socket: through memory that both processes map (shm.c), or by RDMA
- * (ucx.c). The TCP connection stays and rules: it greets, it tells of pushes and acknowledges them, what a carrier
+ * (ucx/). The TCP connection stays and rules: it greets, it tells of pushes and acknowledges them, what a carrier
  * cannot take goes through its stream, and its end is the end of the carrier's link.
  *
  *   owner (gateway)                                   pool (worker)

@@ -1,7 +1,7 @@
 #include "transfer/carriers.h"
 
 #ifdef FERMATA_RDMA
-#include "transfer/ucx.h"
+#include "transfer/ucx/hardware.h"
 #endif
 
 #include <string.h>

@@ -1,12 +1,13 @@
 /*
- * RDMA by UCX (ucx.c), over the transports of UCX that need no hardware: whoever greets with nonsense is refused, and who goes away in
+ * RDMA by UCX (libs/transfer/ucx), over the transports of UCX that need no hardware: whoever greets with nonsense is refused, and who goes away in
  * the middle of a read costs one error for each request, and nothing stays registered.
  */
 #include "harness.h"
 
 #include "base/clock.h"
 #include "transfer/carrier.h"
-#include "transfer/ucx_worker.h"
+#include "transfer/ucx/context.h"
+#include "transfer/ucx/hello.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

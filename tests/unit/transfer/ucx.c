@@ -1,5 +1,5 @@
 /*
- * The carrier of ucx.c by itself, over the transports of UCX that need no hardware: a door and a client on one loop, or the door in a
+ * The carrier of libs/transfer/ucx by itself, over the transports of UCX that need no hardware: a door and a client on one loop, or the door in a
  * process of its own that is stopped or killed. The pool and the owner above it are tested in rdma.c.
  */
 #include "base/clock.h"

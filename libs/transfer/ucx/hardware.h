@@ -1,6 +1,6 @@
 /* What of UCX the choice of carriers asks for. */
-#ifndef TRANSFER_UCX_H
-#define TRANSFER_UCX_H
+#ifndef TRANSFER_UCX_HARDWARE_H
+#define TRANSFER_UCX_HARDWARE_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "transfer/ucx_ask.h"
+#include "transfer/ucx/ask.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,25 +6,10 @@
 #ifndef TRANSFER_UCX_WORKER_H
 #define TRANSFER_UCX_WORKER_H
 
-#include "base/status.h"
+#include "transfer/ucx/context.h"
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <ucp/api/ucp.h>
 #include <uv.h>
-
-enum { UCX_MAGIC = 0x58435546 /* "FUCX" */ };
-
-/* A context of UCX; whoever uses it holds it, all on one thread at a time. */
-typedef struct {
-    ucp_context_h handle;
-    uint32_t holders;
-} ucx_context_t;
-
-/* UNSUPPORTED: UCX does not start. */
-status_t ucx_context_open(ucx_context_t **context, err_t *err);
-ucx_context_t *ucx_context_hold(ucx_context_t *context);
-void ucx_context_let_go(ucx_context_t *context); /* the last holder ends it */
 
 typedef struct ucx {
     uv_poll_t poll;
@@ -48,22 +33,5 @@ void ucx_close(ucx_t *ucx);
 void ucx_close_endpoint(ucx_t *ucx, ucp_ep_h ep);
 /* Something was begun: a turn comes before the loop sleeps. */
 void ucx_begin(ucx_t *ucx);
-
-typedef struct {
-    ucp_mem_h handle;
-    void *rkey; /* NULL: nothing is registered */
-    size_t rkey_bytes;
-} ucx_memory_t;
-
-status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes, ucx_memory_t *memory,
-                      err_t *err);
-/* Memory of UCX's own making, which its shared memory lets peers map; deregistering frees it. */
-status_t ucx_allocate(const ucx_context_t *context, size_t len_bytes, ucx_memory_t *memory, void **base,
-                      err_t *err);
-void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory);
-uint32_t ucx_registered(void); /* in this process */
-
-/* Both sides must have the same: major << 16 | minor. */
-uint32_t ucx_version(void);
 
 #endif

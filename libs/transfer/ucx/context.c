@@ -1,0 +1,64 @@
+#include "transfer/ucx/context.h"
+
+#include <stdlib.h>
+#include <ucs/config/global_opts.h>
+
+uint32_t ucx_version(void)
+{
+    unsigned major, minor, release;
+
+    ucp_get_version(&major, &minor, &release);
+    return major << 16 | minor;
+}
+
+/* What fails is told by status and logged here; what the user has set stays. */
+static void quieten(void)
+{
+    if (!getenv("UCX_LOG_LEVEL"))
+        ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+}
+
+static status_t context_init(ucp_context_h *context, err_t *err)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    ucp_config_t *config;
+
+    quieten();
+    ucs_status_t failed = ucp_config_read(NULL, NULL, &config);
+    if (failed == UCS_OK) {
+        failed = ucp_init(&params, config, context);
+        ucp_config_release(config);
+    }
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_UNSUPPORTED, "UCX does not start: %s", ucs_status_string(failed));
+    return STATUS_OK;
+}
+
+status_t ucx_context_open(ucx_context_t **out, err_t *err)
+{
+    ucx_context_t *context = calloc(1, sizeof(*context));
+
+    if (!context)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    status_t status = context_init(&context->handle, err);
+    if (status == STATUS_OK)
+        *out = ucx_context_hold(context);
+    else
+        free(context);
+    return status;
+}
+
+ucx_context_t *ucx_context_hold(ucx_context_t *context)
+{
+    context->holders++;
+    return context;
+}
+
+void ucx_context_let_go(ucx_context_t *context)
+{
+    if (--context->holders > 0)
+        return;
+    ucp_cleanup(context->handle);
+    free(context);
+}

@@ -1,0 +1,24 @@
+/* A context of UCX: what its workers and registered memory stand on. */
+#ifndef TRANSFER_UCX_CONTEXT_H
+#define TRANSFER_UCX_CONTEXT_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+#include <ucp/api/ucp.h>
+
+/* Whoever uses it holds it, all on one thread at a time. */
+typedef struct {
+    ucp_context_h handle;
+    uint32_t holders;
+} ucx_context_t;
+
+/* UNSUPPORTED: UCX does not start. */
+status_t ucx_context_open(ucx_context_t **context, err_t *err);
+ucx_context_t *ucx_context_hold(ucx_context_t *context);
+void ucx_context_let_go(ucx_context_t *context); /* the last holder ends it */
+
+/* Both sides must have the same: major << 16 | minor. */
+uint32_t ucx_version(void);
+
+#endif

@@ -1,0 +1,182 @@
+#include "transfer/ucx/door.h"
+
+#include "base/log.h"
+#include "transfer/ucx/ask.h"
+#include "transfer/ucx/hardware.h"
+#include "transfer/ucx/hello.h"
+#include "transfer/ucx/memory.h"
+#include "transfer/ucx/window.h"
+#include "transfer/ucx/worker.h"
+
+#include <stdlib.h>
+
+struct carrier_door {
+    ucx_t ucx;
+    ucx_context_t *context;
+    carrier_memory_t arena, directory;
+    ucx_memory_t arena_key, directory_key; /* of what was not made by UCX */
+    answerer_t answerer;
+    window_store_t windows;
+};
+
+struct carrier_seat {
+    carrier_door_t *door;
+    window_memory_t *window;
+    ucx_memory_t key;
+    asked_window_t asked;
+};
+
+static bool door_advance(void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+static void door_freed(void *ctx)
+{
+    carrier_door_t *door = ctx;
+
+    window_store_dispose(&door->windows);
+    free(door);
+}
+
+static status_t door_open_context(carrier_door_t *door, err_t *err)
+{
+    if (!door->arena.made)
+        return ucx_context_open(&door->context, err);
+    door->context = ucx_context_hold(door->arena.made->context);
+    return STATUS_OK;
+}
+
+static const ucx_memory_t *key_of(const carrier_memory_t *memory, const ucx_memory_t *registered)
+{
+    return memory->made ? &memory->made->memory : registered;
+}
+
+static status_t door_register(const carrier_door_t *door, const carrier_memory_t *memory, ucx_memory_t *key,
+                              err_t *err)
+{
+    return memory->made ? STATUS_OK : ucx_register(door->context, memory->base, memory->len_bytes, key, err);
+}
+
+void rdma_door_close(carrier_door_t *door)
+{
+    ucx_context_t *context = door->context;
+
+    ucx_deregister(context, &door->arena_key);
+    ucx_deregister(context, &door->directory_key);
+    ucx_close(&door->ucx); /* frees the door when the loop has run */
+    answerer_close(&door->answerer);
+    ucx_context_let_go(context);
+}
+
+status_t rdma_door_open(const carrier_door_options_t *options, carrier_door_t **out, err_t *err)
+{
+    carrier_door_t *door = calloc(1, sizeof(*door));
+
+    if (!door)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    door->arena = options->arena;
+    door->directory = options->directory;
+    window_store_init(&door->windows);
+    door->ucx.advance = door_advance;
+    door->ucx.freed = door_freed;
+    door->ucx.ctx = door;
+    status_t status = door_open_context(door, err);
+    if (status != STATUS_OK)
+        goto free_door;
+    status = ucx_open(&door->ucx, door->context, options->loop, options->spin, err);
+    if (status != STATUS_OK)
+        goto close_context;
+    if (!answerer_open(&door->answerer, door->ucx.worker, &door->arena, &door->directory))
+        status = err_set(err, STATUS_UNSUPPORTED, "UCX takes no messages");
+    if (status == STATUS_OK)
+        status = door_register(door, &door->arena, &door->arena_key, err);
+    if (status == STATUS_OK)
+        status = door_register(door, &door->directory, &door->directory_key, err);
+    if (status != STATUS_OK) {
+        rdma_door_close(door);
+        return status;
+    }
+    if (!ucx_has_hardware())
+        log_warn("rdma_without_hardware", LOG_STR("reason", "UCX emulates it, which is slower than tcp"));
+    *out = door;
+    return STATUS_OK;
+
+close_context:
+    ucx_context_let_go(door->context);
+free_door:
+    free(door);
+    return status;
+}
+
+static ucx_open_memory_t memory_open(const carrier_memory_t *memory, const ucx_memory_t *registered)
+{
+    const ucx_memory_t *key = key_of(memory, registered);
+
+    return (ucx_open_memory_t){(uintptr_t)memory->base, memory->len_bytes, {key->rkey, key->rkey_bytes}};
+}
+
+static status_t seat_answer(const carrier_seat_t *seat, carrier_blob_t *blob, err_t *err)
+{
+    const carrier_door_t *door = seat->door;
+    ucp_address_t *address;
+    size_t address_bytes;
+
+    ucs_status_t failed = ucp_worker_get_address(door->ucx.worker, &address, &address_bytes);
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_INTERNAL, "UCX has no address: %s", ucs_status_string(failed));
+    const ucx_answer_t answer = {
+        .address = {address, address_bytes},
+        .arena = memory_open(&door->arena, &door->arena_key),
+        .directory = memory_open(&door->directory, &door->directory_key),
+        .window = {.base = (uintptr_t)seat->window->base, .key = {seat->key.rkey, seat->key.rkey_bytes}},
+        .token = seat->asked.token};
+    status_t status = ucx_answer_write(blob, &answer, err);
+    ucp_worker_release_address(door->ucx.worker, address);
+    return status;
+}
+
+void rdma_seat_give_up(carrier_seat_t *seat)
+{
+    answerer_remove(&seat->door->answerer, &seat->asked);
+    ucx_deregister(seat->door->context, &seat->key);
+    window_retire(&seat->door->windows, seat->window);
+    free(seat);
+}
+
+status_t rdma_seat_take(carrier_door_t *door, const carrier_blob_t *hello, carrier_blob_t *answer,
+                               carrier_seat_t **out, err_t *err)
+{
+    status_t status = ucx_hello_check(hello, err);
+
+    if (status != STATUS_OK)
+        return status;
+    carrier_seat_t *seat = calloc(1, sizeof(*seat));
+    window_memory_t *window = window_make(&door->windows);
+    if (!seat || !window) {
+        if (window)
+            window_retire(&door->windows, window);
+        free(seat);
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    seat->door = door;
+    seat->window = window;
+    status = ucx_register(door->context, window->base, CARRIER_WINDOW_BYTES, &seat->key, err);
+    if (status == STATUS_OK && !answerer_add(&door->answerer, &seat->asked, window->base))
+        status = err_set(err, STATUS_INTERNAL, "no random numbers");
+    if (status == STATUS_OK)
+        status = seat_answer(seat, answer, err);
+    if (status != STATUS_OK) {
+        rdma_seat_give_up(seat);
+        return status;
+    }
+    ucx_begin(&door->ucx);
+    *out = seat;
+    return STATUS_OK;
+}
+
+const uint8_t *rdma_seat_window(const carrier_seat_t *seat)
+{
+    return seat->window->base;
+}

@@ -1,0 +1,112 @@
+#include "transfer/ucx/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static _Atomic uint32_t registered;
+
+uint32_t ucx_registered(void)
+{
+    return atomic_load(&registered);
+}
+
+static status_t memory_map(const ucx_context_t *context, const ucp_mem_map_params_t *params,
+                           ucx_memory_t *memory, err_t *err)
+{
+    ucs_status_t failed = ucp_mem_map(context->handle, params, &memory->handle);
+
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_NO_MEMORY, "%zu MiB cannot be registered (ulimit -l?): %s",
+                       params->length >> 20, ucs_status_string(failed));
+    failed = ucp_rkey_pack(context->handle, memory->handle, &memory->rkey, &memory->rkey_bytes);
+    if (failed != UCS_OK) {
+        ucp_mem_unmap(context->handle, memory->handle);
+        return err_set(err, STATUS_INTERNAL, "UCX gives no key: %s", ucs_status_string(failed));
+    }
+    atomic_fetch_add(&registered, 1);
+    return STATUS_OK;
+}
+
+status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes, ucx_memory_t *memory,
+                      err_t *err)
+{
+    const ucp_mem_map_params_t params = {.field_mask =
+                                             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                         .address = base,
+                                         .length = len_bytes};
+
+    return memory_map(context, &params, memory, err);
+}
+
+/* Deregistering frees it. */
+static status_t ucx_allocate(const ucx_context_t *context, size_t len_bytes, ucx_memory_t *memory, void **base,
+                      err_t *err)
+{
+    const ucp_mem_map_params_t params = {.field_mask =
+                                             UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                         .length = len_bytes,
+                                         .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    status_t status = memory_map(context, &params, memory, err);
+
+    if (status != STATUS_OK)
+        return status;
+    ucs_status_t failed = ucp_mem_query(memory->handle, &attributes);
+    if (failed != UCS_OK) {
+        ucx_deregister(context, memory);
+        return err_set(err, STATUS_INTERNAL, "UCX hides its memory: %s", ucs_status_string(failed));
+    }
+    *base = attributes.address;
+    return STATUS_OK;
+}
+
+void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory)
+{
+    if (!memory->rkey)
+        return;
+    ucp_rkey_buffer_release(memory->rkey);
+    ucp_mem_unmap(context->handle, memory->handle);
+    *memory = (ucx_memory_t){0};
+    atomic_fetch_sub(&registered, 1);
+}
+
+/* ---- what an owner lays open ---- */
+
+status_t rdma_memory_make(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
+                                 err_t *err)
+{
+    struct carrier_made *made = calloc(1, sizeof(*made));
+    void *base = NULL;
+    status_t status = STATUS_OK;
+
+    if (!made)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (beside && beside->made)
+        made->context = ucx_context_hold(beside->made->context);
+    else
+        status = ucx_context_open(&made->context, err);
+    if (status != STATUS_OK)
+        goto free_made;
+    status = ucx_allocate(made->context, len_bytes, &made->memory, &base, err);
+    if (status != STATUS_OK)
+        goto let_go;
+    *memory = (carrier_memory_t){
+        .base = base, .len_bytes = len_bytes, .fd = -1, .made = made, .made_by = &carrier_rdma};
+    return STATUS_OK;
+
+let_go:
+    ucx_context_let_go(made->context);
+free_made:
+    free(made);
+    return status;
+}
+
+void rdma_memory_free(carrier_memory_t *memory)
+{
+    struct carrier_made *made = memory->made;
+
+    ucx_deregister(made->context, &made->memory);
+    ucx_context_let_go(made->context);
+    free(made);
+    memory->made = NULL;
+}
