@@ -18,8 +18,8 @@ static status_t map_privately(size_t len_bytes, carrier_memory_t *memory, err_t 
     return STATUS_OK;
 }
 
-status_t block_memory_make(transfer_choice_t choice, const carrier_memory_t *beside, size_t len_bytes,
-                           carrier_memory_t *memory, err_t *err)
+status_t block_memory_make(transfer_choice_t choice, const char *address, const carrier_memory_t *beside,
+                           size_t len_bytes, carrier_memory_t *memory, err_t *err)
 {
     const carrier_ops_t *carriers[TRANSFER_WAYS];
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -30,7 +30,7 @@ status_t block_memory_make(transfer_choice_t choice, const carrier_memory_t *bes
     carriers_of(choice, carriers);
     for (uint32_t i = 0; i < TRANSFER_WAYS && carriers[i]; i++) {
         err_t why;
-        if (carriers[i]->memory_make(beside, len_bytes, memory, &why) == STATUS_OK)
+        if (carriers[i]->memory_make(address, beside, len_bytes, memory, &why) == STATUS_OK)
             return STATUS_OK;
         log_info("data_memory_not_shared", LOG_STR("carrier", carriers[i]->name),
                  LOG_STR("reason", why.text));
@@ -46,13 +46,14 @@ void block_memory_free(carrier_memory_t *memory)
         munmap(memory->base, memory->len_bytes);
 }
 
-status_t transfer_block_create(transfer_choice_t choice, size_t len_bytes, transfer_block_t **out, err_t *err)
+status_t transfer_block_create(transfer_choice_t choice, const char *address, size_t len_bytes,
+                               transfer_block_t **out, err_t *err)
 {
     transfer_block_t *block = calloc(1, sizeof(*block));
 
     if (!block)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    status_t status = block_memory_make(choice, NULL, len_bytes, &block->memory, err);
+    status_t status = block_memory_make(choice, address, NULL, len_bytes, &block->memory, err);
     if (status == STATUS_OK)
         *out = block;
     else

@@ -9,8 +9,8 @@ struct transfer_block {
 };
 
 /* By the first carrier of the choice that can; a log line says of each that cannot. NO_MEMORY. */
-status_t block_memory_make(transfer_choice_t choice, const carrier_memory_t *beside, size_t len_bytes,
-                           carrier_memory_t *memory, err_t *err);
+status_t block_memory_make(transfer_choice_t choice, const char *address, const carrier_memory_t *beside,
+                           size_t len_bytes, carrier_memory_t *memory, err_t *err);
 void block_memory_free(carrier_memory_t *memory);
 
 #endif

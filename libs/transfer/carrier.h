@@ -58,6 +58,7 @@ typedef struct carrier_seat carrier_seat_t;
 
 typedef struct {
     struct uv_loop_s *loop;
+    const char *address; /* "host:port" that the owner listens on, NULL: any */
     carrier_memory_t arena, directory;
     bool spin; /* poll without pause instead of sleeping */
 } carrier_door_options_t;
@@ -88,6 +89,7 @@ typedef struct {
      * that breaks ends all its jobs with STATUS_UNAVAILABLE first. */
     void (*changed)(void *ctx, status_t status, const char *why);
     void *ctx;
+    const char *local; /* this end of the connection, "host:port"; NULL: not known. Not kept */
 } carrier_watch_t;
 
 typedef struct carrier_ops {
@@ -96,9 +98,9 @@ typedef struct carrier_ops {
     const char *name; /* as in metrics and logs */
 
     /* Memory of the kind that this carrier's peers reach on the shortest way; whole pages, maybe not zeroed; freed by memory_free. What is
-     * laid open together is made `beside` the first of it (NULL: it is the first). */
-    status_t (*memory_make)(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
-                            err_t *err);
+     * laid open together is made `beside` the first of it (NULL: it is the first), for an owner that listens on this address. */
+    status_t (*memory_make)(const char *address, const carrier_memory_t *beside, size_t len_bytes,
+                            carrier_memory_t *memory, err_t *err);
     void (*memory_free)(carrier_memory_t *memory);
 
     /* STATUS_UNSUPPORTED: not on this machine, err says why. All memory is laid open until the door is closed. */

@@ -153,7 +153,8 @@ bool link_attached(transfer_peer_t *peer, const wire_header_t *header, const uin
 {
     link_t *link = &peer->link_past;
     carrier_blob_t answer = {.len = header->extra_bytes};
-    const carrier_watch_t watch = {.changed = link_on_changed, .ctx = peer};
+    char local[TRANSFER_ADDRESS_BYTES];
+    const carrier_watch_t watch = {.changed = link_on_changed, .ctx = peer, .local = local};
     err_t err;
 
     if (!link->ops || link->link || header->count != link->ops->bit || !wire_status_valid(header->seq))
@@ -166,6 +167,7 @@ bool link_attached(transfer_peer_t *peer, const wire_header_t *header, const uin
         link_failed(peer, err.text);
         return true;
     }
+    address_of_socket(peer->pc->conn.fd, local);
     carrier_client_t *client = NULL;
     for (const client_t *c = peer->pool->clients; c->ops; c++)
         client = c->ops == link->ops ? c->client : client;

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-static bool open_directory(doors_t *doors, transfer_choice_t choice, const carrier_memory_t *arena,
-                           uint32_t entries)
+static bool open_directory(doors_t *doors, transfer_choice_t choice, const char *address,
+                           const carrier_memory_t *arena, uint32_t entries)
 {
     const size_t bytes = entries * sizeof(directory_entry_t);
     err_t err;
 
-    if (block_memory_make(choice, arena, bytes, &doors->memory, &err) != STATUS_OK) {
+    if (block_memory_make(choice, address, arena, bytes, &doors->memory, &err) != STATUS_OK) {
         log_warn("data_carriers_closed", LOG_STR("reason", err.text));
         return false;
     }
@@ -24,16 +24,16 @@ static bool open_directory(doors_t *doors, transfer_choice_t choice, const carri
 }
 
 void doors_open(doors_t *doors, struct uv_loop_s *loop, transfer_choice_t choice, bool spin,
-                const carrier_memory_t *arena, uint32_t entries)
+                const char *address, const carrier_memory_t *arena, uint32_t entries)
 {
     const carrier_ops_t *carriers[TRANSFER_WAYS];
 
     *doors = (doors_t){0};
     carriers_of(choice, carriers);
-    if (!carriers[0] || !open_directory(doors, choice, arena, entries))
+    if (!carriers[0] || !open_directory(doors, choice, address, arena, entries))
         return;
     carrier_door_options_t options = {
-        .loop = loop, .arena = *arena, .directory = doors->memory, .spin = spin};
+        .loop = loop, .address = address, .arena = *arena, .directory = doors->memory, .spin = spin};
     for (uint32_t i = 0; i < TRANSFER_WAYS && carriers[i]; i++) {
         door_t *door = &doors->open[i];
         err_t err;

@@ -21,10 +21,11 @@ typedef struct {
     carrier_seat_t *seat;
 } seat_t;
 
-/* Opens what `choice` allows and this host has, for this memory and a directory of so many entries. What
+/* Opens what `choice` allows and this host has, for this memory and a directory of so many entries, of an
+ * owner that listens on this address. What
  * cannot be opened is logged and left out. */
 void doors_open(doors_t *doors, struct uv_loop_s *loop, transfer_choice_t choice, bool spin,
-                const carrier_memory_t *arena, uint32_t entries);
+                const char *address, const carrier_memory_t *arena, uint32_t entries);
 void doors_close(doors_t *doors); /* all seats were given up */
 
 /* The bits for HELLO. */

@@ -1,6 +1,9 @@
 #include "transfer/internal.h"
 
+#include <netdb.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 status_t address_split(const char *address, char host[ADDRESS_HOST_BYTES], char port[ADDRESS_PORT_BYTES],
                        err_t *err)
@@ -20,6 +23,18 @@ status_t address_split(const char *address, char host[ADDRESS_HOST_BYTES], char 
     host[to - from] = '\0';
     memcpy(port, colon + 1, strlen(colon + 1) + 1);
     return STATUS_OK;
+}
+
+void address_of_socket(int fd, char address[TRANSFER_ADDRESS_BYTES])
+{
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof(bound);
+    char host[ADDRESS_HOST_BYTES] = "?", port[ADDRESS_PORT_BYTES] = "?";
+
+    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
+        getnameinfo((struct sockaddr *)&bound, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(address, TRANSFER_ADDRESS_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)

@@ -14,6 +14,9 @@ enum {
 status_t address_split(const char *address, char host[ADDRESS_HOST_BYTES], char port[ADDRESS_PORT_BYTES],
                        err_t *err);
 
+/* "host:port" of this end of a socket; "?:?" where there is none. */
+void address_of_socket(int fd, char address[TRANSFER_ADDRESS_BYTES]);
+
 /* Fills in what was left at 0. */
 transfer_limits_t limits_with_defaults(const transfer_limits_t *limits);
 /* How often to sweep so that neither limit is overshot by more than a quarter. */

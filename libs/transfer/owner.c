@@ -484,18 +484,6 @@ static int listen_on(const struct addrinfo *info)
     return -1;
 }
 
-static void owner_name_address(transfer_owner_t *owner)
-{
-    struct sockaddr_storage bound;
-    socklen_t len = sizeof(bound);
-    char host[ADDRESS_HOST_BYTES] = "?", port[ADDRESS_PORT_BYTES] = "?";
-
-    if (getsockname(owner->fd, (struct sockaddr *)&bound, &len) == 0)
-        getnameinfo((struct sockaddr *)&bound, len, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(owner->address, sizeof(owner->address), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
-
 static status_t owner_listen(transfer_owner_t *owner, const char *address, err_t *err)
 {
     char host[ADDRESS_HOST_BYTES], port[ADDRESS_PORT_BYTES];
@@ -513,7 +501,7 @@ static status_t owner_listen(transfer_owner_t *owner, const char *address, err_t
     freeaddrinfo(infos);
     if (owner->fd < 0)
         return err_set(err, STATUS_IO, "cannot listen on %s: %s", address, strerror(errno));
-    owner_name_address(owner);
+    address_of_socket(owner->fd, owner->address);
     return STATUS_OK;
 }
 
@@ -639,7 +627,8 @@ status_t transfer_memory_register(transfer_owner_t *owner, void *base, size_t le
     if (!owner->doors.directory) {
         const carrier_memory_t own = {.base = base, .len_bytes = len_bytes, .fd = -1};
         const carrier_memory_t arena = block ? block->memory : own;
-        doors_open(&owner->doors, owner->loop, owner->choice, owner->spin, &arena, owner->regions.capacity);
+        doors_open(&owner->doors, owner->loop, owner->choice, owner->spin,
+                   owner->listening ? owner->address : NULL, &arena, owner->regions.capacity);
         region_table_lay_open(&owner->regions, owner->doors.directory, base, len_bytes);
     }
     *out = memory;

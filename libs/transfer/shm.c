@@ -204,12 +204,13 @@ static void door_close_fds(carrier_door_t *door)
     close_fd(&door->directory_fd);
 }
 
-static status_t shm_memory_make(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
-                                err_t *err)
+static status_t shm_memory_make(const char *address, const carrier_memory_t *beside, size_t len_bytes,
+                                carrier_memory_t *memory, err_t *err)
 {
     carrier_memory_t made = {.len_bytes = len_bytes, .made_by = &carrier_shm};
     status_t status = shared_memory_create("fermata-data", len_bytes, &made.base, &made.fd, err);
 
+    (void)address;
     (void)beside;
     if (status == STATUS_OK)
         *memory = made;

@@ -173,9 +173,10 @@ void transfer_owner_stats(const transfer_owner_t *owner, transfer_stats_t *stats
  */
 typedef struct transfer_block transfer_block_t;
 
-/* len_bytes is rounded up to whole pages, which are touched on first use where the kind allows it. NO_MEMORY. */
-status_t transfer_block_create(transfer_choice_t choice, size_t len_bytes, transfer_block_t **block,
-                               err_t *err);
+/* For an owner that is to listen on this "host:port" (NULL: not known). len_bytes is rounded up to whole pages, which are touched on first
+ * use where the kind allows it. NO_MEMORY. */
+status_t transfer_block_create(transfer_choice_t choice, const char *address, size_t len_bytes,
+                               transfer_block_t **block, err_t *err);
 /* Every owner that it was registered with is destroyed. NULL is allowed. */
 void transfer_block_destroy(transfer_block_t *block);
 void *transfer_block_base(const transfer_block_t *block);

@@ -150,12 +150,23 @@ static transfer_choice_t choice_of(const gateway_service_t *service)
     return service->within.hub ? TRANSFER_CHOOSE_TCP : (transfer_choice_t)service->options->transfer;
 }
 
+/* Where the data plane is to listen; NULL: nowhere. */
+static const char *data_listen(const gateway_service_t *service, char text[CONFIG_ADDRESS_TEXT_BYTES])
+{
+    return service->within.hub ? NULL
+                               : value_format_address_at(&service->options->data_address, "127.0.0.1", text,
+                                                         CONFIG_ADDRESS_TEXT_BYTES);
+}
+
 /* In memory of the kind that workers reach on the shortest way. */
 static status_t create_arena(gateway_service_t *service, err_t *err)
 {
+    char text[CONFIG_ADDRESS_TEXT_BYTES];
+
     if (transfer_choice_check((transfer_choice_t)service->options->transfer, err) != STATUS_OK ||
-        transfer_block_create(choice_of(service), (size_t)service->options->arena_bytes,
-                              &service->arena_memory, err) != STATUS_OK)
+        transfer_block_create(choice_of(service), data_listen(service, text),
+                              (size_t)service->options->arena_bytes, &service->arena_memory,
+                              err) != STATUS_OK)
         return err->code;
     return arena_create_on(&service->gateway.arena, transfer_block_base(service->arena_memory),
                            transfer_block_bytes(service->arena_memory), err);
@@ -207,21 +218,18 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
     else
         value_format_address_at(&options->scheduler, "127.0.0.1", service->scheduler,
                                 sizeof service->scheduler);
-    const dataplane_options_t dataplane = {
-        .loop = gateway->loop,
-        .listen = service->within.hub
-                      ? NULL
-                      : value_format_address_at(&options->data_address, "127.0.0.1", text, sizeof text),
-        .advertise = options->advertise_data_address,
-        .towards = service->scheduler,
-        .instance_id = gateway->instance_id,
-        .arena = gateway->arena,
-        .memory = service->arena_memory,
-        .choice = choice_of(service),
-        .spin = options->transfer_spin,
-        .shared = service->within.others,
-        .receiver = sessions_receiver(),
-        .ctx = gateway->sessions};
+    const dataplane_options_t dataplane = {.loop = gateway->loop,
+                                           .listen = data_listen(service, text),
+                                           .advertise = options->advertise_data_address,
+                                           .towards = service->scheduler,
+                                           .instance_id = gateway->instance_id,
+                                           .arena = gateway->arena,
+                                           .memory = service->arena_memory,
+                                           .choice = choice_of(service),
+                                           .spin = options->transfer_spin,
+                                           .shared = service->within.others,
+                                           .receiver = sessions_receiver(),
+                                           .ctx = gateway->sessions};
     if (dataplane_create(&dataplane, &gateway->dataplane, err) != STATUS_OK)
         return err->code;
     const gateway_control_options_t control = {.loop = gateway->loop,

@@ -93,7 +93,8 @@ static void gateway_start(gateway_t *gateway, transfer_choice_t choice, bool spi
     uv_async_init(&gateway->loop, &gateway->stop, on_stop);
     gateway->stop.data = gateway;
     must(transfer_owner_create(&options, &gateway->owner, NULL) == STATUS_OK, "listening");
-    must(transfer_block_create(choice, ARENA_BYTES, &gateway->block, NULL) == STATUS_OK, "memory");
+    must(transfer_block_create(choice, options.address, ARENA_BYTES, &gateway->block, NULL) == STATUS_OK,
+         "memory");
     void *arena = transfer_block_base(gateway->block);
     memset(arena, 7, ARENA_BYTES);
     must(transfer_memory_register(gateway->owner, arena, ARENA_BYTES, gateway->block, &gateway->memory,

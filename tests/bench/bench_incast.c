@@ -70,12 +70,13 @@ static void serve_owners(const plan_t *plan)
             .loop = &loop, .address = address, .instance_id = 1, .choice = choice_of(plan)};
         transfer_owner_t *owner;
         transfer_block_t *block;
-        must(transfer_block_create(options.choice, plan->bytes, &block, NULL) == STATUS_OK, "memory");
+        snprintf(address, sizeof(address), "%s:%d", plan->host, plan->port + i);
+        must(transfer_block_create(options.choice, address, plan->bytes, &block, NULL) == STATUS_OK,
+             "memory");
         void *arena = transfer_block_base(block);
         memset(arena, 7, plan->bytes);
         transfer_memory_t *memory;
         transfer_handle_t handle;
-        snprintf(address, sizeof(address), "%s:%d", plan->host, plan->port + i);
         must(transfer_owner_create(&options, &owner, NULL) == STATUS_OK &&
                  transfer_memory_register(owner, arena, plan->bytes, block, &memory, NULL) == STATUS_OK &&
                  transfer_publish(memory, arena, plan->bytes, NULL, NULL, &handle) == STATUS_OK,
@@ -192,7 +193,6 @@ static void fetch_owners(const plan_t *plan)
     must(transfer_pool_create(&options, &pool, NULL) == STATUS_OK, "a pool");
     for (int i = 0; i < plan->peers; i++) {
         char address[64];
-        snprintf(address, sizeof(address), "%s:%d", plan->host, plan->port + i);
         must(scanf("%" SCNx64 " %" SCNx64, &handles[i].hi, &handles[i].lo) == 2, "reading the handles");
         must(transfer_peer_open(pool, address, 1, &peers[i], NULL) == STATUS_OK, "a peer");
     }

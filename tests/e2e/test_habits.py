@@ -16,8 +16,8 @@ from test_models import no_pictures, write_model
 
 
 def test_services_started_by_hand_listen_on_this_host_only(cluster, monkeypatch):
-    """A port alone is of this host, as is what no flag names. UCX, where the suite runs over it, listens at its devices (docs/data-plane.md)."""
-    monkeypatch.setenv("UCX_NET_DEVICES", "lo")
+    """A port alone is of this host, as is what no flag names; so it is where the suite runs over UCX, whose tcp listens, too."""
+    monkeypatch.delenv("UCX_NET_DEVICES", raising=False)
     scheduler = cluster.start("scheduler", "--grpc-address", ":0", "--http-address", ":0")
     gateway = cluster.start("gateway", "--scheduler", scheduler.grpc, "--http-address", ":0", "--grpc-address", ":0", "--metrics-address",
                             ":0", "--data-address", ":0")

@@ -12,8 +12,11 @@ typedef struct scratch {
     directory_entry_t entries[];
 } scratch_t;
 
+enum { CLIENT_CONTEXTS_MAX = 8 }; /* one for each device that links go out by; hosts have few */
+
 struct carrier_client {
-    ucx_context_t *context;
+    ucx_context_t *contexts[CLIENT_CONTEXTS_MAX]; /* the first is kept to no device */
+    uint32_t context_count;
     struct uv_loop_s *loop;
     bool spin;
     scratch_t *scratch; /* not in use */
@@ -22,6 +25,9 @@ struct carrier_client {
 status_t rdma_client_open(struct uv_loop_s *loop, bool spin, carrier_client_t **client, err_t *err);
 void rdma_client_close(carrier_client_t *client);
 void rdma_client_hello(carrier_client_t *client, carrier_blob_t *hello);
+
+/* For a link whose connection is from this address, to be held by it; NULL: err says why there is none. */
+ucx_context_t *client_context(carrier_client_t *client, const char *local, err_t *err);
 
 scratch_t *scratch_take(carrier_client_t *client, uint32_t count); /* NULL: no memory */
 void scratch_put(carrier_client_t *client, scratch_t *scratch);    /* NULL is allowed */

@@ -18,7 +18,7 @@ static void quieten(void)
         ucs_global_opts_set_value("LOG_LEVEL", "fatal");
 }
 
-static status_t context_init(ucp_context_h *context, err_t *err)
+static status_t context_init(ucx_context_t *context, err_t *err)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
@@ -27,7 +27,10 @@ static status_t context_init(ucp_context_h *context, err_t *err)
     quieten();
     ucs_status_t failed = ucp_config_read(NULL, NULL, &config);
     if (failed == UCS_OK) {
-        failed = ucp_init(&params, config, context);
+        if (context->device[0])
+            failed = ucp_config_modify(config, "NET_DEVICES", context->device);
+        if (failed == UCS_OK)
+            failed = ucp_init(&params, config, &context->handle);
         ucp_config_release(config);
     }
     if (failed != UCS_OK)
@@ -35,13 +38,14 @@ static status_t context_init(ucp_context_h *context, err_t *err)
     return STATUS_OK;
 }
 
-status_t ucx_context_open(ucx_context_t **out, err_t *err)
+status_t ucx_context_open(const char *address, ucx_context_t **out, err_t *err)
 {
     ucx_context_t *context = calloc(1, sizeof(*context));
 
     if (!context)
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
-    status_t status = context_init(&context->handle, err);
+    ucx_device_of(address, context->device);
+    status_t status = context_init(context, err);
     if (status == STATUS_OK)
         *out = ucx_context_hold(context);
     else

@@ -3,6 +3,7 @@
 #define TRANSFER_UCX_CONTEXT_H
 
 #include "base/status.h"
+#include "transfer/ucx/device.h"
 
 #include <stdint.h>
 #include <ucp/api/ucp.h>
@@ -10,11 +11,12 @@
 /* Whoever uses it holds it, all on one thread at a time. */
 typedef struct {
     ucp_context_h handle;
+    char device[UCX_DEVICE_BYTES]; /* to which it is kept, "": none */
     uint32_t holders;
 } ucx_context_t;
 
-/* UNSUPPORTED: UCX does not start. */
-status_t ucx_context_open(ucx_context_t **context, err_t *err);
+/* For who listens on, or connects from, this "host:port" (device.h). UNSUPPORTED: UCX does not start. */
+status_t ucx_context_open(const char *address, ucx_context_t **context, err_t *err);
 ucx_context_t *ucx_context_hold(ucx_context_t *context);
 void ucx_context_let_go(ucx_context_t *context); /* the last holder ends it */
 

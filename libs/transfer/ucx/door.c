@@ -40,10 +40,10 @@ static void door_freed(void *ctx)
     free(door);
 }
 
-static status_t door_open_context(carrier_door_t *door, err_t *err)
+static status_t door_open_context(carrier_door_t *door, const char *address, err_t *err)
 {
     if (!door->arena.made)
-        return ucx_context_open(&door->context, err);
+        return ucx_context_open(address, &door->context, err);
     door->context = ucx_context_hold(door->arena.made->context);
     return STATUS_OK;
 }
@@ -82,7 +82,7 @@ status_t rdma_door_open(const carrier_door_options_t *options, carrier_door_t **
     door->ucx.advance = door_advance;
     door->ucx.freed = door_freed;
     door->ucx.ctx = door;
-    status_t status = door_open_context(door, err);
+    status_t status = door_open_context(door, options->address, err);
     if (status != STATUS_OK)
         goto free_door;
     status = ucx_open(&door->ucx, door->context, options->loop, options->spin, err);
@@ -146,7 +146,7 @@ void rdma_seat_give_up(carrier_seat_t *seat)
 }
 
 status_t rdma_seat_take(carrier_door_t *door, const carrier_blob_t *hello, carrier_blob_t *answer,
-                               carrier_seat_t **out, err_t *err)
+                        carrier_seat_t **out, err_t *err)
 {
     status_t status = ucx_hello_check(hello, err);
 

@@ -39,8 +39,8 @@ status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes
 }
 
 /* Deregistering frees it. */
-static status_t ucx_allocate(const ucx_context_t *context, size_t len_bytes, ucx_memory_t *memory, void **base,
-                      err_t *err)
+static status_t ucx_allocate(const ucx_context_t *context, size_t len_bytes, ucx_memory_t *memory,
+                             void **base, err_t *err)
 {
     const ucp_mem_map_params_t params = {.field_mask =
                                              UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
@@ -72,8 +72,8 @@ void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory)
 
 /* ---- what an owner lays open ---- */
 
-status_t rdma_memory_make(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
-                                 err_t *err)
+status_t rdma_memory_make(const char *address, const carrier_memory_t *beside, size_t len_bytes,
+                          carrier_memory_t *memory, err_t *err)
 {
     struct carrier_made *made = calloc(1, sizeof(*made));
     void *base = NULL;
@@ -84,7 +84,7 @@ status_t rdma_memory_make(const carrier_memory_t *beside, size_t len_bytes, carr
     if (beside && beside->made)
         made->context = ucx_context_hold(beside->made->context);
     else
-        status = ucx_context_open(&made->context, err);
+        status = ucx_context_open(address, &made->context, err);
     if (status != STATUS_OK)
         goto free_made;
     status = ucx_allocate(made->context, len_bytes, &made->memory, &base, err);

@@ -22,8 +22,8 @@ struct carrier_made {
     ucx_memory_t memory;
 };
 
-status_t rdma_memory_make(const carrier_memory_t *beside, size_t len_bytes, carrier_memory_t *memory,
-                          err_t *err);
+status_t rdma_memory_make(const char *address, const carrier_memory_t *beside, size_t len_bytes,
+                          carrier_memory_t *memory, err_t *err);
 void rdma_memory_free(carrier_memory_t *memory);
 
 #endif

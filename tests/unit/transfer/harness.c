@@ -119,7 +119,8 @@ static void rig_open_owner(rig_t *rig, const transfer_limits_t *limits)
     if (limits)
         owner.limits = *limits;
     cr_assert_eq(transfer_owner_create(&owner, &rig->owner, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(transfer_block_create(owner.choice, ARENA_BYTES, &rig->block, &err), STATUS_OK);
+    cr_assert_eq(transfer_block_create(owner.choice, owner.address, ARENA_BYTES, &rig->block, &err),
+                 STATUS_OK);
     rig->arena = transfer_block_base(rig->block);
     for (size_t i = 0; i < ARENA_BYTES; i++)
         rig->arena[i] = (uint8_t)(i * 31 + (i >> 8));

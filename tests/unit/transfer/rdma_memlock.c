@@ -138,7 +138,7 @@ Test(rdma_memlock, an_arena_beyond_it_is_served_through_the_socket)
     err_t err = {0};
 
     allow(ARENA_BYTES - 1);
-    cr_assert_eq(carrier_rdma.memory_make(NULL, ARENA_BYTES, &memory, &err), STATUS_NO_MEMORY);
+    cr_assert_eq(carrier_rdma.memory_make(NULL, NULL, ARENA_BYTES, &memory, &err), STATUS_NO_MEMORY);
     cr_assert_not_null(strstr(err.text, "1 MiB cannot be registered (ulimit -l?)"), "%s", err.text);
     rig_init_apart(&rig, NULL, NULL);
     cr_assert_eq(carrier_rdma.registered(), 0);

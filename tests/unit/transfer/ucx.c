@@ -5,8 +5,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transfer/carrier.h"
+#include "transfer/ucx/device.h"
 
 #include <criterion/criterion.h>
+#include <ifaddrs.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -664,6 +666,49 @@ Test(ucx, clients_that_are_killed_leave_the_owner_alone_over_shm)
                  "1.13's shared memory stuck: "
                  "docs/data-plane.md");
     kill_clients(SHM, 20, EACH);
+}
+
+/* ---- devices ---- */
+
+/* "lo", as a rule. */
+static const char *loopback(void)
+{
+    static char name[UCX_DEVICE_BYTES];
+    struct ifaddrs *devices;
+
+    cr_assert_eq(getifaddrs(&devices), 0);
+    for (const struct ifaddrs *device = devices; device; device = device->ifa_next) {
+        if (device->ifa_flags & IFF_LOOPBACK)
+            snprintf(name, sizeof(name), "%s", device->ifa_name);
+    }
+    freeifaddrs(devices);
+    return name;
+}
+
+Test(ucx, its_device_is_that_of_the_address)
+{
+    const struct {
+        const char *address, *device;
+    } cases[] = {{"127.0.0.1:8003", loopback()},
+                 {"127.8.7.6:1", loopback()},
+                 {"[::1]:0", loopback()},
+                 {"localhost:0", loopback()},
+                 {"0.0.0.0:8003", ""},
+                 {"[::]:8003", ""},
+                 {"192.0.2.77:1", ""},
+                 {"?:?", ""},
+                 {"nonsense", ""},
+                 {NULL, ""}};
+    char device[UCX_DEVICE_BYTES];
+
+    unsetenv("UCX_NET_DEVICES");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ucx_device_of(cases[i].address, device);
+        cr_assert_str_eq(device, cases[i].device, "%s", cases[i].address ? cases[i].address : "none");
+    }
+    setenv("UCX_NET_DEVICES", "all", 1);
+    ucx_device_of("127.0.0.1:8003", device);
+    cr_assert_str_eq(device, "", "what the user has set stays");
 }
 
 Test(ucx, a_get_under_way_cannot_be_cancelled)
