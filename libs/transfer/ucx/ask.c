@@ -134,15 +134,18 @@ static ucs_status_t on_ask(void *arg, const void *header, size_t header_bytes, v
     return UCS_OK;
 }
 
-bool answerer_open(answerer_t *answerer, ucp_worker_h worker, const carrier_memory_t *arena,
-                   const carrier_memory_t *directory)
+void answerer_init(answerer_t *answerer, const carrier_memory_t *arena, const carrier_memory_t *directory)
 {
     *answerer = (answerer_t){.arena = arena, .directory = directory};
     TAILQ_INIT(&answerer->windows);
+}
+
+bool answerer_listen(answerer_t *answerer, ucp_worker_h worker)
+{
     return handle_with(worker, ASK_ID, on_ask, answerer);
 }
 
-void answerer_close(answerer_t *answerer)
+void answerer_dispose(answerer_t *answerer)
 {
     answer_t *answer;
 

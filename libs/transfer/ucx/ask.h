@@ -29,9 +29,10 @@ typedef struct {
     struct answer *free, *all;
 } answerer_t;
 
-bool answerer_open(answerer_t *answerer, ucp_worker_h worker, const carrier_memory_t *arena,
-                   const carrier_memory_t *directory);
-void answerer_close(answerer_t *answerer); /* the worker is gone */
+void answerer_init(answerer_t *answerer, const carrier_memory_t *arena, const carrier_memory_t *directory);
+/* False: the worker takes no messages. One that takes the place of another hears who asks from then on. */
+bool answerer_listen(answerer_t *answerer, ucp_worker_h worker);
+void answerer_dispose(answerer_t *answerer); /* its workers are gone */
 /* False: there is no token to be had. */
 bool answerer_add(answerer_t *answerer, asked_window_t *window, void *base);
 void answerer_remove(answerer_t *answerer, asked_window_t *window);

@@ -25,9 +25,9 @@ static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
     if (a->sa_family == AF_INET)
         return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
                ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-    return a->sa_family == AF_INET6 && memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                                              &((const struct sockaddr_in6 *)b)->sin6_addr,
-                                              sizeof(struct in6_addr)) == 0;
+    return a->sa_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
 }
 
 /* All of 127.0.0.0/8 is the loopback device's, which has one address of it. */

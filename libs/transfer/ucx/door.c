@@ -10,8 +10,16 @@
 
 #include <stdlib.h>
 
-struct carrier_door {
+/* The worker that peers reach. */
+typedef struct {
     ucx_t ucx;
+    carrier_door_t *door;
+} listener_t;
+
+struct carrier_door {
+    listener_t *listener; /* NULL: it was stuck, and there is no other */
+    struct uv_loop_s *loop;
+    bool spin;
     ucx_context_t *context;
     carrier_memory_t arena, directory;
     ucx_memory_t arena_key, directory_key; /* of what was not made by UCX */
@@ -26,19 +34,60 @@ struct carrier_seat {
     asked_window_t asked;
 };
 
-static bool door_advance(void *ctx)
+/* ---- the worker ---- */
+
+static bool listener_advance(void *ctx)
 {
     (void)ctx;
     return false;
 }
 
-static void door_freed(void *ctx)
+static void listener_freed(void *ctx)
 {
-    carrier_door_t *door = ctx;
-
-    window_store_dispose(&door->windows);
-    free(door);
+    free(ctx);
 }
+
+static void listener_stuck(void *ctx);
+
+static status_t door_listen(carrier_door_t *door, err_t *err)
+{
+    listener_t *listener = calloc(1, sizeof(*listener));
+
+    if (!listener)
+        return err_set(err, STATUS_NO_MEMORY, "out of memory");
+    listener->door = door;
+    listener->ucx.advance = listener_advance;
+    listener->ucx.stuck = listener_stuck;
+    listener->ucx.freed = listener_freed;
+    listener->ucx.ctx = listener;
+    status_t status = ucx_open(&listener->ucx, door->context, door->loop, door->spin, err);
+    if (status != STATUS_OK) {
+        free(listener);
+        return status;
+    }
+    if (!answerer_listen(&door->answerer, listener->ucx.worker)) {
+        ucx_close(&listener->ucx);
+        return err_set(err, STATUS_UNSUPPORTED, "UCX takes no messages");
+    }
+    door->listener = listener;
+    return STATUS_OK;
+}
+
+/* Links that are made already go on past its queue; those that are made from now on find the new one. */
+static void listener_stuck(void *ctx)
+{
+    listener_t *listener = ctx;
+    carrier_door_t *door = listener->door;
+    err_t err = {0};
+
+    ucx_close(&listener->ucx);
+    door->listener = NULL;
+    door_listen(door, &err);
+    log_warn("rdma_queue_stuck", LOG_STR("reason", "a peer went away within a message"),
+             LOG_STR("by", door->listener ? "a new queue" : err.text));
+}
+
+/* ---- the door ---- */
 
 static status_t door_open_context(carrier_door_t *door, const char *address, err_t *err)
 {
@@ -65,8 +114,11 @@ void rdma_door_close(carrier_door_t *door)
 
     ucx_deregister(context, &door->arena_key);
     ucx_deregister(context, &door->directory_key);
-    ucx_close(&door->ucx); /* frees the door when the loop has run */
-    answerer_close(&door->answerer);
+    if (door->listener)
+        ucx_close(&door->listener->ucx);
+    answerer_dispose(&door->answerer);
+    window_store_dispose(&door->windows);
+    free(door);
     ucx_context_let_go(context);
 }
 
@@ -79,17 +131,15 @@ status_t rdma_door_open(const carrier_door_options_t *options, carrier_door_t **
     door->arena = options->arena;
     door->directory = options->directory;
     window_store_init(&door->windows);
-    door->ucx.advance = door_advance;
-    door->ucx.freed = door_freed;
-    door->ucx.ctx = door;
+    door->loop = options->loop;
+    door->spin = options->spin;
+    answerer_init(&door->answerer, &door->arena, &door->directory);
     status_t status = door_open_context(door, options->address, err);
-    if (status != STATUS_OK)
-        goto free_door;
-    status = ucx_open(&door->ucx, door->context, options->loop, options->spin, err);
-    if (status != STATUS_OK)
-        goto close_context;
-    if (!answerer_open(&door->answerer, door->ucx.worker, &door->arena, &door->directory))
-        status = err_set(err, STATUS_UNSUPPORTED, "UCX takes no messages");
+    if (status != STATUS_OK) {
+        free(door);
+        return status;
+    }
+    status = door_listen(door, err);
     if (status == STATUS_OK)
         status = door_register(door, &door->arena, &door->arena_key, err);
     if (status == STATUS_OK)
@@ -102,12 +152,6 @@ status_t rdma_door_open(const carrier_door_options_t *options, carrier_door_t **
         log_warn("rdma_without_hardware", LOG_STR("reason", "UCX emulates it, which is slower than tcp"));
     *out = door;
     return STATUS_OK;
-
-close_context:
-    ucx_context_let_go(door->context);
-free_door:
-    free(door);
-    return status;
 }
 
 static ucx_open_memory_t memory_open(const carrier_memory_t *memory, const ucx_memory_t *registered)
@@ -123,7 +167,7 @@ static status_t seat_answer(const carrier_seat_t *seat, carrier_blob_t *blob, er
     ucp_address_t *address;
     size_t address_bytes;
 
-    ucs_status_t failed = ucp_worker_get_address(door->ucx.worker, &address, &address_bytes);
+    ucs_status_t failed = ucp_worker_get_address(door->listener->ucx.worker, &address, &address_bytes);
     if (failed != UCS_OK)
         return err_set(err, STATUS_INTERNAL, "UCX has no address: %s", ucs_status_string(failed));
     const ucx_answer_t answer = {
@@ -133,7 +177,7 @@ static status_t seat_answer(const carrier_seat_t *seat, carrier_blob_t *blob, er
         .window = {.base = (uintptr_t)seat->window->base, .key = {seat->key.rkey, seat->key.rkey_bytes}},
         .token = seat->asked.token};
     status_t status = ucx_answer_write(blob, &answer, err);
-    ucp_worker_release_address(door->ucx.worker, address);
+    ucp_worker_release_address(door->listener->ucx.worker, address);
     return status;
 }
 
@@ -150,6 +194,8 @@ status_t rdma_seat_take(carrier_door_t *door, const carrier_blob_t *hello, carri
 {
     status_t status = ucx_hello_check(hello, err);
 
+    if (status == STATUS_OK && !door->listener)
+        status = err_set(err, STATUS_UNAVAILABLE, "its queue of UCX is stuck");
     if (status != STATUS_OK)
         return status;
     carrier_seat_t *seat = calloc(1, sizeof(*seat));
@@ -171,7 +217,7 @@ status_t rdma_seat_take(carrier_door_t *door, const carrier_blob_t *hello, carri
         rdma_seat_give_up(seat);
         return status;
     }
-    ucx_begin(&door->ucx);
+    ucx_begin(&door->listener->ucx);
     *out = seat;
     return STATUS_OK;
 }

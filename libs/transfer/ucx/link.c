@@ -15,6 +15,12 @@ static void on_ep_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     link_break(arg, status);
 }
 
+/* Its operations may still end, past the queue that is stuck; those that do not are a stall of the pool's. */
+static void link_stuck(void *ctx)
+{
+    link_break(ctx, UCS_ERR_ENDPOINT_TIMEOUT);
+}
+
 static ucs_status_t link_connect(carrier_link_t *link, const void *address, bool by_peer)
 {
     const ucp_ep_params_t params = {
@@ -171,6 +177,7 @@ status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *blob, co
     link->client = client;
     link->watch = *watch;
     link->ucx.advance = link_advance;
+    link->ucx.stuck = link_stuck;
     link->ucx.freed = link_freed;
     link->ucx.ctx = link;
     TAILQ_INIT(&link->jobs);

@@ -3,11 +3,15 @@
 #include "base/clock.h"
 
 static const int64_t CLOSE_PATIENCE_NS = 100 * NS_PER_MS;
+static const int64_t STUCK_NS =
+    2 * NS_PER_S; /* a sender may have lost its CPU within a message, but not for so long */
 
 enum {
-    ROUNDS = 16,
-    STEPS = 32
-}; /* of one turn, and of each round, so that the rest of the loop has its own */
+    ROUNDS = 16, /* of one turn, */
+    STEPS = 32,  /* and of each round, so that the rest of the loop has its own */
+    VAIN_MAX = 64,
+    AGAIN_MS = 1,
+};
 
 static bool ucx_round(ucx_t *ucx)
 {
@@ -20,6 +24,32 @@ static bool ucx_round(ucx_t *ucx)
 }
 
 static void on_idle(uv_idle_t *idle);
+static void on_again(uv_timer_t *timer);
+static void on_event(uv_poll_t *poll, int status, int events);
+
+/* It does not sleep, although there was nothing to do. False: it is to be looked at later, and has no event until then. */
+static bool ucx_in_vain(ucx_t *ucx)
+{
+    if (ucx->vain == 0)
+        ucx->vain_since_ns = clock_now_ns();
+    if (ucx->vain < VAIN_MAX && ++ucx->vain < VAIN_MAX)
+        return true;
+    uv_poll_stop(&ucx->poll);
+    uv_idle_stop(&ucx->idle);
+    uv_timer_start(&ucx->again, on_again, AGAIN_MS, 0);
+    if (!ucx->gave_up && clock_now_ns() - ucx->vain_since_ns >= STUCK_NS) {
+        ucx->gave_up = true;
+        ucx->stuck(ucx->ctx);
+    }
+    return false;
+}
+
+static void ucx_not_in_vain(ucx_t *ucx)
+{
+    if (ucx->vain == VAIN_MAX)
+        uv_poll_start(&ucx->poll, UV_READABLE, on_event);
+    ucx->vain = 0;
+}
 
 static void ucx_turn(ucx_t *ucx)
 {
@@ -27,9 +57,14 @@ static void ucx_turn(ucx_t *ucx)
         bool moved = ucx_round(ucx);
         if (!ucx->worker)
             return;
-        if (moved)
+        bool busy = moved || ucx->spin || ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY;
+        if (busy && !moved && !ucx->spin) {
+            if (!ucx_in_vain(ucx))
+                return;
             continue;
-        if (ucx->spin || ucp_worker_arm(ucx->worker) == UCS_ERR_BUSY)
+        }
+        ucx_not_in_vain(ucx);
+        if (busy)
             continue;
         ucx->due = false;
         uv_idle_stop(&ucx->idle);
@@ -43,11 +78,16 @@ static void on_idle(uv_idle_t *idle)
     ucx_turn(idle->data);
 }
 
+static void on_again(uv_timer_t *timer)
+{
+    ucx_turn(timer->data);
+}
+
 static void on_prepare(uv_prepare_t *prepare)
 {
     ucx_t *ucx = prepare->data;
 
-    if (ucx->due && !uv_is_active((uv_handle_t *)&ucx->idle))
+    if (ucx->due && ucx->vain < VAIN_MAX && !uv_is_active((uv_handle_t *)&ucx->idle))
         ucx_turn(ucx);
 }
 
@@ -79,8 +119,9 @@ status_t ucx_open(ucx_t *ucx, const ucx_context_t *context, struct uv_loop_s *lo
     }
     uv_prepare_init(loop, &ucx->prepare);
     uv_idle_init(loop, &ucx->idle);
-    ucx->poll.data = ucx->prepare.data = ucx->idle.data = ucx;
-    ucx->handles = 3;
+    uv_timer_init(loop, &ucx->again);
+    ucx->poll.data = ucx->prepare.data = ucx->idle.data = ucx->again.data = ucx;
+    ucx->handles = 4;
     ucx->spin = spin;
     ucx->due = true;
     uv_poll_start(&ucx->poll, UV_READABLE, on_event);
@@ -117,6 +158,7 @@ void ucx_close(ucx_t *ucx)
     uv_close((uv_handle_t *)&ucx->poll, on_closed);
     uv_close((uv_handle_t *)&ucx->prepare, on_closed);
     uv_close((uv_handle_t *)&ucx->idle, on_closed);
+    uv_close((uv_handle_t *)&ucx->again, on_closed);
     ucx->worker = NULL;
     ucp_worker_destroy(worker);
 }
