@@ -136,9 +136,9 @@ static void on_cancel(void *link)
 
 static status_t on_solve(void *arg, plan_job_t *jobs, uint32_t count)
 {
-    (void)arg;
     (void)jobs;
     (void)count;
+    see(arg, "solve");
     return STATUS_UNAVAILABLE;
 }
 
@@ -281,6 +281,7 @@ void say_report(actor_t *actor, const char *name, Control__ModelState state, int
     report.state = state;
     report.max_batch = 8;
     report.exit_points = 100;
+    report.slo_ns = actor->slo_ns;
     report.inputs = report.outputs = tensors;
     report.n_inputs = report.n_outputs = 1;
     report.latency = row_ns >= 0 ? &latency : NULL;

@@ -20,6 +20,7 @@ typedef struct {
     uint64_t instance_id;
     uint64_t epoch;   /* that it puts into its messages; 0: the scheduler's */
     uint32_t devices; /* of a worker; 0: a gateway */
+    int64_t slo_ns;   /* of the models that it reports; 0: none */
     gateway_t *gateway;
     worker_t *worker;             /* one of the two, while its stream is open */
     bool ending;                  /* the control plane ends it: play_ends tells that it has */
@@ -49,6 +50,7 @@ bool play_dispose(play_t *play);
  *   noted                                                         the message was complained of
  *   closed, no-version, full, away                                a stream is being ended, with that reason
  *   others-away                                                   those of the honest, for a newer epoch
+ *   solve                                                         a plan was given to the solver
  *   ended                                                         fewer tasks are known than before
  *   queued                                                        as many, and fewer batches are in flight
  *   HARM                                                          an honest peer is shown the door for anything else

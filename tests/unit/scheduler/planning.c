@@ -169,10 +169,9 @@ Test(planning, load_there_then_serve_there_then_unload_here)
     scene_free(s);
 }
 
-/* The plan had it unloaded everywhere else. */
-Test(planning, a_sub_cluster_that_dies_gives_its_models_back)
+/* A model that the plan moves to b, and has unloaded on a. */
+static uint32_t move_one(scene_t *s)
 {
-    scene_t *s = scene_new(2);
     serve_each(s, 2, 1, 20);
     ask_plan(s, true);
     uint32_t m = moved(s);
@@ -182,6 +181,13 @@ Test(planning, a_sub_cluster_that_dies_gives_its_models_back)
     stage_until(&s->stage, s->one.told_count == 1);
     worker_report(&s->one, s->name[m], UNLOADED, 0, 0);
     worker_answer(&s->one, s->one.told[0].id, STATUS_OK, "");
+    return m;
+}
+
+Test(planning, a_sub_cluster_that_dies_gives_its_models_back)
+{
+    scene_t *s = scene_new(2);
+    uint32_t m = move_one(s);
     serve_each(s, 2, 1000, 5);
     cr_expect_eq(s->two.rows_total, 5);
     fake_kill(&s->two.fake);
@@ -196,6 +202,44 @@ Test(planning, a_sub_cluster_that_dies_gives_its_models_back)
     for (uint32_t model = 0; model < 2; model++)
         gateway_send(&s->gateway, model, 2000 + model * 5, 5, 10 * NS_PER_S);
     stage_until(&s->stage, s->one.rows_total == rows + 10);
+    connect_worker(s, &s->two, 8, "two");
+    scene_free(s);
+}
+
+/* Of all workers, which have it unloaded at once. */
+static void unload_by_hand(scene_t *s, uint64_t id, const char *name)
+{
+    uint32_t one = s->one.told_count, two = s->two.told_count;
+    gateway_ask(&s->gateway, id, UNLOAD, name);
+    stage_until(&s->stage, s->one.told_count == one + 1 && s->two.told_count == two + 1);
+    worker_report(&s->one, name, UNLOADED, 0, 0);
+    worker_report(&s->two, name, UNLOADED, 0, 0);
+    worker_answer(&s->one, s->one.told[one].id, STATUS_OK, "");
+    worker_answer(&s->two, s->two.told[two].id, STATUS_OK, "");
+    stage_until(&s->stage, s->gateway.answer_id == id);
+}
+
+Test(planning, what_people_unload_no_plan_brings_back)
+{
+    scene_t *s = scene_new(2);
+    uint32_t m = move_one(s);
+    unload_by_hand(s, 100, s->name[m]);
+    uint32_t told = s->one.told_count + s->two.told_count;
+    stage_upkeep(&s->stage);
+    cr_expect_eq(s->one.told_count + s->two.told_count, told, "it stays unloaded");
+    scene_free(s);
+}
+
+Test(planning, what_people_unload_is_no_matter_for_other_models)
+{
+    scene_t *s = scene_new(2);
+    uint32_t m = move_one(s);
+    unload_by_hand(s, 100, s->name[1 - m]);
+    uint32_t told = s->one.told_count;
+    fake_kill(&s->two.fake);
+    stage_until(&s->stage, s->one.told_count == told + 1);
+    cr_expect_eq(s->one.told[told].action, LOAD);
+    cr_expect_str_eq(s->one.told[told].name, s->name[m]);
     connect_worker(s, &s->two, 8, "two");
     scene_free(s);
 }

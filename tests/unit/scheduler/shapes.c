@@ -23,10 +23,16 @@ static duo_t *begin(void)
     return begin_of(NULL, false, 0, NS_PER_MS, NS_PER_MS);
 }
 
-static void submit(duo_t *s, const uint32_t *sizes, uint64_t first_id, uint32_t count)
+static void submit_within(duo_t *s, const uint32_t *sizes, uint64_t first_id, uint32_t count,
+                          int64_t budget_ns)
 {
     s->gateway.sizes = sizes;
-    gateway_send(&s->gateway, s->gateway.model_id, first_id, count, 20 * NS_PER_S);
+    gateway_send(&s->gateway, s->gateway.model_id, first_id, count, budget_ns);
+}
+
+static void submit(duo_t *s, const uint32_t *sizes, uint64_t first_id, uint32_t count)
+{
+    submit_within(s, sizes, first_id, count, 20 * NS_PER_S);
 }
 
 Test(shapes, only_rows_of_one_shape_share_a_batch)
@@ -61,6 +67,28 @@ Test(shapes, a_latency_between_the_references_is_interpolated)
     /* The rest of both is the same delays: 2 ms against half the way from 2 to 20. */
     cr_expect(finish_ns[1] - finish_ns[0] > 7 * NS_PER_MS && finish_ns[1] - finish_ns[0] < 11 * NS_PER_MS,
               "%.3f and %.3f ms", (double)finish_ns[0] / 1e6, (double)finish_ns[1] / 1e6);
+    duo_free(s);
+}
+
+/* A row of 10 takes 20 s alone, one of 100 takes 200; the first requests make the shapes known. One is granted and the others wait, so that
+ * nothing is free to try them on. */
+Test(shapes, what_a_shape_takes_alone_tells_whether_a_deadline_can_be_kept)
+{
+    static const uint32_t small = 10, large = 100;
+    duo_t *s = begin_of(NULL, false, 0, 10 * NS_PER_S, 10 * NS_PER_S);
+    submit_within(s, &small, 1, 1, 1000 * NS_PER_S);
+    stage_until(&s->stage, s->worker.grant_count == 1);
+    submit_within(s, &large, 2, 1, 1000 * NS_PER_S);
+    submit_within(s, &large, 3, 1, 100 * NS_PER_S);
+    stage_until(&s->stage, s->gateway.drop_count == 1);
+    const drop_t *drop = gateway_dropped(&s->gateway, 3);
+    cr_assert_not_null(drop);
+    cr_expect_eq(drop->status, STATUS_DEADLINE_EXCEEDED);
+    cr_expect_eq(drop->stage, CONTROL__STAGE__STAGE_ADMISSION);
+    submit_within(s, &small, 4, 1, 100 * NS_PER_S);
+    submit_within(s, &large, 5, 1, 280 * NS_PER_S);
+    stage_barrier(&s->stage);
+    cr_expect_eq(s->gateway.drop_count, 1);
     duo_free(s);
 }
 
