@@ -1,0 +1,29 @@
+/* Shared by the files of libs/tls only. */
+#ifndef TLS_INTERNAL_H
+#define TLS_INTERNAL_H
+
+#include "tls/context.h"
+
+#include <openssl/ssl.h>
+
+/* files.c: which state of the files it was. */
+typedef struct {
+    int64_t changed_ns;
+    uint64_t size, inode;
+} tls_stamp_t;
+
+void tls_stamp_of(const char *path, tls_stamp_t *stamp); /* all zero: it is not there; path NULL likewise */
+status_t tls_read_file(const char *path, const char *what, char **text, err_t *err);
+
+/* material.c: an SSL_CTX of texts; the texts are checked against each other. names: the paths, for errors. */
+status_t tls_material_load(const tls_config_t *names, const tls_texts_t *texts, SSL_CTX **out, err_t *err);
+/* The last error of OpenSSL in words; clears them. */
+const char *tls_openssl_reason(void);
+
+/* context.c */
+/* The SSL_CTX that counts now, with a reference for the caller. */
+SSL_CTX *tls_context_take(tls_context_t *context);
+/* Of a client: the session to try to resume; the caller frees it; NULL: none yet. */
+SSL_SESSION *tls_context_last_session(tls_context_t *context);
+
+#endif

@@ -1,0 +1,359 @@
+/*
+ * Hot path. OpenSSL reads and writes through a BIO of ours, straight from what was fed and into what goes out, so that bytes are copied
+ * once each way beside the ciphers' own work.
+ */
+#include "tls/session.h"
+#include "tls/internal.h"
+#include "tls/role.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORD_BYTES = 16 << 10, OUTPUT_BYTES_MIN = 4 << 10, REASON_BYTES = 160 };
+
+struct tls_session {
+    SSL *ssl;
+    const uint8_t *in; /* fed, not used up */
+    size_t in_bytes;
+    uint8_t *kept; /* where `in` lies if it was kept */
+    uint8_t *out;  /* NULL: nothing to send */
+    size_t out_at, out_len, out_cap;
+    bool ready, failed;
+    const char *role;
+    char *reason;
+};
+
+/* ---- between OpenSSL and the network ---- */
+
+static int bio_read(BIO *bio, char *to, int cap)
+{
+    tls_session_t *session = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (session->in_bytes == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    size_t len = session->in_bytes < (size_t)cap ? session->in_bytes : (size_t)cap;
+    memcpy(to, session->in, len);
+    session->in += len;
+    session->in_bytes -= len;
+    return (int)len;
+}
+
+static bool reserve_output(tls_session_t *session, size_t more)
+{
+    size_t need = session->out_len + more, cap = session->out_cap ? session->out_cap : OUTPUT_BYTES_MIN;
+    if (need <= session->out_cap)
+        return true;
+    while (cap < need)
+        cap *= 2;
+    uint8_t *out = realloc(session->out, cap);
+    if (!out)
+        return false;
+    session->out = out;
+    session->out_cap = cap;
+    return true;
+}
+
+static int bio_write(BIO *bio, const char *from, int len)
+{
+    tls_session_t *session = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (len <= 0 || !reserve_output(session, (size_t)len))
+        return -1;
+    memcpy(session->out + session->out_len, from, (size_t)len);
+    session->out_len += (size_t)len;
+    return len;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *arg)
+{
+    (void)bio;
+    (void)number;
+    (void)arg;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *method;
+
+static void make_method(void)
+{
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "fermata");
+    if (!method)
+        return;
+    BIO_meth_set_read(method, bio_read);
+    BIO_meth_set_write(method, bio_write);
+    BIO_meth_set_ctrl(method, bio_ctrl);
+}
+
+static bool attach(tls_session_t *session)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_method);
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (!bio)
+        return false;
+    BIO_set_data(bio, session);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(session->ssl, bio, bio);
+    return true;
+}
+
+/* ---- making and ending ---- */
+
+/* An address is none to SNI, and stands in a certificate as one. */
+static bool expect_host(SSL *ssl, const char *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+static bool expect_server(tls_session_t *session, tls_context_t *context, const char *host)
+{
+    char name[TLS_ROLE_BYTES + sizeof TLS_ROLE_DOMAIN];
+    const char *role = tls_context_server_role(context);
+    if (role) {
+        snprintf(name, sizeof name, "%s" TLS_ROLE_DOMAIN, role);
+        host = name;
+    }
+    SSL_SESSION *last = tls_context_last_session(context);
+    if (last)
+        SSL_set_session(session->ssl, last);
+    SSL_SESSION_free(last);
+    SSL_set_connect_state(session->ssl);
+    return expect_host(session->ssl, host);
+}
+
+status_t tls_session_create(tls_context_t *context, const char *host, tls_session_t **session, err_t *err)
+{
+    tls_session_t *made = calloc(1, sizeof *made);
+    SSL_CTX *ctx = tls_context_take(context);
+    bool good = made && (made->ssl = SSL_new(ctx)) && attach(made);
+    SSL_CTX_free(ctx);
+    if (good && tls_context_is_server(context))
+        SSL_set_accept_state(made->ssl);
+    else if (good)
+        good = expect_server(made, context, host ? host : "");
+    if (!good) {
+        tls_session_destroy(made);
+        ERR_clear_error();
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a connection with TLS");
+    }
+    *session = made;
+    return STATUS_OK;
+}
+
+void tls_session_destroy(tls_session_t *session)
+{
+    if (!session)
+        return;
+    if (session->ready && !session->failed) /* else OpenSSL takes the ticket for spoilt */
+        SSL_set_shutdown(session->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    SSL_free(session->ssl);
+    free(session->kept);
+    free(session->out);
+    free(session->reason);
+    free(session);
+}
+
+/* ---- the handshake, and what goes wrong ---- */
+
+static void note_failure(tls_session_t *session)
+{
+    char text[REASON_BYTES];
+    long verified = session->ready ? X509_V_OK : SSL_get_verify_result(session->ssl);
+    const char *reason = tls_openssl_reason();
+    if (verified != X509_V_OK)
+        snprintf(text, sizeof text, "the certificate is refused: %s",
+                 X509_verify_cert_error_string(verified));
+    else
+        snprintf(text, sizeof text, "TLS: %s", reason);
+    session->failed = true;
+    free(session->reason);
+    session->reason = strdup(text);
+}
+
+/* What alternative names say. */
+static const char *role_of(const X509 *cert)
+{
+    GENERAL_NAMES *names = cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
+    const char *role = NULL;
+    for (int i = 0; !role && i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        if (name->type == GEN_URI)
+            role = tls_role_of_uri((const char *)ASN1_STRING_get0_data(name->d.uniformResourceIdentifier),
+                                   (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier));
+    }
+    GENERAL_NAMES_free(names);
+    return role;
+}
+
+static void note_ready(tls_session_t *session)
+{
+    session->ready = true;
+    session->role = role_of(SSL_get0_peer_certificate(session->ssl));
+}
+
+/* True: go on. */
+static bool shake_hands(tls_session_t *session, tls_read_t *result)
+{
+    if (session->ready)
+        return true;
+    ERR_clear_error();
+    int rc = SSL_do_handshake(session->ssl);
+    if (rc == 1) {
+        note_ready(session);
+        return true;
+    }
+    int error = SSL_get_error(session->ssl, rc);
+    *result = error == SSL_ERROR_WANT_READ ? TLS_READ_WANT : TLS_READ_FAILED;
+    if (*result == TLS_READ_FAILED)
+        note_failure(session);
+    return false;
+}
+
+/* ---- reading ---- */
+
+void tls_session_feed(tls_session_t *session, const void *data, size_t len_bytes)
+{
+    free(session->kept);
+    session->kept = NULL;
+    session->in = data;
+    session->in_bytes = len_bytes;
+}
+
+status_t tls_session_keep(tls_session_t *session)
+{
+    if (session->in_bytes == 0 || session->kept)
+        return STATUS_OK;
+    session->kept = malloc(session->in_bytes);
+    if (!session->kept)
+        return STATUS_NO_MEMORY;
+    session->in = memcpy(session->kept, session->in, session->in_bytes);
+    return STATUS_OK;
+}
+
+tls_read_t tls_session_read(tls_session_t *session, void *to, size_t cap_bytes, size_t *len_bytes)
+{
+    tls_read_t result = TLS_READ_FAILED;
+    size_t got = 0, more;
+    *len_bytes = 0;
+    if (session->failed || !shake_hands(session, &result))
+        return result;
+    while (got < cap_bytes) {
+        ERR_clear_error();
+        if (SSL_read_ex(session->ssl, (uint8_t *)to + got, cap_bytes - got, &more) != 1)
+            break;
+        got += more;
+    }
+    *len_bytes = got;
+    if (got > 0) /* what ended it comes again */
+        return TLS_READ_BYTES;
+    int error = SSL_get_error(session->ssl, 0);
+    if (error == SSL_ERROR_WANT_READ)
+        return TLS_READ_WANT;
+    if (error == SSL_ERROR_ZERO_RETURN)
+        return TLS_READ_END;
+    note_failure(session);
+    return TLS_READ_FAILED;
+}
+
+bool tls_session_is_ready(const tls_session_t *session)
+{
+    return session->ready;
+}
+
+const char *tls_session_reason(const tls_session_t *session)
+{
+    return session->reason ? session->reason : "TLS failed";
+}
+
+/* ---- writing ---- */
+
+static size_t write_piece(tls_session_t *session, const uint8_t *from, size_t len)
+{
+    size_t done = 0, taken;
+    while (done < len) {
+        ERR_clear_error();
+        if (SSL_write_ex(session->ssl, from + done, len - done, &taken) != 1) {
+            note_failure(session);
+            break;
+        }
+        done += taken;
+    }
+    return done;
+}
+
+/* Small pieces share a record: each costs 22 bytes and a pass of the cipher. Returns how many pieces it took; 0: the first is large. */
+static size_t join_small(const struct iovec *pieces, size_t count, uint8_t room[RECORD_BYTES], size_t *len)
+{
+    size_t n = 0;
+    for (*len = 0; n < count && *len + pieces[n].iov_len <= RECORD_BYTES; n++) {
+        memcpy(room + *len, pieces[n].iov_base, pieces[n].iov_len);
+        *len += pieces[n].iov_len;
+    }
+    return n;
+}
+
+size_t tls_session_write(tls_session_t *session, const struct iovec *pieces, size_t count, size_t max_bytes)
+{
+    uint8_t room[RECORD_BYTES];
+    size_t done = 0, len;
+    for (size_t i = 0; i < count && done < max_bytes && !session->failed && session->ready;) {
+        size_t joined = join_small(pieces + i, count - i, room, &len);
+        const uint8_t *from = joined ? room : pieces[i].iov_base;
+        if (!joined)
+            len = pieces[i].iov_len;
+        if (len > max_bytes - done)
+            len = max_bytes - done;
+        size_t taken = write_piece(session, from, len);
+        done += taken;
+        if (taken < len)
+            break;
+        i += joined ? joined : 1;
+    }
+    return done;
+}
+
+void tls_session_end(tls_session_t *session)
+{
+    ERR_clear_error();
+    if (session->ready && !session->failed)
+        SSL_shutdown(session->ssl);
+    ERR_clear_error();
+}
+
+const uint8_t *tls_session_output(const tls_session_t *session, size_t *len_bytes)
+{
+    *len_bytes = session->out_len - session->out_at;
+    return session->out + session->out_at;
+}
+
+void tls_session_output_sent(tls_session_t *session, size_t len_bytes)
+{
+    session->out_at += len_bytes;
+    if (session->out_at < session->out_len)
+        return;
+    free(session->out);
+    session->out = NULL;
+    session->out_at = session->out_len = session->out_cap = 0;
+}
+
+/* ---- who is there ---- */
+
+const char *tls_session_peer_role(const tls_session_t *session)
+{
+    return session->role ? session->role : "";
+}
+
+bool tls_session_resumed(const tls_session_t *session)
+{
+    return SSL_session_reused(session->ssl) == 1;
+}
