@@ -5,10 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+bool address_is_secure(const char *text)
+{
+    return strncmp(text, "https://", 8) == 0;
+}
+
 static status_t split(const char *text, char *host, size_t host_cap, char *port, size_t port_cap)
 {
     if (strncmp(text, "http://", 7) == 0)
         text += 7;
+    else if (address_is_secure(text))
+        text += 8;
     size_t len = strcspn(text, "/");
     const char *colon = memrchr(text, ':', len);
     if (!colon)
@@ -28,6 +35,14 @@ static status_t split(const char *text, char *host, size_t host_cap, char *port,
     memcpy(port, colon + 1, port_len);
     port[port_len] = '\0';
     return strspn(port, "0123456789") == port_len ? STATUS_OK : STATUS_INVALID_ARGUMENT;
+}
+
+status_t address_host(const char *text, char *host, size_t cap, err_t *err)
+{
+    char port[8];
+    if (split(text, host, cap, port, sizeof port) != STATUS_OK)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "'%s' is not HOST:PORT", text);
+    return STATUS_OK;
 }
 
 status_t address_parse(const char *text, struct sockaddr_storage *address, err_t *err)

@@ -3,6 +3,7 @@
  */
 #include "http/client.h"
 #include "http/address.h"
+#include "tls/session.h"
 
 #include <llhttp.h>
 #include <stdio.h>
@@ -51,6 +52,8 @@ struct client_connection {
     call_t *call;
     llhttp_t parser;
     http_client_response_t response;
+    tls_session_t *tls; /* NULL: plain */
+    uint8_t *flight;    /* with TLS: what uv_write is writing */
     unsigned open_handles;
     bool connected, writing, closing;
     bool used; /* an earlier call was answered on it */
@@ -63,13 +66,14 @@ struct http_client {
     char authorization[HTTP_BEARER_BYTES + 32]; /* a line, or "" */
     struct sockaddr_storage address;
     char host[128];
+    char name[256]; /* as the caller gave it: what the certificate of the server must name */
     llhttp_settings_t parser_settings;
     uv_idle_t kick; /* starts queued calls from the loop */
     client_connection_t *connections, *idle;
     unsigned connection_count, waiting_count, in_flight;
     call_t *first, *last;
     bool destroyed, kick_closed;
-    uint8_t read_buffer[CLIENT_READ_BYTES];
+    uint8_t read_buffer[CLIENT_READ_BYTES], plain_buffer[CLIENT_READ_BYTES];
 };
 
 static void client_start_calls(http_client_t *client);
@@ -149,6 +153,8 @@ static void on_connection_closed(uv_handle_t *handle)
         connection->next->prev = connection->prev;
     free(connection->response.text);
     free(connection->response.body);
+    tls_session_destroy(connection->tls);
+    free(connection->flight);
     free(connection);
     client->connection_count--;
     if (client->first)
@@ -340,31 +346,50 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init((char *)connection->client->read_buffer, CLIENT_READ_BYTES);
 }
 
+static void take_input(client_connection_t *connection, const char *data, size_t len)
+{
+    if (!connection->call) {
+        connection_drop(connection); /* bytes that nobody asked for */
+        return;
+    }
+    llhttp_errno_t rc = llhttp_execute(&connection->parser, data, len);
+    if (rc == HPE_PAUSED && connection->complete) {
+        bool more = llhttp_get_error_pos(&connection->parser) != data + len;
+        answer_complete(connection, more);
+    } else if (rc != HPE_OK) {
+        connection_fail(connection, STATUS_INTERNAL,
+                        rc == HPE_USER ? "the answer is too large" : "the answer is not HTTP");
+    }
+}
+
+/* An answer without a length ends here. */
+static void input_ended(client_connection_t *connection, const char *reason)
+{
+    if (connection->call && llhttp_finish(&connection->parser) == HPE_PAUSED && connection->complete)
+        answer_complete(connection, true);
+    else
+        connection_fail(connection, STATUS_UNAVAILABLE, reason);
+}
+
+static void decrypt(client_connection_t *connection);
+
 static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 {
     client_connection_t *connection = stream->data;
     if (nread == 0 || connection->closing)
         return;
     if (nread < 0) {
-        /* An answer without a length ends here. */
-        if (nread == UV_EOF && connection->call && llhttp_finish(&connection->parser) == HPE_PAUSED &&
-            connection->complete)
-            answer_complete(connection, true);
+        if (nread == UV_EOF && !connection->tls) /* with TLS somebody else may have cut it off */
+            input_ended(connection, uv_strerror((int)nread));
         else
             connection_fail(connection, STATUS_UNAVAILABLE, uv_strerror((int)nread));
         return;
     }
-    if (!connection->call) {
-        connection_drop(connection); /* bytes that nobody asked for */
-        return;
-    }
-    llhttp_errno_t rc = llhttp_execute(&connection->parser, buf->base, (size_t)nread);
-    if (rc == HPE_PAUSED && connection->complete) {
-        bool more = llhttp_get_error_pos(&connection->parser) != buf->base + nread;
-        answer_complete(connection, more);
-    } else if (rc != HPE_OK) {
-        connection_fail(connection, STATUS_INTERNAL,
-                        rc == HPE_USER ? "the answer is too large" : "the answer is not HTTP");
+    if (connection->tls) {
+        tls_session_feed(connection->tls, buf->base, (size_t)nread);
+        decrypt(connection);
+    } else {
+        take_input(connection, buf->base, (size_t)nread);
     }
 }
 
@@ -377,12 +402,55 @@ static void on_call_timeout(uv_timer_t *timer)
                     connection->connected ? "no answer in time" : "no connection in time");
 }
 
+static void push_encrypted(client_connection_t *connection);
+
 static void on_written(uv_write_t *write, int rc)
 {
     client_connection_t *connection = write->data;
     connection->writing = false;
     if (rc < 0 && !connection->closing)
         connection_fail(connection, STATUS_UNAVAILABLE, uv_strerror(rc));
+    else if (connection->tls)
+        push_encrypted(connection);
+}
+
+/* What the session has to send; what the socket does not take now leaves the session, and is written by libuv. */
+static void push_encrypted(client_connection_t *connection)
+{
+    size_t len;
+    const uint8_t *out = tls_session_output(connection->tls, &len);
+    if (len == 0 || connection->writing || connection->closing)
+        return;
+    uv_buf_t buf = uv_buf_init((char *)(uintptr_t)out, (unsigned)len);
+    int sent = uv_try_write((uv_stream_t *)&connection->tcp, &buf, 1);
+    tls_session_output_sent(connection->tls, sent > 0 ? (size_t)sent : 0);
+    out = tls_session_output(connection->tls, &len);
+    if (len == 0)
+        return;
+    free(connection->flight);
+    connection->flight = malloc(len);
+    if (!connection->flight) {
+        connection_fail(connection, STATUS_NO_MEMORY, "no memory for a request");
+        return;
+    }
+    buf = uv_buf_init(memcpy(connection->flight, out, len), (unsigned)len);
+    tls_session_output_sent(connection->tls, len);
+    connection->write.data = connection;
+    connection->writing = true;
+    if (uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &buf, 1, on_written) != 0)
+        connection->writing = false;
+}
+
+static void send_encrypted(client_connection_t *connection, const call_t *call)
+{
+    for (size_t i = 0; i < call->iov_count; i++) {
+        const struct iovec piece = {call->iov[i].base, call->iov[i].len};
+        if (tls_session_write(connection->tls, &piece, 1, SIZE_MAX) < piece.iov_len) {
+            connection_fail(connection, STATUS_UNAVAILABLE, tls_session_reason(connection->tls));
+            return;
+        }
+    }
+    push_encrypted(connection);
 }
 
 static void send_call(client_connection_t *connection, call_t *call)
@@ -393,6 +461,10 @@ static void send_call(client_connection_t *connection, call_t *call)
     connection->response.status = 0;
     uv_timer_start(&connection->timer, on_call_timeout,
                    call->deadline_ms > now_ms ? call->deadline_ms - now_ms : 0, 0);
+    if (connection->tls) {
+        send_encrypted(connection, call);
+        return;
+    }
     int sent = uv_try_write((uv_stream_t *)&connection->tcp, call->iov, (unsigned)call->iov_count);
     size_t skip = sent > 0 ? (size_t)sent : 0, first = 0;
     while (first < call->iov_count && skip >= call->iov[first].len)
@@ -411,6 +483,53 @@ static void send_call(client_connection_t *connection, call_t *call)
         connection->writing = false;
 }
 
+/* It may carry calls. */
+static void connection_is_up(client_connection_t *connection)
+{
+    connection->connected = true;
+    uv_timer_stop(&connection->timer);
+    connection_rest(connection);
+    client_start_calls(connection->client);
+}
+
+/* The oldest call learns of it; the others try again. */
+static void connection_not_made(client_connection_t *connection, const char *reason)
+{
+    if (!connection->call && connection->client->first)
+        connection->call = next_call(connection->client);
+    connection_fail(connection, STATUS_UNAVAILABLE, reason);
+}
+
+static void broken_off(client_connection_t *connection, tls_read_t result)
+{
+    if (result == TLS_READ_END)
+        input_ended(connection, "closed by the server");
+    else if (connection->connected)
+        connection_fail(connection, STATUS_UNAVAILABLE, tls_session_reason(connection->tls));
+    else
+        connection_not_made(connection, tls_session_reason(connection->tls));
+}
+
+/* Of what was fed, all. */
+static void decrypt(client_connection_t *connection)
+{
+    http_client_t *client = connection->client;
+    tls_read_t result = TLS_READ_BYTES;
+    while (result == TLS_READ_BYTES && !connection->closing) {
+        size_t len;
+        result = tls_session_read(connection->tls, client->plain_buffer, CLIENT_READ_BYTES, &len);
+        if (result == TLS_READ_BYTES)
+            take_input(connection, (const char *)client->plain_buffer, len);
+    }
+    if (connection->closing)
+        return;
+    push_encrypted(connection);
+    if (result != TLS_READ_WANT)
+        broken_off(connection, result);
+    else if (!connection->connected && tls_session_is_ready(connection->tls))
+        connection_is_up(connection);
+}
+
 static void on_connected(uv_connect_t *connect, int rc)
 {
     client_connection_t *connection = connect->data;
@@ -418,25 +537,25 @@ static void on_connected(uv_connect_t *connect, int rc)
     if (connection->closing)
         return;
     if (rc < 0) {
-        if (!connection->call && client->first)
-            connection->call = next_call(client); /* the oldest learns of it; the others try again */
-        connection_fail(connection, STATUS_UNAVAILABLE, uv_strerror(rc));
+        connection_not_made(connection, uv_strerror(rc));
         return;
     }
-    connection->connected = true;
-    uv_timer_stop(&connection->timer);
     uv_tcp_nodelay(&connection->tcp, 1);
     uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
-    connection_rest(connection);
-    client_start_calls(client);
+    if (!client->config.tls) {
+        connection_is_up(connection);
+        return;
+    }
+    err_t err;
+    if (tls_session_create(client->config.tls, client->name, &connection->tls, &err) == STATUS_OK)
+        decrypt(connection);
+    else
+        connection_not_made(connection, err.text);
 }
 
 static void on_connect_timeout(uv_timer_t *timer)
 {
-    client_connection_t *connection = timer->data;
-    if (!connection->call && connection->client->first)
-        connection->call = next_call(connection->client);
-    connection_fail(connection, STATUS_UNAVAILABLE, "no connection in time");
+    connection_not_made(timer->data, "no connection in time");
 }
 
 static bool open_connection(http_client_t *client)
@@ -533,6 +652,10 @@ status_t http_client_create(uv_loop_t *loop, const http_client_config_t *config,
     if (!made)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an HTTP client");
     status_t status = address_parse(config->server, &made->address, err);
+    if (status == STATUS_OK)
+        status = address_host(config->server, made->name, sizeof made->name, err);
+    if (status == STATUS_OK && address_is_secure(config->server) && !config->tls)
+        status = err_set(err, STATUS_INVALID_ARGUMENT, "%s needs TLS", config->server);
     if (status == STATUS_OK)
         status = set_bearer(made, config->bearer, err);
     if (status != STATUS_OK) {

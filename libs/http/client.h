@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "http/http.h"
+#include "tls/context.h"
 
 #include <sys/uio.h>
 #include <uv.h>
@@ -21,12 +22,13 @@ enum { HTTP_BEARER_BYTES = 200 };
 
 /* Zero in any field but `server` takes the default in the comment. */
 typedef struct {
-    const char *server;          /* "127.0.0.1:8000", "localhost:8000", "http://host:port" */
+    const char *server;          /* "127.0.0.1:8000", "localhost:8000", "http://host:port", "https://…" */
     unsigned connections_max;    /* 64 */
     unsigned waiting_max;        /* 65,536 calls without a connection */
     size_t response_bytes_max;   /* 64 MiB */
     uint32_t connect_timeout_ms; /* 3,000 */
-    const char *bearer;          /* an API key that goes with each request; up to HTTP_BEARER_BYTES; copied */
+    tls_context_t *tls; /* a client's, which an address "https://…" needs; outlives it. NULL: plain */
+    const char *bearer; /* an API key that goes with each request; up to HTTP_BEARER_BYTES; copied */
 } http_client_config_t;
 
 /* Resolves the name (blocking); connects with the first call. */

@@ -14,6 +14,10 @@ wait_t connection_next_deadline(const http_connection_t *connection, uint64_t *d
     const http_request_t *current = connection->current;
     wait_t wait = WAIT_NOTHING;
     *deadline_ms = UINT64_MAX;
+    if (secure_shaking_hands(connection)) {
+        *deadline_ms = connection->opened_ms + config->header_timeout_ms;
+        return WAIT_HANDSHAKE;
+    }
     if (connection->state == CONNECTION_LINGERING) {
         *deadline_ms = connection->linger_ms + LINGER_MS;
         return WAIT_LINGER;
@@ -65,6 +69,8 @@ void connection_unref(http_connection_t *connection)
         server->connection_count--;
     server->counters.connections_open--;
     free(connection->stash);
+    free(connection->flight);
+    tls_session_destroy(connection->tls);
     free(connection);
     server_check_stopped(server);
 }
@@ -78,6 +84,8 @@ void connection_close(http_connection_t *connection)
 {
     if (connection->state == CONNECTION_CLOSED)
         return;
+    if (connection->state == CONNECTION_OPEN)
+        secure_end(connection);
     connection->state = CONNECTION_CLOSED;
     uv_close((uv_handle_t *)&connection->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&connection->timer, on_handle_closed);
@@ -100,6 +108,7 @@ void connection_linger(http_connection_t *connection)
 {
     if (connection->state != CONNECTION_OPEN)
         return;
+    secure_end(connection);
     connection->state = CONNECTION_LINGERING;
     connection->linger_ms = uv_now(connection->server->loop);
     if (uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shutdown) != 0)

@@ -50,7 +50,44 @@ void connection_on_timer(uv_timer_t *timer)
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     (void)suggested;
-    *buf = receive_buffer(handle->data);
+    http_connection_t *connection = handle->data;
+    if (connection->tls)
+        *buf = uv_buf_init((char *)connection->server->cipher_buffer, READ_BUFFER_BYTES);
+    else
+        *buf = receive_buffer(connection);
+}
+
+static void take_input(http_connection_t *connection, const uint8_t *data, size_t len)
+{
+    if (connection->no_more)
+        connection->drain_input = true;
+    else
+        connection_parse(connection, data, len);
+}
+
+/* Of what was fed to the session, until it wants more or the pipeline is full; the rest waits within it. */
+static void decrypt(http_connection_t *connection)
+{
+    tls_read_t result = TLS_READ_BYTES;
+    while (result == TLS_READ_BYTES && connection->state == CONNECTION_OPEN && !connection->parser_paused) {
+        size_t len;
+        uv_buf_t to = receive_buffer(connection);
+        result = tls_session_read(connection->tls, to.base, to.len, &len);
+        if (result == TLS_READ_BYTES)
+            take_input(connection, (const uint8_t *)to.base, len);
+    }
+    if (connection->state != CONNECTION_OPEN)
+        return;
+    if (result == TLS_READ_WANT) {
+        connection_flush(connection);
+    } else if (result == TLS_READ_BYTES) {
+        if (tls_session_keep(connection->tls) != STATUS_OK)
+            connection_close(connection);
+    } else {
+        if (result == TLS_READ_FAILED)
+            secure_refused(connection);
+        connection_close(connection);
+    }
 }
 
 static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
@@ -66,10 +103,12 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
     if (connection->state != CONNECTION_OPEN)
         return;
     connection->active_ms = uv_now(connection->server->loop);
-    if (connection->no_more)
-        connection->drain_input = true;
-    else
-        connection_parse(connection, (const uint8_t *)buf->base, (size_t)nread);
+    if (connection->tls) {
+        tls_session_feed(connection->tls, buf->base, (size_t)nread);
+        decrypt(connection);
+    } else {
+        take_input(connection, (const uint8_t *)buf->base, (size_t)nread);
+    }
 }
 
 /* The queue has room again: parses what was put aside, then reads on. */
@@ -85,6 +124,8 @@ void connection_resume(http_connection_t *connection)
         free(connection->stash);
         connection->stash = NULL;
     }
+    if (connection->tls && connection->state == CONNECTION_OPEN && !connection->parser_paused)
+        decrypt(connection);
     if (connection->state == CONNECTION_OPEN && !connection->parser_paused)
         uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
 }
@@ -107,7 +148,7 @@ static http_connection_t *connection_create(http_server_t *server)
     connection->server = server;
     connection->tcp.data = connection->timer.data = connection;
     connection->refs = 2;
-    connection->active_ms = uv_now(server->loop);
+    connection->active_ms = connection->opened_ms = uv_now(server->loop);
     uv_tcp_init(server->loop, &connection->tcp);
     uv_timer_init(server->loop, &connection->timer);
     llhttp_init(&connection->parser, HTTP_REQUEST, &server->parser_settings);
@@ -127,7 +168,8 @@ static void refuse(http_connection_t *connection)
     connection->refused = true;
     server->refused_count++;
     server->counters.connections_refused++;
-    if (server->refused_count > REFUSED_MAX) {
+    if (server->refused_count > REFUSED_MAX ||
+        server->config.tls) { /* a handshake costs more than it is worth */
         connection_close(connection);
         return;
     }
@@ -162,6 +204,10 @@ void connection_accept(http_server_t *server, uv_stream_t *listener)
     }
     uv_tcp_nodelay(&connection->tcp, 1);
     name_peer(connection);
+    if (!full && !secure_open(connection)) {
+        connection_close(connection);
+        return;
+    }
     uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
     if (full)
         refuse(connection);

@@ -13,6 +13,7 @@
 
 #include "http/router.h"
 #include "http/server.h"
+#include "tls/session.h"
 
 #include <llhttp.h>
 
@@ -26,6 +27,7 @@ enum {
     SPARE_REQUESTS_MAX = 1024,     /* recycled request objects, about 4 KiB each */
     SPARE_BUFFER_BYTES = 16 << 10, /* a recycled request keeps buffers up to here */
     WRITE_IOVS_MAX = 64,           /* pieces per writev */
+    SECURE_STEP_BYTES = 64 << 10,  /* of an answer that are encrypted before they are sent */
     INLINE_IOVS = 8,               /* head + outputs of nearly every model */
     PEER_BYTES = 56,
 };
@@ -119,6 +121,7 @@ struct http_connection {
     bool broken;        /* a write failed, or requests are left that nobody may answer */
     bool drain_input;   /* the client may still be sending: linger before closing */
     bool writing;       /* uv_write under way */
+    bool ending;        /* with TLS: the last answer is encrypted, and not quite out */
     bool deferred;
     uint8_t *stash; /* read, but not parsed yet: what lies from stash_at on */
     size_t stash_at, stash_len;
@@ -129,6 +132,7 @@ struct http_connection {
     size_t write_left;   /* bytes handed to uv_write */
     size_t write_seen;   /* of them not taken at the last look */
     uint64_t linger_ms;
+    uint64_t opened_ms;
     uint64_t timer_at_ms; /* 0: not running */
     const uint8_t *chunk; /* being parsed */
     char last_byte;       /* of the chunk before */
@@ -137,6 +141,8 @@ struct http_connection {
     int fail_status;      /* why it stopped the parser; 0: it has been answered */
     const char *fail_text;
     char peer[PEER_BYTES];
+    tls_session_t *tls; /* NULL: plain */
+    uint8_t *flight;    /* with TLS: what uv_write is writing */
 };
 
 struct http_server {
@@ -165,7 +171,9 @@ struct http_server {
     uint64_t date_s; /* of date_text */
     char date_text[40];
     http_server_counters_t counters;
+    uint64_t refusal_line_ms, refusals_left_out; /* of handshakes, in the log */
     uint8_t read_buffer[READ_BUFFER_BYTES];
+    uint8_t *cipher_buffer; /* with TLS: as large, for what comes from the network */
 };
 
 /* Each of these files calls only those that stand behind it here; server.c stands above all. */
@@ -186,7 +194,15 @@ void receive_fail(http_connection_t *connection, int status, const char *text);
 void connection_flush(http_connection_t *connection);
 
 /* closing.c */
-typedef enum { WAIT_NOTHING, WAIT_IDLE, WAIT_HEADERS, WAIT_BODY, WAIT_WRITE, WAIT_LINGER } wait_t;
+typedef enum {
+    WAIT_NOTHING,
+    WAIT_HANDSHAKE,
+    WAIT_IDLE,
+    WAIT_HEADERS,
+    WAIT_BODY,
+    WAIT_WRITE,
+    WAIT_LINGER
+} wait_t;
 /* What the client owes us most urgently, and until when (ms of the loop). */
 wait_t connection_next_deadline(const http_connection_t *connection, uint64_t *deadline_ms);
 void connection_arm_timer(http_connection_t *connection);
@@ -195,6 +211,17 @@ void connection_close(http_connection_t *connection);
 /* A close with unread input would reset the connection and could take the answer with it: waits for the client's. */
 void connection_linger(http_connection_t *connection);
 bool connection_is_idle(const http_connection_t *connection);
+
+/* secure.c */
+/* Where the server has TLS, the connection gets a session; false: it cannot be served. */
+bool secure_open(http_connection_t *connection);
+bool secure_shaking_hands(const http_connection_t *connection);
+/* Sends what the session has to send; true: nothing is left. Where the socket is broken, so is the connection. */
+bool secure_push(http_connection_t *connection);
+/* Tells the client that no more will come, if there is TLS; as far as the socket takes it now. */
+void secure_end(http_connection_t *connection);
+/* The session has failed: counted, and logged once a second. */
+void secure_refused(http_connection_t *connection);
 
 /* server_end.c */
 /* Has the connection looked at in the next turn of the loop: resumed, or closed if it is broken. */

@@ -196,6 +196,12 @@ const char *http_request_peer(const http_request_t *request)
     return request->connection ? request->connection->peer : "";
 }
 
+const char *http_request_peer_role(const http_request_t *request)
+{
+    const http_connection_t *connection = request->connection;
+    return connection && connection->tls ? tls_session_peer_role(connection->tls) : "";
+}
+
 void http_request_set_caller(http_request_t *request, void *caller)
 {
     request->caller = caller;

@@ -281,7 +281,7 @@ static void on_written(uv_write_t *write, int rc)
         connection_close(connection);
         return;
     }
-    if (consume(connection, connection->write_left))
+    if (connection->ending || consume(connection, connection->write_left))
         connection_end(connection);
     else
         connection_flush(connection);
@@ -297,6 +297,11 @@ static void send_continue(http_connection_t *connection)
     if (request->body_len > 0)
         return;
     uv_buf_t buf = uv_buf_init(line, sizeof line - 1);
+    if (connection->tls) {
+        const struct iovec piece = {line, sizeof line - 1};
+        tls_session_write(connection->tls, &piece, 1, SIZE_MAX);
+        return;
+    }
     int rc = uv_try_write((uv_stream_t *)&connection->tcp, &buf, 1);
     if (rc != (int)buf.len) { /* a socket that cannot take 25 bytes at the start of an answer */
         connection->broken = true;
@@ -321,7 +326,7 @@ static void write_rest(http_connection_t *connection)
     }
 }
 
-void connection_flush(http_connection_t *connection)
+static void flush_plain(http_connection_t *connection)
 {
     while (connection->state == CONNECTION_OPEN && !connection->writing && !connection->broken) {
         uv_buf_t bufs[WRITE_IOVS_MAX];
@@ -343,6 +348,74 @@ void connection_flush(http_connection_t *connection)
         if (rc < 0 || (size_t)rc < bytes)
             write_rest(connection);
     }
+}
+
+/* A blocked socket: what is encrypted leaves the session, which may go on, and is written by libuv. */
+static void write_encrypted(http_connection_t *connection)
+{
+    size_t len;
+    const uint8_t *out = tls_session_output(connection->tls, &len);
+    uint8_t *copy = malloc(len);
+    if (copy) {
+        memcpy(copy, out, len);
+        tls_session_output_sent(connection->tls, len);
+        free(connection->flight);
+        connection->flight = copy;
+        uv_buf_t buf = uv_buf_init((char *)copy, (unsigned)len);
+        connection->write.data = connection;
+        connection->write_ms = uv_now(connection->server->loop);
+        connection->write_left = 0; /* of answers: they count as sent once they are encrypted */
+        connection->write_seen = len;
+        connection->writing = true;
+        if (uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &buf, 1, on_written) == 0)
+            return;
+    }
+    connection->writing = false;
+    connection->broken = true;
+    server_defer(connection->server, connection);
+}
+
+/* The next step of the answers into the session; false: there is none. */
+static bool encrypt(http_connection_t *connection)
+{
+    uv_buf_t bufs[WRITE_IOVS_MAX];
+    size_t bytes, count = gather(connection, bufs, &bytes);
+    if (count == 0)
+        return false;
+    struct iovec pieces[WRITE_IOVS_MAX];
+    for (size_t i = 0; i < count; i++)
+        pieces[i] = (struct iovec){bufs[i].base, bufs[i].len};
+    size_t taken = tls_session_write(connection->tls, pieces, count, SECURE_STEP_BYTES);
+    if (taken == 0) {
+        connection->broken = true;
+        server_defer(connection->server, connection);
+    }
+    connection->ending = consume(connection, taken);
+    return taken > 0;
+}
+
+static void flush_secure(http_connection_t *connection)
+{
+    bool more = true;
+    while (connection->state == CONNECTION_OPEN && !connection->writing && !connection->broken && more) {
+        more = !connection->ending && encrypt(connection);
+        if (!more && !connection->ending)
+            send_continue(connection);
+        if (connection->broken)
+            return;
+        if (!secure_push(connection) && !connection->broken)
+            write_encrypted(connection);
+        else if (connection->ending && !connection->broken)
+            connection_end(connection);
+    }
+}
+
+void connection_flush(http_connection_t *connection)
+{
+    if (connection->tls)
+        flush_secure(connection);
+    else
+        flush_plain(connection);
     if (connection->state != CONNECTION_OPEN)
         return;
     /* The last answer may have been made before the stop, and then it did not say `close`. */

@@ -107,6 +107,12 @@ status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config,
         free(made);
         return status;
     }
+    made->cipher_buffer = config->tls ? malloc(READ_BUFFER_BYTES) : NULL;
+    if (config->tls && !made->cipher_buffer) {
+        router_destroy(made->router);
+        free(made);
+        return err_set(err, STATUS_NO_MEMORY, "no memory for an HTTP server");
+    }
     made->loop = loop;
     made->config = *config;
     made->on_deferring = on_deferring;

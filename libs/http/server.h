@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "http/http.h"
+#include "tls/context.h"
 
 #include <sys/uio.h>
 #include <uv.h>
@@ -54,23 +55,25 @@ typedef struct {
 
 /* Zero in any field but `listen` takes the default in the comment. */
 typedef struct {
-    const char *listen;         /* "0.0.0.0:8000", "[::]:0", "localhost:8000"; port 0 picks a free one */
-    int backlog;                /* 1024 */
-    bool reuse_port;            /* SO_REUSEPORT: several processes on one port */
-    unsigned connections_max;   /* 4096; one more gets 503 and is closed */
-    unsigned pipeline_max;      /* 16 requests of one connection in work; then its socket is not read */
-    size_t header_bytes_max;    /* 16 KiB of request line and headers; 431 */
-    uint64_t body_bytes_max;    /* 64 MiB; 413 */
-    uint32_t header_timeout_ms; /* 10,000 from the first byte of a request to the end of its headers; 408 */
-    uint32_t body_timeout_ms;   /* 20,000 for every 64 KiB (or the rest) of a body; 408 */
-    uint32_t idle_timeout_ms;   /* 120,000 between requests; closed */
-    uint32_t write_timeout_ms;  /* 20,000 without the client taking any byte of an answer; closed */
+    const char *listen;       /* "0.0.0.0:8000", "[::]:0", "localhost:8000"; port 0 picks a free one */
+    int backlog;              /* 1024 */
+    bool reuse_port;          /* SO_REUSEPORT: several processes on one port */
+    unsigned connections_max; /* 4096; one more gets 503 and is closed */
+    unsigned pipeline_max;    /* 16 requests of one connection in work; then its socket is not read */
+    size_t header_bytes_max;  /* 16 KiB of request line and headers; 431 */
+    uint64_t body_bytes_max;  /* 64 MiB; 413 */
+    /* 10,000 from the first byte of a request to the end of its headers; 408. Also from the connection to the end of TLS's handshake. */
+    uint32_t header_timeout_ms;
+    uint32_t body_timeout_ms;  /* 20,000 for every 64 KiB (or the rest) of a body; 408 */
+    uint32_t idle_timeout_ms;  /* 120,000 between requests; closed */
+    uint32_t write_timeout_ms; /* 20,000 without the client taking any byte of an answer; closed */
     /*
      * Asked of each request that has a route, once its headers are in and before its handler hears of it. False: it was refused, by
      * answering it; its body is thrown away. NULL: all are admitted.
      */
     bool (*admit)(http_request_t *request, void *user);
     void *admit_user;
+    tls_context_t *tls; /* a server's; outlives it. NULL: plain */
 } http_server_config_t;
 
 /* Binds and listens; connections are served as soon as the loop runs. Routes are copied, patterns and ops are
@@ -101,6 +104,7 @@ typedef struct {
     uint64_t connections_open;
     uint64_t connections_total;
     uint64_t connections_refused;
+    uint64_t tls_refused;    /* whose handshake, or anything else of TLS, failed */
     uint64_t requests_total; /* whole headers seen */
     uint64_t responses[6];   /* by hundreds: [2] = 2xx; [0] = never sent, the client was gone */
     uint64_t bytes_in, bytes_out;
@@ -121,6 +125,8 @@ size_t http_request_route(const http_request_t *request);
 http_method_t http_request_method(const http_request_t *request);
 /* "127.0.0.1:43210"; "" when the client is gone. */
 const char *http_request_peer(const http_request_t *request);
+/* The role (tls/role.h) of the certificate that the client has shown; "": none, or the client is gone. */
+const char *http_request_peer_role(const http_request_t *request);
 /* -1 when the body is chunked. */
 int64_t http_request_content_length(const http_request_t *request);
 

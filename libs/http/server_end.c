@@ -18,6 +18,7 @@ void server_free(http_server_t *server)
 {
     request_dispose_all(server);
     router_destroy(server->router);
+    free(server->cipher_buffer);
     free(server);
 }
 

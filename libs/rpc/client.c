@@ -6,7 +6,6 @@
 #include "rpc/client_internal.h"
 
 #include <assert.h>
-#include <grpc/grpc_security.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +38,41 @@ static bool set_bearer(rpc_client_t *client, const char *key)
     return true;
 }
 
+static grpc_channel *open_channel(rpc_client_t *client)
+{
+    grpc_arg list[RPC_ARGS_MAX];
+    grpc_channel_args args = {.num_args = rpc_limits_args(&client->limits, false, list), .args = list};
+    client->generation = client->tls ? tls_context_generation(client->tls) : 0;
+    char *name = rpc_server_name(client->tls);
+    if (name)
+        list[args.num_args++] = (grpc_arg){.type = GRPC_ARG_STRING,
+                                           .key = (char *)(uintptr_t)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+                                           .value.string = name};
+    grpc_channel_credentials *credentials = rpc_channel_credentials(client->tls);
+    grpc_channel *channel = credentials ? grpc_channel_create(client->address, credentials, &args) : NULL;
+    grpc_channel_credentials_release(credentials);
+    free(name);
+    return channel;
+}
+
+bool rpc_client_is_stale(rpc_client_t *client)
+{
+    return client->tls && client->generation != tls_context_generation(client->tls);
+}
+
+void rpc_client_renew(rpc_client_t *client)
+{
+    if (!rpc_client_is_stale(client))
+        return;
+    pthread_mutex_lock(&client->lock);
+    grpc_channel *old = client->channel, *made = open_channel(client);
+    if (made) { /* else the old one serves until there is memory */
+        client->channel = made;
+        grpc_channel_destroy(old);
+    }
+    pthread_mutex_unlock(&client->lock);
+}
+
 status_t rpc_client_create(rpc_runtime_t *runtime, const rpc_client_options_t *options, rpc_client_t **out,
                            err_t *err)
 {
@@ -54,11 +88,12 @@ status_t rpc_client_create(rpc_runtime_t *runtime, const rpc_client_options_t *o
     client->runtime = runtime;
     client->limits = options->limits;
     pthread_mutex_init(&client->lock, NULL);
-    grpc_arg list[RPC_ARGS_MAX];
-    grpc_channel_args args = {.num_args = rpc_limits_args(&client->limits, false, list), .args = list};
-    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
-    client->channel = grpc_channel_create(client->address, credentials, &args);
-    grpc_channel_credentials_release(credentials);
+    client->tls = options->tls;
+    client->channel = open_channel(client);
+    if (!client->channel) {
+        rpc_client_destroy(client);
+        return err_set(err, STATUS_NO_MEMORY, "rpc: no memory for a connection");
+    }
     *out = client;
     return STATUS_OK;
 }
@@ -80,7 +115,8 @@ void rpc_client_destroy(rpc_client_t *client)
         client->free_calls = unary->next_free;
         unary_destroy(unary);
     }
-    grpc_channel_destroy(client->channel);
+    if (client->channel)
+        grpc_channel_destroy(client->channel);
     pthread_mutex_destroy(&client->lock);
     free(client->address);
     free(client->authorization);
@@ -166,9 +202,11 @@ rpc_unary_t *rpc_client_unary(rpc_client_t *client, const rpc_unary_options_t *o
         return NULL;
     }
     unary_prepare(unary, client, request, done, arg);
+    pthread_mutex_lock(&client->lock); /* the channel may be renewed */
     unary->call = grpc_channel_create_call(client->channel, NULL, GRPC_PROPAGATE_DEFAULTS, unary->queue->cq,
                                            grpc_slice_from_static_string(options->method), NULL,
                                            rpc_deadline_after(options->timeout_ns), NULL);
+    pthread_mutex_unlock(&client->lock);
     uint32_t wait = GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
     if (options->wait_for_ready)
         wait |= GRPC_INITIAL_METADATA_WAIT_FOR_READY;

@@ -8,11 +8,14 @@
 #include "rpc/bytes.h"
 #include "rpc/runtime.h"
 #include "rpc/stream.h"
+#include "tls/context.h"
 
 typedef struct rpc_client rpc_client_t;
 
 typedef struct {
     const char *address; /* "host:port" */
+    /* A client's; outlives it. Files that have changed count from the next stream of a link on; for unary calls as they were. NULL: plain. */
+    tls_context_t *tls;
     const char *bearer;  /* an API key that goes with each unary call; copied; NULL: none */
     rpc_limits_t limits; /* max_receive_bytes defaults to INT32_MAX here: a client chose its server */
 } rpc_client_options_t;

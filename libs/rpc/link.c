@@ -119,6 +119,7 @@ static void on_stream_ended(void *owner, rpc_stream_t *stream, rpc_code_t code, 
 static void link_connect(rpc_link_t *link)
 {
     link_set_state(link, RPC_LINK_CONNECTING, RPC_OK, "");
+    rpc_client_renew(link->client);
     grpc_call *call = grpc_channel_create_call(
         link->client->channel, NULL, GRPC_PROPAGATE_DEFAULTS, link->queue->cq,
         grpc_slice_from_static_string(link->options.method), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
@@ -136,6 +137,9 @@ static void link_connect(rpc_link_t *link)
 
 static void link_keep_trying(rpc_link_t *link)
 {
+    if (rpc_client_is_stale(
+            link->client)) /* what it waits for may be refused for what it showed: it ends, and the next shows what is there */
+        rpc_stream_cancel(link->connecting);
     grpc_channel_reset_connect_backoff(link->client->channel);
     if (!link->told_down) {
         link->told_down = true;

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "rpc/server_internal.h"
 
-#include <grpc/grpc_security.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +130,7 @@ status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *o
     server->runtime = runtime;
     server->limits = options->limits;
     server->reuse_port = options->reuse_port;
+    server->shown.tls = options->tls;
     server->accept_slots = options->accept_slots != 0 ? options->accept_slots : ACCEPT_SLOTS_DEFAULT;
     server->calls_max = options->calls_max != 0 ? options->calls_max : CALLS_DEFAULT;
     pthread_mutex_init(&server->lock, NULL);
@@ -179,7 +179,9 @@ status_t rpc_server_start(rpc_server_t *server, err_t *err)
     server->grpc = grpc_server_create(&args, NULL);
     for (unsigned i = 0; i < server->runtime->queue_count; i++)
         grpc_server_register_completion_queue(server->grpc, server->runtime->queues[i].cq, NULL);
-    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *credentials = rpc_server_credentials(&server->shown);
+    if (!credentials)
+        return err_set(err, STATUS_NO_MEMORY, "rpc: no memory for TLS");
     server->port = grpc_server_add_http2_port(server->grpc, server->host, credentials);
     grpc_server_credentials_release(credentials);
     if (server->port <= 0) {

@@ -5,7 +5,7 @@
  *   rpc_server_create -> rpc_server_add_* -> rpc_server_start -> …
  *   … -> rpc_server_stop -> (on_stopped) -> rpc_server_destroy
  *
- * Connections are plain HTTP/2 (h2c).
+ * Connections are HTTP/2: plain (h2c), or over TLS.
  */
 #ifndef RPC_SERVER_H
 #define RPC_SERVER_H
@@ -13,6 +13,7 @@
 #include "rpc/bytes.h"
 #include "rpc/runtime.h"
 #include "rpc/stream.h"
+#include "tls/context.h"
 
 #include <stdbool.h>
 
@@ -38,7 +39,8 @@ typedef struct {
     rpc_limits_t limits;
     unsigned accept_slots; /* calls accepted at once per thread before the next request is matched; 0 = 128 */
     bool reuse_port;       /* SO_REUSEPORT: several servers on one port */
-    unsigned calls_max;    /* unary calls unfinished at once; over it: UNAVAILABLE; 0 = 16384 */
+    tls_context_t *tls; /* a server's; outlives it; its files count anew for each connection. NULL: plain */
+    unsigned calls_max; /* unary calls unfinished at once; over it: UNAVAILABLE; 0 = 16384 */
 } rpc_server_options_t;
 
 status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *options, rpc_server_t **server,
@@ -72,6 +74,8 @@ rpc_bytes_t *rpc_call_request(rpc_call_t *call);
 rpc_bytes_t *rpc_call_take_request(rpc_call_t *call);
 
 const char *rpc_call_peer(rpc_call_t *call); /* "127.0.0.1:43210" */
+/* The role (tls/role.h) of the certificate that the client has shown; "": none. */
+const char *rpc_call_peer_role(const rpc_call_t *call);
 
 /* A piece of the metadata that the client sent with the call, by its name in small letters: its first value, not terminated, which
  * lives until rpc_call_finish. False: there is none. */

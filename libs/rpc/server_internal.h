@@ -4,6 +4,7 @@
 
 #include "base/map.h"
 #include "rpc/internal.h"
+#include "rpc/security.h"
 #include "rpc/server.h"
 #include "rpc/stream_internal.h"
 
@@ -25,6 +26,7 @@ struct rpc_server {
     int port;
     rpc_limits_t limits;
     bool reuse_port;
+    rpc_shown_t shown;
     unsigned accept_slots;
     unsigned calls_max;
     rpc_method_t methods[RPC_METHODS_MAX];

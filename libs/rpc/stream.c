@@ -8,6 +8,7 @@
  *   end    client: the status                          server: the close
  * The stream may go when `end` has completed and no other operation is left (ops == 0).
  */
+#include "rpc/security.h"
 #include "rpc/stream_internal.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct rpc_stream {
     rpc_stream_owner_t owner;
     bool server;
     char peer[RPC_PEER_BYTES];
+    const char *role; /* of the peer of a server */
 
     rpc_tag_t open_tag, recv_tag, send_tag, end_tag;
     unsigned ops_in_flight;
@@ -505,6 +507,7 @@ rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call, 
     s->initial_metadata = *metadata;
     *metadata = none;
     rpc_peer_text(call, s->peer);
+    s->role = rpc_peer_role(call);
     grpc_op end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     end.data.recv_close_on_server.cancelled = &s->cancelled;
     grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA};
@@ -543,6 +546,11 @@ void rpc_stream_set_arg(rpc_stream_t *s, void *arg)
 bool rpc_stream_header(const rpc_stream_t *s, const char *name, const char **value, size_t *len_bytes)
 {
     return rpc_metadata_find(&s->initial_metadata, name, value, len_bytes);
+}
+
+const char *rpc_stream_peer_role(const rpc_stream_t *s)
+{
+    return s->role ? s->role : "";
 }
 
 const char *rpc_stream_peer(const rpc_stream_t *s)
