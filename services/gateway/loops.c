@@ -51,6 +51,7 @@ struct gateway_loops {
     gateway_within_t within;
     metrics_t *metrics; /* its own; NULL: another's */
     stats_board_t board;
+    tls_context_t *tls; /* of all of them; NULL: plain */
     http_server_t *http;
     bool http_stopped;
     member_t *members;
@@ -321,6 +322,7 @@ void gateway_loops_destroy(gateway_loops_t *loops)
     metrics_destroy(loops->metrics);
     stats_board_dispose(&loops->board);
     auth_usages_destroy(loops->within.usages);
+    tls_context_destroy(loops->tls);
     free(loops->owners);
     free(loops->members);
     free(loops);
@@ -406,6 +408,9 @@ static status_t start(gateway_loops_t *loops, err_t *err)
     if (!loops->within.metrics)
         return err->code;
     status_t status = auth_usages_create(&loops->within.usages, err);
+    if (status == STATUS_OK)
+        status = tls_server_open(&loops->options->tls, &loops->tls, err);
+    loops->within.tls = loops->tls;
     for (uint32_t i = 0; i < loops->count && status == STATUS_OK; i++)
         status = make_member(loops, i, err);
     return status;

@@ -32,6 +32,7 @@ static const config_option_t option_table[] = {
     {"model_limits", CONFIG_LIST, "Access",
      "What all clients together may ask of a model at this gateway: MODEL:LIMITS; may be repeated.",
      .metavar = "MODEL:LIMITS", AT(model_limits)},
+    TLS_SERVER_OPTIONS(gateway_options_t),
     TRANSFER_OPTIONS(gateway_options_t),
     {"reuse_port", CONFIG_BOOL, "Listening", "Let several gateways share the REST port of one host.",
      .def = "false", AT(reuse_port)},

@@ -253,6 +253,7 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     const http_server_config_t http = {
         .listen = value_format_address_at(&options->http_address, "127.0.0.1", text, sizeof text),
         .reuse_port = options->reuse_port || service->within.others,
+        .tls = service->within.tls,
         .connections_max = (unsigned)options->max_connections,
         .body_bytes_max = (uint64_t)options->max_body_bytes,
         .header_timeout_ms = (uint32_t)(options->header_timeout / NS_PER_MS),
@@ -262,9 +263,11 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     status_t status = rest_create(gateway, &http, &service->rest, err);
     if (status != STATUS_OK)
         return status;
-    return grpc_front_create(gateway,
-                             value_format_address_at(&options->grpc_address, "127.0.0.1", text, sizeof text),
-                             service->within.others, &service->grpc, err);
+    const grpc_front_options_t grpc = {
+        .listen = value_format_address_at(&options->grpc_address, "127.0.0.1", text, sizeof text),
+        .reuse_port = service->within.others,
+        .tls = service->within.tls};
+    return grpc_front_create(gateway, &grpc, &service->grpc, err);
 }
 
 /* ------------------------------------------------------------------ from outside */

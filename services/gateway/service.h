@@ -10,6 +10,7 @@
 #include "gateway/options.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
+#include "tls/context.h"
 #include "transfer/transfer.h"
 
 typedef struct gateway_service gateway_service_t;
@@ -22,6 +23,7 @@ typedef struct {
     struct stats_board *board; /* where they count what their models did; NULL: there is one gateway */
     gateway_calls_t calls;
     struct auth_usages *usages; /* what keys have used of their limits, at all of them */
+    tls_context_t *tls;         /* of what clients reach; NULL: plain */
     bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;
 

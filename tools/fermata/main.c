@@ -7,12 +7,14 @@
 #include <string.h>
 
 extern const command_t command_serve, command_up, command_model, command_cluster, command_plan,
-    command_profile, command_key, command_child_exec;
+    command_profile, command_key, command_cert, command_child_exec;
 static const command_t command_version, command_help;
 
-static const command_t *const commands[] = {
-    &command_serve, &command_up,      &command_model, &command_cluster,    &command_plan, &command_profile,
-    &command_key,   &command_version, &command_help,  &command_child_exec, /* how `up` starts a child */
+static const command_t *const commands[] =
+    {
+        &command_serve,   &command_up,      &command_model,      &command_cluster,
+        &command_plan,    &command_profile, &command_key,        &command_cert,
+        &command_version, &command_help,    &command_child_exec, /* how `up` starts a child */
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -19,6 +19,7 @@ typedef struct {
     protocol_t protocol;
     loop_t *loop;
     loop_signals_t *signals;
+    tls_context_t *tls; /* NULL: plain */
     target_t *targets[RUNNER_TARGETS_MAX];
     uint32_t target_count;
     flow_t *flows;
@@ -59,6 +60,30 @@ static void on_result(void *arg, const result_t *result)
 
 /* --- targets --- */
 
+static const char grpcs[] = "grpcs://", https[] = "https://";
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* gRPC knows schemes of its own. */
+static const char *bare_address(const char *address, protocol_t protocol)
+{
+    if (has_prefix(address, grpcs))
+        return address + sizeof grpcs - 1;
+    return protocol == PROTOCOL_GRPC && has_prefix(address, https) ? address + sizeof https - 1 : address;
+}
+
+/* With TLS are all of them or none. */
+static status_t open_tls(load_t *load, const char *const *addresses, size_t count, err_t *err)
+{
+    size_t secure = 0;
+    for (size_t i = 0; i < count; i++)
+        secure += has_prefix(addresses[i], grpcs) || has_prefix(addresses[i], https);
+    return tls_client_open(&load->options->tls, NULL, secure > 0, &load->tls, err);
+}
+
 static status_t open_targets(load_t *load, err_t *err)
 {
     static const char *const defaults[] = {"127.0.0.1:8000", "127.0.0.1:8001"};
@@ -68,12 +93,16 @@ static status_t open_targets(load_t *load, err_t *err)
 
     if (count > RUNNER_TARGETS_MAX)
         return err_set(err, STATUS_INVALID_ARGUMENT, "more than %d addresses", RUNNER_TARGETS_MAX);
+    status_t st = open_tls(load, addresses, count, err);
+    if (st != STATUS_OK)
+        return st;
     for (size_t i = 0; i < count; i++) {
-        target_options_t options = {.address = addresses[i],
+        target_options_t options = {.address = bare_address(addresses[i], load->protocol),
+                                    .tls = load->tls,
                                     .api_key = o->api_key,
                                     .connections = (unsigned)o->connections,
                                     .timeout_ns = o->timeout_ns};
-        status_t st = target_ops(load->protocol)->create(&load->targets[i], load->loop, &options, err);
+        st = target_ops(load->protocol)->create(&load->targets[i], load->loop, &options, err);
         if (st != STATUS_OK)
             return err_prefix(err, "%s", addresses[i]);
         load->target_count++;
@@ -253,6 +282,7 @@ static void load_dispose(load_t *load)
         loop_signals_destroy(load->signals);
     if (load->loop)
         loop_destroy(load->loop);
+    tls_context_destroy(load->tls);
 }
 
 static status_t load_main(const load_options_t *options, err_t *err)

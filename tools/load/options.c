@@ -13,10 +13,12 @@ static const char *const arrivals[] = {"poisson", "uniform", NULL};
 static const config_option_t options[] = {
     {"protocol", CONFIG_ENUM, "Server", "How to speak", .def = "rest", .choices = protocols, FIELD(protocol)},
     {"address", CONFIG_LIST, "Server",
-     "Where to (127.0.0.1:8000, or :8001 for gRPC); repeated: taken in turn", .metavar = "HOST:PORT",
-     FIELD(addresses)},
+     "Where to (127.0.0.1:8000, or :8001 for gRPC; with TLS also https://… or grpcs://…); repeated: taken in "
+     "turn",
+     .metavar = "HOST:PORT", FIELD(addresses)},
     {"api_key", CONFIG_STRING, "Server", "Key to show to a gateway that wants one", .metavar = "KEY",
      FIELD(api_key)},
+    TLS_CLIENT_OPTIONS(load_options_t, "Server"),
     {"connections", CONFIG_INT, "Server", "REST connections kept open to each address", .def = "64", .min = 1,
      .max = 4096, FIELD(connections)},
 

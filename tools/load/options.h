@@ -6,11 +6,13 @@
 
 #include "config/config.h"
 #include "load/model.h"
+#include "tls/options.h"
 
 typedef struct {
     int protocol; /* protocol_t */
     config_list_t addresses;
     const char *api_key;
+    tls_client_options_t tls;
     int64_t connections;
     config_list_t models; /* NAME or NAME:RATE */
     const char *pictures, *picture_input;

@@ -11,6 +11,7 @@
 #include "load/payload.h"
 #include "load/tally.h"
 #include "loop/loop.h"
+#include "tls/context.h"
 
 typedef struct target target_t;
 
@@ -24,7 +25,8 @@ typedef struct {
 typedef void (*target_done_fn)(void *arg, const answer_t *answer);
 
 typedef struct {
-    const char *address;  /* "host:port" */
+    const char *address;  /* "host:port", behind "http://" or "https://" too */
+    tls_context_t *tls;   /* NULL: plain */
     const char *api_key;  /* NULL: none */
     unsigned connections; /* REST: kept open at most */
     int64_t timeout_ns;   /* the client's own limit for an answer */

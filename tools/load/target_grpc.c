@@ -39,7 +39,8 @@ static status_t grpc_create(target_t **out, loop_t *loop, const target_options_t
     st = rpc_runtime_create(&(rpc_runtime_options_t){.loop = loop, .name = "load"}, &target->runtime, err);
     if (st != STATUS_OK)
         goto no_runtime;
-    rpc_client_options_t client = {.address = options->address, .bearer = options->api_key};
+    rpc_client_options_t client = {
+        .address = options->address, .bearer = options->api_key, .tls = options->tls};
     st = rpc_client_create(target->runtime, &client, &target->client, err);
     if (st != STATUS_OK)
         goto no_client;

@@ -34,6 +34,7 @@ static status_t rest_create(target_t **out, loop_t *loop, const target_options_t
     http_client_config_t config = {.server = options->address,
                                    .connections_max = options->connections,
                                    .waiting_max = CALLS_MAX,
+                                   .tls = options->tls,
                                    .bearer = options->api_key};
     status_t st = pool_init(&target->calls, sizeof(call_t), CALLS_MAX, err);
     if (st == STATUS_OK)

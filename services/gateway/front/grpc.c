@@ -575,12 +575,13 @@ static status_t add_methods(grpc_front_t *front)
     return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);
 }
 
-static status_t start_server(grpc_front_t *front, const char *listen, bool reuse_port, err_t *err)
+static status_t start_server(grpc_front_t *front, const grpc_front_options_t *where, err_t *err)
 {
     rpc_runtime_options_t runtime = {.loop = front->gateway->loop, .name = "grpc-front"};
-    rpc_server_options_t options = {.address = listen,
+    rpc_server_options_t options = {.address = where->listen,
                                     .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max},
-                                    .reuse_port = reuse_port,
+                                    .reuse_port = where->reuse_port,
+                                    .tls = where->tls,
                                     .calls_max = CALLS_MAX};
     status_t status = rpc_runtime_create(&runtime, &front->runtime, err);
     if (status)
@@ -594,7 +595,7 @@ static status_t start_server(grpc_front_t *front, const char *listen, bool reuse
     return rpc_server_start(front->server, err);
 }
 
-status_t grpc_front_create(gateway_t *gateway, const char *listen, bool reuse_port, grpc_front_t **front,
+status_t grpc_front_create(gateway_t *gateway, const grpc_front_options_t *options, grpc_front_t **front,
                            err_t *err)
 {
     grpc_front_t *created = calloc(1, sizeof *created);
@@ -607,7 +608,7 @@ status_t grpc_front_create(gateway_t *gateway, const char *listen, bool reuse_po
     if (status == STATUS_OK)
         status = grpc_streams_create(gateway, &created->streams, err);
     if (status == STATUS_OK)
-        status = start_server(created, listen, reuse_port, err);
+        status = start_server(created, options, err);
     if (status) {
         grpc_front_destroy(created);
         return status;

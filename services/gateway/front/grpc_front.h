@@ -5,11 +5,18 @@
 #define GATEWAY_GRPC_FRONT_H
 
 #include "gateway/gateway.h"
+#include "tls/context.h"
 
 typedef struct grpc_front grpc_front_t;
 
-/* Listens on "host:port" (port 0 picks one), beside others if reuse_port; callbacks run on the gateway's loop. */
-status_t grpc_front_create(gateway_t *gateway, const char *listen, bool reuse_port, grpc_front_t **front,
+typedef struct {
+    const char *listen; /* "host:port"; port 0 picks one */
+    bool reuse_port;    /* beside others */
+    tls_context_t *tls; /* NULL: plain */
+} grpc_front_options_t;
+
+/* Listens when it returns; callbacks run on the gateway's loop. */
+status_t grpc_front_create(gateway_t *gateway, const grpc_front_options_t *options, grpc_front_t **front,
                            err_t *err);
 
 /* "127.0.0.1:8001", with the real port. */

@@ -223,7 +223,8 @@ static void setup(void)
     memset(fake.large, 'L', LARGE_BYTES);
     gateway = (gateway_t){.body_bytes_max = 1 << 20};
     cr_assert_eq(loop_create(&gateway.loop, &err), STATUS_OK);
-    cr_assert_eq(grpc_front_create(&gateway, "127.0.0.1:0", false, &front, &err), STATUS_OK, "%s", err.text);
+    const grpc_front_options_t front_options = {.listen = "127.0.0.1:0"};
+    cr_assert_eq(grpc_front_create(&gateway, &front_options, &front, &err), STATUS_OK, "%s", err.text);
     rpc_runtime_options_t options = {.loop = gateway.loop, .name = "client"};
     cr_assert_eq(rpc_runtime_create(&options, &runtime, &err), STATUS_OK);
     rpc_client_options_t client_options = {.address = grpc_front_address(front)};

@@ -21,10 +21,11 @@ static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *r
     loop_stop(call->loop);
 }
 
-static status_t call_on_loop(admin_call_t *call, const char *method, const ProtobufCMessage *request)
+static status_t call_on_loop(admin_call_t *call, tls_context_t *tls, const char *method,
+                             const ProtobufCMessage *request)
 {
     const rpc_runtime_options_t how = {.loop = call->loop};
-    const rpc_client_options_t where = {.address = call->scheduler, .bearer = call->api_key};
+    const rpc_client_options_t where = {.address = call->scheduler, .bearer = call->api_key, .tls = tls};
     char path[128];
     (void)snprintf(path, sizeof path, "/fermata.admin.v1.Admin/%s", method);
     const rpc_unary_options_t unary = {.method = path, .timeout_ns = TIMEOUT_NS};
@@ -48,9 +49,13 @@ status_t admin_call(admin_call_t *call, const char *method, const ProtobufCMessa
 {
     status_t status = loop_create(&call->loop, call->err);
     pb_arena_init(&call->arena, (size_t)64 << 20);
-    if (status != STATUS_OK)
-        return status;
-    status = call_on_loop(call, method, request);
-    loop_destroy(call->loop);
+    tls_context_t *tls = NULL;
+    if (status == STATUS_OK)
+        status = tls_client_open(&call->tls, NULL, false, &tls, call->err);
+    if (status == STATUS_OK)
+        status = call_on_loop(call, tls, method, request);
+    if (call->loop)
+        loop_destroy(call->loop);
+    tls_context_destroy(tls);
     return status;
 }

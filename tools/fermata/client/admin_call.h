@@ -12,10 +12,12 @@
 #include "config/value.h"
 #include "loop/loop.h"
 #include "rpc/pb.h"
+#include "tls/options.h"
 
 typedef struct {
     char scheduler[CONFIG_ADDRESS_TEXT_BYTES];
     const char *api_key; /* NULL: none */
+    tls_client_options_t tls;
     loop_t *loop;
     pb_arena_t arena;
     const ProtobufCMessageDescriptor *type; /* of the answer */

@@ -14,6 +14,7 @@
 typedef struct {
     config_address_t scheduler;
     const char *subcluster, *api_key;
+    tls_client_options_t tls;
     bool exit, json;
 } cluster_options_t;
 
@@ -22,6 +23,7 @@ static const config_option_t options[] = {
      .offset = offsetof(cluster_options_t, scheduler)},
     {"api_key", CONFIG_STRING, "Scheduler", "Key to show to a `fermata serve` that wants one.",
      .metavar = "KEY", .offset = offsetof(cluster_options_t, api_key)},
+    TLS_CLIENT_OPTIONS(cluster_options_t, "Scheduler"),
     {"subcluster", CONFIG_STRING, "What is meant", "policy: of this sub-cluster only.", .metavar = "NAME",
      .offset = offsetof(cluster_options_t, subcluster)},
     {"json", CONFIG_BOOL, "Output", "status: print one JSON document.",
@@ -203,7 +205,7 @@ static int run(int argc, char **argv)
     if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
         return exit_code;
     err_t err = {0};
-    admin_call_t call = {.api_key = o.api_key, .err = &err};
+    admin_call_t call = {.api_key = o.api_key, .tls = o.tls, .err = &err};
     value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);
     size_t len;
     const char *const *words = config_positionals(config, &len);

@@ -3,7 +3,9 @@
 #include "fermata/command.h"
 
 #include "config/config.h"
+#include "http/address.h"
 #include "loop/loop.h"
+#include "tls/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@ enum { TIMEOUT_MS = 5000, LOAD_TIMEOUT_MS = 620000 };
 
 typedef struct {
     const char *url, *api_key;
+    tls_client_options_t tls;
     bool json;
 } model_options_t;
 
@@ -22,6 +25,7 @@ static const config_option_t options[] = {
      .metavar = "URL", .offset = offsetof(model_options_t, url)},
     {"api_key", CONFIG_STRING, "Gateway", "Key to show to a gateway that wants one.", .metavar = "KEY",
      .offset = offsetof(model_options_t, api_key)},
+    TLS_CLIENT_OPTIONS(model_options_t, "Gateway"),
     {"json", CONFIG_BOOL, "Output", "Print the gateway's answer as it is.",
      .offset = offsetof(model_options_t, json)},
 };
@@ -59,16 +63,20 @@ static status_t ask_for(const model_options_t *o, const http_client_request_t *r
 {
     http_client_t *client = NULL;
     http_client_config_t config = {.server = o->url, .connections_max = 1, .bearer = o->api_key};
-    status_t st = loop_create(&answer->loop, err);
+    status_t st = tls_client_open(&o->tls, NULL, address_is_secure(o->url), &config.tls, err);
     if (st != STATUS_OK)
         return st;
-    st = http_client_create(loop_uv(answer->loop), &config, &client, err);
+    st = loop_create(&answer->loop, err);
+    if (st == STATUS_OK)
+        st = http_client_create(loop_uv(answer->loop), &config, &client, err);
     if (st == STATUS_OK)
         st = http_client_call(client, request, on_answer, answer, err);
     if (st == STATUS_OK)
         loop_run(answer->loop);
     http_client_destroy(client);
-    loop_destroy(answer->loop);
+    if (answer->loop)
+        loop_destroy(answer->loop);
+    tls_context_destroy(config.tls);
     if (st != STATUS_OK)
         return st;
     if (!answer->answered)

@@ -10,11 +10,13 @@
 
 typedef struct {
     config_address_t scheduler;
+    tls_client_options_t tls;
 } live_options_t;
 
 static const config_option_t options[] = {
     {"scheduler", CONFIG_ADDRESS, "Scheduler", "gRPC address of the scheduler.", .def = "127.0.0.1:9000",
      .offset = offsetof(live_options_t, scheduler)},
+    TLS_CLIENT_OPTIONS(live_options_t, "Scheduler"),
 };
 
 static const config_schema_t schema = {
@@ -65,7 +67,7 @@ int plan_live(int argc, char **argv)
     if (!config_start(&schema, argc, argv, &o, &config, &exit_code))
         return exit_code;
     err_t err = {0};
-    admin_call_t call = {.err = &err};
+    admin_call_t call = {.tls = o.tls, .err = &err};
     size_t len;
     const char *const *words = config_positionals(config, &len);
     value_format_address(&o.scheduler, call.scheduler, sizeof call.scheduler);

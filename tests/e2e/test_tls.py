@@ -1,0 +1,348 @@
+"""TLS: stock clients over REST and gRPC with a key, certificates that change under traffic, and who is refused."""
+
+import asyncio
+import http.client
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+
+import grpc
+import pytest
+import tritonclient.grpc as triton
+import tritonclient.grpc.aio as triton_aio
+import tritonclient.http as triton_http
+import tritonclient.http.aio as triton_http_aio
+
+from client import INFER, digit_tensor, tensor_request
+from system import ANY_PORT, Serve, patient_models, wait_until
+
+KEY = "ci"
+
+
+def fermata(bin_dir, *words, code=0):
+    done = subprocess.run([bin_dir / "fermata", *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+class Authority:
+    """`fermata cert` in a folder of its own."""
+
+    def __init__(self, bin_dir, folder):
+        self.bin, self.folder = bin_dir, folder
+        fermata(bin_dir, "cert", "init", "--dir", folder)
+        self.ca = folder / "ca.crt"
+
+    def issue(self, name, *words):
+        fermata(self.bin, "cert", "issue", name, "--dir", self.folder, *words)
+        return self.folder / f"{name}.crt", self.folder / f"{name}.key"
+
+
+@pytest.fixture(scope="module")
+def secured(bin_dir, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    authority = Authority(bin_dir, folder / "certs")
+    cert, key = authority.issue("gw", "--role", "gateway")
+    text = fermata(bin_dir, "key", "new", KEY, "--keys", folder / "keys").splitlines()[0]
+    serve = Serve(bin_dir, folder / "serve.log", "--keys", folder / "keys", "--tls-cert", cert, "--tls-key", key,
+                  models=patient_models(folder))
+    serve.authority, serve.key, serve.cert_file, serve.key_file, serve.folder = authority, text, cert, key, folder
+    serve.headers = {"authorization": f"Bearer {text}"}
+    serve.root = authority.ca.read_bytes()
+    yield serve
+    assert serve.stop() == 0
+    log = serve.log()
+    assert text not in log and "PRIVATE" not in log
+
+
+@pytest.fixture(scope="module")
+def mutual(bin_dir, tmp_path_factory):
+    """Wants a certificate of its clients."""
+    folder = tmp_path_factory.mktemp("mutual")
+    authority = Authority(bin_dir, folder / "certs")
+    cert, key = authority.issue("gw", "--role", "gateway")
+    serve = Serve(bin_dir, folder / "serve.log", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", authority.ca,
+                  models=patient_models(folder))
+    serve.authority, serve.folder, serve.root = authority, folder, authority.ca.read_bytes()
+    yield serve
+    assert serve.stop() == 0
+
+
+def tls_context(serve, pair=None):
+    context = ssl.create_default_context(cafile=serve.authority.ca)
+    if pair:
+        context.load_cert_chain(*pair)
+    return context
+
+
+def ask(serve, method, path, document=None, headers=None, context=None):
+    host, port = serve.http.rsplit(":", 1)
+    connection = http.client.HTTPSConnection(host, int(port), timeout=30, context=context or tls_context(serve))
+    try:
+        connection.request(method, path, document and json.dumps(document), headers or {})
+        got = connection.getresponse()
+        return got.status, got.read()
+    finally:
+        connection.close()
+
+
+def seven(module):
+    tensor = module.InferInput("image", [1, 1, 8, 8], "FP32")
+    tensor.set_data_from_numpy(digit_tensor().reshape(1, 1, 8, 8))
+    return tensor
+
+
+def is_seven(result):
+    return result.as_numpy("scores").argmax() == 7
+
+
+def http_client(serve, **more):
+    return triton_http.InferenceServerClient(serve.http, ssl=True, ssl_options={"ca_certs": str(serve.authority.ca)},
+                                             ssl_context_factory=lambda: tls_context(serve), **more)
+
+
+def grpc_client(serve, **more):
+    return triton.InferenceServerClient(serve.grpc, ssl=True, root_certificates=str(serve.authority.ca), **more)
+
+
+def test_tritonclient_http(secured):
+    assert is_seven(http_client(secured).infer("digits", [seven(triton_http)], headers=dict(secured.headers)))
+
+
+def test_tritonclient_http_aio(secured):
+    async def infer():
+        async with triton_http_aio.InferenceServerClient(secured.http, ssl=True, ssl_context=tls_context(secured)) as client:
+            return await client.infer("digits", [seven(triton_http)], headers=dict(secured.headers))
+    assert is_seven(asyncio.run(infer()))
+
+
+def test_tritonclient_grpc(secured):
+    assert is_seven(grpc_client(secured).infer("digits", [seven(triton)], headers=dict(secured.headers)))
+
+
+def test_tritonclient_grpc_aio(secured):
+    async def infer():
+        async with triton_aio.InferenceServerClient(secured.grpc, ssl=True, root_certificates=str(secured.authority.ca)) as client:
+            return await client.infer("digits", [seven(triton)], headers=dict(secured.headers))
+    assert is_seven(asyncio.run(infer()))
+
+
+def test_a_key_is_wanted_still(secured):
+    assert ask(secured, "POST", INFER, tensor_request(digit_tensor()))[0] == 401
+
+
+def test_grpcio(secured):
+    channel = grpc.secure_channel(secured.grpc, grpc.ssl_channel_credentials(secured.root))
+    live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+    assert live(b"", timeout=20) == b"\x08\x01"
+    channel.close()
+
+
+def test_curl(secured):
+    done = subprocess.run(["curl", "-sS", "--cacert", secured.authority.ca, "-H", f"x-api-key: {secured.key}", "-w", "\n%{http_code}",
+                           f"https://{secured.http}/v2/models/digits"], capture_output=True, text=True, timeout=30)
+    assert done.stdout.endswith("200"), done.stderr
+    done = subprocess.run(["curl", "-sS", f"https://{secured.http}/v2"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 60, "whom the system does not know is not believed"
+
+
+def s_client(address, *words):
+    return subprocess.run(["openssl", "s_client", "-connect", address, *map(str, words)], input="", capture_output=True, text=True,
+                          errors="replace", timeout=30)
+
+
+@pytest.mark.parametrize("port", ["http", "grpc"])
+def test_protocols(secured, port):
+    address, ca = getattr(secured, port), ["-CAfile", secured.authority.ca, "-alpn", "http/1.1" if port == "http" else "h2"]
+    for version, shown in (("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")):
+        done = s_client(address, *ca, version, "-verify_return_error")
+        assert f"{shown}, Cipher is" in done.stdout and "ALPN protocol" in done.stdout, done.stdout + done.stderr
+    for version in ("-tls1", "-tls1_1"):
+        done = s_client(address, *ca, version, "-cipher", "ALL:@SECLEVEL=0")
+        assert done.returncode != 0 and "Cipher is (NONE)" in done.stdout
+
+
+def test_a_protocol_that_is_not_spoken(secured):
+    assert "no application protocol" in s_client(secured.http, "-alpn", "h2").stderr
+
+
+def test_sessions_resume(secured, tmp_path):
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = tls_context(secured)
+        context.minimum_version = context.maximum_version = version
+        session, reused = None, []
+        host, port = secured.http.rsplit(":", 1)
+        for _ in range(2):
+            with context.wrap_socket(socket.create_connection((host, int(port)), timeout=20), server_hostname=host, session=session) as sock:
+                sock.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b"200 OK" in sock.recv(4096)
+                session = sock.session
+                reused.append(sock.session_reused)
+        assert reused == [False, True], version
+
+
+# ---- who is refused where clients are to show a certificate ----
+
+def client_pairs(bin_dir, mutual):
+    """name: certificate and key, or None."""
+    other = Authority(bin_dir, mutual.folder / "other")
+    expired = mutual.authority.issue("expired", "--valid", "1s")
+    own = mutual.folder / "self.crt", mutual.folder / "self.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=me",
+                    "-days", "1", "-out", own[0], "-keyout", own[1]], check=True, capture_output=True, timeout=30)
+    wait_until(lambda: "(over)" in fermata(bin_dir, "cert", "show", expired[0]), "it has expired")
+    return {"nobody": None, "self": own, "other": other.issue("stranger"), "expired": expired}
+
+
+def test_only_who_is_of_the_authority_gets_in(bin_dir, mutual):
+    good = mutual.authority.issue("good")
+    assert ask(mutual, "GET", "/v2/models/digits", context=tls_context(mutual, good))[0] == 200
+    text = [pathlib_bytes(path) for path in good]
+    channel = grpc.secure_channel(mutual.grpc, grpc.ssl_channel_credentials(mutual.root, text[1], text[0]))
+    assert channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", timeout=20) == b"\x08\x01"
+    for name, pair in client_pairs(bin_dir, mutual).items():
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+            ask(mutual, "GET", "/v2/models/digits", context=tls_context(mutual, pair))
+        keys = [pathlib_bytes(path) for path in pair] if pair else [None, None]
+        refused = grpc.secure_channel(mutual.grpc, grpc.ssl_channel_credentials(mutual.root, keys[1], keys[0]))
+        with pytest.raises(grpc.RpcError) as error:
+            refused.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", timeout=5)
+        assert error.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), name
+        refused.close()
+    assert ask(mutual, "GET", "/v2/models/digits", context=tls_context(mutual, good))[0] == 200
+    assert "tls_refused" in mutual.log()
+
+
+def pathlib_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+# ---- our own clients ----
+
+def test_our_clients(bin_dir, secured):
+    where = ["--url", f"https://{secured.http}", "--api-key", secured.key]
+    assert "digits" in fermata(bin_dir, "model", "status", "digits", *where, "--tls-ca", secured.authority.ca)
+    assert "certificate is refused" in fermata(bin_dir, "model", "status", "digits", *where, code=1)
+    for protocol, scheme, address in (("rest", "https", secured.http), ("grpc", "grpcs", secured.grpc)):
+        done = subprocess.run([bin_dir / "fermata-load", "--protocol", protocol, "--address", f"{scheme}://{address}", "--tls-ca",
+                               secured.authority.ca, "--api-key", secured.key, "--model", "digits", "--concurrency", "2", "--requests", "20", "--json"],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["total"]["outcomes"] == {"ok": 20}
+
+
+def test_cluster_over_tls(bin_dir, secured):
+    boss = fermata(bin_dir, "key", "new", "boss", "--scope", "admin", "--keys", secured.folder / "keys").splitlines()[0]
+    wait_until(lambda: ask(secured, "POST", "/v2/repository/index", {}, {"x-api-key": boss})[0] == 200, "the key counts")
+    words = ["cluster", "status", "--scheduler", secured.grpc, "--api-key", boss]
+    assert "digits" in fermata(bin_dir, *words, "--tls-ca", secured.authority.ca)
+    fermata(bin_dir, *words, code=1)
+
+
+# ---- files that change ----
+
+def serial(serve, port):
+    """Of the certificate that is shown now."""
+    host, number = getattr(serve, port).rsplit(":", 1)
+    context = ssl.create_default_context(cafile=serve.authority.ca)
+    if port == "grpc":
+        context.set_alpn_protocols(["h2"])
+    with context.wrap_socket(socket.create_connection((host, int(number)), timeout=20), server_hostname=host) as sock:
+        return sock.getpeercert()["serialNumber"]
+
+
+def replace(source, target):
+    fresh = target.with_suffix(".fresh")
+    shutil.copyfile(source, fresh)
+    fresh.rename(target)
+
+
+def test_certificates_change_under_traffic(secured):
+    failures, done, stop = [], [0, 0], threading.Event()
+
+    def by_rest():
+        client = http_client(secured)
+        while not stop.is_set():
+            one(0, lambda: client.infer("digits", [seven(triton_http)], headers=dict(secured.headers)))
+
+    def by_rest_anew():
+        while not stop.is_set():
+            one(0, lambda: ask(secured, "GET", "/v2/health/ready"))
+
+    def by_grpc():
+        client = grpc_client(secured)
+        while not stop.is_set():
+            one(1, lambda: client.infer("digits", [seven(triton)], headers=dict(secured.headers)))
+
+    def by_grpc_anew():
+        while not stop.is_set():
+            one(1, lambda: grpc_client(secured).is_server_live())
+
+    def one(which, call):
+        try:
+            call()
+            done[which] += 1
+        except Exception as error:  # whatever it is, it is told
+            failures.append(repr(error))
+
+    before = {port: serial(secured, port) for port in ("http", "grpc")}
+    threads = [threading.Thread(target=run) for run in (by_rest, by_rest_anew, by_grpc, by_grpc_anew)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: min(done) > 20, "traffic")
+        secured.key_file.write_text("no key\n")  # a bad file changes nothing
+        wait_until(lambda: "tls_files_not_read" in secured.log(), "the bad file is told")
+        cert, key = secured.authority.issue("gw2", "--role", "gateway")
+        replace(key, secured.key_file)
+        replace(cert, secured.cert_file)
+        for port in before:
+            wait_until(lambda: serial(secured, port) != before[port], f"the new certificate at {port}")
+        count = list(done)
+        wait_until(lambda: min(now - then for now, then in zip(done, count)) > 20, "traffic goes on")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+# ---- the command line ----
+
+def test_cert_says_what_it_has_made_and_overwrites_nothing(bin_dir, tmp_path):
+    authority = Authority(bin_dir, tmp_path / "certs")
+    cert, key = authority.issue("w1", "--role", "worker", "--host", "w1.example", "--host", "10.0.0.7", "--valid", "48h")
+    assert key.stat().st_mode & 0o777 == 0o600 and authority.folder.stat().st_mode & 0o777 == 0o700
+    shown = fermata(bin_dir, "cert", "show", cert)
+    for words in ("name         w1\n", "role         worker\n", "hosts        worker.fermata, w1.example, 10.0.0.7\n",
+                  "signed by    fermata-ca\n"):
+        assert words in shown
+    subprocess.run(["openssl", "verify", "-CAfile", authority.ca, cert], check=True, capture_output=True, timeout=20)
+    before = key.read_text()
+    assert "is there already" in fermata(bin_dir, "cert", "issue", "w1", "--dir", authority.folder, code=1)
+    assert "is there already" in fermata(bin_dir, "cert", "init", "--dir", authority.folder, code=1)
+    assert key.read_text() == before
+    assert "is no role" in fermata(bin_dir, "cert", "issue", "x", "--role", "king", "--dir", authority.folder, code=1)
+    assert "no name of a certificate" in fermata(bin_dir, "cert", "issue", "../x", "--dir", authority.folder, code=1)
+    assert "is no certificate" in fermata(bin_dir, "cert", "show", key, code=1)
+    assert "say `init`" in fermata(bin_dir, "cert", "issue", code=2)
+
+
+@pytest.mark.parametrize("flags,said", [
+    (["--tls-cert", "CERT"], "the key is missing"),
+    (["--tls-client-ca", "CA"], "needs a certificate"),
+    (["--tls-cert", "CERT", "--tls-key", "OTHER"], "is no private key of the certificate"),
+    (["--tls-cert", "/nowhere", "--tls-key", "KEY"], "cannot read the certificate /nowhere"),
+])
+def test_a_start_that_cannot_be_secure_is_none(bin_dir, tmp_path, flags, said):
+    authority = Authority(bin_dir, tmp_path / "certs")
+    cert, key = authority.issue("gw", "--role", "gateway")
+    names = {"CERT": cert, "KEY": key, "CA": authority.ca, "OTHER": authority.issue("other", "--role", "gateway")[1]}
+    done = subprocess.run([bin_dir / "fermata-gateway", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT, "--metrics-address",
+                           ANY_PORT, "--data-address", ANY_PORT, *[str(names.get(flag, flag)) for flag in flags]],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and said in done.stderr, done.stderr
