@@ -9,8 +9,8 @@
 #include "metrics/metrics.h"
 
 /* listen is "host:port", port 0 picks one (http_server_address). metrics outlives the server. STATUS_IO:
- * not to be bound. */
-status_t exporter_create(uv_loop_t *loop, const char *listen, metrics_t *metrics, http_server_t **server,
-                         err_t *err);
+ * not to be bound. tls: a server's, which outlives it; NULL: plain. */
+status_t exporter_create(uv_loop_t *loop, const char *listen, tls_context_t *tls, metrics_t *metrics,
+                         http_server_t **server, err_t *err);
 
 #endif

@@ -91,6 +91,7 @@ typedef struct {
     loop_t *loop;        /* of who dials; NULL: the hub's */
     rpc_runtime_t *rpc;  /* delivering to a loop */
     const char *address; /* "host:port" */
+    tls_context_t *tls;  /* a client's; outlives the dial; NULL: plain */
     rpc_limits_t limits;
 } link_via_t;
 

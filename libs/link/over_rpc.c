@@ -185,7 +185,7 @@ static void dial_destroy(link_dial_t *dial)
 status_t dial_over_rpc(const link_via_t *via, const link_kind_t *kind, link_dial_t **out, err_t *err)
 {
     static const dial_body_t dial_body = {.up = dial_up, .close = dial_close, .destroy = dial_destroy};
-    const rpc_client_options_t client = {.address = via->address, .limits = via->limits};
+    const rpc_client_options_t client = {.address = via->address, .tls = via->tls, .limits = via->limits};
     rpc_dial_t *dial = calloc(1, sizeof(*dial));
 
     if (!dial)

@@ -57,6 +57,22 @@ static const rpc_method_t *method_of(const rpc_call_t *slot)
                         GRPC_SLICE_LENGTH(*path));
 }
 
+/* Answers who may not call it; true: he may. */
+static bool check_role(rpc_call_t *slot, const rpc_method_t *method)
+{
+    char text[RPC_TEXT_BYTES];
+    const char *role = method->role ? rpc_peer_role(slot->call) : NULL;
+    if (!role || !slot->server->shown.tls || strcmp(role, method->role) == 0)
+        return true;
+    rpc_peer_text(slot->call, slot->peer);
+    log_warn("role_refused", LOG_STR("peer", slot->peer), LOG_STR("role", *role ? role : "-"),
+             LOG_STR("wanted", method->role), LOG_STR("method", method->path));
+    snprintf(text, sizeof text, "this call is for the role %s; the certificate shown is of %s%s",
+             method->role, *role ? "the role " : "none", role);
+    rpc_call_reject(slot, RPC_PERMISSION_DENIED, text);
+    return false;
+}
+
 static void arm(rpc_server_t *server, rpc_queue_t *queue);
 
 static void on_accepted(rpc_tag_t *tag, bool ok)
@@ -71,6 +87,8 @@ static void on_accepted(rpc_tag_t *tag, bool ok)
     const rpc_method_t *method = method_of(slot);
     if (!method)
         rpc_call_reject(slot, RPC_UNIMPLEMENTED, "unknown method");
+    else if (!check_role(slot, method))
+        return;
     else if (!method->unary)
         accept_stream(slot, method);
     else if (admit(server))
@@ -158,6 +176,15 @@ status_t rpc_server_add_unary(rpc_server_t *server, const char *path, rpc_unary_
 status_t rpc_server_add_stream(rpc_server_t *server, const char *path, const rpc_stream_ops_t *ops, void *arg)
 {
     return add_method(server, path, (rpc_method_t){.stream = *ops, .arg = arg});
+}
+
+status_t rpc_server_require_role(rpc_server_t *server, const char *path, const char *role)
+{
+    rpc_method_t *method = strmap_get_n(&server->by_path, path, strlen(path));
+    if (!method)
+        return STATUS_NOT_FOUND;
+    method->role = role;
+    return STATUS_OK;
 }
 
 /* "host:port" with the port that was bound. */

@@ -51,6 +51,10 @@ status_t rpc_server_add_unary(rpc_server_t *server, const char *path, rpc_unary_
 status_t rpc_server_add_stream(rpc_server_t *server, const char *path, const rpc_stream_ops_t *ops,
                                void *arg);
 
+/* Before start, of a method that is there: with TLS, whoever calls it without a certificate of that role (tls/role.h; static) is answered
+ * PERMISSION_DENIED, and no handler hears of it. NOT_FOUND: there is no such method. */
+status_t rpc_server_require_role(rpc_server_t *server, const char *path, const char *role);
+
 /* STATUS_IO when the address cannot be bound (also when another process holds the port). */
 status_t rpc_server_start(rpc_server_t *server, err_t *err);
 

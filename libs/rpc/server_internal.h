@@ -14,6 +14,7 @@ typedef struct {
     char *path;
     rpc_unary_fn unary; /* NULL = a stream */
     rpc_stream_ops_t stream;
+    const char *role; /* that its callers must have; NULL: any */
     void *arg;
 } rpc_method_t;
 

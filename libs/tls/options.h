@@ -54,8 +54,38 @@ typedef struct {
         .metavar = "FILE", .offset = offsetof(cfg_type, tls.key)                                             \
     }
 
+/* Between services: all three or none. Whom the authority knows may talk, by the role of his certificate. */
+typedef struct {
+    const char *ca, *cert, *key;
+} tls_cluster_options_t;
+
+#define TLS_CLUSTER_OPTIONS(cfg_type)                                                                        \
+    {.name = "cluster_ca",                                                                                   \
+     .type = CONFIG_PATH,                                                                                    \
+     .group = "Cluster",                                                                                     \
+     .help = "Services prove to each other who they are: the authority of their certificates (PEM). All of " \
+             "a cluster or none.",                                                                           \
+     .metavar = "FILE",                                                                                      \
+     .offset = offsetof(cfg_type, cluster.ca)},                                                              \
+        {.name = "cluster_cert",                                                                             \
+         .type = CONFIG_PATH,                                                                                \
+         .group = "Cluster",                                                                                 \
+         .help = "The certificate of this service, with its role (`fermata cert issue --role`).",            \
+         .metavar = "FILE",                                                                                  \
+         .offset = offsetof(cfg_type, cluster.cert)},                                                        \
+    {                                                                                                        \
+        .name = "cluster_key", .type = CONFIG_PATH, .group = "Cluster", .help = "Its private key (PEM).",    \
+        .metavar = "FILE", .offset = offsetof(cfg_type, cluster.key)                                         \
+    }
+
 /* *context NULL: none of the options is there. */
 status_t tls_server_open(const tls_server_options_t *options, tls_context_t **context, err_t *err);
+
+/* Of a port where services, admins and whoever reads metrics come in: with a certificate of the cluster. NULL likewise. */
+status_t tls_cluster_serve(const tls_cluster_options_t *options, tls_context_t **context, err_t *err);
+/* Of who dials the service of that role, wherever it is. NULL likewise. */
+status_t tls_cluster_dial(const tls_cluster_options_t *options, const char *server_role,
+                          tls_context_t **context, err_t *err);
 
 /* The same; wanted: also without any (an address said so). server_role as in tls_config_t. */
 status_t tls_client_open(const tls_client_options_t *options, const char *server_role, bool wanted,

@@ -51,7 +51,7 @@ struct gateway_loops {
     gateway_within_t within;
     metrics_t *metrics; /* its own; NULL: another's */
     stats_board_t board;
-    tls_context_t *tls; /* of all of them; NULL: plain */
+    tls_context_t *tls, *dialled, *shown; /* of all of them; NULL: plain */
     http_server_t *http;
     bool http_stopped;
     member_t *members;
@@ -256,7 +256,7 @@ status_t gateway_loops_open(gateway_loops_t *loops, err_t *err)
     if (status == STATUS_OK && loops->metrics) {
         char text[CONFIG_ADDRESS_TEXT_BYTES];
         value_format_address_at(&loops->options->metrics_address, "127.0.0.1", text, sizeof text);
-        status = exporter_create(loop_uv(loops->loop), text, loops->metrics, &loops->http, err);
+        status = exporter_create(loop_uv(loops->loop), text, loops->shown, loops->metrics, &loops->http, err);
     }
     return status == STATUS_OK ? name_metrics(loops, err) : status;
 }
@@ -323,6 +323,8 @@ void gateway_loops_destroy(gateway_loops_t *loops)
     stats_board_dispose(&loops->board);
     auth_usages_destroy(loops->within.usages);
     tls_context_destroy(loops->tls);
+    tls_context_destroy(loops->dialled);
+    tls_context_destroy(loops->shown);
     free(loops->owners);
     free(loops->members);
     free(loops);
@@ -397,6 +399,20 @@ static status_t make_member(gateway_loops_t *loops, uint32_t i, err_t *err)
     return STATUS_OK;
 }
 
+/* Clients, the scheduler, and who reads metrics. */
+static status_t open_tls(gateway_loops_t *loops, err_t *err)
+{
+    const gateway_options_t *options = loops->options;
+    status_t status = tls_server_open(&options->tls, &loops->tls, err);
+    if (status == STATUS_OK)
+        status = tls_cluster_dial(&options->cluster, "scheduler", &loops->dialled, err);
+    if (status == STATUS_OK)
+        status = tls_cluster_serve(&options->cluster, &loops->shown, err);
+    loops->within.tls = loops->tls;
+    loops->within.dialled = loops->dialled;
+    return status;
+}
+
 static status_t start(gateway_loops_t *loops, err_t *err)
 {
     loops->members = calloc(loops->count, sizeof *loops->members);
@@ -409,8 +425,7 @@ static status_t start(gateway_loops_t *loops, err_t *err)
         return err->code;
     status_t status = auth_usages_create(&loops->within.usages, err);
     if (status == STATUS_OK)
-        status = tls_server_open(&loops->options->tls, &loops->tls, err);
-    loops->within.tls = loops->tls;
+        status = open_tls(loops, err);
     for (uint32_t i = 0; i < loops->count && status == STATUS_OK; i++)
         status = make_member(loops, i, err);
     return status;

@@ -16,6 +16,7 @@ static const config_option_t option_table[] = {
     {"advertise_data_address", CONFIG_STRING, "Cluster",
      "Where workers reach the data plane; by default this host as the scheduler sees it.",
      AT(advertise_data_address)},
+    TLS_CLUSTER_OPTIONS(gateway_options_t),
     {"http_address", CONFIG_ADDRESS, "Listening", "REST.", .def = "127.0.0.1:8000", AT(http_address)},
     {"grpc_address", CONFIG_ADDRESS, "Listening", "gRPC.", .def = "127.0.0.1:8001", AT(grpc_address)},
     {"metrics_address", CONFIG_ADDRESS, "Listening", "Where /metrics is served.", .def = "127.0.0.1:8002",

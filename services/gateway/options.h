@@ -10,6 +10,7 @@ typedef struct {
     const char *advertise_data_address, *name, *keys, *address_limits;
     config_list_t model_limits;
     tls_server_options_t tls;
+    tls_cluster_options_t cluster;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads, gateway_threads;
     int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
     bool reuse_port, keep_awake, transfer_spin;

@@ -237,6 +237,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
                                                .hub = service->within.hub,
                                                .metrics = gateway->metrics,
                                                .scheduler = service->scheduler,
+                                               .tls = service->within.dialled,
                                                .name = gateway->name,
                                                .instance_id = gateway->instance_id,
                                                .data_address = dataplane_advertised(gateway->dataplane),

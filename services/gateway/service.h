@@ -24,6 +24,7 @@ typedef struct {
     gateway_calls_t calls;
     struct auth_usages *usages; /* what keys have used of their limits, at all of them */
     tls_context_t *tls;         /* of what clients reach; NULL: plain */
+    tls_context_t *dialled;     /* of how the scheduler is dialled; NULL: plain */
     bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;
 

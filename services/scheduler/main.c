@@ -7,6 +7,7 @@
 #include "loop/spin.h"
 #include "sched/sched.h"
 #include "scheduler/scheduler.h"
+#include "tls/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 typedef struct {
     config_address_t grpc_address, http_address;
+    tls_cluster_options_t cluster;
     const char *policy, *policy_params;
     config_list_t subclusters, placements;
     int64_t autoscale_window_ns, plan_interval_ns, plan_limit_ns, plan_moves_max;
@@ -37,6 +39,7 @@ static const config_option_t options[] = {
      .help = "Address of metrics, health and state.",
      .def = "127.0.0.1:9001",
      .offset = offsetof(settings_t, http_address)},
+    TLS_CLUSTER_OPTIONS(settings_t),
     {.name = "policy",
      .type = CONFIG_STRING,
      .group = "Scheduling",
@@ -291,13 +294,16 @@ static status_t run(const settings_t *settings, err_t *err)
     how.control.worker_grace_ns = settings->worker_grace_ns;
     how.control.initial_delay_ns = settings->initial_delay_ns;
     process_t process = {0};
-    status_t status = loop_program_open(&process.around, on_signal, &process, err);
+    status_t status = tls_cluster_serve(&settings->cluster, &how.tls, err);
+    if (status == STATUS_OK)
+        status = loop_program_open(&process.around, on_signal, &process, err);
     if (status == STATUS_OK) {
         loop_program_on_hangup(&process.around, on_hangup);
         loop_set_spin(process.around.loop, settings->spin_ns);
         status = run_loop(&process, &how, err);
     }
     loop_program_close(&process.around);
+    tls_context_destroy(how.tls);
     return status;
 }
 

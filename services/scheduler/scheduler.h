@@ -26,6 +26,8 @@ typedef struct {
     struct link_hub *hub;    /* where gateway and worker of this process dial; NULL: there are none */
     struct metrics *metrics; /* shared with others of this process, and outlives it; NULL: its own */
     const char *http_address;
+    /* A server's that wants certificates of the cluster, at both ports: each call is of a role then. Outlives it; NULL: plain. */
+    struct tls_context *tls;
     control_options_t control; /* epoch 0: wall-clock milliseconds now, which grows over restarts */
     /* Threads that hold the queues of each sub-cluster, beside one that matches; 0: the loop's thread decides. */
     uint32_t shards;

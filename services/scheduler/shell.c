@@ -44,6 +44,17 @@ static status_t init_metrics(scheduler_t *s, err_t *err)
     return STATUS_OK;
 }
 
+/* A worker does not speak as a gateway, and neither changes the cluster. */
+static status_t require_roles(const scheduler_t *s)
+{
+    status_t status = rpc_server_require_role(s->server, s->kinds.gateway.method, "gateway");
+    if (status == STATUS_OK)
+        status = rpc_server_require_role(s->server, s->kinds.worker.method, "worker");
+    for (const rpc_unary_method_t *call = scheduler_admin_calls; call->path && status == STATUS_OK; call++)
+        status = rpc_server_require_role(s->server, call->path, "admin");
+    return status;
+}
+
 static status_t init_rpc(scheduler_t *s, err_t *err)
 {
     rpc_runtime_options_t how = {.loop = s->loop};
@@ -58,6 +69,7 @@ static status_t init_rpc(scheduler_t *s, err_t *err)
                    /* streams.c says when a peer is given up: what it lets wait fits */
                    .send_queue_bytes = CATALOGUE_BYTES_MAX + 2 * STREAM_FRAMES_BYTES_MAX,
                    .keepalive_ns = s->options.control.peer_timeout_ns},
+        .tls = s->options.tls,
         .accept_slots = 16, /* peers connect once; slots cost memory */
     };
     status = rpc_server_create(s->runtime, &options, &s->server, err);
@@ -65,6 +77,8 @@ static status_t init_rpc(scheduler_t *s, err_t *err)
         status = streams_add(s);
     if (status == STATUS_OK)
         status = admin_init(s);
+    if (status == STATUS_OK)
+        status = require_roles(s);
     return status;
 }
 

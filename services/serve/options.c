@@ -31,7 +31,8 @@ static const config_option_t own[] = {
 };
 
 /* What `own` has in their place. */
-static const char *const left_out[] = {"scheduler", "metrics_address", "log_level", "log_format"};
+static const char *const left_out[] = {"scheduler",  "metrics_address", "log_level",  "log_format",
+                                       "cluster_ca", "cluster_cert",    "cluster_key"};
 
 /* Everybody who can reach them is answered: nobody else can, unless it is asked for. */
 static const struct {

@@ -75,7 +75,8 @@ static status_t start_alone(serve_t *serve, err_t *err)
 
 static status_t start_joining(serve_t *serve, err_t *err)
 {
-    return exporter_create(loop_uv(serve->loop), metrics_address(serve), serve->metrics, &serve->http, err);
+    return exporter_create(loop_uv(serve->loop), metrics_address(serve), NULL, serve->metrics, &serve->http,
+                           err);
 }
 
 static status_t start_worker(serve_t *serve, err_t *err)

@@ -19,6 +19,7 @@ static const config_option_t option_table[] = {
     {"name", CONFIG_STRING, "Cluster", "Name shown to people; host name and pid by default.", AT(name)},
     {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "127.0.0.1:9101",
      AT(metrics_address)},
+    TLS_CLUSTER_OPTIONS(worker_options_t),
     TRANSFER_OPTIONS(worker_options_t),
     {"drain_timeout", CONFIG_DURATION, "Cluster",
      "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,

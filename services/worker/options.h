@@ -3,10 +3,12 @@
 #define WORKER_OPTIONS_H
 
 #include "config/config.h"
+#include "tls/options.h"
 #include "worker/models/lifecycle.h"
 
 typedef struct {
     config_address_t scheduler, metrics_address;
+    tls_cluster_options_t cluster;
     const char *models, *profile, *name, *device_class, *overlap_plan;
     int model_control; /* model_control_t */
     config_list_t load_model;

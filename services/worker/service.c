@@ -41,6 +41,7 @@ struct worker_service {
     const worker_options_t *options;
     worker_within_t within; /* of one by itself: nothing */
     bool is_within;
+    tls_context_t *dialled, *shown; /* of the scheduler, and of who reads metrics; NULL: plain */
     bool has_overlap;
     overlap_plan_t overlap;
     err_t overlap_err; /* why there is none */
@@ -379,8 +380,11 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
         return err->code;
     if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
         return err_set(err, STATUS_IO, "getrandom: %m");
-    if (!worker->is_within && exporter_create(loop_uv(worker->loop), worker->metrics_address, worker->metrics,
-                                              &worker->http, err) != STATUS_OK)
+    if (tls_cluster_dial(&worker->options->cluster, "scheduler", &worker->dialled, err) != STATUS_OK ||
+        tls_cluster_serve(&worker->options->cluster, &worker->shown, err) != STATUS_OK)
+        return err->code;
+    if (!worker->is_within && exporter_create(loop_uv(worker->loop), worker->metrics_address, worker->shown,
+                                              worker->metrics, &worker->http, err) != STATUS_OK)
         return err->code;
     if (!worker->within.hub && rpc_runtime_create(&rpc, &worker->rpc, err) != STATUS_OK)
         return err->code;
@@ -391,6 +395,7 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
         return err->code;
     control.rpc = worker->rpc;
     control.hub = worker->within.hub;
+    control.tls = worker->dialled;
     control.peers = worker->peers;
     if (worker_control_create(&control, &worker->control, err) != STATUS_OK)
         return err->code;
@@ -455,6 +460,8 @@ void worker_service_destroy(worker_service_t *worker)
     http_server_destroy(worker->http);
     if (worker->rpc)
         rpc_runtime_destroy(worker->rpc);
+    tls_context_destroy(worker->dialled);
+    tls_context_destroy(worker->shown);
     served_dispose(&worker->served, &worker->devices);
     if (worker->devices.ops)
         model_devices_close(&worker->devices);

@@ -16,8 +16,8 @@ import tritonclient.grpc.aio as triton_aio
 import tritonclient.http as triton_http
 import tritonclient.http.aio as triton_http_aio
 
-from client import INFER, digit_tensor, tensor_request
-from system import ANY_PORT, Serve, patient_models, wait_until
+from client import INFER, digit_tensor, request, tensor_request
+from system import ANY_PORT, Cluster, Serve, patient_models, wait_until
 
 KEY = "ci"
 
@@ -309,6 +309,106 @@ def test_certificates_change_under_traffic(secured):
         for thread in threads:
             thread.join()
     assert failures == []
+
+
+# ---- between services ----
+
+@pytest.fixture(scope="module")
+def proven(bin_dir, tmp_path_factory):
+    """Services started by hand that prove to each other who they are."""
+    folder = tmp_path_factory.mktemp("proven")
+    cluster = Cluster(bin_dir, folder)
+    cluster.authority = Authority(bin_dir, folder / "certs")
+    cluster.pairs = {role: cluster.authority.issue(role, "--role", role) for role in ("scheduler", "gateway", "worker", "client", "admin")}
+    cluster.at = cluster.scheduler(*as_role(cluster, "scheduler"))
+    cluster.front = cluster.gateway(cluster.at, *as_role(cluster, "gateway"))
+    cluster.hand = cluster.worker(cluster.at, *as_role(cluster, "worker"))
+    wait_until(lambda: is_ready(cluster.front.http), "the model is served")
+    yield cluster
+    assert cluster.stop() == [0, 0, 0]
+
+
+def is_ready(address):
+    return request(address, "GET", "/v2/models/digits/ready").status == 200
+
+
+def as_role(cluster, role, authority=None):
+    cert, key = cluster.pairs[role]
+    return ["--cluster-ca", (authority or cluster.authority).ca, "--cluster-cert", cert, "--cluster-key", key]
+
+
+def admin(bin_dir, cluster, role, code):
+    cert, key = cluster.pairs[role]
+    return fermata(bin_dir, "cluster", "status", "--scheduler", cluster.at.grpc, "--tls-ca", cluster.authority.ca, "--tls-cert", cert,
+                   "--tls-key", key, code=code)
+
+
+def test_services_with_certificates_serve(proven):
+    answer = request(proven.front.http, "POST", INFER, json.dumps(tensor_request(digit_tensor())))
+    assert answer.status == 200
+
+
+def test_admin_calls_are_of_the_role_admin(bin_dir, proven):
+    assert "digits" in admin(bin_dir, proven, "admin", 0)
+    for role in ("gateway", "worker", "scheduler", "client"):
+        assert f"this call is for the role admin; the certificate shown is of the role {role}" in admin(bin_dir, proven, role, 1)
+    fermata(bin_dir, "cluster", "status", "--scheduler", proven.at.grpc, code=1)
+
+
+@pytest.mark.parametrize("path,speaks", [("Gateway", "gateway"), ("Worker", "worker")])
+def test_nobody_speaks_for_another_role(proven, path, speaks):
+    for role in proven.pairs:
+        cert, key = map(pathlib_bytes, proven.pairs[role])
+        channel = grpc.secure_channel(proven.at.grpc, grpc.ssl_channel_credentials(proven.authority.ca.read_bytes(), key, cert))
+        stream = channel.stream_stream(f"/fermata.control.v1.Control/{path}")(iter([b"\xff"]), timeout=20)
+        with pytest.raises(grpc.RpcError) as error:
+            next(stream)
+        denied = error.value.code() == grpc.StatusCode.PERMISSION_DENIED
+        assert denied == (role != speaks), (role, error.value)
+        assert not denied or f"the certificate shown is of the role {role}" in error.value.details()
+        channel.close()
+
+
+@pytest.mark.parametrize("service", ["at", "front", "hand"])
+def test_metrics_want_a_certificate_of_the_cluster(proven, service):
+    address = getattr(proven, service).ready.get("metrics") or proven.at.http
+    host, port = address.rsplit(":", 1)
+
+    def ask_metrics(pair):
+        context = ssl.create_default_context(cafile=proven.authority.ca)
+        if pair:
+            context.load_cert_chain(*pair)
+        connection = http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
+        try:
+            connection.request("GET", "/metrics")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+    assert ask_metrics(proven.pairs["client"]) == 200
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+        ask_metrics(None)
+
+
+def test_who_is_not_the_scheduler_is_not_spoken_to(bin_dir, proven, tmp_path):
+    """A gateway that has been lured to another service of the same authority, and one that shows nothing."""
+    other = Cluster(bin_dir, tmp_path)
+    other.pairs, other.authority = proven.pairs, proven.authority
+    false = other.scheduler(*as_role(proven, "worker"))
+    lured = other.gateway(false, *as_role(proven, "gateway"))
+    plain = other.gateway(proven.at)
+    document = json.dumps(tensor_request(digit_tensor()))
+    for gateway in (lured, plain):
+        wait_until(lambda: b"no connection to the scheduler" in request(gateway.http, "POST", INFER, document).body, "it says so")
+        assert not is_ready(gateway.http)
+    assert "peer_joined kind=gateway" not in false.log()
+    assert other.stop() == [0, 0, 0]
+
+
+def test_half_of_the_flags_is_no_start(bin_dir, proven):
+    for program, more in (("scheduler", []), ("gateway", ["--data-address", ANY_PORT]), ("worker", ["--models", proven.models])):
+        done = subprocess.run([bin_dir / f"fermata-{program}", "--cluster-ca", proven.authority.ca, *more], capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode != 0 and "--cluster-cert is missing" in done.stderr, done.stderr
 
 
 # ---- the command line ----

@@ -394,6 +394,7 @@ status_t gateway_control_create(const gateway_control_options_t *options, gatewa
         .loop = options->loop,
         .rpc = options->rpc,
         .address = options->scheduler,
+        .tls = options->tls,
         .limits = {.max_receive_bytes = RECEIVE_LIMIT_BYTES, .send_queue_bytes = SEND_QUEUE_BYTES}};
     status = link_dial(&via, &made->kind, &made->dial, err);
     if (status != STATUS_OK)

@@ -41,7 +41,8 @@ typedef struct {
     struct rpc_runtime *rpc;
     struct link_hub *hub; /* the scheduler is in this process; NULL: by rpc */
     metrics_t *metrics;
-    const char *scheduler; /* "host:port", or what people are to read in its place */
+    struct tls_context *tls; /* of who dials it; NULL: plain */
+    const char *scheduler;   /* "host:port", or what people are to read in its place */
     const char *name;
     uint64_t instance_id;
     const char *data_address; /* where workers reach our data plane */

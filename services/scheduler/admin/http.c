@@ -93,7 +93,8 @@ status_t http_start(scheduler_t *s, err_t *err)
         {HTTP_METHOD_GET, "/healthz", &health, s},
         {HTTP_METHOD_GET, "/state", &state, s},
     };
-    http_server_config_t config = {.listen = s->options.http_address, .connections_max = 256};
+    http_server_config_t config = {
+        .listen = s->options.http_address, .tls = s->options.tls, .connections_max = 256};
     status_t status = metrics_on_collect(s->metrics, collect, s);
     if (status != STATUS_OK)
         return err_set(err, status, "metrics: too many collectors");

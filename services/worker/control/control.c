@@ -492,6 +492,7 @@ status_t worker_control_start(worker_control_t *control, run_t *run, lifecycle_t
     const link_via_t via = {.hub = options->hub,
                             .rpc = options->rpc,
                             .address = options->scheduler,
+                            .tls = options->tls,
                             .limits = {.send_queue_bytes = SEND_QUEUE_BYTES}};
 
     control->run = run;

@@ -18,8 +18,9 @@ typedef struct worker_control worker_control_t;
 typedef struct {
     loop_t *loop;
     struct rpc_runtime *rpc;
-    struct link_hub *hub;  /* the scheduler is in this process; NULL: by rpc */
-    const char *scheduler; /* "host:port", or what people are to read in its place */
+    struct link_hub *hub;    /* the scheduler is in this process; NULL: by rpc */
+    struct tls_context *tls; /* of who dials it; NULL: plain */
+    const char *scheduler;   /* "host:port", or what people are to read in its place */
     const char *name;
     uint64_t instance_id;
     const model_devices_t *devices;
