@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -17,7 +18,7 @@ import tritonclient.http as triton_http
 import tritonclient.http.aio as triton_http_aio
 
 from client import INFER, digit_tensor, request, tensor_request
-from system import ANY_PORT, Cluster, Serve, patient_models, wait_until
+from system import ANY_PORT, Cluster, Process, Serve, patient_models, wait_until
 
 KEY = "ci"
 
@@ -409,6 +410,26 @@ def test_half_of_the_flags_is_no_start(bin_dir, proven):
         done = subprocess.run([bin_dir / f"fermata-{program}", "--cluster-ca", proven.authority.ca, *more], capture_output=True, text=True,
                               timeout=60)
         assert done.returncode != 0 and "--cluster-cert is missing" in done.stderr, done.stderr
+
+
+def test_up_with_tls_needs_nothing_else(bin_dir, tmp_path):
+    certs, models = tmp_path / "certs", patient_models(tmp_path)
+    for _ in range(2):  # it goes on with what it has made
+        up = Process([bin_dir / "fermata", "up", "--models", models, "--any-port", "--tls", "--tls-dir", certs, "--log-dir", tmp_path],
+                     tmp_path / "up.log")
+        lines = []
+        up.wait_ready(lambda line: lines.append(line) or line.startswith("Ctrl-C"))
+        told = "\n".join(lines)
+        line = next(line for line in lines if line.startswith("  curl"))
+        done = subprocess.run(line.split(), capture_output=True, text=True, timeout=30)
+        assert json.loads(done.stdout)["name"] == "digits", done.stderr
+        address = re.search(r'grpc.InferenceServerClient\("([^"]+)", ssl=True, root_certificates="([^"]+)"', told)
+        assert is_seven(triton.InferenceServerClient(address[1], ssl=True, root_certificates=address[2]).infer("digits", [seven(triton)]))
+        line = next(line for line in lines if line.startswith("  fermata cluster"))
+        assert "digits" in fermata(bin_dir, *line.split()[1:])
+        assert "http://" not in told
+        assert up.stop() == 0
+    assert {path.stat().st_mode & 0o777 for path in certs.glob("*.key")} == {0o600}
 
 
 # ---- the command line ----

@@ -63,6 +63,26 @@ static void add_worker(words_t *words, const up_options_t *o, uint32_t index, co
     add_address(words, "metrics-address", before->metrics, loopback, o->worker_metrics, index);
 }
 
+static void add_file(words_t *words, const char *flag, const up_options_t *o, const char *name,
+                     const char *kind)
+{
+    words_add(words, "--%s", flag);
+    words_add(words, "%s/%s.%s", o->tls_dir, name, kind);
+}
+
+static void add_tls(words_t *words, const up_options_t *o, role_t role)
+{
+    if (!o->tls)
+        return;
+    add_file(words, "cluster-ca", o, "ca", "crt");
+    add_file(words, "cluster-cert", o, role_name(role), "crt");
+    add_file(words, "cluster-key", o, role_name(role), "key");
+    if (role != ROLE_GATEWAY)
+        return;
+    add_file(words, "tls-cert", o, role_name(role), "crt");
+    add_file(words, "tls-key", o, role_name(role), "key");
+}
+
 static void add_common(words_t *words, const up_options_t *o, role_t role)
 {
     const char *const configs[ROLES] = {o->gateway_config, o->worker_config, o->scheduler_config};
@@ -89,5 +109,6 @@ void up_words(words_t *words, const up_options_t *o, const char *bin_dir, role_t
         add_gateway(words, o, index, before);
     if (role == ROLE_WORKER)
         add_worker(words, o, index, before);
+    add_tls(words, o, role);
     add_common(words, o, role);
 }

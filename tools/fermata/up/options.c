@@ -61,6 +61,13 @@ static const config_option_t options[] = {
     {"any_port", CONFIG_BOOL, "Ports (0 picks a free one)", "Pick free ports for all that are not given.",
      AT(any_port)},
 
+    {"tls", CONFIG_BOOL, "Access",
+     "TLS for clients, and certificates between the services, from an authority of its own that is made when "
+     "it is not there.",
+     AT(tls)},
+    {"tls_dir", CONFIG_PATH, "Access", "Folder of that authority and of what it issues.",
+     .def = "fermata-certs", AT(tls_dir)},
+
     {"json", CONFIG_BOOL, "Running", "When ready, print one line of JSON with all addresses and process ids.",
      AT(json)},
     {"restart", CONFIG_BOOL, "Running",

@@ -185,17 +185,18 @@ static void ask_index(readiness_t *r)
 }
 
 status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *addresses, size_t addresses_len,
-                          const char *scheduler, bool keyed, readiness_fn_t fn, void *arg, err_t *err)
+                          const char *scheduler, tls_context_t *tls, bool keyed, readiness_fn_t fn, void *arg,
+                          err_t *err)
 {
     readiness_t *r = addresses_len <= GATEWAYS_MAX ? calloc(1, sizeof *r) : NULL;
     status_t st = r ? loop_timer_init(&r->timer, loop, on_timer, r, err)
                     : err_set(err, STATUS_NO_MEMORY, "no memory to ask %zu gateways", addresses_len);
     for (size_t i = 0; st == STATUS_OK && i < addresses_len; i++, r->len++) {
-        http_client_config_t config = {.server = addresses[i], .connections_max = 1};
+        http_client_config_t config = {.server = addresses[i], .connections_max = 1, .tls = tls};
         snprintf(r->addresses[i], sizeof r->addresses[i], "%s", addresses[i]);
         st = http_client_create(loop_uv(loop), &config, &r->clients[i], err);
     }
-    http_client_config_t config = {.server = scheduler, .connections_max = 1};
+    http_client_config_t config = {.server = scheduler, .connections_max = 1, .tls = tls};
     if (st == STATUS_OK)
         st = http_client_create(loop_uv(loop), &config, &r->scheduler, err);
     if (st != STATUS_OK) {

@@ -8,16 +8,18 @@
 
 #include "fermata/client/ask.h"
 #include "loop/loop.h"
+#include "tls/context.h"
 
 typedef struct readiness readiness_t;
 
 /* Called once. models is valid until readiness_destroy; any_ready is false when every model has failed. */
 typedef void (*readiness_fn_t)(void *arg, const model_state_t *models, size_t models_len, bool any_ready);
 
-/* addresses: of the gateways' REST servers; scheduler: of its HTTP server. Copied. keyed: the gateways want keys for all but their health;
- * then the scheduler is asked what has become of each model. */
+/* addresses: of the gateways' REST servers; scheduler: of its HTTP server. Copied. tls: of who asks them, outlives it; NULL: plain.
+ * keyed: the gateways want keys for all but their health; then the scheduler is asked what has become of each model. */
 status_t readiness_create(readiness_t **out, loop_t *loop, const char *const *addresses, size_t addresses_len,
-                          const char *scheduler, bool keyed, readiness_fn_t fn, void *arg, err_t *err);
+                          const char *scheduler, tls_context_t *tls, bool keyed, readiness_fn_t fn, void *arg,
+                          err_t *err);
 void readiness_destroy(readiness_t *readiness); /* NULL is allowed; not from within fn */
 
 /* What is known of the models so far; valid until the loop turns again. */

@@ -33,27 +33,32 @@ static const member_t *first_of(const up_t *up, role_t role)
     return NULL;
 }
 
-static void print_address(const char *name, const char *what, const char *form, const char *address)
+static const char *scheme_of(const up_t *up)
+{
+    return up->options->tls ? "https://" : "http://";
+}
+
+static void print_address(const char *name, const char *what, const char *scheme, const char *address,
+                          const char *path)
 {
     char text[128];
-    printf("  %-12s %-8s ", name, what);
-    printf(form, reachable(address, text, sizeof text));
-    putchar('\n');
+    printf("  %-12s %-8s %s%s%s\n", name, what, scheme, reachable(address, text, sizeof text), path);
 }
 
 /* threads: of each device of a worker; 0: as its own configuration says. */
 static void print_member(const member_t *m, int64_t threads)
 {
+    const char *scheme = scheme_of(m->up);
     if (m->role == ROLE_WORKER) {
-        print_address(m->name, "metrics", "http://%s/metrics", m->addresses.metrics);
+        print_address(m->name, "metrics", scheme, m->addresses.metrics, "/metrics");
         if (threads > 0)
             printf("  %-12s %-8s %lld a device\n", "", "threads", (long long)threads);
         return;
     }
-    print_address(m->name, m->role == ROLE_GATEWAY ? "REST" : "HTTP", "http://%s", m->addresses.http);
-    print_address("", "gRPC", "%s", m->addresses.grpc);
+    print_address(m->name, m->role == ROLE_GATEWAY ? "REST" : "HTTP", scheme, m->addresses.http, "");
+    print_address("", "gRPC", "", m->addresses.grpc, "");
     if (m->role == ROLE_GATEWAY)
-        print_address("", "metrics", "http://%s/metrics", m->addresses.metrics);
+        print_address("", "metrics", scheme, m->addresses.metrics, "/metrics");
 }
 
 /* A picture beside the models, as examples/pictures is beside examples/models. */
@@ -91,6 +96,32 @@ static bool takes_pictures(const char *models, const char *name)
     return found;
 }
 
+/* How a client that knows the authority connects. */
+static void print_clients(const up_t *up, const char *http)
+{
+    const char *dir = up->options->tls_dir;
+    char grpc[128], scheduler[128];
+    reachable(first_of(up, ROLE_GATEWAY)->addresses.grpc, grpc, sizeof grpc);
+    reachable(first_of(up, ROLE_SCHEDULER)->addresses.grpc, scheduler, sizeof scheduler);
+    printf("  tritonclient.grpc.InferenceServerClient(\"%s\", ssl=True, root_certificates=\"%s/ca.crt\")\n",
+           grpc, dir);
+    printf("  tritonclient.http.InferenceServerClient(\"%s\", ssl=True, "
+           "ssl_context_factory=lambda: ssl.create_default_context(cafile=\"%s/ca.crt\"))\n",
+           http, dir);
+    printf("  fermata cluster status --scheduler %s --tls-ca %s/ca.crt --tls-cert %s/admin.crt --tls-key "
+           "%s/admin.key\n",
+           scheduler, dir, dir, dir);
+}
+
+static void print_curl(const up_t *up)
+{
+    printf("  curl -s ");
+    if (up->options->tls)
+        printf("--cacert %s/ca.crt ", up->options->tls_dir);
+    if (up->options->keys)
+        printf("-H \"Authorization: Bearer $KEY\" ");
+}
+
 static void print_try(const up_t *up, const model_state_t *models, size_t models_len)
 {
     char http[128], picture[512];
@@ -104,15 +135,19 @@ static void print_try(const up_t *up, const model_state_t *models, size_t models
     }
     if (!ready)
         return;
-    const char *key = up->options->keys ? "-H \"Authorization: Bearer $KEY\" " : "";
+    const char *scheme = scheme_of(up);
     printf("\nTry:\n");
     if (up->options->keys)
         printf("  KEY=$(fermata key new NAME --keys %s)\n", up->options->keys);
-    printf("  curl -s %shttp://%s/v2/models/%s\n", key, http, seeing ? seeing : ready);
-    if (seeing && find_picture(folder, picture, sizeof picture))
-        printf("  curl -s %s-H 'Content-Type: image/jpeg' --data-binary @%s "
-               "'http://%s/v2/models/%s/infer?classification=3'\n",
-               key, picture, http, seeing);
+    print_curl(up);
+    printf("%s%s/v2/models/%s\n", scheme, http, seeing ? seeing : ready);
+    if (seeing && find_picture(folder, picture, sizeof picture)) {
+        print_curl(up);
+        printf("-H 'Content-Type: image/jpeg' --data-binary @%s '%s%s/v2/models/%s/infer?classification=3'\n",
+               picture, scheme, http, seeing);
+    }
+    if (up->options->tls)
+        print_clients(up, http);
 }
 
 static summary_model_t summary_of(const model_state_t *model)

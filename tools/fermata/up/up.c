@@ -4,6 +4,7 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "fermata/command.h"
+#include "fermata/up/certs.h"
 #include "screen/log_folder.h"
 
 #include <signal.h>
@@ -164,7 +165,7 @@ static void start_waiting_for_models(up_t *up)
     for (size_t i = 0; i < up->members_len; i++)
         if (up->members[i].role == ROLE_GATEWAY)
             addresses[len++] = up->members[i].addresses.http;
-    if (readiness_create(&up->readiness, up->loop, addresses, len, scheduler_of(up)->addresses.http,
+    if (readiness_create(&up->readiness, up->loop, addresses, len, scheduler_of(up)->addresses.http, up->tls,
                          up->options->keys, on_models_settled, up, &err) == STATUS_OK)
         return;
     say(up, "%s", err.text);
@@ -417,6 +418,7 @@ static void close_up(up_t *up)
     loop_timer_dispose(&up->limit);
     loop_timer_dispose(&up->draw);
     loop_destroy(up->loop);
+    tls_context_destroy(up->tls);
     free(up->members);
 }
 
@@ -433,9 +435,13 @@ static status_t run_up(const up_options_t *options, const char *self, const char
 {
     up_t up = {.options = options, .self = self, .bin_dir = bin_dir, .started_ns = clock_now_ns()};
     status_t st = choose_logs(&up, err);
+    if (st == STATUS_OK)
+        st = up_certs_make(options, err);
     if (st != STATUS_OK)
         return st;
     st = open_up(&up, err);
+    if (st == STATUS_OK)
+        st = up_certs_open(options, &up.tls, err);
     if (st == STATUS_OK) {
         start_drawing(&up);
         st = start_member(scheduler_of(&up), err);

@@ -18,6 +18,7 @@
 #include "loop/signals.h"
 #include "loop/timer.h"
 #include "screen/screen.h"
+#include "tls/context.h"
 
 #include "fermata/up/readiness.h"
 
@@ -51,6 +52,7 @@ typedef struct up {
     size_t members_len;
     loop_timer_t limit; /* until UP_RUNNING: of being ready; in UP_STOPPING: of ending */
     readiness_t *readiness;
+    tls_context_t *tls;             /* of who asks the services; NULL: plain */
     char log_folder[UP_PATH_BYTES]; /* "": logs go to stderr */
     screen_t screen;                /* of how the start goes; it is stderr */
     loop_timer_t draw;              /* until UP_RUNNING */
