@@ -27,6 +27,8 @@ def tensor(text):
 TABLE = {
     "wrong_method": (http("Content-Length: 0", method="DELETE"), {405}),
     "method_unknown": (http(method="BREW"), {400}),
+    "no_length": (http(), {411}),
+    "gzip": (sized(BODY, "Content-Encoding: gzip"), {415}),
     "length_not_a_number": (http("Content-Length: ten"), {400}),
     "length_with_a_sign": (http("Content-Length: +3", body=b"abc"), {400}),
     "length_beyond_64_bits": (http("Content-Length: 99999999999999999999999"), {400, 413}),

@@ -100,25 +100,43 @@ static bool header_bytes(const http_request_t *request, int64_t *bytes)
 
 static status_t check_headers(const http_request_t *request, int64_t *json_bytes, err_t *err)
 {
-    const char *encoding = http_request_header(request, "Content-Encoding");
-    if (encoding && strcasecmp(encoding, "identity") != 0)
-        return err_set(err, STATUS_UNSUPPORTED, "Content-Encoding '%s' is not supported", encoding);
     if (!header_bytes(request, json_bytes))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "header Inference-Header-Content-Length is not a number");
     return STATUS_OK;
 }
 
-static void refuse_type(http_request_t *request, session_t *session, gateway_t *gateway)
+/* Why a body is not taken as it is sent, and with which status; 0: it is. */
+static int untaken(const http_request_t *request, err_t *why)
+{
+    const char *encoding = http_request_header(request, "Content-Encoding");
+    const char *type = http_request_header(request, "Content-Type");
+    if (encoding && strcasecmp(encoding, "identity") != 0) {
+        err_set(why, STATUS_INVALID_ARGUMENT,
+                "Content-Encoding '%.100s' is not taken: send the bytes as they are", encoding);
+        return 415;
+    }
+    if (!is_taken_type(type)) {
+        err_set(why, STATUS_INVALID_ARGUMENT,
+                "Content-Type '%.100s' is not taken: application/json, application/octet-stream (tensors), "
+                "and of pictures image/jpeg and image/png are",
+                type);
+        return 415;
+    }
+    if (http_request_content_length(request) == 0 && !http_request_header(request, "Content-Length")) {
+        err_set(why, STATUS_INVALID_ARGUMENT, "a request needs a Content-Length, or is chunked");
+        return 411;
+    }
+    return 0;
+}
+
+static void refuse_as(http_request_t *request, session_t *session, gateway_t *gateway, int http_status,
+                      const err_t *why)
 {
     session_count_refusal(gateway, PROTOCOL_REST, STATUS_INVALID_ARGUMENT);
     session_close(session);
     http_request_set_context(request, NULL);
-    http_respond_error(
-        request, 415, NULL,
-        "Content-Type '%.100s' is not taken: application/json, application/octet-stream (tensors), "
-        "and of pictures image/jpeg and image/png are",
-        http_request_header(request, "Content-Type"));
+    http_respond_error(request, http_status, NULL, "%s", why->text);
 }
 
 /*
@@ -154,8 +172,9 @@ static void infer_headers(http_request_t *request, void *user)
         refuse(request, session, rest->gateway, &err);
         return;
     }
-    if (!is_taken_type(http_request_header(request, "Content-Type"))) {
-        refuse_type(request, session, rest->gateway);
+    int http_status = untaken(request, &err);
+    if (http_status) {
+        refuse_as(request, session, rest->gateway, http_status, &err);
         return;
     }
     http_request_set_context(request, session);
@@ -622,6 +641,11 @@ static void on_server_stopped(http_server_t *server, void *user)
     (void)server;
     if (rest->stopped)
         rest->stopped(rest->stopped_arg);
+}
+
+void rest_part(rest_t *rest)
+{
+    http_server_part(rest->server);
 }
 
 void rest_stop(rest_t *rest, uint32_t grace_ms, void (*done)(void *arg), void *arg)
