@@ -162,6 +162,7 @@ struct http_server {
     http_request_t *spare;
     unsigned spare_count;
     unsigned owed; /* requests handed and not answered */
+    bool parting;  /* answers end their connections */
     bool stopping, stopped, finishing, abandoned;
     unsigned open_handles;
     http_server_stopped_fn stop_done;

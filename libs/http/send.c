@@ -72,7 +72,7 @@ static bool must_close(const http_request_t *request, const http_response_t *res
         if (request->content_length < 0 || left > DISCARD_MAX_BYTES || (request->continue_wanted && left > 0))
             return true;
     }
-    return request->server->stopping && request == connection->last && request->complete;
+    return request->server->parting && request == connection->last && request->complete;
 }
 
 static bool place_body(http_request_t *request, const http_response_t *response)

@@ -169,6 +169,11 @@ static void on_grace_over(uv_timer_t *timer)
     close_connections(timer->data, false);
 }
 
+void http_server_part(http_server_t *server)
+{
+    server->parting = true;
+}
+
 void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stopped_fn done, void *user)
 {
     server->stop_done = done;
@@ -176,7 +181,7 @@ void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stop
     if (server->finishing)
         return;
     if (!server->stopping) {
-        server->stopping = true;
+        server->stopping = server->parting = true;
         uv_close((uv_handle_t *)&server->listener, server_on_closed);
         close_connections(server, true);
     }

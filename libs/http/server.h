@@ -85,6 +85,9 @@ status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config,
 const char *http_server_address(const http_server_t *server);
 uint16_t http_server_port(const http_server_t *server);
 
+/* From now on each answer that is the last of its connection says that it is (Connection: close); it is served and accepts as before. */
+void http_server_part(http_server_t *server);
+
 /*
  * Stops accepting, closes idle connections, lets running requests be answered (with Connection: close) for up
  * to grace_ms, then closes what is left (on_close). done comes once, from the loop, when no connection and no

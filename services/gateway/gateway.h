@@ -57,6 +57,7 @@ typedef struct gateway {
     awake_t *awake;             /* keeps CPUs from sleeping under way; NULL: they may */
     sessions_t *sessions;       /* the requests under way */
     size_t body_bytes_max;      /* of one client request */
+    bool stopping;              /* not ready any more; answers what still comes */
     gateway_calls_t calls;
 } gateway_t;
 

@@ -35,6 +35,13 @@ static const config_option_t option_table[] = {
      .metavar = "MODEL:LIMITS", AT(model_limits)},
     TLS_SERVER_OPTIONS(gateway_options_t),
     TRANSFER_OPTIONS(gateway_options_t),
+    {"drain_timeout", CONFIG_DURATION, "Cluster",
+     "On SIGTERM: how long requests under way may take before they are cut off.", .def = "5s", .min = 0,
+     .max = 600 * NS_PER_S, AT(drain_timeout)},
+    {"drain_delay", CONFIG_DURATION, "Cluster",
+     "On SIGTERM: how long it goes on serving, not ready and ending each connection with its next answer, "
+     "where there was a request within the last second.",
+     .def = "300ms", .min = 0, .max = 600 * NS_PER_S, AT(drain_delay)},
     {"reuse_port", CONFIG_BOOL, "Listening", "Let several gateways share the REST port of one host.",
      .def = "false", AT(reuse_port)},
     {"arena_bytes", CONFIG_BYTES, "Limits", "Memory for tensors; touched when it is used.", .def = "1GiB",

@@ -12,7 +12,7 @@ typedef struct {
     tls_server_options_t tls;
     tls_cluster_options_t cluster;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads, gateway_threads;
-    int64_t header_timeout, body_timeout, idle_timeout, write_timeout;
+    int64_t drain_timeout, drain_delay, header_timeout, body_timeout, idle_timeout, write_timeout;
     bool reuse_port, keep_awake, transfer_spin;
     int transfer;
     int log_level, log_format;

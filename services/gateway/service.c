@@ -13,6 +13,7 @@
 #include "gateway/sessions/awake.h"
 #include "gateway/sessions/preprocess.h"
 #include "gateway/sessions/session.h"
+#include "loop/timer.h"
 #include "rpc/runtime.h"
 
 #include <pthread.h>
@@ -22,8 +23,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How long a stopping gateway waits for requests under way. */
-#define STOP_PATIENCE_NS (5 * NS_PER_S)
+/* A gateway that nobody has asked anything for so long is asked nothing while it stops. */
+#define QUIET_NS NS_PER_S
 
 struct gateway_service {
     const gateway_options_t *options;
@@ -32,7 +33,8 @@ struct gateway_service {
     rpc_runtime_t *rpc;
     rest_t *rest;
     grpc_front_t *grpc;
-    unsigned stopping; /* parts that are still busy */
+    loop_timer_t parting; /* from the first word of a stop until it takes no more */
+    unsigned stopping;    /* parts that are still busy */
     bool stopped;
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
@@ -61,22 +63,44 @@ static void on_part_stopped(void *arg)
         gateway_control_stop(service->gateway.control, on_control_closed, service);
 }
 
+static void take_no_more(gateway_service_t *service)
+{
+    int64_t patience_ns = service->options->drain_timeout;
+    service->stopping = 1;
+    if (service->rest) {
+        service->stopping++;
+        rest_stop(service->rest, (uint32_t)(patience_ns / NS_PER_MS), on_part_stopped, service);
+    }
+    if (service->grpc) {
+        service->stopping++;
+        grpc_front_stop(service->grpc, patience_ns, on_part_stopped, service);
+    }
+    on_part_stopped(service);
+}
+
+static void on_parted(loop_timer_t *timer, void *arg)
+{
+    (void)timer;
+    take_no_more(arg);
+}
+
+/* Whoever sends one request after the other is told first, by readiness and with an answer, to go elsewhere: a connection that is closed
+ * just when a request comes loses it. */
 void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg)
 {
+    const gateway_t *gateway = &service->gateway;
     if (service->on_stopped)
         return;
     service->on_stopped = on_stopped;
     service->on_stopped_arg = arg;
-    service->stopping = 1;
-    if (service->rest) {
-        service->stopping++;
-        rest_stop(service->rest, STOP_PATIENCE_NS / NS_PER_MS, on_part_stopped, service);
+    service->gateway.stopping = true;
+    bool asked = clock_now_ns() - sessions_asked_ns(gateway->sessions) < QUIET_NS;
+    if (!service->rest || !asked || service->options->drain_delay == 0) {
+        take_no_more(service);
+        return;
     }
-    if (service->grpc) {
-        service->stopping++;
-        grpc_front_stop(service->grpc, STOP_PATIENCE_NS, on_part_stopped, service);
-    }
-    on_part_stopped(service);
+    rest_part(service->rest);
+    loop_timer_start_in(&service->parting, service->options->drain_delay);
 }
 
 /* ------------------------------------------------------------------ what others read */
@@ -313,6 +337,8 @@ void gateway_service_destroy(gateway_service_t *service)
     if (service->gateway.control && !service->stopped)
         unwind(service);
     gateway_t *gateway = &service->gateway;
+    if (service->parting.loop)
+        loop_timer_dispose(&service->parting);
     rest_destroy(service->rest);
     grpc_front_destroy(service->grpc);
     preprocess_destroy(gateway->preprocess);
@@ -347,6 +373,8 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
     status_t status = open_base(service, err);
     if (status == STATUS_OK)
         status = open_cluster(service, err);
+    if (status == STATUS_OK)
+        status = loop_timer_init(&service->parting, loop, on_parted, service, err);
     if (status == STATUS_OK)
         status = be_read(service, err);
     if (status != STATUS_OK) {

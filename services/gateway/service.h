@@ -47,7 +47,8 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
 /* Listens when it returns. */
 status_t gateway_service_open(gateway_service_t *service, err_t *err);
 
-/* Answers what is under way, up to five seconds; on_stopped comes on the loop, then destroy. Once; later calls do nothing. */
+/* Not ready from here on; goes on serving for drain_delay, then answers what is under way, up to drain_timeout; on_stopped comes
+ * on the loop, then destroy. Once; later calls do nothing. */
 void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg);
 /* Also of one that was not opened or not stopped: then it turns the loop until its parts have ended. NULL is fine. */
 void gateway_service_destroy(gateway_service_t *service);

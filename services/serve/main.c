@@ -196,6 +196,7 @@ int main(int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     options.gateway.scheduler = options.worker.scheduler = options.join;
+    options.gateway.drain_timeout = options.worker.drain_timeout;
     log_init("serve", (log_level_t)options.log_level, (log_format_t)options.log_format);
     status_t status = serve_main(&options, &exit_code, &err);
     config_destroy(config);

@@ -1,10 +1,13 @@
 """A clean stop by either signal, and wrong usage."""
 
+import http.client
+import json
 import os
 import pathlib
 import signal
 import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -71,3 +74,92 @@ def test_help_version_and_usage(bin_dir, program):
     assert version.returncode == 0 and any(c.isdigit() for c in version.stdout)
     wrong = run("--no-such-option")
     assert wrong.returncode == 2 and "no-such-option" in wrong.stderr and wrong.stdout == ""
+
+
+def is_ready(address):
+    return get(address, "/v2/models/digits/ready").status == 200 and get(address, "/v2/health/ready").status == 200
+
+
+class PatientClient(threading.Thread):
+    """Asks on one connection; goes to the next gateway when one cannot be connected to or ends the connection with its answer."""
+
+    def __init__(self, addresses, first):
+        super().__init__()
+        self.addresses, self.at = addresses, first
+        self.statuses, self.lost, self.over = [], [], threading.Event()
+        self.start()
+
+    def connect(self):
+        while not self.over.is_set():
+            connection = http.client.HTTPConnection(self.addresses[self.at % len(self.addresses)], timeout=30)
+            try:
+                connection.connect()
+                return connection
+            except OSError:
+                self.at += 1
+        return None
+
+    def run(self):
+        body, connection = json.dumps(tensor_request(digit_tensor())), None
+        while not self.over.is_set():
+            connection = connection or self.connect()
+            if not connection:
+                return
+            try:
+                connection.request("POST", INFER, body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                self.statuses.append(answer.status)
+                ended = answer.will_close
+            except OSError as error:
+                self.lost.append(repr(error))
+                ended = True
+            if ended:
+                connection.close()
+                connection, self.at = None, self.at + 1
+
+
+def test_a_rolling_restart_of_two_gateways_loses_nothing(cluster):
+    scheduler = cluster.scheduler()
+    gateways = [cluster.gateway(scheduler) for _ in range(2)]
+    cluster.worker(scheduler)
+    addresses = [gateway.http for gateway in gateways]
+    for address in addresses:
+        wait_until(lambda: is_ready(address), "both gateways")
+    clients = [PatientClient(addresses, i) for i in range(6)]
+    for gateway in gateways:
+        asked = len(clients[0].statuses)
+        wait_until(lambda: len(clients[0].statuses) > asked + 20, "requests under way")
+        cluster.running.remove(gateway)
+        assert gateway.stop() == 0
+        again = cluster.gateway(scheduler, "--http-address", gateway.http)
+        wait_until(lambda: is_ready(again.http), "the new one")
+    for client in clients:
+        client.over.set()
+        client.join()
+    assert [client.lost for client in clients] == [[]] * 6
+    assert {status for client in clients for status in client.statuses} == {200}
+
+
+def test_a_gateway_that_stops_says_so_first(cluster):
+    scheduler = cluster.scheduler()
+    gateway = cluster.gateway(scheduler, "--drain-delay", "3s")
+    cluster.worker(scheduler)
+    wait_until(lambda: is_ready(gateway.http), "the gateway")
+    connection = http.client.HTTPConnection(gateway.http, timeout=30)
+    body = json.dumps(tensor_request(digit_tensor()))
+
+    def ask():
+        connection.request("POST", INFER, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer
+
+    assert not ask().will_close
+    os.kill(gateway.pid, signal.SIGTERM)
+    wait_until(lambda: get(gateway.http, "/v2/health/ready").status != 200, "not ready")
+    assert get(gateway.http, "/v2/health/live").status == 200
+    answer = ask()
+    assert answer.status == 200 and answer.will_close
+    cluster.running.remove(gateway)
+    assert gateway.wait(60) == 0

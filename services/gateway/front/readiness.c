@@ -6,7 +6,9 @@
 bool gateway_is_ready(const gateway_t *gateway, const char **reason)
 {
     const char *why = NULL;
-    if (!gateway_control_is_up(gateway->control))
+    if (gateway->stopping)
+        why = "it stops";
+    else if (!gateway_control_is_up(gateway->control))
         why = gateway_control_away_reason(gateway->control);
     else if (catalogue_ready_count(gateway->catalogue) == 0)
         why = "no model is ready";

@@ -111,7 +111,7 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
     err_t err = {0};
     slot->done = done;
     slot->arg = arg;
-    slot->begin_ns = slot->result_ns = clock_now_ns();
+    slot->begin_ns = slot->result_ns = sessions->asked_ns = clock_now_ns();
     slot->timing = (row_timing_t){0};
     budget_ns = budget_of(slot, budget_ns);
     slot->deadline_ns = slot->begin_ns + budget_ns;
@@ -219,6 +219,11 @@ void sessions_destroy(sessions_t *sessions)
     heap_dispose(&sessions->backstops);
     pool_dispose(&sessions->slots);
     free(sessions);
+}
+
+int64_t sessions_asked_ns(const sessions_t *sessions)
+{
+    return sessions->asked_ns;
 }
 
 uint32_t sessions_waiting(const sessions_t *sessions)

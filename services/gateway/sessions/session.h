@@ -97,6 +97,8 @@ status_t sessions_create(gateway_t *gateway, uint32_t requests_max, sessions_t *
 /* Every session was closed and the data plane is gone. NULL is fine. */
 void sessions_destroy(sessions_t *sessions);
 
+/* When the last one was opened; 0: none was. */
+int64_t sessions_asked_ns(const sessions_t *sessions);
 /* Submitted and not yet answered: requests, and their tasks. */
 uint32_t sessions_waiting(const sessions_t *sessions);
 uint32_t sessions_tasks_waiting(const sessions_t *sessions);

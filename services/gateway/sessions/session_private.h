@@ -76,6 +76,7 @@ struct sessions {
     slot_t *waiting;     /* newest first */
     bool unsent;         /* some could be submitted and found no room; on_room goes on */
     uint32_t waiting_count, tasks_waiting;
+    int64_t asked_ns;
     int64_t up_ns; /* start of the present stream to the scheduler */
     metric_t *late, *resubmitted, *refusals;
 };
