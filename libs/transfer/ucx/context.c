@@ -1,7 +1,9 @@
 #include "transfer/ucx/context.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
 
 uint32_t ucx_version(void)
 {
@@ -9,6 +11,18 @@ uint32_t ucx_version(void)
 
     ucp_get_version(&major, &minor, &release);
     return major << 16 | minor;
+}
+
+/* UCX takes the signals of a crash when it is loaded, and writes out stdout once more in the middle of whatever crashed: half a
+ * line, or one that was written already. A crash is the program's own, unless the user has asked UCX for its. */
+__attribute__((constructor)) static void give_back_signals(void)
+{
+    static const int taken[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+
+    if (getenv("UCX_ERROR_SIGNALS") || getenv("UCX_HANDLE_ERRORS"))
+        return;
+    for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++)
+        ucs_debug_disable_signal(taken[i]);
 }
 
 /* What fails is told by status and logged here; what the user has set stays. */

@@ -758,3 +758,14 @@ Test(ucx, a_get_under_way_cannot_be_cancelled)
     end_child();
     close_all();
 }
+
+Test(ucx, leaves_the_signals_of_a_crash_alone)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    struct sigaction action;
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+        cr_assert_eq(sigaction(signals[i], NULL, &action), 0);
+        cr_assert_eq(action.sa_handler, SIG_DFL, "signal %d", signals[i]);
+    }
+}
