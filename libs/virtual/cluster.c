@@ -211,6 +211,7 @@ static void make_peers(virtual_cluster_t *c)
                                                                              .open_max = open_max,
                                                                              .model_names = c->names,
                                                                              .model_count = o->model_count,
+                                                                             .deaf = i < o->deaf_gateways,
                                                                              .ended = on_ended,
                                                                              .ctx = c});
     for (uint32_t i = 0; i < o->workers; i++)
@@ -227,6 +228,9 @@ static void make_peers(virtual_cluster_t *c)
             .fetch_ns = o->fetch_ns,
             .jitter = o->jitter,
             .failures = o->failures,
+            .vice = o->vices ? o->vices[i] : VICE_NONE,
+            .vice_from_ns = o->vice_from_ns,
+            .vice_until_ns = o->vice_until_ns,
             .inflight_max = inflight,
             .ran = on_ran,
             .violated = violated,
@@ -311,8 +315,19 @@ void virtual_cluster_run(virtual_cluster_t *c, int64_t until_ns)
     network_run(c->network, until_ns);
 }
 
+static uint64_t strikes(const control_t *control)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t m = 0; m < control->models.count; m++)
+        for (uint32_t kind = ILL_FAILED; kind < ILL_KINDS; kind++)
+            sum += (uint64_t)metrics_value(control->models.all[m]->metrics.strikes[kind]);
+    return sum;
+}
+
 const virtual_tally_t *virtual_cluster_tally(virtual_cluster_t *c)
 {
+    c->tally.strikes = strikes(virtual_scheduler_control(c->scheduler));
     c->tally.digest = network_digest(c->network);
     return &c->tally;
 }

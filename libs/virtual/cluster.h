@@ -50,7 +50,10 @@ typedef struct {
     const char *const *classes; /* of the workers' devices, in turn; NULL: all alike */
     uint32_t class_count;
     int64_t fetch_ns;
-    double jitter, failures;                              /* of workers */
+    double jitter, failures;     /* of workers */
+    const virtual_vice_t *vices; /* of each worker; NULL: all are honest */
+    int64_t vice_from_ns, vice_until_ns;
+    uint32_t deaf_gateways;                               /* the first ones */
     void (*ran)(void *ctx, const virtual_batch_t *batch); /* optional */
     void *ctx;
 } virtual_cluster_options_t;
@@ -58,6 +61,7 @@ typedef struct {
 typedef struct {
     uint64_t ends[TASK_ENDS]; /* TASK_OPEN: have not ended */
     uint64_t batches, rows;   /* that ran to their end */
+    uint64_t strikes;         /* workers shunned for what they did, since the scheduler has started last */
     uint64_t digest;          /* of the whole run */
     const char *violation;    /* the first, or NULL */
     int64_t violation_ns;

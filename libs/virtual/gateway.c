@@ -66,15 +66,6 @@ static void end(virtual_gateway_t *g, open_task_t *task, task_end_t how)
     g->options.ended(g->options.ctx, id, how);
 }
 
-static void on_backstop(void *arg)
-{
-    virtual_gateway_t *g = arg;
-
-    while (heap_min_key(&g->open) <= now_ns(g) - BACKSTOP_NS)
-        end(g, task_at(g, 0), TASK_EXPIRED);
-    watch(g);
-}
-
 /* ---- Out ---- */
 
 static void say(virtual_gateway_t *g, Control__GatewayToScheduler *frame)
@@ -82,6 +73,30 @@ static void say(virtual_gateway_t *g, Control__GatewayToScheduler *frame)
     frame->epoch = g->epoch;
     if (g->link)
         link_to_server(g->link, &frame->base);
+}
+
+static void miss(virtual_gateway_t *g, uint64_t id)
+{
+    Control__CancelBatch cancels = CONTROL__CANCEL_BATCH__INIT;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+
+    cancels.n_missed = 1;
+    cancels.missed = &id;
+    frame.cancels = &cancels;
+    if (g->welcome)
+        say(g, &frame);
+}
+
+static void on_backstop(void *arg)
+{
+    virtual_gateway_t *g = arg;
+
+    while (heap_min_key(&g->open) <= now_ns(g) - BACKSTOP_NS) {
+        if (task_at(g, 0)->sent)
+            miss(g, task_at(g, 0)->id);
+        end(g, task_at(g, 0), TASK_EXPIRED);
+    }
+    watch(g);
 }
 
 static void submit_one(virtual_gateway_t *g, open_task_t *task)
@@ -168,7 +183,7 @@ void virtual_gateway_result(virtual_gateway_t *g, uint64_t instance_id, uint64_t
 {
     open_task_t *task = instance_id == g->instance_id ? idmap_get(&g->by_id, id) : NULL;
 
-    if (task)
+    if (task && !g->options.deaf)
         end(g, task, failed ? TASK_FAILED : TASK_GOOD);
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     uint32_t open_max;              /* requests that are open at once; more end the process */
     const char *const *model_names; /* models as the cluster numbers them */
     uint32_t model_count;
+    bool deaf; /* no result ever comes, it says */
     void (*ended)(void *ctx, uint64_t task, task_end_t end);
     void *ctx;
 } virtual_gateway_options_t;

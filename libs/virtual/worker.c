@@ -241,6 +241,28 @@ static void on_device(void *arg)
     advance(device);
 }
 
+static bool is_vicious(const virtual_worker_t *w)
+{
+    return w->options.vice != VICE_NONE && now_ns(w) >= w->options.vice_from_ns &&
+           now_ns(w) < w->options.vice_until_ns;
+}
+
+static void fool(virtual_worker_t *w, batch_t *batch)
+{
+    static const status_t statuses[] = {[VICE_MUTE] = STATUS_OK,
+                                        [VICE_ROWS] = STATUS_OK,
+                                        [VICE_GIVES_UP] = STATUS_CANCELLED,
+                                        [VICE_FAILS] = STATUS_INTERNAL};
+    uint32_t failed = w->options.vice == VICE_ROWS ? batch->rows : 0;
+
+    for (uint32_t i = 0; i < failed; i++) {
+        batch->failed[i] = i;
+        batch->why[i] = STATUS_TOO_LARGE;
+    }
+    send_done(w, batch, statuses[w->options.vice], failed);
+    batch_free(batch);
+}
+
 static uint32_t model_of(const virtual_worker_t *w, uint32_t id)
 {
     uint32_t m = 0;
@@ -312,6 +334,10 @@ static void on_grant(virtual_worker_t *w, const Control__Grant *grant)
         state != CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING) {
         send_done(w, batch, STATUS_UNAVAILABLE, 0);
         batch_free(batch);
+        return;
+    }
+    if (is_vicious(w)) {
+        fool(w, batch);
         return;
     }
     queue_t *device = &w->devices[grant->device];

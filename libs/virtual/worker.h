@@ -20,6 +20,15 @@ typedef struct {
     uint32_t exit_points; /* places at which a running batch can be stopped */
 } virtual_model_t;
 
+/* What a worker does in place of its work, at once. */
+typedef enum {
+    VICE_NONE,
+    VICE_MUTE,     /* reports batches done, and pushes nothing */
+    VICE_ROWS,     /* reports every row failed */
+    VICE_GIVES_UP, /* says that all clients have gone */
+    VICE_FAILS,    /* reports batches failed */
+} virtual_vice_t;
+
 /* A batch that a device ran to its end. */
 typedef struct {
     uint32_t worker, device, model, rows;
@@ -37,8 +46,10 @@ typedef struct {
     uint32_t model_count;
     const char *device_class; /* NULL: that of all who say none */
     int64_t fetch_ns;         /* of the inputs of a batch */
-    double jitter;         /* a batch takes as long as its profile says, and up to this part more or less */
-    double failures;       /* part of the batches that fail */
+    double jitter;   /* a batch takes as long as its profile says, and up to this part more or less */
+    double failures; /* part of the batches that fail */
+    virtual_vice_t vice;
+    int64_t vice_from_ns, vice_until_ns; /* honest before and behind */
     uint32_t inflight_max; /* batches that a device may be granted and not have ended: more are a violation */
     void (*ran)(void *ctx, const virtual_batch_t *batch);
     /* What the scheduler must never do. */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "control.pb-c.h"
 #include "control/cluster/peer.h"
+#include "control/cluster/standing.h"
 
 typedef struct task task_t;
 typedef struct model_answer model_answer_t;
@@ -28,6 +29,8 @@ typedef struct gateway {
     uint64_t catalogue_seen; /* the version that its newest tasks were made with */
     model_answer_t *answers; /* to be sent with the next frame */
     uint64_t tasks_total;
+    standing_t standing; /* ill: what it misses of what workers report done for it */
+    bool disbelieved;    /* it misses much, and other gateways do not */
 } gateway_t;
 
 /* Tells the gateway with its next frame that one of its tasks has come to nothing. */

@@ -11,6 +11,7 @@ typedef struct batch batch_t;
 typedef struct revoked revoked_t;
 typedef struct command command_t;
 typedef struct worker worker_t;
+typedef struct instance instance_t;
 
 enum { DEVICES_PER_WORKER_MAX = 1024 }; /* emulated ones; a host has 16 real ones at most */
 
@@ -49,6 +50,7 @@ struct worker {
     command_t *commands; /* loads and unloads that it has not answered, oldest first */
     uint32_t command_count;
     uint64_t commands_made;
+    instance_t **instances; /* by model, [models_max]: models/catalogue.c's; NULL: it has reported none */
 };
 
 /* Whether it takes grants. */

@@ -147,23 +147,18 @@ static void settle(models_t *models, model_t *changed)
 
 /* ---- One report ---- */
 
-static instance_t *instance_of(const model_t *model, const worker_t *worker)
-{
-    for (instance_t *i = model->instances; i; i = i->next)
-        if (i->worker == worker)
-            return i;
-    return NULL;
-}
-
 /* NULL: no memory. */
-static instance_t *instance_make(model_t *model, worker_t *worker)
+static instance_t *instance_make(const models_t *models, model_t *model, worker_t *worker)
 {
     instance_t *instance = instance_of(model, worker);
     if (instance)
         return instance;
-    instance = calloc(1, sizeof *instance);
+    if (!worker->instances)
+        worker->instances = calloc(models->turn->options.models_max, sizeof(*worker->instances));
+    instance = worker->instances ? calloc(1, sizeof *instance) : NULL;
     if (!instance)
         return NULL;
+    worker->instances[model->id] = instance;
     instance->worker = worker;
     instance->next = model->instances;
     model->instances = instance;
@@ -179,6 +174,7 @@ static void instance_remove(model_t *model, const worker_t *worker)
         *link = instance->next;
         if (model->canonical == instance)
             model->canonical = NULL;
+        worker->instances[model->id] = NULL;
         control__model_report__free_unpacked(instance->report, NULL);
         free(instance->family);
         free(instance);
@@ -204,6 +200,10 @@ static void model_metrics(models_t *models, model_t *model)
     model->metrics.revoked_late = metrics_series(m, METRIC_SCHED_REVOKED, model->name, "late");
     model->metrics.wasted = metrics_series(m, METRIC_SCHED_REVOKED_SECONDS, model->name);
     model->metrics.batch_size = metrics_series(m, METRIC_SCHED_BATCH_SIZE, model->name);
+    model->metrics.shunned = metrics_series(m, METRIC_SCHED_SHUNNED, model->name);
+    for (uint32_t kind = ILL_FAILED; kind < ILL_KINDS; kind++)
+        model->metrics.strikes[kind] =
+            metrics_series(m, METRIC_SCHED_STRIKES, model->name, ill_label((ill_t)kind));
     model->metrics.took_mean = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "mean");
     model->metrics.took_guard = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "guard");
 }
@@ -252,7 +252,7 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
     if (gone) {
         instance_remove(model, worker);
     } else {
-        instance_t *instance = instance_make(model, worker);
+        instance_t *instance = instance_make(models, model, worker);
         if (!instance)
             return;
         report_take(instance, report);
@@ -263,7 +263,7 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
     settle(models, model);
 }
 
-void catalogue_worker_gone(models_t *models, const worker_t *worker)
+void catalogue_worker_gone(models_t *models, worker_t *worker)
 {
     for (uint32_t m = 0; m < models->count; m++) {
         if (!instance_of(models->all[m], worker))
@@ -271,6 +271,8 @@ void catalogue_worker_gone(models_t *models, const worker_t *worker)
         instance_remove(models->all[m], worker);
         settle(models, models->all[m]);
     }
+    free(worker->instances);
+    worker->instances = NULL;
 }
 
 void catalogue_tick(models_t *models)

@@ -16,7 +16,7 @@ status_t catalogue_init(models_t *models, turn_t *turn, const roster_t *roster, 
 void catalogue_dispose(models_t *models);
 
 void catalogue_report(models_t *models, worker_t *worker, const Control__ModelReport *report);
-void catalogue_worker_gone(models_t *models, const worker_t *worker);
+void catalogue_worker_gone(models_t *models, worker_t *worker);
 void catalogue_tick(models_t *models); /* gives up models that no worker came back for */
 
 #endif

@@ -1,5 +1,10 @@
 #include "control/models/instance.h"
 
+instance_t *instance_of(const model_t *model, const worker_t *worker)
+{
+    return worker->instances ? worker->instances[model->id] : NULL;
+}
+
 bool instance_is_ready(const instance_t *instance)
 {
     return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_READY && !instance->conflict;
@@ -9,6 +14,11 @@ bool instance_is_draining(const instance_t *instance)
 {
     return instance->state == CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING && !instance->conflict &&
            !instance->released;
+}
+
+bool instance_is_believed(const instance_t *instance)
+{
+    return instance->shunned_until_ns == 0 && standing_allows(&instance->standing);
 }
 
 bool model_any(const model_t *model, bool (*is)(const instance_t *instance))
@@ -41,12 +51,21 @@ static bool holds(const instance_t *instance, uint32_t device)
     return (instance->devices[device / 64] >> device % 64 & 1) != 0;
 }
 
+/* Where one is tried: what is lost there is one batch. */
+static bool is_first_that_serves(const instance_t *instance, const device_t *device)
+{
+    for (uint32_t d = 0; d < device->index; d++)
+        if (holds(instance, d) && device_serves(&device->worker->devices[d]))
+            return false;
+    return true;
+}
+
 bool model_runs_on(const model_t *model, const device_t *device)
 {
-    for (const instance_t *i = model->instances; i; i = i->next)
-        if (i->worker == device->worker)
-            return serves(model, i) && i->shunned_until_ns == 0 && holds(i, device->index);
-    return false;
+    const instance_t *i = instance_of(model, device->worker);
+    if (!i || !serves(model, i) || !instance_is_believed(i) || !holds(i, device->index))
+        return false;
+    return i->standing.state == STANDING_TRUSTED || is_first_that_serves(i, device);
 }
 
 /* Whether any device of the worker that holds the model is in the sub-cluster; serving: and takes grants. */

@@ -6,9 +6,13 @@
 
 #include "control/models/model.h"
 
+/* NULL: the worker has not reported the model. */
+instance_t *instance_of(const model_t *model, const worker_t *worker);
 bool instance_is_ready(const instance_t *instance);
 /* About to be unloaded, and still able to run what waits. */
 bool instance_is_draining(const instance_t *instance);
+/* It is granted batches, as far as what it did goes. */
+bool instance_is_believed(const instance_t *instance);
 bool model_any(const model_t *model, bool (*is)(const instance_t *instance));
 /* Counts as ready: gateways send it requests. */
 bool instance_is_usable(const model_t *model, const instance_t *instance);

@@ -3,6 +3,7 @@
 #define CONTROL_MODELS_MODEL_H
 
 #include "control/cluster/roster.h"
+#include "control/cluster/standing.h"
 #include "control/core/subclusters.h"
 #include "profile/family.h"
 #include "profile/profile.h"
@@ -12,7 +13,7 @@ typedef struct shape shape_t;
 enum { REASON_BYTES = ERR_TEXT_BYTES };
 
 /* A model as one worker has it. */
-typedef struct instance {
+struct instance {
     struct instance *next;
     worker_t *worker;
     Control__ModelState state;
@@ -24,8 +25,9 @@ typedef struct instance {
     Control__ModelReport *report;
     profile_t profile;
     int64_t shunned_until_ns; /* a batch failed here, and is to be tried elsewhere; 0: no */
-    family_t *family;         /* NULL: none of its dimensions varies but the batch */
-} instance_t;
+    standing_t standing;
+    family_t *family; /* NULL: none of its dimensions varies but the batch */
+};
 
 typedef struct model {
     uint32_t id;
@@ -60,6 +62,7 @@ typedef struct model {
         metric_t *granted, *dropped, *cancelled, *retried, *infeasible, *queue, *queue_seconds, *batches,
             *batch_size;
         metric_t *stretches, *revoked_stopped, *revoked_late, *wasted, *took_mean, *took_guard;
+        metric_t *shunned, *strikes[ILL_KINDS];
     } metrics;
 } model_t;
 
@@ -71,6 +74,7 @@ typedef struct {
     uint32_t count;
     uint64_t version;   /* of the catalogue */
     bool changed, full; /* gateways have not got this version; some description found no room in it */
+    bool tried;         /* a trial was granted (standing.h): nothing more there, for now */
     shape_t *shapes, *free_shapes; /* shapes.h */
     uint64_t shapes_used;
 } models_t;

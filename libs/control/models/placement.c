@@ -136,20 +136,43 @@ void placement_allow(const model_t *model, const device_t *device)
     shapes_allow(model, device->gpu, allowed);
 }
 
-static bool anyone_else(const model_t *model, const worker_t *worker)
+static bool may_serve(const model_t *model, const instance_t *instance)
+{
+    return instance_is_ready(instance) && instance_reaches(instance, model->home, true);
+}
+
+bool placement_has_another(const model_t *model, const worker_t *worker)
 {
     for (const instance_t *i = model->instances; i; i = i->next)
-        if (i->worker != worker && instance_is_ready(i) && i->shunned_until_ns == 0 &&
-            instance_reaches(i, model->home, true))
+        if (i->worker != worker && may_serve(model, i) && instance_is_believed(i))
             return true;
     return false;
+}
+
+/* Also while that one is not granted anything for a moment. */
+static bool has_another_trusted(const model_t *model, const worker_t *worker)
+{
+    for (const instance_t *i = model->instances; i; i = i->next)
+        if (i->worker != worker && may_serve(model, i) && i->standing.state == STANDING_TRUSTED)
+            return true;
+    return false;
+}
+
+/* Whoever is there is better than nobody; first who is on trial already. */
+static void pardon(model_t *model, standing_state_t state)
+{
+    for (instance_t *i = model->instances; i; i = i->next)
+        if (i->standing.state == state && !has_another_trusted(model, i->worker))
+            standing_pardon(&i->standing);
 }
 
 static void allow_devices(model_t *model)
 {
     subcluster_t *home = model->home;
+    pardon(model, STANDING_TRIED);
+    pardon(model, STANDING_SHUNNED);
     for (instance_t *i = model->instances; i; i = i->next)
-        if (i->shunned_until_ns != 0 && !anyone_else(model, i->worker))
+        if (i->shunned_until_ns != 0 && !placement_has_another(model, i->worker))
             i->shunned_until_ns = 0;
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
         if (home->devices[gpu] && home->devices[gpu]->open)
@@ -195,32 +218,121 @@ void placement_devices_changed(models_t *models, const worker_t *worker)
                 placement_settle(models, models->all[m]);
 }
 
+static void settle_devices(models_t *models, model_t *model)
+{
+    if (model->home)
+        allow_devices(model);
+    turn_touch(models->turn);
+}
+
 void placement_shun(models_t *models, model_t *model, const worker_t *worker, int64_t until_ns)
 {
     int64_t most_ns = models->turn->now_ns + SHUN_MOST_MS * NS_PER_MS;
-    if (!model->home)
+    instance_t *instance = instance_of(model, worker);
+    if (!model->home || !instance)
         return;
-    for (instance_t *i = model->instances; i; i = i->next)
-        if (i->worker == worker)
-            i->shunned_until_ns = until_ns < most_ns ? until_ns : most_ns;
-    allow_devices(model);
-    turn_touch(models->turn);
+    instance->shunned_until_ns = until_ns < most_ns ? until_ns : most_ns;
+    settle_devices(models, model);
+}
+
+static void note_standing(const models_t *models, const model_t *model, const instance_t *instance)
+{
+    note_info(models->turn,
+              instance->standing.state == STANDING_TRIED ? "worker_on_trial" : "worker_trusted_again",
+              LOG_STR("worker", instance->worker->peer.name), LOG_STR("model", model->name));
+}
+
+static bool tick_instance(const models_t *models, const model_t *model, instance_t *instance)
+{
+    int64_t now_ns = models->turn->now_ns;
+    standing_state_t was = instance->standing.state;
+    bool over = standing_tick(&instance->standing, now_ns);
+    if (instance->standing.state != was)
+        note_standing(models, model, instance);
+    if (instance->shunned_until_ns == 0 || instance->shunned_until_ns > now_ns)
+        return over;
+    instance->shunned_until_ns = 0;
+    return true;
 }
 
 void placement_tick(models_t *models)
 {
-    int64_t now_ns = models->turn->now_ns;
     for (uint32_t m = 0; m < models->count; m++) {
+        model_t *model = models->all[m];
         bool over = false;
-        for (instance_t *i = models->all[m]->instances; i; i = i->next) {
-            if (i->shunned_until_ns == 0 || i->shunned_until_ns > now_ns)
-                continue;
-            i->shunned_until_ns = 0;
-            over = true;
+        uint32_t shunned = 0;
+        for (instance_t *i = model->instances; i; i = i->next) {
+            over |= tick_instance(models, model, i);
+            shunned += i->standing.state != STANDING_TRUSTED;
         }
-        if (over && models->all[m]->home)
-            allow_devices(models->all[m]);
+        metrics_set(model->metrics.shunned, shunned);
+        if (over)
+            settle_devices(models, model);
     }
+}
+
+/* ---- Who is believed ---- */
+
+void placement_did_well(const models_t *models, const model_t *model, const worker_t *worker, uint32_t rows)
+{
+    instance_t *instance = instance_of(model, worker);
+    if (instance)
+        standing_well(&instance->standing, models->turn->now_ns, rows);
+}
+
+/* What goes ill with all alike is the model's fault, or a gateway's. */
+static bool others_do_better(const model_t *model, const instance_t *accused)
+{
+    double ill = 0;
+    uint32_t others = 0;
+    for (const instance_t *i = model->instances; i; i = i->next) {
+        if (i == accused || !may_serve(model, i) || i->standing.state == STANDING_SHUNNED)
+            continue;
+        ill += standing_ill_part(&i->standing);
+        others++;
+    }
+    return others > 0 && ill / others <= standing_ill_part(&accused->standing) / 2;
+}
+
+void placement_did_ill(models_t *models, model_t *model, const worker_t *worker, ill_t kind, uint32_t rows)
+{
+    instance_t *instance = instance_of(model, worker);
+    int64_t now_ns = models->turn->now_ns;
+    if (!instance || !model->home)
+        return;
+    standing_ill(&instance->standing, now_ns, kind, rows);
+    if (!standing_is_suspect(&instance->standing) || !has_another_trusted(model, worker) ||
+        !others_do_better(model, instance))
+        return;
+    int64_t for_ns = standing_strike(&instance->standing, now_ns);
+    metrics_add(model->metrics.strikes[kind], 1);
+    note_warn(models->turn, "worker_shunned", LOG_STR("worker", worker->peer.name),
+              LOG_STR("model", model->name), LOG_STR("reason", ill_text(kind)),
+              LOG_U64("strikes", instance->standing.strikes), LOG_MS("for_ms", for_ns));
+    settle_devices(models, model);
+}
+
+bool placement_is_on_trial(const model_t *model, const worker_t *worker)
+{
+    const instance_t *instance = instance_of(model, worker);
+    return instance && instance->standing.state == STANDING_TRIED;
+}
+
+void placement_granted(models_t *models, const model_t *model, const worker_t *worker, int64_t judged_ns)
+{
+    standing_granted(&instance_of(model, worker)->standing, models->turn->now_ns, judged_ns);
+    models->tried = true;
+}
+
+void placement_close_trials(models_t *models)
+{
+    if (!models->tried)
+        return;
+    models->tried = false;
+    for (uint32_t m = 0; m < models->count; m++)
+        for (const instance_t *i = models->all[m]->instances; i; i = i->next)
+            if (i->standing.state == STANDING_TRIED)
+                settle_devices(models, models->all[m]);
 }
 
 void placement_stats(const model_t *model, sched_model_stats_t *stats)

@@ -25,8 +25,22 @@ void placement_scatter(const model_t *model, sched_scatter_t *scatter);
 
 /* Whether the model runs on this device of it. */
 void placement_allow(const model_t *model, const device_t *device);
-/* For a while the model is not run there, if another worker of its sub-cluster has it. */
+/* Some other worker may be granted the model in its home now. */
+bool placement_has_another(const model_t *model, const worker_t *worker);
+/* For a moment the model is not run there, if another worker of its sub-cluster has it: what failed is to be tried elsewhere. */
 void placement_shun(models_t *models, model_t *model, const worker_t *worker, int64_t until_ns);
 void placement_tick(models_t *models); /* ends what is over */
+
+/* ---- Who is believed (standing.h) ---- */
+
+/* Rows of the model ran on the worker, as far as is known. Hot. */
+void placement_did_well(const models_t *models, const model_t *model, const worker_t *worker, uint32_t rows);
+/* Or they did not. Enough of it, while others who have the model do better, and the worker is shunned. */
+void placement_did_ill(models_t *models, model_t *model, const worker_t *worker, ill_t kind, uint32_t rows);
+bool placement_is_on_trial(const model_t *model, const worker_t *worker); /* hot */
+/* A batch is granted to one on trial; by judged_ns it is known what became of it. */
+void placement_granted(models_t *models, const model_t *model, const worker_t *worker, int64_t judged_ns);
+/* When all is decided: who got a batch on trial gets no other before that has been judged. */
+void placement_close_trials(models_t *models);
 
 #endif

@@ -1,6 +1,8 @@
 /* Hot path. Allocates nothing but the turn's scratch arena. */
 #include "control/tasks/decide.h"
 
+#include "base/clock.h"
+#include "control/models/placement.h"
 #include "control/models/shapes.h"
 #include "control/tasks/batches.h"
 #include "control/tasks/deadline.h"
@@ -54,6 +56,19 @@ static void note_grant(tasks_t *tasks, const sched_action_t *action, int64_t now
         metrics_observe(model->metrics.queue_seconds, now_ns - action->grant.tasks[i].arrival_ns);
 }
 
+/* Whether a gateway missed a result is known once it was due, and the gateway has waited a little and said so. */
+static void note_trial(tasks_t *tasks, const batch_t *batch, const worker_t *worker)
+{
+    enum { WAIT_MS = 100 };
+    const model_t *model = models_get(tasks->models, batch->model);
+    int64_t latest_ns = tasks->turn->now_ns;
+    if (!placement_is_on_trial(model, worker))
+        return;
+    for (const task_t *task = batch->first; task; task = task->next_row)
+        latest_ns = task->answer_ns > latest_ns ? task->answer_ns : latest_ns;
+    placement_granted(tasks->models, model, worker, latest_ns + WAIT_MS * NS_PER_MS);
+}
+
 static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *action)
 {
     int64_t now_ns = tasks->turn->now_ns;
@@ -80,6 +95,8 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
         ->grant_count++; /* also without memory: the flush sees that one is missing and gives the worker up */
     worker->batches_total++;
     note_grant(tasks, action, now_ns);
+    if (batch)
+        note_trial(tasks, batch, worker);
     if (!node)
         return;
     node->grant.batch_id = batch->id;
@@ -187,6 +204,7 @@ int64_t decide(tasks_t *tasks)
         if (sub->dirty || sub->wake_ns <= now_ns)
             run(tasks, sub);
     }
+    placement_close_trials(tasks->models);
     for (uint32_t i = 0; i < tasks->subclusters->count; i++) {
         int64_t due_ns = tasks->subclusters->all[i]->dirty ? now_ns : tasks->subclusters->all[i]->wake_ns;
         wake_ns = due_ns < wake_ns ? due_ns : wake_ns;

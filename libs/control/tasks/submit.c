@@ -4,6 +4,7 @@
 #include "control/models/shapes.h"
 #include "control/tasks/deadline.h"
 #include "control/tasks/decide.h"
+#include "control/tasks/handed.h"
 #include "control/tasks/queue.h"
 
 /* Absent, or as many as all tasks together say. */
@@ -240,13 +241,22 @@ static void cancel_task(tasks_t *tasks, task_t *task)
         task_orphan(task);
 }
 
+/* False: it ended before the message came. */
+static bool cancel_id(tasks_t *tasks, const gateway_t *gateway, uint64_t id)
+{
+    task_t *task = idmap_get(&gateway->by_id, id);
+    if (task)
+        cancel_task(tasks, task);
+    return task;
+}
+
 void submit_cancels(tasks_t *tasks, gateway_t *gateway, const Control__CancelBatch *cancels)
 {
-    for (size_t i = 0; i < cancels->n_id; i++) {
-        task_t *task = idmap_get(&gateway->by_id, cancels->id[i]);
-        if (task) /* else it ended while the message was under way */
-            cancel_task(tasks, task);
-    }
+    for (size_t i = 0; i < cancels->n_id; i++)
+        (void)cancel_id(tasks, gateway, cancels->id[i]);
+    for (size_t i = 0; i < cancels->n_missed; i++)
+        if (!cancel_id(tasks, gateway, cancels->missed[i]))
+            handed_missed(tasks, gateway, cancels->missed[i]);
     turn_touch(tasks->turn);
 }
 

@@ -3,6 +3,7 @@
 
 #include "control/models/shapes.h"
 #include "control/tasks/batches.h"
+#include "control/tasks/handed.h"
 
 uint64_t task_tag(const tasks_t *tasks, const task_t *task)
 {
@@ -93,11 +94,14 @@ status_t tasks_init(tasks_t *tasks, turn_t *turn, const roster_t *roster, models
         status = pool_init(&tasks->batches, sizeof(batch_t), batches_max, err);
     if (status == STATUS_OK)
         status = idmap_init(&tasks->batches_by_id, batches_max, err);
+    if (status == STATUS_OK)
+        status = handed_init(tasks, err);
     return status;
 }
 
 void tasks_dispose(tasks_t *tasks)
 {
+    handed_dispose(tasks);
     idmap_dispose(&tasks->batches_by_id);
     pool_dispose(&tasks->batches);
     pool_dispose(&tasks->pool);

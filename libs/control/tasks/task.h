@@ -42,7 +42,11 @@ struct task {
     uint8_t retries;
     /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
     uint8_t failed_status, failed_stage;
+    uint8_t row_failed; /* while its batch ends: the status that the worker reported for it alone */
+    uint64_t failed_by; /* the worker process that its last try failed at; 0: no one's fault */
 };
+
+typedef struct handed handed_t;
 
 typedef struct {
     turn_t *turn;
@@ -52,6 +56,7 @@ typedef struct {
     pool_t pool, batches; /* of task_t, of batch_t */
     idmap_t batches_by_id;
     uint64_t batches_made;
+    handed_t *handed; /* handed.h */
 } tasks_t;
 
 status_t tasks_init(tasks_t *tasks, turn_t *turn, const roster_t *roster, models_t *models, err_t *err);

@@ -66,7 +66,7 @@ static bool congested(const gateway_control_t *control)
 static void flush(gateway_control_t *control)
 {
     outbox_t *outbox = &control->outbox;
-    bool waiting = outbox->count > 0 || outbox->cancel_count > 0;
+    bool waiting = outbox->count > 0 || outbox->cancel_count > 0 || outbox->missed_count > 0;
     bool other = control->pong_due || control->seen > 0 || control->asks.unsent > 0;
     if (!control->link || (!waiting && !other))
         return;
@@ -161,6 +161,12 @@ void gateway_control_cancel(gateway_control_t *control, uint64_t id)
 {
     if (control->state == CONTROL_UP)
         outbox_cancel(&control->outbox, id);
+}
+
+void gateway_control_miss(gateway_control_t *control, uint64_t id)
+{
+    if (control->state == CONTROL_UP)
+        outbox_miss(&control->outbox, id);
 }
 
 static void send_hello(gateway_control_t *control)

@@ -72,5 +72,7 @@ void gateway_control_forget(gateway_control_t *control, uint64_t id); /* done do
 
 /* Best effort. */
 void gateway_control_cancel(gateway_control_t *control, uint64_t id);
+/* As cancel; and tells that its result should have been there. */
+void gateway_control_miss(gateway_control_t *control, uint64_t id);
 
 #endif

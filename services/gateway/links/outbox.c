@@ -10,7 +10,7 @@
 
 void outbox_clear(outbox_t *outbox)
 {
-    outbox->count = outbox->cancel_count = outbox->sizes_len = 0;
+    outbox->count = outbox->cancel_count = outbox->missed_count = outbox->sizes_len = 0;
     outbox->look_ns = 0;
 }
 
@@ -38,6 +38,12 @@ void outbox_cancel(outbox_t *outbox, uint64_t id)
 {
     if (outbox->cancel_count < OUTBOX_CANCELS_MAX)
         outbox->cancel[outbox->cancel_count++] = id;
+}
+
+void outbox_miss(outbox_t *outbox, uint64_t id)
+{
+    if (outbox->missed_count < OUTBOX_CANCELS_MAX)
+        outbox->missed[outbox->missed_count++] = id;
 }
 
 static void move_task(outbox_t *outbox, size_t to, size_t from)
@@ -100,11 +106,13 @@ bool outbox_take_tasks(outbox_t *outbox, int64_t now_ns, Control__TaskBatch *bat
 
 bool outbox_take_cancels(outbox_t *outbox, Control__CancelBatch *batch)
 {
-    if (outbox->cancel_count == 0)
+    if (outbox->cancel_count == 0 && outbox->missed_count == 0)
         return false;
     control__cancel_batch__init(batch);
     batch->n_id = outbox->cancel_count;
     batch->id = outbox->cancel;
-    outbox->cancel_count = 0;
+    batch->n_missed = outbox->missed_count;
+    batch->missed = outbox->missed;
+    outbox->cancel_count = outbox->missed_count = 0;
     return true;
 }

@@ -36,7 +36,7 @@ typedef struct {
 
 /* Half a megabyte: not for a stack. */
 typedef struct {
-    size_t count, cancel_count;
+    size_t count, cancel_count, missed_count;
     uint64_t id[OUTBOX_TASKS_MAX];
     uint32_t model[OUTBOX_TASKS_MAX];
     int64_t deadline_ns[OUTBOX_TASKS_MAX]; /* turned into budgets in place */
@@ -47,7 +47,7 @@ typedef struct {
     uint32_t size_count[OUTBOX_TASKS_MAX]; /* of each task; sent when any has sizes */
     size_t sizes_len;
     uint32_t size[OUTBOX_SIZES_MAX];
-    uint64_t cancel[OUTBOX_CANCELS_MAX];
+    uint64_t cancel[OUTBOX_CANCELS_MAX], missed[OUTBOX_CANCELS_MAX];
     int64_t look_ns; /* before that nothing is looked for that has missed its deadline */
 } outbox_t;
 
@@ -56,6 +56,8 @@ void outbox_clear(outbox_t *outbox); /* also what an outbox begins with */
 status_t outbox_add(outbox_t *outbox, const gateway_control_task_t *task);
 /* Best effort: what finds no room is run for nobody. */
 void outbox_cancel(outbox_t *outbox, uint64_t id);
+/* Cancelled since its answer was due and no result has come. Best effort, too. */
+void outbox_miss(outbox_t *outbox, uint64_t id);
 /* Takes out the tasks whose deadlines have passed; the others keep their order. Returns how many left.
  * O(tasks), and at most once a millisecond: between two looks it returns 0. */
 size_t outbox_let_go(outbox_t *outbox, int64_t now_ns);

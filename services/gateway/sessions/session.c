@@ -31,11 +31,12 @@ static void give_up(slot_t *slot)
 {
     const gateway_control_t *control = slot->owner->gateway->control;
     err_t err;
+    slot->missed = slot->state == SESSION_WAITING && slot->sent_rows == slot->rows;
     if (slot->state == SESSION_PREPROCESSING)
         err_set(&err, STATUS_DEADLINE_EXCEEDED, "the picture was not decoded by the deadline");
     else if (!gateway_control_is_up(control))
         err_set(&err, STATUS_UNAVAILABLE, "%s", gateway_control_away_reason(control));
-    else if (slot->sent_rows == slot->rows)
+    else if (slot->missed)
         err_set(&err, STATUS_DEADLINE_EXCEEDED, "no result by the deadline");
     else if (slot_target(slot))
         err_set(&err, STATUS_UNAVAILABLE, "the scheduler has not taken the request by the deadline");

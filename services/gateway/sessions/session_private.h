@@ -60,6 +60,7 @@ typedef struct session_private {
     uint32_t rows, rows_left;
     uint32_t sent_rows; /* the scheduler of the present stream has got the rows below */
     bool sent_before;   /* all of them, on any stream */
+    bool missed; /* its answer was due, and results of tasks that the scheduler has got were not there */
     uint64_t receiving[SESSION_ROWS_MAX / 64], finished[SESSION_ROWS_MAX / 64];
     row_timing_t timing; /* of the row that came last */
     preprocess_job_t job;

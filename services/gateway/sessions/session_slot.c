@@ -67,7 +67,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->hold = (client_hold_t){0};
     slot->region_count = 0;
     slot->input = slot->output = NULL;
-    slot->published = slot->sent_before = false;
+    slot->published = slot->sent_before = slot->missed = false;
     slot->rows = slot->rows_left = slot->sent_rows = 0;
     slot->session.model = NULL;
     slot->parsed_by = NULL;
@@ -177,10 +177,14 @@ static void withdraw(slot_t *slot)
     gateway_t *gateway = slot->owner->gateway;
     if (slot->state == SESSION_WAITING)
         unlink_waiting(slot);
-    if (gateway_control_is_up(gateway->control))
-        for (uint32_t row = 0; row < slot->sent_rows; row++)
-            if (!bit_get(slot->finished, row))
-                gateway_control_cancel(gateway->control, slot_task_id(slot, row));
+    for (uint32_t row = 0; row < slot->sent_rows; row++) {
+        if (bit_get(slot->finished, row))
+            continue;
+        if (slot->missed)
+            gateway_control_miss(gateway->control, slot_task_id(slot, row));
+        else
+            gateway_control_cancel(gateway->control, slot_task_id(slot, row));
+    }
     slot->sent_rows = 0;
     if (slot->published) {
         slot->published = false;

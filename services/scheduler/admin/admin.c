@@ -5,6 +5,7 @@
 #include "loop/loop.h"
 #include "repeated.h"
 #include "rpc/pb.h"
+#include "scheduler/admin/doubts.h"
 #include "scheduler/admin/state.h"
 #include "scheduler/shell.h"
 
@@ -43,7 +44,6 @@ static bool add_gateways(scheduler_t *s, Admin__GetStateResponse *response)
         Admin__GatewayState *state = response->gateways[response->n_gateways++];
         state->index = i;
         state->name = gateway->peer.name;
-        state->instance_id = gateway->peer.instance_id;
         state->data_address = gateway->data_address;
         state->delay_ns = gateway->peer.delay_ns;
         state->tasks = gateway->tasks_total;
@@ -81,7 +81,6 @@ static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
         Admin__WorkerState *state = response->workers[response->n_workers++];
         state->index = i;
         state->name = worker->peer.name;
-        state->instance_id = worker->peer.instance_id;
         state->draining = worker->draining;
         state->delay_ns = worker->peer.delay_ns;
         state->batches = worker->batches_total;
@@ -216,6 +215,23 @@ static void on_plan(rpc_call_t *call, void *arg)
 
 /* ---- GetState, answered ---- */
 
+static bool add_doubts(scheduler_t *s, Admin__GetStateResponse *response)
+{
+    doubt_t rows[DOUBTS_MAX];
+    uint32_t count = doubts_list(s->control, loop_now_ns(), rows);
+    response->doubts = make(s, &admin__doubt__descriptor, count);
+    for (uint32_t i = 0; i < count && response->doubts; i++) {
+        Admin__Doubt *doubt = response->doubts[response->n_doubts++];
+        doubt->peer = (char *)(uintptr_t)rows[i].peer;
+        doubt->model = (char *)(uintptr_t)rows[i].model;
+        doubt->state = (char *)(uintptr_t)rows[i].state;
+        doubt->reason = (char *)(uintptr_t)rows[i].reason;
+        doubt->strikes = rows[i].strikes;
+        doubt->for_ns = rows[i].for_ns;
+    }
+    return response->doubts || count == 0;
+}
+
 static void on_get_state(rpc_call_t *call, void *arg)
 {
     scheduler_t *s = arg;
@@ -233,7 +249,7 @@ static void on_get_state(rpc_call_t *call, void *arg)
     for (uint32_t i = 0; i < POLICIES_MAX && sched_policy_name(i); i++)
         policies[response.n_policies++] = (char *)(uintptr_t)sched_policy_name(i);
     if (add_gateways(s, &response) && add_workers(s, &response) && add_models(s, &response) &&
-        add_subclusters(s, &response)) {
+        add_subclusters(s, &response) && add_doubts(s, &response)) {
         finish(call, s, &response.base);
         return;
     }

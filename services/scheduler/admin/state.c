@@ -1,6 +1,7 @@
 #include "scheduler/admin/state.h"
 
 #include "control/models/placement.h"
+#include "scheduler/admin/doubts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -32,7 +33,6 @@ static void put_peer(strbuf_t *out, const peer_t *peer)
     strbuf_printf(out, "\"index\":%" PRIu32 ",", peer->index);
     put_text(out, "name", peer->name);
     put_text(out, "address", peer->address);
-    put_id(out, "instance_id", peer->instance_id);
     strbuf_printf(out, "\"delay_us\":%.1f,", (double)peer->delay_ns / 1e3);
 }
 
@@ -205,6 +205,23 @@ static void put_plan(const control_t *c, strbuf_t *out)
     strbuf_printf(out, "\"moving\":%" PRIu32 ",", planner_moving(c->planner));
 }
 
+static void put_doubts(const control_t *c, int64_t now_ns, strbuf_t *out)
+{
+    doubt_t rows[DOUBTS_MAX];
+    uint32_t count = doubts_list(c, now_ns, rows);
+    strbuf_puts(out, "\"doubts\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        strbuf_puts(out, i > 0 ? ",{" : "{");
+        put_text(out, "peer", rows[i].peer);
+        put_text(out, "model", rows[i].model);
+        put_text(out, "state", rows[i].state);
+        put_text(out, "reason", rows[i].reason);
+        strbuf_printf(out, "\"strikes\":%" PRIu32 ",\"for_ms\":%.1f}", rows[i].strikes,
+                      (double)rows[i].for_ns / 1e6);
+    }
+    strbuf_puts(out, "],");
+}
+
 void state_json(const control_t *c, int64_t now_ns, strbuf_t *out)
 {
     strbuf_printf(out, "{\"epoch\":%" PRIu64 ",", c->turn.epoch);
@@ -221,6 +238,7 @@ void state_json(const control_t *c, int64_t now_ns, strbuf_t *out)
     put_plan(c, out);
     put_gateways(c, out);
     put_workers(c, out);
+    put_doubts(c, now_ns, out);
     strbuf_puts(out, "\"models\":[");
     for (uint32_t m = 0; m < c->models.count; m++) {
         strbuf_puts(out, m > 0 ? "," : "");

@@ -59,6 +59,21 @@ Test(outbox, tasks_leave_as_they_came_with_budgets)
     cr_expect_not(outbox_take_cancels(outbox, &cancels));
 }
 
+Test(outbox, what_was_missed_leaves_beside_what_is_cancelled)
+{
+    Control__CancelBatch cancels;
+    outbox_miss(outbox, 8);
+    cr_assert(outbox_take_cancels(outbox, &cancels));
+    cr_expect_eq(cancels.n_id, 0);
+    cr_assert_eq(cancels.n_missed, 1);
+    cr_expect_eq(cancels.missed[0], 8);
+    cr_expect_not(outbox_take_cancels(outbox, &cancels));
+    for (uint64_t id = 0; id <= OUTBOX_CANCELS_MAX; id++)
+        outbox_miss(outbox, id);
+    cr_assert(outbox_take_cancels(outbox, &cancels));
+    cr_expect_eq(cancels.n_missed, OUTBOX_CANCELS_MAX);
+}
+
 Test(outbox, what_missed_its_deadline_makes_room_and_the_rest_keeps_its_order)
 {
     Control__TaskBatch tasks;

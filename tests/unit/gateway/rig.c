@@ -95,6 +95,8 @@ static void on_gateway(void *ctx, const Control__GatewayToScheduler *frame)
         cr_assert_eq(frame->hello->instance_id, rig->gateway.instance_id);
     if (frame->tasks)
         take_tasks(rig, frame->tasks);
+    if (frame->cancels)
+        rig->missed_count += (int)frame->cancels->n_missed;
     for (size_t i = 0; frame->cancels && i < frame->cancels->n_id; i++, rig->cancel_count++)
         if (!rig->counts || rig->cancel_count < RIG_TASKS)
             rig->cancelled[rig->cancel_count] = frame->cancels->id[i];

@@ -51,7 +51,7 @@ typedef struct {
     bool counts; /* tasks and cancellations are only counted */
     uint64_t counted, last_id;
     uint64_t cancelled[RIG_TASKS];
-    int cancel_count;
+    int cancel_count, missed_count;
 
     transfer_pool_t *pool;
     transfer_peer_t *peer;

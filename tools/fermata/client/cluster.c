@@ -113,6 +113,21 @@ static void print_models(const Admin__GetStateResponse *state)
     }
 }
 
+/* Nothing where everybody is believed. */
+static void print_doubts(const Admin__GetStateResponse *state)
+{
+    if (state->n_doubts > 0)
+        printf("\n%-24s %-24s %-12s %8s  %s\n", "NOT BELIEVED", "MODEL", "STATE", "STRIKES", "REASON");
+    for (size_t i = 0; i < state->n_doubts; i++) {
+        const Admin__Doubt *doubt = state->doubts[i];
+        printf("%-24s %-24s %-12s %8u  %s", doubt->peer, doubt->model[0] != '\0' ? doubt->model : "-",
+               doubt->state, doubt->strikes, doubt->reason);
+        if (doubt->for_ns > 0)
+            printf("; %.1f s more", (double)doubt->for_ns / 1e9);
+        putchar('\n');
+    }
+}
+
 static status_t print_json(const Admin__GetStateResponse *state, err_t *err)
 {
     json_t *document = message_json(&state->base);
@@ -142,6 +157,7 @@ static status_t show_status(admin_call_t *call, bool json)
     print_plan(state);
     print_workers(state);
     print_models(state);
+    print_doubts(state);
     return STATUS_OK;
 }
 

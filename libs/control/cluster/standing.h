@@ -1,0 +1,73 @@
+/*
+ * What a peer did lately, in rows that went well and ill, and whether it is believed: one for each model that a worker has. Who did
+ * as much ill as well is shunned: for a time, then tried with one batch after the other, on one device. A gateway has one, too: what
+ * it says of workers is not believed while it fares worse with them than others do.
+ *
+ *                          tried STANDING_TRIALS times, nothing ill
+ *              +----------------------------------------------------+
+ *              v                                                    |
+ *   TRUSTED --strike--> SHUNNED --its time is over--> TRIED --------+
+ *                          ^                            |
+ *                          +-----------strike-----------+   longer each time, STANDING_MOST_NS at most
+ *
+ * Pure: no clock, no allocation. Whom it is compared with is the caller's affair (models/placement.h, tasks/handed.h).
+ */
+#ifndef CONTROL_CLUSTER_STANDING_H
+#define CONTROL_CLUSTER_STANDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { STANDING_TRIALS = 3 };
+
+typedef enum { STANDING_TRUSTED, STANDING_SHUNNED, STANDING_TRIED } standing_state_t;
+
+/* What it did ill. */
+typedef enum {
+    ILL_NOTHING,
+    ILL_FAILED, /* batches failed */
+    ILL_ROWS,   /* rows that it reported failed or given up ran well at another worker */
+    ILL_MISSED, /* it reported rows done, and their gateways never got a result */
+    ILL_KINDS,
+} ill_t;
+
+typedef struct {
+    standing_state_t state;
+    ill_t worst;        /* of what it was struck for last; before that: what it did ill last */
+    double well, ill;   /* rows, of late */
+    int64_t faded_ns;
+    int64_t until_ns;   /* SHUNNED: until then. TRIED: when the trial under way is judged; 0: none is */
+    int64_t trial_ns;   /* TRIED: when that began */
+    int64_t struck_ns;
+    uint32_t strikes;   /* in a row */
+    uint32_t trials;    /* that went well */
+} standing_t;
+
+/* May be granted a batch. */
+static inline bool standing_allows(const standing_t *standing)
+{
+    return standing->state == STANDING_TRUSTED ||
+           (standing->state == STANDING_TRIED && standing->until_ns == 0);
+}
+
+void standing_well(standing_t *standing, int64_t now_ns, uint32_t rows);
+/* ILL_MISSED had been counted as well. */
+void standing_ill(standing_t *standing, int64_t now_ns, ill_t kind, uint32_t rows);
+/* 0 to 1; 0 also where nothing is known. */
+double standing_ill_part(const standing_t *standing);
+/* There is enough to strike it, if its like do better. */
+bool standing_is_suspect(const standing_t *standing);
+/* For how long it is shunned now. */
+int64_t standing_strike(standing_t *standing, int64_t now_ns);
+/* Nobody else is there. */
+void standing_pardon(standing_t *standing);
+/* A batch was granted to it that ends, and is known to have arrived or not, by then. */
+void standing_granted(standing_t *standing, int64_t now_ns, int64_t judged_ns);
+/* True: standing_allows or the state has changed. */
+bool standing_tick(standing_t *standing, int64_t now_ns);
+
+const char *standing_state_name(standing_state_t state);
+const char *ill_text(ill_t kind);  /* for people: "batches failed" */
+const char *ill_label(ill_t kind); /* of metrics: "failed" */
+
+#endif

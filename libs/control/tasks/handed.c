@@ -1,0 +1,71 @@
+#include "control/tasks/handed.h"
+
+#include "control/models/placement.h"
+
+#include <stdlib.h>
+
+static handed_t *seat_of(const tasks_t *tasks, uint64_t gateway, uint64_t task)
+{
+    uint64_t hash = (gateway ^ task) * UINT64_C(0x9e3779b97f4a7c15);
+    return &tasks->handed[hash >> 32 & (HANDED_ROWS - 1)];
+}
+
+void handed_note(tasks_t *tasks, const task_t *task, const worker_t *worker)
+{
+    uint64_t gateway = task->gateway->peer.instance_id;
+    standing_well(&task->gateway->standing, tasks->turn->now_ns, 1);
+    *seat_of(tasks, gateway, task->id) = (handed_t){.gateway = gateway,
+                                                    .task = task->id,
+                                                    .worker = worker->peer.instance_id,
+                                                    .model = task->model,
+                                                    .worker_index = worker->peer.index};
+}
+
+/* Where others get what the same workers send, it is not the workers. */
+static bool others_fare_better(const tasks_t *tasks, const gateway_t *gateway)
+{
+    double ill = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        const gateway_t *other = tasks->roster->gateways[i];
+        if (!other || other == gateway || other->standing.well + other->standing.ill < 1)
+            continue;
+        ill += standing_ill_part(&other->standing);
+        others++;
+    }
+    return others > 0 && ill / others <= standing_ill_part(&gateway->standing) / 2;
+}
+
+static bool is_believed(const tasks_t *tasks, gateway_t *gateway)
+{
+    bool doubted = standing_is_suspect(&gateway->standing) && others_fare_better(tasks, gateway);
+    if (doubted && !gateway->disbelieved)
+        note_warn(tasks->turn, "gateway_disbelieved", LOG_STR("gateway", gateway->peer.name),
+                  LOG_STR("reason", "it misses results of all workers, and other gateways do not"));
+    gateway->disbelieved = doubted;
+    return !doubted;
+}
+
+void handed_missed(tasks_t *tasks, gateway_t *gateway, uint64_t task)
+{
+    handed_t *handed = seat_of(tasks, gateway->peer.instance_id, task);
+    if (handed->gateway != gateway->peer.instance_id || handed->task != task)
+        return;
+    standing_ill(&gateway->standing, tasks->turn->now_ns, ILL_MISSED, 1);
+    const worker_t *worker = tasks->roster->workers[handed->worker_index];
+    model_t *model = models_get(tasks->models, handed->model);
+    if (worker && worker->peer.instance_id == handed->worker && model && is_believed(tasks, gateway))
+        placement_did_ill(tasks->models, model, worker, ILL_MISSED, 1);
+    handed->gateway = 0;
+}
+
+status_t handed_init(tasks_t *tasks, err_t *err)
+{
+    tasks->handed = calloc(HANDED_ROWS, sizeof(*tasks->handed));
+    return tasks->handed ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for rows that were handed over");
+}
+
+void handed_dispose(tasks_t *tasks)
+{
+    free(tasks->handed);
+}
