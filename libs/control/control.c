@@ -70,7 +70,11 @@ static status_t init_rooms(control_t *c, err_t *err)
         status = tasks_init(&c->tasks, turn, &c->roster, &c->models, err);
     if (status == STATUS_OK)
         status = planner_create(turn, &c->models, &c->planner, err);
-    c->peers = (peers_t){.turn = turn, .roster = &c->roster, .models = &c->models, .tasks = &c->tasks};
+    c->peers = (peers_t){.turn = turn,
+                         .roster = &c->roster,
+                         .models = &c->models,
+                         .tasks = &c->tasks,
+                         .began_ns = turn->now_ns};
     return status;
 }
 

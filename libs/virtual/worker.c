@@ -97,6 +97,10 @@ static void report(virtual_worker_t *w, uint32_t m)
     input.dims = output.dims = dims;
     input.n_dims = output.n_dims = 1;
     fill_latency(&latency, table_ns, &model->profile);
+    if (w->options.vice == VICE_SLOW) {
+        latency.n_table_ns = 0;
+        latency.beta_ns = 3600e9;
+    }
     about.name = (char *)(uintptr_t)model->name;
     about.version = 1;
     about.state = w->models[m].state;
@@ -243,8 +247,8 @@ static void on_device(void *arg)
 
 static bool is_vicious(const virtual_worker_t *w)
 {
-    return w->options.vice != VICE_NONE && now_ns(w) >= w->options.vice_from_ns &&
-           now_ns(w) < w->options.vice_until_ns;
+    return w->options.vice != VICE_NONE && w->options.vice != VICE_SLOW &&
+           now_ns(w) >= w->options.vice_from_ns && now_ns(w) < w->options.vice_until_ns;
 }
 
 static void fool(virtual_worker_t *w, batch_t *batch)

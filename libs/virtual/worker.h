@@ -27,6 +27,7 @@ typedef enum {
     VICE_ROWS,     /* reports every row failed */
     VICE_GIVES_UP, /* says that all clients have gone */
     VICE_FAILS,    /* reports batches failed */
+    VICE_SLOW,     /* works, and reports that a row takes an hour */
 } virtual_vice_t;
 
 /* A batch that a device ran to its end. */

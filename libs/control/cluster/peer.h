@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 enum {
-    PEERS_MAX = 256, /* of each kind; a cluster of thousands of devices needs no more processes */
+    PEERS_MAX = 256,          /* of each kind; a cluster of thousands of devices needs no more processes */
+    PEERS_PER_HOST_MAX = 192, /* of each kind: one host cannot fill the table */
     PEER_NAME_BYTES = 64,
 };
 

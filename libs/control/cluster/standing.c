@@ -128,10 +128,10 @@ const char *ill_label(ill_t kind)
 
 const char *ill_text(ill_t kind)
 {
-    static const char *const names[ILL_KINDS] = {
-        [ILL_NOTHING] = "",
-        [ILL_FAILED] = "batches failed",
-        [ILL_ROWS] = "rows that it failed or gave up ran well elsewhere",
-        [ILL_MISSED] = "results that it reported never arrived"};
+    static const char *const names[ILL_KINDS] = {[ILL_NOTHING] = "",
+                                                 [ILL_FAILED] = "batches failed",
+                                                 [ILL_ROWS] =
+                                                     "rows that it failed or gave up ran well elsewhere",
+                                                 [ILL_MISSED] = "results that it reported never arrived"};
     return names[kind];
 }

@@ -33,14 +33,14 @@ typedef enum {
 
 typedef struct {
     standing_state_t state;
-    ill_t worst;        /* of what it was struck for last; before that: what it did ill last */
-    double well, ill;   /* rows, of late */
+    ill_t worst;      /* of what it was struck for last; before that: what it did ill last */
+    double well, ill; /* rows, of late */
     int64_t faded_ns;
-    int64_t until_ns;   /* SHUNNED: until then. TRIED: when the trial under way is judged; 0: none is */
-    int64_t trial_ns;   /* TRIED: when that began */
+    int64_t until_ns; /* SHUNNED: until then. TRIED: when the trial under way is judged; 0: none is */
+    int64_t trial_ns; /* TRIED: when that began */
     int64_t struck_ns;
-    uint32_t strikes;   /* in a row */
-    uint32_t trials;    /* that went well */
+    uint32_t strikes; /* in a row */
+    uint32_t trials;  /* that went well */
 } standing_t;
 
 /* May be granted a batch. */

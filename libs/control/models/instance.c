@@ -63,7 +63,7 @@ static bool is_first_that_serves(const instance_t *instance, const device_t *dev
 bool model_runs_on(const model_t *model, const device_t *device)
 {
     const instance_t *i = instance_of(model, device->worker);
-    if (!i || !serves(model, i) || !instance_is_believed(i) || !holds(i, device->index))
+    if (!i || !serves(model, i) || i->outlier || !instance_is_believed(i) || !holds(i, device->index))
         return false;
     return i->standing.state == STANDING_TRUSTED || is_first_that_serves(i, device);
 }
@@ -89,7 +89,50 @@ bool model_is_served_at(const model_t *model, const subcluster_t *sub)
 
 bool instance_counts(const instance_t *instance, const subcluster_t *sub)
 {
-    return is_able(instance) && instance_reaches(instance, sub, false);
+    return is_able(instance) && !instance->outlier && instance_reaches(instance, sub, false);
+}
+
+/* ---- Outliers ---- */
+
+static const subcluster_t *subcluster_of(const instance_t *instance)
+{
+    for (uint32_t d = 0; d < instance->worker->device_count; d++)
+        if (holds(instance, d))
+            return instance->worker->devices[d].subcluster;
+    return NULL;
+}
+
+static int64_t row_ns(const instance_t *instance)
+{
+    return profile_latency_ns(&instance->profile, 1);
+}
+
+static bool is_outlier(const model_t *model, const instance_t *instance)
+{
+    const subcluster_t *sub = subcluster_of(instance);
+    int64_t ns = row_ns(instance);
+    uint32_t others = 0, far_quicker = 0;
+    bool another_meets = false;
+    for (const instance_t *i = model->instances; i && sub; i = i->next) {
+        if (i == instance || !is_able(i) || !instance_reaches(i, sub, false))
+            continue;
+        others++;
+        far_quicker += row_ns(i) < ns / OUTLIER_TIMES;
+        another_meets |= row_ns(i) <= model->slo_ns;
+    }
+    return (model->slo_ns > 0 && ns > model->slo_ns && another_meets) ||
+           (others >= 2 && far_quicker > others / 2);
+}
+
+void model_mark_outliers(model_t *model, void (*found)(const model_t *model, const instance_t *instance))
+{
+    for (instance_t *i = model->instances; i; i = i->next) {
+        bool outlier = is_able(i) && is_outlier(model, i);
+        bool is_news = outlier && !i->outlier;
+        i->outlier = outlier;
+        if (is_news)
+            found(model, i);
+    }
 }
 
 /* The slowest that was reported there: devices of one class differ little. False: nobody has it there. */

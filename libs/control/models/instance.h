@@ -18,6 +18,10 @@ bool model_any(const model_t *model, bool (*is)(const instance_t *instance));
 bool instance_is_usable(const model_t *model, const instance_t *instance);
 /* Whether any device of the worker that holds the model is in the sub-cluster; serving: and takes grants. */
 bool instance_reaches(const instance_t *instance, const subcluster_t *sub, bool serving);
+/* Looks anew at which profiles are outliers (instance_t.outlier), and calls `found` for each that has become one. One that
+ * cannot meet the SLO with a single row, where another can; and of three or more one that is OUTLIER_TIMES as slow as the median. */
+enum { OUTLIER_TIMES = 8 };
+void model_mark_outliers(model_t *model, void (*found)(const model_t *model, const instance_t *instance));
 /* Whether what this instance reports counts for the model in this sub-cluster. */
 bool instance_counts(const instance_t *instance, const subcluster_t *sub);
 

@@ -26,6 +26,7 @@ struct instance {
     profile_t profile;
     int64_t shunned_until_ns; /* a batch failed here, and is to be tried elsewhere; 0: no */
     standing_t standing;
+    bool outlier;     /* its profile is beyond all that its like report: it counts for nothing */
     family_t *family; /* NULL: none of its dimensions varies but the batch */
 };
 

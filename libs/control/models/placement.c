@@ -138,7 +138,7 @@ void placement_allow(const model_t *model, const device_t *device)
 
 static bool may_serve(const model_t *model, const instance_t *instance)
 {
-    return instance_is_ready(instance) && instance_reaches(instance, model->home, true);
+    return instance_is_ready(instance) && !instance->outlier && instance_reaches(instance, model->home, true);
 }
 
 bool placement_has_another(const model_t *model, const worker_t *worker)
@@ -179,8 +179,18 @@ static void allow_devices(model_t *model)
             placement_allow(model, home->devices[gpu]);
 }
 
+static void note_outlier(const model_t *model, const instance_t *instance)
+{
+    note_warn(instance->worker->peer.turn, "profile_outlier", LOG_STR("model", model->name),
+              LOG_STR("worker", instance->worker->peer.name),
+              LOG_MS("latency_ms", profile_latency_ns(&instance->profile, 1)),
+              LOG_STR("reason", "others who have the model are far quicker: it is granted nothing there "
+                                "until it is measured anew"));
+}
+
 void placement_settle(models_t *models, model_t *model)
 {
+    model_mark_outliers(model, note_outlier);
     subcluster_t *home = model->ready ? choose(models, model) : model->home;
     if (home != model->home)
         placement_leave(models, model);

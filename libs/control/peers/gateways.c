@@ -49,7 +49,8 @@ static void join(peers_t *peers, peer_t *peer, const frame_head_t *head)
         peer_close(&gateway->peer, CLOSE_EXHAUSTED, "no memory for this gateway's tasks");
         return;
     }
-    peer_outgrow_epoch(peers, peer, head->epoch);
+    if (!peer_outgrow_epoch(peers, peer, head->epoch))
+        return;
     gateway->catalogue_due = true;
     send_welcome(gateway);
     announce_peer(peers);

@@ -1,5 +1,6 @@
 #include "control/peers/registry.h"
 
+#include "base/clock.h"
 #include "control/models/commands.h"
 
 #include <stdio.h>
@@ -69,14 +70,47 @@ static bool check_hello(peer_t *peer, const Control__Hello *hello, const char *k
     return true;
 }
 
-/* A process that reconnects before its old stream was found broken takes its own place. */
-static void displace(void **table, uint64_t instance_id)
+/* Without its port. */
+static bool are_of_one_host(const peer_t *a, const peer_t *b)
+{
+    const char *end_a = strrchr(a->address, ':'), *end_b = strrchr(b->address, ':');
+    size_t len = end_a ? (size_t)(end_a - a->address) : strlen(a->address);
+    return len == (end_b ? (size_t)(end_b - b->address) : strlen(b->address)) &&
+           memcmp(a->address, b->address, len) == 0;
+}
+
+/* A process that reconnects before its old stream was found broken takes its own place; and nobody else's. */
+static bool displace(void **table, const peer_t *peer, uint64_t instance_id)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         peer_t *other = table[i];
-        if (other && other->instance_id == instance_id && !other->closing)
-            peer_cancel(other);
+        if (!other || other->instance_id != instance_id || other->closing)
+            continue;
+        if (!are_of_one_host(other, peer))
+            return false;
+        peer_cancel(other);
     }
+    return true;
+}
+
+static uint32_t count_of_host(void **table, const peer_t *peer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        count += table[i] && are_of_one_host(table[i], peer);
+    return count;
+}
+
+/* NULL: there is room. */
+static const char *crowded(void **table, const peer_t *peer)
+{
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        taken += table[i] ? 1 : 0;
+    if (taken == PEERS_MAX)
+        return "too many peers of this kind";
+    return count_of_host(table, peer) >= PEERS_PER_HOST_MAX ? "too many peers of this kind from one address"
+                                                            : NULL;
 }
 
 static void send_away(void **table, const peer_t *but)
@@ -86,30 +120,77 @@ static void send_away(void **table, const peer_t *but)
             peer_close(table[i], CLOSE_STOPPING, "the scheduler has taken a newer epoch");
 }
 
-void peer_outgrow_epoch(peers_t *peers, const peer_t *peer, uint64_t seen)
+/* An epoch is the time at which its scheduler began, in ms. Clocks that are set are off by hours, and who says more wants us to
+ * be deaf after the next start. */
+static bool is_near_the_clock(const peers_t *peers, uint64_t seen)
+{
+    const uint64_t ahead_ms = UINT64_C(24) * 3600 * 1000;
+    int64_t since_ns = peers->turn->now_ns - peers->began_ns;
+    return seen <= peers->turn->options.epoch + (uint64_t)(since_ns / NS_PER_MS) + ahead_ms;
+}
+
+/* Each time all are sent away for a moment: peers of several schedulers may need it more than once, and not for ever. */
+static bool may_raise(peers_t *peers)
+{
+    enum { RAISES_MAX = 4 };
+    const int64_t within_ns = 60 * NS_PER_S;
+    int64_t now_ns = peers->turn->now_ns;
+    if (peers->raises == 0 || now_ns - peers->raised_ns > within_ns) {
+        peers->raised_ns = now_ns;
+        peers->raises = 0;
+    }
+    if (peers->raises == RAISES_MAX)
+        return false;
+    peers->raises++;
+    return true;
+}
+
+static bool refuse_epoch(peer_t *peer, uint64_t seen, const char *text)
+{
+    note_warn(peer->turn, "epoch_refused", LOG_STR("peer", peer->name), LOG_STR("address", peer->address),
+              LOG_U64("seen", seen), LOG_STR("reason", text));
+    peer_close(peer, CLOSE_INVALID, text);
+    return false;
+}
+
+bool peer_outgrow_epoch(peers_t *peers, peer_t *peer, uint64_t seen)
 {
     turn_t *turn = peers->turn;
-    if (seen <= turn->epoch || seen >= UINT64_MAX / 2)
-        return; /* older, or it has been here before, or nonsense */
+    if (seen <= turn->epoch)
+        return true; /* older, or it has been here before */
+    if (!is_near_the_clock(peers, seen))
+        return refuse_epoch(
+            peer, seen,
+            "its epoch is more than a day ahead of this host's clock: set the clock, or start it anew");
+    if (!may_raise(peers))
+        return refuse_epoch(peer, seen, "the epoch was raised too often of late");
     note_warn(turn, "epoch_outgrown", LOG_U64("seen", seen), LOG_U64("was", turn->epoch));
     turn->epoch = seen + 1;
     metrics_set(metrics_series(turn->metrics, METRIC_SCHED_EPOCH), (double)turn->epoch);
     send_away((void **)peers->roster->gateways, peer);
     send_away((void **)peers->roster->workers, peer);
+    return true;
 }
 
 bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void **table, const char *kind)
 {
     if (!check_hello(peer, hello, kind))
         return false;
-    displace(table, hello->instance_id);
-    uint32_t index = 0;
-    while (index < PEERS_MAX && table[index])
-        index++;
-    if (index == PEERS_MAX) {
-        peer_close(peer, CLOSE_EXHAUSTED, "too many peers of this kind");
+    if (!displace(table, peer, hello->instance_id)) {
+        peer_complain(peer, NONSENSE_HELLO, "a process on another host has this instance_id");
+        peer_close(peer, CLOSE_INVALID, "hello.instance_id is in use on another host");
         return false;
     }
+    const char *full = crowded(table, peer);
+    if (full) {
+        note_warn(peer->turn, "peer_refused", LOG_STR("kind", kind), LOG_STR("address", peer->address),
+                  LOG_STR("reason", full));
+        peer_close(peer, CLOSE_EXHAUSTED, full);
+        return false;
+    }
+    uint32_t index = 0;
+    while (table[index])
+        index++;
     no_stranger(peers, peer);
     table[index] = peer;
     peer->index = index;

@@ -15,9 +15,12 @@ typedef struct {
     roster_t *roster;
     models_t *models;
     tasks_t *tasks;
-    uint32_t streams;          /* open, joined or not */
-    peer_t *strangers;         /* open and not joined */
-    int64_t ticked_ns;         /* when registry_tick ran last; 0: never */
+    uint32_t streams;  /* open, joined or not */
+    peer_t *strangers; /* open and not joined */
+    int64_t ticked_ns; /* when registry_tick ran last; 0: never */
+    int64_t began_ns;  /* when our first epoch was now */
+    int64_t raised_ns; /* when the first of `raises` raised the epoch */
+    uint32_t raises;
     model_request_t *requests; /* requests.h */
     uint32_t request_count;
 } peers_t;
@@ -32,8 +35,9 @@ void peer_unreadable(peer_t *peer);
 bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void **table, const char *kind);
 
 /* Once it has joined for good and before its Welcome: the Hello came with the newest epoch that the peer has ever seen. Ours must be
- * newer, or a clock that was set back would make all peers deaf to us. Who had joined before is sent away, and joins again. */
-void peer_outgrow_epoch(peers_t *peers, const peer_t *peer, uint64_t seen);
+ * newer, or a clock that was set back would make all peers deaf to us. Who had joined before is sent away, and joins again.
+ * False: that cannot be so (more than a day ahead of the clock), or not again so soon; the link is being closed. */
+bool peer_outgrow_epoch(peers_t *peers, peer_t *peer, uint64_t seen);
 
 /* What every frame begins with. */
 typedef struct {

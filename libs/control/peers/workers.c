@@ -35,7 +35,8 @@ static void join(peers_t *peers, peer_t *peer, const frame_head_t *head)
     err_t err = {0};
     status_t status = devices_add(peers->tasks, worker, head->hello, &err);
     if (status == STATUS_OK) {
-        peer_outgrow_epoch(peers, peer, head->epoch);
+        if (!peer_outgrow_epoch(peers, peer, head->epoch))
+            return;
         worker->peers_due = true;
         send_welcome(worker);
         return;

@@ -62,7 +62,8 @@ void handed_missed(tasks_t *tasks, gateway_t *gateway, uint64_t task)
 status_t handed_init(tasks_t *tasks, err_t *err)
 {
     tasks->handed = calloc(HANDED_ROWS, sizeof(*tasks->handed));
-    return tasks->handed ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for rows that were handed over");
+    return tasks->handed ? STATUS_OK
+                         : err_set(err, STATUS_NO_MEMORY, "no memory for rows that were handed over");
 }
 
 void handed_dispose(tasks_t *tasks)

@@ -149,9 +149,11 @@ void actor_open(actor_t *actor)
     play_t *play = actor->play;
     actor->ending = false;
     if (actor->devices > 0)
-        actor->worker = control_worker_opened(play->control, play->now_ns, actor, "worker");
+        actor->worker = control_worker_opened(play->control, play->now_ns, actor,
+                                              actor->address ? actor->address : "worker");
     else
-        actor->gateway = control_gateway_opened(play->control, play->now_ns, actor, "gateway");
+        actor->gateway = control_gateway_opened(play->control, play->now_ns, actor,
+                                                actor->address ? actor->address : "gateway");
 }
 
 static void turn(play_t *play)

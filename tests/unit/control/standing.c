@@ -69,7 +69,8 @@ Test(standing, one_that_reports_and_never_delivers_is_found_out, .init = begin)
         now_ns += 5 * NS_PER_MS;
     }
     int64_t turned_ns = now_ns;
-    for (uint32_t i = 0; !standing_is_suspect(&s) && i < 1000; i++) { /* and its gateways miss those of 100 ms ago */
+    for (uint32_t i = 0; !standing_is_suspect(&s) && i < 1000;
+         i++) { /* and its gateways miss those of 100 ms ago */
         standing_well(&s, now_ns, 1);
         standing_ill(&s, now_ns, ILL_MISSED, 1);
         now_ns += 5 * NS_PER_MS;

@@ -1,0 +1,120 @@
+/* Who may join, and what a Hello can do to the others. */
+#include "play.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#define DAY_MS (UINT64_C(24) * 3600 * 1000)
+
+static play_t play;
+
+static void begin(void)
+{
+    play_init(&play, "fermata");
+}
+
+static void end(void)
+{
+    play_ends(&play);
+    cr_expect(play_dispose(&play));
+}
+
+/* A worker that has seen that epoch; what comes of its Hello. */
+static const char *join_with_epoch(uint64_t epoch)
+{
+    actor_t *worker = &play.odd_worker;
+    actor_open(worker);
+    worker->epoch = epoch;
+    play_watch(&play);
+    say_hello(worker);
+    return play_seen(&play);
+}
+
+static void leave(void)
+{
+    play_ends(&play);
+    if (play.odd_worker.worker)
+        actor_leave(&play.odd_worker);
+    play.odd_worker.epoch = 0;
+}
+
+Test(peers, an_epoch_near_the_clock_is_outgrown, .init = begin, .fini = end)
+{
+    cr_expect_str_eq(join_with_epoch(PLAY_EPOCH + DAY_MS), "others-away+welcome");
+    cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH + DAY_MS + 1);
+    leave();
+    cr_expect(play_honest_are_served(&play));
+}
+
+Test(peers, an_epoch_beyond_it_changes_nothing, .init = begin, .fini = end)
+{
+    static const uint64_t far[] = {PLAY_EPOCH + DAY_MS + 1, INT64_MAX - 1, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        cr_expect_str_eq(join_with_epoch(far[i]), "closed");
+        cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH);
+        leave();
+    }
+    cr_expect(play_honest_are_served(&play));
+}
+
+/* The clock goes on, and so does what is near it. */
+Test(peers, what_is_near_the_clock_moves_with_it, .init = begin, .fini = end)
+{
+    play_pass(&play, 10 * NS_PER_S);
+    (void)join_with_epoch(PLAY_EPOCH + DAY_MS + 10000);
+    cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH + DAY_MS + 10001);
+    leave();
+}
+
+Test(peers, the_epoch_cannot_be_raised_again_and_again, .init = begin, .fini = end)
+{
+    for (uint32_t i = 0; i < 20; i++) {
+        (void)join_with_epoch(play.control->turn.epoch + 1);
+        leave();
+    }
+    cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH + 8, "four times");
+    cr_expect(play_honest_are_served(&play));
+    play_pass(&play, 61 * NS_PER_S);
+    (void)join_with_epoch(play.control->turn.epoch + 1);
+    leave();
+    cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH + 10, "and once more a minute later");
+}
+
+Test(peers, who_knows_an_id_cannot_take_its_place_from_another_host, .init = begin, .fini = end)
+{
+    actor_t *rogue = &play.odd_worker;
+    rogue->instance_id = play.worker.instance_id;
+    rogue->address = "ipv4:10.0.0.66:4711";
+    actor_open(rogue);
+    play_watch(&play);
+    say_hello(rogue);
+    cr_expect_str_eq(play_seen(&play), "noted+closed");
+    leave();
+    cr_expect(play_honest_are_served(&play));
+}
+
+Test(peers, one_host_cannot_fill_the_table, .init = begin, .fini = end)
+{
+    static actor_t many[PEERS_MAX];
+    static char addresses[PEERS_MAX][32];
+    uint32_t joined = 0;
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        (void)snprintf(addresses[i], sizeof addresses[i], "ipv4:10.0.0.66:%u", i);
+        many[i] = (actor_t){.play = &play, .instance_id = 1000 + i, .address = addresses[i]};
+        actor_open(&many[i]);
+        say_hello(&many[i]);
+        joined += !many[i].ending;
+    }
+    cr_expect_eq(joined, PEERS_PER_HOST_MAX);
+    play.odd_gateway.address = "ipv4:10.0.0.67:1";
+    actor_open(&play.odd_gateway);
+    play_watch(&play);
+    say_hello(&play.odd_gateway);
+    cr_expect_str_eq(play_seen(&play), "welcome+catalogue");
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        if (many[i].gateway)
+            actor_leave(&many[i]);
+    actor_leave(&play.odd_gateway);
+}
