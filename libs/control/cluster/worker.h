@@ -50,6 +50,7 @@ struct worker {
     command_t *commands; /* loads and unloads that it has not answered, oldest first */
     uint32_t command_count;
     uint64_t commands_made;
+    uint32_t instance_count;
     instance_t **instances; /* by model, [models_max]: models/catalogue.c's; NULL: it has reported none */
 };
 

@@ -159,13 +159,14 @@ static instance_t *instance_make(const models_t *models, model_t *model, worker_
     if (!instance)
         return NULL;
     worker->instances[model->id] = instance;
+    worker->instance_count++;
     instance->worker = worker;
     instance->next = model->instances;
     model->instances = instance;
     return instance;
 }
 
-static void instance_remove(model_t *model, const worker_t *worker)
+static void instance_remove(model_t *model, worker_t *worker)
 {
     for (instance_t **link = &model->instances; *link; link = &(*link)->next) {
         instance_t *instance = *link;
@@ -175,6 +176,7 @@ static void instance_remove(model_t *model, const worker_t *worker)
         if (model->canonical == instance)
             model->canonical = NULL;
         worker->instances[model->id] = NULL;
+        worker->instance_count--;
         control__model_report__free_unpacked(instance->report, NULL);
         free(instance->family);
         free(instance);
@@ -216,23 +218,59 @@ static model_t *model_find(const models_t *models, const char *name, int64_t ver
     return NULL;
 }
 
+/* Nobody has it, nothing of it is known any more, and every gateway has been told: no task can come for its number. */
+static bool is_left(const models_t *models, const model_t *model)
+{
+    if (model->instances || model->home || model->tasks > 0 || model->shape_count > 0)
+        return false;
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        if (models->roster->gateways[i] &&
+            models->roster->gateways[i]->catalogue_seen < model->unready_version)
+            return false;
+    return true;
+}
+
+/* Where there is no other place: that of a model that has left, which is listed until then. NULL: there is none. */
+static model_t *place_for(models_t *models)
+{
+    if (models->count < models->turn->options.models_max) {
+        model_t *model = calloc(1, sizeof *model);
+        if (model) {
+            model->id = models->count;
+            models->all[models->count++] = model;
+        }
+        return model;
+    }
+    for (uint32_t m = 0; m < models->count; m++)
+        if (is_left(models, models->all[m]))
+            return models->all[m];
+    return NULL;
+}
+
 static model_t *model_make(models_t *models, const char *name, int64_t version)
 {
-    if (models->count == models->turn->options.models_max)
-        return NULL;
-    model_t *model = calloc(1, sizeof *model);
     char *copy = strdup(name);
-    if (!model || !copy) {
-        free(model);
+    model_t *model = copy ? place_for(models) : NULL;
+    if (!model) {
         free(copy);
         return NULL;
     }
-    model->id = models->count;
-    model->name = copy;
-    model->version = version;
+    free(model->name);
+    *model = (model_t){.id = model->id, .name = copy, .version = version};
     model_metrics(models, model);
-    models->all[models->count++] = model;
     return model;
+}
+
+/* One worker cannot fill the table: the last places are for those who have fewer models. */
+static bool has_its_share(const models_t *models, const worker_t *worker)
+{
+    const uint32_t most = models->turn->options.models_max, last = most / 8;
+    uint32_t taken = 0;
+    if (worker->instance_count < most / 2)
+        return false;
+    for (uint32_t m = 0; m < models->count; m++)
+        taken += models->all[m]->instances ? 1 : 0;
+    return taken + last >= most;
 }
 
 void catalogue_report(models_t *models, worker_t *worker, const Control__ModelReport *report)
@@ -243,10 +281,11 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
     }
     bool gone = report->state == CONTROL__MODEL_STATE__MODEL_STATE_GONE;
     model_t *model = model_find(models, report->name, report->version);
-    if (!model && !gone)
+    if (!model && !gone && !has_its_share(models, worker))
         model = model_make(models, report->name, report->version);
     if (!model) {
-        peer_complain(&worker->peer, NONSENSE_MODEL, gone ? "an unknown model is gone" : "too many models");
+        peer_complain(&worker->peer, NONSENSE_MODEL,
+                      gone ? "an unknown model is gone" : "too many models: more need --models-max");
         return;
     }
     if (gone) {

@@ -42,6 +42,7 @@ typedef struct model {
     subcluster_t *home;    /* where its tasks go; NULL: nowhere */
     subcluster_t *planned; /* where the last plan that moved it wants it */
     uint32_t ready_workers;
+    uint32_t tasks; /* of it that are known, queued or granted */
     int64_t unready_since_ns;
     uint64_t unready_version; /* of the catalogue that said so */
     char reason[REASON_BYTES];

@@ -33,10 +33,11 @@ static int64_t clamp_budget(gateway_t *gateway, int64_t budget_ns)
     return budget_ns > 0 ? DURATION_MOST_NS : -DURATION_MOST_NS;
 }
 
-static void fill_task(task_t *task, const Control__TaskBatch *t, size_t i, int64_t now_ns)
+static void fill_task(task_t *task, model_t *model, const Control__TaskBatch *t, size_t i, int64_t now_ns)
 {
     gateway_t *gateway = task->gateway;
-    task->model = t->model[i];
+    task->model = model->id;
+    model->tasks++;
     task->handle_hi = t->handle_hi[i];
     task->handle_lo = t->handle_lo[i];
     task->offset_bytes = t->offset_bytes[i];
@@ -205,7 +206,7 @@ static void submit_one(submission_t *in, size_t i, const uint32_t *sizes)
             shapes_release(entry.made.shape);
         return;
     }
-    fill_task(task, b, i, tasks->turn->now_ns);
+    fill_task(task, entry.model, b, i, tasks->turn->now_ns);
     task->shape = entry.made.shape;
     task->trial = entry.made.trial;
     status_t status = task_enqueue(tasks, task);

@@ -57,6 +57,7 @@ void task_give(tasks_t *tasks, task_t *task)
     task_orphan(task);
     if (task->shape)
         shapes_release(task->shape);
+    models_get(tasks->models, task->model)->tasks--;
     task->generation++;
     pool_put(&tasks->pool, task);
 }

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 #define DAY_MS (UINT64_C(24) * 3600 * 1000)
 
@@ -50,7 +51,8 @@ Test(peers, an_epoch_near_the_clock_is_outgrown, .init = begin, .fini = end)
 
 Test(peers, an_epoch_beyond_it_changes_nothing, .init = begin, .fini = end)
 {
-    static const uint64_t far[] = {PLAY_EPOCH + DAY_MS + 1, INT64_MAX - 1, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
+    static const uint64_t far[] = {PLAY_EPOCH + DAY_MS + 1, INT64_MAX - 1, INT64_MAX, UINT64_MAX - 1,
+                                   UINT64_MAX};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
         cr_expect_str_eq(join_with_epoch(far[i]), "closed");
         cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH);
@@ -117,4 +119,81 @@ Test(peers, one_host_cannot_fill_the_table, .init = begin, .fini = end)
         if (many[i].gateway)
             actor_leave(&many[i]);
     actor_leave(&play.odd_gateway);
+}
+
+/* ---- models ---- */
+
+#define READY CONTROL__MODEL_STATE__MODEL_STATE_READY
+
+static void join_odd_worker(void)
+{
+    play.odd_worker.instance_id++;
+    actor_open(&play.odd_worker);
+    say_hello(&play.odd_worker);
+}
+
+static void report_many(uint32_t from, uint32_t count, Control__ModelState state)
+{
+    char name[32];
+    for (uint32_t i = from; i < from + count; i++) {
+        (void)snprintf(name, sizeof name, "odd-%u", i);
+        say_report(&play.odd_worker, name, state, NS_PER_MS);
+    }
+}
+
+/* Whether model "m" of the honest worker is taken up. */
+static bool is_taken_up(void)
+{
+    say_report(&play.worker, "m", READY, NS_PER_MS);
+    return strcmp(play.gateway.listed, "ready") == 0;
+}
+
+Test(peers, one_worker_cannot_fill_the_table_of_models, .init = begin, .fini = end)
+{
+    uint32_t most = play.control->turn.options.models_max;
+    join_odd_worker();
+    play_watch(&play);
+    report_many(0, most + 10, CONTROL__MODEL_STATE__MODEL_STATE_LOADING);
+    cr_expect_not_null(strstr(play_seen(&play), "noted"));
+    cr_expect_eq(play.control->models.count, most - most / 8);
+    cr_expect(is_taken_up());
+    leave();
+}
+
+/* Each time other names, for days. */
+Test(peers, models_that_have_left_make_room, .init = begin, .fini = end)
+{
+    uint32_t most = play.control->turn.options.models_max;
+    for (uint32_t round = 0; round < 20; round++) {
+        join_odd_worker();
+        play_watch(&play);
+        report_many(round * 1000, most / 4, CONTROL__MODEL_STATE__MODEL_STATE_LOADING);
+        cr_expect_null(strstr(play_seen(&play), "noted"), "round %u: %s", round, play_seen(&play));
+        leave();
+    }
+    cr_expect_eq(play.control->models.count, most);
+    cr_expect(is_taken_up());
+    cr_expect(play_honest_are_served(&play));
+}
+
+/* Its number may still be in a task that is on its way. */
+Test(peers, a_place_is_not_given_away_before_every_gateway_knows, .init = begin, .fini = end)
+{
+    uint32_t most = play.control->turn.options.models_max;
+    join_odd_worker();
+    report_many(0, most - 1, READY); /* "good" has the first place */
+    uint32_t had = play.odd_worker.worker->instance_count;
+    leave();
+    play_pass(&play, NS_PER_S); /* the grace of those that return is over */
+    for (uint32_t i = 0; i < 2; i++) {
+        join_odd_worker();
+        play_watch(&play);
+        report_many(5000, most / 2, READY);
+        bool refused = strstr(play_seen(&play), "noted");
+        cr_expect_eq(refused, i == 0 && had > most / 2, "round %u", i);
+        leave();
+        play_pass(&play, NS_PER_S);
+        play.control->roster.gateways[play.gateway.gateway->peer.index]->catalogue_seen =
+            play.control->models.version;
+    }
 }
