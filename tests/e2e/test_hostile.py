@@ -1,18 +1,24 @@
 """Peers that lie (tests/hostile/rogue.py), beside those who mean well."""
 
+import subprocess
+
 import pytest
 
 import rogue
-from client import get
+from client import get, post
 from system import Cluster, wait_until
+from test_modes import metric
+
+
+ANSWERS = {"ok": rogue.ok, "failed_rows": rogue.failed_rows, "cancelled": rogue.cancelled, "internal": rogue.internal}
 
 
 @pytest.fixture(scope="module")
 def emulated(bin_dir, tmp_path_factory):
-    """Scheduler, gateway and worker; `quick` takes 1.1 ms for a row, its SLO is 200 ms."""
+    """Scheduler, gateway and worker; `quick` takes 1.1 ms for a row, its SLO is 200 ms; models named after answers have a second."""
     folder = tmp_path_factory.mktemp("hostile")
     profile = folder / "profile.csv"
-    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,200,8\n")
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,200,8\n" + "".join(f"{name},0.1,1,1000,8\n" for name in ANSWERS))
     cluster = Cluster(bin_dir, folder, models=folder)
     cluster.one = cluster.scheduler()
     cluster.front = cluster.gateway(cluster.one)
@@ -25,7 +31,6 @@ def state(cluster):
     return get(cluster.one.http, "/state").json()
 
 
-ANSWERS = {"ok": rogue.ok, "failed_rows": rogue.failed_rows, "cancelled": rogue.cancelled, "internal": rogue.internal}
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
@@ -44,4 +49,79 @@ def test_the_rogues_are_taken_for_peers(emulated, answer):
             wait_until(lambda: gateway.drops, "the failure is told", 10)
             assert [drop[0] for drop in gateway.drops] == ids
         assert {"rogue-gateway", "rogue-worker"} <= {peer["name"] for kind in ("gateways", "workers") for peer in state(emulated)[kind]}
+    wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
+
+
+# ---- who lies is left out
+
+
+WHY = {"ok": "results that it reported never arrived", "failed_rows": "ran well elsewhere", "cancelled": "ran well elsewhere",
+       "internal": "batches failed"}
+
+
+def ask(cluster, model):
+    tensor = get(cluster.front.http, f"/v2/models/{model}").json()["inputs"][0]
+    shape = [1 if size < 0 else size for size in tensor["shape"]]
+    count = 1
+    for size in shape:
+        count *= size
+    request = {"inputs": [{"name": tensor["name"], "shape": shape, "datatype": tensor["datatype"], "data": [0.0] * count}]}
+    return lambda: post(cluster.front.http, f"/v2/models/{model}/infer", request).status
+
+
+def doubted(cluster, model):
+    return [doubt for doubt in state(cluster)["doubts"] if doubt["model"] == model]
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_worker_that_lies_is_shunned_and_costs_its_clients_little(emulated, bin_dir, kind):
+    """It has the model too, and is always idle. What it fails is run by the other; what it does not deliver is lost until it is found out."""
+    infer = ask(emulated, kind)
+    with rogue.Spy(emulated.one.grpc) as gateway, rogue.RogueWorker(emulated.one.grpc, ANSWERS[kind], kind="emulated") as worker:
+        worker.report(gateway.described(kind))
+        wait_until(lambda: gateway.models[kind].workers == 2, "two workers have it", 10)
+        with rogue.Steady(infer, 20) as one, rogue.Steady(infer, 20) as two, rogue.Steady(infer, 20) as three:
+            wait_until(lambda: doubted(emulated, kind), "the rogue is found out", 60)
+            before = [len(client.results) for client in (one, two, three)]
+            wait_until(lambda: all(len(client.results) > had + 20 for client, had in zip((one, two, three), before)), "clients go on", 60)
+        doubt, = doubted(emulated, kind)
+        assert doubt["peer"] == "rogue-worker" and WHY[kind] in doubt["reason"] and doubt["strikes"] >= 1, doubt
+        status = subprocess.run([bin_dir / "fermata", "cluster", "status", "--scheduler", emulated.one.grpc], capture_output=True, text=True, timeout=60)
+        assert "NOT BELIEVED" in status.stdout and WHY[kind] in status.stdout, status.stdout
+        reason = {"ok": "missed", "failed_rows": "rows", "cancelled": "rows", "internal": "failed"}[kind]
+        assert metric(emulated.one.http, "fermata_scheduler_strikes_total", model=kind, reason=reason) >= 1
+        if kind != "ok":
+            assert {status for client in (one, two, three) for status in client.results} == {200}
+    wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
+    assert infer() == 200 and not doubted(emulated, kind)
+
+
+def test_what_runs_for_an_hour_by_its_profile_does_not_count(emulated):
+    infer = ask(emulated, "quick")
+    with rogue.Spy(emulated.one.grpc) as gateway, rogue.RogueWorker(emulated.one.grpc, rogue.silent, kind="emulated") as worker:
+        worker.report(gateway.described("quick"), beta_ns=3.5e12)
+        wait_until(lambda: gateway.models["quick"].workers == 2, "two workers have it", 10)
+        assert [infer() for _ in range(20)] == [200] * 20
+        assert not worker.grants
+    wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
+
+
+def test_an_epoch_of_a_far_future_deafens_nobody(emulated):
+    before = state(emulated)["epoch"]
+    worker = rogue.RogueWorker(emulated.one.grpc, rogue.ok)
+    worker.epoch = 2**63 - 2
+    with pytest.raises(rogue.grpc.RpcError) as refused:
+        worker.connect()
+    worker.close()
+    assert "more than a day ahead" in refused.value.details()
+    assert state(emulated)["epoch"] == before
+    assert ask(emulated, "quick")() == 200
+
+
+def test_ids_of_processes_are_shown_to_nobody(emulated):
+    with rogue.RogueWorker(emulated.one.grpc, rogue.ok) as worker:
+        wait_until(lambda: len(state(emulated)["workers"]) == 2, "it is shown", 10)
+        text = get(emulated.one.http, "/state").body.decode()
+        own = worker.hello.instance_id
+        assert str(own) not in text and f"{own:016x}" not in text and f"{own:x}" not in text
     wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
