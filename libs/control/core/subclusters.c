@@ -72,9 +72,11 @@ static status_t declare_one(subclusters_t *subs, char *text, err_t *err)
     subcluster_t *made;
     status_t status = make(subs, name, device_class, policy ? policy : subs->policy,
                            policy ? NULL : subs->policy_params, &made, err);
-    if (status == STATUS_OK)
-        made->share = (uint32_t)share;
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    made->declared = true;
+    made->share = (uint32_t)share;
+    return STATUS_OK;
 }
 
 status_t subclusters_init(subclusters_t *subs, turn_t *turn, err_t *err)
@@ -93,6 +95,16 @@ status_t subclusters_init(subclusters_t *subs, turn_t *turn, err_t *err)
             err_prefix(err, "sub-cluster \"%.80s\"", subs->turn->options.subclusters[i]);
     }
     return status;
+}
+
+void subclusters_remove(subclusters_t *subs, uint32_t index)
+{
+    note_info(subs->turn, "subcluster_gone", LOG_STR("name", subs->all[index]->name));
+    subcluster_destroy(subs->all[index]);
+    if (index < --subs->count) {
+        subs->all[index] = subs->all[subs->count];
+        subs->all[index]->index = index;
+    }
 }
 
 void subclusters_dispose(subclusters_t *subs)

@@ -1,6 +1,7 @@
 /*
  * Which sub-clusters there are. Those that the configuration declares exist from the start; a class of
- * devices that none of them is of gets one, named after the class, with its first device.
+ * devices that none of them is of gets one, named after the class, with its first device; where there is no room for one more, those
+ * go that have neither devices nor models.
  */
 #ifndef CONTROL_CORE_SUBCLUSTERS_H
 #define CONTROL_CORE_SUBCLUSTERS_H
@@ -20,6 +21,8 @@ typedef struct {
 
 status_t subclusters_init(subclusters_t *subs, turn_t *turn, err_t *err); /* those that are declared */
 void subclusters_dispose(subclusters_t *subs);
+/* One that nothing refers to any more. */
+void subclusters_remove(subclusters_t *subs, uint32_t index);
 subcluster_t *subclusters_find(const subclusters_t *subs, const char *name);
 /* Where so many devices of a class join: the least full of its share, or one that is made for them. NULL
  * and *err: none. */

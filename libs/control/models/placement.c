@@ -206,6 +206,26 @@ void placement_settle(models_t *models, model_t *model)
     turn_touch(models->turn);
 }
 
+static bool is_of_no_use(const models_t *models, const subcluster_t *sub)
+{
+    if (sub->declared || sub->device_count > 0)
+        return false;
+    for (uint32_t m = 0; m < models->count; m++)
+        if (models->all[m]->home == sub || models->all[m]->planned == sub)
+            return false;
+    return true;
+}
+
+void placement_make_room(models_t *models)
+{
+    subclusters_t *subs = models->subclusters;
+    if (subs->count < SUBCLUSTERS_MAX)
+        return;
+    for (uint32_t i = subs->count; i-- > 0;)
+        if (is_of_no_use(models, subs->all[i]))
+            subclusters_remove(subs, i);
+}
+
 bool placement_move(models_t *models, model_t *model, subcluster_t *to)
 {
     if (!model_is_served_at(model, to))

@@ -118,8 +118,10 @@ status_t devices_add(tasks_t *tasks, worker_t *worker, const Control__Hello *hel
         const char *device_class = class_of(hello->devices[i]);
         if (device_class[0] == '\0' || strlen(device_class) >= DEVICE_CLASS_BYTES)
             return err_set(err, STATUS_INVALID_ARGUMENT, "a device's class and kind are empty or too long");
-        if (!sub || strcmp(sub->device_class, device_class) != 0)
+        if (!sub || strcmp(sub->device_class, device_class) != 0) {
+            placement_make_room(tasks->models);
             sub = subclusters_for(tasks->subclusters, device_class, (uint32_t)hello->n_devices, err);
+        }
         if (!sub)
             return err->code;
         if (device_add(tasks, device, hello->devices[i], sub) != STATUS_OK)

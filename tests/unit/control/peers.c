@@ -197,3 +197,22 @@ Test(peers, a_place_is_not_given_away_before_every_gateway_knows, .init = begin,
             play.control->models.version;
     }
 }
+
+/* Each time of another class. */
+Test(peers, classes_of_devices_that_have_left_make_room, .init = begin, .fini = end)
+{
+    char name[32];
+    for (uint32_t i = 0; i < 3 * SUBCLUSTERS_MAX; i++) {
+        (void)snprintf(name, sizeof name, "class-%u", i);
+        play.odd_worker.device_class = name;
+        join_odd_worker();
+        cr_assert_not(play.odd_worker.ending, "class %u", i);
+        say_report(&play.odd_worker, "odd", READY, NS_PER_MS);
+        leave();
+        play_pass(&play, NS_PER_S);     /* the grace of its model is over */
+        say_cancel(&play.gateway, 999); /* the honest are not silent */
+        say_device(&play.worker, 0, CONTROL__DEVICE_STATUS__DEVICE_READY);
+    }
+    cr_expect_leq(play.control->subclusters.count, SUBCLUSTERS_MAX);
+    cr_expect(play_honest_are_served(&play));
+}

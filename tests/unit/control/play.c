@@ -232,6 +232,7 @@ void say_hello(actor_t *actor)
     device.kind = (char *)"cpu";
     device.name = (char *)"cpu0";
     device.memory_bytes = 1 << 30;
+    device.device_class = (char *)(uintptr_t)(actor->device_class ? actor->device_class : "");
     hello.devices = devices;
     hello.n_devices = actor->devices;
     gateway.hello = worker.hello = &hello;

@@ -18,10 +18,11 @@ typedef struct play play_t;
 typedef struct {
     play_t *play;
     uint64_t instance_id;
-    uint64_t epoch;      /* that it puts into its messages; 0: the scheduler's */
-    uint32_t devices;    /* of a worker; 0: a gateway */
-    int64_t slo_ns;      /* of the models that it reports; 0: none */
-    const char *address; /* NULL: all are of one host */
+    uint64_t epoch;           /* that it puts into its messages; 0: the scheduler's */
+    uint32_t devices;         /* of a worker; 0: a gateway */
+    int64_t slo_ns;           /* of the models that it reports; 0: none */
+    const char *device_class; /* NULL: none is told */
+    const char *address;      /* NULL: all are of one host */
     gateway_t *gateway;
     worker_t *worker;             /* one of the two, while its stream is open */
     bool ending;                  /* the control plane ends it: play_ends tells that it has */
