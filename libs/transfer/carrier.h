@@ -84,6 +84,11 @@ typedef struct carrier_job {
     void *inside_ptr;
 } carrier_job_t;
 
+/* Of the buffers that a client was told of while it has, or had, links. */
+typedef struct {
+    uint64_t registered_bytes, refused_bytes;
+} carrier_buffers_t;
+
 typedef struct {
     /* The link is ready (STATUS_OK), cannot be made (then it is to be closed), or has broken later on: told at most once each, a link
      * that breaks ends all its jobs with STATUS_UNAVAILABLE first. */
@@ -124,6 +129,12 @@ typedef struct carrier_ops {
     void (*link_close)(carrier_link_t *link);
     void (*get)(carrier_link_t *link, carrier_job_t *job);
     void (*put)(carrier_link_t *link, carrier_job_t *job);
+    /* Memory that gets land in and puts come from, until it is dropped: registered once, in place of for each operation. One that cannot be
+     * is used all the same (one log line). It overlaps no other. NULL (all three): nothing has to be registered. */
+    void (*buffer_add)(carrier_client_t *client, void *base, size_t len_bytes);
+    void (*buffer_drop)(carrier_client_t *client,
+                        void *base); /* no job of it is under way; freed after this */
+    void (*buffer_count)(const carrier_client_t *client, carrier_buffers_t *buffers);
     /* True: done is not called, and no memory of the job is touched any more. False: it must be waited for. */
     bool (*cancel)(carrier_link_t *link, carrier_job_t *job);
     uint32_t (*registered)(void); /* regions registered in this process, for tests that look for leaks */

@@ -44,6 +44,36 @@ uint64_t clients_bits(const transfer_pool_t *pool)
     return bits;
 }
 
+carrier_buffers_t clients_buffers(const transfer_pool_t *pool)
+{
+    carrier_buffers_t sum = {0};
+
+    for (const client_t *client = pool->clients; client->ops; client++) {
+        carrier_buffers_t one = {0};
+        if (client->ops->buffer_count)
+            client->ops->buffer_count(client->client, &one);
+        sum.registered_bytes += one.registered_bytes;
+        sum.refused_bytes += one.refused_bytes;
+    }
+    return sum;
+}
+
+void transfer_buffer_add(transfer_pool_t *pool, void *base, size_t len_bytes)
+{
+    for (const client_t *client = pool->clients; client->ops; client++) {
+        if (client->ops->buffer_add)
+            client->ops->buffer_add(client->client, base, len_bytes);
+    }
+}
+
+void transfer_buffer_drop(transfer_pool_t *pool, void *base)
+{
+    for (const client_t *client = pool->clients; client->ops; client++) {
+        if (client->ops->buffer_drop)
+            client->ops->buffer_drop(client->client, base);
+    }
+}
+
 /* ---- a link ---- */
 
 static void link_tell(const transfer_peer_t *peer, const char *carrier, const char *why)

@@ -16,6 +16,8 @@ void clients_open(transfer_pool_t *pool, transfer_choice_t choice, bool spin);
 void clients_close(transfer_pool_t *pool);
 /* The bits for HELLO. */
 uint64_t clients_bits(const transfer_pool_t *pool);
+/* Of all of them together. */
+carrier_buffers_t clients_buffers(const transfer_pool_t *pool);
 
 /* The owner's HELLO has come with these bits: attaches, if both have a carrier. */
 void link_greeted(transfer_peer_t *peer, uint64_t carriers);

@@ -261,7 +261,11 @@ void transfer_pool_destroy(transfer_pool_t *pool)
 
 void transfer_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats)
 {
+    const carrier_buffers_t buffers = clients_buffers(pool);
+
     *stats = pool->stats;
+    stats->registered_bytes = buffers.registered_bytes;
+    stats->refused_bytes = buffers.refused_bytes;
 }
 
 status_t transfer_peer_open(transfer_pool_t *pool, const char *address, uint64_t instance_id,

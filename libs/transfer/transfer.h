@@ -94,6 +94,8 @@ typedef struct {
     uint64_t connects;        /* connections that came to be */
     uint64_t fallbacks;       /* connections that were to go past the socket and could not, or no longer */
     uint32_t connections;     /* now, all ways */
+    /* pool, now: of buffers (transfer_buffer_add), what RDMA has registered, and what it could not */
+    uint64_t registered_bytes, refused_bytes;
 } transfer_stats_t;
 
 transfer_traffic_t transfer_stats_sum(const transfer_stats_t *stats);
@@ -221,6 +223,15 @@ status_t transfer_pool_create(const transfer_pool_options_t *options, transfer_p
 void transfer_pool_destroy(transfer_pool_t *pool);
 
 void transfer_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats);
+
+/*
+ * Memory that fetches land in and pushes come from, again and again: what has to be registered for RDMA is registered once, and not for
+ * each request. What is not added, or cannot be registered (ulimit -l; one log line says so), is used all the same. It overlaps no
+ * other; a base that was not added is ignored when it is dropped.
+ */
+void transfer_buffer_add(transfer_pool_t *pool, void *base, size_t len_bytes);
+/* Before it is freed; no request of it is under way. The end of the pool drops them all. */
+void transfer_buffer_drop(transfer_pool_t *pool, void *base);
 
 /* A peer: the owner with this instance id (0 = any) at this "host:port". Does not block: the connection is
  * made, and a name resolved, at the first request or by transfer_peer_connect; it is closed when idle and

@@ -1,6 +1,7 @@
 /*
  * A fetch and a push past the socket, beside the socket: each transport that was built, in turns, between two threads that
- * have a loop each (--spin: RDMA does not sleep; --one: the same input again and again). Prints latency of one fetch at a time, CPU time per byte of both sides, and items per second.
+ * have a loop each (--spin: RDMA does not sleep; --one: the same input again and again; --loose: into buffers that are not registered
+ * before). Prints latency of one fetch at a time, CPU time per byte of both sides, and items per second.
  */
 #include "bench_net.h"
 
@@ -124,7 +125,7 @@ struct bench {
     transfer_peer_t *peer;
     gateway_t gateway;
     lane_t lanes[DEPTH];
-    bool push;
+    bool push, loose;
     int left, under_way, place, places;
     int64_t *samples;
 };
@@ -209,6 +210,8 @@ static bool bench_open(bench_t *bench, transfer_choice_t choice, transfer_way_t 
         bench->lanes[i].bench = bench;
         must((bench->lanes[i].buffer = malloc(ITEM_BYTES)) != NULL, "memory");
         memset(bench->lanes[i].buffer, 1, ITEM_BYTES);
+        if (!bench->loose)
+            transfer_buffer_add(bench->pool, bench->lanes[i].buffer, ITEM_BYTES);
     }
     transfer_peer_connect(bench->peer);
     while (stats.by[way].connections == 0 && clock_now_ns() < end) {
@@ -265,6 +268,7 @@ int main(int argc, char **argv)
     log_init("bench", LOG_WARN, LOG_FORMAT_TEXT);
     for (int w = 0; w < WAYS; w++) {
         benches[w].places = places;
+        benches[w].loose = said(argc, argv, "--loose");
         open[w] = bench_open(&benches[w], ways[w].choice, ways[w].way, spin);
     }
     for (int round = 0; round < ROUNDS; round++) {

@@ -1,6 +1,6 @@
 /*
  * RDMA by UCX: the owner's arena and directory are registered once, each seat has a window of its own; a link gets inputs straight into
- * the caller's buffers and puts outputs into its window.
+ * the caller's buffers, which are registered once, too, and puts outputs into its window.
  *
  * Where there is no hardware, reads and writes go by messages of our own (ask.h) and not by UCX's emulation: that writes to
  * wherever a message says, and of UCX 1.13 it ends the owner's process when a reader is killed at a bad moment. `auto` takes hardware only.
@@ -32,5 +32,8 @@ const carrier_ops_t carrier_rdma = {
     .get = rdma_get,
     .put = rdma_put,
     .cancel = rdma_cancel,
+    .buffer_add = rdma_buffer_add,
+    .buffer_drop = rdma_buffer_drop,
+    .buffer_count = rdma_buffer_count,
     .registered = ucx_registered,
 };

@@ -27,6 +27,7 @@ void rdma_client_close(carrier_client_t *client)
 {
     scratch_t *scratch;
 
+    buffers_dispose(&client->buffers);
     for (uint32_t i = 0; i < client->context_count; i++)
         ucx_context_let_go(client->contexts[i]);
     while ((scratch = client->scratch)) {
@@ -42,22 +43,47 @@ void rdma_client_hello(carrier_client_t *client, carrier_blob_t *hello)
     ucx_hello_write(hello);
 }
 
-ucx_context_t *client_context(carrier_client_t *client, const char *local, err_t *err)
+static status_t context_for(carrier_client_t *client, const char *local, uint32_t *at, err_t *err)
 {
     char device[UCX_DEVICE_BYTES];
 
     ucx_device_of(local, device);
-    for (uint32_t i = 0; i < client->context_count; i++) {
-        if (strcmp(client->contexts[i]->device, device) == 0)
-            return client->contexts[i];
+    for (*at = 0; *at < client->context_count; ++*at) {
+        if (strcmp(client->contexts[*at]->device, device) == 0)
+            return STATUS_OK;
     }
-    if (client->context_count == CLIENT_CONTEXTS_MAX)
-        return client->contexts[0];
-    ucx_context_t **context = &client->contexts[client->context_count];
-    if (ucx_context_open(local, context, err) != STATUS_OK)
-        return NULL;
-    client->context_count++;
-    return *context;
+    if (client->context_count == BUFFER_CONTEXTS_MAX) {
+        *at = 0;
+        return STATUS_OK;
+    }
+    status_t status = ucx_context_open(local, &client->contexts[*at], err);
+    if (status == STATUS_OK)
+        client->context_count++;
+    return status;
+}
+
+status_t client_context(carrier_client_t *client, const char *local, uint32_t *at, err_t *err)
+{
+    status_t status = context_for(client, local, at, err);
+
+    if (status == STATUS_OK)
+        buffers_use(&client->buffers, *at, client->contexts[*at]);
+    return status;
+}
+
+void rdma_buffer_add(carrier_client_t *client, void *base, size_t len_bytes)
+{
+    buffers_add(&client->buffers, base, len_bytes);
+}
+
+void rdma_buffer_drop(carrier_client_t *client, void *base)
+{
+    buffers_drop(&client->buffers, base);
+}
+
+void rdma_buffer_count(const carrier_client_t *client, carrier_buffers_t *buffers)
+{
+    *buffers = buffers_count(&client->buffers);
 }
 
 scratch_t *scratch_take(carrier_client_t *client, uint32_t count)

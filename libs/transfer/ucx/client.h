@@ -3,7 +3,7 @@
 #define TRANSFER_UCX_CLIENT_H
 
 #include "transfer/carrier.h"
-#include "transfer/ucx/context.h"
+#include "transfer/ucx/buffers.h"
 
 /* Room for the entries of a job's items. */
 typedef struct scratch {
@@ -12,13 +12,12 @@ typedef struct scratch {
     directory_entry_t entries[];
 } scratch_t;
 
-enum { CLIENT_CONTEXTS_MAX = 8 }; /* one for each device that links go out by; hosts have few */
-
 struct carrier_client {
-    ucx_context_t *contexts[CLIENT_CONTEXTS_MAX]; /* the first is kept to no device */
+    ucx_context_t *contexts[BUFFER_CONTEXTS_MAX]; /* the first is kept to no device */
     uint32_t context_count;
     struct uv_loop_s *loop;
     bool spin;
+    buffers_t buffers;
     scratch_t *scratch; /* not in use */
 };
 
@@ -26,8 +25,12 @@ status_t rdma_client_open(struct uv_loop_s *loop, bool spin, carrier_client_t **
 void rdma_client_close(carrier_client_t *client);
 void rdma_client_hello(carrier_client_t *client, carrier_blob_t *hello);
 
-/* For a link whose connection is from this address, to be held by it; NULL: err says why there is none. */
-ucx_context_t *client_context(carrier_client_t *client, const char *local, err_t *err);
+void rdma_buffer_add(carrier_client_t *client, void *base, size_t len_bytes);
+void rdma_buffer_drop(carrier_client_t *client, void *base);
+void rdma_buffer_count(const carrier_client_t *client, carrier_buffers_t *buffers);
+
+/* The index of the context for a link whose connection is from this address, which is to hold it. Not OK: err says why there is none. */
+status_t client_context(carrier_client_t *client, const char *local, uint32_t *at, err_t *err);
 
 scratch_t *scratch_take(carrier_client_t *client, uint32_t count); /* NULL: no memory */
 void scratch_put(carrier_client_t *client, scratch_t *scratch);    /* NULL is allowed */

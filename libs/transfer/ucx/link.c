@@ -169,7 +169,6 @@ status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *blob, co
                         carrier_link_t **out, err_t *err)
 {
     carrier_link_t *link = calloc(1, sizeof(*link));
-    ucx_context_t *context = NULL;
     ucx_answer_t answer;
 
     if (!link)
@@ -184,15 +183,15 @@ status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *blob, co
     status_t status = STATUS_OK;
     if (!ucx_answer_read(blob, &answer))
         status = err_set(err, STATUS_INVALID_ARGUMENT, "its answer makes no sense");
-    if (status == STATUS_OK && !(context = client_context(client, watch->local, err)))
-        status = err->code;
     if (status == STATUS_OK)
-        status = ucx_open(&link->ucx, context, client->loop, client->spin, err);
+        status = client_context(client, watch->local, &link->context_at, err);
+    if (status == STATUS_OK)
+        status = ucx_open(&link->ucx, client->contexts[link->context_at], client->loop, client->spin, err);
     if (status != STATUS_OK) {
         free(link);
         return status;
     }
-    link->context = ucx_context_hold(context);
+    link->context = ucx_context_hold(client->contexts[link->context_at]);
     status = link_unpack(link, &answer, err);
     if (status != STATUS_OK) {
         link_end(link);

@@ -34,6 +34,7 @@ struct carrier_link {
     bool lingers;        /* it is closed and waits for the first answer */
     uv_timer_t patience; /* with that */
     ucx_context_t *context;
+    uint32_t context_at; /* among those of the client */
 };
 
 /* In carrier_job_t.inside; inside_ptr is the scratch of a get. */

@@ -10,30 +10,59 @@ uint32_t ucx_registered(void)
     return atomic_load(&registered);
 }
 
+static status_t map_by(const ucx_context_t *context, const ucp_mem_map_params_t *params, ucp_mem_h *handle,
+                       err_t *err)
+{
+    ucs_status_t failed = ucp_mem_map(context->handle, params, handle);
+    const size_t mib = params->length >> 20;
+
+    if (failed != UCS_OK)
+        return err_set(err, STATUS_NO_MEMORY, "%zu %s cannot be registered (ulimit -l?): %s",
+                       mib ? mib : params->length, mib ? "MiB" : "bytes", ucs_status_string(failed));
+    atomic_fetch_add(&registered, 1);
+    return STATUS_OK;
+}
+
+static ucp_mem_map_params_t params_of(void *base, size_t len_bytes)
+{
+    return (ucp_mem_map_params_t){.field_mask =
+                                      UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                  .address = base,
+                                  .length = len_bytes};
+}
+
+status_t ucx_map(const ucx_context_t *context, void *base, size_t len_bytes, ucp_mem_h *handle, err_t *err)
+{
+    const ucp_mem_map_params_t params = params_of(base, len_bytes);
+
+    return map_by(context, &params, handle, err);
+}
+
+void ucx_unmap(const ucx_context_t *context, ucp_mem_h handle)
+{
+    ucp_mem_unmap(context->handle, handle);
+    atomic_fetch_sub(&registered, 1);
+}
+
 static status_t memory_map(const ucx_context_t *context, const ucp_mem_map_params_t *params,
                            ucx_memory_t *memory, err_t *err)
 {
-    ucs_status_t failed = ucp_mem_map(context->handle, params, &memory->handle);
+    status_t status = map_by(context, params, &memory->handle, err);
 
-    if (failed != UCS_OK)
-        return err_set(err, STATUS_NO_MEMORY, "%zu MiB cannot be registered (ulimit -l?): %s",
-                       params->length >> 20, ucs_status_string(failed));
-    failed = ucp_rkey_pack(context->handle, memory->handle, &memory->rkey, &memory->rkey_bytes);
+    if (status != STATUS_OK)
+        return status;
+    ucs_status_t failed = ucp_rkey_pack(context->handle, memory->handle, &memory->rkey, &memory->rkey_bytes);
     if (failed != UCS_OK) {
-        ucp_mem_unmap(context->handle, memory->handle);
+        ucx_unmap(context, memory->handle);
         return err_set(err, STATUS_INTERNAL, "UCX gives no key: %s", ucs_status_string(failed));
     }
-    atomic_fetch_add(&registered, 1);
     return STATUS_OK;
 }
 
 status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes, ucx_memory_t *memory,
                       err_t *err)
 {
-    const ucp_mem_map_params_t params = {.field_mask =
-                                             UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-                                         .address = base,
-                                         .length = len_bytes};
+    const ucp_mem_map_params_t params = params_of(base, len_bytes);
 
     return memory_map(context, &params, memory, err);
 }
@@ -65,9 +94,8 @@ void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory)
     if (!memory->rkey)
         return;
     ucp_rkey_buffer_release(memory->rkey);
-    ucp_mem_unmap(context->handle, memory->handle);
+    ucx_unmap(context, memory->handle);
     *memory = (ucx_memory_t){0};
-    atomic_fetch_sub(&registered, 1);
 }
 
 /* ---- what an owner lays open ---- */

@@ -16,6 +16,10 @@ status_t ucx_register(const ucx_context_t *context, void *base, size_t len_bytes
 void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory);
 uint32_t ucx_registered(void); /* in this process */
 
+/* Memory that only this process reads and writes: it has no key. NO_MEMORY. */
+status_t ucx_map(const ucx_context_t *context, void *base, size_t len_bytes, ucp_mem_h *handle, err_t *err);
+void ucx_unmap(const ucx_context_t *context, ucp_mem_h handle);
+
 /* What carrier_memory_t.made points to: memory that UCX allocated, which its shared memory lets peers map. */
 struct carrier_made {
     ucx_context_t *context; /* the door's, too, and that of what is made beside it */

@@ -34,6 +34,17 @@ static ucp_request_param_t operation_param(carrier_job_t *job)
                                  .user_data = job};
 }
 
+/* Of an operation on these bytes of ours, which need not be registered if they are already. */
+static ucp_request_param_t bytes_param(carrier_job_t *job, const void *bytes, size_t len)
+{
+    ucp_request_param_t param = operation_param(job);
+
+    param.memh = buffers_find(&job->link->client->buffers, job->link->context_at, bytes, len);
+    if (param.memh)
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    return param;
+}
+
 static void operation_begun(carrier_job_t *job, ucs_status_ptr_t request)
 {
     if (UCS_PTR_IS_ERR(request)) {
@@ -56,7 +67,7 @@ static void operation_ask(carrier_job_t *job, ask_what_t what, uint64_t at, void
 
 void operation_get(carrier_job_t *job, const remote_t *from, uint64_t at, void *to, size_t len)
 {
-    ucp_request_param_t param = operation_param(job);
+    const ucp_request_param_t param = bytes_param(job, to, len);
 
     if (len == 0 || job->inside[JOB_FAILED])
         return;
@@ -69,7 +80,7 @@ void operation_get(carrier_job_t *job, const remote_t *from, uint64_t at, void *
 void operation_put(carrier_job_t *job, uint64_t at, void *bytes, size_t len)
 {
     const remote_t *window = &job->link->window;
-    ucp_request_param_t param = operation_param(job);
+    const ucp_request_param_t param = bytes_param(job, bytes, len);
 
     if (at > CARRIER_WINDOW_BYTES || len > CARRIER_WINDOW_BYTES - at)
         operation_begun(job, UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));

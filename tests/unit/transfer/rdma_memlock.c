@@ -5,13 +5,17 @@
 #include "harness.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "transfer/carrier.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 enum { MAPPED_MAX = 64, WINDOW = CARRIER_WINDOW_BYTES };
 
@@ -83,14 +87,13 @@ static void fini(void)
 
 TestSuite(rdma_memlock, .init = init);
 
-static void fetch_through(transfer_peer_t *peer, transfer_way_t way)
+enum { LEN = 5000 };
+
+static void fetch_into(transfer_peer_t *peer, transfer_way_t way, uint8_t *out)
 {
-    uint8_t out[5000];
-    struct iovec iov = {out, sizeof(out)};
-    transfer_item_t item = {.handle = rig_publish(&rig, 100, sizeof(out), NULL),
-                            .len_bytes = sizeof(out),
-                            .iov = &iov,
-                            .iov_count = 1};
+    struct iovec iov = {out, LEN};
+    transfer_item_t item = {
+        .handle = rig_publish(&rig, 100, LEN, NULL), .len_bytes = LEN, .iov = &iov, .iov_count = 1};
     transfer_stats_t before, after;
     outcome_t outcome = {0};
 
@@ -98,10 +101,17 @@ static void fetch_through(transfer_peer_t *peer, transfer_way_t way)
     cr_assert_eq(transfer_fetch(peer, &item, 1, 0, outcome_set, &outcome, NULL), STATUS_OK);
     rig_until(&rig, &outcome.calls, 1);
     cr_assert(outcome.status == STATUS_OK && item.status == STATUS_OK);
-    cr_assert_arr_eq(out, rig.arena + 100, sizeof(out));
+    cr_assert_arr_eq(out, rig.arena + 100, LEN);
     transfer_pool_stats(rig.pool, &after);
     cr_assert_eq(after.by[way].items, before.by[way].items + 1, "it went by %s", transfer_way_name(way));
     transfer_unpublish(rig.owner, item.handle);
+}
+
+static void fetch_through(transfer_peer_t *peer, transfer_way_t way)
+{
+    uint8_t out[LEN];
+
+    fetch_into(peer, way, out);
 }
 
 static uint64_t fallbacks(void)
@@ -184,4 +194,49 @@ Test(rdma_memlock, a_window_beyond_it_costs_that_connection_its_link_until_anoth
     rig_link(&rig);
     fetch_through(third, TRANSFER_BY_RDMA);
     fini();
+}
+
+/* ---- buffers of a worker ---- */
+
+static int lines_with(FILE *log, const char *word)
+{
+    char line[1024];
+    int count = 0;
+
+    rewind(log);
+    while (fgets(line, sizeof(line), log))
+        count += strstr(line, word) != NULL;
+    return count;
+}
+
+Test(rdma_memlock, buffers_beyond_it_are_used_as_they_are_and_one_line_says_so)
+{
+    enum { BYTES = 1 << 20 };
+    static uint8_t buffers[3][BYTES];
+    transfer_stats_t stats;
+    FILE *log = tmpfile();
+
+    allow(8 << 20);
+    rig_init_apart(&rig, NULL, NULL);
+    rig_link(&rig);
+    allow(locked_bytes + BYTES + BYTES / 2);
+    cr_assert_geq(dup2(fileno(log), STDERR_FILENO), 0);
+    log_init("test", LOG_WARN, LOG_FORMAT_TEXT);
+    for (int i = 0; i < 3; i++)
+        transfer_buffer_add(rig.pool, buffers[i], BYTES);
+    cr_assert_eq(lines_with(log, "data_buffers_not_registered"), 1);
+    cr_assert_eq(lines_with(log, "1 MiB cannot be registered (ulimit -l?)"), 1);
+    transfer_pool_stats(rig.pool, &stats);
+    cr_assert_eq(stats.registered_bytes, BYTES);
+    cr_assert_eq(stats.refused_bytes, 2 * BYTES);
+    for (int i = 0; i < 3; i++)
+        fetch_into(rig.peer, TRANSFER_BY_RDMA, buffers[i]);
+    transfer_buffer_drop(rig.pool, buffers[0]);
+    transfer_buffer_drop(rig.pool, buffers[1]);
+    transfer_buffer_add(rig.pool, buffers[0], BYTES);
+    transfer_pool_stats(rig.pool, &stats);
+    cr_assert(stats.registered_bytes == BYTES && stats.refused_bytes == BYTES,
+              "what was given back can be had");
+    fini();
+    fclose(log);
 }
