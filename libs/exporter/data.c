@@ -3,6 +3,8 @@
 void exporter_data_init(exporter_data_t *data, metrics_t *metrics)
 {
     *data = (exporter_data_t){
+        .registered_bytes = metrics_series(metrics, METRIC_DATA_BUFFER_BYTES, "yes"),
+        .refused_bytes = metrics_series(metrics, METRIC_DATA_BUFFER_BYTES, "no"),
         .item_errors = metrics_series(metrics, METRIC_DATA_ITEMS, "error", ""),
         .protocol_errors = metrics_series(metrics, METRIC_DATA_PROTOCOL_ERRORS),
         .connects = metrics_series(metrics, METRIC_DATA_CONNECTS),
@@ -30,6 +32,8 @@ void exporter_data_collect(exporter_data_t *data, const transfer_stats_t *stats)
         metrics_add(data->by[way].result_bytes, now->result_bytes - then->result_bytes);
         metrics_set(data->by[way].connections, now->connections);
     }
+    metrics_set(data->registered_bytes, (double)stats->registered_bytes);
+    metrics_set(data->refused_bytes, (double)stats->refused_bytes);
     metrics_add(data->item_errors, stats->item_errors - told->item_errors);
     metrics_add(data->protocol_errors, stats->protocol_errors - told->protocol_errors);
     metrics_add(data->connects, stats->connects - told->connects);

@@ -11,6 +11,7 @@ typedef struct {
     struct {
         metric_t *items, *item_bytes, *results, *result_bytes, *connections;
     } by[TRANSFER_WAYS];
+    metric_t *registered_bytes, *refused_bytes;
     metric_t *item_errors, *protocol_errors, *connects, *fallbacks;
     transfer_stats_t told; /* what the series have had */
 } exporter_data_t;

@@ -24,6 +24,7 @@
     X(DATA_PROTOCOL_ERRORS, "fermata_data_protocol_errors_total", COUNTER, NONE, "", "Connections closed for what the other side sent.") \
     X(DATA_CONNECTS, "fermata_data_connects_total", COUNTER, NONE, "", "Connections that came to be.") \
     X(DATA_FALLBACKS, "fermata_data_fallbacks_total", COUNTER, NONE, "", "Times that a connection went on through its socket because another transport could not be had, or broke.") \
+    X(DATA_BUFFER_BYTES, "fermata_data_buffer_bytes", GAUGE, NONE, "registered", "Bytes of batch buffers that RDMA was told of, by whether it could register them (yes, no).") \
     X(DATA_CONNECTIONS, "fermata_data_connections", GAUGE, NONE, "transport", "Connections open now, by how their payloads go.") \
     /* Gateway */ \
     X(GATEWAY_REQUESTS, "fermata_gateway_requests_total", COUNTER, NONE, "protocol,model,status", "Inference requests answered, by status.") \

@@ -212,6 +212,8 @@ model_buffers_t *model_buffers_get(model_t *model, const model_devices_t *device
 bool model_buffers_reserve(const model_devices_t *devices, model_buffers_t *buffers, uint32_t i,
                            size_t bytes);
 void model_buffers_put(model_t *model, model_buffers_t *buffers);
+/* devices->watch hears that all that were put are gone: before the model is unloaded, and no other is taken until then. */
+void model_buffers_withdraw(const model_t *model, const model_devices_t *devices);
 void model_buffers_free(model_t *model, const model_devices_t *devices); /* all that were put */
 
 #endif

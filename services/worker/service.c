@@ -58,6 +58,7 @@ struct worker_service {
     lifecycle_t *lifecycle;
     transfer_pool_t *pool;
     exporter_data_t data;
+    model_buffers_watch_t buffers; /* what the data plane hears of batch buffers */
     peers_t *peers;
     run_t *run;
     worker_control_t *control;
@@ -197,6 +198,7 @@ static void on_model_leaves(void *ctx, const model_t *model)
 
     if (worker->run)
         run_forget(worker->run, model);
+    model_buffers_withdraw(model, &worker->devices);
 }
 
 static void on_model_gone(void *ctx, const model_t *model)
@@ -360,6 +362,24 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
     return STATUS_OK;
 }
 
+static void worker_on_buffer_made(void *ctx, void *base, size_t len_bytes)
+{
+    transfer_buffer_add(((worker_service_t *)ctx)->pool, base, len_bytes);
+}
+
+static void worker_on_buffer_gone(void *ctx, void *base)
+{
+    transfer_buffer_drop(((worker_service_t *)ctx)->pool, base);
+}
+
+/* Inputs are fetched into the buffers of batches and outputs pushed from them. */
+static void worker_watch_buffers(worker_service_t *worker)
+{
+    worker->buffers =
+        (model_buffers_watch_t){.made = worker_on_buffer_made, .gone = worker_on_buffer_gone, .ctx = worker};
+    worker->devices.watch = &worker->buffers;
+}
+
 /* Everything that turns on the loop, from the outside in. */
 static status_t worker_open_services(worker_service_t *worker, err_t *err)
 {
@@ -393,6 +413,7 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
     if (transfer_pool_create(&pool, &worker->pool, err) != STATUS_OK ||
         peers_create(worker->pool, worker->is_within ? &here : NULL, &worker->peers, err) != STATUS_OK)
         return err->code;
+    worker_watch_buffers(worker);
     control.rpc = worker->rpc;
     control.hub = worker->within.hub;
     control.tls = worker->dialled;
@@ -456,6 +477,7 @@ void worker_service_destroy(worker_service_t *worker)
     worker_control_destroy(worker->control);
     lifecycle_destroy(worker->lifecycle);
     peers_destroy(worker->peers);
+    worker->devices.watch = NULL;
     transfer_pool_destroy(worker->pool);
     http_server_destroy(worker->http);
     if (worker->rpc)

@@ -1,6 +1,7 @@
 """Models that come, change and go while the system serves: Triton's model repository API with stock clients, version
 policies, polling, and that no request fails meanwhile."""
 
+import os
 import shutil
 import subprocess
 import threading
@@ -127,6 +128,23 @@ def test_load_and_unload_by_the_http_client(stage):
     stage.http.load_model("digits")
     assert stage.http.is_model_ready("digits")
     good(stage.gateway.http)
+
+
+@pytest.mark.skipif(os.environ.get("FERMATA_TRANSFER") != "rdma", reason="only RDMA registers memory")
+def test_the_buffers_of_a_model_are_registered_as_long_as_it_is_loaded(stage):
+    def buffer_bytes(registered):
+        lines = get(stage.workers[0].metrics, "/metrics").body.decode().splitlines()
+        name = f'fermata_data_buffer_bytes{{registered="{registered}"}} '
+        return next(float(line[len(name):]) for line in lines if line.startswith(name))
+
+    good(stage.gateway.http)
+    # One batch's: inputs of 8 x 8 floats, outputs of 10, for as many rows as its largest batch has.
+    assert buffer_bytes("yes") >= 32 * (64 + 10) * 4 and buffer_bytes("no") == 0
+    stage.http.unload_model("digits")
+    assert buffer_bytes("yes") == 0
+    stage.http.load_model("digits")
+    good(stage.gateway.http)
+    assert buffer_bytes("yes") > 0
 
 
 def test_load_and_unload_by_the_grpc_client(stage):

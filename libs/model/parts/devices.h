@@ -20,6 +20,16 @@ typedef struct {
     _Atomic(int64_t) granted_ns;  /* when the last of them was; 0: none yet */
 } model_device_t;
 
+/*
+ * Who is told of the memory of batches (model_buffers_t), so that it can be made known to what else reads and writes it. Called on the thread
+ * that takes and returns buffers, which need not be that which unloads the model: so it is told before that, by model_buffers_withdraw.
+ */
+typedef struct {
+    void (*made)(void *ctx, void *base, size_t len_bytes);
+    void (*gone)(void *ctx, void *base); /* it is freed after this */
+    void *ctx;
+} model_buffers_watch_t;
+
 /* The devices of the process: all of one kind, served by one engine backend. */
 typedef struct {
     const engine_ops_t *ops;
@@ -35,7 +45,8 @@ typedef struct {
     uint32_t ahead;   /* with slots: per mille of a device that may be granted for the next group */
     /* batches of each that may be granted and not have ended; 0: as few as the scheduler likes */
     uint32_t inflight;
-    uint64_t memory_bytes; /* of each: what models may take */
+    uint64_t memory_bytes;              /* of each: what models may take */
+    const model_buffers_watch_t *watch; /* of buffers; NULL: nobody */
 } model_devices_t;
 
 /* Whether it computes with all that the host's CPUs have ("reference" does not count). */

@@ -98,6 +98,15 @@ static uint32_t buffer_group(const model_devices_t *devices, uint32_t device)
     return strcmp(devices->kind, "cuda") == 0 ? device : 0;
 }
 
+static void buffers_withdraw(const model_buffers_t *buffers, const engine_model_info_t *info,
+                             const model_buffers_watch_t *watch)
+{
+    for (uint32_t i = 0; watch && i < info->input_count + info->output_count; i++) {
+        if (buffers->inputs[i])
+            watch->gone(watch->ctx, buffers->inputs[i]);
+    }
+}
+
 static void buffers_free(model_buffers_t *buffers, const engine_model_info_t *info, const engine_ops_t *ops)
 {
     for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
@@ -125,11 +134,29 @@ static model_buffers_t *buffers_create(const model_t *model, const model_devices
             i < info->input_count ? &info->inputs[i] : &info->outputs[i - info->input_count];
         size_t len = tensor->row_bytes * info->max_batch;
         if (!model_buffers_reserve(devices, buffers, i, len ? len : 1)) {
+            buffers_withdraw(buffers, info, devices->watch);
             buffers_free(buffers, info, devices->ops);
             return NULL;
         }
     }
     return buffers;
+}
+
+/* In its place; told in the order in which memory is used, so that no address has two owners. */
+static void buffer_replace(const model_devices_t *devices, model_buffers_t *buffers, uint32_t i, void *larger,
+                           size_t bytes)
+{
+    const model_buffers_watch_t *watch = devices->watch;
+    void *old = buffers->inputs[i];
+
+    if (old && watch)
+        watch->gone(watch->ctx, old);
+    if (old)
+        devices->ops->buffer_free(buffers->engine, old);
+    buffers->inputs[i] = larger;
+    buffers->capacity[i] = bytes;
+    if (watch)
+        watch->made(watch->ctx, larger, bytes);
 }
 
 bool model_buffers_reserve(const model_devices_t *devices, model_buffers_t *buffers, uint32_t i, size_t bytes)
@@ -142,10 +169,7 @@ bool model_buffers_reserve(const model_devices_t *devices, model_buffers_t *buff
     void *larger = devices->ops->buffer_alloc(buffers->engine, bytes);
     if (!larger)
         return false;
-    if (buffers->inputs[i])
-        devices->ops->buffer_free(buffers->engine, buffers->inputs[i]);
-    buffers->inputs[i] = larger;
-    buffers->capacity[i] = bytes;
+    buffer_replace(devices, buffers, i, larger, bytes);
     return true;
 }
 
@@ -164,6 +188,14 @@ void model_buffers_put(model_t *model, model_buffers_t *buffers)
 {
     buffers->next = model->free_buffers[buffers->group];
     model->free_buffers[buffers->group] = buffers;
+}
+
+void model_buffers_withdraw(const model_t *model, const model_devices_t *devices)
+{
+    for (uint32_t g = 0; g < model->buffer_groups; g++) {
+        for (const model_buffers_t *buffers = model->free_buffers[g]; buffers; buffers = buffers->next)
+            buffers_withdraw(buffers, model->info, devices->watch);
+    }
 }
 
 void model_buffers_free(model_t *model, const model_devices_t *devices)
