@@ -130,11 +130,14 @@ typedef struct carrier_ops {
     void (*get)(carrier_link_t *link, carrier_job_t *job);
     void (*put)(carrier_link_t *link, carrier_job_t *job);
     /* Memory that gets land in and puts come from, until it is dropped: registered once, in place of for each operation. One that cannot be
-     * is used all the same (one log line). It overlaps no other. NULL (all three): nothing has to be registered. */
-    void (*buffer_add)(carrier_client_t *client, void *base, size_t len_bytes);
+     * is used all the same (one log line). It overlaps no other. NULL (all five): nothing has to be registered. */
+    void (*buffer_add)(carrier_client_t *client, transfer_place_t place, void *base, size_t len_bytes);
     void (*buffer_drop)(carrier_client_t *client,
                         void *base); /* no job of it is under way; freed after this */
     void (*buffer_count)(const carrier_client_t *client, carrier_buffers_t *buffers);
+    transfer_reach_t (*reach)(const carrier_client_t *client);
+    /* Gets can land in these bytes of a buffer, wherever that is. */
+    bool (*link_reaches)(const carrier_link_t *link, const void *bytes, size_t len_bytes);
     /* True: done is not called, and no memory of the job is touched any more. False: it must be waited for. */
     bool (*cancel)(carrier_link_t *link, carrier_job_t *job);
     uint32_t (*registered)(void); /* regions registered in this process, for tests that look for leaks */

@@ -58,11 +58,11 @@ carrier_buffers_t clients_buffers(const transfer_pool_t *pool)
     return sum;
 }
 
-void transfer_buffer_add(transfer_pool_t *pool, void *base, size_t len_bytes)
+void transfer_buffer_add(transfer_pool_t *pool, transfer_place_t place, void *base, size_t len_bytes)
 {
     for (const client_t *client = pool->clients; client->ops; client++) {
         if (client->ops->buffer_add)
-            client->ops->buffer_add(client->client, base, len_bytes);
+            client->ops->buffer_add(client->client, place, base, len_bytes);
     }
 }
 
@@ -360,12 +360,18 @@ static void push_carried(transfer_peer_t *peer, request_t *request)
     conn_flush(&peer->pc->conn);
 }
 
-/* Back to where it would have gone without a link. */
+/* Back to where it would have gone without a link; what a socket cannot write to fails. */
 static void carry_back(transfer_peer_t *peer, request_t *request)
 {
     TAILQ_REMOVE(&peer->carried, request, link);
     drop_frame(request);
     request->span = WINDOW_SPAN_NONE;
+    if (request->to_device) {
+        request->state = REQUEST_FAILING;
+        request->status = STATUS_UNAVAILABLE;
+        TAILQ_INSERT_TAIL(&peer->pool->failing, request, link);
+        return;
+    }
     request->state = REQUEST_WAITING;
     TAILQ_INSERT_TAIL(&peer->waiting, request, link);
 }

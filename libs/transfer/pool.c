@@ -361,7 +361,12 @@ static status_t request_start(transfer_peer_t *peer, const request_t *wanted, ui
     request->pool = pool;
     request->peer = peer;
     request->span = WINDOW_SPAN_NONE;
-    if (!carry(peer, request)) {
+    bool carried = carry(peer, request);
+    if (!carried && request->to_device) {
+        request_free(pool, request);
+        return STATUS_UNAVAILABLE;
+    }
+    if (!carried) {
         request->state = REQUEST_WAITING;
         TAILQ_INSERT_TAIL(&peer->waiting, request, link);
         peer_send_waiting(peer);
@@ -379,18 +384,23 @@ static status_t request_start(transfer_peer_t *peer, const request_t *wanted, ui
     return STATUS_OK;
 }
 
+status_t pool_fetch(transfer_peer_t *peer, const request_t *wanted, uint64_t timeout_ns,
+                    transfer_request_t *id)
+{
+    if (wanted->count == 0)
+        return STATUS_INVALID_ARGUMENT;
+    if (wanted->count > peer->pool->limits.max_items)
+        return STATUS_TOO_LARGE;
+    status_t status = items_check(peer->pool, wanted->items, wanted->count);
+    return status == STATUS_OK ? request_start(peer, wanted, timeout_ns, id) : status;
+}
+
 status_t transfer_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count, uint64_t timeout_ns,
                         transfer_done_fn done, void *ctx, transfer_request_t *id)
 {
-    request_t wanted = {.kind = WIRE_FETCH, .count = count, .items = items, .done = done, .ctx = ctx};
-    status_t status;
+    const request_t wanted = {.kind = WIRE_FETCH, .count = count, .items = items, .done = done, .ctx = ctx};
 
-    if (count == 0)
-        return STATUS_INVALID_ARGUMENT;
-    if (count > peer->pool->limits.max_items)
-        return STATUS_TOO_LARGE;
-    status = items_check(peer->pool, items, count);
-    return status == STATUS_OK ? request_start(peer, &wanted, timeout_ns, id) : status;
+    return pool_fetch(peer, &wanted, timeout_ns, id);
 }
 
 status_t transfer_push(transfer_peer_t *peer, const transfer_result_t *results, uint32_t count,

@@ -1,5 +1,5 @@
 /*
- * Inside of the pool, from the top, each file calling only those behind it: pool.c (pool, peers, requests from outside, time-outs), peer.c
+ * Inside of the pool, from the top, each file calling only those behind it: to_device.c (fetches that no socket can do), pool.c (pool, peers, requests from outside, time-outs), peer.c
  * (one peer's connection), carry.c (what goes past the socket), progress.c (what is sent next, and who is told of an end), ask.c (whose
  * turn it is to be fetched through the socket), request_frame.c (the frames of requests) and request.c (their slots).
  *
@@ -14,7 +14,7 @@
  * With a carrier:
  *
  *   FREE --fetch--> CARRIED --read--> done, FREE        FREE --push--> CARRIED --written--> SENT (its LANDED) ...
- *                      +--the link breaks--> WAITING
+ *                      +--the link breaks--> WAITING (into a device's memory: FAILING)
  *                      +--cancel, time-out, peer gone--> done, FREE; or LEAVING --memory free--> done, FREE
  *
  *   WAITING   in peer->waiting: there is no connection yet
@@ -69,6 +69,7 @@ typedef struct request {
     uint32_t parts;       /* on the wire */
     uint64_t at_byte;     /* in it */
     bool is_part;
+    bool to_device;        /* of a fetch: what it fills only a link can write to */
     struct request *whole; /* of a part; NULL: it was given up */
 } request_t;
 
@@ -152,6 +153,12 @@ struct transfer_peer {
     uint64_t retry_at_ns;                 /* no connect before this */
     char host[ADDRESS_HOST_BYTES], port[ADDRESS_PORT_BYTES];
 };
+
+/* pool.c */
+
+/* A fetch of items that were not looked at yet. Returns as transfer_fetch does. */
+status_t pool_fetch(transfer_peer_t *peer, const request_t *wanted, uint64_t timeout_ns,
+                    transfer_request_t *id);
 
 /* peer.c */
 

@@ -224,12 +224,14 @@ void transfer_pool_destroy(transfer_pool_t *pool);
 
 void transfer_pool_stats(const transfer_pool_t *pool, transfer_stats_t *stats);
 
+typedef enum { TRANSFER_IN_HOST, TRANSFER_IN_DEVICE } transfer_place_t; /* a device: CUDA */
+
 /*
  * Memory that fetches land in and pushes come from, again and again: what has to be registered for RDMA is registered once, and not for
- * each request. What is not added, or cannot be registered (ulimit -l; one log line says so), is used all the same. It overlaps no
- * other; a base that was not added is ignored when it is dropped.
+ * each request. What is not added, or cannot be registered (ulimit -l; one log line says so), is used all the same, but for a device's
+ * (transfer_fetch_to_device). It overlaps no other; a base that was not added is ignored when it is dropped.
  */
-void transfer_buffer_add(transfer_pool_t *pool, void *base, size_t len_bytes);
+void transfer_buffer_add(transfer_pool_t *pool, transfer_place_t place, void *base, size_t len_bytes);
 /* Before it is freed; no request of it is under way. The end of the pool drops them all. */
 void transfer_buffer_drop(transfer_pool_t *pool, void *base);
 
@@ -273,6 +275,24 @@ typedef void (*transfer_done_fn)(void *ctx, status_t status);
  */
 status_t transfer_fetch(transfer_peer_t *peer, transfer_item_t *items, uint32_t count, uint64_t timeout_ns,
                         transfer_done_fn done, void *ctx, transfer_request_t *request);
+
+/* What can be written to past the sockets of this pool. */
+typedef struct {
+    bool rdma;     /* UCX, over whatever it finds */
+    bool hardware; /* there is some for RDMA */
+    bool device;   /* UCX says that it takes memory of CUDA */
+} transfer_reach_t;
+
+transfer_reach_t transfer_pool_reach(const transfer_pool_t *pool);
+
+/* Now, fetches from this peer can land in these bytes of a buffer that was added. */
+bool transfer_lands(const transfer_peer_t *peer, const void *bytes, size_t len_bytes);
+
+/* As transfer_fetch, into memory that only RDMA can write to. UNAVAILABLE, at once or later, where that cannot be had or no longer: the
+ * caller fetches into memory of the host instead. */
+status_t transfer_fetch_to_device(transfer_peer_t *peer, transfer_item_t *items, uint32_t count,
+                                  uint64_t timeout_ns, transfer_done_fn done, void *ctx,
+                                  transfer_request_t *request);
 
 /* One result of a push. */
 typedef struct {

@@ -364,7 +364,7 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
 
 static void worker_on_buffer_made(void *ctx, void *base, size_t len_bytes)
 {
-    transfer_buffer_add(((worker_service_t *)ctx)->pool, base, len_bytes);
+    transfer_buffer_add(((worker_service_t *)ctx)->pool, TRANSFER_IN_HOST, base, len_bytes);
 }
 
 static void worker_on_buffer_gone(void *ctx, void *base)

@@ -211,7 +211,7 @@ static bool bench_open(bench_t *bench, transfer_choice_t choice, transfer_way_t 
         must((bench->lanes[i].buffer = malloc(ITEM_BYTES)) != NULL, "memory");
         memset(bench->lanes[i].buffer, 1, ITEM_BYTES);
         if (!bench->loose)
-            transfer_buffer_add(bench->pool, bench->lanes[i].buffer, ITEM_BYTES);
+            transfer_buffer_add(bench->pool, TRANSFER_IN_HOST, bench->lanes[i].buffer, ITEM_BYTES);
     }
     transfer_peer_connect(bench->peer);
     while (stats.by[way].connections == 0 && clock_now_ns() < end) {

@@ -20,7 +20,8 @@ static void buffer_register(buffers_t *buffers, buffer_t *buffer, uint32_t at)
     ucp_mem_h handle;
     err_t err;
 
-    if (ucx_map(buffers->contexts[at], buffer->base, buffer->len_bytes, &handle, &err) == STATUS_OK) {
+    if (ucx_map(buffers->contexts[at], buffer->place, buffer->base, buffer->len_bytes, &handle, &err) ==
+        STATUS_OK) {
         buffer->handles[at] = handle;
         return;
     }
@@ -65,18 +66,18 @@ static bool buffers_grow(buffers_t *buffers)
     return true;
 }
 
-void buffers_add(buffers_t *buffers, void *base, size_t len_bytes)
+void buffers_add(buffers_t *buffers, transfer_place_t place, void *base, size_t len_bytes)
 {
-    uint32_t place = buffers_above(buffers, base);
+    uint32_t index = buffers_above(buffers, base);
 
     if (!buffers_grow(buffers)) {
         refuse(buffers, "out of memory");
         return;
     }
-    buffer_t *buffer = &buffers->list[place];
-    assert(place == 0 || buffer[-1].base + buffer[-1].len_bytes <= (uint8_t *)base);
-    memmove(buffer + 1, buffer, (buffers->count++ - place) * sizeof(*buffer));
-    *buffer = (buffer_t){.base = base, .len_bytes = len_bytes};
+    buffer_t *buffer = &buffers->list[index];
+    assert(index == 0 || buffer[-1].base + buffer[-1].len_bytes <= (uint8_t *)base);
+    memmove(buffer + 1, buffer, (buffers->count++ - index) * sizeof(*buffer));
+    *buffer = (buffer_t){.base = base, .len_bytes = len_bytes, .place = place};
     for (uint32_t at = 0; at < BUFFER_CONTEXTS_MAX; at++) {
         if (buffers->contexts[at])
             buffer_register(buffers, buffer, at);

@@ -13,6 +13,7 @@ enum { BUFFER_CONTEXTS_MAX = 8 }; /* one for each device that links go out by; h
 typedef struct {
     uint8_t *base;
     size_t len_bytes;
+    transfer_place_t place;
     ucp_mem_h handles[BUFFER_CONTEXTS_MAX]; /* NULL: it is not registered there */
     bool refused;                           /* by one of them */
 } buffer_t;
@@ -24,7 +25,7 @@ typedef struct {
     bool told;                                          /* that one was refused */
 } buffers_t;
 
-void buffers_add(buffers_t *buffers, void *base, size_t len_bytes);
+void buffers_add(buffers_t *buffers, transfer_place_t place, void *base, size_t len_bytes);
 void buffers_drop(buffers_t *buffers, void *base);
 /* All of them; their contexts are there. */
 void buffers_dispose(buffers_t *buffers);

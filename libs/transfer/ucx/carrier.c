@@ -35,5 +35,7 @@ const carrier_ops_t carrier_rdma = {
     .buffer_add = rdma_buffer_add,
     .buffer_drop = rdma_buffer_drop,
     .buffer_count = rdma_buffer_count,
+    .reach = rdma_reach,
+    .link_reaches = rdma_link_reaches,
     .registered = ucx_registered,
 };

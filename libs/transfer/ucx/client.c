@@ -1,5 +1,6 @@
 #include "transfer/ucx/client.h"
 
+#include "transfer/ucx/hardware.h"
 #include "transfer/ucx/hello.h"
 
 #include <stdlib.h>
@@ -71,14 +72,20 @@ status_t client_context(carrier_client_t *client, const char *local, uint32_t *a
     return status;
 }
 
-void rdma_buffer_add(carrier_client_t *client, void *base, size_t len_bytes)
+void rdma_buffer_add(carrier_client_t *client, transfer_place_t place, void *base, size_t len_bytes)
 {
-    buffers_add(&client->buffers, base, len_bytes);
+    buffers_add(&client->buffers, place, base, len_bytes);
 }
 
 void rdma_buffer_drop(carrier_client_t *client, void *base)
 {
     buffers_drop(&client->buffers, base);
+}
+
+transfer_reach_t rdma_reach(const carrier_client_t *client)
+{
+    return (transfer_reach_t){
+        .rdma = true, .hardware = ucx_has_hardware(), .device = ucx_context_takes_cuda(client->contexts[0])};
 }
 
 void rdma_buffer_count(const carrier_client_t *client, carrier_buffers_t *buffers)

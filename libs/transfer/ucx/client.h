@@ -25,8 +25,9 @@ status_t rdma_client_open(struct uv_loop_s *loop, bool spin, carrier_client_t **
 void rdma_client_close(carrier_client_t *client);
 void rdma_client_hello(carrier_client_t *client, carrier_blob_t *hello);
 
-void rdma_buffer_add(carrier_client_t *client, void *base, size_t len_bytes);
+void rdma_buffer_add(carrier_client_t *client, transfer_place_t place, void *base, size_t len_bytes);
 void rdma_buffer_drop(carrier_client_t *client, void *base);
+transfer_reach_t rdma_reach(const carrier_client_t *client);
 void rdma_buffer_count(const carrier_client_t *client, carrier_buffers_t *buffers);
 
 /* The index of the context for a link whose connection is from this address, which is to hold it. Not OK: err says why there is none. */

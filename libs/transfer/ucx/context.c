@@ -80,3 +80,11 @@ void ucx_context_let_go(ucx_context_t *context)
     ucp_cleanup(context->handle);
     free(context);
 }
+
+bool ucx_context_takes_cuda(const ucx_context_t *context)
+{
+    ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    return ucp_context_query(context->handle, &attributes) == UCS_OK &&
+           attributes.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
+}

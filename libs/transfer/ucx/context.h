@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "transfer/ucx/device.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <ucp/api/ucp.h>
 
@@ -19,6 +20,9 @@ typedef struct {
 status_t ucx_context_open(const char *address, ucx_context_t **context, err_t *err);
 ucx_context_t *ucx_context_hold(ucx_context_t *context);
 void ucx_context_let_go(ucx_context_t *context); /* the last holder ends it */
+
+/* It says that it reads and writes memory of CUDA. */
+bool ucx_context_takes_cuda(const ucx_context_t *context);
 
 /* Both sides must have the same: major << 16 | minor. */
 uint32_t ucx_version(void);

@@ -228,3 +228,10 @@ void rdma_link_close(carrier_link_t *link)
         link_end(link);
     jobs_end_all(link);
 }
+
+/* Messages are copied out of by this process. */
+bool rdma_link_reaches(const carrier_link_t *link, const void *bytes, size_t len_bytes)
+{
+    return !link->asks && !link->broken &&
+           buffers_find(&link->client->buffers, link->context_at, bytes, len_bytes);
+}

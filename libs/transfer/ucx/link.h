@@ -13,5 +13,6 @@
 status_t rdma_link_open(carrier_client_t *client, const carrier_blob_t *answer, const carrier_watch_t *watch,
                         carrier_link_t **link, err_t *err);
 void rdma_link_close(carrier_link_t *link);
+bool rdma_link_reaches(const carrier_link_t *link, const void *bytes, size_t len_bytes);
 
 #endif

@@ -31,10 +31,15 @@ static ucp_mem_map_params_t params_of(void *base, size_t len_bytes)
                                   .length = len_bytes};
 }
 
-status_t ucx_map(const ucx_context_t *context, void *base, size_t len_bytes, ucp_mem_h *handle, err_t *err)
+status_t ucx_map(const ucx_context_t *context, transfer_place_t place, void *base, size_t len_bytes,
+                 ucp_mem_h *handle, err_t *err)
 {
-    const ucp_mem_map_params_t params = params_of(base, len_bytes);
+    ucp_mem_map_params_t params = params_of(base, len_bytes);
 
+    if (place == TRANSFER_IN_DEVICE) {
+        params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+        params.memory_type = UCS_MEMORY_TYPE_CUDA;
+    }
     return map_by(context, &params, handle, err);
 }
 

@@ -17,7 +17,8 @@ void ucx_deregister(const ucx_context_t *context, ucx_memory_t *memory);
 uint32_t ucx_registered(void); /* in this process */
 
 /* Memory that only this process reads and writes: it has no key. NO_MEMORY. */
-status_t ucx_map(const ucx_context_t *context, void *base, size_t len_bytes, ucp_mem_h *handle, err_t *err);
+status_t ucx_map(const ucx_context_t *context, transfer_place_t place, void *base, size_t len_bytes,
+                 ucp_mem_h *handle, err_t *err);
 void ucx_unmap(const ucx_context_t *context, ucp_mem_h handle);
 
 /* What carrier_memory_t.made points to: memory that UCX allocated, which its shared memory lets peers map. */

@@ -100,7 +100,7 @@ Test(rdma_buffers, gets_and_puts_of_a_buffer_pass_its_handle_until_it_is_dropped
 
     fetch_to(bytes[0]);
     cr_assert_null(got_by, "it was not added yet");
-    transfer_buffer_add(rig.pool, bytes[0], LEN);
+    transfer_buffer_add(rig.pool, TRANSFER_IN_HOST, bytes[0], LEN);
     cr_assert_eq(carrier_rdma.registered(), others + 1);
     cr_assert_eq(stats().registered_bytes, LEN);
     fetch_to(bytes[0]);
@@ -123,7 +123,7 @@ Test(rdma_buffers, those_of_before_the_first_link_are_registered_with_it_and_the
     uint32_t others = carrier_rdma.registered();
 
     for (int i = 0; i < BUFFERS; i++) /* in no order */
-        transfer_buffer_add(rig.pool, bytes[i * 7 % BUFFERS], LEN);
+        transfer_buffer_add(rig.pool, TRANSFER_IN_HOST, bytes[i * 7 % BUFFERS], LEN);
     cr_assert_eq(carrier_rdma.registered(), others, "no link, nothing pinned");
     rig_link(&rig);
     cr_assert_eq(carrier_rdma.registered(), others + BUFFERS + 1, "with the connection's window");
@@ -149,7 +149,7 @@ Test(rdma_buffers, what_reaches_beyond_a_buffer_has_no_handle)
 {
     use("rdma", "posix,sysv,cma,self");
     rig_init(&rig, NULL, NULL);
-    transfer_buffer_add(rig.pool, bytes[1], LEN);
+    transfer_buffer_add(rig.pool, TRANSFER_IN_HOST, bytes[1], LEN);
     fetch_to(bytes[1] + 1);
     cr_assert_null(got_by);
     fetch_to(bytes[1] - 1);
@@ -166,7 +166,7 @@ Test(rdma_buffers, are_nothing_to_the_socket_and_to_shared_memory)
     for (int i = 0; i < 2; i++) {
         use(ways[i], "posix,sysv,cma,self");
         rig_init(&rig, NULL, NULL);
-        transfer_buffer_add(rig.pool, bytes[0], LEN);
+        transfer_buffer_add(rig.pool, TRANSFER_IN_HOST, bytes[0], LEN);
         fetch_to(bytes[0]);
         push_from(bytes[0]);
         cr_assert(stats().registered_bytes == 0 && stats().refused_bytes == 0);

@@ -223,7 +223,7 @@ Test(rdma_memlock, buffers_beyond_it_are_used_as_they_are_and_one_line_says_so)
     cr_assert_geq(dup2(fileno(log), STDERR_FILENO), 0);
     log_init("test", LOG_WARN, LOG_FORMAT_TEXT);
     for (int i = 0; i < 3; i++)
-        transfer_buffer_add(rig.pool, buffers[i], BYTES);
+        transfer_buffer_add(rig.pool, TRANSFER_IN_HOST, buffers[i], BYTES);
     cr_assert_eq(lines_with(log, "data_buffers_not_registered"), 1);
     cr_assert_eq(lines_with(log, "1 MiB cannot be registered (ulimit -l?)"), 1);
     transfer_pool_stats(rig.pool, &stats);
@@ -233,7 +233,7 @@ Test(rdma_memlock, buffers_beyond_it_are_used_as_they_are_and_one_line_says_so)
         fetch_into(rig.peer, TRANSFER_BY_RDMA, buffers[i]);
     transfer_buffer_drop(rig.pool, buffers[0]);
     transfer_buffer_drop(rig.pool, buffers[1]);
-    transfer_buffer_add(rig.pool, buffers[0], BYTES);
+    transfer_buffer_add(rig.pool, TRANSFER_IN_HOST, buffers[0], BYTES);
     transfer_pool_stats(rig.pool, &stats);
     cr_assert(stats.registered_bytes == BYTES && stats.refused_bytes == BYTES,
               "what was given back can be had");
