@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 8,      /* changes with any change of the types below */
+    ENGINE_ABI = 9,      /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -304,6 +304,12 @@ typedef struct engine_ops {
      * no memory. */
     void *(*buffer_alloc)(engine_t *engine, size_t len_bytes);
     void (*buffer_free)(engine_t *engine, void *buffer);
+
+    /* Memory of the device, for an input of this model: jobs may read it there in place of the host's, and what writes to memory of
+     * devices (RDMA) may fill it between them. NULL: there is none left, or the CPU reads inputs of this model. Both are NULL where the
+     * engine has no memory but the host's. */
+    void *(*input_alloc)(engine_model_t *model, size_t len_bytes);
+    void (*input_free)(engine_t *engine, void *input);
 
     /* The name of the opened device, as a profile measured on it is kept under ("NVIDIA H200"), and the
      * memory that models may take of it. NULL = a device of the host: its CPUs, its memory. The name lives

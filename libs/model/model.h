@@ -39,6 +39,7 @@ typedef struct model_buffers {
     uint32_t group;           /* the free list it goes back to */
     void **inputs, **outputs; /* both in one array */
     size_t *capacity;         /* of each, inputs first */
+    void **device_inputs;     /* the same inputs' places on the device; NULL: it has none */
 } model_buffers_t;
 
 /* What was found of one of the engines that a model could run on. */

@@ -22,6 +22,7 @@
 #include "worker/cpu_share.h"
 #include "worker/models/devices_wanted.h"
 #include "worker/options.h"
+#include "worker/state/landing.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -362,9 +363,10 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
     return STATUS_OK;
 }
 
-static void worker_on_buffer_made(void *ctx, void *base, size_t len_bytes)
+static void worker_on_buffer_made(void *ctx, bool on_device, void *base, size_t len_bytes)
 {
-    transfer_buffer_add(((worker_service_t *)ctx)->pool, TRANSFER_IN_HOST, base, len_bytes);
+    transfer_buffer_add(((worker_service_t *)ctx)->pool, on_device ? TRANSFER_IN_DEVICE : TRANSFER_IN_HOST,
+                        base, len_bytes);
 }
 
 static void worker_on_buffer_gone(void *ctx, void *base)
@@ -378,6 +380,17 @@ static void worker_watch_buffers(worker_service_t *worker)
     worker->buffers =
         (model_buffers_watch_t){.made = worker_on_buffer_made, .gone = worker_on_buffer_gone, .ctx = worker};
     worker->devices.watch = &worker->buffers;
+}
+
+static landing_t worker_choose_landing(worker_service_t *worker)
+{
+    const transfer_reach_t reach = transfer_pool_reach(worker->pool);
+    const char *why;
+    landing_t landing = landing_choose(&reach, worker->devices.ops->input_alloc, &why);
+
+    worker->devices.inputs_on_device = landing == LANDS_IN_DEVICE;
+    log_info("inputs_land", LOG_STR("in", landing_name(landing)), LOG_STR("because", why));
+    return landing;
 }
 
 /* Everything that turns on the loop, from the outside in. */
@@ -414,6 +427,7 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
         peers_create(worker->pool, worker->is_within ? &here : NULL, &worker->peers, err) != STATUS_OK)
         return err->code;
     worker_watch_buffers(worker);
+    control.inputs_land = worker_choose_landing(worker);
     control.rpc = worker->rpc;
     control.hub = worker->within.hub;
     control.tls = worker->dialled;

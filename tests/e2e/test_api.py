@@ -176,6 +176,9 @@ def test_both_sides_of_the_data_plane_count_the_same(up):
     for transport in ("tcp", "shm", "rdma"):
         for name in ("results_total", "result_bytes_total", "connections"):
             assert by(gateways, name, transport) == by(workers, name, transport), (name, transport)
+    # Engines of the CPU read memory of the host.
+    data = [worker["data"] for worker in get(up.ready["scheduler"]["http"], "/state").json()["workers"]]
+    assert data and all(worker["inputs_land"] == "host" for worker in data), data
     # All are on one host: what a worker reads there no gateway sees.
     past = {"tcp": "tcp", "rdma": "rdma"}.get(os.environ.get("FERMATA_TRANSFER"), "shm")
     assert by(workers, "connections", past) > 0 and sum(by(workers, "connections", way) for way in ("tcp", "shm", "rdma") if way != past) == 0

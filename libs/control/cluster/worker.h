@@ -43,6 +43,7 @@ struct worker {
     bool draining, leaving, drain_due, model_ids_due, peers_due; /* leaving: it ends when it is drained */
     uint64_t batches_total;
     uint32_t data_tcp, data_shm, data_rdma; /* its connections to gateways, by transport; as it last said */
+    uint32_t inputs_land;                   /* likewise: inputs_land.h */
     grant_node_t *grants, **grants_tail;    /* of this turn, in the scratch arena */
     uint32_t grant_count;
     uint64_t revoked[64]; /* of this turn */

@@ -61,6 +61,7 @@ void worker_said(peers_t *peers, worker_t *worker, const Control__WorkerToSchedu
         worker->data_tcp = frame->data_links->tcp;
         worker->data_shm = frame->data_links->shm;
         worker->data_rdma = frame->data_links->rdma;
+        worker->inputs_land = frame->data_links->inputs_land;
     }
     for (size_t i = 0; i < frame->n_done; i++) {
         device_t *device = batch_done(peers->tasks, worker, frame->done[i]);

@@ -216,6 +216,17 @@ static void buffer_free(engine_t *e, void *buffer)
         device_pinned_free(e->gpu.device, buffer);
 }
 
+/* The copy into a slot takes it from either side of the bus. */
+static void *input_alloc(engine_model_t *model, size_t len_bytes)
+{
+    return model->blueprint.by_value ? NULL : device_alloc(model->gpu->device, len_bytes);
+}
+
+static void input_free(engine_t *e, void *input)
+{
+    device_free(e->gpu.device, input);
+}
+
 static const engine_ops_t ops = {
     .abi = ENGINE_ABI,
     .size_bytes = sizeof(engine_ops_t),
@@ -239,6 +250,8 @@ static const engine_ops_t ops = {
     .flush = flush,
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
+    .input_alloc = input_alloc,
+    .input_free = input_free,
     .describe = describe_device,
     .is_lost = is_lost,
 };

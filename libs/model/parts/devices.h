@@ -25,7 +25,7 @@ typedef struct {
  * that takes and returns buffers, which need not be that which unloads the model: so it is told before that, by model_buffers_withdraw.
  */
 typedef struct {
-    void (*made)(void *ctx, void *base, size_t len_bytes);
+    void (*made)(void *ctx, bool on_device, void *base, size_t len_bytes);
     void (*gone)(void *ctx, void *base); /* it is freed after this */
     void *ctx;
 } model_buffers_watch_t;
@@ -46,6 +46,7 @@ typedef struct {
     /* batches of each that may be granted and not have ended; 0: as few as the scheduler likes */
     uint32_t inflight;
     uint64_t memory_bytes;              /* of each: what models may take */
+    bool inputs_on_device;              /* something can write inputs there (engine.h: input_alloc) */
     const model_buffers_watch_t *watch; /* of buffers; NULL: nobody */
 } model_devices_t;
 

@@ -105,6 +105,33 @@ static void buffers_withdraw(const model_buffers_t *buffers, const engine_model_
         if (buffers->inputs[i])
             watch->gone(watch->ctx, buffers->inputs[i]);
     }
+    for (uint32_t i = 0; watch && buffers->device_inputs && i < info->input_count; i++)
+        watch->gone(watch->ctx, buffers->device_inputs[i]);
+}
+
+static void free_device_inputs(model_buffers_t *buffers, uint32_t count, const engine_ops_t *ops)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ops->input_free(buffers->engine, buffers->device_inputs[i]);
+    free(buffers->device_inputs);
+    buffers->device_inputs = NULL;
+}
+
+/* Those of a model with shapes grow, and stay with the host. Without memory for them inputs land in the host's. */
+static void take_device_inputs(const model_t *model, const model_devices_t *devices, model_buffers_t *buffers,
+                               uint32_t device)
+{
+    uint32_t count = model->info->input_count;
+    engine_model_t *there = model->on_device[device];
+
+    buffers->device_inputs = calloc(count, sizeof(void *));
+    for (uint32_t i = 0; buffers->device_inputs && i < count; i++) {
+        buffers->device_inputs[i] = devices->ops->input_alloc(there, buffers->capacity[i]);
+        if (!buffers->device_inputs[i])
+            free_device_inputs(buffers, i, devices->ops);
+    }
+    for (uint32_t i = 0; devices->watch && buffers->device_inputs && i < count; i++)
+        devices->watch->made(devices->watch->ctx, true, buffers->device_inputs[i], buffers->capacity[i]);
 }
 
 static void buffers_free(model_buffers_t *buffers, const engine_model_info_t *info, const engine_ops_t *ops)
@@ -113,6 +140,8 @@ static void buffers_free(model_buffers_t *buffers, const engine_model_info_t *in
         if (buffers->inputs[i])
             ops->buffer_free(buffers->engine, buffers->inputs[i]);
     }
+    if (buffers->device_inputs)
+        free_device_inputs(buffers, info->input_count, ops);
     free(buffers);
 }
 
@@ -139,6 +168,8 @@ static model_buffers_t *buffers_create(const model_t *model, const model_devices
             return NULL;
         }
     }
+    if (devices->inputs_on_device && !model->shapes)
+        take_device_inputs(model, devices, buffers, device);
     return buffers;
 }
 
@@ -156,7 +187,7 @@ static void buffer_replace(const model_devices_t *devices, model_buffers_t *buff
     buffers->inputs[i] = larger;
     buffers->capacity[i] = bytes;
     if (watch)
-        watch->made(watch->ctx, larger, bytes);
+        watch->made(watch->ctx, false, larger, bytes);
 }
 
 bool model_buffers_reserve(const model_devices_t *devices, model_buffers_t *buffers, uint32_t i, size_t bytes)

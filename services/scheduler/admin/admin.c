@@ -87,6 +87,7 @@ static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
         state->data_tcp = worker->data_tcp;
         state->data_shm = worker->data_shm;
         state->data_rdma = worker->data_rdma;
+        state->inputs_land = worker->inputs_land;
         if (!add_devices(s, worker, state))
             return false;
     }

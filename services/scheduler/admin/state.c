@@ -1,6 +1,7 @@
 #include "scheduler/admin/state.h"
 
 #include "control/models/placement.h"
+#include "inputs_land.h"
 #include "scheduler/admin/doubts.h"
 
 #include <inttypes.h>
@@ -82,8 +83,10 @@ static void put_workers(const control_t *c, strbuf_t *out)
         put_peer(out, &worker->peer);
         strbuf_printf(out, "\"draining\":%s,\"batches_total\":%" PRIu64 ",",
                       worker->draining ? "true" : "false", worker->batches_total);
-        strbuf_printf(out, "\"data\":{\"tcp\":%" PRIu32 ",\"shm\":%" PRIu32 ",\"rdma\":%" PRIu32 "},",
-                      worker->data_tcp, worker->data_shm, worker->data_rdma);
+        strbuf_printf(
+            out,
+            "\"data\":{\"tcp\":%" PRIu32 ",\"shm\":%" PRIu32 ",\"rdma\":%" PRIu32 ",\"inputs_land\":\"%s\"},",
+            worker->data_tcp, worker->data_shm, worker->data_rdma, landing_name(worker->inputs_land));
         put_devices(worker, out);
         strbuf_putc(out, '}');
     }

@@ -26,9 +26,26 @@ static void log_missing_rows(const batch_t *batch)
            LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
 }
 
+static bool all_have_come(const batch_t *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++)
+        if (batch->items[i].status != STATUS_OK)
+            return false;
+    return true;
+}
+
+static void fetch_groups(batch_t *batch, uint64_t timeout_ns);
+
 static void batch_fetched(batch_t *batch)
 {
     batch->fetched_ns = clock_now_ns();
+    if (batch->on_device && !batch->revoked && !all_have_come(batch)) {
+        /* A link broke, or a row is gone and nobody can close its gap there: all of it by the host's memory. */
+        int64_t left_ns = batch->fetch_until_ns - batch->fetched_ns;
+        batch_aim(batch, false);
+        fetch_groups(batch, left_ns > 0 ? (uint64_t)left_ns : 1);
+        return;
+    }
     batch_compact(batch);
     if (batch->failed_count && !batch->revoked)
         log_missing_rows(batch);
@@ -52,10 +69,67 @@ static void group_on_fetched(void *ctx, status_t status)
         batch_fetched(group->batch);
 }
 
+static bool is_whole(const batch_t *batch)
+{
+    return batch->model->choice.mode == MODE_WHOLE;
+}
+
 /* Only whole batches are read by nobody but the engine, and only engines of the CPU read any memory. */
 static bool reads_anywhere(const batch_t *batch)
 {
-    return batch->model->choice.mode == MODE_WHOLE && strcmp(batch->run->options.devices->kind, "cuda") != 0;
+    return is_whole(batch) && strcmp(batch->run->options.devices->kind, "cuda") != 0;
+}
+
+/* Each of its gateways can be read from straight into the device's memory. */
+static bool lands_on_device(const batch_t *batch)
+{
+    const engine_model_info_t *info = batch->model->info;
+
+    if (!is_whole(batch) || !batch->buffers->device_inputs || batch->count == 0)
+        return false;
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        const batch_group_t *group = &batch->groups[g];
+        for (uint32_t k = 0; group->count > 0 && k < info->input_count; k++) {
+            if (!group->peer->transfer ||
+                !transfer_lands(group->peer->transfer, batch->buffers->device_inputs[k],
+                                batch->count * batch->in_bytes[k]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static status_t group_fetch(batch_group_t *group, uint64_t timeout_ns)
+{
+    transfer_item_t *items = group->batch->items + group->first;
+
+    if (!group->peer->transfer)
+        return STATUS_UNAVAILABLE;
+    return (group->batch->on_device ? transfer_fetch_to_device : transfer_fetch)(
+        group->peer->transfer, items, group->count, timeout_ns, group_on_fetched, group, &group->request);
+}
+
+static void fetch_groups(batch_t *batch, uint64_t timeout_ns)
+{
+    /* Requests never end within transfer_fetch, so pending cannot fall to 0 in this loop. */
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        batch_group_t *group = &batch->groups[g];
+        if (group->count == 0)
+            continue;
+        if (group->peer->here) {
+            transfer_take(group->peer->here, batch->items + group->first, group->count);
+            continue;
+        }
+        status_t status = group_fetch(group, timeout_ns);
+        if (status == STATUS_OK) {
+            batch->pending++;
+            continue;
+        }
+        for (uint32_t i = 0; i < group->count; i++)
+            batch->items[group->first + i].status = status;
+    }
+    if (batch->pending == 0)
+        batch_fetched(batch);
 }
 
 void batch_fetch(batch_t *batch, uint64_t timeout_ns)
@@ -66,26 +140,8 @@ void batch_fetch(batch_t *batch, uint64_t timeout_ns)
         batch_fetched(batch);
         return;
     }
-    /* Requests never end within transfer_fetch, so pending cannot fall to 0 in this loop. */
-    for (uint32_t g = 0; g < batch->group_count; g++) {
-        batch_group_t *group = &batch->groups[g];
-        status_t status = STATUS_UNAVAILABLE;
-        if (group->count == 0)
-            continue;
-        if (group->peer->here) {
-            transfer_take(group->peer->here, batch->items + group->first, group->count);
-            continue;
-        }
-        if (group->peer->transfer)
-            status = transfer_fetch(group->peer->transfer, batch->items + group->first, group->count,
-                                    timeout_ns, group_on_fetched, group, &group->request);
-        if (status == STATUS_OK) {
-            batch->pending++;
-            continue;
-        }
-        for (uint32_t i = 0; i < group->count; i++)
-            batch->items[group->first + i].status = status;
-    }
-    if (batch->pending == 0)
-        batch_fetched(batch);
+    batch->fetch_until_ns = clock_now_ns() + (int64_t)timeout_ns;
+    if (lands_on_device(batch))
+        batch_aim(batch, true);
+    fetch_groups(batch, timeout_ns);
 }

@@ -214,6 +214,7 @@ static void control_send_pong(worker_control_t *control, const Control__Ping *pi
     links.tcp = stats.by[TRANSFER_BY_TCP].connections;
     links.shm = stats.by[TRANSFER_BY_SHM].connections;
     links.rdma = stats.by[TRANSFER_BY_RDMA].connections;
+    links.inputs_land = control->options.inputs_land;
     message.data_links = &links;
     control_send(control, &message);
 }

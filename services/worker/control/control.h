@@ -8,6 +8,7 @@
 #ifndef WORKER_CONTROL_H
 #define WORKER_CONTROL_H
 
+#include "inputs_land.h"
 #include "loop/loop.h"
 #include "worker/batch/run.h"
 #include "worker/models/lifecycle.h"
@@ -27,6 +28,7 @@ typedef struct {
     const served_t *served;
     peers_t *peers;
     metrics_t *metrics;
+    landing_t inputs_land;    /* for people */
     void (*leave)(void *ctx); /* the scheduler wants the process to drain and end */
     void *leave_ctx;
 } worker_control_options_t;

@@ -354,6 +354,19 @@ void batch_let_go(batch_t *batch)
     batch->held_by = NULL;
 }
 
+void batch_aim(batch_t *batch, bool on_device)
+{
+    const engine_model_info_t *info = batch->model->info;
+    void *const *inputs = on_device ? batch->buffers->device_inputs : batch->buffers->inputs;
+
+    batch->on_device = on_device;
+    for (uint32_t row = 0; row < batch->count; row++) {
+        struct iovec *iov = &batch->in_iov[row * info->input_count];
+        for (uint32_t k = 0; k < info->input_count; k++)
+            iov[k].iov_base = (uint8_t *)inputs[k] + row * batch->in_bytes[k];
+    }
+}
+
 static void move_row(batch_t *batch, uint32_t to, uint32_t from)
 {
     const engine_model_info_t *info = batch->model->info;

@@ -89,6 +89,8 @@ struct batch {
     status_t over;        /* carrier.h: how it has ended */
     model_t *model;
     model_buffers_t *buffers;
+    bool on_device; /* its inputs are fetched into the device's memory, and read there */
+    int64_t fetch_until_ns;
     /* Its inputs are read where a gateway of this process has them, not from the buffers; NULL: they are. */
     transfer_owner_t *held_by;
     uint32_t held_pin;
@@ -176,11 +178,15 @@ void batch_compact(batch_t *batch);
  * be fetched.
  */
 bool batch_hold(batch_t *batch);
+/* From now on its inputs are to be in the device's memory, or in the host's: for batch->count rows. */
+void batch_aim(batch_t *batch, bool on_device);
 /* Nobody reads them any more. Once or twice is the same. */
 void batch_let_go(batch_t *batch);
 static inline const void *const *batch_inputs(const batch_t *batch)
 {
-    return batch->held_by ? batch->held_inputs : (const void *const *)batch->buffers->inputs;
+    return batch->held_by     ? batch->held_inputs
+           : batch->on_device ? (const void *const *)batch->buffers->device_inputs
+                              : (const void *const *)batch->buffers->inputs;
 }
 
 /* Fills the results of these rows from the output buffers. */

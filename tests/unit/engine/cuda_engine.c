@@ -153,6 +153,35 @@ Test(cuda_engine, batches_in_flight_do_not_mix)
     ops->close(e);
 }
 
+Test(cuda_engine, inputs_may_lie_in_memory_of_the_device)
+{
+    const engine_ops_t *ops = fermata_engine(ENGINE_ABI);
+    batch_t batch;
+    seen_t seen;
+
+    seen_init(&seen);
+    engine_t *e = open_engine((engine_config_t){0});
+    engine_model_t *model = load(e, ENGINE_FP32);
+    float *x = ops->input_alloc(model, sizeof batch.x);
+    cr_assert_not_null(x);
+    for (uint32_t i = 0; i < 8 * 4; i++)
+        x[i] = batch.x[i] = (float)(i % 7) - 3;
+    batch.in[0] = x;
+    batch.out[0] = batch.y;
+    batch.job = (engine_job_t){
+        .model = model, .batch = 8, .inputs = batch.in, .outputs = batch.out, .done = on_done, .arg = &seen};
+    ops->submit(e, &batch.job);
+    seen_wait(&seen, 1);
+    cr_assert_eq(seen.last, STATUS_OK, "%s", seen.text);
+    check(&batch, 8, 1e-5f);
+    device_host.fail_alloc = true;
+    cr_assert_null(ops->input_alloc(model, 64), "the device is full");
+    device_host.fail_alloc = false;
+    ops->input_free(e, x);
+    ops->unload(model);
+    ops->close(e);
+}
+
 Test(cuda_engine, half_precisions_are_near_and_measured)
 {
     const engine_ops_t *ops = fermata_engine(ENGINE_ABI);

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "fermata/client/admin_call.h"
 #include "fermata/client/message_json.h"
+#include "inputs_land.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static void print_plan(const Admin__GetStateResponse *state)
             printf("  left out: %s: %s\n", plan->models[i]->name, plan->models[i]->note);
 }
 
-/* "2 shm, 1 tcp" */
+/* "2 shm, 1 tcp"; "1 rdma into device memory" */
 static void data_text(const Admin__WorkerState *worker, char *text, size_t cap)
 {
     const struct {
@@ -82,6 +83,8 @@ static void data_text(const Admin__WorkerState *worker, char *text, size_t cap)
         if (ways[i].count > 0 && len < cap)
             len += (size_t)snprintf(text + len, cap - len, "%s%u %s", len > 0 ? ", " : "", ways[i].count,
                                     ways[i].name);
+    if (worker->data_rdma > 0 && worker->inputs_land != LANDS_IN_HOST && len < cap)
+        snprintf(text + len, cap - len, " into %s memory", landing_name(worker->inputs_land));
 }
 
 static void print_workers(const Admin__GetStateResponse *state)
@@ -89,7 +92,7 @@ static void print_workers(const Admin__GetStateResponse *state)
     printf("\n%-24s %-10s %10s %10s  %s\n", "WORKER", "STATE", "DEVICES", "BATCHES", "DATA FROM GATEWAYS");
     for (size_t i = 0; i < state->n_workers; i++) {
         const Admin__WorkerState *worker = state->workers[i];
-        char data[64];
+        char data[96];
         data_text(worker, data, sizeof data);
         printf("%-24s %-10s %10zu %10llu  %s\n", worker->name, worker->draining ? "draining" : "serving",
                worker->n_devices, (unsigned long long)worker->batches, data);
