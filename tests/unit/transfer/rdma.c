@@ -5,14 +5,18 @@
 #include "harness.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "transfer/carrier.h"
 #include "transfer/ucx/context.h"
 #include "transfer/ucx/hello.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,17 +97,22 @@ static void gateway_main(int to)
     _exit(0);
 }
 
-static pid_t start_gateway(const char *transports, told_t *told)
+static pid_t fork_gateway(told_t *told)
 {
     int pipes[2];
 
-    use(transports);
     cr_assert_eq(pipe(pipes), 0);
     pid_t child = fork();
     if (child == 0)
         gateway_main(pipes[1]);
     cr_assert_eq(read(pipes[0], told, sizeof(*told)), sizeof(*told));
     return child;
+}
+
+static pid_t start_gateway(const char *transports, told_t *told)
+{
+    use(transports);
+    return fork_gateway(told);
 }
 
 enum { REQUESTS = 1000, LEN = 40000 };
@@ -310,6 +319,108 @@ Test(rdma, when_only_its_connections_break_reads_go_through_the_socket_and_later
     }
     rig_dispose(&rig);
     cr_assert_eq(carrier_rdma.registered(), 0, "nothing stays registered");
+}
+
+/* ---- peers that have it not, or another ---- */
+
+static bool other_version;
+
+void ucp_get_version(unsigned *major, unsigned *minor, unsigned *release)
+{
+    ((void (*)(unsigned *, unsigned *, unsigned *))dlsym(RTLD_NEXT, "ucp_get_version"))(major, minor,
+                                                                                        release);
+    *minor += other_version;
+}
+
+/* A fetch goes through the socket, and of the log's lines about that so many have the word. */
+static void fetch_by_socket(pid_t child, const told_t *told, uint64_t fallbacks, const char *word, int lines)
+{
+    int64_t end = clock_now_ns() + 20 * NS_PER_S;
+    FILE *log = tmpfile();
+    char line[1024];
+
+    rig_init_pool(&rig, told->address, NULL);
+    cr_assert_geq(dup2(fileno(log), STDERR_FILENO), 0);
+    log_init("test", LOG_INFO, LOG_FORMAT_TEXT);
+    transfer_peer_connect(rig.peer);
+    while (pool_stats().fallbacks < fallbacks) {
+        cr_assert_lt(clock_now_ns(), end, "it was not told that it has to fall back");
+        rig_settle(&rig);
+    }
+    iov[0] = (struct iovec){out[0], LEN};
+    items[0] = item_of(told->handle, &iov[0]);
+    items[0].len_bytes = LEN;
+    cr_assert_eq(transfer_fetch(rig.peer, &items[0], 1, 0, outcome_set, &outcome[0], NULL), STATUS_OK);
+    rig_until(&rig, &outcome[0].calls, 1);
+    cr_assert(outcome[0].status == STATUS_OK && items[0].status == STATUS_OK);
+    cr_assert_eq(pool_stats().by[TRANSFER_BY_TCP].items, 1);
+    cr_assert_eq(pool_stats().fallbacks, fallbacks);
+    rewind(log);
+    while (fgets(line, sizeof(line), log))
+        lines -= strstr(line, "data_peer_by_socket") && strstr(line, word);
+    cr_assert_eq(lines, 0);
+    fclose(log);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    rig_dispose(&rig);
+    cr_assert_eq(carrier_rdma.registered(), 0, "nothing stays registered");
+}
+
+Test(rdma, a_gateway_with_another_version_of_ucx_is_read_from_through_the_socket)
+{
+    told_t told;
+
+    other_version = true;
+    pid_t child = start_gateway("tcp,self", &told);
+    other_version = false;
+    fetch_by_socket(child, &told, 1, "it says: UCX", 1);
+}
+
+Test(rdma, so_is_one_without_it)
+{
+    told_t told;
+
+    use("tcp,self");
+    setenv("FERMATA_TEST_TRANSPORT", "tcp", 1);
+    pid_t child = fork_gateway(&told);
+    setenv("FERMATA_TEST_TRANSPORT", "rdma", 1);
+    fetch_by_socket(child, &told, 0, "", 0);
+}
+
+Test(rdma, and_one_with_it_by_a_worker_without)
+{
+    told_t told;
+    pid_t child = start_gateway("tcp,self", &told);
+
+    setenv("FERMATA_TEST_TRANSPORT", "tcp", 1);
+    fetch_by_socket(child, &told, 0, "", 0);
+}
+
+Test(rdma, where_ucx_finds_nothing_to_work_with_both_say_so_and_use_the_socket)
+{
+    FILE *log = tmpfile();
+    char line[1024];
+    int lines = 0;
+
+    use("no_such_transport");
+    cr_assert_geq(dup2(fileno(log), STDERR_FILENO), 0);
+    log_init("test", LOG_INFO, LOG_FORMAT_TEXT);
+    transfer_pool_t *pool;
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    const transfer_pool_options_t options = {.loop = &loop, .choice = TRANSFER_CHOOSE_RDMA};
+    cr_assert_eq(transfer_pool_create(&options, &pool, NULL), STATUS_OK);
+    transfer_pool_destroy(pool);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    rewind(log);
+    while (fgets(line, sizeof(line), log))
+        lines += strstr(line, "data_carrier_closed") && strstr(line, "UCX does not start");
+    cr_assert_eq(lines, 1);
+    fclose(log);
+
+    told_t told;
+    pid_t child = start_gateway("no_such_transport", &told);
+    fetch_by_socket(child, &told, 0, "", 0);
 }
 
 /* ---- nonsense ---- */
