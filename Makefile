@@ -71,7 +71,9 @@ tsan: deps ## unit tests that have threads, with the thread sanitizer
 rdma: test-deps ## the build with RDMA, its tests, and the running system over two transports of UCX
 	@scripts/install-deps --rdma
 	cmake --preset rdma
-	cmake --build --preset rdma -j $(JOBS) --target programs transfer_fetch transfer_push transfer_relink transfer_rdma transfer_rdma_memlock transfer_rdma_stuck transfer_ucx
+	cmake --build --preset rdma -j $(JOBS) --target programs \
+	    transfer_fetch transfer_push transfer_relink transfer_ucx transfer_rdma transfer_rdma_buffers transfer_rdma_device \
+	    transfer_rdma_memlock transfer_rdma_refused transfer_rdma_stuck
 	ctest --preset rdma -R '^(transfer/(.*(ucx|rdma)|relink)|e2e/rdma)' -j $(JOBS)
 
 e2e: test-deps build ## the running system against stock clients
