@@ -38,7 +38,7 @@ enum {
 
 /*
  * Whether payloads may go past the connection's socket. Where they cannot, they go through it: one log line says why.
- *   AUTO  by RDMA hardware (when built with it), through shared memory where both sides are on one host, else through the socket
+ *   AUTO  through shared memory where both sides are on one host, else by RDMA (when built with it, and with hardware), else through the socket
  *   TCP   through the socket only
  *   RDMA  by UCX, over whatever transports it finds, hardware or not
  */
