@@ -182,6 +182,29 @@ Test(cuda_engine, inputs_may_lie_in_memory_of_the_device)
     ops->close(e);
 }
 
+/* How many elements are not zero shapes what comes between: the CPU runs it, and reads its inputs. */
+Test(cuda_engine, inputs_that_shapes_depend_on_lie_in_the_hosts)
+{
+    const engine_ops_t *ops = fermata_engine(ENGINE_ABI);
+    maker_t *m = maker_create(17);
+    engine_model_t *model;
+    size_t len;
+    err_t err;
+
+    maker_input(m, "x", DTYPE_F32, 1, (int64_t[]){4});
+    maker_node(m, "NonZero", "x", "at");
+    maker_node(m, "ReduceSum", "at", "y");
+    maker_output(m, "y", DTYPE_I64, 2, (int64_t[]){1, 1});
+    uint8_t *bytes = maker_pack(m, &len);
+    engine_t *e = open_engine((engine_config_t){0});
+    engine_load_t what = {.name = "places", .bytes = bytes, .len_bytes = len};
+    cr_assert_eq(ops->load(e, &what, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_null(ops->input_alloc(model, 16));
+    free(bytes);
+    ops->unload(model);
+    ops->close(e);
+}
+
 Test(cuda_engine, half_precisions_are_near_and_measured)
 {
     const engine_ops_t *ops = fermata_engine(ENGINE_ABI);
