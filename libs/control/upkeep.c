@@ -3,6 +3,7 @@
 #include "control/models/catalogue.h"
 #include "control/models/draining.h"
 #include "control/models/placement.h"
+#include "control/models/versions.h"
 #include "control/tasks/deadline.h"
 
 /* Of the models that a sub-cluster serves. */
@@ -59,6 +60,7 @@ void upkeep_tick(control_t *c)
         tick_subcluster(c, c->subclusters.all[i]);
     planner_tick(c->planner);
     catalogue_tick(&c->models);
+    versions_tick(&c->models);
     placement_tick(&c->models);
     deadlines_tick(&c->tasks);
     draining_tick(&c->models);

@@ -15,14 +15,16 @@ ANSWERS = {"ok": rogue.ok, "failed_rows": rogue.failed_rows, "cancelled": rogue.
 
 @pytest.fixture(scope="module")
 def emulated(bin_dir, tmp_path_factory):
-    """Scheduler, gateway and worker; `quick` takes 1.1 ms for a row, its SLO is 200 ms; models named after answers have a second."""
+    """Scheduler, gateway and worker; `quick` takes 1.1 ms for a row, its SLO is 200 ms; models named after answers have
+    the time that a busy machine needs: what is not delivered is missed after a second, what fails is tried elsewhere."""
     folder = tmp_path_factory.mktemp("hostile")
     profile = folder / "profile.csv"
-    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,200,8\n" + "".join(f"{name},0.1,1,1000,8\n" for name in ANSWERS))
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,200,8\n" + "".join(f"{name},0.1,1,{1000 if name == 'ok' else 20000},8\n" for name in ANSWERS))
     cluster = Cluster(bin_dir, folder, models=folder)
     cluster.one = cluster.scheduler()
     cluster.front = cluster.gateway(cluster.one)
     cluster.back = cluster.worker(cluster.one, "--engine", "emulated", "--profile", profile)
+    wait_until(lambda: get(cluster.front.http, "/v2/models/quick/ready").status == 200, "the model is served", 30)
     yield cluster
     assert set(cluster.stop()) == {0}
 
@@ -94,6 +96,29 @@ def test_a_worker_that_lies_is_shunned_and_costs_its_clients_little(emulated, bi
             assert {status for client in (one, two, three) for status in client.results} == {200}
     wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
     assert infer() == 200 and not doubted(emulated, kind)
+
+
+@pytest.mark.parametrize("kind", ["ok", "internal"])
+def test_a_strangers_version_does_not_take_all_at_once(emulated, kind):
+    """Version 999 on a new worker that does not work: a share of those who name none, until it is refused; then nothing."""
+    infer = ask(emulated, "quick")
+
+    def entry():
+        return next((model for model in state(emulated)["models"] if model["name"] == "quick" and model["version"] == 999), {})
+
+    with rogue.Spy(emulated.one.grpc) as gateway, rogue.RogueWorker(emulated.one.grpc, ANSWERS[kind], kind="emulated") as worker:
+        worker.report(gateway.described("quick"), version=999)
+        wait_until(lambda: entry().get("trial") == "tried", "it is on trial", 10)
+        statuses = []
+        while entry().get("trial") == "tried" and len(statuses) < 400:
+            statuses.append(infer())
+        assert entry()["trial"] == "refused", statuses
+        assert statuses.count(200) >= len(statuses) * 3 // 4, statuses
+        had = worker.rows_granted()
+        assert [infer() for _ in range(24)] == [200] * 24 and worker.rows_granted() == had
+        assert post(emulated.front.http, "/v2/models/quick/versions/999/infer", {}).status == 400  # who names it is heard
+    wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
+    assert infer() == 200
 
 
 def test_what_runs_for_an_hour_by_its_profile_does_not_count(emulated):

@@ -240,13 +240,13 @@ class RogueGateway(Peer):
         super().__init__(scheduler, name, **more)
         self.silence = None if data_address else Silence()
         self.hello.data_address = data_address or self.silence.address
-        self.models = {}  # name -> CatalogueModel of the newest catalogue
+        self.models = {}  # name -> CatalogueModel of the newest catalogue, of a version that is ready if there is one
         self.drops = []   # [(task id, status, stage)]
         self._ids = itertools.count(1)
 
     def on_frame(self, frame):
         if frame.HasField("catalogue"):
-            self.models = {model.description.name: model for model in frame.catalogue.models}
+            self.models = {model.description.name: model for model in sorted(frame.catalogue.models, key=lambda model: model.ready)}
             self.send(catalogue_seen=frame.catalogue.version)
         self.drops.extend(zip(frame.drops.id, frame.drops.status, frame.drops.stage))
 

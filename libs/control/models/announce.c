@@ -20,6 +20,8 @@ static bool fill_entry(Control__CatalogueModel *entry, model_t *model, pb_arena_
     entry->ready = model->ready;
     entry->workers = model->ready_workers;
     entry->rising = model->rising;
+    entry->tried = model->trial.state == VERSION_TRIED;
+    entry->refused = model->trial.state == VERSION_REFUSED;
     if (!model->ready)
         entry->reason = model->reason;
     entry->description = model->canonical ? model->canonical->report : nothing_known(model, arena);

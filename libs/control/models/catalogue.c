@@ -4,6 +4,7 @@
 #include "control/models/placement.h"
 #include "control/models/report.h"
 #include "control/models/shapes.h"
+#include "control/models/versions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,7 @@ static void settle_one(models_t *models, model_t *model)
     count_ready(models, model);
     if (model->ready)
         model->slo_ns = model->canonical->report->slo_ns;
+    versions_settle(models, model);
     placement_settle(models, model);
 }
 

@@ -30,6 +30,9 @@ struct instance {
     family_t *family; /* NULL: none of its dimensions varies but the batch */
 };
 
+/* Of those who name no version it gets as many as it can (the highest), a share, or none while there is another (versions.h). */
+typedef enum { VERSION_TRUSTED, VERSION_TRIED, VERSION_REFUSED } version_state_t;
+
 typedef struct model {
     uint32_t id;
     char *name;
@@ -41,6 +44,11 @@ typedef struct model {
     bool staying;          /* some worker is loading another version: UNLOADING ones serve until then */
     subcluster_t *home;    /* where its tasks go; NULL: nowhere */
     subcluster_t *planned; /* where the last plan that moved it wants it */
+    struct {
+        version_state_t state;
+        bool ready;         /* when last looked at */
+        uint64_t good, bad; /* rows since it is tried: in time; missed, late, or of a batch that failed */
+    } trial;
     uint32_t ready_workers;
     uint32_t tasks; /* of it that are known, queued or granted */
     int64_t unready_since_ns;

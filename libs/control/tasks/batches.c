@@ -194,6 +194,10 @@ static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, const wo
         model->done++;
         if (late && !task->trial)
             subcluster_note_bad(task->batch->device->subcluster);
+        if (late)
+            model->trial.bad++;
+        else
+            model->trial.good++;
         if (!late && !excused)
             handed_note(tasks, task, worker);
         accuse(tasks, model, task, worker);
@@ -275,6 +279,7 @@ device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone 
                   LOG_STR("reason", done->reason));
         placement_shun(tasks->models, model, worker, latest_answer_ns(batch));
         placement_did_ill(tasks->models, model, worker, ILL_FAILED, batch->count);
+        model->trial.bad += batch->count;
         batch_failed(tasks, batch, free_ns, &failed, INT64_MIN);
     }
     turn_touch(tasks->turn);

@@ -46,6 +46,13 @@ static bool is_believed(const tasks_t *tasks, gateway_t *gateway)
     return !doubted;
 }
 
+static void missed(tasks_t *tasks, model_t *model, const worker_t *worker)
+{
+    model->trial.good -= model->trial.good > 0; /* which it was taken for */
+    model->trial.bad++;
+    placement_did_ill(tasks->models, model, worker, ILL_MISSED, 1);
+}
+
 void handed_missed(tasks_t *tasks, gateway_t *gateway, uint64_t task)
 {
     handed_t *handed = seat_of(tasks, gateway->peer.instance_id, task);
@@ -55,7 +62,7 @@ void handed_missed(tasks_t *tasks, gateway_t *gateway, uint64_t task)
     const worker_t *worker = tasks->roster->workers[handed->worker_index];
     model_t *model = models_get(tasks->models, handed->model);
     if (worker && worker->peer.instance_id == handed->worker && model && is_believed(tasks, gateway))
-        placement_did_ill(tasks->models, model, worker, ILL_MISSED, 1);
+        missed(tasks, model, worker);
     handed->gateway = 0;
 }
 

@@ -22,6 +22,7 @@ struct catalogue {
     model_versions_t *names[CATALOGUE_MODELS_MAX]; /* between updates, in their order */
     uint32_t name_count;
     uint32_t count, ready_count; /* versions */
+    uint32_t trial_turn;
 };
 
 status_t catalogue_create(struct metrics *metrics, struct stats_board *board, catalogue_t **catalogue,
@@ -135,6 +136,8 @@ static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *mod
     }
     entry->id = model->id;
     entry->rising = model->rising;
+    entry->tried = model->tried;
+    entry->refused = model->refused;
     entry->listed = true;
     entry->ready = model->ready && !entry->defect[0];
     /* A model that is still loading has no tensors yet: that is no defect, and the worker's reason says more. */
@@ -235,7 +238,9 @@ void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message,
 /* How well a version serves those who name none. */
 static int fitness(const model_entry_t *entry)
 {
-    return entry->ready ? 2 - entry->rising : 0;
+    if (!entry->ready)
+        return 0;
+    return entry->tried || entry->refused ? 1 : 3 - entry->rising;
 }
 
 status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
@@ -253,6 +258,15 @@ status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *ve
         return err_set(err, STATUS_NOT_FOUND, "model '%s' has no version '%s'", name, version);
     *entry = found;
     return STATUS_OK;
+}
+
+model_entry_t *catalogue_share(catalogue_t *catalogue, model_entry_t *serving)
+{
+    enum { TRIAL_SHARE = 8 };
+    for (model_entry_t *at = serving->next; at; at = at->next)
+        if (at->ready && at->tried && fitness(serving) > fitness(at) && model_entry_alike(at, serving))
+            return ++catalogue->trial_turn % TRIAL_SHARE == 0 ? at : serving;
+    return serving;
 }
 
 model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry)

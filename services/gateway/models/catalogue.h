@@ -41,6 +41,9 @@ status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *ve
  */
 void catalogue_update(catalogue_t *catalogue, const struct Control__Catalogue *message, bool keep_absent);
 
+/* Of requests that name no version and found `serving`, one in eight goes to a higher version that is on trial, if that takes the same
+ * tensors. */
+model_entry_t *catalogue_share(catalogue_t *catalogue, model_entry_t *serving);
 /* What a request for entry goes to when entry is not ready and the client named no version: the version that is, if it
  * takes the same tensors; else entry. */
 model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry);

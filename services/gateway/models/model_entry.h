@@ -25,6 +25,8 @@ typedef struct model_entry {
     uint32_t id; /* of this scheduler epoch; meaningful while listed */
     bool listed; /* in the newest catalogue; false: kept for a while, or replaced */
     bool ready;
+    bool tried,
+        refused; /* the scheduler does not trust it yet, or any more: a share of those who name no version, or none */
     bool rising;       /* some worker is still loading it: other versions come first where none is named */
     const char *state; /* for the index: "READY", "LOADING", "UNLOADING", "UNAVAILABLE" */
     char reason[ERR_TEXT_BYTES]; /* when not ready; "" otherwise */

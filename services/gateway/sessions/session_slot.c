@@ -135,9 +135,11 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
     status = model_entry_check_described(entry, err);
     if (status != STATUS_OK)
         return status;
+    slot_of(session)->any_version = !version || !version[0];
+    if (slot_of(session)->any_version)
+        entry = catalogue_share(gateway->catalogue, entry);
     model_entry_ref(entry);
     session->model = entry;
-    slot_of(session)->any_version = !version || !version[0];
     slot_of(session)->parsed_by = NULL;
     return clients_enter_model(gateway->clients, entry, &slot_of(session)->hold, &session->retry_after_ms,
                                err);

@@ -1,6 +1,7 @@
 #include "scheduler/admin/state.h"
 
 #include "control/models/placement.h"
+#include "control/models/versions.h"
 #include "inputs_land.h"
 #include "scheduler/admin/doubts.h"
 
@@ -126,6 +127,7 @@ static void put_model(const model_t *model, strbuf_t *out)
     strbuf_printf(out, "\"version\":%" PRId64 ",\"ready\":%s,", model->version,
                   model->ready ? "true" : "false");
     put_text(out, "reason", model->reason);
+    put_text(out, "trial", version_state_name(model->trial.state));
     put_text(out, "mode", model->canonical ? model->canonical->report->mode : "");
     put_text(out, "engine", model->canonical ? model->canonical->report->engine : "");
     put_text(out, "engines", model->canonical ? model->canonical->report->engines : "");

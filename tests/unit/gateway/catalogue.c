@@ -182,6 +182,42 @@ Test(catalogue, a_rising_version_is_for_those_who_name_it)
     cr_assert_eq(entry->version, 2);
 }
 
+static uint32_t share_of_two(uint32_t requests)
+{
+    uint32_t shared = 0;
+    for (uint32_t i = 0; i < requests; i++)
+        shared += catalogue_share(catalogue, find(""))->version == 2;
+    return shared;
+}
+
+/* Version 2 is a stranger's. */
+Test(catalogue, a_version_on_trial_gets_a_share_and_one_that_is_refused_nothing)
+{
+    static int64_t other_dims[16] = {5};
+    static Control__Tensor other;
+    static Control__Tensor *other_inputs[] = {&other};
+    message.n_models = 2;
+    models[1].tried = true;
+    catalogue_update(catalogue, &message, false);
+    cr_expect_eq(find("")->version, 1);
+    cr_expect_eq(find("2")->version, 2);
+    cr_expect_eq(share_of_two(800), 100);
+    models[1].tried = false;
+    models[1].refused = true;
+    catalogue_update(catalogue, &message, false);
+    cr_expect_eq(share_of_two(800), 0);
+    models[0].ready = false;
+    catalogue_update(catalogue, &message, false);
+    cr_expect_eq(find("")->version, 2, "better than none");
+    models[0].ready = models[1].tried = true;
+    models[1].refused = false;
+    other = tensors[0];
+    other.dims = other_dims;
+    reports[1].inputs = other_inputs;
+    catalogue_update(catalogue, &message, false);
+    cr_expect_eq(share_of_two(80), 0, "it takes other tensors");
+}
+
 Test(catalogue, a_request_moves_on_to_a_version_that_takes_the_same_tensors)
 {
     static int64_t other_dims[16] = {5};
