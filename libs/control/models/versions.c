@@ -42,8 +42,9 @@ static void change(models_t *models, model_t *model, version_state_t state)
     models->changed = true;
     models->version++;
     turn_touch(models->turn);
-    note_at(models->turn, state == VERSION_REFUSED ? LOG_WARN : LOG_INFO, events[state], LOG_STR("model", model->name),
-            LOG_I64("version", model->version), LOG_U64("good", model->trial.good), LOG_U64("bad", model->trial.bad));
+    note_at(models->turn, state == VERSION_REFUSED ? LOG_WARN : LOG_INFO, events[state],
+            LOG_STR("model", model->name), LOG_I64("version", model->version),
+            LOG_U64("good", model->trial.good), LOG_U64("bad", model->trial.bad));
 }
 
 void versions_settle(models_t *models, model_t *model)

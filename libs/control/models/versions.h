@@ -14,6 +14,6 @@ enum { VERSION_PROVEN = 32, VERSION_BAD = 8 };
 /* After the instances of `model`, or of another version of it, have changed. */
 void versions_settle(models_t *models, model_t *model);
 const char *version_state_name(version_state_t state); /* "" of one that is trusted */
-void versions_tick(models_t *models); /* who is on trial may have served enough */
+void versions_tick(models_t *models);                  /* who is on trial may have served enough */
 
 #endif

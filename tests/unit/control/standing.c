@@ -53,6 +53,17 @@ Test(standing, two_rows_are_no_evidence_and_three_are, .init = begin)
     cr_expect_not(standing_is_suspect(&s), "more went well");
 }
 
+/* As when each failure has its worker left out for a second. */
+Test(standing, a_row_a_second_is_enough_in_the_end, .init = begin)
+{
+    uint32_t seconds = 0;
+    for (; seconds < 20 && !standing_is_suspect(&s); seconds++) {
+        standing_ill(&s, now_ns, ILL_FAILED, 1);
+        now_ns += NS_PER_S;
+    }
+    cr_expect_leq(seconds, 8, "%u s", seconds);
+}
+
 Test(standing, what_was_long_ago_counts_for_nothing, .init = begin)
 {
     standing_ill(&s, now_ns, ILL_FAILED, 100);
