@@ -456,6 +456,13 @@ bool config_start(const config_schema_t *schema, int argc, char **argv, void *ou
     return false;
 }
 
+int config_misused(const config_schema_t *schema, config_t *config, const err_t *err)
+{
+    fprintf(stderr, "%s: %s\n", schema->program, err->text);
+    config_destroy(config);
+    return EXIT_CODE_USAGE;
+}
+
 int config_exit(const config_schema_t *schema, status_t st, const err_t *err)
 {
     if (st == STATUS_OK)

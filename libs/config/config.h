@@ -107,6 +107,8 @@ bool config_start(const config_schema_t *schema, int argc, char **argv, void *ou
 
 /* Ends main: prints "program: reason" to stderr when st is not OK. */
 int config_exit(const config_schema_t *schema, status_t st, const err_t *err);
+/* The same for what is wrong with the options together, which no single one says; the config is destroyed. */
+int config_misused(const config_schema_t *schema, config_t *config, const err_t *err);
 
 /*
  * The pieces, for tests and for programs with sub-commands. argv[0] is skipped; env is a NULL-terminated list

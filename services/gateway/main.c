@@ -62,6 +62,8 @@ int main(int argc, char **argv)
     if (!config_start(&gateway_options_schema, argc, argv, &options, &config, &exit_code))
         return exit_code;
     log_init("gateway", (log_level_t)options.log_level, (log_format_t)options.log_format);
+    if (gateway_options_check(&options, &err) != STATUS_OK)
+        return config_misused(&gateway_options_schema, config, &err);
     status_t status = gateway_main(&options, &err);
     config_destroy(config);
     return config_exit(&gateway_options_schema, status, &err);

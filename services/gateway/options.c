@@ -34,6 +34,7 @@ static const config_option_t option_table[] = {
      "What all clients together may ask of a model at this gateway: MODEL:LIMITS; may be repeated.",
      .metavar = "MODEL:LIMITS", AT(model_limits)},
     TLS_SERVER_OPTIONS(gateway_options_t),
+    CONFIG_INSECURE_OPTION(gateway_options_t),
     TRANSFER_OPTIONS(gateway_options_t),
     {"drain_timeout", CONFIG_DURATION, "Cluster",
      "On SIGTERM: how long requests under way may take before they are cut off.", .def = "5s", .min = 0,
@@ -81,3 +82,23 @@ const config_schema_t gateway_options_schema = {
     .options = option_table,
     .options_len = sizeof option_table / sizeof *option_table,
 };
+
+exposure_guards_t gateway_options_guards(const gateway_options_t *options)
+{
+    return (exposure_guards_t){.tls = options->tls.cert,
+                               .client_ca = options->tls.client_ca,
+                               .keys = options->keys,
+                               .cluster = options->cluster.ca,
+                               .insecure = options->insecure};
+}
+
+status_t gateway_options_check(const gateway_options_t *options, err_t *err)
+{
+    const exposure_listener_t listeners[] = {
+        {"--http-address", &options->http_address, EXPOSURE_CLIENTS},
+        {"--grpc-address", &options->grpc_address, EXPOSURE_CLIENTS},
+        {"--metrics-address", &options->metrics_address, EXPOSURE_SERVICES},
+        {"--data-address", &options->data_address, EXPOSURE_DATA}};
+    const exposure_guards_t guards = gateway_options_guards(options);
+    return exposure_check(listeners, sizeof listeners / sizeof *listeners, &guards, err);
+}

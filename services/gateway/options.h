@@ -3,6 +3,7 @@
 #define GATEWAY_OPTIONS_H
 
 #include "config/config.h"
+#include "config/exposure.h"
 #include "tls/options.h"
 
 typedef struct {
@@ -13,11 +14,17 @@ typedef struct {
     tls_cluster_options_t cluster;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads, gateway_threads;
     int64_t drain_timeout, drain_delay, header_timeout, body_timeout, idle_timeout, write_timeout;
-    bool reuse_port, keep_awake, transfer_spin;
+    bool reuse_port, keep_awake, transfer_spin, insecure;
     int transfer;
     int log_level, log_format;
 } gateway_options_t;
 
 extern const config_schema_t gateway_options_schema;
+
+/* By what its ports are protected. */
+exposure_guards_t gateway_options_guards(const gateway_options_t *options);
+
+/* Refuses listeners that others reach unprotected (config/exposure.h). */
+status_t gateway_options_check(const gateway_options_t *options, err_t *err);
 
 #endif

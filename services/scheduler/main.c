@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "config/exposure.h"
 #include "loop/program.h"
 #include "loop/spin.h"
 #include "sched/sched.h"
@@ -24,6 +25,7 @@ typedef struct {
     int64_t spin_ns, shards, tasks_max, models_max, devices_max, batch_max, device_inflight_max;
     int64_t ping_interval_ns, peer_timeout_ns, worker_grace_ns, initial_delay_ns;
     int log_level, log_format;
+    bool insecure;
 } settings_t;
 
 static const config_option_t options[] = {
@@ -40,6 +42,7 @@ static const config_option_t options[] = {
      .def = "127.0.0.1:9001",
      .offset = offsetof(settings_t, http_address)},
     TLS_CLUSTER_OPTIONS(settings_t),
+    CONFIG_INSECURE_OPTION(settings_t),
     {.name = "policy",
      .type = CONFIG_STRING,
      .group = "Scheduling",
@@ -307,6 +310,14 @@ static status_t run(const settings_t *settings, err_t *err)
     return status;
 }
 
+static status_t check(const settings_t *settings, err_t *err)
+{
+    const exposure_listener_t listeners[] = {{"--grpc-address", &settings->grpc_address, EXPOSURE_SERVICES},
+                                             {"--http-address", &settings->http_address, EXPOSURE_SERVICES}};
+    const exposure_guards_t guards = {.cluster = settings->cluster.ca, .insecure = settings->insecure};
+    return exposure_check(listeners, sizeof listeners / sizeof *listeners, &guards, err);
+}
+
 int main(int argc, char **argv)
 {
     settings_t settings;
@@ -316,6 +327,8 @@ int main(int argc, char **argv)
         return exit_code;
     log_init("scheduler", (log_level_t)settings.log_level, (log_format_t)settings.log_format);
     err_t err = {0};
+    if (check(&settings, &err) != STATUS_OK)
+        return config_misused(&schema, config, &err);
     status_t status = run(&settings, &err);
     config_destroy(config);
     return config_exit(&schema, status, &err);

@@ -197,7 +197,10 @@ int main(int argc, char **argv)
     }
     options.gateway.scheduler = options.worker.scheduler = options.join;
     options.gateway.drain_timeout = options.worker.drain_timeout;
+    options.gateway.insecure = options.worker.insecure;
     log_init("serve", (log_level_t)options.log_level, (log_format_t)options.log_format);
+    if (serve_options_check(&options, &err) != STATUS_OK)
+        return config_misused(schema, config, &err);
     status_t status = serve_main(&options, &exit_code, &err);
     config_destroy(config);
     return status == STATUS_OK ? exit_code : config_exit(schema, status, &err);

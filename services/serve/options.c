@@ -112,3 +112,18 @@ const config_schema_t *serve_options_schema(void)
     }
     return &schema;
 }
+
+/* The data plane's port is there only for a cluster. */
+status_t serve_options_check(const serve_options_t *options, err_t *err)
+{
+    const gateway_options_t *gateway = &options->gateway;
+    const exposure_listener_t listeners[] = {
+        {"--http-address", &gateway->http_address, EXPOSURE_CLIENTS},
+        {"--grpc-address", &gateway->grpc_address, EXPOSURE_CLIENTS},
+        {"--metrics-address", &options->metrics_address, EXPOSURE_SERVICES},
+        {"--data-address", &gateway->data_address, EXPOSURE_DATA}};
+    const exposure_guards_t guards = gateway_options_guards(gateway);
+    size_t count = sizeof listeners / sizeof *listeners;
+
+    return exposure_check(listeners, options->join.port > 0 ? count : count - 1, &guards, err);
+}

@@ -20,4 +20,7 @@ typedef struct {
 /* Made at the first call, from the tables of both. */
 const config_schema_t *serve_options_schema(void);
 
+/* Refuses listeners that others reach unprotected (config/exposure.h). */
+status_t serve_options_check(const serve_options_t *options, err_t *err);
+
 #endif

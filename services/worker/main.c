@@ -76,6 +76,8 @@ int main(int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     log_init("worker", (log_level_t)options.log_level, (log_format_t)options.log_format);
+    if (worker_options_check(&options, &err) != STATUS_OK)
+        return config_misused(&worker_options_schema, config, &err);
     status_t status = worker_main(&options, &err);
     config_destroy(config);
     return config_exit(&worker_options_schema, status, &err);

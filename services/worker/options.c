@@ -20,6 +20,7 @@ static const config_option_t option_table[] = {
     {"metrics_address", CONFIG_ADDRESS, "Cluster", "Where /metrics is served.", .def = "127.0.0.1:9101",
      AT(metrics_address)},
     TLS_CLUSTER_OPTIONS(worker_options_t),
+    CONFIG_INSECURE_OPTION(worker_options_t),
     TRANSFER_OPTIONS(worker_options_t),
     {"drain_timeout", CONFIG_DURATION, "Cluster",
      "On a stop, how long granted batches may take to end before they are given back.", .def = "5s", .min = 0,
@@ -102,4 +103,12 @@ const char *worker_options_mistake(const worker_options_t *options)
     if (!(options->emulated_jitter >= 0 && options->emulated_jitter < 1))
         return "--emulated-jitter must be in [0, 1)";
     return NULL;
+}
+
+status_t worker_options_check(const worker_options_t *options, err_t *err)
+{
+    const exposure_listener_t metrics = {"--metrics-address", &options->metrics_address, EXPOSURE_SERVICES};
+    const exposure_guards_t guards = {.cluster = options->cluster.ca, .insecure = options->insecure};
+
+    return exposure_check(&metrics, 1, &guards, err);
 }

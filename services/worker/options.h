@@ -3,6 +3,7 @@
 #define WORKER_OPTIONS_H
 
 #include "config/config.h"
+#include "config/exposure.h"
 #include "tls/options.h"
 #include "worker/models/lifecycle.h"
 
@@ -21,7 +22,7 @@ typedef struct {
     int64_t drain_timeout;
     double emulated_jitter;
     int transfer; /* transfer_choice_t */
-    bool pin, profile_cache, transfer_spin;
+    bool pin, profile_cache, transfer_spin, insecure;
 } worker_options_t;
 
 extern const char *const worker_options_engines[];
@@ -29,5 +30,8 @@ extern const config_schema_t worker_options_schema;
 
 /* What the table of options cannot say; NULL: nothing is wrong. */
 const char *worker_options_mistake(const worker_options_t *options);
+
+/* Refuses a listener that others reach unprotected (config/exposure.h). */
+status_t worker_options_check(const worker_options_t *options, err_t *err);
 
 #endif

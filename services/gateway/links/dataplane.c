@@ -49,9 +49,12 @@ static void warn_of_loopback(const dataplane_t *dataplane, const dataplane_optio
 {
     if (options->listen && options->towards && is_this_host(dataplane->advertised) &&
         !is_this_host(options->towards))
-        log_warn("data_plane_of_this_host_only", LOG_STR("address", dataplane->advertised),
-                 LOG_STR("scheduler", options->towards),
-                 LOG_STR("advice", "workers of other hosts need --data-address 0.0.0.0:8003"));
+        log_warn(
+            "data_plane_of_this_host_only", LOG_STR("address", dataplane->advertised),
+            LOG_STR("scheduler", options->towards),
+            LOG_STR(
+                "advice",
+                "workers of other hosts need --data-address 0.0.0.0:8003, with --cluster-ca or --insecure"));
 }
 
 static void advertise(dataplane_t *dataplane, const dataplane_options_t *options)

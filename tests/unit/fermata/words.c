@@ -74,15 +74,20 @@ Test(words, scheduler)
 
 Test(words, gateways)
 {
-    char *flags[] = {"--models=.",          "--host=0.0.0.0",
-                     "--log-format=json",   "--gateway-flags=--a=1",
-                     "--gateway-flags=--b", NULL};
-    cr_expect_str_eq(command_line(ROLE_GATEWAY, 0, &nothing, flags),
-                     "/bin/fermata-gateway --scheduler 127.0.0.1:9000 --name gateway-0 --http-address "
-                     "0.0.0.0:8000 --grpc-address "
-                     "0.0.0.0:8001 --metrics-address 0.0.0.0:8002 --data-address 127.0.0.1:8003 --log-level "
-                     "info --log-format "
-                     "json --a=1 --b");
+    char *flags[] = {"--models=.",
+                     "--host=0.0.0.0",
+                     "--log-format=json",
+                     "--gateway-flags=--a=1",
+                     "--gateway-flags=--b",
+                     "--insecure",
+                     NULL};
+    cr_expect_str_eq(
+        command_line(ROLE_GATEWAY, 0, &nothing, flags),
+        "/bin/fermata-gateway --scheduler 127.0.0.1:9000 --name gateway-0 --http-address "
+        "0.0.0.0:8000 --grpc-address "
+        "0.0.0.0:8001 --metrics-address 0.0.0.0:8002 --data-address 127.0.0.1:8003 --insecure --log-level "
+        "info --log-format "
+        "json --a=1 --b");
     cr_expect_str_eq(command_line(ROLE_GATEWAY, 1, &nothing, FLAGS("--models=.")),
                      "/bin/fermata-gateway --scheduler 127.0.0.1:9000 --name gateway-1 --http-address "
                      "127.0.0.1:0 --grpc-address "

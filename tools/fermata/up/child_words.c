@@ -42,6 +42,8 @@ static void add_gateway(words_t *words, const up_options_t *o, uint32_t index, c
     add_address(words, "metrics-address", before->metrics, o->host, o->metrics, index);
     add_address(words, "data-address", before->data, loopback, o->data, index);
     add_pair(words, "keys", o->keys);
+    if (o->insecure)
+        words_add(words, "--insecure");
 }
 
 static void add_scheduler(words_t *words, const up_options_t *o, const addresses_t *before)

@@ -1,9 +1,11 @@
 #include "fermata/up/options.h"
 
+#include "config/exposure.h"
 #include "screen/log_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,6 +69,7 @@ static const config_option_t options[] = {
      AT(tls)},
     {"tls_dir", CONFIG_PATH, "Access", "Folder of that authority and of what it issues.",
      .def = "fermata-certs", AT(tls_dir)},
+    CONFIG_INSECURE_OPTION(up_options_t),
 
     {"json", CONFIG_BOOL, "Running", "When ready, print one line of JSON with all addresses and process ids.",
      AT(json)},
@@ -175,6 +178,18 @@ static void free_port(int64_t *port, const config_t *config, const char *name)
         *port = 0;
 }
 
+/* A gateway that gets more than we know of says by itself what it lacks. */
+static status_t check_exposure(const up_options_t *o, err_t *err)
+{
+    config_address_t address = {.port = (uint16_t)o->http};
+    const exposure_listener_t host = {"--host", &address, EXPOSURE_UP};
+    const exposure_guards_t guards = {.tls = o->tls, .keys = o->keys, .insecure = o->insecure};
+    snprintf(address.host, sizeof address.host, "%s", o->host);
+    if (o->gateway_config || o->gateway_flags.len > 0)
+        return STATUS_OK;
+    return exposure_check(&host, 1, &guards, err);
+}
+
 status_t up_options_finish(up_options_t *o, const config_t *config, err_t *err)
 {
     if (o->any_port) {
@@ -189,7 +204,9 @@ status_t up_options_finish(up_options_t *o, const config_t *config, err_t *err)
     if (!o->models && !o->profile)
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "flag --models is required (or --profile with --engine emulated)");
-    status_t st = check_models(o, err);
+    status_t st = check_exposure(o, err);
+    if (st == STATUS_OK)
+        st = check_models(o, err);
     if (st == STATUS_OK)
         st = check_folder("log-dir", o->log_dir, err);
     return st == STATUS_OK ? check_folder("bin-dir", o->bin_dir, err) : st;

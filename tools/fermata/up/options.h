@@ -15,7 +15,7 @@ typedef struct {
     bool any_port;
     int64_t http, grpc, metrics, data, scheduler_grpc, scheduler_http, worker_metrics;
     bool json, restart;
-    bool tls;
+    bool tls, insecure;
     const char *tls_dir; /* of certificates; made if need be */
     int64_t ready_timeout_ns, grace_ns;
     int log_to; /* log_to_t */

@@ -477,13 +477,10 @@ static int run(int argc, char **argv)
         return exit_code;
     err_t err = {0};
     char self[4096], dir[4096];
-    status_t st = up_options_finish(&options, config, &err);
-    if (st != STATUS_OK) {
-        config_exit(&up_schema, st, &err);
-        config_destroy(config);
-        return EXIT_CODE_USAGE;
-    }
     log_init("fermata", (log_level_t)options.log_level, (log_format_t)options.log_format);
+    status_t st = up_options_finish(&options, config, &err);
+    if (st != STATUS_OK)
+        return config_misused(&up_schema, config, &err);
     cpus_t cpus;
     cpus_look(&cpus);
     up_options_share(&options, cpus.usable);
