@@ -20,7 +20,7 @@ typedef enum {
     EXPOSURE_CLIENTS,  /* REST, gRPC */
     EXPOSURE_SERVICES, /* control and admin calls, metrics, state */
     EXPOSURE_DATA,     /* tensors, between gateways and workers */
-    EXPOSURE_UP,       /* REST and gRPC as `fermata up` is asked for them: other flags, else EXPOSURE_CLIENTS */
+    EXPOSURE_UP, /* REST and gRPC as `fermata up` is asked for them: other flags, else EXPOSURE_CLIENTS */
     EXPOSURE_PORTS
 } exposure_port_t;
 

@@ -189,17 +189,8 @@ int main(int argc, char **argv)
 
     if (!config_start(schema, argc, argv, &options, &config, &exit_code))
         return exit_code;
-    const char *mistake = worker_options_mistake(&options.worker);
-    if (mistake) {
-        fprintf(stderr, "fermata serve: %s\n", mistake);
-        config_destroy(config);
-        return EXIT_CODE_USAGE;
-    }
-    options.gateway.scheduler = options.worker.scheduler = options.join;
-    options.gateway.drain_timeout = options.worker.drain_timeout;
-    options.gateway.insecure = options.worker.insecure;
     log_init("serve", (log_level_t)options.log_level, (log_format_t)options.log_format);
-    if (serve_options_check(&options, &err) != STATUS_OK)
+    if (serve_options_finish(&options, &err) != STATUS_OK)
         return config_misused(schema, config, &err);
     status_t status = serve_main(&options, &exit_code, &err);
     config_destroy(config);

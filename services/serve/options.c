@@ -13,6 +13,14 @@ static const config_option_t own[] = {
      "Be a gateway and a worker of the cluster of this scheduler (its control address) instead of serving "
      "alone.",
      .offset = offsetof(serve_options_t, join)},
+    TLS_CLUSTER_OPTIONS(serve_options_t),
+    {"worker_cert", CONFIG_PATH, "Cluster",
+     "With --join and --cluster-ca: the certificate of the role worker, beside --cluster-cert, which is of "
+     "the role "
+     "gateway.",
+     .metavar = "FILE", .offset = offsetof(serve_options_t, worker_cert)},
+    {"worker_key", CONFIG_PATH, "Cluster", "Its private key (PEM).", .metavar = "FILE",
+     .offset = offsetof(serve_options_t, worker_key)},
     {"metrics_address", CONFIG_ADDRESS, "Listening", "Where /metrics and /state are served.",
      .def = "127.0.0.1:8002", .offset = offsetof(serve_options_t, metrics_address)},
     {"policy", CONFIG_STRING, "Scheduling", "Batching policy.", .def = "fermata",
@@ -114,7 +122,7 @@ const config_schema_t *serve_options_schema(void)
 }
 
 /* The data plane's port is there only for a cluster. */
-status_t serve_options_check(const serve_options_t *options, err_t *err)
+static status_t check_exposure(const serve_options_t *options, err_t *err)
 {
     const gateway_options_t *gateway = &options->gateway;
     const exposure_listener_t listeners[] = {
@@ -126,4 +134,38 @@ status_t serve_options_check(const serve_options_t *options, err_t *err)
     size_t count = sizeof listeners / sizeof *listeners;
 
     return exposure_check(listeners, options->join.port > 0 ? count : count - 1, &guards, err);
+}
+
+static status_t check_pairs(const serve_options_t *options, err_t *err)
+{
+    bool wanted = options->join.port > 0 && options->cluster.ca,
+         both = options->worker_cert && options->worker_key;
+
+    if (wanted && !both)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--join with --cluster-ca wants --worker-cert and --worker-key, too: it is a gateway "
+                       "and a worker");
+    if (!wanted && (options->worker_cert || options->worker_key))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--worker-cert and --worker-key go with --join and --cluster-ca");
+    return STATUS_OK;
+}
+
+status_t serve_options_finish(serve_options_t *options, err_t *err)
+{
+    gateway_options_t *gateway = &options->gateway;
+    worker_options_t *worker = &options->worker;
+    const char *mistake = worker_options_mistake(worker);
+
+    gateway->scheduler = worker->scheduler = options->join;
+    gateway->drain_timeout = worker->drain_timeout;
+    gateway->insecure = worker->insecure;
+    gateway->cluster = options->cluster;
+    if (options->join.port > 0)
+        worker->cluster = (tls_cluster_options_t){
+            .ca = options->cluster.ca, .cert = options->worker_cert, .key = options->worker_key};
+    if (mistake)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%s", mistake);
+    status_t status = check_pairs(options, err);
+    return status == STATUS_OK ? check_exposure(options, err) : status;
 }

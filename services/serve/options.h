@@ -10,6 +10,9 @@ typedef struct {
     worker_options_t worker;
     config_address_t metrics_address;
     config_address_t join; /* port 0: by itself */
+    /* In a cluster it shows two certificates: as a gateway that of `cluster`, as a worker this. */
+    tls_cluster_options_t cluster;
+    const char *worker_cert, *worker_key;
     const char *policy, *policy_params;
     bool json;
     int log_to; /* log_to_t */
@@ -20,7 +23,8 @@ typedef struct {
 /* Made at the first call, from the tables of both. */
 const config_schema_t *serve_options_schema(void);
 
-/* Refuses listeners that others reach unprotected (config/exposure.h). */
-status_t serve_options_check(const serve_options_t *options, err_t *err);
+/* After config_start: hands the gateway and the worker what has one row for both. Refuses what the table alone cannot say, listeners that
+ * others reach unprotected (config/exposure.h) among it. */
+status_t serve_options_finish(serve_options_t *options, err_t *err);
 
 #endif

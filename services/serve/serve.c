@@ -21,6 +21,7 @@ struct serve {
     const serve_options_t *options;
     metrics_t *metrics;
     link_hub_t *hub;
+    tls_context_t *shown;   /* to who reads metrics; NULL: plain */
     scheduler_t *scheduler; /* NULL: it joins a cluster, and shows its metrics itself: */
     http_server_t *http;
     gateway_loops_t *gateways;
@@ -48,6 +49,7 @@ static status_t start_scheduler(serve_t *serve, err_t *err)
     options.hub = serve->hub;
     options.metrics = serve->metrics;
     options.http_address = metrics_address(serve);
+    options.tls = serve->shown;
     options.control.policy = serve->options->policy;
     options.control.policy_params = serve->options->policy_params;
     options.control.plan_interval_ns = 0; /* there is one worker */
@@ -75,8 +77,8 @@ static status_t start_alone(serve_t *serve, err_t *err)
 
 static status_t start_joining(serve_t *serve, err_t *err)
 {
-    return exporter_create(loop_uv(serve->loop), metrics_address(serve), NULL, serve->metrics, &serve->http,
-                           err);
+    return exporter_create(loop_uv(serve->loop), metrics_address(serve), serve->shown, serve->metrics,
+                           &serve->http, err);
 }
 
 static status_t start_worker(serve_t *serve, err_t *err)
@@ -100,7 +102,9 @@ static status_t start(serve_t *serve, err_t *err)
     serve->metrics = metrics_create("serve", err);
     if (!serve->metrics)
         return err->code;
-    status_t status = serve_joins(serve) ? start_joining(serve, err) : start_alone(serve, err);
+    status_t status = tls_cluster_serve(&serve->options->cluster, &serve->shown, err);
+    if (status == STATUS_OK)
+        status = serve_joins(serve) ? start_joining(serve, err) : start_alone(serve, err);
     serve->admin = (serve_admin_t){
         .loop = serve->loop,
         .scheduler = serve->scheduler,
@@ -203,6 +207,7 @@ void serve_destroy(serve_t *serve)
     scheduler_destroy(serve->scheduler);
     http_server_destroy(serve->http);
     link_hub_destroy(serve->hub);
+    tls_context_destroy(serve->shown);
     metrics_destroy(serve->metrics);
     free(serve);
 }

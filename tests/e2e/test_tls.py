@@ -370,24 +370,69 @@ def test_nobody_speaks_for_another_role(proven, path, speaks):
         channel.close()
 
 
+NO_METRICS = (ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)
+
+
+def ask_metrics(cluster, address, pair):
+    """The status; raises one of NO_METRICS where nobody answers."""
+    host, port = address.rsplit(":", 1)
+    connection = http.client.HTTPSConnection(host, int(port), timeout=20, context=tls_context(cluster, pair))
+    try:
+        connection.request("GET", "/metrics")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
 @pytest.mark.parametrize("service", ["at", "front", "hand"])
 def test_metrics_want_a_certificate_of_the_cluster(proven, service):
     address = getattr(proven, service).ready.get("metrics") or proven.at.http
-    host, port = address.rsplit(":", 1)
+    assert ask_metrics(proven, address, proven.pairs["client"]) == 200
+    with pytest.raises(NO_METRICS):
+        ask_metrics(proven, address, None)
 
-    def ask_metrics(pair):
-        context = ssl.create_default_context(cafile=proven.authority.ca)
-        if pair:
-            context.load_cert_chain(*pair)
-        connection = http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
-        try:
-            connection.request("GET", "/metrics")
-            return connection.getresponse().status
-        finally:
-            connection.close()
-    assert ask_metrics(proven.pairs["client"]) == 200
-    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
-        ask_metrics(None)
+
+def as_both(cluster, worker="worker"):
+    cert, key = cluster.pairs[worker]
+    return [*as_role(cluster, "gateway"), "--worker-cert", cert, "--worker-key", key]
+
+
+def test_two_of_one_process_join_services_with_certificates(bin_dir, proven, tmp_path):
+    """Each is a gateway and a worker; what comes to the one without models goes to the other."""
+    (tmp_path / "none").mkdir()
+    other = Cluster(bin_dir, tmp_path)
+    scheduler = other.scheduler(*as_role(proven, "scheduler"))
+    joining = ["--join", scheduler.grpc, "--data-address", ANY_PORT, *as_both(proven)]
+    having = Serve(bin_dir, tmp_path / "having.log", *joining, models=proven.models)
+    without = Serve(bin_dir, tmp_path / "without.log", *joining, models=tmp_path / "none")
+    for serve in (having, without):
+        wait_until(lambda at=serve.http: is_ready(at), "the model is served")
+        assert request(serve.http, "POST", INFER, json.dumps(tensor_request(digit_tensor()))).status == 200
+        metrics = serve.ready["workers"][0]["metrics"]
+        assert ask_metrics(proven, metrics, proven.pairs["client"]) == 200
+        with pytest.raises(NO_METRICS):
+            ask_metrics(proven, metrics, None)
+    assert [having.stop(), without.stop(), *other.stop()] == [0, 0, 0]
+
+
+def test_one_process_that_serves_alone_shows_its_metrics_with_certificates(bin_dir, proven, tmp_path):
+    serve = Serve(bin_dir, tmp_path / "serve.log", *as_role(proven, "gateway"), models=proven.models)
+    assert ask_metrics(proven, serve.ready["scheduler"]["http"], proven.pairs["client"]) == 200
+    with pytest.raises(NO_METRICS):
+        ask_metrics(proven, serve.ready["scheduler"]["http"], None)
+    assert request(serve.http, "POST", INFER, json.dumps(tensor_request(digit_tensor()))).status == 200
+    assert serve.stop() == 0
+
+
+def test_one_process_that_joins_is_a_worker_by_a_certificate_of_its_own(bin_dir, proven, tmp_path):
+    joining = ["--join", proven.at.grpc, "--data-address", ANY_PORT, "--models", proven.models]
+    for flags, said in ((as_role(proven, "gateway"), "--worker-cert and --worker-key, too"),
+                        (as_both(proven)[6:], "--worker-cert and --worker-key go with --join and --cluster-ca")):
+        assert said in fermata(bin_dir, "serve", *joining, *flags, code=2)
+    wrong = Process([bin_dir / "fermata", "serve", "--json", "--http-address", ANY_PORT, "--grpc-address", ANY_PORT, "--metrics-address",
+                     ANY_PORT, *joining, *as_both(proven, worker="gateway")], tmp_path / "wrong.log")
+    wait_until(lambda: "role_refused" in proven.at.log() and "role=gateway wanted=worker" in proven.at.log(), "the scheduler tells it")
+    assert wrong.stop() == 0
 
 
 def test_who_is_not_the_scheduler_is_not_spoken_to(bin_dir, proven, tmp_path):

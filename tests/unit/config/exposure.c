@@ -8,9 +8,9 @@
 Test(exposure, hosts)
 {
     static const char *const own[] = {"", "127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "localhost"};
-    static const char *const others[] = {"0.0.0.0",     "::",          "::ffff:0.0.0.0",       "10.0.0.1",
-                                         "128.0.0.1",   "fe80::1",     "localhost.example.com", "127.1",
-                                         "gw.example",  "126.0.0.1",   "::ffff:10.0.0.1"};
+    static const char *const others[] = {"0.0.0.0",    "::",        "::ffff:0.0.0.0",        "10.0.0.1",
+                                         "128.0.0.1",  "fe80::1",   "localhost.example.com", "127.1",
+                                         "gw.example", "126.0.0.1", "::ffff:10.0.0.1"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         cr_expect(exposure_is_of_this_host(own[i]), "%s", own[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -93,9 +93,8 @@ Test(exposure, what_is_refused_and_by_which_flags_it_is_not)
 Test(exposure, the_first_that_is_not_protected_is_named)
 {
     const config_address_t here = {.host = "127.0.0.1", .port = 1}, all = {.host = "::", .port = 2};
-    const exposure_listener_t listeners[] = {{"--a", &here, EXPOSURE_CLIENTS},
-                                             {"--b", &all, EXPOSURE_CLIENTS},
-                                             {"--c", &all, EXPOSURE_DATA}};
+    const exposure_listener_t listeners[] = {
+        {"--a", &here, EXPOSURE_CLIENTS}, {"--b", &all, EXPOSURE_CLIENTS}, {"--c", &all, EXPOSURE_DATA}};
     exposure_guards_t guards = {.tls = true, .keys = true};
     err_t err = {0};
     cr_assert_neq(exposure_check(listeners, 3, &guards, &err), STATUS_OK);
