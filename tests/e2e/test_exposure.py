@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from client import get, good
-from system import ANY_PORT, LOOPBACK, MODELS, Cluster, Serve, Up, listeners, wait_until
+from system import ANY_PORT, LOOPBACK, MODELS, ROOT, Cluster, Serve, Up, listeners, wait_until
 from test_tls import Authority, fermata
 
 ALL = "0.0.0.0:0"
@@ -173,3 +173,17 @@ def test_all_other_sockets_of_services_want_tls_and_keys_or_certificates(bin_dir
     found = check_sockets([service.pid for service in (scheduler, gateway, worker)], authority.ca)
     assert found["protected"] == 2 + 3 + 1 and found["own"] >= 1
     assert cluster.stop() == [0, 0, 0]
+
+
+def test_compose_opens_nothing_by_itself():
+    """No service goes without protection, and what is published is of this host unless PUBLISH says otherwise."""
+    text = (ROOT / "compose.yaml").read_text()
+    services = dict(re.findall(r"(?ms)^  ([a-z0-9-]+):\n(.*?)(?=^  [a-z]|^[^ ])", text.partition("\nservices:\n")[2]))
+    commands = {name: body for name, body in services.items() if re.search(r"- fermata-(scheduler|gateway|worker)$", body, re.M)}
+    assert set(commands) == {"scheduler", "gateway-1", "worker-1"} and "--insecure" not in text
+    assert all("command: *" in services[name] for name in ("gateway-2", "worker-2"))
+    for body in commands.values():
+        assert all(f"- {flag}=" in body for flag in SERVICES)
+    assert all(f"- {flag}=" in commands["gateway-1"] for flag in WANTED["clients"])
+    ports = [port for listed in re.findall(r"ports: \[(.*)\]", text) for port in re.findall(r'"([^"]*)"', listed)]
+    assert len(ports) == 7 and all(port.startswith(("127.0.0.1:", "${PUBLISH:-127.0.0.1}:")) for port in ports)
