@@ -149,6 +149,16 @@ SSL_SESSION *tls_context_last_session(tls_context_t *context)
     return last;
 }
 
+void tls_context_look(tls_context_t *context)
+{
+    if (!context)
+        return;
+    pthread_mutex_lock(&context->lock);
+    context->look_ns = 0;
+    look(context);
+    pthread_mutex_unlock(&context->lock);
+}
+
 uint64_t tls_context_generation(tls_context_t *context)
 {
     pthread_mutex_lock(&context->lock);

@@ -42,6 +42,9 @@ const char *tls_context_server_role(const tls_context_t *context); /* NULL: none
 /* Looks at the files if it is time; counts up with each change that was taken; the first is 1. */
 uint64_t tls_context_generation(tls_context_t *context);
 
+/* Looks at the files whether or not it is time. NULL is fine. */
+void tls_context_look(tls_context_t *context);
+
 /* What the files held when they were read last; NULL where there is none. */
 typedef struct {
     char *cert, *key, *ca;

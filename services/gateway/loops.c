@@ -43,6 +43,8 @@ struct member {
     atomic_bool ended;
     order_t order;
     loop_job_t stopped; /* tells the loop of who made them */
+    loop_job_t reread;
+    atomic_bool rereading; /* the job is on its way */
 };
 
 struct gateway_loops {
@@ -259,6 +261,30 @@ status_t gateway_loops_open(gateway_loops_t *loops, err_t *err)
         status = exporter_create(loop_uv(loops->loop), text, loops->shown, loops->metrics, &loops->http, err);
     }
     return status == STATUS_OK ? name_metrics(loops, err) : status;
+}
+
+/* ------------------------------------------------------------------ reading again */
+
+static void reread_there(void *arg)
+{
+    member_t *member = arg;
+    atomic_store(&member->rereading, false);
+    gateway_service_reread(member->service);
+}
+
+void gateway_loops_reread(gateway_loops_t *loops)
+{
+    tls_context_look(loops->tls);
+    tls_context_look(loops->dialled);
+    tls_context_look(loops->shown);
+    gateway_service_reread(loops->members[0].service);
+    for (uint32_t i = 1; i < loops->made; i++) {
+        member_t *member = &loops->members[i];
+        member->reread.fn = reread_there;
+        member->reread.arg = member;
+        if (!atomic_exchange(&member->rereading, true))
+            loop_post_job(member->loop, &member->reread);
+    }
 }
 
 /* ------------------------------------------------------------------ stopping */

@@ -21,6 +21,8 @@ status_t gateway_loops_create(loop_t *loop, const gateway_options_t *options, co
                               gateway_loops_t **loops, err_t *err);
 /* Listens when it returns. STATUS_IO: a port is taken, also by others who would share it. */
 status_t gateway_loops_open(gateway_loops_t *loops, err_t *err);
+/* Looks for changes of the files of keys, certificates and authorities, now on this loop and soon on the others. */
+void gateway_loops_reread(gateway_loops_t *loops);
 /* All answer what is under way; on_stopped comes once, on the loop. Then, or without, destroy. Later calls do nothing. */
 void gateway_loops_stop(gateway_loops_t *loops, void (*on_stopped)(void *arg), void *arg);
 /* Turns the loop until the threads have ended. Whoever was given their owners is gone. NULL is fine. */

@@ -24,8 +24,10 @@ static void on_signal(void *arg, int signum)
 
 static void on_hangup(void *arg, int signum)
 {
-    (void)arg;
-    log_info("nothing_to_read_again", LOG_I64("signal", signum));
+    const program_t *program = arg;
+    if (program->gateways)
+        gateway_loops_reread(program->gateways);
+    log_info("read_again", LOG_I64("signal", signum));
 }
 
 static status_t start(program_t *program, const gateway_options_t *options, err_t *err)

@@ -297,6 +297,11 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
 
 /* ------------------------------------------------------------------ from outside */
 
+void gateway_service_reread(gateway_service_t *service)
+{
+    access_look(service->gateway.access);
+}
+
 struct transfer_owner *gateway_service_owner(const gateway_service_t *service)
 {
     return dataplane_owner(service->gateway.dataplane);

@@ -47,6 +47,9 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
 /* Listens when it returns. */
 status_t gateway_service_open(gateway_service_t *service, err_t *err);
 
+/* Looks for changes of the file of keys now. */
+void gateway_service_reread(gateway_service_t *service);
+
 /* Not ready from here on; goes on serving for drain_delay, then answers what is under way, up to drain_timeout; on_stopped comes
  * on the loop, then destroy. Once; later calls do nothing. */
 void gateway_service_stop(gateway_service_t *service, void (*on_stopped)(void *arg), void *arg);

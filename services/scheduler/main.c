@@ -209,6 +209,7 @@ static const config_schema_t schema = {
 typedef struct {
     loop_program_t around;
     scheduler_t *scheduler;
+    tls_context_t *tls; /* NULL: plain */
 } process_t;
 
 static void on_stopped(void *arg)
@@ -226,8 +227,9 @@ static void on_signal(void *arg, int signum)
 
 static void on_hangup(void *arg, int signum)
 {
-    (void)arg;
-    log_info("nothing_to_read_again", LOG_I64("signal", signum));
+    const process_t *process = arg;
+    tls_context_look(process->tls);
+    log_info("read_again", LOG_I64("signal", signum));
 }
 
 static void say_ready(const scheduler_t *scheduler)
@@ -298,6 +300,7 @@ static status_t run(const settings_t *settings, err_t *err)
     how.control.initial_delay_ns = settings->initial_delay_ns;
     process_t process = {0};
     status_t status = tls_cluster_serve(&settings->cluster, &how.tls, err);
+    process.tls = how.tls;
     if (status == STATUS_OK)
         status = loop_program_open(&process.around, on_signal, &process, err);
     if (status == STATUS_OK) {

@@ -179,8 +179,12 @@ void serve_on_stopped(serve_t *serve, void (*on_stopped)(void *arg), void *arg)
 
 void serve_reread(serve_t *serve)
 {
-    if (serve->worker && !serve->stopping)
-        worker_service_reread(serve->worker);
+    if (!serve->worker || serve->stopping)
+        return;
+    tls_context_look(serve->shown);
+    gateway_loops_reread(serve->gateways);
+    worker_service_reread(serve->worker);
+    log_info("read_again");
 }
 
 void serve_stop(serve_t *serve, const char *by)

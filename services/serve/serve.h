@@ -20,7 +20,7 @@ typedef struct serve serve_t;
 status_t serve_create(loop_t *loop, const serve_options_t *options, serve_t **serve, err_t *err);
 /* Answers what is under way, then ends; on_stopped comes on the loop. Also called when the last part ended by itself. */
 void serve_on_stopped(serve_t *serve, void (*on_stopped)(void *arg), void *arg);
-/* Looks for changes in the repository (worker/service.h). */
+/* Looks for changes in the repository (worker/service.h), of keys and of certificates. */
 void serve_reread(serve_t *serve);
 /* Once; later calls do nothing. by: for people. */
 void serve_stop(serve_t *serve, const char *by);

@@ -121,6 +121,8 @@ void worker_service_stop(worker_service_t *worker, const char *by)
 
 void worker_service_reread(worker_service_t *worker)
 {
+    tls_context_look(worker->dialled);
+    tls_context_look(worker->shown);
     if (worker->lifecycle && worker->stop_at_ns == 0)
         lifecycle_reread(worker->lifecycle);
 }

@@ -33,7 +33,7 @@ void worker_service_on_stopped(worker_service_t *service, void (*on_stopped)(voi
 /* Drains, leaves the scheduler: each step when the one before is done or patience is. Once; later calls do nothing. by: for
  * people. */
 void worker_service_stop(worker_service_t *service, const char *by);
-/* Looks for changes in the repository, whatever the control mode (lifecycle_reread). */
+/* Looks for changes in the repository, whatever the control mode (lifecycle_reread), and of the cluster's certificates. */
 void worker_service_reread(worker_service_t *service);
 /* NULL is fine. */
 void worker_service_destroy(worker_service_t *service);

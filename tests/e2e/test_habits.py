@@ -11,8 +11,9 @@ import subprocess
 import pytest
 
 from client import digit_tensor, get, good, post, tensor_request
-from system import ANY_PORT, MODELS, Serve, Up, alive, wait_until
+from system import ANY_PORT, MODELS, Cluster, Serve, Up, alive, wait_until
 from test_models import no_pictures, write_model
+from test_tls import Authority, fermata
 
 
 @pytest.mark.parametrize("name,ports", {"scheduler": [9000, 9001], "gateway": [8000, 8001, 8002, 8003], "worker": [9101]}.items())
@@ -41,7 +42,7 @@ def test_sighup_has_a_worker_read_its_models_again_and_kills_nobody(cluster):
     wait_until(lambda: not is_ready(gateway, "plain"), "the model that is gone is unloaded")
     good(gateway.http)
     for service in (scheduler, gateway):
-        assert "nothing_to_read_again" in service.log()
+        assert "read_again" in service.log()
     assert cluster.stop() == [0, 0, 0]
 
 
@@ -68,6 +69,35 @@ def test_sighup_has_serve_read_its_models_again(bin_dir, tmp_path):
     serve.child.send_signal(signal.SIGHUP)
     wait_until(lambda: is_ready(serve, "plain"), "the new model is ready")
     assert serve.stop() == 0
+
+
+@pytest.mark.parametrize("program", ["gateway", "serve", "scheduler"])
+def test_sighup_has_keys_and_certificates_read_at_once(bin_dir, tmp_path, program):
+    """Before the line of the log that says that all has been read; by itself it is looked for once a second."""
+    authority = Authority(bin_dir, tmp_path / "certs")
+    cert, key = authority.issue("own", "--role", "gateway")
+    fermata(bin_dir, "key", "new", "first", "--keys", tmp_path / "keys")
+    cluster = Cluster(bin_dir, tmp_path)
+    certified = ["--tls-cert", cert, "--tls-key", key, "--keys", tmp_path / "keys"]
+    if program == "serve":
+        service = Serve(bin_dir, tmp_path / "serve.log", "--gateway-threads", 2, *certified)
+    elif program == "gateway":
+        service = cluster.gateway(cluster.scheduler(), "--gateway-threads", 2, *certified)
+    else:
+        service = cluster.scheduler("--cluster-ca", authority.ca, "--cluster-cert", cert, "--cluster-key", key)
+    wanted = ["tls_files_read"] if program == "scheduler" else ["tls_files_read", "keys_read"]
+    for i in range(1, 5):
+        authority.issue(f"new{i}", "--role", "gateway")
+        for suffix in ("key", "crt"):
+            (authority.folder / f"new{i}.{suffix}").rename(authority.folder / f"own.{suffix}")
+        fermata(bin_dir, "key", "new", f"n{i}", "--keys", tmp_path / "keys")
+        service.child.send_signal(signal.SIGHUP)
+        wait_until(lambda: service.log().count(" read_again") == i, "it has read again")
+        before = service.log().split(" read_again")[i - 1]
+        for event in wanted:
+            assert event in before, (i, event, before)
+    assert service.stop() == 0
+    cluster.stop()
 
 
 def test_sighup_is_a_clean_stop_of_up(bin_dir, tmp_path):

@@ -22,16 +22,22 @@ struct access {
 
 /* ---- the file ---- */
 
-static void look(loop_timer_t *timer, void *arg)
+void access_look(access_t *access)
 {
-    access_t *access = arg;
     bool changed;
     err_t err;
 
+    if (!access)
+        return;
     if (keyring_refresh(access->ring, &changed, &err) != STATUS_OK)
         log_error("keys_not_read", LOG_ERR(&err), LOG_STR("effect", "the keys that were read before count"));
     else if (changed)
         log_info("keys_read", LOG_U64("keys", keyring_count(access->ring)));
+}
+
+static void on_look(loop_timer_t *timer, void *arg)
+{
+    access_look(arg);
     loop_timer_start_in(timer, LOOK_NS);
 }
 
@@ -45,7 +51,7 @@ status_t access_create(loop_t *loop, metrics_t *metrics, const char *path, auth_
     made->metrics = metrics;
     status_t status = keyring_create(path, usages, &made->ring, err);
     if (status == STATUS_OK)
-        status = loop_timer_init(&made->timer, loop, look, made, err);
+        status = loop_timer_init(&made->timer, loop, on_look, made, err);
     if (status != STATUS_OK) {
         keyring_destroy(made->ring);
         free(made);

@@ -24,6 +24,8 @@ typedef struct {
 /* Reads the file of keys, and each second looks whether it has changed. usages: as of keyring_create. */
 status_t access_create(loop_t *loop, metrics_t *metrics, const char *path, auth_usages_t *usages,
                        access_t **access, err_t *err);
+/* Looks at once. NULL is fine. */
+void access_look(access_t *access);
 void access_destroy(access_t *access); /* no holder is in use; NULL is fine */
 
 /*
