@@ -11,6 +11,7 @@
 #ifndef HTTP_INTERNAL_H
 #define HTTP_INTERNAL_H
 
+#include "http/head.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "tls/session.h"
@@ -134,9 +135,7 @@ struct http_connection {
     uint64_t linger_ms;
     uint64_t opened_ms;
     uint64_t timer_at_ms; /* 0: not running */
-    const uint8_t *chunk; /* being parsed */
-    char last_byte;       /* of the chunk before */
-    bool in_field;        /* in the middle of a header's name */
+    head_state_t head;    /* of the message, or the trailers, being received */
     bool stopped;         /* by a parser callback */
     int fail_status;      /* why it stopped the parser; 0: it has been answered */
     const char *fail_text;

@@ -61,22 +61,6 @@ static int on_header_text(llhttp_t *parser, const char *at, size_t len)
     return add_text(parser, at, len, 431);
 }
 
-/*
- * llhttp 8.1 takes a bare CR for the end of a line, which a proxy in front may not: a way to smuggle headers.
- * A name must follow an LF.
- */
-static int on_header_field(llhttp_t *parser, const char *at, size_t len)
-{
-    http_connection_t *connection = parser->data;
-    if (!connection->in_field && len > 0) {
-        const char *chunk = (const char *)connection->chunk;
-        connection->in_field = true;
-        if ((at > chunk ? at[-1] : connection->last_byte) != '\n')
-            return stop_parser(connection, 400, "malformed HTTP: a line ends in CR without LF");
-    }
-    return on_header_text(parser, at, len);
-}
-
 static int on_url_complete(llhttp_t *parser)
 {
     http_connection_t *connection = parser->data;
@@ -89,11 +73,13 @@ static int on_header_field_complete(llhttp_t *parser)
 {
     http_connection_t *connection = parser->data;
     http_request_t *request = connection->current;
-    connection->in_field = false;
     if (request->headers_done)
         return 0;
     if (request->header_count == HTTP_HEADERS_MAX)
         return stop_parser(connection, 431, "too many header lines");
+    uint32_t name = request->headers[request->header_count].name;
+    if (memchr(request->text.data + name, ' ', request->text.len - name))
+        return stop_parser(connection, 400, "malformed HTTP: the name of a header has a space");
     int rc = on_header_text(parser, "", 1);
     request->headers[request->header_count].value = (uint32_t)request->text.len;
     return rc;
@@ -162,6 +148,8 @@ static int check_headers(http_connection_t *connection, http_request_t *request)
         const char *value = request->text.data + request->headers[i].value;
         if (strcasecmp(name, "host") == 0)
             hosts++;
+        else if (strcasecmp(name, "transfer-encoding") == 0 && request->http10)
+            return stop_parser(connection, 400, "HTTP/1.0 has no Transfer-Encoding");
         else if (strcasecmp(name, "transfer-encoding") == 0 && strcasecmp(value, "chunked") != 0)
             return stop_parser(connection, 501, "the only Transfer-Encoding served here is chunked");
         else if (strcasecmp(name, "expect") == 0 && strcasecmp(value, "100-continue") != 0)
@@ -360,8 +348,18 @@ static int on_message_complete(llhttp_t *parser)
         hand(request);
         request->route->route.ops->on_request(request, request->route->route.user);
     }
-    bool full = connection->pending >= connection->server->config.pipeline_max;
-    return full || connection->no_more ? HPE_PAUSED : 0;
+    connection->head = HEAD_BEFORE;
+    return HPE_PAUSED; /* the next head is looked at before it is parsed */
+}
+
+/* Behind the last chunk, of no bytes, are the trailers. */
+static int on_chunk_header(llhttp_t *parser)
+{
+    http_connection_t *connection = parser->data;
+    if (parser->content_length > 0)
+        return 0;
+    connection->head = HEAD_START;
+    return HPE_PAUSED;
 }
 
 void receive_settings(llhttp_settings_t *settings)
@@ -371,12 +369,13 @@ void receive_settings(llhttp_settings_t *settings)
     settings->on_url = on_url;
     settings->on_url_complete = on_url_complete;
     settings->on_method_complete = on_method_complete;
-    settings->on_header_field = on_header_field;
+    settings->on_header_field = on_header_text;
     settings->on_header_field_complete = on_header_field_complete;
     settings->on_header_value = on_header_text;
     settings->on_header_value_complete = on_header_value_complete;
     settings->on_headers_complete = on_headers_complete;
     settings->on_body = on_body;
+    settings->on_chunk_header = on_chunk_header;
     settings->on_message_complete = on_message_complete;
 }
 
@@ -462,42 +461,65 @@ static void stopped_by_callback(http_connection_t *connection)
         connection->drain_input = true;
 }
 
+/* The parser shall have these bytes. */
+static bool look_at_head(http_connection_t *connection, const uint8_t *data, size_t len)
+{
+    char text[128];
+    const char *wrong = head_scan(&connection->head, data, len);
+    if (!wrong)
+        return true;
+    snprintf(text, sizeof text, "malformed HTTP: %s", wrong);
+    receive_fail(connection, 400, text);
+    return false;
+}
+
+/* Why the parser has stopped for good. */
+static void stopped_by_parser(http_connection_t *connection, llhttp_errno_t rc)
+{
+    char text[128];
+    if (connection->stopped) {
+        stopped_by_callback(connection);
+    } else if (rc == HPE_PAUSED_H2_UPGRADE) {
+        receive_fail(connection, 505, "only HTTP/1.0 and HTTP/1.1 are served here");
+    } else {
+        snprintf(text, sizeof text, "malformed HTTP: %s", llhttp_get_error_reason(&connection->parser));
+        receive_fail(connection, 400, text);
+    }
+}
+
+/* At the end of a message, or before its trailers. False: the rest waits. */
+static bool go_on(http_connection_t *connection, const uint8_t *data, size_t len)
+{
+    llhttp_resume(&connection->parser);
+    if (connection->no_more) {
+        connection->drain_input = len > 0;
+    } else if (!connection->current && connection->pending >= connection->server->config.pipeline_max) {
+        connection->parser_paused = true;
+        stash_input(connection, data, len);
+        return false;
+    }
+    return true;
+}
+
 void connection_parse(http_connection_t *connection, const uint8_t *data, size_t len)
 {
     llhttp_t *parser = &connection->parser;
-    char last_byte = len > 0 ? (char)data[len - 1] : 0;
     connection->corked = true;
-    connection->chunk = data;
-    while (len > 0 && connection->state == CONNECTION_OPEN && !connection->no_more) {
+    while (len > 0 && connection->state == CONNECTION_OPEN && !connection->no_more &&
+           look_at_head(connection, data, len)) {
         llhttp_errno_t rc = llhttp_execute(parser, (const char *)data, len);
         if (rc == HPE_OK)
             break;
-        if (rc == HPE_PAUSED) {
-            const uint8_t *at = (const uint8_t *)llhttp_get_error_pos(parser);
-            len -= (size_t)(at - data);
-            data = at;
-            llhttp_resume(parser);
-            if (connection->no_more) {
-                connection->drain_input = len > 0;
-            } else {
-                connection->parser_paused = true;
-                stash_input(connection, data, len);
-                break;
-            }
-        } else if (connection->stopped) {
-            stopped_by_callback(connection);
-            break;
-        } else if (rc == HPE_PAUSED_H2_UPGRADE) {
-            receive_fail(connection, 505, "only HTTP/1.0 and HTTP/1.1 are served here");
-            break;
-        } else {
-            char text[128];
-            snprintf(text, sizeof text, "malformed HTTP: %s", llhttp_get_error_reason(parser));
-            receive_fail(connection, 400, text);
+        if (rc != HPE_PAUSED) {
+            stopped_by_parser(connection, rc);
             break;
         }
+        const uint8_t *at = (const uint8_t *)llhttp_get_error_pos(parser);
+        len -= (size_t)(at - data);
+        data = at;
+        if (!go_on(connection, data, len))
+            break;
     }
     connection->corked = false;
-    connection->last_byte = last_byte;
     connection_flush(connection);
 }

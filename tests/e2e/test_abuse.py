@@ -42,7 +42,29 @@ TABLE = {
     "chunk_size_overflows": (http("Transfer-Encoding: chunked", body=b"fffffffffffffffff\r\nabc"), {400, 413}),
     "chunk_size_of_4_gib": (http("Transfer-Encoding: chunked", body=b"100000000\r\n" + bytes(1000)), {400, 413, None}),
     "two_hosts": (sized(BODY, "Host: y"), {400}),
+    "transfer_encoding_twice": (http("Transfer-Encoding: chunked", "Transfer-Encoding: identity", body=b"0\r\n\r\n"), {400}),
+    "chunked_in_http_1_0": (http("Transfer-Encoding: chunked", body=b"0\r\n\r\n", version="HTTP/1.0"), {400}),
+    "two_lengths_in_one_line": (http("Content-Length: 3, 3", body=b"abc"), {400}),
+    "length_in_hexadecimal": (http("Content-Length: 0x3", body=b"abc"), {400}),
     "bare_lf": (sized(b"", end="\n"), {400}),
+    "bare_lf_before_all": (b"\n" + sized(BODY), {400}),
+    "bare_lf_of_the_request_line": (b"GET /v2 HTTP/1.1\nHost: x\r\n\r\n", {400}),
+    "bare_lf_of_a_header": (sized(BODY, "X-A: a\nX-B: b"), {400}),
+    "bare_lf_at_the_end": (b"GET /v2 HTTP/1.1\r\nHost: x\r\n\n", {400}),
+    "bare_cr_at_the_end": (b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r", {400, None}),
+    "bare_lf_of_a_chunk": (http("Transfer-Encoding: chunked", body=b"3\nabc\r\n0\r\n\r\n"), {400}),
+    "bare_cr_of_trailers": (http("Transfer-Encoding: chunked", body=b"0\r\n\rX"), {400}),
+    "folded": (sized(BODY, "X-A: a", " b"), {400}),
+    "folded_by_a_tab": (sized(BODY, "X-A: a", "\tb"), {400}),
+    "folded_to_nothing": (sized(BODY, "X-A: a", "  "), {400}),
+    "folded_length": (http("Content-Length:", " 3", body=b"abc"), {400}),
+    "folded_encoding": (http("Transfer-Encoding:", " chunked", body=b"0\r\n\r\n"), {400}),
+    "folded_trailer": (http("Transfer-Encoding: chunked", body=b"0\r\nX-A: a\r\n b\r\n\r\n"), {400}),
+    "no_name": (sized(BODY, ": a"), {400}),
+    "no_name_and_no_value": (sized(BODY, ":"), {400}),
+    "no_name_of_a_trailer": (http("Transfer-Encoding: chunked", body=b"0\r\n: a\r\n\r\n"), {400}),
+    "no_colon": (sized(BODY, "X-A"), {400}),
+    "space_in_a_name": (sized(BODY, "X A: a"), {400}),
     "bare_cr": (sized(BODY, "X-A: a\rX-B: b"), {400}),
     "nul_in_a_header": (sized(BODY, "X-A: a\0b"), {400}),
     "space_before_the_colon": (http("Content-Length : 3", body=b"abc"), {400}),
@@ -96,10 +118,18 @@ def test_abuse(up, beside, data, expected):
     assert status_of(answer) in expected, answer[:300]
 
 
+@pytest.mark.parametrize("name,reason", [("folded_trailer", b"folded"), ("no_name_of_a_trailer", b"no name"), ("bare_cr_of_trailers", b"CR"),
+                                         ("folded_encoding", b"folded"), ("chunked_in_http_1_0", b"HTTP/1.0")])
+def test_the_reason_is_told(up, beside, name, reason):
+    """Of what an empty body would be refused for, too."""
+    assert reason in talk(up.http, TABLE[name][0])
+
+
 def test_smuggled_requests_are_never_answered(up, beside):
     """Behind a message whose end is disputable nothing is read."""
     inner = http(method="GET", path="/v2")
-    for front in ("two_lengths", "length_and_chunked", "bare_lf", "space_before_the_colon"):
+    for front in ("two_lengths", "length_and_chunked", "bare_lf", "bare_lf_at_the_end", "bare_cr_at_the_end", "bare_cr_of_trailers",
+                  "chunked_in_http_1_0", "folded", "folded_encoding", "no_name", "space_before_the_colon"):
         got = talk(up.http, TABLE[front][0] + inner)
         assert got.count(b"HTTP/1.1 ") == 1 and status_of(got) == 400, (front, got[:300])
 
