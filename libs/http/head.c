@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static const char *const bare_lf = "a line ends in LF without CR", *const bare_cr = "a line ends in CR without LF";
+static const char *const bare_lf = "a line ends in LF without CR", *const bare_cr =
+                                                                       "a line ends in CR without LF";
 
 /* What a byte that follows a CR means. */
 static const char *take_lf(head_state_t *state, uint8_t byte, head_state_t then)

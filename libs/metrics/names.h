@@ -32,6 +32,8 @@
     X(GATEWAY_TASKS, "fermata_gateway_tasks_total", COUNTER, NONE, "model,status", "Tasks (batch rows) ended, by status.") \
     X(GATEWAY_TASKS_IN_FLIGHT, "fermata_gateway_tasks_in_flight", GAUGE, NONE, "", "Tasks submitted and not yet answered.") \
     X(GATEWAY_CONNECTIONS, "fermata_gateway_connections", GAUGE, NONE, "protocol", "Open client connections.") \
+    X(GATEWAY_UNFINISHED_BYTES, "fermata_gateway_unfinished_bytes", GAUGE, NONE, "", "Bytes that came of gRPC messages that are not whole, and have not been for some time.") \
+    X(GATEWAY_UNFINISHED_CUT, "fermata_gateway_unfinished_cut_total", COUNTER, NONE, "reason", "gRPC calls ended before their message was whole, by reason (full: too much of such is held; slow: the rest did not come).") \
     X(GATEWAY_BAD_REQUESTS, "fermata_gateway_bad_requests_total", COUNTER, NONE, "protocol,status", "Requests refused before a model was chosen.") \
     X(GATEWAY_ACCESS_REFUSED, "fermata_gateway_access_refused_total", COUNTER, NONE, "reason", "Requests refused for the key that they came with, by reason (no_key, unknown_key, expired, scope, limit).") \
     X(GATEWAY_ADMISSION_REFUSED, "fermata_gateway_admission_refused_total", COUNTER, NONE, "reason", "Requests refused for what their client or their model has had already, by reason (address_limit, model_limit; requests, memory, share: more than its share of what is full).") \

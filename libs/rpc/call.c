@@ -119,6 +119,8 @@ static bool call_mark(rpc_call_t *call)
 static void on_received(rpc_tag_t *tag, bool ok)
 {
     rpc_call_t *call = container_of(tag, rpc_call_t, recv_tag);
+    rpc_unfinished_take(&call->server->unfinished, &call->waiting,
+                        call->received ? rpc_bytes_len(rpc_bytes_of(call->received)) : 0);
     pthread_mutex_lock(&call->lock);
     if (call->received)
         call->request = rpc_bytes_of(call->received);
@@ -189,6 +191,7 @@ void rpc_call_begin(rpc_call_t *call, const rpc_method_t *method)
     start_close(call);
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
     op.data.recv_message.recv_message = &call->received;
+    rpc_unfinished_wait(&call->server->unfinished, &call->waiting, call->call);
     call_start(call, &op, 1, &call->recv_tag);
 }
 

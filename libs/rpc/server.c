@@ -132,6 +132,19 @@ static void arm(rpc_server_t *server, rpc_queue_t *queue)
 
 /* ---- Making and starting ---- */
 
+/* It is alive while it looks at what is unfinished. */
+static void on_look(void *arg, bool begins)
+{
+    rpc_server_t *server = arg;
+    if (!begins) {
+        rpc_server_release(server);
+        return;
+    }
+    pthread_mutex_lock(&server->lock);
+    server->objects++;
+    pthread_mutex_unlock(&server->lock);
+}
+
 status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *options, rpc_server_t **out,
                            err_t *err)
 {
@@ -139,7 +152,9 @@ status_t rpc_server_create(rpc_runtime_t *runtime, const rpc_server_options_t *o
     if (!server)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
     server->host = strdup(options->address);
-    if (!server->host || strmap_init(&server->by_path, RPC_METHODS_MAX, err) != STATUS_OK) {
+    if (!server->host || strmap_init(&server->by_path, RPC_METHODS_MAX, err) != STATUS_OK ||
+        rpc_unfinished_init(&server->unfinished, &options->unfinished, on_look, server, err) != STATUS_OK) {
+        strmap_dispose(&server->by_path);
         free(server->host);
         free(server);
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
@@ -218,6 +233,7 @@ status_t rpc_server_start(rpc_server_t *server, err_t *err)
     }
     if (note_address(server) != STATUS_OK)
         return err_set(err, STATUS_NO_MEMORY, "rpc: no memory");
+    rpc_unfinished_start(&server->unfinished, &server->runtime->queues[0], server->port);
     grpc_server_start(server->grpc);
     for (unsigned i = 0; i < server->runtime->queue_count; i++)
         for (unsigned slot = 0; slot < server->accept_slots; slot++)
@@ -228,6 +244,11 @@ status_t rpc_server_start(rpc_server_t *server, err_t *err)
 const char *rpc_server_address(const rpc_server_t *server)
 {
     return server->address;
+}
+
+void rpc_server_unfinished(rpc_server_t *server, rpc_unfinished_stats_t *stats)
+{
+    rpc_unfinished_read(&server->unfinished, stats);
 }
 
 int rpc_server_port(const rpc_server_t *server)
@@ -287,6 +308,7 @@ void rpc_server_destroy(rpc_server_t *server)
     for (unsigned i = 0; i < server->method_count; i++)
         free(server->methods[i].path);
     strmap_dispose(&server->by_path);
+    rpc_unfinished_dispose(&server->unfinished);
     pthread_mutex_destroy(&server->lock);
     free(server->address);
     free(server->host);

@@ -34,12 +34,25 @@ typedef struct {
     rpc_unary_fn handler;
 } rpc_unary_method_t;
 
+/* Of messages that clients have sent a part of, of all unary calls. */
+typedef struct {
+    /* They may hold together: whoever sent most loses his calls (RESOURCE_EXHAUSTED); 0: no bound. */
+    int64_t bytes_max;
+    int64_t step_ns; /* for each 64 KiB of a connection whose call waits; over it: DEADLINE_EXCEEDED */
+} rpc_unfinished_limits_t;
+
+typedef struct {
+    uint64_t bytes;              /* held, as it was last looked at */
+    uint64_t cut_full, cut_slow; /* calls that were ended, for either limit */
+} rpc_unfinished_stats_t;
+
 typedef struct {
     const char *address; /* "host:port"; port 0 picks a free one */
     rpc_limits_t limits;
     unsigned accept_slots; /* calls accepted at once per thread before the next request is matched; 0 = 128 */
     bool reuse_port;       /* SO_REUSEPORT: several servers on one port */
     tls_context_t *tls; /* a server's; outlives it; its files count anew for each connection. NULL: plain */
+    rpc_unfinished_limits_t unfinished;
     unsigned calls_max; /* unary calls unfinished at once; over it: UNAVAILABLE; 0 = 16384 */
 } rpc_server_options_t;
 
@@ -61,6 +74,9 @@ status_t rpc_server_start(rpc_server_t *server, err_t *err);
 /* "127.0.0.1:9000" with the real port; valid after start. */
 const char *rpc_server_address(const rpc_server_t *server);
 int rpc_server_port(const rpc_server_t *server);
+
+/* Any thread, until destroy. */
+void rpc_server_unfinished(rpc_server_t *server, rpc_unfinished_stats_t *stats);
 
 /* No new calls; those running have drain_ns to end, then they are cancelled (the handler still calls finish).
  * on_stopped comes on the delivery thread when every call and stream has ended; destroy is allowed from there

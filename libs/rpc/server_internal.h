@@ -7,6 +7,7 @@
 #include "rpc/security.h"
 #include "rpc/server.h"
 #include "rpc/stream_internal.h"
+#include "rpc/unfinished.h"
 
 enum { RPC_METHODS_MAX = 128 };
 
@@ -30,6 +31,7 @@ struct rpc_server {
     rpc_shown_t shown;
     unsigned accept_slots;
     unsigned calls_max;
+    rpc_unfinished_t unfinished;
     rpc_method_t methods[RPC_METHODS_MAX];
     unsigned method_count;
     strmap_t by_path;
@@ -57,7 +59,8 @@ struct rpc_call {
     grpc_call_details details;
     grpc_metadata_array metadata;
     rpc_tag_t accept_tag, recv_tag, close_tag, send_tag;
-    unsigned refs; /* operations in flight, plus one for the handler from delivery to finish */
+    rpc_waiting_t waiting; /* for its message */
+    unsigned refs;         /* operations in flight, plus one for the handler from delivery to finish */
     grpc_byte_buffer *received;
     rpc_bytes_t *request;
     grpc_byte_buffer *response;

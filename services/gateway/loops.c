@@ -63,6 +63,8 @@ struct gateway_loops {
     void (*on_stopped)(void *arg);
     void *on_stopped_arg;
     metric_t *connections, *tasks, *arena_used, *arena_total, *preprocess_queue, *connected;
+    metric_t *unfinished, *cut_full, *cut_slow;
+    rpc_unfinished_stats_t told; /* to the counters of these */
     exporter_data_t data;
 };
 
@@ -97,6 +99,9 @@ static void read_all(const gateway_loops_t *loops, gateway_readings_t *sum)
         sum->preprocess_queue += one.preprocess_queue;
         sum->models = one.models < sum->models ? one.models : sum->models;
         sum->up &= one.up;
+        sum->unfinished.bytes += one.unfinished.bytes;
+        sum->unfinished.cut_full += one.unfinished.cut_full;
+        sum->unfinished.cut_slow += one.unfinished.cut_slow;
         sum->arena.used_bytes += one.arena.used_bytes;
         sum->arena.total_bytes += one.arena.total_bytes;
         add_traffic(&sum->data, &one.data);
@@ -110,6 +115,10 @@ static void on_collect(void *arg)
     read_all(loops, &all);
     metrics_set(loops->arena_used, (double)all.arena.used_bytes);
     metrics_set(loops->arena_total, (double)all.arena.total_bytes);
+    metrics_set(loops->unfinished, (double)all.unfinished.bytes);
+    metrics_add(loops->cut_full, all.unfinished.cut_full - loops->told.cut_full);
+    metrics_add(loops->cut_slow, all.unfinished.cut_slow - loops->told.cut_slow);
+    loops->told = all.unfinished;
     metrics_set(loops->tasks, (double)all.tasks);
     metrics_set(loops->connections, (double)all.connections);
     metrics_set(loops->preprocess_queue, (double)all.preprocess_queue);
@@ -123,6 +132,9 @@ static status_t name_metrics(gateway_loops_t *loops, err_t *err)
     metrics_t *metrics = loops->within.metrics;
     loops->connections = metrics_series(metrics, METRIC_GATEWAY_CONNECTIONS, "rest");
     loops->tasks = metrics_series(metrics, METRIC_GATEWAY_TASKS_IN_FLIGHT);
+    loops->unfinished = metrics_series(metrics, METRIC_GATEWAY_UNFINISHED_BYTES);
+    loops->cut_full = metrics_series(metrics, METRIC_GATEWAY_UNFINISHED_CUT, "full");
+    loops->cut_slow = metrics_series(metrics, METRIC_GATEWAY_UNFINISHED_CUT, "slow");
     loops->arena_used = metrics_series(metrics, METRIC_GATEWAY_ARENA_USED_BYTES);
     loops->arena_total = metrics_series(metrics, METRIC_GATEWAY_ARENA_BYTES);
     loops->preprocess_queue = metrics_series(metrics, METRIC_GATEWAY_PREPROCESS_QUEUE);

@@ -115,6 +115,8 @@ static void read_now(const gateway_service_t *service, gateway_readings_t *readi
                                      .models = catalogue_count(gateway->catalogue),
                                      .up = gateway_control_is_up(gateway->control)};
     arena_stats(gateway->arena, &readings->arena);
+    if (service->grpc)
+        grpc_front_unfinished(service->grpc, &readings->unfinished);
     if (!service->within.hub)
         dataplane_stats(gateway->dataplane, &readings->data);
 }
@@ -291,6 +293,7 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     const grpc_front_options_t grpc = {
         .listen = value_format_address_at(&options->grpc_address, "127.0.0.1", text, sizeof text),
         .reuse_port = service->within.others,
+        .step_ns = options->body_timeout,
         .tls = service->within.tls};
     return grpc_front_create(gateway, &grpc, &service->grpc, err);
 }

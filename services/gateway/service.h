@@ -10,6 +10,7 @@
 #include "gateway/options.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
+#include "rpc/server.h"
 #include "tls/context.h"
 #include "transfer/transfer.h"
 
@@ -35,6 +36,7 @@ typedef struct {
     bool up;         /* its scheduler is there */
     arena_stats_t arena;
     transfer_stats_t data; /* zeros with a hub */
+    rpc_unfinished_stats_t unfinished;
 } gateway_readings_t;
 
 /*

@@ -1,11 +1,16 @@
 """What nobody sends who means well, beside a client who does: each row gets its status, and that client loses nothing."""
 
 import json
+import re
 import threading
+import urllib.request
 
+import grpc
 import pytest
 
 from client import INFER, digit_tensor, good, post, talk, tensor_request
+from half_sent import HalfSent, digit_message, message_of
+from system import Serve, patient_models, wait_until
 
 BODY = json.dumps(tensor_request(digit_tensor("7"))).encode()
 
@@ -141,3 +146,60 @@ def test_garbage_at_the_data_plane(up, beside, garbage):
         pytest.skip("one process has no data plane")
     talk(data, garbage)
     good(up.http)
+
+
+# ---- gRPC: most of a message, and no more ----
+
+LARGE = 60_000_000
+
+
+def metric(serve, name):
+    with urllib.request.urlopen(f"http://{serve.gateways[0]['metrics']}/metrics") as answer:
+        text = answer.read().decode()
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M)[1])
+
+
+def memory(pid, what):
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(rf"{what}:\s+(\d+) kB", status.read())[1]) * 1024
+
+
+def test_half_sent_messages_are_bounded_and_cost_nobody_else(bin_dir, tmp_path):
+    serve = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
+    good(serve.http)
+    before, answered, stop = memory(serve.pid, "VmHWM"), [], threading.Event()
+
+    def ask():
+        with grpc.insecure_channel(serve.grpc) as channel:
+            while not stop.is_set():
+                channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(digit_message(), timeout=30)
+                answered.append(True)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    message = message_of(LARGE)
+    halves = [HalfSent(serve.grpc, message, LARGE - 2_000_000) for _ in range(32)]
+    try:
+        wait_until(lambda: metric(serve, 'fermata_gateway_unfinished_cut_total{reason="full"}') >= 24, "most of them are cut")
+        count = len(answered)
+        wait_until(lambda: len(answered) > count + 20, "the other client goes on")
+        assert 0 < metric(serve, "fermata_gateway_unfinished_bytes") <= 256 << 20
+        assert sum(half.answer.done() and half.answer.code() == grpc.StatusCode.RESOURCE_EXHAUSTED for half in halves) >= 24
+        grown = memory(serve.pid, "VmHWM") - before
+        assert grown < 24 * LARGE, f"{grown / 1e6:.0f} MB"  # all of them: 32; what comes between two looks is not held back
+    finally:
+        stop.set()
+        thread.join()
+        for half in halves:
+            half.close()
+    assert serve.stop() == 0
+
+
+def test_half_a_message_that_does_not_get_on_is_ended(bin_dir, tmp_path):
+    serve = Serve(bin_dir, tmp_path / "serve.log", "--body-timeout", "300ms", models=patient_models(tmp_path))
+    half = HalfSent(serve.grpc, message_of(1_000_000), 500_000)
+    assert half.code(30) == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert metric(serve, 'fermata_gateway_unfinished_cut_total{reason="slow"}') == 1
+    half.close()
+    wait_until(lambda: metric(serve, "fermata_gateway_unfinished_bytes") == 0, "nothing is held")
+    assert serve.stop() == 0

@@ -31,6 +31,8 @@ enum {
     CALLS_MAX = 16384,
     /* Replies up to this size are copied into one slice: cheaper than lending memory across threads. */
     COPY_REPLY_BYTES = 32 * 1024,
+    UNFINISHED_MESSAGES = 4,
+    UNFINISHED_BYTES_MIN = 64 << 20,
     GUARDS_MAX = 32, /* methods of this file, and those of gateway_calls_t */
 };
 
@@ -575,14 +577,24 @@ static status_t add_methods(grpc_front_t *front)
     return rpc_server_add_stream(front->server, PATH("ModelStreamInfer"), &grpc_stream_ops, front->streams);
 }
 
+/* Room for several of the largest, and for many of the usual. */
+static int64_t unfinished_max(size_t body_bytes_max)
+{
+    int64_t largest = UNFINISHED_MESSAGES * (int64_t)body_bytes_max;
+    return largest > UNFINISHED_BYTES_MIN ? largest : UNFINISHED_BYTES_MIN;
+}
+
 static status_t start_server(grpc_front_t *front, const grpc_front_options_t *where, err_t *err)
 {
     rpc_runtime_options_t runtime = {.loop = front->gateway->loop, .name = "grpc-front"};
-    rpc_server_options_t options = {.address = where->listen,
-                                    .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max},
-                                    .reuse_port = where->reuse_port,
-                                    .tls = where->tls,
-                                    .calls_max = CALLS_MAX};
+    rpc_server_options_t options = {
+        .address = where->listen,
+        .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max},
+        .reuse_port = where->reuse_port,
+        .tls = where->tls,
+        .unfinished = {.bytes_max = unfinished_max(front->gateway->body_bytes_max),
+                       .step_ns = where->step_ns},
+        .calls_max = CALLS_MAX};
     status_t status = rpc_runtime_create(&runtime, &front->runtime, err);
     if (status)
         return status;
@@ -615,6 +627,11 @@ status_t grpc_front_create(gateway_t *gateway, const grpc_front_options_t *optio
     }
     *front = created;
     return STATUS_OK;
+}
+
+void grpc_front_unfinished(const grpc_front_t *front, rpc_unfinished_stats_t *stats)
+{
+    rpc_server_unfinished(front->server, stats);
 }
 
 const char *grpc_front_address(const grpc_front_t *front)
