@@ -27,7 +27,7 @@ static const char *const flags[EXPOSURE_PORTS][LACKS_WAYS] = {
     [EXPOSURE_CLIENTS] = {NULL, "--tls-cert and --tls-key", "--keys (or --tls-client-ca)",
                           "--tls-cert, --tls-key and --keys"},
     [EXPOSURE_SERVICES] = {[LACKS_BOTH] = "--cluster-ca, --cluster-cert and --cluster-key"},
-    [EXPOSURE_DATA] = {[LACKS_BOTH] = "--cluster-ca, --cluster-cert and --cluster-key"},
+    [EXPOSURE_DATA] = {[LACKS_BOTH] = "--cluster-ca, --cluster-cert and --cluster-key, or --cluster-secret"},
     [EXPOSURE_UP] = {NULL, "--tls", "--keys", "--tls and --keys"},
 };
 
@@ -37,10 +37,10 @@ static int clients_lack(const exposure_guards_t *guards)
            (guards->keys || guards->client_ca ? LACKS_NOTHING : LACKS_WHO);
 }
 
-/* What certificates of the cluster make of the data plane's port. */
+/* A secret hides nothing from who listens on the way, but lets nobody speak who does not have it. */
 static int data_lacks(const exposure_guards_t *guards)
 {
-    return guards->cluster ? LACKS_NOTHING : LACKS_BOTH;
+    return guards->cluster || guards->secret ? LACKS_NOTHING : LACKS_BOTH;
 }
 
 static int lacks(exposure_port_t port, const exposure_guards_t *guards)

@@ -5,7 +5,7 @@
  *   port                  protected by
  *   EXPOSURE_CLIENTS      TLS, and of each client a key or a certificate
  *   EXPOSURE_SERVICES     certificates of the cluster
- *   EXPOSURE_DATA         the same
+ *   EXPOSURE_DATA         the same, or the cluster's secret
  */
 #ifndef CONFIG_EXPOSURE_H
 #define CONFIG_EXPOSURE_H
@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     bool tls, keys, client_ca; /* for clients; a client_ca wants a certificate of each */
     bool cluster;              /* certificates between services */
+    bool secret;               /* between gateways and workers */
     bool insecure;             /* the user wants it so */
 } exposure_guards_t;
 

@@ -10,6 +10,9 @@ void exporter_data_init(exporter_data_t *data, metrics_t *metrics)
         .connects = metrics_series(metrics, METRIC_DATA_CONNECTS),
         .fallbacks = metrics_series(metrics, METRIC_DATA_FALLBACKS),
     };
+    for (uint32_t i = 0; i < TRANSFER_REFUSALS; i++)
+        data->refused[i] =
+            metrics_series(metrics, METRIC_DATA_REFUSED, transfer_refusal_name((transfer_refusal_t)i));
     for (uint32_t way = 0; way < TRANSFER_WAYS; way++) {
         const char *name = transfer_way_name((transfer_way_t)way);
         data->by[way].items = metrics_series(metrics, METRIC_DATA_ITEMS, "ok", name);
@@ -34,6 +37,8 @@ void exporter_data_collect(exporter_data_t *data, const transfer_stats_t *stats)
     }
     metrics_set(data->registered_bytes, (double)stats->registered_bytes);
     metrics_set(data->refused_bytes, (double)stats->refused_bytes);
+    for (uint32_t i = 0; i < TRANSFER_REFUSALS; i++)
+        metrics_add(data->refused[i], stats->refused[i] - told->refused[i]);
     metrics_add(data->item_errors, stats->item_errors - told->item_errors);
     metrics_add(data->protocol_errors, stats->protocol_errors - told->protocol_errors);
     metrics_add(data->connects, stats->connects - told->connects);

@@ -12,6 +12,7 @@ typedef struct {
         metric_t *items, *item_bytes, *results, *result_bytes, *connections;
     } by[TRANSFER_WAYS];
     metric_t *registered_bytes, *refused_bytes;
+    metric_t *refused[TRANSFER_REFUSALS];
     metric_t *item_errors, *protocol_errors, *connects, *fallbacks;
     transfer_stats_t told; /* what the series have had */
 } exporter_data_t;

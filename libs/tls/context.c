@@ -219,13 +219,18 @@ void tls_texts_dispose(tls_texts_t *texts)
 
 static bool copy_config(tls_config_t *to, const tls_config_t *from)
 {
-    char *texts[4] = {0};
-    const char *const of[4] = {from->cert, from->key, from->ca, from->server_role};
+    const char *const of[] = {from->cert, from->key, from->ca, from->server_role, from->protocol};
+    enum { TEXTS = sizeof of / sizeof *of };
+    char *texts[TEXTS] = {0};
     bool whole = true;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < TEXTS; i++)
         whole &= copy_text(of[i], &texts[i]);
-    *to = (tls_config_t){
-        .server = from->server, .cert = texts[0], .key = texts[1], .ca = texts[2], .server_role = texts[3]};
+    *to = (tls_config_t){.server = from->server,
+                         .cert = texts[0],
+                         .key = texts[1],
+                         .ca = texts[2],
+                         .server_role = texts[3],
+                         .protocol = texts[4]};
     return whole;
 }
 
@@ -275,6 +280,7 @@ void tls_context_destroy(tls_context_t *context)
     free((char *)(uintptr_t)context->config.key);
     free((char *)(uintptr_t)context->config.ca);
     free((char *)(uintptr_t)context->config.server_role);
+    free((char *)(uintptr_t)context->config.protocol);
     pthread_mutex_destroy(&context->lock);
     free(context);
 }

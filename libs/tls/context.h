@@ -27,6 +27,7 @@ typedef struct {
     const char *ca;
     /* Of a client: the role (tls/role.h) that the server's certificate must have, whatever its host; NULL: it must be of the host that was called. */
     const char *server_role;
+    const char *protocol; /* what is spoken over it (ALPN); NULL: "http/1.1" */
 } tls_config_t;
 
 /* INVALID_ARGUMENT, which names the file: cannot be read, holds no certificate or key, or they do not fit. */

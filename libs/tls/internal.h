@@ -26,4 +26,13 @@ SSL_CTX *tls_context_take(tls_context_t *context);
 /* Of a client: the session to try to resume; the caller frees it; NULL: none yet. */
 SSL_SESSION *tls_context_last_session(tls_context_t *context);
 
+/* peer.c */
+enum { TLS_REASON_BYTES = 160 };
+
+/* A client's: whom it must find; host does not matter where the context names a role. resume: with the context's last session. */
+bool tls_expect_server(SSL *ssl, tls_context_t *context, const char *host, bool resume);
+const char *tls_peer_role(const SSL *ssl); /* NULL: none. Not the caller's to free */
+/* What OpenSSL's last error means; clears it. ready: after the handshake. */
+void tls_failure_text(const SSL *ssl, bool ready, char text[TLS_REASON_BYTES]);
+
 #endif

@@ -10,7 +10,8 @@ enum { TICKET_SECONDS = 300 };
 /* Keys of 128 bits first: nobody breaks those either, and tensors are many bytes. A client whose CPU has no AES gets ChaCha20. */
 #define CIPHERS_TLS12 "ECDHE+AESGCM+AES128:ECDHE+AESGCM:ECDHE+CHACHA20"
 #define CIPHERS_TLS13 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-static const unsigned char PROTOCOL[] = "\x08http/1.1";
+#define PROTOCOL_USUAL "http/1.1"
+enum { PROTOCOL_BYTES = 32 };
 
 const char *tls_openssl_reason(void)
 {
@@ -80,21 +81,33 @@ static bool trust(SSL_CTX *ctx, const char *text, bool name_them)
     return count > 0;
 }
 
+/* As ALPN has it: a length and the name. Its bytes; of a name too long none. */
+static unsigned protocol_list(const tls_config_t *config, unsigned char list[PROTOCOL_BYTES])
+{
+    const char *name = config->protocol ? config->protocol : PROTOCOL_USUAL;
+    size_t len = strlen(name);
+    if (len >= PROTOCOL_BYTES)
+        return 0;
+    list[0] = (unsigned char)len;
+    memcpy(list + 1, name, len);
+    return (unsigned)len + 1;
+}
+
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                            const unsigned char *offered, unsigned offered_len, void *arg)
 {
     (void)ssl;
-    (void)arg;
-    unsigned char *chosen;
-    if (SSL_select_next_proto(&chosen, out_len, PROTOCOL, sizeof PROTOCOL - 1, offered, offered_len) !=
-        OPENSSL_NPN_NEGOTIATED)
+    unsigned char ours[PROTOCOL_BYTES], *chosen;
+    unsigned len = protocol_list(arg, ours);
+    if (SSL_select_next_proto(&chosen, out_len, offered, offered_len, ours, len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
 }
 
-static bool set_rules(SSL_CTX *ctx, bool server, bool wants_peer)
+static bool set_rules(SSL_CTX *ctx, const tls_config_t *config, bool wants_peer)
 {
+    unsigned char protocol[PROTOCOL_BYTES];
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -102,13 +115,13 @@ static bool set_rules(SSL_CTX *ctx, bool server, bool wants_peer)
     bool good = SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
                 SSL_CTX_set_cipher_list(ctx, CIPHERS_TLS12) == 1 &&
                 SSL_CTX_set_ciphersuites(ctx, CIPHERS_TLS13) == 1;
-    if (!server) {
+    if (!config->server) {
         SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-        return good && SSL_CTX_set_alpn_protos(ctx, PROTOCOL, sizeof PROTOCOL - 1) == 0;
+        return good && SSL_CTX_set_alpn_protos(ctx, protocol, protocol_list(config, protocol)) == 0;
     }
     SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, (void *)(uintptr_t)config);
     if (wants_peer)
         SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     return good && SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"fermata", 7) == 1;
@@ -116,7 +129,7 @@ static bool set_rules(SSL_CTX *ctx, bool server, bool wants_peer)
 
 static status_t fill(SSL_CTX *ctx, const tls_config_t *names, const tls_texts_t *texts, err_t *err)
 {
-    if (!set_rules(ctx, names->server, texts->ca))
+    if (!set_rules(ctx, names, texts->ca))
         return err_set(err, STATUS_INTERNAL, "OpenSSL: %s", tls_openssl_reason());
     if (texts->cert && !use_chain(ctx, texts->cert))
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s is no certificate: %s", names->cert,

@@ -26,25 +26,29 @@ static status_t check_cluster(const tls_cluster_options_t *options, err_t *err)
                    "--cluster-ca, --cluster-cert and --cluster-key go together: %s is missing", missing);
 }
 
-status_t tls_cluster_serve(const tls_cluster_options_t *options, tls_context_t **context, err_t *err)
+status_t tls_cluster_serve(const tls_cluster_options_t *options, const char *protocol,
+                           tls_context_t **context, err_t *err)
 {
     *context = NULL;
     if (!any(options))
         return STATUS_OK;
     const tls_config_t config = {
-        .server = true, .cert = options->cert, .key = options->key, .ca = options->ca};
+        .server = true, .cert = options->cert, .key = options->key, .ca = options->ca, .protocol = protocol};
     status_t status = check_cluster(options, err);
     return status == STATUS_OK ? tls_context_create(&config, context, err) : status;
 }
 
-status_t tls_cluster_dial(const tls_cluster_options_t *options, const char *server_role,
+status_t tls_cluster_dial(const tls_cluster_options_t *options, const char *server_role, const char *protocol,
                           tls_context_t **context, err_t *err)
 {
     *context = NULL;
     if (!any(options))
         return STATUS_OK;
-    const tls_config_t config = {
-        .cert = options->cert, .key = options->key, .ca = options->ca, .server_role = server_role};
+    const tls_config_t config = {.cert = options->cert,
+                                 .key = options->key,
+                                 .ca = options->ca,
+                                 .server_role = server_role,
+                                 .protocol = protocol};
     status_t status = check_cluster(options, err);
     return status == STATUS_OK ? tls_context_create(&config, context, err) : status;
 }

@@ -55,7 +55,7 @@ typedef struct {
     }
 
 /* Between services: all three or none. Whom the authority knows may talk, by the role of his certificate. */
-typedef struct {
+typedef struct tls_cluster_options {
     const char *ca, *cert, *key;
 } tls_cluster_options_t;
 
@@ -81,10 +81,12 @@ typedef struct {
 /* *context NULL: none of the options is there. */
 status_t tls_server_open(const tls_server_options_t *options, tls_context_t **context, err_t *err);
 
-/* Of a port where services, admins and whoever reads metrics come in: with a certificate of the cluster. NULL likewise. */
-status_t tls_cluster_serve(const tls_cluster_options_t *options, tls_context_t **context, err_t *err);
+/* Of a port where services, admins and whoever reads metrics come in: with a certificate of the cluster. protocol as in tls_config_t. NULL
+ * likewise. */
+status_t tls_cluster_serve(const tls_cluster_options_t *options, const char *protocol,
+                           tls_context_t **context, err_t *err);
 /* Of who dials the service of that role, wherever it is. NULL likewise. */
-status_t tls_cluster_dial(const tls_cluster_options_t *options, const char *server_role,
+status_t tls_cluster_dial(const tls_cluster_options_t *options, const char *server_role, const char *protocol,
                           tls_context_t **context, err_t *err);
 
 /* The same; wanted: also without any (an address said so). server_role as in tls_config_t. */

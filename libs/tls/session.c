@@ -4,17 +4,13 @@
  */
 #include "tls/session.h"
 #include "tls/internal.h"
-#include "tls/role.h"
 
-#include <arpa/inet.h>
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_BYTES = 16 << 10, OUTPUT_BYTES_MIN = 4 << 10, REASON_BYTES = 160 };
+enum { RECORD_BYTES = 16 << 10, OUTPUT_BYTES_MIN = 4 << 10 };
 
 struct tls_session {
     SSL *ssl;
@@ -106,31 +102,6 @@ static bool attach(tls_session_t *session)
 
 /* ---- making and ending ---- */
 
-/* An address is none to SNI, and stands in a certificate as one. */
-static bool expect_host(SSL *ssl, const char *host)
-{
-    unsigned char address[sizeof(struct in6_addr)];
-    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
-}
-
-static bool expect_server(tls_session_t *session, tls_context_t *context, const char *host)
-{
-    char name[TLS_ROLE_BYTES + sizeof TLS_ROLE_DOMAIN];
-    const char *role = tls_context_server_role(context);
-    if (role) {
-        snprintf(name, sizeof name, "%s" TLS_ROLE_DOMAIN, role);
-        host = name;
-    }
-    SSL_SESSION *last = tls_context_last_session(context);
-    if (last)
-        SSL_set_session(session->ssl, last);
-    SSL_SESSION_free(last);
-    SSL_set_connect_state(session->ssl);
-    return expect_host(session->ssl, host);
-}
-
 status_t tls_session_create(tls_context_t *context, const char *host, tls_session_t **session, err_t *err)
 {
     tls_session_t *made = calloc(1, sizeof *made);
@@ -140,7 +111,7 @@ status_t tls_session_create(tls_context_t *context, const char *host, tls_sessio
     if (good && tls_context_is_server(context))
         SSL_set_accept_state(made->ssl);
     else if (good)
-        good = expect_server(made, context, host ? host : "");
+        good = tls_expect_server(made->ssl, context, host ? host : "", true);
     if (!good) {
         tls_session_destroy(made);
         ERR_clear_error();
@@ -167,38 +138,17 @@ void tls_session_destroy(tls_session_t *session)
 
 static void note_failure(tls_session_t *session)
 {
-    char text[REASON_BYTES];
-    long verified = session->ready ? X509_V_OK : SSL_get_verify_result(session->ssl);
-    const char *reason = tls_openssl_reason();
-    if (verified != X509_V_OK)
-        snprintf(text, sizeof text, "the certificate is refused: %s",
-                 X509_verify_cert_error_string(verified));
-    else
-        snprintf(text, sizeof text, "TLS: %s", reason);
+    char text[TLS_REASON_BYTES];
+    tls_failure_text(session->ssl, session->ready, text);
     session->failed = true;
     free(session->reason);
     session->reason = strdup(text);
 }
 
-/* What alternative names say. */
-static const char *role_of(const X509 *cert)
-{
-    GENERAL_NAMES *names = cert ? X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL) : NULL;
-    const char *role = NULL;
-    for (int i = 0; !role && i < sk_GENERAL_NAME_num(names); i++) {
-        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        if (name->type == GEN_URI)
-            role = tls_role_of_uri((const char *)ASN1_STRING_get0_data(name->d.uniformResourceIdentifier),
-                                   (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier));
-    }
-    GENERAL_NAMES_free(names);
-    return role;
-}
-
 static void note_ready(tls_session_t *session)
 {
     session->ready = true;
-    session->role = role_of(SSL_get0_peer_certificate(session->ssl));
+    session->role = tls_peer_role(session->ssl);
 }
 
 /* True: go on. */

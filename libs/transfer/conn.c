@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,9 +18,16 @@ enum {
         4 << 20, /* read or written at one event, so that one connection does not starve the others */
     LOWAT_BYTES = 1 << 16,      /* no more than must come in a stall time */
     CONN_STALL_BYTES = 1 << 16, /* in each stall time */
+    REASON_BYTES = 256,
 };
 
 static void conn_on_poll(uv_poll_t *poll, int status, int events);
+
+/* TLS has taken bytes that the socket has not. */
+static bool conn_holds(const conn_t *conn)
+{
+    return conn->tls && tls_stream_holds(conn->tls);
+}
 
 static void conn_update_events(conn_t *conn)
 {
@@ -27,12 +35,13 @@ static void conn_update_events(conn_t *conn)
 
     if (conn->closed)
         return;
+    bool sends = conn_holds(conn) || (!conn->securing && !TAILQ_EMPTY(&conn->tx.queue));
     if (conn->connecting)
         events = UV_WRITABLE;
     else if (conn->broken)
         events = UV_READABLE;
     else
-        events = (conn->paused ? 0 : UV_READABLE) | (TAILQ_EMPTY(&conn->tx.queue) ? 0 : UV_WRITABLE);
+        events = (conn->paused ? 0 : UV_READABLE) | (sends ? UV_WRITABLE : 0);
     if (events == conn->events)
         return;
     conn->events = events;
@@ -60,6 +69,14 @@ status_t conn_init(conn_t *conn, uv_loop_t *loop, int fd, bool connecting, const
     }
     conn_update_events(conn);
     return STATUS_OK;
+}
+
+bool conn_secure(conn_t *conn, tls_context_t *tls)
+{
+    err_t err;
+
+    conn->securing = tls_stream_create(tls, conn->fd, &conn->tls, &err) == STATUS_OK;
+    return conn->securing;
 }
 
 /* ---- sending ---- */
@@ -128,24 +145,44 @@ static void tx_advance(conn_t *conn, size_t sent)
     }
 }
 
+/* The caller may be in the middle of something; the shutdown makes the poll report it. */
+static void conn_break(conn_t *conn)
+{
+    conn->broken = true;
+    shutdown(conn->fd, SHUT_RDWR);
+}
+
+/* False: no frames can be sent now. */
+static bool conn_can_send(conn_t *conn)
+{
+    if (conn->closed || conn->connecting || conn->securing || conn->broken)
+        return false;
+    if (conn_holds(conn) && !tls_stream_flush(conn->tls))
+        conn_break(conn);
+    return !conn->broken && !conn_holds(conn);
+}
+
+static ssize_t conn_write(conn_t *conn, struct iovec *iov, int count)
+{
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)count};
+
+    return conn->tls ? tls_stream_writev(conn->tls, iov, count) : sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+}
+
 void conn_flush(conn_t *conn)
 {
     size_t budget = EVENT_BYTES;
 
-    while (!conn->closed && !conn->connecting && !conn->broken && budget > 0 &&
-           !TAILQ_EMPTY(&conn->tx.queue)) {
+    while (budget > 0 && conn_can_send(conn) && !TAILQ_EMPTY(&conn->tx.queue)) {
         struct iovec iov[IOV_BATCH];
         size_t want;
-        struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)tx_vector(conn, iov, &want)};
-        ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+        int count = tx_vector(conn, iov, &want);
+        ssize_t sent = conn_write(conn, iov, count);
 
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-            /* The caller may be in the middle of something; the shutdown makes the poll report it. */
-            conn->broken = true;
-            shutdown(conn->fd, SHUT_RDWR);
-        }
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            conn_break(conn);
         if (sent < 0)
             break;
         tx_advance(conn, (size_t)sent);
@@ -329,6 +366,22 @@ static int rx_vector(conn_t *conn, struct iovec *iov, size_t *want, size_t *payl
     return n;
 }
 
+/* TLS has read ahead; once the event's budget is used up only that is looked at, and the socket at the next event. */
+static ssize_t conn_readv(conn_t *conn, const struct iovec *iov, int count, size_t budget)
+{
+    return conn->tls ? tls_stream_readv(conn->tls, iov, count, budget == 0) : readv(conn->fd, iov, count);
+}
+
+static void conn_read_ended(conn_t *conn, ssize_t got)
+{
+    bool protocol = got < 0 && errno == EPROTO;
+
+    conn_close(conn, protocol,
+               got == 0   ? "closed by the other side"
+               : protocol ? tls_stream_reason(conn->tls)
+                          : strerror(errno));
+}
+
 /* One readv and what follows from it. False: nothing more to read now. */
 static bool conn_read_once(conn_t *conn, size_t *budget)
 {
@@ -340,13 +393,13 @@ static bool conn_read_once(conn_t *conn, size_t *budget)
         return false;
     }
     int n = rx_vector(conn, iov, &want, &payload);
-    ssize_t got = readv(conn->fd, iov, n);
+    ssize_t got = conn_readv(conn, iov, n, *budget);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return false;
     if (got < 0 && errno == EINTR)
         return true;
     if (got <= 0) {
-        conn_close(conn, false, got == 0 ? "closed by the other side" : strerror(errno));
+        conn_read_ended(conn, got);
         return false;
     }
 
@@ -357,7 +410,7 @@ static bool conn_read_once(conn_t *conn, size_t *budget)
         rx_payload_advance(conn, direct);
     rx_run(conn);
     *budget -= (size_t)got < *budget ? (size_t)got : *budget;
-    return (size_t)got == want;
+    return (size_t)got == want || (!conn->closed && conn->tls && tls_stream_is_over(conn->tls));
 }
 
 /* In the middle of a large payload the poll need not report every few packets: half of the wake-ups and reads. Less than that much
@@ -366,7 +419,7 @@ static void conn_set_lowat(conn_t *conn)
 {
     size_t left = 0;
 
-    if (conn->closed)
+    if (conn->closed || conn->tls) /* how much of it TLS has already the kernel does not know */
         return;
     if (conn->rx.stage == CONN_PAYLOAD && conn->rx.pos < conn->rx.count)
         left = conn->rx.segments[conn->rx.pos].iov_len - conn->rx.off;
@@ -381,7 +434,7 @@ static void conn_read(conn_t *conn)
 {
     size_t budget = EVENT_BYTES;
 
-    while (!conn->closed && !conn->paused && budget > 0 && conn_read_once(conn, &budget))
+    while (!conn->closed && !conn->paused && (budget > 0 || conn->tls) && conn_read_once(conn, &budget))
         ;
     conn_set_lowat(conn);
 }
@@ -402,7 +455,8 @@ static bool conn_finish_connect(conn_t *conn, int status)
         return false;
     }
     conn->connecting = false;
-    conn->ops->connected(conn);
+    if (!conn->securing)
+        conn->ops->connected(conn);
     return !conn->closed;
 }
 
@@ -418,8 +472,49 @@ static void conn_pump(conn_t *conn, bool readable)
             break;
         conn->paused = false;
         rx_run(conn);
+        if (conn->tls)
+            conn_read(conn); /* of what it has read there is no event */
     }
     conn_update_events(conn);
+}
+
+/* Whoever dials and does not know that TLS is wanted begins with a frame's magic; TLS begins otherwise. */
+static bool conn_hears_frames(const conn_t *conn)
+{
+    uint8_t first[2];
+
+    return conn->ops->in_clear && recv(conn->fd, first, sizeof(first), MSG_PEEK | MSG_DONTWAIT) == 2 &&
+           wire_get16(first) == WIRE_MAGIC;
+}
+
+static void conn_drop_tls(conn_t *conn)
+{
+    tls_stream_destroy(conn->tls);
+    conn->tls = NULL;
+    conn->securing = false;
+}
+
+static void conn_shake(conn_t *conn)
+{
+    if (conn_hears_frames(conn)) {
+        conn_drop_tls(conn);
+        conn->ops->in_clear(conn);
+        conn_close(conn, true, "frames without TLS");
+        return;
+    }
+    switch (tls_stream_shake(conn->tls)) {
+    case TLS_SHAKE_DONE:
+        conn->securing = false;
+        conn->ops->connected(conn);
+        conn_pump(conn, true); /* there may be frames right behind the handshake */
+        break;
+    case TLS_SHAKE_WAITS:
+        conn_update_events(conn);
+        break;
+    case TLS_SHAKE_FAILED:
+        conn_close(conn, true, tls_stream_reason(conn->tls));
+        break;
+    }
 }
 
 static void conn_on_poll(uv_poll_t *poll, int status, int events)
@@ -427,15 +522,19 @@ static void conn_on_poll(uv_poll_t *poll, int status, int events)
     conn_t *conn = (conn_t *)poll;
 
     if (conn->connecting) {
-        if (conn_finish_connect(conn, status))
+        if (conn_finish_connect(conn, status) && !conn->securing)
             conn_pump(conn, false);
-        return;
+        if (conn->closed || !conn->securing)
+            return;
     }
     if (status < 0 || conn->broken) {
         conn_close(conn, false, "connection reset");
         return;
     }
-    conn_pump(conn, events & UV_READABLE);
+    if (conn->securing)
+        conn_shake(conn);
+    else
+        conn_pump(conn, events & UV_READABLE);
 }
 
 static void conn_on_uv_close(uv_handle_t *handle)
@@ -449,19 +548,23 @@ static void conn_on_uv_close(uv_handle_t *handle)
 
 void conn_close(conn_t *conn, bool protocol, const char *why)
 {
+    char reason[REASON_BYTES];
     frame_t *frame;
 
     if (conn->closed)
         return;
     conn->closed = true;
     uv_close((uv_handle_t *)&conn->poll, conn_on_uv_close);
+    snprintf(reason, sizeof(reason), "%s", why); /* it may be TLS that says so */
+    tls_stream_destroy(conn->tls);
+    conn->tls = NULL;
     close(conn->fd);
     conn->fd = -1;
     while ((frame = TAILQ_FIRST(&conn->tx.queue))) {
         TAILQ_REMOVE(&conn->tx.queue, frame, link);
         conn_recycle(conn, frame);
     }
-    conn->ops->closed(conn, protocol, why);
+    conn->ops->closed(conn, protocol, reason);
 }
 
 static bool window_stalled(conn_window_t *window, bool busy, uint64_t bytes, uint64_t frames, uint64_t now_ns,
@@ -481,7 +584,7 @@ static bool window_stalled(conn_window_t *window, bool busy, uint64_t bytes, uin
 bool conn_stalled(conn_t *conn, uint64_t now_ns, uint64_t stall_ns)
 {
     bool receiving = !conn->paused && (conn->rx.stage != CONN_HEADER || conn->rx.end > conn->rx.start);
-    bool sending = !TAILQ_EMPTY(&conn->tx.queue);
+    bool sending = conn_holds(conn) || !TAILQ_EMPTY(&conn->tx.queue);
     bool rx = window_stalled(&conn->rx_window, receiving, conn->rx.bytes, conn->rx.frames, now_ns, stall_ns);
     bool tx = window_stalled(&conn->tx_window, sending, conn->tx.bytes, conn->tx.frames, now_ns, stall_ns);
 

@@ -1,6 +1,6 @@
 /*
- * One non-blocking TCP connection that speaks frames (wire.h): scatters payloads with readv, gathers with
- * sendmsg. Used by both roles; what a frame means is told by conn_ops_t. A hot path: no allocation but the
+ * One non-blocking TCP connection that speaks frames (wire.h), over TLS or as they are: scatters payloads with readv, gathers with
+ * sendmsg, or as tls/stream.h does. Used by both roles; what a frame means is told by conn_ops_t. A hot path: no allocation but the
  * growth of buffers that are then kept.
  *
  *   receive:  HEADER --accept()--> RECORDS --frame()--> PAYLOAD --complete()--> HEADER
@@ -11,6 +11,7 @@
 #ifndef TRANSFER_CONN_H
 #define TRANSFER_CONN_H
 
+#include "tls/stream.h"
 #include "transfer/frame.h"
 #include "transfer/wire.h"
 
@@ -27,8 +28,11 @@ typedef struct {
 typedef struct conn conn_t;
 
 typedef struct {
-    /* The connection stands (only for conn_connecting). */
+    /* The connection stands, with TLS if it was to have it (only for one that was connecting, or is secured). */
     void (*connected)(conn_t *conn);
+    /* Instead, where the other side dials: it speaks frames as they are, and TLS was wanted. What is sent now goes as it is, too; the
+     * connection is closed after this. */
+    void (*in_clear)(conn_t *conn);
     /* A header has come: is such a frame welcome now? If so *records_bytes is what follows it before any
      * payload. */
     bool (*accept)(conn_t *conn, const wire_header_t *header, size_t *records_bytes);
@@ -59,9 +63,11 @@ struct conn {
     int events;
     const conn_ops_t *ops;
     conn_shared_t *shared;
+    tls_stream_t *tls; /* NULL: none */
     bool connecting;
-    bool paused; /* does not read: too much is queued for sending */
-    bool broken; /* sending failed; is closed at the next event, not in the middle of a caller */
+    bool securing; /* TLS is shaking hands, or will when it is connected */
+    bool paused;   /* does not read: too much is queued for sending */
+    bool broken;   /* sending failed; is closed at the next event, not in the middle of a caller */
     bool closed;
     uint32_t pause_weight; /* queued weight from which on it does not read; 0 = never */
     struct {
@@ -87,6 +93,14 @@ struct conn {
 /* Takes over fd (non-blocking), also on failure. connecting: connect(2) is under way. */
 status_t conn_init(conn_t *conn, uv_loop_t *loop, int fd, bool connecting, const conn_ops_t *ops,
                    conn_shared_t *shared);
+
+/* Right after conn_init: frames go through TLS, which this side has accepted or will begin when it is connected. False: no memory. */
+bool conn_secure(conn_t *conn, tls_context_t *tls);
+
+static inline bool conn_stands(const conn_t *conn)
+{
+    return !conn->connecting && !conn->securing;
+}
 
 /* Adds a payload segment; only from within frame(). False: no memory. */
 bool conn_expect(conn_t *conn, void *base, size_t len_bytes);

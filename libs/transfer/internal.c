@@ -25,16 +25,22 @@ status_t address_split(const char *address, char host[ADDRESS_HOST_BYTES], char 
     return STATUS_OK;
 }
 
-void address_of_socket(int fd, char address[TRANSFER_ADDRESS_BYTES])
+void address_text(const struct sockaddr *of, char address[TRANSFER_ADDRESS_BYTES])
 {
-    struct sockaddr_storage bound;
-    socklen_t len = sizeof(bound);
     char host[ADDRESS_HOST_BYTES] = "?", port[ADDRESS_PORT_BYTES] = "?";
 
-    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
-        getnameinfo((struct sockaddr *)&bound, len, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV);
+    getnameinfo(of, sizeof(struct sockaddr_storage), host, sizeof(host), port, sizeof(port),
+                NI_NUMERICHOST | NI_NUMERICSERV);
     snprintf(address, TRANSFER_ADDRESS_BYTES, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+void address_of_socket(int fd, char address[TRANSFER_ADDRESS_BYTES])
+{
+    struct sockaddr_storage bound = {0}; /* of no family: "?:?" */
+    socklen_t len = sizeof(bound);
+
+    getsockname(fd, (struct sockaddr *)&bound, &len);
+    address_text((struct sockaddr *)&bound, address);
 }
 
 transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)
@@ -43,6 +49,8 @@ transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)
                                             .max_items = 4096,
                                             .max_connections = 1024,
                                             .max_requests = 4096,
+                                            .max_strangers = 64,
+                                            .prove_ns = UINT64_C(5000000000),
                                             .stall_ns = UINT64_C(10000000000),
                                             .idle_ns = UINT64_C(60000000000),
                                             .link_again_ns = UINT64_C(5000000000)};
@@ -52,6 +60,8 @@ transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)
     filled.max_items = filled.max_items ? filled.max_items : usual.max_items;
     filled.max_connections = filled.max_connections ? filled.max_connections : usual.max_connections;
     filled.max_requests = filled.max_requests ? filled.max_requests : usual.max_requests;
+    filled.max_strangers = filled.max_strangers ? filled.max_strangers : usual.max_strangers;
+    filled.prove_ns = filled.prove_ns ? filled.prove_ns : usual.prove_ns;
     filled.stall_ns = filled.stall_ns ? filled.stall_ns : usual.stall_ns;
     filled.idle_ns = filled.idle_ns ? filled.idle_ns : usual.idle_ns;
     filled.link_again_ns = filled.link_again_ns ? filled.link_again_ns : usual.link_again_ns;
@@ -61,7 +71,7 @@ transfer_limits_t limits_with_defaults(const transfer_limits_t *limits)
 uint64_t limits_sweep_ms(const transfer_limits_t *limits)
 {
     uint64_t shortest_ns = limits->stall_ns < limits->idle_ns ? limits->stall_ns : limits->idle_ns;
-    uint64_t ms = shortest_ns / 4 / 1000000;
+    uint64_t ms = (shortest_ns < limits->prove_ns ? shortest_ns : limits->prove_ns) / 4 / 1000000;
 
     return ms < SWEEP_MIN_MS ? SWEEP_MIN_MS : ms;
 }

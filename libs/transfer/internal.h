@@ -16,6 +16,8 @@ status_t address_split(const char *address, char host[ADDRESS_HOST_BYTES], char 
 
 /* "host:port" of this end of a socket; "?:?" where there is none. */
 void address_of_socket(int fd, char address[TRANSFER_ADDRESS_BYTES]);
+struct sockaddr; /* of a sockaddr_storage */
+void address_text(const struct sockaddr *of, char address[TRANSFER_ADDRESS_BYTES]);
 
 /* Fills in what was left at 0. */
 transfer_limits_t limits_with_defaults(const transfer_limits_t *limits);

@@ -1,5 +1,5 @@
-/* The options (config/config.h) of every program that has an owner or a pool; cfg_type has `int transfer` (a transfer_choice_t) and `bool
- * transfer_spin`. */
+/* The options (config/config.h) of every program that has an owner or a pool; cfg_type has `int transfer` (a transfer_choice_t), `bool
+ * transfer_spin` and `const char *cluster_secret`, for transfer_trust_open. */
 #ifndef TRANSFER_OPTIONS_H
 #define TRANSFER_OPTIONS_H
 
@@ -15,6 +15,13 @@
      .def = "auto",                                                                                        \
      .choices = transfer_choices,                                                                          \
      .offset = offsetof(cfg_type, transfer)},                                                              \
+        {.name = "cluster_secret",                                                                         \
+         .type = CONFIG_PATH,                                                                              \
+         .group = "Data plane",                                                                            \
+         .help = "Without certificates between services: gateways and workers prove to each other that "   \
+                 "they have this file (32 bytes or more, mode 0600). All of a cluster or none.",           \
+         .metavar = "FILE",                                                                                \
+         .offset = offsetof(cfg_type, cluster_secret)},                                                    \
     {                                                                                                      \
         .name = "transfer_spin", .type = CONFIG_BOOL, .group = "Data plane",                               \
         .help = "RDMA: poll without pause instead of sleeping; takes a core.", .def = "false",             \

@@ -7,6 +7,7 @@
 #include "transfer/doors.h"
 #include "transfer/internal.h"
 #include "transfer/owner_private.h"
+#include "transfer/proof.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -35,11 +36,23 @@ typedef struct {
     uint64_t len_bytes;
 } incoming_t;
 
+/* What is to come next; in this order, those left out that are not wanted. */
+typedef enum {
+    OWNER_SHAKING,   /* hands, for TLS */
+    OWNER_CHALLENGE, /* the peer's */
+    OWNER_PROOF,     /* of the secret */
+    OWNER_HELLO,
+    OWNER_OPEN /* requests */
+} owner_stage_t;
+
 typedef struct owner_conn {
     conn_t conn;
     transfer_owner_t *owner;
-    TAILQ_ENTRY(owner_conn) link;
-    bool greeted;
+    TAILQ_ENTRY(owner_conn) link; /* in strangers before OWNER_HELLO, then in conns */
+    owner_stage_t stage;
+    struct sockaddr_storage from;
+    transfer_refusal_t refusal;           /* of a stranger: why, if it is closed for what it said */
+    wire_challenge_t challenge, answered; /* the peer's and ours, until the proof has come */
     uint64_t since_ns;
     uint32_t max_items; /* agreed in HELLO */
     uint64_t max_item_bytes;
@@ -91,16 +104,125 @@ static bool owner_send_bye(owner_conn_t *oc, status_t code, const char *text)
     return false;
 }
 
+/* ---- who is there ---- */
+
+static bool owner_is_stranger(const owner_conn_t *oc)
+{
+    return oc->stage < OWNER_HELLO;
+}
+
+/* It has its place among those who have proved themselves. */
+static bool owner_admit(owner_conn_t *oc)
+{
+    transfer_owner_t *owner = oc->owner;
+
+    if (owner->stats.connections >= owner->limits.max_connections) {
+        owner_send_bye(oc, STATUS_UNAVAILABLE, "too many connections");
+        conn_close(&oc->conn, false, "too many connections");
+        return false;
+    }
+    TAILQ_REMOVE(&owner->strangers, oc, link);
+    owner->stranger_count--;
+    TAILQ_INSERT_TAIL(&owner->conns, oc, link);
+    owner->stats.connections++;
+    owner->stats.by[TRANSFER_BY_TCP].connections++;
+    owner->stats.connects++;
+    oc->stage = OWNER_HELLO;
+    return true;
+}
+
+/* Told to the peer, and by owner_closed to the log. */
+static bool owner_refuse(owner_conn_t *oc, transfer_refusal_t refusal, status_t code, const char *text)
+{
+    oc->refusal = refusal;
+    owner_send_bye(oc, code, text);
+    conn_close(&oc->conn, true, text);
+    return false;
+}
+
+static void owner_secured(conn_t *conn)
+{
+    owner_conn_t *oc = (owner_conn_t *)conn;
+    const char *role = tls_stream_peer_role(conn->tls);
+    char text[WIRE_BYE_BYTES];
+
+    if (strcmp(role, "worker") == 0) {
+        owner_admit(oc);
+        return;
+    }
+    snprintf(text, sizeof(text), "the role worker is wanted, the certificate's is %s",
+             role[0] ? role : "none");
+    owner_refuse(oc, TRANSFER_REFUSED_ROLE, STATUS_PERMISSION_DENIED, text);
+}
+
+static void owner_in_clear(conn_t *conn)
+{
+    owner_refuse((owner_conn_t *)conn, TRANSFER_REFUSED_TLS, STATUS_UNAUTHENTICATED,
+                 "this gateway wants TLS (--cluster-ca)");
+}
+
+static bool owner_on_challenge(owner_conn_t *oc, const uint8_t *record)
+{
+    transfer_owner_t *owner = oc->owner;
+
+    if (oc->stage != OWNER_CHALLENGE)
+        return owner_send_bye(oc, STATUS_UNSUPPORTED,
+                              "this gateway wants no proof: no --cluster-secret here");
+    wire_get_challenge(record, &oc->challenge);
+    if (oc->challenge.min_version > WIRE_VERSION || oc->challenge.max_version < WIRE_VERSION ||
+        !(oc->challenge.proofs & WIRE_PROOF_HMAC_SHA256))
+        return owner_refuse(oc, TRANSFER_REFUSED_NONE, STATUS_UNSUPPORTED,
+                            "this gateway speaks version 1 with HMAC-SHA-256 only");
+    frame_t *frame = owner_frame(oc, WIRE_CHALLENGE, &(wire_header_t){.count = 1}, WIRE_CHALLENGE_BYTES, 0);
+    if (!frame)
+        return false;
+    if (!proof_challenge(owner->instance_id, &oc->answered)) {
+        frame_put(&owner->shared.frames, frame);
+        return false;
+    }
+    wire_put_challenge(frame->meta + WIRE_HEADER_BYTES, &oc->answered);
+    conn_send(&oc->conn, frame);
+    oc->stage = OWNER_PROOF;
+    return true;
+}
+
+static bool owner_on_proof(owner_conn_t *oc, const uint8_t *record)
+{
+    const transfer_secret_t *secret = oc->owner->trust.secret;
+
+    if (!proof_holds(secret, PROOF_WORKER, &oc->challenge, &oc->answered, record))
+        return owner_refuse(oc, TRANSFER_REFUSED_PROOF, STATUS_UNAUTHENTICATED,
+                            "another --cluster-secret than this gateway's");
+    frame_t *frame = owner_frame(oc, WIRE_PROOF, &(wire_header_t){.count = 1}, WIRE_PROOF_BYTES, 0);
+    if (!frame)
+        return false;
+    if (!proof_make(secret, PROOF_GATEWAY, &oc->challenge, &oc->answered, frame->meta + WIRE_HEADER_BYTES)) {
+        frame_put(&oc->owner->shared.frames, frame);
+        return false;
+    }
+    conn_send(&oc->conn, frame);
+    return owner_admit(oc);
+}
+
 /* ---- what comes in ---- */
+
+/* Before OWNER_OPEN. What is of another way to begin is taken, so that it can be told why not. */
+static bool owner_accept_first(const owner_conn_t *oc, const wire_header_t *header, size_t *records_bytes)
+{
+    *records_bytes = header->type == WIRE_HELLO       ? WIRE_HELLO_BYTES
+                     : header->type == WIRE_CHALLENGE ? WIRE_CHALLENGE_BYTES
+                                                      : WIRE_PROOF_BYTES;
+    bool known = oc->stage == OWNER_PROOF ? header->type == WIRE_PROOF
+                                          : header->type == WIRE_HELLO || header->type == WIRE_CHALLENGE;
+    return known && header->count == 1 && header->extra_bytes == 0;
+}
 
 static bool owner_accept(conn_t *conn, const wire_header_t *header, size_t *records_bytes)
 {
     owner_conn_t *oc = (owner_conn_t *)conn;
 
-    if (!oc->greeted) {
-        *records_bytes = WIRE_HELLO_BYTES;
-        return header->type == WIRE_HELLO && header->count == 1 && header->extra_bytes == 0;
-    }
+    if (oc->stage < OWNER_OPEN)
+        return owner_accept_first(oc, header, records_bytes);
     if (header->type == WIRE_ATTACH) {
         *records_bytes = header->extra_bytes;
         return header->extra_bytes <= CARRIER_BLOB_BYTES;
@@ -128,6 +250,9 @@ static bool owner_on_hello(owner_conn_t *oc, const uint8_t *record)
     const transfer_owner_t *owner = oc->owner;
     wire_hello_t hello;
 
+    if (oc->stage != OWNER_HELLO)
+        return owner_refuse(oc, TRANSFER_REFUSED_NONE, STATUS_UNAUTHENTICATED,
+                            "this gateway wants a proof: --cluster-secret");
     wire_get_hello(record, &hello);
     if (hello.min_version > WIRE_VERSION || hello.max_version < WIRE_VERSION)
         return owner_send_bye(oc, STATUS_UNSUPPORTED, "this gateway's data plane speaks version 1 only");
@@ -138,7 +263,7 @@ static bool owner_on_hello(owner_conn_t *oc, const uint8_t *record)
     oc->max_items = hello.max_items < owner->limits.max_items ? hello.max_items : owner->limits.max_items;
     oc->max_item_bytes = hello.max_item_bytes < owner->limits.max_item_bytes ? hello.max_item_bytes
                                                                              : owner->limits.max_item_bytes;
-    oc->greeted = true;
+    oc->stage = OWNER_OPEN;
     /* Stop reading when a full request's worth of answers is unread on the other side: bounds what a peer can
      * pin. */
     oc->conn.pause_weight = oc->max_items;
@@ -321,6 +446,10 @@ static bool owner_frame_in(conn_t *conn, const wire_header_t *header, const uint
     switch (header->type) {
     case WIRE_HELLO:
         return owner_on_hello(oc, records);
+    case WIRE_CHALLENGE:
+        return owner_on_challenge(oc, records);
+    case WIRE_PROOF:
+        return owner_on_proof(oc, records);
     case WIRE_FETCH:
         return owner_on_fetch(oc, header, records);
     case WIRE_ATTACH:
@@ -365,23 +494,43 @@ static void owner_sent(conn_t *conn, frame_t *frame)
     frame->pin_count = 0;
 }
 
+static void owner_log_dropped(transfer_owner_t *owner, const char *why)
+{
+    uint64_t now = (uint64_t)clock_now_ns();
+
+    owner->stats.protocol_errors++;
+    if (now - owner->logged_ns > (uint64_t)NS_PER_S) {
+        owner->logged_ns = now;
+        log_warn("data_peer_dropped", LOG_STR("reason", why));
+    }
+}
+
+/* Whoever hangs up before he has proved himself, as a port scan does, is not told of. */
+static void stranger_closed(owner_conn_t *oc, bool protocol, const char *why)
+{
+    transfer_owner_t *owner = oc->owner;
+
+    TAILQ_REMOVE(&owner->strangers, oc, link);
+    owner->stranger_count--;
+    if (protocol)
+        refusals_note(&owner->refusals, &owner->stats, oc->refusal, (struct sockaddr *)&oc->from, why);
+}
+
 static void owner_closed(conn_t *conn, bool protocol, const char *why)
 {
     owner_conn_t *oc = (owner_conn_t *)conn;
     transfer_owner_t *owner = oc->owner;
-    uint64_t now = (uint64_t)clock_now_ns();
 
+    if (owner_is_stranger(oc)) {
+        stranger_closed(oc, protocol, why);
+        return;
+    }
     TAILQ_REMOVE(&owner->conns, oc, link);
     owner->stats.connections--;
     owner->stats.by[oc->seat.ops ? oc->seat.ops->way : TRANSFER_BY_TCP].connections--;
     seat_give_up(&oc->seat);
-    if (protocol) {
-        owner->stats.protocol_errors++;
-        if (now - owner->logged_ns > (uint64_t)NS_PER_S) {
-            owner->logged_ns = now;
-            log_warn("data_peer_dropped", LOG_STR("reason", why));
-        }
-    }
+    if (protocol)
+        owner_log_dropped(owner, why);
     while (oc->completed < oc->incoming_count) {
         incoming_t *in = &oc->incoming[oc->completed++];
         owner->receiver.done(owner->ctx, in->token, in->task_id, STATUS_UNAVAILABLE);
@@ -397,6 +546,8 @@ static void owner_freed(conn_t *conn)
 }
 
 static const conn_ops_t owner_conn_ops = {
+    .connected = owner_secured,
+    .in_clear = owner_in_clear,
     .accept = owner_accept,
     .frame = owner_frame_in,
     .segment = owner_segment,
@@ -408,7 +559,36 @@ static const conn_ops_t owner_conn_ops = {
 
 /* ---- listening ---- */
 
-static void owner_admit(transfer_owner_t *owner, int fd)
+static bool owner_has_trust(const transfer_owner_t *owner)
+{
+    return owner->trust.tls || owner->trust.secret;
+}
+
+static void owner_turn_away(owner_conn_t *oc, transfer_refusal_t refusal, const char *why)
+{
+    oc->refusal = refusal;
+    conn_close(&oc->conn, true, why);
+}
+
+/* Who has not proved himself has a place among his like only, and the newest may try. */
+static void owner_take_stranger(transfer_owner_t *owner, owner_conn_t *oc)
+{
+    if (owner->stranger_count >= owner->limits.max_strangers)
+        owner_turn_away(TAILQ_FIRST(&owner->strangers), TRANSFER_REFUSED_CROWD,
+                        "too many that have not proved themselves");
+    oc->stage = owner->trust.tls ? OWNER_SHAKING : OWNER_CHALLENGE;
+    oc->refusal = owner->trust.tls ? TRANSFER_REFUSED_TLS : TRANSFER_REFUSED_NONE;
+    TAILQ_INSERT_TAIL(&owner->strangers, oc, link);
+    owner->stranger_count++;
+    if (owner->trust.tls && !conn_secure(&oc->conn, owner->trust.tls)) {
+        conn_close(&oc->conn, false, "out of memory");
+        return;
+    }
+    if (!owner_has_trust(owner))
+        owner_admit(oc);
+}
+
+static void owner_take(transfer_owner_t *owner, int fd, const struct sockaddr_storage *from)
 {
     owner_conn_t *oc = NULL;
 
@@ -417,15 +597,12 @@ static void owner_admit(transfer_owner_t *owner, int fd)
         return;
     }
     oc->owner = owner;
+    oc->from = *from;
     oc->since_ns = (uint64_t)clock_now_ns();
-    if (conn_init(&oc->conn, owner->loop, fd, false, &owner_conn_ops, &owner->shared) != STATUS_OK) {
+    if (conn_init(&oc->conn, owner->loop, fd, false, &owner_conn_ops, &owner->shared) != STATUS_OK)
         free(oc);
-        return;
-    }
-    TAILQ_INSERT_TAIL(&owner->conns, oc, link);
-    owner->stats.connections++;
-    owner->stats.by[TRANSFER_BY_TCP].connections++;
-    owner->stats.connects++;
+    else
+        owner_take_stranger(owner, oc);
 }
 
 static void owner_on_listener(uv_poll_t *poll, int status, int events)
@@ -435,9 +612,11 @@ static void owner_on_listener(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
-        int fd = accept4(owner->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage from;
+        socklen_t len = sizeof(from);
+        int fd = accept4(owner->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            owner_admit(owner, fd);
+            owner_take(owner, fd, &from);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             /* The listener would report readable without end; the sweep tries again. */
             uv_poll_stop(&owner->listener);
@@ -453,11 +632,14 @@ static void owner_on_sweep(uv_timer_t *timer)
 {
     transfer_owner_t *owner = timer->data;
     uint64_t now = (uint64_t)clock_now_ns();
-    owner_conn_t *oc = TAILQ_FIRST(&owner->conns);
+    owner_conn_t *oc;
 
+    while ((oc = TAILQ_FIRST(&owner->strangers)) && now - oc->since_ns >= owner->limits.prove_ns)
+        owner_turn_away(oc, TRANSFER_REFUSED_TIME, "nothing was proved in time");
+    oc = TAILQ_FIRST(&owner->conns);
     while (oc) {
         owner_conn_t *next = TAILQ_NEXT(oc, link);
-        bool silent = !oc->greeted && now - oc->since_ns >= owner->limits.stall_ns;
+        bool silent = oc->stage != OWNER_OPEN && now - oc->since_ns >= owner->limits.stall_ns;
         if (silent || conn_stalled(&oc->conn, now, owner->limits.stall_ns))
             conn_close(&oc->conn, true, silent ? "no HELLO" : "stalled in the middle of a frame");
         oc = next;
@@ -538,9 +720,11 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
     owner->limits = limits_with_defaults(&options->limits);
     owner->choice = options->choice;
     owner->spin = options->spin;
+    owner->trust = options->trust;
     owner->receiver = options->receiver;
     owner->ctx = options->ctx;
     TAILQ_INIT(&owner->conns);
+    TAILQ_INIT(&owner->strangers);
     frame_pool_init(&owner->shared.frames);
     uint32_t regions = options->max_regions ? options->max_regions : REGIONS_DEFAULT;
     if (region_table_init(&owner->regions, regions) != STATUS_OK) {
@@ -583,7 +767,7 @@ void transfer_owner_destroy(transfer_owner_t *owner)
 
     if (!owner)
         return;
-    while ((oc = TAILQ_FIRST(&owner->conns)))
+    while ((oc = TAILQ_FIRST(&owner->conns)) || (oc = TAILQ_FIRST(&owner->strangers)))
         conn_close(&oc->conn, false, "shutting down");
     owner_unshare(owner);
     region_table_dispose(&owner->regions);

@@ -4,7 +4,10 @@
 
 #include "transfer/conn.h"
 #include "transfer/doors.h"
+#include "transfer/refusals.h"
 #include "transfer/region.h"
+
+TAILQ_HEAD(owner_conns, owner_conn);
 
 struct transfer_owner {
     uv_poll_t listener; /* first of the two handles that keep the owner alive after destroy */
@@ -22,7 +25,11 @@ struct transfer_owner {
     bool spin;
     doors_t doors;
     conn_shared_t shared;
-    TAILQ_HEAD(, owner_conn) conns;
+    transfer_trust_t trust;
+    struct owner_conns conns;     /* those whose peers have proved themselves, or need not */
+    struct owner_conns strangers; /* the others, oldest first */
+    uint32_t stranger_count;
+    refusals_t refusals;
     transfer_stats_t stats;
     uint64_t logged_ns; /* when a bad peer was last logged: one line a second at most */
     char address[TRANSFER_ADDRESS_BYTES];

@@ -4,6 +4,7 @@
 #include "transfer/ask.h"
 #include "transfer/carry.h"
 #include "transfer/pool.h"
+#include "transfer/proof.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -49,7 +50,7 @@ void peer_detach(transfer_peer_t *peer)
         peer->lookup = NULL;
     }
     if (pc) {
-        if (!pc->conn.connecting)
+        if (conn_stands(&pc->conn))
             peer_count(peer, -1);
         conn_close(&pc->conn, false, "");
         pc->peer = NULL;
@@ -115,6 +116,55 @@ static bool peer_send_hello(transfer_peer_t *peer)
     return true;
 }
 
+static bool peer_send_challenge(transfer_peer_t *peer)
+{
+    if (!proof_challenge(peer->pool->instance_id, &peer->challenge))
+        return false;
+    frame_t *frame =
+        peer_frame(peer, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}, WIRE_CHALLENGE_BYTES, 0);
+    if (!frame)
+        return false;
+    wire_put_challenge(frame->meta + WIRE_HEADER_BYTES, &peer->challenge);
+    conn_send(&peer->pc->conn, frame);
+    return true;
+}
+
+/* ---- who is there ---- */
+
+static bool peer_refuse(transfer_peer_t *peer, transfer_refusal_t refusal, const char *why)
+{
+    peer->pool->stats.refused[refusal]++;
+    log_error("data_gateway_not_proved", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+              LOG_STR("reason", transfer_refusal_name(refusal)), LOG_STR("why", why));
+    return false;
+}
+
+static bool peer_on_challenge(transfer_peer_t *peer, const uint8_t *record)
+{
+    frame_t *frame = peer_frame(peer, &(wire_header_t){.type = WIRE_PROOF, .count = 1}, WIRE_PROOF_BYTES, 0);
+
+    if (!frame)
+        return false;
+    wire_get_challenge(record, &peer->answered);
+    if (!proof_make(peer->pool->trust.secret, PROOF_WORKER, &peer->challenge, &peer->answered,
+                    frame->meta + WIRE_HEADER_BYTES)) {
+        frame_put(&peer->pool->shared.frames, frame);
+        return false;
+    }
+    conn_send(&peer->pc->conn, frame);
+    peer->state = PEER_PROVING;
+    return true;
+}
+
+static bool peer_on_proof(transfer_peer_t *peer, const uint8_t *record)
+{
+    if (!proof_holds(peer->pool->trust.secret, PROOF_GATEWAY, &peer->challenge, &peer->answered, record))
+        return peer_refuse(peer, TRANSFER_REFUSED_PROOF,
+                           "it has another --cluster-secret than this worker's");
+    peer->state = PEER_GREETING;
+    return peer_send_hello(peer);
+}
+
 /* ---- what comes in ---- */
 
 static bool peer_accept(conn_t *conn, const wire_header_t *header, size_t *records_bytes)
@@ -132,6 +182,12 @@ static bool peer_accept(conn_t *conn, const wire_header_t *header, size_t *recor
     case WIRE_BYE:
         *records_bytes = WIRE_BYE_BYTES;
         return true;
+    case WIRE_CHALLENGE:
+        *records_bytes = WIRE_CHALLENGE_BYTES;
+        return peer->state == PEER_CHALLENGING && header->count == 1;
+    case WIRE_PROOF:
+        *records_bytes = WIRE_PROOF_BYTES;
+        return peer->state == PEER_PROVING && header->count == 1;
     case WIRE_HELLO:
         *records_bytes = WIRE_HELLO_BYTES;
         return peer->state == PEER_GREETING && header->count == 1;
@@ -178,8 +234,8 @@ static bool peer_on_bye(transfer_peer_t *peer, const wire_header_t *header, cons
     for (size_t i = 0; i < sizeof(text); i++)
         text[i] = record[i] && (record[i] < 0x20 || record[i] > 0x7e) ? '?' : (char)record[i];
     text[sizeof(text) - 1] = '\0';
-    log_warn("data_peer_refused", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
-             LOG_U64("code", header->count), LOG_STR("reason", text));
+    log_error("data_peer_refused", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+              LOG_U64("code", header->count), LOG_STR("reason", text));
     return false;
 }
 
@@ -232,6 +288,10 @@ static bool peer_frame_in(conn_t *conn, const wire_header_t *header, const uint8
     transfer_peer_t *peer = peer_of(conn);
 
     switch (header->type) {
+    case WIRE_CHALLENGE:
+        return peer_on_challenge(peer, records);
+    case WIRE_PROOF:
+        return peer_on_proof(peer, records);
     case WIRE_HELLO:
         return peer_on_hello(peer, records);
     case WIRE_BYE:
@@ -269,7 +329,7 @@ static void peer_complete(conn_t *conn)
         pool_end_failing(pool);
         return;
     }
-    if (conn->rx.header.type == WIRE_ATTACHED)
+    if (conn->rx.header.type != WIRE_DATA && conn->rx.header.type != WIRE_ACK)
         return;
     peer->used_ns = (uint64_t)clock_now_ns();
     ask_received(request);
@@ -304,11 +364,33 @@ static void peer_connected(conn_t *conn)
 {
     transfer_peer_t *peer = peer_of(conn);
 
-    peer->state = PEER_GREETING;
+    const transfer_secret_t *secret = peer->pool->trust.secret;
+
+    peer->state = secret ? PEER_CHALLENGING : PEER_GREETING;
     peer->pool->stats.connects++;
     peer_count(peer, 1);
-    if (!peer_send_hello(peer))
+    if (!(secret ? peer_send_challenge(peer) : peer_send_hello(peer)))
         conn_close(conn, false, "out of memory");
+}
+
+/* The owner shows no certificate that will do; or ours will not do, of which TLS 1.3 tells a client after its own handshake. */
+static bool peer_ended_by_tls(const transfer_peer_t *peer, bool protocol)
+{
+    const conn_t *conn = &peer->pc->conn;
+    bool early = peer->state == PEER_GREETING && conn->rx.bytes == 0;
+
+    return peer->pool->trust.tls && !conn->connecting && (conn->securing || (protocol && early));
+}
+
+/* What the log of an end should say that came before it was known who is there. */
+static const char *peer_explain(transfer_peer_t *peer, bool protocol, const char *why)
+{
+    if (peer_ended_by_tls(peer, protocol))
+        peer_refuse(peer, TRANSFER_REFUSED_TLS, why);
+    if (peer->state != PEER_CHALLENGING || protocol)
+        return why;
+    peer_refuse(peer, TRANSFER_REFUSED_NONE, "it hung up when asked for a proof: an older version?");
+    return "closed before it had proved the cluster secret";
 }
 
 static void peer_closed(conn_t *conn, bool protocol, const char *why)
@@ -319,6 +401,7 @@ static void peer_closed(conn_t *conn, bool protocol, const char *why)
         return; /* we let go of it ourselves */
     if (protocol)
         peer->pool->stats.protocol_errors++;
+    why = peer_explain(peer, protocol, why);
     if (peer->state == PEER_CONNECTING) {
         peer->pc->peer = NULL;
         peer->pc = NULL;
@@ -331,7 +414,7 @@ static void peer_closed(conn_t *conn, bool protocol, const char *why)
     peer_count(peer, -1);
     peer->pc = NULL;
     pc->peer = NULL;
-    peer_fail(peer, peer->state == PEER_GREETING || protocol, why);
+    peer_fail(peer, peer->state != PEER_READY || protocol, why);
 }
 
 static void peer_freed(conn_t *conn)
@@ -370,6 +453,11 @@ static bool peer_open_socket(transfer_peer_t *peer)
     /* A connection that stands at once is reported writable at once, so both ways are one. */
     if (conn_init(&pc->conn, peer->pool->loop, fd, true, &peer_conn_ops, &peer->pool->shared) != STATUS_OK) {
         free(pc);
+        return false;
+    }
+    if (peer->pool->trust.tls && !conn_secure(&pc->conn, peer->pool->trust.tls)) {
+        pc->peer = NULL;
+        conn_close(&pc->conn, false, "out of memory");
         return false;
     }
     peer->pc = pc;

@@ -5,6 +5,7 @@
 #include "transfer/carry.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 
 /* ---- requests ---- */
 
@@ -219,12 +220,15 @@ status_t transfer_pool_create(const transfer_pool_options_t *options, transfer_p
     }
     pool->loop = options->loop;
     pool->limits = limits;
+    pool->trust = options->trust;
     pool->requests = requests;
     if (!asks_init(pool)) {
         free(pool);
         free(requests);
         return err_set(err, STATUS_NO_MEMORY, "out of memory");
     }
+    (void)getrandom(&pool->instance_id, sizeof(pool->instance_id),
+                    0); /* names it to people; nonces are what counts */
     TAILQ_INIT(&pool->peers);
     TAILQ_INIT(&pool->free);
     TAILQ_INIT(&pool->failing);

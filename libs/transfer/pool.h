@@ -99,6 +99,8 @@ struct transfer_pool {
     int handles;
     uv_loop_t *loop;
     transfer_limits_t limits;
+    transfer_trust_t trust;
+    uint64_t instance_id; /* a random one, which our proofs are of */
     conn_shared_t shared;
     struct peer_list peers;
     request_t *requests;    /* max_requests of them */
@@ -129,7 +131,16 @@ typedef struct peer_lookup {
 struct transfer_peer {
     transfer_pool_t *pool;
     TAILQ_ENTRY(transfer_peer) link;
-    enum { PEER_IDLE, PEER_RESOLVING, PEER_CONNECTING, PEER_GREETING, PEER_READY } state;
+    enum {
+        PEER_IDLE,
+        PEER_RESOLVING,
+        PEER_CONNECTING,
+        PEER_CHALLENGING,
+        PEER_PROVING,
+        PEER_GREETING,
+        PEER_READY
+    } state;
+    wire_challenge_t challenge, answered; /* ours and the owner's, until it has proved the secret */
     bool closing;
     peer_conn_t *pc;
     peer_lookup_t *lookup;

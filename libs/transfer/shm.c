@@ -5,7 +5,8 @@
  *
  * Same host means: the gateway's socket, whose name only the peers of its connections are told, can be reached. It is an
  * abstract name, so that network namespaces keep apart what they are to keep apart, and containers of one pod find each other.
- * Descriptors are given to processes of the same user only, once for each token, that is, once for each connection.
+ * Both ask the kernel who the other is: descriptors are given to, and taken from, processes of the same user or of root only, and given once
+ * for each token. A token is told over one connection, whose peer has proved by then who it is (trust.h).
  */
 #include "base/log.h"
 #include "base/shared_memory.h"
@@ -98,6 +99,7 @@ static carrier_seat_t *seat_of_token(carrier_door_t *door, const uint8_t token[T
     return NULL;
 }
 
+/* The kernel says so of the sender. */
 static bool of_this_user(struct msghdr *message)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -105,7 +107,7 @@ static bool of_this_user(struct msghdr *message)
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
             continue;
         memcpy(&who, CMSG_DATA(c), sizeof(who));
-        return who.uid == geteuid();
+        return who.uid == geteuid() || who.uid == 0;
     }
     return false;
 }
@@ -431,7 +433,7 @@ static void link_on_handed(uv_poll_t *poll, int status, int events)
     uint8_t token[TOKEN_BYTES];
     union {
         struct cmsghdr align;
-        uint8_t bytes[CMSG_SPACE(HANDED * sizeof(int))];
+        uint8_t bytes[CMSG_SPACE(HANDED * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
     } control;
     struct iovec iov = {.iov_base = token, .iov_len = sizeof(token)};
     struct msghdr message = {.msg_iov = &iov,
@@ -448,7 +450,7 @@ static void link_on_handed(uv_poll_t *poll, int status, int events)
     status_t made = STATUS_UNAVAILABLE;
     if (got < 0)
         err_set(&err, made, "%s", strerror(errno));
-    else if (take_fds(&message, fds) != HANDED || got != TOKEN_BYTES ||
+    else if (take_fds(&message, fds) != HANDED || got != TOKEN_BYTES || !of_this_user(&message) ||
              memcmp(token, link->token, TOKEN_BYTES) != 0)
         made = err_set(&err, STATUS_INVALID_ARGUMENT, "what was handed over makes no sense");
     else
@@ -479,8 +481,11 @@ static status_t link_ask(carrier_link_t *link, const char *name, err_t *err)
     struct sockaddr_un own = {.sun_family = AF_UNIX}, address;
     socklen_t len = abstract_address(&address, name);
 
+    int on = 1;
+
     link->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (link->socket < 0 || bind(link->socket, (struct sockaddr *)&own, sizeof(sa_family_t)) != 0)
+    if (link->socket < 0 || setsockopt(link->socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
+        bind(link->socket, (struct sockaddr *)&own, sizeof(sa_family_t)) != 0)
         return err_set(err, STATUS_UNAVAILABLE, "no UNIX socket: %s", strerror(errno));
     if (connect(link->socket, (struct sockaddr *)&address, len) != 0)
         return err_set(err, STATUS_UNAVAILABLE, "the gateway is not on this host");

@@ -12,7 +12,8 @@
  * called and every callback comes there. Use one pool for each loop. Callbacks may call any function of this
  * header but transfer_owner_destroy and transfer_pool_destroy.
  *
- * Trust: a peer can lose its own connection by what it sends, and nothing else. Every length is checked
+ * Trust: who a peer must be is said in trust.h; nothing that it says means anything before it has proved it, within limits.prove_ns, and
+ * those who have not yet take no place from those who have. A peer can lose its own connection by what it sends, and nothing else. Every length is checked
  * against the limits before it is used; a handle that was never given out, was unpublished, or is asked for
  * more bytes than its region has is answered STATUS_NOT_FOUND or STATUS_INVALID_ARGUMENT for that item alone.
  *
@@ -23,6 +24,7 @@
 
 #include "base/status.h"
 #include "loop/mailbox.h"
+#include "transfer/trust.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,6 +63,9 @@ typedef struct {
     uint32_t max_requests;    /* pool: fetches and pushes under way, all peers together; default 4096 */
     /* pool: asked for by TCP and not yet received, all peers together; default: adapts (pace.h), UINT64_MAX: no limit */
     uint64_t credit_bytes;
+    /* owner: connections that have not proved themselves yet, beside the others; default 64 */
+    uint32_t max_strangers;
+    uint64_t prove_ns; /* how long they may take to; default 5 s */
     uint64_t stall_ns; /* a connection in the middle of a frame without progress; default 10 s */
     uint64_t idle_ns;  /* pool: a connection without requests is closed; default 60 s */
     /* pool: a way past the socket that broke is tried again after this; default 5 s */
@@ -93,7 +98,9 @@ typedef struct {
     uint64_t protocol_errors; /* connections closed for what the other side sent */
     uint64_t connects;        /* connections that came to be */
     uint64_t fallbacks;       /* connections that were to go past the socket and could not, or no longer */
-    uint32_t connections;     /* now, all ways */
+    /* owner: peers that did not prove themselves; pool: owners that did not */
+    uint64_t refused[TRANSFER_REFUSALS];
+    uint32_t connections; /* now, all ways; of an owner those that have proved themselves */
     /* pool, now: of buffers (transfer_buffer_add), what RDMA has registered, and what it could not */
     uint64_t registered_bytes, refused_bytes;
 } transfer_stats_t;
@@ -149,6 +156,7 @@ typedef struct {
     transfer_choice_t choice;
     bool spin; /* RDMA: poll without pause; for hosts with cores to spare */
     transfer_limits_t limits;
+    transfer_trust_t trust;
     transfer_receiver_t receiver;
     void *ctx; /* of the receiver */
 } transfer_owner_options_t;
@@ -214,6 +222,7 @@ typedef struct {
     transfer_choice_t choice;
     bool spin; /* RDMA: poll without pause; for hosts with cores to spare */
     transfer_limits_t limits;
+    transfer_trust_t trust;
 } transfer_pool_options_t;
 
 status_t transfer_pool_create(const transfer_pool_options_t *options, transfer_pool_t **pool, err_t *err);

@@ -43,6 +43,26 @@ void wire_get_hello(const uint8_t *from, wire_hello_t *hello)
     };
 }
 
+uint8_t *wire_put_challenge(uint8_t *to, const wire_challenge_t *challenge)
+{
+    to = wire_put16(to, challenge->min_version);
+    to = wire_put16(to, challenge->max_version);
+    to = wire_put32(to, challenge->proofs);
+    to = wire_put64(to, challenge->instance_id);
+    return (uint8_t *)memcpy(to, challenge->nonce, WIRE_NONCE_BYTES) + WIRE_NONCE_BYTES;
+}
+
+void wire_get_challenge(const uint8_t *from, wire_challenge_t *challenge)
+{
+    *challenge = (wire_challenge_t){
+        .min_version = wire_get16(from),
+        .max_version = wire_get16(from + 2),
+        .proofs = wire_get32(from + 4),
+        .instance_id = wire_get64(from + 8),
+    };
+    memcpy(challenge->nonce, from + 16, WIRE_NONCE_BYTES);
+}
+
 uint8_t *wire_put_item(uint8_t *to, const wire_item_t *item)
 {
     to = wire_put64(to, item->handle.hi);

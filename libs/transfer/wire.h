@@ -12,6 +12,8 @@
  *   LANDED worker  as PUSH, with places in the window   - (they lie in the window of the connection)
  *   ACK    owner   none; count as in the PUSH           -
  *   ATTACH   worker  none; count = bit of a carrier, `extra` bytes for that carrier's other side
+ *   CHALLENGE both  1 x CHALLENGE                        -       worker speaks first; then the proofs, then HELLO (proof.h)
+ *   PROOF  both    1 x 32 bytes                         -
  *   ATTACHED owner   none; count = the bit, seq = a status, `extra` bytes likewise, or of a text why not
  *
  * Answers (DATA, ACK) come in the order of what they answer and repeat its seq and count. ATTACHED comes whenever it comes.
@@ -33,7 +35,11 @@ enum {
     WIRE_ITEM_BYTES = 32,
     WIRE_STATE_BYTES = 16,
     WIRE_RESULT_BYTES = 72,
-    WIRE_EXTRA_MAX = 65536, /* all texts of one PUSH together; more is cut by the sender */
+    WIRE_NONCE_BYTES = 32,
+    WIRE_CHALLENGE_BYTES = 16 + WIRE_NONCE_BYTES,
+    WIRE_PROOF_BYTES = 32,
+    WIRE_PROOF_HMAC_SHA256 = 1, /* bit: a way to prove that this side can */
+    WIRE_EXTRA_MAX = 65536,     /* all texts of one PUSH together; more is cut by the sender */
 };
 
 typedef enum {
@@ -45,7 +51,9 @@ typedef enum {
     WIRE_ACK,
     WIRE_LANDED,
     WIRE_ATTACH,
-    WIRE_ATTACHED
+    WIRE_ATTACHED,
+    WIRE_CHALLENGE,
+    WIRE_PROOF
 } wire_type_t;
 
 typedef struct {
@@ -62,6 +70,13 @@ typedef struct {
     uint64_t instance_id; /* from the worker: whom it looks for, 0 = anyone; from the owner: who it is */
     uint64_t carriers;    /* bits of carrier_ops_t that this side has */
 } wire_hello_t;
+
+typedef struct {
+    uint16_t min_version, max_version;
+    uint32_t proofs;
+    uint64_t instance_id; /* of the process that speaks */
+    uint8_t nonce[WIRE_NONCE_BYTES];
+} wire_challenge_t;
 
 typedef struct {
     transfer_handle_t handle;
@@ -125,6 +140,7 @@ static inline uint64_t wire_get64(const uint8_t *from)
 /* Each put writes exactly its WIRE_…_BYTES and returns where the next one goes. */
 uint8_t *wire_put_header(uint8_t *to, const wire_header_t *header);
 uint8_t *wire_put_hello(uint8_t *to, const wire_hello_t *hello);
+uint8_t *wire_put_challenge(uint8_t *to, const wire_challenge_t *challenge);
 uint8_t *wire_put_item(uint8_t *to, const wire_item_t *item);
 uint8_t *wire_put_state(uint8_t *to, const wire_state_t *state);
 uint8_t *wire_put_result(uint8_t *to, const wire_result_t *result);
@@ -132,6 +148,7 @@ uint8_t *wire_put_result(uint8_t *to, const wire_result_t *result);
 /* False: not one of our frames. */
 bool wire_get_header(const uint8_t *from, wire_header_t *header);
 void wire_get_hello(const uint8_t *from, wire_hello_t *hello);
+void wire_get_challenge(const uint8_t *from, wire_challenge_t *challenge);
 void wire_get_item(const uint8_t *from, wire_item_t *item);
 void wire_get_state(const uint8_t *from, wire_state_t *state);
 void wire_get_result(const uint8_t *from, wire_result_t *result);

@@ -83,6 +83,8 @@ static void add_traffic(transfer_stats_t *sum, const transfer_stats_t *of)
     sum->protocol_errors += of->protocol_errors;
     sum->connects += of->connects;
     sum->fallbacks += of->fallbacks;
+    for (int i = 0; i < TRANSFER_REFUSALS; i++)
+        sum->refused[i] += of->refused[i];
     sum->connections += of->connections;
 }
 
@@ -363,6 +365,7 @@ void gateway_loops_destroy(gateway_loops_t *loops)
     tls_context_destroy(loops->tls);
     tls_context_destroy(loops->dialled);
     tls_context_destroy(loops->shown);
+    transfer_trust_close(&loops->within.trust);
     free(loops->owners);
     free(loops->members);
     free(loops);
@@ -437,15 +440,18 @@ static status_t make_member(gateway_loops_t *loops, uint32_t i, err_t *err)
     return STATUS_OK;
 }
 
-/* Clients, the scheduler, and who reads metrics. */
+/* Clients, the scheduler, who reads metrics, and workers. */
 static status_t open_tls(gateway_loops_t *loops, err_t *err)
 {
     const gateway_options_t *options = loops->options;
     status_t status = tls_server_open(&options->tls, &loops->tls, err);
     if (status == STATUS_OK)
-        status = tls_cluster_dial(&options->cluster, "scheduler", &loops->dialled, err);
+        status = tls_cluster_dial(&options->cluster, "scheduler", NULL, &loops->dialled, err);
     if (status == STATUS_OK)
-        status = tls_cluster_serve(&options->cluster, &loops->shown, err);
+        status = tls_cluster_serve(&options->cluster, NULL, &loops->shown, err);
+    if (status == STATUS_OK)
+        status =
+            transfer_trust_open(&options->cluster, options->cluster_secret, true, &loops->within.trust, err);
     loops->within.tls = loops->tls;
     loops->within.dialled = loops->dialled;
     return status;

@@ -89,6 +89,7 @@ exposure_guards_t gateway_options_guards(const gateway_options_t *options)
                                .client_ca = options->tls.client_ca,
                                .keys = options->keys,
                                .cluster = options->cluster.ca,
+                               .secret = options->cluster_secret,
                                .insecure = options->insecure};
 }
 

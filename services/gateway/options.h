@@ -8,7 +8,7 @@
 
 typedef struct {
     config_address_t scheduler, http_address, grpc_address, metrics_address, data_address;
-    const char *advertise_data_address, *name, *keys, *address_limits;
+    const char *advertise_data_address, *name, *keys, *address_limits, *cluster_secret;
     config_list_t model_limits;
     tls_server_options_t tls;
     tls_cluster_options_t cluster;

@@ -253,6 +253,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
                                            .memory = service->arena_memory,
                                            .choice = choice_of(service),
                                            .spin = options->transfer_spin,
+                                           .trust = service->within.trust,
                                            .shared = service->within.others,
                                            .receiver = sessions_receiver(),
                                            .ctx = gateway->sessions};

@@ -26,6 +26,7 @@ typedef struct {
     struct auth_usages *usages; /* what keys have used of their limits, at all of them */
     tls_context_t *tls;         /* of what clients reach; NULL: plain */
     tls_context_t *dialled;     /* of how the scheduler is dialled; NULL: plain */
+    transfer_trust_t trust;     /* of the data plane */
     bool others; /* there are gateways on other loops: it shares its ports and its data plane with them */
 } gateway_within_t;
 

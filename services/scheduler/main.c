@@ -299,7 +299,7 @@ static status_t run(const settings_t *settings, err_t *err)
     how.control.worker_grace_ns = settings->worker_grace_ns;
     how.control.initial_delay_ns = settings->initial_delay_ns;
     process_t process = {0};
-    status_t status = tls_cluster_serve(&settings->cluster, &how.tls, err);
+    status_t status = tls_cluster_serve(&settings->cluster, NULL, &how.tls, err);
     process.tls = how.tls;
     if (status == STATUS_OK)
         status = loop_program_open(&process.around, on_signal, &process, err);

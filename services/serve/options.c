@@ -158,6 +158,9 @@ status_t serve_options_finish(serve_options_t *options, err_t *err)
     const char *mistake = worker_options_mistake(worker);
 
     gateway->scheduler = worker->scheduler = options->join;
+    gateway->transfer = worker->transfer;
+    gateway->transfer_spin = worker->transfer_spin;
+    gateway->cluster_secret = worker->cluster_secret;
     gateway->drain_timeout = worker->drain_timeout;
     gateway->insecure = worker->insecure;
     gateway->cluster = options->cluster;

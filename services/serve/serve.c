@@ -102,7 +102,7 @@ static status_t start(serve_t *serve, err_t *err)
     serve->metrics = metrics_create("serve", err);
     if (!serve->metrics)
         return err->code;
-    status_t status = tls_cluster_serve(&serve->options->cluster, &serve->shown, err);
+    status_t status = tls_cluster_serve(&serve->options->cluster, NULL, &serve->shown, err);
     if (status == STATUS_OK)
         status = serve_joins(serve) ? start_joining(serve, err) : start_alone(serve, err);
     serve->admin = (serve_admin_t){

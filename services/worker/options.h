@@ -10,7 +10,7 @@
 typedef struct {
     config_address_t scheduler, metrics_address;
     tls_cluster_options_t cluster;
-    const char *models, *profile, *name, *device_class, *overlap_plan;
+    const char *models, *profile, *name, *device_class, *overlap_plan, *cluster_secret;
     int model_control; /* model_control_t */
     config_list_t load_model;
     int64_t poll_interval;

@@ -43,6 +43,7 @@ struct worker_service {
     worker_within_t within; /* of one by itself: nothing */
     bool is_within;
     tls_context_t *dialled, *shown; /* of the scheduler, and of who reads metrics; NULL: plain */
+    transfer_trust_t trust;         /* of gateways */
     bool has_overlap;
     overlap_plan_t overlap;
     err_t overlap_err; /* why there is none */
@@ -415,9 +416,12 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
         return err->code;
     if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
         return err_set(err, STATUS_IO, "getrandom: %m");
-    if (tls_cluster_dial(&worker->options->cluster, "scheduler", &worker->dialled, err) != STATUS_OK ||
-        tls_cluster_serve(&worker->options->cluster, &worker->shown, err) != STATUS_OK)
+    if (tls_cluster_dial(&worker->options->cluster, "scheduler", NULL, &worker->dialled, err) != STATUS_OK ||
+        tls_cluster_serve(&worker->options->cluster, NULL, &worker->shown, err) != STATUS_OK ||
+        transfer_trust_open(&worker->options->cluster, worker->options->cluster_secret, false, &worker->trust,
+                            err) != STATUS_OK)
         return err->code;
+    pool.trust = worker->trust;
     if (!worker->is_within && exporter_create(loop_uv(worker->loop), worker->metrics_address, worker->shown,
                                               worker->metrics, &worker->http, err) != STATUS_OK)
         return err->code;
@@ -500,6 +504,7 @@ void worker_service_destroy(worker_service_t *worker)
         rpc_runtime_destroy(worker->rpc);
     tls_context_destroy(worker->dialled);
     tls_context_destroy(worker->shown);
+    transfer_trust_close(&worker->trust);
     served_dispose(&worker->served, &worker->devices);
     if (worker->devices.ops)
         model_devices_close(&worker->devices);

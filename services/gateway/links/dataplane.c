@@ -88,6 +88,7 @@ status_t dataplane_create(const dataplane_options_t *options, dataplane_t **data
                                             .instance_id = options->instance_id,
                                             .choice = options->choice,
                                             .spin = options->spin,
+                                            .trust = options->trust,
                                             .receiver = options->receiver,
                                             .ctx = options->ctx};
     status_t status = transfer_owner_create(&owner, &made->owner, err);

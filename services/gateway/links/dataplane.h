@@ -22,6 +22,7 @@ typedef struct {
     const transfer_block_t *memory; /* what it lies in; NULL: memory that no worker reads by itself */
     transfer_choice_t choice;
     bool spin;
+    transfer_trust_t trust;
     bool shared; /* the worker of this process is on another loop */
     transfer_receiver_t receiver;
     void *ctx; /* of the receiver */

@@ -24,6 +24,7 @@ static exposure_guards_t guards_of(const char *words)
                                .keys = strstr(words, "keys"),
                                .client_ca = strstr(words, "ca"),
                                .cluster = strstr(words, "cluster"),
+                               .secret = strstr(words, "secret"),
                                .insecure = strstr(words, "insecure")};
 }
 
@@ -51,7 +52,8 @@ Test(exposure, what_is_refused_and_by_which_flags_it_is_not)
 {
     static const char *const pair = "--tls-cert and --tls-key", *const who = "--keys (or --tls-client-ca)",
                              *const both = "--tls-cert, --tls-key and --keys",
-                             *const cluster = "--cluster-ca, --cluster-cert and --cluster-key";
+                             *const cluster = "--cluster-ca, --cluster-cert and --cluster-key",
+                             *const data = "--cluster-ca, --cluster-cert and --cluster-key, or --cluster-secret";
     const struct {
         exposure_port_t port;
         const char *guards, *outcome;
@@ -71,8 +73,10 @@ Test(exposure, what_is_refused_and_by_which_flags_it_is_not)
         {EXPOSURE_SERVICES, "tls keys", cluster},
         {EXPOSURE_SERVICES, "cluster", "ok"},
         {EXPOSURE_SERVICES, "insecure", "told"},
-        {EXPOSURE_DATA, "", cluster},
-        {EXPOSURE_DATA, "tls keys", cluster},
+        {EXPOSURE_SERVICES, "secret", cluster},
+        {EXPOSURE_DATA, "", data},
+        {EXPOSURE_DATA, "tls keys", data},
+        {EXPOSURE_DATA, "secret", "ok"},
         {EXPOSURE_DATA, "cluster", "ok"},
         {EXPOSURE_DATA, "insecure", "told"},
         {EXPOSURE_UP, "", "--tls and --keys"},

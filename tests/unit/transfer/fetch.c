@@ -306,7 +306,8 @@ Test(fetch, the_owners_end_fails_all_that_is_under_way_once)
 
 static transfer_owner_t *listen_again(rig_t *r, const char *address, uint64_t instance_id)
 {
-    transfer_owner_options_t options = {.loop = &r->loop, .address = address, .instance_id = instance_id};
+    transfer_owner_options_t options = {
+        .loop = &r->loop, .address = address, .instance_id = instance_id, .trust = rig_owner_trust};
     transfer_owner_t *owner;
     err_t err;
 

@@ -99,11 +99,79 @@ static transfer_choice_t rig_choice(void)
     return choices[rig_way()];
 }
 
+transfer_trust_t rig_owner_trust, rig_pool_trust;
+static pki_t pki;
+static bool made_trust;
+
+bool rig_is_trusted(void)
+{
+    return getenv("FERMATA_TEST_TRUST") != NULL;
+}
+
+tls_context_t *rig_tls(const pki_t *of, const char *name, const char *role, bool server)
+{
+    const tls_pair_t pair = pki_issue(of, name, role);
+    const tls_config_t config = {.server = server,
+                                 .cert = pair.cert,
+                                 .key = pair.key,
+                                 .ca = of->ca.cert,
+                                 .server_role = server ? NULL : "gateway",
+                                 .protocol = TRANSFER_PROTOCOL};
+    tls_context_t *context;
+    err_t err;
+
+    cr_assert_eq(tls_context_create(&config, &context, &err), STATUS_OK, "%s", err.text);
+    return context;
+}
+
+transfer_secret_t *rig_secret(const char *text)
+{
+    char path[] = "/tmp/fermata-secret-XXXXXX";
+    transfer_secret_t *secret;
+    err_t err;
+    int fd = mkstemp(path);
+
+    cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    cr_assert_eq(transfer_secret_read(path, &secret, &err), STATUS_OK, "%s", err.text);
+    unlink(path);
+    return secret;
+}
+
+static void rig_make_trust(void)
+{
+    const char *wanted = getenv("FERMATA_TEST_TRUST");
+
+    if (!wanted || rig_owner_trust.tls || rig_owner_trust.secret)
+        return;
+    made_trust = true;
+    if (strcmp(wanted, "tls") == 0) {
+        pki_open(&pki);
+        rig_owner_trust.tls = rig_tls(&pki, "owner", "gateway", true);
+        rig_pool_trust.tls = rig_tls(&pki, "pool", "worker", false);
+        return;
+    }
+    rig_owner_trust.secret = rig_secret("a secret of the cluster, of 32 bytes or more");
+    rig_pool_trust.secret = rig_secret("a secret of the cluster, of 32 bytes or more");
+}
+
+static void rig_drop_trust(void)
+{
+    if (!made_trust)
+        return;
+    if (rig_owner_trust.tls)
+        pki_close(&pki);
+    transfer_trust_close(&rig_owner_trust);
+    transfer_trust_close(&rig_pool_trust);
+    made_trust = false;
+}
+
 static void rig_clear(rig_t *rig)
 {
     memset(rig, 0, sizeof(*rig));
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
     uv_loop_init(&rig->loop);
+    rig_make_trust();
 }
 
 static void rig_open_owner(rig_t *rig, const transfer_limits_t *limits)
@@ -112,6 +180,7 @@ static void rig_open_owner(rig_t *rig, const transfer_limits_t *limits)
                                       .address = "127.0.0.1:0",
                                       .instance_id = 77,
                                       .choice = rig_choice(),
+                                      .trust = rig_owner_trust,
                                       .receiver = {.begin = rig_begin, .done = rig_done},
                                       .ctx = rig};
     err_t err;
@@ -131,7 +200,7 @@ static void rig_open_owner(rig_t *rig, const transfer_limits_t *limits)
 
 static void rig_open_pool(rig_t *rig, const char *address, const transfer_limits_t *limits)
 {
-    transfer_pool_options_t pool = {.loop = &rig->loop, .choice = rig_choice()};
+    transfer_pool_options_t pool = {.loop = &rig->loop, .choice = rig_choice(), .trust = rig_pool_trust};
     err_t err;
 
     if (limits)
@@ -182,6 +251,7 @@ void rig_dispose(rig_t *rig)
     for (int i = 0; i < rig->received_count; i++)
         free(rig->received[i].buffer);
     transfer_block_destroy(rig->block);
+    rig_drop_trust();
 }
 
 void rig_until(rig_t *rig, const int *value, int want)

@@ -5,6 +5,8 @@
 #ifndef TEST_TRANSFER_HARNESS_H
 #define TEST_TRANSFER_HARNESS_H
 
+#include "../tls/pki.h"
+#include "tls/context.h"
 #include "transfer/transfer.h"
 #include "transfer/wire.h"
 
@@ -45,6 +47,13 @@ void count_release(void *ctx); /* ctx: int * */
 
 /* How payloads are to go: FERMATA_TEST_TRANSPORT (tcp, shm, rdma), tcp without it. */
 transfer_way_t rig_way(void);
+
+/* What each side wants the other to prove: what a test has set here before it makes a rig, else by FERMATA_TEST_TRUST (secret, tls), else nothing. */
+extern transfer_trust_t rig_owner_trust, rig_pool_trust;
+bool rig_is_trusted(void);
+/* A new certificate of that role, as an owner's (server) or a pool's context. */
+tls_context_t *rig_tls(const pki_t *of, const char *name, const char *role, bool server);
+transfer_secret_t *rig_secret(const char *text);
 
 void rig_init(rig_t *rig, const transfer_limits_t *owner_limits, const transfer_limits_t *pool_limits);
 /* Both, not yet connected. */
