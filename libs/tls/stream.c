@@ -15,8 +15,9 @@
 
 enum {
     RECORD_BYTES = 16 << 10,
-    READ_AHEAD_BYTES = 4 * (RECORD_BYTES + 64), /* records of one system call, which stay in the CPU's cache */
-    RECORDS_PER_KEY = 1 << 23,                  /* a third of what is safe */
+    READ_AHEAD_BYTES =
+        4 * (RECORD_BYTES + 64), /* records of one system call, which stay in the CPU's cache */
+    RECORDS_PER_KEY = 1 << 23,   /* a third of what is safe */
 };
 
 struct tls_stream {

@@ -99,8 +99,9 @@ status_t transfer_trust_open(const tls_cluster_options_t *certificates, const ch
     transfer_secret_t *secret = NULL;
     *trust = (transfer_trust_t){0};
     if (certificates->ca && secret_file)
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "--cluster-secret is for a data plane without certificates (--cluster-ca): leave one out");
+        return err_set(
+            err, STATUS_INVALID_ARGUMENT,
+            "--cluster-secret is for a data plane without certificates (--cluster-ca): leave one out");
     status_t status = owner ? tls_cluster_serve(certificates, TRANSFER_PROTOCOL, &trust->tls, err)
                             : tls_cluster_dial(certificates, "gateway", TRANSFER_PROTOCOL, &trust->tls, err);
     if (status == STATUS_OK && secret_file)

@@ -27,7 +27,8 @@ typedef enum {
     TRANSFER_REFUSALS
 } transfer_refusal_t;
 
-const char *transfer_refusal_name(transfer_refusal_t refusal); /* "tls", "role", "proof", "no_proof", "timeout", "crowded" */
+const char *transfer_refusal_name(
+    transfer_refusal_t refusal); /* "tls", "role", "proof", "no_proof", "timeout", "crowded" */
 
 /* What the services of a cluster share. Read only: any thread. */
 typedef struct transfer_secret transfer_secret_t;
@@ -41,7 +42,8 @@ void transfer_secret_destroy(transfer_secret_t *secret); /* wipes it; NULL is fi
 
 /* The caller's, until the owner or pool is destroyed. At most one of them. */
 typedef struct {
-    struct tls_context *tls; /* of an owner: a server's that wants certificates; of a pool: a client's, of the server role "gateway" */
+    struct tls_context *
+        tls; /* of an owner: a server's that wants certificates; of a pool: a client's, of the server role "gateway" */
     const transfer_secret_t *secret;
 } transfer_trust_t;
 
@@ -51,8 +53,8 @@ typedef struct {
 /* From the options of a program; what is made is for transfer_trust_close. owner: else a pool. INVALID_ARGUMENT: both, or half of the
  * certificates' three, or a file that will not do. */
 struct tls_cluster_options;
-status_t transfer_trust_open(const struct tls_cluster_options *certificates, const char *secret_file, bool owner,
-                             transfer_trust_t *trust, err_t *err);
+status_t transfer_trust_open(const struct tls_cluster_options *certificates, const char *secret_file,
+                             bool owner, transfer_trust_t *trust, err_t *err);
 void transfer_trust_close(transfer_trust_t *trust);
 
 #endif

@@ -79,7 +79,8 @@ static void shake_well(ends_t *e)
 }
 
 /* All of the pieces into `to`, as the socket lets them. */
-static void pass(tls_stream_t *from, tls_stream_t *into, struct iovec *pieces, int count, uint8_t *to, size_t len)
+static void pass(tls_stream_t *from, tls_stream_t *into, struct iovec *pieces, int count, uint8_t *to,
+                 size_t len)
 {
     size_t got = 0;
     while (got < len) {

@@ -60,7 +60,8 @@ Test(trust, a_file_that_others_may_read_or_that_is_too_short_is_no_secret)
 
 Test(trust, certificates_and_a_secret_are_one_too_many)
 {
-    const tls_cluster_options_t certificates = {.ca = "ca", .cert = "cert", .key = "key"}, half = {.ca = "ca"};
+    const tls_cluster_options_t certificates = {.ca = "ca", .cert = "cert", .key = "key"},
+                                half = {.ca = "ca"};
     transfer_trust_t trust;
     err_t err;
 
@@ -113,7 +114,8 @@ typedef struct {
 
 static void open_beside(beside_t *beside, transfer_trust_t trust)
 {
-    const transfer_pool_options_t options = {.loop = &rig.loop, .choice = TRANSFER_CHOOSE_TCP, .trust = trust};
+    const transfer_pool_options_t options = {
+        .loop = &rig.loop, .choice = TRANSFER_CHOOSE_TCP, .trust = trust};
     err_t err;
 
     cr_assert_eq(transfer_pool_create(&options, &beside->pool, &err), STATUS_OK);
@@ -217,7 +219,8 @@ Test(trust, a_gateway_without_a_secret_says_so)
     cr_assert_eq(fetch_by(rig.peer), STATUS_OK);
     int fd = raw_connect(&rig);
     cr_assert(proof_challenge(1, &challenge));
-    wire_put_challenge(wire_put_header(frame, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}), &challenge);
+    wire_put_challenge(wire_put_header(frame, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}),
+                       &challenge);
     raw_send(&rig, fd, frame, sizeof(frame));
     cr_assert_eq(raw_recv(&rig, fd, said, sizeof(said)), sizeof(said));
     cr_assert(strstr((char *)said + WIRE_HEADER_BYTES, "no --cluster-secret here"));
@@ -233,7 +236,8 @@ static void send_challenge(int fd, const wire_challenge_t *challenge)
 {
     uint8_t frame[WIRE_HEADER_BYTES + WIRE_CHALLENGE_BYTES];
 
-    wire_put_challenge(wire_put_header(frame, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}), challenge);
+    wire_put_challenge(wire_put_header(frame, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}),
+                       challenge);
     raw_send(&rig, fd, frame, sizeof(frame));
 }
 
@@ -373,7 +377,8 @@ Test(trust, an_older_gateway_that_hangs_up_is_told_apart)
 /* Whatever is bent, nobody gets further than to a proof that does not hold. */
 Test(trust, bent_frames_prove_nothing)
 {
-    const size_t first = WIRE_HEADER_BYTES + WIRE_CHALLENGE_BYTES, second = WIRE_HEADER_BYTES + WIRE_PROOF_BYTES;
+    const size_t first = WIRE_HEADER_BYTES + WIRE_CHALLENGE_BYTES,
+                 second = WIRE_HEADER_BYTES + WIRE_PROOF_BYTES;
     uint8_t frames[WIRE_HEADER_BYTES + WIRE_CHALLENGE_BYTES + WIRE_HEADER_BYTES + WIRE_PROOF_BYTES];
     wire_challenge_t worker, gateway;
 
@@ -384,11 +389,13 @@ Test(trust, bent_frames_prove_nothing)
         if (unread)
             continue;
         int fd = raw_connect(&rig);
-        wire_put_challenge(wire_put_header(frames, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}), &worker);
+        wire_put_challenge(wire_put_header(frames, &(wire_header_t){.type = WIRE_CHALLENGE, .count = 1}),
+                           &worker);
         frames[i < first ? i : 0] ^= i < first ? 1 : 0;
         raw_send(&rig, fd, frames, first);
         if (raw_recv(&rig, fd, frames, first) == first && frames[3] == WIRE_CHALLENGE) {
-            uint8_t *proof = wire_put_header(frames + first, &(wire_header_t){.type = WIRE_PROOF, .count = 1});
+            uint8_t *proof =
+                wire_put_header(frames + first, &(wire_header_t){.type = WIRE_PROOF, .count = 1});
             wire_get_challenge(frames + WIRE_HEADER_BYTES, &gateway);
             cr_assert(proof_make(rig_owner_trust.secret, PROOF_WORKER, &worker, &gateway, proof));
             frames[i] ^= i >= first ? 1 : 0;
@@ -439,7 +446,8 @@ Test(trust, nonsense_and_half_a_handshake_take_no_place_from_those_who_have_prov
     open_beside(&beside, rig_pool_trust);
     cr_assert_eq(fetch_by(beside.peer), STATUS_OK, "a new one that can prove itself finds its place");
     cr_assert_eq(connections(), 2);
-    for (int64_t end = clock_now_ns() + 20 * NS_PER_S; stats.refused[TRANSFER_REFUSED_TIME] < STRANGERS - 1;) {
+    for (int64_t end = clock_now_ns() + 20 * NS_PER_S;
+         stats.refused[TRANSFER_REFUSED_TIME] < STRANGERS - 1;) {
         cr_assert(clock_now_ns() < end, "they stay");
         rig_settle(&rig);
         transfer_owner_stats(rig.owner, &stats);
@@ -497,17 +505,22 @@ Test(trust, a_certificate_of_another_authority_and_none_are_refused)
     err_t err;
 
     with_tls();
-    cr_assert_eq(tls_context_create(&(tls_config_t){.ca = pki.ca.cert, .server_role = "gateway", .protocol = TRANSFER_PROTOCOL},
-                                    &shown, &err),
-                 STATUS_OK);
+    cr_assert_eq(
+        tls_context_create(
+            &(tls_config_t){.ca = pki.ca.cert, .server_role = "gateway", .protocol = TRANSFER_PROTOCOL},
+            &shown, &err),
+        STATUS_OK);
     expect_tls_refused(shown, TRANSFER_REFUSED_TLS);
     without_tls();
 
     with_tls();
     pki_open(&strangers);
     const tls_pair_t pair = pki_issue(&strangers, "stranger", "worker");
-    const tls_config_t config = {
-        .ca = pki.ca.cert, .cert = pair.cert, .key = pair.key, .server_role = "gateway", .protocol = TRANSFER_PROTOCOL};
+    const tls_config_t config = {.ca = pki.ca.cert,
+                                 .cert = pair.cert,
+                                 .key = pair.key,
+                                 .server_role = "gateway",
+                                 .protocol = TRANSFER_PROTOCOL};
     cr_assert_eq(tls_context_create(&config, &shown, &err), STATUS_OK);
     expect_tls_refused(shown, TRANSFER_REFUSED_TLS);
     pki_close(&strangers);
@@ -560,10 +573,11 @@ Test(trust, certificates_that_change_count_for_the_next_connection)
     const tls_pair_t theirs = pki_issue(&strangers, "owner", "gateway");
     static char command[5 * TLS_PATH_BYTES];
     /* The authority of others, with a certificate by it: ours is not believed any more, and believes nobody. */
-    snprintf(command, sizeof(command), "cp '%s' '%s/owner.crt' && cp '%s' '%s/owner.key' && cp '%s' '%s'", theirs.cert,
-             pki.dir, theirs.key, pki.dir, strangers.ca.cert, pki.ca.cert);
+    snprintf(command, sizeof(command), "cp '%s' '%s/owner.crt' && cp '%s' '%s/owner.key' && cp '%s' '%s'",
+             theirs.cert, pki.dir, theirs.key, pki.dir, strangers.ca.cert, pki.ca.cert);
     cr_assert_eq(system(command), 0);
-    for (int64_t end = clock_now_ns() + 20 * NS_PER_S; tls_context_generation(rig_owner_trust.tls) < 2; rig_settle(&rig))
+    for (int64_t end = clock_now_ns() + 20 * NS_PER_S; tls_context_generation(rig_owner_trust.tls) < 2;
+         rig_settle(&rig))
         cr_assert(clock_now_ns() < end, "the files are not read");
     cr_assert_eq(fetch_by(rig.peer), STATUS_OK, "the connection that is there goes on");
     tls_context_t *shown = rig_tls(&strangers, "pool", "worker", false);
