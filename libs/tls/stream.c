@@ -16,8 +16,9 @@
 enum {
     RECORD_BYTES = 16 << 10,
     READ_AHEAD_BYTES =
-        4 * (RECORD_BYTES + 64), /* records of one system call, which stay in the CPU's cache */
-    RECORDS_PER_KEY = 1 << 23,   /* a third of what is safe */
+        4 * (RECORD_BYTES + 64),     /* records of one system call, which stay in the CPU's cache */
+    GATHER_BYTES = READ_AHEAD_BYTES, /* sent with one call: likewise */
+    RECORDS_PER_KEY = 1 << 23,       /* a third of what is safe */
 };
 
 struct tls_stream {
@@ -25,7 +26,8 @@ struct tls_stream {
     int fd;
     bool ready, over, broken; /* over: the peer has ended it */
     bool dry;                 /* the socket is not to be read */
-    bool more;                /* another record follows */
+    bool more;                /* another record follows: they are sent together */
+    bool full;                /* the socket has not taken all of it */
     bool in_kernel;
     int error; /* errno of the socket that broke it; 0: it was TLS */
     uint8_t *held;
@@ -41,7 +43,7 @@ static bool hold(tls_stream_t *stream, const char *from, size_t len)
 {
     size_t need = stream->held_len + len;
     if (need > stream->held_cap) {
-        size_t cap = need > RECORD_BYTES + 512 ? need : RECORD_BYTES + 512;
+        size_t cap = need > GATHER_BYTES ? need : GATHER_BYTES;
         uint8_t *grown = realloc(stream->held, cap);
         if (!grown)
             return false;
@@ -59,11 +61,11 @@ bool tls_stream_holds(const tls_stream_t *stream)
 }
 
 /* How much was sent; -1: broken. */
-static ssize_t send_some(tls_stream_t *stream, const void *from, size_t len, int flags)
+static ssize_t send_some(tls_stream_t *stream, const void *from, size_t len)
 {
     ssize_t sent;
     do
-        sent = send(stream->fd, from, len, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+        sent = send(stream->fd, from, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     if (sent >= 0)
         return sent;
@@ -77,17 +79,18 @@ static ssize_t send_some(tls_stream_t *stream, const void *from, size_t len, int
 bool tls_stream_flush(tls_stream_t *stream)
 {
     while (tls_stream_holds(stream)) {
-        ssize_t sent =
-            send_some(stream, stream->held + stream->held_at, stream->held_len - stream->held_at, 0);
+        ssize_t sent = send_some(stream, stream->held + stream->held_at, stream->held_len - stream->held_at);
         if (sent < 0) {
             errno = stream->error;
             return false;
         }
+        stream->full = sent == 0;
         if (sent == 0)
             return true;
         stream->held_at += (size_t)sent;
     }
     stream->held_at = stream->held_len = 0;
+    stream->full = false;
     return true;
 }
 
@@ -120,6 +123,12 @@ static long read_ctrl(BIO *bio, int command, long number, void *arg)
     return command == BIO_CTRL_FLUSH;
 }
 
+/* What comes in one call of writev goes out in few. */
+static bool is_enough(const tls_stream_t *stream)
+{
+    return !stream->more || stream->held_len - stream->held_at > GATHER_BYTES - RECORD_BYTES - 64;
+}
+
 static int bio_write(BIO *bio, const char *from, int len)
 {
     tls_stream_t *stream = BIO_get_data(bio);
@@ -127,18 +136,16 @@ static int bio_write(BIO *bio, const char *from, int len)
     BIO_clear_retry_flags(bio);
     if (stream->in_kernel) /* an alert, which the kernel is to be told */
         return BIO_write(BIO_next(bio), from, len);
-    if (!tls_stream_flush(stream))
-        return -1;
-    if (!tls_stream_holds(stream))
-        sent = send_some(stream, from, (size_t)len, stream->more ? MSG_MORE : 0);
-    if (sent < 0)
-        return -1;
-    if (sent < len && !hold(stream, from + sent, (size_t)(len - sent))) {
+    if (!stream->more && !tls_stream_holds(stream))
+        sent = send_some(stream, from, (size_t)len);
+    if (sent < 0 || sent == len)
+        return (int)sent;
+    if (!hold(stream, from + sent, (size_t)(len - sent))) {
         stream->broken = true;
         stream->error = ENOMEM;
         return -1;
     }
-    return len;
+    return !is_enough(stream) || tls_stream_flush(stream) ? len : -1;
 }
 
 /* The socket's own BIO knows of kTLS, which must not come before what is held. */
@@ -369,7 +376,7 @@ static ssize_t write_records(tls_stream_t *stream, const struct iovec *pieces, i
 {
     uint8_t room[RECORD_BYTES];
     size_t done = 0, skip = 0;
-    while (done < want && !tls_stream_holds(stream)) {
+    while (done < want && !stream->full) {
         const uint8_t *from;
         while (pieces->iov_len == skip) {
             pieces++;

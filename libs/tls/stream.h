@@ -2,7 +2,7 @@
  * TLS 1.3 on a connected socket that does not block, with the calls that a socket has: what was readv and writev stays so.
  *
  *   writev   the kernel encrypts (kTLS) where OpenSSL and the kernel can, and sends what it is given in one call; else OpenSSL encrypts
- *            straight from the pieces into a record that is sent at once
+ *            straight from the pieces into records, some of which are sent together
  *   readv    OpenSSL reads from the socket, many records a call, and decrypts; one copy from there into the pieces
  *
  * No tickets, no renegotiation. Keys are made anew long before a cipher's limit (2^24.5 records of AES-GCM, 380 GB).
