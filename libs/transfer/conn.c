@@ -487,8 +487,11 @@ static bool conn_hears_frames(const conn_t *conn)
            wire_get16(first) == WIRE_MAGIC;
 }
 
+/* What has come is thrown away, for a socket that is closed with bytes unread takes back what was sent. */
 static void conn_drop_tls(conn_t *conn)
 {
+    while (recv(conn->fd, conn->shared->scratch, CONN_SCRATCH_BYTES, MSG_DONTWAIT) == CONN_SCRATCH_BYTES)
+        ;
     tls_stream_destroy(conn->tls);
     conn->tls = NULL;
     conn->securing = false;

@@ -39,7 +39,7 @@ typedef struct {
 /* What is to come next; in this order, those left out that are not wanted. */
 typedef enum {
     OWNER_SHAKING,   /* hands, for TLS */
-    OWNER_CHALLENGE, /* the peer's */
+    OWNER_CHALLENGE, /* the peer's; or, with TLS, what a peer of another role says first */
     OWNER_PROOF,     /* of the secret */
     OWNER_HELLO,
     OWNER_OPEN /* requests */
@@ -140,19 +140,28 @@ static bool owner_refuse(owner_conn_t *oc, transfer_refusal_t refusal, status_t 
     return false;
 }
 
+/* Another role is told so when it speaks, as it does at once: what it was told before would be lost with what it had said. */
 static void owner_secured(conn_t *conn)
 {
     owner_conn_t *oc = (owner_conn_t *)conn;
-    const char *role = tls_stream_peer_role(conn->tls);
+
+    oc->stage = OWNER_CHALLENGE;
+    oc->refusal = TRANSFER_REFUSED_ROLE;
+    if (strcmp(tls_stream_peer_role(conn->tls), "worker") == 0)
+        owner_admit(oc);
+}
+
+static bool owner_refuse_first(owner_conn_t *oc)
+{
     char text[WIRE_BYE_BYTES];
 
-    if (strcmp(role, "worker") == 0) {
-        owner_admit(oc);
-        return;
-    }
+    if (oc->refusal != TRANSFER_REFUSED_ROLE)
+        return owner_refuse(oc, TRANSFER_REFUSED_NONE, STATUS_UNAUTHENTICATED,
+                            "this gateway wants a proof: --cluster-secret");
+    const char *role = tls_stream_peer_role(oc->conn.tls);
     snprintf(text, sizeof(text), "the role worker is wanted, the certificate's is %s",
              role[0] ? role : "none");
-    owner_refuse(oc, TRANSFER_REFUSED_ROLE, STATUS_PERMISSION_DENIED, text);
+    return owner_refuse(oc, TRANSFER_REFUSED_ROLE, STATUS_PERMISSION_DENIED, text);
 }
 
 static void owner_in_clear(conn_t *conn)
@@ -165,7 +174,7 @@ static bool owner_on_challenge(owner_conn_t *oc, const uint8_t *record)
 {
     transfer_owner_t *owner = oc->owner;
 
-    if (oc->stage != OWNER_CHALLENGE)
+    if (!owner->trust.secret || oc->stage != OWNER_CHALLENGE)
         return owner_send_bye(oc, STATUS_UNSUPPORTED,
                               "this gateway wants no proof: no --cluster-secret here");
     wire_get_challenge(record, &oc->challenge);
@@ -251,8 +260,7 @@ static bool owner_on_hello(owner_conn_t *oc, const uint8_t *record)
     wire_hello_t hello;
 
     if (oc->stage != OWNER_HELLO)
-        return owner_refuse(oc, TRANSFER_REFUSED_NONE, STATUS_UNAUTHENTICATED,
-                            "this gateway wants a proof: --cluster-secret");
+        return owner_refuse_first(oc);
     wire_get_hello(record, &hello);
     if (hello.min_version > WIRE_VERSION || hello.max_version < WIRE_VERSION)
         return owner_send_bye(oc, STATUS_UNSUPPORTED, "this gateway's data plane speaks version 1 only");

@@ -220,7 +220,8 @@ static void ask_next(lane_t *lane)
         return;
     bench.left--;
     bench.under_way++;
-    lane->iov = (struct iovec){bench.buffers + (size_t)(lane - bench.lanes) * ITEM_BYTES_MAX, bench.item_bytes};
+    lane->iov =
+        (struct iovec){bench.buffers + (size_t)(lane - bench.lanes) * ITEM_BYTES_MAX, bench.item_bytes};
     lane->item = (transfer_item_t){
         .handle = bench.asked->handle, .len_bytes = bench.item_bytes, .iov = &lane->iov, .iov_count = 1};
     must(transfer_fetch(bench.asked->peer, &lane->item, 1, 0, on_done, lane, NULL) == STATUS_OK, "asking");

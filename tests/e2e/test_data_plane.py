@@ -5,6 +5,7 @@ import json
 import os
 import re
 import ssl
+import struct
 import subprocess
 import urllib.request
 
@@ -14,6 +15,8 @@ from client import INFER, digit_tensor, request, tensor_request
 from system import ANY_PORT, Cluster, Process, Serve, patient_models, wait_until
 
 AT_ONCE = ["--policy", "eager"]  # so that requests that come together go to both workers
+# As a worker says it: header, versions, items, bytes, instance, ways (docs/data-plane.md).
+HELLO = struct.pack("<HBBIII", 0x4D46, 1, 1, 0, 1, 0) + struct.pack("<HHIQQQ", 1, 1, 16, 4096, 0, 0)
 BODY = json.dumps(tensor_request(digit_tensor()))
 
 
@@ -135,7 +138,7 @@ def test_another_role_on_the_data_plane(certs, cluster):
     wait_until(lambda: infer(gateway).status == 200, "it is served")
     words = ["openssl", "s_client", "-connect", gateway.ready["data"], "-tls1_3", "-alpn", "fermata-data/1", "-CAfile", certs / "ca.crt", "-quiet"]
     for role, pair in (("client", ["-cert", certs / "client.crt", "-key", certs / "client.key"]), (None, [])):
-        done = subprocess.run([*map(str, words + pair)], input=b"", capture_output=True, timeout=30)
+        done = subprocess.run([*map(str, words + pair)], input=HELLO, capture_output=True, timeout=30)
         assert (b"the role worker is wanted, the certificate's is client" in done.stdout) == bool(role), done
     assert metric(gateway, 'fermata_data_refused_total{reason="role"}', certs) == 1
     wait_until(lambda: metric(gateway, 'fermata_data_refused_total{reason="tls"}', certs) == 1, "none at all is refused, too")

@@ -230,6 +230,23 @@ Test(trust, a_gateway_without_a_secret_says_so)
     transfer_secret_destroy(secret);
 }
 
+Test(trust, a_peer_that_is_known_still_cannot_guess_a_handle)
+{
+    uint8_t out[10];
+    struct iovec iov = {out, 10};
+    outcome_t outcome = {0};
+
+    with_secret(NULL);
+    transfer_handle_t handle = rig_publish(&rig, 0, 10, NULL);
+    transfer_item_t item = {
+        .handle = {handle.hi, handle.lo ^ 1}, .len_bytes = 10, .iov = &iov, .iov_count = 1};
+    cr_assert_eq(transfer_fetch(rig.peer, &item, 1, 0, outcome_set, &outcome, NULL), STATUS_OK);
+    rig_until(&rig, &outcome.calls, 1);
+    cr_assert_eq(outcome.status, STATUS_OK);
+    cr_assert_eq(item.status, STATUS_NOT_FOUND);
+    without();
+}
+
 /* ---- by hand ---- */
 
 static void send_challenge(int fd, const wire_challenge_t *challenge)
@@ -468,12 +485,17 @@ Test(trust, nonsense_and_half_a_handshake_take_no_place_from_those_who_have_prov
 
 static pki_t pki, strangers;
 
-static void with_tls(void)
+static void with_tls_and(const transfer_limits_t *limits)
 {
     pki_open(&pki);
     rig_owner_trust.tls = rig_tls(&pki, "owner", "gateway", true);
     rig_pool_trust.tls = rig_tls(&pki, "pool", "worker", false);
-    rig_init(&rig, NULL, NULL);
+    rig_init(&rig, limits, NULL);
+}
+
+static void with_tls(void)
+{
+    with_tls_and(NULL);
 }
 
 static void without_tls(void)
@@ -586,5 +608,28 @@ Test(trust, certificates_that_change_count_for_the_next_connection)
     transfer_pool_destroy(beside.pool);
     tls_context_destroy(shown);
     pki_close(&strangers);
+    without_tls();
+}
+
+/* The first bytes of a ClientHello, and no more; and what is neither TLS nor a frame. */
+Test(trust, half_a_handshake_of_tls_ends_in_time_and_nonsense_at_once)
+{
+    static const uint8_t half[] = {0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03};
+    const transfer_limits_t limits = {.prove_ns = 200 * NS_PER_MS, .max_strangers = 8};
+
+    with_tls_and(&limits);
+    cr_assert_eq(fetch_by(rig.peer), STATUS_OK);
+    int fd = raw_connect(&rig);
+    raw_send(&rig, fd, half, sizeof(half));
+    cr_assert_eq(connections(), 1);
+    raw_expect_end(&rig, fd);
+    cr_assert_eq(refused(TRANSFER_REFUSED_TIME), 1);
+    without_tls();
+
+    with_tls_and(&limits);
+    for (uint64_t seed = 1; seed < 20; seed++)
+        say_nonsense(seed);
+    cr_assert_eq(refused(TRANSFER_REFUSED_TLS), 19);
+    cr_assert_eq(fetch_by(rig.peer), STATUS_OK);
     without_tls();
 }
