@@ -4,6 +4,7 @@
  */
 #include "harness.h"
 
+#include "base/clock.h"
 #include "transfer/carrier.h"
 
 #include <criterion/criterion.h>
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -367,4 +369,57 @@ Test(carry, memory_is_handed_over_once_for_each_token_and_only_for_reading)
     close(fd);
     rig_settle(&rig);
     other_still_served();
+}
+
+/* What this thread sends is from a process of that user then, as the kernel sees it. False: only root can say so. */
+static bool seem_to_be(uid_t user)
+{
+    return syscall(SYS_setresuid, user, -1, -1) == 0;
+}
+
+Test(carry, memory_is_handed_over_to_nobody_elses_process)
+{
+    uint8_t hello[4], answer[CARRIER_BLOB_BYTES];
+    int fd = raw_connect(&rig);
+
+    raw_greet(&rig, fd);
+    wire_put32(hello, 1);
+    cr_assert_eq(raw_attach(fd, hello, sizeof(hello), answer), STATUS_OK);
+    const uint8_t *token = answer + 8, *name = answer + 8 + 16 + 16;
+    if (seem_to_be(65534)) {
+        cr_assert_eq(ask_for_memory(token, name), -1);
+        cr_assert(seem_to_be(0));
+    }
+    int arena = ask_for_memory(token, name);
+    cr_assert_geq(arena, 0, "the token is as good as it was");
+    close(arena);
+    close(fd);
+    rig_settle(&rig);
+}
+
+/* Between the worker's question and its answer the gateway's process becomes another's. */
+Test(carry, nor_is_it_taken_from_one)
+{
+    transfer_stats_t stats;
+    int fallbacks = 0;
+
+    transfer_peer_close(rig.peer);
+    rig_settle(&rig);
+    cr_assert_eq(carrier_shm.registered(), 0);
+    cr_assert_eq(transfer_peer_open(rig.pool, transfer_owner_address(rig.owner), 77, &rig.peer, NULL),
+                 STATUS_OK);
+    transfer_peer_connect(rig.peer);
+    int64_t end = clock_now_ns() + 20 * NS_PER_S;
+    while (carrier_shm.registered() < 2 &&
+           clock_now_ns() < end) /* the owner's window, and the link that has asked */
+        uv_run(&rig.loop, UV_RUN_NOWAIT);
+    bool other = seem_to_be(65534);
+    while (fallbacks == 0 && pool_by(TRANSFER_BY_SHM).connections == 0 && clock_now_ns() < end) {
+        uv_run(&rig.loop, UV_RUN_NOWAIT);
+        transfer_pool_stats(rig.pool, &stats);
+        fallbacks = (int)stats.fallbacks;
+    }
+    cr_assert(!other || seem_to_be(0));
+    cr_assert_eq(fallbacks, other);
+    cr_assert_eq(pool_by(TRANSFER_BY_SHM).connections, !other);
 }
