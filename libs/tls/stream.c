@@ -123,6 +123,12 @@ static long read_ctrl(BIO *bio, int command, long number, void *arg)
     return command == BIO_CTRL_FLUSH;
 }
 
+/* Then OpenSSL gives what it has to say, which is an alert, to the socket's BIO, and that tells the kernel what it is. */
+static bool is_for_kernel(const tls_stream_t *stream, BIO *bio)
+{
+    return stream->ready ? stream->in_kernel : BIO_get_ktls_send(BIO_next(bio)) != 0;
+}
+
 /* What comes in one call of writev goes out in few. */
 static bool is_enough(const tls_stream_t *stream)
 {
@@ -134,7 +140,7 @@ static int bio_write(BIO *bio, const char *from, int len)
     tls_stream_t *stream = BIO_get_data(bio);
     ssize_t sent = 0;
     BIO_clear_retry_flags(bio);
-    if (stream->in_kernel) /* an alert, which the kernel is to be told */
+    if (is_for_kernel(stream, bio))
         return BIO_write(BIO_next(bio), from, len);
     if (!stream->more && !tls_stream_holds(stream))
         sent = send_some(stream, from, (size_t)len);
@@ -395,6 +401,7 @@ static ssize_t write_records(tls_stream_t *stream, const struct iovec *pieces, i
             return how_it_ended(stream);
         }
     }
+    stream->more = false;
     return (ssize_t)done;
 }
 

@@ -611,6 +611,22 @@ Test(trust, certificates_that_change_count_for_the_next_connection)
     without_tls();
 }
 
+Test(trust, a_secret_where_tls_is_wanted_and_tls_where_a_secret_is_are_refused)
+{
+    transfer_secret_t *secret = rig_secret(SECRET);
+
+    with_tls();
+    expect_refused((transfer_trust_t){.secret = secret}, TRANSFER_REFUSED_TLS);
+    without_tls();
+    transfer_secret_destroy(secret);
+
+    pki_open(&pki);
+    with_secret(NULL);
+    expect_tls_refused(rig_tls(&pki, "pool", "worker", false), TRANSFER_REFUSED_NONE);
+    without();
+    pki_close(&pki);
+}
+
 /* The first bytes of a ClientHello, and no more; and what is neither TLS nor a frame. */
 Test(trust, half_a_handshake_of_tls_ends_in_time_and_nonsense_at_once)
 {
