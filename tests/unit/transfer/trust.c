@@ -314,6 +314,38 @@ Test(trust, an_answer_that_was_heard_before_holds_no_more)
     without();
 }
 
+/* Nor is anything told of the ways past the socket before the proof: neither at the beginning nor behind a challenge. */
+Test(trust, no_other_frame_is_answered_before_the_proof)
+{
+    uint8_t frame[WIRE_HEADER_BYTES + WIRE_RESULT_BYTES] = {0}, said[WIRE_HEADER_BYTES];
+    wire_challenge_t challenge, answer;
+    uint64_t count = 0;
+
+    setenv("FERMATA_TEST_TRANSPORT", "shm", 1); /* there is such a way */
+    with_secret(NULL);
+    for (uint8_t type = 0; type <= WIRE_PROOF + 1; type++) {
+        for (int behind = 0; behind < 2; behind++) {
+            if ((behind && type == WIRE_PROOF) || (!behind && (type == WIRE_CHALLENGE || type == WIRE_HELLO)))
+                continue;
+            int fd = raw_connect(&rig);
+            if (behind && proof_challenge(1, &challenge)) {
+                send_challenge(fd, &challenge);
+                recv_challenge(fd, &answer);
+            }
+            bool attach = type == WIRE_ATTACH;
+            uint8_t *body = wire_put_header(
+                frame, &(wire_header_t){.type = type, .count = 1, .extra_bytes = attach ? 4 : 0});
+            wire_put32(body, attach); /* the version of shared memory */
+            raw_send(&rig, fd, frame, attach ? WIRE_HEADER_BYTES + 4 : sizeof(frame));
+            cr_assert_eq(raw_recv(&rig, fd, said, sizeof(said)), 0, "type %u", type);
+            close(fd);
+            cr_assert_eq(refused(TRANSFER_REFUSED_NONE), ++count, "type %u", type);
+        }
+    }
+    cr_assert_eq(fetch_by(rig.peer), STATUS_OK);
+    without();
+}
+
 /* A false gateway that waits for the rig's pool. */
 static int false_gateway(char address[TRANSFER_ADDRESS_BYTES])
 {
