@@ -15,6 +15,8 @@ import termios
 import threading
 
 import pytest
+import tritonclient.grpc
+import tritonclient.http
 
 from client import INFER, digit_tensor, get, post, request, tensor_request, wait_served_by
 from system import ANY_PORT, STOP_S, Process, Serve, alive, listeners, patient_models, wait_until
@@ -272,13 +274,16 @@ def test_several_loops_share_two_ports_and_are_one_in_the_metrics(loops):
         assert sum(batch["batch_size"] * batch["compute_infer"]["count"] for batch in told["batch_stats"]) == told["execution_count"] == asked
 
 
-def test_a_model_that_comes_and_goes_does_so_for_all_loops(bin_dir, tmp_path):
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_model_that_comes_and_goes_does_so_for_all_loops(bin_dir, tmp_path, protocol):
+    """Whichever loop is asked behind the answer knows of it."""
     running = Serve(bin_dir, tmp_path / "serve.log", "--model-control", "explicit", "--gateway-threads", 3, models=patient_models(tmp_path))
-    for _ in range(5):
-        assert request(running.http, "POST", "/v2/repository/models/digits/load", b"{}", {}).status == 200
-        wait_until(lambda: set(ask_on_connections(running.http, 12)) == {200}, "all loops to know")
-        assert request(running.http, "POST", "/v2/repository/models/digits/unload", b"{}", {}).status == 200
-        wait_until(lambda: 200 not in ask_on_connections(running.http, 12), "all loops to know")
+    with getattr(tritonclient, protocol).InferenceServerClient(getattr(running, protocol)) as client:
+        for _ in range(5):
+            client.load_model("digits")
+            assert set(ask_on_connections(running.http, 12)) == {200}
+            client.unload_model("digits")
+            assert set(ask_on_connections(running.http, 12)) == {503}
     assert running.stop() == 0
 
 

@@ -71,8 +71,10 @@ void gateway_said(peers_t *peers, gateway_t *gateway, const Control__GatewayToSc
         submit_cancels(peers->tasks, gateway, frame->cancels);
     for (size_t i = 0; i < frame->n_model_requests; i++)
         request_submit(peers, gateway, frame->model_requests[i]);
-    if (frame->catalogue_seen > gateway->catalogue_seen)
+    if (frame->catalogue_seen > gateway->catalogue_seen) {
         gateway->catalogue_seen = frame->catalogue_seen;
+        turn_touch(peers->turn); /* an answer may wait for it */
+    }
 }
 
 void gateway_closed(peers_t *peers, gateway_t *gateway, const char *code, const char *text)
@@ -105,7 +107,7 @@ static bool put_catalogue(const peers_t *peers, gateway_t *gateway, Control__Sch
         if (!frame->catalogue)
             return true;
     }
-    requests_put(gateway, frame);
+    requests_put(peers, gateway, frame);
     return false;
 }
 

@@ -1,5 +1,6 @@
 #include "control/peers/requests.h"
 
+#include "base/clock.h"
 #include "control/models/commands.h"
 
 #include <stdio.h>
@@ -8,6 +9,9 @@
 
 /* Under way at once; each is people's work, not a client's loop. */
 enum { REQUESTS_MAX = 64, ANSWER_REASON_BYTES = 1024 };
+
+/* A gateway that stands still does not keep the others' clients waiting for longer. */
+static const int64_t KNOWN_MOST_NS = NS_PER_S;
 
 struct model_request {
     model_request_t *next;
@@ -22,17 +26,22 @@ struct model_request {
 
 struct model_answer {
     model_answer_t *next;
+    uint64_t catalogue; /* the version that shows what was done; 0: nothing was */
+    int64_t made_ns;
+    bool going; /* with the frame that is being made */
     Control__ModelAnswer message;
     char reason[ANSWER_REASON_BYTES];
 };
 
-static void answer(gateway_t *gateway, uint64_t id, status_t status, const char *reason)
+static void answer(const peers_t *peers, gateway_t *gateway, uint64_t id, status_t status, const char *reason)
 {
     model_answer_t *made = calloc(1, sizeof *made);
     if (!made) { /* the gateway would wait for ever */
         peer_close(&gateway->peer, CLOSE_EXHAUSTED, "no memory for an answer");
         return;
     }
+    made->catalogue = status == STATUS_OK ? peers->models->version : 0;
+    made->made_ns = peers->turn->now_ns;
     (void)snprintf(made->reason, sizeof made->reason, "%s", status == STATUS_OK ? "" : reason);
     control__model_answer__init(&made->message);
     made->message.id = id;
@@ -55,7 +64,7 @@ static void request_end(model_request_t *request)
     if (request->status == STATUS_NOT_FOUND && request->done > 0)
         request->status = STATUS_OK;
     if (request->gateway)
-        answer(request->gateway, request->id, request->status, request->reason);
+        answer(peers, request->gateway, request->id, request->status, request->reason);
     free(request);
 }
 
@@ -127,13 +136,13 @@ void request_submit(peers_t *peers, gateway_t *gateway, const Control__ModelRequ
     bool load = asked->action == CONTROL__MODEL_ACTION__MODEL_ACTION_LOAD;
     model_request_t *request = NULL;
     if (!load && asked->action != CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD) {
-        answer(gateway, asked->id, STATUS_UNSUPPORTED, "this scheduler does not know the request");
+        answer(peers, gateway, asked->id, STATUS_UNSUPPORTED, "this scheduler does not know the request");
         return;
     }
     if (peers->request_count < REQUESTS_MAX)
         request = calloc(1, sizeof *request);
     if (!request) {
-        answer(gateway, asked->id, STATUS_UNAVAILABLE, "too many loads and unloads are under way");
+        answer(peers, gateway, asked->id, STATUS_UNAVAILABLE, "too many loads and unloads are under way");
         return;
     }
     request->peers = peers;
@@ -147,24 +156,51 @@ void request_submit(peers_t *peers, gateway_t *gateway, const Control__ModelRequ
     give_to_workers(request, asked->name, load);
 }
 
-void requests_put(gateway_t *gateway, Control__SchedulerToGateway *frame)
+static bool all_know(const roster_t *roster, uint64_t catalogue)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        const gateway_t *gateway = roster->gateways[i];
+        if (gateway && !gateway->peer.closing && gateway->catalogue_seen < catalogue)
+            return false;
+    }
+    return true;
+}
+
+/* Whoever asks any gateway after it shall find things as the answer says. */
+static bool may_go(const peers_t *peers, const model_answer_t *answer)
+{
+    return peers->turn->now_ns - answer->made_ns >= KNOWN_MOST_NS ||
+           all_know(peers->roster, answer->catalogue);
+}
+
+void requests_put(const peers_t *peers, const gateway_t *gateway, Control__SchedulerToGateway *frame)
 {
     uint32_t count = 0;
-    for (const model_answer_t *a = gateway->answers; a; a = a->next)
-        count++;
+    for (model_answer_t *a = gateway->answers; a; a = a->next) {
+        a->going = may_go(peers, a);
+        count += a->going;
+    }
     if (count == 0)
         return;
-    frame->model_answers = pb_arena_alloc(&gateway->peer.turn->scratch, count * sizeof *frame->model_answers);
-    for (model_answer_t *a = gateway->answers; a && frame->model_answers; a = a->next)
-        frame->model_answers[frame->n_model_answers++] = &a->message;
+    frame->model_answers = pb_arena_alloc(&peers->turn->scratch, count * sizeof *frame->model_answers);
+    for (model_answer_t *a = gateway->answers; a; a = a->next) {
+        if (!frame->model_answers)
+            a->going = false;
+        if (a->going)
+            frame->model_answers[frame->n_model_answers++] = &a->message;
+    }
 }
 
 void requests_sent(gateway_t *gateway)
 {
-    while (gateway->answers) {
-        model_answer_t *sent = gateway->answers;
-        gateway->answers = sent->next;
-        free(sent);
+    for (model_answer_t **link = &gateway->answers; *link;) {
+        model_answer_t *answer = *link;
+        if (answer->going) {
+            *link = answer->next;
+            free(answer);
+        } else {
+            link = &answer->next;
+        }
     }
 }
 
@@ -173,7 +209,11 @@ void requests_gateway_gone(const peers_t *peers, gateway_t *gateway)
     for (model_request_t *request = peers->requests; request; request = request->next)
         if (request->gateway == gateway)
             request->gateway = NULL;
-    requests_sent(gateway);
+    while (gateway->answers) {
+        model_answer_t *unsent = gateway->answers;
+        gateway->answers = unsent->next;
+        free(unsent);
+    }
 }
 
 void requests_dispose(peers_t *peers)

@@ -110,18 +110,6 @@ static const char *const gateway_messages[] = {HEAD_NAMES,
                                                NULL};
 enum { TASK = HEADS, TASK_NO_MODEL, TASK_UNEQUAL, CANCEL, LOAD, STRANGE_REQUEST, CATALOGUE_SEEN };
 
-static void say_request(actor_t *actor, Control__ModelAction action, const char *name)
-{
-    Control__ModelRequest request = CONTROL__MODEL_REQUEST__INIT, *requests[] = {&request};
-    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
-    request.id = 1;
-    request.action = action;
-    request.name = (char *)(uintptr_t)name;
-    frame.n_model_requests = 1;
-    frame.model_requests = requests;
-    say(actor, &frame.base);
-}
-
 static void gateway_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_BYTES])
 {
     play_t play;

@@ -57,6 +57,7 @@ static void hear_gateway(actor_t *actor, const Control__SchedulerToGateway *fram
     if (catalogue) {
         see(actor->play, "catalogue");
         actor->listed = "absent";
+        actor->catalogue = catalogue->version;
     }
     for (size_t i = 0; catalogue && i < catalogue->n_models; i++)
         if (strcmp(catalogue->models[i]->description->name, "m") == 0)
@@ -79,8 +80,10 @@ static void hear_worker(actor_t *actor, const Control__SchedulerToWorker *frame)
         see(actor->play, "revoked");
     if (frame->drain)
         see(actor->play, "drain");
-    if (frame->n_commands > 0)
+    if (frame->n_commands > 0) {
         see(actor->play, "command");
+        actor->command = frame->commands[frame->n_commands - 1]->id;
+    }
     for (size_t i = 0; i < frame->n_grants; i++) {
         cr_assert(actor->grant_count < PLAY_GRANTS);
         actor->grants[actor->grant_count++] = frame->grants[i]->batch_id;
@@ -314,6 +317,36 @@ void say_done(actor_t *actor, uint64_t batch, uint32_t device, uint32_t status)
     done.exec_ns = done.device_ns = NS_PER_MS;
     frame.n_done = 1;
     frame.done = list;
+    say(actor, &frame.base);
+}
+
+void say_request(actor_t *actor, Control__ModelAction action, const char *name)
+{
+    Control__ModelRequest request = CONTROL__MODEL_REQUEST__INIT, *requests[] = {&request};
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    request.id = 1;
+    request.action = action;
+    request.name = (char *)(uintptr_t)name;
+    frame.n_model_requests = 1;
+    frame.model_requests = requests;
+    say(actor, &frame.base);
+}
+
+void say_seen(actor_t *actor, uint64_t catalogue)
+{
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.catalogue_seen = catalogue;
+    say(actor, &frame.base);
+}
+
+void say_command_done(actor_t *actor, status_t status)
+{
+    Control__CommandDone done = CONTROL__COMMAND_DONE__INIT, *list[] = {&done};
+    Control__WorkerToScheduler frame = CONTROL__WORKER_TO_SCHEDULER__INIT;
+    done.id = actor->command;
+    done.status = (uint32_t)status;
+    frame.n_commands_done = 1;
+    frame.commands_done = list;
     say(actor, &frame.base);
 }
 

@@ -30,6 +30,8 @@ typedef struct {
     uint32_t grant_count, drop_count;
     status_t dropped;   /* how the last one was */
     const char *listed; /* model "m" in the newest catalogue: "ready", "not ready", "absent" */
+    uint64_t catalogue; /* its version */
+    uint64_t command;   /* the last that a worker was given */
 } actor_t;
 
 struct play {
@@ -76,6 +78,9 @@ void say_hello(actor_t *actor);
 void say_garbage(actor_t *actor);
 void say_task(actor_t *actor, uint32_t model, uint64_t id);
 void say_cancel(actor_t *actor, uint64_t id);
+void say_request(actor_t *actor, Control__ModelAction action, const char *name);
+void say_seen(actor_t *actor, uint64_t catalogue);
+void say_command_done(actor_t *actor, status_t status); /* of the last that it was given */
 void say_report(actor_t *actor, const char *name, Control__ModelState state, int64_t row_ns);
 void say_device(actor_t *actor, uint32_t device, Control__DeviceStatus status);
 void say_done(actor_t *actor, uint64_t batch, uint32_t device, uint32_t status);
