@@ -144,7 +144,7 @@ static void link_keep_trying(rpc_link_t *link)
     if (!link->told_down) {
         link->told_down = true;
         char text[RPC_TEXT_BYTES];
-        (void)snprintf(text, sizeof text, "no connection to %.200s", link->client->address);
+        (void)snprintf(text, sizeof text, "no gRPC server answers at %.200s", link->client->address);
         link_set_state(link, RPC_LINK_DOWN, RPC_UNAVAILABLE, text);
     }
     link_back_off(link);

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.pb-c.h"
-#include "link/link.h"
+#include "link/outage.h"
 #include "loop/timer.h"
 
 #include <inttypes.h>
@@ -46,6 +46,7 @@ struct gateway_control {
     metric_t *connected;
     void (*closed)(void *ctx);
     void *closed_ctx;
+    outage_t outage;
     char away[320];
     uint64_t seen; /* version of the catalogue taken over, to be told; 0 = told */
     asks_t asks;
@@ -184,8 +185,21 @@ static void send_hello(gateway_control_t *control)
 
 /* ------------------------------------------------------------------ receiving */
 
-static void on_welcome(gateway_control_t *control, const Control__Welcome *welcome)
+static void refuse_version(gateway_control_t *control, uint32_t version)
 {
+    char text[OUTAGE_TEXT_BYTES];
+    snprintf(text, sizeof text, "it speaks version %u of the control protocol, and this gateway version %d",
+             version, CONTROL_VERSION);
+    outage_refuse(&control->outage, control->link, RPC_FAILED_PRECONDITION, text);
+}
+
+static void on_welcome(gateway_control_t *control, const Control__Welcome *welcome, uint64_t epoch)
+{
+    if (welcome->version != CONTROL_VERSION) {
+        refuse_version(control, welcome->version);
+        return;
+    }
+    outage_over(&control->outage);
     control->state = CONTROL_WELCOMED;
     int64_t silence_ns = welcome->ping_interval_ns > 0 && welcome->ping_interval_ns < NS_PER_S * 60
                              ? welcome->ping_interval_ns * SILENT_INTERVALS
@@ -195,9 +209,8 @@ static void on_welcome(gateway_control_t *control, const Control__Welcome *welco
         loop_timer_start_in(&control->silence, control->silence_ns);
     else
         loop_timer_stop(&control->silence);
-    log_info("scheduler_joined", LOG_STR("scheduler", control->options.scheduler),
-             LOG_U64("epoch", control->epoch), LOG_U64("version", welcome->version),
-             LOG_U64("peer_index", welcome->peer_index));
+    log_info("scheduler_joined", LOG_STR("scheduler", control->options.scheduler), LOG_U64("epoch", epoch),
+             LOG_U64("version", welcome->version), LOG_U64("peer_index", welcome->peer_index));
 }
 
 static const char *stage_text(uint32_t stage)
@@ -237,18 +250,15 @@ static void on_catalogue(gateway_control_t *control, const Control__Catalogue *c
 static void dispatch(gateway_control_t *control, const Control__SchedulerToGateway *message)
 {
     if (message->epoch < control->epoch) {
-        if (message->welcome) { /* an old scheduler took the call: somewhere there is a newer one */
-            snprintf(control->away, sizeof control->away, "the scheduler at %s is of an old epoch",
-                     control->options.scheduler);
-            link_cancel(control->link);
-        }
+        if (message->welcome) /* an old scheduler took the call: somewhere there is a newer one */
+            outage_refuse(&control->outage, control->link, RPC_FAILED_PRECONDITION, "it is of an old epoch");
         return;
     }
-    control->epoch = message->epoch;
     if (message->welcome && control->state == CONTROL_GREETING)
-        on_welcome(control, message->welcome);
+        on_welcome(control, message->welcome, message->epoch);
     if (control->state < CONTROL_WELCOMED)
         return;
+    control->epoch = message->epoch;
     if (message->ping) {
         control->pong_due = true;
         control->pong_sent_ns = message->ping->sent_ns;
@@ -275,8 +285,8 @@ static void on_said(link_t *link, void *ctx, const ProtobufCMessage *message)
     if (message) {
         dispatch(control, (const Control__SchedulerToGateway *)message);
     } else {
-        log_warn("control_message_broken");
-        link_cancel(link);
+        outage_refuse(&control->outage, link, RPC_INTERNAL,
+                      "it says what is no message of the control protocol");
     }
 }
 
@@ -286,6 +296,7 @@ static void on_open(link_t *link, void *ctx)
 {
     gateway_control_t *control = ctx;
     control->link = link;
+    outage_try(&control->outage);
     control->state = CONTROL_GREETING;
     control->heard_ns = clock_now_ns();
     outbox_clear(&control->outbox);
@@ -294,6 +305,17 @@ static void on_open(link_t *link, void *ctx)
     control->silence_ns = GREETING_NS;
     loop_timer_start_in(&control->silence, GREETING_NS);
     send_hello(control);
+}
+
+/* Each reason is told once; as long as it holds clients hear it. */
+static void explain(gateway_control_t *control, rpc_code_t code, const char *text)
+{
+    bool news = outage_explain(&control->outage, &code, &text);
+    snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
+             control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "", text ? text : "");
+    log_at(news && !control->closed ? LOG_WARN : LOG_DEBUG, "scheduler_away", LOG_STR("part", "gateway"),
+           LOG_STR("scheduler", control->options.scheduler), LOG_STR("code", rpc_code_name(code)),
+           LOG_STR("reason", text ? text : ""));
 }
 
 static void on_close(link_t *link, void *ctx, rpc_code_t code, const char *text)
@@ -306,11 +328,7 @@ static void on_close(link_t *link, void *ctx, rpc_code_t code, const char *text)
     outbox_clear(&control->outbox);
     loop_timer_stop(&control->silence);
     metrics_set(control->connected, 0);
-    snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
-             control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "", text ? text : "");
-    log_at(control->closed ? LOG_DEBUG : LOG_WARN, "scheduler_left",
-           LOG_STR("scheduler", control->options.scheduler), LOG_STR("code", rpc_code_name(code)),
-           LOG_STR("reason", text ? text : ""));
+    explain(control, code, text);
     asks_fail(&control->asks, "the scheduler went away; it may be done nevertheless");
     if (was_up)
         control->options.ops->on_down(control->options.ctx);
@@ -320,14 +338,13 @@ static void on_no_link(void *ctx, rpc_code_t code, const char *text)
 {
     gateway_control_t *control = ctx;
     if (control->state == CONTROL_DOWN)
-        snprintf(control->away, sizeof control->away, "no connection to the scheduler at %s (%s%s%s)",
-                 control->options.scheduler, rpc_code_name(code), text && text[0] ? ": " : "",
-                 text ? text : "");
+        explain(control, code, text);
 }
 
 static void on_silence(loop_timer_t *timer, void *arg)
 {
     gateway_control_t *control = arg;
+    char text[OUTAGE_TEXT_BYTES];
     int64_t quiet_ns = clock_now_ns() - control->heard_ns;
     if (!control->link)
         return;
@@ -335,9 +352,8 @@ static void on_silence(loop_timer_t *timer, void *arg)
         loop_timer_start_in(timer, control->silence_ns - quiet_ns);
         return;
     }
-    log_warn("scheduler_silent", LOG_STR("scheduler", control->options.scheduler),
-             LOG_MS("quiet_ms", quiet_ns));
-    link_cancel(control->link);
+    snprintf(text, sizeof text, "nothing was heard of it for %.0f s", (double)quiet_ns / NS_PER_S);
+    outage_refuse(&control->outage, control->link, RPC_DEADLINE_EXCEEDED, text);
 }
 
 bool gateway_control_is_up(const gateway_control_t *control)

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "link/link.h"
+#include "link/outage.h"
 #include "repeated.h"
 #include "worker/control/done.h"
 
@@ -27,6 +27,7 @@ struct worker_control {
     uv_prepare_t flush;  /* before the loop sleeps: one message for all batches that ended in this turn */
     uint64_t epoch;      /* newest seen */
     uint32_t generation; /* counts streams; batches of an older one are not reported */
+    outage_t outage;
     bool stopping;
     bool draining; /* what was last said of the devices; each new stream hears it again */
     bool welcome;  /* this stream has been answered */
@@ -271,6 +272,7 @@ static void forget_catalogue(worker_control_t *control)
 static void control_on_welcome(worker_control_t *control, const Control__SchedulerToWorker *message)
 {
     control->welcome = true;
+    outage_over(&control->outage);
     if (message->epoch != control->epoch)
         log_info("scheduler_joined", LOG_U64("epoch", message->epoch),
                  LOG_STR("scheduler", control->options.scheduler),
@@ -408,13 +410,13 @@ static const char *control_objection(const worker_control_t *control,
                                      const Control__SchedulerToWorker *message)
 {
     if (message->epoch < control->epoch)
-        return "it is of an older epoch";
+        return "its message is of an older epoch";
     if (!control->welcome && !message->welcome)
-        return "it comes before the welcome";
+        return "its message comes before the welcome";
     if (control->welcome && message->epoch != control->epoch)
-        return "it is of another epoch than the welcome of its stream";
+        return "its message is of another epoch than the welcome of its stream";
     if (message->welcome && message->welcome->version != PROTOCOL_VERSION)
-        return "it wants another protocol version";
+        return "it speaks another version of the control protocol";
     return NULL;
 }
 
@@ -422,20 +424,19 @@ static void control_on_said(link_t *link, void *ctx, const ProtobufCMessage *sai
 {
     worker_control_t *control = ctx;
     const Control__SchedulerToWorker *message = (const Control__SchedulerToWorker *)said;
-    const char *objection = "it cannot be parsed";
+    const char *objection = "it says what is no message of the control protocol";
 
     if (control->stopping)
         return;
     if (message)
         objection = control_objection(control, message);
-    if (objection) {
+    if (!objection)
+        control_handle(control, message);
+    else if (!message || !control->welcome)
+        outage_refuse(&control->outage, link, RPC_FAILED_PRECONDITION, objection);
+    else
         log_warn("scheduler_message_dropped", LOG_STR("reason", objection),
                  LOG_U64("newest_epoch", control->epoch));
-        if (!message || !control->welcome)
-            link_cancel(link);
-        return;
-    }
-    control_handle(control, message);
 }
 
 /* ---- the stream ---- */
@@ -446,10 +447,22 @@ static void control_on_open(link_t *link, void *ctx)
 
     (void)link;
     control->generation++;
+    outage_try(&control->outage);
     control->welcome = false;
     done_clear(&control->done);
     run_revoke_all(control->run);
     control_send_hello(control);
+}
+
+/* Each reason is told once. */
+static void control_on_no_link(void *ctx, rpc_code_t code, const char *text)
+{
+    worker_control_t *control = ctx;
+    bool news = outage_explain(&control->outage, &code, &text);
+
+    log_at(news && !control->stopping ? LOG_WARN : LOG_DEBUG, "scheduler_away", LOG_STR("part", "worker"),
+           LOG_STR("scheduler", control->options.scheduler), LOG_STR("code", rpc_code_name(code)),
+           LOG_STR("reason", text));
 }
 
 static void control_on_close(link_t *link, void *ctx, rpc_code_t code, const char *text)
@@ -457,21 +470,11 @@ static void control_on_close(link_t *link, void *ctx, rpc_code_t code, const cha
     worker_control_t *control = ctx;
 
     (void)link;
-    if (control->welcome || code == RPC_FAILED_PRECONDITION)
-        log_warn("scheduler_lost", LOG_STR("scheduler", control->options.scheduler),
-                 LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
+    control_on_no_link(control, code, text);
     control->welcome = false;
     metrics_set(control->connected, 0);
     if (control->lifecycle)
         lifecycle_online(control->lifecycle, false);
-}
-
-static void control_on_no_link(void *ctx, rpc_code_t code, const char *text)
-{
-    const worker_control_t *control = ctx;
-
-    log_debug("scheduler_link_down", LOG_STR("scheduler", control->options.scheduler),
-              LOG_STR("code", rpc_code_name(code)), LOG_STR("reason", text));
 }
 
 status_t worker_control_create(const worker_control_options_t *options, worker_control_t **out, err_t *err)
