@@ -230,6 +230,9 @@ static status_t open_base(gateway_service_t *service, err_t *err)
     if (clients_create(&clients, &gateway->clients, err) != STATUS_OK)
         return err->code;
     keep_awake(service);
+    /* A thread of gRPC that has nothing to do still takes the events of others from the kernel, and hands them on. */
+    if (service->within.hub)
+        return STATUS_OK;
     rpc.loop = gateway->loop;
     return rpc_runtime_create(&rpc, &service->rpc, err);
 }
