@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "base/notify.h"
 
+#include <malloc.h>
+
 static void tell(const char *state)
 {
     err_t err = {0};
@@ -39,10 +41,21 @@ static void on_watchdog(loop_timer_t *timer, void *arg)
     loop_timer_start_in(timer, program->watchdog_ns);
 }
 
+/* A message of some hundred KB passes through the heap in pieces of gRPC's. Given back to the kernel each time, as glibc does with what
+ * ends a heap from 128 KB on, every page of it would be faulted in for every message. Larger pieces than the second are rare: a model's. */
+enum { KEPT_BYTES = 32 << 20, KEPT_MOST_BYTES = 4 << 20 };
+
+static void keep_freed_memory(void)
+{
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+    mallopt(M_MMAP_THRESHOLD, KEPT_MOST_BYTES);
+}
+
 status_t loop_program_open(loop_program_t *program, loop_signal_fn_t stop, void *arg, err_t *err)
 {
     *program = (loop_program_t){.on_stop = stop, .arg = arg};
     loop_raise_descriptor_limit();
+    keep_freed_memory();
     status_t status = loop_create(&program->loop, err);
     if (status == STATUS_OK)
         status = clock_watch_create(&program->clock_watch, program->loop, err);

@@ -1,6 +1,6 @@
 /*
  * What the program of each service has around its service: a loop, a clean stop on signals, a watch on the wall clock, and word to the service
- * manager of how it is (base/notify.h). Also lifts the limit of descriptors.
+ * manager of how it is (base/notify.h). Also lifts the limit of descriptors, and has the heap keep what was freed for the next message.
  */
 #ifndef LOOP_PROGRAM_H
 #define LOOP_PROGRAM_H

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -134,3 +135,34 @@ Test(program, the_watchdog_is_of_this_process)
         cr_expect_eq(notify_watchdog_ns(), 0, "%s", wrong[i]);
     }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have heaps of their own */
+enum { PIECES = 64, PIECE_BYTES = 16 << 10 };
+
+/* A message in pieces, read and freed. */
+static void message_passes(void)
+{
+    char *pieces[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = malloc(PIECE_BYTES);
+        cr_assert(pieces[i]);
+        memset(pieces[i], i, PIECE_BYTES);
+    }
+    for (int i = PIECES; i-- > 0;)
+        free(pieces[i]);
+}
+
+Test(program, the_heap_keeps_what_messages_have_left)
+{
+    struct rusage before, after;
+    open_program();
+    message_passes();
+    getrusage(RUSAGE_THREAD, &before);
+    for (int i = 0; i < 10; i++)
+        message_passes();
+    getrusage(RUSAGE_THREAD, &after);
+    cr_expect_lt(after.ru_minflt - before.ru_minflt, 100, "%ld pages for ten messages of 256",
+                 after.ru_minflt - before.ru_minflt);
+    loop_program_close(&program);
+}
+#endif
