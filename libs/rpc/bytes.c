@@ -6,6 +6,7 @@
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
+#include <string.h>
 
 static const grpc_slice_buffer *slices_of(const rpc_bytes_t *bytes)
 {
@@ -69,6 +70,20 @@ const uint8_t *rpc_bytes_flat(rpc_bytes_t *bytes)
         grpc_slice_buffer_add(slices, joined);
     }
     return GRPC_SLICE_START_PTR(slices->slices[0]);
+}
+
+bool rpc_bytes_is_flat(const rpc_bytes_t *bytes)
+{
+    return slices_of(bytes)->count <= 1;
+}
+
+void rpc_bytes_read(const rpc_bytes_t *bytes, uint8_t *to)
+{
+    const grpc_slice_buffer *slices = slices_of(bytes);
+    for (size_t i = 0; i < slices->count; i++) {
+        memcpy(to, GRPC_SLICE_START_PTR(slices->slices[i]), GRPC_SLICE_LENGTH(slices->slices[i]));
+        to += GRPC_SLICE_LENGTH(slices->slices[i]);
+    }
 }
 
 void rpc_bytes_free(rpc_bytes_t *bytes)

@@ -7,6 +7,7 @@
 #ifndef RPC_BYTES_H
 #define RPC_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,12 @@ size_t rpc_bytes_len(const rpc_bytes_t *bytes);
 
 /* All of it contiguous: no copy when it is one slice, else joined once. Valid until rpc_bytes_free. */
 const uint8_t *rpc_bytes_flat(rpc_bytes_t *bytes);
+
+/* It is one slice: rpc_bytes_flat copies nothing. */
+bool rpc_bytes_is_flat(const rpc_bytes_t *bytes);
+
+/* All of it, to memory of rpc_bytes_len. */
+void rpc_bytes_read(const rpc_bytes_t *bytes, uint8_t *to);
 
 void rpc_bytes_free(rpc_bytes_t *bytes); /* NULL is allowed */
 

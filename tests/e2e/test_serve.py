@@ -14,6 +14,8 @@ import subprocess
 import termios
 import threading
 
+import numpy as np
+import onnx
 import pytest
 import tritonclient.grpc
 import tritonclient.http
@@ -69,6 +71,33 @@ def test_state_and_metrics_are_of_all_of_it(bin_dir, tmp_path):
     for name in ("fermata_gateway_scheduler_connected 1", "fermata_worker_scheduler_connected 1", "fermata_scheduler_workers 1"):
         assert name in text, name
     assert text.count("fermata_build_info{") == 1
+    assert running.stop() == 0
+
+
+def in_place(running, what):
+    text = get(running.gateways[0]["metrics"], "/metrics").body.decode()
+    return int(re.search(rf'fermata_worker_in_place_batches_total{{model="relu",of="{what}"}} (\d+)', text).group(1))
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_tensors_stay_where_the_gateway_has_them(bin_dir, tmp_path, protocol):
+    """Whatever stands before them in a request, so that it is not aligned by chance."""
+    model = tmp_path / "models" / "relu" / "1"
+    model.mkdir(parents=True)
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3, 100, 100])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", 3, 100, 100])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "relu", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), model / "model.onnx")
+    running = Serve(bin_dir, tmp_path / "serve.log", models=tmp_path / "models")
+    module = getattr(tritonclient, protocol)
+    with module.InferenceServerClient(getattr(running, protocol)) as client:
+        for length in range(1, 20):
+            tensor = np.random.default_rng(length).standard_normal((1, 3, 100, 100)).astype(np.float32)
+            data = module.InferInput("x", tensor.shape, "FP32")
+            data.set_data_from_numpy(tensor)
+            answer = client.infer("relu", [data], request_id="i" * length)
+            assert np.array_equal(answer.as_numpy("y"), np.maximum(tensor, 0))
+            assert in_place(running, "inputs") == length
     assert running.stop() == 0
 
 

@@ -180,13 +180,14 @@ static void infer_headers(http_request_t *request, void *user)
     http_request_set_context(request, session);
     if (json_bytes == OIP_REST_ALL_JSON || length <= 0 || !may_place(rest, length))
         return;
-    void *body = session_alloc(session, (size_t)length);
+    size_t before = session_lead((size_t)json_bytes);
+    uint8_t *body = session_alloc(session, before + (size_t)length);
     if (!body) {
         err_set(&err, STATUS_UNAVAILABLE, "the gateway has no memory left for tensors");
         refuse(request, session, rest->gateway, &err);
         return;
     }
-    http_request_set_body_buffer(request, body, (size_t)length);
+    http_request_set_body_buffer(request, body + before, (size_t)length);
 }
 
 static void close_session(void *arg)

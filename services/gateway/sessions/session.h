@@ -70,8 +70,15 @@ void session_close(session_t *session); /* not between submit and done */
 struct keyring_holder;
 status_t session_admit(session_t *session, struct keyring_holder *holder, const char *peer, err_t *err);
 
-/* 64-byte aligned arena memory that lives until session_close; NULL when the arena is full. */
+/* Arena memory, aligned to ARENA_ALIGN_BYTES, that lives until session_close; NULL when the arena is full. */
 void *session_alloc(session_t *session, size_t len_bytes);
+
+/* How far behind such memory a message is to begin so that what stands at offset_bytes of it, a tensor, is aligned: engines read it where it is
+ * then. */
+static inline size_t session_lead(size_t offset_bytes)
+{
+    return -offset_bytes % ARENA_ALIGN_BYTES;
+}
 
 /* catalogue_find, and keeps the entry; UNAVAILABLE also where client or model have had their share. Before the parse for REST (raw bodies need the spec), after it for
  * gRPC. */

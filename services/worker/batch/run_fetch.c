@@ -137,6 +137,7 @@ void batch_fetch(batch_t *batch, uint64_t timeout_ns)
     if (reads_anywhere(batch) && batch_hold(batch)) {
         for (uint32_t i = 0; i < batch->count; i++)
             batch->items[i].status = STATUS_OK;
+        metrics_add(batch->model->serving->inputs_in_place, 1);
         batch_fetched(batch);
         return;
     }

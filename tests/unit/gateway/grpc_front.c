@@ -57,6 +57,11 @@ static void *fake_alloc(void *self, size_t len_bytes)
     return NULL;
 }
 
+void *session_alloc(session_t *session, size_t len_bytes)
+{
+    return fake_alloc(session, len_bytes);
+}
+
 session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
 {
     session_t *session = calloc(1, sizeof *session);
@@ -343,6 +348,18 @@ Test(grpc_front, errors_keep_their_code_and_text)
     cr_assert_eq(answer.code, RPC_INVALID_ARGUMENT);
     answer = CALL("ModelInfer", "");
     cr_assert_eq(answer.code, RPC_NOT_FOUND);
+}
+
+/* It comes in pieces, which are put together in memory of the session. */
+Test(grpc_front, a_large_message_for_which_there_is_no_memory)
+{
+    enum { BYTES = 1 << 20 };
+    uint8_t *large = calloc(1, BYTES);
+    answer_t answer = call(METHOD("ModelInfer"), large, BYTES);
+    cr_assert_eq(answer.code, RPC_UNAVAILABLE);
+    cr_assert_str_eq(answer.text, "the gateway has no memory left for tensors");
+    cr_assert(fake.refused == 1 && fake.closed == fake.open);
+    free(large);
 }
 
 Test(grpc_front, a_message_over_the_limit)

@@ -115,3 +115,20 @@ Test(pb, garbage_is_refused)
     rpc_bytes_free(valid);
     pb_arena_dispose(&arena);
 }
+
+Test(pb, bytes_of_several_pieces_are_read_and_joined_alike)
+{
+    enum { BYTES = 1000 }; /* short ones gRPC puts together by itself */
+    uint8_t pieces[2 * BYTES], read[2 * BYTES];
+    for (int i = 0; i < 2 * BYTES; i++)
+        pieces[i] = (uint8_t)(i * 7);
+    const rpc_part_t parts[] = {{.data = pieces, .len_bytes = BYTES},
+                                {.data = pieces + BYTES, .len_bytes = BYTES}};
+    rpc_bytes_t *bytes = rpc_bytes_from_parts(parts, 2);
+    cr_expect_not(rpc_bytes_is_flat(bytes));
+    rpc_bytes_read(bytes, read);
+    cr_expect_eq(memcmp(read, pieces, sizeof read), 0);
+    cr_expect_eq(memcmp(rpc_bytes_flat(bytes), pieces, sizeof pieces), 0);
+    cr_expect(rpc_bytes_is_flat(bytes));
+    rpc_bytes_free(bytes);
+}
