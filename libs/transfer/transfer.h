@@ -127,8 +127,17 @@ typedef struct {
     status_t status;          /* of the task; not STATUS_OK: text says why, and there is no payload */
     const char *text;         /* "" when there is none */
     uint64_t len_bytes;       /* of the payload */
+    const void *made_at;      /* within the process: where the payload is now; else NULL */
     transfer_timing_t timing;
 } transfer_incoming_t;
+
+/* Results of tasks that are about to be run within the process: count of them, whose ids follow each other, of len_bytes each. */
+typedef struct {
+    uint64_t task_id; /* of the first */
+    transfer_handle_t handle;
+    uint32_t count;
+    uint64_t len_bytes;
+} transfer_wanted_t;
 
 /* Where the payload of a result goes. buffer NULL = read it and throw it away. */
 typedef struct {
@@ -143,6 +152,9 @@ typedef struct {
      * that failed: there was none to come; `begin` told the task's status). STATUS_UNAVAILABLE: the
      * connection broke; the buffer is the caller's again and the result counts as never sent. */
     void (*done)(void *ctx, void *token, uint64_t task_id, status_t status);
+    /* Of transfer_place; NULL: there is no such memory. vacate: nobody of the process writes there any more. */
+    void *(*place)(void *ctx, const transfer_wanted_t *wanted, void **token);
+    void (*vacate)(void *ctx, void *token, void *memory);
 } transfer_receiver_t;
 
 typedef struct {
@@ -351,5 +363,11 @@ void transfer_handed_over(void *arg, mailbox_node_t *first);
 /* As transfer_push: the receiver's begin and done are called for each result. True: it is over now, done does not come. False: the owner is
  * on another loop; done is to come, through back. */
 bool transfer_hand(transfer_handover_t *handover, mailbox_t *back);
+
+/* On the owner's loop; elsewhere there is none. Memory that those results may be written to, one behind the other, so that handing them over
+ * copies nothing. NULL: there is none. What is there is nothing until it is handed over as any result. Whatever becomes of the tasks it stays
+ * until transfer_vacate, on the same loop, once, when nobody writes there any more. */
+void *transfer_place(transfer_owner_t *owner, const transfer_wanted_t *wanted, void **token);
+void transfer_vacate(transfer_owner_t *owner, void *token, void *memory);
 
 #endif

@@ -1,4 +1,4 @@
-/* The data plane within a process: inputs are read where they lie, results are copied to where they are answered from. A hot path:
+/* The data plane within a process: inputs are read where they lie, results are made, or copied to, where they are answered from. A hot path:
  * nothing is allocated. */
 #include "loop/loop.h"
 #include "transfer/owner_private.h"
@@ -51,12 +51,13 @@ static void hand_result(transfer_owner_t *owner, const transfer_result_t *result
                                     .handle = result->handle,
                                     .status = result->status,
                                     .text = result->text ? result->text : "",
+                                    .made_at = result->iov_count > 0 ? result->iov[0].iov_base : NULL,
                                     .timing = result->timing};
 
     for (uint32_t i = 0; i < result->iov_count; i++)
         incoming.len_bytes += result->iov[i].iov_len;
     transfer_dest_t dest = owner->receiver.begin(owner->ctx, &incoming);
-    uint8_t *to = dest.buffer;
+    uint8_t *to = dest.buffer != incoming.made_at ? dest.buffer : NULL;
     for (uint32_t i = 0; to && i < result->iov_count; i++) {
         memcpy(to, result->iov[i].iov_base, result->iov[i].iov_len);
         to += result->iov[i].iov_len;
@@ -107,6 +108,18 @@ bool transfer_hand(transfer_handover_t *handover, mailbox_t *back)
     handover->back = back;
     mailbox_post(&owner->handed, &handover->node);
     return false;
+}
+
+void *transfer_place(transfer_owner_t *owner, const transfer_wanted_t *wanted, void **token)
+{
+    bool here = !owner->shared_loop || loop_on_thread(owner->shared_loop);
+
+    return here && owner->receiver.place ? owner->receiver.place(owner->ctx, wanted, token) : NULL;
+}
+
+void transfer_vacate(transfer_owner_t *owner, void *token, void *memory)
+{
+    owner->receiver.vacate(owner->ctx, token, memory);
 }
 
 status_t owner_share(transfer_owner_t *owner, loop_t *loop, err_t *err)

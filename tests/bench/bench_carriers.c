@@ -86,7 +86,7 @@ static void gateway_start(gateway_t *gateway, transfer_choice_t choice, bool spi
                                         .instance_id = 1,
                                         .choice = choice,
                                         .spin = spin,
-                                        .receiver = {on_begin, on_end},
+                                        .receiver = {.begin = on_begin, .done = on_end},
                                         .ctx = gateway};
 
     gateway->results = malloc(RESULT_BYTES);

@@ -82,7 +82,7 @@ static void gateway_start(gateway_t *gateway, transfer_memory_t **memory, pthrea
     transfer_owner_options_t options = {.loop = &gateway->loop,
                                         .address = "127.0.0.1:0",
                                         .instance_id = 1,
-                                        .receiver = {gateway_begin, gateway_done},
+                                        .receiver = {.begin = gateway_begin, .done = gateway_done},
                                         .ctx = gateway};
 
     gateway->arena = malloc(ARENA_BYTES);

@@ -97,7 +97,7 @@ def test_tensors_stay_where_the_gateway_has_them(bin_dir, tmp_path, protocol):
             data.set_data_from_numpy(tensor)
             answer = client.infer("relu", [data], request_id="i" * length)
             assert np.array_equal(answer.as_numpy("y"), np.maximum(tensor, 0))
-            assert in_place(running, "inputs") == length
+            assert in_place(running, "inputs") == in_place(running, "outputs") == length
     assert running.stop() == 0
 
 

@@ -51,7 +51,9 @@ typedef struct session_private {
 
     void *regions[SESSION_REGIONS_MAX];
     uint32_t region_count;
-    uint8_t *input, *output;                /* rows × item bytes */
+    uint8_t *input, *output; /* rows × item bytes */
+    uint8_t *
+        placed; /* that output, while a worker of this process may write there before it says so; else NULL */
     uint64_t item_in_bytes, item_out_bytes; /* out: 0 until the first result tells it, if outputs vary */
     uint32_t sizes[OIP_MAX_AXES];           /* of the model's axes, as workers see them: padded */
     bool padded;                            /* some are not as they were asked for */

@@ -66,7 +66,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->holder = NULL;
     slot->hold = (client_hold_t){0};
     slot->region_count = 0;
-    slot->input = slot->output = NULL;
+    slot->input = slot->output = slot->placed = NULL;
     slot->published = slot->sent_before = slot->missed = false;
     slot->rows = slot->rows_left = slot->sent_rows = 0;
     slot->session.model = NULL;

@@ -242,6 +242,24 @@ static void fail_row(slot_t *slot, const transfer_incoming_t *result)
     slot_finish(slot, &err, 0);
 }
 
+/* Before a result from elsewhere is taken: the output moves from where a worker of this process is still writing. */
+static status_t displace(slot_t *slot, err_t *err)
+{
+    const uint8_t *from = slot->output;
+    slot->output = slot->placed = NULL;
+    status_t status = slot_reserve_output(slot, slot->item_out_bytes, err);
+    for (uint32_t row = 0; status == STATUS_OK && row < slot->rows; row++)
+        if (bit_get(slot->finished, row))
+            memcpy(slot->output + row * slot->item_out_bytes, from + row * slot->item_out_bytes,
+                   slot->item_out_bytes);
+    return status;
+}
+
+static bool is_made_elsewhere(const slot_t *slot, const transfer_incoming_t *result, uint32_t row)
+{
+    return slot->placed && result->made_at != slot->placed + row * slot->item_out_bytes;
+}
+
 static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
 {
     sessions_t *sessions = ctx;
@@ -260,6 +278,10 @@ static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
     uint64_t expected = slot->item_out_bytes;
     if (result->status != STATUS_OK || result->len_bytes != expected) {
         fail_row(slot, result);
+        return discarded;
+    }
+    if (is_made_elsewhere(slot, result, row) && displace(slot, &err) != STATUS_OK) {
+        slot_finish(slot, &err, 0);
         return discarded;
     }
     bit_set(slot->receiving, row);
@@ -294,7 +316,42 @@ static void on_pushed(void *ctx, void *token, uint64_t id, status_t status)
     slot_unref(slot);
 }
 
+static bool is_untouched(const slot_t *slot)
+{
+    for (uint32_t row = 0; row < slot->rows; row++)
+        if (bit_get(slot->receiving, row) || bit_get(slot->finished, row))
+            return false;
+    return !slot->placed;
+}
+
+/* Only for all rows of a request, of which no other worker has brought any. */
+static void *on_place(void *ctx, const transfer_wanted_t *wanted, void **token)
+{
+    uint32_t row;
+    slot_t *slot = find_task(ctx, wanted->task_id, &row);
+    err_t err;
+    if (!slot || row > 0 || wanted->count != slot->rows ||
+        !transfer_handle_equal(slot->handle, wanted->handle) || !is_untouched(slot) ||
+        slot_reserve_output(slot, wanted->len_bytes, &err) != STATUS_OK ||
+        slot->item_out_bytes != wanted->len_bytes)
+        return NULL;
+    slot->placed = slot->output;
+    slot->refs++;
+    *token = slot;
+    return slot->placed;
+}
+
+static void on_vacated(void *ctx, void *token, void *memory)
+{
+    slot_t *slot = token;
+    (void)ctx;
+    if (slot->placed == memory)
+        slot->placed = NULL;
+    slot_unref(slot);
+}
+
 transfer_receiver_t sessions_receiver(void)
 {
-    return (transfer_receiver_t){.begin = on_push, .done = on_pushed};
+    return (transfer_receiver_t){
+        .begin = on_push, .done = on_pushed, .place = on_place, .vacate = on_vacated};
 }

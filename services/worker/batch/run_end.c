@@ -87,6 +87,7 @@ void batch_report(batch_t *batch, status_t status, const char *reason, int64_t p
     bool ran = batch->started_ns != 0;
 
     batch_let_go(batch);
+    batch_vacate(batch);
     TAILQ_REMOVE(&run->devices[batch->device].queue, batch, link);
     run->devices[batch->device].queued--;
     atomic_fetch_sub(&run->options.devices->list[batch->device].batches, 1);

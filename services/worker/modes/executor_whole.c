@@ -22,7 +22,7 @@ static void launch_part(executor_t *executor, batch_t *batch, const batch_part_t
 {
     const engine_model_info_t *info = batch->model->info;
     const void *const *inputs = batch_inputs(batch);
-    void *const *outputs = batch->buffers->outputs;
+    void *const *outputs = batch_outputs(batch);
 
     if (part->first > 0) {
         inputs = (const void *const *)from_row(batch->part_inputs, inputs, batch->in_bytes, info->input_count,
@@ -122,6 +122,8 @@ static void whole_submit(executor_t *executor, batch_t *batch)
     batch->launch.ended = whole_ended;
     batch->parts[0] = (batch_part_t){0, batch->count};
     batch->part_count = 1;
+    if (batch_place_outputs(batch))
+        metrics_add(batch->model->serving->outputs_in_place, 1);
     launch_part(executor, batch, &batch->parts[0]);
 }
 

@@ -367,6 +367,43 @@ void batch_aim(batch_t *batch, bool on_device)
     }
 }
 
+static void *place_of(const batch_t *batch, void **token)
+{
+    const engine_model_info_t *info = batch->model->info;
+    transfer_wanted_t wanted = {
+        .task_id = batch->rows[0].task_id, .handle = batch->rows[0].handle, .count = batch->count};
+
+    if (!batch->held_by || (batch->count > 1 && info->output_count > 1))
+        return NULL;
+    for (uint32_t k = 0; k < info->output_count; k++)
+        wanted.len_bytes += batch->out_bytes[k];
+    return transfer_place(batch->groups[0].peer->here, &wanted, token);
+}
+
+bool batch_place_outputs(batch_t *batch)
+{
+    const engine_model_info_t *info = batch->model->info;
+    uint8_t *at = place_of(batch, &batch->placed_token);
+    bool aligned = true;
+
+    batch->placed = at;
+    for (uint32_t k = 0; at && k < info->output_count; k++) {
+        batch->placed_outputs[k] = at;
+        aligned &= (uintptr_t)at % HELD_ALIGN_BYTES == 0;
+        at += batch->out_bytes[k];
+    }
+    if (!aligned)
+        batch_vacate(batch);
+    return batch->placed;
+}
+
+void batch_vacate(batch_t *batch)
+{
+    if (batch->placed)
+        transfer_vacate(batch->groups[0].peer->here, batch->placed_token, batch->placed);
+    batch->placed = NULL;
+}
+
 static void move_row(batch_t *batch, uint32_t to, uint32_t from)
 {
     const engine_model_info_t *info = batch->model->info;
@@ -408,7 +445,7 @@ void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const tr
     for (uint32_t row = first; row < first + count; row++) {
         struct iovec *iov = &batch->out_iov[row * pieces];
         for (uint32_t k = 0; k < info->output_count; k++)
-            iov[k] = (struct iovec){(uint8_t *)batch->buffers->outputs[k] + row * batch->out_bytes[k],
+            iov[k] = (struct iovec){(uint8_t *)batch_outputs(batch)[k] + row * batch->out_bytes[k],
                                     batch->out_bytes[k]};
         if (open)
             iov[info->output_count] =

@@ -95,6 +95,9 @@ struct batch {
     transfer_owner_t *held_by;
     uint32_t held_pin;
     const void *held_inputs[ENGINE_MAX_IO];
+    /* Its outputs are written where that gateway answers from, not to the buffers; NULL: they are. */
+    void *placed, *placed_token;
+    void *placed_outputs[ENGINE_MAX_IO];
     batch_shapes_t *shapes; /* meaningful when the model has shapes; kept from use to use */
     uint64_t row_in_bytes;  /* of one task's input item */
     size_t in_bytes[ENGINE_MAX_IO], out_bytes[ENGINE_MAX_IO]; /* of one row of each input and output */
@@ -189,7 +192,19 @@ static inline const void *const *batch_inputs(const batch_t *batch)
                               : (const void *const *)batch->buffers->inputs;
 }
 
-/* Fills the results of these rows from the output buffers. */
+/*
+ * Has the outputs of a batch whose inputs are held written where its gateway answers from, if it is one request, and they lie there as the engine
+ * writes them: of a model with one output, or of one row. Until batch_vacate, behind the last result. False: they are to be pushed.
+ */
+bool batch_place_outputs(batch_t *batch);
+/* Nobody writes them any more. Once or twice is the same. */
+void batch_vacate(batch_t *batch);
+static inline void *const *batch_outputs(const batch_t *batch)
+{
+    return batch->placed ? batch->placed_outputs : batch->buffers->outputs;
+}
+
+/* Fills the results of these rows from the outputs. */
 void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const transfer_timing_t *timing);
 
 void batch_release_peers(batch_t *batch, peers_t *peers);

@@ -38,6 +38,7 @@ void serving_name_metrics(const model_t *model, metrics_t *metrics)
     serving->exec = metrics_series(metrics, METRIC_WORKER_EXEC_SECONDS, model->name);
     serving->fetch = metrics_series(metrics, METRIC_WORKER_FETCH_SECONDS, model->name);
     serving->inputs_in_place = metrics_series(metrics, METRIC_WORKER_IN_PLACE, model->name, "inputs");
+    serving->outputs_in_place = metrics_series(metrics, METRIC_WORKER_IN_PLACE, model->name, "outputs");
     serving->push = metrics_series(metrics, METRIC_WORKER_PUSH_SECONDS, model->name);
     serving->stopped = metrics_series(metrics, METRIC_WORKER_STOPPED_SECONDS, model->name);
     serving->overlap_dropped = metrics_series(metrics, METRIC_WORKER_OVERLAP_DROPPED, model->name);

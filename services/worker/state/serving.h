@@ -39,7 +39,7 @@ struct serving {
     bool superseded;         /* another model_t has its place: destroyed once its last batch has ended */
     int64_t refusal_said_ns; /* when it was last logged that it cannot be run on some inputs */
     metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed, *push_failed;
-    metric_t *inputs_in_place;
+    metric_t *inputs_in_place, *outputs_in_place;
     metric_t *exec, *fetch, *push, *profile_error, *stopped, *late;
     metric_t *overlap_dropped, *stretch_joined, *stretch_alone, *stage_batches, *stage_beside,
         *stage_stretched, *stage_padded, *stage_splits, *unfit;

@@ -117,6 +117,122 @@ Test(session, raw_bodies_are_fetched_from_where_they_were_received)
               memcmp(answer->body + json, in, sizeof in) == 0);
 }
 
+/* ------------------------------------------------------------------ results that are made where they are answered from */
+
+#define TWO_ROWS "{\"inputs\":[{\"name\":\"x\",\"shape\":[2,2],\"datatype\":\"INT32\",\"data\":[1,2,3,4]}]}"
+
+typedef struct {
+    int32_t *memory;
+    void *token;
+} placed_t;
+
+static placed_t place_of(uint64_t id, transfer_handle_t handle, uint32_t count, uint64_t len_bytes)
+{
+    placed_t placed;
+    const transfer_wanted_t wanted = {
+        .task_id = id, .handle = handle, .count = count, .len_bytes = len_bytes};
+    placed.memory = transfer_place(dataplane_owner(rig.gateway.dataplane), &wanted, &placed.token);
+    return placed;
+}
+
+static placed_t place(uint32_t count)
+{
+    const placed_t placed = place_of(task(0)->id, task(0)->handle, count, 8);
+    cr_assert(placed.memory);
+    return placed;
+}
+
+static void vacate(placed_t placed)
+{
+    transfer_vacate(dataplane_owner(rig.gateway.dataplane), placed.token, placed.memory);
+}
+
+/* As a worker of the process does with a row that it has written there. */
+static void hand(placed_t placed, int row)
+{
+    struct iovec made = {placed.memory + 2 * row, 8};
+    const transfer_result_t result = {
+        .task_id = task(row)->id, .handle = task(row)->handle, .iov = &made, .iov_count = 1};
+    transfer_handover_t handover = {
+        .owner = dataplane_owner(rig.gateway.dataplane), .results = &result, .count = 1};
+    cr_assert(transfer_hand(&handover, NULL));
+}
+
+Test(session, rows_that_are_made_in_place_are_answered_from_there)
+{
+    int call = rig_infer_json(&rig, "one", TWO_ROWS);
+    task(1);
+    placed_t placed = place(2);
+    memcpy(placed.memory, (const int32_t[]){5, 6, 7, 8}, 16);
+    hand(placed, 1);
+    hand(placed, 0);
+    vacate(placed);
+    cr_assert(strstr(answer_of(call)->body, "\"data\":[5,6,7,8]"), "%s", rig.answers[call].body);
+}
+
+/* A scheduler has forgotten that they are run here, and another worker has brought one. */
+Test(session, what_another_worker_brings_is_not_written_over)
+{
+    int call = rig_infer_json(&rig, "one", TWO_ROWS);
+    task(1);
+    placed_t placed = place(2);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    memcpy(placed.memory, (const int32_t[]){5, 6, 7, 8}, 16);
+    hand(placed, 0); /* it has come */
+    hand(placed, 1);
+    memset(placed.memory, 0xff, 16);
+    vacate(placed);
+    cr_assert(strstr(answer_of(call)->body, "\"data\":[1,2,7,8]"), "%s", rig.answers[call].body);
+}
+
+Test(session, what_came_before_stays_when_another_worker_brings_more)
+{
+    int call = rig_infer_json(&rig, "one", TWO_ROWS);
+    task(1);
+    placed_t placed = place(2);
+    memcpy(placed.memory, (const int32_t[]){5, 6, 7, 8}, 16);
+    hand(placed, 0);
+    cr_assert(rig_push(&rig, task(1), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    vacate(placed);
+    cr_assert(strstr(answer_of(call)->body, "\"data\":[5,6,1,2]"), "%s", rig.answers[call].body);
+}
+
+Test(session, the_memory_stays_when_its_client_has_left)
+{
+    arena_stats_t stats;
+    rig_infer_json(&rig, "one", ONE_ROW);
+    placed_t placed = place(1);
+    http_client_destroy(rig.client);
+    rig_until(&rig, rig.cancel_count == 1);
+    arena_stats(rig.gateway.arena, &stats);
+    cr_assert_gt(stats.regions, 0);
+    memset(placed.memory, 0xff, 8);
+    hand(placed, 0); /* too late */
+    vacate(placed);
+    const http_client_config_t client = {.server = rest_address(rig.rest)};
+    cr_assert(http_client_create(loop_uv(rig.gateway.loop), &client, &rig.client, NULL) == STATUS_OK);
+}
+
+Test(session, only_all_rows_of_a_request_that_waits_for_them_are_made_in_place)
+{
+    int call = rig_infer_json(&rig, "one", TWO_ROWS);
+    const rig_task_t second = *task(1), first = *task(0);
+    const transfer_handle_t foreign = {first.handle.hi, first.handle.lo ^ 1};
+    cr_expect_null(place_of(first.id, first.handle, 1, 8).memory);
+    cr_expect_null(place_of(first.id, first.handle, 3, 8).memory);
+    cr_expect_null(place_of(second.id, first.handle, 2, 8).memory);
+    cr_expect_null(place_of(first.id, foreign, 2, 8).memory);
+    cr_expect_null(place_of(first.id, first.handle, 2, 16).memory);
+    cr_expect_null(place_of(first.id + (UINT64_C(1) << 32), first.handle, 2, 8).memory);
+    placed_t placed = place(2);
+    cr_expect_null(place_of(first.id, first.handle, 2, 8).memory, "another does it");
+    vacate(placed);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    cr_expect_null(place_of(first.id, first.handle, 2, 8).memory, "one has come");
+    cr_assert(rig_push(&rig, task(1), STATUS_OK, NULL, "\1\0\0\0\2\0\0\0", 8));
+    cr_assert(answer_of(call)->status == 200);
+}
+
 /* ------------------------------------------------------------------ refusals */
 
 Test(session, bad_requests_never_reach_the_scheduler)

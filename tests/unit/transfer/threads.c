@@ -109,7 +109,7 @@ Test(threads, fetch_and_push_between_two_loops)
     transfer_owner_options_t options = {.loop = &gateway.loop,
                                         .address = "127.0.0.1:0",
                                         .instance_id = 1,
-                                        .receiver = {gateway_begin, gateway_done},
+                                        .receiver = {.begin = gateway_begin, .done = gateway_done},
                                         .ctx = &gateway};
     cr_assert_eq(transfer_owner_create(&options, &gateway.owner, NULL), STATUS_OK);
     cr_assert_eq(transfer_memory_register(gateway.owner, gateway.arena, LEN, NULL, &memory, NULL), STATUS_OK);

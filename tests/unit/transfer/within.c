@@ -18,7 +18,7 @@ typedef struct {
     transfer_owner_t *owner;
     transfer_memory_t *memory;
     uint8_t arena[LEN];
-    int begun, done;
+    int begun, done, vacated;
     bool discard;
     transfer_incoming_t last;
     char text[64];
@@ -45,12 +45,14 @@ static void on_done(void *ctx, void *token, uint64_t task_id, status_t status)
     within->done++;
 }
 
-static void within_init(within_t *within)
+static const transfer_receiver_t without_places = {.begin = on_begin, .done = on_done};
+
+static void within_init(within_t *within, const transfer_receiver_t *receiver)
 {
     memset(within, 0, sizeof(*within));
     uv_loop_init(&within->loop);
     const transfer_owner_options_t options = {
-        .loop = &within->loop, .instance_id = 7, .receiver = {on_begin, on_done}, .ctx = within};
+        .loop = &within->loop, .instance_id = 7, .receiver = *receiver, .ctx = within};
     cr_assert_eq(transfer_owner_create(&options, &within->owner, NULL), STATUS_OK);
     cr_assert_str_eq(transfer_owner_address(within->owner), "this process");
     for (int i = 0; i < LEN; i++)
@@ -80,7 +82,7 @@ Test(within, items_are_copied_at_once_and_each_says_what_was_wrong_with_it)
     struct iovec two[] = {{a, sizeof(a)}, {b, sizeof(b)}}, one = {none, sizeof(none)};
     transfer_handle_t handle, gone;
 
-    within_init(&within);
+    within_init(&within, &without_places);
     cr_assert_eq(transfer_publish(within.memory, within.arena + 100, 50, count, &released, &handle),
                  STATUS_OK);
     cr_assert_eq(transfer_publish(within.memory, within.arena, 50, NULL, NULL, &gone), STATUS_OK);
@@ -111,7 +113,7 @@ Test(within, results_are_handed_over_at_once)
         {.task_id = 6, .status = STATUS_INTERNAL, .text = "why"},
     };
 
-    within_init(&within);
+    within_init(&within, &without_places);
     transfer_handover_t handover = {.owner = within.owner, .results = results, .count = 1};
     cr_assert(transfer_hand(&handover, NULL));
     cr_assert_eq(within.last.len_bytes, 7);
@@ -123,6 +125,56 @@ Test(within, results_are_handed_over_at_once)
     cr_assert_eq(within.done, 3);
     cr_assert_eq(within.last.status, STATUS_INTERNAL);
     cr_assert_str_eq(within.text, "why");
+    within_end(&within);
+}
+
+static void *on_place(void *ctx, const transfer_wanted_t *wanted, void **token)
+{
+    within_t *within = ctx;
+
+    cr_assert_eq(wanted->task_id, 5);
+    *token = within;
+    return within->got;
+}
+
+static void on_vacate(void *ctx, void *token, void *memory)
+{
+    within_t *within = ctx;
+
+    cr_assert(token == within && memory == within->got);
+    within->vacated++;
+}
+
+static const transfer_receiver_t with_places = {on_begin, on_done, on_place, on_vacate};
+static const transfer_wanted_t wanted = {.task_id = 5, .count = 1, .len_bytes = 7};
+
+Test(within, results_that_were_made_in_place_stay_there)
+{
+    within_t within;
+    void *token;
+
+    within_init(&within, &with_places);
+    uint8_t *place = transfer_place(within.owner, &wanted, &token);
+    cr_assert_eq(place, within.got);
+    memcpy(place, "abcdefg", 7);
+    struct iovec two[] = {{place, 3}, {place + 3, 4}};
+    const transfer_result_t result = {.task_id = 5, .iov = two, .iov_count = 2};
+    transfer_handover_t handover = {.owner = within.owner, .results = &result, .count = 1};
+    cr_assert(transfer_hand(&handover, NULL));
+    cr_assert_eq(within.last.made_at, place);
+    cr_assert_arr_eq(within.got, "abcdefg", 7);
+    transfer_vacate(within.owner, token, place);
+    cr_assert_eq(within.vacated, 1);
+    within_end(&within);
+}
+
+Test(within, a_receiver_without_places_has_none)
+{
+    within_t within;
+    void *token;
+
+    within_init(&within, &without_places);
+    cr_assert_null(transfer_place(within.owner, &wanted, &token));
     within_end(&within);
 }
 
@@ -141,11 +193,8 @@ static void shared_init(within_t *within, loop_t **loop)
 {
     memset(within, 0, sizeof(*within));
     cr_assert_eq(loop_create(loop, NULL), STATUS_OK);
-    const transfer_owner_options_t options = {.loop = loop_uv(*loop),
-                                              .shared = *loop,
-                                              .instance_id = 7,
-                                              .receiver = {on_begin, on_done},
-                                              .ctx = within};
+    const transfer_owner_options_t options = {
+        .loop = loop_uv(*loop), .shared = *loop, .instance_id = 7, .receiver = with_places, .ctx = within};
     cr_assert_eq(transfer_owner_create(&options, &within->owner, NULL), STATUS_OK);
     cr_assert_eq(transfer_memory_register(within->owner, within->arena, LEN, NULL, &within->memory, NULL),
                  STATUS_OK);
@@ -295,8 +344,10 @@ static void on_over(transfer_handover_t *handover)
 static void *give(void *arg)
 {
     giver_t *giver = arg;
+    void *token;
 
     cr_assert_eq(loop_create(&giver->loop, NULL), STATUS_OK);
+    cr_assert_null(transfer_place(giver->handover.owner, &wanted, &token), "only on the owner's loop");
     cr_assert_eq(mailbox_init(&giver->back, giver->loop, transfer_handed_over, NULL, NULL), STATUS_OK);
     cr_assert_not(transfer_hand(&giver->handover, &giver->back));
     loop_until(giver->loop, giver->over);

@@ -351,7 +351,7 @@ static void gateway_init(rig_t *rig, uint32_t index)
     transfer_owner_options_t options = {.loop = loop_uv(rig->loop),
                                         .address = "127.0.0.1:0",
                                         .instance_id = 1000 + index,
-                                        .receiver = {gateway_begin, gateway_done},
+                                        .receiver = {.begin = gateway_begin, .done = gateway_done},
                                         .ctx = gateway};
 
     /* Element j of row r of gateway g holds 1000 g + 10 r + j. */
