@@ -19,11 +19,17 @@ WAYS = {"up": system.Up, "serve": system.Serve, "hand": system.ByHand}
 
 
 @pytest.fixture(scope="session", params=WAYS.values(), ids=WAYS.keys())
-def up(request, bin_dir, tmp_path_factory):
+def way(request):
+    """For tests that only ask, of models of their own: way(bin_dir, log_path, models=folder)."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def up(way, bin_dir, tmp_path_factory):
     """The digits model behind one gateway, one scheduler and one worker, in each of the ways that there are, for every test that only
     asks."""
     folder = tmp_path_factory.mktemp("up")
-    running = request.param(bin_dir, folder / "up.log", models=system.patient_models(folder))
+    running = way(bin_dir, folder / "up.log", models=system.patient_models(folder))
     yield running
     assert running.stop() == 0, running.log()[-4000:]
 

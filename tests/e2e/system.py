@@ -194,8 +194,12 @@ class ByHand:
                       "workers": [{"name": "worker-0", **worker.ready}]}
         self.gateways = self.ready["gateways"]
         self.http, self.grpc = self.gateways[0]["http"], self.gateways[0]["grpc"]
-        models_url = f"http://{scheduler.http}/state"
-        wait_until(lambda: all(model["ready"] for model in self._state(models_url)["models"]) and self._gateway_is_ready(), "all models")
+        wait_until(lambda: self._is_settled(f"http://{scheduler.http}/state") and self._gateway_is_ready(), "all models")
+
+    def _is_settled(self, url):
+        """The worker has told of its models, and each is ready or never will be."""
+        models = self._state(url)["models"]
+        return models and all(model["ready"] or ": failed" in model["reason"] for model in models)
 
     @staticmethod
     def _state(url):

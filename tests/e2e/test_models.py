@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from client import digit_tensor, get, good, pictures, post, read_picture, request, tensor_request
-from system import MODELS, Up
+from system import MODELS
 
 
 def write_model(folder, name, data, config=None):
@@ -41,7 +41,7 @@ def no_pictures():
 
 
 @pytest.fixture(scope="module")
-def mixed(bin_dir, tmp_path_factory):
+def mixed(way, bin_dir, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     shutil.copytree(MODELS / "digits", folder / "digits")
     digits = (MODELS / "digits" / "1" / "model.onnx").read_bytes()
@@ -53,7 +53,7 @@ def mixed(bin_dir, tmp_path_factory):
     write_model(folder, "badconfig", digits, "slo_ms: 50\nmax_bach: 8\n")
     write_model(folder, "plain", no_pictures())
     (folder / "hollow").mkdir()
-    running = Up(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=folder)
+    running = way(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=folder)
     yield running
     assert running.stop() == 0
 

@@ -79,9 +79,9 @@ def in_place(running, what):
     return int(re.search(rf'fermata_worker_in_place_batches_total{{model="relu",of="{what}"}} (\d+)', text).group(1))
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_tensors_stay_where_the_gateway_has_them(bin_dir, tmp_path, protocol):
-    """Whatever stands before them in a request, so that it is not aligned by chance."""
+@pytest.fixture
+def relu(bin_dir, tmp_path):
+    """A model of 120 KB in and 120 KB out, that costs nothing."""
     model = tmp_path / "models" / "relu" / "1"
     model.mkdir(parents=True)
     x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3, 100, 100])
@@ -89,6 +89,14 @@ def test_tensors_stay_where_the_gateway_has_them(bin_dir, tmp_path, protocol):
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "relu", [x], [y])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), model / "model.onnx")
     running = Serve(bin_dir, tmp_path / "serve.log", models=tmp_path / "models")
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_tensors_stay_where_the_gateway_has_them(relu, protocol):
+    """Whatever stands before them in a request, so that it is not aligned by chance."""
+    running = relu
     module = getattr(tritonclient, protocol)
     with module.InferenceServerClient(getattr(running, protocol)) as client:
         for length in range(1, 20):
@@ -98,7 +106,64 @@ def test_tensors_stay_where_the_gateway_has_them(bin_dir, tmp_path, protocol):
             answer = client.infer("relu", [data], request_id="i" * length)
             assert np.array_equal(answer.as_numpy("y"), np.maximum(tensor, 0))
             assert in_place(running, "inputs") == in_place(running, "outputs") == length
-    assert running.stop() == 0
+
+
+def relu_request(tensor):
+    """Headers and body of a request for it in bytes, whose answer is bytes too."""
+    head = json.dumps({"inputs": [{"name": "x", "shape": tensor.shape, "datatype": "FP32", "parameters": {"binary_data_size": tensor.nbytes}}],
+                       "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}).encode()
+    return {"Inference-Header-Content-Length": str(len(head))}, head + tensor.tobytes()
+
+
+def numbers(body, like):
+    return np.frombuffer(body[-like.nbytes:], np.float32).reshape(like.shape)
+
+
+class Deaf(threading.Thread):
+    """Sends requests of its own one behind the other, and reads no answer before it is told to."""
+
+    def __init__(self, address, tensor, count):
+        super().__init__()
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.tensor, self.count, self.reads, self.right = tensor, count, threading.Event(), 0
+
+    def run(self):
+        reader = threading.Thread(target=self.read)
+        reader.start()
+        headers, body = relu_request(self.tensor)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "Content-Length": str(len(body))}.items())
+        for _ in range(self.count):
+            self.socket.sendall(f"POST /v2/models/relu/infer HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode() + body)
+        reader.join()
+        self.socket.close()
+
+    def read(self):
+        self.reads.wait()
+        with self.socket.makefile("rb") as stream:
+            for _ in range(self.count):
+                length = 0
+                while (line := stream.readline()) not in (b"\r\n", b""):
+                    if line.lower().startswith(b"content-length:"):
+                        length = int(line.split(b":")[1])
+                self.right += np.array_equal(numbers(stream.read(length), self.tensor), np.maximum(self.tensor, 0))
+
+
+def test_clients_that_do_not_read_large_answers_keep_nobody_else_waiting(relu):
+    """More of them than a device has buffers, and more for each than sockets hold; once they read they get all of it."""
+    tensors = np.random.default_rng(1).standard_normal((9, 1, 3, 100, 100)).astype(np.float32)
+    deaf = [Deaf(relu.http, tensor, 60) for tensor in tensors[1:]]
+    for client in deaf:
+        client.start()
+    for _ in range(50):
+        headers, body = relu_request(tensors[0])
+        answer = request(relu.http, "POST", "/v2/models/relu/infer", body, headers)
+        assert answer.status == 200 and np.array_equal(numbers(answer.body, tensors[0]), np.maximum(tensors[0], 0)), answer.status
+    for client in deaf:
+        client.reads.set()
+    for client in deaf:
+        client.join()
+    assert [client.right for client in deaf] == [60] * len(deaf)
 
 
 def test_a_stop_answers_what_is_under_way(slow):

@@ -13,7 +13,7 @@ import tritonclient.http as httpclient
 import shape_models
 from client import get, post, request, wait_served_by
 from shape_models import attention_inputs
-from system import Cluster, Up, wait_until
+from system import Cluster, wait_until
 
 PADDED = "slo_ms: 3000\nmax_batch: 8\ndims: {sequence: {pad_to: [8, 16, 32]}}\npad_value: {ids: 3}\n"
 TYPES = {"int64": "INT64", "float32": "FP32"}
@@ -21,7 +21,7 @@ CLIENTS = {"http": httpclient, "grpc": grpcclient}
 
 
 @pytest.fixture(scope="module")
-def shaped(bin_dir, tmp_path_factory):
+def shaped(way, bin_dir, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shapes")
     paths = {"free": shape_models.attention(folder, "free", "slo_ms: 3000\nmax_batch: 8\ndims: {sequence: {max: 64}}\n"),
              "padded": shape_models.attention(folder, "padded", PADDED),
@@ -32,7 +32,7 @@ def shaped(bin_dir, tmp_path_factory):
     shape_models.attention(folder, "unknown_axis", "dims: {words: {max: 9}}\n")
     shape_models.attention(folder, "falling", "dims: {sequence: {pad_to: [16, 8]}}\n")
     shape_models.attention(folder, "half_a_shape", "profile_shapes: [{length: 9}]\n")
-    running = Up(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=folder)
+    running = way(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=folder)
     running.sessions = {name: onnxruntime.InferenceSession(str(path)) for name, path in paths.items()}
     yield running
     assert running.stop() == 0, running.log()[-4000:]

@@ -112,13 +112,13 @@ def test_a_client_that_goes_away_in_mid_stream_harms_nobody(mixed, up):
         assert error is None and int(np.argmax(result.as_numpy("scores"))) == 6
 
 
-def test_a_slow_client_gets_all_of_its_large_answers(bin_dir, tmp_path):
+def test_a_slow_client_gets_all_of_its_large_answers(way, bin_dir, tmp_path):
     """60 answers of 5 MB are far more than waits on the way; the client is slower than the model."""
     width, count = 1_250_000, 60
     models = tmp_path / "models"
     models.mkdir()
     wide(models, "wide", width)
-    running = Up(bin_dir, tmp_path / "up.log", models=models)
+    running = way(bin_dir, tmp_path / "up.log", models=models)
     with Stream(running.grpc, pause_s=0.02) as stream:
         for i in range(count):
             stream.ask("wide", np.full((1, 1), i, np.float32), name="x", request_id=str(i))

@@ -8,7 +8,6 @@ import tritonclient.http
 from onnx import TensorProto, helper
 
 from client import get, post
-from system import Up
 
 CONFIG = """name: "%s"
 platform: "onnxruntime_onnx"
@@ -89,8 +88,8 @@ def repository(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def triton(bin_dir, tmp_path_factory, repository):
-    running = Up(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=repository)
+def triton(way, bin_dir, tmp_path_factory, repository):
+    running = way(bin_dir, tmp_path_factory.mktemp("up") / "up.log", models=repository)
     yield running
     assert running.stop() == 0
 
