@@ -53,7 +53,8 @@ Test(exposure, what_is_refused_and_by_which_flags_it_is_not)
     static const char *const pair = "--tls-cert and --tls-key", *const who = "--keys (or --tls-client-ca)",
                              *const both = "--tls-cert, --tls-key and --keys",
                              *const cluster = "--cluster-ca, --cluster-cert and --cluster-key",
-                             *const data = "--cluster-ca, --cluster-cert and --cluster-key, or --cluster-secret";
+                             *const data =
+                                 "--cluster-ca, --cluster-cert and --cluster-key, or --cluster-secret";
     const struct {
         exposure_port_t port;
         const char *guards, *outcome;
