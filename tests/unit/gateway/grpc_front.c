@@ -57,9 +57,13 @@ static void *fake_alloc(void *self, size_t len_bytes)
     return NULL;
 }
 
+/* Once for each session: a message may come in pieces, however small it is. Of large ones there is no memory. */
 void *session_alloc(session_t *session, size_t len_bytes)
 {
-    return fake_alloc(session, len_bytes);
+    enum { MEMORY_BYTES = 64 << 10 };
+    if (len_bytes <= MEMORY_BYTES && !session->internal)
+        session->internal = malloc(MEMORY_BYTES);
+    return len_bytes <= MEMORY_BYTES ? session->internal : NULL;
 }
 
 session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
@@ -77,6 +81,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
 void session_close(session_t *session)
 {
     oip_reply_dispose(&session->reply);
+    free(session->internal);
     free(session);
     fake.closed++;
 }
