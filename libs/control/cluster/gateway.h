@@ -13,6 +13,9 @@ typedef struct model_answer model_answer_t;
 
 enum { PEER_ADDRESS_BYTES = 128 };
 
+/* Why one is, for people. */
+#define GATEWAY_DISBELIEVED "it misses results of all workers, and other gateways do not"
+
 typedef struct {
     uint64_t *id;
     uint32_t *status, *stage, *retry_after_ms;

@@ -18,6 +18,17 @@ static inline uint32_t roster_gateways(const roster_t *roster)
     return count;
 }
 
+/* Every gateway has said that it has this version of the catalogue; one whose link is being closed sends nothing more. */
+static inline bool roster_knows(const roster_t *roster, uint64_t catalogue)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        const gateway_t *gateway = roster->gateways[i];
+        if (gateway && !gateway->peer.closing && gateway->catalogue_seen < catalogue)
+            return false;
+    }
+    return true;
+}
+
 static inline uint32_t roster_workers(const roster_t *roster)
 {
     uint32_t count = 0;

@@ -20,9 +20,9 @@ enum { FADES_MOST = 256 };            /* then nothing is left */
 
 static void fade(standing_t *s, int64_t now_ns)
 {
-    int64_t times = (now_ns - s->faded_ns) / FADE_NS;
-    if (times <= 0)
+    if (now_ns - s->faded_ns < FADE_NS) /* as for all but the first row of a quarter of a second */
         return;
+    int64_t times = (now_ns - s->faded_ns) / FADE_NS;
     s->faded_ns += times * FADE_NS;
     for (int64_t i = 0; i < times && i < FADES_MOST; i++) {
         s->well *= WELL_FADES;
@@ -55,6 +55,11 @@ bool standing_is_suspect(const standing_t *s)
 {
     double least = s->state == STANDING_TRIED ? 0 : SUSPECT_ROWS;
     return s->state != STANDING_SHUNNED && s->ill > 0 && s->ill >= least && s->ill >= s->well;
+}
+
+bool standing_is_outdone(const standing_t *s, double ill_parts, uint32_t others)
+{
+    return others > 0 && ill_parts / others <= standing_ill_part(s) / 2;
 }
 
 int64_t standing_strike(standing_t *s, int64_t now_ns)

@@ -57,6 +57,8 @@ void standing_ill(standing_t *standing, int64_t now_ns, ill_t kind, uint32_t row
 double standing_ill_part(const standing_t *standing);
 /* There is enough to strike it, if its like do better. */
 bool standing_is_suspect(const standing_t *standing);
+/* So many others did at most half as badly in the mean; ill_parts: their standing_ill_part together. */
+bool standing_is_outdone(const standing_t *standing, double ill_parts, uint32_t others);
 /* For how long it is shunned now. */
 int64_t standing_strike(standing_t *standing, int64_t now_ns);
 /* Nobody else is there. */

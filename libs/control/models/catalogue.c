@@ -223,13 +223,8 @@ static model_t *model_find(const models_t *models, const char *name, int64_t ver
 /* Nobody has it, nothing of it is known any more, and every gateway has been told: no task can come for its number. */
 static bool is_left(const models_t *models, const model_t *model)
 {
-    if (model->instances || model->home || model->tasks > 0 || model->shape_count > 0)
-        return false;
-    for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (models->roster->gateways[i] &&
-            models->roster->gateways[i]->catalogue_seen < model->unready_version)
-            return false;
-    return true;
+    return !model->instances && !model->home && model->tasks == 0 && model->shape_count == 0 &&
+           roster_knows(models->roster, model->unready_version);
 }
 
 /* Where there is no other place: that of a model that has left, which is listed until then. NULL: there is none. */

@@ -12,10 +12,8 @@ static const int64_t DRAIN_MOST_NS = 10 * NS_PER_S;
 static bool is_drained(const models_t *models, const model_t *model)
 {
     sched_model_stats_t stats;
-    for (uint32_t i = 0; i < PEERS_MAX; i++)
-        if (models->roster->gateways[i] &&
-            models->roster->gateways[i]->catalogue_seen < model->unready_version)
-            return false;
+    if (!roster_knows(models->roster, model->unready_version))
+        return false;
     placement_stats(model, &stats);
     return stats.queued == 0;
 }

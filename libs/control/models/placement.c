@@ -321,7 +321,7 @@ static bool others_do_better(const model_t *model, const instance_t *accused)
         ill += standing_ill_part(&i->standing);
         others++;
     }
-    return others > 0 && ill / others <= standing_ill_part(&accused->standing) / 2;
+    return standing_is_outdone(&accused->standing, ill, others);
 }
 
 void placement_did_ill(models_t *models, model_t *model, const worker_t *worker, ill_t kind, uint32_t rows)
@@ -342,10 +342,15 @@ void placement_did_ill(models_t *models, model_t *model, const worker_t *worker,
     settle_devices(models, model);
 }
 
+static bool is_on_trial(const instance_t *instance)
+{
+    return instance->standing.state == STANDING_TRIED;
+}
+
 bool placement_is_on_trial(const model_t *model, const worker_t *worker)
 {
     const instance_t *instance = instance_of(model, worker);
-    return instance && instance->standing.state == STANDING_TRIED;
+    return instance && is_on_trial(instance);
 }
 
 void placement_granted(models_t *models, const model_t *model, const worker_t *worker, int64_t judged_ns)
@@ -360,9 +365,8 @@ void placement_close_trials(models_t *models)
         return;
     models->tried = false;
     for (uint32_t m = 0; m < models->count; m++)
-        for (const instance_t *i = models->all[m]->instances; i; i = i->next)
-            if (i->standing.state == STANDING_TRIED)
-                settle_devices(models, models->all[m]);
+        if (model_any(models->all[m], is_on_trial))
+            settle_devices(models, models->all[m]);
 }
 
 void placement_stats(const model_t *model, sched_model_stats_t *stats)

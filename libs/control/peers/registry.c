@@ -93,24 +93,20 @@ static bool displace(void **table, const peer_t *peer, uint64_t instance_id)
     return true;
 }
 
-static uint32_t count_of_host(void **table, const peer_t *peer)
+/* NULL, and the lowest free place; else why there is none for it. */
+static const char *find_place(void **table, const peer_t *peer, uint32_t *place)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < PEERS_MAX; i++)
-        count += table[i] && are_of_one_host(table[i], peer);
-    return count;
-}
-
-/* NULL: there is room. */
-static const char *crowded(void **table, const peer_t *peer)
-{
-    uint32_t taken = 0;
-    for (uint32_t i = 0; i < PEERS_MAX; i++)
-        taken += table[i] ? 1 : 0;
-    if (taken == PEERS_MAX)
+    uint32_t of_its_host = 0;
+    *place = PEERS_MAX;
+    for (uint32_t i = PEERS_MAX; i-- > 0;) {
+        if (!table[i])
+            *place = i;
+        else
+            of_its_host += are_of_one_host(table[i], peer);
+    }
+    if (*place == PEERS_MAX)
         return "too many peers of this kind";
-    return count_of_host(table, peer) >= PEERS_PER_HOST_MAX ? "too many peers of this kind from one address"
-                                                            : NULL;
+    return of_its_host >= PEERS_PER_HOST_MAX ? "too many peers of this kind from one address" : NULL;
 }
 
 static void send_away(void **table, const peer_t *but)
@@ -181,16 +177,14 @@ bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void *
         peer_close(peer, CLOSE_INVALID, "hello.instance_id is in use on another host");
         return false;
     }
-    const char *full = crowded(table, peer);
+    uint32_t index;
+    const char *full = find_place(table, peer, &index);
     if (full) {
         note_warn(peer->turn, "peer_refused", LOG_STR("kind", kind), LOG_STR("address", peer->address),
                   LOG_STR("reason", full));
         peer_close(peer, CLOSE_EXHAUSTED, full);
         return false;
     }
-    uint32_t index = 0;
-    while (table[index])
-        index++;
     no_stranger(peers, peer);
     table[index] = peer;
     peer->index = index;

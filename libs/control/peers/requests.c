@@ -156,21 +156,11 @@ void request_submit(peers_t *peers, gateway_t *gateway, const Control__ModelRequ
     give_to_workers(request, asked->name, load);
 }
 
-static bool all_know(const roster_t *roster, uint64_t catalogue)
-{
-    for (uint32_t i = 0; i < PEERS_MAX; i++) {
-        const gateway_t *gateway = roster->gateways[i];
-        if (gateway && !gateway->peer.closing && gateway->catalogue_seen < catalogue)
-            return false;
-    }
-    return true;
-}
-
 /* Whoever asks any gateway after it shall find things as the answer says. */
 static bool may_go(const peers_t *peers, const model_answer_t *answer)
 {
     return peers->turn->now_ns - answer->made_ns >= KNOWN_MOST_NS ||
-           all_know(peers->roster, answer->catalogue);
+           roster_knows(peers->roster, answer->catalogue);
 }
 
 void requests_put(const peers_t *peers, const gateway_t *gateway, Control__SchedulerToGateway *frame)

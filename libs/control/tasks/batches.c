@@ -93,7 +93,7 @@ static void try_again(tasks_t *tasks, task_t *task, const failure_t *failed)
     metrics_add(models_get(tasks->models, task->model)->metrics.retried, 1);
 }
 
-static int64_t latest_answer_ns(const batch_t *batch)
+int64_t batch_latest_answer_ns(const batch_t *batch)
 {
     int64_t latest_ns = INT64_MIN;
     for (const task_t *task = batch->first; task; task = task->next_row)
@@ -277,7 +277,7 @@ device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone 
         note_warn(tasks->turn, "batch_failed", LOG_STR("worker", worker->peer.name),
                   LOG_U64("batch", batch->id), LOG_STR("status", status_name(failed.status)),
                   LOG_STR("reason", done->reason));
-        placement_shun(tasks->models, model, worker, latest_answer_ns(batch));
+        placement_shun(tasks->models, model, worker, batch_latest_answer_ns(batch));
         placement_did_ill(tasks->models, model, worker, ILL_FAILED, batch->count);
         model->trial.bad += batch->count;
         batch_failed(tasks, batch, free_ns, &failed, INT64_MIN);

@@ -19,6 +19,7 @@ struct batch {
 batch_t *batch_make(tasks_t *tasks, device_t *device, const sched_action_t *action); /* NULL without memory */
 void batch_give(tasks_t *tasks, batch_t *batch);             /* its tasks must have been taken care of */
 batch_t *batch_of(const device_t *device, uint64_t core_id); /* that runs there; NULL: no such */
+int64_t batch_latest_answer_ns(const batch_t *batch);        /* INT64_MIN: it has no tasks */
 /* The device that it ran on; NULL: there was no such batch. */
 device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone *done);
 void batches_device_lost(tasks_t *tasks, device_t *device); /* their tasks are tried again elsewhere */

@@ -61,12 +61,11 @@ static void note_trial(tasks_t *tasks, const batch_t *batch, const worker_t *wor
 {
     enum { WAIT_MS = 100 };
     const model_t *model = models_get(tasks->models, batch->model);
-    int64_t latest_ns = tasks->turn->now_ns;
     if (!placement_is_on_trial(model, worker))
         return;
-    for (const task_t *task = batch->first; task; task = task->next_row)
-        latest_ns = task->answer_ns > latest_ns ? task->answer_ns : latest_ns;
-    placement_granted(tasks->models, model, worker, latest_ns + WAIT_MS * NS_PER_MS);
+    int64_t latest_ns = batch_latest_answer_ns(batch), now_ns = tasks->turn->now_ns;
+    placement_granted(tasks->models, model, worker,
+                      (latest_ns > now_ns ? latest_ns : now_ns) + WAIT_MS * NS_PER_MS);
 }
 
 static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *action)

@@ -33,7 +33,7 @@ static bool others_fare_better(const tasks_t *tasks, const gateway_t *gateway)
         ill += standing_ill_part(&other->standing);
         others++;
     }
-    return others > 0 && ill / others <= standing_ill_part(&gateway->standing) / 2;
+    return standing_is_outdone(&gateway->standing, ill, others);
 }
 
 static bool is_believed(const tasks_t *tasks, gateway_t *gateway)
@@ -41,7 +41,7 @@ static bool is_believed(const tasks_t *tasks, gateway_t *gateway)
     bool doubted = standing_is_suspect(&gateway->standing) && others_fare_better(tasks, gateway);
     if (doubted && !gateway->disbelieved)
         note_warn(tasks->turn, "gateway_disbelieved", LOG_STR("gateway", gateway->peer.name),
-                  LOG_STR("reason", "it misses results of all workers, and other gateways do not"));
+                  LOG_STR("reason", GATEWAY_DISBELIEVED));
     gateway->disbelieved = doubted;
     return !doubted;
 }

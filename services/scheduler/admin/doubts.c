@@ -6,11 +6,10 @@ static uint32_t list_gateways(const control_t *control, doubt_t *rows)
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         const gateway_t *gateway = control->roster.gateways[i];
         if (gateway && gateway->disbelieved)
-            rows[count++] =
-                (doubt_t){.peer = gateway->peer.name,
-                          .model = "",
-                          .state = "disbelieved",
-                          .reason = "it misses results of all workers, and other gateways do not"};
+            rows[count++] = (doubt_t){.peer = gateway->peer.name,
+                                      .model = "",
+                                      .state = "disbelieved",
+                                      .reason = GATEWAY_DISBELIEVED};
     }
     return count;
 }
