@@ -20,6 +20,13 @@ bool exposure_is_of_this_host(const char *host)
     return !host[0] || strcmp(host, "localhost") == 0;
 }
 
+bool exposure_is_address_of_this_host(const char *address)
+{
+    config_address_t parsed;
+    err_t err;
+    return value_parse_address(address, &parsed, &err) == STATUS_OK && exposure_is_of_this_host(parsed.host);
+}
+
 /* Of TLS and of who comes in, what is not there. */
 enum { LACKS_NOTHING, LACKS_TLS, LACKS_WHO, LACKS_BOTH, LACKS_WAYS };
 

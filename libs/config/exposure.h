@@ -41,6 +41,8 @@ typedef struct {
 /* Whether none but this host reaches it: 127.0.0.0/8, ::1, localhost, and "", where a port alone was given. Another name is not
  * looked up, and counts as one that others reach. */
 bool exposure_is_of_this_host(const char *host);
+/* The same of "host:port"; false of what is none. */
+bool exposure_is_address_of_this_host(const char *address);
 
 /* The flags that such a port lacks on an address that others reach; NULL: none. */
 const char *exposure_lacks(exposure_port_t port, const exposure_guards_t *guards);

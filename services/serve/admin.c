@@ -1,5 +1,7 @@
 #include "serve/admin.h"
 
+#include "config/exposure.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,20 +35,12 @@ static void on_asked(void *arg)
 
 /* ---- on the loop of whichever gateway was asked ---- */
 
-static bool is_of_this_host(rpc_call_t *call)
-{
-    const char *peer = rpc_call_peer(call);
-
-    return strncmp(peer, "127.", 4) == 0 || strncmp(peer, "[::1]", 5) == 0 ||
-           strncmp(peer, "[::ffff:127.", 12) == 0;
-}
-
 /* True: it has been answered. */
 static bool refuse(const serve_admin_t *admin, rpc_call_t *call)
 {
     char text[TEXT_BYTES];
 
-    if (!is_of_this_host(call)) {
+    if (!exposure_is_address_of_this_host(rpc_call_peer(call))) {
         rpc_call_finish(call, RPC_PERMISSION_DENIED, "admin calls are taken from this host only", NULL);
         return true;
     }

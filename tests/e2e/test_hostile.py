@@ -7,6 +7,8 @@ import pytest
 import rogue
 from client import get, post
 from system import Cluster, wait_until
+from test_emulated import infer_request
+from test_healing import Background
 from test_modes import metric
 
 
@@ -62,12 +64,7 @@ WHY = {"ok": "results that it reported never arrived", "failed_rows": "ran well 
 
 
 def ask(cluster, model):
-    tensor = get(cluster.front.http, f"/v2/models/{model}").json()["inputs"][0]
-    shape = [1 if size < 0 else size for size in tensor["shape"]]
-    count = 1
-    for size in shape:
-        count *= size
-    request = {"inputs": [{"name": tensor["name"], "shape": shape, "datatype": tensor["datatype"], "data": [0.0] * count}]}
+    request = infer_request(cluster.front, model)
     return lambda: post(cluster.front.http, f"/v2/models/{model}/infer", request).status
 
 
@@ -82,7 +79,7 @@ def test_a_worker_that_lies_is_shunned_and_costs_its_clients_little(emulated, bi
     with rogue.Spy(emulated.one.grpc) as gateway, rogue.RogueWorker(emulated.one.grpc, ANSWERS[kind], kind="emulated") as worker:
         worker.report(gateway.described(kind))
         wait_until(lambda: gateway.models[kind].workers == 2, "two workers have it", 10)
-        with rogue.Steady(infer, 20) as one, rogue.Steady(infer, 20) as two, rogue.Steady(infer, 20) as three:
+        with Background(infer, 0.05) as one, Background(infer, 0.05) as two, Background(infer, 0.05) as three:
             wait_until(lambda: doubted(emulated, kind), "the rogue is found out", 60)
             before = [len(client.results) for client in (one, two, three)]
             wait_until(lambda: all(len(client.results) > had + 20 for client, had in zip((one, two, three), before)), "clients go on", 60)

@@ -274,26 +274,3 @@ class Spy(RogueGateway):
                 return self.models[model].description
             time.sleep(0.02)
         raise TimeoutError(f"no worker has {model} ready")
-
-
-class Steady:
-    """Something that is done at a rate, whatever comes of it, until the block ends: the traffic of a peer or a client."""
-
-    def __init__(self, work, per_s):
-        self.work, self.pause, self.over = work, 1 / per_s, threading.Event()
-        self.results = []
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self):
-        due = time.monotonic()
-        while not self.over.wait(max(0, due - time.monotonic())):
-            self.results.append(self.work())
-            due = max(due + self.pause, time.monotonic() - 1)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()

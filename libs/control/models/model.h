@@ -84,7 +84,7 @@ typedef struct {
     uint32_t count;
     uint64_t version;   /* of the catalogue */
     bool changed, full; /* gateways have not got this version; some description found no room in it */
-    bool tried;         /* a trial was granted (standing.h): nothing more there, for now */
+    bool tried;         /* a trial was granted (standing.h): no other there before that is judged */
     shape_t *shapes, *free_shapes; /* shapes.h */
     uint64_t shapes_used;
 } models_t;

@@ -1,6 +1,7 @@
 #include "gateway/links/dataplane.h"
 
 #include "base/log.h"
+#include "config/exposure.h"
 #include "http/address.h"
 
 #include <arpa/inet.h>
@@ -38,17 +39,11 @@ static bool local_host(const char *towards, char *host, size_t cap)
     return true;
 }
 
-static bool is_this_host(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 ||
-           strncmp(address, "localhost", 9) == 0;
-}
-
 /* A gateway of several hosts whose workers cannot reach it answers nothing: better said at the start. */
 static void warn_of_loopback(const dataplane_t *dataplane, const dataplane_options_t *options)
 {
-    if (options->listen && options->towards && is_this_host(dataplane->advertised) &&
-        !is_this_host(options->towards))
+    if (options->listen && options->towards && exposure_is_address_of_this_host(dataplane->advertised) &&
+        !exposure_is_address_of_this_host(options->towards))
         log_warn(
             "data_plane_of_this_host_only", LOG_STR("address", dataplane->advertised),
             LOG_STR("scheduler", options->towards),

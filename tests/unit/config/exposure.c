@@ -17,6 +17,18 @@ Test(exposure, hosts)
         cr_expect(!exposure_is_of_this_host(others[i]), "%s", others[i]);
 }
 
+Test(exposure, addresses)
+{
+    static const char *const own[] = {"127.0.0.1:8003", "127.8.9.10:1", "[::1]:80", "localhost:9000",
+                                      "[::ffff:127.0.0.1]:1"};
+    static const char *const others[] = {"10.0.0.1:8003", "[fe80::1]:80", "gw.example:1",
+                                         "unknown",       "127.0.0.1",    "[::ffff:10.0.0.1]:1"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        cr_expect(exposure_is_address_of_this_host(own[i]), "%s", own[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        cr_expect(!exposure_is_address_of_this_host(others[i]), "%s", others[i]);
+}
+
 /* "tls keys" -> guards with these. */
 static exposure_guards_t guards_of(const char *words)
 {
