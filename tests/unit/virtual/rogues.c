@@ -6,6 +6,7 @@
 #include "virtual/cluster.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { RATE = 200, SECONDS = 60, REQUESTS = RATE * SECONDS, GATEWAYS = 2, WORKERS = 3 };
@@ -108,8 +109,8 @@ static void expect_borne(const char *name, const virtual_vice_t vices[WORKERS], 
     for (int64_t from_s = 0; from_s <= 10; from_s += 10) { /* from the start, and by one that was trusted */
         make(&rig, vices);
         const outcome_t outcome = run(&rig, from_s * NS_PER_S);
-        cr_log_info("%s from %lld s: %llu of %d bad, %llu later", name, (long long)from_s,
-                    (unsigned long long)outcome.bad, REQUESTS, (unsigned long long)outcome.bad_later);
+        printf("%s from %lld s: %llu of %d bad, %llu later\n", name, (long long)from_s,
+               (unsigned long long)outcome.bad, REQUESTS, (unsigned long long)outcome.bad_later);
         cr_expect_null(outcome.violation, "%s: %s", name, outcome.violation);
         cr_expect_null(outcome.leftover, "%s: %s", name, outcome.leftover);
         cr_expect_eq(outcome.strikes > 0, vices != honest && vices != slow, "%s: %llu strikes", name,
