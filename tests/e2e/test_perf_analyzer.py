@@ -29,10 +29,10 @@ def analyze(up, out, *flags):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=RUN_S)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_it_measures(up, tmp_path, way):
+@pytest.mark.parametrize("asking", WAYS)
+def test_it_measures(up, tmp_path, asking):
     out = tmp_path / "figures.csv"
-    got = analyze(up, out, *WAYS[way])
+    got = analyze(up, out, *WAYS[asking])
     assert got.returncode == 0, got.stdout + got.stderr
     (row,) = csv.DictReader(out.open())
     assert float(row["Inferences/Second"]) > 0
