@@ -44,7 +44,8 @@ typedef struct {
 
 typedef struct gateway {
     const char *name;     /* for people: host name and pid, or --name */
-    uint64_t instance_id; /* random, one per process start */
+    uint64_t instance_id;  /* random, one per process start */
+    uint64_t instance_key; /* likewise, and shown to nobody but schedulers */
     loop_t *loop;
     metrics_t *metrics;
     arena_t *arena;             /* every tensor from parse to answer */

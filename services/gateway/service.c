@@ -208,7 +208,8 @@ static status_t open_base(gateway_service_t *service, err_t *err)
     snprintf(service->name, sizeof service->name, "%s/%d", host, (int)getpid());
     gateway->name = options->name ? options->name : service->name;
     gateway->body_bytes_max = (size_t)options->max_body_bytes;
-    if (getrandom(&gateway->instance_id, sizeof gateway->instance_id, 0) != sizeof gateway->instance_id)
+    if (getrandom(&gateway->instance_id, sizeof gateway->instance_id, 0) != sizeof gateway->instance_id ||
+        getrandom(&gateway->instance_key, sizeof gateway->instance_key, 0) != sizeof gateway->instance_key)
         return err_set(err, STATUS_IO, "getrandom: %m");
     gateway->metrics = service->within.metrics;
     if (create_arena(service, err) != STATUS_OK ||
@@ -270,6 +271,7 @@ static status_t open_cluster(gateway_service_t *service, err_t *err)
                                                .tls = service->within.dialled,
                                                .name = gateway->name,
                                                .instance_id = gateway->instance_id,
+                                               .instance_key = gateway->instance_key,
                                                .data_address = dataplane_advertised(gateway->dataplane),
                                                .ops = sessions_control_ops(),
                                                .ctx = gateway->sessions};

@@ -414,7 +414,8 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
 
     if (transfer_choice_check(pool.choice, err) != STATUS_OK)
         return err->code;
-    if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id))
+    if (getrandom(&control.instance_id, sizeof(control.instance_id), 0) != sizeof(control.instance_id) ||
+        getrandom(&control.instance_key, sizeof(control.instance_key), 0) != sizeof(control.instance_key))
         return err_set(err, STATUS_IO, "getrandom: %m");
     if (tls_cluster_dial(&worker->options->cluster, "scheduler", NULL, &worker->dialled, err) != STATUS_OK ||
         tls_cluster_serve(&worker->options->cluster, NULL, &worker->shown, err) != STATUS_OK ||

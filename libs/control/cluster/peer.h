@@ -45,7 +45,7 @@ typedef struct peer {
     bool closing;             /* its link is on its way out: nothing more is taken from it */
     uint32_t index;
     uint32_t version;
-    uint64_t instance_id;
+    uint64_t instance_id, instance_key;
     char name[PEER_NAME_BYTES];
     int64_t heard_ns;
     delay_window_t rtt;

@@ -80,13 +80,13 @@ static bool are_of_one_host(const peer_t *a, const peer_t *b)
 }
 
 /* A process that reconnects before its old stream was found broken takes its own place; and nobody else's. */
-static bool displace(void **table, const peer_t *peer, uint64_t instance_id)
+static bool displace(void **table, const Control__Hello *hello)
 {
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         peer_t *other = table[i];
-        if (!other || other->instance_id != instance_id || other->closing)
+        if (!other || other->instance_id != hello->instance_id || other->closing)
             continue;
-        if (!are_of_one_host(other, peer))
+        if (other->instance_key != hello->instance_key)
             return false;
         peer_cancel(other);
     }
@@ -172,9 +172,9 @@ bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void *
 {
     if (!check_hello(peer, hello, kind))
         return false;
-    if (!displace(table, peer, hello->instance_id)) {
-        peer_complain(peer, NONSENSE_HELLO, "a process on another host has this instance_id");
-        peer_close(peer, CLOSE_INVALID, "hello.instance_id is in use on another host");
+    if (!displace(table, hello)) {
+        peer_complain(peer, NONSENSE_HELLO, "another process has this instance_id");
+        peer_close(peer, CLOSE_INVALID, "hello.instance_id is in use by another process");
         return false;
     }
     uint32_t index;
@@ -189,6 +189,7 @@ bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void *
     table[index] = peer;
     peer->index = index;
     peer->instance_id = hello->instance_id;
+    peer->instance_key = hello->instance_key;
     peer->version = hello->max_version < CONTROL_VERSION_MAX ? hello->max_version : CONTROL_VERSION_MAX;
     (void)snprintf(peer->name, sizeof peer->name, "%s", hello->name[0] != '\0' ? hello->name : kind);
     peer->joined = true;

@@ -175,6 +175,7 @@ static void send_hello(gateway_control_t *control)
     Control__Hello hello = CONTROL__HELLO__INIT;
     hello.min_version = hello.max_version = CONTROL_VERSION;
     hello.instance_id = control->options.instance_id;
+    hello.instance_key = control->options.instance_key;
     hello.name = (char *)(uintptr_t)control->options.name;
     hello.data_address = (char *)(uintptr_t)control->options.data_address;
     Control__GatewayToScheduler message = CONTROL__GATEWAY_TO_SCHEDULER__INIT;

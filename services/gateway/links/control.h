@@ -44,7 +44,7 @@ typedef struct {
     struct tls_context *tls; /* of who dials it; NULL: plain */
     const char *scheduler;   /* "host:port", or what people are to read in its place */
     const char *name;
-    uint64_t instance_id;
+    uint64_t instance_id, instance_key;
     const char *data_address; /* where workers reach our data plane */
     const gateway_control_ops_t *ops;
     void *ctx;

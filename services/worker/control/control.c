@@ -87,6 +87,7 @@ static void control_send_hello(worker_control_t *control)
     }
     hello.min_version = hello.max_version = PROTOCOL_VERSION;
     hello.instance_id = control->options.instance_id;
+    hello.instance_key = control->options.instance_key;
     hello.name = (char *)(uintptr_t)control->options.name;
     hello.n_devices = devices->count;
     hello.devices = list;

@@ -23,7 +23,7 @@ typedef struct {
     struct tls_context *tls; /* of who dials it; NULL: plain */
     const char *scheduler;   /* "host:port", or what people are to read in its place */
     const char *name;
-    uint64_t instance_id;
+    uint64_t instance_id, instance_key;
     const model_devices_t *devices;
     const served_t *served;
     peers_t *peers;

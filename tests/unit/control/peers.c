@@ -84,17 +84,32 @@ Test(peers, the_epoch_cannot_be_raised_again_and_again, .init = begin, .fini = e
     cr_expect_eq(play.control->turn.epoch, PLAY_EPOCH + 10, "and once more a minute later");
 }
 
-Test(peers, who_knows_an_id_cannot_take_its_place_from_another_host, .init = begin, .fini = end)
+Test(peers, who_knows_an_id_cannot_take_its_place_without_the_key, .init = begin, .fini = end)
 {
     actor_t *rogue = &play.odd_worker;
     rogue->instance_id = play.worker.instance_id;
-    rogue->address = "ipv4:10.0.0.66:4711";
     actor_open(rogue);
     play_watch(&play);
     say_hello(rogue);
     cr_expect_str_eq(play_seen(&play), "noted+closed");
     leave();
     cr_expect(play_honest_are_served(&play));
+}
+
+/* Wherever it comes from now. */
+Test(peers, who_has_the_key_takes_the_place_of_its_older_stream, .init = begin, .fini = end)
+{
+    actor_t *again = &play.odd_worker;
+    again->instance_id = play.worker.instance_id;
+    again->instance_key = play.worker.instance_key;
+    again->address = "ipv4:10.0.0.66:4711";
+    actor_open(again);
+    play_watch(&play);
+    say_hello(again);
+    cr_expect_str_eq(play_seen(&play), "HARM+welcome");
+    cr_expect(play.worker.ending);
+    play_ends(&play);
+    leave();
 }
 
 Test(peers, one_host_cannot_fill_the_table, .init = begin, .fini = end)

@@ -231,6 +231,7 @@ void say_hello(actor_t *actor)
     Control__WorkerToScheduler worker = CONTROL__WORKER_TO_SCHEDULER__INIT;
     hello.min_version = hello.max_version = 1;
     hello.instance_id = actor->instance_id;
+    hello.instance_key = actor->instance_key;
     hello.data_address = (char *)"gateway:8003";
     device.kind = (char *)"cpu";
     device.name = (char *)"cpu0";
@@ -372,10 +373,10 @@ void play_init(play_t *play, const char *policy)
     err_t err = {0};
     control_options_t options;
     *play = (play_t){.now_ns = NS_PER_S};
-    play->gateway = (actor_t){.play = play, .instance_id = 1, .listed = "absent"};
-    play->worker = (actor_t){.play = play, .instance_id = 2, .devices = 1};
-    play->odd_gateway = (actor_t){.play = play, .instance_id = 3, .listed = "absent"};
-    play->odd_worker = (actor_t){.play = play, .instance_id = 4, .devices = 2};
+    play->gateway = (actor_t){.play = play, .instance_id = 1, .instance_key = 11, .listed = "absent"};
+    play->worker = (actor_t){.play = play, .instance_id = 2, .instance_key = 12, .devices = 1};
+    play->odd_gateway = (actor_t){.play = play, .instance_id = 3, .instance_key = 13, .listed = "absent"};
+    play->odd_worker = (actor_t){.play = play, .instance_id = 4, .instance_key = 14, .devices = 2};
     control_options_init(&options);
     options.policy = policy;
     options.epoch = PLAY_EPOCH;

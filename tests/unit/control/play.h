@@ -17,7 +17,7 @@ typedef struct play play_t;
 
 typedef struct {
     play_t *play;
-    uint64_t instance_id;
+    uint64_t instance_id, instance_key;
     uint64_t epoch;           /* that it puts into its messages; 0: the scheduler's */
     uint32_t devices;         /* of a worker; 0: a gateway */
     int64_t slo_ns;           /* of the models that it reports; 0: none */
