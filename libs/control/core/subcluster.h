@@ -44,7 +44,9 @@ struct subcluster {
     uint32_t index;
     char name[SUBCLUSTER_NAME_BYTES];
     char device_class[DEVICE_CLASS_BYTES];
-    bool declared;      /* by the configuration: it stays */
+    bool declared; /* by the configuration: it stays */
+    int64_t
+        idle_since_ns; /* placement_tick found neither devices nor models there; 0: it did, or has not looked yet */
     uint32_t share;     /* of the devices of its class, against those of the others */
     device_t **devices; /* [devices_max], by the number that the core knows them by; NULL: free */
     uint32_t devices_max, device_count;

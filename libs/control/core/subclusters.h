@@ -1,7 +1,7 @@
 /*
  * Which sub-clusters there are. Those that the configuration declares exist from the start; a class of
- * devices that none of them is of gets one, named after the class, with its first device; where there is no room for one more, those
- * go that have neither devices nor models.
+ * devices that none of them is of gets one, named after the class, with its first device; those that have
+ * neither devices nor models any more go after a minute, and at once where there is no room for one more.
  */
 #ifndef CONTROL_CORE_SUBCLUSTERS_H
 #define CONTROL_CORE_SUBCLUSTERS_H

@@ -216,6 +216,24 @@ static bool is_of_no_use(const models_t *models, const subcluster_t *sub)
     return true;
 }
 
+/* A worker that comes back soon finds its own. */
+static const int64_t OF_NO_USE_NS = 60 * NS_PER_S;
+
+static void tick_subclusters(const models_t *models)
+{
+    subclusters_t *subs = models->subclusters;
+    int64_t now_ns = models->turn->now_ns;
+    for (uint32_t i = subs->count; i-- > 0;) {
+        subcluster_t *sub = subs->all[i];
+        if (!is_of_no_use(models, sub))
+            sub->idle_since_ns = 0;
+        else if (sub->idle_since_ns == 0)
+            sub->idle_since_ns = now_ns;
+        else if (now_ns - sub->idle_since_ns > OF_NO_USE_NS)
+            subclusters_remove(subs, i);
+    }
+}
+
 void placement_make_room(models_t *models)
 {
     subclusters_t *subs = models->subclusters;
@@ -287,6 +305,7 @@ static bool tick_instance(const models_t *models, const model_t *model, instance
 
 void placement_tick(models_t *models)
 {
+    tick_subclusters(models);
     for (uint32_t m = 0; m < models->count; m++) {
         model_t *model = models->all[m];
         bool over = false;

@@ -13,7 +13,7 @@ void placement_settle(models_t *models, model_t *model); /* after its instances 
 void placement_devices_changed(models_t *models,
                                const worker_t *worker); /* some began or ceased to take grants */
 void placement_leave(models_t *models, model_t *model); /* nobody has it any more */
-/* Where there is room for no further sub-cluster, those go that have neither devices nor models and were not declared. */
+/* Where there is room for no further sub-cluster, those go that have neither devices nor models and were not declared; else a minute later. */
 void placement_make_room(models_t *models);
 /* The plan's wish. False: it cannot be served there. */
 bool placement_move(models_t *models, model_t *model, subcluster_t *to);

@@ -229,5 +229,12 @@ Test(peers, classes_of_devices_that_have_left_make_room, .init = begin, .fini = 
         say_device(&play.worker, 0, CONTROL__DEVICE_STATUS__DEVICE_READY);
     }
     cr_expect_leq(play.control->subclusters.count, SUBCLUSTERS_MAX);
+    cr_expect_gt(play.control->subclusters.count, 1);
+    for (uint32_t s = 0; s < 62; s++) {
+        play_pass(&play, NS_PER_S);
+        say_cancel(&play.gateway, 999);
+        say_device(&play.worker, 0, CONTROL__DEVICE_STATUS__DEVICE_READY);
+    }
+    cr_expect_eq(play.control->subclusters.count, 1, "each has its memory, which is given back");
     cr_expect(play_honest_are_served(&play));
 }
