@@ -10,6 +10,7 @@ import pathlib
 import queue
 import random
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -274,3 +275,42 @@ class Spy(RogueGateway):
                 return self.models[model].description
             time.sleep(0.02)
         raise TimeoutError(f"no worker has {model} ready")
+
+
+# ---- the data plane (libs/transfer/wire.h)
+
+HELLO, FETCH = 1, 3
+HELLO_BYTES = 32
+
+
+def data_frame(kind, records=b"", seq=0, count=1):
+    return struct.pack("<HBBIII", 0x4D46, 1, kind, seq, count, 0) + records
+
+
+def read_exactly(connection, count):
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(count - len(parts))
+        if not part:
+            raise ConnectionError("the other side has closed")
+        parts += part
+    return bytes(parts)
+
+
+def _greeted(address):
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    connection.sendall(data_frame(HELLO, struct.pack("<HHIQQQ", 1, 1, 4096, 1 << 26, 0, 0)))
+    return connection, read_exactly(connection, 16 + HELLO_BYTES)[16:]
+
+
+def data_connection(address):
+    """A connection to a gateway's data plane that has greeted as a worker does."""
+    return _greeted(address)[0]
+
+
+def hello_of(address):
+    """The instance id that a gateway's data plane tells whoever greets it."""
+    connection, hello = _greeted(address)
+    connection.close()
+    return struct.unpack("<HHIQQQ", hello)[4]
