@@ -58,6 +58,8 @@ status_t loop_program_open(loop_program_t *program, loop_signal_fn_t stop, void 
     keep_freed_memory();
     status_t status = loop_create(&program->loop, err);
     if (status == STATUS_OK)
+        status = trim_create(&program->trim, err);
+    if (status == STATUS_OK)
         status = clock_watch_create(&program->clock_watch, program->loop, err);
     if (status == STATUS_OK)
         status = loop_signals_create(&program->signals, program->loop, on_stop, program, err);
@@ -86,6 +88,7 @@ void loop_program_close(loop_program_t *program)
     if (program->watchdog.loop)
         loop_timer_dispose(&program->watchdog);
     clock_watch_destroy(program->clock_watch);
+    trim_destroy(program->trim);
     if (program->loop)
         loop_destroy(program->loop);
 }

@@ -109,6 +109,8 @@ size_t rpc_limits_args(const rpc_limits_t *limits, bool server, grpc_arg args[RP
         integer(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, duration_ms(limits->keepalive_timeout_ns, 5 * NS_PER_S));
     args[n++] = integer(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
     args[n++] = integer(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    if (server && limits->idle_ns > 0)
+        args[n++] = integer(GRPC_ARG_MAX_CONNECTION_IDLE_MS, duration_ms(limits->idle_ns, 0));
     return n;
 }
 

@@ -71,6 +71,7 @@ typedef struct {
     int64_t max_send_bytes;    /* default INT32_MAX */
     int64_t keepalive_ns;      /* HTTP/2 ping after this much silence; default 10 s; negative = none */
     int64_t keepalive_timeout_ns; /* no answer for so long = connection dead; default 5 s */
+    int64_t idle_ns;              /* of servers: a connection without calls is closed after this; 0: never */
     int64_t send_queue_bytes;     /* bound of each stream's queue of messages to send; default 8 MiB */
 } rpc_limits_t;
 

@@ -43,7 +43,7 @@ typedef struct {
 } gateway_calls_t;
 
 typedef struct gateway {
-    const char *name;     /* for people: host name and pid, or --name */
+    const char *name;      /* for people: host name and pid, or --name */
     uint64_t instance_id;  /* random, one per process start */
     uint64_t instance_key; /* likewise, and shown to nobody but schedulers */
     loop_t *loop;

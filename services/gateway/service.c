@@ -300,6 +300,7 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
         .listen = value_format_address_at(&options->grpc_address, "127.0.0.1", text, sizeof text),
         .reuse_port = service->within.others,
         .step_ns = options->body_timeout,
+        .idle_ns = options->idle_timeout,
         .tls = service->within.tls};
     return grpc_front_create(gateway, &grpc, &service->grpc, err);
 }

@@ -1,5 +1,6 @@
 """Clients of gRPC who send most of a message, and no more."""
 
+import contextlib
 import socket
 import threading
 
@@ -50,8 +51,11 @@ class HalfSent:
 
     def close(self):
         self.channel.close()
-        for end in (self.server, self.listener, self.client):
+        for end in (self.server, self.client):  # a thread that reads one keeps it open until it is shut down
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
             end.close()
+        self.listener.close()
 
 
 def message_of(bytes_):

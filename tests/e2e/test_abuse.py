@@ -192,6 +192,7 @@ def test_half_sent_messages_are_bounded_and_cost_nobody_else(bin_dir, tmp_path):
         thread.join()
         for half in halves:
             half.close()
+    wait_until(lambda: memory(serve.pid, "VmRSS") < before + (80 << 20), "the memory is given back")
     assert serve.stop() == 0
 
 
@@ -202,4 +203,17 @@ def test_half_a_message_that_does_not_get_on_is_ended(bin_dir, tmp_path):
     assert metric(serve, 'fermata_gateway_unfinished_cut_total{reason="slow"}') == 1
     half.close()
     wait_until(lambda: metric(serve, "fermata_gateway_unfinished_bytes") == 0, "nothing is held")
+    assert serve.stop() == 0
+
+
+def test_a_connection_without_calls_is_closed(bin_dir, tmp_path):
+    """As one by HTTP is, after --idle-timeout; a stock client makes a new one at its next call."""
+    serve = Serve(bin_dir, tmp_path / "serve.log", "--idle-timeout", "300ms", models=patient_models(tmp_path))
+    with grpc.insecure_channel(serve.grpc) as channel:
+        states = []
+        channel.subscribe(states.append)
+        infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        infer(digit_message(), timeout=30)
+        wait_until(lambda: states[-1] == grpc.ChannelConnectivity.IDLE and grpc.ChannelConnectivity.READY in states, "the server closes it", 60)
+        infer(digit_message(), timeout=30)
     assert serve.stop() == 0

@@ -589,7 +589,7 @@ static status_t start_server(grpc_front_t *front, const grpc_front_options_t *wh
     rpc_runtime_options_t runtime = {.loop = front->gateway->loop, .name = "grpc-front"};
     rpc_server_options_t options = {
         .address = where->listen,
-        .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max},
+        .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max, .idle_ns = where->idle_ns},
         .reuse_port = where->reuse_port,
         .tls = where->tls,
         .unfinished = {.bytes_max = unfinished_max(front->gateway->body_bytes_max),

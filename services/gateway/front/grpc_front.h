@@ -15,6 +15,7 @@ typedef struct {
     bool reuse_port;    /* beside others */
     tls_context_t *tls; /* NULL: plain */
     int64_t step_ns;    /* what a client has for each 64 KiB of a message */
+    int64_t idle_ns;    /* … between calls */
 } grpc_front_options_t;
 
 /* Listens when it returns; callbacks run on the gateway's loop. */

@@ -1,0 +1,110 @@
+#include "loop/trim.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A trim goes through all that is free: where most is in use, as with large models, it is not worth that often. */
+enum { WORTH_BYTES = 16 << 20, WAITS = 2 };
+
+struct trim {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t ends;
+    bool ending;
+    trim_rule_t rule;
+};
+
+bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes)
+{
+    if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
+        rule->least_bytes = resident_bytes;
+    if (resident_bytes <= rule->least_bytes + TRIM_KEPT_BYTES)
+        rule->waits = 0;
+    else if (rule->waits == 0)
+        return true;
+    else
+        rule->waits--;
+    return false;
+}
+
+void trim_note(trim_rule_t *rule, uint64_t before_bytes, uint64_t after_bytes)
+{
+    rule->waits = before_bytes < after_bytes + WORTH_BYTES ? WAITS : 0;
+}
+
+/* 0: nobody knows. */
+static uint64_t resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*u %llu", &pages) != 1)
+        pages = 0;
+    (void)fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void look(trim_rule_t *rule)
+{
+    uint64_t before = resident_bytes();
+    if (before == 0 || !trim_is_due(rule, before))
+        return;
+    (void)malloc_trim(0);
+    trim_note(rule, before, resident_bytes());
+}
+
+static void *run(void *arg)
+{
+    trim_t *trim = arg;
+    struct timespec next;
+    pthread_mutex_lock(&trim->lock);
+    look(&trim->rule); /* so much it has before it does anything */
+    while (!trim->ending) {
+        (void)clock_gettime(CLOCK_MONOTONIC, &next);
+        next.tv_sec += TRIM_LOOK_S;
+        if (pthread_cond_timedwait(&trim->ends, &trim->lock, &next) != 0 && !trim->ending)
+            look(&trim->rule);
+    }
+    pthread_mutex_unlock(&trim->lock);
+    return NULL;
+}
+
+status_t trim_create(trim_t **out, err_t *err)
+{
+    pthread_condattr_t monotonic;
+    trim_t *trim = calloc(1, sizeof(*trim));
+    if (!trim)
+        return err_set(err, STATUS_NO_MEMORY, "no memory for a thread");
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&trim->lock, NULL);
+    pthread_cond_init(&trim->ends, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&trim->thread, NULL, run, trim) != 0) {
+        pthread_cond_destroy(&trim->ends);
+        pthread_mutex_destroy(&trim->lock);
+        free(trim);
+        return err_set(err, STATUS_NO_MEMORY, "cannot start a thread");
+    }
+    *out = trim;
+    return STATUS_OK;
+}
+
+void trim_destroy(trim_t *trim)
+{
+    if (!trim)
+        return;
+    pthread_mutex_lock(&trim->lock);
+    trim->ending = true;
+    pthread_cond_signal(&trim->ends);
+    pthread_mutex_unlock(&trim->lock);
+    pthread_join(trim->thread, NULL);
+    pthread_cond_destroy(&trim->ends);
+    pthread_mutex_destroy(&trim->lock);
+    free(trim);
+}
