@@ -45,8 +45,8 @@ struct subcluster {
     char name[SUBCLUSTER_NAME_BYTES];
     char device_class[DEVICE_CLASS_BYTES];
     bool declared; /* by the configuration: it stays */
-    int64_t
-        idle_since_ns; /* placement_tick found neither devices nor models there; 0: it did, or has not looked yet */
+    /* Found without devices and models by placement_tick; 0: it has some, or was not looked at yet. */
+    int64_t idle_since_ns;
     uint32_t share;     /* of the devices of its class, against those of the others */
     device_t **devices; /* [devices_max], by the number that the core knows them by; NULL: free */
     uint32_t devices_max, device_count;
