@@ -1,6 +1,7 @@
 #include "auth/key_file.h"
 
-#include <errno.h>
+#include "base/file.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -110,90 +111,22 @@ status_t auth_keys_parse(const char *text, size_t len_bytes, auth_keys_t *keys, 
     return STATUS_OK;
 }
 
-/* Not a FIFO, which would wait, nor anything else that has no size. */
-static status_t open_regular(const char *path, int *fd, size_t *len_bytes, err_t *err)
-{
-    struct stat about;
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    if (opened < 0)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%.300s: %m", path);
-    if (fstat(opened, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > AUTH_FILE_BYTES_MAX) {
-        close(opened);
-        return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is no file of at most %d bytes", path,
-                       AUTH_FILE_BYTES_MAX);
-    }
-    *fd = opened;
-    *len_bytes = (size_t)about.st_size;
-    return STATUS_OK;
-}
-
-static status_t read_all(int fd, char *to, size_t len_bytes, size_t *got_bytes)
-{
-    ssize_t n;
-
-    for (*got_bytes = 0; *got_bytes < len_bytes; *got_bytes += (size_t)n) {
-        n = read(fd, to + *got_bytes, len_bytes - *got_bytes);
-        if (n < 0)
-            return STATUS_IO;
-        if (n == 0)
-            break;
-    }
-    return STATUS_OK;
-}
-
 status_t auth_keys_read(const char *path, auth_keys_t *keys, err_t *err)
 {
-    int fd;
-    size_t len_bytes, got_bytes;
-    status_t status = open_regular(path, &fd, &len_bytes, err);
+    char *text;
+    size_t len_bytes;
+    status_t status = file_read(path, AUTH_FILE_BYTES_MAX, &text, &len_bytes, err);
 
     if (status != STATUS_OK)
         return status;
-    char *text = malloc(len_bytes + 1);
-    if (!text)
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for %zu bytes of keys", len_bytes);
-    else if (read_all(fd, text, len_bytes, &got_bytes) != STATUS_OK)
-        status = err_set(err, STATUS_IO, "%.300s: %m", path);
-    else if ((status = auth_keys_parse(text, got_bytes, keys, err)) != STATUS_OK)
+    status = auth_keys_parse(text, len_bytes, keys, err);
+    if (status != STATUS_OK)
         err_prefix(err, "%.300s", path);
     free(text);
-    close(fd);
     return status;
 }
 
 /* ---- writing ---- */
-
-static status_t write_text(int fd, const strbuf_t *text)
-{
-    for (size_t at = 0; at < text->len_bytes;) {
-        ssize_t n = write(fd, text->data + at, text->len_bytes - at);
-        if (n < 0)
-            return STATUS_IO;
-        at += (size_t)n;
-    }
-    return fsync(fd) == 0 ? STATUS_OK : STATUS_IO;
-}
-
-/* Beside the old one under a name that nobody can have guessed, then in its place. */
-static status_t put_in_place(const char *path, const strbuf_t *text, err_t *err)
-{
-    char made[PATH_MAX];
-
-    if ((size_t)snprintf(made, sizeof made, "%s.XXXXXX", path) >= sizeof made)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is too long a path", path);
-    int fd = mkostemp(made, O_CLOEXEC); /* mode 0600 */
-    if (fd < 0)
-        return err_set(err, STATUS_IO, "%.300s: %m", made);
-    status_t status = write_text(fd, text);
-    if (close(fd) != 0 || (status == STATUS_OK && rename(made, path) != 0))
-        status = STATUS_IO;
-    if (status != STATUS_OK) {
-        err_set(err, STATUS_IO, "%.300s: %m", path);
-        unlink(made);
-    }
-    return status;
-}
 
 static status_t write_keys(const char *path, const auth_keys_t *keys, err_t *err)
 {
@@ -205,7 +138,7 @@ static status_t write_keys(const char *path, const auth_keys_t *keys, err_t *err
         auth_key_write(&keys->keys[i], &text);
     status_t status = strbuf_status(&text, err);
     if (status == STATUS_OK)
-        status = put_in_place(path, &text, err);
+        status = file_write(path, FILE_REPLACE, 0600, text.data, text.len_bytes, err);
     strbuf_dispose(&text);
     return status;
 }

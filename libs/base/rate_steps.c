@@ -1,13 +1,14 @@
 #include "base/rate_steps.h"
 
-#include <errno.h>
+#include "base/file.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 1 << 20, LINE_BYTES = 512 };
+enum { STEPS_MAX = 1 << 20, LINE_BYTES = 512, FILE_BYTES_MAX = 1 << 26 };
 
 typedef struct {
     const char *path;
@@ -95,10 +96,11 @@ status_t rate_steps_read(const char *path, const char *names, size_t stride, uin
                          rate_step_t **steps, uint32_t *count, err_t *err)
 {
     reader_t reader = {.path = path, .names = names, .stride = stride, .name_count = name_count, .err = err};
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
-    status_t status = read_rows(&reader, file);
+    FILE *file;
+    status_t status = file_open_stream(path, FILE_BYTES_MAX, &file, err);
+    if (status != STATUS_OK)
+        return status;
+    status = read_rows(&reader, file);
     fclose(file);
     if (status != STATUS_OK) {
         free(reader.steps);

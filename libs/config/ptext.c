@@ -1,5 +1,6 @@
 #include "config/ptext.h"
 
+#include "base/file.h"
 #include "base/utf8.h"
 
 #include <ctype.h>
@@ -357,21 +358,14 @@ status_t ptext_parse(const char *name, const char *text, size_t len_bytes, ptext
 
 status_t ptext_load(const char *path, ptext_t **out, err_t *err)
 {
-    FILE *file = fopen(path, "rb");
+    char *text;
+    size_t len;
+    status_t status = file_read(path, PTEXT_MAX_BYTES, &text, &len, err);
 
-    if (!file)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%.200s: %m", path);
-    char *text = malloc(PTEXT_MAX_BYTES + 1);
-    size_t len = text ? fread(text, 1, PTEXT_MAX_BYTES + 1, file) : 0;
-    status_t status;
-    if (!text)
-        status = err_set(err, STATUS_NO_MEMORY, "%.200s: no memory", path);
-    else if (ferror(file))
-        status = err_set(err, STATUS_IO, "%.200s: %m", path);
-    else
-        status = ptext_parse(path, text, len, out, err);
+    if (status != STATUS_OK)
+        return status;
+    status = ptext_parse(path, text, len, out, err);
     free(text);
-    fclose(file);
     return status;
 }
 

@@ -1,9 +1,9 @@
 #include "config/ydoc.h"
 
+#include "base/file.h"
 #include "config/suggest.h"
 #include "config/value.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,20 +307,13 @@ status_t ydoc_parse(const char *name, const char *text, size_t len_bytes, ydoc_t
 
 status_t ydoc_load(const char *path, ydoc_t **out, err_t *err)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
-    char *text = malloc(YDOC_MAX_BYTES + 1); /* one more, to see that it is too large */
-    if (!text) {
-        fclose(file);
-        return err_set(err, STATUS_NO_MEMORY, "%s: no memory", path);
-    }
-    errno = 0;
-    size_t len = fread(text, 1, YDOC_MAX_BYTES + 1, file);
-    status_t st = ferror(file) ? err_set(err, STATUS_IO, "%s: %s", path, strerror(errno))
-                               : ydoc_parse(path, text, len, out, err);
+    char *text;
+    size_t len;
+    status_t st = file_read(path, YDOC_MAX_BYTES, &text, &len, err);
+    if (st != STATUS_OK)
+        return st;
+    st = ydoc_parse(path, text, len, out, err);
     free(text);
-    fclose(file);
     return st;
 }
 

@@ -1,11 +1,11 @@
 #include "onnx/model.h"
 
+#include "base/file.h"
 #include "onnx.pb-c.h"
 #include "onnx/internal.h"
 #include "onnx/scan.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +58,6 @@ static status_t map_file(int fd, const char *path, void **bytes, size_t *len, er
     struct stat st;
     if (fstat(fd, &st))
         return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "%s is not a regular file", path);
     if (st.st_size == 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%s is empty", path);
     *len = (size_t)st.st_size;
@@ -71,12 +69,13 @@ static status_t map_file(int fd, const char *path, void **bytes, size_t *len, er
 
 status_t onnx_model_load(const char *path, onnx_model_t **model, err_t *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
+    int fd;
     void *bytes;
     size_t len;
-    status_t status = map_file(fd, path, &bytes, &len, err);
+    status_t status = file_open(path, &fd, err);
+    if (status != STATUS_OK)
+        return status;
+    status = map_file(fd, path, &bytes, &len, err);
     close(fd);
     if (status != STATUS_OK)
         return status;

@@ -43,6 +43,9 @@ int64_t onnx_model_opset(const onnx_model_t *model, const char *domain);
 /* INVALID_ARGUMENT names the node whose constant scale is 0, negative or no number: libraries compute with it without a word. */
 status_t onnx_model_check_scales(const onnx_model_t *model, err_t *err);
 
+/* Whether every external file is there, in the folder and a regular file: for a library that opens them by itself. */
+status_t onnx_model_check_external(const onnx_model_t *model, err_t *err);
+
 typedef struct {
     dtype_t dtype;
     uint32_t rank;

@@ -1,14 +1,19 @@
 #include "profile/profile_cache.h"
 
-#include <errno.h>
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { FORMAT_VERSION = 2, LINE_BYTES = 512, PATH_BYTES = 4096 };
+enum {
+    FORMAT_VERSION = 2,
+    LINE_BYTES = 512,
+    FILE_BYTES_MAX = 1 << 20, /* one of all batch sizes has some 10 KB */
+    FILE_MODE = 0644,
+};
 
 typedef struct {
     const char *path;
@@ -187,11 +192,12 @@ static status_t check_key(const char *path, const profile_cache_key_t *found,
 status_t profile_cache_read(const char *path, const profile_cache_key_t *wanted, profile_t *profile,
                             profile_modes_t *modes, err_t *err)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path, strerror(errno));
+    FILE *file;
+    status_t status = file_open_stream(path, FILE_BYTES_MAX, &file, err);
+    if (status != STATUS_OK)
+        return status;
     cache_t cache = {.path = path, .spread = 1};
-    status_t status = parse_file(&cache, file, err);
+    status = parse_file(&cache, file, err);
     fclose(file);
     if (status != STATUS_OK)
         return status;
@@ -229,7 +235,7 @@ static void write_wait(FILE *file, int64_t wait_ns)
         fprintf(file, "comp_wait_ns %" PRId64 "\n", wait_ns);
 }
 
-static bool write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile,
+static void write_lines(FILE *file, const profile_cache_key_t *key, const profile_t *profile,
                         const profile_modes_t *modes)
 {
     fprintf(file, "fermata_profile %d\ndevice %s\nmodel %s\ndate %s\nmax_batch %u\nspread %.4f\n",
@@ -253,25 +259,17 @@ static bool write_lines(FILE *file, const profile_cache_key_t *key, const profil
     if (modes->engine[0])
         fprintf(file, "engine %s\n", modes->engine);
     fputs("end yes\n", file);
-    return fflush(file) == 0 && fsync(fileno(file)) == 0;
 }
 
 status_t profile_cache_write(const char *path, const profile_cache_key_t *key, const profile_t *profile,
                              const profile_modes_t *modes, err_t *err)
 {
-    char beside[PATH_BYTES];
     if (!is_one_line(key->device) || !is_one_line(key->model_hash) || strpbrk(key->date, "\r\n"))
         return err_set(err, STATUS_INVALID_ARGUMENT, "device and model hash of a profile are one line each");
-    if (snprintf(beside, sizeof(beside), "%s.%d.new", path, (int)getpid()) >= (int)sizeof(beside))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "the path of the profile is too long");
-    FILE *file = fopen(beside, "we");
-    if (!file)
-        return err_set(err, STATUS_IO, "%s: %s", beside, strerror(errno));
-    bool written = write_lines(file, key, profile, modes);
-    written = fclose(file) == 0 && written;
-    if (written && rename(beside, path) == 0)
-        return STATUS_OK;
-    status_t status = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    unlink(beside);
-    return status;
+    file_writer_t writer;
+    status_t status = file_write_begin(&writer, path, FILE_REPLACE, FILE_MODE, err);
+    if (status != STATUS_OK)
+        return status;
+    write_lines(writer.file, key, profile, modes);
+    return file_write_end(&writer, true, err);
 }

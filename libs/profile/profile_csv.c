@@ -1,5 +1,6 @@
 #include "profile/profile_csv.h"
 
+#include "base/file.h"
 #include "config/ydoc.h"
 
 #include <errno.h>
@@ -9,9 +10,10 @@
 #include <string.h>
 
 enum {
-    LINE_BYTES = 4096,     /* a longer line is no model */
-    COLUMNS_MAX = 32,      /* more than every known column */
-    MODELS_MAX = 1 << 16,  /* bounds what a wrong file can make us allocate */
+    LINE_BYTES = 4096,    /* a longer line is no model */
+    COLUMNS_MAX = 32,     /* more than every known column */
+    MODELS_MAX = 1 << 16, /* bounds what a wrong file can make us allocate */
+    FILE_BYTES_MAX = 64 << 20,
     BATCH_UNBOUNDED = 4096 /* a line holds for any batch; no engine input is larger */
 };
 
@@ -289,11 +291,10 @@ static status_t read_yaml(reader_t *reader)
 
 static status_t read_csv(reader_t *reader)
 {
-    reader->file = fopen(reader->path, "re");
-    if (!reader->file)
-        return err_set(reader->err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", reader->path,
-                       strerror(errno));
-    status_t status = read_all(reader);
+    status_t status = file_open_stream(reader->path, FILE_BYTES_MAX, &reader->file, reader->err);
+    if (status != STATUS_OK)
+        return status;
+    status = read_all(reader);
     fclose(reader->file);
     return status;
 }

@@ -1,5 +1,7 @@
 #include "screen/log_folder.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,9 +34,10 @@ status_t log_folder_enter(const char *folder, const char *name, int *kept, err_t
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.log", folder, name);
-    int before = -1, fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0)
-        goto failed;
+    int fd, before = -1;
+    err_t why;
+    if (file_append(path, 0644, &fd, &why) != STATUS_OK)
+        return err_set(err, why.code, "cannot write %s", why.text);
     before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (before < 0 || dup2(fd, STDERR_FILENO) < 0)
         goto failed;
@@ -45,7 +48,6 @@ failed:
     err_set(err, STATUS_IO, "cannot write %s: %s", path, strerror(errno));
     if (before >= 0)
         close(before);
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return STATUS_IO;
 }

@@ -1,10 +1,9 @@
 /* Making keys and certificates, and writing them where nothing is. */
 #include "tls/issue.h"
+#include "base/file.h"
 #include "tls/internal.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -36,46 +35,24 @@ status_t tls_pair_in(const char *dir, const char *name, tls_pair_t *pair, err_t 
 
 /* ---- files ---- */
 
-/* NULL: err says why. */
-static FILE *create_file(const char *path, mode_t mode, err_t *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (file)
-        return file;
-    if (fd >= 0)
-        close(fd);
-    if (errno == EEXIST)
-        err_set(err, STATUS_INVALID_ARGUMENT, "%s is there already, and is left as it is", path);
-    else
-        err_set(err, STATUS_INVALID_ARGUMENT, "cannot write %s: %s", path, strerror(errno));
-    return NULL;
-}
-
-static status_t close_file(FILE *file, const char *path, bool written, err_t *err)
-{
-    written &= fflush(file) == 0 && fsync(fileno(file)) == 0;
-    int rc = fclose(file);
-    if (written && rc == 0)
-        return STATUS_OK;
-    unlink(path);
-    return err_set(err, STATUS_IO, "cannot write %s: %s", path, strerror(errno));
-}
-
 static status_t write_key(const char *path, EVP_PKEY *key, err_t *err)
 {
-    FILE *file = create_file(path, S_IRUSR | S_IWUSR, err);
-    if (!file)
-        return err->code;
-    return close_file(file, path, PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL) == 1, err);
+    file_writer_t writer;
+    status_t status = file_write_begin(&writer, path, FILE_CREATE, S_IRUSR | S_IWUSR, err);
+    if (status != STATUS_OK)
+        return status;
+    return file_write_end(&writer, PEM_write_PrivateKey(writer.file, key, NULL, NULL, 0, NULL, NULL) == 1,
+                          err);
 }
 
 static status_t write_cert(const char *path, X509 *cert, err_t *err)
 {
-    FILE *file = create_file(path, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH, err);
-    if (!file)
-        return err->code;
-    return close_file(file, path, PEM_write_X509(file, cert) == 1, err);
+    file_writer_t writer;
+    status_t status =
+        file_write_begin(&writer, path, FILE_CREATE, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH, err);
+    if (status != STATUS_OK)
+        return status;
+    return file_write_end(&writer, PEM_write_X509(writer.file, cert) == 1, err);
 }
 
 /* Both or none. */

@@ -1,9 +1,10 @@
 #include "transfer/trust.h"
+
+#include "base/file.h"
 #include "tls/options.h"
 #include "transfer/secret.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,48 +19,38 @@ const char *transfer_refusal_name(transfer_refusal_t refusal)
 
 /* ---- the secret ---- */
 
-static status_t check_file(int fd, const char *path, err_t *err)
+static status_t check_mode(int fd, const char *path, err_t *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "cannot read the cluster secret %s: %s", path,
-                       strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "the cluster secret %s is no file", path);
+        return err_set(err, STATUS_IO, "%.300s: %s", path, strerror(errno));
     if (st.st_mode & 077)
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "the cluster secret %s is open to others (mode %04o): chmod 600 %s", path,
-                       (unsigned)(st.st_mode & 07777), path);
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is open to others (mode %04o): chmod 600 %.100s",
+                       path, (unsigned)(st.st_mode & 07777), path);
     return STATUS_OK;
 }
 
-/* To the end, or to one byte more than there is room for. */
-static status_t read_bytes(int fd, const char *path, uint8_t *bytes, size_t *len, err_t *err)
+static status_t read_bytes(const char *path, char **bytes, size_t *len, err_t *err)
 {
-    for (*len = 0; *len <= TRANSFER_SECRET_BYTES_MAX;) {
-        ssize_t got = read(fd, bytes + *len, TRANSFER_SECRET_BYTES_MAX + 1 - *len);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "cannot read the cluster secret %s: %s", path,
-                           strerror(errno));
-        if (got == 0)
-            break;
-        *len += (size_t)got;
-    }
-    if (*len < TRANSFER_SECRET_BYTES_MIN || *len > TRANSFER_SECRET_BYTES_MAX)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "the cluster secret %s has %s than %d bytes", path,
-                       *len < TRANSFER_SECRET_BYTES_MIN ? "fewer" : "more",
-                       *len < TRANSFER_SECRET_BYTES_MIN ? TRANSFER_SECRET_BYTES_MIN
-                                                        : TRANSFER_SECRET_BYTES_MAX);
-    return STATUS_OK;
+    int fd;
+    status_t status = file_open(path, &fd, err);
+    if (status != STATUS_OK)
+        return status;
+    status = check_mode(fd, path, err);
+    if (status == STATUS_OK)
+        status = file_read_open(fd, path, TRANSFER_SECRET_BYTES_MAX, bytes, len, err);
+    close(fd);
+    return status;
 }
 
-static status_t keep(const uint8_t *bytes, size_t len, transfer_secret_t **secret, err_t *err)
+static status_t keep(const char *path, const char *bytes, size_t len, transfer_secret_t **secret, err_t *err)
 {
+    if (len < TRANSFER_SECRET_BYTES_MIN)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s has fewer than %d bytes", path,
+                       TRANSFER_SECRET_BYTES_MIN);
     transfer_secret_t *made = calloc(1, sizeof *made);
     if (!made)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the cluster secret");
+        return err_set(err, STATUS_NO_MEMORY, "%.300s: no memory", path);
     made->len = len;
     memcpy(made->bytes, bytes, len);
     *secret = made;
@@ -68,20 +59,19 @@ static status_t keep(const uint8_t *bytes, size_t len, transfer_secret_t **secre
 
 status_t transfer_secret_read(const char *path, transfer_secret_t **secret, err_t *err)
 {
-    uint8_t bytes[TRANSFER_SECRET_BYTES_MAX + 1];
+    char *bytes;
     size_t len;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "cannot read the cluster secret %s: %s", path,
-                       strerror(errno));
-    status_t status = check_file(fd, path, err);
+    err_t why;
+    status_t status = read_bytes(path, &bytes, &len, &why);
+    if (status == STATUS_OK) {
+        status = keep(path, bytes, len, secret, &why);
+        explicit_bzero(bytes, len);
+        free(bytes);
+    }
     if (status == STATUS_OK)
-        status = read_bytes(fd, path, bytes, &len, err);
-    if (status == STATUS_OK)
-        status = keep(bytes, len, secret, err);
-    explicit_bzero(bytes, sizeof bytes);
-    close(fd);
-    return status;
+        return STATUS_OK;
+    return err_set(err, status == STATUS_NO_MEMORY ? status : STATUS_INVALID_ARGUMENT,
+                   "cannot use the cluster secret %s", why.text);
 }
 
 void transfer_secret_destroy(transfer_secret_t *secret)

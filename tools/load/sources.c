@@ -1,4 +1,5 @@
 /* What goes into the requests: values from a seed, pictures from a folder. */
+#include "base/file.h"
 #include "load/payload.h"
 
 #include <dirent.h>
@@ -146,13 +147,15 @@ static const model_tensor_t *picture_input(const model_t *model, const char *nam
 static status_t read_picture(const char *path, uint32_t rows, uint8_t **data, size_t *len_bytes, err_t *err)
 {
     struct stat info;
-    FILE *file = fopen(path, "rb");
-    if (!file || fstat(fileno(file), &info) != 0) {
-        if (file)
-            fclose(file);
+    FILE *file;
+    status_t status = file_open_stream(path, PICTURE_MAX_BYTES, &file, err);
+    if (status != STATUS_OK)
+        return status;
+    if (fstat(fileno(file), &info) != 0) {
+        fclose(file);
         return err_set(err, STATUS_IO, "cannot read %s: %m", path);
     }
-    if (info.st_size > PICTURE_MAX_BYTES || info.st_size * rows > PAYLOADS_MAX_BYTES) {
+    if (info.st_size * rows > PAYLOADS_MAX_BYTES) {
         fclose(file);
         return err_set(err, STATUS_TOO_LARGE, "%s: too large for a picture", path);
     }

@@ -172,6 +172,19 @@ status_t describe_check_file(const engine_load_t *what, err_t *err)
     return status;
 }
 
+status_t describe_check_opens(const engine_load_t *what, err_t *err)
+{
+    onnx_model_t *model;
+    if (!what->path)
+        return STATUS_OK;
+    status_t status = onnx_model_load(what->path, &model, err);
+    if (status != STATUS_OK)
+        return status;
+    status = onnx_model_check_external(model, err);
+    onnx_model_destroy(model);
+    return status;
+}
+
 uint64_t describe_file_bytes(const engine_load_t *what)
 {
     struct stat file;

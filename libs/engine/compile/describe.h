@@ -23,6 +23,9 @@ uint64_t describe_file_bytes(const engine_load_t *what);
 /* What a load needs of the file, copied for whoever loads it again later. One of all zeros is fine to dispose of. */
 status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_t *err);
 void describe_load_dispose(engine_load_t *load);
+/* For a library that opens what->path and what that names by itself: all are regular files, those in the model's folder, and libs/onnx
+ * reads the first. Fine where it is given bytes. */
+status_t describe_check_opens(const engine_load_t *what, err_t *err);
 /* What is wrong in a file that libraries would take; nothing of a file that libs/onnx does not read. */
 status_t describe_check_file(const engine_load_t *what, err_t *err);
 

@@ -158,7 +158,9 @@ static status_t load_into(const engine_t *engine, engine_model_t *model, const e
     if (what->precision != ENGINE_FP32)
         return err_set(err, STATUS_UNSUPPORTED, "model '%.80s': this engine computes as the file says",
                        what->name);
-    status_t status = session_create(what, &engine->threads, false, &model->session, err);
+    status_t status = describe_check_opens(what, err);
+    if (status == STATUS_OK)
+        status = session_create(what, &engine->threads, false, &model->session, err);
     if (status == STATUS_OK)
         status = describe_any(engine, model, what, &fixed, err);
     if (status != STATUS_OK || !fixed)

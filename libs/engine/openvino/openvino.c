@@ -258,7 +258,9 @@ static status_t open_file(const engine_load_t *what, graph_t **graph, err_t *err
     status_t status = describe_read(what, &file, err);
     if (status != STATUS_OK)
         return status;
-    status = import(file, graph, err);
+    status = what->path ? onnx_model_check_external(file, err) : STATUS_OK; /* it opens them by itself */
+    if (status == STATUS_OK)
+        status = import(file, graph, err);
     onnx_model_destroy(file);
     return status;
 }

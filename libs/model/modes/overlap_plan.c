@@ -1,5 +1,7 @@
 #include "model/modes/overlap_plan.h"
 
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +15,8 @@ enum {
     ROWS_MOST = 4096,
     OPS_MOST = 1 << 16,
     LENGTH_MOST = 1 << 26, /* a row has no more bytes */
+    FILE_BYTES_MAX = 16 << 20,
+    FILE_MODE = 0644,
 };
 
 /* ---- reading ---- */
@@ -200,12 +204,13 @@ static status_t read_all(reader_t *reader, overlap_plan_t *plan)
 status_t overlap_plan_read(const char *path, overlap_plan_t *plan, err_t *err)
 {
     err_t local;
-    reader_t reader = {.path = path, .file = fopen(path, "r"), .err = err ? err : &local};
+    reader_t reader = {.path = path, .err = err ? err : &local};
+    status_t status = file_open_stream(path, FILE_BYTES_MAX, &reader.file, err);
 
-    if (!reader.file)
-        return err_set(err, STATUS_NOT_FOUND, "%.200s: %m", path);
+    if (status != STATUS_OK)
+        return status;
     *plan = (overlap_plan_t){.device = ""};
-    status_t status = read_all(&reader, plan);
+    status = read_all(&reader, plan);
     fclose(reader.file);
     return status;
 }
@@ -243,10 +248,12 @@ static void write_weights(FILE *file, const predictor_t *predictor)
 status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t *err)
 {
     const predictor_t *predictor = &plan->predictor;
-    FILE *file = fopen(path, "w");
+    file_writer_t writer;
+    status_t status = file_write_begin(&writer, path, FILE_REPLACE, FILE_MODE, err);
 
-    if (!file)
-        return err_set(err, STATUS_IO, "%.200s: %m", path);
+    if (status != STATUS_OK)
+        return status;
+    FILE *file = writer.file;
     fprintf(file, "%s\ndevice %s\nrows_max %.0f\n", FIRST_LINE, plan->device, (double)predictor->rows_max);
     for (uint32_t i = 0; i < predictor->models; i++) {
         fprintf(file, "model %s %" PRId64 " %" PRIu32 " %s\n", plan->models[i].name, plan->models[i].version,
@@ -257,9 +264,7 @@ status_t overlap_plan_write(const char *path, const overlap_plan_t *plan, err_t 
     for (uint32_t i = 0; predictor->timed && i < predictor->models; i++)
         write_passed(file, predictor, i);
     write_weights(file, predictor);
-    bool failed = ferror(file) != 0;
-    failed |= fclose(file) != 0;
-    return failed ? err_set(err, STATUS_IO, "%.200s: %m", path) : STATUS_OK;
+    return file_write_end(&writer, true, err);
 }
 
 bool overlap_plan_path(const char *repository, const char *engine, char *path, size_t path_bytes)

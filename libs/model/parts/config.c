@@ -1,5 +1,6 @@
 #include "model/parts/config.h"
 
+#include "base/file.h"
 #include "config/ydoc.h"
 #include "exec/staged.h"
 
@@ -306,12 +307,12 @@ static status_t read_label(const char *path, char line[LABEL_BYTES], bool last, 
 
 static status_t read_label_file(const char *path, model_config_t *config, err_t *err)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file;
     char line[LABEL_BYTES];
+    status_t status = file_open_stream(path, (size_t)MODEL_LABELS_MAX * LABEL_BYTES, &file, err);
 
-    if (!file)
-        return err_set(err, STATUS_NOT_FOUND, "%.200s: %m", path);
-    status_t status = STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
     while (status == STATUS_OK && fgets(line, sizeof(line), file))
         status = read_label(path, line, feof(file) != 0, config, err);
     fclose(file);

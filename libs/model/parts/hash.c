@@ -1,4 +1,5 @@
 /* Which model a kept profile is of: the model file, the external data beside it, the precision, and where else it runs. */
+#include "base/file.h"
 #include "model/model.h"
 
 #include <dirent.h>
@@ -26,13 +27,14 @@ static uint64_t mix(uint64_t hash, const unsigned char *data, size_t len)
 
 static status_t hash_file(const char *path, uint64_t *out, err_t *err)
 {
-    FILE *file = fopen(path, "rbe");
+    FILE *file;
     uint64_t hash = FNV_BEGIN;
     unsigned char chunk[1 << 16];
     size_t got;
+    status_t status = file_open_stream(path, SIZE_MAX, &file, err);
 
-    if (!file)
-        return err_set(err, STATUS_IO, "%.200s: %m", path);
+    if (status != STATUS_OK)
+        return status;
     while ((got = fread(chunk, 1, sizeof(chunk), file)) > 0)
         hash = mix(hash, chunk, got);
     fclose(file);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static ydoc_t *parse(const char *text)
 {
@@ -185,5 +187,21 @@ Test(ydoc, files_that_cannot_be_read)
     err_t err = {0};
     cr_expect_eq(ydoc_load("/nowhere/x.yaml", &doc, &err), STATUS_NOT_FOUND);
     cr_expect_str_eq(err.text, "/nowhere/x.yaml: No such file or directory");
-    cr_expect_eq(ydoc_load("/", &doc, &err), STATUS_IO);
+    cr_expect_eq(ydoc_load("/", &doc, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(err.text, "/: a folder, not a regular file");
+}
+
+/* Whoever may write into a repository may make one: the worker must not wait for its writer. */
+Test(ydoc, a_fifo_is_no_file, .timeout = 10)
+{
+    char folder[] = "/tmp/fermata-ydoc-XXXXXX", path[64];
+    ydoc_t *doc;
+    err_t err;
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/config.yaml", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_expect_eq(ydoc_load(path, &doc, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(err.text, "config.yaml: a FIFO, not a regular file"), "%s", err.text);
+    unlink(path);
+    rmdir(folder);
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #ifndef PLUGIN_ENGINE
 #define PLUGIN_ENGINE "openvino"
@@ -297,6 +299,63 @@ Test(openvino, what_it_cannot_run_it_says_at_load)
         ops->unload(model);
     }
     ops->close(engine);
+}
+
+/* Puts the elements of an initialiser into a file beside the model. */
+static void set_external(Onnx__TensorProto *tensor, const char *location)
+{
+    Onnx__StringStringEntryProto *entry = calloc(1, sizeof *entry);
+    onnx__string_string_entry_proto__init(entry);
+    entry->key = strdup("location");
+    entry->value = strdup(location);
+    free(tensor->raw_data.data);
+    tensor->raw_data = (ProtobufCBinaryData){.len = 0};
+    tensor->has_raw_data = 0;
+    tensor->has_data_location = 1;
+    tensor->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    tensor->external_data = calloc(1, sizeof *tensor->external_data);
+    tensor->external_data[0] = entry;
+    tensor->n_external_data = 1;
+}
+
+static void write_external(const char *path)
+{
+    maker_t *m = network(-1);
+    size_t len;
+    set_external(maker_proto(m)->graph->initializer[1], "fc.bin");
+    uint8_t *bytes = maker_pack(m, &len);
+    FILE *file = fopen(path, "w");
+    cr_assert_eq(fwrite(bytes, 1, len, file), len);
+    fclose(file);
+    free(bytes);
+}
+
+/* The library would open them by itself, and wait for a writer that never comes. */
+Test(openvino, no_fifo_reaches_the_library, .timeout = 120)
+{
+    char folder[] = "/tmp/fermata-fifo-XXXXXX", path[64], data[64];
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    err_t err;
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    snprintf(data, sizeof data, "%s/fc.bin", folder);
+    const engine_load_t what = {.name = "m", .path = path};
+    cr_assert_eq(mkfifo(path, 0600) + mkfifo(data, 0600), 0);
+    cr_expect_eq(ops->load(engine, &what, &model, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect(strstr(err.text, "model.onnx: a FIFO, not a regular file"), "%s", err.text);
+    cr_assert_eq(unlink(path), 0);
+    write_external(path);
+    cr_expect_eq(ops->load(engine, &what, &model, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect(strstr(err.text, "fc.bin: a FIFO, not a regular file"), "%s", err.text);
+    cr_assert_eq(unlink(data), 0);
+    FILE *file = fopen(data, "w");
+    cr_assert_eq(ftruncate(fileno(file), OUT * 20 * sizeof(float)), 0);
+    fclose(file);
+    cr_assert_eq(ops->load(engine, &what, &model, &err), STATUS_OK, "%s", err.text);
+    ops->unload(model);
+    ops->close(engine);
+    cr_expect_eq(unlink(path) + unlink(data) + rmdir(folder), 0);
 }
 
 /* One that waits behind others; whichever of them has begun by then ends as usual. */

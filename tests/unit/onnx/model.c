@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static maker_t *small(void)
@@ -113,6 +114,20 @@ Test(model, empty_and_foreign_files_are_named)
     cr_assert(strstr(err.text, "/nonexistent/model.onnx"));
 }
 
+Test(model, a_fifo_is_no_file, .timeout = 10)
+{
+    char folder[] = "/tmp/fermata-onnx-XXXXXX", path[128];
+    onnx_model_t *model;
+    err_t err;
+    cr_assert(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_expect_eq(onnx_model_load(path, &model, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect(strstr(err.text, "model.onnx: a FIFO, not a regular file"), "%s", err.text);
+    unlink(path);
+    rmdir(folder);
+}
+
 static status_t info_of(Onnx__TensorProto *t, onnx_tensor_info_t *info, err_t *err)
 {
     return onnx_tensor_info(NULL, t, info, err);
@@ -204,7 +219,7 @@ static status_t read_external(const char *folder, const char *location, const ch
     return status;
 }
 
-Test(tensor, external_data_stays_in_the_folder)
+Test(tensor, external_data_stays_in_the_folder, .timeout = 10)
 {
     char folder[] = "/tmp/fermata-onnx-XXXXXX", path[128], link[128];
     float want[5] = {0, 1, 2, 3, 4}, got[4];
@@ -230,6 +245,9 @@ Test(tensor, external_data_stays_in_the_folder)
     cr_assert_eq(read_external(folder, "missing.bin", "0", got, &err), STATUS_IO);
     cr_assert_eq(read_external(NULL, "weights.bin", "0", got, &err), STATUS_INVALID_ARGUMENT,
                  "no folder, no files");
+    cr_assert_eq(unlink(path) + mkfifo(path, 0600), 0);
+    cr_assert_eq(read_external(folder, "weights.bin", "0", got, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(err.text, "weights.bin: a FIFO, not a regular file"), "%s", err.text);
     unlink(path);
     unlink(link);
     rmdir(folder);

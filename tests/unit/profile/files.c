@@ -2,11 +2,13 @@
 #include "profile/profile_csv.h"
 
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
@@ -260,6 +262,7 @@ Test(cache, a_full_disk_costs_the_new_one_and_leaves_the_old)
     profile_cache_key_t key = {.device = "d", .model_hash = "m", .date = "2026-11-20T00:00:00Z"};
     struct rlimit before, full = {.rlim_cur = 10, .rlim_max = RLIM_INFINITY};
     char beside[100];
+    glob_t left;
     err_t err;
 
     write_file("");
@@ -274,8 +277,57 @@ Test(cache, a_full_disk_costs_the_new_one_and_leaves_the_old)
     cr_expect_eq(status, STATUS_IO);
     cr_expect(strstr(err.text, path) && strstr(err.text, "File too large"), "%s", err.text);
     cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    snprintf(beside, sizeof(beside), "%s.*", path);
+    cr_expect_eq(glob(beside, 0, NULL, &left), GLOB_NOMATCH, "nothing is left beside it");
+    remove_file();
+}
+
+static status_t write_cache(void)
+{
+    profile_t profile = measured();
+    const profile_modes_t modes = {.exit_count = 0};
+    const profile_cache_key_t key = {.device = "d", .model_hash = "m", .date = "2026-11-20T00:00:00Z"};
+    err_t err;
+    return profile_cache_write(path, &key, &profile, &modes, &err);
+}
+
+/* Links at every name that a writer of this process once took, and at the profile's own. */
+Test(cache, nothing_is_written_through_a_link)
+{
+    char victim[80], beside[100];
+    profile_t profile;
+    profile_modes_t modes;
+    err_t err;
+    write_file("victim");
+    snprintf(victim, sizeof(victim), "%s.victim", path);
     snprintf(beside, sizeof(beside), "%s.%d.new", path, (int)getpid());
-    cr_expect_neq(access(beside, F_OK), 0, "nothing is left beside it");
+    cr_assert_eq(rename(path, victim) + symlink(victim, path) + symlink(victim, beside), 0);
+    cr_assert_eq(write_cache(), STATUS_OK);
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_OK, "%s", err.text);
+    FILE *file = fopen(victim, "r");
+    char text[16] = "";
+    cr_expect(fgets(text, sizeof(text), file) && strcmp(text, "victim") == 0, "%s", text);
+    fclose(file);
+    unlink(victim);
+    unlink(beside);
+    remove_file();
+}
+
+Test(cache, a_fifo_or_a_file_without_an_end_is_no_profile, .timeout = 10)
+{
+    profile_t profile;
+    profile_modes_t modes;
+    profile_entry_t *entries;
+    uint32_t count;
+    err_t err;
+    write_file("");
+    cr_assert_eq(truncate(path, (off_t)1 << 40), 0);
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_TOO_LARGE);
+    cr_assert_eq(unlink(path) + mkfifo(path, 0600), 0);
+    cr_expect_eq(read_cache("d", "m", &profile, &modes, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(err.text, "a FIFO, not a regular file"), "%s", err.text);
+    cr_expect_eq(profile_csv_read(path, &entries, &count, &err), STATUS_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(err.text, "a FIFO, not a regular file"), "%s", err.text);
     remove_file();
 }
 

@@ -1,12 +1,11 @@
 #include "fermata/up/child.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "fermata/up/lines.h"
 #include "loop/timer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -185,8 +184,10 @@ static status_t open_log(const char *path, int *fd, err_t *err)
     *fd = -1;
     if (!path)
         return STATUS_OK;
-    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    return *fd >= 0 ? STATUS_OK : err_set(err, STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+    err_t why;
+    return file_append(path, 0644, fd, &why) == STATUS_OK
+               ? STATUS_OK
+               : err_set(err, why.code, "cannot write %s", why.text);
 }
 
 static child_t *new_child(loop_t *loop, const child_options_t *options)

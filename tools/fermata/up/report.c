@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/figures.h"
+#include "base/file.h"
 #include "screen/screen.h"
 #include "summary/summary.h"
 
@@ -87,12 +88,13 @@ static bool takes_pictures(const char *models, const char *name)
     char text[512];
     if (!models || snprintf(text, sizeof text, "%s/%s/config.yaml", models, name) >= (int)sizeof text)
         return false;
-    FILE *file = fopen(text, "r");
+    FILE *file = NULL;
     bool found = false;
-    while (file && !found && fgets(text, sizeof text, file))
+    if (file_open_stream(text, SIZE_MAX, &file, NULL) != STATUS_OK)
+        return false;
+    while (!found && fgets(text, sizeof text, file))
         found = strncmp(text, "preprocess:", strlen("preprocess:")) == 0;
-    if (file)
-        fclose(file);
+    fclose(file);
     return found;
 }
 
