@@ -150,7 +150,8 @@ static status_t fit(const char *room, size_t len_bytes, const char *path, char *
 }
 
 /* The size that a file claims is none to rely on: those of /proc claim 0, and others grow. */
-status_t file_read_open(int fd, const char *path, size_t bytes_max, char **text, size_t *len_bytes, err_t *err)
+status_t file_read_open(int fd, const char *path, size_t bytes_max, char **text, size_t *len_bytes,
+                        err_t *err)
 {
     char *room = malloc(bytes_max + 1);
     size_t len = 0;
@@ -224,8 +225,8 @@ status_t file_write_begin(file_writer_t *writer, const char *path, file_how_t ho
 
 status_t file_write_end(file_writer_t *writer, bool written, err_t *err)
 {
-    written = written && !ferror(writer->file) && fflush(writer->file) == 0 &&
-              fsync(fileno(writer->file)) == 0;
+    written =
+        written && !ferror(writer->file) && fflush(writer->file) == 0 && fsync(fileno(writer->file)) == 0;
     int why = errno;
     if (fclose(writer->file) != 0 && written) {
         written = false;

@@ -35,7 +35,8 @@ status_t file_check(const char *path, err_t *err);
  * is left in memory, so a caller who wipes it has wiped a secret. The second reads on from where an open one stands.
  */
 status_t file_read(const char *path, size_t bytes_max, char **text, size_t *len_bytes, err_t *err);
-status_t file_read_open(int fd, const char *path, size_t bytes_max, char **text, size_t *len_bytes, err_t *err);
+status_t file_read_open(int fd, const char *path, size_t bytes_max, char **text, size_t *len_bytes,
+                        err_t *err);
 
 /* ---- writing ---- */
 

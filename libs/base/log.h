@@ -3,14 +3,20 @@
  * disk are lost and counted; the next one that gets through has `log_lines_lost lines=N` before it.
  * Never log tensor contents or secrets.
  *
+ * Lines that whoever reaches us can cause, by failing or by coming again, are log_*_limited: of each place in the code at most
+ * LOG_WARNINGS_A_SECOND, or LOG_NEWS_A_SECOND below a warning, and then one line that says how many were left out of what:
+ * `log_lines_left_out event=batch_failed lines=9990`.
+ *
  *   log_info("model_loaded", LOG_STR("model", name), LOG_I64("version", v), LOG_MS("took_ms", ns));
  *   ->  2026-11-20T11:30:00.123456Z INFO gateway model_loaded model=digits version=1 took_ms=12.3
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include "base/clock.h"
 #include "base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,5 +58,44 @@ void log_write(log_level_t level, const char *event, const log_field_t *fields);
 #define log_info(event, ...) log_at(LOG_INFO, event, __VA_ARGS__)
 #define log_warn(event, ...) log_at(LOG_WARN, event, __VA_ARGS__)
 #define log_error(event, ...) log_at(LOG_ERROR, event, __VA_ARGS__)
+
+/* ---- with a rate ---- */
+
+enum {
+    LOG_WARNINGS_A_SECOND = 10, /* a person reads no more; some 200 MB a day of one place */
+    LOG_NEWS_A_SECOND = 100,    /* models and peers that all come at the start are each named */
+};
+
+/* A place that writes. Static, as those that left lines out are kept in a list for ever; all but the first two begin as zero. */
+typedef struct log_site {
+    const char *event;
+    log_level_t level;
+    _Atomic uint64_t window; /* the second that it is in, above 24 bits of how many lines it wrote there */
+    _Atomic uint64_t left_out;
+    _Atomic bool listed;
+    struct log_site *next;
+} log_site_t;
+
+/* Whether it may write a line now; counts it either way. Any thread; no lock. Tells first what it left out in a second before. */
+bool log_site_take(log_site_t *site, int64_t now_ns);
+
+/* log_write with the rate of the event. event: a literal, or else as lasting; the first 128 of a process have one each, further ones
+ * none. No lock but for an event's first line. */
+void log_write_limited(log_level_t level, const char *event, const log_field_t *fields, int64_t now_ns);
+
+/* Tells of every place what it left out before this second. The loop of a program asks once a second, and at its end. */
+void log_tell_left_out(int64_t now_ns);
+uint64_t log_lines_left_out(void); /* of the process, since it began */
+
+#define log_limited(level_, event_, ...)                                                         \
+    do {                                                                                         \
+        static log_site_t log_site_ = {.event = (event_), .level = (level_)};                    \
+        if (log_enabled(level_) && log_site_take(&log_site_, clock_now_ns()))                    \
+            log_write(level_, event_,                                                            \
+                      (const log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){.kind = LOG_FIELD_END}}); \
+    } while (0)
+#define log_info_limited(event, ...) log_limited(LOG_INFO, event, __VA_ARGS__)
+#define log_warn_limited(event, ...) log_limited(LOG_WARN, event, __VA_ARGS__)
+#define log_error_limited(event, ...) log_limited(LOG_ERROR, event, __VA_ARGS__)
 
 #endif

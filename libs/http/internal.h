@@ -171,7 +171,6 @@ struct http_server {
     uint64_t date_s; /* of date_text */
     char date_text[40];
     http_server_counters_t counters;
-    uint64_t refusal_line_ms, refusals_left_out; /* of handshakes, in the log */
     uint8_t read_buffer[READ_BUFFER_BYTES];
     uint8_t *cipher_buffer; /* with TLS: as large, for what comes from the network */
 };

@@ -4,8 +4,6 @@
 #include "base/log.h"
 #include "http/internal.h"
 
-enum { REFUSAL_LINE_MS = 1000 };
-
 bool secure_open(http_connection_t *connection)
 {
     err_t err;
@@ -14,7 +12,7 @@ bool secure_open(http_connection_t *connection)
         return true;
     if (tls_session_create(server->config.tls, NULL, &connection->tls, &err) == STATUS_OK)
         return true;
-    log_warn("tls_refused", LOG_STR("peer", connection->peer), LOG_ERR(&err));
+    log_warn_limited("tls_refused", LOG_STR("peer", connection->peer), LOG_ERR(&err));
     return false;
 }
 
@@ -51,17 +49,9 @@ void secure_end(http_connection_t *connection)
 void secure_refused(http_connection_t *connection)
 {
     http_server_t *server = connection->server;
-    uint64_t now_ms = uv_now(server->loop);
     server->counters.tls_refused++;
     if (!connection->writing && !connection->broken)
         secure_push(connection); /* the alert says why */
-    if (now_ms < server->refusal_line_ms) {
-        server->refusals_left_out++;
-        return;
-    }
-    log_warn("tls_refused", LOG_STR("listen", server->address), LOG_STR("peer", connection->peer),
-             LOG_STR("reason", tls_session_reason(connection->tls)),
-             LOG_U64("left_out", server->refusals_left_out));
-    server->refusal_line_ms = now_ms + REFUSAL_LINE_MS;
-    server->refusals_left_out = 0;
+    log_warn_limited("tls_refused", LOG_STR("listen", server->address), LOG_STR("peer", connection->peer),
+                     LOG_STR("reason", tls_session_reason(connection->tls)));
 }

@@ -53,8 +53,8 @@ static void on_connection(uv_stream_t *listener, int rc)
 {
     http_server_t *server = listener->data;
     if (rc < 0)
-        log_warn("http_accept_failed", LOG_STR("listen", server->address),
-                 LOG_STR("reason", uv_strerror(rc)));
+        log_warn_limited("http_accept_failed", LOG_STR("listen", server->address),
+                         LOG_STR("reason", uv_strerror(rc)));
     else
         connection_accept(server, listener);
 }

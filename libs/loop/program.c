@@ -1,5 +1,6 @@
 #include "loop/program.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/notify.h"
 
@@ -41,6 +42,14 @@ static void on_watchdog(loop_timer_t *timer, void *arg)
     loop_timer_start_in(timer, program->watchdog_ns);
 }
 
+/* Soon after the lines that there are, and while nothing more is said. */
+static void on_log_lines(loop_timer_t *timer, void *arg)
+{
+    (void)arg;
+    log_tell_left_out(clock_now_ns());
+    loop_timer_start_in(timer, NS_PER_S);
+}
+
 /* A message of some hundred KB passes through the heap in pieces of gRPC's. Given back to the kernel each time, as glibc does with what
  * ends a heap from 128 KB on, every page of it would be faulted in for every message. Larger pieces than the second are rare: a model's. */
 enum { KEPT_BYTES = 32 << 20, KEPT_MOST_BYTES = 4 << 20 };
@@ -63,8 +72,13 @@ status_t loop_program_open(loop_program_t *program, loop_signal_fn_t stop, void 
         status = clock_watch_create(&program->clock_watch, program->loop, err);
     if (status == STATUS_OK)
         status = loop_signals_create(&program->signals, program->loop, on_stop, program, err);
-    return status == STATUS_OK ? loop_timer_init(&program->watchdog, program->loop, on_watchdog, program, err)
-                               : status;
+    if (status == STATUS_OK)
+        status = loop_timer_init(&program->watchdog, program->loop, on_watchdog, program, err);
+    if (status == STATUS_OK)
+        status = loop_timer_init(&program->log_lines, program->loop, on_log_lines, program, err);
+    if (status == STATUS_OK)
+        loop_timer_start_in(&program->log_lines, NS_PER_S);
+    return status;
 }
 
 void loop_program_on_hangup(loop_program_t *program, loop_signal_fn_t hangup)
@@ -87,8 +101,11 @@ void loop_program_close(loop_program_t *program)
         loop_signals_destroy(program->signals);
     if (program->watchdog.loop)
         loop_timer_dispose(&program->watchdog);
+    if (program->log_lines.loop)
+        loop_timer_dispose(&program->log_lines);
     clock_watch_destroy(program->clock_watch);
     trim_destroy(program->trim);
+    log_tell_left_out(INT64_MAX);
     if (program->loop)
         loop_destroy(program->loop);
 }

@@ -1,6 +1,7 @@
 /*
  * What the program of each service has around its service: a loop, a clean stop on signals, a watch on the wall clock, and word to the service
- * manager of how it is (base/notify.h). Also lifts the limit of descriptors, and has the heap keep what was freed for the next message, though not for ever (trim.h).
+ * manager of how it is (base/notify.h). Also lifts the limit of descriptors, tells each second of log lines that were left out, and has the heap keep what was
+ * freed for the next message, though not for ever (trim.h).
  */
 #ifndef LOOP_PROGRAM_H
 #define LOOP_PROGRAM_H
@@ -15,7 +16,7 @@ typedef struct {
     loop_signals_t *signals;
     clock_watch_t *clock_watch;
     trim_t *trim;
-    loop_timer_t watchdog;
+    loop_timer_t watchdog, log_lines;
     int64_t watchdog_ns; /* 0: nobody waits for it */
     loop_signal_fn_t on_stop, on_hangup;
     void *arg;

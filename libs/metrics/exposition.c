@@ -2,6 +2,7 @@
 #include "metrics/internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -152,6 +153,8 @@ void metrics_write(metrics_t *reg, strbuf_t *out)
     pthread_mutex_unlock(&reg->lock);
     for (int i = 0; i < len; i++)
         collectors[i].fn(collectors[i].arg);
+    atomic_store_explicit(&metrics_series(reg, METRIC_LOG_LINES_LEFT_OUT)->count, log_lines_left_out(),
+                          memory_order_relaxed);
     pthread_mutex_lock(&reg->lock);
     for (int id = 0; id < METRIC_COUNT; id++)
         if (is_shown(&reg->families[id]))

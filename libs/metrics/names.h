@@ -15,7 +15,7 @@
     X(BUILD_INFO, "fermata_build_info", GAUGE, NONE, "service,version", "Always 1; the labels say what runs.") \
     X(START_TIME, "fermata_start_time_seconds", GAUGE, NONE, "", "Unix time at which the process started.") \
     X(RESIDENT_BYTES, "fermata_resident_memory_bytes", GAUGE, NONE, "", "Resident memory of the process.") \
-    X(LOG_LINES, "fermata_log_lines_total", COUNTER, NONE, "level", "Log lines written.") \
+    X(LOG_LINES_LEFT_OUT, "fermata_log_lines_left_out_total", COUNTER, NONE, "", "Log lines of the process that were left out because their place in the program had written enough in that second.") \
     /* The data plane, on its gateway and worker sides */ \
     X(DATA_ITEMS, "fermata_data_items_total", COUNTER, NONE, "status,transport", "Inputs of tasks asked for by workers, by status (ok, error) and transport (tcp, shm, rdma). What a worker reads past the socket (shm, rdma) only it counts.") \
     X(DATA_ITEM_BYTES, "fermata_data_item_bytes_total", COUNTER, NONE, "transport", "Bytes of inputs served (gateway) or fetched (worker).") \

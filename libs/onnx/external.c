@@ -63,11 +63,13 @@ static status_t open_inside(const onnx_model_t *model, const Onnx__TensorProto *
         return err_set(err, STATUS_INVALID_ARGUMENT, "tensor '%.60s': '%.60s' is no relative path",
                        tensor_name(t), location);
     if (!realpath(path, real))
-        return err_set(err, STATUS_IO, "tensor '%.60s': %.80s: %s", tensor_name(t), location, strerror(errno));
+        return err_set(err, STATUS_IO, "tensor '%.60s': %.80s: %s", tensor_name(t), location,
+                       strerror(errno));
     bool inside = !strncmp(real, model->folder, folder_len) && (real[folder_len] == '/' || folder_len == 1);
     if (!inside)
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "tensor '%.60s': '%.60s' lies outside the folder of the model", tensor_name(t), location);
+                       "tensor '%.60s': '%.60s' lies outside the folder of the model", tensor_name(t),
+                       location);
     err_t why;
     status_t status = file_open(real, fd, &why);
     if (status != STATUS_OK)
@@ -147,7 +149,8 @@ static status_t check_sparse(const onnx_model_t *model, const Onnx__SparseTensor
     return s && status == STATUS_OK ? check_tensor(model, s->indices, err) : status;
 }
 
-static status_t check_graph(const onnx_model_t *model, const Onnx__GraphProto *g, err_t *err); /* attributes hold graphs */
+static status_t check_graph(const onnx_model_t *model, const Onnx__GraphProto *g,
+                            err_t *err); /* attributes hold graphs */
 
 static status_t check_attribute(const onnx_model_t *model, const Onnx__AttributeProto *a, err_t *err)
 {

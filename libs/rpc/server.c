@@ -65,8 +65,8 @@ static bool check_role(rpc_call_t *slot, const rpc_method_t *method)
     if (!role || !slot->server->shown.tls || strcmp(role, method->role) == 0)
         return true;
     rpc_peer_text(slot->call, slot->peer);
-    log_warn("role_refused", LOG_STR("peer", slot->peer), LOG_STR("role", *role ? role : "-"),
-             LOG_STR("wanted", method->role), LOG_STR("method", method->path));
+    log_warn_limited("role_refused", LOG_STR("peer", slot->peer), LOG_STR("role", *role ? role : "-"),
+                     LOG_STR("wanted", method->role), LOG_STR("method", method->path));
     snprintf(text, sizeof text, "this call is for the role %s; the certificate shown is of %s%s",
              method->role, *role ? "the role " : "none", role);
     rpc_call_reject(slot, RPC_PERMISSION_DENIED, text);
@@ -125,7 +125,7 @@ static void arm(rpc_server_t *server, rpc_queue_t *queue)
     grpc_call_error error = grpc_server_request_call(
         server->grpc, &slot->call, &slot->details, &slot->metadata, queue->cq, queue->cq, &slot->accept_tag);
     if (error != GRPC_CALL_OK) {
-        log_error("rpc_accept_refused", LOG_I64("error", error));
+        log_error_limited("rpc_accept_refused", LOG_I64("error", error));
         rpc_call_recycle(slot);
     }
 }

@@ -180,8 +180,8 @@ static void cut(rpc_unfinished_t *all, const rpc_connection_t *connection, grpc_
         grpc_call_cancel_with_status(w->call, code, text, NULL);
     }
     if (peer[0])
-        log_warn("unfinished_cut", LOG_STR("peer", peer), LOG_U64("bytes", unfinished(connection)),
-                 LOG_STR("reason", text));
+        log_warn_limited("unfinished_cut", LOG_STR("peer", peer), LOG_U64("bytes", unfinished(connection)),
+                         LOG_STR("reason", text));
 }
 
 static void cut_slow(rpc_unfinished_t *all, int64_t now_ns)

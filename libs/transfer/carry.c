@@ -23,8 +23,8 @@ void clients_open(transfer_pool_t *pool, transfer_choice_t choice, bool spin)
         if (carriers[i]->client_open(pool->loop, spin, &pool->clients[count].client, &err) == STATUS_OK)
             pool->clients[count++].ops = carriers[i];
         else
-            log_info("data_carrier_closed", LOG_STR("carrier", carriers[i]->name),
-                     LOG_STR("reason", err.text));
+            log_info_limited("data_carrier_closed", LOG_STR("carrier", carriers[i]->name),
+                             LOG_STR("reason", err.text));
     }
 }
 
@@ -78,8 +78,8 @@ void transfer_buffer_drop(transfer_pool_t *pool, void *base)
 
 static void link_tell(const transfer_peer_t *peer, const char *carrier, const char *why)
 {
-    log_info("data_peer_by_socket", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
-             LOG_STR("not_by", carrier), LOG_STR("reason", why));
+    log_info_limited("data_peer_by_socket", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+                     LOG_STR("not_by", carrier), LOG_STR("reason", why));
 }
 
 static const client_t *client_untried(const transfer_peer_t *peer)
@@ -175,8 +175,8 @@ static void link_on_changed(void *ctx, status_t status, const char *why)
     peer->used_ns = (uint64_t)clock_now_ns(); /* its idle time begins now */
     link->window = (window_t){0};
     connection_moves(&peer->pool->stats, TRANSFER_BY_TCP, link->ops->way);
-    log_info("data_peer_past_socket", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
-             LOG_STR("by", link->ops->name));
+    log_info_limited("data_peer_past_socket", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+                     LOG_STR("by", link->ops->name));
 }
 
 bool link_attached(transfer_peer_t *peer, const wire_header_t *header, const uint8_t *extra)

@@ -40,8 +40,8 @@ void doors_open(doors_t *doors, struct uv_loop_s *loop, transfer_choice_t choice
         if (carriers[i]->door_open(&options, &door->door, &err) == STATUS_OK)
             door->ops = carriers[i];
         else
-            log_info("data_carrier_closed", LOG_STR("carrier", carriers[i]->name),
-                     LOG_STR("reason", err.text));
+            log_info_limited("data_carrier_closed", LOG_STR("carrier", carriers[i]->name),
+                             LOG_STR("reason", err.text));
     }
 }
 

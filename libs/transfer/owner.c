@@ -504,13 +504,8 @@ static void owner_sent(conn_t *conn, frame_t *frame)
 
 static void owner_log_dropped(transfer_owner_t *owner, const char *why)
 {
-    uint64_t now = (uint64_t)clock_now_ns();
-
     owner->stats.protocol_errors++;
-    if (now - owner->logged_ns > (uint64_t)NS_PER_S) {
-        owner->logged_ns = now;
-        log_warn("data_peer_dropped", LOG_STR("reason", why));
-    }
+    log_warn_limited("data_peer_dropped", LOG_STR("reason", why));
 }
 
 /* Whoever hangs up before he has proved himself, as a port scan does, is not told of. */
@@ -521,7 +516,7 @@ static void stranger_closed(owner_conn_t *oc, bool protocol, const char *why)
     TAILQ_REMOVE(&owner->strangers, oc, link);
     owner->stranger_count--;
     if (protocol)
-        refusals_note(&owner->refusals, &owner->stats, oc->refusal, (struct sockaddr *)&oc->from, why);
+        refusals_note(&owner->stats, oc->refusal, (struct sockaddr *)&oc->from, why);
 }
 
 static void owner_closed(conn_t *conn, bool protocol, const char *why)

@@ -29,9 +29,7 @@ struct transfer_owner {
     struct owner_conns conns;     /* those whose peers have proved themselves, or need not */
     struct owner_conns strangers; /* the others, oldest first */
     uint32_t stranger_count;
-    refusals_t refusals;
     transfer_stats_t stats;
-    uint64_t logged_ns; /* when a bad peer was last logged: one line a second at most */
     char address[TRANSFER_ADDRESS_BYTES];
     struct loop *shared_loop;     /* NULL: nobody comes from another loop */
     mailbox_t handed;             /* from other loops */

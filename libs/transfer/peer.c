@@ -87,8 +87,8 @@ void peer_fail(transfer_peer_t *peer, bool backoff, const char *why)
     if (backoff)
         peer_back_off(peer);
     if (!TAILQ_EMPTY(&peer->waiting) || !TAILQ_EMPTY(&peer->paced) || !TAILQ_EMPTY(&peer->sent))
-        log_warn("data_peer_lost", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
-                 LOG_STR("reason", why));
+        log_warn_limited("data_peer_lost", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+                         LOG_STR("reason", why));
     peer_detach(peer);
     list_fail(pool, &peer->sent);
     list_fail(pool, &peer->paced);
@@ -134,8 +134,8 @@ static bool peer_send_challenge(transfer_peer_t *peer)
 static bool peer_refuse(transfer_peer_t *peer, transfer_refusal_t refusal, const char *why)
 {
     peer->pool->stats.refused[refusal]++;
-    log_error("data_gateway_not_proved", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
-              LOG_STR("reason", transfer_refusal_name(refusal)), LOG_STR("why", why));
+    log_error_limited("data_gateway_not_proved", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+                      LOG_STR("reason", transfer_refusal_name(refusal)), LOG_STR("why", why));
     return false;
 }
 
@@ -234,8 +234,8 @@ static bool peer_on_bye(transfer_peer_t *peer, const wire_header_t *header, cons
     for (size_t i = 0; i < sizeof(text); i++)
         text[i] = record[i] && (record[i] < 0x20 || record[i] > 0x7e) ? '?' : (char)record[i];
     text[sizeof(text) - 1] = '\0';
-    log_error("data_peer_refused", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
-              LOG_U64("code", header->count), LOG_STR("reason", text));
+    log_error_limited("data_peer_refused", LOG_STR("host", peer->host), LOG_STR("port", peer->port),
+                      LOG_U64("code", header->count), LOG_STR("reason", text));
     return false;
 }
 

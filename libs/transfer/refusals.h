@@ -4,13 +4,8 @@
 
 #include "transfer/transfer.h"
 
-/* One line a second at most, with how many were left out. All zero is a fresh one. */
-typedef struct {
-    uint64_t logged_ns, left_out;
-} refusals_t;
-
 /* from: the other end's, of a sockaddr_storage; why: for people. */
-void refusals_note(refusals_t *refusals, transfer_stats_t *stats, transfer_refusal_t refusal,
-                   const struct sockaddr *from, const char *why);
+void refusals_note(transfer_stats_t *stats, transfer_refusal_t refusal, const struct sockaddr *from,
+                   const char *why);
 
 #endif

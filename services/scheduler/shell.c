@@ -88,7 +88,7 @@ static void on_note(void *arg, log_level_t level, const char *event, const log_f
 {
     (void)arg;
     if (log_enabled(level))
-        log_write(level, event, fields);
+        log_write_limited(level, event, fields, clock_now_ns());
 }
 
 static status_t init_control(scheduler_t *s, err_t *err)

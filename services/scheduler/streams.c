@@ -37,7 +37,8 @@ bool stream_send(void *arg, const ProtobufCMessage *message)
     size_t len = frame.len_bytes, waiting = waiting_bytes(stream);
     bool large = len >= STREAM_FRAMES_BYTES_MAX / 2 && stream->large_bytes == 0;
     if (waiting + (large ? 0 : len) > STREAM_FRAMES_BYTES_MAX) {
-        log_warn("stream_full", LOG_STR("peer", link_peer(stream->link)), LOG_U64("waiting_bytes", waiting));
+        log_warn_limited("stream_full", LOG_STR("peer", link_peer(stream->link)),
+                         LOG_U64("waiting_bytes", waiting));
         link_drop(frame);
         return false;
     }

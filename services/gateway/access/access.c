@@ -10,14 +10,11 @@
 #include <time.h>
 
 #define LOOK_NS NS_PER_S /* how late a revoked key may still be taken */
-#define LINE_NS NS_PER_S /* of refusals: whoever guesses keys must not fill the log */
 
 struct access {
     keyring_t *ring;
     metrics_t *metrics;
     loop_timer_t timer;
-    int64_t line_ns; /* when the next refusal may be logged */
-    uint64_t left_out;
 };
 
 /* ---- the file ---- */
@@ -76,18 +73,9 @@ void access_destroy(access_t *access)
 static void count_refusal(access_t *access, const char *reason, const char *peer, const auth_key_t *key,
                           const char *model)
 {
-    int64_t now_ns = clock_now_ns();
-
     metrics_add(metrics_series(access->metrics, METRIC_GATEWAY_ACCESS_REFUSED, reason), 1);
-    if (now_ns < access->line_ns) {
-        access->left_out++;
-        return;
-    }
-    log_warn("access_refused", LOG_STR("reason", reason), LOG_STR("peer", peer),
-             LOG_STR("key", key ? key->name : "-"), LOG_STR("model", model ? model : "-"),
-             LOG_U64("left_out", access->left_out));
-    access->line_ns = now_ns + LINE_NS;
-    access->left_out = 0;
+    log_warn_limited("access_refused", LOG_STR("reason", reason), LOG_STR("peer", peer),
+                     LOG_STR("key", key ? key->name : "-"), LOG_STR("model", model ? model : "-"));
 }
 
 /* One text for all that can be wrong with a key: a guesser learns nothing. */

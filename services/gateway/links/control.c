@@ -96,7 +96,7 @@ static void flush(gateway_control_t *control)
     status_t status = link_send(control->link, &message.base);
     if (status != STATUS_OK) {
         /* Its tasks are lost to the scheduler. With a new stream they are all submitted again. */
-        log_warn("control_send_failed", LOG_STR("status", status_name(status)));
+        log_warn_limited("control_send_failed", LOG_STR("status", status_name(status)));
         link_cancel(control->link);
     }
 }

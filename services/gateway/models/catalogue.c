@@ -131,7 +131,8 @@ static void put_model(catalogue_t *catalogue, const Control__CatalogueModel *mod
     const Control__ModelReport *report = model->description;
     model_entry_t *entry = entry_for(catalogue, report);
     if (!entry) {
-        log_error("model_ignored", LOG_STR("model", report->name), LOG_I64("version", report->version));
+        log_error_limited("model_ignored", LOG_STR("model", report->name),
+                          LOG_I64("version", report->version));
         return;
     }
     entry->id = model->id;

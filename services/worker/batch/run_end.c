@@ -127,7 +127,7 @@ void run_refuse(run_t *run, uint32_t generation, const Control__Grant *grant, st
                            .status = status,
                            .reason = reason};
 
-    log_warn("grant_refused", LOG_U64("batch", grant->batch_id), LOG_STR("status", status_name(status)),
-             LOG_STR("reason", reason));
+    log_warn_limited("grant_refused", LOG_U64("batch", grant->batch_id),
+                     LOG_STR("status", status_name(status)), LOG_STR("reason", reason));
     run->options.report(run->options.ctx, &report);
 }

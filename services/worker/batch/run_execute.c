@@ -111,8 +111,8 @@ static void log_failed(const batch_t *batch)
 {
     const model_devices_t *devices = batch->run->options.devices;
 
-    log_error("batch_failed", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
-              LOG_STR("device", devices->list[batch->device].name), LOG_ERR(&batch->err));
+    log_error_limited("batch_failed", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+                      LOG_STR("device", devices->list[batch->device].name), LOG_ERR(&batch->err));
 }
 
 /* Its shape is what the mode of its model cannot run, and no row has left. */

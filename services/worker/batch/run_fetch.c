@@ -20,10 +20,15 @@ static bool are_gone(const batch_t *batch)
 
 static void log_missing_rows(const batch_t *batch)
 {
-    log_at(are_gone(batch) ? LOG_DEBUG : LOG_WARN, "inputs_missing", LOG_STR("model", batch->model->name),
-           LOG_U64("batch", batch->id), LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted),
-           LOG_STR("status", status_name((status_t)batch->failed_status[batch->failed_count - 1])),
-           LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
+    if (are_gone(batch)) {
+        log_debug("inputs_gone", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+                  LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted));
+        return;
+    }
+    log_warn_limited("inputs_missing", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+                     LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted),
+                     LOG_STR("status", status_name((status_t)batch->failed_status[batch->failed_count - 1])),
+                     LOG_MS("after_ms", batch->fetched_ns - batch->granted_ns));
 }
 
 static bool all_have_come(const batch_t *batch)

@@ -29,9 +29,9 @@ static status_t push_send(batch_push_t *push)
 static void push_failed(const batch_push_t *push, status_t status)
 {
     metrics_add(push->group->batch->model->serving->push_failed, push->count);
-    log_warn("push_failed", LOG_STR("gateway", push->group->peer->address),
-             LOG_STR("model", push->group->batch->model->name), LOG_U64("tasks", push->count),
-             LOG_STR("status", status_name(status)));
+    log_warn_limited("push_failed", LOG_STR("gateway", push->group->peer->address),
+                     LOG_STR("model", push->group->batch->model->name), LOG_U64("tasks", push->count),
+                     LOG_STR("status", status_name(status)));
 }
 
 void batch_settle_pushes(batch_t *batch)

@@ -297,7 +297,7 @@ static void control_on_model_id(worker_control_t *control, const Control__ModelI
     if (!model) /* one without a version is reported as its first */
         model = served_find_version(control->options.served, id->name, 0);
     if (!model || id->id >= CATALOGUE_ID_MAX) {
-        log_warn("unknown_model_named", LOG_STR("model", id->name), LOG_I64("version", id->version));
+        log_warn_limited("unknown_model_named", LOG_STR("model", id->name), LOG_I64("version", id->version));
         return;
     }
     while (cap <= id->id)
@@ -325,8 +325,8 @@ static void control_on_peers(worker_control_t *control, const Control__PeerTable
         const Control__Peer *peer = table->peers[i];
         if (peers_set(control->options.peers, peer->index, peer->instance_id, peer->data_address, &err) !=
             STATUS_OK)
-            log_warn("gateway_unusable", LOG_STR("gateway", peer->name),
-                     LOG_STR("address", peer->data_address), LOG_ERR(&err));
+            log_warn_limited("gateway_unusable", LOG_STR("gateway", peer->name),
+                             LOG_STR("address", peer->data_address), LOG_ERR(&err));
     }
 }
 
@@ -436,8 +436,8 @@ static void control_on_said(link_t *link, void *ctx, const ProtobufCMessage *sai
     else if (!message || !control->welcome)
         outage_refuse(&control->outage, link, RPC_FAILED_PRECONDITION, objection);
     else
-        log_warn("scheduler_message_dropped", LOG_STR("reason", objection),
-                 LOG_U64("newest_epoch", control->epoch));
+        log_warn_limited("scheduler_message_dropped", LOG_STR("reason", objection),
+                         LOG_U64("newest_epoch", control->epoch));
 }
 
 /* ---- the stream ---- */

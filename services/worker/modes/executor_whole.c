@@ -39,17 +39,11 @@ static void launch_part(executor_t *executor, batch_t *batch, const batch_part_t
     launch_submit(executor->env->launcher, executor->device, &batch->launch);
 }
 
-/* Clients may send as many as they like: one line a second. */
 static void refuse_row(batch_t *batch, uint32_t row, status_t status)
 {
-    serving_t *serving = batch->model->serving;
-
     batch_lose_row(batch, row, status);
-    if (batch->finished_ns - serving->refusal_said_ns < NS_PER_S)
-        return;
-    serving->refusal_said_ns = batch->finished_ns;
-    log_warn("inputs_refused", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
-             LOG_ERR(&batch->err));
+    log_warn_limited("inputs_refused", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
+                     LOG_ERR(&batch->err));
 }
 
 /*

@@ -36,8 +36,7 @@ struct serving {
     bool measuring; /* the loader runs it once more, beside its batches, and reads its measured profiles */
     model_again_t again[FAMILY_MAX]; /* of each of its profiles */
     bool unreadable;                 /* what is on disk now cannot be read; it has been logged */
-    bool superseded;         /* another model_t has its place: destroyed once its last batch has ended */
-    int64_t refusal_said_ns; /* when it was last logged that it cannot be run on some inputs */
+    bool superseded; /* another model_t has its place: destroyed once its last batch has ended */
     metric_t *batches_ok, *batches_failed, *batches_revoked, *tasks_ok, *tasks_failed, *push_failed;
     metric_t *inputs_in_place, *outputs_in_place;
     metric_t *exec, *fetch, *push, *profile_error, *stopped, *late;
