@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ time-outs */
 
@@ -179,24 +180,19 @@ static void refuse(http_connection_t *connection)
     connection_flush(connection);
 }
 
-static void on_accept_again(uv_timer_t *timer)
-{
-    http_server_t *server = timer->data;
-    if (!server->stopping)
-        connection_accept(server, (uv_stream_t *)&server->listener);
-}
-
-void connection_accept(http_server_t *server, uv_stream_t *listener)
+void connection_accept(http_server_t *server, int fd)
 {
     http_connection_t *connection = connection_create(server);
-    if (!connection) { /* libuv keeps the socket, and listens on when it has been taken */
-        uv_timer_start(&server->accept_timer, on_accept_again, ACCEPT_PAUSE_MS, 0);
+    if (!connection) { /* no memory for it */
+        server->counters.connections_refused++;
+        close(fd);
         return;
     }
     bool full = server->connection_count >= server->config.connections_max;
     if (!full)
         server->connection_count++;
-    if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0) {
+    if (uv_tcp_open(&connection->tcp, fd) != 0) {
+        close(fd);
         connection->refused = full;
         server->refused_count += full;
         connection_close(connection);

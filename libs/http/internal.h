@@ -11,6 +11,7 @@
 #ifndef HTTP_INTERNAL_H
 #define HTTP_INTERNAL_H
 
+#include "base/acceptor.h"
 #include "http/head.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -22,7 +23,8 @@ enum {
     READ_BUFFER_BYTES = 64 << 10,  /* one for all connections: a read is parsed before the next one starts */
     BODY_STEP_BYTES = 64 << 10,    /* a body buffer grows from here, and so must the client's progress */
     DISCARD_MAX_BYTES = 256 << 10, /* an unwanted body up to here is read to keep the connection alive */
-    ACCEPT_PAUSE_MS = 50,          /* after a connection for which there was no memory */
+    ACCEPTS_PER_EVENT = 64,        /* more wait for the next turn of the loop */
+    ACCEPT_PAUSE_MS = 50,          /* when none can be taken */
     LINGER_MS = 2000,  /* how long a closing connection is drained, so that its answer is not reset away */
     REFUSED_MAX = 128, /* connections over the limit that are told so before the rest is just closed */
     SPARE_REQUESTS_MAX = 1024,     /* recycled request objects, about 4 KiB each */
@@ -148,7 +150,9 @@ struct http_server {
     uv_loop_t *loop;
     http_server_config_t config;
     router_t *router;
-    uv_tcp_t listener;
+    uv_poll_t listener;
+    int listen_fd;
+    acceptor_t acceptor;
     uv_timer_t stop_timer, accept_timer;
     uv_idle_t deferring; /* runs while `deferred` is not empty */
     /* What the loop calls for it, and for the timer of a connection: those who set them stand below those who answer. */
@@ -178,7 +182,7 @@ struct http_server {
 /* Each of these files calls only those that stand behind it here; server.c stands above all. */
 
 /* connection.c */
-void connection_accept(http_server_t *server, uv_stream_t *listener);
+void connection_accept(http_server_t *server, int fd); /* its own from here on */
 void connection_resume(http_connection_t *connection);
 void connection_on_timer(uv_timer_t *timer);
 
@@ -227,6 +231,7 @@ void secure_refused(http_connection_t *connection);
 void server_defer(http_server_t *server, http_connection_t *connection);
 /* Ends a stop when nothing is left that it waits for. */
 void server_check_stopped(http_server_t *server);
+void server_close_listener(http_server_t *server, uv_close_cb closed);
 void server_close_handles(http_server_t *server, uv_close_cb closed);
 void server_on_closed(uv_handle_t *handle); /* of a server that stops */
 void server_free(http_server_t *server);

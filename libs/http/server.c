@@ -5,8 +5,12 @@
 #include "http/address.h"
 #include "http/internal.h"
 
+#include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ work put off */
 
@@ -49,47 +53,81 @@ static void fill_defaults(http_server_config_t *config)
     DEFAULT(write_timeout_ms, 20000);
 }
 
-static void on_connection(uv_stream_t *listener, int rc)
+static void on_listener(uv_poll_t *poll, int status, int events);
+
+static void on_accept_again(uv_timer_t *timer)
 {
-    http_server_t *server = listener->data;
-    if (rc < 0)
-        log_warn_limited("http_accept_failed", LOG_STR("listen", server->address),
-                         LOG_STR("reason", uv_strerror(rc)));
-    else
-        connection_accept(server, listener);
+    http_server_t *server = timer->data;
+    if (!server->stopping)
+        uv_poll_start(&server->listener, UV_READABLE, on_listener);
 }
 
-static int listen_on(http_server_t *server, const struct sockaddr_storage *address)
+static void on_listener(uv_poll_t *poll, int status, int events)
 {
-    int rc = 0, one = 1;
-    uv_os_fd_t fd;
-    if (server->config.reuse_port) {
-        rc = uv_fileno((uv_handle_t *)&server->listener, &fd);
-        if (rc == 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0)
-            return uv_translate_sys_error(errno);
+    http_server_t *server = poll->data;
+    (void)status;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_EVENT && !server->stopping; i++) {
+        struct sockaddr_storage from;
+        int fd = acceptor_take(&server->acceptor, server->listen_fd, &from);
+        if (fd >= 0)
+            connection_accept(server, fd);
+        else if (fd == ACCEPTOR_EMPTY)
+            return;
+        if (fd == ACCEPTOR_STUCK) { /* it would report without end */
+            uv_poll_stop(poll);
+            uv_timer_start(&server->accept_timer, on_accept_again, ACCEPT_PAUSE_MS, 0);
+            return;
+        }
     }
+}
+
+static bool bind_to(const http_server_t *server, int fd, const struct sockaddr_storage *address)
+{
+    int one = 1, none = 0;
+    bool six = address->ss_family == AF_INET6;
+    socklen_t len = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+           (!server->config.reuse_port || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0) &&
+           (!six || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof none) == 0) &&
+           bind(fd, (const struct sockaddr *)address, len) == 0 && listen(fd, server->config.backlog) == 0;
+}
+
+/* Nothing is left open after a failure. */
+static status_t listen_on(http_server_t *server, const struct sockaddr_storage *address, const char *named,
+                          err_t *err)
+{
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int rc = fd >= 0 && bind_to(server, fd, address) ? uv_poll_init(server->loop, &server->listener, fd)
+                                                     : uv_translate_sys_error(errno);
+    server->listen_fd = fd;
     if (rc == 0)
-        rc = uv_tcp_bind(&server->listener, (const struct sockaddr *)address, 0);
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&server->listener, server->config.backlog, on_connection);
-    return rc;
+        return STATUS_OK;
+    if (fd >= 0)
+        close(fd);
+    return err_set(err, STATUS_IO, "cannot listen on %s: %s", named, uv_strerror(rc));
 }
 
 static void note_address(http_server_t *server)
 {
     struct sockaddr_storage address = {0};
-    int len = sizeof address;
-    uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
+    socklen_t len = sizeof address;
+    getsockname(server->listen_fd, (struct sockaddr *)&address, &len);
     address_print(&address, server->address, sizeof server->address);
     server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                        : ((struct sockaddr_in *)&address)->sin_port);
 }
 
-static void on_create_undone(uv_handle_t *handle)
+static void start(http_server_t *server)
 {
-    http_server_t *server = handle->data;
-    if (--server->open_handles == 0)
-        server_free(server);
+    acceptor_init(&server->acceptor, server->address);
+    server->open_handles = 4;
+    server->listener.data = server->stop_timer.data = server->accept_timer.data = server->deferring.data =
+        server;
+    uv_timer_init(server->loop, &server->stop_timer);
+    uv_timer_init(server->loop, &server->accept_timer);
+    uv_idle_init(server->loop, &server->deferring);
+    uv_poll_start(&server->listener, UV_READABLE, on_listener);
 }
 
 status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config, const http_route_t *routes,
@@ -120,19 +158,13 @@ status_t http_server_create(uv_loop_t *loop, const http_server_config_t *config,
     made->config.listen = NULL; /* the caller's text; ours is `address` */
     fill_defaults(&made->config);
     receive_settings(&made->parser_settings);
-    made->open_handles = 4;
-    made->listener.data = made->stop_timer.data = made->accept_timer.data = made->deferring.data = made;
-    uv_timer_init(loop, &made->stop_timer);
-    uv_timer_init(loop, &made->accept_timer);
-    uv_idle_init(loop, &made->deferring);
-    int rc = uv_tcp_init_ex(loop, &made->listener, address.ss_family);
-    if (rc == 0)
-        rc = listen_on(made, &address);
-    if (rc != 0) {
-        server_close_handles(made, on_create_undone);
-        return err_set(err, STATUS_IO, "cannot listen on %s: %s", config->listen, uv_strerror(rc));
+    status = listen_on(made, &address, config->listen, err);
+    if (status != STATUS_OK) {
+        server_free(made);
+        return status;
     }
     note_address(made);
+    start(made);
     *server = made;
     return STATUS_OK;
 }
@@ -182,7 +214,7 @@ void http_server_stop(http_server_t *server, uint32_t grace_ms, http_server_stop
         return;
     if (!server->stopping) {
         server->stopping = server->parting = true;
-        uv_close((uv_handle_t *)&server->listener, server_on_closed);
+        server_close_listener(server, server_on_closed);
         close_connections(server, true);
     }
     if (!uv_is_active((uv_handle_t *)&server->stop_timer) ||

@@ -2,6 +2,7 @@
 #include "http/internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 void server_defer(http_server_t *server, http_connection_t *connection)
 {
@@ -22,10 +23,17 @@ void server_free(http_server_t *server)
     free(server);
 }
 
+void server_close_listener(http_server_t *server, uv_close_cb closed)
+{
+    uv_close((uv_handle_t *)&server->listener, closed);
+    close(server->listen_fd);
+    acceptor_dispose(&server->acceptor);
+}
+
 void server_close_handles(http_server_t *server, uv_close_cb closed)
 {
     if (!uv_is_closing((uv_handle_t *)&server->listener))
-        uv_close((uv_handle_t *)&server->listener, closed);
+        server_close_listener(server, closed);
     uv_close((uv_handle_t *)&server->stop_timer, closed);
     uv_close((uv_handle_t *)&server->accept_timer, closed);
     uv_close((uv_handle_t *)&server->deferring, closed);

@@ -1,6 +1,7 @@
 /* Prometheus text format 0.0.4. */
 #include "metrics/internal.h"
 
+#include "base/acceptor.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -155,6 +156,8 @@ void metrics_write(metrics_t *reg, strbuf_t *out)
         collectors[i].fn(collectors[i].arg);
     atomic_store_explicit(&metrics_series(reg, METRIC_LOG_LINES_LEFT_OUT)->count, log_lines_left_out(),
                           memory_order_relaxed);
+    atomic_store_explicit(&metrics_series(reg, METRIC_CONNECTIONS_TURNED_AWAY)->count,
+                          acceptors_turned_away(), memory_order_relaxed);
     pthread_mutex_lock(&reg->lock);
     for (int id = 0; id < METRIC_COUNT; id++)
         if (is_shown(&reg->families[id]))

@@ -15,6 +15,7 @@
     X(BUILD_INFO, "fermata_build_info", GAUGE, NONE, "service,version", "Always 1; the labels say what runs.") \
     X(START_TIME, "fermata_start_time_seconds", GAUGE, NONE, "", "Unix time at which the process started.") \
     X(RESIDENT_BYTES, "fermata_resident_memory_bytes", GAUGE, NONE, "", "Resident memory of the process.") \
+    X(CONNECTIONS_TURNED_AWAY, "fermata_connections_without_descriptor_total", COUNTER, NONE, "", "Connections to the process that were closed at once because it, or the host, had no file descriptor left (not those of gRPC).") \
     X(LOG_LINES_LEFT_OUT, "fermata_log_lines_left_out_total", COUNTER, NONE, "", "Log lines of the process that were left out because their place in the program had written enough in that second.") \
     /* The data plane, on its gateway and worker sides */ \
     X(DATA_ITEMS, "fermata_data_items_total", COUNTER, NONE, "status,transport", "Inputs of tasks asked for by workers, by status (ok, error) and transport (tcp, shm, rdma). What a worker reads past the socket (shm, rdma) only it counts.") \

@@ -616,16 +616,15 @@ static void owner_on_listener(uv_poll_t *poll, int status, int events)
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
         struct sockaddr_storage from;
-        socklen_t len = sizeof(from);
-        int fd = accept4(owner->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = acceptor_take(&owner->acceptor, owner->fd, &from);
         if (fd >= 0) {
             owner_take(owner, fd, &from);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        } else if (fd == ACCEPTOR_STUCK) {
             /* The listener would report readable without end; the sweep tries again. */
             uv_poll_stop(&owner->listener);
             owner->listening = false;
             return;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        } else if (fd == ACCEPTOR_EMPTY) {
             return;
         }
     }
@@ -702,6 +701,7 @@ static void owner_start(transfer_owner_t *owner)
 {
     uint64_t sweep_ms = limits_sweep_ms(&owner->limits);
 
+    acceptor_init(&owner->acceptor, owner->address);
     owner->listener.data = owner;
     owner->sweep.data = owner;
     owner->handles = 2;
@@ -783,6 +783,7 @@ void transfer_owner_destroy(transfer_owner_t *owner)
     uv_close((uv_handle_t *)&owner->listener, owner_on_handle_closed);
     uv_close((uv_handle_t *)&owner->sweep, owner_on_handle_closed);
     close(owner->fd);
+    acceptor_dispose(&owner->acceptor);
 }
 
 const char *transfer_owner_address(const transfer_owner_t *owner)

@@ -2,6 +2,7 @@
 #ifndef TRANSFER_OWNER_PRIVATE_H
 #define TRANSFER_OWNER_PRIVATE_H
 
+#include "base/acceptor.h"
 #include "transfer/conn.h"
 #include "transfer/doors.h"
 #include "transfer/refusals.h"
@@ -14,6 +15,7 @@ struct transfer_owner {
     uv_timer_t sweep;
     int handles;
     int fd;
+    acceptor_t acceptor;
     bool listening;
     uv_loop_t *loop;
     uint64_t instance_id;

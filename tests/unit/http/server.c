@@ -1,4 +1,7 @@
+#include "base/acceptor.h"
 #include "harness.h"
+
+#include <sys/resource.h>
 
 /* ------------------------------------------------------------------ handlers under test */
 
@@ -656,4 +659,42 @@ Test(server, a_taken_port_and_a_bad_address_are_errors, .init = start, .fini = s
     cr_assert(strstr(err.text, "cannot listen on 127.0.0.1:"), "%s", err.text);
     config.listen = "no port";
     cr_assert(http_server_create(&h.loop, &config, routes, 1, &other, &err) == STATUS_INVALID_ARGUMENT);
+}
+
+/* ------------------------------------------------------------------ no descriptor left */
+
+enum { DESCRIPTORS = 64 };
+
+/* Whoever comes while there is none hears at once; those who are there, and those who come later, are served. */
+Test(server, goes_on_when_descriptors_run_out, .init = start, .fini = stop)
+{
+    const struct rlimit limit = {.rlim_cur = DESCRIPTORS, .rlim_max = DESCRIPTORS};
+    const char *get = "GET /hello/you HTTP/1.1\r\nHost: x\r\n\r\n";
+    int filler[DESCRIPTORS], fillers = 0;
+    bool closed;
+    int before = harness_connect(&h);
+    harness_send(&h, before, get, strlen(get));
+    harness_read(&h, before, "hello you", 1, NULL);
+    int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while ((filler[fillers] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        fillers++;
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(http_server_port(h.server)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    cr_assert_eq(connect(late, (struct sockaddr *)&to, sizeof to), 0);
+    fcntl(late, F_SETFL, O_NONBLOCK);
+    cr_expect_str_eq(harness_read(&h, late, NULL, 0, &closed), "");
+    cr_expect(closed);
+    cr_expect_eq(acceptors_turned_away(), 1);
+    harness_send(&h, before, get, strlen(get));
+    harness_read(&h, before, "hello you", 1, NULL);
+    while (fillers > 0)
+        close(filler[--fillers]);
+    int after = harness_connect(&h);
+    harness_send(&h, after, get, strlen(get));
+    harness_read(&h, after, "hello you", 1, NULL);
+    close(before);
+    close(late);
+    close(after);
 }
