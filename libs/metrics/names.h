@@ -77,6 +77,7 @@
     X(WORKER_LATE_BATCHES, "fermata_worker_late_batches_total", COUNTER, NONE, "model", "Batches whose execution took longer than planned; five of a hundred is what planning aims at.") \
     X(WORKER_FETCH_SECONDS, "fermata_worker_fetch_seconds", HISTOGRAM, NS_AS_S, "model", "Fetching the inputs of one batch.") \
     X(WORKER_IN_PLACE, "fermata_worker_in_place_batches_total", COUNTER, NONE, "model,of", "Batches whose inputs were read, or outputs written, where a gateway of the same process has them.") \
+    X(WORKER_GATEWAY_BREAKERS, "fermata_worker_gateway_breakers_total", COUNTER, NONE, "to", "Gateways that are asked for no more inputs because they let fetches run out of time (open), and that have answered a probe since (closed).") \
     X(WORKER_PUSH_FAILURES, "fermata_worker_push_failures_total", COUNTER, NONE, "model", "Results that could not be handed to their gateway.") \
     X(WORKER_PUSH_SECONDS, "fermata_worker_push_seconds", HISTOGRAM, NS_AS_S, "model", "Pushing the outputs of one batch.") \
     X(WORKER_LATE_START_SECONDS, "fermata_worker_late_start_seconds", HISTOGRAM, NS_AS_S, "", "How long after its grant had come a batch started.") \

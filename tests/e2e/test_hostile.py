@@ -149,3 +149,24 @@ def test_ids_of_processes_are_shown_to_nobody(emulated):
         own = worker.hello.instance_id
         assert str(own) not in text and f"{own:016x}" not in text and f"{own:x}" not in text
     wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
+
+
+def silent_gateways(cluster):
+    return metric(cluster.back.metrics, "fermata_worker_gateway_breakers_total", to="open")
+
+
+def test_a_gateway_whose_data_plane_is_silent_costs_the_others_a_second_at_most(emulated):
+    """It asks for 200 rows a second and lets nobody have their inputs. The worker stops asking for them; the other gateway's requests are
+    answered."""
+    opened = silent_gateways(emulated)
+
+    with rogue.RogueGateway(emulated.one.grpc) as gateway:
+        wait_until(lambda: "quick" in gateway.models and gateway.models["quick"].ready, "the rogue knows the model", 10)
+        with rogue.Steady(lambda: gateway.submit("quick", budget_ns=200 * rogue.NS_PER_MS), 200), rogue.Steady(ask(emulated, "quick"), 50) as client:
+            wait_until(lambda: silent_gateways(emulated) > opened, "the worker has noticed", 5)
+            settled = len(client.results)
+            wait_until(lambda: len(client.results) >= settled + 400, "400 more requests", 60)
+        answers = client.results[settled:]
+        assert answers.count(200) >= 0.99 * len(answers), (client.results, emulated.back.log()[-2000:])
+    log = emulated.back.log()
+    assert log.count("gateway_silent") == 1 and gateway.silence.address in log, log[-2000:]

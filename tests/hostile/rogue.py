@@ -6,6 +6,7 @@ A rogue runs on threads of its own until it is closed; what it was sent is in `h
 
 import functools
 import itertools
+import math
 import pathlib
 import queue
 import random
@@ -232,6 +233,14 @@ class Silence:
             connection.close()
 
 
+ELEMENT_BYTES = {"BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "FP16": 2, "BF16": 2, "INT64": 8, "UINT64": 8, "FP64": 8}
+
+
+def item_bytes(report):
+    """What the inputs of one row of a model without axes are long; a fetch of another length is refused without asking."""
+    return sum(math.prod(tensor.dims) * ELEMENT_BYTES.get(tensor.datatype, 4) for tensor in report.inputs)
+
+
 class RogueGateway(Peer):
     """A gateway that asks for work and lets nobody have the inputs: its data plane is silent, unless another address is given."""
 
@@ -251,9 +260,10 @@ class RogueGateway(Peer):
             self.send(catalogue_seen=frame.catalogue.version)
         self.drops.extend(zip(frame.drops.id, frame.drops.status, frame.drops.stage))
 
-    def submit(self, model, count=1, budget_ns=100 * NS_PER_MS, length=256):
+    def submit(self, model, count=1, budget_ns=100 * NS_PER_MS, length=None):
         """So many tasks for a model that the catalogue shows; their ids."""
         ids = list(itertools.islice(self._ids, count))
+        length = item_bytes(self.models[model].description) if length is None else length
         self.send(tasks=message("TaskBatch", id=ids, model=[self.models[model].id] * count, budget_ns=[budget_ns] * count,
                                 handle_hi=[self.hello.instance_id] * count, handle_lo=ids, offset_bytes=[0] * count, len_bytes=[length] * count))
         return ids
@@ -314,3 +324,26 @@ def hello_of(address):
     connection, hello = _greeted(address)
     connection.close()
     return struct.unpack("<HHIQQQ", hello)[4]
+
+
+class Steady:
+    """Something that is done at a rate, whatever comes of it, until the block ends: the traffic of a peer or a client."""
+
+    def __init__(self, work, per_s):
+        self.work, self.pause, self.over = work, 1 / per_s, threading.Event()
+        self.results = []
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        due = time.monotonic()
+        while not self.over.wait(max(0, due - time.monotonic())):
+            self.results.append(self.work())
+            due = max(due + self.pause, time.monotonic() - 1)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()

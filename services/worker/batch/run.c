@@ -33,6 +33,8 @@ status_t run_create(const run_options_t *options, run_t **out, err_t *err)
     run->options = *options;
     TAILQ_INIT(&run->free);
     run->late_start = metrics_series(options->metrics, METRIC_WORKER_LATE_START_SECONDS);
+    run->silent = metrics_series(options->metrics, METRIC_WORKER_GATEWAY_BREAKERS, "open");
+    run->heard_again = metrics_series(options->metrics, METRIC_WORKER_GATEWAY_BREAKERS, "closed");
     run->revoked_waiting = metrics_series(options->metrics, METRIC_WORKER_REVOCATIONS, "waiting");
     run->revoked_stopped = metrics_series(options->metrics, METRIC_WORKER_REVOCATIONS, "stopped");
     run->revoked_late = metrics_series(options->metrics, METRIC_WORKER_REVOCATIONS, "late");

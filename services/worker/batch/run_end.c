@@ -20,8 +20,7 @@ void batch_recycle(batch_t *batch)
         run->options.model_idle(run->options.ctx, batch->model);
 }
 
-/* How long the device is kept from taking another batch. */
-static int64_t device_free_in_ns(const run_t *run, uint32_t device)
+int64_t run_free_in_ns(const run_t *run, uint32_t device)
 {
     const batch_t *batch;
     int64_t sum = 0;
@@ -103,7 +102,7 @@ void batch_report(batch_t *batch, status_t status, const char *reason, int64_t p
                            .device_ns = batch->device_ns,
                            .fetch_ns = batch->fetched_ns ? batch->fetched_ns - batch->granted_ns : 0,
                            .push_ns = push_ns,
-                           .free_in_ns = device_free_in_ns(run, batch->device),
+                           .free_in_ns = run_free_in_ns(run, batch->device),
                            .failed_row = batch->failed_row,
                            .failed_status = batch->failed_status,
                            .failed_count = batch->failed_count};

@@ -16,6 +16,9 @@ void batch_recycle(batch_t *batch);
 /* It did not run, or not to its end: reported and recycled, and nothing is pushed. */
 void batch_abort(batch_t *batch, status_t status, const char *reason);
 
+/* How long batches whose inputs are there keep the device from taking another. */
+int64_t run_free_in_ns(const run_t *run, uint32_t device);
+
 /* The report of a grant that became no batch. */
 void run_refuse(run_t *run, uint32_t generation, const Control__Grant *grant, status_t status,
                 const char *reason);

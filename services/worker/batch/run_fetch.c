@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* One that is there answers sooner. */
+static const int64_t ANSWER_NS = 20 * NS_PER_MS;
+
 /* A gateway that knows nothing of an input any more has a client that went away, or gave up in time. */
 static bool are_gone(const batch_t *batch)
 {
@@ -18,9 +21,19 @@ static bool are_gone(const batch_t *batch)
     return true;
 }
 
+/* Every gateway of the batch is silent, and to this worker others are not: another worker would fetch no better. */
+static bool are_silent(const batch_t *batch)
+{
+    for (uint32_t g = 0; g < batch->group_count; g++)
+        if (!batch->groups[g].peer ||
+            !peers_only_it_is_silent(batch->run->options.peers, batch->groups[g].peer))
+            return false;
+    return true;
+}
+
 static void log_missing_rows(const batch_t *batch)
 {
-    if (are_gone(batch)) {
+    if (are_gone(batch) || are_silent(batch)) {
         log_debug("inputs_gone", LOG_STR("model", batch->model->name), LOG_U64("batch", batch->id),
                   LOG_U64("rows", batch->failed_count), LOG_U64("of", batch->granted));
         return;
@@ -57,10 +70,43 @@ static void batch_fetched(batch_t *batch)
     if (batch->revoked) {
         batch_abort(batch, STATUS_CANCELLED, "revoked");
     } else if (batch->count == 0) {
-        batch_abort(batch, are_gone(batch) ? STATUS_CANCELLED : STATUS_UNAVAILABLE,
+        batch_abort(batch, are_gone(batch) || are_silent(batch) ? STATUS_CANCELLED : STATUS_UNAVAILABLE,
                     "no input of the batch could be fetched");
     } else {
         batch_submit(batch);
+    }
+}
+
+static void tell_breaker(const batch_group_t *group, metric_t *changes, log_level_t level, const char *event)
+{
+    metrics_add(changes, 1);
+    log_at(level, event, LOG_STR("gateway", group->peer->address), LOG_U64("batch", group->batch->id));
+}
+
+/* Whatever ended it, the gateway had the time to answer and did not: greeting a connection that is never greeted back ends before a long
+ * deadline does. A timer that is late by more than the gateway had: this worker itself stood still, which says nothing of the gateway. */
+static bool had_time(const batch_t *batch, status_t status, int64_t now_ns)
+{
+    int64_t given_ns = batch->fetch_until_ns - batch->granted_ns;
+
+    return status != STATUS_CANCELLED && !batch->run->stopping && now_ns - batch->granted_ns >= ANSWER_NS &&
+           now_ns - batch->fetch_until_ns < given_ns;
+}
+
+static void breaker_note(const batch_group_t *group, status_t status)
+{
+    const run_t *run = group->batch->run;
+    peer_t *peer = group->peer;
+    int64_t now_ns = clock_now_ns();
+
+    if (status == STATUS_OK) {
+        peer->answered_ns = now_ns;
+        if (breaker_answered(&peer->breaker))
+            tell_breaker(group, run->heard_again, LOG_INFO, "gateway_answers_again");
+    } else if (!had_time(group->batch, status, now_ns)) {
+        breaker_nothing(&peer->breaker, now_ns);
+    } else if (breaker_silent(&peer->breaker, group->batch->granted_ns, now_ns)) {
+        tell_breaker(group, run->silent, LOG_WARN, "gateway_silent");
     }
 }
 
@@ -68,8 +114,8 @@ static void group_on_fetched(void *ctx, status_t status)
 {
     batch_group_t *group = ctx;
 
-    (void)status; /* each item has its own */
     group->request = 0;
+    breaker_note(group, status);
     if (--group->batch->pending == 0)
         batch_fetched(group->batch);
 }
@@ -104,14 +150,20 @@ static bool lands_on_device(const batch_t *batch)
     return true;
 }
 
+/* OK: it is under way. */
 static status_t group_fetch(batch_group_t *group, uint64_t timeout_ns)
 {
+    peer_t *peer = group->peer;
     transfer_item_t *items = group->batch->items + group->first;
+    int64_t now_ns = clock_now_ns();
 
-    if (!group->peer->transfer)
+    if (!peer->transfer || !breaker_asks(&peer->breaker, now_ns))
         return STATUS_UNAVAILABLE;
-    return (group->batch->on_device ? transfer_fetch_to_device : transfer_fetch)(
-        group->peer->transfer, items, group->count, timeout_ns, group_on_fetched, group, &group->request);
+    status_t status = (group->batch->on_device ? transfer_fetch_to_device : transfer_fetch)(
+        peer->transfer, items, group->count, timeout_ns, group_on_fetched, group, &group->request);
+    if (status != STATUS_OK)
+        breaker_nothing(&peer->breaker, now_ns);
+    return status;
 }
 
 static void fetch_groups(batch_t *batch, uint64_t timeout_ns)

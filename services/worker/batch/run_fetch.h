@@ -1,6 +1,6 @@
 /*
  * The inputs of a batch: one request to each gateway, then the wait for the batch's start. Rows that do not
- * come are left out. Loop thread.
+ * come are left out; those of a gateway that has fallen silent (breaker.h) are not waited for. Loop thread.
  */
 #ifndef WORKER_RUN_FETCH_H
 #define WORKER_RUN_FETCH_H

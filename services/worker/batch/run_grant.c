@@ -11,6 +11,8 @@
 /* A fetch is waited for at least this long, whatever the budget says: a late answer is better than one
  * lost to a hiccup. */
 static const int64_t FETCH_MIN_NS = 20 * NS_PER_MS;
+/* Kept for what comes after the fetch: the hand-over to the device, and the way of the results and of the answer. */
+static const int64_t FETCH_SPARE_NS = 5 * NS_PER_MS;
 /* No time on the wire is believed beyond this, ahead or past. */
 static const int64_t BUDGET_MOST_NS = 3600 * NS_PER_S;
 /* Nor longer than this: a gateway that is silent so long is gone. */
@@ -34,14 +36,16 @@ static int64_t shortest_budget_ns(const Control__Grant *grant)
     return believed_ns(shortest_ns);
 }
 
-/* As long as the most urgent row can still be answered: a fetch that stalls for a moment costs less than the batch. */
-static uint64_t fetch_timeout_ns(const batch_t *batch, const Control__Grant *grant)
+/* As long as the most urgent row can still be answered: a fetch that stalls for a moment costs less than the batch, and rows that do not
+ * come make none of the others late. */
+static int64_t fetch_timeout_ns(const batch_t *batch)
 {
-    int64_t budget_ns = shortest_budget_ns(grant);
+    int64_t budget_ns = batch->answer_by_ns - batch->granted_ns;
 
     budget_ns = budget_ns < FETCH_MOST_NS ? budget_ns : FETCH_MOST_NS;
-    int64_t left_ns = budget_ns - batch_latency_ns(batch, batch->granted);
-    return (uint64_t)(left_ns > FETCH_MIN_NS ? left_ns : FETCH_MIN_NS);
+    int64_t after_ns =
+        batch_latency_ns(batch, batch->granted) + run_free_in_ns(batch->run, batch->device) + FETCH_SPARE_NS;
+    return budget_ns - after_ns > FETCH_MIN_NS ? budget_ns - after_ns : FETCH_MIN_NS;
 }
 
 static batch_t *run_take(run_t *run)
@@ -140,5 +144,5 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     atomic_fetch_add(&run->options.devices->list[batch->device].batches, 1);
     atomic_store(&run->options.devices->list[batch->device].granted_ns, batch->granted_ns);
     batch_place(batch, run->options.peers, grant);
-    batch_fetch(batch, fetch_timeout_ns(batch, grant));
+    batch_fetch(batch, (uint64_t)fetch_timeout_ns(batch));
 }

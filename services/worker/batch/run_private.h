@@ -28,6 +28,7 @@ struct run {
     struct batch_list free;
     uint32_t under_way;
     bool stopping;
+    metric_t *silent, *heard_again; /* breakers opened and closed */
     metric_t *late_start, *revoked_waiting, *revoked_stopped, *revoked_late;
 };
 

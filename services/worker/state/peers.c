@@ -150,6 +150,17 @@ void peers_settle(peers_t *peers)
         loop_run_once(peers->here.loop, NS_PER_MS);
 }
 
+bool peers_only_it_is_silent(const peers_t *peers, const peer_t *peer)
+{
+    if (peer->breaker.silences == 0)
+        return false;
+    for (const peer_t *other = peers->all; other; other = other->next) {
+        if (other != peer && other->answered_ns > peer->breaker.silent_since_ns)
+            return true;
+    }
+    return false;
+}
+
 void peers_disconnect(peers_t *peers)
 {
     /* Callbacks may release any peer: begin again after each. */

@@ -7,6 +7,7 @@
 
 #include "loop/loop.h"
 #include "transfer/transfer.h"
+#include "worker/state/breaker.h"
 
 typedef struct peers peers_t;
 
@@ -17,6 +18,8 @@ typedef struct peer {
     char address[TRANSFER_ADDRESS_BYTES];
     transfer_owner_t *here;    /* it is in this process; else NULL */
     transfer_peer_t *transfer; /* NULL: it is here, or after peers_disconnect */
+    breaker_t breaker;         /* of fetches */
+    int64_t answered_ns;       /* when it last answered one; 0 = never */
     uint32_t refs;             /* table entries and batches */
 } peer_t;
 
@@ -46,6 +49,9 @@ bool peers_hand(peers_t *peers, transfer_handover_t *handover);
 void peers_handed(peers_t *peers);
 /* Turns the loop until no gateway of this process has results in hand. */
 void peers_settle(peers_t *peers);
+
+/* Others have answered since it fell silent: it is not this worker that cannot reach anybody. */
+bool peers_only_it_is_silent(const peers_t *peers, const peer_t *peer);
 
 /* Closes all connections: whatever is under way fails now. Nothing can be asked of a peer after this. */
 void peers_disconnect(peers_t *peers);

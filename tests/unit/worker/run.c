@@ -1,5 +1,9 @@
 #include "support.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 static rig_t rig;
 
 static const pushed_t *find(const gateway_t *gateway, uint64_t task_id)
@@ -111,6 +115,90 @@ Test(run, rows_that_cannot_be_fetched_are_left_out)
     cr_assert_float_eq(find(&rig.gateways[1], 200)->values[0], 1030, 0);
     cr_assert_eq(rig.gateways[0].begun, 2);
     rig_dispose(&rig);
+}
+
+/* Gateway 12 takes connections, and that is all. Returns its listener. */
+static int add_silent_gateway(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    char address[32];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_assert_eq(bind(fd, (struct sockaddr *)&at, len), 0);
+    cr_assert_eq(listen(fd, 8), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
+    cr_assert_eq(peers_set(rig.peers, 12, 1012, address, NULL), STATUS_OK);
+    return fd;
+}
+
+static void grant_rows_of(uint64_t batch, uint32_t silent, uint32_t well)
+{
+    grant_t grant;
+
+    grant_init(&grant, batch, 0);
+    for (uint32_t i = 0; i < silent; i++) {
+        grant_add(&rig, &grant, 10, 1000 * batch + i, 1);
+        grant_row_t row = grant_rows_at(&grant.grant, i);
+        row.gateway = 12;
+        grant_rows_put(&grant.grant, i, &row);
+    }
+    for (uint32_t i = 0; i < well; i++)
+        grant_add(&rig, &grant, 10, 100 * batch + i, 1);
+    grant_send(&rig, &grant);
+}
+
+Test(run, a_batch_whose_inputs_are_here_passes_one_that_waits_for_a_silent_gateway)
+{
+    rig_init(&rig);
+    int fd = add_silent_gateway();
+    grant_rows_of(1, 1, 0);
+    grant_rows_of(2, 0, 2);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 2);
+    cr_assert_eq(rig.report_count, 0, "the first one is still waited for");
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[0].report.batch_id, 2);
+    cr_assert_eq(rig.reports[1].report.status, STATUS_CANCELLED, "nobody else would fetch it either");
+    rig_dispose(&rig);
+    close(fd);
+}
+
+Test(run, a_batch_starts_with_the_rows_that_came)
+{
+    rig_init(&rig);
+    int fd = add_silent_gateway();
+    grant_rows_of(1, 2, 3);
+    rig_until(&rig, engine_held() == 1);
+    cr_assert_eq(engine_oldest()->batch, 3);
+    engine_finish(STATUS_OK, NULL);
+    rig_until(&rig, run_under_way(rig.run) == 0);
+    cr_assert_eq(rig.reports[0].report.status, STATUS_OK);
+    cr_assert_eq(rig.reports[0].report.failed_count, 2);
+    cr_assert_eq(rig.reports[0].failed_status[0], STATUS_DEADLINE_EXCEEDED);
+    rig_dispose(&rig);
+    close(fd);
+}
+
+/* After some times it is known: a batch of such rows is over before the loop has turned. */
+Test(run, rows_of_a_gateway_that_stays_silent_fail_at_once)
+{
+    rig_init(&rig);
+    int fd = add_silent_gateway();
+    for (uint64_t batch = 1; batch <= 3; batch++) {
+        grant_rows_of(batch, 1, 1);
+        rig_until(&rig, engine_held() == 1);
+        engine_finish(STATUS_OK, NULL);
+        rig_until(&rig, run_under_way(rig.run) == 0);
+    }
+    grant_rows_of(4, 1, 0);
+    cr_assert_eq(run_under_way(rig.run), 0);
+    cr_assert_eq(rig.report_count, 4);
+    cr_assert_eq(rig.reports[3].failed_status[0], STATUS_UNAVAILABLE);
+    rig_dispose(&rig);
+    close(fd);
 }
 
 static void grant_four(void)
