@@ -9,6 +9,8 @@ void exporter_data_init(exporter_data_t *data, metrics_t *metrics)
         .protocol_errors = metrics_series(metrics, METRIC_DATA_PROTOCOL_ERRORS),
         .connects = metrics_series(metrics, METRIC_DATA_CONNECTS),
         .fallbacks = metrics_series(metrics, METRIC_DATA_FALLBACKS),
+        .asked_idle = metrics_series(metrics, METRIC_DATA_TOLD_TO_LEAVE, "idle"),
+        .asked_crowded = metrics_series(metrics, METRIC_DATA_TOLD_TO_LEAVE, "crowded"),
     };
     for (uint32_t i = 0; i < TRANSFER_REFUSALS; i++)
         data->refused[i] =
@@ -43,5 +45,7 @@ void exporter_data_collect(exporter_data_t *data, const transfer_stats_t *stats)
     metrics_add(data->protocol_errors, stats->protocol_errors - told->protocol_errors);
     metrics_add(data->connects, stats->connects - told->connects);
     metrics_add(data->fallbacks, stats->fallbacks - told->fallbacks);
+    metrics_add(data->asked_idle, stats->asked_idle - told->asked_idle);
+    metrics_add(data->asked_crowded, stats->asked_crowded - told->asked_crowded);
     data->told = *stats;
 }

@@ -13,7 +13,7 @@ typedef struct {
     } by[TRANSFER_WAYS];
     metric_t *registered_bytes, *refused_bytes;
     metric_t *refused[TRANSFER_REFUSALS];
-    metric_t *item_errors, *protocol_errors, *connects, *fallbacks;
+    metric_t *item_errors, *protocol_errors, *connects, *fallbacks, *asked_idle, *asked_crowded;
     transfer_stats_t told; /* what the series have had */
 } exporter_data_t;
 

@@ -24,7 +24,8 @@
     X(DATA_RESULT_BYTES, "fermata_data_result_bytes_total", COUNTER, NONE, "transport", "Bytes of those results.") \
     X(DATA_PROTOCOL_ERRORS, "fermata_data_protocol_errors_total", COUNTER, NONE, "", "Connections closed for what the other side sent.") \
     X(DATA_CONNECTS, "fermata_data_connects_total", COUNTER, NONE, "", "Connections that came to be.") \
-    X(DATA_REFUSED, "fermata_data_refused_total", COUNTER, NONE, "reason", "Connections closed because the other side did not prove who it is (tls, role, proof, no_proof, timeout, crowded).") \
+    X(DATA_REFUSED, "fermata_data_refused_total", COUNTER, NONE, "reason", "Connections closed because the other side did not prove who it is (tls, role, proof, no_proof, instance, timeout, crowded).") \
+    X(DATA_TOLD_TO_LEAVE, "fermata_data_connections_told_to_leave_total", COUNTER, NONE, "why", "Connections that a gateway told to leave, which a worker does when it awaits nothing: nothing was done by them for two minutes (idle), or others needed the place (crowded).") \
     X(DATA_FALLBACKS, "fermata_data_fallbacks_total", COUNTER, NONE, "", "Times that a connection went on through its socket because another transport could not be had, or broke.") \
     X(DATA_BUFFER_BYTES, "fermata_data_buffer_bytes", GAUGE, NONE, "registered", "Bytes of batch buffers that RDMA was told of, by whether it could register them (yes, no).") \
     X(DATA_CONNECTIONS, "fermata_data_connections", GAUGE, NONE, "transport", "Connections open now, by how their payloads go.") \

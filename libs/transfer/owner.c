@@ -1,6 +1,7 @@
 /* The owner: serves fetches from the arena, receives pushed results. A hot path: allocates per
  * connection only. */
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "transfer/block.h"
 #include "transfer/conn.h"
@@ -48,7 +49,8 @@ typedef enum {
 typedef struct owner_conn {
     conn_t conn;
     transfer_owner_t *owner;
-    TAILQ_ENTRY(owner_conn) link; /* in strangers before OWNER_HELLO, then in conns */
+    TAILQ_ENTRY(owner_conn) link; /* in strangers, before OWNER_OPEN */
+    place_t place;                /* then */
     owner_stage_t stage;
     struct sockaddr_storage from;
     transfer_refusal_t refusal;           /* of a stranger: why, if it is closed for what it said */
@@ -104,32 +106,70 @@ static bool owner_send_bye(owner_conn_t *oc, status_t code, const char *text)
     return false;
 }
 
-/* ---- who is there ---- */
+/* ---- who has a place ---- */
+
+static owner_conn_t *conn_of(place_t *place)
+{
+    return CONTAINER_OF(place, owner_conn_t, place);
+}
+
+/* A request of it has come, or is answered, in part. */
+static bool owner_is_busy(const owner_conn_t *oc)
+{
+    return oc->conn.rx.stage != CONN_HEADER || !TAILQ_EMPTY(&oc->conn.tx.queue);
+}
+
+/* Those that were told to leave and have not: at once, where they are too many, else when they have had their time and do nothing. */
+static void owner_close_overdue(transfer_owner_t *owner)
+{
+    uint64_t now = (uint64_t)clock_now_ns();
+    place_t *place;
+
+    while ((place = places_overdue(&owner->places, now, owner->limits.stall_ns))) {
+        if (owner->places.leaving_count <= PLACES_LEAVING_MOST && owner_is_busy(conn_of(place)))
+            places_put_off(&owner->places, place, now);
+        else
+            conn_close(&conn_of(place)->conn, false, "it was told to leave");
+    }
+}
+
+/* Where there is no room for one that comes, or that works again. place: NULL = there is. */
+static void owner_crowd_out(transfer_owner_t *owner, place_t *place)
+{
+    if (!place)
+        return;
+    owner->stats.asked_crowded++;
+    refusals_crowded((const struct sockaddr *)place->host, owner->stats.connections);
+    owner_send_bye(conn_of(place), STATUS_OK, "others need the place");
+    owner_close_overdue(owner);
+}
+
+static void owner_worked(owner_conn_t *oc)
+{
+    owner_crowd_out(oc->owner, places_worked(&oc->owner->places, &oc->place, (uint64_t)clock_now_ns()));
+}
 
 static bool owner_is_stranger(const owner_conn_t *oc)
 {
-    return oc->stage < OWNER_HELLO;
+    return oc->stage < OWNER_OPEN;
 }
 
-/* It has its place among those who have proved themselves. */
-static bool owner_admit(owner_conn_t *oc)
+/* It has said whom it looks for, and proved what is wanted. */
+static void owner_admit(owner_conn_t *oc)
 {
     transfer_owner_t *owner = oc->owner;
 
-    if (owner->stats.connections >= owner->limits.max_connections) {
-        owner_send_bye(oc, STATUS_UNAVAILABLE, "too many connections");
-        conn_close(&oc->conn, false, "too many connections");
-        return false;
-    }
     TAILQ_REMOVE(&owner->strangers, oc, link);
     owner->stranger_count--;
-    TAILQ_INSERT_TAIL(&owner->conns, oc, link);
     owner->stats.connections++;
     owner->stats.by[TRANSFER_BY_TCP].connections++;
     owner->stats.connects++;
-    oc->stage = OWNER_HELLO;
-    return true;
+    oc->stage = OWNER_OPEN;
+    oc->place.host = &oc->from;
+    owner_crowd_out(owner, places_take(&owner->places, &oc->place, (uint64_t)clock_now_ns()));
 }
+
+/* ---- who is there ---- */
 
 /* Told to the peer, and by owner_closed to the log. */
 static bool owner_refuse(owner_conn_t *oc, transfer_refusal_t refusal, status_t code, const char *text)
@@ -140,6 +180,13 @@ static bool owner_refuse(owner_conn_t *oc, transfer_refusal_t refusal, status_t 
     return false;
 }
 
+/* Nothing more is to be proved. */
+static void owner_expect_hello(owner_conn_t *oc)
+{
+    oc->stage = OWNER_HELLO;
+    oc->refusal = TRANSFER_REFUSED_NONE;
+}
+
 /* Another role is told so when it speaks, as it does at once: what it was told before would be lost with what it had said. */
 static void owner_secured(conn_t *conn)
 {
@@ -148,7 +195,7 @@ static void owner_secured(conn_t *conn)
     oc->stage = OWNER_CHALLENGE;
     oc->refusal = TRANSFER_REFUSED_ROLE;
     if (strcmp(tls_stream_peer_role(conn->tls), "worker") == 0)
-        owner_admit(oc);
+        owner_expect_hello(oc);
 }
 
 static bool owner_refuse_first(owner_conn_t *oc)
@@ -210,7 +257,8 @@ static bool owner_on_proof(owner_conn_t *oc, const uint8_t *record)
         return false;
     }
     conn_send(&oc->conn, frame);
-    return owner_admit(oc);
+    owner_expect_hello(oc);
+    return true;
 }
 
 /* ---- what comes in ---- */
@@ -254,6 +302,17 @@ static bool owner_accept(conn_t *conn, const wire_header_t *header, size_t *reco
     }
 }
 
+static bool owner_has_trust(const transfer_owner_t *owner)
+{
+    return owner->trust.tls || owner->trust.secret;
+}
+
+/* Only the scheduler's peers are told what a gateway's instance id is: without another proof it is one. */
+static bool owner_is_meant(const transfer_owner_t *owner, const wire_hello_t *hello)
+{
+    return hello->instance_id == owner->instance_id || (hello->instance_id == 0 && owner_has_trust(owner));
+}
+
 static bool owner_on_hello(owner_conn_t *oc, const uint8_t *record)
 {
     const transfer_owner_t *owner = oc->owner;
@@ -264,14 +323,16 @@ static bool owner_on_hello(owner_conn_t *oc, const uint8_t *record)
     wire_get_hello(record, &hello);
     if (hello.min_version > WIRE_VERSION || hello.max_version < WIRE_VERSION)
         return owner_send_bye(oc, STATUS_UNSUPPORTED, "this gateway's data plane speaks version 1 only");
-    if (hello.instance_id != 0 && hello.instance_id != owner->instance_id)
-        return owner_send_bye(oc, STATUS_NOT_FOUND, "another instance listens here now");
+    if (!owner_is_meant(owner, &hello))
+        return owner_refuse(oc, TRANSFER_REFUSED_INSTANCE, STATUS_NOT_FOUND,
+                            hello.instance_id ? "another instance listens here now"
+                                              : "the instance that is looked for is to be named");
     if (hello.max_items == 0 || hello.max_item_bytes == 0)
         return false;
     oc->max_items = hello.max_items < owner->limits.max_items ? hello.max_items : owner->limits.max_items;
     oc->max_item_bytes = hello.max_item_bytes < owner->limits.max_item_bytes ? hello.max_item_bytes
                                                                              : owner->limits.max_item_bytes;
-    oc->stage = OWNER_OPEN;
+    owner_admit(oc);
     /* Stop reading when a full request's worth of answers is unread on the other side: bounds what a peer can
      * pin. */
     oc->conn.pause_weight = oc->max_items;
@@ -312,6 +373,8 @@ static bool owner_on_fetch(owner_conn_t *oc, const wire_header_t *header, const 
     for (uint32_t i = 0; i < header->count; i++)
         to = owner_serve_item(oc, frame, records + (size_t)i * WIRE_ITEM_BYTES, to);
     frame->weight = header->count;
+    if (frame->pin_count > 0)
+        owner_worked(oc);
     conn_send(&oc->conn, frame);
     return true;
 }
@@ -393,6 +456,8 @@ static void owner_land_result(owner_conn_t *oc, const wire_result_t *result, con
         memcpy(dest.buffer, oc->seat.ops->seat_window(oc->seat.seat) + result->window_offset,
                result->len_bytes);
     owner_count_result(owner, oc->seat.ops->way, result->len_bytes);
+    if (dest.token)
+        owner_worked(oc);
     owner->receiver.done(owner->ctx, dest.token, result->task_id, STATUS_OK);
 }
 
@@ -475,6 +540,8 @@ static void owner_segment(conn_t *conn, uint32_t index)
 
     oc->completed = index + 1;
     owner_count_result(owner, TRANSFER_BY_TCP, in->len_bytes);
+    if (in->token)
+        owner_worked(oc);
     owner->receiver.done(owner->ctx, in->token, in->task_id, STATUS_OK);
 }
 
@@ -528,7 +595,7 @@ static void owner_closed(conn_t *conn, bool protocol, const char *why)
         stranger_closed(oc, protocol, why);
         return;
     }
-    TAILQ_REMOVE(&owner->conns, oc, link);
+    places_give_up(&owner->places, &oc->place);
     owner->stats.connections--;
     owner->stats.by[oc->seat.ops ? oc->seat.ops->way : TRANSFER_BY_TCP].connections--;
     seat_give_up(&oc->seat);
@@ -562,11 +629,6 @@ static const conn_ops_t owner_conn_ops = {
 
 /* ---- listening ---- */
 
-static bool owner_has_trust(const transfer_owner_t *owner)
-{
-    return owner->trust.tls || owner->trust.secret;
-}
-
 static void owner_turn_away(owner_conn_t *oc, transfer_refusal_t refusal, const char *why)
 {
     oc->refusal = refusal;
@@ -579,23 +641,19 @@ static void owner_take_stranger(transfer_owner_t *owner, owner_conn_t *oc)
     if (owner->stranger_count >= owner->limits.max_strangers)
         owner_turn_away(TAILQ_FIRST(&owner->strangers), TRANSFER_REFUSED_CROWD,
                         "too many that have not proved themselves");
-    oc->stage = owner->trust.tls ? OWNER_SHAKING : OWNER_CHALLENGE;
+    oc->stage = owner->trust.tls ? OWNER_SHAKING : owner->trust.secret ? OWNER_CHALLENGE : OWNER_HELLO;
     oc->refusal = owner->trust.tls ? TRANSFER_REFUSED_TLS : TRANSFER_REFUSED_NONE;
     TAILQ_INSERT_TAIL(&owner->strangers, oc, link);
     owner->stranger_count++;
-    if (owner->trust.tls && !conn_secure(&oc->conn, owner->trust.tls)) {
+    if (owner->trust.tls && !conn_secure(&oc->conn, owner->trust.tls))
         conn_close(&oc->conn, false, "out of memory");
-        return;
-    }
-    if (!owner_has_trust(owner))
-        owner_admit(oc);
 }
 
 static void owner_take(transfer_owner_t *owner, int fd, const struct sockaddr_storage *from)
 {
-    owner_conn_t *oc = NULL;
+    owner_conn_t *oc = calloc(1, sizeof(*oc));
 
-    if (owner->stats.connections >= owner->limits.max_connections || !(oc = calloc(1, sizeof(*oc)))) {
+    if (!oc) {
         close(fd);
         return;
     }
@@ -630,6 +688,33 @@ static void owner_on_listener(uv_poll_t *poll, int status, int events)
     }
 }
 
+static void owner_close_stalled(transfer_owner_t *owner, struct place_list *list, uint64_t now)
+{
+    place_t *next;
+
+    for (place_t *place = TAILQ_FIRST(list); place; place = next) {
+        conn_t *conn = &conn_of(place)->conn;
+        next = TAILQ_NEXT(place, link);
+        if (conn_stalled(conn, now, owner->limits.stall_ns))
+            conn_close(conn, true, "stalled in the middle of a frame");
+    }
+}
+
+/* A pool closes its idle connections by itself: what does not for twice as long is told to. */
+static void owner_clear_out(transfer_owner_t *owner, uint64_t now)
+{
+    place_t *place;
+
+    owner_close_stalled(owner, &owner->places.staying, now);
+    owner_close_stalled(owner, &owner->places.leaving, now);
+    while ((place = places_idle(&owner->places, now, 2 * owner->limits.idle_ns))) {
+        owner->stats.asked_idle++;
+        owner_send_bye(conn_of(place), STATUS_OK, "idle");
+        owner_close_overdue(owner);
+    }
+    owner_close_overdue(owner);
+}
+
 static void owner_on_sweep(uv_timer_t *timer)
 {
     transfer_owner_t *owner = timer->data;
@@ -638,14 +723,7 @@ static void owner_on_sweep(uv_timer_t *timer)
 
     while ((oc = TAILQ_FIRST(&owner->strangers)) && now - oc->since_ns >= owner->limits.prove_ns)
         owner_turn_away(oc, TRANSFER_REFUSED_TIME, "nothing was proved in time");
-    oc = TAILQ_FIRST(&owner->conns);
-    while (oc) {
-        owner_conn_t *next = TAILQ_NEXT(oc, link);
-        bool silent = oc->stage != OWNER_OPEN && now - oc->since_ns >= owner->limits.stall_ns;
-        if (silent || conn_stalled(&oc->conn, now, owner->limits.stall_ns))
-            conn_close(&oc->conn, true, silent ? "no HELLO" : "stalled in the middle of a frame");
-        oc = next;
-    }
+    owner_clear_out(owner, now);
     if (!owner->listening) {
         owner->listening = true;
         uv_poll_start(&owner->listener, UV_READABLE, owner_on_listener);
@@ -726,7 +804,7 @@ status_t transfer_owner_create(const transfer_owner_options_t *options, transfer
     owner->trust = options->trust;
     owner->receiver = options->receiver;
     owner->ctx = options->ctx;
-    TAILQ_INIT(&owner->conns);
+    places_init(&owner->places, owner->limits.max_connections);
     TAILQ_INIT(&owner->strangers);
     frame_pool_init(&owner->shared.frames);
     uint32_t regions = options->max_regions ? options->max_regions : REGIONS_DEFAULT;
@@ -767,10 +845,13 @@ free_owner:
 void transfer_owner_destroy(transfer_owner_t *owner)
 {
     owner_conn_t *oc;
+    place_t *place;
 
     if (!owner)
         return;
-    while ((oc = TAILQ_FIRST(&owner->conns)) || (oc = TAILQ_FIRST(&owner->strangers)))
+    while ((place = TAILQ_FIRST(&owner->places.staying)) || (place = TAILQ_FIRST(&owner->places.leaving)))
+        conn_close(&conn_of(place)->conn, false, "shutting down");
+    while ((oc = TAILQ_FIRST(&owner->strangers)))
         conn_close(&oc->conn, false, "shutting down");
     owner_unshare(owner);
     region_table_dispose(&owner->regions);

@@ -5,6 +5,7 @@
 #include "base/acceptor.h"
 #include "transfer/conn.h"
 #include "transfer/doors.h"
+#include "transfer/places.h"
 #include "transfer/refusals.h"
 #include "transfer/region.h"
 
@@ -28,7 +29,7 @@ struct transfer_owner {
     doors_t doors;
     conn_shared_t shared;
     transfer_trust_t trust;
-    struct owner_conns conns;     /* those whose peers have proved themselves, or need not */
+    places_t places;              /* of those whose peers have proved themselves and said HELLO */
     struct owner_conns strangers; /* the others, oldest first */
     uint32_t stranger_count;
     transfer_stats_t stats;

@@ -227,10 +227,28 @@ static bool peer_on_hello(transfer_peer_t *peer, const uint8_t *record)
     return true;
 }
 
+bool peer_is_idle(const transfer_peer_t *peer)
+{
+    bool link_is_made = peer->link_past.ops && !peer->link_past.ready;
+
+    return peer->state == PEER_READY && !link_is_made && TAILQ_EMPTY(&peer->sent) &&
+           TAILQ_EMPTY(&peer->waiting) && TAILQ_EMPTY(&peer->paced) && TAILQ_EMPTY(&peer->carried);
+}
+
+/* Asked to leave: what is on its way is answered all the same, and shows the owner that it is needed. The next request connects anew. */
+static bool peer_on_asked_to_leave(transfer_peer_t *peer)
+{
+    if (peer_is_idle(peer))
+        peer_detach(peer);
+    return true;
+}
+
 static bool peer_on_bye(transfer_peer_t *peer, const wire_header_t *header, const uint8_t *record)
 {
     char text[WIRE_BYE_BYTES];
 
+    if (header->count == STATUS_OK && peer->state == PEER_READY)
+        return peer_on_asked_to_leave(peer);
     for (size_t i = 0; i < sizeof(text); i++)
         text[i] = record[i] && (record[i] < 0x20 || record[i] > 0x7e) ? '?' : (char)record[i];
     text[sizeof(text) - 1] = '\0';

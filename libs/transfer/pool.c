@@ -138,11 +138,7 @@ static void pool_on_timeout(uv_timer_t *timer)
 
 static bool peer_idle_too_long(const transfer_peer_t *peer, uint64_t now)
 {
-    bool link_is_made = peer->link_past.ops && !peer->link_past.ready;
-
-    return peer->state == PEER_READY && !link_is_made && TAILQ_EMPTY(&peer->sent) &&
-           TAILQ_EMPTY(&peer->waiting) && TAILQ_EMPTY(&peer->paced) && TAILQ_EMPTY(&peer->carried) &&
-           now - peer->used_ns >= peer->pool->limits.idle_ns;
+    return peer_is_idle(peer) && now - peer->used_ns >= peer->pool->limits.idle_ns;
 }
 
 /* Requests are out and not a byte comes back: a gateway that hangs would collect ghosts without end. */

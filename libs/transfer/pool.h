@@ -178,6 +178,8 @@ status_t pool_fetch(transfer_peer_t *peer, const request_t *wanted, uint64_t tim
 bool peer_start(transfer_peer_t *peer);
 /* Ends the connection and fails all requests. backoff: connecting failed, do not try again at once. */
 void peer_fail(transfer_peer_t *peer, bool backoff, const char *why);
+/* It is connected, and nothing is under way. */
+bool peer_is_idle(const transfer_peer_t *peer);
 /* Lets go of connection and look-up without calling anybody back. */
 void peer_detach(transfer_peer_t *peer);
 

@@ -59,7 +59,7 @@ const char *transfer_way_name(transfer_way_t way); /* "tcp", "shm", "rdma" */
 typedef struct {
     uint64_t max_item_bytes;  /* one item or one result payload; default 64 MiB */
     uint32_t max_items;       /* items of one fetch, results of one push; default 4096 */
-    uint32_t max_connections; /* owner: more are closed on accept; default 1024 */
+    uint32_t max_connections; /* owner: for more, others are told to leave (places.h); default 1024 */
     uint32_t max_requests;    /* pool: fetches and pushes under way, all peers together; default 4096 */
     /* pool: asked for by TCP and not yet received, all peers together; default: adapts (pace.h), UINT64_MAX: no limit */
     uint64_t credit_bytes;
@@ -67,7 +67,8 @@ typedef struct {
     uint32_t max_strangers;
     uint64_t prove_ns; /* how long they may take to; default 5 s */
     uint64_t stall_ns; /* a connection in the middle of a frame without progress; default 10 s */
-    uint64_t idle_ns;  /* pool: a connection without requests is closed; default 60 s */
+    /* pool: a connection without requests is closed; owner: one without for twice as long is told to be; default 60 s */
+    uint64_t idle_ns;
     /* pool: a way past the socket that broke is tried again after this; default 5 s */
     uint64_t link_again_ns;
 } transfer_limits_t;
@@ -100,7 +101,8 @@ typedef struct {
     uint64_t fallbacks;       /* connections that were to go past the socket and could not, or no longer */
     /* owner: peers that did not prove themselves; pool: owners that did not */
     uint64_t refused[TRANSFER_REFUSALS];
-    uint32_t connections; /* now, all ways; of an owner those that have proved themselves */
+    uint64_t asked_idle, asked_crowded; /* owner: connections that were told to leave, and why */
+    uint32_t connections; /* now, all ways; of an owner those that have proved themselves and said HELLO */
     /* pool, now: of buffers (transfer_buffer_add), what RDMA has registered, and what it could not */
     uint64_t registered_bytes, refused_bytes;
 } transfer_stats_t;

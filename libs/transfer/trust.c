@@ -12,8 +12,8 @@
 
 const char *transfer_refusal_name(transfer_refusal_t refusal)
 {
-    static const char *const names[TRANSFER_REFUSALS] = {"tls",      "role",    "proof",
-                                                         "no_proof", "timeout", "crowded"};
+    static const char *const names[TRANSFER_REFUSALS] = {"tls",      "role",    "proof",  "no_proof",
+                                                         "instance", "timeout", "crowded"};
     return names[refusal];
 }
 

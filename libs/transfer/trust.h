@@ -3,7 +3,8 @@
  *
  *   tls      mutual TLS 1.3: the owner shows a certificate of the role `gateway`, a peer one of the role `worker`; all that is said is secret
  *   secret   a mutual challenge (proof.h): both have the cluster's secret; what is said after it goes as it is
- *   neither  anybody who reaches the port; handles cannot be guessed, that is all
+ *   neither  only that it knows the owner's instance id, of which the scheduler tells workers: what keeps mistakes out, and no attacker who
+ *            listens on the way; handles cannot be guessed
  *
  * A way past the socket is told of, and keys and addresses for it are exchanged, over the connection that has proved itself (carrier.h).
  */
@@ -18,17 +19,18 @@ struct tls_context;
 
 /* Why a peer was refused before it had proved itself. */
 typedef enum {
-    TRANSFER_REFUSED_TLS,   /* no TLS, or no certificate of the authority */
-    TRANSFER_REFUSED_ROLE,  /* a certificate of another role */
-    TRANSFER_REFUSED_PROOF, /* the proof does not hold: another secret, or one that was heard before */
-    TRANSFER_REFUSED_NONE,  /* frames without any proof, or what is no frame */
-    TRANSFER_REFUSED_TIME,  /* nothing proved within the time */
-    TRANSFER_REFUSED_CROWD, /* too many that had not proved themselves: the oldest had to go */
+    TRANSFER_REFUSED_TLS,      /* no TLS, or no certificate of the authority */
+    TRANSFER_REFUSED_ROLE,     /* a certificate of another role */
+    TRANSFER_REFUSED_PROOF,    /* the proof does not hold: another secret, or one that was heard before */
+    TRANSFER_REFUSED_NONE,     /* frames without any proof, or what is no frame */
+    TRANSFER_REFUSED_INSTANCE, /* HELLO names another process than this one, or none */
+    TRANSFER_REFUSED_TIME,     /* nothing proved within the time */
+    TRANSFER_REFUSED_CROWD,    /* too many that had not proved themselves: the oldest had to go */
     TRANSFER_REFUSALS
 } transfer_refusal_t;
 
 const char *transfer_refusal_name(
-    transfer_refusal_t refusal); /* "tls", "role", "proof", "no_proof", "timeout", "crowded" */
+    transfer_refusal_t refusal); /* "tls", "role", "proof", "no_proof", "instance", "timeout", "crowded" */
 
 /* What the services of a cluster share. Read only: any thread. */
 typedef struct transfer_secret transfer_secret_t;

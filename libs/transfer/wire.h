@@ -5,7 +5,8 @@
  *
  *   type   from    records                              payloads
  *   HELLO  both    1 x HELLO (version, limits, ids)     -       worker speaks first
- *   BYE    owner   1 x 64 bytes of text; count = code   -       the connection is refused and closed
+ *   BYE    owner   1 x 64 bytes of text; count = code   -       the connection is refused and closed; code OK, at any time after HELLO: the
+ *                                                               worker is to close it, if it awaits no answer, and is served until then
  *   FETCH  worker  count x ITEM                         -
  *   DATA   owner   count x STATE                        those of the items with status 0, in order
  *   PUSH   worker  count x RESULT, `extra` text bytes   those of the results, in order
@@ -67,8 +68,9 @@ typedef struct {
     uint16_t min_version, max_version;
     uint32_t max_items;
     uint64_t max_item_bytes;
-    uint64_t instance_id; /* from the worker: whom it looks for, 0 = anyone; from the owner: who it is */
-    uint64_t carriers;    /* bits of carrier_ops_t that this side has */
+    /* from the worker: whom it looks for, 0 = anyone (if it has proved itself); from the owner: who it is */
+    uint64_t instance_id;
+    uint64_t carriers; /* bits of carrier_ops_t that this side has */
 } wire_hello_t;
 
 typedef struct {

@@ -83,6 +83,8 @@ static void add_traffic(transfer_stats_t *sum, const transfer_stats_t *of)
     sum->protocol_errors += of->protocol_errors;
     sum->connects += of->connects;
     sum->fallbacks += of->fallbacks;
+    sum->asked_idle += of->asked_idle;
+    sum->asked_crowded += of->asked_crowded;
     for (int i = 0; i < TRANSFER_REFUSALS; i++)
         sum->refused[i] += of->refused[i];
     sum->connections += of->connections;

@@ -170,3 +170,30 @@ def test_a_gateway_whose_data_plane_is_silent_costs_the_others_a_second_at_most(
         assert answers.count(200) >= 0.99 * len(answers), (client.results, emulated.back.log()[-2000:])
     log = emulated.back.log()
     assert log.count("gateway_silent") == 1 and gateway.silence.address in log, log[-2000:]
+
+
+def test_a_worker_finds_a_place_beside_idle_data_connections(cluster):
+    """More than a gateway has places greet it as a worker does, and do nothing; a worker that comes then is the only one to serve."""
+    profile = cluster.folder / "profile.csv"
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,5000,8\n")
+    scheduler = cluster.scheduler()
+    front = cluster.gateway(scheduler)
+    own = rogue.instance_at(scheduler.grpc, front.data)
+    with contextlib.ExitStack() as idle:
+        for _ in range(1100):
+            idle.enter_context(rogue.data_connection(front.data, own))
+        cluster.worker(scheduler, "--engine", "emulated", "--profile", profile)
+        wait_until(lambda: get(front.http, "/v2/models/quick/ready").status == 200, "the model is served", 30)
+        request = infer_request(front, "quick")
+        assert [post(front.http, "/v2/models/quick/infer", request).status for _ in range(50)] == [200] * 50
+        assert metric(front.metrics, "fermata_data_connections") <= 1024
+        assert metric(front.metrics, "fermata_data_connections_told_to_leave_total", why="crowded") >= 1100 - 768
+    assert front.log().count("data_connections_full") >= 1
+    assert cluster.stop() == [0] * 3
+
+
+def test_whoever_does_not_know_the_gateway_is_no_worker(emulated):
+    before = metric(emulated.front.metrics, "fermata_data_refused_total", reason="instance")
+    with pytest.raises(AssertionError, match="instance that is looked for"):
+        rogue.data_connection(emulated.front.data, 0)
+    assert metric(emulated.front.metrics, "fermata_data_refused_total", reason="instance") == before + 1

@@ -77,7 +77,6 @@ static transfer_owner_t *start_owner(transfer_trust_t trust)
     transfer_owner_t *owner;
     transfer_owner_options_t options = {.loop = &play.loop,
                                         .address = "127.0.0.1:0",
-                                        .instance_id = 7,
                                         .choice = TRANSFER_CHOOSE_TCP,
                                         .limits = limits,
                                         .trust = trust,

@@ -307,23 +307,26 @@ def read_exactly(connection, count):
     return bytes(parts)
 
 
-def _greeted(address):
-    host, port = address.rsplit(":", 1)
-    connection = socket.create_connection((host, int(port)), timeout=10)
-    connection.sendall(data_frame(HELLO, struct.pack("<HHIQQQ", 1, 1, 4096, 1 << 26, 0, 0)))
-    return connection, read_exactly(connection, 16 + HELLO_BYTES)[16:]
+def instance_at(scheduler, data_address):
+    """The instance id of the gateway there, which greeting it wants: the scheduler tells it to workers."""
+    with RogueWorker(scheduler, silent) as worker:
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            found = [peer.instance_id for peer in worker.gateways.values() if peer.data_address == data_address]
+            if found:
+                return found[0]
+            time.sleep(0.02)
+    raise TimeoutError(f"the scheduler tells of no gateway at {data_address}")
 
 
-def data_connection(address):
+def data_connection(address, instance_id):
     """A connection to a gateway's data plane that has greeted as a worker does."""
-    return _greeted(address)[0]
-
-
-def hello_of(address):
-    """The instance id that a gateway's data plane tells whoever greets it."""
-    connection, hello = _greeted(address)
-    connection.close()
-    return struct.unpack("<HHIQQQ", hello)[4]
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    connection.sendall(data_frame(HELLO, struct.pack("<HHIQQQ", 1, 1, 4096, 1 << 26, instance_id, 0)))
+    answer = read_exactly(connection, 16 + HELLO_BYTES)
+    assert answer[3] == HELLO, f"the gateway does not greet back: {answer!r}"
+    return connection
 
 
 class Steady:

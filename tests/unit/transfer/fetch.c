@@ -399,7 +399,7 @@ Test(fetch, names_are_resolved_and_bad_addresses_refused)
         cr_assert_eq(transfer_peer_open(rig.pool, bad[i], 0, &peer, &err), STATUS_INVALID_ARGUMENT, "%s",
                      bad[i]);
     snprintf(address, sizeof(address), "localhost%s", strrchr(transfer_owner_address(rig.owner), ':'));
-    cr_assert_eq(transfer_peer_open(rig.pool, address, 0, &peer, &err), STATUS_OK);
+    cr_assert_eq(transfer_peer_open(rig.pool, address, 77, &peer, &err), STATUS_OK);
     transfer_item_t item = item_of(rig_publish(&rig, 5, 10, NULL), 0, &iov, 1);
     cr_assert_eq(fetch_once(peer, &item), STATUS_OK);
     cr_assert_arr_eq(out, rig.arena + 5, 10);

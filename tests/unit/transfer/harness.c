@@ -348,7 +348,8 @@ void raw_greet(rig_t *rig, int fd)
     wire_put_hello(hello + WIRE_HEADER_BYTES, &(wire_hello_t){.min_version = 1,
                                                               .max_version = 1,
                                                               .max_items = 4096,
-                                                              .max_item_bytes = UINT64_C(1) << 40});
+                                                              .max_item_bytes = UINT64_C(1) << 40,
+                                                              .instance_id = 77});
     raw_send(rig, fd, hello, sizeof(hello));
     cr_assert_eq(raw_recv(rig, fd, hello, sizeof(hello)), sizeof(hello));
 }

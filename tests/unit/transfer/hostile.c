@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/prng.h"
+#include "transfer/places.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -27,12 +28,28 @@ static void still_serves(void)
     transfer_unpublish(rig.owner, handle);
 }
 
-static uint64_t protocol_errors(void)
+static transfer_stats_t owner_stats(void)
 {
     transfer_stats_t stats;
 
     transfer_owner_stats(rig.owner, &stats);
-    return stats.protocol_errors;
+    return stats;
+}
+
+static uint64_t protocol_errors(void)
+{
+    return owner_stats().protocol_errors;
+}
+
+/* Those that had not said whom they look for. */
+static uint64_t refused(void)
+{
+    const transfer_stats_t stats = owner_stats();
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < TRANSFER_REFUSALS; i++)
+        sum += stats.refused[i];
+    return sum;
 }
 
 Test(hostile, frames_split_at_every_byte_mean_the_same)
@@ -47,7 +64,9 @@ Test(hostile, frames_split_at_every_byte_mean_the_same)
     transfer_handle_t handle = rig_publish(&rig, 0, 100, NULL);
     uint8_t *to = wire_put_header(wire, &(wire_header_t){.type = WIRE_HELLO, .count = 1});
     to = wire_put_hello(
-        to, &(wire_hello_t){.min_version = 1, .max_version = 9, .max_items = 10, .max_item_bytes = 99});
+        to,
+        &(wire_hello_t){
+            .min_version = 1, .max_version = 9, .max_items = 10, .max_item_bytes = 99, .instance_id = 77});
     to = wire_put_header(to, &(wire_header_t){.type = WIRE_FETCH, .seq = 7, .count = 2});
     to = wire_put_item(to, &(wire_item_t){.handle = handle, .offset = 0, .len_bytes = 10});
     to = wire_put_item(to, &(wire_item_t){.handle = handle, .offset = 50, .len_bytes = 20});
@@ -83,14 +102,14 @@ Test(hostile, frames_split_at_every_byte_mean_the_same)
 
 static void expect_refused(const void *wire, size_t len, bool greet)
 {
-    uint64_t before = protocol_errors();
+    uint64_t before = greet ? protocol_errors() : refused();
     int fd = raw_connect(&rig);
 
     if (greet)
         raw_greet(&rig, fd);
     raw_send(&rig, fd, wire, len);
     raw_expect_end(&rig, fd);
-    cr_assert_eq(protocol_errors(), before + 1);
+    cr_assert_eq(greet ? protocol_errors() : refused(), before + 1);
 }
 
 Test(hostile, wrong_headers_end_the_connection)
@@ -187,16 +206,18 @@ Test(hostile, items_over_the_limits_are_refused_one_by_one)
 
 Test(hostile, another_version_or_instance_is_told_so)
 {
-    wire_hello_t hellos[2] = {
+    wire_hello_t hellos[3] = {
         {.min_version = 2, .max_version = 3, .max_items = 1, .max_item_bytes = 1},
         {.min_version = 1, .max_version = 1, .max_items = 1, .max_item_bytes = 1, .instance_id = 78},
+        {.min_version = 1, .max_version = 1, .max_items = 1, .max_item_bytes = 1},
     };
-    const char *texts[2] = {"this gateway's data plane speaks version 1 only",
-                            "another instance listens here now"};
+    const char *texts[3] = {"this gateway's data plane speaks version 1 only",
+                            "another instance listens here now",
+                            "the instance that is looked for is to be named"};
     uint8_t wire[WIRE_HEADER_BYTES + WIRE_HELLO_BYTES], got[WIRE_HEADER_BYTES + WIRE_BYE_BYTES];
 
     rig_init(&rig, NULL, NULL);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         int fd = raw_connect(&rig);
         wire_put_hello(wire_put_header(wire, &(wire_header_t){.type = WIRE_HELLO, .count = 1}), &hellos[i]);
         raw_send(&rig, fd, wire, sizeof(wire));
@@ -205,6 +226,7 @@ Test(hostile, another_version_or_instance_is_told_so)
         cr_assert_str_eq((char *)got + WIRE_HEADER_BYTES, texts[i]);
         raw_expect_end(&rig, fd);
     }
+    cr_assert_eq(owner_stats().refused[TRANSFER_REFUSED_INSTANCE], 2);
     still_serves();
     rig_dispose(&rig);
 }
@@ -266,7 +288,7 @@ Test(hostile, one_that_asks_without_reading_is_cut_off)
 
 Test(hostile, a_slow_talker_is_cut_off_and_an_idle_one_is_not)
 {
-    transfer_limits_t limits = {.stall_ns = 30 * NS_PER_MS};
+    transfer_limits_t limits = {.stall_ns = 30 * NS_PER_MS, .prove_ns = 30 * NS_PER_MS};
     uint8_t wire[WIRE_HEADER_BYTES];
     char byte;
 
@@ -283,22 +305,91 @@ Test(hostile, a_slow_talker_is_cut_off_and_an_idle_one_is_not)
     rig_dispose(&rig);
 }
 
-Test(hostile, more_connections_than_allowed_are_closed)
+static void expect_told_to_leave(int fd, const char *why)
 {
-    transfer_limits_t limits = {.max_connections = 2};
-    transfer_stats_t stats;
+    uint8_t bye[WIRE_HEADER_BYTES + WIRE_BYE_BYTES];
+    wire_header_t header;
+
+    cr_assert_eq(raw_recv(&rig, fd, bye, sizeof(bye)), sizeof(bye));
+    cr_assert(wire_get_header(bye, &header));
+    cr_assert_eq(header.type, WIRE_BYE);
+    cr_assert_eq(header.count, STATUS_OK);
+    cr_assert_str_eq((char *)bye + WIRE_HEADER_BYTES, why);
+}
+
+/* Asks for ten bytes of the arena, and gets them. */
+static void raw_fetch(int fd)
+{
+    uint8_t wire[WIRE_HEADER_BYTES + WIRE_ITEM_BYTES], got[WIRE_HEADER_BYTES + WIRE_STATE_BYTES + 10];
+    transfer_handle_t handle = rig_publish(&rig, 0, 10, NULL);
+
+    wire_put_item(wire_put_header(wire, &(wire_header_t){.type = WIRE_FETCH, .count = 1}),
+                  &(wire_item_t){.handle = handle, .len_bytes = 10});
+    raw_send(&rig, fd, wire, sizeof(wire));
+    cr_assert_eq(raw_recv(&rig, fd, got, sizeof(got)), sizeof(got));
+    cr_assert_eq(got[3], WIRE_DATA);
+    transfer_unpublish(rig.owner, handle);
+}
+
+Test(hostile, idle_connections_take_no_place_from_one_that_works)
+{
+    enum { MOST = 8, CROWD = MOST + PLACES_LEAVING_MOST + 20 };
+    const transfer_limits_t limits = {.max_connections = MOST};
+    int fds[CROWD];
 
     rig_init(&rig, &limits, NULL);
-    int a = raw_connect(&rig), b = raw_connect(&rig);
-    raw_greet(&rig, a);
-    raw_greet(&rig, b);
-    int c = raw_connect(&rig);
-    raw_expect_end(&rig, c);
-    transfer_owner_stats(rig.owner, &stats);
-    cr_assert_eq(stats.connects, 2, "closed because there are too many, not because it said nothing");
-    close(a);
-    close(b);
-    rig_settle(&rig);
+    still_serves();
+    for (int i = 0; i < CROWD; i++) {
+        fds[i] = raw_connect(&rig);
+        raw_greet(&rig, fds[i]);
+    }
+    still_serves();
+    cr_assert_eq(owner_stats().connects, CROWD + 1, "the first is still there");
+    /* One host has six of the eight places, and the first one of them: all but five of the crowd had to leave. */
+    cr_assert_eq(owner_stats().asked_crowded, CROWD - 5);
+    cr_assert_eq(owner_stats().connections, 6 + PLACES_LEAVING_MOST);
+    expect_told_to_leave(fds[0], "others need the place");
+    raw_expect_end(&rig, fds[0]);
+    int late = raw_connect(&rig);
+    raw_greet(&rig, late);
+    raw_fetch(late);
+    for (int i = 0; i < CROWD; i++)
+        close(fds[i]);
+    close(late);
+    rig_dispose(&rig);
+}
+
+Test(hostile, one_that_is_told_to_leave_may_still_ask_and_stays_then)
+{
+    const transfer_limits_t limits = {.max_connections = 2};
+    char byte;
+
+    rig_init(&rig, &limits, NULL);
+    int first = raw_connect(&rig), second = raw_connect(&rig), third = raw_connect(&rig);
+    raw_greet(&rig, first);
+    raw_greet(&rig, second);
+    raw_greet(&rig, third);
+    expect_told_to_leave(first, "others need the place");
+    raw_fetch(first);
+    expect_told_to_leave(second, "others need the place");
+    cr_assert_eq(recv(third, &byte, 1, MSG_DONTWAIT), -1);
+    close(first);
+    close(second);
+    close(third);
+    rig_dispose(&rig);
+}
+
+Test(hostile, one_that_does_nothing_for_long_is_told_to_leave_and_then_closed)
+{
+    const transfer_limits_t limits = {.idle_ns = 10 * NS_PER_MS, .stall_ns = 30 * NS_PER_MS};
+
+    rig_init(&rig, &limits, NULL);
+    int fd = raw_connect(&rig);
+    raw_greet(&rig, fd);
+    expect_told_to_leave(fd, "idle");
+    raw_expect_end(&rig, fd);
+    cr_assert_geq(owner_stats().asked_idle, 1);
+    close(fd);
     still_serves();
     rig_dispose(&rig);
 }
@@ -386,6 +477,35 @@ Test(hostile, wrong_answers_fail_the_requests_and_the_connection)
         transfer_peer_close(liar.peer);
     }
     still_serves();
+    rig_dispose(&rig);
+}
+
+/* The owner says that it may leave, and the request is on its way already. */
+Test(hostile, a_request_that_crosses_the_word_to_leave_is_answered)
+{
+    uint8_t out[10], asked[WIRE_HEADER_BYTES + WIRE_ITEM_BYTES],
+        bye[WIRE_HEADER_BYTES + WIRE_BYE_BYTES] = {0}, wire[WIRE_HEADER_BYTES + WIRE_STATE_BYTES + 10] = {0};
+    struct iovec iov = {out, 10};
+    outcome_t outcome = {0};
+    liar_t liar;
+    transfer_item_t item = {.handle = {1, 2}, .len_bytes = 10, .iov = &iov, .iov_count = 1};
+
+    rig_init(&rig, NULL, NULL);
+    liar_meet(&liar);
+    liar_greet(&liar);
+    cr_assert_eq(transfer_fetch(liar.peer, &item, 1, 0, outcome_set, &outcome, NULL), STATUS_OK);
+    wire_put_header(bye, &(wire_header_t){.type = WIRE_BYE, .count = STATUS_OK});
+    raw_send(&rig, liar.fd, bye, sizeof(bye));
+    cr_assert_eq(raw_recv(&rig, liar.fd, asked, sizeof(asked)), sizeof(asked));
+    wire_put_state(wire_put_header(wire, &(wire_header_t){.type = WIRE_DATA, .count = 1}),
+                   &(wire_state_t){.len_bytes = 10});
+    raw_send(&rig, liar.fd, wire, sizeof(wire));
+    rig_until(&rig, &outcome.calls, 1);
+    cr_assert_eq(item.status, STATUS_OK);
+    raw_send(&rig, liar.fd, bye, sizeof(bye)); /* and now that nothing is under way it leaves */
+    raw_expect_end(&rig, liar.fd);
+    liar_leave(&liar);
+    transfer_peer_close(liar.peer);
     rig_dispose(&rig);
 }
 
