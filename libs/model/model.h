@@ -117,7 +117,8 @@ struct model_load_options {
     const overlap_plan_t *overlap; /* NULL: there is none, for the reason that overlap_why says */
     const char *overlap_why;
     bool use_cache;
-    bool coarse;          /* few sizes are measured; whoever loads it has the others measured later */
+    bool coarse; /* few sizes are measured; whoever loads it has the others measured later */
+    bool afresh; /* of model_measure_again: what the model has, and what others found, counts for nothing */
     profile_memo_t *memo; /* what was measured of copies of it, for model_ready; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */

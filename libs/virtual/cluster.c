@@ -67,6 +67,11 @@ static void on_ran(void *ctx, const virtual_batch_t *batch)
         c->options.ran(c->options.ctx, batch);
 }
 
+static void on_asked_to_measure(void *ctx)
+{
+    ((virtual_cluster_t *)ctx)->tally.measures++;
+}
+
 /* ---- What is given ---- */
 
 static void on_request(void *arg)
@@ -233,6 +238,7 @@ static void make_peers(virtual_cluster_t *c)
             .vice_until_ns = o->vice_until_ns,
             .inflight_max = inflight,
             .ran = on_ran,
+            .asked_to_measure = on_asked_to_measure,
             .violated = violated,
             .batch_is_new = batch_is_new,
             .ctx = c});
@@ -325,8 +331,19 @@ static uint64_t strikes(const control_t *control)
     return sum;
 }
 
+static uint32_t outliers(const control_t *control)
+{
+    uint32_t count = 0;
+
+    for (uint32_t m = 0; m < control->models.count; m++)
+        for (const instance_t *i = control->models.all[m]->instances; i; i = i->next)
+            count += i->outlier;
+    return count;
+}
+
 const virtual_tally_t *virtual_cluster_tally(virtual_cluster_t *c)
 {
+    c->tally.outliers = outliers(virtual_scheduler_control(c->scheduler));
     c->tally.strikes = strikes(virtual_scheduler_control(c->scheduler));
     c->tally.digest = network_digest(c->network);
     return &c->tally;

@@ -35,6 +35,7 @@ typedef struct {
     uint32_t id;      /* the scheduler's; 0: it has not said */
     uint64_t command; /* under way; 0: none */
     bool released;    /* UNLOADING: no grant comes any more */
+    bool measured;    /* anew */
     network_timer_t loaded;
 } held_t;
 
@@ -81,6 +82,12 @@ static void fill_latency(Control__Latency *to, int64_t *table_ns, const profile_
     to->beta_ns = (double)profile->beta_ns;
 }
 
+/* By what it reports. */
+static bool is_slow(const virtual_worker_t *w, uint32_t m)
+{
+    return w->options.vice == VICE_SLOW || (w->options.vice == VICE_SLEPT && !w->models[m].measured);
+}
+
 static void report(virtual_worker_t *w, uint32_t m)
 {
     const virtual_model_t *model = &w->options.models[m];
@@ -97,7 +104,7 @@ static void report(virtual_worker_t *w, uint32_t m)
     input.dims = output.dims = dims;
     input.n_dims = output.n_dims = 1;
     fill_latency(&latency, table_ns, &model->profile);
-    if (w->options.vice == VICE_SLOW) {
+    if (is_slow(w, m)) {
         latency.n_table_ns = 0;
         latency.beta_ns = 3600e9;
     }
@@ -247,7 +254,7 @@ static void on_device(void *arg)
 
 static bool is_vicious(const virtual_worker_t *w)
 {
-    return w->options.vice != VICE_NONE && w->options.vice != VICE_SLOW &&
+    return w->options.vice != VICE_NONE && w->options.vice < VICE_SLOW &&
            now_ns(w) >= w->options.vice_from_ns && now_ns(w) < w->options.vice_until_ns;
 }
 
@@ -464,6 +471,14 @@ static void unload(virtual_worker_t *w, uint32_t m, uint64_t command)
         set_state(w, m, CONTROL__MODEL_STATE__MODEL_STATE_UNLOADING);
 }
 
+static void measure(virtual_worker_t *w, uint32_t m, uint64_t id)
+{
+    w->options.asked_to_measure(w->options.ctx);
+    send_command_done(w, id, STATUS_OK);
+    w->models[m].measured = true;
+    report(w, m);
+}
+
 static void on_command(virtual_worker_t *w, const Control__ModelCommand *command)
 {
     uint32_t m = 0;
@@ -476,6 +491,8 @@ static void on_command(virtual_worker_t *w, const Control__ModelCommand *command
         load(w, m, command->id);
     else if (command->action == CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD)
         unload(w, m, command->id);
+    else if (command->action == CONTROL__MODEL_ACTION__MODEL_ACTION_MEASURE)
+        measure(w, m, command->id);
     else
         release(w, m);
 }

@@ -28,6 +28,7 @@ typedef enum {
     VICE_GIVES_UP, /* says that all clients have gone */
     VICE_FAILS,    /* reports batches failed */
     VICE_SLOW,     /* works, and reports that a row takes an hour */
+    VICE_SLEPT,    /* the same until it is asked to measure that anew */
 } virtual_vice_t;
 
 /* A batch that a device ran to its end. */
@@ -53,6 +54,7 @@ typedef struct {
     int64_t vice_from_ns, vice_until_ns; /* honest before and behind */
     uint32_t inflight_max; /* batches that a device may be granted and not have ended: more are a violation */
     void (*ran)(void *ctx, const virtual_batch_t *batch);
+    void (*asked_to_measure)(void *ctx);
     /* What the scheduler must never do. */
     void (*violated)(void *ctx, const char *what);
     bool (*batch_is_new)(void *ctx, uint64_t epoch, uint64_t batch_id);

@@ -17,6 +17,14 @@ struct command {
     void *ctx;
 };
 
+static const char *action_name(Control__ModelAction action)
+{
+    static const char *const names[] = {[CONTROL__MODEL_ACTION__MODEL_ACTION_LOAD] = "load",
+                                        [CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD] = "unload",
+                                        [CONTROL__MODEL_ACTION__MODEL_ACTION_MEASURE] = "measure"};
+    return names[action];
+}
+
 static command_t *command_make(worker_t *worker, Control__ModelAction action, const char *name,
                                int64_t version)
 {
@@ -51,8 +59,8 @@ static status_t command_give(worker_t *worker, Control__ModelAction action, cons
     command->done = done;
     command->ctx = ctx;
     note_info(worker->peer.turn, "model_command", LOG_STR("worker", worker->peer.name),
-              LOG_STR("action", action == CONTROL__MODEL_ACTION__MODEL_ACTION_LOAD ? "load" : "unload"),
-              LOG_STR("model", name), LOG_I64("version", version), LOG_U64("id", command->message.id));
+              LOG_STR("action", action_name(action)), LOG_STR("model", name), LOG_I64("version", version),
+              LOG_U64("id", command->message.id));
     return STATUS_OK;
 }
 
@@ -67,6 +75,12 @@ status_t worker_unload_model(worker_t *worker, const char *name, int64_t version
 {
     return command_give(worker, CONTROL__MODEL_ACTION__MODEL_ACTION_UNLOAD, name, version, planned, done,
                         ctx);
+}
+
+status_t worker_measure_model(worker_t *worker, const model_t *model)
+{
+    return command_give(worker, CONTROL__MODEL_ACTION__MODEL_ACTION_MEASURE, model->name, model->version,
+                        true, NULL, NULL);
 }
 
 /* Not counted against the limit: there is at most one for each model of the worker. Without memory the worker loses

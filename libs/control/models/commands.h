@@ -1,5 +1,5 @@
 /*
- * Loads and unloads that workers are told of: each is sent once, with the worker's next frame, and ends once. Cold.
+ * Loads, unloads and what is to be measured anew, that workers are told of: each is sent once, with the worker's next frame, and ends once. Cold.
  */
 #ifndef CONTROL_MODELS_COMMANDS_H
 #define CONTROL_MODELS_COMMANDS_H
@@ -23,6 +23,8 @@ status_t worker_load_model(worker_t *worker, const char *name, int64_t version, 
                            command_done_fn done, void *ctx);
 status_t worker_unload_model(worker_t *worker, const char *name, int64_t version, bool planned,
                              command_done_fn done, void *ctx);
+/* Its profile of the model cannot be: it is to measure it anew. Returns likewise. */
+status_t worker_measure_model(worker_t *worker, const model_t *model);
 /* A version that it reported UNLOADING has no task left here. */
 void worker_release_model(worker_t *worker, const model_t *model);
 

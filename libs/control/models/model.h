@@ -26,8 +26,10 @@ struct instance {
     profile_t profile;
     int64_t shunned_until_ns; /* a batch failed here, and is to be tried elsewhere; 0: no */
     standing_t standing;
-    bool outlier;     /* its profile is beyond all that its like report: it counts for nothing */
-    family_t *family; /* NULL: none of its dimensions varies but the batch */
+    bool outlier;       /* its profile is beyond all that its like report: it counts for nothing */
+    int64_t measure_ns; /* not asked before then to measure it anew */
+    uint32_t measures;  /* times that it was asked to */
+    family_t *family;   /* NULL: none of its dimensions varies but the batch */
 };
 
 /* Of those who name no version it gets as many as it can (the highest), a share, or none while there is another (versions.h). */

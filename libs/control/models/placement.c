@@ -8,6 +8,7 @@
 #include "control/models/placement.h"
 
 #include "base/clock.h"
+#include "control/models/commands.h"
 #include "control/models/instance.h"
 #include "control/models/shapes.h"
 
@@ -15,6 +16,8 @@
 
 /* By then what failed once on a worker has been tried on another, or is too late. */
 enum { SHUN_MOST_MS = 1000 };
+/* As long as measuring may well take. */
+static const int64_t MEASURE_PAUSE_NS = 60 * NS_PER_S;
 
 /* ---- Choosing ---- */
 
@@ -290,6 +293,20 @@ static void note_standing(const models_t *models, const model_t *model, const in
               LOG_STR("worker", instance->worker->peer.name), LOG_STR("model", model->name));
 }
 
+/* At once, then after 1, 2, 4, … minutes, an hour at most: a host that was asleep is awake by the first, and one that is so slow is not asked
+ * for ever. What it reports then makes it an outlier no more, or leaves it one. */
+static void ask_to_measure(const models_t *models, const model_t *model, instance_t *instance)
+{
+    enum { DOUBLINGS_MOST = 6 };
+    int64_t now_ns = models->turn->now_ns;
+    if (!instance->outlier || now_ns < instance->measure_ns ||
+        worker_measure_model(instance->worker, model) != STATUS_OK)
+        return;
+    uint32_t doublings = instance->measures < DOUBLINGS_MOST ? instance->measures : DOUBLINGS_MOST;
+    instance->measures++;
+    instance->measure_ns = now_ns + (MEASURE_PAUSE_NS << doublings);
+}
+
 static bool tick_instance(const models_t *models, const model_t *model, instance_t *instance)
 {
     int64_t now_ns = models->turn->now_ns;
@@ -312,6 +329,7 @@ void placement_tick(models_t *models)
         uint32_t shunned = 0;
         for (instance_t *i = model->instances; i; i = i->next) {
             over |= tick_instance(models, model, i);
+            ask_to_measure(models, model, i);
             shunned += i->standing.state != STANDING_TRUSTED;
         }
         metrics_set(model->metrics.shunned, shunned);

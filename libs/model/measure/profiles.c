@@ -243,8 +243,8 @@ status_t model_measure_again(const model_t *model, const model_load_options_t *o
         return err_set(err, STATUS_UNAVAILABLE, "its files have changed");
     want(&wanted, model, options, sizes);
     wanted.modes = model->modes;
-    wanted.old = model_measured(model, which);
-    if (take_shared_profile(&wanted, profile))
+    wanted.old = options->afresh ? NULL : model_measured(model, which);
+    if (!options->afresh && take_shared_profile(&wanted, profile))
         return STATUS_OK;
     status = measure(&wanted, profile, err);
     if (status == STATUS_OK)

@@ -369,6 +369,11 @@ static void control_on_command(worker_control_t *control, const Control__ModelCo
     case CONTROL__MODEL_ACTION__MODEL_ACTION_RELEASE:
         lifecycle_release(control->lifecycle, command->name, command->version);
         break;
+    case CONTROL__MODEL_ACTION__MODEL_ACTION_MEASURE:
+        log_info("model_command", LOG_STR("action", "measure"), LOG_STR("model", asked.name),
+                 LOG_I64("version", asked.version), LOG_U64("id", asked.id));
+        lifecycle_measure(control->lifecycle, command->id, command->name, command->version);
+        break;
     default:
         worker_control_report_command(control, command->id, STATUS_UNSUPPORTED,
                                       "this worker does not know the command");

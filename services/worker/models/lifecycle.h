@@ -68,6 +68,8 @@ typedef struct {
 void lifecycle_command(lifecycle_t *lifecycle, const lifecycle_command_t *command);
 /* Reads the repository once, as POLL does again and again. EXPLICIT: of what is loaded alone, and nothing is unloaded. */
 void lifecycle_reread(lifecycle_t *lifecycle);
+/* Its profile is not believed: it is measured as if it had none, when the device has time. Answered at once. */
+void lifecycle_measure(lifecycle_t *lifecycle, uint64_t id, const char *name, int64_t version);
 /* The scheduler has nothing left for a version that is UNLOADING. */
 void lifecycle_release(lifecycle_t *lifecycle, const char *name, int64_t version);
 /* The scheduler came or went. Without one whatever is UNLOADING waits for none; nobody waits for earlier answers. */

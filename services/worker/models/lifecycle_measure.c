@@ -18,7 +18,7 @@ enum {
 };
 
 /* What measuring it once more may tell; the largest first. */
-typedef enum { NOTHING, MORE_SIZES, WITHOUT_DOUBT, WHAT_A_ROW_COSTS } need_t;
+typedef enum { NOTHING, MORE_SIZES, WITHOUT_DOUBT, WHAT_A_ROW_COSTS, AFRESH } need_t;
 
 typedef struct {
     need_t need;
@@ -43,6 +43,8 @@ static need_t need_of(const model_t *model, uint32_t which)
     const profile_t *profile = model_measured(model, which);
     const model_again_t *again = &model->serving->again[which];
 
+    if (again->afresh)
+        return AFRESH;
     if (!profile_is_whole(profile))
         return WHAT_A_ROW_COSTS;
     if (again->tries >= TRIES_MAX)
@@ -56,7 +58,8 @@ static bool are_others_served(const lifecycle_t *l, const model_t *model, need_t
 {
     const profiler_t profiler = model_profiler(model, &l->options.load, NULL);
 
-    return profiler_others_are_served(&profiler, need == WITHOUT_DOUBT ? DOUBT_QUIET_NS : PROFILER_QUIET_NS);
+    return profiler_others_are_served(&profiler, need == WITHOUT_DOUBT || need == AFRESH ? DOUBT_QUIET_NS
+                                                                                         : PROFILER_QUIET_NS);
 }
 
 /* Puts into *due what of the model is needed most and can be measured now. True: something is needed, now or later. */
@@ -88,7 +91,7 @@ void measure_later(lifecycle_t *l, model_t *model)
 static void measure_start(lifecycle_t *l, const due_t *due)
 {
     l->measuring = due->model->serving->measuring =
-        loader_measure(l->loader, due->model, due->which) == STATUS_OK;
+        loader_measure(l->loader, due->model, due->which, due->need == AFRESH) == STATUS_OK;
 }
 
 void measure_on_timer(loop_timer_t *timer, void *arg)
@@ -111,7 +114,8 @@ static void note_try(model_again_t *again, const profile_t *profile)
 {
     bool settled = profile && !is_in_doubt(profile);
 
-    again->all_sizes = again->all_sizes || profile;
+    again->all_sizes = !again->afresh && (again->all_sizes || profile);
+    again->afresh = again->afresh && !profile;
     again->tries = settled ? 0 : again->tries + 1;
     uint32_t doublings = again->tries < PAUSE_DOUBLINGS ? again->tries : PAUSE_DOUBLINGS;
     again->next_ns = clock_now_ns() + (MEASURE_PAUSE_NS << doublings);
@@ -131,4 +135,23 @@ void measure_done(void *ctx, model_t *model, uint32_t which, const profile_t *pr
         return;
     model_take_profile(model, which, profile);
     lifecycle_tell(l, model, NULL);
+}
+
+static const char *objection_to_measuring(const model_t *model)
+{
+    if (!model || model->serving->state != MODEL_READY)
+        return "it is not served here now";
+    return model->corrects ? NULL : "how long it takes was given, and not measured";
+}
+
+void lifecycle_measure(lifecycle_t *l, uint64_t id, const char *name, int64_t version)
+{
+    model_t *model = served_find_version(l->options.served, name, version);
+    const char *no = objection_to_measuring(model);
+
+    for (uint32_t p = 0; !no && p < model_profiles(model); p++)
+        model->serving->again[p] = (model_again_t){.afresh = true};
+    if (!no)
+        loop_timer_start_in(&l->measure, 0);
+    l->options.ops->answer(l->options.ctx, id, no ? STATUS_UNSUPPORTED : STATUS_OK, no ? no : "");
 }

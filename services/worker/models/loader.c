@@ -22,6 +22,7 @@ typedef struct {
     repository_reading_t *readings;
     uint32_t count;
     uint32_t which;    /* JOB_MEASURE */
+    bool afresh;       /* likewise */
     profile_t profile; /* of it, if it is measured */
     bool measured;
     err_t err;
@@ -64,7 +65,7 @@ static void measure(job_t *job)
     model_load_options_t options = job->loader->options;
 
     options.stop = &job->model->stop;
-    options.coarse = false;
+    options.coarse = options.afresh = job->afresh;
     job->measured =
         model_measure_again(job->model, &options, job->which, &job->profile, &job->err) == STATUS_OK;
     if (!job->measured)
@@ -206,9 +207,9 @@ status_t loader_load(loader_t *loader, model_t *model)
     return submit(loader, &(job_t){.kind = JOB_PLACE, .model = model});
 }
 
-status_t loader_measure(loader_t *loader, model_t *model, uint32_t which)
+status_t loader_measure(loader_t *loader, model_t *model, uint32_t which, bool afresh)
 {
-    return submit(loader, &(job_t){.kind = JOB_MEASURE, .model = model, .which = which});
+    return submit(loader, &(job_t){.kind = JOB_MEASURE, .model = model, .which = which, .afresh = afresh});
 }
 
 status_t loader_unload(loader_t *loader, model_t *model)

@@ -43,7 +43,8 @@ void loader_destroy(loader_t *loader);
 
 /* Each fails only without memory or with LOADER_QUEUE_MAX things waiting. */
 status_t loader_load(loader_t *loader, model_t *model);
-status_t loader_measure(loader_t *loader, model_t *model, uint32_t which);
+/* afresh: as if it had no profile. */
+status_t loader_measure(loader_t *loader, model_t *model, uint32_t which, bool afresh);
 status_t loader_unload(loader_t *loader, model_t *model);
 status_t loader_read(loader_t *loader, const char *name, int64_t version, uint64_t user);
 status_t loader_read_all(loader_t *loader);

@@ -18,6 +18,7 @@ typedef struct {
     int64_t next_ns;
     uint32_t tries; /* in a row, that did not end in a profile without doubt */
     bool all_sizes; /* all were measured that there is time for */
+    bool afresh;    /* the scheduler does not believe the profile: as if there were none */
 } model_again_t;
 
 typedef enum { MODEL_LOADING, MODEL_READY, MODEL_FAILED, MODEL_UNLOADING, MODEL_UNLOADED } model_state_t;

@@ -15,11 +15,13 @@ static const virtual_vice_t one_mute[WORKERS] = {VICE_MUTE},
                             two_mute[WORKERS] = {VICE_MUTE, VICE_NONE, VICE_MUTE},
                             rows[WORKERS] = {VICE_ROWS}, gives_up[WORKERS] = {VICE_GIVES_UP},
                             fails[WORKERS] = {VICE_FAILS}, slow[WORKERS] = {VICE_SLOW},
-                            honest[WORKERS] = {VICE_NONE};
+                            slept[WORKERS] = {VICE_SLEPT}, honest[WORKERS] = {VICE_NONE};
 
 typedef struct {
     uint64_t strikes, bad,
         bad_later; /* bads: of all; of those that were asked after the first second of the vice */
+    uint64_t measures;
+    uint32_t outliers;
     const char *violation, *leftover;
 } outcome_t;
 
@@ -79,8 +81,12 @@ static outcome_t run(rig_t *rig, int64_t vice_from_ns)
     virtual_cluster_run(cluster, vice_from_ns + 1200 * NS_PER_MS);
     uint64_t first = bad_of(cluster);
     virtual_cluster_run(cluster, at_ns(REQUESTS) + 2 * NS_PER_S);
-    const outcome_t outcome = {virtual_cluster_tally(cluster)->strikes, bad_of(cluster),
-                               bad_of(cluster) - first, virtual_cluster_tally(cluster)->violation,
+    const outcome_t outcome = {virtual_cluster_tally(cluster)->strikes,
+                               bad_of(cluster),
+                               bad_of(cluster) - first,
+                               virtual_cluster_tally(cluster)->measures,
+                               virtual_cluster_tally(cluster)->outliers,
+                               virtual_cluster_tally(cluster)->violation,
                                virtual_cluster_leftover(cluster)};
     virtual_cluster_destroy(cluster);
     free(rig->requests);
@@ -150,6 +156,29 @@ Test(rogues, one_whose_batches_all_fail)
 Test(rogues, one_whose_profile_says_an_hour)
 {
     expect_borne("slow", slow, 0, 0);
+}
+
+/* It was measured while its host was busy with other things, or asleep. */
+Test(rogues, one_whose_profile_said_an_hour_is_asked_again_and_serves)
+{
+    rig_t rig;
+    make(&rig, slept);
+    const outcome_t outcome = run(&rig, 0);
+    cr_expect_null(outcome.violation, "%s", outcome.violation);
+    cr_expect_eq(outcome.bad, 0);
+    cr_expect_eq(outcome.measures, 2, "once for each model, not %llu times",
+                 (unsigned long long)outcome.measures);
+    cr_expect_eq(outcome.outliers, 0);
+}
+
+/* At the start and a minute later, for each of two models. */
+Test(rogues, one_that_stays_so_slow_is_asked_ever_more_seldom)
+{
+    rig_t rig;
+    make(&rig, slow);
+    const outcome_t outcome = run(&rig, 0);
+    cr_expect_eq(outcome.measures, 4, "%llu times", (unsigned long long)outcome.measures);
+    cr_expect_eq(outcome.outliers, 2);
 }
 
 Test(rogues, without_any_nobody_loses_anything)

@@ -453,6 +453,38 @@ Test(measuring, what_is_in_doubt_is_measured_again)
     rig_end(&rig);
 }
 
+/* By its profile a row takes an hour: in no doubt, and far from what others report, so the scheduler asks for it. */
+Test(measuring, what_the_scheduler_does_not_believe_is_measured_as_if_there_were_none)
+{
+    rig_t rig;
+    profile_t hour;
+
+    rig_start_on(&rig, "reference", MODEL_CONTROL_NONE);
+    expect(&rig, "1 ready");
+    model_t *model = rig.served.models[0];
+    cr_assert_eq(profile_from_line(&hour, 0, 3600 * NS_PER_S, model->info->max_batch, NULL), STATUS_OK);
+    cr_assert_not(model->serving->measuring);
+    model_take_profile(model, 0, &hour);
+    lifecycle_measure(rig.lifecycle, 7, "digits", 1);
+    expect(&rig, "[7 ok], 1 ready");
+    cr_expect_lt(profile_latency_ns(&model->profile, 1), 60 * NS_PER_S);
+    cr_expect_not(model->serving->again[0].afresh);
+    rig_end(&rig);
+}
+
+Test(measuring, what_is_not_here_or_was_given_is_not_measured)
+{
+    rig_t rig;
+
+    rig_start(&rig, MODEL_CONTROL_NONE);
+    expect(&rig, "1 ready");
+    lifecycle_measure(rig.lifecycle, 7, "digits", 2);
+    lifecycle_measure(rig.lifecycle, 8, "digits", 1);
+    expect(&rig, "[7 unsupported: it is not served here now], [8 unsupported: how long it takes was given, "
+                 "and not measured]");
+    rig_end(&rig);
+}
+
 /* It is on the devices until the loader has done with it. */
 Test(measuring, and_unloading_wait_for_each_other)
 {

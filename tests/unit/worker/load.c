@@ -704,6 +704,9 @@ Test(load, measuring_again_runs_no_batch_that_a_request_could_not_wait_for)
     cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "there was more doubt");
     model->measured.spread = profile_doubt(&profile) / 1.1;
     cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_UNAVAILABLE, "and less");
+    options.afresh = true;
+    cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "as if it had none");
+    options.afresh = false;
     model->measured.points = 4;
     cr_expect_eq(model_measure_again(model, &options, 0, &profile, &err), STATUS_OK, "but of fewer sizes");
     bench.devices.ops = reference;
