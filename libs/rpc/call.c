@@ -191,6 +191,7 @@ void rpc_call_begin(rpc_call_t *call, const rpc_method_t *method)
     start_close(call);
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
     op.data.recv_message.recv_message = &call->received;
+    call->waiting = (rpc_waiting_t){0};
     rpc_unfinished_wait(&call->server->unfinished, &call->waiting, call->call);
     call_start(call, &op, 1, &call->recv_tag);
 }

@@ -28,6 +28,7 @@ static void accept_stream(rpc_call_t *slot, const rpc_method_t *method)
         .ops = &method->stream,
         .arg = method->arg,
         .send_limit_bytes = rpc_send_queue_bytes(&server->limits),
+        .unfinished = &server->unfinished,
         .owner = {.ended = stream_ended, .owner = server},
     };
     grpc_call *call = slot->call;

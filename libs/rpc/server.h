@@ -34,11 +34,11 @@ typedef struct {
     rpc_unary_fn handler;
 } rpc_unary_method_t;
 
-/* Of messages that clients have sent a part of, of all unary calls. */
+/* Of messages that clients have sent a part of, of all calls and streams. */
 typedef struct {
-    /* They may hold together: whoever sent most loses his calls (RESOURCE_EXHAUSTED); 0: no bound. */
+    /* They may hold together: whoever sent most loses his calls and streams (RESOURCE_EXHAUSTED); 0: no bound. */
     int64_t bytes_max;
-    int64_t step_ns; /* for each 64 KiB of a connection whose call waits; over it: DEADLINE_EXCEEDED */
+    int64_t step_ns; /* for each 64 KiB of a connection whose unary call waits; over it: DEADLINE_EXCEEDED */
 } rpc_unfinished_limits_t;
 
 typedef struct {

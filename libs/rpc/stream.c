@@ -34,6 +34,8 @@ struct rpc_stream {
     bool opened, ended, open_told;
 
     grpc_byte_buffer *received; /* filled by gRPC */
+    rpc_unfinished_t *unfinished;
+    rpc_waiting_t waiting;
     bool receiving, eof, eof_told;
     bool paused, delivering;
     unsigned inbox_head, inbox_count;
@@ -276,12 +278,17 @@ static void receive_start(rpc_stream_t *s)
 {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
     op.data.recv_message.recv_message = &s->received;
+    if (s->unfinished)
+        rpc_unfinished_wait(s->unfinished, &s->waiting, s->call);
     stream_start(s, &op, 1, &s->recv_tag);
 }
 
 static void on_receive_done(rpc_tag_t *tag, bool ok)
 {
     rpc_stream_t *s = container_of(tag, rpc_stream_t, recv_tag);
+    if (s->unfinished)
+        rpc_unfinished_take(s->unfinished, &s->waiting,
+                            s->received ? rpc_bytes_len(rpc_bytes_of(s->received)) : 0);
     pthread_mutex_lock(&s->lock);
     s->ops_in_flight--;
     s->receiving = false;
@@ -488,6 +495,8 @@ static rpc_stream_t *stream_new(const rpc_stream_init_t *init, grpc_call *call, 
     s->owner = init->owner;
     s->server = server;
     s->send_limit_bytes = init->send_limit_bytes;
+    s->unfinished = init->unfinished;
+    s->waiting.is_stream = true;
     s->open_tag.done = on_open_done;
     s->recv_tag.done = on_receive_done;
     s->send_tag.done = on_send_done;

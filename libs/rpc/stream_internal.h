@@ -4,6 +4,7 @@
 
 #include "rpc/internal.h"
 #include "rpc/stream.h"
+#include "rpc/unfinished.h"
 
 /* Who made the stream. Called on the delivery thread. */
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
     const rpc_stream_ops_t *ops; /* outlives the stream */
     void *arg;
     size_t send_limit_bytes;
+    rpc_unfinished_t *unfinished; /* its messages count there; NULL: nowhere */
     rpc_stream_owner_t owner;
 } rpc_stream_init_t;
 

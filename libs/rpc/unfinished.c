@@ -13,8 +13,19 @@
 #include <sys/socket.h>
 
 static const int64_t LOOK_NS = 50 * NS_PER_MS; /* most messages are whole by then */
+static const int64_t LOOK_STREAMS_NS = 200 * NS_PER_MS;
+/* What HTTP/2 says beside messages, where a stream waits: for one that is whole (its frames' headers, and of a unary call those of the
+ * request), in parts of its bytes, and in a look's time (pings). In parts of what was sent there (window updates). */
+enum {
+    BESIDE_STREAM_MESSAGE = 96,
+    BESIDE_CALL = 1024,
+    BESIDE_PART = 32,
+    BESIDE_LOOK = 1024,
+    BESIDE_SENT_PART = 256
+};
 enum {
     LOOK_SHARE = 10,           /* looking takes no more than a tenth of the time */
+    LOOK_SHARE_STREAMS = 100,  /* and a hundredth while only streams wait, as they do all the time */
     STEP_BYTES = 64 << 10,     /* what a client must get on by, as in REST */
     CONNECTIONS_MAX = 1 << 16, /* more than a process may have descriptors, mostly */
     HOST_BYTES = INET6_ADDRSTRLEN,
@@ -23,8 +34,12 @@ enum {
 struct rpc_connection {
     rpc_connection_t *next;
     uint64_t id;
-    uint32_t round, waiting;
-    uint64_t received, base, delivered;
+    uint32_t round;
+    uint32_t waiting, streams; /* unary calls and streams that wait */
+    uint64_t received, sent;   /* when last looked at */
+    uint64_t came, went;       /* since the look before */
+    uint64_t taken, beside;    /* since the last look: messages that were whole, and what goes with them */
+    uint64_t held;
     uint64_t step_at; /* received, when it last got on */
     int64_t step_ns, oldest_ns;
 };
@@ -39,11 +54,14 @@ static uint64_t id_of_text(const char *text)
     return id;
 }
 
-static uint64_t id_of_call(grpc_call *call)
+static uint64_t id_of(rpc_waiting_t *waiting)
 {
     char peer[RPC_PEER_BYTES];
-    rpc_peer_text(call, peer);
-    return id_of_text(peer);
+    if (waiting->peer == 0) {
+        rpc_peer_text(waiting->call, peer);
+        waiting->peer = id_of_text(peer);
+    }
+    return waiting->peer;
 }
 
 /* As rpc_peer_text has it. */
@@ -71,14 +89,13 @@ static int port_of(const struct sockaddr_storage *address)
 
 /* ---- samples ---- */
 
-static rpc_connection_t *connection_of(rpc_unfinished_t *all, uint64_t id, uint64_t received)
+/* One that is not known yet has come since the last look; before the first, nothing is known of it. */
+static rpc_connection_t *connection_of(rpc_unfinished_t *all, uint64_t id)
 {
     rpc_connection_t *connection = idmap_get(&all->by_peer, id);
     if (connection || !(connection = calloc(1, sizeof *connection)))
         return connection;
-    *connection = (rpc_connection_t){.next = all->connections, .id = id};
-    if (all->round == 1) /* what came before is not known to be unfinished */
-        connection->base = received;
+    *connection = (rpc_connection_t){.next = all->connections, .id = id, .round = all->round};
     if (!idmap_put(&all->by_peer, id, connection)) {
         free(connection);
         return NULL;
@@ -91,17 +108,21 @@ static rpc_connection_t *connection_of(rpc_unfinished_t *all, uint64_t id, uint6
 static void sample(rpc_unfinished_t *all, int fd)
 {
     struct sockaddr_storage own, peer;
-    uint64_t received;
+    uint64_t received, sent;
     socklen_t own_len = sizeof own, peer_len = sizeof peer;
     if (getsockname(fd, (struct sockaddr *)&own, &own_len) != 0 || port_of(&own) != all->port ||
-        getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0 || !tcp_received(fd, &received))
+        getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0 || !tcp_counts(fd, &received, &sent))
         return;
-    rpc_connection_t *connection = connection_of(all, id_of_address(&peer), received);
+    rpc_connection_t *connection = connection_of(all, id_of_address(&peer));
     if (!connection)
         return;
+    bool known = all->round > 1; /* else what came before is not known to be unfinished */
+    connection->came = known ? received - connection->received : 0;
+    connection->went = known ? sent - connection->sent : 0;
     connection->round = all->round;
     connection->received = received;
-    connection->waiting = 0;
+    connection->sent = sent;
+    connection->waiting = connection->streams = 0;
 }
 
 static void sample_all(rpc_unfinished_t *all)
@@ -133,16 +154,29 @@ static void forget(rpc_unfinished_t *all)
 static void count_waiting(rpc_unfinished_t *all)
 {
     for (rpc_waiting_t *w = all->waiting.next; w != &all->waiting; w = w->next) {
-        rpc_connection_t *connection = idmap_get(&all->by_peer, id_of_call(w->call));
-        if (connection && connection->waiting++ == 0)
+        rpc_connection_t *connection = idmap_get(&all->by_peer, id_of(w));
+        if (connection && w->is_stream)
+            connection->streams++;
+        else if (connection && connection->waiting++ == 0)
             connection->oldest_ns = w->since_ns;
     }
 }
 
-static uint64_t unfinished(const rpc_connection_t *connection)
+static uint64_t less(uint64_t from, uint64_t what)
 {
-    uint64_t done = connection->base + connection->delivered;
-    return connection->received > done ? connection->received - done : 0;
+    return from > what ? from - what : 0;
+}
+
+/* What it holds, after what came and was taken since the last look. */
+static void settle_one(rpc_connection_t *c)
+{
+    uint64_t beside = c->beside + c->taken / BESIDE_PART + c->went / BESIDE_SENT_PART + BESIDE_LOOK;
+    c->held = less(c->held + c->came, c->taken);
+    if (c->streams > 0)
+        c->held = less(c->held, beside);
+    else if (c->waiting == 0)
+        c->held = 0;
+    c->taken = c->beside = 0;
 }
 
 /* What they hold together; those without a waiting call hold nothing. */
@@ -151,15 +185,12 @@ static uint64_t settle(rpc_unfinished_t *all, int64_t now_ns)
     uint64_t bytes = 0;
     for (rpc_connection_t *c = all->connections; c; c = c->next) {
         bool on = c->received - c->step_at >= STEP_BYTES;
-        if (c->waiting == 0) {
-            c->base = c->received;
-            c->delivered = 0;
-        }
+        settle_one(c);
         if (c->waiting == 0 || on) {
             c->step_at = c->received;
             c->step_ns = now_ns;
         }
-        bytes += unfinished(c);
+        bytes += c->held;
     }
     return bytes;
 }
@@ -172,7 +203,7 @@ static void cut(rpc_unfinished_t *all, const rpc_connection_t *connection, grpc_
 {
     char peer[RPC_PEER_BYTES] = "";
     for (rpc_waiting_t *w = all->waiting.next; w != &all->waiting; w = w->next) {
-        if (w->cut || id_of_call(w->call) != connection->id)
+        if (w->cut || id_of(w) != connection->id)
             continue;
         rpc_peer_text(w->call, peer);
         w->cut = true;
@@ -180,8 +211,8 @@ static void cut(rpc_unfinished_t *all, const rpc_connection_t *connection, grpc_
         grpc_call_cancel_with_status(w->call, code, text, NULL);
     }
     if (peer[0])
-        log_warn_limited("unfinished_cut", LOG_STR("peer", peer), LOG_U64("bytes", unfinished(connection)),
-                         LOG_STR("reason", text));
+        log_warn_limited("unfinished_cut", LOG_STR("peer", peer), LOG_U64("bytes", connection->held),
+                 LOG_STR("reason", text));
 }
 
 static void cut_slow(rpc_unfinished_t *all, int64_t now_ns)
@@ -200,13 +231,12 @@ static uint64_t cut_most(rpc_unfinished_t *all, uint64_t bytes)
     while (bytes > (uint64_t)all->limits.bytes_max) {
         rpc_connection_t *most = all->connections;
         for (rpc_connection_t *c = all->connections; c; c = c->next)
-            if (unfinished(c) > unfinished(most))
+            if (c->held > most->held)
                 most = c;
         cut(all, most, GRPC_STATUS_RESOURCE_EXHAUSTED,
             "too much has been sent here of messages that are not whole", &all->stats.cut_full);
-        bytes -= unfinished(most);
-        most->base = most->received;
-        most->delivered = 0;
+        bytes -= most->held;
+        most->held = 0;
     }
     return bytes;
 }
@@ -214,6 +244,11 @@ static uint64_t cut_most(rpc_unfinished_t *all, uint64_t bytes)
 /* ---- looking ---- */
 
 /* True: a call waits for long. */
+static bool only_streams_wait(const rpc_unfinished_t *all)
+{
+    return all->unary == 0;
+}
+
 static bool is_slow(const rpc_unfinished_t *all, int64_t now_ns)
 {
     return all->waiting.next != &all->waiting && now_ns - all->waiting.next->since_ns >= LOOK_NS;
@@ -241,11 +276,13 @@ static void on_timer(rpc_timer_t *timer)
     pthread_mutex_lock(&all->lock);
     int64_t begun_ns = clock_now_ns();
     look(all, begun_ns);
-    int64_t now_ns = clock_now_ns(), pause_ns = (now_ns - begun_ns) * LOOK_SHARE;
+    bool streams = only_streams_wait(all);
+    int64_t now_ns = clock_now_ns(), least_ns = streams ? LOOK_STREAMS_NS : LOOK_NS;
+    int64_t pause_ns = (now_ns - begun_ns) * (streams ? LOOK_SHARE_STREAMS : LOOK_SHARE);
     bool ends = all->waiting.next == &all->waiting;
     all->looking = !ends;
     if (!ends)
-        rpc_timer_start(all->queue, &all->timer, now_ns + (pause_ns > LOOK_NS ? pause_ns : LOOK_NS));
+        rpc_timer_start(all->queue, &all->timer, now_ns + (pause_ns > least_ns ? pause_ns : least_ns));
     pthread_mutex_unlock(&all->lock);
     if (ends)
         all->on_look(all->arg, false);
@@ -255,8 +292,11 @@ void rpc_unfinished_wait(rpc_unfinished_t *all, rpc_waiting_t *waiting, grpc_cal
 {
     if (all->limits.bytes_max == 0)
         return;
-    *waiting = (rpc_waiting_t){.call = call, .since_ns = clock_now_ns(), .next = &all->waiting};
+    waiting->call = call;
+    waiting->since_ns = clock_now_ns();
+    waiting->next = &all->waiting;
     pthread_mutex_lock(&all->lock);
+    all->unary += !waiting->is_stream;
     waiting->prev = all->waiting.prev;
     waiting->prev->next = all->waiting.prev = waiting;
     bool begins = !all->looking;
@@ -275,9 +315,12 @@ void rpc_unfinished_take(rpc_unfinished_t *all, rpc_waiting_t *waiting, size_t b
     pthread_mutex_lock(&all->lock);
     waiting->prev->next = waiting->next;
     waiting->next->prev = waiting->prev;
-    rpc_connection_t *connection = all->round ? idmap_get(&all->by_peer, id_of_call(waiting->call)) : NULL;
-    if (connection)
-        connection->delivered += bytes;
+    rpc_connection_t *connection = all->round ? connection_of(all, id_of(waiting)) : NULL;
+    if (connection) {
+        connection->taken += bytes;
+        connection->beside += waiting->is_stream ? BESIDE_STREAM_MESSAGE : BESIDE_CALL;
+    }
+    all->unary -= !waiting->is_stream;
     waiting->call = NULL;
     pthread_mutex_unlock(&all->lock);
 }

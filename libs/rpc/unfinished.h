@@ -1,11 +1,15 @@
 /*
- * What clients have sent of messages that are not whole yet, of the unary calls of a server. gRPC keeps all of it, found too large only when it
- * is whole, and tells nobody how much that is; so while a call has waited for its message for some time, the kernel is asked
+ * What clients have sent of messages that are not whole yet, of the calls and streams of a server. gRPC keeps all of it, found too large only
+ * when it is whole, and tells nobody how much that is; so while one has waited for its message for some time, the kernel is asked
  * what came by each connection.
  *
- *   unfinished of a connection = bytes received since none of its calls waited − messages that have been whole since
+ *   unfinished of a connection = bytes received since nobody waited there − messages that have been whole since
  *
- * Over the bound the connection with the most loses its waiting calls, and the next; so does one that does not get on. Any thread.
+ * A stream waits for as long as it is open, and what came beside its messages adds up: so where one is, something is taken off at each look
+ * for what HTTP/2 itself says, and it never falls below nothing.
+ *
+ * Over the bound the connection with the most loses what waits there, and the next; so do unary calls of one that does not get on. Any
+ * thread.
  */
 #ifndef RPC_UNFINISHED_H
 #define RPC_UNFINISHED_H
@@ -14,11 +18,13 @@
 #include "rpc/internal.h"
 #include "rpc/server.h"
 
-/* A call whose message is being waited for. */
+/* A call or stream whose message is being waited for. All zero before the first. */
 typedef struct rpc_waiting {
     struct rpc_waiting *prev, *next;
-    grpc_call *call;
+    grpc_call *call; /* NULL: it does not wait */
+    uint64_t peer;   /* whose it is; 0: not looked at yet. Kept from one message of a stream to the next */
     int64_t since_ns;
+    bool is_stream;
     bool cut; /* it has been told to end */
 } rpc_waiting_t;
 
@@ -31,6 +37,7 @@ typedef struct {
     int port;
     rpc_unfinished_limits_t limits;
     rpc_waiting_t waiting; /* list head, oldest first */
+    uint32_t unary;        /* of them */
     bool looking;          /* the timer runs, or its call */
     idmap_t by_peer;       /* rpc_connection_t, those that are there now */
     rpc_connection_t *connections;
@@ -47,7 +54,8 @@ status_t rpc_unfinished_init(rpc_unfinished_t *all, const rpc_unfinished_limits_
 void rpc_unfinished_start(rpc_unfinished_t *all, rpc_queue_t *queue, int port);
 void rpc_unfinished_dispose(rpc_unfinished_t *all); /* it does not look */
 
-/* The message of a call is being waited for; and is there, or will never be (0 bytes). The call lives in between. */
+/* The message of a call, or the next of a stream (waiting->is_stream), is being waited for; and is there, or will never be (0 bytes). The
+ * call lives in between. */
 void rpc_unfinished_wait(rpc_unfinished_t *all, rpc_waiting_t *waiting, grpc_call *call);
 void rpc_unfinished_take(rpc_unfinished_t *all, rpc_waiting_t *waiting, size_t bytes);
 

@@ -70,6 +70,7 @@ static status_t init_rpc(scheduler_t *s, err_t *err)
                    .send_queue_bytes = CATALOGUE_BYTES_MAX + 2 * STREAM_FRAMES_BYTES_MAX,
                    .keepalive_ns = s->options.control.peer_timeout_ns},
         .tls = s->options.tls,
+        .unfinished = {.bytes_max = STREAMS_UNFINISHED_BYTES_MAX, .step_ns = 10 * NS_PER_S},
         .accept_slots = 16, /* peers connect once; slots cost memory */
     };
     status = rpc_server_create(s->runtime, &options, &s->server, err);

@@ -10,6 +10,8 @@ typedef struct scheduler scheduler_t;
 enum {
     STREAM_MESSAGE_BYTES_MAX =
         16 << 20, /* the largest report of a model is its labels: 21,000 classes are 1 MB */
+    STREAMS_UNFINISHED_BYTES_MAX =
+        16 * STREAM_MESSAGE_BYTES_MAX, /* of messages that have come in part, all streams together */
     STREAM_FRAMES_BYTES_MAX = 8 << 20, /* that wait to be sent, beside one that is large by itself */
 };
 

@@ -11,21 +11,30 @@ import tritonclient.grpc as triton
 from client import digit_tensor
 
 MODEL_INFER = "/inference.GRPCInferenceService/ModelInfer"
+MODEL_STREAM_INFER = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 
 class HalfSent:
-    """A stock client behind a proxy that passes on so many bytes, and then nothing more of what the client sends."""
+    """A stock client behind a proxy that passes on so many bytes, and then nothing more of what the client sends: of a ModelInfer, or of the first
+    message of a stream of that method."""
 
-    def __init__(self, address, message, passed):
+    def __init__(self, address, message, passed, stream=None):
         host, port = address.rsplit(":", 1)
         self.server = socket.create_connection((host, int(port)), timeout=30)
         self.server.settimeout(None)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.left, self.held = passed, threading.Event()
+        self.left, self.held, self.over = passed, threading.Event(), threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.listener.getsockname()[1]}",
                                              [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)])
-        self.answer = self.channel.unary_unary(MODEL_INFER).future(message, wait_for_ready=True)
+        if stream:
+            self.answer = self.channel.stream_stream(stream)(self._one_and_wait(message), wait_for_ready=True)
+        else:
+            self.answer = self.channel.unary_unary(MODEL_INFER).future(message, wait_for_ready=True)
+
+    def _one_and_wait(self, message):
+        yield message
+        self.over.wait()
 
     def _accept(self):
         self.client, _ = self.listener.accept()
@@ -50,6 +59,7 @@ class HalfSent:
         return self.answer.code() if self.answer.exception(timeout=seconds) else None
 
     def close(self):
+        self.over.set()
         self.channel.close()
         for end in (self.server, self.client):  # a thread that reads one keeps it open until it is shut down
             with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from client import INFER, digit_tensor, good, post, talk, tensor_request
-from half_sent import HalfSent, digit_message, message_of
+from half_sent import MODEL_STREAM_INFER, HalfSent, digit_message, message_of
 from system import Serve, patient_models, wait_until
 
 BODY = json.dumps(tensor_request(digit_tensor("7"))).encode()
@@ -164,7 +164,8 @@ def memory(pid, what):
         return int(re.search(rf"{what}:\s+(\d+) kB", status.read())[1]) * 1024
 
 
-def test_half_sent_messages_are_bounded_and_cost_nobody_else(bin_dir, tmp_path):
+@pytest.mark.parametrize("stream", [None, MODEL_STREAM_INFER], ids=["unary", "stream"])
+def test_half_sent_messages_are_bounded_and_cost_nobody_else(bin_dir, tmp_path, stream):
     serve = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
     good(serve.http)
     before, answered, stop = memory(serve.pid, "VmHWM"), [], threading.Event()
@@ -178,7 +179,7 @@ def test_half_sent_messages_are_bounded_and_cost_nobody_else(bin_dir, tmp_path):
     thread = threading.Thread(target=ask)
     thread.start()
     message = message_of(LARGE)
-    halves = [HalfSent(serve.grpc, message, LARGE - 2_000_000) for _ in range(32)]
+    halves = [HalfSent(serve.grpc, message, LARGE - 2_000_000, stream) for _ in range(32)]
     try:
         wait_until(lambda: metric(serve, 'fermata_gateway_unfinished_cut_total{reason="full"}') >= 24, "most of them are cut")
         count = len(answered)

@@ -78,17 +78,23 @@ typedef struct {
     bool link_closed;
 } pair_t;
 
-static void pair_init(pair_t *pair, const rpc_limits_t *limits)
+/* With a server that does not serve yet. */
+static void pair_open(pair_t *pair, const rpc_limits_t *limits)
 {
     err_t err = {0};
-    rig_init(&pair->rig);
-    rig_server(&pair->rig, NULL, limits);
     cr_assert_eq(rpc_server_add_stream(pair->rig.server, CHAT, &end_ops, &pair->server), STATUS_OK);
     rig_serve(&pair->rig);
     rig_client(&pair->rig, limits);
     rpc_link_options_t options = {.method = CHAT, .ops = end_ops, .arg = &pair->client};
     cr_assert_eq(rpc_link_create(pair->rig.client, &options, &pair->link, &err), STATUS_OK, "%s", err.text);
     rig_until(&pair->rig, pair->server.opens == 1 && pair->client.opens == 1);
+}
+
+static void pair_init(pair_t *pair, const rpc_limits_t *limits)
+{
+    rig_init(&pair->rig);
+    rig_server(&pair->rig, NULL, limits);
+    pair_open(pair, limits);
 }
 
 static void pair_dispose(pair_t *pair)
@@ -284,5 +290,42 @@ Test(stream, an_end_that_is_paused_hears_that_the_other_has_gone)
     rpc_stream_cancel(pair.client.stream);
     rig_until(&pair.rig, pair.server.closes == 1);
     cr_expect_eq(pair.server.messages, 1);
+    pair_dispose(&pair);
+}
+
+/* Much goes over a stream, both ways, beside one of the same connection that waits all the time: nothing of it counts as a message that is
+ * not whole. */
+Test(stream, one_that_goes_on_is_not_taken_for_half_a_message)
+{
+    enum { MESSAGES = 3000, BYTES = 64 << 10, AHEAD = 16 };
+    const rpc_server_options_t options = {.address = "127.0.0.1:0",
+                                          .unfinished = {.bytes_max = 32 << 20, .step_ns = NS_PER_S}};
+    pair_t pair = {.server.echo = true};
+    rpc_unfinished_stats_t stats;
+    err_t err = {0};
+    rig_init(&pair.rig);
+    cr_assert_eq(rpc_server_create(pair.rig.runtime, &options, &pair.rig.server, &err), STATUS_OK);
+    pair_open(&pair, NULL);
+    end_t idle = {0};
+    rpc_link_t *waits;
+    bool closed = false;
+    const rpc_link_options_t beside = {.method = CHAT, .ops = end_ops, .arg = &idle};
+    cr_assert_eq(rpc_link_create(pair.rig.client, &beside, &waits, &err), STATUS_OK);
+    rig_until(&pair.rig, idle.opens == 1);
+    for (int i = 0; i < MESSAGES; i++) {
+        rig_until(&pair.rig, pair.client.closes > 0 || pair.client.messages >= i - AHEAD);
+        if (pair.client.closes > 0)
+            break;
+        cr_assert_eq(rpc_stream_send(pair.client.stream, numbered(i, BYTES)), STATUS_OK);
+    }
+    rig_turn(&pair.rig, NS_PER_S); /* it is looked at five times a second */
+    rpc_server_unfinished(pair.rig.server, &stats);
+    cr_expect_eq(stats.cut_full, 0);
+    cr_expect_leq(stats.bytes, 1 << 20);
+    cr_expect_eq(pair.client.closes, 0, "%s", pair.client.text);
+    cr_expect_eq(pair.client.messages, MESSAGES);
+    cr_expect_eq(idle.closes, 0);
+    rpc_link_close(waits, rig_flag, &closed);
+    rig_until(&pair.rig, closed);
     pair_dispose(&pair);
 }
