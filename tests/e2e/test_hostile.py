@@ -1,12 +1,15 @@
 """Peers that lie (tests/hostile/rogue.py), beside those who mean well."""
 
 import contextlib
+import json
+import socket
+import struct
 import subprocess
 
 import pytest
 
 import rogue
-from client import get, post
+from client import get, post, wait_served_by
 from system import Cluster, wait_until
 from test_emulated import infer_request
 from test_healing import Background
@@ -190,6 +193,41 @@ def test_a_worker_finds_a_place_beside_idle_data_connections(cluster):
         assert metric(front.metrics, "fermata_data_connections_told_to_leave_total", why="crowded") >= 1100 - 768
     assert front.log().count("data_connections_full") >= 1
     assert cluster.stop() == [0] * 3
+
+
+def reset_after_sending(address, path, document):
+    """A client that is gone as soon as its request is."""
+    body = json.dumps(document).encode()
+    host, port = address.rsplit(":", 1)
+
+    def once():
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body))
+    return once
+
+
+def test_clients_that_reset_right_after_sending_are_held_against_no_worker(cluster):
+    """Their rows are gone when a worker asks for them, or run for nobody: no worker has failed."""
+    profile = cluster.folder / "profile.csv"
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,1000,8\n")
+    scheduler = cluster.scheduler()
+    front = cluster.gateway(scheduler)
+    for _ in range(2):
+        cluster.worker(scheduler, "--engine", "emulated", "--profile", profile)
+    wait_served_by(scheduler, "quick", 2)
+    path, request = "/v2/models/quick/infer", infer_request(front, "quick")
+    resets = [rogue.Steady(reset_after_sending(front.http, path, request), 100) for _ in range(3)]
+    with contextlib.ExitStack() as on:
+        for reset in resets:
+            on.enter_context(reset)
+        client = on.enter_context(rogue.Steady(lambda: post(front.http, path, request).status, 50))
+        wait_until(lambda: len(client.results) >= 200 and all(len(reset.results) >= 300 for reset in resets), "enough of both", 60)
+    assert set(client.results) == {200}, client.results
+    assert metric(scheduler.http, "fermata_scheduler_strikes_total", model="quick") == 0
+    assert not get(scheduler.http, "/state").json()["doubts"]
+    assert "batch_failed" not in scheduler.log(), scheduler.log()[-2000:]
+    assert cluster.stop() == [0] * 4
 
 
 def test_whoever_does_not_know_the_gateway_is_no_worker(emulated):
