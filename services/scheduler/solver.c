@@ -47,7 +47,7 @@ status_t solver_solve(void *scheduler, plan_job_t *jobs, uint32_t count)
 
 status_t solver_start(scheduler_t *s, err_t *err)
 {
-    return workpool_create(&s->solver, s->loop, 1, 1, err);
+    return workpool_create(&(workpool_options_t){.threads = 1, .capacity = 1}, s->loop, &s->solver, err);
 }
 
 void solver_stop(scheduler_t *s)

@@ -109,7 +109,8 @@ status_t preprocess_create(loop_t *loop, uint32_t threads, preprocess_t **prepro
     status_t status = create_workspaces(created, err);
     if (status)
         goto free_created;
-    status = workpool_create(&created->pool, loop, threads, QUEUE_CAPACITY, err);
+    status = workpool_create(&(workpool_options_t){.threads = threads, .capacity = QUEUE_CAPACITY}, loop,
+                             &created->pool, err);
     if (status)
         goto free_workspaces;
     *preprocess = created;

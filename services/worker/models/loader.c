@@ -232,12 +232,13 @@ status_t loader_read_all(loader_t *loader)
 
 static status_t start_threads(loader_t *loader, loop_t *loop, uint32_t beside, err_t *err)
 {
-    status_t status = workpool_create(&loader->line, loop, 1, LOADER_QUEUE_MAX, err);
+    const workpool_options_t line = {.threads = 1, .capacity = LOADER_QUEUE_MAX};
+    const workpool_options_t placing = {.threads = beside < LOADER_BESIDE_MAX ? beside : LOADER_BESIDE_MAX,
+                                        .capacity = LOADER_QUEUE_MAX};
+    status_t status = workpool_create(&line, loop, &loader->line, err);
 
     if (status == STATUS_OK && beside > 0)
-        status =
-            workpool_create(&loader->placing, loop, beside < LOADER_BESIDE_MAX ? beside : LOADER_BESIDE_MAX,
-                            LOADER_QUEUE_MAX, err);
+        status = workpool_create(&placing, loop, &loader->placing, err);
     return status;
 }
 
