@@ -45,7 +45,7 @@ void turns_charge(turns_t *turns, uint64_t client, uint64_t cost);
 
 static inline bool turns_waits(const turns_item_t *turn)
 {
-    return turn->of != NULL;
+    return turn->of;
 }
 
 uint32_t turns_waiting(const turns_t *turns);

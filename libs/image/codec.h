@@ -1,6 +1,7 @@
 /*
  * One picture format. `probe` reads the header without allocating for the pixels; `decode` gets an image already
- * reserved for the mode, and the probed info. Both fail with INVALID_ARGUMENT on a damaged file.
+ * reserved for the mode, and the probed info; it looks at `unwanted` (NULL: it is wanted) between strips and scans, and gives
+ * up with CANCELLED. Both fail with INVALID_ARGUMENT on a damaged file.
  */
 #ifndef IMAGE_CODEC_H
 #define IMAGE_CODEC_H
@@ -10,7 +11,8 @@
 typedef struct {
     const char *name;
     status_t (*probe)(const uint8_t *data, size_t len_bytes, image_info_t *info, err_t *err);
-    status_t (*decode)(const uint8_t *data, size_t len_bytes, image_mode_t mode, image_t *image, err_t *err);
+    status_t (*decode)(const uint8_t *data, size_t len_bytes, const image_info_t *info, image_mode_t mode,
+                       const atomic_bool *unwanted, image_t *image, err_t *err);
 } image_codec_ops_t;
 
 extern const image_codec_ops_t image_jpeg_ops, image_png_ops;

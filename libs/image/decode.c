@@ -21,11 +21,23 @@ static status_t check_limits(const image_info_t *info, const image_limits_t *lim
 {
     if (info->width == 0 || info->height == 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "the picture has no pixels");
-    if (info->width > limits->max_side || info->height > limits->max_side ||
-        (uint64_t)info->width * info->height > limits->max_pixels)
-        return err_set(err, STATUS_TOO_LARGE,
-                       "the picture is %u x %u pixels, over the limit of %u a side and %llu in all",
-                       info->width, info->height, limits->max_side, (unsigned long long)limits->max_pixels);
+    if (info->width > limits->max_side || info->height > limits->max_side)
+        return err_set(err, STATUS_TOO_LARGE, "the picture is %u x %u pixels, over the limit of %u a side",
+                       info->width, info->height, limits->max_side);
+    if ((uint64_t)info->width * info->height > limits->max_pixels)
+        return err_set(
+            err, STATUS_TOO_LARGE,
+            "the picture is %u x %u pixels, over the limit of %llu in all (preprocess.max_pixels in "
+            "the model's config.yaml)",
+            info->width, info->height, (unsigned long long)limits->max_pixels);
+    if (info->scans > IMAGE_SCANS_MAX ||
+        (info->scans > 1 && image_work(info) > limits->max_pixels * IMAGE_SCANS_ALLOWED))
+        return err_set(
+            err, STATUS_TOO_LARGE,
+            "the picture is %u x %u pixels in %u scans, over the limit of %d scans and %llu pixels in all "
+            "of them (%d times preprocess.max_pixels in the model's config.yaml)",
+            info->width, info->height, info->scans, IMAGE_SCANS_MAX,
+            (unsigned long long)limits->max_pixels * IMAGE_SCANS_ALLOWED, IMAGE_SCANS_ALLOWED);
     return STATUS_OK;
 }
 
@@ -50,13 +62,13 @@ status_t image_probe(const void *data, size_t len_bytes, const image_limits_t *l
 }
 
 status_t image_decode(const void *data, size_t len_bytes, image_mode_t mode, const image_limits_t *limits,
-                      image_t *image, err_t *err)
+                      const atomic_bool *unwanted, image_t *image, err_t *err)
 {
     image_info_t info;
     status_t status = image_probe(data, len_bytes, limits, &info, err);
     if (status == STATUS_OK)
         status = image_reserve(image, info.width, info.height, mode == IMAGE_L ? 1 : 3, err);
     if (status == STATUS_OK)
-        status = codecs[info.format]->decode(data, len_bytes, mode, image, err);
+        status = codecs[info.format]->decode(data, len_bytes, &info, mode, unwanted, image, err);
     return status;
 }

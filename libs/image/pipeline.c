@@ -11,6 +11,9 @@
 /* Larger inputs than any vision model's; also keeps width x height x 3 floats far below overflow. */
 enum { MAX_TARGET_SIDE = 8192 };
 
+/* A photograph of a phone has 12 megapixels, whatever the model makes of it. */
+enum { PIXELS_PER_PIXEL = 256, PIXELS_LEAST = 16 << 20, PIXELS_MOST = 64 << 20, MAX_PIXELS_MOST = 1 << 28 };
+
 static const char *const mode_names[] = {[IMAGE_RGB] = "RGB", [IMAGE_BGR] = "BGR", [IMAGE_L] = "L"};
 static const char *const resize_mode_names[] = {
     [IMAGE_STRETCH] = "stretch", [IMAGE_SHORTER_SIDE] = "shorter_side"};
@@ -64,6 +67,16 @@ static status_t set_side(uint32_t *side, const char *key, const char *value, err
     if (end == value || *end || number < 1 || number > MAX_TARGET_SIDE)
         return wrong(key, value, "a number of pixels from 1 to 8192", err);
     *side = (uint32_t)number;
+    return STATUS_OK;
+}
+
+static status_t set_pixels(uint32_t *pixels, const char *key, const char *value, err_t *err)
+{
+    char *end;
+    long number = strtol(value, &end, 10);
+    if (end == value || *end || number < 1 || number > MAX_PIXELS_MOST)
+        return wrong(key, value, "a number of pixels from 1 to 268435456", err);
+    *pixels = (uint32_t)number;
     return STATUS_OK;
 }
 
@@ -138,6 +151,8 @@ static status_t set_preprocess(image_pipeline_t *p, const char *key, const char 
         return set_floats(p->mean, 3, key, value, err);
     if (strcmp(word, "std") == 0)
         return set_floats(p->std, 3, key, value, err);
+    if (strcmp(word, "max_pixels") == 0)
+        return set_pixels(&p->max_pixels, key, value, err);
     if (strcmp(word, "invert") == 0)
         return set_bool(&p->invert, key, value, err);
     if (strcmp(word, "decode") == 0) {
@@ -184,7 +199,7 @@ status_t image_pipeline_check(const image_pipeline_t *p, err_t *err)
         image_pipeline_t untouched;
         image_pipeline_init(&untouched);
         if (p->resize_width || p->resize_height || p->crop_width || p->crop_height || p->invert ||
-            !is_plain(p) || p->decode != untouched.decode)
+            !is_plain(p) || p->max_pixels || p->decode != untouched.decode)
             return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.input is missing");
         return STATUS_OK;
     }
@@ -198,6 +213,9 @@ status_t image_pipeline_check(const image_pipeline_t *p, err_t *err)
     if (p->resize_width && p->crop_width &&
         (p->crop_width > p->resize_width || p->crop_height > p->resize_height))
         return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.crop is larger than preprocess.resize");
+    if (p->max_pixels && (uint64_t)p->resize_width * p->resize_height > p->max_pixels)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "preprocess.max_pixels is less than preprocess.resize has");
     for (int i = 0; i < 3; i++)
         if (p->std[i] == 0.0F)
             return err_set(err, STATUS_INVALID_ARGUMENT, "preprocess.std must not be 0");
@@ -217,6 +235,21 @@ bool image_pipeline_size(const image_pipeline_t *pipeline, uint32_t *width, uint
     *width = pipeline->crop_width ? pipeline->crop_width : pipeline->resize_width;
     *height = pipeline->crop_height ? pipeline->crop_height : pipeline->resize_height;
     return *width != 0;
+}
+
+void image_pipeline_limits(const image_pipeline_t *pipeline, image_limits_t *limits)
+{
+    uint64_t pixels = pipeline->resize_width ? (uint64_t)pipeline->resize_width * pipeline->resize_height
+                                             : (uint64_t)pipeline->crop_width * pipeline->crop_height;
+    *limits = image_limits_default;
+    if (pipeline->max_pixels)
+        limits->max_pixels = pipeline->max_pixels;
+    else if (pixels * PIXELS_PER_PIXEL < PIXELS_LEAST)
+        limits->max_pixels = PIXELS_LEAST;
+    else if (pixels * PIXELS_PER_PIXEL < PIXELS_MOST)
+        limits->max_pixels = pixels * PIXELS_PER_PIXEL;
+    else
+        limits->max_pixels = PIXELS_MOST;
 }
 
 uint32_t image_pipeline_channels(const image_pipeline_t *pipeline)

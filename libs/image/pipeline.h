@@ -29,6 +29,7 @@ typedef struct {
     float mean[3], std[3];
     image_layout_t layout;
     image_datatype_t datatype;      /* UINT8 takes no scale, mean and std */
+    uint32_t max_pixels;            /* of a picture; 0: as its size says, see image_pipeline_limits */
     bool invert;                    /* 255 - x: dark ink on white paper for a model trained on the opposite */
     char softmax[IMAGE_NAME_BYTES]; /* the output to turn into probabilities; "" = none */
 } image_pipeline_t;
@@ -38,7 +39,7 @@ void image_pipeline_init(image_pipeline_t *pipeline);
 
 /*
  * Sets one value from its configuration text. Keys: preprocess.{input, decode, resize.{width, height, filter,
- * mode}, crop.{width, height}, scale, mean, std, layout, datatype, invert}, postprocess.softmax. mean and std
+ * mode}, crop.{width, height}, scale, mean, std, layout, datatype, invert, max_pixels}, postprocess.softmax. mean and std
  * take one or three numbers, as "[0.5, 0.5, 0.5]" or separated by commas or spaces. INVALID_ARGUMENT names
  * the key.
  */
@@ -55,18 +56,35 @@ uint32_t image_pipeline_channels(const image_pipeline_t *pipeline);
 /* Whether both make the same tensor of the same picture, for the same input. */
 bool image_pipeline_alike(const image_pipeline_t *a, const image_pipeline_t *b);
 
+/*
+ * What a picture for it may take: max_pixels or, where that is 0, 256 times the pixels of what it is resized to (of the crop, where it is
+ * not resized), from 16 to 64 megapixels.
+ */
+void image_pipeline_limits(const image_pipeline_t *pipeline, image_limits_t *limits);
+
 /* Working memory of one thread, reused from picture to picture; grows up to what the limits allow. */
 typedef struct image_workspace image_workspace_t;
 image_workspace_t *image_workspace_create(void);
 void image_workspace_destroy(image_workspace_t *workspace);
 
+/* An encoded picture for one row of a tensor. */
+typedef struct {
+    const void *picture;
+    size_t picture_bytes;
+    void *dst; /* receives exactly dst_bytes: channels x height x width elements */
+    size_t dst_bytes;
+    const atomic_bool *unwanted; /* set by another thread: give up. NULL: it is wanted */
+} image_task_t;
+
 /*
- * Runs the pipeline on one encoded picture. dst receives exactly dst_bytes (channels x height x width
- * elements); a picture that gives another size is INVALID_ARGUMENT, one over the limits TOO_LARGE. Any
- * thread, one workspace each.
+ * Reads the header: what the run will take, in pixels gone over. INVALID_ARGUMENT: no such picture, or one that gives another size than
+ * dst_bytes; TOO_LARGE: over the limits. Takes no longer than reading the file once.
  */
+status_t image_pipeline_probe(const image_pipeline_t *pipeline, const image_limits_t *limits,
+                              const image_task_t *task, uint64_t *work, err_t *err);
+
+/* Runs the pipeline, after the same checks. CANCELLED when it was given up. Any thread, one workspace each. */
 status_t image_pipeline_run(const image_pipeline_t *pipeline, const image_limits_t *limits,
-                            image_workspace_t *workspace, const void *picture, size_t picture_bytes,
-                            void *dst, size_t dst_bytes, err_t *err);
+                            image_workspace_t *workspace, const image_task_t *task, err_t *err);
 
 #endif

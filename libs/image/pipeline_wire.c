@@ -33,6 +33,7 @@ void image_pipeline_to_wire(const image_pipeline_t *pipeline, image_pipeline_wir
     message->layout = text(pipeline->layout == IMAGE_NHWC ? "NHWC" : "NCHW");
     message->datatype = text(pipeline->datatype == IMAGE_UINT8 ? "UINT8" : "FP32");
     message->invert = pipeline->invert;
+    message->max_pixels = pipeline->max_pixels;
 }
 
 /* Everything goes through image_pipeline_set, so that a message is held to the rules of a configuration file. */
@@ -84,13 +85,14 @@ static status_t set_numbers(image_pipeline_t *pipeline, const message_t *message
     const struct {
         const char *key;
         uint32_t value;
-    } sides[] = {{"preprocess.resize.width", message->resize_width},
-                 {"preprocess.resize.height", message->resize_height},
-                 {"preprocess.crop.width", message->crop_width},
-                 {"preprocess.crop.height", message->crop_height}};
+    } wholes[] = {{"preprocess.resize.width", message->resize_width},
+                  {"preprocess.resize.height", message->resize_height},
+                  {"preprocess.crop.width", message->crop_width},
+                  {"preprocess.crop.height", message->crop_height},
+                  {"preprocess.max_pixels", message->max_pixels}};
     status_t status = STATUS_OK;
-    for (size_t i = 0; i < sizeof sides / sizeof sides[0] && status == STATUS_OK; i++)
-        status = set_uint(pipeline, sides[i].key, sides[i].value, err);
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0] && status == STATUS_OK; i++)
+        status = set_uint(pipeline, wholes[i].key, wholes[i].value, err);
     if (status == STATUS_OK && message->scale != 0.0) /* 0 = not set: it would make every pixel the same */
         status = set_doubles(pipeline, "preprocess.scale", &message->scale, 1, err);
     if (status == STATUS_OK)

@@ -63,7 +63,8 @@ static status_t png_probe(const uint8_t *data, size_t len_bytes, image_info_t *i
     *info = (image_info_t){.width = header.width,
                            .height = header.height,
                            .channels = channels_of(header.color_type),
-                           .bits = header.bit_depth};
+                           .bits = header.bit_depth,
+                           .scans = 1};
     return STATUS_OK;
 }
 
@@ -78,23 +79,45 @@ static void convert(const uint8_t *rgb, size_t pixels, bool grey, image_mode_t m
         out[i] = rgb[i * 3];
 }
 
-static status_t png_decode(const uint8_t *data, size_t len_bytes, image_mode_t mode, image_t *image,
-                           err_t *err)
+/* Interlaced rows come in seven passes; row_num is where each belongs. CANCELLED is told by *given_up. */
+static int decode_rows(spng_ctx *context, const atomic_bool *unwanted, size_t row_bytes, uint8_t *rgb,
+                       bool *given_up)
+{
+    struct spng_row_info row;
+    int code = spng_decode_image(context, NULL, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE);
+    while (code == 0) {
+        *given_up = unwanted && atomic_load_explicit(unwanted, memory_order_relaxed);
+        if (*given_up)
+            return SPNG_EOI;
+        code = spng_get_row_info(context, &row);
+        if (code == 0)
+            code = spng_decode_row(context, rgb + row.row_num * row_bytes, row_bytes);
+    }
+    return code;
+}
+
+static status_t png_decode(const uint8_t *data, size_t len_bytes, const image_info_t *info, image_mode_t mode,
+                           const atomic_bool *unwanted, image_t *image, err_t *err)
 {
     struct spng_ihdr header;
     spng_ctx *context;
     size_t pixels = (size_t)image->width * image->height;
+    bool given_up = false;
     status_t status = open_png(data, len_bytes, &context, &header, err);
     if (status)
         return status;
     uint8_t *rgb = mode == IMAGE_L ? malloc(pixels * 3) : image->pixels;
-    int code = rgb ? spng_decode_image(context, rgb, pixels * 3, SPNG_FMT_RGB8, 0) : SPNG_EMEM;
-    if (code == 0)
-        convert(rgb, pixels, channels_of(header.color_type) <= 2, mode, image->pixels);
+    int code = rgb ? decode_rows(context, unwanted, (size_t)image->width * 3, rgb, &given_up) : SPNG_EMEM;
+    if (given_up)
+        status = err_set(err, STATUS_CANCELLED, "given up while it was decoded");
+    else if (code != SPNG_EOI)
+        status = broken(code, err);
+    else
+        convert(rgb, pixels, info->channels <= 2, mode, image->pixels);
     if (rgb != image->pixels)
         free(rgb);
     spng_ctx_free(context);
-    return code ? broken(code, err) : STATUS_OK;
+    return status;
 }
 
 const image_codec_ops_t image_png_ops = {.name = "PNG", .probe = png_probe, .decode = png_decode};

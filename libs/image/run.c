@@ -34,30 +34,43 @@ void image_workspace_destroy(image_workspace_t *workspace)
 }
 
 /* The smallest size of the picture's aspect that covers the box; the longer side is cut down to whole pixels. */
-static void cover(const image_t *picture, uint32_t *width, uint32_t *height)
+static void cover(uint32_t picture_width, uint32_t picture_height, uint32_t *width, uint32_t *height)
 {
-    uint64_t by_width = (uint64_t)*width * picture->height, by_height = (uint64_t)*height * picture->width;
+    uint64_t by_width = (uint64_t)*width * picture_height, by_height = (uint64_t)*height * picture_width;
     if (by_width >= by_height)
-        *height = (uint32_t)(by_width / picture->width);
+        *height = (uint32_t)(by_width / picture_width);
     else
-        *width = (uint32_t)(by_height / picture->height);
+        *width = (uint32_t)(by_height / picture_height);
+}
+
+/* What a picture of that size is resized to: itself, where it is not. */
+static status_t find_resized(const image_pipeline_t *pipeline, const image_limits_t *limits, uint32_t *width,
+                             uint32_t *height, err_t *err)
+{
+    uint32_t to_width = pipeline->resize_width, to_height = pipeline->resize_height;
+    if (!to_width)
+        return STATUS_OK;
+    if (pipeline->resize_mode == IMAGE_SHORTER_SIDE)
+        cover(*width, *height, &to_width, &to_height);
+    if ((uint64_t)to_width * to_height > limits->max_pixels)
+        return err_set(err, STATUS_TOO_LARGE,
+                       "the picture would be resized to %u x %u pixels, over the limit of %llu in all "
+                       "(preprocess.max_pixels in the model's config.yaml)",
+                       to_width, to_height, (unsigned long long)limits->max_pixels);
+    *width = to_width;
+    *height = to_height;
+    return STATUS_OK;
 }
 
 static status_t resize(const image_pipeline_t *pipeline, const image_limits_t *limits,
                        image_workspace_t *workspace, const image_t **current, err_t *err)
 {
-    uint32_t width = pipeline->resize_width, height = pipeline->resize_height;
-    if (!width)
-        return STATUS_OK;
-    if (pipeline->resize_mode == IMAGE_SHORTER_SIDE)
-        cover(&workspace->decoded, &width, &height);
-    if ((uint64_t)width * height > limits->max_pixels)
-        return err_set(err, STATUS_TOO_LARGE, "the picture would be resized to %u x %u pixels", width,
-                       height);
-    if (width == workspace->decoded.width && height == workspace->decoded.height)
-        return STATUS_OK;
-    status_t status = image_resize(&workspace->resizer, &workspace->decoded, width, height, pipeline->filter,
-                                   &workspace->resized, err);
+    uint32_t width = workspace->decoded.width, height = workspace->decoded.height;
+    status_t status = find_resized(pipeline, limits, &width, &height, err);
+    if (status != STATUS_OK || (width == workspace->decoded.width && height == workspace->decoded.height))
+        return status;
+    status = image_resize(&workspace->resizer, &workspace->decoded, width, height, pipeline->filter,
+                          &workspace->resized, err);
     if (status == STATUS_OK)
         *current = &workspace->resized;
     return status;
@@ -148,35 +161,61 @@ static void store_floats(const image_pipeline_t *pipeline, const window_t *windo
     }
 }
 
-static status_t store(const image_pipeline_t *pipeline, const window_t *window, void *dst, size_t dst_bytes,
-                      err_t *err)
+static status_t check_size(const image_pipeline_t *pipeline, uint32_t width, uint32_t height,
+                           size_t dst_bytes, err_t *err)
 {
     size_t element_bytes = pipeline->datatype == IMAGE_FP32 ? sizeof(float) : 1;
-    size_t wanted = (size_t)window->width * window->height * window->channels * element_bytes;
+    size_t wanted = (size_t)width * height * image_pipeline_channels(pipeline) * element_bytes;
     if (wanted != dst_bytes)
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "the picture of %u x %u pixels gives %zu bytes, the model's input has %zu",
-                       window->width, window->height, wanted, dst_bytes);
+                       "the picture of %u x %u pixels gives %zu bytes, the model's input has %zu", width,
+                       height, wanted, dst_bytes);
+    return STATUS_OK;
+}
+
+static void store(const image_pipeline_t *pipeline, const window_t *window, void *dst)
+{
     if (pipeline->datatype == IMAGE_FP32)
         store_floats(pipeline, window, dst);
     else
         store_bytes(pipeline, window, dst);
-    return STATUS_OK;
+}
+
+status_t image_pipeline_probe(const image_pipeline_t *pipeline, const image_limits_t *limits,
+                              const image_task_t *task, uint64_t *work, err_t *err)
+{
+    image_info_t info;
+    uint32_t width, height;
+    status_t status = image_probe(task->picture, task->picture_bytes, limits, &info, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t resized_width = info.width, resized_height = info.height;
+    if (!image_pipeline_size(pipeline, &width, &height)) /* then it must have the size already */
+        status = check_size(pipeline, info.width, info.height, task->dst_bytes, err);
+    if (status == STATUS_OK)
+        status = find_resized(pipeline, limits, &resized_width, &resized_height, err);
+    if (status == STATUS_OK)
+        *work = image_work(&info) + (uint64_t)resized_width * resized_height;
+    return status;
 }
 
 status_t image_pipeline_run(const image_pipeline_t *pipeline, const image_limits_t *limits,
-                            image_workspace_t *workspace, const void *picture, size_t picture_bytes,
-                            void *dst, size_t dst_bytes, err_t *err)
+                            image_workspace_t *workspace, const image_task_t *task, err_t *err)
 {
     const image_t *current = &workspace->decoded;
     window_t window;
-    status_t status =
-        image_decode(picture, picture_bytes, pipeline->decode, limits, &workspace->decoded, err);
+    uint64_t work;
+    status_t status = image_pipeline_probe(pipeline, limits, task, &work, err);
+    if (status == STATUS_OK)
+        status = image_decode(task->picture, task->picture_bytes, pipeline->decode, limits, task->unwanted,
+                              &workspace->decoded, err);
     if (status == STATUS_OK)
         status = resize(pipeline, limits, workspace, &current, err);
     if (status == STATUS_OK)
         status = crop(pipeline, current, &window, err);
     if (status == STATUS_OK)
-        status = store(pipeline, &window, dst, dst_bytes, err);
+        status = check_size(pipeline, window.width, window.height, task->dst_bytes, err);
+    if (status == STATUS_OK)
+        store(pipeline, &window, task->dst);
     return status;
 }

@@ -42,6 +42,7 @@
     X(GATEWAY_ADMISSION_REFUSED, "fermata_gateway_admission_refused_total", COUNTER, NONE, "reason", "Requests refused for what their client or their model has had already, by reason (address_limit, model_limit; requests, memory, share: more than its share of what is full).") \
     X(GATEWAY_PREPROCESS_SECONDS, "fermata_gateway_preprocess_seconds", HISTOGRAM, NS_AS_S, "model", "Decoding, resizing and normalising one picture.") \
     X(GATEWAY_PREPROCESS_QUEUE, "fermata_gateway_preprocess_queue", GAUGE, NONE, "", "Pictures waiting for a preprocessing thread.") \
+    X(GATEWAY_PREPROCESS_UNWANTED, "fermata_gateway_preprocess_unwanted_total", COUNTER, NONE, "when", "Requests with pictures that were given up, or late, before any was decoded (waiting) or after (begun).") \
     X(GATEWAY_ARENA_USED_BYTES, "fermata_gateway_arena_used_bytes", GAUGE, NONE, "", "Bytes of the tensor arena in use.") \
     X(GATEWAY_ARENA_BYTES, "fermata_gateway_arena_bytes", GAUGE, NONE, "", "Size of the tensor arena.") \
     X(GATEWAY_ARENA_REFUSALS, "fermata_gateway_arena_refusals_total", COUNTER, NONE, "", "Allocations that found the tensor arena full.") \

@@ -1,6 +1,7 @@
 #include "gateway/options.h"
 
 #include "base/clock.h"
+#include "gateway/sessions/preprocess.h"
 #include "transfer/options.h"
 
 #include <stddef.h>
@@ -57,8 +58,9 @@ static const config_option_t option_table[] = {
      "Keep idle CPUs of this host from halting while requests are under way, where the kernel and our rights "
      "allow it.",
      .def = "true", AT(keep_awake)},
-    {"preprocess_threads", CONFIG_INT, "Limits", "Threads that decode pictures.", .def = "1", .min = 1,
-     .max = 256, AT(preprocess_threads)},
+    {"preprocess_threads", CONFIG_INT, "Limits",
+     "Threads that decode large pictures; one more is for small ones.", .def = "1", .min = 1,
+     .max = PREPROCESS_THREADS_MAX, AT(preprocess_threads)},
     {"gateway_threads", CONFIG_INT, "Limits",
      "Event loops that read and answer requests, each with a thread and its part of the arena and of the "
      "limits; the first is that of "

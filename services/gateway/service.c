@@ -215,8 +215,8 @@ static status_t open_base(gateway_service_t *service, err_t *err)
     if (create_arena(service, err) != STATUS_OK ||
         catalogue_create(gateway->metrics, service->within.board, &gateway->catalogue, err) != STATUS_OK ||
         sessions_create(gateway, (uint32_t)options->max_requests, &gateway->sessions, err) != STATUS_OK ||
-        preprocess_create(gateway->loop, (uint32_t)options->preprocess_threads, &gateway->preprocess, err) !=
-            STATUS_OK)
+        preprocess_create(gateway->loop, gateway->metrics, (uint32_t)options->preprocess_threads,
+                          &gateway->preprocess, err) != STATUS_OK)
         return err->code;
     if (options->keys && access_create(gateway->loop, gateway->metrics, options->keys, service->within.usages,
                                        &gateway->access, err) != STATUS_OK)

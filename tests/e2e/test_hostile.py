@@ -1,16 +1,19 @@
 """Peers that lie (tests/hostile/rogue.py), beside those who mean well."""
 
 import contextlib
+import http.client
 import json
+import shutil
 import socket
 import struct
 import subprocess
 
 import pytest
 
+import bombs
 import rogue
-from client import get, post, wait_served_by
-from system import Cluster, wait_until
+from client import get, pictures, post, wait_served_by
+from system import Cluster, patient_models, wait_until
 from test_emulated import infer_request
 from test_healing import Background
 from test_modes import metric
@@ -235,3 +238,93 @@ def test_whoever_does_not_know_the_gateway_is_no_worker(emulated):
     with pytest.raises(AssertionError, match="instance that is looked for"):
         rogue.data_connection(emulated.front.data, 0)
     assert metric(emulated.front.metrics, "fermata_data_refused_total", reason="instance") == before + 1
+
+
+# ---- pictures that cost more than they look
+
+
+LARGE = 4096  # a side: 16 megapixels, as much as a model of 8 x 8 pixels takes
+
+
+@pytest.fixture(scope="module")
+def digits(bin_dir, tmp_path_factory):
+    """`digits` as it is, and as `wide` for larger pictures; time enough for a sanitizer, and one thread for large ones."""
+    folder = tmp_path_factory.mktemp("pictures")
+    models = patient_models(folder)
+    shutil.copytree(models / "digits", models / "wide")
+    for name, more in (("digits", ""), ("wide", "  max_pixels: 70000000\n")):
+        config = models / name / "config.yaml"
+        config.write_text(config.read_text().replace("slo_ms: 3000\n", "slo_ms: 60000\n").replace("preprocess:\n", "preprocess:\n" + more))
+    cluster = Cluster(bin_dir, folder, models=models)
+    cluster.one = cluster.scheduler()
+    cluster.front = cluster.gateway(cluster.one)
+    cluster.back = cluster.worker(cluster.one)
+    for name in ("digits", "wide"):
+        wait_until(lambda: get(cluster.front.http, f"/v2/models/{name}/ready").status == 200, f"{name} is served", 180)
+    yield cluster
+    assert set(cluster.stop()) == {0}
+
+
+def send_picture(cluster, model, picture, source="127.0.0.1"):
+    """A connection over which the picture was sent, from an address of the test's choice: clients are told apart by it."""
+    host, port = cluster.front.http.rsplit(":", 1)
+    connection = http.client.HTTPConnection(host, int(port), timeout=120, source_address=(source, 0))
+    connection.request("POST", f"/v2/models/{model}/infer", picture, {"Content-Type": "image/png"})
+    return connection
+
+
+def picture_answer(*args, **more):
+    with contextlib.closing(send_picture(*args, **more)) as connection:
+        got = connection.getresponse()
+        return got.status, got.read().decode()
+
+
+@pytest.fixture(scope="module")
+def small_picture():
+    return pictures()[0][0].read_bytes()
+
+
+def count_decoded(cluster, model):
+    return metric(cluster.front.metrics, "fermata_gateway_preprocess_seconds_count", model=model)
+
+
+def test_pictures_that_cost_more_than_the_model_can_use_are_refused_by_their_header(digits):
+    tried = {"8192 x 8192": bombs.png(8192), "8000 x 8000": bombs.progressive_jpeg(8000, 400), "400 scans": bombs.progressive_jpeg(2000, 400),
+             "11 scans": bombs.progressive_jpeg(LARGE, 11)}
+    for says, picture in tried.items():
+        status, text = picture_answer(digits, "digits", picture)
+        assert status == 413 and says in text and "preprocess.max_pixels" in text, text
+    assert count_decoded(digits, "digits") == 0
+    assert picture_answer(digits, "digits", bombs.progressive_jpeg(600, 400))[0] == 200  # small, and scans enough for anybody
+
+
+def test_a_model_may_ask_for_larger_ones(digits):
+    assert picture_answer(digits, "wide", bombs.png(8192))[0] == 200
+    status, text = picture_answer(digits, "wide", bombs.progressive_jpeg(8000, 400))
+    assert status == 413 and "400 scans" in text
+
+
+def test_what_was_given_up_is_not_decoded(digits, small_picture):
+    """Twenty large pictures of somebody who leaves at once; the first of them may be in decoding."""
+    large = bombs.png(LARGE)
+    before = count_decoded(digits, "wide")
+    for _ in range(20):
+        send_picture(digits, "wide", large, source="127.0.0.2").close()
+    wait_until(lambda: metric(digits.front.metrics, "fermata_gateway_preprocess_unwanted_total") + count_decoded(digits, "wide") - before == 20, "all are over", 60)
+    assert metric(digits.front.metrics, "fermata_gateway_preprocess_unwanted_total", when="waiting") >= 10
+    assert metric(digits.front.metrics, "fermata_gateway_preprocess_queue") == 0
+    assert picture_answer(digits, "digits", small_picture)[0] == 200
+
+
+@pytest.mark.parametrize("addresses", [1, 20])
+def test_large_pictures_are_not_in_the_way_of_others(digits, small_picture, addresses):
+    """Others have their answers while most of twenty large ones still wait, of one client or as many, of whichever model."""
+    large = bombs.png(LARGE)
+    before = count_decoded(digits, "wide")
+    with contextlib.ExitStack() as sent:
+        connections = [sent.enter_context(contextlib.closing(send_picture(digits, "wide", large, source=f"127.0.1.{1 + i % addresses}")))
+                       for i in range(20)]
+        wait_until(lambda: metric(digits.front.metrics, "fermata_gateway_preprocess_queue") > 10, "they wait", 60)
+        assert [picture_answer(digits, model, small_picture)[0] for model in ("digits", "wide") for _ in range(3)] == [200] * 6
+        assert count_decoded(digits, "wide") - 3 - before < 15
+        assert [connection.getresponse().status for connection in connections] == [200] * 20

@@ -43,7 +43,7 @@ static void decode(const uint8_t *bytes, size_t len, image_mode_t mode)
     image_init(&image);
     status_t probed = image_probe(bytes, len, &limits, &info, &err);
     must_say_why(probed, &err);
-    status_t status = image_decode(bytes, len, mode, &limits, &image, &err);
+    status_t status = image_decode(bytes, len, mode, &limits, NULL, &image, &err);
     must_say_why(status, &err);
     if (status == STATUS_OK &&
         (probed != STATUS_OK || image.width != info.width || image.height != info.height))
@@ -63,8 +63,9 @@ static void run(const uint8_t *bytes, size_t len, const image_pipeline_t *pipeli
     err_t err = {.text = ""};
     if (!workspace || !tensor)
         abort();
-    must_say_why(image_pipeline_run(pipeline, &limits, workspace, bytes, len, tensor, tensor_bytes, &err),
-                 &err);
+    const image_task_t task = {
+        .picture = bytes, .picture_bytes = len, .dst = tensor, .dst_bytes = tensor_bytes};
+    must_say_why(image_pipeline_run(pipeline, &limits, workspace, &task, &err), &err);
     free(tensor);
     image_workspace_destroy(workspace);
 }

@@ -318,6 +318,11 @@ status_t clients_enter_model(clients_t *clients, model_entry_t *model, client_ho
     return enter_limit(clients, model, hold, retry_after_ms, err);
 }
 
+uint64_t clients_id(const client_hold_t *hold)
+{
+    return hold->client ? hold->client->id : 0;
+}
+
 bool clients_take_memory(clients_t *clients, client_hold_t *hold, size_t len_bytes)
 {
     if (!clients)

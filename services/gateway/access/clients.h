@@ -49,6 +49,8 @@ status_t clients_enter(clients_t *clients, const keyring_holder_t *holder, const
 /* … for that model, once. UNAVAILABLE. */
 status_t clients_enter_model(clients_t *clients, model_entry_t *model, client_hold_t *hold,
                              uint32_t *retry_after_ms, err_t *err);
+/* Whose the request is, the same number for all of one client; 0: of one who is not told apart. */
+uint64_t clients_id(const client_hold_t *hold);
 /* Whether it may have so much more memory, which is then counted. */
 bool clients_take_memory(clients_t *clients, client_hold_t *hold, size_t len_bytes);
 /* It was answered: what it has of limits goes back; its memory and its place go with clients_leave. */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RETRY_PICTURES_MS = 1000 }; /* when too many wait to be decoded */
+
 void session_count_refusal(gateway_t *gateway, protocol_t protocol, status_t status)
 {
     metrics_add(metrics_series(gateway->metrics, METRIC_GATEWAY_BAD_REQUESTS, protocol_name(protocol),
@@ -130,7 +132,7 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
     if (slot->job.rows > 0) {
         slot->state = SESSION_PREPROCESSING;
         if (slot_preprocess(slot, &err) != STATUS_OK)
-            slot_finish(slot, &err, 0);
+            slot_finish(slot, &err, RETRY_PICTURES_MS);
     } else {
         slot_dispatch(slot);
     }

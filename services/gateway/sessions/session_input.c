@@ -62,6 +62,8 @@ static status_t take_pictures(slot_t *slot, const oip_input_t *input, uint64_t a
         elements = copy;
     }
     slot->job = (preprocess_job_t){.pipeline = &model->pipeline,
+                                   .client = clients_id(&slot->hold),
+                                   .deadline_ns = slot->deadline_ns,
                                    .elements = elements,
                                    .elements_bytes = input->len_bytes,
                                    .rows = slot->rows,

@@ -204,7 +204,10 @@ void slot_finish(slot_t *slot, const err_t *error, uint32_t retry_after_ms)
     }
     sessions->waiting_count--;
     withdraw(slot);
-    slot->state = SESSION_DONE;
+    bool decoding = slot->state == SESSION_PREPROCESSING;
+    slot->state = SESSION_DONE; /* before the job ends, maybe from within */
+    if (decoding)
+        preprocess_cancel(sessions->gateway->preprocess, &slot->job);
     if (error->code == STATUS_OK)
         clients_ended(sessions->gateway->clients, &slot->hold, session->model, true);
     session->error = *error;

@@ -36,7 +36,7 @@ static status_t decode(const uint8_t *file, size_t len_bytes, image_mode_t mode,
 {
     uint8_t *exact = malloc(len_bytes ? len_bytes : 1);
     memcpy(exact, file, len_bytes);
-    status_t status = image_decode(exact, len_bytes, mode, limits, &image, &err);
+    status_t status = image_decode(exact, len_bytes, mode, limits, NULL, &image, &err);
     free(exact);
     return status;
 }
@@ -70,7 +70,7 @@ Test(picture, bgr_is_rgb_backwards)
         cr_assert_eq(decode(pictures[i].file, pictures[i].file_bytes, IMAGE_BGR, &image_limits_default),
                      STATUS_OK);
         cr_assert_eq(image_decode(pictures[i].file, pictures[i].file_bytes, IMAGE_RGB, &image_limits_default,
-                                  &other, &err),
+                                  NULL, &other, &err),
                      STATUS_OK);
         for (size_t p = 0; p < pixels; p++)
             cr_assert(image.pixels[p * 3] == other.pixels[p * 3 + 2] &&
@@ -169,4 +169,32 @@ Test(picture, limits_and_other_files)
     for (size_t i = 0; i < COUNT(others); i++)
         cr_assert_eq(decode((const uint8_t *)others[i], strlen(others[i]), IMAGE_RGB, &image_limits_default),
                      STATUS_INVALID_ARGUMENT, "%s", others[i]);
+}
+
+/* A progressive file whose last scan comes again and again: 300 bytes a scan here, none to speak of in a hostile one. */
+Test(picture, scans_are_counted_before_any_is_decoded)
+{
+    enum { MORE = 600, ROOM = sizeof jpeg_progressive * (MORE + 1) };
+    static uint8_t file[ROOM];
+    size_t scan = sizeof jpeg_progressive - 2;
+    image_info_t info;
+    while (jpeg_progressive[scan] != 0xff || jpeg_progressive[scan + 1] != 0xda)
+        scan--;
+    size_t scan_bytes = sizeof jpeg_progressive - 2 - scan, len = sizeof jpeg_progressive - 2;
+    memcpy(file, jpeg_progressive, len);
+    for (int i = 0; i < MORE; i++, len += scan_bytes)
+        memcpy(file + len, jpeg_progressive + scan, scan_bytes);
+    cr_assert_eq(image_probe(jpeg_progressive, sizeof jpeg_progressive, &image_limits_default, &info, &err),
+                 STATUS_OK);
+    cr_assert_eq(info.scans, 10);
+    cr_assert_eq(decode(file, len, IMAGE_RGB, &image_limits_default), STATUS_TOO_LARGE, "%s", err.text);
+    cr_assert(strstr(err.text, "610 scans"), "%s", err.text);
+    image_limits_t narrow = {.max_side = 100, .max_pixels = 23 * 17, .max_file_bytes = ROOM};
+    cr_assert_eq(decode(jpeg_progressive, sizeof jpeg_progressive, IMAGE_RGB, &narrow), STATUS_OK, "%s",
+                 err.text);
+    cr_assert_eq(decode(file, sizeof jpeg_progressive - 2 + scan_bytes, IMAGE_RGB, &narrow), STATUS_TOO_LARGE,
+                 "%s", err.text);
+    cr_assert(strstr(err.text, "11 scans"), "%s", err.text);
+    cr_assert_eq(image_probe(jpeg_rgb, sizeof jpeg_rgb, &image_limits_default, &info, &err), STATUS_OK);
+    cr_assert_eq(info.scans, 1);
 }

@@ -29,6 +29,13 @@ static void set(const char *key, const char *value)
     cr_assert_eq(image_pipeline_set(&pipeline, key, value, &err), STATUS_OK, "%s", err.text);
 }
 
+static status_t run(const void *picture, size_t len_bytes, void *out, size_t out_bytes)
+{
+    const image_task_t task = {
+        .picture = picture, .picture_bytes = len_bytes, .dst = out, .dst_bytes = out_bytes};
+    return image_pipeline_run(&pipeline, &image_limits_default, workspace, &task, &err);
+}
+
 static void set_all(void)
 {
     set("preprocess.input", "data = x");
@@ -44,6 +51,7 @@ static void set_all(void)
     set("preprocess.std", "0.229 0.224,0.225");
     set("preprocess.layout", "NHWC");
     set("preprocess.invert", "true");
+    set("preprocess.max_pixels", "5000000");
     set("postprocess.softmax", "scores");
 }
 
@@ -94,6 +102,9 @@ Test(pipeline, bad_values_name_the_key)
         {"preprocess.layout", "CHW"},
         {"preprocess.datatype", "FP16"},
         {"preprocess.invert", "yes"},
+        {"preprocess.max_pixels", "0"},
+        {"preprocess.max_pixels", "64M"},
+        {"preprocess.max_pixels", "268435457"},
         {"preprocess.colour", "red"},
         {"postprocess.softmax", ""},
         {"preprocess.resize.depth", "1"},
@@ -135,6 +146,10 @@ Test(pipeline, what_does_not_fit_together)
         "preprocess.input=x\npreprocess.resize.width=4\npreprocess.resize.height=4\npreprocess.crop.width=5\n"
         "preprocess.crop.height=4\n",
         "larger");
+    assert_check("preprocess.max_pixels=5\n", "preprocess.input");
+    assert_check("preprocess.input=x\npreprocess.resize.width=4\npreprocess.resize.height=4\npreprocess.max_"
+                 "pixels=15\n",
+                 "max_pixels is less");
 }
 
 Test(pipeline, normalises_into_planes)
@@ -144,9 +159,7 @@ Test(pipeline, normalises_into_planes)
     set("preprocess.scale", "0.5");
     set("preprocess.mean", "1,2,3");
     set("preprocess.std", "2,4,8");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    sizeof out, &err),
-                 STATUS_OK, "%s", err.text);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_OK, "%s", err.text);
     for (size_t i = 0; i < 17 * 23; i++)
         for (size_t c = 0; c < 3; c++)
             cr_assert_float_eq(out[c * 17 * 23 + i],
@@ -160,16 +173,12 @@ Test(pipeline, bytes_stay_interleaved)
     set("preprocess.input", "x");
     set("preprocess.layout", "NHWC");
     set("preprocess.datatype", "UINT8");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    sizeof out, &err),
-                 STATUS_OK, "%s", err.text);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_OK, "%s", err.text);
     cr_assert_eq(memcmp(out, png_rgb_rgb, sizeof out), 0);
     set("preprocess.invert", "true");
     set("preprocess.decode", "L");
     set("preprocess.layout", "NCHW");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    17 * 23, &err),
-                 STATUS_OK);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, 17 * 23), STATUS_OK);
     for (size_t i = 0; i < 17 * 23; i++)
         cr_assert_eq(out[i], 255 - png_rgb_l[i]);
 }
@@ -182,15 +191,11 @@ Test(pipeline, centre_crop)
     set("preprocess.datatype", "UINT8");
     set("preprocess.crop.width", "9");
     set("preprocess.crop.height", "7");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    sizeof out, &err),
-                 STATUS_OK, "%s", err.text);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_OK, "%s", err.text);
     for (size_t y = 0; y < 7; y++)
         cr_assert_eq(memcmp(out + y * 27, png_rgb_rgb + ((y + 5) * 23 + 7) * 3, 27), 0);
     set("preprocess.crop.width", "24");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    sizeof out, &err),
-                 STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(err.text, "23 x 17"), "%s", err.text);
 }
 
@@ -201,16 +206,14 @@ Test(pipeline, shorter_side_covers_its_box)
     set("preprocess.resize.width", "8");
     set("preprocess.resize.height", "8");
     set("preprocess.resize.mode", "shorter_side");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    sizeof out, &err),
-                 STATUS_OK, "%s", err.text);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_OK, "%s", err.text);
     /* 23 x 17 becomes 10 x 8, of which columns 1 to 8 are kept. */
     image_t picture, small;
     image_resizer_t resizer;
     image_init(&picture);
     image_init(&small);
     image_resizer_init(&resizer);
-    image_decode(png_rgb, sizeof png_rgb, IMAGE_RGB, &image_limits_default, &picture, &err);
+    image_decode(png_rgb, sizeof png_rgb, IMAGE_RGB, &image_limits_default, NULL, &picture, &err);
     image_resize(&resizer, &picture, 10, 8, IMAGE_BILINEAR, &small, &err);
     for (size_t y = 0; y < 8; y++)
         for (size_t x = 0; x < 8; x++)
@@ -224,11 +227,86 @@ Test(pipeline, wrong_size_of_the_input_is_told)
 {
     float out[10];
     set("preprocess.input", "x");
-    cr_assert_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, png_rgb, sizeof png_rgb, out,
-                                    sizeof out, &err),
-                 STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(err.text, "the model's input has 40"), "%s", err.text);
-    cr_assert_eq(
-        image_pipeline_run(&pipeline, &image_limits_default, workspace, "hello", 5, out, sizeof out, &err),
-        STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(run("hello", 5, out, sizeof out), STATUS_INVALID_ARGUMENT);
+}
+
+static uint64_t limit(const char *side)
+{
+    image_limits_t limits;
+    image_pipeline_init(&pipeline);
+    set("preprocess.input", "x");
+    if (side) {
+        set("preprocess.resize.width", side);
+        set("preprocess.resize.height", side);
+    }
+    image_pipeline_limits(&pipeline, &limits);
+    return limits.max_pixels;
+}
+
+Test(pipeline, the_models_size_says_how_large_a_picture_may_be)
+{
+    image_limits_t limits;
+    cr_expect_eq(limit("28"), 16 << 20, "any photograph");
+    cr_expect_eq(limit(NULL), 16 << 20);
+    cr_expect_eq(limit("300"), 300 * 300 * 256);
+    cr_expect_eq(limit("2000"), 64 << 20);
+    set("preprocess.max_pixels", "100000000");
+    image_pipeline_limits(&pipeline, &limits);
+    cr_expect_eq(limits.max_pixels, 100000000);
+    limit(NULL);
+    set("preprocess.crop.width", "300");
+    set("preprocess.crop.height", "300");
+    image_pipeline_limits(&pipeline, &limits);
+    cr_expect_eq(limits.max_pixels, 300 * 300 * 256);
+}
+
+Test(pipeline, the_probe_tells_what_a_run_takes)
+{
+    float out[3 * 8 * 8];
+    uint64_t work = 0;
+    image_limits_t narrow = {.max_side = 100, .max_pixels = 23 * 17, .max_file_bytes = 1 << 20};
+    image_task_t task = {.picture = jpeg_progressive,
+                         .picture_bytes = sizeof jpeg_progressive,
+                         .dst = out,
+                         .dst_bytes = sizeof out};
+    set("preprocess.input", "x");
+    set("preprocess.resize.width", "8");
+    set("preprocess.resize.height", "8");
+    cr_assert_eq(image_pipeline_probe(&pipeline, &image_limits_default, &task, &work, &err), STATUS_OK, "%s",
+                 err.text);
+    cr_expect_eq(work, 23 * 17 * 10 + 8 * 8, "%llu", (unsigned long long)work);
+    cr_expect_eq(image_pipeline_probe(&pipeline, &narrow, &task, &work, &err), STATUS_OK, "%s", err.text);
+    narrow.max_pixels--;
+    cr_expect_eq(image_pipeline_probe(&pipeline, &narrow, &task, &work, &err), STATUS_TOO_LARGE);
+    cr_expect(strstr(err.text, "preprocess.max_pixels"), "%s", err.text);
+    image_pipeline_init(&pipeline);
+    set("preprocess.input", "x");
+    cr_expect_eq(image_pipeline_probe(&pipeline, &image_limits_default, &task, &work, &err),
+                 STATUS_INVALID_ARGUMENT, "of another size than the model's input: not decoded for that");
+}
+
+Test(pipeline, what_nobody_waits_for_is_not_decoded)
+{
+    static const struct {
+        const void *picture;
+        size_t len_bytes;
+    } cases[] = {{png_rgb, sizeof png_rgb},
+                 {jpeg_rgb, sizeof jpeg_rgb},
+                 {jpeg_progressive, sizeof jpeg_progressive},
+                 {jpeg_cmyk, sizeof jpeg_cmyk}};
+    uint8_t out[3 * 17 * 23];
+    const atomic_bool unwanted = true;
+    set("preprocess.input", "x");
+    set("preprocess.datatype", "UINT8");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const image_task_t task = {.picture = cases[i].picture,
+                                   .picture_bytes = cases[i].len_bytes,
+                                   .dst = out,
+                                   .dst_bytes = sizeof out,
+                                   .unwanted = &unwanted};
+        cr_expect_eq(image_pipeline_run(&pipeline, &image_limits_default, workspace, &task, &err),
+                     STATUS_CANCELLED, "%zu: %s", i, err.text);
+    }
 }

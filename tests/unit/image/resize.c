@@ -17,7 +17,7 @@ static void setup(void)
     image_init(&source);
     image_init(&result);
     image_resizer_init(&resizer);
-    cr_assert_eq(image_decode(png_rgb, sizeof png_rgb, IMAGE_RGB, &image_limits_default, &source, &err),
+    cr_assert_eq(image_decode(png_rgb, sizeof png_rgb, IMAGE_RGB, &image_limits_default, NULL, &source, &err),
                  STATUS_OK);
 }
 
