@@ -127,7 +127,8 @@ void connection_resume(http_connection_t *connection)
     }
     if (connection->tls && connection->state == CONNECTION_OPEN && !connection->parser_paused)
         decrypt(connection);
-    if (connection->state == CONNECTION_OPEN && !connection->parser_paused)
+    /* Also where what was put aside was bad: lingering is reading on. */
+    if (connection->state != CONNECTION_CLOSED && !connection->parser_paused)
         uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
 }
 

@@ -458,6 +458,30 @@ Test(server, a_bad_message_behind_good_ones_does_not_hurt_them, .init = start, .
     cr_assert(one && bad && one < bad, "%s", got);
 }
 
+/* Its answer would be reset away with what the client still sends, and a client that has gone would not be seen. */
+Test(server, after_a_bad_message_behind_a_full_pipeline_input_is_read_on, .fini = stop)
+{
+    start_with((http_server_config_t){.pipeline_max = 2});
+    app.hold = true;
+    int fd = harness_connect(&h);
+    const char *text = "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nA"
+                       "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nB"
+                       "nonsense\r\n\r\n";
+    harness_send(&h, fd, text, strlen(text));
+    while (app.held_count < 2)
+        harness_turn(&h, -1);
+    echo_now(app.held[0]);
+    echo_now(app.held[1]);
+    cr_assert(strstr(harness_read(&h, fd, NULL, 0, NULL), "HTTP/1.1 400"));
+    char more[1000] = "";
+    harness_send(&h, fd, more, sizeof more);
+    const http_server_counters_t *counters = http_server_counters(h.server);
+    while (counters->bytes_in < strlen(text) + sizeof more && counters->connections_open > 0)
+        harness_turn(&h, -1);
+    cr_expect_eq(counters->bytes_in, strlen(text) + sizeof more);
+    close(fd);
+}
+
 Test(server, a_handler_is_told_when_its_body_turns_out_bad, .init = start, .fini = stop)
 {
     char *got = harness_exchange(&h, "POST /count HTTP/1.1\r\n" HOST
