@@ -1,21 +1,12 @@
 #include "plan/partition_apart.h"
 
 #include "base/clock.h"
+#include "base/companion.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-/* How long a stop may go unnoticed. */
-#define LOOK_MS 100
 /* What starting a process and writing the problem may take beside the solver's own time. */
 #define GRACE_NS NS_PER_S
 
@@ -36,50 +27,12 @@ typedef struct {
     double bound;
 } answer_t;
 
-/* ---- Bytes over pipes, until a point in time ---- */
-
-typedef struct {
-    int64_t until_ns;
-    const partition_problem_t *problem; /* may be stopped; NULL: none is */
-} patience_t;
-
-static const patience_t endless = {.until_ns = INT64_MAX};
-
-static status_t move_bytes(int fd, void *bytes, size_t len, const patience_t *patience, bool writes)
-{
-    for (uint8_t *at = bytes; len > 0;) {
-        struct pollfd ready = {.fd = fd, .events = writes ? POLLOUT : POLLIN};
-        if (clock_now_ns() >= patience->until_ns)
-            return STATUS_DEADLINE_EXCEEDED;
-        if (patience->problem && partition_is_stopped(patience->problem))
-            return STATUS_CANCELLED;
-        if (poll(&ready, 1, LOOK_MS) <= 0) /* a signal, or another look at the clock */
-            continue;
-        ssize_t n = writes ? write(fd, at, len) : read(fd, at, len);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n <= 0)
-            return STATUS_IO;
-        at += n;
-        len -= (size_t)n;
-    }
-    return STATUS_OK;
-}
-
-static status_t put(int fd, const void *bytes, size_t len, const patience_t *patience)
-{
-    return move_bytes(fd, (void *)(uintptr_t)bytes, len, patience, true);
-}
-
-static status_t get(int fd, void *bytes, size_t len, const patience_t *patience)
-{
-    return move_bytes(fd, bytes, len, patience, false);
-}
+static const companion_patience_t endless = {.until_ns = INT64_MAX};
 
 /* ---- The caller's side ---- */
 
 static status_t put_problem(int fd, const partition_problem_t *problem, const partition_t *start,
-                            const patience_t *patience)
+                            const companion_patience_t *patience)
 {
     const size_t models = problem->model_count;
     head_t head;
@@ -95,24 +48,25 @@ static status_t put_problem(int fd, const partition_problem_t *problem, const pa
     head.memory_weight = problem->memory_weight;
     head.cost_max = problem->cost_max;
     head.seconds = problem->seconds;
-    status_t status = put(fd, &head, sizeof head, patience);
+    status_t status = companion_put(fd, &head, sizeof head, patience);
     if (status == STATUS_OK)
-        status = put(fd, problem->models, models * sizeof *problem->models, patience);
+        status = companion_put(fd, problem->models, models * sizeof *problem->models, patience);
     if (status == STATUS_OK && problem->shares)
-        status = put(fd, problem->shares, problem->cluster_count * sizeof *problem->shares, patience);
+        status =
+            companion_put(fd, problem->shares, problem->cluster_count * sizeof *problem->shares, patience);
     if (status == STATUS_OK && problem->current)
-        status = put(fd, problem->current, models * sizeof *problem->current, patience);
+        status = companion_put(fd, problem->current, models * sizeof *problem->current, patience);
     if (status == STATUS_OK && start)
-        status = put(fd, start->cluster, models * sizeof *start->cluster, patience);
+        status = companion_put(fd, start->cluster, models * sizeof *start->cluster, patience);
     return status;
 }
 
 /* Into clusters, which has room for all models. */
 static status_t get_plan(int fd, const partition_problem_t *problem, uint32_t *clusters, double *bound,
-                         const patience_t *patience)
+                         const companion_patience_t *patience)
 {
     answer_t answer;
-    status_t status = get(fd, &answer, sizeof answer, patience);
+    status_t status = companion_get(fd, &answer, sizeof answer, patience);
     if (status != STATUS_OK)
         return status;
     if (answer.magic != MAGIC || answer.model_count != problem->model_count ||
@@ -121,90 +75,41 @@ static status_t get_plan(int fd, const partition_problem_t *problem, uint32_t *c
     if (answer.status != STATUS_OK)
         return (status_t)answer.status;
     *bound = answer.bound;
-    return get(fd, clusters, problem->model_count * sizeof *clusters, patience);
+    return companion_get(fd, clusters, problem->model_count * sizeof *clusters, patience);
 }
 
-typedef struct {
-    pid_t pid;
-    int in, out; /* ours: to it, from it */
-} child_t;
-
-static status_t spawn(const char *program, child_t *child, err_t *err)
+static bool is_stopped(void *arg)
 {
-    int to[2], from[2];
-    posix_spawn_file_actions_t actions;
-    if (pipe2(to, O_CLOEXEC) != 0)
-        return err_set(err, STATUS_INTERNAL, "no pipe: %s", strerror(errno));
-    if (pipe2(from, O_CLOEXEC) != 0) {
-        close(to[0]);
-        close(to[1]);
-        return err_set(err, STATUS_INTERNAL, "no pipe: %s", strerror(errno));
-    }
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
-    char *const argv[] = {(char *)(uintptr_t)program, NULL};
-    int failed = posix_spawn(&child->pid, program, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(to[0]);
-    close(from[1]);
-    if (failed) {
-        close(to[1]);
-        close(from[0]);
-        return err_set(err, STATUS_NOT_FOUND, "%s: %s", program, strerror(failed));
-    }
-    child->in = to[1];
-    child->out = from[0];
-    (void)fcntl(child->in, F_SETFL,
-                O_NONBLOCK); /* a pipe that nobody empties is waited for in poll, which ends in time */
-    return STATUS_OK;
+    return partition_is_stopped(arg);
 }
 
-/* Also a solver that has crashed, or does not end. */
-static void reap(const child_t *child)
-{
-    close(child->in);
-    close(child->out);
-    (void)kill(child->pid, SIGKILL);
-    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-}
-
-/* A pipe whose reader is gone must not end this program. */
-static status_t talk(const child_t *child, const partition_problem_t *problem, const partition_t *start,
+static status_t talk(const companion_t *child, const partition_problem_t *problem, const partition_t *start,
                      uint32_t *clusters, double *bound)
 {
-    sigset_t pipe, before;
-    struct timespec none = {0};
-    const patience_t patience = {.until_ns = clock_now_ns() + (int64_t)(problem->seconds * (double)NS_PER_S) +
-                                             GRACE_NS,
-                                 .problem = problem};
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    const companion_patience_t patience = {
+        .until_ns = clock_now_ns() + (int64_t)(problem->seconds * (double)NS_PER_S) + GRACE_NS,
+        .stopped = is_stopped,
+        .arg = (void *)(uintptr_t)problem};
     status_t status = put_problem(child->in, problem, start, &patience);
-    if (status == STATUS_OK)
-        status = get_plan(child->out, problem, clusters, bound, &patience);
-    (void)sigtimedwait(&pipe, NULL, &none);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
+    return status == STATUS_OK ? get_plan(child->out, problem, clusters, bound, &patience) : status;
 }
 
 status_t partition_milp_apart(const char *program, const partition_problem_t *problem,
                               const partition_t *start, partition_t *plan, err_t *err)
 {
-    child_t child;
+    companion_t child;
+    int how;
     partition_t found = {.cluster = malloc(problem->model_count * sizeof *found.cluster)};
     double bound = 0;
     if (!found.cluster)
         return err_set(err, STATUS_NO_MEMORY, "no memory to plan %u models", problem->model_count);
-    status_t status = spawn(program, &child, err);
+    status_t status = companion_start(program, &child, err);
     if (status != STATUS_OK) {
         partition_dispose(&found);
         return status;
     }
     status = talk(&child, problem, start, found.cluster, &bound);
-    reap(&child);
+    (void)companion_end(&child, INT64_MAX, &how); /* also one that has crashed, or does not end */
     if (status != STATUS_OK) {
         partition_dispose(&found);
         return err_set(err, status, "%s: %s", program,
@@ -235,13 +140,13 @@ typedef struct {
 static status_t get_array(int in, void **array, size_t count, size_t size)
 {
     *array = malloc(count * size);
-    return *array ? get(in, *array, count * size, &endless) : STATUS_NO_MEMORY;
+    return *array ? companion_get(in, *array, count * size, &endless) : STATUS_NO_MEMORY;
 }
 
 static status_t get_problem(int in, task_t *task)
 {
     head_t head;
-    status_t status = get(in, &head, sizeof head, &endless);
+    status_t status = companion_get(in, &head, sizeof head, &endless);
     if (status != STATUS_OK)
         return status;
     if (head.magic != MAGIC || head.model_count == 0 || head.model_count > PARTITION_MODELS_MAX ||
@@ -275,9 +180,9 @@ static status_t put_plan(int out, const task_t *task, status_t status, const par
     answer.status = status;
     answer.model_count = task->problem.model_count;
     answer.bound = status == STATUS_OK ? plan->bound : 0;
-    status_t put_status = put(out, &answer, sizeof answer, &endless);
+    status_t put_status = companion_put(out, &answer, sizeof answer, &endless);
     if (put_status == STATUS_OK && status == STATUS_OK)
-        put_status = put(out, plan->cluster, answer.model_count * sizeof *plan->cluster, &endless);
+        put_status = companion_put(out, plan->cluster, answer.model_count * sizeof *plan->cluster, &endless);
     return put_status;
 }
 
