@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 9,      /* changes with any change of the types below */
+    ENGINE_ABI = 10,     /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -111,7 +111,8 @@ typedef struct {
     /* onnxruntime: those of its execution providers that run it, the first that takes a node, by name with commas; behind them
      * the CPU. NULL: as the device says. Other engines have none. */
     const char *providers;
-    const char *only; /* behind engine_choice_t: this one, no other. NULL: the first that takes it */
+    const char *only;    /* behind engine_choice_t: this one, no other. NULL: the first that takes it */
+    const char *without; /* behind engine_choice_t: never these, with commas. NULL: any of them */
 
     engine_latency_fn latency; /* emulated: required; of the whole model */
     void *latency_arg;

@@ -97,6 +97,9 @@ static status_t load_on(engine_model_t *model, uint32_t which, err_t *err)
     const member_t *member = &model->members->list[which];
     if (model->on[which])
         return STATUS_OK;
+    if (describe_is_among(model->load.without, member->ops->name))
+        return err_set(err, STATUS_UNSUPPORTED, "engine %s did not stand loading the model on trial",
+                       member->ops->name);
     if (!model->load.name)
         return err_set(err, STATUS_UNAVAILABLE, "the engine of the model is settled");
     status_t status = member->ops->load(member->engine, &model->load, &model->on[which], err);

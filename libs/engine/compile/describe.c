@@ -207,8 +207,21 @@ void describe_load_dispose(engine_load_t *load)
     free((char *)(uintptr_t)load->name);
     free((char *)(uintptr_t)load->path);
     free((char *)(uintptr_t)load->providers);
+    free((char *)(uintptr_t)load->without);
     free((void *)(uintptr_t)load->bytes);
     *load = (engine_load_t){0};
+}
+
+bool describe_is_among(const char *names, const char *name)
+{
+    const size_t len = strlen(name);
+    for (const char *at = names; at && *at; at += *at == ',') {
+        size_t word = strcspn(at, ",");
+        if (word == len && strncmp(at, name, len) == 0)
+            return true;
+        at += word;
+    }
+    return false;
 }
 
 status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_t *err)
@@ -218,10 +231,11 @@ status_t describe_load_copy(engine_load_t *load, const engine_load_t *what, err_
     load->name = strdup(what->name);
     load->path = what->path ? strdup(what->path) : NULL;
     load->providers = what->providers ? strdup(what->providers) : NULL;
+    load->without = what->without ? strdup(what->without) : NULL;
     load->bytes = bytes;
     load->only = NULL;
     if (!load->name || (what->path && !load->path) || (what->providers && !load->providers) ||
-        (what->bytes && !bytes)) {
+        (what->without && !load->without) || (what->bytes && !bytes)) {
         describe_load_dispose(load);
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     }

@@ -26,6 +26,8 @@ void describe_load_dispose(engine_load_t *load);
 /* For a library that opens what->path and what that names by itself: all are regular files, those in the model's folder, and libs/onnx
  * reads the first. Fine where it is given bytes. */
 status_t describe_check_opens(const engine_load_t *what, err_t *err);
+/* Whether a list (engine_load_t.without: "onednn,openvino"; NULL: nothing) has this name. */
+bool describe_is_among(const char *names, const char *name);
 /* What is wrong in a file that libraries would take; nothing of a file that libs/onnx does not read. */
 status_t describe_check_file(const engine_load_t *what, err_t *err);
 

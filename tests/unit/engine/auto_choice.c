@@ -199,3 +199,24 @@ Test(auto_choice, cuts_and_borders_are_those_of_the_engine_in_use)
     ops->unload(model);
     ops->close(engine);
 }
+
+/* It is loaded on another, and not tried there later. */
+Test(auto_choice, an_engine_that_is_left_out_has_no_part_in_it)
+{
+    engine_model_t *model = NULL;
+    err_t err;
+    begin();
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, 8});
+    maker_node(m, "Relu", "x", "y");
+    maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, 8});
+    cr_assert_eq(network_load_as(m, ops, engine,
+                                 (engine_load_t){.max_batch = ROWS, .without = "openvino,onnxruntime"},
+                                 &model, &err),
+                 STATUS_OK, "%s", err.text);
+    for (uint32_t i = 0; i < ops->choice->count(model); i++)
+        cr_expect_eq(ops->choice->use(model, i, &err),
+                     strcmp(ops->choice->name(model, i), "onednn") == 0 ? STATUS_OK : STATUS_UNSUPPORTED);
+    ops->unload(model);
+    ops->close(engine);
+}
