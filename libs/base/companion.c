@@ -105,7 +105,8 @@ status_t companion_start(const char *program, companion_t *companion, err_t *err
     if (failed) {
         close(to[1]);
         close(from[0]);
-        return err_set(err, failed == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", program, strerror(failed));
+        return err_set(err, failed == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", program,
+                       strerror(failed));
     }
     companion->in = to[1];
     companion->out = from[0];
@@ -122,7 +123,10 @@ static bool wait_for_death(pid_t pid, int64_t until_ns)
     bool is_dead = fd < 0;
     while (!is_dead) {
         int64_t left_ns = until_ns - clock_now_ns();
-        is_dead = poll(&dead, 1, left_ns >= LOOK_MS * NS_PER_MS ? LOOK_MS : left_ns > 0 ? (int)(left_ns / NS_PER_MS) + 1 : 0) > 0;
+        is_dead = poll(&dead, 1,
+                       left_ns >= LOOK_MS * NS_PER_MS ? LOOK_MS
+                       : left_ns > 0                  ? (int)(left_ns / NS_PER_MS) + 1
+                                                      : 0) > 0;
         if (left_ns <= 0)
             break;
     }

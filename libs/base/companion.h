@@ -21,8 +21,8 @@ typedef struct {
 
 /* Until when bytes are waited for. */
 typedef struct {
-    int64_t until_ns;            /* clock_now_ns; INT64_MAX: for ever */
-    bool (*stopped)(void *arg);  /* asked ten times a second; NULL: nobody stops it */
+    int64_t until_ns;           /* clock_now_ns; INT64_MAX: for ever */
+    bool (*stopped)(void *arg); /* asked ten times a second; NULL: nobody stops it */
     void *arg;
 } companion_patience_t;
 

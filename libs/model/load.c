@@ -5,6 +5,7 @@
 #include "model/measure/kept_profile.h"
 #include "model/measure/profiler_bench.h"
 #include "model/parts/memory.h"
+#include "model/trial/trial.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,6 +86,7 @@ static status_t load_on_devices(model_t *model, const model_load_options_t *opti
 
     model_file_path(model, path);
     load.only = model->only_engine[0] ? model->only_engine : NULL;
+    load.without = model->without[0] ? model->without : NULL;
     if (model->bare) {
         load.path = NULL;
         describe_bare(model, &load, tensors);
@@ -244,12 +246,26 @@ static status_t load_anywhere(model_t *model, const model_load_options_t *option
     return load_on_devices(model, options, err);
 }
 
+/* First what its files do to a process of their own, while only their sizes are counted here; then what that took is. */
+static status_t try_elsewhere(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    status_t status = memory_take_files(model, options->devices, err);
+
+    model->hash[0] = model->without[0] = '\0';
+    model->loading_bytes = 0;
+    if (status != STATUS_OK || !options->trials || model->bare)
+        return status;
+    status = trial_of(options->trials, model, options, err);
+    return status == STATUS_OK ? memory_take_loading(model, options->devices, err) : status;
+}
+
 static status_t place_steps(model_t *model, const model_load_options_t *options, err_t *err)
 {
     bool emulated = is_emulated(options);
-    status_t status = memory_take_files(model, options->devices, err);
-    name_engine(model, options);
+    status_t status = try_elsewhere(model, options, err);
 
+    if (status == STATUS_OK)
+        name_engine(model, options);
     if (status == STATUS_OK && emulated)
         status = give_profile(model, err);
     if (status == STATUS_OK)
@@ -278,7 +294,7 @@ static status_t ready_steps(model_t *model, const model_load_options_t *options,
 
     if (atomic_load(options->stop))
         return err_set(err, STATUS_CANCELLED, "stopped");
-    if (measures)
+    if (measures && !model->hash[0])
         status = model_hash(model, model->hash, err);
     if (status == STATUS_OK)
         status = model_choose_engine(model, options, err);

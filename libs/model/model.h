@@ -4,6 +4,7 @@
  *   repository.h ─▶ model_place: files ─▶ on its devices ─▶ batch sizes prepared
  *                ─▶ model_ready: profile ─▶ mode ─▶ ready                          (model_load: both)
  *
+ *   trial/    what a model's files do to a process that loads them, found in one of its own
  *   modes/    what an execution mode needs of a model: stages, segments, exit points, the duration model
  *   measure/  how long batches take, and what is kept of it
  *   parts/    what it is made of: config, axes and shapes, memory, devices
@@ -24,8 +25,11 @@
 
 #include <limits.h>
 
+typedef struct trials trials_t; /* trial/trial.h */
+
 enum {
     MODEL_NAME_BYTES = 128,
+    MODEL_WITHOUT_BYTES = 64,                             /* the names of all engines of the CPU */
     MODEL_PATH_BYTES = PATH_MAX + TRITON_NAME_BYTES + 24, /* of its file: folder, version, name */
     MODEL_ROW_BYTES_MAX =
         64 << 20, /* inputs of one row, or outputs: what the data plane takes (docs/data-plane.md) */
@@ -70,9 +74,12 @@ struct model {
     profile_t profile;     /* to plan with; it follows what batches take */
     profile_t measured;    /* the medians as they were measured */
     profile_modes_t modes; /* what `fermata profile` found for the execution modes; kept with the profile */
-    char hash[PROFILE_CACHE_TEXT_BYTES]; /* of model_hash, when it was made ready */
-    bool corrects;                       /* not with an engine that asks us for the latency */
-    engine_model_t **on_device;          /* one for each device */
+    char hash[PROFILE_CACHE_TEXT_BYTES]; /* of model_hash, when it was loaded; "": not known yet */
+    /* That loading it takes at most, as a trial (trial/trial.h) found; 0: it was not tried. */
+    uint64_t loading_bytes;
+    char without[MODEL_WITHOUT_BYTES]; /* engines that did not stand the trial, with commas */
+    bool corrects;                     /* not with an engine that asks us for the latency */
+    engine_model_t **on_device;        /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info; /* of the first; that of all */
     const char *engine;              /* that it runs on; NULL until that is known */
@@ -119,6 +126,7 @@ struct model_load_options {
     bool use_cache;
     bool coarse; /* few sizes are measured; whoever loads it has the others measured later */
     bool afresh; /* of model_measure_again: what the model has, and what others found, counts for nothing */
+    trials_t *trials; /* it is loaded by a process of its own first; NULL: here at once */
     profile_memo_t *memo; /* what was measured of copies of it, for model_ready; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */

@@ -95,6 +95,12 @@ static bool parse_uint(const char *text, uint32_t *value)
     return sscanf(text, "%" SCNu32 "%n", value, &used) == 1 && text[used] == '\0';
 }
 
+static bool parse_bytes(const char *text, uint64_t *value)
+{
+    int used = 0;
+    return sscanf(text, "%" SCNu64 "%n", value, &used) == 1 && text[used] == '\0' && *value > 0;
+}
+
 /* A profile whose late runs take ten times as long is one of a broken machine. */
 static bool parse_spread(const char *text, double *value)
 {
@@ -133,6 +139,8 @@ static bool parse_line(cache_t *cache, char *line)
         return parse_word(value, cache->modes.schedule);
     if (strcmp(line, "engine") == 0)
         return parse_word(value, cache->modes.engine);
+    if (strcmp(line, "loading_bytes") == 0)
+        return parse_bytes(value, &cache->modes.loading_bytes);
     if (strcmp(line, "whole_is_faster") == 0)
         return parse_yes(value, &cache->modes.whole_is_faster);
     if (strcmp(line, "exits") == 0)
@@ -258,6 +266,8 @@ static void write_lines(FILE *file, const profile_cache_key_t *key, const profil
     write_cuts(file, "exits", modes->exits, modes->exit_count);
     if (modes->engine[0])
         fprintf(file, "engine %s\n", modes->engine);
+    if (modes->loading_bytes)
+        fprintf(file, "loading_bytes %" PRIu64 "\n", modes->loading_bytes);
     fputs("end yes\n", file);
 }
 

@@ -27,6 +27,8 @@ typedef struct {
     char schedule[PROFILE_CACHE_WORD_BYTES]; /* staged: what they were tried with; "": not known */
     bool whole_is_faster;                    /* staged: no stages were as fast as none */
     uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */
+    /* It was loaded on trial (model/trial/trial.h), which took so much; 0: it was not. */
+    uint64_t loading_bytes;
     char engine[PROFILE_CACHE_WORD_BYTES]; /* which of several it was measured on; "": there was one */
 } profile_modes_t;
 

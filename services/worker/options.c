@@ -46,6 +46,13 @@ static const config_option_t option_table[] = {
      AT(overlap_plan)},
     {"profile_cache", CONFIG_BOOL, "Models", "Keep measured profiles beside the models.", .def = "true",
      AT(profile_cache)},
+    {"loader", CONFIG_STRING, "Models",
+     "Program that loads each model first, in a process of its own, so that a bad one harms nothing else; "
+     "beside: "
+     "fermata-loader, where this program lies; none: it is loaded here at once.",
+     .def = "beside", .metavar = "PATH", AT(loader)},
+    {"load_timeout", CONFIG_DURATION, "Models", "How long that may take for one model.", .def = "120s",
+     .min = 100 * NS_PER_MS, .max = 24 * 3600 * NS_PER_S, AT(load_timeout)},
     {"engine", CONFIG_ENUM, "Devices",
      "What runs the models; auto: on the CPU, the fastest of those that are here.", .def = "auto",
      .choices = worker_options_engines, AT(engine)},

@@ -14,12 +14,12 @@ typedef struct {
     int model_control; /* model_control_t */
     config_list_t load_model;
     int64_t poll_interval;
-    int engine; /* index into worker_options_engines */
-    int mode;   /* model_mode_t */
-    char *providers;
+    int engine;               /* index into worker_options_engines */
+    int mode;                 /* model_mode_t */
+    char *providers, *loader; /* fermata-loader: "beside", "none", or its path */
     int log_level, log_format;
     int64_t devices, threads, streams, memory_limit, emulated_elements, emulated_max_batch, profile_budget;
-    int64_t drain_timeout;
+    int64_t drain_timeout, load_timeout;
     double emulated_jitter;
     int transfer; /* transfer_choice_t */
     bool pin, profile_cache, transfer_spin, insecure;

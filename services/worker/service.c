@@ -17,6 +17,7 @@
 #include "exporter/exporter.h"
 #include "http/server.h"
 #include "loop/timer.h"
+#include "model/trial/trial.h"
 #include "rpc/runtime.h"
 #include "worker/control/control.h"
 #include "worker/cpu_share.h"
@@ -55,6 +56,8 @@ struct worker_service {
     rpc_runtime_t *rpc;
     model_devices_t devices;
     uint32_t loaders; /* threads that may load models beside those of the devices */
+    char loader[TRIALS_PROGRAM_BYTES];
+    trials_t *trials;
     repository_source_t source;
     served_t served;
     lifecycle_t *lifecycle;
@@ -291,6 +294,7 @@ static status_t worker_start_models(worker_service_t *worker, err_t *err)
                                               .mode = (model_mode_t)options->mode,
                                               .overlap = worker->has_overlap ? &worker->overlap : NULL,
                                               .overlap_why = worker->overlap_err.text,
+                                              .trials = worker->trials,
                                               .use_cache = options->profile_cache},
                                      .loaders = worker->loaders,
                                      .control = (model_control_t)options->model_control,
@@ -326,6 +330,14 @@ static void worker_read_overlap(worker_service_t *worker)
         log_warn("overlap_plan_not_used", LOG_ERR(err));
 }
 
+static status_t worker_open_trials(worker_service_t *worker, const engine_config_t *config, err_t *err)
+{
+    trials_options_t trials = {.timeout_ns = worker->options->load_timeout, .engine = *config};
+    status_t status = trials_program(worker->options->loader, worker->loader, &trials.program, err);
+
+    return status == STATUS_OK && trials.program ? trials_create(&trials, &worker->trials, err) : status;
+}
+
 static status_t worker_open_devices(worker_service_t *worker, err_t *err)
 {
     const worker_options_t *options = worker->options;
@@ -356,6 +368,8 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
             cpu_share_left(&cpus, on_cpu ? (uint64_t)count * config.streams * config.threads : 0);
     status_t status =
         model_devices_open(&worker->devices, engine, count, &config, options->pin, worker->metrics, err);
+    if (status == STATUS_OK)
+        status = worker_open_trials(worker, &config, err);
     if (status != STATUS_OK)
         return status;
     if (options->device_class)
@@ -509,6 +523,7 @@ void worker_service_destroy(worker_service_t *worker)
     served_dispose(&worker->served, &worker->devices);
     if (worker->devices.ops)
         model_devices_close(&worker->devices);
+    trials_destroy(worker->trials);
     repository_source_close(&worker->source);
     if (worker->stop_timer_ready)
         loop_timer_dispose(&worker->stop_timer);

@@ -68,6 +68,14 @@ status_t kept_profile_write(const model_devices_t *devices, const char *path, co
 
 typedef bool (*wanted_fn)(const profile_modes_t *modes);
 
+static status_t hash_of(const model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES], err_t *err)
+{
+    if (!model->hash[0])
+        return model_hash(model, hash, err);
+    memcpy(hash, model->hash, sizeof(model->hash));
+    return STATUS_OK;
+}
+
 /* The files are read for their hash, which takes a while, only where there is something to find. */
 static bool has(const model_t *model, const model_devices_t *devices, const char *path, wanted_fn wanted,
                 profile_modes_t *modes)
@@ -78,7 +86,7 @@ static bool has(const model_t *model, const model_devices_t *devices, const char
     err_t ignored; /* it is told when the model is loaded */
 
     return kept_profile_read(devices, path, NULL, max_batch, &profile, modes, &ignored) == STATUS_OK &&
-           wanted(modes) && model_hash(model, hash, &ignored) == STATUS_OK &&
+           wanted(modes) && hash_of(model, hash, &ignored) == STATUS_OK &&
            kept_profile_read(devices, path, hash, max_batch, &profile, modes, &ignored) == STATUS_OK;
 }
 
@@ -129,6 +137,21 @@ bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devi
     profile_modes_t modes;
 
     return find(model, devices, has_schedule, &modes);
+}
+
+static bool has_loading(const profile_modes_t *modes)
+{
+    return modes->loading_bytes > 0;
+}
+
+bool kept_profile_tried(const model_t *model, const model_devices_t *devices, uint64_t *loading_bytes)
+{
+    profile_modes_t modes;
+
+    if (!find(model, devices, has_loading, &modes))
+        return false;
+    *loading_bytes = modes.loading_bytes;
+    return true;
 }
 
 void kept_profile_engine(const model_t *model, const model_devices_t *devices,

@@ -30,6 +30,10 @@ status_t kept_profile_write(const model_devices_t *devices, const char *path, co
  */
 bool kept_profile_has_schedule(const model_t *model, const model_devices_t *devices);
 
+/* Whether a model with these files was loaded on trial for such devices, as a profile of it tells, and what that took. Not
+ * loaded, as above. */
+bool kept_profile_tried(const model_t *model, const model_devices_t *devices, uint64_t *loading_bytes);
+
 /* The engine that such a profile was measured on, where there are several; `word` stays where there is none. */
 void kept_profile_engine(const model_t *model, const model_devices_t *devices,
                          char word[PROFILE_CACHE_WORD_BYTES]);

@@ -178,6 +178,7 @@ static void want(wanted_t *wanted, const model_t *model, const model_load_option
 {
     *wanted = (wanted_t){.model = model, .options = options, .sizes = sizes};
     memcpy(wanted->hash, model->hash, sizeof(wanted->hash));
+    wanted->modes.loading_bytes = model->loading_bytes;
     if (options->devices->ops->choice && model->engine)
         snprintf(wanted->modes.engine, sizeof(wanted->modes.engine), "%s", model->engine);
     if (sizes)
@@ -222,6 +223,10 @@ static status_t measure_at(model_t *model, const model_load_options_t *options, 
         status = measure(&wanted, profile, err);
     if (status != STATUS_OK)
         return status;
+    if (kept && model->loading_bytes && !wanted.modes.loading_bytes) { /* it is older than trials are */
+        wanted.modes.loading_bytes = model->loading_bytes;
+        keep(&wanted, profile);
+    }
     if (kept || !known)
         share(&wanted, profile);
     model->modes = wanted.modes;

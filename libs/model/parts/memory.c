@@ -87,6 +87,19 @@ status_t memory_take_files(model_t *model, const model_devices_t *devices, err_t
     return status;
 }
 
+status_t memory_take_loading(model_t *model, const model_devices_t *devices, err_t *err)
+{
+    uint64_t bytes = model->loading_bytes;
+
+    if (!holds_files(model, devices) || devices->ops->describe || bytes <= model->taken_bytes)
+        return STATUS_OK;
+    memory_give(model, devices);
+    status_t status = take(devices, bytes, "loading it takes", err);
+    if (status == STATUS_OK)
+        model->taken_bytes = bytes;
+    return status;
+}
+
 /* Tensors that vary count when they come: what the model may take for them is not known before. */
 static uint64_t row_bytes(const engine_model_info_t *info)
 {

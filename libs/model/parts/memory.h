@@ -12,6 +12,9 @@
  * do not find the same room. NO_MEMORY with the sizes. */
 status_t memory_take_files(model_t *model, const model_devices_t *devices, err_t *err);
 
+/* What loading it takes, as its trial found, in place of what its files have, until memory_take; NO_MEMORY with the sizes. */
+status_t memory_take_loading(model_t *model, const model_devices_t *devices, err_t *err);
+
 /* A batch size has been prepared on the first device: what the model takes if no larger one is. */
 void memory_note_batch(model_t *model, uint32_t batch);
 

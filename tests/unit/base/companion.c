@@ -44,7 +44,8 @@ Test(companion, it_hears_and_answers_and_has_nothing_else_of_ours)
     const companion_patience_t endless = {.until_ns = INT64_MAX};
     int other = dup(STDERR_FILENO), how;
     char answer[8] = "";
-    companion_t companion = start("read word; echo $word; test -e /proc/self/fd/$word && echo open || echo shut");
+    companion_t companion =
+        start("read word; echo $word; test -e /proc/self/fd/$word && echo open || echo shut");
     dprintf(companion.in, "%d\n", other);
     cr_assert_eq(companion_get(companion.out, answer, 7, &endless), STATUS_OK);
     cr_assert_not_null(strstr(answer, "shut"), "%s", answer);

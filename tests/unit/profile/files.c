@@ -136,7 +136,8 @@ Test(cache, comes_back_as_it_was)
                              .schedule = "combined",
                              .whole_is_faster = true,
                              .exits = {1, 2, 30},
-                             .exit_count = 3};
+                             .exit_count = 3,
+                             .loading_bytes = UINT64_C(6) << 30};
     profile_modes_t kept;
     before.spread = 1.125;
     before.noise = 0.25;

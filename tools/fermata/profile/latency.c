@@ -145,6 +145,7 @@ static status_t report(latency_t *work, err_t *err)
 
     if (session->devices.ops->choice)
         snprintf(work->model->modes.engine, sizeof(work->model->modes.engine), "%s", work->model->engine);
+    work->model->modes.loading_bytes = work->model->loading_bytes;
     if (what.written)
         status = kept_profile_write(&session->devices, session->path, work->hash, &work->model->profile,
                                     &work->model->modes, err);

@@ -1,5 +1,6 @@
 #include "fermata/profile/options.h"
 
+#include "base/clock.h"
 #include "model/modes/overlap_plan.h"
 
 static const char *const engines[] = {"auto", "onnxruntime", "openvino", "onednn",
@@ -34,6 +35,23 @@ static const config_option_t options[] = {
      .min = 0,
      .max = INT64_MAX,
      .offset = offsetof(profile_options_t, device_memory)},
+    {.name = "loader",
+     .type = CONFIG_STRING,
+     .group = "Device",
+     .metavar = "PATH",
+     .help = "Program that loads the model first, in a process of its own; beside: fermata-loader, where "
+             "this program "
+             "lies; none: it is loaded here at once.",
+     .def = "beside",
+     .offset = offsetof(profile_options_t, loader)},
+    {.name = "load_timeout",
+     .type = CONFIG_DURATION,
+     .group = "Device",
+     .help = "How long that may take.",
+     .def = "120s",
+     .min = 100 * NS_PER_MS,
+     .max = 24 * 3600 * NS_PER_S,
+     .offset = offsetof(profile_options_t, load_timeout)},
     {.name = "batches",
      .type = CONFIG_STRING,
      .group = "Measuring",

@@ -6,9 +6,9 @@
 
 typedef struct {
     int engine;
-    const char *batches, *out, *plot, *lengths;
+    const char *loader, *batches, *out, *plot, *lengths;
     double seconds;
-    int64_t threads, device_memory, seed, groups, streams;
+    int64_t load_timeout, threads, device_memory, seed, groups, streams;
     bool pin, json, csv, check, keep, stages, loads, exit_points, overlap;
 } profile_options_t;
 

@@ -32,8 +32,14 @@ status_t profile_open_device(profile_session_t *session, uint32_t streams, err_t
     session->metrics = metrics_create("profile", err);
     if (!session->metrics)
         return err->code;
-    return model_devices_open(&session->devices, profile_engine_name(o), 1, &config, o->pin, session->metrics,
-                              err);
+    trials_options_t trials = {.timeout_ns = o->load_timeout, .engine = config};
+    status_t status = trials_program(o->loader, session->loader, &trials.program, err);
+
+    if (status == STATUS_OK && trials.program)
+        status = trials_create(&trials, &session->trials, err);
+    return status == STATUS_OK ? model_devices_open(&session->devices, profile_engine_name(o), 1, &config,
+                                                    o->pin, session->metrics, err)
+                               : status;
 }
 
 /* A file has no config: what is asked for is its max_batch. */
@@ -43,6 +49,7 @@ status_t profile_load(profile_session_t *session, model_t *model, char hash[PROF
     const profile_options_t *o = session->options;
     model_mode_t mode = o->overlap ? MODE_OVERLAP : o->stages || o->exit_points ? MODE_STAGED : MODE_WHOLE;
     model_load_options_t how = {.devices = &session->devices,
+                                .trials = session->trials,
                                 .profile_later = true,
                                 .profile_budget_ns = ENGINES_BUDGET_NS,
                                 .mode = mode, /* what is found is of an engine that can */
@@ -63,5 +70,6 @@ status_t profile_load(profile_session_t *session, model_t *model, char hash[PROF
 void profile_session_close(profile_session_t *session)
 {
     model_devices_close(&session->devices);
+    trials_destroy(session->trials);
     metrics_destroy(session->metrics);
 }

@@ -9,12 +9,15 @@
 #include "fermata/profile/options.h"
 #include "model/measure/kept_profile.h"
 #include "model/measure/profiler.h"
+#include "model/trial/trial.h"
 
 #include <stdatomic.h>
 
 typedef struct {
     const profile_options_t *options;
     model_devices_t devices;
+    char loader[TRIALS_PROGRAM_BYTES];
+    trials_t *trials;
     metrics_t *metrics;                             /* that the devices want */
     uint32_t sizes[PROFILER_SIZES_MAX], size_count; /* 0: the usual ones */
     char path[KEPT_PROFILE_PATH_BYTES];             /* of what is found; "" = it is not kept */

@@ -1,0 +1,37 @@
+/*
+ * A model is loaded in a process of its own first (`fermata-loader`, services/loader), which limits itself: what a file makes of an engine (it
+ * crashes, hangs, takes all memory, opens sockets) costs that process and becomes one error of that model.
+ *
+ *   model ──▶ files checked and hashed, in the loader ──▶ tried before (a kept profile says so)? ──▶ loaded here
+ *                                                     └─▶ loaded there on each engine, one run of 1 and of the largest batch ──▶ loaded here
+ *
+ * Threads: any number may try models; what is not known is loaded by one loader at a time, so that each has all that is left.
+ */
+#ifndef MODEL_TRIAL_TRIAL_H
+#define MODEL_TRIAL_TRIAL_H
+
+#include "model/model.h"
+
+typedef struct {
+    const char *program; /* fermata-loader; valid until destroyed */
+    int64_t timeout_ns;  /* of one model, from when its loader starts, without the wait for others */
+    /* Threads, providers and memory_limit_bytes of what the devices were opened with. */
+    engine_config_t engine;
+} trials_options_t;
+
+/* fermata-loader beside this program, or what is named; "none": *program is NULL, and nothing is tried. NOT_FOUND: there is none. */
+enum { TRIALS_PROGRAM_BYTES = PATH_MAX };
+status_t trials_program(const char *named, char path[TRIALS_PROGRAM_BYTES], const char **program, err_t *err);
+
+status_t trials_create(const trials_options_t *options, trials_t **trials, err_t *err);
+/* No trial may be under way. NULL is fine. */
+void trials_destroy(trials_t *trials);
+
+/*
+ * Sets hash, loading_bytes and without of the model, which is not loaded. What it says of a model that is refused names the cause: NO_MEMORY,
+ * with the sizes; DEADLINE_EXCEEDED; INVALID_ARGUMENT (a file that is none, a call that is not allowed); INTERNAL (it crashed);
+ * CANCELLED when *options->stop was set, within a tenth of a second. A model that its engines refuse in order is OK here: who loads it is told why.
+ */
+status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *options, err_t *err);
+
+#endif
