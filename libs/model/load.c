@@ -7,6 +7,7 @@
 #include "model/parts/memory.h"
 #include "model/trial/trial.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +35,17 @@ static void leave_devices(model_t *model, const model_devices_t *devices)
     model->shapes = NULL;
 }
 
+/* The heap keeps what was freed in pieces. It looks through all of itself for that, which small models are not worth. */
+enum { TRIM_FROM_BYTES = 16 << 20 };
+
 void model_unload(model_t *model, const model_devices_t *devices)
 {
+    uint64_t taken_bytes = model->taken_bytes;
+
     model_buffers_free(model, devices);
     leave_devices(model, devices);
+    if (taken_bytes >= TRIM_FROM_BYTES)
+        (void)malloc_trim(0);
 }
 
 void model_destroy(model_t *model, const model_devices_t *devices)

@@ -104,25 +104,50 @@ typedef struct {
 
 /* Out of this process, or into another one. */
 static const int deadly[] = {
-    SYS_socket,        SYS_socketpair,       SYS_connect,        SYS_bind,
-    SYS_listen,        SYS_accept,           SYS_accept4,        SYS_execve,
-    SYS_execveat,      SYS_ptrace,           SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_pidfd_getfd,   SYS_pidfd_send_signal, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
-    SYS_tkill,         SYS_unshare,          SYS_setns,          SYS_mount,
-    SYS_umount2,       SYS_chroot,           SYS_pivot_root,     SYS_bpf,
-    SYS_init_module,   SYS_finit_module,     SYS_kexec_load,     SYS_reboot,
-    SYS_add_key,       SYS_request_key,      SYS_keyctl,         SYS_perf_event_open,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_connect,
+    SYS_bind,
+    SYS_listen,
+    SYS_accept,
+    SYS_accept4,
+    SYS_execve,
+    SYS_execveat,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_pidfd_getfd,
+    SYS_pidfd_send_signal,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_tkill,
+    SYS_unshare,
+    SYS_setns,
+    SYS_mount,
+    SYS_umount2,
+    SYS_chroot,
+    SYS_pivot_root,
+    SYS_bpf,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_kexec_load,
+    SYS_reboot,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
+    SYS_perf_event_open,
 #ifdef SYS_fork
-    SYS_fork,          SYS_vfork,
+    SYS_fork,
+    SYS_vfork,
 #endif
 };
 
 static const int of_files[] = {
-    SYS_unlinkat, SYS_renameat2, SYS_mkdirat,  SYS_linkat,   SYS_symlinkat, SYS_mknodat,   SYS_fchmod,
-    SYS_fchmodat, SYS_fchownat,  SYS_fchown,   SYS_truncate, SYS_utimensat, SYS_setxattr,  SYS_lsetxattr,
+    SYS_unlinkat, SYS_renameat2, SYS_mkdirat, SYS_linkat,   SYS_symlinkat, SYS_mknodat,  SYS_fchmod,
+    SYS_fchmodat, SYS_fchownat,  SYS_fchown,  SYS_truncate, SYS_utimensat, SYS_setxattr, SYS_lsetxattr,
 #ifdef SYS_unlink
-    SYS_unlink,   SYS_rename,    SYS_mkdir,    SYS_rmdir,    SYS_link,      SYS_symlink,   SYS_mknod,
-    SYS_chmod,    SYS_chown,     SYS_lchown,   SYS_creat,    SYS_utime,     SYS_utimes,
+    SYS_unlink,   SYS_rename,    SYS_mkdir,   SYS_rmdir,    SYS_link,      SYS_symlink,  SYS_mknod,
+    SYS_chmod,    SYS_chown,     SYS_lchown,  SYS_creat,    SYS_utime,     SYS_utimes,
 #endif
 #ifdef SYS_renameat
     SYS_renameat,
@@ -152,15 +177,17 @@ static void when_call(filter_t *f, const int *calls, size_t count, unsigned verd
 }
 
 /* Of a call: its argument & mask must be (or, not) value, else the verdict. Behind it the number of the call is loaded again. */
-static void when_argument(filter_t *f, int call, unsigned which, unsigned mask, unsigned value, bool allowed_if_equal,
-                          unsigned verdict)
+static void when_argument(filter_t *f, int call, unsigned which, unsigned mask, unsigned value,
+                          bool allowed_if_equal, unsigned verdict)
 {
-    size_t at = offsetof(struct seccomp_data, args) + which * sizeof(uint64_t); /* its low half: little endian */
+    size_t at =
+        offsetof(struct seccomp_data, args) + which * sizeof(uint64_t); /* its low half: little endian */
 
     add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 5));
     load(f, at);
     add(f, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
-    add(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, allowed_if_equal, !allowed_if_equal));
+    add(f,
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, allowed_if_equal, !allowed_if_equal));
     add(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
     load(f, offsetof(struct seccomp_data, nr));
 }
@@ -183,7 +210,8 @@ static void build(filter_t *f)
     when_argument(f, SYS_clone, 0, CLONE_THREAD, CLONE_THREAD, true, kill);
     when_argument(f, SYS_kill, 0, UINT32_MAX, self, true, kill);
     when_argument(f, SYS_tgkill, 0, UINT32_MAX, self, true, kill);
-    when_argument(f, SYS_prlimit64, 2, UINT32_MAX, 0, true, SECCOMP_RET_ERRNO | EPERM); /* reading limits is fine */
+    when_argument(f, SYS_prlimit64, 2, UINT32_MAX, 0, true,
+                  SECCOMP_RET_ERRNO | EPERM); /* reading limits is fine */
     when_call(f, (const int[]){SYS_setrlimit}, 1, SECCOMP_RET_ERRNO | EPERM);
     when_call(f, unknown, sizeof(unknown) / sizeof(*unknown), SECCOMP_RET_ERRNO | ENOSYS);
     when_call(f, of_files, sizeof(of_files) / sizeof(*of_files), SECCOMP_RET_ERRNO | EROFS);

@@ -24,7 +24,8 @@ static status_t check_file(const char *path, bool is_part, err_t *err)
     struct stat info;
 
     if (stat(path, &info) != 0)
-        return is_part ? STATUS_OK : err_set(err, STATUS_IO, "%.300s: %m", path); /* a link to nothing is not read */
+        return is_part ? STATUS_OK
+                       : err_set(err, STATUS_IO, "%.300s: %m", path); /* a link to nothing is not read */
     if (S_ISREG(info.st_mode) || (is_part && S_ISDIR(info.st_mode)))
         return STATUS_OK;
     return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is not a regular file", path);
@@ -89,8 +90,8 @@ static uint64_t beyond(uint64_t bytes, uint64_t before)
 
 /* ---- One engine ---- */
 
-status_t load_open(const trial_request_t *request, const trial_go_t *go, model_devices_t *devices, metrics_t **metrics,
-                   err_t *err)
+status_t load_open(const trial_request_t *request, const trial_go_t *go, model_devices_t *devices,
+                   metrics_t **metrics, err_t *err)
 {
     const engine_config_t config = {.threads = request->threads,
                                     .memory_limit_bytes = request->memory_limit_bytes};
@@ -204,8 +205,8 @@ static void answer_ok(trial_answer_t *answer)
     answer->engine[0] = answer->text[0] = '\0';
 }
 
-void load_try(const trial_request_t *request, model_t *model, model_devices_t *devices, load_tell_fn tell, void *arg,
-              trial_answer_t *answer)
+void load_try(const trial_request_t *request, model_t *model, model_devices_t *devices, load_tell_fn tell,
+              void *arg, trial_answer_t *answer)
 {
     tries_t t = {.request = request,
                  .model = model,

@@ -10,12 +10,12 @@ typedef void (*load_tell_fn)(void *arg, trial_answer_t *answer);
 status_t load_files(const model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES], err_t *err);
 
 /* The devices that the request asks for: one, and of its engines those that are here. Not with graph_only. */
-status_t load_open(const trial_request_t *request, const trial_go_t *go, model_devices_t *devices, metrics_t **metrics,
-                   err_t *err);
+status_t load_open(const trial_request_t *request, const trial_go_t *go, model_devices_t *devices,
+                   metrics_t **metrics, err_t *err);
 
 /* Loads, prepares, runs 1 and the largest batch, and unloads, on each engine; `tell` hears of each before. Fills answer for TRIAL_DONE. */
-void load_try(const trial_request_t *request, model_t *model, model_devices_t *devices, load_tell_fn tell, void *arg,
-              trial_answer_t *answer);
+void load_try(const trial_request_t *request, model_t *model, model_devices_t *devices, load_tell_fn tell,
+              void *arg, trial_answer_t *answer);
 
 /* The file and what it says of its graph. */
 void load_graph(const model_t *model, trial_answer_t *answer);

@@ -135,7 +135,8 @@ int main(int argc, char **argv)
     err_t err = {0};
 
     if (argc > 1 || isatty(STDIN_FILENO)) {
-        fprintf(stderr, "%s: a worker starts this for each model that it loads; see docs/security.md\n", argv[0]);
+        fprintf(stderr, "%s: a worker starts this for each model that it loads; see docs/security.md\n",
+                argv[0]);
         return 2;
     }
     if (get_request(&request) != STATUS_OK)
@@ -146,5 +147,6 @@ int main(int argc, char **argv)
     else if (companion_get(STDIN_FILENO, &go, sizeof(go), &endless) == STATUS_OK && go.magic == TRIAL_MAGIC &&
              try(&request, &go, model, &err) != STATUS_OK)
         tell_error(TRIAL_DONE, &err);
-    _exit(0); /* engines that are still open have nothing to put in order, and it is all the kernel's to take back */
+    _exit(
+        0); /* engines that are still open have nothing to put in order, and it is all the kernel's to take back */
 }

@@ -94,6 +94,27 @@ def test_what_wants_more_memory_than_there_is_is_refused_before_the_worker_has_i
     assert resident(worker.pid) < before + (64 << 20)
 
 
+def device_bytes(worker):
+    found = re.search(r'fermata_worker_device_memory_bytes{device="cpu0",kind="used"} (\S+)', get(worker.metrics, "/metrics").body.decode())
+    return float(found.group(1))
+
+
+def test_work_space_is_counted_and_given_back(cluster):
+    """Of 200 bytes that want half a gigabyte and may have it."""
+    stage = stage_of(cluster, "--engine", "onednn")
+    write_model(stage.models, "wide", wide(512), "max_batch: 1\n")
+    worker = stage.workers[0]
+    before, used = resident(worker.pid), device_bytes(worker)
+    stage.http.load_model("wide")
+    assert resident(worker.pid) > before + (500 << 20), "it was measured"
+    assert used + (500 << 20) < device_bytes(worker) < used + (600 << 20)
+    stage.http.unload_model("wide")
+    wait_until(lambda: state(stage.gateway, "wide", 1) == "UNAVAILABLE", "it is off the device")
+    assert device_bytes(worker) == used
+    assert resident(worker.pid) < before + (32 << 20)
+    good(stage.gateway.http)
+
+
 def test_a_file_that_is_none_is_refused_before_it_is_opened(cluster):
     stage = stage_of(cluster)
     write_model(stage.models, "pipe", DIGITS)

@@ -9,9 +9,10 @@
 #include "engine/onednn/run/weights.h"
 #include "engine/queue/cpu.h"
 
-/* What one stream works with: its thread's, nobody else touches it. */
+/* What one stream works with: its thread's, but when a model leaves that it was made for. */
 typedef struct {
     dnnl_stream_t stream;
+    pthread_mutex_t running; /* held for a run, and while others shrink it */
     void *work;
     size_t work_bytes;
 } workspace_t;
@@ -23,11 +24,14 @@ struct engine {
     uint64_t memory_limit_bytes;
     _Atomic uint64_t memory_bytes;
     workspace_t *spaces; /* one for each stream */
+    pthread_mutex_t listing;
+    engine_model_t *models; /* all that are loaded */
 };
 
 struct engine_model {
     blueprint_t blueprint; /* first */
     engine_t *engine;
+    engine_model_t *next; /* in the engine's list */
     weights_t weights;
     pthread_mutex_t segmenting; /* the forks of the plans, and what the model takes: */
     uint64_t graph_bytes, counted_bytes;

@@ -61,6 +61,21 @@ static status_t reserve_work(workspace_t *space, size_t len, err_t *err)
     return STATUS_OK;
 }
 
+/* What no model that is still here needs goes back to the host; the next run makes a smaller one. Waits for runs under way. */
+static void shrink_spaces(engine_t *e, size_t needed)
+{
+    for (uint32_t i = 0; i < e->cpu.lane_count; i++) {
+        workspace_t *space = &e->spaces[i];
+        pthread_mutex_lock(&space->running);
+        if (space->work_bytes >= needed + HUGE_PAGE_BYTES) {
+            free(space->work);
+            space->work = NULL;
+            space->work_bytes = 0;
+        }
+        pthread_mutex_unlock(&space->running);
+    }
+}
+
 static status_t check_outputs(engine_model_t *model, engine_job_t *job, const plan_t *plan, err_t *err)
 {
     const tensor_t *outputs[ENGINE_MAX_IO];
@@ -125,7 +140,10 @@ static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
     status = model_plan(model, job->batch, inputs, &plan, err);
     if (status != STATUS_OK)
         return status;
-    status = run_plan(&e->spaces[lane->index], job, plan, &lane->fifo.interrupted, err);
+    workspace_t *space = &e->spaces[lane->index];
+    pthread_mutex_lock(&space->running);
+    status = run_plan(space, job, plan, &lane->fifo.interrupted, err);
+    pthread_mutex_unlock(&space->running);
     model_release_plan(model, plan);
     return status;
 }
@@ -136,6 +154,7 @@ static void close_spaces(engine_t *e, uint32_t count)
 {
     for (uint32_t i = 0; e->spaces && i < count; i++) {
         dnnl_stream_destroy(e->spaces[i].stream);
+        pthread_mutex_destroy(&e->spaces[i].running);
         free(e->spaces[i].work);
     }
     free(e->spaces);
@@ -146,6 +165,8 @@ static status_t open_dnnl(engine_t *e, uint32_t streams, err_t *err)
     e->spaces = calloc(streams, sizeof *e->spaces);
     if (!e->spaces)
         return err_set(err, STATUS_NO_MEMORY, "no memory for an engine of %u streams", streams);
+    for (uint32_t i = 0; i < streams; i++)
+        pthread_mutex_init(&e->spaces[i].running, NULL);
     dnnl_status_t made = dnnl_engine_create(&e->dnnl, dnnl_cpu, 0);
     for (uint32_t i = 0; made == dnnl_success && i < streams; i++)
         made = dnnl_stream_create(&e->spaces[i].stream, e->dnnl, dnnl_stream_default_flags);
@@ -164,6 +185,7 @@ static status_t onednn_open(const engine_config_t *config, engine_t **out, err_t
         return err_set(err, STATUS_NO_MEMORY, "no memory for an engine");
     e->threads = config->threads ? (int)config->threads : 1;
     e->memory_limit_bytes = config->memory_limit_bytes;
+    pthread_mutex_init(&e->listing, NULL);
     e->cpu.run = run;
     e->cpu.info = model_info_of;
     e->cpu.cuts = cuts_of;
@@ -177,6 +199,7 @@ static status_t onednn_open(const engine_config_t *config, engine_t **out, err_t
     }
     close_spaces(e, streams);
     dnnl_engine_destroy(e->dnnl);
+    pthread_mutex_destroy(&e->listing);
     free(e);
     return status;
 }
@@ -187,6 +210,7 @@ static void onednn_close(engine_t *e)
     cpu_dispose(&e->cpu);
     close_spaces(e, streams);
     dnnl_engine_destroy(e->dnnl);
+    pthread_mutex_destroy(&e->listing);
     free(e);
 }
 
@@ -208,8 +232,43 @@ static status_t load_into(engine_t *engine, engine_model_t *model, const engine_
     return status;
 }
 
+static void enlist(engine_t *e, engine_model_t *model)
+{
+    pthread_mutex_lock(&e->listing);
+    model->next = e->models;
+    e->models = model;
+    pthread_mutex_unlock(&e->listing);
+}
+
+static uint64_t work_bytes_of(engine_model_t *model)
+{
+    pthread_mutex_lock(&model->segmenting);
+    uint64_t bytes = model->work_bytes;
+    pthread_mutex_unlock(&model->segmenting);
+    return bytes;
+}
+
+/* What the others need of a work space. */
+static uint64_t delist(engine_t *e, const engine_model_t *model)
+{
+    uint64_t most = 0;
+    pthread_mutex_lock(&e->listing);
+    for (engine_model_t **at = &e->models; *at;) {
+        if (*at == model) {
+            *at = model->next;
+            continue;
+        }
+        uint64_t bytes = work_bytes_of(*at);
+        most = bytes > most ? bytes : most;
+        at = &(*at)->next;
+    }
+    pthread_mutex_unlock(&e->listing);
+    return most;
+}
+
 static void unload(engine_model_t *model)
 {
+    shrink_spaces(model->engine, delist(model->engine, model));
     plan_table_dispose(&model->blueprint.plans);
     model_account(model->engine, -(int64_t)model->counted_bytes, NULL);
     weights_dispose(&model->weights);
@@ -226,6 +285,7 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     model->engine = engine;
     weights_init(&model->weights);
     pthread_mutex_init(&model->segmenting, NULL);
+    enlist(engine, model);
     status_t status = load_into(engine, model, what, err);
     if (status == STATUS_OK)
         *out = model;

@@ -46,7 +46,7 @@ typedef struct {
     companion_patience_t patience;
     bool has_turn;
     uint64_t budget_bytes;
-    trial_answer_t answer; /* the last one */
+    trial_answer_t answer;           /* the last one */
     char engine[TRIAL_ENGINE_BYTES]; /* that is being tried; "": none yet */
 } attempt_t;
 
@@ -85,7 +85,7 @@ static uint64_t used_bytes(const attempt_t *attempt)
 static uint64_t left_bytes(const model_devices_t *devices, uint64_t used)
 {
     uint64_t available = available_bytes();
-    uint64_t left = devices->memory_bytes == 0    ? UINT64_MAX
+    uint64_t left = devices->memory_bytes == 0     ? UINT64_MAX
                     : devices->memory_bytes > used ? devices->memory_bytes - used
                                                    : 0;
 
@@ -269,19 +269,21 @@ static status_t how_it_died(const attempt_t *attempt, int how, err_t *err)
     const char *on = attempt->engine[0] ? " on engine " : "", *engine = attempt->engine;
 
     if (!WIFSIGNALED(how))
-        return err_set(err, STATUS_INTERNAL, "the loader ended without an answer%s%s (exit code %d)", on, engine,
-                       WIFEXITED(how) ? WEXITSTATUS(how) : -1);
+        return err_set(err, STATUS_INTERNAL, "the loader ended without an answer%s%s (exit code %d)", on,
+                       engine, WIFEXITED(how) ? WEXITSTATUS(how) : -1);
     switch (WTERMSIG(how)) {
     case SIGKILL:
         return err_set(err, STATUS_NO_MEMORY,
-                       "the loader was killed%s%s, as the kernel does when the host's memory runs out", on, engine);
+                       "the loader was killed%s%s, as the kernel does when the host's memory runs out", on,
+                       engine);
     case SIGXCPU:
         return err_set(err, STATUS_DEADLINE_EXCEEDED, "the loader used up its CPU time%s%s", on, engine);
     case SIGSYS:
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "the loader made a system call that loading a model does not need%s%s", on, engine);
     default:
-        return err_set(err, STATUS_INTERNAL, "the loader crashed%s%s (%s)", on, engine, strsignal(WTERMSIG(how)));
+        return err_set(err, STATUS_INTERNAL, "the loader crashed%s%s (%s)", on, engine,
+                       strsignal(WTERMSIG(how)));
     }
 }
 
@@ -296,7 +298,8 @@ static status_t in_words(const attempt_t *attempt, status_t talked, const int *h
     case STATUS_CANCELLED:
         return err_set(err, talked, "stopped");
     case STATUS_DEADLINE_EXCEEDED:
-        return err_set(err, talked, "the loader was not done with its files%s%s after %.3g s (--load-timeout)",
+        return err_set(err, talked,
+                       "the loader was not done with its files%s%s after %.3g s (--load-timeout)",
                        attempt->engine[0] ? " on engine " : "", attempt->engine,
                        (double)attempt->trials->options.timeout_ns / (double)NS_PER_S);
     case STATUS_IO:
@@ -403,10 +406,12 @@ status_t trials_program(const char *named, char path[TRIALS_PROGRAM_BYTES], cons
     if (strcmp(named, "beside") != 0)
         snprintf(path, TRIALS_PROGRAM_BYTES, "%s", named);
     else if (!beside_program(PROGRAM, path, TRIALS_PROGRAM_BYTES))
-        return err_set(err, STATUS_NOT_FOUND, "nobody knows where this program lies, and " PROGRAM " beside it");
-    if (access(path, X_OK) != 0)
         return err_set(err, STATUS_NOT_FOUND,
-                       "%.200s: %m; models are loaded by it first (--loader names another, none does without)", path);
+                       "nobody knows where this program lies, and " PROGRAM " beside it");
+    if (access(path, X_OK) != 0)
+        return err_set(
+            err, STATUS_NOT_FOUND,
+            "%.200s: %m; models are loaded by it first (--loader names another, none does without)", path);
     *program = path;
     return STATUS_OK;
 }

@@ -35,8 +35,9 @@ typedef struct {
 
 typedef struct {
     uint64_t magic;
-    uint64_t budget_bytes;             /* what it may take */
-    uint64_t memory_bytes, used_bytes; /* of the device (model_devices_t), so that a refusal reads as that of a load */
+    uint64_t budget_bytes; /* what it may take */
+    uint64_t memory_bytes,
+        used_bytes; /* of the device (model_devices_t), so that a refusal reads as that of a load */
 } trial_go_t;
 
 typedef enum { TRIAL_FILES = 1, TRIAL_ENGINE, TRIAL_DONE } trial_kind_t;
@@ -44,14 +45,15 @@ typedef enum { TRIAL_FILES = 1, TRIAL_ENGINE, TRIAL_DONE } trial_kind_t;
 typedef struct {
     uint64_t magic;
     uint32_t kind, status;
-    uint64_t peak_bytes;   /* TRIAL_DONE: more than before it was loaded, at most */
-    uint64_t kept_bytes;   /* the same, when it had been unloaded again */
-    uint64_t lacked_bytes; /* not OK: of an allocation that failed; 0: none did */
-    bool unfiltered;       /* this kernel filters no system calls */
-    char engine[TRIAL_ENGINE_BYTES];         /* TRIAL_ENGINE; TRIAL_DONE and not OK: which */
-    char without[MODEL_WITHOUT_BYTES];       /* TRIAL_DONE: engines that ran out of memory, those of the request among them */
-    char hash[PROFILE_CACHE_TEXT_BYTES];     /* TRIAL_FILES */
-    char text[ERR_TEXT_BYTES];               /* not OK */
+    uint64_t peak_bytes;             /* TRIAL_DONE: more than before it was loaded, at most */
+    uint64_t kept_bytes;             /* the same, when it had been unloaded again */
+    uint64_t lacked_bytes;           /* not OK: of an allocation that failed; 0: none did */
+    bool unfiltered;                 /* this kernel filters no system calls */
+    char engine[TRIAL_ENGINE_BYTES]; /* TRIAL_ENGINE; TRIAL_DONE and not OK: which */
+    char without
+        [MODEL_WITHOUT_BYTES]; /* TRIAL_DONE: engines that ran out of memory, those of the request among them */
+    char hash[PROFILE_CACHE_TEXT_BYTES]; /* TRIAL_FILES */
+    char text[ERR_TEXT_BYTES];           /* not OK */
 } trial_answer_t;
 
 /*

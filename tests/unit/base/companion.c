@@ -86,6 +86,9 @@ Test(companion, its_own_death_is_told_and_not_ours)
     char answer;
     int how = 0;
     cr_assert_eq(companion_get(companion.out, &answer, 1, &endless), STATUS_IO);
+    siginfo_t dead;
+    cr_assert_eq(waitid(P_PID, (id_t)companion.pid, &dead, WEXITED | WNOWAIT), 0,
+                 "all of its pipes are closed");
     cr_assert_eq(companion_put(companion.in, "x", 1, &endless), STATUS_IO, "and no signal");
     cr_assert(companion_end(&companion, INT64_MAX, &how));
     cr_assert(WIFSIGNALED(how) && WTERMSIG(how) == SIGSEGV);

@@ -50,8 +50,9 @@ static void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const 
 
     *rig = (rig_t){.metrics = metrics_create("test", NULL)};
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
-    cr_assert_eq(model_devices_open(&rig->devices, engine, 1, &options.engine, false, rig->metrics, &rig->err),
-                 STATUS_OK, "%s", rig->err.text);
+    cr_assert_eq(
+        model_devices_open(&rig->devices, engine, 1, &options.engine, false, rig->metrics, &rig->err),
+        STATUS_OK, "%s", rig->err.text);
     cr_assert_eq(trials_create(&options, &rig->trials, NULL), STATUS_OK);
     cr_assert_eq(repository_open_model("examples/models/digits/1/model.onnx", &rig->model, NULL), STATUS_OK);
     rig->options = (model_load_options_t){.devices = &rig->devices, .stop = &stop, .trials = rig->trials};
@@ -152,7 +153,8 @@ Test(trial, nonsense_is_not_believed)
 }
 
 /* A script that says these answers before the other words. */
-static const char *a_player(const trial_answer_t *answers, uint32_t count, const char *before, const char *after)
+static const char *a_player(const trial_answer_t *answers, uint32_t count, const char *before,
+                            const char *after)
 {
     static char words[PATH_MAX * 2];
     char played[] = "/tmp/answers-XXXXXX";
@@ -178,8 +180,9 @@ Test(trial, an_engine_that_lacked_memory_is_named_with_the_sizes)
     rig.devices.memory_bytes = 512 << 20;
     atomic_store(&rig.devices.list[0].used_bytes, 12 << 20);
     cr_assert_eq(try(&rig), STATUS_NO_MEMORY);
-    cr_assert(says(&rig, "ran out of the 500 MiB that cpu0 has left: 6144 MiB more were wanted, on engine onednn"),
-              "%s", rig.err.text);
+    cr_assert(
+        says(&rig, "ran out of the 500 MiB that cpu0 has left: 6144 MiB more were wanted, on engine onednn"),
+        "%s", rig.err.text);
     rig_end(&rig);
 }
 
@@ -190,7 +193,8 @@ Test(trial, of_several_engines_the_one_that_crashes_is_left_out)
                                       {.magic = TRIAL_MAGIC, .kind = TRIAL_ENGINE, .engine = "onnxruntime"}};
     rig_t rig;
 
-    rig_start(&rig, a_player(answers, 2, "rm $0.first || exec " LOADER, "kill -SEGV $$"), 60 * NS_PER_S, "auto");
+    rig_start(&rig, a_player(answers, 2, "rm $0.first || exec " LOADER, "kill -SEGV $$"), 60 * NS_PER_S,
+              "auto");
     char first[PATH_MAX];
     snprintf(first, sizeof(first), "%s.first", program);
     fclose(fopen(first, "w"));
