@@ -147,7 +147,7 @@ def test_without_the_libraries_what_is_there_serves(bin_dir, tmp_path):
     alone = tmp_path / "alone" / "bin"
     alone.mkdir(parents=True)
     for program in bin_dir.glob("fermata*"):
-        if program.name in ("fermata", "fermata-gateway", "fermata-scheduler", "fermata-worker"):
+        if program.name in ("fermata", "fermata-gateway", "fermata-loader", "fermata-scheduler", "fermata-worker"):
             shutil.copy(program, alone / program.name)
     models = tmp_path / "models"
     heavy(models, "heavy")
