@@ -126,7 +126,7 @@ struct model_load_options {
     bool use_cache;
     bool coarse; /* few sizes are measured; whoever loads it has the others measured later */
     bool afresh; /* of model_measure_again: what the model has, and what others found, counts for nothing */
-    trials_t *trials; /* it is loaded by a process of its own first; NULL: here at once */
+    trials_t *trials;     /* it is loaded by a process of its own first; NULL: here at once */
     profile_memo_t *memo; /* what was measured of copies of it, for model_ready; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */

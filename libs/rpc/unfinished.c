@@ -212,7 +212,7 @@ static void cut(rpc_unfinished_t *all, const rpc_connection_t *connection, grpc_
     }
     if (peer[0])
         log_warn_limited("unfinished_cut", LOG_STR("peer", peer), LOG_U64("bytes", connection->held),
-                 LOG_STR("reason", text));
+                         LOG_STR("reason", text));
 }
 
 static void cut_slow(rpc_unfinished_t *all, int64_t now_ns)

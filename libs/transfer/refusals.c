@@ -19,5 +19,6 @@ void refusals_crowded(const struct sockaddr *of, uint32_t connections)
     char peer[TRANSFER_ADDRESS_BYTES];
 
     address_text(of, peer);
-    log_warn_limited("data_connections_full", LOG_U64("connections", connections), LOG_STR("told_to_leave", peer));
+    log_warn_limited("data_connections_full", LOG_U64("connections", connections),
+                     LOG_STR("told_to_leave", peer));
 }
