@@ -211,14 +211,14 @@ static void on_done_in_order(preprocess_job_t *job, const err_t *error)
 Test(preprocess, large_pictures_are_not_in_the_way_of_small_ones)
 {
     enum { LARGE = 20, JOBS = LARGE + 4 };
-    static uint8_t dst[LARGE_BYTES], out[ROW_BYTES];
+    static uint8_t dst[LARGE][LARGE_BYTES], out[JOBS - LARGE][ROW_BYTES];
     static preprocess_job_t jobs[JOBS];
     preprocess_destroy(preprocess);
     cr_assert_eq(preprocess_create(loop, metrics, 1, &preprocess, &err), STATUS_OK);
     image_pipeline_set(&pipeline, "preprocess.decode", "L", &err);
     add_large();
     for (int i = 0; i < LARGE; i++)
-        jobs[i] = large_job('a' + (uint64_t)i, dst);
+        jobs[i] = large_job('a' + (uint64_t)i, dst[i]);
     image_pipeline_t small = pipeline;
     elements_bytes = 0;
     static uint8_t small_elements[sizeof png_rgb + 4];
@@ -226,7 +226,7 @@ Test(preprocess, large_pictures_are_not_in_the_way_of_small_ones)
     memcpy(small_elements, &len, 4);
     memcpy(small_elements + 4, png_rgb, len);
     for (int i = LARGE; i < JOBS; i++) {
-        jobs[i] = job_of(out, 1);
+        jobs[i] = job_of(out[i - LARGE], 1);
         jobs[i].client = i < JOBS - 1 ? 'a' : 'B';
         jobs[i].pipeline = &small;
         jobs[i].elements = small_elements;
@@ -270,6 +270,8 @@ Test(preprocess, one_client_has_a_part_of_the_queue)
     static preprocess_job_t jobs[JOBS], other;
     status_t status = STATUS_OK;
     int accepted = 0;
+    preprocess_destroy(preprocess);
+    cr_assert_eq(preprocess_create(loop, metrics, 1, &preprocess, &err), STATUS_OK); /* all have one destination */
     image_pipeline_set(&pipeline, "preprocess.decode", "L", &err);
     add_large();
     while (status == STATUS_OK && accepted < JOBS) {
