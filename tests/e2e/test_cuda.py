@@ -14,7 +14,7 @@ from client import get
 from system import Up
 from test_modes import LENGTHS, digits, metric, same, sentences_of
 
-PROGRAMS = ["fermata", "fermata-gateway", "fermata-scheduler", "fermata-worker"]
+PROGRAMS = ["fermata", "fermata-gateway", "fermata-loader", "fermata-scheduler", "fermata-worker"]
 
 
 @pytest.fixture(scope="module")

@@ -271,7 +271,8 @@ Test(preprocess, one_client_has_a_part_of_the_queue)
     status_t status = STATUS_OK;
     int accepted = 0;
     preprocess_destroy(preprocess);
-    cr_assert_eq(preprocess_create(loop, metrics, 1, &preprocess, &err), STATUS_OK); /* all have one destination */
+    cr_assert_eq(preprocess_create(loop, metrics, 1, &preprocess, &err),
+                 STATUS_OK); /* all have one destination */
     image_pipeline_set(&pipeline, "preprocess.decode", "L", &err);
     add_large();
     while (status == STATUS_OK && accepted < JOBS) {
