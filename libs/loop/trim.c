@@ -1,11 +1,11 @@
 #include "loop/trim.h"
 
+#include "base/proc_memory.h"
+
 #include <malloc.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 /* A trim goes through all that is free: where most is in use, as with large models, it is not worth that often. */
 enum { WORTH_BYTES = 16 << 20, WAITS = 2 };
@@ -36,26 +36,13 @@ void trim_note(trim_rule_t *rule, uint64_t before_bytes, uint64_t after_bytes)
     rule->waits = before_bytes < after_bytes + WORTH_BYTES ? WAITS : 0;
 }
 
-/* 0: nobody knows. */
-static uint64_t resident_bytes(void)
-{
-    unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%*u %llu", &pages) != 1)
-        pages = 0;
-    (void)fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void look(trim_rule_t *rule)
 {
-    uint64_t before = resident_bytes();
+    uint64_t before = proc_resident_bytes();
     if (before == 0 || !trim_is_due(rule, before))
         return;
     (void)malloc_trim(0);
-    trim_note(rule, before, resident_bytes());
+    trim_note(rule, before, proc_resident_bytes());
 }
 
 static void *run(void *arg)

@@ -1,6 +1,7 @@
 #include "loader/confine.h"
 
 #include "base/clock.h"
+#include "base/proc_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,26 +64,14 @@ status_t confine_start(pid_t parent, int64_t cpu_ns, err_t *err)
     return status;
 }
 
-static uint64_t data_bytes(void)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    unsigned long long kib = 0;
-    char line[128];
-
-    while (file && fgets(line, sizeof(line), file) && sscanf(line, "VmData: %llu", &kib) != 1)
-        ;
-    if (file)
-        fclose(file);
-    return (uint64_t)kib << 10;
-}
-
 status_t confine_memory(uint64_t budget_bytes, err_t *err)
 {
     uint64_t most;
 
     if (limit(RLIMIT_FSIZE, 0, err) != STATUS_OK) /* OpenMP registers itself in a file while it starts */
         return err->code;
-    if (IS_SANITIZED || __builtin_add_overflow(data_bytes(), budget_bytes, &most))
+    if (IS_SANITIZED ||
+        __builtin_add_overflow(proc_memory_bytes("/proc/self/status", "VmData"), budget_bytes, &most))
         return STATUS_OK;
     return limit(RLIMIT_DATA, most, err);
 }

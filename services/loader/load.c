@@ -1,5 +1,6 @@
 #include "loader/load.h"
 
+#include "base/proc_memory.h"
 #include "engine/compile/describe.h"
 #include "loader/lack.h"
 #include "model/measure/profiler_bench.h"
@@ -62,18 +63,6 @@ status_t load_files(const model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES], e
 }
 
 /* ---- Memory ---- */
-
-static uint64_t resident_bytes(void)
-{
-    unsigned long long all, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (file && fscanf(file, "%llu %llu", &all, &resident) != 2)
-        resident = 0;
-    if (file)
-        fclose(file);
-    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static uint64_t peak_bytes(void)
 {
@@ -214,12 +203,12 @@ void load_try(const trial_request_t *request, model_t *model, model_devices_t *d
                  .tell = tell,
                  .arg = arg,
                  .answer = answer};
-    uint64_t before = resident_bytes();
+    uint64_t before = proc_resident_bytes();
 
     memcpy(answer->without, request->without, sizeof(answer->without));
     try_engines(&t, devices->ops);
     answer->peak_bytes = beyond(peak_bytes(), before);
-    answer->kept_bytes = beyond(resident_bytes(), before);
+    answer->kept_bytes = beyond(proc_resident_bytes(), before);
     if (t.passed)
         answer_ok(answer);
 }
@@ -228,7 +217,7 @@ void load_graph(const model_t *model, trial_answer_t *answer)
 {
     char path[MODEL_PATH_BYTES];
     const engine_load_t what = {.name = model->name, .path = path};
-    uint64_t before = resident_bytes();
+    uint64_t before = proc_resident_bytes();
     graph_t *graph;
     err_t why;
 

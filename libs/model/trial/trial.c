@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/companion.h"
 #include "base/log.h"
+#include "base/proc_memory.h"
 #include "model/measure/kept_profile.h"
 #include "model/trial/wire.h"
 
@@ -65,15 +66,9 @@ static unsigned long long mib_at_least(uint64_t bytes)
 /* What programs can have without swapping. UINT64_MAX: nobody knows. */
 static uint64_t available_bytes(void)
 {
-    FILE *file = fopen("/proc/meminfo", "re");
-    unsigned long long kib = 0;
-    char line[128];
+    uint64_t available = proc_memory_bytes("/proc/meminfo", "MemAvailable");
 
-    while (file && fgets(line, sizeof(line), file) && sscanf(line, "MemAvailable: %llu", &kib) != 1)
-        ;
-    if (file)
-        fclose(file);
-    return kib ? (uint64_t)kib << 10 : UINT64_MAX;
+    return available ? available : UINT64_MAX;
 }
 
 /* By others: what its files have been given is its own. */
