@@ -8,7 +8,8 @@
 #include <time.h>
 
 /* A trim goes through all that is free: where most is in use, as with large models, it is not worth that often. */
-enum { WORTH_BYTES = 16 << 20, WAITS = 2 };
+enum { WAITS = 2 };
+enum { KEPT_PART = 16, KEPT_LEAST_BYTES = 2 << 20, KEPT_MOST_BYTES = 64 << 20 };
 
 struct trim {
     pthread_t thread;
@@ -18,11 +19,19 @@ struct trim {
     trim_rule_t rule;
 };
 
+uint64_t trim_kept_bytes(uint64_t least_bytes)
+{
+    uint64_t part = least_bytes / KEPT_PART;
+    if (part < KEPT_LEAST_BYTES)
+        return KEPT_LEAST_BYTES;
+    return part < KEPT_MOST_BYTES ? part : KEPT_MOST_BYTES;
+}
+
 bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes)
 {
     if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
         rule->least_bytes = resident_bytes;
-    if (resident_bytes <= rule->least_bytes + TRIM_KEPT_BYTES)
+    if (resident_bytes <= rule->least_bytes + trim_kept_bytes(rule->least_bytes))
         rule->waits = 0;
     else if (rule->waits == 0)
         return true;
@@ -33,7 +42,8 @@ bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes)
 
 void trim_note(trim_rule_t *rule, uint64_t before_bytes, uint64_t after_bytes)
 {
-    rule->waits = before_bytes < after_bytes + WORTH_BYTES ? WAITS : 0;
+    uint64_t worth_bytes = trim_kept_bytes(rule->least_bytes) / 2;
+    rule->waits = before_bytes < after_bytes + worth_bytes ? WAITS : 0;
 }
 
 static void look(trim_rule_t *rule)

@@ -23,7 +23,9 @@ typedef struct {
     uint32_t waits;       /* looks to let pass: the last trim gave nothing */
 } trim_rule_t;
 
-enum { TRIM_KEPT_BYTES = 64 << 20, TRIM_LOOK_S = 10 };
+enum { TRIM_LOOK_S = 10 };
+/* What may lie there above the least without being looked for: a sixteenth of that, 2 MiB at least and 64 at most. */
+uint64_t trim_kept_bytes(uint64_t least_bytes);
 
 bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes);
 void trim_note(trim_rule_t *rule, uint64_t before_bytes, uint64_t after_bytes); /* it was due, and done */

@@ -8,15 +8,23 @@
 Test(trim, what_has_grown_by_much_is_due_and_what_gave_nothing_waits)
 {
     trim_rule_t rule = {0};
-    cr_expect_not(trim_is_due(&rule, 500 * MB), "all of it may be models");
-    cr_expect_not(trim_is_due(&rule, 564 * MB));
-    cr_expect(trim_is_due(&rule, 565 * MB));
-    trim_note(&rule, 565 * MB, 560 * MB);
+    cr_expect_not(trim_is_due(&rule, 512 * MB), "all of it may be models");
+    cr_expect_not(trim_is_due(&rule, 544 * MB));
+    cr_expect(trim_is_due(&rule, 545 * MB));
+    trim_note(&rule, 545 * MB, 540 * MB);
     for (int i = 0; i < 2; i++)
         cr_expect_not(trim_is_due(&rule, 900 * MB), "look %d", i);
     cr_expect(trim_is_due(&rule, 900 * MB));
     trim_note(&rule, 900 * MB, 600 * MB);
     cr_expect(trim_is_due(&rule, 600 * MB), "it was worth it");
+}
+
+/* Or what three hundred strangers leave behind in a program of 20 MB would stay. */
+Test(trim, a_small_program_keeps_little_and_a_large_one_not_all)
+{
+    cr_expect_eq(trim_kept_bytes(16 * MB), 2 * MB);
+    cr_expect_eq(trim_kept_bytes(160 * MB), 10 * MB);
+    cr_expect_eq(trim_kept_bytes(16000 * MB), 64 * MB);
 }
 
 Test(trim, it_is_measured_against_the_least_that_there_was)
