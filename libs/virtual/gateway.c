@@ -20,6 +20,7 @@ typedef struct {
     uint32_t model;
     int64_t deadline_ns;
     bool sent;
+    bool doubted; /* to be told when its result comes */
 } open_task_t;
 
 struct virtual_gateway {
@@ -85,6 +86,15 @@ static void miss(virtual_gateway_t *g, uint64_t id)
     frame.cancels = &cancels;
     if (g->welcome)
         say(g, &frame);
+}
+
+static void tell_arrived(virtual_gateway_t *g, uint64_t id)
+{
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+
+    frame.n_arrived = 1;
+    frame.arrived = &id;
+    say(g, &frame);
 }
 
 static void on_backstop(void *arg)
@@ -183,8 +193,11 @@ void virtual_gateway_result(virtual_gateway_t *g, uint64_t instance_id, uint64_t
 {
     open_task_t *task = instance_id == g->instance_id ? idmap_get(&g->by_id, id) : NULL;
 
-    if (task && !g->options.deaf)
-        end(g, task, failed ? TASK_FAILED : TASK_GOOD);
+    if (!task || g->options.deaf)
+        return;
+    if (task->doubted)
+        tell_arrived(g, id);
+    end(g, task, failed ? TASK_FAILED : TASK_GOOD);
 }
 
 static void on_catalogue(virtual_gateway_t *g, const Control__Catalogue *catalogue)
@@ -210,6 +223,17 @@ static void on_drops(virtual_gateway_t *g, const Control__DropBatch *drops)
     }
 }
 
+static void on_doubted(virtual_gateway_t *g, const uint64_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        open_task_t *task = idmap_get(&g->by_id, ids[i]);
+        if (task)
+            task->doubted = true;
+        else
+            tell_arrived(g, ids[i]);
+    }
+}
+
 static void on_message(void *arg, link_t *link, const uint8_t *bytes, size_t len_bytes)
 {
     virtual_gateway_t *g = arg;
@@ -226,6 +250,7 @@ static void on_message(void *arg, link_t *link, const uint8_t *bytes, size_t len
             on_catalogue(g, frame->catalogue);
         if (frame->drops)
             on_drops(g, frame->drops);
+        on_doubted(g, frame->doubted, frame->n_doubted);
         for (size_t i = 0; i < frame->n_model_answers; i++)
             g->asked = frame->model_answers[i]->id == g->asked ? 0 : g->asked;
         if (frame->ping) {

@@ -34,8 +34,23 @@ void gateway_drop(gateway_t *gateway, uint64_t id, status_t status, Control__Sta
     turn_touch(gateway->peer.turn);
 }
 
-void gateway_dispose_drops(gateway_t *gateway)
+void gateway_doubt(gateway_t *gateway, uint64_t id)
 {
+    if (gateway->doubt_count == gateway->doubt_capacity) {
+        uint32_t capacity = gateway->doubt_capacity == 0 ? 64 : gateway->doubt_capacity * 2;
+        uint64_t *doubts = realloc(gateway->doubts, capacity * sizeof *doubts);
+        if (!doubts)
+            return; /* without memory it counts as one that it has not */
+        gateway->doubts = doubts;
+        gateway->doubt_capacity = capacity;
+    }
+    gateway->doubts[gateway->doubt_count++] = id;
+    turn_touch(gateway->peer.turn);
+}
+
+void gateway_dispose_words(gateway_t *gateway)
+{
+    free(gateway->doubts);
     free(gateway->drops.id);
     free(gateway->drops.status);
     free(gateway->drops.stage);

@@ -28,6 +28,8 @@ typedef struct gateway {
     task_t *tasks;
     idmap_t by_id;
     drops_t drops;
+    uint64_t *doubts; /* tasks that it is to be asked for */
+    uint32_t doubt_count, doubt_capacity;
     bool catalogue_due;
     uint64_t catalogue_seen; /* the version that its newest tasks were made with */
     model_answer_t *answers; /* to be sent with the next frame */
@@ -39,6 +41,8 @@ typedef struct gateway {
 /* Tells the gateway with its next frame that one of its tasks has come to nothing. */
 void gateway_drop(gateway_t *gateway, uint64_t id, status_t status, Control__Stage stage,
                   uint32_t retry_after_ms);
-void gateway_dispose_drops(gateway_t *gateway);
+/* Asks it with its next frame whether it has the result of one of its tasks. */
+void gateway_doubt(gateway_t *gateway, uint64_t id);
+void gateway_dispose_words(gateway_t *gateway); /* all that it was to be told */
 
 #endif

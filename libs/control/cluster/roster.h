@@ -29,6 +29,15 @@ static inline bool roster_knows(const roster_t *roster, uint64_t catalogue)
     return true;
 }
 
+/* NULL: that process has left. */
+static inline worker_t *roster_worker(const roster_t *roster, uint64_t instance_id)
+{
+    for (uint32_t i = 0; i < PEERS_MAX; i++)
+        if (roster->workers[i] && roster->workers[i]->peer.instance_id == instance_id)
+            return roster->workers[i];
+    return NULL;
+}
+
 static inline uint32_t roster_workers(const roster_t *roster)
 {
     uint32_t count = 0;

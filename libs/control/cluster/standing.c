@@ -36,10 +36,18 @@ void standing_well(standing_t *s, int64_t now_ns, uint32_t rows)
     s->well += rows;
 }
 
+void standing_prove(standing_t *s, int64_t now_ns)
+{
+    standing_well(s, now_ns, 1);
+    s->proven += s->proven < STANDING_PROVEN;
+}
+
 void standing_ill(standing_t *s, int64_t now_ns, ill_t kind, uint32_t rows)
 {
     fade(s, now_ns);
     s->ill += rows;
+    if (kind != ILL_FAILED) /* what it says cannot be relied on */
+        s->proven = 0;
     if (kind == ILL_MISSED)
         s->well = s->well > rows ? s->well - rows : 0;
     if (s->state != STANDING_SHUNNED)

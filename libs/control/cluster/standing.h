@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STANDING_TRIALS = 3 };
+enum { STANDING_TRIALS = 3, STANDING_PROVEN = 8 };
 
 typedef enum { STANDING_TRUSTED, STANDING_SHUNNED, STANDING_TRIED } standing_state_t;
 
@@ -41,6 +41,7 @@ typedef struct {
     int64_t struck_ns;
     uint32_t strikes; /* in a row */
     uint32_t trials;  /* that went well */
+    uint32_t proven;  /* rows that are known to have arrived, since it was new or results of it were missed */
 } standing_t;
 
 /* May be granted a batch. */
@@ -50,6 +51,14 @@ static inline bool standing_allows(const standing_t *standing)
            (standing->state == STANDING_TRIED && standing->until_ns == 0);
 }
 
+/* What it reports is not taken for true yet. */
+static inline bool standing_wants_proof(const standing_t *standing)
+{
+    return standing->proven < STANDING_PROVEN || standing->state != STANDING_TRUSTED;
+}
+
+/* A row that it reported well has arrived, which was not counted yet. */
+void standing_prove(standing_t *standing, int64_t now_ns);
 void standing_well(standing_t *standing, int64_t now_ns, uint32_t rows);
 /* ILL_MISSED had been counted as well. */
 void standing_ill(standing_t *standing, int64_t now_ns, ill_t kind, uint32_t rows);

@@ -208,6 +208,8 @@ static void model_metrics(models_t *models, model_t *model)
     for (uint32_t kind = ILL_FAILED; kind < ILL_KINDS; kind++)
         model->metrics.strikes[kind] =
             metrics_series(m, METRIC_SCHED_STRIKES, model->name, ill_label((ill_t)kind));
+    model->metrics.proven = metrics_series(m, METRIC_SCHED_DOUBTED, model->name, "arrived");
+    model->metrics.unproven = metrics_series(m, METRIC_SCHED_DOUBTED, model->name, "tried_again");
     model->metrics.took_mean = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "mean");
     model->metrics.took_guard = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "guard");
 }

@@ -74,7 +74,7 @@ typedef struct model {
         metric_t *granted, *dropped, *cancelled, *retried, *infeasible, *queue, *queue_seconds, *batches,
             *batch_size;
         metric_t *stretches, *revoked_stopped, *revoked_late, *wasted, *took_mean, *took_guard;
-        metric_t *shunned, *strikes[ILL_KINDS];
+        metric_t *shunned, *strikes[ILL_KINDS], *proven, *unproven;
     } metrics;
 } model_t;
 

@@ -347,6 +347,20 @@ void placement_did_well(const models_t *models, const model_t *model, const work
         standing_well(&instance->standing, models->turn->now_ns, rows);
 }
 
+bool placement_wants_proof(const model_t *model, const worker_t *worker)
+{
+    const instance_t *instance = instance_of(model, worker);
+    return instance && standing_wants_proof(&instance->standing) &&
+           (model->trial.state == VERSION_TRIED || placement_has_another(model, worker));
+}
+
+void placement_did_prove(const models_t *models, const model_t *model, const worker_t *worker)
+{
+    instance_t *instance = instance_of(model, worker);
+    if (instance)
+        standing_prove(&instance->standing, models->turn->now_ns);
+}
+
 /* What goes ill with all alike is the model's fault, or a gateway's. */
 static bool others_do_better(const model_t *model, const instance_t *accused)
 {

@@ -3,6 +3,7 @@
 #include "base/container.h"
 #include "control/models/announce.h"
 #include "control/peers/requests.h"
+#include "control/tasks/prove.h"
 #include "control/tasks/submit.h"
 
 #include <stdlib.h>
@@ -69,6 +70,8 @@ void gateway_said(peers_t *peers, gateway_t *gateway, const Control__GatewayToSc
         submit_tasks(peers->tasks, gateway, frame->tasks);
     if (frame->cancels)
         submit_cancels(peers->tasks, gateway, frame->cancels);
+    if (frame->n_arrived > 0)
+        proofs_came(peers->tasks, gateway, frame->arrived, frame->n_arrived);
     for (size_t i = 0; i < frame->n_model_requests; i++)
         request_submit(peers, gateway, frame->model_requests[i]);
     if (frame->catalogue_seen > gateway->catalogue_seen) {
@@ -89,7 +92,7 @@ void gateway_closed(peers_t *peers, gateway_t *gateway, const char *code, const 
         idmap_dispose(&gateway->by_id);
         announce_peer(peers);
     }
-    gateway_dispose_drops(gateway);
+    gateway_dispose_words(gateway);
     free(gateway);
 }
 
@@ -131,10 +134,13 @@ static void flush(const peers_t *peers, gateway_t *gateway)
     frame.ping = peer->has_ping ? &ping : NULL;
     frame.pong = peer->has_pong ? &pong : NULL;
     frame.drops = drops.n_id > 0 ? &drops : NULL;
+    frame.n_doubted = gateway->doubt_count;
+    frame.doubted = gateway->doubts;
     gateway->catalogue_due = put_catalogue(peers, gateway, &frame);
     peer->has_ping = peer->has_pong = false;
-    gateway->drops.count = 0;
-    if (frame.ping || frame.pong || frame.drops || frame.catalogue || frame.n_model_answers > 0)
+    gateway->drops.count = gateway->doubt_count = 0;
+    if (frame.ping || frame.pong || frame.drops || frame.n_doubted > 0 || frame.catalogue ||
+        frame.n_model_answers > 0)
         peer_send(peer, &frame.base);
     if (!gateway->catalogue_due)
         requests_sent(gateway);

@@ -4,11 +4,9 @@
 #include "control/models/placement.h"
 #include "control/models/shapes.h"
 #include "control/tasks/handed.h"
-#include "control/tasks/queue.h"
+#include "control/tasks/prove.h"
 #include "control/tasks/revoked.h"
-
-/* What failed is tried once more; what fails at two workers is the fault of neither. */
-enum { RETRIES_MAX = 1 };
+#include "control/tasks/tries.h"
 
 batch_t *batch_make(tasks_t *tasks, device_t *device, const sched_action_t *action)
 {
@@ -54,45 +52,6 @@ batch_t *batch_of(const device_t *device, uint64_t core_id)
     return batch;
 }
 
-/* How a try ended, and at whom: NULL where it was nobody's fault. */
-typedef struct {
-    status_t status;
-    Control__Stage stage;
-    const worker_t *at;
-} failure_t;
-
-/* If somebody still waits for it. A row alone is tried again only where another worker has the model; and once more than others if
- * that other was not met: then it is. */
-static bool has_tries_left(tasks_t *tasks, const task_t *task, const failure_t *failed)
-{
-    model_t *model = models_get(tasks->models, task->model);
-    bool others = failed->at && placement_has_another(model, failed->at);
-    if (!task->gateway || (task->row_failed && !others))
-        return false;
-    if (task->retries < RETRIES_MAX || !others || task->failed_by != failed->at->peer.instance_id)
-        return task->retries < RETRIES_MAX;
-    placement_shun(tasks->models, model, failed->at, task->answer_ns);
-    return task->retries == RETRIES_MAX;
-}
-
-/* A task that came to nothing is tried again, if it has a try left and can still make it. */
-static void try_again(tasks_t *tasks, task_t *task, const failure_t *failed)
-{
-    bool again = has_tries_left(tasks, task, failed);
-    task->batch = NULL;
-    task->next_row = NULL;
-    task->row_failed = 0;
-    task->failed_status = (uint8_t)failed->status;
-    task->failed_stage = (uint8_t)failed->stage;
-    task->failed_by = failed->at ? failed->at->peer.instance_id : 0;
-    if (!again || task_enqueue(tasks, task) != STATUS_OK) {
-        task_drop(tasks, task, failed->status, failed->stage, RETRY_AFTER_SHED_MS);
-        return;
-    }
-    task->retries++;
-    metrics_add(models_get(tasks->models, task->model)->metrics.retried, 1);
-}
-
 int64_t batch_latest_answer_ns(const batch_t *batch)
 {
     int64_t latest_ns = INT64_MIN;
@@ -119,7 +78,7 @@ static void batch_failed(tasks_t *tasks, batch_t *batch, int64_t free_ns, const 
         if (task->answer_ns <= late_ns)
             task_drop(tasks, task, failed->status, failed->stage, RETRY_AFTER_SHED_MS);
         else
-            try_again(tasks, task, failed);
+            task_try_again(tasks, task, failed);
     }
     batch_give(tasks, batch);
     turn_touch(tasks->turn);
@@ -127,7 +86,7 @@ static void batch_failed(tasks_t *tasks, batch_t *batch, int64_t free_ns, const 
 
 void batches_device_lost(tasks_t *tasks, device_t *device)
 {
-    const failure_t lost = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, NULL};
+    const failure_t lost = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, NULL, false};
     revoked_forget(device);
     while (device->batches)
         batch_failed(tasks, device->batches, tasks->turn->now_ns, &lost, INT64_MIN);
@@ -175,21 +134,20 @@ static void tell_ways(worker_t *worker, const batch_t *batch, const Control__Bat
     delay_add(&delays->push, now_ns, peer_duration(&worker->peer, done->push_ns));
 }
 
-/* It ran here, and not where it was tried before. */
-static void accuse(tasks_t *tasks, model_t *model, const task_t *task, const worker_t *ran_at)
-{
-    if (task->failed_by == 0 || task->failed_by == ran_at->peer.instance_id)
-        return;
-    for (uint32_t i = 0; i < PEERS_MAX; i++) {
-        const worker_t *worker = tasks->roster->workers[i];
-        if (worker && worker->peer.instance_id == task->failed_by)
-            placement_did_ill(tasks->models, model, worker, ILL_ROWS, 1);
-    }
-}
+/* What is known of a batch that was reported done. */
+typedef struct {
+    const worker_t *worker;
+    bool excused; /* the host stood still meanwhile */
+    bool doubted; /* that its results arrive is still to be shown */
+} ran_t;
 
-static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, const worker_t *worker, bool excused)
+/* False: it is asked whether it did. */
+static bool row_succeeded(tasks_t *tasks, model_t *model, task_t *task, const ran_t *ran)
 {
     bool late = tasks->turn->now_ns > task->answer_ns;
+    const worker_t *worker = ran->worker;
+    if (task->gateway && !late && ran->doubted && proof_ask(tasks, task, model, worker))
+        return false;
     if (task->gateway) {
         model->done++;
         if (late && !task->trial)
@@ -198,29 +156,30 @@ static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, const wo
             model->trial.bad++;
         else
             model->trial.good++;
-        if (!late && !excused)
+        if (!late && !ran->excused)
             handed_note(tasks, task, worker);
-        accuse(tasks, model, task, worker);
+        task_accuse(tasks, model, task, worker);
     }
     task_give(tasks, task);
+    return true;
 }
 
-/* How many of the rows ran. */
+/* How many of the rows ran, as far as is known. */
 static uint32_t settle_rows(tasks_t *tasks, model_t *model, batch_t *batch, const worker_t *worker,
                             bool excused)
 {
-    uint32_t ran = 0;
+    const ran_t ran = {worker, excused, !excused && placement_wants_proof(model, worker)};
+    uint32_t well = 0;
     for (task_t *task = batch->first, *next; task; task = next) {
         next = task->next_row;
-        if (task->row_failed) {
-            try_again(tasks, task,
-                      &(failure_t){(status_t)task->row_failed, CONTROL__STAGE__STAGE_FETCH, worker});
-            continue;
-        }
-        ran++;
-        row_succeeded(tasks, model, task, worker, excused);
+        if (task->row_failed)
+            task_try_again(
+                tasks, task,
+                &(failure_t){(status_t)task->row_failed, CONTROL__STAGE__STAGE_FETCH, worker, false});
+        else
+            well += row_succeeded(tasks, model, task, &ran);
     }
-    return ran;
+    return well;
 }
 
 static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, const Control__BatchDone *done,
@@ -263,16 +222,16 @@ device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone 
     } else if (done->status == STATUS_DEADLINE_EXCEEDED) {
         /* As it should be under overload: the worker gave the batch up for its most urgent row, which says nothing
          * about the rows that have longer, nor against the worker. */
-        const failure_t late = {STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_WORKER, NULL};
+        const failure_t late = {STATUS_DEADLINE_EXCEEDED, CONTROL__STAGE__STAGE_WORKER, NULL, false};
         batch_failed(tasks, batch, free_ns, &late, earliest_answer_ns(batch));
     } else if (done->status == STATUS_CANCELLED) {
         /* Its gateways had given up all of its rows, it says: their clients went away, for which nobody is to blame. Of a row that
          * runs well elsewhere that was no truth. */
-        const failure_t gone = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_FETCH, worker};
+        const failure_t gone = {STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_FETCH, worker, false};
         batch_failed(tasks, batch, free_ns, &gone, INT64_MIN);
     } else {
         const failure_t failed = {done->status <= STATUS_INTERNAL ? (status_t)done->status : STATUS_INTERNAL,
-                                  CONTROL__STAGE__STAGE_WORKER, NULL};
+                                  CONTROL__STAGE__STAGE_WORKER, NULL, false};
         model_t *model = models_get(tasks->models, batch->model);
         note_warn(tasks->turn, "batch_failed", LOG_STR("worker", worker->peer.name),
                   LOG_U64("batch", batch->id), LOG_STR("status", status_name(failed.status)),

@@ -6,6 +6,7 @@
 #include "control/models/shapes.h"
 #include "control/tasks/batches.h"
 #include "control/tasks/deadline.h"
+#include "control/tasks/prove.h"
 #include "control/tasks/queue.h"
 #include "control/tasks/revoked.h"
 #include "grant_rows.h"
@@ -197,7 +198,7 @@ void decide_due(tasks_t *tasks)
 /* At once if one was told something by another's decisions after its own turn. */
 int64_t decide(tasks_t *tasks)
 {
-    int64_t now_ns = tasks->turn->now_ns, wake_ns = SCHED_NEVER;
+    int64_t now_ns = tasks->turn->now_ns, wake_ns = proofs_expire(tasks);
     for (uint32_t i = 0; i < tasks->subclusters->count; i++) {
         subcluster_t *sub = tasks->subclusters->all[i];
         if (sub->dirty || sub->wake_ns <= now_ns)

@@ -21,3 +21,11 @@ status_t task_enqueue(tasks_t *tasks, task_t *task)
     };
     return subcluster_submit(home, task->shape ? task->shape->core_id : task->model, &entry, &task->ref);
 }
+
+void task_withdraw(tasks_t *tasks, task_t *task)
+{
+    if (task->proof || (!task->batch && subcluster_cancel(task->queue, task->ref)))
+        task_give(tasks, task);
+    else
+        task_orphan(task);
+}

@@ -1,6 +1,8 @@
 /* Rare: a batch costs an allocation here. */
 #include "control/tasks/revoked.h"
 
+#include "control/tasks/queue.h"
+
 #include <stdlib.h>
 
 struct revoked {
@@ -37,10 +39,7 @@ static void ran_after_all(tasks_t *tasks, const revoked_t *revoked, const Contro
         if (!task || !task->gateway || row_failed(done, row))
             continue;
         models_get(tasks->models, task->model)->done++;
-        if (!task->batch && subcluster_cancel(task->queue, task->ref))
-            task_give(tasks, task);
-        else
-            task_orphan(task);
+        task_withdraw(tasks, task);
     }
 }
 

@@ -230,16 +230,12 @@ void submit_tasks(tasks_t *tasks, gateway_t *gateway, const Control__TaskBatch *
     turn_touch(tasks->turn);
 }
 
-/* What waits leaves the core at once; what is granted goes on without anybody waiting for it. */
 static void cancel_task(tasks_t *tasks, task_t *task)
 {
     model_t *model = models_get(tasks->models, task->model);
     if (model)
         metrics_add(model->metrics.cancelled, 1);
-    if (!task->batch && subcluster_cancel(task->queue, task->ref))
-        task_give(tasks, task);
-    else
-        task_orphan(task);
+    task_withdraw(tasks, task);
 }
 
 /* False: it ended before the message came. */

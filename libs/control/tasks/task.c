@@ -4,6 +4,7 @@
 #include "control/models/shapes.h"
 #include "control/tasks/batches.h"
 #include "control/tasks/handed.h"
+#include "control/tasks/proofs.h"
 
 uint64_t task_tag(const tasks_t *tasks, const task_t *task)
 {
@@ -55,6 +56,8 @@ void task_orphan(task_t *task)
 void task_give(tasks_t *tasks, task_t *task)
 {
     task_orphan(task);
+    if (task->proof)
+        proof_forget(tasks, task);
     if (task->shape)
         shapes_release(task->shape);
     models_get(tasks->models, task->model)->tasks--;
@@ -97,11 +100,14 @@ status_t tasks_init(tasks_t *tasks, turn_t *turn, const roster_t *roster, models
         status = idmap_init(&tasks->batches_by_id, batches_max, err);
     if (status == STATUS_OK)
         status = handed_init(tasks, err);
+    if (status == STATUS_OK)
+        status = proofs_init(tasks, err);
     return status;
 }
 
 void tasks_dispose(tasks_t *tasks)
 {
+    proofs_dispose(tasks);
     handed_dispose(tasks);
     idmap_dispose(&tasks->batches_by_id);
     pool_dispose(&tasks->batches);

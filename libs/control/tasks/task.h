@@ -4,12 +4,13 @@
  *
  *   task:   queued in the core --grant--> in a batch --done--> free
  *               |  ^                        |
- *               |  +------ worker lost -----+
+ *               |  +------ worker lost -----+--done, and to be shown--> is asked for (prove.h) --> free
  *               +--dropped or cancelled--> free
  */
 #ifndef CONTROL_TASKS_TASK_H
 #define CONTROL_TASKS_TASK_H
 
+#include "base/heap.h"
 #include "base/pool.h"
 #include "control/models/model.h"
 
@@ -43,6 +44,7 @@ struct task {
     /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
     uint8_t failed_status, failed_stage;
     uint8_t row_failed; /* while its batch ends: the status that the worker reported for it alone */
+    uint32_t proof;     /* 1 + its place among those that are asked for (proofs.h); 0: it is not */
     uint64_t failed_by; /* the worker process that its last try failed at; 0: no one's fault */
 };
 
@@ -57,6 +59,8 @@ typedef struct {
     idmap_t batches_by_id;
     uint64_t batches_made;
     handed_t *handed; /* handed.h */
+    pool_t proofs;    /* proofs.h */
+    heap_t proofs_by_time;
 } tasks_t;
 
 status_t tasks_init(tasks_t *tasks, turn_t *turn, const roster_t *roster, models_t *models, err_t *err);

@@ -68,7 +68,8 @@ static void flush(gateway_control_t *control)
 {
     outbox_t *outbox = &control->outbox;
     bool waiting = outbox->count > 0 || outbox->cancel_count > 0 || outbox->missed_count > 0;
-    bool other = control->pong_due || control->seen > 0 || control->asks.unsent > 0;
+    bool other =
+        control->pong_due || control->seen > 0 || control->asks.unsent > 0 || outbox->arrived_count > 0;
     if (!control->link || (!waiting && !other))
         return;
     bool go = waiting && !congested(control);
@@ -91,6 +92,7 @@ static void flush(gateway_control_t *control)
     }
     message.n_model_requests = asks_take_unsent(&control->asks, requests, request_list);
     message.model_requests = request_list;
+    message.n_arrived = outbox_take_arrived(outbox, &message.arrived);
     message.catalogue_seen = control->seen;
     control->seen = 0;
     status_t status = link_send(control->link, &message.base);
@@ -168,6 +170,12 @@ void gateway_control_miss(gateway_control_t *control, uint64_t id)
 {
     if (control->state == CONTROL_UP)
         outbox_miss(&control->outbox, id);
+}
+
+void gateway_control_arrive(gateway_control_t *control, uint64_t id)
+{
+    if (control->state == CONTROL_UP)
+        outbox_arrive(&control->outbox, id);
 }
 
 static void send_hello(gateway_control_t *control)
@@ -269,6 +277,8 @@ static void dispatch(gateway_control_t *control, const Control__SchedulerToGatew
         on_catalogue(control, message->catalogue);
     if (message->drops)
         on_drops(control, message->drops);
+    for (size_t i = 0; i < message->n_doubted; i++)
+        control->options.ops->on_doubt(control->options.ctx, message->doubted[i]);
     for (size_t i = 0; i < message->n_model_answers; i++) {
         const Control__ModelAnswer *answer = message->model_answers[i];
         asks_answer(&control->asks, answer->id,

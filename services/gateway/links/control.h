@@ -34,6 +34,8 @@ typedef struct gateway_control_ops {
     void (*on_room)(void *ctx);
     void (*on_down)(void *ctx);
     void (*on_drop)(void *ctx, const gateway_control_drop_t *drop);
+    /* To be told by gateway_control_arrive when its result is there, or when it has ended. */
+    void (*on_doubt)(void *ctx, uint64_t id);
 } gateway_control_ops_t;
 
 typedef struct {
@@ -74,5 +76,7 @@ void gateway_control_forget(gateway_control_t *control, uint64_t id); /* done do
 void gateway_control_cancel(gateway_control_t *control, uint64_t id);
 /* As cancel; and tells that its result should have been there. */
 void gateway_control_miss(gateway_control_t *control, uint64_t id);
+/* The scheduler doubted it, and its result is there. */
+void gateway_control_arrive(gateway_control_t *control, uint64_t id);
 
 #endif

@@ -10,7 +10,8 @@
 
 void outbox_clear(outbox_t *outbox)
 {
-    outbox->count = outbox->cancel_count = outbox->missed_count = outbox->sizes_len = 0;
+    outbox->count = outbox->cancel_count = outbox->missed_count = outbox->arrived_count = 0;
+    outbox->sizes_len = 0;
     outbox->look_ns = 0;
 }
 
@@ -44,6 +45,12 @@ void outbox_miss(outbox_t *outbox, uint64_t id)
 {
     if (outbox->missed_count < OUTBOX_CANCELS_MAX)
         outbox->missed[outbox->missed_count++] = id;
+}
+
+void outbox_arrive(outbox_t *outbox, uint64_t id)
+{
+    if (outbox->arrived_count < OUTBOX_CANCELS_MAX)
+        outbox->arrived[outbox->arrived_count++] = id;
 }
 
 static void move_task(outbox_t *outbox, size_t to, size_t from)
@@ -115,4 +122,12 @@ bool outbox_take_cancels(outbox_t *outbox, Control__CancelBatch *batch)
     batch->missed = outbox->missed;
     outbox->cancel_count = outbox->missed_count = 0;
     return true;
+}
+
+size_t outbox_take_arrived(outbox_t *outbox, uint64_t **ids)
+{
+    size_t count = outbox->arrived_count;
+    *ids = outbox->arrived;
+    outbox->arrived_count = 0;
+    return count;
 }

@@ -36,7 +36,7 @@ typedef struct {
 
 /* Half a megabyte: not for a stack. */
 typedef struct {
-    size_t count, cancel_count, missed_count;
+    size_t count, cancel_count, missed_count, arrived_count;
     uint64_t id[OUTBOX_TASKS_MAX];
     uint32_t model[OUTBOX_TASKS_MAX];
     int64_t deadline_ns[OUTBOX_TASKS_MAX]; /* turned into budgets in place */
@@ -47,7 +47,7 @@ typedef struct {
     uint32_t size_count[OUTBOX_TASKS_MAX]; /* of each task; sent when any has sizes */
     size_t sizes_len;
     uint32_t size[OUTBOX_SIZES_MAX];
-    uint64_t cancel[OUTBOX_CANCELS_MAX], missed[OUTBOX_CANCELS_MAX];
+    uint64_t cancel[OUTBOX_CANCELS_MAX], missed[OUTBOX_CANCELS_MAX], arrived[OUTBOX_CANCELS_MAX];
     int64_t look_ns; /* before that nothing is looked for that has missed its deadline */
 } outbox_t;
 
@@ -58,6 +58,8 @@ status_t outbox_add(outbox_t *outbox, const gateway_control_task_t *task);
 void outbox_cancel(outbox_t *outbox, uint64_t id);
 /* Cancelled since its answer was due and no result has come. Best effort, too. */
 void outbox_miss(outbox_t *outbox, uint64_t id);
+/* The scheduler doubted it, and its result is there. Best effort: what finds no room is run once more. */
+void outbox_arrive(outbox_t *outbox, uint64_t id);
 /* Takes out the tasks whose deadlines have passed; the others keep their order. Returns how many left.
  * O(tasks), and at most once a millisecond: between two looks it returns 0. */
 size_t outbox_let_go(outbox_t *outbox, int64_t now_ns);
@@ -65,5 +67,6 @@ size_t outbox_let_go(outbox_t *outbox, int64_t now_ns);
 /* All that waits, into the messages; they point into the outbox and hold until the next call. False: nothing waits. */
 bool outbox_take_tasks(outbox_t *outbox, int64_t now_ns, struct Control__TaskBatch *batch);
 bool outbox_take_cancels(outbox_t *outbox, struct Control__CancelBatch *batch);
+size_t outbox_take_arrived(outbox_t *outbox, uint64_t **ids); /* how many */
 
 #endif

@@ -234,6 +234,11 @@ void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message,
              LOG_U64("ready", catalogue->ready_count));
 }
 
+static bool is_doubted(const model_entry_t *entry)
+{
+    return entry->tried || entry->refused;
+}
+
 /* ------------------------------------------------------------------ reading */
 
 /* How well a version serves those who name none. */
@@ -241,7 +246,7 @@ static int fitness(const model_entry_t *entry)
 {
     if (!entry->ready)
         return 0;
-    return entry->tried || entry->refused ? 1 : 3 - entry->rising;
+    return is_doubted(entry) ? 1 : 3 - entry->rising;
 }
 
 status_t catalogue_find(catalogue_t *catalogue, const char *name, const char *version, model_entry_t **entry,
@@ -268,6 +273,14 @@ model_entry_t *catalogue_share(catalogue_t *catalogue, model_entry_t *serving)
         if (at->ready && at->tried && fitness(serving) > fitness(at) && model_entry_alike(at, serving))
             return ++catalogue->trial_turn % TRIAL_SHARE == 0 ? at : serving;
     return serving;
+}
+
+model_entry_t *catalogue_fallback(catalogue_t *catalogue, const model_entry_t *entry)
+{
+    model_entry_t *now;
+    if (!is_doubted(entry) || catalogue_find(catalogue, entry->spec.name, NULL, &now, NULL) != STATUS_OK)
+        return NULL;
+    return now->ready && !is_doubted(now) && model_entry_alike(now, entry) ? now : NULL;
 }
 
 model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry)

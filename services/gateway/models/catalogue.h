@@ -48,6 +48,10 @@ model_entry_t *catalogue_share(catalogue_t *catalogue, model_entry_t *serving);
  * takes the same tensors; else entry. */
 model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry);
 
+/* What a request goes to that named no version and came to nothing with entry, which is on trial or was: a version that is trusted and takes
+ * the same tensors. NULL: entry is trusted, or there is none. */
+model_entry_t *catalogue_fallback(catalogue_t *catalogue, const model_entry_t *entry);
+
 /* The versions of a model that are ready (all, when none is), ascending, as texts that live until the
  * catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);

@@ -18,6 +18,7 @@
 #include "gateway/access/clients.h"
 #include "gateway/links/control.h"
 #include "gateway/links/dataplane.h"
+#include "gateway/sessions/doubts.h"
 #include "gateway/sessions/preprocess.h"
 #include "gateway/sessions/session.h"
 #include "loop/timer.h"
@@ -79,6 +80,7 @@ struct sessions {
     slot_t *waiting;     /* newest first */
     bool unsent;         /* some could be submitted and found no room; on_room goes on */
     uint32_t waiting_count, tasks_waiting;
+    doubts_t doubts;
     int64_t asked_ns;
     int64_t up_ns; /* start of the present stream to the scheduler */
     metric_t *late, *resubmitted, *refusals;
@@ -117,6 +119,7 @@ bool slot_owns(const slot_t *slot, const void *data, size_t len_bytes); /* it li
 void slot_finish(slot_t *slot, const err_t *error, uint32_t retry_after_ms);
 /* Moves on to another version when its own is not ready any more and the client named none. */
 void slot_follow(slot_t *slot);
+void slot_move(slot_t *slot, model_entry_t *now); /* to another version of its model */
 
 /* session_shape.c: requests of models whose dimensions vary */
 status_t slot_shape(slot_t *slot,

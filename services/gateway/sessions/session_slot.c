@@ -145,13 +145,9 @@ status_t session_set_model(session_t *session, const char *name, const char *ver
                                err);
 }
 
-/* Its version may have left while the body was on its way. */
-void slot_follow(slot_t *slot)
+void slot_move(slot_t *slot, model_entry_t *now)
 {
     model_entry_t *old = slot->session.model;
-    model_entry_t *now = slot->any_version ? catalogue_successor(slot->owner->gateway->catalogue, old) : old;
-    if (now == old)
-        return;
     model_stats_moved(&old->stats, &now->stats);
     model_entry_ref(now);
     slot->session.model = now;
@@ -159,6 +155,15 @@ void slot_follow(slot_t *slot)
         model_entry_unref(old);
     else
         slot->parsed_by = old;
+}
+
+/* Its version may have left while the body was on its way. */
+void slot_follow(slot_t *slot)
+{
+    model_entry_t *old = slot->session.model;
+    model_entry_t *now = slot->any_version ? catalogue_successor(slot->owner->gateway->catalogue, old) : old;
+    if (now != old)
+        slot_move(slot, now);
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -180,12 +185,14 @@ static void withdraw(slot_t *slot)
     if (slot->state == SESSION_WAITING)
         unlink_waiting(slot);
     for (uint32_t row = 0; row < slot->sent_rows; row++) {
+        uint64_t id = slot_task_id(slot, row);
         if (bit_get(slot->finished, row))
             continue;
+        (void)doubts_take(&slot->owner->doubts, id);
         if (slot->missed)
-            gateway_control_miss(gateway->control, slot_task_id(slot, row));
+            gateway_control_miss(gateway->control, id);
         else
-            gateway_control_cancel(gateway->control, slot_task_id(slot, row));
+            gateway_control_cancel(gateway->control, id);
     }
     slot->sent_rows = 0;
     if (slot->published) {

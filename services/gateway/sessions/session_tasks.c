@@ -101,6 +101,43 @@ void slot_dispatch(slot_t *slot)
     slot_finish(slot, &err, 0);
 }
 
+/* ------------------------------------------------------------------ another version */
+
+static bool is_untouched(const slot_t *slot)
+{
+    for (uint32_t row = 0; row < slot->rows; row++)
+        if (bit_get(slot->receiving, row) || bit_get(slot->finished, row))
+            return false;
+    return !slot->placed;
+}
+
+/* Results that come for the tasks as they were are nobody's. */
+static void take_back(slot_t *slot)
+{
+    for (uint32_t row = 0; row < slot->sent_rows; row++) {
+        (void)doubts_take(&slot->owner->doubts, slot_task_id(slot, row));
+        gateway_control_cancel(slot->owner->gateway->control, slot_task_id(slot, row));
+    }
+    slot->sent_rows = 0;
+    slot->sent_before = false;
+    slot->generation++;
+}
+
+/* It came to nothing with a version that is on trial, which its client did not ask for: it begins again with the one that is trusted. False: he did ask, or there is
+ * no such, or no time. */
+static bool fall_back(slot_t *slot)
+{
+    gateway_t *gateway = slot->owner->gateway;
+    model_entry_t *now =
+        slot->any_version ? catalogue_fallback(gateway->catalogue, slot->session.model) : NULL;
+    if (!now || !is_untouched(slot) || !gateway_control_is_up(gateway->control) ||
+        slot->deadline_ns <= clock_now_ns())
+        return false;
+    take_back(slot);
+    slot_move(slot, now);
+    return submit_rows(slot, now->id);
+}
+
 /* ------------------------------------------------------------------ what the scheduler says */
 
 const model_entry_t *slot_target(const slot_t *slot)
@@ -169,7 +206,9 @@ static void on_room(void *ctx)
 
 static void on_down(void *ctx)
 {
-    (void)ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
+    sessions_t *sessions =
+        ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
+    sessions->doubts = (doubts_t){.count = 0};
 }
 
 /* Given up because there is too much to do, and not because its client gave it too little time for what the model is for. */
@@ -186,7 +225,7 @@ static void on_drop(void *ctx, const gateway_control_drop_t *drop)
     uint32_t row;
     slot_t *slot = find_task(ctx, drop->id, &row);
     err_t err;
-    if (!slot || bit_get(slot->finished, row))
+    if (!slot || bit_get(slot->finished, row) || fall_back(slot))
         return;
     if (drop->status == STATUS_DEADLINE_EXCEEDED)
         err_set(&err, drop->status, "the deadline cannot be met (given up in stage %s)", drop->stage);
@@ -206,13 +245,25 @@ static void on_drop(void *ctx, const gateway_control_drop_t *drop)
     slot_finish(slot, &err, drop->retry_after_ms);
 }
 
+static void on_doubt(void *ctx, uint64_t id)
+{
+    sessions_t *sessions = ctx;
+    uint32_t row;
+    const slot_t *slot = find_task(sessions, id, &row);
+    if (slot && !bit_get(slot->finished, row))
+        doubts_add(&sessions->doubts, id);
+    else
+        gateway_control_arrive(sessions->gateway->control, id);
+}
+
 const gateway_control_ops_t *sessions_control_ops(void)
 {
     static const gateway_control_ops_t ops = {.on_catalogue = on_catalogue,
                                               .on_up = on_up,
                                               .on_room = on_room,
                                               .on_down = on_down,
-                                              .on_drop = on_drop};
+                                              .on_drop = on_drop,
+                                              .on_doubt = on_doubt};
     return &ops;
 }
 
@@ -234,6 +285,8 @@ static void fail_row(slot_t *slot, const transfer_incoming_t *result)
 {
     uint64_t expected = slot->item_out_bytes;
     err_t err;
+    if (fall_back(slot))
+        return;
     if (result->status != STATUS_OK)
         err_set(&err, result->status, "%s", result->text[0] ? result->text : "the worker failed the task");
     else
@@ -293,7 +346,11 @@ static transfer_dest_t on_push(void *ctx, const transfer_incoming_t *result)
 static void on_row(slot_t *slot, uint32_t row)
 {
     err_t err = {0};
+    sessions_t *sessions = slot->owner;
+    uint64_t id = slot_task_id(slot, row);
     bit_set(slot->finished, row);
+    if (doubts_take(&sessions->doubts, id))
+        gateway_control_arrive(sessions->gateway->control, id);
     model_stats_row(&slot->session.model->stats, &slot->timing);
     if (--slot->rows_left > 0)
         return;
@@ -314,14 +371,6 @@ static void on_pushed(void *ctx, void *token, uint64_t id, status_t status)
             on_row(slot, row);
     }
     slot_unref(slot);
-}
-
-static bool is_untouched(const slot_t *slot)
-{
-    for (uint32_t row = 0; row < slot->rows; row++)
-        if (bit_get(slot->receiving, row) || bit_get(slot->finished, row))
-            return false;
-    return !slot->placed;
 }
 
 /* Only for all rows of a request, of which no other worker has brought any. */

@@ -104,11 +104,12 @@ static const char *const gateway_messages[] = {HEAD_NAMES,
                                                "task: no such model",
                                                "tasks: unequal arrays",
                                                "cancel: no such task",
+                                               "arrived: no such task",
                                                "load a model",
                                                "do what, to what?",
                                                "catalogue seen",
                                                NULL};
-enum { TASK = HEADS, TASK_NO_MODEL, TASK_UNEQUAL, CANCEL, LOAD, STRANGE_REQUEST, CATALOGUE_SEEN };
+enum { TASK = HEADS, TASK_NO_MODEL, TASK_UNEQUAL, CANCEL, ARRIVED, LOAD, STRANGE_REQUEST, CATALOGUE_SEEN };
 
 static void gateway_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_BYTES])
 {
@@ -128,6 +129,8 @@ static void gateway_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_B
         say_task(actor, message == TASK ? 0 : NOBODYS, 1);
     else if (message == CANCEL)
         say_cancel(actor, NOBODYS);
+    else if (message == ARRIVED)
+        say_arrived(actor, NOBODYS);
     else if (message == LOAD)
         say_request(actor, CONTROL__MODEL_ACTION__MODEL_ACTION_LOAD, "other");
     else if (message == STRANGE_REQUEST)

@@ -62,6 +62,8 @@ static void hear_gateway(actor_t *actor, const Control__SchedulerToGateway *fram
     for (size_t i = 0; catalogue && i < catalogue->n_models; i++)
         if (strcmp(catalogue->models[i]->description->name, "m") == 0)
             actor->listed = catalogue->models[i]->ready ? "ready" : "not-ready";
+    if (frame->n_doubted > 0)
+        see(actor->play, "doubted");
     for (size_t i = 0; frame->drops && i < frame->drops->n_id; i++) {
         actor->drop_count++;
         actor->dropped = (status_t)frame->drops->status[i];
@@ -268,6 +270,14 @@ void say_cancel(actor_t *actor, uint64_t id)
     cancels.n_id = 1;
     cancels.id = &id;
     frame.cancels = &cancels;
+    say(actor, &frame.base);
+}
+
+void say_arrived(actor_t *actor, uint64_t id)
+{
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.n_arrived = 1;
+    frame.arrived = &id;
     say(actor, &frame.base);
 }
 

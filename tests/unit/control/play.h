@@ -50,6 +50,7 @@ bool play_dispose(play_t *play);
 
 /* From now on what happens is noted; play_seen has it, "-" for nothing:
  *   welcome pong granted revoked catalogue command answer drain   the control plane sent such a message, to whomever
+ *   doubted                                                       a gateway was asked whether a result is there
  *   dropped-STATUS                                                a gateway was told so of a task
  *   noted                                                         the message was complained of
  *   closed, no-version, full, away                                a stream is being ended, with that reason
@@ -78,6 +79,7 @@ void say_hello(actor_t *actor);
 void say_garbage(actor_t *actor);
 void say_task(actor_t *actor, uint32_t model, uint64_t id);
 void say_cancel(actor_t *actor, uint64_t id);
+void say_arrived(actor_t *actor, uint64_t id);
 void say_request(actor_t *actor, Control__ModelAction action, const char *name);
 void say_seen(actor_t *actor, uint64_t catalogue);
 void say_command_done(actor_t *actor, status_t status); /* of the last that it was given */

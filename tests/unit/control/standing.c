@@ -33,6 +33,20 @@ static void trial_goes_well(void)
     pass(100 * NS_PER_MS);
 }
 
+/* A new one has to show that results arrive; so has who missed some, or failed rows that ran elsewhere, but not who failed honestly. */
+Test(standing, who_has_shown_enough_rows_is_believed_until_something_is_missed, .init = begin)
+{
+    for (uint32_t i = 0; i < STANDING_PROVEN; i++) {
+        cr_expect(standing_wants_proof(&s));
+        standing_prove(&s, now_ns);
+    }
+    cr_expect_not(standing_wants_proof(&s));
+    standing_ill(&s, now_ns, ILL_FAILED, 1);
+    cr_expect_not(standing_wants_proof(&s));
+    standing_ill(&s, now_ns, ILL_MISSED, 1);
+    cr_expect(standing_wants_proof(&s));
+}
+
 Test(standing, a_few_failures_among_many_successes_make_nobody_suspect, .init = begin)
 {
     for (uint32_t i = 0; i < 1000; i++) {

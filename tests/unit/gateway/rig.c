@@ -38,8 +38,8 @@ void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empt
     Control__Tensor x = tensor("x", "INT32", two), b = tensor("b", "INT8", three);
     Control__Tensor y = tensor("y", "INT32", two), z = tensor("z", "INT8", three);
     Control__Tensor *one_in[] = {&x}, *one_out[] = {&y}, *two_in[] = {&x, &b}, *two_out[] = {&z, &y};
-    Control__ModelReport reports[2];
-    Control__CatalogueModel models[2], *list[] = {&models[0], &models[1]};
+    Control__ModelReport reports[3];
+    Control__CatalogueModel models[3], *list[] = {&models[0], &models[1], &models[2]};
     fill_model(rig, &models[0], &reports[0], "one", first_id);
     fill_model(rig, &models[1], &reports[1], "two", first_id + 1);
     reports[0].n_inputs = reports[0].n_outputs = 1;
@@ -48,12 +48,26 @@ void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empt
     reports[1].n_inputs = reports[1].n_outputs = 2;
     reports[1].inputs = two_in;
     reports[1].outputs = two_out;
+    models[2] = models[0];
+    reports[2] = reports[0];
+    models[2].id = first_id + 2;
+    models[2].description = &reports[2];
+    models[2].tried = true;
+    reports[2].version = 2;
     Control__Catalogue catalogue = CONTROL__CATALOGUE__INIT;
     catalogue.version = 1;
-    catalogue.n_models = empty ? 0 : 2;
+    catalogue.n_models = empty ? 0 : rig->tried ? 3 : 2;
     catalogue.models = list;
     Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
     message.catalogue = &catalogue;
+    fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
+}
+
+void rig_send_doubt(rig_t *rig, uint64_t epoch, uint64_t id)
+{
+    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    message.n_doubted = 1;
+    message.doubted = &id;
     fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
 }
 
@@ -95,6 +109,9 @@ static void on_gateway(void *ctx, const Control__GatewayToScheduler *frame)
         cr_assert_eq(frame->hello->instance_id, rig->gateway.instance_id);
     if (frame->tasks)
         take_tasks(rig, frame->tasks);
+    rig->arrived_count += (int)frame->n_arrived;
+    if (frame->n_arrived > 0)
+        rig->arrived = frame->arrived[frame->n_arrived - 1];
     if (frame->cancels)
         rig->missed_count += (int)frame->cancels->n_missed;
     for (size_t i = 0; frame->cancels && i < frame->cancels->n_id; i++, rig->cancel_count++)

@@ -52,6 +52,9 @@ typedef struct {
     uint64_t counted, last_id;
     uint64_t cancelled[RIG_TASKS];
     int cancel_count, missed_count;
+    uint64_t arrived; /* the last task that it was told of */
+    int arrived_count;
+    bool tried; /* its catalogue has a version 2 of "one", on trial */
 
     transfer_pool_t *pool;
     transfer_peer_t *peer;
@@ -66,8 +69,9 @@ void rig_stop(rig_t *rig);
 
 /* Where the last one was. epoch 0: hellos get no answer. */
 void rig_scheduler_start(rig_t *rig, uint64_t epoch);
-/* Models "one" and "two" under ids that begin at first_id; none when empty. */
+/* Models "one" and "two" under ids that begin at first_id, version 2 of "one" behind them where it is tried; none when empty. */
 void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empty);
+void rig_send_doubt(rig_t *rig, uint64_t epoch, uint64_t id);
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
                    uint32_t retry_after_ms);
 

@@ -294,6 +294,100 @@ Test(session, a_dropped_row_fails_its_request_and_cancels_the_others)
     cr_assert(rig.cancelled[0] == task(0)->id || rig.cancelled[1] == task(1)->id);
 }
 
+/* ------------------------------------------------------------------ whose word is doubted */
+
+Test(session, a_doubted_result_is_told_of_when_it_is_there)
+{
+    const int32_t row[2] = {1, 2};
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    rig_send_doubt(&rig, 5, task(0)->id);
+    rig_send_doubt(&rig, 5, 12345); /* which has ended long ago, or never was */
+    rig_until(&rig, rig.arrived_count == 1);
+    cr_expect_eq(rig.arrived, 12345);
+    cr_assert(rig_push(&rig, task(0), STATUS_OK, NULL, row, sizeof row));
+    cr_assert_eq(answer_of(call)->status, 200);
+    rig_until(&rig, rig.arrived_count == 2);
+    cr_expect_eq(rig.arrived, task(0)->id);
+    rig_send_doubt(&rig, 5, task(0)->id);
+    rig_until(&rig, rig.arrived_count == 3);
+}
+
+Test(session, a_doubted_result_that_never_comes_is_not_told_of)
+{
+    int call = rig_infer_json(&rig, "one", ONE_ROW);
+    rig_send_doubt(&rig, 5, task(0)->id);
+    rig_send_drop(&rig, 5, task(0)->id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, 0);
+    cr_assert_eq(answer_of(call)->status, 503);
+    int again = rig_infer_json(&rig, "one", ONE_ROW); /* in the same place */
+    const int32_t row[2] = {1, 2};
+    cr_assert(rig_push(&rig, task(1), STATUS_OK, NULL, row, sizeof row));
+    cr_assert_eq(answer_of(again)->status, 200);
+    cr_expect_eq(rig.arrived_count, 0);
+}
+
+/* ------------------------------------------------------------------ versions on trial */
+
+enum { ON_TRIAL = 12, TRUSTED = 10, SHARE = 8 };
+
+static void try_version_2(void)
+{
+    rig.tried = true;
+    rig_send_catalogue(&rig, 5, TRUSTED, false);
+    rig_until(&rig, catalogue_count(rig.gateway.catalogue) == 3);
+}
+
+/* The task of a request that the version on trial gets; the others before it are answered. */
+static const rig_task_t *on_trial(int *call)
+{
+    const int32_t row[2] = {1, 2};
+    for (int i = 0; i < SHARE; i++) {
+        *call = rig_infer_json(&rig, "one", ONE_ROW);
+        if (task(i)->model == ON_TRIAL)
+            return task(i);
+        cr_assert(rig_push(&rig, task(i), STATUS_OK, NULL, row, sizeof row));
+        cr_assert_eq(answer_of(*call)->status, 200);
+    }
+    cr_assert_fail("none went to the version on trial");
+    return NULL;
+}
+
+static void expect_answered_by_the_trusted(const rig_task_t *tried, int call)
+{
+    const int32_t row[2] = {3, 4};
+    const rig_task_t *again = task((int)(tried - rig.tasks) + 1);
+    cr_expect_eq(again->model, TRUSTED);
+    cr_expect_neq(again->id, tried->id);
+    cr_assert(rig_push(&rig, again, STATUS_OK, NULL, row, sizeof row));
+    cr_expect_eq(answer_of(call)->status, 200);
+    cr_expect(strstr(answer_of(call)->body, "\"model_version\":\"1\""), "%s", answer_of(call)->body);
+}
+
+Test(session, what_a_version_on_trial_loses_the_trusted_one_answers)
+{
+    int call = 0;
+    try_version_2();
+    const rig_task_t *tried = on_trial(&call);
+    rig_send_drop(&rig, 5, tried->id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, 0);
+    expect_answered_by_the_trusted(tried, call);
+}
+
+Test(session, what_a_version_on_trial_fails_the_trusted_one_answers)
+{
+    int call = 0;
+    try_version_2();
+    const rig_task_t *tried = on_trial(&call);
+    (void)rig_push(&rig, tried, STATUS_INTERNAL, "the engine broke", NULL, 0);
+    expect_answered_by_the_trusted(tried, call);
+}
+
+Test(session, who_asks_for_the_version_on_trial_hears_what_becomes_of_it)
+{
+    try_version_2();
+    int call = rig_infer_json(&rig, "one/versions/2", ONE_ROW);
+    rig_send_drop(&rig, 5, task(0)->id, STATUS_UNAVAILABLE, CONTROL__STAGE__STAGE_LOST, 0);
+    cr_expect_eq(answer_of(call)->status, 503);
+}
+
 Test(session, a_failed_row_carries_the_workers_words)
 {
     int call = rig_infer_json(&rig, "one", ONE_ROW);

@@ -130,12 +130,12 @@ static void expect_borne(const char *name, const virtual_vice_t vices[WORKERS], 
 
 Test(rogues, one_that_pushes_nothing)
 {
-    expect_borne("mute", one_mute, REQUESTS / 100, REQUESTS / 200);
+    expect_borne("mute", one_mute, REQUESTS / 300, 0);
 }
 
 Test(rogues, two_of_three_that_push_nothing)
 {
-    expect_borne("two mute", two_mute, REQUESTS / 100, REQUESTS / 200);
+    expect_borne("two mute", two_mute, REQUESTS / 300, 0);
 }
 
 Test(rogues, one_whose_rows_all_fail)
