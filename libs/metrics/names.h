@@ -56,7 +56,7 @@
     X(SCHED_BATCHES, "fermata_scheduler_batches_total", COUNTER, NONE, "model", "Batches granted.") \
     X(SCHED_BATCH_SIZE, "fermata_scheduler_batch_size", HISTOGRAM, NONE, "model", "Size of the granted batches.") \
     X(SCHED_STRETCHES, "fermata_scheduler_stretches_total", COUNTER, NONE, "model", "Batches granted to join one that runs.") \
-    X(SCHED_STRIKES, "fermata_scheduler_strikes_total", COUNTER, NONE, "model,reason", "Times that a worker was taken out of a model's service for what it did: failed batches, rows that it failed and another ran well, missed results.") \
+    X(SCHED_STRIKES, "fermata_scheduler_strikes_total", COUNTER, NONE, "model,reason", "Times that a worker was taken out of a model's service for what it did: failed batches, rows that it failed and another ran well, missed results, and such as were not there when asked for.") \
     X(SCHED_DOUBTED, "fermata_scheduler_doubted_rows_total", COUNTER, NONE, "model,outcome", "Rows reported done by a worker that had yet to show that its results arrive: arrived, or tried_again elsewhere.") \
     X(SCHED_SHUNNED, "fermata_scheduler_shunned_workers", GAUGE, NONE, "model", "Workers that have the model and are not granted it for what they did, or only on trial.") \
     X(SCHED_REVOKED, "fermata_scheduler_revoked_batches_total", COUNTER, NONE, "model,outcome", "Running batches that were stopped for a larger one: stopped, or late, when they had ended before.") \

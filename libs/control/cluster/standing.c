@@ -135,17 +135,21 @@ const char *standing_state_name(standing_state_t state)
 
 const char *ill_label(ill_t kind)
 {
-    static const char *const labels[ILL_KINDS] = {
-        [ILL_NOTHING] = "", [ILL_FAILED] = "failed", [ILL_ROWS] = "rows", [ILL_MISSED] = "missed"};
+    static const char *const labels[ILL_KINDS] = {[ILL_NOTHING] = "",
+                                                  [ILL_FAILED] = "failed",
+                                                  [ILL_ROWS] = "rows",
+                                                  [ILL_MISSED] = "missed",
+                                                  [ILL_UNSHOWN] = "unshown"};
     return labels[kind];
 }
 
 const char *ill_text(ill_t kind)
 {
-    static const char *const names[ILL_KINDS] = {[ILL_NOTHING] = "",
-                                                 [ILL_FAILED] = "batches failed",
-                                                 [ILL_ROWS] =
-                                                     "rows that it failed or gave up ran well elsewhere",
-                                                 [ILL_MISSED] = "results that it reported never arrived"};
+    static const char *const names[ILL_KINDS] = {
+        [ILL_NOTHING] = "",
+        [ILL_FAILED] = "batches failed",
+        [ILL_ROWS] = "rows that it failed or gave up ran well elsewhere",
+        [ILL_MISSED] = "results that it reported never arrived",
+        [ILL_UNSHOWN] = "results that it reported did not arrive, and others' did"};
     return names[kind];
 }

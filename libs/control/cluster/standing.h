@@ -25,9 +25,10 @@ typedef enum { STANDING_TRUSTED, STANDING_SHUNNED, STANDING_TRIED } standing_sta
 /* What it did ill. */
 typedef enum {
     ILL_NOTHING,
-    ILL_FAILED, /* batches failed */
-    ILL_ROWS,   /* rows that it reported failed or given up ran well at another worker */
-    ILL_MISSED, /* it reported rows done, and their gateways never got a result */
+    ILL_FAILED,  /* batches failed */
+    ILL_ROWS,    /* rows that it reported failed or given up ran well at another worker */
+    ILL_MISSED,  /* it reported rows done, and their gateways never got a result */
+    ILL_UNSHOWN, /* the same of rows that were asked for, and ran well at another worker */
     ILL_KINDS,
 } ill_t;
 

@@ -43,6 +43,7 @@ struct task {
     uint8_t retries;
     /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
     uint8_t failed_status, failed_stage;
+    uint8_t failed_as;  /* and what it comes to for who failed it, if another succeeds: ill_t */
     uint8_t row_failed; /* while its batch ends: the status that the worker reported for it alone */
     uint32_t proof;     /* 1 + its place among those that are asked for (proofs.h); 0: it is not */
     uint64_t failed_by; /* the worker process that its last try failed at; 0: no one's fault */

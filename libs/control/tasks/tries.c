@@ -31,6 +31,7 @@ void task_try_again(tasks_t *tasks, task_t *task, const failure_t *failed)
     task->row_failed = 0;
     task->failed_status = (uint8_t)failed->status;
     task->failed_stage = (uint8_t)failed->stage;
+    task->failed_as = failed->doubted ? ILL_UNSHOWN : ILL_ROWS;
     task->failed_by = failed->at ? failed->at->peer.instance_id : 0;
     if (!again || task_enqueue(tasks, task) != STATUS_OK) {
         task_drop(tasks, task, failed->status, failed->stage, RETRY_AFTER_SHED_MS);
@@ -46,5 +47,5 @@ void task_accuse(tasks_t *tasks, model_t *model, const task_t *task, const worke
         return;
     const worker_t *worker = roster_worker(tasks->roster, task->failed_by);
     if (worker)
-        placement_did_ill(tasks->models, model, worker, ILL_ROWS, 1);
+        placement_did_ill(tasks->models, model, worker, (ill_t)task->failed_as, 1);
 }
