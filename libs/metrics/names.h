@@ -64,6 +64,7 @@
     X(SCHED_DECISION_SECONDS, "fermata_scheduler_decision_seconds", HISTOGRAM, NS_AS_S, "", "One turn of the scheduling core.") \
     X(SCHED_GATEWAYS, "fermata_scheduler_gateways", GAUGE, NONE, "", "Gateways connected.") \
     X(SCHED_WORKERS, "fermata_scheduler_workers", GAUGE, NONE, "", "Workers connected.") \
+    X(SCHED_DEVICE_STRIKES, "fermata_scheduler_device_strikes_total", COUNTER, NONE, "subcluster", "Times that a device was taken out of service since batches fail on it that run on others of its worker.") \
     X(SCHED_DEVICES, "fermata_scheduler_devices", GAUGE, NONE, "subcluster,state", "Devices by state: free, busy.") \
     X(SCHED_EPOCH, "fermata_scheduler_epoch", GAUGE, NONE, "", "Epoch of this scheduler.") \
     X(SCHED_DELAY_SECONDS, "fermata_scheduler_delay_bound_seconds", GAUGE, NS_AS_S, "subcluster,path", "Bounds in use, as measured: ctrl and data (network), wake (timer lateness).") \

@@ -331,6 +331,15 @@ static uint64_t strikes(const control_t *control)
     return sum;
 }
 
+static uint64_t device_strikes(const control_t *control)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < control->subclusters.count; i++)
+        sum += (uint64_t)metrics_value(control->subclusters.all[i]->metric.strikes);
+    return sum;
+}
+
 static uint32_t outliers(const control_t *control)
 {
     uint32_t count = 0;
@@ -345,6 +354,7 @@ const virtual_tally_t *virtual_cluster_tally(virtual_cluster_t *c)
 {
     c->tally.outliers = outliers(virtual_scheduler_control(c->scheduler));
     c->tally.strikes = strikes(virtual_scheduler_control(c->scheduler));
+    c->tally.device_strikes = device_strikes(virtual_scheduler_control(c->scheduler));
     c->tally.digest = network_digest(c->network);
     return &c->tally;
 }

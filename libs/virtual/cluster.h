@@ -62,6 +62,7 @@ typedef struct {
     uint64_t ends[TASK_ENDS]; /* TASK_OPEN: have not ended */
     uint64_t batches, rows;   /* that ran to their end */
     uint64_t strikes;         /* workers shunned for what they did, since the scheduler has started last */
+    uint64_t device_strikes;  /* likewise, single devices of theirs */
     uint64_t measures;        /* times that a worker was asked to measure a model anew */
     uint32_t outliers;        /* profiles of workers that count for nothing now */
     uint64_t digest;          /* of the whole run */

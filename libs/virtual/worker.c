@@ -193,12 +193,19 @@ static void push(virtual_worker_t *w, batch_t *batch)
 
 static void settle(virtual_worker_t *w); /* the end of a batch may end more */
 
+static bool is_its_time(const virtual_worker_t *w)
+{
+    return now_ns(w) >= w->options.vice_from_ns && now_ns(w) < w->options.vice_until_ns;
+}
+
 static int64_t latency_ns(virtual_worker_t *w, const batch_t *batch)
 {
     int64_t told_ns = profile_latency_ns(&w->options.models[batch->model].profile, batch->rows);
     double off = w->options.jitter > 0 ? w->options.jitter * (2 * prng_uniform(dice(w)) - 1) : 0;
 
-    return told_ns + (int64_t)(off * (double)told_ns);
+    enum { DAWDLES = 30 };
+    return (told_ns + (int64_t)(off * (double)told_ns)) *
+           (w->options.vice == VICE_DAWDLES && is_its_time(w) ? DAWDLES : 1);
 }
 
 static void advance(queue_t *device)
@@ -252,10 +259,11 @@ static void on_device(void *arg)
     advance(device);
 }
 
-static bool is_vicious(const virtual_worker_t *w)
+/* In place of its work. */
+static bool is_vicious(const virtual_worker_t *w, uint32_t device)
 {
-    return w->options.vice != VICE_NONE && w->options.vice < VICE_SLOW &&
-           now_ns(w) >= w->options.vice_from_ns && now_ns(w) < w->options.vice_until_ns;
+    return w->options.vice != VICE_NONE && w->options.vice < VICE_SLOW && is_its_time(w) &&
+           (w->options.vice != VICE_HALF || device == 0);
 }
 
 static void fool(virtual_worker_t *w, batch_t *batch)
@@ -263,7 +271,8 @@ static void fool(virtual_worker_t *w, batch_t *batch)
     static const status_t statuses[] = {[VICE_MUTE] = STATUS_OK,
                                         [VICE_ROWS] = STATUS_OK,
                                         [VICE_GIVES_UP] = STATUS_CANCELLED,
-                                        [VICE_FAILS] = STATUS_INTERNAL};
+                                        [VICE_FAILS] = STATUS_INTERNAL,
+                                        [VICE_HALF] = STATUS_INTERNAL};
     uint32_t failed = w->options.vice == VICE_ROWS ? batch->rows : 0;
 
     for (uint32_t i = 0; i < failed; i++) {
@@ -347,7 +356,7 @@ static void on_grant(virtual_worker_t *w, const Control__Grant *grant)
         batch_free(batch);
         return;
     }
-    if (is_vicious(w)) {
+    if (is_vicious(w, grant->device)) {
         fool(w, batch);
         return;
     }

@@ -27,8 +27,10 @@ typedef enum {
     VICE_ROWS,     /* reports every row failed */
     VICE_GIVES_UP, /* says that all clients have gone */
     VICE_FAILS,    /* reports batches failed */
+    VICE_HALF,     /* its first device reports batches failed */
     VICE_SLOW,     /* works, and reports that a row takes an hour */
     VICE_SLEPT,    /* the same until it is asked to measure that anew */
+    VICE_DAWDLES,  /* works, and takes thirty times as long as it says */
 } virtual_vice_t;
 
 /* A batch that a device ran to its end. */

@@ -45,8 +45,14 @@ void standing_prove(standing_t *s, int64_t now_ns)
 void standing_ill(standing_t *s, int64_t now_ns, ill_t kind, uint32_t rows)
 {
     fade(s, now_ns);
+    if (kind == ILL_LATE) {
+        if (now_ns - s->late_ns < FADE_NS)
+            return;
+        s->late_ns = now_ns;
+        rows = 1;
+    }
     s->ill += rows;
-    if (kind != ILL_FAILED) /* what it says cannot be relied on */
+    if (kind != ILL_FAILED && kind != ILL_LATE) /* what it says cannot be relied on */
         s->proven = 0;
     if (kind == ILL_MISSED)
         s->well = s->well > rows ? s->well - rows : 0;
@@ -135,11 +141,9 @@ const char *standing_state_name(standing_state_t state)
 
 const char *ill_label(ill_t kind)
 {
-    static const char *const labels[ILL_KINDS] = {[ILL_NOTHING] = "",
-                                                  [ILL_FAILED] = "failed",
-                                                  [ILL_ROWS] = "rows",
-                                                  [ILL_MISSED] = "missed",
-                                                  [ILL_UNSHOWN] = "unshown"};
+    static const char *const labels[ILL_KINDS] = {
+        [ILL_NOTHING] = "",      [ILL_FAILED] = "failed",   [ILL_ROWS] = "rows",
+        [ILL_MISSED] = "missed", [ILL_UNSHOWN] = "unshown", [ILL_LATE] = "late"};
     return labels[kind];
 }
 
@@ -150,6 +154,7 @@ const char *ill_text(ill_t kind)
         [ILL_FAILED] = "batches failed",
         [ILL_ROWS] = "rows that it failed or gave up ran well elsewhere",
         [ILL_MISSED] = "results that it reported never arrived",
-        [ILL_UNSHOWN] = "results that it reported did not arrive, and others' did"};
+        [ILL_UNSHOWN] = "results that it reported did not arrive, and others' did",
+        [ILL_LATE] = "what it ran was late, and others' was not"};
     return names[kind];
 }

@@ -1,6 +1,6 @@
 /*
- * What a peer did lately, in rows that went well and ill, and whether it is believed: one for each model that a worker has. Who did
- * as much ill as well is shunned: for a time, then tried with one batch after the other, on one device. A gateway has one, too: what
+ * What a peer did lately, in rows that went well and ill, and whether it is believed: one for each model that a worker has, and one for each
+ * of its devices. Who did as much ill as well is shunned: for a time, then tried with one batch after the other, on one device. A gateway has one, too: what
  * it says of workers is not believed while it fares worse with them than others do.
  *
  *                          tried STANDING_TRIALS times, nothing ill
@@ -29,6 +29,7 @@ typedef enum {
     ILL_ROWS,    /* rows that it reported failed or given up ran well at another worker */
     ILL_MISSED,  /* it reported rows done, and their gateways never got a result */
     ILL_UNSHOWN, /* the same of rows that were asked for, and ran well at another worker */
+    ILL_LATE,    /* what it ran was reported when it was due no more */
     ILL_KINDS,
 } ill_t;
 
@@ -40,6 +41,7 @@ typedef struct {
     int64_t until_ns; /* SHUNNED: until then. TRIED: when the trial under way is judged; 0: none is */
     int64_t trial_ns; /* TRIED: when that began */
     int64_t struck_ns;
+    int64_t late_ns;  /* when ILL_LATE was counted last */
     uint32_t strikes; /* in a row */
     uint32_t trials;  /* that went well */
     uint32_t proven;  /* rows that are known to have arrived, since it was new or results of it were missed */
@@ -61,7 +63,8 @@ static inline bool standing_wants_proof(const standing_t *standing)
 /* A row that it reported well has arrived, which was not counted yet. */
 void standing_prove(standing_t *standing, int64_t now_ns);
 void standing_well(standing_t *standing, int64_t now_ns, uint32_t rows);
-/* ILL_MISSED had been counted as well. */
+/* ILL_MISSED had been counted as well. Of ILL_LATE one row is counted in a quarter of a second: a host that stands still for a moment makes many
+ * late, and is none to shun; one that is late all the time is found out in about a second. */
 void standing_ill(standing_t *standing, int64_t now_ns, ill_t kind, uint32_t rows);
 /* 0 to 1; 0 also where nothing is known. */
 double standing_ill_part(const standing_t *standing);

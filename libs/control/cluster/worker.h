@@ -4,6 +4,7 @@
 
 #include "control.pb-c.h"
 #include "control/cluster/peer.h"
+#include "control/cluster/standing.h"
 #include "sched/sched.h"
 
 typedef struct subcluster subcluster_t;
@@ -28,7 +29,8 @@ typedef struct device {
     uint64_t memory_bytes;
     batch_t *batches;
     uint32_t inflight;
-    revoked_t *revoked; /* told to stop, and not heard of since */
+    revoked_t *revoked;  /* told to stop, and not heard of since */
+    standing_t standing; /* ill: batches of any model that failed there */
 } device_t;
 
 typedef struct grant_node {

@@ -24,6 +24,7 @@ static void init_metrics(subcluster_t *sub, metrics_t *m)
 {
     sub->metric.idle = metrics_series(m, METRIC_SCHED_DEVICES, sub->name, "free");
     sub->metric.busy = metrics_series(m, METRIC_SCHED_DEVICES, sub->name, "busy");
+    sub->metric.strikes = metrics_series(m, METRIC_SCHED_DEVICE_STRIKES, sub->name);
     sub->metric.delay_ctrl = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "ctrl");
     sub->metric.delay_data = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "data");
     sub->metric.delay_wake = metrics_series(m, METRIC_SCHED_DELAY_SECONDS, sub->name, "wake");

@@ -61,7 +61,7 @@ struct subcluster {
         double busy_fraction; /* of the last one; 0 before */
     } autoscale;
     struct {
-        metric_t *busy, *idle, *delay_ctrl, *delay_data, *delay_wake;
+        metric_t *busy, *idle, *strikes, *delay_ctrl, *delay_data, *delay_wake;
         metric_t *desired, *bad_rate, *idle_fraction, *models;
     } metric;
     core_t *core;            /* subcluster.c's alone, */

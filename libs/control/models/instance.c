@@ -63,7 +63,8 @@ static bool is_first_that_serves(const instance_t *instance, const device_t *dev
 bool model_runs_on(const model_t *model, const device_t *device)
 {
     const instance_t *i = instance_of(model, device->worker);
-    if (!i || !serves(model, i) || i->outlier || !instance_is_believed(i) || !holds(i, device->index))
+    if (!standing_allows(&device->standing) || !i || !serves(model, i) || i->outlier ||
+        !instance_is_believed(i) || !holds(i, device->index))
         return false;
     return i->standing.state == STANDING_TRUSTED || is_first_that_serves(i, device);
 }

@@ -320,29 +320,12 @@ static bool tick_instance(const models_t *models, const model_t *model, instance
     return true;
 }
 
-void placement_tick(models_t *models)
-{
-    tick_subclusters(models);
-    for (uint32_t m = 0; m < models->count; m++) {
-        model_t *model = models->all[m];
-        bool over = false;
-        uint32_t shunned = 0;
-        for (instance_t *i = model->instances; i; i = i->next) {
-            over |= tick_instance(models, model, i);
-            ask_to_measure(models, model, i);
-            shunned += i->standing.state != STANDING_TRUSTED;
-        }
-        metrics_set(model->metrics.shunned, shunned);
-        if (over)
-            settle_devices(models, model);
-    }
-}
-
 /* ---- Who is believed ---- */
 
-void placement_did_well(const models_t *models, const model_t *model, const worker_t *worker, uint32_t rows)
+void placement_did_well(const models_t *models, const model_t *model, device_t *device, uint32_t rows)
 {
-    instance_t *instance = instance_of(model, worker);
+    instance_t *instance = instance_of(model, device->worker);
+    standing_well(&device->standing, models->turn->now_ns, rows);
     if (instance)
         standing_well(&instance->standing, models->turn->now_ns, rows);
 }
@@ -393,20 +376,101 @@ void placement_did_ill(models_t *models, model_t *model, const worker_t *worker,
     settle_devices(models, model);
 }
 
+/* ---- Devices ---- */
+
+/* What goes ill on all devices of a worker alike is the worker's fault, or its model's. */
+static bool siblings_do_better(const device_t *accused)
+{
+    const worker_t *worker = accused->worker;
+    double ill = 0;
+    uint32_t others = 0;
+    for (uint32_t d = 0; d < worker->device_count; d++) {
+        const device_t *device = &worker->devices[d];
+        if (device == accused || !device_serves(device) || device->standing.state == STANDING_SHUNNED)
+            continue;
+        ill += standing_ill_part(&device->standing);
+        others++;
+    }
+    return standing_is_outdone(&accused->standing, ill, others);
+}
+
+static void settle_device(const models_t *models, const device_t *device)
+{
+    for (uint32_t m = 0; m < models->count; m++)
+        if (models->all[m]->home && models->all[m]->home == device->subcluster)
+            placement_allow(models->all[m], device);
+    turn_touch(models->turn);
+}
+
+/* False: it is not the device, as far as is known. */
+static bool device_is_to_blame(const models_t *models, device_t *device, uint32_t rows)
+{
+    int64_t now_ns = models->turn->now_ns;
+    standing_ill(&device->standing, now_ns, ILL_FAILED, rows);
+    if (device->standing.state == STANDING_SHUNNED)
+        return true; /* what was granted before */
+    if (!standing_is_suspect(&device->standing) || !siblings_do_better(device))
+        return false;
+    int64_t for_ns = standing_strike(&device->standing, now_ns);
+    metrics_add(device->subcluster->metric.strikes, 1);
+    note_warn(models->turn, "device_shunned", LOG_STR("worker", device->worker->peer.name),
+              LOG_STR("device", device->name), LOG_STR("reason", ill_text(ILL_FAILED)),
+              LOG_U64("strikes", device->standing.strikes), LOG_MS("for_ms", for_ns));
+    settle_device(models, device);
+    return true;
+}
+
+void placement_did_fail(models_t *models, model_t *model, device_t *device, uint32_t rows)
+{
+    if (!device_is_to_blame(models, device, rows))
+        placement_did_ill(models, model, device->worker, ILL_FAILED, rows);
+}
+
+static void tick_device(const models_t *models, device_t *device)
+{
+    standing_state_t was = device->standing.state;
+    bool over = standing_tick(&device->standing, models->turn->now_ns);
+    if (device->standing.state != was)
+        note_info(models->turn,
+                  device->standing.state == STANDING_TRIED ? "device_on_trial" : "device_trusted_again",
+                  LOG_STR("worker", device->worker->peer.name), LOG_STR("device", device->name));
+    if (over)
+        settle_device(models, device);
+}
+
+static void tick_devices(const models_t *models)
+{
+    for (uint32_t w = 0; w < PEERS_MAX; w++) {
+        const worker_t *worker = models->roster->workers[w];
+        for (uint32_t d = 0; worker && d < worker->device_count; d++)
+            tick_device(models, &worker->devices[d]);
+    }
+}
+
+/* ---- Trials ---- */
+
 static bool is_on_trial(const instance_t *instance)
 {
     return instance->standing.state == STANDING_TRIED;
 }
 
-bool placement_is_on_trial(const model_t *model, const worker_t *worker)
+bool placement_is_on_trial(const model_t *model, const device_t *device)
 {
-    const instance_t *instance = instance_of(model, worker);
-    return instance && is_on_trial(instance);
+    const instance_t *instance = instance_of(model, device->worker);
+    return device->standing.state == STANDING_TRIED || (instance && is_on_trial(instance));
 }
 
-void placement_granted(models_t *models, const model_t *model, const worker_t *worker, int64_t judged_ns)
+/* A device gets no other batch in this very turn; of a worker each model may get one. */
+void placement_granted(models_t *models, const model_t *model, device_t *device, int64_t judged_ns)
 {
-    standing_granted(&instance_of(model, worker)->standing, models->turn->now_ns, judged_ns);
+    instance_t *instance = instance_of(model, device->worker);
+    int64_t now_ns = models->turn->now_ns;
+    bool of_device = device->standing.state == STANDING_TRIED;
+    standing_granted(&device->standing, now_ns, judged_ns);
+    if (instance)
+        standing_granted(&instance->standing, now_ns, judged_ns);
+    if (of_device)
+        settle_device(models, device);
     models->tried = true;
 }
 
@@ -419,6 +483,29 @@ void placement_close_trials(models_t *models)
         if (model_any(models->all[m], is_on_trial))
             settle_devices(models, models->all[m]);
 }
+
+/* ---- As time passes ---- */
+
+void placement_tick(models_t *models)
+{
+    tick_subclusters(models);
+    tick_devices(models);
+    for (uint32_t m = 0; m < models->count; m++) {
+        model_t *model = models->all[m];
+        bool over = false;
+        uint32_t shunned = 0;
+        for (instance_t *i = model->instances; i; i = i->next) {
+            over |= tick_instance(models, model, i);
+            ask_to_measure(models, model, i);
+            shunned += i->standing.state != STANDING_TRUSTED;
+        }
+        metrics_set(model->metrics.shunned, shunned);
+        if (over)
+            settle_devices(models, model);
+    }
+}
+
+/* ---- For people ---- */
 
 void placement_stats(const model_t *model, sched_model_stats_t *stats)
 {

@@ -35,16 +35,19 @@ void placement_tick(models_t *models); /* ends what is over */
 
 /* ---- Who is believed (standing.h) ---- */
 
-/* Rows of the model ran on the worker, as far as is known. Hot. */
-void placement_did_well(const models_t *models, const model_t *model, const worker_t *worker, uint32_t rows);
+/* Rows of the model ran there, as far as is known. Hot. */
+void placement_did_well(const models_t *models, const model_t *model, device_t *device, uint32_t rows);
+/* A batch failed there: the device's fault, if others of its worker do better, else the worker's with this model. */
+void placement_did_fail(models_t *models, model_t *model, device_t *device, uint32_t rows);
 /* Or they did not. Enough of it, while others who have the model do better, and the worker is shunned. */
 void placement_did_ill(models_t *models, model_t *model, const worker_t *worker, ill_t kind, uint32_t rows);
 /* Of the model's rows at the worker it is to be shown that they arrived (tasks/prove.h), since somebody else could do them. Hot. */
 bool placement_wants_proof(const model_t *model, const worker_t *worker);
 void placement_did_prove(const models_t *models, const model_t *model, const worker_t *worker); /* one has */
-bool placement_is_on_trial(const model_t *model, const worker_t *worker);                       /* hot */
+/* The worker with the model, or the device. Hot. */
+bool placement_is_on_trial(const model_t *model, const device_t *device);
 /* A batch is granted to one on trial; by judged_ns it is known what became of it. */
-void placement_granted(models_t *models, const model_t *model, const worker_t *worker, int64_t judged_ns);
+void placement_granted(models_t *models, const model_t *model, device_t *device, int64_t judged_ns);
 /* When all is decided: who got a batch on trial gets no other before that has been judged. */
 void placement_close_trials(models_t *models);
 

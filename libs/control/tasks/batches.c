@@ -137,17 +137,18 @@ static void tell_ways(worker_t *worker, const batch_t *batch, const Control__Bat
 /* What is known of a batch that was reported done. */
 typedef struct {
     const worker_t *worker;
-    bool excused; /* the host stood still meanwhile */
-    bool doubted; /* that its results arrive is still to be shown */
+    bool excused;        /* the host stood still meanwhile */
+    bool doubted;        /* that its results arrive is still to be shown */
+    uint32_t well, late; /* rows */
 } ran_t;
 
-/* False: it is asked whether it did. */
-static bool row_succeeded(tasks_t *tasks, model_t *model, task_t *task, const ran_t *ran)
+static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, ran_t *ran)
 {
     bool late = tasks->turn->now_ns > task->answer_ns;
-    const worker_t *worker = ran->worker;
-    if (task->gateway && !late && ran->doubted && proof_ask(tasks, task, model, worker))
-        return false;
+    if (task->gateway && !late && ran->doubted && proof_ask(tasks, task, model, ran->worker))
+        return; /* it counts when its gateway says that it has come */
+    ran->well += !late;
+    ran->late += late && !task->trial;
     if (task->gateway) {
         model->done++;
         if (late && !task->trial)
@@ -157,19 +158,15 @@ static bool row_succeeded(tasks_t *tasks, model_t *model, task_t *task, const ra
         else
             model->trial.good++;
         if (!late && !ran->excused)
-            handed_note(tasks, task, worker);
-        task_accuse(tasks, model, task, worker);
+            handed_note(tasks, task, ran->worker);
+        task_accuse(tasks, model, task, ran->worker);
     }
     task_give(tasks, task);
-    return true;
 }
 
-/* How many of the rows ran, as far as is known. */
-static uint32_t settle_rows(tasks_t *tasks, model_t *model, batch_t *batch, const worker_t *worker,
-                            bool excused)
+static void settle_rows(tasks_t *tasks, model_t *model, batch_t *batch, const worker_t *worker, bool excused)
 {
-    const ran_t ran = {worker, excused, !excused && placement_wants_proof(model, worker)};
-    uint32_t well = 0;
+    ran_t ran = {worker, excused, !excused && placement_wants_proof(model, worker), 0, 0};
     for (task_t *task = batch->first, *next; task; task = next) {
         next = task->next_row;
         if (task->row_failed)
@@ -177,9 +174,11 @@ static uint32_t settle_rows(tasks_t *tasks, model_t *model, batch_t *batch, cons
                 tasks, task,
                 &(failure_t){(status_t)task->row_failed, CONTROL__STAGE__STAGE_FETCH, worker, false});
         else
-            well += row_succeeded(tasks, model, task, &ran);
+            row_succeeded(tasks, model, task, &ran);
     }
-    return well;
+    placement_did_well(tasks->models, model, batch->device, ran.well);
+    if (ran.late > 0 && !excused)
+        placement_did_ill(tasks->models, model, worker, ILL_LATE, ran.late);
 }
 
 static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, const Control__BatchDone *done,
@@ -196,7 +195,7 @@ static void batch_succeeded(tasks_t *tasks, worker_t *worker, batch_t *batch, co
     model->ran.busy_ns += (uint64_t)device_ns;
     model->ran.rows += batch->count;
     mark_failed_rows(worker, batch, done);
-    placement_did_well(tasks->models, model, worker, settle_rows(tasks, model, batch, worker, excused));
+    settle_rows(tasks, model, batch, worker, excused);
     if (!excused)
         tell_ran(worker, batch, done, now_ns);
     subcluster_batch_ended(sub, batch->core_id, free_ns);
@@ -237,7 +236,7 @@ device_t *batch_done(tasks_t *tasks, worker_t *worker, const Control__BatchDone 
                   LOG_U64("batch", batch->id), LOG_STR("status", status_name(failed.status)),
                   LOG_STR("reason", done->reason));
         placement_shun(tasks->models, model, worker, batch_latest_answer_ns(batch));
-        placement_did_ill(tasks->models, model, worker, ILL_FAILED, batch->count);
+        placement_did_fail(tasks->models, model, batch->device, batch->count);
         model->trial.bad += batch->count;
         batch_failed(tasks, batch, free_ns, &failed, INT64_MIN);
     }

@@ -58,14 +58,14 @@ static void note_grant(tasks_t *tasks, const sched_action_t *action, int64_t now
 }
 
 /* Whether a gateway missed a result is known once it was due, and the gateway has waited a little and said so. */
-static void note_trial(tasks_t *tasks, const batch_t *batch, const worker_t *worker)
+static void note_trial(tasks_t *tasks, const batch_t *batch, device_t *device)
 {
     enum { WAIT_MS = 100 };
     const model_t *model = models_get(tasks->models, batch->model);
-    if (!placement_is_on_trial(model, worker))
+    if (!placement_is_on_trial(model, device))
         return;
     int64_t latest_ns = batch_latest_answer_ns(batch), now_ns = tasks->turn->now_ns;
-    placement_granted(tasks->models, model, worker,
+    placement_granted(tasks->models, model, device,
                       (latest_ns > now_ns ? latest_ns : now_ns) + WAIT_MS * NS_PER_MS);
 }
 
@@ -96,7 +96,7 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
     worker->batches_total++;
     note_grant(tasks, action, now_ns);
     if (batch)
-        note_trial(tasks, batch, worker);
+        note_trial(tasks, batch, device);
     if (!node)
         return;
     node->grant.batch_id = batch->id;

@@ -11,8 +11,8 @@ typedef struct {
     status_t status;
     Control__Stage stage;
     const worker_t *at;
-    bool
-        doubted; /* its worker was not taken at its word: that is soon known, and costs no more than the try */
+    /* Its worker was not taken at its word: that is soon known, and costs no more than the try. */
+    bool doubted;
 } failure_t;
 
 /* The task is in no batch of a device any more: it is queued again, or told to have failed and given back. */

@@ -225,6 +225,7 @@ static bool add_doubts(scheduler_t *s, Admin__GetStateResponse *response)
         Admin__Doubt *doubt = response->doubts[response->n_doubts++];
         doubt->peer = (char *)(uintptr_t)rows[i].peer;
         doubt->model = (char *)(uintptr_t)rows[i].model;
+        doubt->device = (char *)(uintptr_t)rows[i].device;
         doubt->state = (char *)(uintptr_t)rows[i].state;
         doubt->reason = (char *)(uintptr_t)rows[i].reason;
         doubt->strikes = rows[i].strikes;

@@ -1,11 +1,12 @@
-/* Whom the scheduler does not believe now, and why: a row for each worker and model, and for each gateway. For people. */
+/* Whom the scheduler does not believe now, and why: a row for each worker and model, for each device, and for each gateway. For people. */
 #ifndef SCHEDULER_ADMIN_DOUBTS_H
 #define SCHEDULER_ADMIN_DOUBTS_H
 
 #include "control/control.h"
 
 typedef struct {
-    const char *peer, *model; /* model: "" for a gateway */
+    const char *peer, *model; /* model: "" for a gateway and a device */
+    const char *device;       /* "" where it is not of one */
     const char *state;        /* "shunned", "tried" (standing.h); of a gateway "disbelieved" */
     const char *reason;
     uint32_t strikes;

@@ -219,6 +219,7 @@ static void put_doubts(const control_t *c, int64_t now_ns, strbuf_t *out)
         strbuf_puts(out, i > 0 ? ",{" : "{");
         put_text(out, "peer", rows[i].peer);
         put_text(out, "model", rows[i].model);
+        put_text(out, "device", rows[i].device);
         put_text(out, "state", rows[i].state);
         put_text(out, "reason", rows[i].reason);
         strbuf_printf(out, "\"strikes\":%" PRIu32 ",\"for_ms\":%.1f}", rows[i].strikes,

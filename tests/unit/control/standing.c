@@ -47,6 +47,20 @@ Test(standing, who_has_shown_enough_rows_is_believed_until_something_is_missed, 
     cr_expect(standing_wants_proof(&s));
 }
 
+/* A moment in which its host stood still makes many rows late; so says one that is late all the time, a second later. */
+Test(standing, a_moment_of_lateness_is_borne_and_a_second_is_not, .init = begin)
+{
+    for (uint32_t i = 0; i < 100; i++)
+        standing_ill(&s, now_ns, ILL_LATE, 8);
+    cr_expect_not(standing_is_suspect(&s));
+    for (uint32_t i = 0; i < 4; i++) {
+        pass(250 * NS_PER_MS);
+        standing_ill(&s, now_ns, ILL_LATE, 8);
+    }
+    cr_expect(standing_is_suspect(&s));
+    cr_expect_str_eq(ill_text(s.worst), "what it ran was late, and others' was not");
+}
+
 Test(standing, a_few_failures_among_many_successes_make_nobody_suspect, .init = begin)
 {
     for (uint32_t i = 0; i < 1000; i++) {

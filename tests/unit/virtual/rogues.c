@@ -15,10 +15,11 @@ static const virtual_vice_t one_mute[WORKERS] = {VICE_MUTE},
                             two_mute[WORKERS] = {VICE_MUTE, VICE_NONE, VICE_MUTE},
                             rows[WORKERS] = {VICE_ROWS}, gives_up[WORKERS] = {VICE_GIVES_UP},
                             fails[WORKERS] = {VICE_FAILS}, slow[WORKERS] = {VICE_SLOW},
-                            slept[WORKERS] = {VICE_SLEPT}, honest[WORKERS] = {VICE_NONE};
+                            slept[WORKERS] = {VICE_SLEPT}, dawdles[WORKERS] = {VICE_DAWDLES},
+                            half[WORKERS] = {VICE_HALF}, honest[WORKERS] = {VICE_NONE};
 
 typedef struct {
-    uint64_t strikes, bad,
+    uint64_t strikes, device_strikes, bad,
         bad_later; /* bads: of all; of those that were asked after the first second of the vice */
     uint64_t measures;
     uint32_t outliers;
@@ -82,6 +83,7 @@ static outcome_t run(rig_t *rig, int64_t vice_from_ns)
     uint64_t first = bad_of(cluster);
     virtual_cluster_run(cluster, at_ns(REQUESTS) + 2 * NS_PER_S);
     const outcome_t outcome = {virtual_cluster_tally(cluster)->strikes,
+                               virtual_cluster_tally(cluster)->device_strikes,
                                bad_of(cluster),
                                bad_of(cluster) - first,
                                virtual_cluster_tally(cluster)->measures,
@@ -106,6 +108,22 @@ Test(rogues, a_gateway_to_which_nothing_ever_comes)
     cr_expect_null(outcome.violation, "%s", outcome.violation);
     cr_expect_eq(outcome.bad, REQUESTS * 3 / 4, "%llu bad", (unsigned long long)outcome.bad);
     cr_expect_leq(outcome.strikes, 2, "%llu strikes", (unsigned long long)outcome.strikes);
+}
+
+/* One device of two fails whatever it is given: what it is given is run again elsewhere, and its worker is believed. */
+Test(rogues, one_device_that_fails)
+{
+    rig_t rig;
+    make(&rig, half);
+    rig.options.devices = 2;
+    const outcome_t outcome = run(&rig, 0);
+    cr_expect_null(outcome.violation, "%s", outcome.violation);
+    cr_expect_eq(outcome.bad, 0, "%llu bad", (unsigned long long)outcome.bad);
+    cr_expect_eq(outcome.strikes, 0, "its worker has done nothing: %llu strikes",
+                 (unsigned long long)outcome.strikes);
+    cr_expect(outcome.device_strikes >= 4 && outcome.device_strikes <= 6, "%llu strikes of devices",
+              (unsigned long long)outcome.device_strikes);
+    cr_expect_null(outcome.leftover, "%s", outcome.leftover);
 }
 
 static void expect_borne(const char *name, const virtual_vice_t vices[WORKERS], uint64_t bad_most,
@@ -179,6 +197,11 @@ Test(rogues, one_that_stays_so_slow_is_asked_ever_more_seldom)
     const outcome_t outcome = run(&rig, 0);
     cr_expect_eq(outcome.measures, 4, "%llu times", (unsigned long long)outcome.measures);
     cr_expect_eq(outcome.outliers, 2);
+}
+
+Test(rogues, one_that_takes_thirty_times_as_long_as_it_says)
+{
+    expect_borne("dawdles", dawdles, REQUESTS / 100, REQUESTS / 200);
 }
 
 Test(rogues, without_any_nobody_loses_anything)
