@@ -33,6 +33,8 @@ int metric_label_count(const metric_family_info_t *info);
 struct metric {
     metric_id_t id;
     atomic_bool hidden;
+    uint32_t refs,
+        place; /* under the registry's lock: times that it was given out; where it is in its family */
     char *key; /* in the registry's index: metric and values */
     char *values[METRICS_LABELS_MAX];
     union {

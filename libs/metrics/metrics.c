@@ -1,6 +1,6 @@
 /*
  * A family per metric name, a growing list of series per family, one index of all series. Series are made
- * under the registry's lock and never freed before the registry, so updates need no lock: they are relaxed
+ * under the registry's lock and not freed before all who got them have released them, so updates need no lock: they are relaxed
  * atomics on the series' own words.
  */
 #include "metrics/metrics.h"
@@ -113,6 +113,7 @@ static bool add_series(metrics_t *reg, metric_t *series)
     metric_family_t *family = &reg->families[series->id];
     if (!grow_index(reg) || !grow_family(family))
         return false;
+    series->place = (uint32_t)family->len;
     family->series[family->len++] = series;
     return strmap_put(&reg->index, series->key, series);
 }
@@ -157,6 +158,7 @@ metric_t *metrics_series_n(metrics_t *reg, metric_id_t id, const char *const *va
         series = other_series(reg, id);
     else
         series->hidden = false;
+    series->refs++;
     pthread_mutex_unlock(&reg->lock);
     return series;
 }
@@ -200,6 +202,26 @@ void metrics_destroy(metrics_t *reg)
     strmap_dispose(&reg->index);
     pthread_mutex_destroy(&reg->lock);
     free(reg);
+}
+
+static void forget(metrics_t *reg, metric_t *series)
+{
+    metric_family_t *family = &reg->families[series->id];
+    metric_t *last = family->series[--family->len];
+    family->series[series->place] = last;
+    last->place = series->place;
+    strmap_remove(&reg->index, series->key);
+    metric_destroy(series);
+}
+
+metric_t *metrics_release(metrics_t *reg, metric_t *series)
+{
+    metric_t *other = &reg->families[series->id].other;
+    pthread_mutex_lock(&reg->lock);
+    if (series != other && --series->refs == 0)
+        forget(reg, series);
+    pthread_mutex_unlock(&reg->lock);
+    return other;
 }
 
 void metrics_hide(metric_t *series)

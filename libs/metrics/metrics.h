@@ -2,7 +2,7 @@
  * Counters, gauges and histograms with labels, and their Prometheus text.
  *
  * Set-up (any thread, takes a lock, may allocate): metrics_series finds or makes the series of a metric for
- * given label values. Keep the pointer: it stays valid until the registry is destroyed. Update (any thread,
+ * given label values. Keep the pointer: it stays valid until it is released as often as it was given out, or the registry is destroyed. Update (any thread,
  * one or two relaxed atomics, no lock): metrics_add, metrics_set, metrics_observe. The metrics themselves are
  * listed in metrics/names.h alone.
  *
@@ -53,6 +53,10 @@ metric_t *metrics_series_n(metrics_t *reg, metric_id_t id, const char *const *va
 /* Takes a series out of the exposition when what it describes is gone (an unloaded model); the pointer stays
  * valid. */
 void metrics_hide(metric_t *series);
+
+/* Who got it updates it no more. What nobody has any more is forgotten, with what it counted: of models that are gone for good nothing stays. What comes
+ * back may be updated in its place, and counts for nothing. */
+metric_t *metrics_release(metrics_t *reg, metric_t *series);
 
 void metrics_add(metric_t *series, uint64_t n);         /* counters: in the recorded unit */
 void metrics_set(metric_t *series, double value);       /* gauges */

@@ -69,11 +69,15 @@ Control__Catalogue *announce_catalogue(models_t *models, pb_arena_t *arena)
         repeated_make(&control__catalogue_model__descriptor, models->count, &arena->allocator);
     if (!catalogue->models)
         return NULL;
-    catalogue->n_models = models->count;
     size_t room = CATALOGUE_BYTES_MAX;
-    for (uint32_t m = 0; m < models->count; m++)
-        if (!fill_entry(catalogue->models[m], models->all[m], arena) ||
-            !fit_entry(models, catalogue->models[m], models->all[m], arena, &room))
+    for (uint32_t m = 0; m < models->count; m++) {
+        Control__CatalogueModel *entry = catalogue->models[catalogue->n_models];
+        if (models->all[m]->forgotten)
+            continue;
+        if (!fill_entry(entry, models->all[m], arena) ||
+            !fit_entry(models, entry, models->all[m], arena, &room))
             return NULL;
+        catalogue->n_models++;
+    }
     return catalogue;
 }

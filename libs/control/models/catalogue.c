@@ -214,6 +214,15 @@ static void model_metrics(models_t *models, model_t *model)
     model->metrics.took_guard = metrics_series(m, METRIC_SCHED_LATENCY_SCATTER, model->name, "guard");
 }
 
+/* Its series are the most that a model takes. */
+static void release_metrics(models_t *models, model_t *model)
+{
+    metric_t **series = (metric_t **)&model->metrics;
+    for (size_t i = 0; i < sizeof model->metrics / sizeof *series; i++)
+        if (series[i])
+            series[i] = metrics_release(models->turn->metrics, series[i]);
+}
+
 static model_t *model_find(const models_t *models, const char *name, int64_t version)
 {
     for (uint32_t m = 0; m < models->count; m++)
@@ -227,6 +236,43 @@ static bool is_left(const models_t *models, const model_t *model)
 {
     return !model->instances && !model->home && model->tasks == 0 && model->shape_count == 0 &&
            roster_knows(models->roster, model->unready_version);
+}
+
+/* ---- Forgetting ---- */
+
+/* Who has left may come back, and clients are told until then that it is not there now. But what one stranger has brought by the thousand is
+ * not kept: where a quarter of the table is of models that nobody has had for a minute, those beyond are not listed, and nothing of them counted. */
+static const int64_t FORGET_NS = 60 * NS_PER_S;
+enum { REMEMBERED_PART = 4 };
+
+static bool is_long_gone(const models_t *models, const model_t *model)
+{
+    return models->turn->now_ns - model->unready_since_ns > FORGET_NS && is_left(models, model);
+}
+
+static void forget(models_t *models, model_t *model)
+{
+    model->forgotten = true;
+    release_metrics(models, model);
+    models->changed = true;
+    models->version++;
+    turn_touch(models->turn);
+}
+
+static void remember(models_t *models, model_t *model)
+{
+    model->forgotten = false;
+    model_metrics(models, model);
+}
+
+static void forget_some(models_t *models)
+{
+    uint32_t most = models->turn->options.models_max / REMEMBERED_PART;
+    for (uint32_t m = 0, gone = 0; m < models->count && models->count > most; m++) {
+        model_t *model = models->all[m];
+        if (!model->forgotten && is_long_gone(models, model) && ++gone > most)
+            forget(models, model);
+    }
 }
 
 /* Where there is no other place: that of a model that has left, which is listed until then. NULL: there is none. */
@@ -254,6 +300,7 @@ static model_t *model_make(models_t *models, const char *name, int64_t version)
         free(copy);
         return NULL;
     }
+    release_metrics(models, model);
     free(model->name);
     *model = (model_t){.id = model->id, .name = copy, .version = version};
     model_metrics(models, model);
@@ -280,6 +327,8 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
     }
     bool gone = report->state == CONTROL__MODEL_STATE__MODEL_STATE_GONE;
     model_t *model = model_find(models, report->name, report->version);
+    if (model && model->forgotten && !gone)
+        remember(models, model);
     if (!model && !gone && !has_its_share(models, worker))
         model = model_make(models, report->name, report->version);
     if (!model) {
@@ -315,6 +364,7 @@ void catalogue_worker_gone(models_t *models, worker_t *worker)
 
 void catalogue_tick(models_t *models)
 {
+    forget_some(models);
     int64_t now_ns = models->turn->now_ns;
     for (uint32_t m = 0; m < models->count; m++) {
         model_t *model = models->all[m];

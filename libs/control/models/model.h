@@ -42,6 +42,7 @@ typedef struct model {
     instance_t *instances;
     instance_t *canonical; /* whose description gateways see; NULL when no worker has it */
     bool ready;
+    bool forgotten;        /* nobody has had it for long, and it is not listed (catalogue.h) */
     bool rising;           /* some worker is loading it */
     bool staying;          /* some worker is loading another version: UNLOADING ones serve until then */
     subcluster_t *home;    /* where its tasks go; NULL: nowhere */

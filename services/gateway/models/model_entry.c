@@ -18,7 +18,7 @@ void model_entry_unref(model_entry_t *entry)
 {
     if (--entry->refs > 0)
         return;
-    model_stats_leave(&entry->stats);
+    model_stats_dispose(&entry->stats);
     shares_destroy(entry->shares);
     free(entry->memory);
     free(entry->description);

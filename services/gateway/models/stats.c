@@ -101,6 +101,27 @@ void model_stats_hide(model_stats_t *stats)
     metrics_hide(stats->nv_pending);
 }
 
+static void release(metrics_t *metrics, metric_t **series, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (series[i])
+            series[i] = metrics_release(metrics, series[i]);
+}
+
+void model_stats_dispose(model_stats_t *stats)
+{
+    metric_t **one[] = {&stats->nv_success,   &stats->nv_failure,        &stats->nv_count,
+                        &stats->nv_exec,      &stats->nv_pending,        &stats->nv_request_us,
+                        &stats->nv_queue_us,  &stats->nv_input_us,       &stats->nv_infer_us,
+                        &stats->nv_output_us, &stats->preprocess_seconds};
+    model_stats_leave(stats);
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        release(stats->metrics, one[i], 1);
+    release(stats->metrics, stats->seconds, PROTOCOL_COUNT);
+    release(stats->metrics, stats->answered[0], sizeof stats->answered / sizeof(metric_t *));
+    release(stats->metrics, stats->tasks, sizeof stats->tasks / sizeof(metric_t *));
+}
+
 void model_stats_submitted(model_stats_t *stats)
 {
     count_pending(stats, 1);

@@ -71,6 +71,9 @@ void model_stats_leave(model_stats_t *stats);
 /* Leaves, and takes the model's gauges out of the exposition. */
 void model_stats_hide(model_stats_t *stats);
 
+/* Leaves, and nothing counts for it any more. */
+void model_stats_dispose(model_stats_t *stats);
+
 void model_stats_submitted(model_stats_t *stats);
 /* A request that was submitted to the one is the other's. */
 void model_stats_moved(model_stats_t *from, model_stats_t *to);

@@ -99,11 +99,13 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
     response->models = make(s, &admin__model_state__descriptor, s->control->models.count);
     if (!response->models)
         return false;
-    response->n_models = s->control->models.count;
     for (uint32_t m = 0; m < s->control->models.count; m++) {
         model_t *model = s->control->models.all[m];
-        Admin__ModelState *state = response->models[m];
+        Admin__ModelState *state = response->models[response->n_models];
         sched_model_stats_t stats;
+        if (model->forgotten)
+            continue;
+        response->n_models++;
         placement_stats(model, &stats);
         state->id = m;
         state->name = model->name;

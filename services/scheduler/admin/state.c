@@ -246,9 +246,13 @@ void state_json(const control_t *c, int64_t now_ns, strbuf_t *out)
     put_workers(c, out);
     put_doubts(c, now_ns, out);
     strbuf_puts(out, "\"models\":[");
+    const char *comma = "";
     for (uint32_t m = 0; m < c->models.count; m++) {
-        strbuf_puts(out, m > 0 ? "," : "");
+        if (c->models.all[m]->forgotten)
+            continue;
+        strbuf_puts(out, comma);
         put_model(c->models.all[m], out);
+        comma = ",";
     }
     strbuf_puts(out, "]}\n");
 }

@@ -213,6 +213,44 @@ Test(peers, a_place_is_not_given_away_before_every_gateway_knows, .init = begin,
     }
 }
 
+static uint32_t listed_models(void)
+{
+    uint32_t listed = 0;
+    for (uint32_t m = 0; m < play.control->models.count; m++)
+        listed += !play.control->models.all[m]->forgotten;
+    return listed;
+}
+
+/* A minute passes, in which the honest are not silent and gateways take over what they are told. */
+static void wait_a_minute(void)
+{
+    for (uint32_t s = 0; s < 62; s++) {
+        play_pass(&play, NS_PER_S);
+        say_cancel(&play.gateway, 999);
+        say_device(&play.worker, 0, CONTROL__DEVICE_STATUS__DEVICE_READY);
+        say_seen(&play.gateway, play.control->models.version);
+    }
+}
+
+/* Of what a stranger has brought by the thousand a quarter of the table stays known, and what comes back is known again. */
+Test(peers, models_that_are_long_gone_are_forgotten, .init = begin, .fini = end)
+{
+    uint32_t most = play.control->turn.options.models_max;
+    join_odd_worker();
+    report_many(0, most / 2, READY);
+    cr_expect_eq(listed_models(), most / 2 + 1);
+    leave();
+    play_pass(&play, NS_PER_S);
+    cr_expect_eq(listed_models(), most / 2 + 1, "it may come back");
+    wait_a_minute();
+    cr_expect_eq(listed_models(), most / 4 + 1);
+    join_odd_worker();
+    report_many(most / 2 - 1, 1, READY);
+    cr_expect_eq(listed_models(), most / 4 + 2);
+    leave();
+    cr_expect(play_honest_are_served(&play));
+}
+
 /* Each time of another class. */
 Test(peers, classes_of_devices_that_have_left_make_room, .init = begin, .fini = end)
 {

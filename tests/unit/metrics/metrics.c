@@ -131,6 +131,37 @@ Test(metrics, hidden_series_come_back_when_asked_for)
     cr_expect_not_null(strstr(exposed(), "{model=\"gone\"}"));
 }
 
+/* What two have is there until both have released it; then its place is free, and what comes again counts from nothing. */
+Test(metrics, what_is_released_is_forgotten)
+{
+    metric_t *one = metrics_series(reg, METRIC_SCHED_BATCHES, "one"),
+             *two = metrics_series(reg, METRIC_SCHED_BATCHES, "two");
+    cr_assert_eq(metrics_series(reg, METRIC_SCHED_BATCHES, "one"), one);
+    metrics_add(one, 5);
+    metrics_add(two, 7);
+    metric_t *in_its_place = metrics_release(reg, one);
+    cr_expect_not_null(strstr(exposed(), "{model=\"one\"} 5"));
+    (void)metrics_release(reg, one);
+    metrics_add(in_its_place, 1);
+    (void)metrics_release(reg, in_its_place);
+    cr_expect_null(strstr(exposed(), "model=\"one\""));
+    cr_expect_null(strstr(text.data, "other"));
+    cr_expect_not_null(strstr(text.data, "{model=\"two\"} 7"));
+    cr_expect_eq(metrics_value(metrics_series(reg, METRIC_SCHED_BATCHES, "one")), 0);
+}
+
+/* Versions come and go for days. */
+Test(metrics, released_series_make_room)
+{
+    char name[16];
+    for (int i = 0; i < 3 * METRICS_SERIES_MAX; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        (void)metrics_release(reg, metrics_series(reg, METRIC_SCHED_BATCHES, name));
+    }
+    (void)metrics_series(reg, METRIC_SCHED_BATCHES, "last");
+    cr_expect_not_null(strstr(exposed(), "{model=\"last\"}"));
+}
+
 Test(metrics, series_are_bounded)
 {
     char name[16];
