@@ -11,7 +11,11 @@
 #include <string.h>
 #include <strings.h>
 
-enum { CLIENT_READ_BYTES = 64 << 10, CLIENT_IOVS_INLINE = 8 };
+enum {
+    CLIENT_READ_BYTES = 64 << 10,
+    CLIENT_IOVS_INLINE = 8,
+    SECURE_STEP_BYTES = 80 << 10, /* of a request that are encrypted before they are sent: whole records */
+};
 
 typedef struct call call_t;
 typedef struct client_connection client_connection_t;
@@ -35,7 +39,7 @@ struct call {
     bool head_only, retried;
     uint64_t deadline_ms;
     size_t iov_count;
-    size_t cut_index, cut_bytes; /* a partly sent piece, so that a retry can undo the cut */
+    size_t cut_index, cut_bytes; /* the piece to be sent next, and what of it was: a retry can undo the cut */
     uv_buf_t iov_inline[CLIENT_IOVS_INLINE];
     uv_buf_t *iov; /* [0] is the head */
     char head[];
@@ -111,6 +115,32 @@ static void queue_call(http_client_t *client, call_t *call, bool front)
         client->last = call;
     }
     client->waiting_count++;
+}
+
+static void uncut(call_t *call)
+{
+    if (call->cut_bytes == 0)
+        return;
+    call->iov[call->cut_index].base -= call->cut_bytes;
+    call->iov[call->cut_index].len += call->cut_bytes;
+    call->cut_bytes = 0;
+}
+
+/* So many bytes more are sent, or encrypted. True: all of them. */
+static bool call_advance(call_t *call, size_t bytes)
+{
+    for (; call->cut_index < call->iov_count; call->cut_index++) {
+        uv_buf_t *piece = &call->iov[call->cut_index];
+        size_t step = bytes < piece->len ? bytes : piece->len;
+        piece->base += step;
+        piece->len -= step;
+        call->cut_bytes += step;
+        bytes -= step;
+        if (piece->len > 0)
+            return false;
+        uncut(call);
+    }
+    return true;
 }
 
 static call_t *next_call(http_client_t *client)
@@ -195,9 +225,8 @@ static void connection_fail(client_connection_t *connection, status_t status, co
     bool stale = connection->used && status == STATUS_UNAVAILABLE && connection->response.status == 0;
     if (stale && !call->retried && !client->destroyed) {
         call->retried = true;
-        call->iov[call->cut_index].base -= call->cut_bytes;
-        call->iov[call->cut_index].len += call->cut_bytes;
-        call->cut_bytes = 0;
+        uncut(call);
+        call->cut_index = 0;
         queue_call(client, call, true);
         kick(client);
         return;
@@ -403,15 +432,20 @@ static void on_call_timeout(uv_timer_t *timer)
 }
 
 static void push_encrypted(client_connection_t *connection);
+static void send_encrypted(client_connection_t *connection);
 
 static void on_written(uv_write_t *write, int rc)
 {
     client_connection_t *connection = write->data;
     connection->writing = false;
-    if (rc < 0 && !connection->closing)
+    if (connection->closing)
+        return;
+    if (rc < 0) {
         connection_fail(connection, STATUS_UNAVAILABLE, uv_strerror(rc));
-    else if (connection->tls)
+    } else if (connection->tls) {
         push_encrypted(connection);
+        send_encrypted(connection);
+    }
 }
 
 /* What the session has to send; what the socket does not take now leaves the session, and is written by libuv. */
@@ -441,16 +475,37 @@ static void push_encrypted(client_connection_t *connection)
         connection->writing = false;
 }
 
-static void send_encrypted(client_connection_t *connection, const call_t *call)
+/* Step by step, so that the server decrypts the first while the next is encrypted; what the socket does not take is waited for. */
+static void send_encrypted(client_connection_t *connection)
 {
-    for (size_t i = 0; i < call->iov_count; i++) {
-        const struct iovec piece = {call->iov[i].base, call->iov[i].len};
-        if (tls_session_write(connection->tls, &piece, 1, SIZE_MAX) < piece.iov_len) {
+    call_t *call = connection->call;
+    bool more = call && call->cut_index < call->iov_count;
+    while (more && !connection->writing && !connection->closing) {
+        struct iovec pieces[CLIENT_IOVS_INLINE];
+        size_t count = 0;
+        for (size_t i = call->cut_index; i < call->iov_count && count < CLIENT_IOVS_INLINE; i++)
+            pieces[count++] = (struct iovec){call->iov[i].base, call->iov[i].len};
+        size_t taken = tls_session_write(connection->tls, pieces, count, SECURE_STEP_BYTES);
+        if (taken == 0) {
             connection_fail(connection, STATUS_UNAVAILABLE, tls_session_reason(connection->tls));
             return;
         }
+        more = !call_advance(call, taken);
+        push_encrypted(connection);
     }
-    push_encrypted(connection);
+}
+
+static void send_plain(client_connection_t *connection, call_t *call)
+{
+    int sent = uv_try_write((uv_stream_t *)&connection->tcp, call->iov, (unsigned)call->iov_count);
+    if (call_advance(call, sent > 0 ? (size_t)sent : 0))
+        return;
+    connection->write.data = connection;
+    connection->writing = true;
+    /* On a broken socket the read side tells. */
+    if (uv_write(&connection->write, (uv_stream_t *)&connection->tcp, call->iov + call->cut_index,
+                 (unsigned)(call->iov_count - call->cut_index), on_written) != 0)
+        connection->writing = false;
 }
 
 static void send_call(client_connection_t *connection, call_t *call)
@@ -461,26 +516,10 @@ static void send_call(client_connection_t *connection, call_t *call)
     connection->response.status = 0;
     uv_timer_start(&connection->timer, on_call_timeout,
                    call->deadline_ms > now_ms ? call->deadline_ms - now_ms : 0, 0);
-    if (connection->tls) {
-        send_encrypted(connection, call);
-        return;
-    }
-    int sent = uv_try_write((uv_stream_t *)&connection->tcp, call->iov, (unsigned)call->iov_count);
-    size_t skip = sent > 0 ? (size_t)sent : 0, first = 0;
-    while (first < call->iov_count && skip >= call->iov[first].len)
-        skip -= call->iov[first++].len;
-    if (first == call->iov_count)
-        return;
-    call->cut_index = first;
-    call->cut_bytes = skip;
-    call->iov[first].base += skip;
-    call->iov[first].len -= skip;
-    connection->write.data = connection;
-    connection->writing = true;
-    /* On a broken socket the read side tells. */
-    if (uv_write(&connection->write, (uv_stream_t *)&connection->tcp, call->iov + first,
-                 (unsigned)(call->iov_count - first), on_written) != 0)
-        connection->writing = false;
+    if (connection->tls)
+        send_encrypted(connection);
+    else
+        send_plain(connection, call);
 }
 
 /* It may carry calls. */

@@ -5,6 +5,7 @@
 #include "tls/context.h"
 
 #include <openssl/ssl.h>
+#include <sys/uio.h>
 
 /* files.c: which state of the files it was. */
 typedef struct {
@@ -25,6 +26,16 @@ const char *tls_openssl_reason(void);
 SSL_CTX *tls_context_take(tls_context_t *context);
 /* Of a client: the session to try to resume; the caller frees it; NULL: none yet. */
 SSL_SESSION *tls_context_last_session(tls_context_t *context);
+
+/* records.c */
+enum { TLS_RECORD_BYTES = 16 << 10 }; /* the largest, before it is encrypted */
+
+/* What the next record shall hold, of pieces (one at least, and the first has more than skip bytes) behind the first skip bytes: small ones
+ * together, copied into room, for each record costs 22 bytes and a call; or part of a large one, where it lies. Returns its bytes. */
+size_t tls_next_record(const struct iovec *pieces, size_t count, size_t skip, uint8_t room[TLS_RECORD_BYTES],
+                       const uint8_t **from);
+/* The most that so many bytes are once they are encrypted in whole records. */
+size_t tls_records_bytes(size_t len_bytes);
 
 /* peer.c */
 enum { TLS_REASON_BYTES = 160 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORD_BYTES = 16 << 10, OUTPUT_BYTES_MIN = 4 << 10 };
+enum { OUTPUT_BYTES_MIN = 4 << 10 };
 
 struct tls_session {
     SSL *ssl;
@@ -43,11 +43,12 @@ static int bio_read(BIO *bio, char *to, int cap)
 
 static bool reserve_output(tls_session_t *session, size_t more)
 {
-    size_t need = session->out_len + more, cap = session->out_cap ? session->out_cap : OUTPUT_BYTES_MIN;
+    size_t need = session->out_len + more;
     if (need <= session->out_cap)
         return true;
-    while (cap < need)
-        cap *= 2;
+    size_t cap = session->out_cap ? session->out_cap * 2 : OUTPUT_BYTES_MIN;
+    if (cap < need)
+        cap = need;
     uint8_t *out = realloc(session->out, cap);
     if (!out)
         return false;
@@ -227,47 +228,29 @@ const char *tls_session_reason(const tls_session_t *session)
 
 /* ---- writing ---- */
 
-static size_t write_piece(tls_session_t *session, const uint8_t *from, size_t len)
+size_t tls_session_write(tls_session_t *session, const struct iovec *pieces, size_t count, size_t max_bytes)
 {
-    size_t done = 0, taken;
-    while (done < len) {
+    uint8_t room[TLS_RECORD_BYTES];
+    size_t want = 0, done = 0, skip = 0, taken;
+    for (size_t i = 0; i < count; i++)
+        want += pieces[i].iov_len;
+    if (want > max_bytes)
+        want = max_bytes;
+    if (session->failed || !session->ready || !reserve_output(session, tls_records_bytes(want)))
+        return 0;
+    while (done < want) {
+        const uint8_t *from;
+        for (; pieces->iov_len == skip; skip = 0, count--)
+            pieces++;
+        size_t len = tls_next_record(pieces, count, skip, room, &from);
         ERR_clear_error();
-        if (SSL_write_ex(session->ssl, from + done, len - done, &taken) != 1) {
+        if (SSL_write_ex(session->ssl, from, len < want - done ? len : want - done, &taken) != 1) {
             note_failure(session);
             break;
         }
         done += taken;
-    }
-    return done;
-}
-
-/* Small pieces share a record: each costs 22 bytes and a pass of the cipher. Returns how many pieces it took; 0: the first is large. */
-static size_t join_small(const struct iovec *pieces, size_t count, uint8_t room[RECORD_BYTES], size_t *len)
-{
-    size_t n = 0;
-    for (*len = 0; n < count && *len + pieces[n].iov_len <= RECORD_BYTES; n++) {
-        memcpy(room + *len, pieces[n].iov_base, pieces[n].iov_len);
-        *len += pieces[n].iov_len;
-    }
-    return n;
-}
-
-size_t tls_session_write(tls_session_t *session, const struct iovec *pieces, size_t count, size_t max_bytes)
-{
-    uint8_t room[RECORD_BYTES];
-    size_t done = 0, len;
-    for (size_t i = 0; i < count && done < max_bytes && !session->failed && session->ready;) {
-        size_t joined = join_small(pieces + i, count - i, room, &len);
-        const uint8_t *from = joined ? room : pieces[i].iov_base;
-        if (!joined)
-            len = pieces[i].iov_len;
-        if (len > max_bytes - done)
-            len = max_bytes - done;
-        size_t taken = write_piece(session, from, len);
-        done += taken;
-        if (taken < len)
-            break;
-        i += joined ? joined : 1;
+        for (skip += taken; count > 0 && skip >= pieces->iov_len; pieces++, count--)
+            skip -= pieces->iov_len;
     }
     return done;
 }

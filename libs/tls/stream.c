@@ -14,9 +14,8 @@
 #include <sys/socket.h>
 
 enum {
-    RECORD_BYTES = 16 << 10,
     READ_AHEAD_BYTES =
-        4 * (RECORD_BYTES + 64),     /* records of one system call, which stay in the CPU's cache */
+        4 * (TLS_RECORD_BYTES + 64), /* records of one system call, which stay in the CPU's cache */
     GATHER_BYTES = READ_AHEAD_BYTES, /* sent with one call: likewise */
     RECORDS_PER_KEY = 1 << 23,       /* a third of what is safe */
 };
@@ -132,7 +131,7 @@ static bool is_for_kernel(const tls_stream_t *stream, BIO *bio)
 /* What comes in one call of writev goes out in few. */
 static bool is_enough(const tls_stream_t *stream)
 {
-    return !stream->more || stream->held_len - stream->held_at > GATHER_BYTES - RECORD_BYTES - 64;
+    return !stream->more || stream->held_len - stream->held_at > GATHER_BYTES - TLS_RECORD_BYTES - 64;
 }
 
 static int bio_write(BIO *bio, const char *from, int len)
@@ -347,25 +346,6 @@ bool tls_stream_renew_keys(tls_stream_t *stream)
     return true;
 }
 
-/* One record: the first pieces together if they are small, for each record costs 22 bytes and a call; or part of a large one. */
-static size_t next_record(const struct iovec *pieces, int count, size_t skip, uint8_t room[RECORD_BYTES],
-                          const uint8_t **from)
-{
-    size_t len = 0, left = pieces[0].iov_len - skip;
-    if (left >= RECORD_BYTES / 2 || count == 1) {
-        *from = (const uint8_t *)pieces[0].iov_base + skip;
-        return left < RECORD_BYTES ? left : RECORD_BYTES;
-    }
-    for (int i = 0; i < count && len < RECORD_BYTES; i++, skip = 0) {
-        left = pieces[i].iov_len - skip;
-        size_t n = left < RECORD_BYTES - len ? left : RECORD_BYTES - len;
-        memcpy(room + len, (const uint8_t *)pieces[i].iov_base + skip, n);
-        len += n;
-    }
-    *from = room;
-    return len;
-}
-
 static bool write_record(tls_stream_t *stream, const uint8_t *from, size_t len)
 {
     size_t taken;
@@ -380,7 +360,7 @@ static bool write_record(tls_stream_t *stream, const uint8_t *from, size_t len)
 
 static ssize_t write_records(tls_stream_t *stream, const struct iovec *pieces, int count, size_t want)
 {
-    uint8_t room[RECORD_BYTES];
+    uint8_t room[TLS_RECORD_BYTES];
     size_t done = 0, skip = 0;
     while (done < want && !stream->full) {
         const uint8_t *from;
@@ -389,7 +369,7 @@ static ssize_t write_records(tls_stream_t *stream, const struct iovec *pieces, i
             count--;
             skip = 0;
         }
-        size_t len = next_record(pieces, count, skip, room, &from);
+        size_t len = tls_next_record(pieces, (size_t)count, skip, room, &from);
         stream->more = done + len < want;
         if (!write_record(stream, from, len))
             return how_it_ended(stream);
@@ -415,7 +395,7 @@ static ssize_t write_by_kernel(tls_stream_t *stream, const struct iovec *pieces,
     }
     ssize_t sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0)
-        stream->records += (uint64_t)sent / RECORD_BYTES + 1;
+        stream->records += (uint64_t)sent / TLS_RECORD_BYTES + 1;
     return sent;
 }
 

@@ -4,6 +4,8 @@
 #include "tls/session.h"
 #include "unit/tls/pki.h"
 
+#include <signal.h>
+
 enum { BIG_BYTES = 3 << 20 };
 
 typedef struct {
@@ -93,9 +95,9 @@ static void on_done(const http_client_response_t *response, const err_t *err, vo
     answer->body[answer->len] = 0;
 }
 
-static answer_t ask(world_t *w, http_method_t method, const char *target, const void *body, size_t len)
+static void call(http_client_t *http, http_method_t method, const char *target, const void *body, size_t len,
+                 answer_t *answer)
 {
-    answer_t answer = {0};
     err_t err;
     const struct iovec piece = {(void *)(uintptr_t)body, len};
     const http_client_request_t request = {.method = method,
@@ -103,7 +105,14 @@ static answer_t ask(world_t *w, http_method_t method, const char *target, const 
                                            .body = &piece,
                                            .body_count = body ? 1 : 0,
                                            .timeout_ms = HARNESS_WAIT_MS};
-    cr_assert(http_client_call(w->http, &request, on_done, &answer, &err) == STATUS_OK);
+    *answer = (answer_t){0};
+    cr_assert(http_client_call(http, &request, on_done, answer, &err) == STATUS_OK);
+}
+
+static answer_t ask(world_t *w, http_method_t method, const char *target, const void *body, size_t len)
+{
+    answer_t answer;
+    call(w->http, method, target, body, len, &answer);
     while (!answer.done)
         harness_turn(&w->h, -1);
     return answer;
@@ -269,5 +278,76 @@ Test(http_secure, more_requests_than_the_pipeline_takes_wait_within_the_session)
     free(text);
     tls_session_destroy(session);
     close(fd);
+    close_world(&w);
+}
+
+/* ---- a server by hand ---- */
+
+static int listen_somewhere(char *address, size_t cap)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    cr_assert(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 4) == 0);
+    cr_assert(getsockname(fd, (struct sockaddr *)&at, &len) == 0);
+    snprintf(address, cap, "https://localhost:%u", ntohs(at.sin_port));
+    return fd;
+}
+
+/* Reads one request up to `last`, its text into text, and answers with 200. Returns the socket, open. */
+static int serve_one(world_t *w, int listener, char *text, const char *last)
+{
+    static const struct iovec ok = {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 38};
+    int64_t end = harness_now_ms() + HARNESS_WAIT_MS;
+    int fd;
+    while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) < 0) {
+        cr_assert(harness_now_ms() < end, "nobody connects");
+        harness_turn(&w->h, listener);
+    }
+    tls_session_t *session;
+    err_t err;
+    cr_assert(tls_session_create(w->server, NULL, &session, &err) == STATUS_OK);
+    converse(w, fd, session, text, HARNESS_TEXT, last);
+    cr_assert(tls_session_write(session, &ok, 1, SIZE_MAX) == ok.iov_len);
+    size_t len;
+    const uint8_t *out = tls_session_output(session, &len);
+    cr_assert(send(fd, out, len, MSG_NOSIGNAL) == (ssize_t)len);
+    tls_session_destroy(session);
+    return fd;
+}
+
+Test(http_secure, what_a_closed_connection_took_of_a_request_is_sent_again)
+{
+    enum { BODY = 400000 }; /* several steps */
+    world_t w;
+    open_world(&w, (http_server_config_t){0}, false, false);
+    char address[64], *text = malloc(HARNESS_TEXT), *body = malloc(BODY);
+    int listener = listen_somewhere(address, sizeof address);
+    const http_client_config_t config = {.server = address, .tls = w.client, .connections_max = 1};
+    http_client_t *http;
+    err_t err;
+    cr_assert(http_client_create(&w.h.loop, &config, &http, &err) == STATUS_OK, "%s", err.text);
+    for (int i = 0; i < BODY; i++)
+        body[i] = (char)('a' + i % 23);
+    memcpy(body + BODY - 4, "last", 4);
+    answer_t answer;
+    signal(SIGPIPE, SIG_IGN); /* as programs do */
+    call(http, HTTP_METHOD_GET, "/", NULL, 0, &answer);
+    int fd = serve_one(&w, listener, text, "\r\n\r\n");
+    while (!answer.done)
+        harness_turn(&w.h, -1);
+    close(fd); /* which the client learns only when it writes */
+    call(http, HTTP_METHOD_POST, "/", body, BODY, &answer);
+    fd = serve_one(&w, listener, text, "last");
+    while (!answer.done)
+        harness_turn(&w.h, -1);
+    cr_assert(answer.status == 200, "%s", answer.reason);
+    const char *got = strstr(text, "\r\n\r\n");
+    cr_assert(got && strlen(got + 4) == BODY && memcmp(got + 4, body, BODY) == 0);
+    http_client_destroy(http);
+    close(fd);
+    close(listener);
+    free(text);
+    free(body);
     close_world(&w);
 }
