@@ -272,6 +272,22 @@ static remembered_t *place_of(keyring_t *ring, const char *text, size_t len_byte
 }
 _Static_assert(REMEMBERED == 1 << (64 - 58), "the hash of a place has its bits");
 
+/* In a time that does not tell where they differ: eight bytes at a time, and the last eight once more. CRYPTO_memcmp goes byte by byte. */
+static bool is_same_text(const char *a, const char *b, size_t len_bytes)
+{
+    volatile uint64_t differ = 0; /* so that no compiler ends the loop early */
+    uint64_t x, y;
+
+    for (size_t at = 0; at < len_bytes; at += sizeof x) {
+        size_t from = len_bytes - at < sizeof x ? len_bytes - sizeof x : at;
+        memcpy(&x, a + from, sizeof x);
+        memcpy(&y, b + from, sizeof y);
+        differ |= x ^ y;
+    }
+    return differ == 0;
+}
+_Static_assert(REMEMBERED_LEAST >= sizeof(uint64_t), "the last eight bytes are there");
+
 keyring_holder_t *keyring_find(keyring_t *ring, const char *text, size_t len_bytes)
 {
     uint8_t hash[AUTH_HASH_BYTES];
@@ -279,8 +295,7 @@ keyring_holder_t *keyring_find(keyring_t *ring, const char *text, size_t len_byt
     if (len_bytes == 0 || len_bytes >= AUTH_LINE_BYTES)
         return NULL;
     remembered_t *place = place_of(ring, text, len_bytes);
-    if (place && place->holder && place->len_bytes == len_bytes &&
-        CRYPTO_memcmp(place->text, text, len_bytes) == 0)
+    if (place && place->holder && place->len_bytes == len_bytes && is_same_text(place->text, text, len_bytes))
         return place->holder;
     auth_key_hash(text, len_bytes, hash);
     keyring_holder_t **found = find_hash(ring, hash);

@@ -211,6 +211,23 @@ Test(keyring, remembers_texts_only_as_long_as_they_are_keys)
     cr_expect_str_eq(found(names[1]), "-");
 }
 
+/* Also one that is remembered. */
+Test(keyring, knows_a_text_by_every_byte_of_it)
+{
+    char name[] = "a_key_of_21_letters_a";
+    FILE *file = fopen(path, "w");
+    err_t err;
+    put_line(file, name, "-");
+    fclose(file);
+    cr_assert_eq(keyring_create(path, usages, &ring, &err), STATUS_OK, "%s", err.text);
+    for (size_t i = 0; i < strlen(name); i++) {
+        cr_expect_str_eq(found(name), name);
+        name[i]++;
+        cr_expect_str_eq(found(name), "-", "byte %zu", i);
+        name[i]--;
+    }
+}
+
 Test(keyring, loops_share_the_limits_of_a_key)
 {
     keyring_t *other;
