@@ -1,7 +1,12 @@
 """Every policy serves, and one takes over from another while requests are under way."""
 
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
+import termios
 import threading
 
 import pytest
@@ -93,5 +98,33 @@ def test_a_drained_worker_gets_nothing_and_the_other_serves(bin_dir, tmp_path):
         assert int(lines["worker-0"][3]) >= 1, lines
         assert cluster(bin_dir, up, "resume", "worker-1")[0] == 0
         assert cluster(bin_dir, up, "drain", "nobody")[0] == 1
+    finally:
+        assert up.stop() == 0, up.log()
+
+
+def on_terminal(columns, *words):
+    """What a program writes to a terminal so wide."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    subprocess.run(words, stdout=slave, stderr=subprocess.DEVNULL, timeout=30, check=True)
+    os.close(slave)
+    said = b""
+    while True:
+        try:
+            said += os.read(master, 4096)
+        except OSError:  # nobody holds the other end
+            os.close(master)
+            return said.decode().splitlines()
+
+
+def test_status_fits_a_terminal(bin_dir, tmp_path):
+    up = Up(bin_dir, tmp_path / "up.log")
+    try:
+        words = [bin_dir / "fermata", "cluster", "status", "--scheduler", up.ready["scheduler"]["grpc"]]
+        models = {columns: next(line for line in on_terminal(columns, *words) if line.startswith("MODEL")).split() for columns in (40, 80, 200)}
+        assert models[40] == ["MODEL", "VERSION", "STATE", "WORKERS", "MEMORY"]
+        assert models[80][-1] == "DROPPED" and models[200][-1] == "SUBCLUSTER"
+        lines = on_terminal(80, *words)
+        assert max(map(len, lines)) <= 80, lines
     finally:
         assert up.stop() == 0, up.log()

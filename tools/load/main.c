@@ -5,6 +5,7 @@
 #include "load/report.h"
 #include "load/runner.h"
 #include "loop/signals.h"
+#include "screen/screen.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -240,7 +241,10 @@ static status_t print_report(load_t *load, err_t *err)
                        .send_lag = runner_send_lag(load->runner)};
     strbuf_t out;
     strbuf_init(&out, REPORT_MAX_BYTES);
-    (load->options->json ? report_json : report_text)(&report, &out);
+    if (load->options->json)
+        report_json(&report, &out);
+    else
+        report_text(&report, screen_room(stdout), &out);
     status_t st = strbuf_status(&out, err);
     if (st == STATUS_OK && (fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout)) &&
         errno != EPIPE) /* who closed it, as `head` does, has read enough */

@@ -1,7 +1,9 @@
 #include "load/report.h"
 
 #include "base/clock.h"
+#include "base/figures.h"
 #include "load/answer.h"
+#include "screen/table.h"
 
 #include <stdlib.h>
 
@@ -33,16 +35,40 @@ static double quantile_us(const histogram_t *h, double q)
 
 /* --- text --- */
 
-static void text_row(const report_t *report, const char *name, const tally_t *tally, strbuf_t *out)
+static void latency_cell(double ms, table_t *table)
 {
-    strbuf_printf(out, "%-20s %10.1f %10.1f %10.1f %7.2f", name, per_second(report, tally->offered),
-                  per_second(report, tally_served(tally)), per_second(report, tally->outcomes[OUTCOME_OK]),
-                  percent_bad(tally));
+    char text[FIGURES_BYTES];
+    table_cell(table, "%s", figures_number(ms, text, sizeof text));
+}
+
+static void text_row(const report_t *report, const char *name, const tally_t *tally, table_t *table)
+{
+    table_cell(table, "%s", name);
+    table_cell(table, "%.1f", per_second(report, tally->offered));
+    table_cell(table, "%.1f", per_second(report, tally_served(tally)));
+    table_cell(table, "%.1f", per_second(report, tally->outcomes[OUTCOME_OK]));
+    table_cell(table, "%.2f", percent_bad(tally));
     for (int i = 0; i < QUANTILES; i++)
-        strbuf_printf(out, " %9.3f", quantile_us(&tally->latency, quantiles[i].q) / 1e3);
-    strbuf_printf(out, " %9.3f %6.2f\n",
-                  tally->latency.count ? (double)tally->latency.max_ns / (double)NS_PER_MS : 0,
-                  tally_mean_batch(tally));
+        latency_cell(quantile_us(&tally->latency, quantiles[i].q) / 1e3, table);
+    latency_cell(tally->latency.count ? (double)tally->latency.max_ns / (double)NS_PER_MS : 0, table);
+    table_cell(table, "%.2f", tally_mean_batch(tally));
+    table_end_row(table, "");
+}
+
+static void text_table(const report_t *report, const tally_t *total, unsigned room, strbuf_t *out)
+{
+    static const table_column_t columns[] = {{"model", false}, {"offered/s", true}, {"served/s", true},
+                                             {"good/s", true}, {"bad %", true},     {"p50 ms", true},
+                                             {"p90", true},    {"p99", true},       {"p99.9", true},
+                                             {"max", true},    {"batch", true}};
+    table_t table;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < report->flow_count; i++)
+        text_row(report, report->flows[i].model.name, &report->flows[i].tally, &table);
+    if (report->flow_count > 1)
+        text_row(report, "all", total, &table);
+    table_print(&table, room, out);
+    table_dispose(&table);
 }
 
 static void text_reasons(const tally_t *tally, strbuf_t *out)
@@ -93,22 +119,16 @@ static void text_mode(const report_t *report, strbuf_t *out)
                   (long long)o->seed);
 }
 
-void report_text(const report_t *report, strbuf_t *out)
+void report_text(const report_t *report, unsigned room, strbuf_t *out)
 {
     static tally_t total; /* 100 KB: too much for a stack frame, and one report is made */
     merge_flows(report, &total);
     text_mode(report, out);
-    strbuf_printf(out, "%-20s %10s %10s %10s %7s %9s %9s %9s %9s %9s %6s\n", "model", "offered/s", "served/s",
-                  "good/s", "bad %", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "batch");
-    for (uint32_t i = 0; i < report->flow_count; i++)
-        text_row(report, report->flows[i].model.name, &report->flows[i].tally, out);
-    if (report->flow_count > 1)
-        text_row(report, "all", &total, out);
+    text_table(report, &total, room, out);
     text_reasons(&total, out);
     text_batches(&total, out);
     if (total.queue.count)
-        strbuf_printf(out,
-                      "of which at the server: queue p50 %.3f p99 %.3f ms, compute p50 %.3f p99 %.3f ms\n",
+        strbuf_printf(out, "at the server: queue p50 %.3f p99 %.3f ms, compute p50 %.3f p99 %.3f ms\n",
                       quantile_us(&total.queue, 0.5) / 1e3, quantile_us(&total.queue, 0.99) / 1e3,
                       quantile_us(&total.compute, 0.5) / 1e3, quantile_us(&total.compute, 0.99) / 1e3);
     if (report->send_lag->count)

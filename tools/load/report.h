@@ -16,7 +16,8 @@ typedef struct {
     const histogram_t *send_lag;
 } report_t;
 
-void report_text(const report_t *report, strbuf_t *out);
+/* room: the columns of the terminal that it is for, 0 where there is none. */
+void report_text(const report_t *report, unsigned room, strbuf_t *out);
 void report_json(const report_t *report, strbuf_t *out);
 
 /* One line of --results. */

@@ -73,6 +73,32 @@ class Load(unittest.TestCase):
         self.assertEqual(load.returncode, 0, drawn)
         return drawn.decode(), report.decode()
 
+    def report_on_terminal(self, columns):
+        """What the program writes to a terminal on stdout."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        subprocess.run(self.words(), stdout=slave, stderr=subprocess.DEVNULL, timeout=PATIENCE_S, check=True)
+        os.close(slave)
+        report = b""
+        while piece := self.piece_of(master):
+            report += piece
+        os.close(master)
+        return report.decode().splitlines()
+
+    @staticmethod
+    def piece_of(master):
+        try:
+            return os.read(master, 4096)
+        except OSError:  # nobody holds the other end
+            return b""
+
+    def test_the_report_fits_the_terminal(self):
+        headings = {columns: next(line for line in self.report_on_terminal(columns) if line.startswith("model")) for columns in (40, 200)}
+        self.assertEqual(headings[40].split(), ["model", "offered/s", "served/s", "good/s"])
+        self.assertEqual(headings[200].split()[-2:], ["max", "batch"])
+        for line in self.report_on_terminal(80):
+            self.assertLessEqual(len(line), 80, line)
+
     @staticmethod
     def lines_of(drawn):
         return [line.removesuffix("\x1b[K\x1b[J") for line in drawn.split("\r") if line.endswith("\x1b[K\x1b[J")]

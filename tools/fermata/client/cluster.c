@@ -7,7 +7,10 @@
 #include "fermata/client/admin_call.h"
 #include "fermata/client/message_json.h"
 #include "inputs_land.h"
+#include "screen/screen.h"
+#include "screen/table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,15 +46,40 @@ static const config_schema_t schema = {
 
 /* ---- status ---- */
 
+enum { TABLE_MAX_BYTES = 16 << 20 };
+
+/* An empty line and the table, of which no more is shown than a terminal has room for. */
+static void print_table(table_t *table)
+{
+    strbuf_t out;
+    strbuf_init(&out, TABLE_MAX_BYTES);
+    strbuf_putc(&out, '\n');
+    table_print(table, screen_room(stdout), &out);
+    fputs(out.data, stdout);
+    strbuf_dispose(&out);
+    table_dispose(table);
+}
+
 static void print_subclusters(const Admin__GetStateResponse *state)
 {
-    printf("\n%-24s %-16s %-12s %8s %8s %8s %8s %8s\n", "SUBCLUSTER", "CLASS", "POLICY", "DEVICES", "SERVING",
-           "DESIRED", "BUSY", "BAD");
+    static const table_column_t columns[] = {{"SUBCLUSTER", false}, {"CLASS", false},  {"POLICY", false},
+                                             {"DEVICES", true},     {"SERVING", true}, {"DESIRED", true},
+                                             {"BUSY", true},        {"BAD", true}};
+    table_t table;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < state->n_subclusters; i++) {
         const Admin__SubclusterState *sub = state->subclusters[i];
-        printf("%-24s %-16s %-12s %8u %8u %8u %7.1f%% %7.2f%%\n", sub->name, sub->device_class, sub->policy,
-               sub->devices, sub->serving, sub->desired, 100 * sub->busy_fraction, 100 * sub->bad_rate);
+        table_cell(&table, "%s", sub->name);
+        table_cell(&table, "%s", sub->device_class);
+        table_cell(&table, "%s", sub->policy);
+        table_cell(&table, "%u", sub->devices);
+        table_cell(&table, "%u", sub->serving);
+        table_cell(&table, "%u", sub->desired);
+        table_cell(&table, "%.1f%%", 100 * sub->busy_fraction);
+        table_cell(&table, "%.2f%%", 100 * sub->bad_rate);
+        table_end_row(&table, "");
     }
+    print_table(&table);
 }
 
 static void print_plan(const Admin__GetStateResponse *state)
@@ -89,46 +117,76 @@ static void data_text(const Admin__WorkerState *worker, char *text, size_t cap)
 
 static void print_workers(const Admin__GetStateResponse *state)
 {
-    printf("\n%-24s %-10s %10s %10s  %s\n", "WORKER", "STATE", "DEVICES", "BATCHES", "DATA FROM GATEWAYS");
+    static const table_column_t columns[] = {{"WORKER", false},
+                                             {"STATE", false},
+                                             {"DEVICES", true},
+                                             {"BATCHES", true},
+                                             {"DATA FROM GATEWAYS", false}};
+    table_t table;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < state->n_workers; i++) {
         const Admin__WorkerState *worker = state->workers[i];
         char data[96];
         data_text(worker, data, sizeof data);
-        printf("%-24s %-10s %10zu %10llu  %s\n", worker->name, worker->draining ? "draining" : "serving",
-               worker->n_devices, (unsigned long long)worker->batches, data);
+        table_cell(&table, "%s", worker->name);
+        table_cell(&table, "%s", worker->draining ? "draining" : "serving");
+        table_cell(&table, "%zu", worker->n_devices);
+        table_cell(&table, "%llu", (unsigned long long)worker->batches);
+        table_cell(&table, "%s", data);
+        table_end_row(&table, "");
     }
+    print_table(&table);
+}
+
+static void add_model(const Admin__ModelState *model, table_t *table)
+{
+    char figure[FIGURES_BYTES];
+    table_cell(table, "%s", model->name);
+    table_cell(table, "%lld", (long long)model->version);
+    table_cell(table, "%s", model->ready ? "ready" : "not ready");
+    table_cell(table, "%u", model->workers);
+    table_cell(table, "%s", figures_bytes((double)model->memory_bytes, figure, sizeof figure));
+    table_cell(table, "%s", figures_time((double)model->slo_ns / 1e9, figure, sizeof figure));
+    table_cell(table, "%llu", (unsigned long long)model->queued);
+    table_cell(table, "%llu", (unsigned long long)model->done);
+    table_cell(table, "%llu", (unsigned long long)model->dropped);
+    table_cell(table, "%s", model->subcluster);
+    table_end_row(table, model->ready ? "" : model->reason);
 }
 
 static void print_models(const Admin__GetStateResponse *state)
 {
-    printf("\n%-24s %-8s %-10s %-16s %8s %8s %8s %8s %10s %10s\n", "MODEL", "VERSION", "STATE", "SUBCLUSTER",
-           "WORKERS", "MEMORY", "SLO ms", "QUEUED", "DONE", "DROPPED");
-    for (size_t i = 0; i < state->n_models; i++) {
-        const Admin__ModelState *model = state->models[i];
-        char memory[FIGURES_BYTES];
-        printf("%-24s %-8lld %-10s %-16s %8u %8s %8.1f %8llu %10llu %10llu%s%s\n", model->name,
-               (long long)model->version, model->ready ? "ready" : "not ready",
-               model->subcluster[0] != '\0' ? model->subcluster : "-", model->workers,
-               figures_bytes((double)model->memory_bytes, memory, sizeof memory), (double)model->slo_ns / 1e6,
-               (unsigned long long)model->queued, (unsigned long long)model->done,
-               (unsigned long long)model->dropped, model->ready ? "" : "  ",
-               model->ready ? "" : model->reason);
-    }
+    static const table_column_t columns[] = {
+        {"MODEL", false}, {"VERSION", true}, {"STATE", false}, {"WORKERS", true}, {"MEMORY", true},
+        {"SLO", true},    {"QUEUED", true},  {"DONE", true},   {"DROPPED", true}, {"SUBCLUSTER", false}};
+    table_t table;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < state->n_models; i++)
+        add_model(state->models[i], &table);
+    print_table(&table);
 }
 
 /* Nothing where everybody is believed. */
 static void print_doubts(const Admin__GetStateResponse *state)
 {
-    if (state->n_doubts > 0)
-        printf("\n%-24s %-24s %-12s %8s  %s\n", "NOT BELIEVED", "MODEL", "STATE", "STRIKES", "REASON");
+    static const table_column_t columns[] = {
+        {"NOT BELIEVED", false}, {"MODEL", false}, {"STATE", false}, {"STRIKES", true}, {"FOR", true}};
+    table_t table;
+    if (state->n_doubts == 0)
+        return;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < state->n_doubts; i++) {
         const Admin__Doubt *doubt = state->doubts[i];
-        printf("%-24s %-24s %-12s %8u  %s", doubt->peer, doubt->model[0] != '\0' ? doubt->model : "-",
-               doubt->state, doubt->strikes, doubt->reason);
-        if (doubt->for_ns > 0)
-            printf("; %.1f s more", (double)doubt->for_ns / 1e9);
-        putchar('\n');
+        char left[FIGURES_BYTES];
+        table_cell(&table, "%s", doubt->peer);
+        table_cell(&table, "%s", doubt->model);
+        table_cell(&table, "%s", doubt->state);
+        table_cell(&table, "%u", doubt->strikes);
+        table_cell(&table, "%s",
+                   doubt->for_ns > 0 ? figures_time((double)doubt->for_ns / 1e9, left, sizeof left) : "");
+        table_end_row(&table, doubt->reason);
     }
+    print_table(&table);
 }
 
 static status_t print_json(const Admin__GetStateResponse *state, err_t *err)
@@ -152,10 +210,12 @@ static status_t show_status(admin_call_t *call, bool json)
     const Admin__GetStateResponse *state = (const Admin__GetStateResponse *)call->answer;
     if (json)
         return print_json(state, call->err);
+    char up[FIGURES_BYTES];
     printf("policy %s (of", state->policy);
     for (size_t i = 0; i < state->n_policies; i++)
         printf(" %s", state->policies[i]);
-    printf("), up %.0f s, %zu gateways\n", (double)state->uptime_ns / 1e9, state->n_gateways);
+    printf(")\nup %s, %zu gateway%s\n", figures_time(floor((double)state->uptime_ns / 1e9), up, sizeof up),
+           state->n_gateways, state->n_gateways == 1 ? "" : "s");
     print_subclusters(state);
     print_plan(state);
     print_workers(state);
