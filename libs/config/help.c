@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { TEXT_COLUMN = 34, WIDTH = 100, HELP_MAX_BYTES = 1 << 20 };
+/* As wide as the narrowest terminal that people have. */
+enum { TEXT_COLUMN = 34, WIDTH = 80, HELP_MAX_BYTES = 1 << 20 };
 
 static const char *metavar_of(const config_option_t *option)
 {
@@ -25,16 +26,16 @@ static void put_column(strbuf_t *out, size_t from, size_t to)
         strbuf_putc(out, ' ');
 }
 
-/* Words of text, from column TEXT_COLUMN, wrapped at WIDTH. *column is where the cursor is. */
-static void put_wrapped(strbuf_t *out, const char *text, size_t *column)
+/* Words of text, from column indent, wrapped at WIDTH. *column is where the cursor is. */
+static void put_wrapped(strbuf_t *out, const char *text, size_t indent, size_t *column)
 {
     while (*text != '\0') {
         size_t word = strcspn(text, " ");
-        bool first = *column == TEXT_COLUMN;
+        bool first = *column == indent;
         if (!first && *column + 1 + word > WIDTH) {
             strbuf_putc(out, '\n');
-            put_column(out, 0, TEXT_COLUMN);
-            *column = TEXT_COLUMN;
+            put_column(out, 0, indent);
+            *column = indent;
             first = true;
         }
         if (!first)
@@ -44,6 +45,13 @@ static void put_wrapped(strbuf_t *out, const char *text, size_t *column)
         text += word;
         text += strspn(text, " ");
     }
+}
+
+static void put_paragraph(strbuf_t *out, const char *text)
+{
+    size_t column = 0;
+    put_wrapped(out, text, 0, &column);
+    strbuf_putc(out, '\n');
 }
 
 static void put_entry(strbuf_t *out, const char *flag, const char *help, const char *details)
@@ -57,8 +65,8 @@ static void put_entry(strbuf_t *out, const char *flag, const char *help, const c
     }
     put_column(out, column, TEXT_COLUMN);
     column = TEXT_COLUMN;
-    put_wrapped(out, help, &column);
-    put_wrapped(out, details, &column);
+    put_wrapped(out, help, TEXT_COLUMN, &column);
+    put_wrapped(out, details, TEXT_COLUMN, &column);
     strbuf_putc(out, '\n');
 }
 
@@ -120,8 +128,9 @@ char *config_help_text(const config_schema_t *schema)
 {
     strbuf_t out;
     strbuf_init(&out, HELP_MAX_BYTES);
-    strbuf_printf(&out, "Usage: %s [OPTION...]%s%s\n%s\n", schema->program, schema->positionals ? " " : "",
-                  schema->positionals ? schema->positionals : "", schema->summary);
+    strbuf_printf(&out, "Usage: %s [OPTION...]%s%s\n", schema->program, schema->positionals ? " " : "",
+                  schema->positionals ? schema->positionals : "");
+    put_paragraph(&out, schema->summary);
     put_groups(&out, schema);
     strbuf_puts(&out, "\nGeneral:\n");
     put_entry(&out, "--config FILE", "YAML file with these options (keys with _ for -).", "(FERMATA_CONFIG)");
@@ -129,8 +138,9 @@ char *config_help_text(const config_schema_t *schema)
     put_entry(&out, "--version", "Show the version and exit.", "");
     if (schema->epilog)
         strbuf_printf(&out, "\n%s\n", schema->epilog);
-    strbuf_puts(&out,
-                "\nA flag wins over its environment variable, that over the file, that over the default.\n");
+    strbuf_putc(&out, '\n');
+    put_paragraph(&out,
+                  "A flag wins over its environment variable, that over the file, that over the default.");
     char *text = strbuf_take(&out);
     strbuf_dispose(&out);
     return text;

@@ -56,8 +56,7 @@ static void measure(const table_t *table, unsigned width[TABLE_COLUMNS_MAX])
             if (width_of(text) > width[c])
                 width[c] = width_of(text);
     for (unsigned c = 0; c < table->count; c++)
-        if ((width[c] > 0 || table->texts.len_bytes == 0) &&
-            width_of(table->columns[c].heading) > width[c])
+        if ((width[c] > 0 || table->texts.len_bytes == 0) && width_of(table->columns[c].heading) > width[c])
             width[c] = width_of(table->columns[c].heading);
 }
 

@@ -109,7 +109,7 @@ const config_schema_t *serve_options_schema(void)
         .summary =
             "Serves the models of a folder over REST and gRPC: gateway, scheduler and worker in one process.",
         .options = sorted,
-        .epilog = "`fermata serve --supervise` stays beside it and starts it again when it has crashed."};
+        .epilog = "`fermata serve --supervise` stays beside it, to start it again when it crashed."};
 
     if (schema.options_len == 0) {
         size_t count = take_rows(rows, 0, &worker_options_schema, offsetof(serve_options_t, worker));

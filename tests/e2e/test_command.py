@@ -62,3 +62,13 @@ def test_an_unknown_option_is_one_line_and_no_output(fermata, name):
 def test_version(fermata):
     assert fermata("version").stdout == fermata("--version").stdout
     assert fermata("version").stdout.startswith("fermata ")
+
+
+HELPS = [*(["fermata", "help", name] for name in (*COMMANDS, "serve", "key", "cert", "help")),
+         *([f"fermata-{name}", "--help"] for name in ("gateway", "scheduler", "worker", "load", "sim")), ["fermata-sim", "mode", "--help"]]
+
+
+@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+def test_help_fits_a_terminal(bin_dir, words):
+    shown = subprocess.run([bin_dir / words[0], *words[1:]], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [line for line in shown.splitlines() if len(line) > 80] == []

@@ -49,7 +49,8 @@ static int show_all(void)
         if (commands[i]->summary)
             printf("  %-10s%s\n", commands[i]->name, commands[i]->summary);
     printf("\n`fermata help COMMAND` shows the options of a command.\n"
-           "The services are programs of their own: fermata-gateway, fermata-scheduler, fermata-worker.\n");
+           "The services are programs of their own: fermata-gateway, fermata-scheduler,\n"
+           "fermata-worker.\n");
     return EXIT_CODE_OK;
 }
 

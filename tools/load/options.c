@@ -76,9 +76,8 @@ const config_schema_t load_schema = {
     .summary = "Loads a server of the Open Inference Protocol and reports what came back, and when.",
     .options = options,
     .options_len = sizeof options / sizeof *options,
-    .epilog =
-        "Latency counts from the time at which a request was meant to be sent. Exit code 0: the run took "
-        "place,\nwhatever the answers were.",
+    .epilog = "Latency counts from the time at which a request was meant to be sent. Exit\n"
+              "code 0: the run took place, whatever the answers were.",
 };
 
 status_t load_parse_model(const char *text, model_load_t *model, err_t *err)

@@ -34,29 +34,31 @@ static const config_schema_t schema = {.program = "fermata-x",
 Test(help, is_made_from_the_table)
 {
     char *text = config_help_text(&schema);
-    cr_expect_str_eq(
-        text, "Usage: fermata-x [OPTION...] MODEL...\n"
-              "Does x.\n"
-              "\n"
-              "Limits:\n"
-              "  --timeout DURATION              How long to wait before giving up on an answer that may "
-              "never come\n"
-              "                                  from the other side. (default 25ms; FERMATA_TIMEOUT)\n"
-              "  --[no-]verbose                  Talk. (FERMATA_VERBOSE)\n"
-              "\n"
-              "Scheduling:\n"
-              "  --policy WORD                   Batching policy. (symphony | eager; FERMATA_POLICY)\n"
-              "  --tags TAG                      Tags. (repeatable; required; FERMATA_TAGS)\n"
-              "\n"
-              "General:\n"
-              "  --config FILE                   YAML file with these options (keys with _ for -). "
-              "(FERMATA_CONFIG)\n"
-              "  --help                          Show this and exit.\n"
-              "  --version                       Show the version and exit.\n"
-              "\n"
-              "See also y.\n"
-              "\n"
-              "A flag wins over its environment variable, that over the file, that over the default.\n");
+    cr_expect_str_eq(text,
+                     "Usage: fermata-x [OPTION...] MODEL...\n"
+                     "Does x.\n"
+                     "\n"
+                     "Limits:\n"
+                     "  --timeout DURATION              How long to wait before giving up on an answer\n"
+                     "                                  that may never come from the other side.\n"
+                     "                                  (default 25ms; FERMATA_TIMEOUT)\n"
+                     "  --[no-]verbose                  Talk. (FERMATA_VERBOSE)\n"
+                     "\n"
+                     "Scheduling:\n"
+                     "  --policy WORD                   Batching policy. (symphony | eager;\n"
+                     "                                  FERMATA_POLICY)\n"
+                     "  --tags TAG                      Tags. (repeatable; required; FERMATA_TAGS)\n"
+                     "\n"
+                     "General:\n"
+                     "  --config FILE                   YAML file with these options (keys with _ for\n"
+                     "                                  -). (FERMATA_CONFIG)\n"
+                     "  --help                          Show this and exit.\n"
+                     "  --version                       Show the version and exit.\n"
+                     "\n"
+                     "See also y.\n"
+                     "\n"
+                     "A flag wins over its environment variable, that over the file, that over the\n"
+                     "default.\n");
     free(text);
 }
 

@@ -41,7 +41,8 @@ static const config_schema_t schema = {
     .summary = "Shows what the scheduler sees, and changes it while it serves.",
     .options = options,
     .options_len = sizeof options / sizeof *options,
-    .positionals = "status | policy NAME [KEY=VALUE...] | drain WORKER | resume WORKER",
+    .positionals = "status | policy NAME [KEY=VALUE...] |\n"
+                   "                       drain WORKER | resume WORKER",
 };
 
 /* ---- status ---- */

@@ -141,9 +141,9 @@ static const config_schema_t schema = {
     .options_len = sizeof options / sizeof *options,
     .positionals = "partition | herd | nexus | show | apply",
     .epilog = "  partition   models over sub-clusters, rate and memory spread evenly (Symphony)\n"
-              "  herd        models over groups of GPUs, so that every model tolerates bursts (Shepherd)\n"
+              "  herd        models over groups of GPUs, so that each bears bursts (Shepherd)\n"
               "  nexus       models and batches onto single GPUs (Nexus)\n"
-              "  show        what the running scheduler would do now (see fermata plan show --help)\n"
+              "  show        what the running scheduler would do now (it has a --help, too)\n"
               "  apply       the same, done\n",
 };
 

@@ -161,9 +161,9 @@ const config_schema_t profile_schema = {
     .options = options,
     .options_len = sizeof options / sizeof *options,
     .positionals = "MODEL…",
-    .epilog = "MODEL is a model's folder of a repository (config.yaml counts) or an ONNX file; several with "
-              "--overlap\n"
-              "alone. docs/modes/profiling.md says what the execution modes make of it.\n",
+    .epilog = "MODEL is a model's folder of a repository (config.yaml counts) or an ONNX file;\n"
+              "several with --overlap alone. docs/modes/profiling.md says what the execution\n"
+              "modes make of it.\n",
 };
 
 const char *profile_engine_name(const profile_options_t *o)
