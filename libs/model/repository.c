@@ -93,6 +93,18 @@ static bool is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* A link to nothing, or to itself: whoever made it wanted a model there. errno says why. */
+static bool is_broken_link(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0)
+        return false;
+    int why = errno;
+    bool is_link = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+    errno = why;
+    return is_link;
+}
+
 /* What a folder of that name says about the lack of versions; NULL: nothing. */
 static const char *why_no_version(const char *model_dir, const char *name, const char *file)
 {
@@ -297,6 +309,8 @@ static status_t read_either(const repository_source_t *source, const char *name,
         return err_set(err, STATUS_INVALID_ARGUMENT, "path too long below %.100s", source->root);
     if (source->root[0] && is_folder(dir))
         return read_folder(dir, name, version, reading);
+    if (source->root[0] && is_broken_link(dir))
+        return err_set(err, STATUS_NOT_FOUND, "%.200s is a link that leads nowhere: %m", dir);
     if (entry)
         return read_bare(source, entry, version, reading);
     return err_set(err, STATUS_NOT_FOUND, "there is no model '%.100s' in the repository", name);
@@ -408,7 +422,7 @@ static status_t read_folders(readings_t *readings, err_t *err)
                        root);
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof(path), "%s/%s", root, names[i]->d_name);
-        if (status == STATUS_OK && is_folder(path))
+        if (status == STATUS_OK && (is_folder(path) || is_broken_link(path)))
             status = readings_add(readings, names[i]->d_name, err);
         free(names[i]);
     }

@@ -156,6 +156,8 @@ def test_what_is_not_served_says_why_in_one_line(triton, index, name):
     "bare": ["no version folder", "'docs' is no number"],
     "folded": ["no version folder", "'1' has a folder of the file's name"],
     "linked": ["the name 'net' is not that of its folder, 'linked'"],
+    "dangling": ["/dangling is a link that leads nowhere: No such file or directory"],
+    "loop": ["/loop is a link that leads nowhere: Too many levels of symbolic links"],
 }.items())
 def test_a_folder_with_a_mistake_says_which(index, name, words):
     assert index[name]["state"] == "UNAVAILABLE"
@@ -170,4 +172,3 @@ def test_a_link_to_a_model_is_a_model_of_its_own(triton, index):
     x.set_data_from_numpy(np.ones((1, 6), np.float32))
     for name in ("plain", "twin"):
         assert client.infer(name, [x]).as_numpy("y").sum() == 6
-    assert "loop" not in index and "dangling" not in index
