@@ -29,6 +29,8 @@ static void cell_of(const summary_model_t *model, column_t column, char *text)
     char number[FIGURES_BYTES];
     const char *const plain[] = {model->name, model->version, model->state, model->engine};
     text[0] = '\0';
+    if (column == COL_VERSION && strcmp(model->version, "0") == 0)
+        return;
     if (column <= COL_ENGINE)
         snprintf(text, CELL_BYTES, "%s", plain[column]);
     else if (!has_latency(model))

@@ -51,6 +51,19 @@ Test(summary, a_table_has_what_is_known)
                  "    node 'x': unknown operator Foo of domain ai.example\n");
 }
 
+Test(summary, a_model_without_a_version_has_none)
+{
+    summary_model_t models[] = {plain, broken};
+
+    models[1].version = "0";
+    models[1].reason = "no version folder";
+    expect_table(models, 2, 30,
+                 "  model       version  state\n"
+                 "  digits      1        ready\n"
+                 "  broken-one           failed\n"
+                 "    no version folder\n");
+}
+
 /* What the screen has no room for is left out, but never why a model failed. */
 Test(summary, a_table_of_a_narrow_screen)
 {
