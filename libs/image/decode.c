@@ -1,5 +1,7 @@
 #include "image/codec.h"
 
+#include <string.h>
+
 static const image_codec_ops_t *const codecs[] = {
     [IMAGE_JPEG] = &image_jpeg_ops, [IMAGE_PNG] = &image_png_ops};
 
@@ -41,6 +43,22 @@ static status_t check_limits(const image_info_t *info, const image_limits_t *lim
     return STATUS_OK;
 }
 
+/* What JSON clients send that forgot to say so. */
+static bool is_base64(const char *data, size_t len_bytes)
+{
+    static const char jpeg[] = "/9j/", png[] = "iVBORw0KGgo";
+    return (len_bytes >= strlen(jpeg) && memcmp(data, jpeg, strlen(jpeg)) == 0) ||
+           (len_bytes >= strlen(png) && memcmp(data, png, strlen(png)) == 0);
+}
+
+static status_t not_a_picture(const void *data, size_t len_bytes, err_t *err)
+{
+    if (is_base64(data, len_bytes))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "base64 of a picture, which the input's parameter content_type: \"base64\" must say");
+    return err_set(err, STATUS_INVALID_ARGUMENT, "neither a JPEG nor a PNG picture");
+}
+
 status_t image_probe(const void *data, size_t len_bytes, const image_limits_t *limits, image_info_t *info,
                      err_t *err)
 {
@@ -50,7 +68,7 @@ status_t image_probe(const void *data, size_t len_bytes, const image_limits_t *l
         return err_set(err, STATUS_TOO_LARGE, "the picture file has %zu bytes, the limit is %zu", len_bytes,
                        limits->max_file_bytes);
     if (!image_recognise(data, len_bytes, &format))
-        return err_set(err, STATUS_INVALID_ARGUMENT, "neither a JPEG nor a PNG picture");
+        return not_a_picture(data, len_bytes, err);
     status_t status = codecs[format]->probe(data, len_bytes, &found, err);
     if (status == STATUS_OK)
         status = check_limits(&found, limits, err);

@@ -10,7 +10,7 @@
 
 /* Texts are never NULL. */
 typedef struct {
-    const char *name, *version;    /* version "0": its folder has none, and a table says nothing of it */
+    const char *name, *version; /* version "0": its folder has none, and a table says nothing of it */
     const char *state, *reason; /* "ready", "failed"; why it is not ready, or "" */
     bool ready;
     const char *mode, *mode_reason; /* "" when it is not known */

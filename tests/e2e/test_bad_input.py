@@ -1,5 +1,6 @@
 """Wrong requests: a clear error that names what is wrong, and the next good request works."""
 
+import base64
 import json
 import struct
 import zlib
@@ -210,6 +211,18 @@ def test_a_type_that_is_not_taken_is_415(up, kind):
 def test_what_clients_say_of_json_is_taken(up, kind):
     answer = request(up.http, "POST", INFER, json.dumps(tensor_request(digit_tensor())).encode(), {"Content-Type": kind} if kind else {})
     assert answer.status == 200, answer
+
+
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "application/json"])
+def test_a_picture_that_is_not_called_one_is_told_how(up, kind):
+    answer = request(up.http, "POST", INFER, A_PNG, {"Content-Type": kind} if kind else {})
+    assert answer.status == 400 and "Content-Type: image/png" in answer.error(), answer
+
+
+def test_base64_that_is_not_called_that_is_told_how(up):
+    body = {"inputs": [{"name": "image", "shape": [1], "datatype": "BYTES", "data": [base64.b64encode(A_PNG).decode()]}]}
+    answer = post(up.http, INFER, body)
+    assert answer.status == 400 and 'content_type: "base64"' in answer.error(), answer
 
 
 @pytest.mark.parametrize("text,says", {

@@ -5,6 +5,7 @@
 #include "gateway/links/control.h"
 #include "gateway/sessions/session.h"
 #include "http/url.h"
+#include "image/picture.h"
 #include "oip/describe.h"
 #include "oip/rest_codec.h"
 
@@ -275,6 +276,16 @@ static status_t apply_query(const http_request_t *request, session_t *session, e
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
+/* `curl --data-binary @7.png` without a Content-Type says that it sends a form, and so JSON. */
+static void explain_picture(const uint8_t *body, size_t body_bytes, err_t *err)
+{
+    image_format_t format;
+    if (body && image_recognise(body, body_bytes, &format))
+        err_set(err, STATUS_INVALID_ARGUMENT,
+                "the body is a picture: send it with the header 'Content-Type: %s'",
+                format == IMAGE_PNG ? "image/png" : "image/jpeg");
+}
+
 static void infer_request(http_request_t *request, void *user)
 {
     rest_t *rest = user;
@@ -289,6 +300,8 @@ static void infer_request(http_request_t *request, void *user)
     if (status == STATUS_OK && json_bytes == 0)
         status = apply_query(request, session, &err);
     if (status != STATUS_OK) {
+        if (json_bytes == OIP_REST_ALL_JSON)
+            explain_picture(body, body_bytes, &err);
         refuse(request, session, rest->gateway, &err);
         return;
     }
