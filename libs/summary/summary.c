@@ -147,6 +147,10 @@ static void add_mode(const summary_model_t *model, unsigned columns, strbuf_t *o
 void summary_table(const summary_model_t *models, size_t count, unsigned columns, bool colours, strbuf_t *out)
 {
     unsigned width[COLS], shown = lay_out(models, count, columns, width);
+    if (count == 0) {
+        strbuf_printf(out, "%*snone is loaded (a model is a folder MODEL/VERSION/model.onnx)\n", INDENT, "");
+        return;
+    }
     strbuf_printf(out, "%*s", INDENT, "");
     for (unsigned c = 0; c < shown; c++)
         if (width[c] > 0)

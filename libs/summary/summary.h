@@ -25,7 +25,7 @@ typedef struct {
 /*
  * A line for each below a line of headings; what has no room in so many columns (SUMMARY_ALL: no end to them) is left out
  * from the right. Below a model, if there is such: why it is not ready, in full; the mode that it runs in, but of mode
- * whole that nobody refused no word.
+ * whole that nobody refused no word. Of no models it says that there are none, and what one is.
  *
  *     model    version  state   engine       1 row    full batch     measured
  *     digits   1        ready   onnxruntime  3.4 ms   32 in 91 ms    4 sizes up to 8

@@ -51,6 +51,11 @@ Test(summary, a_table_has_what_is_known)
                  "    node 'x': unknown operator Foo of domain ai.example\n");
 }
 
+Test(summary, of_no_models_it_says_what_one_is)
+{
+    expect_table(NULL, 0, SUMMARY_ALL, "  none is loaded (a model is a folder MODEL/VERSION/model.onnx)\n");
+}
+
 Test(summary, a_model_without_a_version_has_none)
 {
     summary_model_t models[] = {plain, broken};
