@@ -1,5 +1,6 @@
 """The `fermata` program itself: its commands, their help, and what it says of what it does not know."""
 
+import socket
 import subprocess
 
 import pytest
@@ -62,6 +63,16 @@ def test_an_unknown_option_is_one_line_and_no_output(fermata, name):
 def test_version(fermata):
     assert fermata("version").stdout == fermata("--version").stdout
     assert fermata("version").stdout.startswith("fermata ")
+
+
+def test_where_no_scheduler_is_the_words_are_the_users(fermata):
+    with socket.socket() as taken:  # bound, and nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        at = "127.0.0.1:%d" % taken.getsockname()[1]
+        told = fermata("cluster", "status", "--scheduler", at)
+    assert told.returncode == 1 and told.stdout == ""
+    assert told.stderr == (f"fermata cluster: no scheduler at {at}: Connection refused "
+                           "(--scheduler names it; of `fermata serve` the gRPC port)\n")
 
 
 HELPS = [*(["fermata", "help", name] for name in (*COMMANDS, "serve", "key", "cert", "help")),

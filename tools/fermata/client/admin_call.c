@@ -4,9 +4,21 @@
 #include "rpc/client.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The longest answer to wait for is a plan, whose solver has seconds. */
 static const int64_t TIMEOUT_NS = 60 * NS_PER_S;
+
+/* gRPC's text names its own inside where nobody listens; *text becomes what the kernel says of it. */
+static bool nobody_listens(const char **text)
+{
+    static const char words[] = "Failed to connect to remote host: ";
+    const char *found = strstr(*text, words);
+    if (!found)
+        return false;
+    *text = found + strlen(words);
+    return true;
+}
 
 static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *response, bool *keep)
 {
@@ -14,7 +26,12 @@ static void on_done(void *arg, rpc_code_t code, const char *text, rpc_bytes_t *r
     (void)keep;
     if (code == RPC_OK)
         call->answer = rpc_unpack(call->type, response, &call->arena);
-    if (code != RPC_OK)
+    if (code != RPC_OK && nobody_listens(&text))
+        call->status =
+            err_set(call->err, rpc_code_to_status(code),
+                    "no scheduler at %s: %s (--scheduler names it; of `fermata serve` the gRPC port)",
+                    call->scheduler, text);
+    else if (code != RPC_OK)
         call->status = err_set(call->err, rpc_code_to_status(code), "%s: %s", call->scheduler, text);
     else if (!call->answer)
         call->status = err_set(call->err, STATUS_IO, "%s: the answer cannot be read", call->scheduler);
