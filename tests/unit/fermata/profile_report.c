@@ -135,8 +135,7 @@ Test(report, as_a_table)
     const char *text = read_all(file);
     cr_expect_not_null(strstr(text, "a<b> on cpu & co\n"), "%s", text);
     cr_expect_not_null(strstr(text, "alpha 2.0000 ms a row, beta 1.0000 ms a batch"), "%s", text);
-    cr_expect_not_null(strstr(text, "     1     10     2.9000     3.0000     3.1500     3.3000     3.0000"),
-                       "%s", text);
+    cr_expect_not_null(strstr(text, "\n    1    10  2.9000     3.0000"), "%s", text);
     cr_expect_not_null(strstr(text, "planned with: 1.050 x the median"), "%s", text);
     cr_expect_not_null(strstr(text, "#--"), "%s", text);
     cr_expect_not_null(strstr(text, "------>\n"), "the hiccup is cut off: %s", text);

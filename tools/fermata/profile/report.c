@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/figures.h"
+#include "screen/screen.h"
+#include "screen/table.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,7 +17,8 @@ enum {
     SVG_LEFT = 80,
     SVG_TOP = 50,
     SVG_MARGIN = 30,
-    TICKS = 8
+    TICKS = 8,
+    TABLE_MAX_BYTES = 1 << 20
 };
 
 static double ms(int64_t ns)
@@ -132,14 +135,52 @@ static int64_t scale_ns(const profile_report_t *report)
 }
 
 /* A bar up to the median, then dashes up to the 99th percentile. */
-static void print_bar(const profiler_sample_t *sample, int64_t scale, FILE *out)
+static void add_bar(const profiler_sample_t *sample, int64_t scale, table_t *table)
 {
     double median = BAR_CELLS * (double)sample->median_ns / (double)scale;
     double late = BAR_CELLS * (double)sample->p99_ns / (double)scale;
+    char bar[BAR_CELLS + 2];
+    int cell = 0;
 
-    for (int cell = 0; cell < BAR_CELLS && cell + 0.5 < late; cell++)
-        fputc(cell + 0.5 < median ? '#' : '-', out);
-    fputs(late > BAR_CELLS + 1 ? ">\n" : "\n", out);
+    for (; cell < BAR_CELLS && cell + 0.5 < late; cell++)
+        bar[cell] = cell + 0.5 < median ? '#' : '-';
+    if (late > BAR_CELLS + 1)
+        bar[cell++] = '>';
+    bar[cell] = '\0';
+    table_cell(table, "%s", bar);
+}
+
+static void add_sample(const profiler_sample_t *s, const profile_t *profile, int64_t scale, table_t *table)
+{
+    table_cell(table, "%u", s->batch);
+    table_cell(table, "%u", s->runs);
+    table_cell(table, "%.4f", ms(s->min_ns));
+    table_cell(table, "%.4f", ms(s->median_ns));
+    table_cell(table, "%.4f", ms(s->p95_ns));
+    table_cell(table, "%.4f", ms(s->p99_ns));
+    table_cell(table, "%.4f", ms(profile_report_fit_ns(profile, s->batch)));
+    table_cell(table, "%+.1f", 100 * profile_report_off(profile, s));
+    table_cell(table, "%.1f", s->median_ns > 0 ? s->batch / ((double)s->median_ns / 1e9) : 0.0);
+    add_bar(s, scale, table);
+    table_end_row(table, "");
+}
+
+static void print_samples(const profile_report_t *report, FILE *out)
+{
+    static const table_column_t columns[] = {
+        {"batch", true},  {"runs", true},   {"min ms", true}, {"median ms", true}, {"p95 ms", true},
+        {"p99 ms", true}, {"fit ms", true}, {"off %", true},  {"rows/s", true},    {"", false}};
+    table_t table;
+    strbuf_t text;
+
+    table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < report->count; i++)
+        add_sample(&report->samples[i], report->profile, scale_ns(report), &table);
+    strbuf_init(&text, TABLE_MAX_BYTES);
+    table_print(&table, screen_room(out), &text);
+    fputs(text.data, out);
+    strbuf_dispose(&text);
+    table_dispose(&table);
 }
 
 static void print_check(const profiler_check_t *check, FILE *out)
@@ -160,21 +201,11 @@ static void print_check(const profiler_check_t *check, FILE *out)
 void profile_report_table(const profile_report_t *report, FILE *out)
 {
     const profile_t *profile = report->profile;
-    int64_t scale = scale_ns(report);
 
     fprintf(out, "%s%s%s on %s\n", report->model, report->shape[0] ? " at " : "", report->shape,
             report->device);
-    fprintf(out, "%6s %6s %10s %10s %10s %10s %10s %7s %9s\n", "batch", "runs", "min ms", "median ms",
-            "p95 ms", "p99 ms", "fit ms", "off %", "rows/s");
-    for (uint32_t i = 0; i < report->count; i++) {
-        const profiler_sample_t *s = &report->samples[i];
-        fprintf(out, "%6u %6u %10.4f %10.4f %10.4f %10.4f %10.4f %+7.1f %9.1f  ", s->batch, s->runs,
-                ms(s->min_ns), ms(s->median_ns), ms(s->p95_ns), ms(s->p99_ns),
-                ms(profile_report_fit_ns(profile, s->batch)), 100 * profile_report_off(profile, s),
-                s->median_ns > 0 ? s->batch / ((double)s->median_ns / 1e9) : 0.0);
-        print_bar(s, scale, out);
-    }
-    fprintf(out, "alpha %.4f ms a row, beta %.4f ms a batch; the line is off by %.1f %% (root mean square)\n",
+    print_samples(report, out);
+    fprintf(out, "alpha %.4f ms a row, beta %.4f ms a batch; the line is off by %.1f %% (RMS)\n",
             ms(profile->alpha_ns), ms(profile->beta_ns), 100 * profile->residual);
     fprintf(out, "planned with: %.3f x the median (p95 / median, the median over the sizes)\n",
             profile->spread);
