@@ -215,7 +215,7 @@ static status_t show_status(admin_call_t *call, bool json)
     printf("policy %s (of", state->policy);
     for (size_t i = 0; i < state->n_policies; i++)
         printf(" %s", state->policies[i]);
-    printf(")\nup %s, %zu gateway%s\n", figures_time(floor((double)state->uptime_ns / 1e9), up, sizeof up),
+    printf(")\nup %s, %zu gateway%s\n", figures_time(ceil((double)state->uptime_ns / 1e9), up, sizeof up),
            state->n_gateways, state->n_gateways == 1 ? "" : "s");
     print_subclusters(state);
     print_plan(state);
