@@ -10,7 +10,7 @@ NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 .PHONY: build programs help deps test-deps demo test check unit asan tsan rdma e2e bench format format-check compose-test sweep sweep-random clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 deps:
 	@scripts/install-deps
@@ -33,7 +33,7 @@ programs: deps ## build what users run, and no tests or benchmarks
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target programs
 
-demo: ## install, build, start everything, classify the example pictures by REST and gRPC, stop cleanly
+demo: ## install, build, start all, classify pictures, stop
 	@echo "== Building Fermata"
 	@scripts/quietly build/demo/packages.log "Packages and libraries" scripts/install-deps
 	@scripts/quietly build/demo/configure.log "Configuration" cmake --preset release
@@ -46,7 +46,7 @@ test: ## all checks and tests
 	@$(MAKE) -j 2 --no-print-directory test-deps build # one waits for the network, the other for the compiler
 	@$(MAKE) -j 1 --no-print-directory check unit asan tsan e2e rdma
 
-check: test-deps build ## format, length of functions, dependency graph, second compiler
+check: test-deps build ## format, length of functions, dependencies, second compiler
 	scripts/format --check
 	scripts/check-deps
 	scripts/check-functions
@@ -58,7 +58,7 @@ check: test-deps build ## format, length of functions, dependency graph, second 
 unit: build ## unit tests, release
 	ctest --preset release -LE 'e2e|bench' -j $(JOBS)
 
-asan: deps ## unit tests with the address, leak and undefined-behaviour sanitizers
+asan: deps ## unit tests with address, leak and behaviour sanitizers
 	cmake --preset asan
 	cmake --build --preset asan -j $(JOBS) --target unit-tests
 	ctest --preset asan -j $(JOBS)
@@ -68,7 +68,7 @@ tsan: deps ## unit tests that have threads, with the thread sanitizer
 	cmake --build --preset tsan -j $(JOBS) --target unit-tests
 	$(NO_ASLR) ctest --preset tsan -j $(JOBS)
 
-rdma: test-deps ## the build with RDMA, its tests, and the running system over two transports of UCX
+rdma: test-deps ## the build with RDMA, its tests, and the system over UCX
 	@scripts/install-deps --rdma
 	cmake --preset rdma
 	cmake --build --preset rdma -j $(JOBS) --target programs \
@@ -88,13 +88,13 @@ format: test-deps ## format the C sources
 format-check: test-deps ## check the format of the C sources
 	scripts/format --check
 
-compose-test: ## build the image and run compose.yaml with podman (needs root)
+compose-test: ## build the image, run compose.yaml with podman (as root)
 	deploy/compose-test
 
-sweep: build ## simulate all 7,560 workloads of Symphony's Table 1 (hours; goes on where it was stopped)
+sweep: build ## simulate Symphony's Table 1 (hours; resumes)
 	build/release/bin/fermata-sim scenario --dir tests/sim/sweeps table1 --resume build/sweep.txt --out build/sweep.md
 
-sweep-random: build ## compare the policies on 40 workloads drawn by chance (minutes)
+sweep-random: build ## compare the policies on 40 random workloads (minutes)
 	tests/sim/random-workloads --jobs $(JOBS) --out build/sweep-random.md
 
 clean: ## remove everything that was built
