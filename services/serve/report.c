@@ -114,30 +114,42 @@ static void print_models(const served_t *served)
     summaries_dispose(&summaries);
 }
 
-static const model_t *first_ready(const served_t *served)
+static bool takes_pictures(const model_t *model)
 {
-    for (uint32_t i = 0; i < served->count; i++) {
-        if (served->models[i]->serving->state == MODEL_READY)
-            return served->models[i];
-    }
-    return NULL;
+    return model->config.image.input[0] != '\0';
 }
 
-static void print_try(const serve_t *serve, const char *model)
+/* A ready one, of pictures where there is such; NULL: none is ready. */
+static const model_t *one_to_try(const served_t *served)
 {
-    const char *keys = serve_keys(serve);
+    const model_t *found = NULL;
+    for (uint32_t i = served->count; i-- > 0;) {
+        const model_t *model = served->models[i];
+        if (model->serving->state == MODEL_READY &&
+            (!found || takes_pictures(model) || !takes_pictures(found)))
+            found = model;
+    }
+    return found;
+}
+
+static void print_try(const serve_t *serve, const model_t *model)
+{
+    const char *keys = serve_keys(serve), *key = keys ? "-H \"Authorization: Bearer $KEY\" " : "";
 
     printf("\nTry:\n");
     if (keys)
         printf("  KEY=$(fermata key new NAME --keys %s)\n", keys);
-    printf("  curl -s %shttp://%s/v2/models/%s\n", keys ? "-H \"Authorization: Bearer $KEY\" " : "",
-           serve_http(serve), model);
+    printf("  curl -s %shttp://%s/v2/models/%s\n", key, serve_http(serve), model->name);
+    if (takes_pictures(model))
+        printf("  curl -s %s-H 'Content-Type: image/png' --data-binary @PICTURE.png \\\n"
+               "       'http://%s/v2/models/%s/infer?classification=3'\n",
+               key, serve_http(serve), model->name);
 }
 
 void report_text(const serve_t *serve, int64_t took_ns, const char *log_folder)
 {
     const served_t *served = serve_models(serve);
-    const model_t *ready = first_ready(served);
+    const model_t *ready = one_to_try(served);
 
     printf("Fermata serves after %.2f s, in one process%s.\n\n", (double)took_ns / 1e9,
            serve_joins(serve) ? ", as a part of a cluster" : "");
@@ -150,7 +162,7 @@ void report_text(const serve_t *serve, int64_t took_ns, const char *log_folder)
     printf("\nModels:\n");
     print_models(served);
     if (ready)
-        print_try(serve, ready->name);
+        print_try(serve, ready);
     printf("\nCtrl-C stops it.\n");
     fflush(stdout);
 }

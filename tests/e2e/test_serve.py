@@ -306,6 +306,8 @@ def test_its_screen(bin_dir, tmp_path):
         rows = stays[stays.index("Models:"):stays.index("Try:")].split("\r\n")
         assert all(len(row) <= columns for row in rows), rows
         assert [row.split()[:3] for row in rows[2:] if re.match("  [a-z]", row)] == [["broken", "1", "failed"], ["digits", "1", "ready"]], rows
+        words = stays[stays.index("Try:"):].replace("\r\n", "\n")
+        assert re.search(r"--data-binary @PICTURE.png \\\n +'http://\S+/v2/models/digits/infer\?classification=3'\n", words), words
         log = pathlib.Path(re.search(r"  log +(\S+)\r\n", stays)[1])
         assert log.parent.parent == tmp_path and " serve stopped" in log.read_text()
 
