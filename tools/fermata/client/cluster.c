@@ -170,8 +170,11 @@ static void print_models(const Admin__GetStateResponse *state)
 /* Nothing where everybody is believed. */
 static void print_doubts(const Admin__GetStateResponse *state)
 {
-    static const table_column_t columns[] = {
-        {"NOT BELIEVED", false}, {"MODEL", false}, {"STATE", false}, {"STRIKES", true}, {"FOR", true}};
+    static const table_column_t columns[] = {{"NOT BELIEVED", false},
+                                             {"MODEL OR DEVICE", false},
+                                             {"STATE", false},
+                                             {"STRIKES", true},
+                                             {"FOR", true}};
     table_t table;
     if (state->n_doubts == 0)
         return;
@@ -180,7 +183,7 @@ static void print_doubts(const Admin__GetStateResponse *state)
         const Admin__Doubt *doubt = state->doubts[i];
         char left[FIGURES_BYTES];
         table_cell(&table, "%s", doubt->peer);
-        table_cell(&table, "%s", doubt->model);
+        table_cell(&table, "%s", doubt->model[0] ? doubt->model : doubt->device);
         table_cell(&table, "%s", doubt->state);
         table_cell(&table, "%u", doubt->strikes);
         table_cell(&table, "%s",
