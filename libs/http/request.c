@@ -169,16 +169,29 @@ const char *http_request_query(const http_request_t *request)
     return request->text.data + request->query;
 }
 
-const char *http_request_header(const http_request_t *request, const char *name)
+/* From header line `from` on; header_count when there is none. */
+static unsigned find_header(const http_request_t *request, const char *name, unsigned from)
 {
     size_t len = strlen(name);
 
-    for (unsigned i = 0; i < request->header_count; i++) {
-        uint32_t at = request->headers[i].name, value = request->headers[i].value;
+    while (from < request->header_count) {
+        uint32_t at = request->headers[from].name, value = request->headers[from].value;
         if (value - at == len + 1 && strcasecmp(request->text.data + at, name) == 0)
-            return request->text.data + value;
+            break;
+        from++;
     }
-    return NULL;
+    return from;
+}
+
+const char *http_request_header(const http_request_t *request, const char *name)
+{
+    unsigned at = find_header(request, name, 0);
+    return at < request->header_count ? request->text.data + request->headers[at].value : NULL;
+}
+
+bool http_request_header_repeats(const http_request_t *request, const char *name)
+{
+    return find_header(request, name, find_header(request, name, 0) + 1) < request->header_count;
 }
 
 size_t http_request_route(const http_request_t *request)

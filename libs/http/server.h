@@ -121,6 +121,8 @@ const char *
 http_request_query(const http_request_t *request); /* raw, behind the '?'; "" when there is none */
 /* Value of a header, by case-insensitive name; NULL when it is absent. The first one if it comes twice. */
 const char *http_request_header(const http_request_t *request, const char *name);
+/* True when it comes twice, with the same value or another. */
+bool http_request_header_repeats(const http_request_t *request, const char *name);
 /* Value of a {name} segment of the route, decoded; NULL when the route has no such segment. */
 const char *http_request_param(const http_request_t *request, const char *name);
 /* Which route it has: its place in the table of http_server_create. */

@@ -104,6 +104,8 @@ static status_t check_headers(const http_request_t *request, int64_t *json_bytes
     if (!header_bytes(request, json_bytes))
         return err_set(err, STATUS_INVALID_ARGUMENT,
                        "header Inference-Header-Content-Length is not a number");
+    if (http_request_header_repeats(request, "Inference-Header-Content-Length"))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "header Inference-Header-Content-Length comes twice");
     return STATUS_OK;
 }
 

@@ -253,6 +253,8 @@ Test(session, bad_requests_never_reach_the_scheduler)
          400, "'x'"},
         {"one", "Inference-Header-Content-Length: x\r\n", ONE_ROW, 400, "Inference-Header-Content-Length"},
         {"one", "Inference-Header-Content-Length: 99999\r\n", ONE_ROW, 400, ""},
+        {"one", "Inference-Header-Content-Length: 9\r\nInference-Header-Content-Length: 0\r\n", "123456789",
+         400, "twice"},
         {"one", "Inference-Header-Content-Length: 0\r\n", "123", 400, ""},
         {"one", "Content-Encoding: gzip\r\n", ONE_ROW, 415, "gzip"},
         {"one", NULL, CLASSES("2000"), 400, "classification of output 'y' must be 1 to 1024"},
