@@ -2,16 +2,18 @@
 
 import os
 import signal
-import threading
 import time
 
 import pytest
 
+import rogue
 from client import get, post
 from system import Up, wait_until
 from test_emulated import infer_request
 
 pytestmark = pytest.mark.alone
+
+NO_PAUSE = 10_000  # a second: more than one after the other are ever answered
 
 
 @pytest.fixture(scope="module")
@@ -30,32 +32,11 @@ def ask(up, **parameters):
     return post(up.http, "/v2/models/quick/infer", dict(up.body, parameters=parameters))
 
 
-class Background:
-    """Something that is done again and again until the block ends."""
-
-    def __init__(self, work, pause=0.0):
-        self.over = threading.Event()
-        self.results = []
-        self.thread = threading.Thread(target=self._run, args=(work, pause))
-
-    def _run(self, work, pause):
-        while not self.over.wait(pause):
-            self.results.append(work())
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-
 def test_a_host_that_stood_still_locks_nobody_out(quick):
     """Gateway and worker stand still six times for a quarter of a second. What is short of its deadline is served soon after, and
     not when 256 pings later the last stall is forgotten."""
     victims = [service["pid"] for service in quick.gateways + quick.ready["workers"]]
-    with Background(lambda: ask(quick)), Background(lambda: ask(quick)):
+    with rogue.Steady(lambda: ask(quick), NO_PAUSE), rogue.Steady(lambda: ask(quick), NO_PAUSE):
         for _ in range(6):
             time.sleep(0.5)
             for victim in victims:
@@ -70,7 +51,7 @@ def test_a_host_that_stood_still_locks_nobody_out(quick):
 
 def test_a_client_that_asks_for_what_cannot_be_costs_nobody_an_answer(quick):
     """A microsecond is less than any model takes: that is no overload, and nobody is refused for it."""
-    with Background(lambda: ask(quick, timeout=1), 0.02) as liar, Background(lambda: ask(quick, priority=1)) as better:
+    with rogue.Steady(lambda: ask(quick, timeout=1), 50) as liar, rogue.Steady(lambda: ask(quick, priority=1), NO_PAUSE) as better:
         answers = [ask(quick).status for _ in range(120)]
     assert liar.results and {answer.status for answer in liar.results} == {504}
     assert "the deadline cannot be met" in liar.results[0].error()

@@ -11,11 +11,11 @@ import subprocess
 import pytest
 
 import bombs
+import malformed
 import rogue
 from client import get, pictures, post, wait_served_by
 from system import Cluster, patient_models, wait_until
 from test_emulated import infer_request
-from test_healing import Background
 from test_modes import metric
 
 
@@ -40,8 +40,6 @@ def emulated(bin_dir, tmp_path_factory):
 
 def state(cluster):
     return get(cluster.one.http, "/state").json()
-
-
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
@@ -87,7 +85,7 @@ def test_a_worker_that_lies_is_shunned_and_costs_its_clients_little(emulated, bi
         worker.report(gateway.described(kind))
         wait_until(lambda: gateway.models[kind].workers == 2, "two workers have it", 10)
         with contextlib.ExitStack() as traffic:  # so many that the other is busy, and the rogue is granted something
-            clients = [traffic.enter_context(Background(infer, 0.01)) for _ in range(6)]
+            clients = [traffic.enter_context(rogue.Steady(infer, 60)) for _ in range(6)]
             wait_until(lambda: doubted(emulated, kind), "the rogue is found out", 60)
             before = [len(client.results) for client in clients]
             wait_until(lambda: all(len(client.results) > had + 20 for client, had in zip(clients, before)), "clients go on", 60)
@@ -145,6 +143,17 @@ def test_an_epoch_of_a_far_future_deafens_nobody(emulated):
     assert "more than a day ahead" in refused.value.details()
     assert state(emulated)["epoch"] == before
     assert ask(emulated, "quick")() == 200
+
+
+@pytest.mark.parametrize("report", malformed.REPORTS.values(), ids=malformed.REPORTS)
+def test_what_a_worker_says_that_means_nothing_costs_nobody_an_answer(emulated, report):
+    """It may be sent away for it; what it has to do is done while it is heard, or has gone."""
+    with rogue.RogueWorker(emulated.one.grpc, rogue.ok) as worker:
+        worker.send(**report)
+        worker.send(ping=rogue.message("Ping", sent_ns=77))
+        wait_until(lambda: worker.ended or any(frame.pong.sent_ns == 77 for frame in worker.heard), "it was heard", 10)
+        assert ask(emulated, "quick")() == 200
+    wait_until(lambda: [model["name"] for model in state(emulated)["models"] if model["ready"]] == ["quick", *ANSWERS], "nothing is left of it", 10)
 
 
 def test_ids_of_processes_are_shown_to_nobody(emulated):
