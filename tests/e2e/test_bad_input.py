@@ -383,6 +383,19 @@ def test_grpc_unknown_method(channel):
     assert call(channel, b"", method="NoSuchMethod")[0] == grpc.StatusCode.UNIMPLEMENTED
 
 
+@pytest.mark.parametrize("algorithm", ["gzip", "deflate"])
+def test_a_compressed_message_is_refused(up, algorithm):
+    """Of a stock client, before it is unpacked."""
+    tensor = tritonclient.grpc.InferInput("image", [1, 1, 8, 8], "FP32")
+    tensor.set_data_from_numpy(TENSOR)
+    client = tritonclient.grpc.InferenceServerClient(up.grpc)
+    with pytest.raises(tritonclient.grpc.InferenceServerException, match=algorithm) as refused:
+        client.infer("digits", [tensor], compression_algorithm=algorithm)
+    assert refused.value.status() == "StatusCode.UNIMPLEMENTED"
+    assert client.infer("digits", [tensor]).as_numpy("scores").shape == (1, 10)
+    client.close()
+
+
 def test_grpc_message_over_the_limit(channel):
     message = infer_message(raw=[bytes(600 << 20)])
     code, _ = call(channel, message, timeout=60)
