@@ -156,6 +156,64 @@ def test_what_a_worker_says_that_means_nothing_costs_nobody_an_answer(emulated, 
     wait_until(lambda: [model["name"] for model in state(emulated)["models"] if model["ready"]] == ["quick", *ANSWERS], "nothing is left of it", 10)
 
 
+def test_done_messages_of_what_others_were_granted_count_for_nothing(emulated):
+    """5,000, of the numbers that batches have beside it, with statuses good and bad."""
+    infer = ask(emulated, "quick")
+    with rogue.RogueWorker(emulated.one.grpc, rogue.ok) as worker:
+        with rogue.Steady(infer, 100) as client:
+            for number in range(5000):
+                worker.send(done=[rogue.message("BatchDone", batch_id=number, status=number % 12, exec_ns=1)])
+            worker.send(ping=rogue.message("Ping", sent_ns=5000))
+            wait_until(lambda: any(frame.pong.sent_ns == 5000 for frame in worker.heard) and len(client.results) >= 100, "all were heard", 60)
+    assert set(client.results) == {200}, client.results
+    assert not state(emulated)["doubts"]
+
+
+def test_handles_are_not_guessed(emulated):
+    """Who has greeted as a worker and asks for what a client has sent, without being told its handle, gets nothing of it."""
+    infer = ask(emulated, "quick")
+    own = rogue.instance_at(emulated.one.grpc, emulated.front.data)
+    with rogue.Steady(infer, 100) as client, rogue.data_connection(emulated.front.data, own) as connection:
+        for seq in range(16):
+            items = b"".join(struct.pack("<QQQQ", own if number % 2 else number, 1024 * seq + number, 0, 64) for number in range(1024))
+            connection.sendall(rogue.data_frame(rogue.FETCH, items, seq=seq, count=1024))
+            answer = rogue.read_exactly(connection, 16 + 1024 * 16)
+            assert all(status != 0 and length == 0 for status, _, length in struct.iter_unpack("<IIQ", answer[16:]))
+        wait_until(lambda: len(client.results) >= 50, "requests beside it", 60)
+    assert set(client.results) == {200}, client.results
+
+
+def test_names_of_models_leave_room_for_others_and_for_those_to_come(emulated):
+    """More than there are places; a worker that comes then has one, and when both have gone the next can do the same."""
+    def names(start):
+        return [model["name"] for model in state(emulated)["models"] if model["name"].startswith(start)]
+
+    with rogue.Spy(emulated.one.grpc) as gateway:
+        reports = [rogue.message("ModelReport") for _ in range(1500)]
+        for turn in ("first", "second", "third"):
+            with rogue.RogueWorker(emulated.one.grpc, rogue.ok, kind="emulated") as liar, rogue.RogueWorker(emulated.one.grpc, rogue.ok, name="late") as late:
+                for number, report in enumerate(reports):
+                    report.CopyFrom(gateway.described("quick"))
+                    report.name = f"{turn}-{number}"
+                wait_until(lambda: liar.send(models=reports) or len(names(turn)) >= 512, "it has taken its part", 20)
+                late.report(reports[0], name=f"honest-{turn}")
+                gateway.described(f"honest-{turn}", 20)
+                assert len(names("")) <= 1024
+                assert [ask(emulated, "quick")() for _ in range(20)] == [200] * 20
+            wait_until(lambda: len(state(emulated)["workers"]) == 1, "both have gone", 10)
+
+
+def test_tasks_of_another_gateway_take_nobodys_turn(emulated):
+    """7,000 of handles that it did not publish: dropped when their inputs do not come, at the latest when they were due."""
+    infer = ask(emulated, "ok")
+    with rogue.RogueGateway(emulated.one.grpc, data_address=emulated.front.data) as gateway:
+        wait_until(lambda: "quick" in gateway.models and gateway.models["quick"].ready, "the rogue knows the model", 10)
+        ids = [*gateway.submit("quick", 3500), *gateway.submit("quick", 3500)]
+        assert [infer() for _ in range(20)] == [200] * 20
+        wait_until(lambda: len(gateway.drops) >= len(ids), "all are told", 30)
+    assert {drop[0] for drop in gateway.drops} == set(ids)
+
+
 def test_ids_of_processes_are_shown_to_nobody(emulated):
     with rogue.RogueWorker(emulated.one.grpc, rogue.ok) as worker:
         wait_until(lambda: len(state(emulated)["workers"]) == 2, "it is shown", 10)
