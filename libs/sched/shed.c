@@ -16,15 +16,25 @@ void shed_init(shed_t *shed, int64_t window_ns)
 
 bool shed_admits(shed_t *shed, uint32_t priority)
 {
-    uint32_t level = priority < SHED_LEVELS ? priority : SHED_LEVELS - 1;
+    uint32_t level = shed_level(priority);
+    bool admitted = !shed_refuses(&shed->debt[level], shed->refuse[level]);
     shed->seen[level]++;
-    shed->debt[level] += shed->refuse[level];
-    if (shed->debt[level] >= 1) {
-        shed->debt[level] -= 1;
-        return false;
-    }
-    shed->admitted++;
-    return true;
+    shed->admitted += admitted;
+    return admitted;
+}
+
+void shed_note_judged(shed_t *shed, uint32_t priority, uint32_t admitted, uint32_t refused)
+{
+    shed->seen[shed_level(priority)] += (uint64_t)admitted + refused;
+    shed->admitted += admitted;
+}
+
+bool shed_is_closing(const shed_t *shed)
+{
+    for (uint32_t level = 0; level < SHED_LEVELS; level++)
+        if (shed->refuse[level] > 0)
+            return true;
+    return false;
 }
 
 static uint64_t all_seen(const shed_t *shed)

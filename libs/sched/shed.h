@@ -29,8 +29,30 @@ typedef struct {
 
 void shed_init(shed_t *shed, int64_t window_ns);
 
+static inline uint32_t shed_level(uint32_t priority)
+{
+    return priority < SHED_LEVELS ? priority : SHED_LEVELS - 1;
+}
+
+/* The rule by which a part of what comes is refused: evenly, and none at random. True: refuse this one. debt: the caller's, between the
+ * calls for one stream; 0 at first. */
+static inline bool shed_refuses(double *debt, double part)
+{
+    *debt += part;
+    if (*debt < 1)
+        return false;
+    *debt -= 1;
+    return true;
+}
+
 /* One request comes. False: refuse it. O(1). */
 bool shed_admits(shed_t *shed, uint32_t priority);
+
+/* Requests came that somebody else has judged, by what was told of `refuse` (estimate.h). */
+void shed_note_judged(shed_t *shed, uint32_t priority, uint32_t admitted, uint32_t refused);
+
+/* Whether any part of any level is refused. */
+bool shed_is_closing(const shed_t *shed);
 
 /* One that was admitted came to nothing. */
 static inline void shed_note_bad(shed_t *shed)
