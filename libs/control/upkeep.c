@@ -5,6 +5,7 @@
 #include "control/models/placement.h"
 #include "control/models/versions.h"
 #include "control/tasks/deadline.h"
+#include "control/tasks/foretell.h"
 
 /* Of the models that a sub-cluster serves. */
 static int64_t shortest_slo_ns(const models_t *models, const subcluster_t *sub)
@@ -63,6 +64,7 @@ void upkeep_tick(control_t *c)
     versions_tick(&c->models);
     placement_tick(&c->models);
     deadlines_tick(&c->tasks);
+    foretell_tick(&c->tasks);
     draining_tick(&c->models);
     turn_touch(&c->turn);
 }

@@ -15,6 +15,11 @@ void estimate_tell(estimate_t *estimate, int64_t now_ns, int64_t least_ns, const
     }
 }
 
+void estimate_lapse(estimate_t *estimate)
+{
+    estimate->until_ns = 0;
+}
+
 void estimate_forget(estimate_t *estimate)
 {
     *estimate = (estimate_t){.tried_ns = estimate->tried_ns};

@@ -31,7 +31,9 @@ typedef enum { ESTIMATE_SILENT, ESTIMATE_ADMITS, ESTIMATE_OVERLOAD, ESTIMATE_INF
 
 /* In place of what was told before. refuse: the part of each level, NULL: none is; parts that are none count as 0. */
 void estimate_tell(estimate_t *estimate, int64_t now_ns, int64_t least_ns, const double *refuse);
-/* What was told does not hold any more, and what it refused is nobody's concern. */
+/* What was told does not hold any more. */
+void estimate_lapse(estimate_t *estimate);
+/* Nor is what it refused anybody's concern: who told it is no more. */
 void estimate_forget(estimate_t *estimate);
 
 /* A request of so many tasks (rows), whose answer is due in budget_ns. Refused requests are as even a part of small ones as of large ones. O(1). */

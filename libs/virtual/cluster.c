@@ -82,8 +82,11 @@ static void on_request(void *arg)
     while (c->next_request < c->request_count && c->requests[c->next_request].at_ns <= now_ns) {
         const virtual_request_t *request = &c->requests[c->next_request++];
         c->tally.ends[TASK_OPEN]++;
-        virtual_gateway_submit(c->gateways[request->gateway], c->next_request, request->model,
-                               request->budget_ns);
+        virtual_gateway_submit(c->gateways[request->gateway],
+                               &(virtual_ask_t){.task = c->next_request,
+                                                .model = request->model,
+                                                .priority = request->priority,
+                                                .budget_ns = request->budget_ns});
     }
     if (c->next_request < c->request_count)
         network_timer_start(c->network, &c->request, c->requests[c->next_request].at_ns);
@@ -211,14 +214,16 @@ static void make_peers(virtual_cluster_t *c)
     uint32_t inflight = o->control.device_inflight_max ? o->control.device_inflight_max : 2;
 
     for (uint32_t i = 0; i < o->gateways; i++)
-        c->gateways[i] = virtual_gateway_create(&(virtual_gateway_options_t){.network = c->network,
-                                                                             .scheduler = c->scheduler,
-                                                                             .open_max = open_max,
-                                                                             .model_names = c->names,
-                                                                             .model_count = o->model_count,
-                                                                             .deaf = i < o->deaf_gateways,
-                                                                             .ended = on_ended,
-                                                                             .ctx = c});
+        c->gateways[i] =
+            virtual_gateway_create(&(virtual_gateway_options_t){.network = c->network,
+                                                                .scheduler = c->scheduler,
+                                                                .open_max = open_max,
+                                                                .model_names = c->names,
+                                                                .model_count = o->model_count,
+                                                                .deaf = i < o->deaf_gateways,
+                                                                .heedless = i < o->heedless_gateways,
+                                                                .ended = on_ended,
+                                                                .ctx = c});
     for (uint32_t i = 0; i < o->workers; i++)
         c->workers[i] = virtual_worker_create(&(virtual_worker_options_t){
             .network = c->network,
@@ -356,7 +361,22 @@ const virtual_tally_t *virtual_cluster_tally(virtual_cluster_t *c)
     c->tally.strikes = strikes(virtual_scheduler_control(c->scheduler));
     c->tally.device_strikes = device_strikes(virtual_scheduler_control(c->scheduler));
     c->tally.digest = network_digest(c->network);
+    c->tally.tasks_sent = c->tally.bytes_sent = 0;
+    for (uint32_t i = 0; i < c->options.gateways; i++) {
+        c->tally.tasks_sent += virtual_gateway_tasks_sent(c->gateways[i]);
+        c->tally.bytes_sent += virtual_gateway_bytes_sent(c->gateways[i]);
+    }
     return &c->tally;
+}
+
+control_t *virtual_cluster_control(const virtual_cluster_t *c)
+{
+    return virtual_scheduler_control(c->scheduler);
+}
+
+task_end_t virtual_cluster_end(const virtual_cluster_t *c, uint64_t request)
+{
+    return (task_end_t)c->ended[request];
 }
 
 const char *virtual_cluster_leftover(const virtual_cluster_t *c)

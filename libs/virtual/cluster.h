@@ -16,6 +16,7 @@ typedef struct {
     int64_t at_ns;
     uint32_t gateway, model;
     int64_t budget_ns;
+    uint32_t priority;
 } virtual_request_t;
 
 typedef enum {
@@ -54,19 +55,21 @@ typedef struct {
     const virtual_vice_t *vices; /* of each worker; NULL: all are honest */
     int64_t vice_from_ns, vice_until_ns;
     uint32_t deaf_gateways;                               /* the first ones */
+    uint32_t heedless_gateways;                           /* the first ones, too */
     void (*ran)(void *ctx, const virtual_batch_t *batch); /* optional */
     void *ctx;
 } virtual_cluster_options_t;
 
 typedef struct {
-    uint64_t ends[TASK_ENDS]; /* TASK_OPEN: have not ended */
-    uint64_t batches, rows;   /* that ran to their end */
-    uint64_t strikes;         /* workers shunned for what they did, since the scheduler has started last */
-    uint64_t device_strikes;  /* likewise, single devices of theirs */
-    uint64_t measures;        /* times that a worker was asked to measure a model anew */
-    uint32_t outliers;        /* profiles of workers that count for nothing now */
-    uint64_t digest;          /* of the whole run */
-    const char *violation;    /* the first, or NULL */
+    uint64_t ends[TASK_ENDS];        /* TASK_OPEN: have not ended */
+    uint64_t batches, rows;          /* that ran to their end */
+    uint64_t tasks_sent, bytes_sent; /* by gateways, to the scheduler */
+    uint64_t strikes;        /* workers shunned for what they did, since the scheduler has started last */
+    uint64_t device_strikes; /* likewise, single devices of theirs */
+    uint64_t measures;       /* times that a worker was asked to measure a model anew */
+    uint32_t outliers;       /* profiles of workers that count for nothing now */
+    uint64_t digest;         /* of the whole run */
+    const char *violation;   /* the first, or NULL */
     int64_t violation_ns;
 } virtual_tally_t;
 
@@ -79,6 +82,10 @@ void virtual_cluster_destroy(virtual_cluster_t *cluster); /* NULL is fine */
 void virtual_cluster_run(virtual_cluster_t *cluster, int64_t until_ns);
 /* What became of it so far. */
 const virtual_tally_t *virtual_cluster_tally(virtual_cluster_t *cluster);
+/* Its scheduler's, as it is now; another one after FAULT_SCHEDULER. */
+control_t *virtual_cluster_control(const virtual_cluster_t *cluster);
+/* How that request, by its place in the list, has ended so far. */
+task_end_t virtual_cluster_end(const virtual_cluster_t *cluster, uint64_t request);
 /* When requests and faults are over and the last deadline has passed: NULL, or what is left that should not be. */
 const char *virtual_cluster_leftover(const virtual_cluster_t *cluster);
 

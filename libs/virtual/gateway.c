@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/map.h"
+#include "estimate_parts.h"
 #include "pb_arena.h"
+#include "sched/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +19,9 @@ static const uint32_t ITEM_BYTES = 100;
 typedef struct {
     heap_node_t node; /* by deadline */
     uint64_t id;
-    uint32_t model;
+    uint32_t model, priority;
     int64_t deadline_ns;
-    bool sent;
+    bool sent, admitted;
     bool doubted; /* to be told when its result comes */
 } open_task_t;
 
@@ -32,6 +34,8 @@ struct virtual_gateway {
     uint64_t asked; /* the model request under way */
     network_timer_t again, backstop;
     uint32_t catalogue[MODELS_MAX]; /* the scheduler's id of a model, and one; 0: it is not ready */
+    estimate_t estimates[MODELS_MAX];
+    uint64_t tasks_sent, bytes_sent;
     heap_t open;
     idmap_t by_id;
     pb_arena_t arena;
@@ -73,7 +77,7 @@ static void say(virtual_gateway_t *g, Control__GatewayToScheduler *frame)
 {
     frame->epoch = g->epoch;
     if (g->link)
-        link_to_server(g->link, &frame->base);
+        g->bytes_sent += link_to_server(g->link, &frame->base);
 }
 
 static void miss(virtual_gateway_t *g, uint64_t id)
@@ -113,7 +117,7 @@ static void submit_one(virtual_gateway_t *g, open_task_t *task)
 {
     uint64_t id = task->id, handle = g->instance_id, offset = 0;
     int64_t budget_ns = task->deadline_ns - now_ns(g);
-    uint32_t len_bytes = ITEM_BYTES, model = g->catalogue[task->model] - 1;
+    uint32_t len_bytes = ITEM_BYTES, model = g->catalogue[task->model] - 1, admitted = 1;
     Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
     Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
 
@@ -128,8 +132,13 @@ static void submit_one(virtual_gateway_t *g, open_task_t *task)
     tasks.handle_lo = &id;
     tasks.offset_bytes = &offset;
     tasks.len_bytes = &len_bytes;
+    tasks.n_priority = task->priority > 0;
+    tasks.priority = &task->priority;
+    tasks.n_admitted = task->admitted;
+    tasks.admitted = &admitted;
     frame.tasks = &tasks;
     task->sent = true;
+    g->tasks_sent++;
     say(g, &frame);
 }
 
@@ -140,14 +149,27 @@ static void submit_unsent(virtual_gateway_t *g)
             submit_one(g, task_at(g, i));
 }
 
-void virtual_gateway_submit(virtual_gateway_t *g, uint64_t id, uint32_t model, int64_t budget_ns)
+void virtual_gateway_submit(virtual_gateway_t *g, const virtual_ask_t *ask)
 {
-    open_task_t *task = calloc(1, sizeof(*task));
+    estimate_verdict_t verdict = g->options.heedless ? ESTIMATE_SILENT
+                                                     : estimate_judge(&g->estimates[ask->model], now_ns(g),
+                                                                      ask->priority, ask->budget_ns, 1);
+    open_task_t *task;
 
+    if (verdict == ESTIMATE_OVERLOAD || verdict == ESTIMATE_INFEASIBLE) {
+        g->options.ended(g->options.ctx, ask->task, TASK_REFUSED);
+        return;
+    }
+    task = calloc(1, sizeof(*task));
     if (!task)
         abort();
-    *task = (open_task_t){.id = id, .model = model, .deadline_ns = now_ns(g) + budget_ns};
-    if (!heap_insert(&g->open, &task->node, task->deadline_ns, id) || !idmap_put(&g->by_id, id, task))
+    *task = (open_task_t){.id = ask->task,
+                          .model = ask->model,
+                          .priority = ask->priority,
+                          .deadline_ns = now_ns(g) + ask->budget_ns,
+                          .admitted = verdict == ESTIMATE_ADMITS};
+    if (!heap_insert(&g->open, &task->node, task->deadline_ns, task->id) ||
+        !idmap_put(&g->by_id, task->id, task))
         abort();
     submit_one(g, task);
     if (task->deadline_ns + BACKSTOP_NS < g->backstop.due_ns)
@@ -214,6 +236,48 @@ static void on_catalogue(virtual_gateway_t *g, const Control__Catalogue *catalog
     submit_unsent(g);
 }
 
+/* What it has refused itself since the last estimate. */
+static void say_refused(virtual_gateway_t *g)
+{
+    enum { MOST = MODELS_MAX * SHED_LEVELS };
+    uint32_t model[MOST], priority[MOST], overload[MOST], infeasible[MOST];
+    Control__Refused refused = CONTROL__REFUSED__INIT;
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    size_t n = 0;
+
+    for (uint32_t m = 0; m < g->options.model_count; m++)
+        for (uint32_t level = 0; level < SHED_LEVELS; level++) {
+            model[n] = g->catalogue[m] - 1;
+            priority[n] = level;
+            n += estimate_take_refused(&g->estimates[m], level, &overload[n], &infeasible[n]) &&
+                 g->catalogue[m];
+        }
+    if (n == 0)
+        return;
+    refused.n_model = refused.n_priority = refused.n_overload = refused.n_infeasible = n;
+    refused.model = model;
+    refused.priority = priority;
+    refused.overload = overload;
+    refused.infeasible = infeasible;
+    frame.refused = &refused;
+    say(g, &frame);
+}
+
+static void on_estimate(virtual_gateway_t *g, const Control__Estimate *estimate)
+{
+    if (!estimate_is_whole(estimate))
+        abort();
+    say_refused(g);
+    for (uint32_t m = 0; m < g->options.model_count; m++) {
+        size_t place = g->catalogue[m] ? estimate_find(estimate, g->catalogue[m] - 1) : estimate->n_model;
+        if (place == estimate->n_model)
+            estimate_lapse(&g->estimates[m]);
+        else
+            estimate_tell(&g->estimates[m], now_ns(g), estimate->least_ns[place],
+                          estimate_refuse(estimate, place));
+    }
+}
+
 static void on_drops(virtual_gateway_t *g, const Control__DropBatch *drops)
 {
     for (size_t i = 0; i < drops->n_id; i++) {
@@ -251,6 +315,8 @@ static void on_message(void *arg, link_t *link, const uint8_t *bytes, size_t len
         if (frame->drops)
             on_drops(g, frame->drops);
         on_doubted(g, frame->doubted, frame->n_doubted);
+        if (frame->estimate)
+            on_estimate(g, frame->estimate);
         for (size_t i = 0; i < frame->n_model_answers; i++)
             g->asked = frame->model_answers[i]->id == g->asked ? 0 : g->asked;
         if (frame->ping) {
@@ -273,7 +339,9 @@ static void on_closed(void *arg, link_t *link)
     g->welcome = false;
     g->asked = 0;
     for (uint32_t i = 0; i < g->open.len; i++) /* the next stream knows nothing of what waits here */
-        task_at(g, i)->sent = false;
+        task_at(g, i)->sent = task_at(g, i)->admitted = false;
+    for (uint32_t m = 0; m < g->options.model_count; m++)
+        estimate_forget(&g->estimates[m]);
     network_timer_start(g->options.network, &g->again, now_ns(g) + RECONNECT_NS);
 }
 
@@ -324,6 +392,16 @@ void virtual_gateway_destroy(virtual_gateway_t *g)
     heap_dispose(&g->open);
     idmap_dispose(&g->by_id);
     free(g);
+}
+
+uint64_t virtual_gateway_tasks_sent(const virtual_gateway_t *g)
+{
+    return g->tasks_sent;
+}
+
+uint64_t virtual_gateway_bytes_sent(const virtual_gateway_t *g)
+{
+    return g->bytes_sent;
 }
 
 uint64_t virtual_gateway_instance(const virtual_gateway_t *g)

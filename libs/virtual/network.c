@@ -177,26 +177,27 @@ static int64_t arrival_ns(network_t *network, int64_t *last_ns)
     return *last_ns;
 }
 
-static void send(link_t *link, kind_t kind, int64_t *last_ns, const ProtobufCMessage *content)
+static size_t send(link_t *link, kind_t kind, int64_t *last_ns, const ProtobufCMessage *content)
 {
     if (link->broken || link->ending)
-        return;
+        return 0;
     size_t len_bytes = protobuf_c_message_get_packed_size(content);
     message_t *message = need(malloc(sizeof(*message) + len_bytes));
     message->link = link;
     message->len_bytes = protobuf_c_message_pack(content, message->bytes);
     link->refs++;
     add(link->network, arrival_ns(link->network, last_ns), kind, message);
+    return len_bytes;
 }
 
-void link_to_server(link_t *link, const ProtobufCMessage *message)
+size_t link_to_server(link_t *link, const ProtobufCMessage *message)
 {
-    send(link, EV_TO_SERVER, &link->to_server_ns, message);
+    return send(link, EV_TO_SERVER, &link->to_server_ns, message);
 }
 
-void link_to_client(link_t *link, const ProtobufCMessage *message)
+size_t link_to_client(link_t *link, const ProtobufCMessage *message)
 {
-    send(link, EV_TO_CLIENT, &link->to_client_ns, message);
+    return send(link, EV_TO_CLIENT, &link->to_client_ns, message);
 }
 
 void link_end(link_t *link)

@@ -61,8 +61,9 @@ void network_timer_start(network_t *network, network_timer_t *timer,
 /* The client's end is there at once, and may send. */
 link_t *network_connect(network_t *network, const link_ops_t *client, void *client_arg,
                         const link_ops_t *server, void *server_arg);
-void link_to_server(link_t *link, const ProtobufCMessage *message);
-void link_to_client(link_t *link, const ProtobufCMessage *message);
+/* Both: how many bytes it has. */
+size_t link_to_server(link_t *link, const ProtobufCMessage *message);
+size_t link_to_client(link_t *link, const ProtobufCMessage *message);
 void link_end(link_t *link); /* by the server */
 void link_break(link_t *link);
 /* The client dies: it hears nothing any more, and the link breaks. */

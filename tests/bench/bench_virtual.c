@@ -34,8 +34,10 @@ static uint64_t make_requests(virtual_request_t *requests, uint64_t room, double
         arrivals_init(&arrivals, &(arrivals_spec_t){.kind = ARRIVALS_POISSON}, 1, m);
         for (double at_s; count < room && (at_s = arrivals_next_s(&arrivals, rate_rps / MODELS)) < seconds;
              count++)
-            requests[count] = (virtual_request_t){(int64_t)(at_s * 1e9) + NS_PER_S,
-                                                  (uint32_t)(count % GATEWAYS), m, 100 * NS_PER_MS};
+            requests[count] = (virtual_request_t){.at_ns = (int64_t)(at_s * 1e9) + NS_PER_S,
+                                                  .gateway = (uint32_t)(count % GATEWAYS),
+                                                  .model = m,
+                                                  .budget_ns = 100 * NS_PER_MS};
     }
     qsort(requests, count, sizeof(*requests), by_time);
     return count;

@@ -66,7 +66,11 @@ typedef struct model {
     sched_model_stats_t past; /* of shapes that are no more */
     uint64_t done, dropped;
     uint64_t infeasible; /* refused for it (tasks/deadline.h), and in no other count */
-    int64_t granted_ns;  /* when a batch of it was granted last, or one tried that looked infeasible */
+    struct { /* foretell.h: counts when last looked at, and until when they count as those of now */
+        uint64_t infeasible, requests;
+        int64_t least_until_ns, parts_until_ns;
+    } foretold;
+    int64_t granted_ns; /* when a batch of it was granted last, or one tried that looked infeasible */
     struct {
         uint64_t requests, rows; /* that came; that ran */
         uint64_t busy_ns;        /* of devices, for those rows; wraps as in sched.h */

@@ -3,6 +3,7 @@
 #include "base/container.h"
 #include "control/models/announce.h"
 #include "control/peers/requests.h"
+#include "control/tasks/foretell.h"
 #include "control/tasks/prove.h"
 #include "control/tasks/submit.h"
 
@@ -74,6 +75,8 @@ void gateway_said(peers_t *peers, gateway_t *gateway, const Control__GatewayToSc
         proofs_came(peers->tasks, gateway, frame->arrived, frame->n_arrived);
     for (size_t i = 0; i < frame->n_model_requests; i++)
         request_submit(peers, gateway, frame->model_requests[i]);
+    if (frame->refused)
+        foretell_refused(peers->tasks, gateway, frame->refused);
     if (frame->catalogue_seen > gateway->catalogue_seen) {
         gateway->catalogue_seen = frame->catalogue_seen;
         turn_touch(peers->turn); /* an answer may wait for it */
@@ -114,7 +117,8 @@ static bool put_catalogue(const peers_t *peers, gateway_t *gateway, Control__Sch
     return false;
 }
 
-static void flush(const peers_t *peers, gateway_t *gateway)
+/* estimate: that is due for all, or NULL. */
+static void flush(const peers_t *peers, gateway_t *gateway, Control__Estimate *estimate)
 {
     peer_t *peer = &gateway->peer;
     Control__SchedulerToGateway frame = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
@@ -136,11 +140,13 @@ static void flush(const peers_t *peers, gateway_t *gateway)
     frame.drops = drops.n_id > 0 ? &drops : NULL;
     frame.n_doubted = gateway->doubt_count;
     frame.doubted = gateway->doubts;
+    frame.estimate = estimate;
+    gateway->estimates += estimate ? 1 : 0;
     gateway->catalogue_due = put_catalogue(peers, gateway, &frame);
     peer->has_ping = peer->has_pong = false;
     gateway->drops.count = gateway->doubt_count = 0;
     if (frame.ping || frame.pong || frame.drops || frame.n_doubted > 0 || frame.catalogue ||
-        frame.n_model_answers > 0)
+        frame.n_model_answers > 0 || frame.estimate)
         peer_send(peer, &frame.base);
     if (!gateway->catalogue_due)
         requests_sent(gateway);
@@ -148,12 +154,13 @@ static void flush(const peers_t *peers, gateway_t *gateway)
 
 void gateways_flush(peers_t *peers)
 {
+    Control__Estimate *estimate = foretell_message(peers->tasks, &peers->turn->scratch);
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         gateway_t *gateway = peers->roster->gateways[i];
         if (!gateway)
             continue;
         gateway->catalogue_due |= peers->models->changed;
-        flush(peers, gateway);
+        flush(peers, gateway, estimate);
     }
     peers->models->changed = false;
 }

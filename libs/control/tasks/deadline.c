@@ -52,6 +52,16 @@ bool deadline_infeasible(const subcluster_t *home, int64_t alone_ns, int64_t bud
     return alone_ns > 0 && budget_ns < alone_ns + smaller(home->delays.usual_ns, budget_ns / RESERVE_SHARE);
 }
 
+/* budget < alone + min(usual, budget / RESERVE_SHARE), solved for the budget. */
+int64_t deadline_least_ns(const model_t *model)
+{
+    const task_t any = {0};
+    int64_t alone_ns = shapes_axis_count(model) > 0 ? 0 : deadline_alone_ns(&any, model);
+    if (alone_ns <= 0)
+        return 0;
+    return alone_ns + smaller(model->home->delays.usual_ns, alone_ns / (RESERVE_SHARE - 1));
+}
+
 static bool has_idle_device(const model_t *model)
 {
     const subcluster_t *home = model->home;

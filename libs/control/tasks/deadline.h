@@ -25,6 +25,9 @@ void deadlines_tick(tasks_t *tasks);
 /* What one row takes on an idle device at the model's home, as it was reported for its shape, or seen. 0: not known. */
 int64_t deadline_alone_ns(const task_t *task, const model_t *model);
 
+/* No request of it with less time is feasible. 0: not known, or not the same for all (its dimensions vary). */
+int64_t deadline_least_ns(const model_t *model);
+
 /* budget_ns: what the client has left when its request comes here. home is the model's, and not NULL. */
 bool deadline_infeasible(const subcluster_t *home, int64_t alone_ns, int64_t budget_ns);
 

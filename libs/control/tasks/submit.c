@@ -21,7 +21,7 @@ static bool arrays_fit(const Control__TaskBatch *t)
     size_t n = t->n_id;
     return t->n_model == n && t->n_budget_ns == n && t->n_handle_hi == n && t->n_handle_lo == n &&
            t->n_offset_bytes == n && t->n_len_bytes == n && (t->n_priority == n || t->n_priority == 0) &&
-           sizes_fit(t);
+           (t->n_admitted == n || t->n_admitted == 0) && sizes_fit(t);
 }
 
 /* A budget may be gone already (negative), but its size must make sense. */
@@ -60,7 +60,9 @@ typedef struct {
     uint64_t id;
     model_t *model;
     int64_t budget_ns;
-    task_t made; /* what is known of it before it has its slot */
+    uint32_t priority;
+    bool admitted; /* by its gateway, which was told what is refused */
+    task_t made;   /* what is known of it before it has its slot */
 } entry_t;
 
 static void answer(const submission_t *in, const entry_t *entry, status_t status, Control__Stage stage,
@@ -158,15 +160,24 @@ static bool admit(const submission_t *in, const entry_t *entry)
     return true;
 }
 
+/* Whether those of higher priority leave room for it. */
+static bool has_room(shed_t *shed, const entry_t *entry)
+{
+    if (!entry->admitted)
+        return shed_admits(shed, entry->priority);
+    shed_note_judged(shed, entry->priority, 1, 0);
+    return true;
+}
+
 /* False: the task was answered. */
-static bool let_in(const submission_t *in, entry_t *entry, uint32_t priority)
+static bool let_in(const submission_t *in, entry_t *entry)
 {
     model_t *model = entry->model;
     int64_t now_ns = in->tasks->turn->now_ns, alone_ns = deadline_alone_ns(&entry->made, model);
     if (!deadline_infeasible(model->home, alone_ns, entry->budget_ns)) {
         count(model);
-        bool admitted = shed_admits(&model->home->shed, priority);
-        if (!admitted) /* for those of higher priority */
+        bool admitted = has_room(&model->home->shed, entry);
+        if (!admitted)
             refuse(in, entry, CONTROL__STAGE__STAGE_ADMISSION, RETRY_AFTER_SHED_MS);
         return admitted;
     }
@@ -182,9 +193,9 @@ static bool let_in(const submission_t *in, entry_t *entry, uint32_t priority)
 }
 
 /* NULL: the task was answered. */
-static task_t *place(submission_t *in, entry_t *entry, uint32_t priority)
+static task_t *place(submission_t *in, entry_t *entry)
 {
-    if (!let_in(in, entry, priority))
+    if (!let_in(in, entry))
         return NULL;
     task_t *task = take(in, entry->id);
     if (!task)
@@ -196,11 +207,14 @@ static void submit_one(submission_t *in, size_t i, const uint32_t *sizes)
 {
     tasks_t *tasks = in->tasks;
     const Control__TaskBatch *b = in->batch;
-    entry_t entry = {
-        .id = b->id[i], .model = models_get(tasks->models, b->model[i]), .budget_ns = b->budget_ns[i]};
+    entry_t entry = {.id = b->id[i],
+                     .model = models_get(tasks->models, b->model[i]),
+                     .budget_ns = b->budget_ns[i],
+                     .priority = b->n_priority > 0 ? b->priority[i] : 0,
+                     .admitted = b->n_admitted > 0 && b->admitted[i]};
     if (!admit(in, &entry) || !hold_shape(in, &entry, sizes, b->n_size_count > 0 ? b->size_count[i] : 0))
         return;
-    task_t *task = place(in, &entry, b->n_priority > 0 ? b->priority[i] : 0);
+    task_t *task = place(in, &entry);
     if (!task) {
         if (entry.made.shape)
             shapes_release(entry.made.shape);

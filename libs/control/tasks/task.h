@@ -62,6 +62,10 @@ typedef struct {
     handed_t *handed; /* handed.h */
     pool_t proofs;    /* proofs.h */
     heap_t proofs_by_time;
+    struct {            /* foretell.h */
+        uint32_t count; /* models to be told of, as of the last tick */
+        bool due;       /* gateways have not been told of them */
+    } foretold;
 } tasks_t;
 
 status_t tasks_init(tasks_t *tasks, turn_t *turn, const roster_t *roster, models_t *models, err_t *err);

@@ -108,14 +108,29 @@ static const char *const gateway_messages[] = {HEAD_NAMES,
                                                "load a model",
                                                "do what, to what?",
                                                "catalogue seen",
+                                               "refused: not told",
+                                               "refused: unequal",
                                                NULL};
-enum { TASK = HEADS, TASK_NO_MODEL, TASK_UNEQUAL, CANCEL, ARRIVED, LOAD, STRANGE_REQUEST, CATALOGUE_SEEN };
+enum {
+    TASK = HEADS,
+    TASK_NO_MODEL,
+    TASK_UNEQUAL,
+    CANCEL,
+    ARRIVED,
+    LOAD,
+    STRANGE_REQUEST,
+    CATALOGUE_SEEN,
+    REFUSED,
+    REFUSED_UNEQUAL
+};
 
 static void gateway_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_BYTES])
 {
     play_t play;
     Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     Control__TaskBatch tasks = CONTROL__TASK_BATCH__INIT;
+    Control__Refused refused = CONTROL__REFUSED__INIT;
+    uint32_t zero = 0;
     uint64_t id = 1;
     play_init(&play, "eager");
     actor_t *actor = &play.odd_gateway;
@@ -123,6 +138,9 @@ static void gateway_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_B
     play_watch(&play);
     tasks.n_id = 1;
     tasks.id = &id;
+    refused.n_model = 1;
+    refused.n_priority = refused.n_overload = refused.n_infeasible = message == REFUSED;
+    refused.model = refused.priority = refused.overload = refused.infeasible = &zero;
     if (message < HEADS)
         say_part(actor, message);
     else if (message == TASK || message == TASK_NO_MODEL)
@@ -137,7 +155,8 @@ static void gateway_cell(uint32_t state, uint32_t message, char word[PLAY_CELL_B
         say_request(actor, (Control__ModelAction)99, "");
     frame.tasks = message == TASK_UNEQUAL ? &tasks : NULL;
     frame.catalogue_seen = message == CATALOGUE_SEEN ? UINT64_MAX : 0;
-    if (message == TASK_UNEQUAL || message == CATALOGUE_SEEN)
+    frame.refused = message >= REFUSED ? &refused : NULL;
+    if (message == TASK_UNEQUAL || message >= CATALOGUE_SEEN)
         say(actor, &frame.base);
     leave_seen(&play, word);
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "estimate_parts.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -44,6 +45,18 @@ static void on_note(void *arg, log_level_t level, const char *event, const log_f
         see(arg, "noted");
 }
 
+static void hear_estimate(actor_t *actor, const Control__Estimate *estimate)
+{
+    cr_assert(estimate_is_whole(estimate));
+    const double *refuse = estimate->n_model > 0 ? estimate_refuse(estimate, 0) : NULL;
+    actor->estimates++;
+    actor->estimated = estimate->n_model;
+    actor->least_ns = estimate->n_model > 0 ? estimate->least_ns[0] : 0;
+    memset(actor->refuse, 0, sizeof actor->refuse);
+    if (refuse)
+        memcpy(actor->refuse, refuse, sizeof actor->refuse);
+}
+
 static void hear_gateway(actor_t *actor, const Control__SchedulerToGateway *frame)
 {
     char word[40];
@@ -64,6 +77,8 @@ static void hear_gateway(actor_t *actor, const Control__SchedulerToGateway *fram
             actor->listed = catalogue->models[i]->ready ? "ready" : "not-ready";
     if (frame->n_doubted > 0)
         see(actor->play, "doubted");
+    if (frame->estimate)
+        hear_estimate(actor, frame->estimate);
     for (size_t i = 0; frame->drops && i < frame->drops->n_id; i++) {
         actor->drop_count++;
         actor->dropped = (status_t)frame->drops->status[i];

@@ -31,7 +31,11 @@ typedef struct {
     status_t dropped;   /* how the last one was */
     const char *listed; /* model "m" in the newest catalogue: "ready", "not ready", "absent" */
     uint64_t catalogue; /* its version */
-    uint64_t command;   /* the last that a worker was given */
+    uint32_t estimates; /* that it got; of the newest: */
+    size_t estimated;   /* models in it, and of the first one: */
+    int64_t least_ns;
+    double refuse[16]; /* all 0 where it has no parts */
+    uint64_t command;  /* the last that a worker was given */
 } actor_t;
 
 struct play {

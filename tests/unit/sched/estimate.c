@@ -12,7 +12,8 @@ typedef struct {
     uint32_t verdicts[ESTIMATE_INFEASIBLE + 1];
 } counts_t;
 
-static counts_t judge_many(estimate_t *estimate, int64_t now_ns, uint32_t priority, int64_t budget_ns, uint32_t tasks)
+static counts_t judge_many(estimate_t *estimate, int64_t now_ns, uint32_t priority, int64_t budget_ns,
+                           uint32_t tasks)
 {
     counts_t counts = {{0}};
     for (uint32_t i = 0; i < MANY; i++)
@@ -125,8 +126,8 @@ Test(estimate, what_others_have_judged_counts)
             shed_note_bad(&both);
         shed_tick(&here, window, 1, (uint64_t)window);
         shed_tick(&both, window, 1, (uint64_t)window);
-        cr_assert_float_eq(here.refuse[0], both.refuse[0], 0.01, "window %ld: %g and %g", (long)window, here.refuse[0],
-                           both.refuse[0]);
+        cr_assert_float_eq(here.refuse[0], both.refuse[0], 0.01, "window %ld: %g and %g", (long)window,
+                           here.refuse[0], both.refuse[0]);
     }
     cr_expect(shed_is_closing(&both));
 }

@@ -69,7 +69,8 @@ static void make(rig_t *rig, const virtual_vice_t vices[WORKERS])
 static uint64_t bad_of(virtual_cluster_t *cluster)
 {
     const virtual_tally_t *tally = virtual_cluster_tally(cluster);
-    return tally->ends[TASK_DROPPED] + tally->ends[TASK_FAILED] + tally->ends[TASK_EXPIRED];
+    return tally->ends[TASK_DROPPED] + tally->ends[TASK_REFUSED] + tally->ends[TASK_FAILED] +
+           tally->ends[TASK_EXPIRED];
 }
 
 static outcome_t run(rig_t *rig, int64_t vice_from_ns)
