@@ -40,6 +40,7 @@
     X(GATEWAY_BAD_REQUESTS, "fermata_gateway_bad_requests_total", COUNTER, NONE, "protocol,status", "Requests refused before a model was chosen.") \
     X(GATEWAY_ACCESS_REFUSED, "fermata_gateway_access_refused_total", COUNTER, NONE, "reason", "Requests refused for the key that they came with, by reason (no_key, unknown_key, expired, scope, limit).") \
     X(GATEWAY_ADMISSION_REFUSED, "fermata_gateway_admission_refused_total", COUNTER, NONE, "reason", "Requests refused for what their client or their model has had already, by reason (address_limit, model_limit; requests, memory, share: more than its share of what is full).") \
+    X(GATEWAY_REFUSED_EARLY, "fermata_gateway_refused_early_total", COUNTER, NONE, "reason", "Requests answered by what the scheduler has told ahead, before their inputs were stored or a task was sent: for those of higher priority (overload), or with less time than a row takes on an idle device (deadline).") \
     X(GATEWAY_PREPROCESS_SECONDS, "fermata_gateway_preprocess_seconds", HISTOGRAM, NS_AS_S, "model", "Decoding, resizing and normalising one picture.") \
     X(GATEWAY_PREPROCESS_QUEUE, "fermata_gateway_preprocess_queue", GAUGE, NONE, "", "Pictures waiting for a preprocessing thread.") \
     X(GATEWAY_PREPROCESS_UNWANTED, "fermata_gateway_preprocess_unwanted_total", COUNTER, NONE, "when", "Requests with pictures that were given up, or late, before any was decoded (waiting) or after (begun).") \

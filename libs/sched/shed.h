@@ -15,7 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHED_LEVELS = 16 }; /* priorities from 15 up are one */
+enum {
+    SHED_LEVELS = 16,         /* priorities from 15 up are one */
+    SHED_RETRY_AFTER_MS = 50, /* what a client is told to wait before it tries again */
+};
 
 typedef struct {
     int64_t window_ns, begun_ns;

@@ -16,7 +16,7 @@
 
 /* What a client is told to wait before it tries again. */
 enum {
-    RETRY_AFTER_SHED_MS = 50,
+    RETRY_AFTER_SHED_MS = SHED_RETRY_AFTER_MS,
     RETRY_AFTER_FULL_MS = 100,
     RETRY_AFTER_LOST_MS = 1000,
 };

@@ -64,6 +64,35 @@ static bool congested(const gateway_control_t *control)
     return link_pending_bytes(control->link) > SEND_QUEUE_BYTES / 2;
 }
 
+bool gateway_control_has_room(const gateway_control_t *control)
+{
+    return control->link && !congested(control);
+}
+
+/* What was in it is lost to the scheduler where it cannot be sent. With a new stream all tasks are submitted again. */
+static void send_frame(gateway_control_t *control, const Control__GatewayToScheduler *frame)
+{
+    status_t status = link_send(control->link, &frame->base);
+    if (status == STATUS_OK)
+        return;
+    log_warn_limited("control_send_failed", LOG_STR("status", status_name(status)));
+    link_cancel(control->link);
+}
+
+void gateway_control_refused(gateway_control_t *control, estimates_refused_t *refused)
+{
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    Control__Refused message = CONTROL__REFUSED__INIT;
+    message.n_model = message.n_priority = message.n_overload = message.n_infeasible = refused->count;
+    message.model = refused->model;
+    message.priority = refused->priority;
+    message.overload = refused->overload;
+    message.infeasible = refused->infeasible;
+    frame.epoch = control->epoch;
+    frame.refused = &message;
+    send_frame(control, &frame);
+}
+
 static void flush(gateway_control_t *control)
 {
     outbox_t *outbox = &control->outbox;
@@ -95,12 +124,7 @@ static void flush(gateway_control_t *control)
     message.n_arrived = outbox_take_arrived(outbox, &message.arrived);
     message.catalogue_seen = control->seen;
     control->seen = 0;
-    status_t status = link_send(control->link, &message.base);
-    if (status != STATUS_OK) {
-        /* Its tasks are lost to the scheduler. With a new stream they are all submitted again. */
-        log_warn_limited("control_send_failed", LOG_STR("status", status_name(status)));
-        link_cancel(control->link);
-    }
+    send_frame(control, &message);
 }
 
 /* What on_room submits leaves at once, too. Each round fills the stream, so there are few. */
@@ -279,6 +303,8 @@ static void dispatch(gateway_control_t *control, const Control__SchedulerToGatew
         on_drops(control, message->drops);
     for (size_t i = 0; i < message->n_doubted; i++)
         control->options.ops->on_doubt(control->options.ctx, message->doubted[i]);
+    if (message->estimate && control->state == CONTROL_UP)
+        control->options.ops->on_estimate(control->options.ctx, message->estimate);
     for (size_t i = 0; i < message->n_model_answers; i++) {
         const Control__ModelAnswer *answer = message->model_answers[i];
         asks_answer(&control->asks, answer->id,

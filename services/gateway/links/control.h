@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "gateway/links/asks.h"
 #include "gateway/links/outbox.h"
+#include "gateway/models/estimates.h"
 #include "loop/loop.h"
 #include "metrics/metrics.h"
 
@@ -33,6 +34,8 @@ typedef struct gateway_control_ops {
     /* The stream takes tasks again after it has refused one. Never from within gateway_control_submit. */
     void (*on_room)(void *ctx);
     void (*on_down)(void *ctx);
+    /* What it tells ahead, while up. */
+    void (*on_estimate)(void *ctx, const struct Control__Estimate *estimate);
     void (*on_drop)(void *ctx, const gateway_control_drop_t *drop);
     /* To be told by gateway_control_arrive when its result is there, or when it has ended. */
     void (*on_doubt)(void *ctx, uint64_t id);
@@ -71,6 +74,11 @@ status_t gateway_control_submit(gateway_control_t *control, const gateway_contro
 status_t gateway_control_ask(gateway_control_t *control, bool load, const char *name, ask_done_fn done,
                              void *ctx, uint64_t *id, err_t *err);
 void gateway_control_forget(gateway_control_t *control, uint64_t id); /* done does not come */
+
+/* The stream is not congested: what is said now is on its way at once. */
+bool gateway_control_has_room(const gateway_control_t *control);
+/* Answers an estimate with what was refused by those before. Only while up. */
+void gateway_control_refused(gateway_control_t *control, estimates_refused_t *refused);
 
 /* Best effort. */
 void gateway_control_cancel(gateway_control_t *control, uint64_t id);

@@ -28,6 +28,7 @@ status_t outbox_add(outbox_t *outbox, const gateway_control_task_t *task)
     outbox->offset_bytes[i] = task->offset_bytes;
     outbox->len_bytes[i] = task->len_bytes;
     outbox->priority[i] = task->priority;
+    outbox->admitted[i] = task->admitted;
     outbox->size_count[i] = task->size_count;
     if (task->size_count > 0)
         memcpy(outbox->size + outbox->sizes_len, task->sizes, task->size_count * sizeof *task->sizes);
@@ -63,6 +64,7 @@ static void move_task(outbox_t *outbox, size_t to, size_t from)
     outbox->offset_bytes[to] = outbox->offset_bytes[from];
     outbox->len_bytes[to] = outbox->len_bytes[from];
     outbox->priority[to] = outbox->priority[from];
+    outbox->admitted[to] = outbox->admitted[from];
     outbox->size_count[to] = outbox->size_count[from];
 }
 
@@ -86,6 +88,14 @@ size_t outbox_let_go(outbox_t *outbox, int64_t now_ns)
     return before - kept;
 }
 
+static bool any_admitted(const outbox_t *outbox)
+{
+    for (size_t i = 0; i < outbox->count; i++)
+        if (outbox->admitted[i])
+            return true;
+    return false;
+}
+
 bool outbox_take_tasks(outbox_t *outbox, int64_t now_ns, Control__TaskBatch *batch)
 {
     if (outbox->count == 0)
@@ -103,6 +113,8 @@ bool outbox_take_tasks(outbox_t *outbox, int64_t now_ns, Control__TaskBatch *bat
     batch->offset_bytes = outbox->offset_bytes;
     batch->len_bytes = outbox->len_bytes;
     batch->priority = outbox->priority;
+    batch->n_admitted = any_admitted(outbox) ? outbox->count : 0;
+    batch->admitted = outbox->admitted;
     batch->n_size_count = outbox->sizes_len > 0 ? outbox->count : 0;
     batch->size_count = outbox->size_count;
     batch->n_size = outbox->sizes_len;

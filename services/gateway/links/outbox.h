@@ -30,6 +30,7 @@ typedef struct {
     uint64_t offset_bytes;
     uint32_t len_bytes;
     uint32_t priority;
+    bool admitted;         /* by what the scheduler has told ahead */
     const uint32_t *sizes; /* of the model's axes */
     uint32_t size_count;
 } gateway_control_task_t;
@@ -44,6 +45,7 @@ typedef struct {
     uint64_t offset_bytes[OUTBOX_TASKS_MAX];
     uint32_t len_bytes[OUTBOX_TASKS_MAX];
     uint32_t priority[OUTBOX_TASKS_MAX];
+    uint32_t admitted[OUTBOX_TASKS_MAX];   /* sent when any is */
     uint32_t size_count[OUTBOX_TASKS_MAX]; /* of each task; sent when any has sizes */
     size_t sizes_len;
     uint32_t size[OUTBOX_SIZES_MAX];

@@ -54,8 +54,7 @@ void catalogue_destroy(catalogue_t *catalogue)
     free(catalogue);
 }
 
-/* Walks through all versions, by name and version: entry and *name begin as NULL and 0. */
-static model_entry_t *next_entry(const catalogue_t *catalogue, const model_entry_t *entry, uint32_t *name)
+model_entry_t *catalogue_next(const catalogue_t *catalogue, const model_entry_t *entry, uint32_t *name)
 {
     model_entry_t *next = entry ? entry->next : NULL;
     if (!next && *name < catalogue->name_count)
@@ -218,7 +217,7 @@ static void put_models(catalogue_t *catalogue, const Control__Catalogue *message
 void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message, bool keep_absent)
 {
     uint32_t name = 0;
-    for (model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &name));)
+    for (model_entry_t *entry = NULL; (entry = catalogue_next(catalogue, entry, &name));)
         entry->listed = false;
     put_models(catalogue, message, true);
     settle(catalogue, keep_absent); /* what leaves makes room for what comes */
@@ -228,7 +227,7 @@ void catalogue_update(catalogue_t *catalogue, const Control__Catalogue *message,
     if (catalogue->name_count > before)
         qsort(catalogue->names, catalogue->name_count, sizeof catalogue->names[0], by_name);
     catalogue->ready_count = name = 0;
-    for (model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &name));)
+    for (model_entry_t *entry = NULL; (entry = catalogue_next(catalogue, entry, &name));)
         catalogue->ready_count += entry->ready;
     log_info("catalogue", LOG_U64("version", message->version), LOG_U64("models", catalogue->count),
              LOG_U64("ready", catalogue->ready_count));
@@ -322,7 +321,7 @@ status_t catalogue_write_index(catalogue_t *catalogue, bool only_ready, bool pb,
     uint32_t count = 0, name = 0;
     if (!entries)
         return STATUS_NO_MEMORY;
-    for (const model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &name));)
+    for (const model_entry_t *entry = NULL; (entry = catalogue_next(catalogue, entry, &name));)
         if (entry->ready || !only_ready)
             entries[count++] = (oip_index_entry_t){.name = entry->spec.name,
                                                    .version = entry->spec.version,
@@ -351,7 +350,7 @@ status_t catalogue_write_stats(catalogue_t *catalogue, const char *name, const c
     status_t status = STATUS_NO_MEMORY;
     if (stats && batches) {
         uint32_t count = 0, at = 0;
-        for (const model_entry_t *entry = NULL; (entry = next_entry(catalogue, entry, &at));) {
+        for (const model_entry_t *entry = NULL; (entry = catalogue_next(catalogue, entry, &at));) {
             if (!is_wanted(entry, name, version))
                 continue;
             model_stats_describe(&entry->stats, &stats[count], batches[count]);

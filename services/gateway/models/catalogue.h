@@ -52,6 +52,9 @@ model_entry_t *catalogue_successor(catalogue_t *catalogue, model_entry_t *entry)
  * the same tensors. NULL: entry is trusted, or there is none. */
 model_entry_t *catalogue_fallback(catalogue_t *catalogue, const model_entry_t *entry);
 
+/* Walks through all versions, by name and version: entry and *name begin as NULL and 0. */
+model_entry_t *catalogue_next(const catalogue_t *catalogue, const model_entry_t *entry, uint32_t *name);
+
 /* The versions of a model that are ready (all, when none is), ascending, as texts that live until the
  * catalogue changes. Returns how many it wrote. */
 uint32_t catalogue_versions(catalogue_t *catalogue, const char *name, const char **versions, uint32_t cap);

@@ -8,6 +8,7 @@
 #include "gateway/models/stats.h"
 #include "image/pipeline.h"
 #include "oip/model_spec.h"
+#include "sched/estimate.h"
 
 struct Control__ModelReport;
 
@@ -32,6 +33,7 @@ typedef struct model_entry {
     char reason[ERR_TEXT_BYTES]; /* when not ready; "" otherwise */
     char note[ERR_TEXT_BYTES];   /* when ready: what of its config is not taken up; "" = nothing */
     char defect[ERR_TEXT_BYTES]; /* why this gateway can never serve it; "" = it can */
+    estimate_t estimate;         /* estimates.h */
     model_stats_t stats;
     struct shares *shares; /* of clients, once it had too much to do; NULL: never yet */
     uint32_t refs;

@@ -111,6 +111,7 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
 {
     slot_t *slot = slot_of(session);
     sessions_t *sessions = slot->owner;
+    uint32_t retry_after_ms = 0;
     err_t err = {0};
     slot->done = done;
     slot->arg = arg;
@@ -121,8 +122,9 @@ void session_submit(session_t *session, int64_t budget_ns, session_done_fn done,
     model_stats_submitted(&session->model->stats);
     slot_follow(slot);
     sessions->waiting_count++;
-    if (check(slot, budget_ns, &err) != STATUS_OK || reserve(slot, &err) != STATUS_OK) {
-        slot_finish(slot, &err, 0);
+    if (check(slot, budget_ns, &err) != STATUS_OK || slot_foresee(slot, &retry_after_ms, &err) != STATUS_OK ||
+        reserve(slot, &err) != STATUS_OK) {
+        slot_finish(slot, &err, retry_after_ms);
         return;
     }
     sessions->tasks_waiting += slot->rows;
@@ -188,6 +190,8 @@ status_t sessions_create(gateway_t *gateway, uint32_t requests_max, sessions_t *
     made->late = metrics_series(gateway->metrics, METRIC_GATEWAY_LATE_RESULTS);
     made->resubmitted = metrics_series(gateway->metrics, METRIC_GATEWAY_RESUBMITTED);
     made->refusals = metrics_series(gateway->metrics, METRIC_GATEWAY_ARENA_REFUSALS);
+    made->early_overload = metrics_series(gateway->metrics, METRIC_GATEWAY_REFUSED_EARLY, "overload");
+    made->early_deadline = metrics_series(gateway->metrics, METRIC_GATEWAY_REFUSED_EARLY, "deadline");
     status_t status = pool_init(&made->slots, sizeof(slot_t), requests_max, err);
     if (status != STATUS_OK)
         goto free_sessions;

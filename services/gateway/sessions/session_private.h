@@ -1,6 +1,6 @@
 /*
  * What the session's files share, from the top: session.c (submit, backstop, all of them), session_input.c, session_tasks.c,
- * session_answer.c, session_shape.c, session_slot.c; each calls those behind it only. A session is a slot of a pool; it is free again when nobody refers to it:
+ * session_early.c, session_answer.c, session_shape.c, session_slot.c; each calls those behind it only. A session is a slot of a pool; it is free again when nobody refers to it:
  *
  *   refs = front end (open … close) + published input (… released) + each push being received + a running preprocess job
  *
@@ -63,6 +63,8 @@ typedef struct session_private {
     uint32_t rows, rows_left;
     uint32_t sent_rows; /* the scheduler of the present stream has got the rows below */
     bool sent_before;   /* all of them, on any stream */
+    /* The stream (sessions->up_ns) whose scheduler has told ahead what it refuses, by which this is admitted; 0: none has. */
+    int64_t admitted_up_ns;
     bool missed; /* its answer was due, and results of tasks that the scheduler has got were not there */
     uint64_t receiving[SESSION_ROWS_MAX / 64], finished[SESSION_ROWS_MAX / 64];
     row_timing_t timing; /* of the row that came last */
@@ -83,7 +85,7 @@ struct sessions {
     doubts_t doubts;
     int64_t asked_ns;
     int64_t up_ns; /* start of the present stream to the scheduler */
-    metric_t *late, *resubmitted, *refusals;
+    metric_t *late, *resubmitted, *refusals, *early_overload, *early_deadline;
 };
 
 static inline slot_t *slot_of(const session_t *session)
@@ -95,6 +97,22 @@ static inline uint64_t slot_task_id(const slot_t *slot, uint32_t row)
 {
     return (uint64_t)slot->generation << 32 | (uint64_t)pool_index(&slot->owner->slots, slot) << ROW_BITS |
            row;
+}
+
+static inline uint32_t slot_priority(const slot_t *slot)
+{
+    uint64_t priority = slot->session.request.priority;
+    if (priority == 0)
+        return slot->session.model->priority;
+    return priority < UINT32_MAX ? (uint32_t)priority : UINT32_MAX;
+}
+
+/* Who gives a request less than so much of the model's SLO may lose it before there is too much to do for others. */
+enum { OVERLOAD_SLO_PARTS = 2 };
+
+static inline bool slot_is_patient(const slot_t *slot)
+{
+    return slot->deadline_ns - slot->begin_ns >= slot->session.model->spec.slo_ns / OVERLOAD_SLO_PARTS;
 }
 
 static inline bool bit_get(const uint64_t *bits, uint32_t i)
@@ -147,6 +165,11 @@ void slot_dispatch(slot_t *slot);
 /* The model that its tasks go to now: its own, or what has replaced it if requests for the one can go to
  * the other. NULL: none that is ready. */
 const model_entry_t *slot_target(const slot_t *slot);
+
+/* session_early.c: what the scheduler has told ahead. STATUS_OK: that says nothing against it. Else it is to be answered so; the verdict is counted. */
+status_t slot_foresee(slot_t *slot, uint32_t *retry_after_ms, err_t *err);
+struct Control__Estimate;
+void sessions_on_estimate(void *sessions, const struct Control__Estimate *estimate);
 
 /* session_answer.c */
 status_t slot_answer(slot_t *slot, err_t *err);

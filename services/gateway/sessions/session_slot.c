@@ -68,6 +68,7 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->region_count = 0;
     slot->input = slot->output = slot->placed = NULL;
     slot->published = slot->sent_before = slot->missed = false;
+    slot->admitted_up_ns = 0;
     slot->rows = slot->rows_left = slot->sent_rows = 0;
     slot->session.model = NULL;
     slot->parsed_by = NULL;

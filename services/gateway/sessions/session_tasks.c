@@ -6,14 +6,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control.pb-c.h"
+#include "gateway/models/estimates.h"
 
 #include <string.h>
 
 /* How long after a scheduler has come its workers may take to report the models that the last one knew. */
 #define ABSENT_GRACE_NS (30 * NS_PER_S)
-
-/* Who gives a request less than so much of the model's SLO may lose it before there is too much to do for others. */
-enum { OVERLOAD_SLO_PARTS = 2 };
 
 /* The session that the task belongs to, if it still waits for it. */
 static slot_t *find_task(const sessions_t *sessions, uint64_t id, uint32_t *row)
@@ -41,12 +39,10 @@ static void link_waiting(slot_t *slot)
     slot->state = SESSION_WAITING;
 }
 
-static uint32_t task_priority(const slot_t *slot)
+/* By what the scheduler of the present stream has told. */
+static bool is_admitted(const slot_t *slot)
 {
-    uint64_t priority = slot->session.request.priority;
-    if (priority == 0)
-        return slot->session.model->priority;
-    return priority < UINT32_MAX ? (uint32_t)priority : UINT32_MAX;
+    return slot->admitted_up_ns > 0 && slot->admitted_up_ns == slot->owner->up_ns;
 }
 
 /* Hands over the rows that the present stream has not carried yet; false: it takes no more now. */
@@ -57,7 +53,8 @@ static bool submit_rows(slot_t *slot, uint32_t model_id)
                                    .deadline_ns = slot->deadline_ns,
                                    .handle = slot->handle,
                                    .len_bytes = (uint32_t)item_bytes,
-                                   .priority = task_priority(slot),
+                                   .priority = slot_priority(slot),
+                                   .admitted = is_admitted(slot),
                                    .sizes = slot->sizes,
                                    .size_count = slot->session.model->spec.axis_count};
     for (; slot->sent_rows < slot->rows; slot->sent_rows++) {
@@ -206,9 +203,10 @@ static void on_room(void *ctx)
 
 static void on_down(void *ctx)
 {
-    sessions_t *sessions =
-        ctx; /* what waits keeps waiting: for results of granted batches, and for the next stream */
+    sessions_t *sessions = ctx;
+    /* What waits keeps waiting: for results of granted batches, and for the next stream. */
     sessions->doubts = (doubts_t){.count = 0};
+    estimates_forget(sessions->gateway->catalogue);
 }
 
 /* Given up because there is too much to do, and not because its client gave it too little time for what the model is for. */
@@ -216,8 +214,7 @@ static bool is_overload(const slot_t *slot, const gateway_control_drop_t *drop)
 {
     bool in_vain = strcmp(drop->stage, "queue") == 0;
     bool shed = drop->status == STATUS_UNAVAILABLE && drop->retry_after_ms > 0;
-    return (in_vain || shed) &&
-           slot->deadline_ns - slot->begin_ns >= slot->session.model->spec.slo_ns / OVERLOAD_SLO_PARTS;
+    return (in_vain || shed) && slot_is_patient(slot);
 }
 
 static void on_drop(void *ctx, const gateway_control_drop_t *drop)
@@ -262,6 +259,7 @@ const gateway_control_ops_t *sessions_control_ops(void)
                                               .on_up = on_up,
                                               .on_room = on_room,
                                               .on_down = on_down,
+                                              .on_estimate = sessions_on_estimate,
                                               .on_drop = on_drop,
                                               .on_doubt = on_doubt};
     return &ops;

@@ -34,6 +34,7 @@ static status_t add(uint64_t id, int64_t deadline_ns, uint32_t size_count)
                                    .offset_bytes = id + 4,
                                    .len_bytes = (uint32_t)id + 5,
                                    .priority = (uint32_t)id + 6,
+                                   .admitted = id % 2 == 1,
                                    .sizes = sizes,
                                    .size_count = size_count};
     return outbox_add(outbox, &task);
@@ -52,11 +53,16 @@ Test(outbox, tasks_leave_as_they_came_with_budgets)
     cr_expect_eq(tasks.budget_ns[0], -100);
     cr_expect_eq(tasks.budget_ns[1], 300);
     cr_expect_eq(tasks.priority[1], 8);
+    cr_assert_eq(tasks.n_admitted, 2);
+    cr_expect(tasks.admitted[0] == 1 && tasks.admitted[1] == 0);
     cr_expect_eq(tasks.n_size_count, 0);
     cr_assert(outbox_take_cancels(outbox, &cancels));
     cr_expect_eq(cancels.id[0], 7);
     cr_expect_not(outbox_take_tasks(outbox, 600, &tasks));
     cr_expect_not(outbox_take_cancels(outbox, &cancels));
+    cr_assert_eq(add(2, 900, 0), STATUS_OK);
+    cr_assert(outbox_take_tasks(outbox, 600, &tasks));
+    cr_expect_eq(tasks.n_admitted, 0, "where none was, nothing is said");
 }
 
 Test(outbox, what_was_missed_leaves_beside_what_is_cancelled)

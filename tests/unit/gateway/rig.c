@@ -71,6 +71,22 @@ void rig_send_doubt(rig_t *rig, uint64_t epoch, uint64_t id)
     fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
 }
 
+void rig_send_estimate(rig_t *rig, uint64_t epoch, int64_t least_ns, double refuse)
+{
+    double parts[16] = {refuse};
+    uint32_t model = 10, number = 1;
+    Control__Estimate estimate = CONTROL__ESTIMATE__INIT;
+    estimate.n_model = estimate.n_least_ns = estimate.n_parts = 1;
+    estimate.model = &model;
+    estimate.least_ns = &least_ns;
+    estimate.parts = &number;
+    estimate.n_refuse = 16;
+    estimate.refuse = parts;
+    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    message.estimate = &estimate;
+    fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
+}
+
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
                    uint32_t retry_after_ms)
 {
@@ -98,8 +114,20 @@ static void take_tasks(rig_t *rig, const Control__TaskBatch *batch)
                                                      .len_bytes = batch->len_bytes[i],
                                                      .budget_ns = batch->budget_ns[i],
                                                      .handle = {batch->handle_hi[i], batch->handle_lo[i]},
-                                                     .offset = batch->offset_bytes[i]};
+                                                     .offset = batch->offset_bytes[i],
+                                                     .admitted = batch->n_admitted > 0 && batch->admitted[i]};
     }
+}
+
+static void take_refused(rig_t *rig, const Control__Refused *refused)
+{
+    rig->refused_count++;
+    rig->refused_models = refused->n_model;
+    cr_assert(refused->n_model > 0);
+    rig->refused_model = refused->model[0];
+    rig->refused_priority = refused->priority[0];
+    rig->refused_overload = refused->overload[0];
+    rig->refused_infeasible = refused->infeasible[0];
 }
 
 static void on_gateway(void *ctx, const Control__GatewayToScheduler *frame)
@@ -112,6 +140,8 @@ static void on_gateway(void *ctx, const Control__GatewayToScheduler *frame)
     rig->arrived_count += (int)frame->n_arrived;
     if (frame->n_arrived > 0)
         rig->arrived = frame->arrived[frame->n_arrived - 1];
+    if (frame->refused)
+        take_refused(rig, frame->refused);
     if (frame->cancels)
         rig->missed_count += (int)frame->cancels->n_missed;
     for (size_t i = 0; frame->cancels && i < frame->cancels->n_id; i++, rig->cancel_count++)

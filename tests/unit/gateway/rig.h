@@ -24,6 +24,7 @@ typedef struct {
     int64_t budget_ns;
     transfer_handle_t handle;
     uint64_t offset;
+    bool admitted;
 } rig_task_t;
 
 typedef struct {
@@ -50,6 +51,9 @@ typedef struct {
     int task_count;
     bool counts; /* tasks and cancellations are only counted */
     uint64_t counted, last_id;
+    int refused_count; /* messages; of the newest its first entry, and how many it has */
+    size_t refused_models;
+    uint32_t refused_model, refused_priority, refused_overload, refused_infeasible;
     uint64_t cancelled[RIG_TASKS];
     int cancel_count, missed_count;
     uint64_t arrived; /* the last task that it was told of */
@@ -72,6 +76,8 @@ void rig_scheduler_start(rig_t *rig, uint64_t epoch);
 /* Models "one" and "two" under ids that begin at first_id, version 2 of "one" behind them where it is tried; none when empty. */
 void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empty);
 void rig_send_doubt(rig_t *rig, uint64_t epoch, uint64_t id);
+/* Of model "one": the least time (0: none), and the part refused of priority 0. */
+void rig_send_estimate(rig_t *rig, uint64_t epoch, int64_t least_ns, double refuse);
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
                    uint32_t retry_after_ms);
 
