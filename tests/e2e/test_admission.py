@@ -1,13 +1,16 @@
 """One client slows down himself only: limits of addresses and models, shares of a model that has too much to do."""
 
+import concurrent.futures
 import json
+import math
 import os
+import re
 import subprocess
 
 import pytest
 
 from client import INFER, digit_tensor, post, request, tensor_request
-from system import Serve, patient_models
+from system import Serve, patient_models, wait_until
 
 REQUEST = tensor_request(digit_tensor())
 
@@ -63,4 +66,47 @@ def test_a_flood_is_held_and_the_others_are_not(bin_dir, tmp_path):
     assert all(one > 2 * good[0] for one in good[1:]), good
     metrics = request(served.gateways[0]["metrics"], "GET", "/metrics").body.decode()
     assert 'fermata_gateway_admission_refused_total{reason="share"}' in metrics
+    assert served.stop() == 0
+
+
+def refused_early(served, reason):
+    text = request(served.gateways[0]["metrics"], "GET", "/metrics").body.decode()
+    found = re.search(rf'^fermata_gateway_refused_early_total{{reason="{reason}"}} (\d+)$', text, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def test_what_nobody_could_keep_is_answered_by_the_gateway(bin_dir, tmp_path):
+    """Once the scheduler has answered some."""
+    served = serve(bin_dir, tmp_path)
+    hopeless = {**REQUEST, "parameters": {"timeout": 1}}
+
+    def ask():
+        answer = post(served.http, INFER, hopeless)
+        assert answer.status == 504, answer
+        return "on an idle device" in answer.error()
+
+    wait_until(ask, "the gateway answers by itself")
+    assert refused_early(served, "deadline") > 0
+    assert post(served.http, INFER, REQUEST).status == 200
+    assert served.stop() == 0
+
+
+def test_the_lower_of_two_priorities_is_refused_by_the_gateway(bin_dir, tmp_path):
+    profile = tmp_path / "slow.csv"
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nslow,10,0,300,4\n")
+    served = Serve(bin_dir, tmp_path / "serve.log", "--engine", "emulated", "--profile", profile, "--devices", 1, models=None)
+    spec = request(served.http, "GET", "/v2/models/slow").json()["inputs"][0]
+    flood = subprocess.Popen([bin_dir / "fermata-load", "--model", "slow", "--address", served.http, "--rate", "400", "--duration", "60s", "--deadline", "300ms"],
+                             stdout=subprocess.DEVNULL)
+    shape = [1, *(size for size in spec["shape"][1:])]
+    urgent = {"parameters": {"priority": 5}, "inputs": [{"name": spec["name"], "datatype": spec["datatype"], "shape": shape, "data": [0] * math.prod(shape)}]}
+
+    def ask():
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: post(served.http, "/v2/models/slow/infer", urgent), range(16)))
+        return refused_early(served, "overload") > 0
+
+    wait_until(ask, "the gateway refuses some", 50)
+    flood.terminate()
+    flood.wait(30)
     assert served.stop() == 0
