@@ -33,6 +33,9 @@ static status_t refuse_overload(slot_t *slot, uint32_t *retry_after_ms, err_t *e
 status_t slot_foresee(slot_t *slot, uint32_t *retry_after_ms, err_t *err)
 {
     const session_t *session = &slot->session;
+    /* What comes to nothing with a version on trial begins again with the one that is trusted. */
+    if (slot->any_version && catalogue_fallback(session->gateway->catalogue, session->model))
+        return STATUS_OK;
     estimate_verdict_t verdict =
         estimate_judge(&session->model->estimate, slot->begin_ns, slot_priority(slot),
                        slot->deadline_ns - slot->begin_ns, session->request.rows);

@@ -162,6 +162,26 @@ Test(early, another_stream_knows_nothing_of_what_was_told)
     expect_sent(ONE_ROW, false);
 }
 
+/* What comes to nothing with it begins again with the version that is trusted. */
+Test(early, requests_that_a_version_on_trial_got_are_sent)
+{
+    enum { SHARE = 8, ON_TRIAL = 12 };
+    model_entry_t *tried = NULL;
+    rig.tried = true;
+    rig_send_catalogue(&rig, 5, 10, false);
+    rig_until(&rig, catalogue_count(rig.gateway.catalogue) == 3);
+    cr_assert_eq(catalogue_find(rig.gateway.catalogue, "one", "2", &tried, NULL), STATUS_OK);
+    const double all[SHED_LEVELS] = {1};
+    estimate_tell(&tried->estimate, clock_now_ns(), 0, all);
+    tried->estimate.until_ns = INT64_MAX;
+    bool got = false;
+    for (int i = 0; i < SHARE; i++) {
+        expect_sent(ONE_ROW, false);
+        got |= rig.tasks[rig.task_count - 1].model == ON_TRIAL;
+    }
+    cr_expect(got);
+}
+
 /* Each of its parts must be there. */
 Test(early, an_estimate_that_makes_no_sense_is_left_alone)
 {
