@@ -50,13 +50,12 @@ static void on_log_lines(loop_timer_t *timer, void *arg)
     loop_timer_start_in(timer, NS_PER_S);
 }
 
-/* A message of some hundred KB passes through the heap in pieces of gRPC's. Given back to the kernel each time, as glibc does with what
- * ends a heap from 128 KB on, every page of it would be faulted in for every message. Larger pieces than the second are rare: a model's. */
-enum { KEPT_BYTES = 32 << 20, KEPT_MOST_BYTES = 4 << 20 };
+/* Larger pieces are rare: a model's. */
+enum { KEPT_MOST_BYTES = 4 << 20 };
 
 static void keep_freed_memory(void)
 {
-    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+    trim_keep();
     mallopt(M_MMAP_THRESHOLD, KEPT_MOST_BYTES);
 }
 

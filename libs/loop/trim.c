@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A trim goes through all that is free: where most is in use, as with large models, it is not worth that often. */
-enum { WAITS = 2 };
 enum { KEPT_PART = 16, KEPT_LEAST_BYTES = 2 << 20, KEPT_MOST_BYTES = 64 << 20 };
+/* Of the end of each heap. */
+enum { ENDS_BYTES = 32 << 20, ENDS_LEAST_BYTES = 256 << 10 };
 
 struct trim {
     pthread_t thread;
@@ -27,32 +27,50 @@ uint64_t trim_kept_bytes(uint64_t least_bytes)
     return part < KEPT_MOST_BYTES ? part : KEPT_MOST_BYTES;
 }
 
-bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes)
-{
-    if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
-        rule->least_bytes = resident_bytes;
-    if (resident_bytes <= rule->least_bytes + trim_kept_bytes(rule->least_bytes))
-        rule->waits = 0;
-    else if (rule->waits == 0)
-        return true;
-    else
-        rule->waits--;
-    return false;
-}
-
-void trim_note(trim_rule_t *rule, uint64_t before_bytes, uint64_t after_bytes)
+/* Where most is in use, as with large models, giving back is not worth that often. */
+static void judge(trim_rule_t *rule, uint64_t resident_bytes)
 {
     uint64_t worth_bytes = trim_kept_bytes(rule->least_bytes) / 2;
-    rule->waits = before_bytes < after_bytes + worth_bytes ? WAITS : 0;
+    bool worth = resident_bytes + worth_bytes <= rule->before_bytes;
+    uint32_t twice = rule->pause > 0 ? 2 * rule->pause : 1;
+    rule->before_bytes = 0;
+    rule->pause = worth ? 0 : twice < TRIM_PAUSE_MOST ? twice : TRIM_PAUSE_MOST;
+    rule->waits = rule->pause;
+}
+
+bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes)
+{
+    if (rule->before_bytes > 0)
+        judge(rule, resident_bytes);
+    if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
+        rule->least_bytes = resident_bytes;
+    if (resident_bytes <= rule->least_bytes + trim_kept_bytes(rule->least_bytes)) {
+        rule->pause = rule->waits = 0;
+        return false;
+    }
+    if (rule->waits > 0) {
+        rule->waits--;
+        return false;
+    }
+    rule->before_bytes = resident_bytes;
+    return true;
+}
+
+void trim_keep(void)
+{
+    mallopt(M_TRIM_THRESHOLD, ENDS_BYTES);
 }
 
 static void look(trim_rule_t *rule)
 {
-    uint64_t before = proc_resident_bytes();
-    if (before == 0 || !trim_is_due(rule, before))
+    uint64_t resident_bytes = proc_resident_bytes();
+    if (resident_bytes == 0)
         return;
-    (void)malloc_trim(0);
-    trim_note(rule, before, proc_resident_bytes());
+    bool gave = rule->before_bytes > 0, due = trim_is_due(rule, resident_bytes);
+    if (due != gave)
+        mallopt(M_TRIM_THRESHOLD, due ? ENDS_LEAST_BYTES : ENDS_BYTES);
+    if (due)
+        (void)malloc_trim(0);
 }
 
 static void *run(void *arg)

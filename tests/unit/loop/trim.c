@@ -5,18 +5,35 @@
 
 #define MB ((uint64_t)1 << 20)
 
-Test(trim, what_has_grown_by_much_is_due_and_what_gave_nothing_waits)
+Test(trim, what_has_grown_by_much_is_given_back_for_as_long_as_that_helps)
 {
     trim_rule_t rule = {0};
     cr_expect_not(trim_is_due(&rule, 512 * MB), "all of it may be models");
     cr_expect_not(trim_is_due(&rule, 544 * MB));
-    cr_expect(trim_is_due(&rule, 545 * MB));
-    trim_note(&rule, 545 * MB, 540 * MB);
-    for (int i = 0; i < 2; i++)
-        cr_expect_not(trim_is_due(&rule, 900 * MB), "look %d", i);
     cr_expect(trim_is_due(&rule, 900 * MB));
-    trim_note(&rule, 900 * MB, 600 * MB);
     cr_expect(trim_is_due(&rule, 600 * MB), "it was worth it");
+    cr_expect_not(trim_is_due(&rule, 520 * MB), "it is as it was");
+}
+
+static uint32_t looks_until_due(trim_rule_t *rule, uint64_t resident_bytes)
+{
+    uint32_t looks = 0;
+    while (!trim_is_due(rule, resident_bytes))
+        looks++;
+    return looks;
+}
+
+/* Models were loaded: all of it is in use, and each time that it is tried costs a little. */
+Test(trim, what_gives_nothing_is_tried_ever_more_seldom)
+{
+    trim_rule_t rule = {0};
+    (void)trim_is_due(&rule, 512 * MB);
+    cr_assert(trim_is_due(&rule, 900 * MB));
+    for (uint32_t pause = 1; pause <= TRIM_PAUSE_MOST; pause *= 2)
+        cr_expect_eq(looks_until_due(&rule, 900 * MB), pause);
+    cr_expect_eq(looks_until_due(&rule, 900 * MB), TRIM_PAUSE_MOST);
+    (void)trim_is_due(&rule, 500 * MB);
+    cr_expect(trim_is_due(&rule, 900 * MB), "that was long ago");
 }
 
 /* Or what three hundred strangers leave behind in a program of 20 MB would stay. */
