@@ -241,9 +241,9 @@ static bool is_left(const models_t *models, const model_t *model)
 /* ---- Forgetting ---- */
 
 /* Who has left may come back, and clients are told until then that it is not there now. But what one stranger has brought by the thousand is
- * not kept: where a quarter of the table is of models that nobody has had for a minute, those beyond are not listed, and nothing of them counted. */
+ * not kept: where an eighth of the table is of models that nobody has had for a minute, those beyond are not listed, and nothing of them counted. */
 static const int64_t FORGET_NS = 60 * NS_PER_S;
-enum { REMEMBERED_PART = 4 };
+enum { REMEMBERED_PART = 8 };
 
 static bool is_long_gone(const models_t *models, const model_t *model)
 {

@@ -232,7 +232,7 @@ static void wait_a_minute(void)
     }
 }
 
-/* Of what a stranger has brought by the thousand a quarter of the table stays known, and what comes back is known again. */
+/* Of what a stranger has brought by the thousand an eighth of the table stays known, and what comes back is known again. */
 Test(peers, models_that_are_long_gone_are_forgotten, .init = begin, .fini = end)
 {
     uint32_t most = play.control->turn.options.models_max;
@@ -243,10 +243,10 @@ Test(peers, models_that_are_long_gone_are_forgotten, .init = begin, .fini = end)
     play_pass(&play, NS_PER_S);
     cr_expect_eq(listed_models(), most / 2 + 1, "it may come back");
     wait_a_minute();
-    cr_expect_eq(listed_models(), most / 4 + 1);
+    cr_expect_eq(listed_models(), most / 8 + 1);
     join_odd_worker();
     report_many(most / 2 - 1, 1, READY);
-    cr_expect_eq(listed_models(), most / 4 + 2);
+    cr_expect_eq(listed_models(), most / 8 + 2);
     leave();
     cr_expect(play_honest_are_served(&play));
 }
