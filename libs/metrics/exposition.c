@@ -4,6 +4,7 @@
 #include "base/acceptor.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/proc_memory.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -154,6 +155,7 @@ void metrics_write(metrics_t *reg, strbuf_t *out)
     pthread_mutex_unlock(&reg->lock);
     for (int i = 0; i < len; i++)
         collectors[i].fn(collectors[i].arg);
+    metrics_set(metrics_series(reg, METRIC_RESIDENT_BYTES), (double)proc_resident_bytes());
     atomic_store_explicit(&metrics_series(reg, METRIC_LOG_LINES_LEFT_OUT)->count, log_lines_left_out(),
                           memory_order_relaxed);
     atomic_store_explicit(&metrics_series(reg, METRIC_CONNECTIONS_TURNED_AWAY)->count,

@@ -131,6 +131,13 @@ Test(metrics, hidden_series_come_back_when_asked_for)
     cr_expect_not_null(strstr(exposed(), "{model=\"gone\"}"));
 }
 
+Test(metrics, tells_how_much_memory_the_process_has)
+{
+    const char *line = strstr(exposed(), "\nfermata_resident_memory_bytes ");
+    cr_assert_not_null(line);
+    cr_expect_gt(strtod(strchr(line, ' '), NULL), 1e6);
+}
+
 /* What two have is there until both have released it; then its place is free, and what comes again counts from nothing. */
 Test(metrics, what_is_released_is_forgotten)
 {
