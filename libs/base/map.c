@@ -1,6 +1,8 @@
 /* Hot path: no allocation after init. */
 #include "base/map.h"
 
+#include "base/hash.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,10 +123,7 @@ bool idmap_validate(const idmap_t *map, err_t *err)
 /* FNV-1a, then mixed, as linear probing wants good low bits. */
 static uint32_t hash_text(const char *key, size_t len_bytes)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < len_bytes; i++)
-        h = (h ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
-    return mix(h);
+    return mix(hash_bytes(HASH_BEGIN, key, len_bytes));
 }
 
 status_t strmap_init(strmap_t *map, uint32_t capacity, err_t *err)

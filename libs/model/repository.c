@@ -1,5 +1,7 @@
 #include "model/repository.h"
 
+#include "base/hash.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -159,15 +161,6 @@ static status_t choose_versions(const char *model_dir, const version_policy_t *p
 
 /* ---- fingerprints ---- */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t len)
-{
-    const unsigned char *bytes = data;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* Of the files in a folder: names, sizes and times, in whatever order they are listed. */
 static uint64_t mix_folder(const char *path)
 {
@@ -181,9 +174,9 @@ static uint64_t mix_folder(const char *path)
         snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
         if (!model_is_part(entry->d_name) || stat(file, &info) != 0 || !S_ISREG(info.st_mode))
             continue;
-        uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), entry->d_name, strlen(entry->d_name));
-        hash = mix(hash, &info.st_size, sizeof(info.st_size));
-        sum += mix(hash, &info.st_mtim, sizeof(info.st_mtim));
+        uint64_t hash = hash_bytes(HASH_BEGIN, entry->d_name, strlen(entry->d_name));
+        hash = hash_bytes(hash, &info.st_size, sizeof(info.st_size));
+        sum += hash_bytes(hash, &info.st_mtim, sizeof(info.st_mtim));
     }
     if (dir)
         closedir(dir);

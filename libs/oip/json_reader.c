@@ -1,5 +1,6 @@
 #include "oip/json_reader.h"
 
+#include "base/hash.h"
 #include "oip/rest_codec.h"
 
 #include <string.h>
@@ -40,10 +41,7 @@ static bool close_empty(json_reader_t *reader, char bracket)
 /* FNV-1a. A client that constructs two keys with one hash only gets its own request refused. */
 static uint64_t hash_key(const char *key)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *key; key++)
-        hash = (hash ^ (uint8_t)*key) * UINT64_C(0x100000001b3);
-    return hash;
+    return hash_bytes(HASH_BEGIN, key, strlen(key));
 }
 
 static status_t read_key(json_reader_t *reader, char *key, uint64_t *hashes, uint32_t *count)

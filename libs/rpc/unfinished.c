@@ -1,6 +1,7 @@
 #include "rpc/unfinished.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "rpc/tcp_received.h"
 
@@ -48,10 +49,7 @@ struct rpc_connection {
 
 static uint64_t id_of_text(const char *text)
 {
-    uint64_t id = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (; *text; text++)
-        id = (id ^ (uint8_t)*text) * UINT64_C(1099511628211);
-    return id;
+    return hash_bytes(HASH_BEGIN, text, strlen(text));
 }
 
 static uint64_t id_of(rpc_waiting_t *waiting)

@@ -1,5 +1,6 @@
 #include "virtual/network.h"
 
+#include "base/hash.h"
 #include "sim/events.h"
 
 #include <stdlib.h>
@@ -105,10 +106,9 @@ static int64_t delay_ns(network_t *network)
     return options->delay_ns + (options->jitter_ns ? prng_range(&network->prng, 0, options->jitter_ns) : 0);
 }
 
-/* FNV-1a, eight bytes at a time. */
 static void digest(network_t *network, uint64_t value)
 {
-    network->digest = (network->digest ^ value) * UINT64_C(0x100000001b3);
+    network->digest = hash_word(network->digest, value);
 }
 
 static void digest_message(network_t *network, kind_t kind, const message_t *message)

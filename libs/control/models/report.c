@@ -1,5 +1,6 @@
 #include "control/models/report.h"
 
+#include "base/hash.h"
 #include "control/models/shapes.h"
 
 #include <stdio.h>
@@ -14,14 +15,6 @@ static uint8_t *packed(const ProtobufCMessage *message, size_t *len)
     if (data)
         *len = protobuf_c_message_pack(message, data);
     return data;
-}
-
-static uint64_t fnv1a(const uint8_t *data, size_t len)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
-    return hash;
 }
 
 /* Of what gateways rely on: tensors, batching, picture pipeline, labels. Not of speed, size or state. */
@@ -41,7 +34,7 @@ static uint64_t signature_of(const Control__ModelReport *report)
     part.axes = report->axes;
     size_t len = 0;
     uint8_t *bytes = packed(&part.base, &len);
-    uint64_t hash = fnv1a(bytes, len);
+    uint64_t hash = hash_bytes(HASH_BEGIN, bytes, len);
     free(bytes);
     return hash;
 }

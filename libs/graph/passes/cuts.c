@@ -1,5 +1,6 @@
 #include "graph/passes/cuts.h"
 
+#include "base/hash.h"
 #include "graph/ops/op.h"
 
 #include <stdlib.h>
@@ -13,23 +14,19 @@ typedef struct {
     uint32_t alive_count;
 } finder_t;
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * UINT64_C(0x100000001b3); /* FNV-1a, a word at a time */
-}
-
 uint64_t cuts_signature(const graph_t *g)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = HASH_BEGIN;
     for (uint32_t n = 0; n < g->node_count; n++) {
         const node_t *node = &g->nodes[n];
-        hash = mix(hash, (uint64_t)(uintptr_t)node->op);
+        hash = hash_word(hash, (uint64_t)(uintptr_t)node->op);
         for (uint32_t i = 0; i < node->in_count; i++)
-            hash = mix(hash, (uint64_t)node->in[i]);
+            hash = hash_word(hash, (uint64_t)node->in[i]);
         for (uint32_t i = 0; i < node->out_count; i++)
-            hash = mix(hash, (uint64_t)node->out[i]);
+            hash = hash_word(hash, (uint64_t)node->out[i]);
         for (uint32_t i = 0; i < node->epilogue_count; i++)
-            hash = mix(mix(hash, (uint64_t)node->epilogue[i].kind), (uint64_t)node->epilogue[i].value);
+            hash = hash_word(hash_word(hash, (uint64_t)node->epilogue[i].kind),
+                             (uint64_t)node->epilogue[i].value);
     }
     return hash;
 }

@@ -1,4 +1,5 @@
 /* Which model a kept profile is of: the model file, the external data beside it, the precision, and where else it runs. */
+#include "base/hash.h"
 #include "base/file.h"
 #include "model/model.h"
 
@@ -7,9 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FNV_BEGIN UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
-
 /* FNV-1a over words of eight bytes, as weights are gigabytes: tells models apart, resists nobody. */
 static uint64_t mix(uint64_t hash, const unsigned char *data, size_t len)
 {
@@ -17,18 +15,16 @@ static uint64_t mix(uint64_t hash, const unsigned char *data, size_t len)
 
     for (; len >= sizeof(word); data += sizeof(word), len -= sizeof(word)) {
         memcpy(&word, data, sizeof(word));
-        hash = (hash ^ word) * FNV_PRIME;
+        hash = hash_word(hash, word);
         hash ^= hash >> 32; /* the high bits of a word must reach the low ones */
     }
-    for (; len > 0; data++, len--)
-        hash = (hash ^ *data) * FNV_PRIME;
-    return hash;
+    return hash_bytes(hash, data, len);
 }
 
 static status_t hash_file(const char *path, uint64_t *out, err_t *err)
 {
     FILE *file;
-    uint64_t hash = FNV_BEGIN;
+    uint64_t hash = HASH_BEGIN;
     unsigned char chunk[1 << 16];
     size_t got;
     status_t status = file_open_stream(path, SIZE_MAX, &file, err);
