@@ -38,21 +38,26 @@ static void judge(trim_rule_t *rule, uint64_t resident_bytes)
     rule->waits = rule->pause;
 }
 
-bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes)
+bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes, uint64_t free_bytes)
 {
     if (rule->before_bytes > 0)
         judge(rule, resident_bytes);
     if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
         rule->least_bytes = resident_bytes;
-    if (resident_bytes <= rule->least_bytes + trim_kept_bytes(rule->least_bytes)) {
+    uint64_t kept_bytes = trim_kept_bytes(rule->least_bytes);
+    if (resident_bytes <= rule->least_bytes + kept_bytes) {
         rule->pause = rule->waits = 0;
         return false;
     }
-    if (rule->waits > 0) {
+    bool freed = free_bytes > rule->free_bytes + kept_bytes;
+    if (rule->waits > 0 && !freed) {
         rule->waits--;
+        if (free_bytes < rule->free_bytes)
+            rule->free_bytes = free_bytes;
         return false;
     }
     rule->before_bytes = resident_bytes;
+    rule->free_bytes = free_bytes;
     return true;
 }
 
@@ -66,7 +71,7 @@ static void look(trim_rule_t *rule)
     uint64_t resident_bytes = proc_resident_bytes();
     if (resident_bytes == 0)
         return;
-    bool gave = rule->before_bytes > 0, due = trim_is_due(rule, resident_bytes);
+    bool gave = rule->before_bytes > 0, due = trim_is_due(rule, resident_bytes, mallinfo2().fordblks);
     if (due != gave)
         mallopt(M_TRIM_THRESHOLD, due ? ENDS_LEAST_BYTES : ENDS_BYTES);
     if (due)
