@@ -27,11 +27,16 @@ uint64_t trim_kept_bytes(uint64_t least_bytes)
     return part < KEPT_MOST_BYTES ? part : KEPT_MOST_BYTES;
 }
 
+/* So much should come of it. */
+static uint64_t worth_bytes(const trim_rule_t *rule)
+{
+    return trim_kept_bytes(rule->least_bytes) / 2;
+}
+
 /* Where most is in use, as with large models, giving back is not worth that often. */
 static void judge(trim_rule_t *rule, uint64_t resident_bytes)
 {
-    uint64_t worth_bytes = trim_kept_bytes(rule->least_bytes) / 2;
-    bool worth = resident_bytes + worth_bytes <= rule->before_bytes;
+    bool worth = resident_bytes + worth_bytes(rule) <= rule->before_bytes;
     uint32_t twice = rule->pause > 0 ? 2 * rule->pause : 1;
     rule->before_bytes = 0;
     rule->pause = worth ? 0 : twice < TRIM_PAUSE_MOST ? twice : TRIM_PAUSE_MOST;
@@ -44,12 +49,11 @@ bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes, uint64_t free_bytes
         judge(rule, resident_bytes);
     if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
         rule->least_bytes = resident_bytes;
-    uint64_t kept_bytes = trim_kept_bytes(rule->least_bytes);
-    if (resident_bytes <= rule->least_bytes + kept_bytes) {
+    if (resident_bytes <= rule->least_bytes + trim_kept_bytes(rule->least_bytes)) {
         rule->pause = rule->waits = 0;
         return false;
     }
-    bool freed = free_bytes > rule->free_bytes + kept_bytes;
+    bool freed = free_bytes >= rule->free_bytes + worth_bytes(rule);
     if (rule->waits > 0 && !freed) {
         rule->waits--;
         if (free_bytes < rule->free_bytes)

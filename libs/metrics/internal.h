@@ -61,7 +61,7 @@ typedef struct {
 struct metrics {
     pthread_mutex_t lock;
     metric_family_t families[METRIC_COUNT];
-    strmap_t index; /* of all series; doubled when it is full */
+    strmap_t index; /* of all series; doubled when it is full, halved when three quarters are empty */
     metric_collector_t collectors[METRIC_COLLECTORS_MAX];
     int collectors_len;
 };

@@ -80,19 +80,24 @@ void metric_destroy(metric_t *series)
     free(series);
 }
 
-static bool grow_index(metrics_t *reg)
+enum { SERIES_AT_FIRST = 256 };
+
+static bool resize_index(metrics_t *reg, uint32_t capacity)
 {
-    strmap_t grown;
-    if (reg->index.len < reg->index.capacity)
-        return true;
-    if (strmap_init(&grown, reg->index.capacity * 2, NULL) != STATUS_OK)
+    strmap_t other;
+    if (strmap_init(&other, capacity, NULL) != STATUS_OK)
         return false;
     for (int id = 0; id < METRIC_COUNT; id++)
         for (size_t i = 0; i < reg->families[id].len; i++)
-            strmap_put(&grown, reg->families[id].series[i]->key, reg->families[id].series[i]);
+            strmap_put(&other, reg->families[id].series[i]->key, reg->families[id].series[i]);
     strmap_dispose(&reg->index);
-    reg->index = grown;
+    reg->index = other;
     return true;
+}
+
+static bool grow_index(metrics_t *reg)
+{
+    return reg->index.len < reg->index.capacity || resize_index(reg, reg->index.capacity * 2);
 }
 
 /* The list doubles: its lengths with a single bit are those at which it is full. */
@@ -176,7 +181,6 @@ static void init_others(metrics_t *reg)
 
 metrics_t *metrics_create(const char *service, err_t *err)
 {
-    enum { SERIES_AT_FIRST = 256 };
     metrics_t *reg = calloc(1, sizeof *reg);
     if (!reg || strmap_init(&reg->index, SERIES_AT_FIRST, NULL) != STATUS_OK) {
         free(reg);
@@ -212,6 +216,8 @@ static void forget(metrics_t *reg, metric_t *series)
     last->place = series->place;
     strmap_remove(&reg->index, series->key);
     metric_destroy(series);
+    if (reg->index.capacity > SERIES_AT_FIRST && reg->index.len < reg->index.capacity / 4)
+        (void)resize_index(reg, reg->index.capacity / 2); /* else it stays as large as it is */
 }
 
 metric_t *metrics_release(metrics_t *reg, metric_t *series)

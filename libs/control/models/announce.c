@@ -2,7 +2,7 @@
 
 #include "repeated.h"
 
-static Control__ModelReport *nothing_known(const model_t *model, pb_arena_t *arena)
+static Control__ModelReport *nothing_known(model_t *model, pb_arena_t *arena)
 {
     Control__ModelReport *report = pb_arena_alloc(arena, sizeof *report);
     if (!report)
@@ -43,8 +43,8 @@ static void leave_out(models_t *models, Control__CatalogueModel *entry, const mo
 }
 
 /* False: no memory. */
-static bool fit_entry(models_t *models, Control__CatalogueModel *entry, const model_t *model,
-                      pb_arena_t *arena, size_t *room)
+static bool fit_entry(models_t *models, Control__CatalogueModel *entry, model_t *model, pb_arena_t *arena,
+                      size_t *room)
 {
     size_t bytes = control__catalogue_model__get_packed_size(entry);
     if (bytes > *room) {

@@ -275,17 +275,26 @@ static void forget_some(models_t *models)
     }
 }
 
+/* Places stay and what models bring does not: made one by one between that, each would keep a page or two. */
+enum { PLACES_OF_A_BLOCK = 64 };
+
+static model_t *new_place(models_t *models)
+{
+    uint32_t within = models->count % PLACES_OF_A_BLOCK;
+    model_t *model =
+        within > 0 ? models->all[models->count - 1] + 1 : calloc(PLACES_OF_A_BLOCK, sizeof *model);
+    if (model) {
+        model->id = models->count;
+        models->all[models->count++] = model;
+    }
+    return model;
+}
+
 /* Where there is no other place: that of a model that has left, which is listed until then. NULL: there is none. */
 static model_t *place_for(models_t *models)
 {
-    if (models->count < models->turn->options.models_max) {
-        model_t *model = calloc(1, sizeof *model);
-        if (model) {
-            model->id = models->count;
-            models->all[models->count++] = model;
-        }
-        return model;
-    }
+    if (models->count < models->turn->options.models_max)
+        return new_place(models);
     for (uint32_t m = 0; m < models->count; m++)
         if (is_left(models, models->all[m]))
             return models->all[m];
@@ -294,15 +303,12 @@ static model_t *place_for(models_t *models)
 
 static model_t *model_make(models_t *models, const char *name, int64_t version)
 {
-    char *copy = strdup(name);
-    model_t *model = copy ? place_for(models) : NULL;
-    if (!model) {
-        free(copy);
+    model_t *model = place_for(models);
+    if (!model)
         return NULL;
-    }
     release_metrics(models, model);
-    free(model->name);
-    *model = (model_t){.id = model->id, .name = copy, .version = version};
+    *model = (model_t){.id = model->id, .version = version};
+    snprintf(model->name, sizeof(model->name), "%s", name);
     model_metrics(models, model);
     return model;
 }
@@ -321,7 +327,7 @@ static bool has_its_share(const models_t *models, const worker_t *worker)
 
 void catalogue_report(models_t *models, worker_t *worker, const Control__ModelReport *report)
 {
-    if (report->name[0] == '\0' || strlen(report->name) > 255) {
+    if (report->name[0] == '\0' || strlen(report->name) >= MODEL_NAME_BYTES) {
         peer_complain(&worker->peer, NONSENSE_MODEL, "model without a name, or with one over 255 bytes");
         return;
     }
@@ -388,13 +394,11 @@ status_t catalogue_init(models_t *models, turn_t *turn, const roster_t *roster, 
 
 void catalogue_dispose(models_t *models)
 {
-    for (uint32_t m = 0; m < models->count; m++) {
-        model_t *model = models->all[m];
-        while (model->instances)
-            instance_remove(model, model->instances->worker);
-        free(model->name);
-        free(model);
-    }
+    for (uint32_t m = 0; m < models->count; m++)
+        while (models->all[m]->instances)
+            instance_remove(models->all[m], models->all[m]->instances->worker);
+    for (uint32_t m = 0; m < models->count; m += PLACES_OF_A_BLOCK)
+        free(models->all[m]);
     free(models->all);
     shapes_dispose(models);
 }

@@ -35,9 +35,11 @@ struct instance {
 /* Of those who name no version it gets as many as it can (the highest), a share, or none while there is another (versions.h). */
 typedef enum { VERSION_TRUSTED, VERSION_TRIED, VERSION_REFUSED } version_state_t;
 
+enum { MODEL_NAME_BYTES = 256 };
+
 typedef struct model {
     uint32_t id;
-    char *name;
+    char name[MODEL_NAME_BYTES]; /* in it: a place stays, and a name by itself would keep a page */
     int64_t version;
     instance_t *instances;
     instance_t *canonical; /* whose description gateways see; NULL when no worker has it */

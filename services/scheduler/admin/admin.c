@@ -172,7 +172,7 @@ static Admin__PlanResponse *plan_message(scheduler_t *s, const plan_report_t *re
     for (uint32_t r = 0; r < report->row_count; r++) {
         const plan_row_t *row = &report->rows[r];
         Admin__PlannedModel *model = plan->models[r];
-        model->name = row->model->name;
+        model->name = (char *)(uintptr_t)row->model->name;
         model->version = row->model->version;
         model->from = (char *)(uintptr_t)(row->from ? row->from->name : "");
         model->to = (char *)(uintptr_t)(row->to ? row->to->name : "");

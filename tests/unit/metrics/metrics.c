@@ -1,4 +1,5 @@
 #include "metrics/metrics.h"
+#include "metrics/internal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -167,6 +168,28 @@ Test(metrics, released_series_make_room)
     }
     (void)metrics_series(reg, METRIC_SCHED_BATCHES, "last");
     cr_expect_not_null(strstr(exposed(), "{model=\"last\"}"));
+}
+
+/* A thousand strangers' models: what is looked up by is as small afterwards as it was, and finds what stayed. */
+Test(metrics, what_is_looked_up_by_becomes_small_again)
+{
+    enum { MANY = 1000, EVERY = 100 };
+    metric_t *series[MANY];
+    char name[16];
+    uint32_t before = reg->index.capacity;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        series[i] = metrics_series(reg, METRIC_SCHED_BATCHES, name);
+    }
+    cr_assert_gt(reg->index.capacity, before);
+    for (int i = 0; i < MANY; i++)
+        if (i % EVERY != 0)
+            (void)metrics_release(reg, series[i]);
+    cr_expect_eq(reg->index.capacity, before);
+    for (int i = 0; i < MANY; i += EVERY) {
+        snprintf(name, sizeof name, "m%d", i);
+        cr_expect_eq(metrics_series(reg, METRIC_SCHED_BATCHES, name), series[i]);
+    }
 }
 
 Test(metrics, series_are_bounded)
