@@ -25,10 +25,11 @@ void trim_destroy(trim_t *trim); /* NULL is fine */
 typedef struct {
     uint64_t least_bytes;  /* that were resident at any look; 0: none yet */
     uint64_t before_bytes; /* that were resident when it began to give back; 0: it does not now */
-    uint64_t
-        free_bytes; /* that heaps had free, then or at their least since: what is more was freed meanwhile */
-    uint32_t pause,
-        waits; /* looks that are let pass after one that gave nothing, unless much was freed, twice as many each time; that are left of these */
+    /* That heaps had free then, or at their least since: what is more was freed meanwhile. */
+    uint64_t free_bytes;
+    /* Looks that are let pass after one that gave nothing, unless much was freed; twice as many each time. */
+    uint32_t pause;
+    uint32_t waits; /* that are left of these */
 } trim_rule_t;
 
 enum { TRIM_LOOK_S = 10, TRIM_PAUSE_MOST = 32 };

@@ -253,16 +253,23 @@ static bool is_long_gone(const models_t *models, const model_t *model)
 static void forget(models_t *models, model_t *model)
 {
     model->forgotten = true;
+    free(model->profile);
+    model->profile = NULL;
     release_metrics(models, model);
     models->changed = true;
     models->version++;
     turn_touch(models->turn);
 }
 
-static void remember(models_t *models, model_t *model)
+/* False: no memory. */
+static bool remember(models_t *models, model_t *model)
 {
+    model->profile = calloc(1, sizeof *model->profile);
+    if (!model->profile)
+        return false;
     model->forgotten = false;
     model_metrics(models, model);
+    return true;
 }
 
 static void forget_some(models_t *models)
@@ -306,11 +313,11 @@ static model_t *model_make(models_t *models, const char *name, int64_t version)
     model_t *model = place_for(models);
     if (!model)
         return NULL;
-    release_metrics(models, model);
-    *model = (model_t){.id = model->id, .version = version};
+    if (!model->forgotten)
+        forget(models, model);
+    *model = (model_t){.id = model->id, .version = version, .forgotten = true};
     snprintf(model->name, sizeof(model->name), "%s", name);
-    model_metrics(models, model);
-    return model;
+    return remember(models, model) ? model : NULL;
 }
 
 /* One worker cannot fill the table: the last places are for those who have fewer models. */
@@ -333,8 +340,8 @@ void catalogue_report(models_t *models, worker_t *worker, const Control__ModelRe
     }
     bool gone = report->state == CONTROL__MODEL_STATE__MODEL_STATE_GONE;
     model_t *model = model_find(models, report->name, report->version);
-    if (model && model->forgotten && !gone)
-        remember(models, model);
+    if (model && model->forgotten && !gone && !remember(models, model))
+        return;
     if (!model && !gone && !has_its_share(models, worker))
         model = model_make(models, report->name, report->version);
     if (!model) {
@@ -394,9 +401,11 @@ status_t catalogue_init(models_t *models, turn_t *turn, const roster_t *roster, 
 
 void catalogue_dispose(models_t *models)
 {
-    for (uint32_t m = 0; m < models->count; m++)
+    for (uint32_t m = 0; m < models->count; m++) {
         while (models->all[m]->instances)
             instance_remove(models->all[m], models->all[m]->instances->worker);
+        free(models->all[m]->profile);
+    }
     for (uint32_t m = 0; m < models->count; m += PLACES_OF_A_BLOCK)
         free(models->all[m]);
     free(models->all);

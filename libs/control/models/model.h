@@ -59,7 +59,7 @@ typedef struct model {
     int64_t unready_since_ns;
     uint64_t unready_version; /* of the catalogue that said so */
     char reason[REASON_BYTES];
-    profile_t profile; /* at its home: the slowest of those that are ready there */
+    profile_t *profile; /* at its home: the slowest of those that are ready there; NULL: forgotten */
     int64_t slo_ns;
     /* What a row takes lately in parts of its profile, 1 at most; 0: nothing was looked at yet. */
     double quicker;

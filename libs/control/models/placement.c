@@ -99,8 +99,8 @@ static subcluster_t *choose(const models_t *models, const model_t *model)
 static void move_in(model_t *model, subcluster_t *home)
 {
     err_t err = {0};
-    status_t status = model_profile_at(model, home, &model->profile)
-                          ? subcluster_add_model(home, model->id, &model->profile, model->slo_ns, &err)
+    status_t status = model_profile_at(model, home, model->profile)
+                          ? subcluster_add_model(home, model->id, model->profile, model->slo_ns, &err)
                           : err_set(&err, STATUS_NOT_FOUND, "no profile");
     if (status != STATUS_OK) {
         note_error(home->turn, "model_refused", LOG_STR("model", model->name),
@@ -126,9 +126,9 @@ static void follow_profile(model_t *model)
 {
     profile_t fresh;
     shapes_update_profiles(model);
-    if (!model_profile_at(model, model->home, &fresh) || memcmp(&fresh, &model->profile, sizeof fresh) == 0)
+    if (!model_profile_at(model, model->home, &fresh) || memcmp(&fresh, model->profile, sizeof fresh) == 0)
         return;
-    model->profile = fresh;
+    *model->profile = fresh;
     subcluster_update_profile(model->home, model->id, &fresh);
 }
 

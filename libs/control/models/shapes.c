@@ -78,7 +78,7 @@ static void profile_of(const shape_t *shape, profile_t *profile)
         first = false;
     }
     if (first)
-        *profile = model->profile;
+        *profile = *model->profile;
 }
 
 void shapes_update_profiles(model_t *model)

@@ -37,7 +37,7 @@ static double load_of(const gather_t *g, const model_t *model)
     double seconds = fmax((double)(g->models->turn->now_ns - g->since_ns) / 1e9, 1e-3);
     uint64_t rows = model->ran.rows - model->planned_from.rows;
     int64_t one_ns = rows > 0 ? (int64_t)((model->ran.busy_ns - model->planned_from.busy_ns) / rows)
-                              : profile_latency_ns(&model->profile, 1);
+                              : profile_latency_ns(model->profile, 1);
     return (double)requests_of(model) / seconds * (double)one_ns / 1e9;
 }
 

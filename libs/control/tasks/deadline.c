@@ -40,7 +40,7 @@ void deadlines_tick(tasks_t *tasks)
 
 int64_t deadline_alone_ns(const task_t *task, const model_t *model)
 {
-    int64_t alone_ns = task->shape ? task->shape->alone_ns : profile_latency_ns(&model->profile, 1);
+    int64_t alone_ns = task->shape ? task->shape->alone_ns : profile_latency_ns(model->profile, 1);
     double factor = task->shape ? task->shape->quicker : model->quicker;
     return factor > 0 ? (int64_t)((double)alone_ns * factor) : alone_ns;
 }

@@ -113,7 +113,7 @@ static bool add_models(scheduler_t *s, Admin__GetStateResponse *response)
         state->ready = model->ready;
         state->reason = model->reason;
         state->workers = model->ready_workers;
-        state->max_batch = model->profile.max_batch;
+        state->max_batch = model->profile->max_batch;
         state->slo_ns = model->slo_ns;
         state->queued = stats.queued;
         state->inflight = stats.in_flight;

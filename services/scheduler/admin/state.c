@@ -137,10 +137,10 @@ static void put_model(const model_t *model, strbuf_t *out)
                   model->canonical ? model->canonical->report->exit_points : 0);
     put_text(out, "subcluster", model->home ? model->home->name : "");
     strbuf_printf(out, "\"workers\":%" PRIu32 ",\"max_batch\":%" PRIu32 ",\"slo_ms\":%.3f,",
-                  model->ready_workers, model->profile.max_batch, (double)model->slo_ns / 1e6);
+                  model->ready_workers, model->profile->max_batch, (double)model->slo_ns / 1e6);
     strbuf_printf(out, "\"latency_ms\":{\"one\":%.4f,\"most\":%.4f},",
-                  model->home ? (double)profile_latency_ns(&model->profile, 1) / 1e6 : 0.0,
-                  model->home ? (double)profile_latency_ns(&model->profile, model->profile.max_batch) / 1e6
+                  model->home ? (double)profile_latency_ns(model->profile, 1) / 1e6 : 0.0,
+                  model->home ? (double)profile_latency_ns(model->profile, model->profile->max_batch) / 1e6
                               : 0.0);
     put_profile(model->canonical ? model->canonical->report : NULL, out);
     strbuf_printf(out, "\"scatter\":{\"mean\":%.4f,\"guard\":%.4f},", scatter.mean, scatter.guard);
