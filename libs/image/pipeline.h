@@ -62,7 +62,7 @@ bool image_pipeline_alike(const image_pipeline_t *a, const image_pipeline_t *b);
  */
 void image_pipeline_limits(const image_pipeline_t *pipeline, image_limits_t *limits);
 
-/* Working memory of one thread, reused from picture to picture; grows up to what the limits allow. */
+/* Working memory of one thread, reused from picture to picture; grows up to what the limits allow, and keeps some MiB at most. */
 typedef struct image_workspace image_workspace_t;
 image_workspace_t *image_workspace_create(void);
 void image_workspace_destroy(image_workspace_t *workspace);

@@ -1,6 +1,6 @@
 /*
  * The pipeline at work: one picture into one row of a tensor. Nothing is allocated once the workspace has grown to the
- * largest picture that came.
+ * largest of usual pictures that came.
  */
 #include "image/pipeline.h"
 
@@ -31,6 +31,15 @@ void image_workspace_destroy(image_workspace_t *workspace)
     image_dispose(&workspace->resized);
     image_resizer_dispose(&workspace->resizer);
     free(workspace);
+}
+
+/* Of each buffer. What a larger one took goes: it would stay for each thread, and next to decoding so much allocating it is little. */
+enum { KEPT_BYTES = 4 << 20 };
+
+static void keep_little(image_t *image)
+{
+    if (image->cap_bytes > KEPT_BYTES)
+        image_dispose(image);
 }
 
 /* The smallest size of the picture's aspect that covers the box; the longer side is cut down to whole pixels. */
@@ -199,8 +208,8 @@ status_t image_pipeline_probe(const image_pipeline_t *pipeline, const image_limi
     return status;
 }
 
-status_t image_pipeline_run(const image_pipeline_t *pipeline, const image_limits_t *limits,
-                            image_workspace_t *workspace, const image_task_t *task, err_t *err)
+static status_t run(const image_pipeline_t *pipeline, const image_limits_t *limits,
+                    image_workspace_t *workspace, const image_task_t *task, err_t *err)
 {
     const image_t *current = &workspace->decoded;
     window_t window;
@@ -217,5 +226,14 @@ status_t image_pipeline_run(const image_pipeline_t *pipeline, const image_limits
         status = check_size(pipeline, window.width, window.height, task->dst_bytes, err);
     if (status == STATUS_OK)
         store(pipeline, &window, task->dst);
+    return status;
+}
+
+status_t image_pipeline_run(const image_pipeline_t *pipeline, const image_limits_t *limits,
+                            image_workspace_t *workspace, const image_task_t *task, err_t *err)
+{
+    status_t status = run(pipeline, limits, workspace, task, err);
+    keep_little(&workspace->decoded);
+    keep_little(&workspace->resized);
     return status;
 }

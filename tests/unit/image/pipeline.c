@@ -1,6 +1,7 @@
 #include "image/pipeline_wire.h"
 
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,25 @@ static void set_all(void)
     set("preprocess.invert", "true");
     set("preprocess.max_pixels", "5000000");
     set("postprocess.softmax", "scores");
+}
+
+static size_t used_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+Test(pipeline, what_a_large_picture_took_is_not_kept)
+{
+    float out[8 * 6 * 3];
+    set("preprocess.input", "x");
+    set("preprocess.resize.width", "4096");
+    set("preprocess.resize.height", "2048");
+    set("preprocess.crop.width", "8");
+    set("preprocess.crop.height", "6");
+    size_t before_bytes = used_bytes();
+    cr_assert_eq(run(png_rgb, sizeof png_rgb, out, sizeof out), STATUS_OK, "%s", err.text);
+    cr_expect_lt(used_bytes(), before_bytes + ((size_t)4 << 20));
 }
 
 Test(pipeline, wire_round_trip)
