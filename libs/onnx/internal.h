@@ -5,12 +5,15 @@
 #include "onnx.pb-c.h"
 
 #include "onnx/model.h"
+#include "onnx/outline.h"
 
 #include <stdbool.h>
 
 struct onnx_model {
     Onnx__ModelProto *proto;
-    char *folder; /* resolved; NULL = no external data */
+    outline_t outline;            /* from NULL: all of it was unpacked */
+    ProtobufCAllocator allocator; /* of proto */
+    char *folder;                 /* resolved; NULL = no external data */
 };
 
 /* tensor.c */

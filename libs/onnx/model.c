@@ -25,32 +25,63 @@ static status_t check_model(const Onnx__ModelProto *proto, err_t *err)
     return STATUS_OK;
 }
 
-status_t onnx_model_parse(const void *bytes, size_t len_bytes, const char *folder, onnx_model_t **out,
-                          err_t *err)
+/* Not the bytes. */
+static void destroy(onnx_model_t *model)
+{
+    if (model->proto)
+        onnx__model_proto__free_unpacked(model->proto, &model->allocator);
+    outline_dispose(&model->outline);
+    free(model->folder);
+    free(model);
+}
+
+static status_t unpack(onnx_model_t *model, const void *bytes, size_t len_bytes, err_t *err)
+{
+    outline_t *outline = model->outline.from ? &model->outline : NULL;
+    model->allocator = outline_allocator(&model->outline);
+    status_t status = scan_message(&onnx__model_proto__descriptor, bytes, len_bytes, ONNX_MAX_DEPTH,
+                                   ONNX_MAX_MESSAGES, outline, err);
+    if (status != STATUS_OK)
+        return status;
+    model->proto = onnx__model_proto__unpack(&model->allocator, outline ? outline->len_bytes : len_bytes,
+                                             outline ? outline->bytes : bytes);
+    if (!model->proto)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "the file is no ONNX model");
+    if (outline)
+        outline_fill(outline, &model->proto->base);
+    outline_dispose(&model->outline);
+    return check_model(model->proto, err);
+}
+
+/* stays: the bytes live as long as the model. */
+static status_t parse(const void *bytes, size_t len_bytes, bool stays, const char *folder, onnx_model_t **out,
+                      err_t *err)
 {
     if (len_bytes > MAX_FILE_BYTES)
         return err_set(err, STATUS_TOO_LARGE, "the file has %zu bytes; at most %zu are read", len_bytes,
                        MAX_FILE_BYTES);
-    status_t status = scan_message(&onnx__model_proto__descriptor, bytes, len_bytes, ONNX_MAX_DEPTH,
-                                   ONNX_MAX_MESSAGES, err);
-    if (status != STATUS_OK)
-        return status;
     onnx_model_t *model = calloc(1, sizeof *model);
     if (!model)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the model");
-    model->proto = onnx__model_proto__unpack(NULL, len_bytes, bytes);
-    if (model->proto)
-        status = check_model(model->proto, err);
-    else
-        status = err_set(err, STATUS_INVALID_ARGUMENT, "the file is no ONNX model");
+    if (stays)
+        model->outline = (outline_t){.field = protobuf_c_message_descriptor_get_field_by_name(
+                                         &onnx__tensor_proto__descriptor, "raw_data"),
+                                     .from = bytes,
+                                     .from_bytes = len_bytes};
+    status_t status = unpack(model, bytes, len_bytes, err);
     if (status == STATUS_OK && folder && !(model->folder = realpath(folder, NULL)))
         status = err_set(err, STATUS_IO, "the folder '%s' cannot be resolved: %s", folder, strerror(errno));
-    if (status != STATUS_OK) {
-        onnx_model_destroy(model);
-        return status;
-    }
-    *out = model;
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        *out = model;
+    else
+        destroy(model);
+    return status;
+}
+
+status_t onnx_model_parse(const void *bytes, size_t len_bytes, const char *folder, onnx_model_t **model,
+                          err_t *err)
+{
+    return parse(bytes, len_bytes, false, folder, model, err);
 }
 
 static status_t map_file(int fd, const char *path, void **bytes, size_t *len, err_t *err)
@@ -80,10 +111,11 @@ status_t onnx_model_load(const char *path, onnx_model_t **model, err_t *err)
     if (status != STATUS_OK)
         return status;
     char *copy = strdup(path);
-    status = copy ? onnx_model_parse(bytes, len, dirname(copy), model, err)
+    status = copy ? parse(bytes, len, true, dirname(copy), model, err)
                   : err_set(err, STATUS_NO_MEMORY, "no memory for the model");
     free(copy);
-    munmap(bytes, len);
+    if (status != STATUS_OK)
+        munmap(bytes, len);
     return status;
 }
 
@@ -91,10 +123,11 @@ void onnx_model_destroy(onnx_model_t *model)
 {
     if (!model)
         return;
-    if (model->proto)
-        onnx__model_proto__free_unpacked(model->proto, NULL);
-    free(model->folder);
-    free(model);
+    void *bytes = (void *)(uintptr_t)model->outline.from;
+    size_t len = model->outline.from_bytes;
+    destroy(model);
+    if (bytes)
+        munmap(bytes, len);
 }
 
 const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model)

@@ -4,6 +4,7 @@
 
 typedef struct {
     uint32_t max_depth, messages_left;
+    outline_t *outline;
     err_t *err;
 } scan_t;
 
@@ -38,39 +39,59 @@ static status_t broken(scan_t *s)
     return err_set(s->err, STATUS_INVALID_ARGUMENT, "the file is truncated or is no ONNX model");
 }
 
+static status_t scan_inner(scan_t *s, const ProtobufCMessageDescriptor *type, cursor_t inner, uint32_t depth)
+{
+    size_t begun = outline_begin(s->outline);
+    status_t status = scan(s, type, inner, depth);
+    outline_end(s->outline, begun);
+    return status;
+}
+
+/* Behind a key, which is in the outline. */
 static status_t scan_bytes(scan_t *s, const ProtobufCMessageDescriptor *type, uint64_t tag, cursor_t *c,
                            uint32_t depth)
 {
+    const uint8_t *length = c->at;
     uint64_t len;
     if (!read_varint(c, &len))
         return broken(s);
     const uint8_t *begin = c->at;
     if (!skip(c, len))
         return broken(s);
-    cursor_t inner = {begin, c->at};
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)tag);
-    if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE)
-        return STATUS_OK;
-    return scan(s, field->descriptor, inner, depth + 1);
+    if (field && field->type == PROTOBUF_C_TYPE_MESSAGE)
+        return scan_inner(s, field->descriptor, (cursor_t){begin, c->at}, depth + 1);
+    if (field && len && s->outline && field == s->outline->field)
+        outline_leave_out(s->outline, begin, c->at);
+    else
+        outline_copy(s->outline, length, c->at);
+    return STATUS_OK;
+}
+
+static bool skip_number(cursor_t *c, uint64_t kind)
+{
+    uint64_t ignored;
+    switch (kind) {
+    case 0:
+        return read_varint(c, &ignored);
+    case 1:
+        return skip(c, 8);
+    default:
+        return kind == 5 && skip(c, 4);
+    }
 }
 
 static status_t scan_field(scan_t *s, const ProtobufCMessageDescriptor *type, cursor_t *c, uint32_t depth)
 {
-    uint64_t key, ignored;
+    const uint8_t *begin = c->at;
+    uint64_t key;
     if (!read_varint(c, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX)
         return broken(s);
-    switch (key & 7) {
-    case 0:
-        return read_varint(c, &ignored) ? STATUS_OK : broken(s);
-    case 1:
-        return skip(c, 8) ? STATUS_OK : broken(s);
-    case 2:
-        return scan_bytes(s, type, key >> 3, c, depth);
-    case 5:
-        return skip(c, 4) ? STATUS_OK : broken(s);
-    default:
+    bool is_bytes = (key & 7) == 2;
+    if (!is_bytes && !skip_number(c, key & 7))
         return broken(s);
-    }
+    outline_copy(s->outline, begin, c->at);
+    return is_bytes ? scan_bytes(s, type, key >> 3, c, depth) : STATUS_OK;
 }
 
 static status_t scan(scan_t *s, const ProtobufCMessageDescriptor *type, cursor_t c, uint32_t depth)
@@ -89,8 +110,11 @@ static status_t scan(scan_t *s, const ProtobufCMessageDescriptor *type, cursor_t
 }
 
 status_t scan_message(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t len_bytes,
-                      uint32_t max_depth, uint32_t max_messages, err_t *err)
+                      uint32_t max_depth, uint32_t max_messages, outline_t *outline, err_t *err)
 {
-    scan_t s = {.max_depth = max_depth, .messages_left = max_messages, .err = err};
-    return scan(&s, type, (cursor_t){bytes, bytes + len_bytes}, 1);
+    scan_t s = {.max_depth = max_depth, .messages_left = max_messages, .outline = outline, .err = err};
+    status_t status = scan(&s, type, (cursor_t){bytes, bytes + len_bytes}, 1);
+    return status == STATUS_OK && outline && outline->failed
+               ? err_set(err, STATUS_NO_MEMORY, "no memory for the model")
+               : status;
 }

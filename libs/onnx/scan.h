@@ -5,13 +5,14 @@
 #define ONNX_SCAN_H
 
 #include "base/status.h"
+#include "onnx/outline.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdint.h>
 
 /* INVALID_ARGUMENT when it is malformed, nested deeper than max_depth or has more than max_messages messages
- * in it. */
+ * in it. outline: NULL, or written on the way. */
 status_t scan_message(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t len_bytes,
-                      uint32_t max_depth, uint32_t max_messages, err_t *err);
+                      uint32_t max_depth, uint32_t max_messages, outline_t *outline, err_t *err);
 
 #endif

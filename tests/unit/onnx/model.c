@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +46,92 @@ Test(model, every_truncation_is_an_error_or_a_smaller_model)
         free(copy);
     }
     free(bytes);
+}
+
+/* By way of a file, of which the contents of tensors are not copied. */
+static status_t load_bytes(const uint8_t *bytes, size_t len, onnx_model_t **model, err_t *err)
+{
+    char path[64];
+    int fd = memfd_create("model.onnx", MFD_CLOEXEC);
+    cr_assert(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    status_t status = onnx_model_load(path, model, err);
+    close(fd);
+    return status;
+}
+
+static void expect_same(const uint8_t *bytes, size_t len)
+{
+    onnx_model_t *parsed, *loaded;
+    err_t err = {.text = ""}, other = {.text = ""};
+    status_t status = onnx_model_parse(bytes, len, NULL, &parsed, &err);
+    cr_assert_eq(load_bytes(bytes, len, &loaded, &other), status, "of %zu bytes: '%s', '%s'", len, err.text,
+                 other.text);
+    cr_assert_str_eq(other.text, err.text);
+    if (status != STATUS_OK)
+        return;
+    const Onnx__ModelProto *a = onnx_model_proto(parsed), *b = onnx_model_proto(loaded);
+    size_t packed = onnx__model_proto__get_packed_size(a);
+    uint8_t *one = malloc(packed + 1), *two = malloc(packed + 1);
+    cr_assert_eq(onnx__model_proto__get_packed_size(b), packed);
+    cr_assert_eq(onnx__model_proto__pack(a, one), onnx__model_proto__pack(b, two));
+    cr_assert_arr_eq(one, two, packed);
+    free(one);
+    free(two);
+    onnx_model_destroy(parsed);
+    onnx_model_destroy(loaded);
+}
+
+/* Tensors as initialisers, in an attribute and in a graph in an attribute. */
+static uint8_t *nested(size_t *len)
+{
+    maker_t *m = small();
+    Onnx__GraphProto inner = ONNX__GRAPH_PROTO__INIT, *outer = maker_proto(m)->graph;
+    Onnx__AttributeProto then = ONNX__ATTRIBUTE_PROTO__INIT, value = ONNX__ATTRIBUTE_PROTO__INIT;
+    Onnx__AttributeProto *both[] = {&then, &value}, **before = outer->node[0]->attribute;
+    inner.initializer = outer->initializer;
+    inner.n_initializer = outer->n_initializer;
+    then.name = value.name = "a";
+    then.g = &inner;
+    value.t = outer->initializer[0];
+    outer->node[0]->attribute = both;
+    outer->node[0]->n_attribute = 2;
+    *len = onnx__model_proto__get_packed_size(maker_proto(m));
+    uint8_t *bytes = malloc(*len);
+    onnx__model_proto__pack(maker_proto(m), bytes);
+    outer->node[0]->attribute = before;
+    outer->node[0]->n_attribute = 0;
+    size_t ignored;
+    free(maker_pack(m, &ignored));
+    return bytes;
+}
+
+Test(model, a_file_reads_as_its_bytes_do_whole_or_cut)
+{
+    size_t len;
+    uint8_t *bytes = nested(&len);
+    for (size_t cut = 1; cut <= len; cut++)
+        expect_same(bytes, cut);
+    free(bytes);
+}
+
+Test(model, a_file_whose_tensors_have_contents_twice_or_empty_reads_as_its_bytes_do)
+{
+    static const uint8_t twice[] = {0x3a, 20, /* graph: */ 0x0a, 2, 0x22, 0, /* a node, */
+                                    0x2a, 14, /* an initialiser: raw_data three times, */
+                                    0x4a, 3, 'a', 'b', 'c', 0x4a, 4, 'd', 'e', 'f', 'g', 0x4a, 1, 'h',
+                                    /* and an empty one behind the graph */
+                                    0x3a, 4, 0x2a, 2, 0x4a, 0};
+    onnx_model_t *model;
+    err_t err;
+    expect_same(twice, sizeof twice);
+    cr_assert_eq(load_bytes(twice, sizeof twice, &model, &err), STATUS_OK, "%s", err.text);
+    const Onnx__GraphProto *graph = onnx_model_proto(model)->graph;
+    cr_assert_eq(graph->n_initializer, 2u);
+    cr_expect_eq(graph->initializer[0]->raw_data.len, 1u);
+    cr_expect_eq(graph->initializer[0]->raw_data.data[0], 'h');
+    cr_expect_eq(graph->initializer[1]->raw_data.len, 0u);
+    onnx_model_destroy(model);
 }
 
 Test(model, deep_nesting_is_refused_before_it_is_unpacked)
