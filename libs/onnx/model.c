@@ -135,6 +135,12 @@ const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model)
     return model->proto;
 }
 
+const void *onnx_model_file(const onnx_model_t *model, size_t *len_bytes)
+{
+    *len_bytes = model->outline.from_bytes;
+    return model->outline.from;
+}
+
 static bool is_standard(const char *domain)
 {
     return !domain || !*domain || !strcmp(domain, "ai.onnx");

@@ -140,19 +140,38 @@ static status_t lacks(const engine_load_t *what, status_t status, err_t *err)
     return status;
 }
 
+static status_t create_of_bytes(const engine_load_t *what, const void *bytes, size_t len_bytes,
+                                const OrtSessionOptions *options, OrtSession **session, err_t *err)
+{
+    return library_check(ort->CreateSessionFromArray(library_env(), bytes, len_bytes, options, session),
+                         what->name, err);
+}
+
+/* By itself it reads a file into a string that it doubles as it goes: three and a half times the file, all written. */
+static status_t create_of_file(const engine_load_t *what, const OrtSessionOptions *options,
+                               OrtSession **session, err_t *err)
+{
+    onnx_model_t *model;
+    size_t len;
+    status_t status = describe_read(what, &model, err);
+    if (status != STATUS_OK)
+        return status;
+    const void *bytes = onnx_model_file(model, &len);
+    status = create_of_bytes(what, bytes, len, options, session, err);
+    onnx_model_destroy(model);
+    return status;
+}
+
 static status_t create(const engine_load_t *what, const OrtSessionOptions *options, bool open_batch,
                        OrtSession **session, err_t *err)
 {
     if (!open_batch && !what->bytes)
-        return library_check(ort->CreateSession(library_env(), what->path, options, session), what->name,
-                             err);
+        return create_of_file(what, options, session, err);
     void *rewritten = NULL;
     size_t len = what->len_bytes;
     status_t status = open_batch ? rewrite(what, &rewritten, &len, err) : STATUS_OK;
     if (status == STATUS_OK)
-        status = library_check(ort->CreateSessionFromArray(library_env(), rewritten ? rewritten : what->bytes,
-                                                           len, options, session),
-                               what->name, err);
+        status = create_of_bytes(what, rewritten ? rewritten : what->bytes, len, options, session, err);
     free(rewritten);
     return status;
 }
