@@ -254,16 +254,54 @@ static status_t load_anywhere(model_t *model, const model_load_options_t *option
     return load_on_devices(model, options, err);
 }
 
+/* ---- first elsewhere ---- */
+
+/* What is loaded here while other engines are tried. */
+typedef struct {
+    model_t *model;
+    const model_load_options_t *options;
+    char without[MODEL_WITHOUT_BYTES]; /* as it was then */
+} early_t;
+
+/* On the very engine; what goes wrong goes wrong again when it is loaded in its turn, and is told then. */
+static void load_early(void *arg, const char *engine)
+{
+    early_t *early = arg;
+    model_t *model = early->model;
+    const model_load_options_t *options = early->options;
+
+    if (model->on_device_count > 0)
+        return;
+    name_engine(model, options);
+    if ((model->only_engine[0] && strcmp(model->only_engine, engine) != 0) ||
+        memory_take_loading(model, options->devices, NULL) != STATUS_OK)
+        return;
+    memcpy(early->without, model->without, sizeof(early->without));
+    snprintf(model->only_engine, sizeof(model->only_engine), "%s", engine);
+    if (load_on_devices(model, options, NULL) != STATUS_OK)
+        leave_engines(model, options->devices);
+}
+
+/* With an engine less than it knows of, it is not as it would be loaded now. */
+static void keep_early(const early_t *early)
+{
+    if (early->model->on_device_count > 0 && strcmp(early->without, early->model->without) != 0)
+        leave_engines(early->model, early->options->devices);
+}
+
 /* First what its files do to a process of their own, while only their sizes are counted here; then what that took is. */
 static status_t try_elsewhere(model_t *model, const model_load_options_t *options, err_t *err)
 {
+    early_t loaded = {.model = model, .options = options};
+    const trial_early_t early = {.passed = load_early, .arg = &loaded};
     status_t status = memory_take_files(model, options->devices, err);
 
     model->hash[0] = model->without[0] = '\0';
     model->loading_bytes = 0;
     if (status != STATUS_OK || !options->trials || model->bare)
         return status;
-    status = trial_of(options->trials, model, options, err);
+    status = trial_of(options->trials, model, options, &early, err);
+    keep_early(&loaded);
     return status == STATUS_OK ? memory_take_loading(model, options->devices, err) : status;
 }
 
@@ -276,7 +314,7 @@ static status_t place_steps(model_t *model, const model_load_options_t *options,
         name_engine(model, options);
     if (status == STATUS_OK && emulated)
         status = give_profile(model, err);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && model->on_device_count == 0)
         status = load_anywhere(model, options, err);
     if (status == STATUS_OK && model->config.triton)
         status = triton_config_check(model->config.triton, model->info, &model->config.shapes, err);

@@ -1,6 +1,7 @@
 #include "loader/load.h"
 
 #include "base/proc_memory.h"
+#include "engine/auto/faults.h"
 #include "engine/compile/describe.h"
 #include "loader/lack.h"
 #include "model/measure/profiler_bench.h"
@@ -133,6 +134,7 @@ typedef struct {
     load_tell_fn tell;
     void *arg;
     trial_answer_t *answer;
+    uint64_t before_bytes;
     bool passed;
 } tries_t;
 
@@ -150,14 +152,36 @@ static void leave_out(trial_answer_t *answer, const char *engine, uint64_t lacke
     snprintf(answer->text, sizeof(answer->text), "%s", why->text);
 }
 
+/* What something wrong is known of comes behind the others. */
+static bool comes_first(const tries_t *t, const char *engine)
+{
+    char path[MODEL_PATH_BYTES];
+    const engine_load_t what = {.name = t->model->name, .path = path};
+    fault_t faults[FAULTS_ENGINES + 1];
+
+    if (t->passed)
+        return false;
+    model_file_path(t->model, path);
+    faults_find(&what, faults);
+    return !faults_of(faults, engine);
+}
+
+static void tell_passed(const tries_t *t, const char *engine)
+{
+    trial_answer_t answer = {.kind = TRIAL_PASSED, .peak_bytes = beyond(peak_bytes(), t->before_bytes)};
+
+    snprintf(answer.engine, sizeof(answer.engine), "%s", engine);
+    t->tell(t->arg, &answer);
+}
+
 /* What an engine says no to in order, it will say again to who loads the model. */
-static void try_engine(tries_t *t, const char *engine)
+static status_t try_engine(tries_t *t, const char *engine)
 {
     trial_answer_t before = {.magic = TRIAL_MAGIC, .kind = TRIAL_ENGINE};
     err_t why = {0};
 
     if (describe_is_among(t->request->without, engine))
-        return;
+        return STATUS_UNSUPPORTED;
     snprintf(before.engine, sizeof(before.engine), "%s", engine);
     t->tell(t->arg, &before);
     lack_forget();
@@ -165,8 +189,17 @@ static void try_engine(tries_t *t, const char *engine)
     uint64_t lacked_bytes = status == STATUS_OK ? 0 : lack_bytes();
     if (status == STATUS_NO_MEMORY || lacked_bytes)
         leave_out(t->answer, engine, lacked_bytes, &why);
-    t->passed |= status == STATUS_OK;
     (void)malloc_trim(0);
+    return status;
+}
+
+static void try_one_of_several(tries_t *t, const char *engine)
+{
+    if (try_engine(t, engine) != STATUS_OK)
+        return;
+    if (comes_first(t, engine))
+        tell_passed(t, engine);
+    t->passed = true;
 }
 
 /* The one that config.yaml or a kept profile names, or all that may be tried. */
@@ -175,14 +208,14 @@ static void try_engines(tries_t *t, const engine_ops_t *ops)
     char *named = t->model->config.engine;
 
     if (!ops->choice || named[0]) {
-        try_engine(t, named[0] ? named : ops->name);
+        t->passed = try_engine(t, named[0] ? named : ops->name) == STATUS_OK;
         return;
     }
     for (size_t i = 0; model_cpu_engines[i]; i++) {
         if (strcmp(model_cpu_engines[i], ops->name) == 0)
             continue;
         snprintf(named, sizeof(t->model->config.engine), "%s", model_cpu_engines[i]);
-        try_engine(t, named);
+        try_one_of_several(t, named);
     }
     named[0] = '\0';
 }
@@ -202,13 +235,12 @@ void load_try(const trial_request_t *request, model_t *model, model_devices_t *d
                  .options = {.devices = devices, .stop = &never_stop},
                  .tell = tell,
                  .arg = arg,
-                 .answer = answer};
-    uint64_t before = proc_resident_bytes();
+                 .answer = answer,
+                 .before_bytes = proc_resident_bytes()};
 
     memcpy(answer->without, request->without, sizeof(answer->without));
     try_engines(&t, devices->ops);
-    answer->peak_bytes = beyond(peak_bytes(), before);
-    answer->kept_bytes = beyond(proc_resident_bytes(), before);
+    answer->peak_bytes = beyond(peak_bytes(), t.before_bytes);
     if (t.passed)
         answer_ok(answer);
 }

@@ -13,7 +13,8 @@ status_t load_files(const model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES], e
 status_t load_open(const trial_request_t *request, const trial_go_t *go, model_devices_t *devices,
                    metrics_t **metrics, err_t *err);
 
-/* Loads, prepares, runs 1 and the largest batch, and unloads, on each engine; `tell` hears of each before. Fills answer for TRIAL_DONE. */
+/* Loads, prepares, runs 1 and the largest batch, and unloads, on each engine; `tell` hears of each before, and of the first that
+ * passes when others are to come. Fills answer for TRIAL_DONE. */
 void load_try(const trial_request_t *request, model_t *model, model_devices_t *devices, load_tell_fn tell,
               void *arg, trial_answer_t *answer);
 

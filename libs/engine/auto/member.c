@@ -187,8 +187,7 @@ static bool load_on_some(engine_model_t *model, bool wrong, refusals_t *so_far, 
 static status_t load_first(engine_model_t *model, const char *only, err_t *err)
 {
     refusals_t refusals = {.only = only, .first = true};
-    if (!only)
-        faults_find(&model->load, model->faults);
+    faults_find(&model->load, model->faults);
     refusals.status = err_set(err, STATUS_NOT_FOUND, "engine '%.40s' is not here", only ? only : "auto");
     if (!load_on_some(model, false, &refusals, err))
         load_on_some(model, true, &refusals, err);

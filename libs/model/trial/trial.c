@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum {
     ATTEMPTS_MAX = 4,  /* each without one more of the engines, of which there are three */
     UNREAPED_MAX = 64, /* loaders in a sleep of the kernel's; beyond it nothing is tried until one wakes */
+    EARLY_PART = 4, /* what takes more than that part of the memory that is left is not in it twice at once */
 };
 
 #define PROGRAM "fermata-loader"
@@ -43,6 +45,8 @@ typedef struct {
     trials_t *trials;
     model_t *model;
     const model_load_options_t *options;
+    const trial_early_t *early;
+    int64_t early_ns; /* that it took */
     companion_t loader;
     companion_patience_t patience;
     bool has_turn;
@@ -189,6 +193,43 @@ static bool is_sound(trial_answer_t *answer)
            answer->status <= STATUS_LIMITED;
 }
 
+static uint64_t of_model(const trial_answer_t *answer)
+{
+    return answer->peak_bytes > TRIAL_OWN_BYTES ? answer->peak_bytes - TRIAL_OWN_BYTES : 1;
+}
+
+/* ---- Meanwhile ---- */
+
+/* From now on the loader has so much less. False: it cannot be told. */
+static bool take_from(pid_t loader, uint64_t bytes)
+{
+    struct rlimit most;
+
+    if (prlimit(loader, RLIMIT_DATA, NULL, &most) != 0)
+        return false;
+    if (most.rlim_cur == RLIM_INFINITY)
+        return true;
+    most.rlim_cur = most.rlim_cur > bytes ? most.rlim_cur - bytes : 0;
+    most.rlim_max = most.rlim_cur;
+    return prlimit(loader, RLIMIT_DATA, &most, NULL) == 0;
+}
+
+static void tell_passed(attempt_t *attempt)
+{
+    model_t *model = attempt->model;
+    uint64_t bytes = of_model(&attempt->answer);
+
+    if (!attempt->early || bytes > attempt->budget_bytes / EARLY_PART ||
+        !take_from(attempt->loader.pid, bytes))
+        return;
+    int64_t begin_ns = clock_now_ns();
+    model->loading_bytes = bytes;
+    attempt->early->passed(attempt->early->arg, attempt->answer.engine);
+    int64_t took_ns = clock_now_ns() - begin_ns;
+    attempt->early_ns += took_ns;
+    attempt->patience.until_ns += took_ns;
+}
+
 /* IO: it has died; INTERNAL: it talks nonsense. */
 static status_t hear(attempt_t *attempt, trial_kind_t wanted)
 {
@@ -204,6 +245,8 @@ static status_t hear(attempt_t *attempt, trial_kind_t wanted)
             return STATUS_OK;
         if (answer->kind == TRIAL_ENGINE)
             memcpy(attempt->engine, answer->engine, sizeof(attempt->engine));
+        if (answer->kind == TRIAL_PASSED && wanted == TRIAL_DONE)
+            tell_passed(attempt);
     }
 }
 
@@ -311,7 +354,7 @@ static void take_answer(attempt_t *attempt)
     model_t *model = attempt->model;
 
     memcpy(model->without, answer->without, sizeof(model->without));
-    model->loading_bytes = answer->peak_bytes > TRIAL_OWN_BYTES ? answer->peak_bytes - TRIAL_OWN_BYTES : 1;
+    model->loading_bytes = of_model(answer);
     pthread_mutex_lock(&trials->lock);
     bool tell = answer->unfiltered && !trials->told_unfiltered;
     trials->told_unfiltered |= answer->unfiltered;
@@ -362,10 +405,11 @@ static void tell_left_out(const model_t *model, const char *engine, const err_t 
     log_warn("engine_left_out", LOG_STR("model", model->name), LOG_STR("engine", engine), LOG_ERR(why));
 }
 
-status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *options, err_t *err)
+status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *options,
+                  const trial_early_t *early, err_t *err)
 {
     bool known = false, died = true;
-    int64_t begin_ns = clock_now_ns();
+    int64_t begin_ns = clock_now_ns(), early_ns = 0;
     err_t why = {0};
     status_t status = reap_old(trials, err);
 
@@ -373,9 +417,10 @@ status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *
         return status;
     model->without[0] = '\0';
     for (uint32_t i = 0; i < ATTEMPTS_MAX && died; i++) {
-        attempt_t attempt = {.trials = trials, .model = model, .options = options};
+        attempt_t attempt = {.trials = trials, .model = model, .options = options, .early = early};
         attempt.patience = (companion_patience_t){.stopped = is_stopped, .arg = &attempt};
         status = try_once(&attempt, &known, &died, &why);
+        early_ns += attempt.early_ns;
         died = died && leave_out(model, options, attempt.engine);
         if (died)
             tell_left_out(model, attempt.engine, &why);
@@ -387,7 +432,7 @@ status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *
     }
     log_info("model_tried", LOG_STR("model", model->name), LOG_STR("before", known ? "yes" : "no"),
              LOG_STR("without", model->without), LOG_U64("loading_mib", model->loading_bytes >> 20),
-             LOG_MS("took_ms", clock_now_ns() - begin_ns));
+             LOG_MS("took_ms", clock_now_ns() - begin_ns - early_ns), LOG_MS("meanwhile_ms", early_ns));
     return STATUS_OK;
 }
 

@@ -5,6 +5,13 @@
  *   model ──▶ files checked and hashed, in the loader ──▶ tried before (a kept profile says so)? ──▶ loaded here
  *                                                     └─▶ loaded there on each engine, one run of 1 and of the largest batch ──▶ loaded here
  *
+ * Of several engines the first that passed may be loaded here while the others are still tried there:
+ *
+ *   loader   onnxruntime │ onednn │ openvino │
+ *   here                 │ onnxruntime       │ measured, with those that passed
+ *
+ * Both then have the memory that is left between them, and what the first took is taken from what the loader may.
+ *
  * Threads: any number may try models; what is not known is loaded by one loader at a time, so that each has all that is left.
  */
 #ifndef MODEL_TRIAL_TRIAL_H
@@ -27,11 +34,19 @@ status_t trials_create(const trials_options_t *options, trials_t **trials, err_t
 /* No trial may be under way. NULL is fine. */
 void trials_destroy(trials_t *trials);
 
+/* Called with the first engine that passed, once for each loader, while the others are tried; hash, without and loading_bytes are then those of what was
+ * tried so far. What it does takes no time of the loader's. */
+typedef struct {
+    void (*passed)(void *arg, const char *engine);
+    void *arg;
+} trial_early_t;
+
 /*
  * Sets hash, loading_bytes and without of the model, which is not loaded. What it says of a model that is refused names the cause: NO_MEMORY,
  * with the sizes; DEADLINE_EXCEEDED; INVALID_ARGUMENT (a file that is none, a call that is not allowed); INTERNAL (it crashed);
- * CANCELLED when *options->stop was set, within a tenth of a second. A model that its engines refuse in order is OK here: who loads it is told why.
+ * CANCELLED when *options->stop was set, within a tenth of a second of that and of `early`. early: NULL is nobody. A model that its engines refuse in order is OK here: who loads it is told why.
  */
-status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *options, err_t *err);
+status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *options,
+                  const trial_early_t *early, err_t *err);
 
 #endif

@@ -6,6 +6,7 @@
  *                    ◀─────────────── TRIAL_FILES   they are regular, and could be read in time: their hash
  *   trial_go_t      ───────────────────────▶        (closes instead, if a model of that hash was tried before)
  *                    ◀────────────── TRIAL_ENGINE   each engine, before it is tried
+ *                    ◀────────────── TRIAL_PASSED   the first that stood it, if a worker would begin with it and others are still to come
  *                    ◀──────────────── TRIAL_DONE   how it went
  *
  * An answer of another status than OK is the last one, whichever it is.
@@ -40,16 +41,15 @@ typedef struct {
         used_bytes; /* of the device (model_devices_t), so that a refusal reads as that of a load */
 } trial_go_t;
 
-typedef enum { TRIAL_FILES = 1, TRIAL_ENGINE, TRIAL_DONE } trial_kind_t;
+typedef enum { TRIAL_FILES = 1, TRIAL_ENGINE, TRIAL_PASSED, TRIAL_DONE } trial_kind_t;
 
 typedef struct {
     uint64_t magic;
     uint32_t kind, status;
-    uint64_t peak_bytes;             /* TRIAL_DONE: more than before it was loaded, at most */
-    uint64_t kept_bytes;             /* the same, when it had been unloaded again */
+    uint64_t peak_bytes;             /* TRIAL_PASSED, TRIAL_DONE: more than before it was loaded, at most */
     uint64_t lacked_bytes;           /* not OK: of an allocation that failed; 0: none did */
     bool unfiltered;                 /* this kernel filters no system calls */
-    char engine[TRIAL_ENGINE_BYTES]; /* TRIAL_ENGINE; TRIAL_DONE and not OK: which */
+    char engine[TRIAL_ENGINE_BYTES]; /* TRIAL_ENGINE, TRIAL_PASSED; TRIAL_DONE and not OK: which */
     char without
         [MODEL_WITHOUT_BYTES]; /* TRIAL_DONE: engines that ran out of memory, those of the request among them */
     char hash[PROFILE_CACHE_TEXT_BYTES]; /* TRIAL_FILES */

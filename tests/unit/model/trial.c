@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,7 +69,7 @@ static void rig_end(rig_t *rig)
 
 static status_t try(rig_t *rig)
 {
-    return trial_of(rig->trials, rig->model, &rig->options, &rig->err);
+    return trial_of(rig->trials, rig->model, &rig->options, NULL, &rig->err);
 }
 
 static bool says(const rig_t *rig, const char *words)
@@ -213,6 +214,132 @@ Test(trial, a_crash_on_the_only_engine_refuses_the_model)
     rig_start(&rig, a_player(answers, 2, "", "kill -SEGV $$"), 60 * NS_PER_S, "onednn");
     cr_expect_eq(try(&rig), STATUS_INTERNAL);
     cr_expect(says(&rig, "crashed on engine onednn (Segmentation fault)"), "%s", rig.err.text);
+    rig_end(&rig);
+}
+
+/* ---- Loaded here while others are tried there ---- */
+
+/* What was heard of the first that passed. */
+typedef struct {
+    const model_t *model;
+    uint32_t times;
+    char engine[TRIAL_ENGINE_BYTES];
+    uint64_t bytes, limit_bytes; /* of the model, and what its loader may have by then */
+} heard_t;
+
+static pid_t child(void)
+{
+    char path[64];
+    int pid = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
+    FILE *file = fopen(path, "r");
+    cr_assert(file && fscanf(file, "%d", &pid) == 1);
+    fclose(file);
+    return pid;
+}
+
+static void hear_passed(void *arg, const char *engine)
+{
+    heard_t *heard = arg;
+    struct rlimit most;
+
+    heard->times++;
+    snprintf(heard->engine, sizeof(heard->engine), "%s", engine);
+    heard->bytes = heard->model->loading_bytes;
+    cr_assert_eq(prlimit(child(), RLIMIT_DATA, NULL, &most), 0);
+    heard->limit_bytes = most.rlim_cur;
+}
+
+static status_t try_early(rig_t *rig, heard_t *heard)
+{
+    const trial_early_t early = {.passed = hear_passed, .arg = heard};
+
+    *heard = (heard_t){.model = rig->model};
+    return trial_of(rig->trials, rig->model, &rig->options, &early, &rig->err);
+}
+
+Test(trial, the_first_engine_that_passed_is_told_while_others_are_tried)
+{
+    heard_t heard;
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
+    cr_assert_eq(try_early(&rig, &heard), STATUS_OK, "%s", rig.err.text);
+    cr_expect_eq(heard.times, 1);
+    cr_expect_str_eq(heard.engine, "onnxruntime");
+    cr_expect_gt(heard.bytes, 0);
+    rig_end(&rig);
+}
+
+Test(trial, of_one_engine_nobody_hears_before_the_end)
+{
+    heard_t heard;
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "onednn");
+    cr_assert_eq(try_early(&rig, &heard), STATUS_OK, "%s", rig.err.text);
+    cr_expect_eq(heard.times, 0);
+    rig_end(&rig);
+}
+
+/* A loader of a gigabyte, on whose first engine the model took so much. */
+static void try_of(uint64_t bytes, heard_t *heard)
+{
+    const trial_answer_t answers[] = {{.magic = TRIAL_MAGIC, .kind = TRIAL_FILES, .hash = "h"},
+                                      {.magic = TRIAL_MAGIC,
+                                       .kind = TRIAL_PASSED,
+                                       .engine = "onednn",
+                                       .peak_bytes = bytes + TRIAL_OWN_BYTES},
+                                      {.magic = TRIAL_MAGIC, .kind = TRIAL_DONE}};
+    rig_t rig;
+
+    rig_start(&rig, a_player(answers, 3, "ulimit -d 1048576", "exec sleep 1000"), 60 * NS_PER_S, "auto");
+    rig.devices.memory_bytes = 1 << 30;
+    cr_expect_eq(try_early(&rig, heard), STATUS_OK, "%s", rig.err.text);
+    rig_end(&rig);
+}
+
+Test(trial, what_is_loaded_meanwhile_is_taken_from_what_the_loader_may_have)
+{
+    heard_t heard;
+
+    try_of(100 << 20, &heard);
+    cr_expect_eq(heard.times, 1);
+    cr_expect_eq(heard.bytes, 100 << 20);
+    cr_expect_eq(heard.limit_bytes, (1 << 30) - (100 << 20), "%llu", (unsigned long long)heard.limit_bytes);
+}
+
+Test(trial, what_takes_much_of_the_memory_is_not_in_it_twice)
+{
+    heard_t heard;
+
+    try_of(300 << 20, &heard);
+    cr_expect_eq(heard.times, 0);
+}
+
+/* It knows of the others what it was told when it was loaded. */
+Test(trial, a_model_that_was_loaded_meanwhile_does_not_go_on_an_engine_that_crashed_then)
+{
+    const trial_answer_t answers[] = {{.magic = TRIAL_MAGIC, .kind = TRIAL_FILES, .hash = "h"},
+                                      {.magic = TRIAL_MAGIC, .kind = TRIAL_PASSED, .engine = "onnxruntime"},
+                                      {.magic = TRIAL_MAGIC, .kind = TRIAL_ENGINE, .engine = "onednn"}};
+    char first[PATH_MAX];
+    rig_t rig;
+
+    rig_start(&rig, a_player(answers, 3, "rm $0.first || exec " LOADER, "kill -SEGV $$"), 60 * NS_PER_S,
+              "auto");
+    snprintf(first, sizeof(first), "%s.first", program);
+    fclose(fopen(first, "w"));
+    cr_assert_eq(model_place(rig.model, &rig.options, &rig.err), STATUS_OK, "%s", rig.err.text);
+    cr_expect_str_eq(rig.model->without, "onednn");
+    const engine_choice_t *choice = rig.devices.ops->choice;
+    engine_model_t *on = rig.model->on_device[0];
+    cr_expect_str_eq(choice->name(on, choice->used(on)), "onnxruntime");
+    for (uint32_t i = 0; i < choice->count(on); i++)
+        if (strcmp(choice->name(on, i), "onednn") == 0)
+            cr_expect_eq(choice->use(on, i, &rig.err), STATUS_UNSUPPORTED);
+    cr_expect(says(&rig, "did not stand loading"), "%s", rig.err.text);
     rig_end(&rig);
 }
 
