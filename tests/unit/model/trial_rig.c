@@ -1,0 +1,126 @@
+#include "trial_rig.h"
+
+#include "base/log.h"
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char program[] = "/tmp/loader-XXXXXX";
+
+/* ---- Loaders ---- */
+
+const char *a_loader(const char *words)
+{
+    int fd = mkstemp(program);
+    FILE *file = fdopen(fd, "w");
+
+    fprintf(file, "#!/bin/sh\n%s\n", words);
+    fclose(file);
+    chmod(program, 0700);
+    return program;
+}
+
+void remove_loader(void)
+{
+    unlink(program);
+}
+
+const char *a_player(const trial_answer_t *answers, uint32_t count, const char *before, const char *after)
+{
+    static char words[PATH_MAX * 2];
+    char played[] = "/tmp/answers-XXXXXX";
+    int fd = mkstemp(played);
+
+    cr_assert_eq(write(fd, answers, count * sizeof(*answers)), (ssize_t)(count * sizeof(*answers)));
+    close(fd);
+    snprintf(words, sizeof(words), "%s\nexec 3<%s\nrm %s\ncat <&3\n%s", before, played, played, after);
+    return a_loader(words);
+}
+
+const char *a_player_once(const trial_answer_t *answers, uint32_t count)
+{
+    char first[PATH_MAX], crash[64];
+
+    /* It has heard all that it is told before. */
+    snprintf(crash, sizeof(crash), "head -c %zu > /dev/null\nkill -SEGV $$",
+             sizeof(trial_request_t) + sizeof(trial_go_t));
+    a_player(answers, count, "rm $0.first 2>/dev/null || exec " LOADER, crash);
+    snprintf(first, sizeof(first), "%s.first", program);
+    fclose(fopen(first, "w"));
+    return program;
+}
+
+/* ---- The model ---- */
+
+void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine)
+{
+    const trials_options_t options = {.program = loader, .timeout_ns = timeout_ns};
+
+    *rig = (rig_t){.metrics = metrics_create("test", NULL)};
+    log_init("test", LOG_OFF, LOG_FORMAT_TEXT);
+    cr_assert_eq(
+        model_devices_open(&rig->devices, engine, 1, &options.engine, false, rig->metrics, &rig->err),
+        STATUS_OK, "%s", rig->err.text);
+    cr_assert_eq(trials_create(&options, &rig->trials, NULL), STATUS_OK);
+    cr_assert_eq(repository_open_model("examples/models/digits/1/model.onnx", &rig->model, NULL), STATUS_OK);
+    rig->options =
+        (model_load_options_t){.devices = &rig->devices, .stop = &rig->stop, .trials = rig->trials};
+}
+
+void rig_end(rig_t *rig)
+{
+    model_destroy(rig->model, &rig->devices);
+    trials_destroy(rig->trials);
+    model_devices_close(&rig->devices);
+    metrics_destroy(rig->metrics);
+}
+
+status_t rig_try(rig_t *rig)
+{
+    return trial_of(rig->trials, rig->model, &rig->options, NULL, &rig->err);
+}
+
+bool rig_says(const rig_t *rig, const char *words)
+{
+    return strstr(rig->err.text, words) != NULL;
+}
+
+/* ---- Loaded here while others are tried there ---- */
+
+static pid_t child(void)
+{
+    char path[64];
+    int pid = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
+    FILE *file = fopen(path, "r");
+    cr_assert(file && fscanf(file, "%d", &pid) == 1);
+    fclose(file);
+    return pid;
+}
+
+static void hear_passed(void *arg, const char *engine)
+{
+    heard_t *heard = arg;
+    struct rlimit most;
+
+    heard->times++;
+    snprintf(heard->engine, sizeof(heard->engine), "%s", engine);
+    heard->bytes = heard->model->loading_bytes;
+    cr_assert_eq(prlimit(child(), RLIMIT_DATA, NULL, &most), 0);
+    heard->limit_bytes = most.rlim_cur;
+}
+
+status_t rig_try_early(rig_t *rig, heard_t *heard)
+{
+    const trial_early_t early = {.passed = hear_passed, .arg = heard};
+
+    *heard = (heard_t){.model = rig->model};
+    return trial_of(rig->trials, rig->model, &rig->options, &early, &rig->err);
+}

@@ -1,0 +1,43 @@
+#pragma once
+/* A model that is loaded on trial by a loader of a few shell words, and what was heard of it. Functions assert with Criterion. */
+
+#include "model/trial/trial.h"
+#include "model/trial/wire.h"
+
+#include "model/repository.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    metrics_t *metrics;
+    model_devices_t devices;
+    trials_t *trials;
+    model_t *model;
+    model_load_options_t options;
+    _Atomic(int) stop;
+    err_t err;
+} rig_t;
+
+/* What was heard of the first engine that passed. */
+typedef struct {
+    const model_t *model;
+    uint32_t times;
+    char engine[TRIAL_ENGINE_BYTES];
+    uint64_t bytes, limit_bytes; /* of the model, and what its loader may have by then */
+} heard_t;
+
+/* Programs, until remove_loader; one at a time. */
+const char *a_loader(const char *words);
+/* That says these answers between the words. */
+const char *a_player(const trial_answer_t *answers, uint32_t count, const char *before, const char *after);
+/* The same, when it is started for the first time: it crashes behind them. Later it is the real one. */
+const char *a_player_once(const trial_answer_t *answers, uint32_t count);
+void remove_loader(void);
+
+void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine);
+void rig_end(rig_t *rig);
+status_t rig_try(rig_t *rig);
+status_t rig_try_early(rig_t *rig, heard_t *heard);
+bool rig_says(const rig_t *rig, const char *words);
