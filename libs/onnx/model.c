@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Protobuf itself stops at 2 GiB; larger models keep their weights in external files. */
 #define MAX_FILE_BYTES ((size_t)1 << 31)
@@ -30,7 +28,7 @@ static void destroy(onnx_model_t *model)
 {
     if (model->proto)
         onnx__model_proto__free_unpacked(model->proto, &model->allocator);
-    outline_dispose(&model->outline);
+    strbuf_dispose(&model->outline.text);
     free(model->folder);
     free(model);
 }
@@ -43,13 +41,13 @@ static status_t unpack(onnx_model_t *model, const void *bytes, size_t len_bytes,
                                    ONNX_MAX_MESSAGES, outline, err);
     if (status != STATUS_OK)
         return status;
-    model->proto = onnx__model_proto__unpack(&model->allocator, outline ? outline->len_bytes : len_bytes,
-                                             outline ? outline->bytes : bytes);
+    model->proto = onnx__model_proto__unpack(&model->allocator, outline ? outline->text.len_bytes : len_bytes,
+                                             outline ? (const uint8_t *)outline->text.data : bytes);
     if (!model->proto)
         return err_set(err, STATUS_INVALID_ARGUMENT, "the file is no ONNX model");
     if (outline)
         outline_fill(outline, &model->proto->base);
-    outline_dispose(&model->outline);
+    strbuf_dispose(&model->outline.text);
     return check_model(model->proto, err);
 }
 
@@ -64,10 +62,10 @@ static status_t parse(const void *bytes, size_t len_bytes, bool stays, const cha
     if (!model)
         return err_set(err, STATUS_NO_MEMORY, "no memory for the model");
     if (stays)
-        model->outline = (outline_t){.field = protobuf_c_message_descriptor_get_field_by_name(
-                                         &onnx__tensor_proto__descriptor, "raw_data"),
-                                     .from = bytes,
-                                     .from_bytes = len_bytes};
+        outline_init(
+            &model->outline,
+            protobuf_c_message_descriptor_get_field_by_name(&onnx__tensor_proto__descriptor, "raw_data"),
+            bytes, len_bytes);
     status_t status = unpack(model, bytes, len_bytes, err);
     if (status == STATUS_OK && folder && !(model->folder = realpath(folder, NULL)))
         status = err_set(err, STATUS_IO, "the folder '%s' cannot be resolved: %s", folder, strerror(errno));
@@ -84,30 +82,11 @@ status_t onnx_model_parse(const void *bytes, size_t len_bytes, const char *folde
     return parse(bytes, len_bytes, false, folder, model, err);
 }
 
-static status_t map_file(int fd, const char *path, void **bytes, size_t *len, err_t *err)
-{
-    struct stat st;
-    if (fstat(fd, &st))
-        return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    if (st.st_size == 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "%s is empty", path);
-    *len = (size_t)st.st_size;
-    *bytes = mmap(NULL, *len, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (*bytes == MAP_FAILED)
-        return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    return STATUS_OK;
-}
-
 status_t onnx_model_load(const char *path, onnx_model_t **model, err_t *err)
 {
-    int fd;
     void *bytes;
     size_t len;
-    status_t status = file_open(path, &fd, err);
-    if (status != STATUS_OK)
-        return status;
-    status = map_file(fd, path, &bytes, &len, err);
-    close(fd);
+    status_t status = file_map(path, &bytes, &len, err);
     if (status != STATUS_OK)
         return status;
     char *copy = strdup(path);
@@ -133,12 +112,6 @@ void onnx_model_destroy(onnx_model_t *model)
 const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model)
 {
     return model->proto;
-}
-
-const void *onnx_model_file(const onnx_model_t *model, size_t *len_bytes)
-{
-    *len_bytes = model->outline.from_bytes;
-    return model->outline.from;
 }
 
 static bool is_standard(const char *domain)

@@ -37,9 +37,6 @@ void onnx_model_destroy(onnx_model_t *model);
 /* The parsed message ("onnx.pb-c.h"); it has a graph. Valid as long as the model. */
 const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model);
 
-/* The file that it was loaded from, as long as the model; NULL: it was parsed from bytes. */
-const void *onnx_model_file(const onnx_model_t *model, size_t *len_bytes);
-
 /* The imported version of an operator set ("" is the standard one), 0 when it is not imported. */
 int64_t onnx_model_opset(const onnx_model_t *model, const char *domain);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_BYTES = 1 << 16, LENGTH_BYTES = 5 };
+enum { LENGTH_BYTES = 5 };
 
 /* In place of contents. */
 typedef struct {
@@ -12,29 +12,10 @@ typedef struct {
 
 /* ---- Writing ---- */
 
-static bool grow(outline_t *o, size_t more)
+void outline_init(outline_t *o, const ProtobufCFieldDescriptor *field, const uint8_t *from, size_t from_bytes)
 {
-    size_t room = o->room_bytes ? o->room_bytes : ROOM_BYTES;
-    if (more <= o->room_bytes - o->len_bytes)
-        return true;
-    while (room - o->len_bytes < more)
-        room *= 2;
-    uint8_t *larger = o->failed ? NULL : realloc(o->bytes, room);
-    if (!larger) {
-        o->failed = true;
-        return false;
-    }
-    o->bytes = larger;
-    o->room_bytes = room;
-    return true;
-}
-
-static void append(outline_t *o, const void *bytes, size_t len)
-{
-    if (o->failed || !len || !grow(o, len))
-        return;
-    memcpy(o->bytes + o->len_bytes, bytes, len);
-    o->len_bytes += len;
+    *o = (outline_t){.field = field, .from = from, .from_bytes = from_bytes};
+    strbuf_init(&o->text, SIZE_MAX);
 }
 
 /* A varint that is as long as any length: what it says can be written when it is known. */
@@ -47,7 +28,7 @@ static void put_length(uint8_t to[LENGTH_BYTES], uint64_t len)
 void outline_copy(outline_t *o, const uint8_t *begin, const uint8_t *end)
 {
     if (o)
-        append(o, begin, (size_t)(end - begin));
+        strbuf_append(&o->text, begin, (size_t)(end - begin));
 }
 
 size_t outline_begin(outline_t *o)
@@ -55,14 +36,14 @@ size_t outline_begin(outline_t *o)
     static const uint8_t later[LENGTH_BYTES];
     if (!o)
         return 0;
-    append(o, later, sizeof later);
-    return o->len_bytes;
+    strbuf_append(&o->text, later, sizeof later);
+    return o->text.len_bytes;
 }
 
 void outline_end(outline_t *o, size_t begun)
 {
-    if (o && !o->failed)
-        put_length(o->bytes + begun - LENGTH_BYTES, o->len_bytes - begun);
+    if (o && !o->text.failed)
+        put_length((uint8_t *)o->text.data + begun - LENGTH_BYTES, o->text.len_bytes - begun);
 }
 
 void outline_leave_out(outline_t *o, const uint8_t *begin, const uint8_t *end)
@@ -72,14 +53,8 @@ void outline_leave_out(outline_t *o, const uint8_t *begin, const uint8_t *end)
         return;
     const place_t place = {.begin = (uint32_t)(begin - o->from), .len = (uint32_t)(end - begin)};
     put_length(len, sizeof place);
-    append(o, len, sizeof len);
-    append(o, &place, sizeof place);
-}
-
-void outline_dispose(outline_t *o)
-{
-    free(o->bytes);
-    o->bytes = NULL;
+    strbuf_append(&o->text, len, sizeof len);
+    strbuf_append(&o->text, &place, sizeof place);
 }
 
 /* ---- The message ---- */

@@ -10,8 +10,9 @@
 #ifndef ONNX_OUTLINE_H
 #define ONNX_OUTLINE_H
 
+#include "base/strbuf.h"
+
 #include <protobuf-c/protobuf-c.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,10 +20,11 @@ typedef struct {
     const ProtobufCFieldDescriptor *field; /* of bytes: what is left out */
     const uint8_t *from;                   /* the whole message */
     size_t from_bytes;
-    uint8_t *bytes; /* the outline; malloc'd */
-    size_t len_bytes, room_bytes;
-    bool failed; /* no memory: the outline is of no use */
+    strbuf_t text; /* the outline; failed: no memory */
 } outline_t;
+
+void outline_init(outline_t *outline, const ProtobufCFieldDescriptor *field, const uint8_t *from,
+                  size_t from_bytes);
 
 /* ---- writing; a NULL outline is nobody's ---- */
 
@@ -32,8 +34,6 @@ size_t outline_begin(outline_t *outline);
 void outline_end(outline_t *outline, size_t begun);
 /* The field that is left out, of which the key is written already. */
 void outline_leave_out(outline_t *outline, const uint8_t *begin, const uint8_t *end);
-
-void outline_dispose(outline_t *outline);
 
 /* ---- the message unpacked from it ---- */
 

@@ -114,7 +114,7 @@ status_t scan_message(const ProtobufCMessageDescriptor *type, const uint8_t *byt
 {
     scan_t s = {.max_depth = max_depth, .messages_left = max_messages, .outline = outline, .err = err};
     status_t status = scan(&s, type, (cursor_t){bytes, bytes + len_bytes}, 1);
-    return status == STATUS_OK && outline && outline->failed
+    return status == STATUS_OK && outline && outline->text.failed
                ? err_set(err, STATUS_NO_MEMORY, "no memory for the model")
                : status;
 }

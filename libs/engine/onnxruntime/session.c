@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/session.h"
 
+#include "base/file.h"
 #include "engine/compile/describe.h"
 #include "engine/onnxruntime/providers.h"
 #include "onnx.pb-c.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { AFFINITY_BYTES = 4096 };
 
@@ -151,14 +153,13 @@ static status_t create_of_bytes(const engine_load_t *what, const void *bytes, si
 static status_t create_of_file(const engine_load_t *what, const OrtSessionOptions *options,
                                OrtSession **session, err_t *err)
 {
-    onnx_model_t *model;
+    void *bytes;
     size_t len;
-    status_t status = describe_read(what, &model, err);
+    status_t status = file_map(what->path, &bytes, &len, err);
     if (status != STATUS_OK)
         return status;
-    const void *bytes = onnx_model_file(model, &len);
     status = create_of_bytes(what, bytes, len, options, session, err);
-    onnx_model_destroy(model);
+    munmap(bytes, len);
     return status;
 }
 
