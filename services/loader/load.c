@@ -1,7 +1,7 @@
 #include "loader/load.h"
 
 #include "base/proc_memory.h"
-#include "engine/auto/faults.h"
+#include "engine/auto/member.h"
 #include "engine/compile/describe.h"
 #include "loader/lack.h"
 #include "model/measure/profiler_bench.h"
@@ -211,10 +211,8 @@ static void try_engines(tries_t *t, const engine_ops_t *ops)
         t->passed = try_engine(t, named[0] ? named : ops->name) == STATUS_OK;
         return;
     }
-    for (size_t i = 0; model_cpu_engines[i]; i++) {
-        if (strcmp(model_cpu_engines[i], ops->name) == 0)
-            continue;
-        snprintf(named, sizeof(t->model->config.engine), "%s", model_cpu_engines[i]);
+    for (size_t i = 0; i < AUTO_MEMBERS_MAX; i++) {
+        snprintf(named, sizeof(t->model->config.engine), "%s", members_names[i]);
         try_one_of_several(t, named);
     }
     named[0] = '\0';

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[AUTO_MEMBERS_MAX] = {"onnxruntime", "onednn", "openvino"};
+const char *const members_names[AUTO_MEMBERS_MAX] = {"onnxruntime", "onednn", "openvino"};
 
 /* ---- Engines ---- */
 
@@ -29,10 +29,10 @@ status_t members_open(members_t *members, const engine_config_t *config, err_t *
     *members = (members_t){0};
     for (uint32_t i = 0; i < AUTO_MEMBERS_MAX; i++) {
         member_t *member = &members->list[members->count];
-        if (find(names[i], &member->ops, err) == STATUS_OK &&
+        if (find(members_names[i], &member->ops, err) == STATUS_OK &&
             member->ops->open(config, &member->engine, err) == STATUS_OK) {
             members->count++;
-        } else if (is_mistaken(config, names[i])) {
+        } else if (is_mistaken(config, members_names[i])) {
             members_close(members);
             return err->code;
         }

@@ -7,12 +7,15 @@
 
 enum { AUTO_MEMBERS_MAX = 3 };
 
+/* Whether they are here or not, in the order in which a model is tried on them. */
+extern const char *const members_names[AUTO_MEMBERS_MAX];
+
 typedef struct {
     const engine_ops_t *ops;
     engine_t *engine;
 } member_t;
 
-/* Those that are here, in the order in which a model is tried on them: the first says what is right. */
+/* Those that are here, in that order: the first says what is right. */
 typedef struct {
     member_t list[AUTO_MEMBERS_MAX];
     uint32_t count;
