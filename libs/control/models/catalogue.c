@@ -291,7 +291,7 @@ static model_t *new_place(models_t *models)
     model_t *model =
         within > 0 ? models->all[models->count - 1] + 1 : calloc(PLACES_OF_A_BLOCK, sizeof *model);
     if (model) {
-        model->id = models->count;
+        *model = (model_t){.id = models->count, .forgotten = true};
         models->all[models->count++] = model;
     }
     return model;
