@@ -43,13 +43,18 @@ static void judge(trim_rule_t *rule, uint64_t resident_bytes)
     rule->waits = rule->pause;
 }
 
+static bool is_larger(const trim_rule_t *rule, uint64_t resident_bytes)
+{
+    return rule->least_bytes > 0 && resident_bytes > rule->least_bytes + trim_kept_bytes(rule->least_bytes);
+}
+
 bool trim_is_due(trim_rule_t *rule, uint64_t resident_bytes, uint64_t free_bytes)
 {
     if (rule->before_bytes > 0)
         judge(rule, resident_bytes);
     if (rule->least_bytes == 0 || resident_bytes < rule->least_bytes)
         rule->least_bytes = resident_bytes;
-    if (resident_bytes <= rule->least_bytes + trim_kept_bytes(rule->least_bytes)) {
+    if (!is_larger(rule, resident_bytes)) {
         rule->pause = rule->waits = 0;
         return false;
     }
@@ -75,7 +80,9 @@ static void look(trim_rule_t *rule)
     uint64_t resident_bytes = proc_resident_bytes();
     if (resident_bytes == 0)
         return;
-    bool gave = rule->before_bytes > 0, due = trim_is_due(rule, resident_bytes, mallinfo2().fordblks);
+    /* Telling what is free goes through the heaps, too: only where it matters. */
+    uint64_t free_bytes = is_larger(rule, resident_bytes) ? mallinfo2().fordblks : 0;
+    bool gave = rule->before_bytes > 0, due = trim_is_due(rule, resident_bytes, free_bytes);
     if (due != gave)
         mallopt(M_TRIM_THRESHOLD, due ? ENDS_LEAST_BYTES : ENDS_BYTES);
     if (due)
