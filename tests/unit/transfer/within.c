@@ -267,7 +267,7 @@ typedef struct {
     transfer_owner_t *owner;
     _Atomic uint64_t hi, lo;
     atomic_bool stop;
-    uint64_t held;
+    _Atomic uint64_t held;
 } racer_t;
 
 static void *race(void *arg)
