@@ -1,43 +1,24 @@
 #include "base/companion.h"
 
 #include "base/clock.h"
+#include "shell_program.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char program[] = "/tmp/companion-XXXXXX";
-
-/* A program of these shell words. */
-static const char *a_program(const char *words)
-{
-    int fd = mkstemp(program);
-    FILE *file = fdopen(fd, "w");
-    fprintf(file, "#!/bin/sh\n%s\n", words);
-    fclose(file);
-    chmod(program, 0700);
-    return program;
-}
-
-static void remove_program(void)
-{
-    unlink(program);
-}
 
 static companion_t start(const char *words)
 {
     companion_t companion;
     err_t err = {0};
-    cr_assert_eq(companion_start(a_program(words), &companion, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(companion_start(shell_program(words), &companion, &err), STATUS_OK, "%s", err.text);
     return companion;
 }
 
-TestSuite(companion, .fini = remove_program);
+TestSuite(companion, .fini = shell_program_remove);
 
 Test(companion, it_hears_and_answers_and_has_nothing_else_of_ours)
 {

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(trial, .fini = remove_loader);
+TestSuite(trial, .fini = shell_program_remove);
 
 Test(trial, a_good_model_is_known_by_its_hash_and_by_what_it_took)
 {
@@ -26,7 +26,7 @@ Test(trial, one_that_hangs_is_given_up_in_time)
 {
     rig_t rig;
 
-    rig_start(&rig, a_loader("exec sleep 1000"), 50 * NS_PER_MS, "onednn");
+    rig_start(&rig, shell_program("exec sleep 1000"), 50 * NS_PER_MS, "onednn");
     cr_assert_eq(rig_try(&rig), STATUS_DEADLINE_EXCEEDED);
     cr_assert(rig_says(&rig, "after 0.05 s (--load-timeout)"), "%s", rig.err.text);
     rig_end(&rig);
@@ -36,7 +36,7 @@ Test(trial, who_stops_does_not_wait_for_one_that_hangs)
 {
     rig_t rig;
 
-    rig_start(&rig, a_loader("exec sleep 1000"), 1000 * NS_PER_S, "onednn");
+    rig_start(&rig, shell_program("exec sleep 1000"), 1000 * NS_PER_S, "onednn");
     atomic_store(&rig.stop, 1);
     cr_assert_eq(rig_try(&rig), STATUS_CANCELLED);
     rig_end(&rig);
@@ -46,7 +46,7 @@ static void expect_death(const char *words, status_t status, const char *said)
 {
     rig_t rig;
 
-    rig_start(&rig, a_loader(words), 60 * NS_PER_S, "onednn");
+    rig_start(&rig, shell_program(words), 60 * NS_PER_S, "onednn");
     cr_expect_eq(rig_try(&rig), status, "%s", rig.err.text);
     cr_expect(rig_says(&rig, said), "%s", rig.err.text);
     rig_end(&rig);

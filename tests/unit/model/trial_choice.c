@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(trial_choice, .fini = remove_loader);
+TestSuite(trial_choice, .fini = shell_program_remove);
 
 Test(trial_choice, the_first_engine_that_passed_is_told_while_others_are_tried)
 {

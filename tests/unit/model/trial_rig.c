@@ -8,28 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static char program[] = "/tmp/loader-XXXXXX";
-
 /* ---- Loaders ---- */
-
-const char *a_loader(const char *words)
-{
-    int fd = mkstemp(program);
-    FILE *file = fdopen(fd, "w");
-
-    fprintf(file, "#!/bin/sh\n%s\n", words);
-    fclose(file);
-    chmod(program, 0700);
-    return program;
-}
-
-void remove_loader(void)
-{
-    unlink(program);
-}
 
 const char *a_player(const trial_answer_t *answers, uint32_t count, const char *before, const char *after)
 {
@@ -40,7 +21,7 @@ const char *a_player(const trial_answer_t *answers, uint32_t count, const char *
     cr_assert_eq(write(fd, answers, count * sizeof(*answers)), (ssize_t)(count * sizeof(*answers)));
     close(fd);
     snprintf(words, sizeof(words), "%s\nexec 3<%s\nrm %s\ncat <&3\n%s", before, played, played, after);
-    return a_loader(words);
+    return shell_program(words);
 }
 
 const char *a_player_once(const trial_answer_t *answers, uint32_t count)
@@ -50,7 +31,7 @@ const char *a_player_once(const trial_answer_t *answers, uint32_t count)
     /* It has heard all that it is told before. */
     snprintf(crash, sizeof(crash), "head -c %zu > /dev/null\nkill -SEGV $$",
              sizeof(trial_request_t) + sizeof(trial_go_t));
-    a_player(answers, count, "rm $0.first 2>/dev/null || exec " LOADER, crash);
+    const char *program = a_player(answers, count, "rm $0.first 2>/dev/null || exec " LOADER, crash);
     snprintf(first, sizeof(first), "%s.first", program);
     fclose(fopen(first, "w"));
     return program;

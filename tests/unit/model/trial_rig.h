@@ -1,10 +1,10 @@
 #pragma once
 /* A model that is loaded on trial by a loader of a few shell words, and what was heard of it. Functions assert with Criterion. */
 
+#include "model/repository.h"
 #include "model/trial/trial.h"
 #include "model/trial/wire.h"
-
-#include "model/repository.h"
+#include "shell_program.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,13 +28,10 @@ typedef struct {
     uint64_t bytes, limit_bytes; /* of the model, and what its loader may have by then */
 } heard_t;
 
-/* Programs, until remove_loader; one at a time. */
-const char *a_loader(const char *words);
-/* That says these answers between the words. */
+/* Loaders, as shell_program makes them. This says these answers between the words. */
 const char *a_player(const trial_answer_t *answers, uint32_t count, const char *before, const char *after);
 /* The same, when it is started for the first time: it crashes behind them. Later it is the real one. */
 const char *a_player_once(const trial_answer_t *answers, uint32_t count);
-void remove_loader(void);
 
 void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine);
 void rig_end(rig_t *rig);
