@@ -12,9 +12,13 @@ def fields_of(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
+def cpu_of(fields):
+    return sum(map(int, fields[11:13])) / TICKS
+
+
 def cpu_s(pid):
     """Processor time so far."""
-    return sum(map(int, fields_of(pid)[11:13])) / TICKS
+    return cpu_of(fields_of(pid))
 
 
 def cpu_with_children_s(parent):
@@ -23,5 +27,6 @@ def cpu_with_children_s(parent):
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                spent += cpu_s(name) if parent in (int(name), int(fields_of(name)[1])) else 0
+                fields = fields_of(name)
+                spent += cpu_of(fields) if parent in (int(name), int(fields[1])) else 0
     return spent
