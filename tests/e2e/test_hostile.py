@@ -64,8 +64,10 @@ def test_the_rogues_are_taken_for_peers(emulated, answer):
 # ---- who lies is left out
 
 
-WHY = {"ok": "results that it reported did not arrive", "failed_rows": "ran well elsewhere", "cancelled": "ran well elsewhere",
-       "internal": "batches failed"}
+# What it is told to have done. Of results that do not come either reason may be the first: whether others' came is a matter of order.
+WHY = {"ok": ("results that it reported did not arrive", "results that it reported never arrived"),
+       "failed_rows": ("ran well elsewhere",), "cancelled": ("ran well elsewhere",), "internal": ("batches failed",)}
+STRIKES = {"ok": ("unshown", "missed"), "failed_rows": ("rows",), "cancelled": ("rows",), "internal": ("failed",)}
 
 
 def ask(cluster, model):

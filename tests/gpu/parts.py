@@ -39,6 +39,12 @@ def say(text):
     print(text, flush=True)
 
 
+def extract(archive, folder):
+    with tarfile.open(archive) as tar:
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none yet
+        tar.extractall(folder)
+
+
 class Part:
     """What a part finds, kept in a file after each finding."""
 
@@ -101,13 +107,19 @@ class Part:
 
     def folder(self, name):
         """The same as a model of a repository, in half precision."""
-        folder = os.path.join(self.o.work, "models", name)
-        if not os.path.exists(folder):
-            os.makedirs(os.path.join(folder, "1"))
-            os.link(self.model(name), os.path.join(folder, "1", "model.onnx"))
-            with open(os.path.join(folder, "config.yaml"), "w") as file:
-                file.write(f"max_batch: {MODES_BATCH}\nslo_ms: 1000\nprecision: {PRECISION}\n")
-        return folder
+        return make_model(self, os.path.join(self.o.work, "models"), name, f"max_batch: {MODES_BATCH}\nslo_ms: 1000\nprecision: {PRECISION}\n")
+
+
+def make_model(part, root, name, config):
+    """The folder of that network in a repository."""
+    folder = os.path.join(root, name)
+    if not os.path.exists(folder):
+        network = part.model(name)
+        os.makedirs(os.path.join(folder, "1"))
+        os.link(network, os.path.join(folder, "1", "model.onnx"))
+        with open(os.path.join(folder, "config.yaml"), "w") as file:
+            file.write(config)
+    return folder
 
 
 def library_path(bundle):
@@ -193,8 +205,7 @@ def equal(part):
 
 def conformance(part):
     cases = os.path.join(part.o.work, "cases")
-    with tarfile.open(os.path.join(part.o.bundle, "cases.tar.xz")) as tar:
-        tar.extractall(cases, filter="data")
+    extract(os.path.join(part.o.bundle, "cases.tar.xz"), cases)
     command = [os.path.join(part.o.bundle, "bin", "gpu-onnx-test"), "--engine", part.o.engine, "--data", cases,
                "--list", os.path.join(HERE, "../onnx/required.txt")]
     path = os.path.join(part.o.out, "conformance.txt")
@@ -342,13 +353,15 @@ def shrink(part):
 
 
 def main(o):
+    import serving
     part = Part(o)
-    if o.dry:
-        shrink(o.part)
-    parts = {f.__name__: f for f in (place, smoke, equal, conformance, accuracy, overhead, speed, stop, overlap, stages, exit_points)}
+    parts = {f.__name__: f for f in (place, smoke, equal, conformance, accuracy, overhead, speed, stop, overlap, stages, exit_points,
+                                     serving.serve)}
     parts.update({"pytorch": pytorch.eager, "compile": pytorch.compiled})
     try:
         part.keep()
+        if o.dry:
+            shrink(o.part)
         parts[o.part](part)
     except Exception as e:
         traceback.print_exc()
