@@ -319,7 +319,7 @@ def overlap(part):
     error = found["all"]
     part.keep(profile=found)
     say(f"overlap      {error['groups']} groups: off by {100 * error['mlp']:.1f} % (MLP; goal 6), {100 * error['linear']:.1f} % (line), "
-        f"{100 * error['svm']:.1f} % (SVR); runs of one group spread by {100 * found['spread']:.1f} %; "
+        f"{100 * error['svm']:.1f} % (SVR); one group measured again differs by {100 * error['repeated']:.1f} %; "
         f"one prediction {found['predict_ns'] / 1e3:.1f} us")
 
 
