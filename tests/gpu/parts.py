@@ -1,5 +1,6 @@
 """The parts of tests/gpu/run that run Fermata's own programs, each in a process of its own."""
 import collections
+import contextlib
 import glob
 import json
 import math
@@ -71,25 +72,33 @@ class Part:
         except OSError:
             return {}
 
-    def program(self, name, *arguments, take=None):
-        """Its lines of output, each given to `take` as it comes; what it says beside them goes to the log. Raises with its last
-        words."""
+    @contextlib.contextmanager
+    def running(self, name, *arguments):
+        """The program, whose output is the caller's; what it says beside that goes to the log. In the end it is waited for; raises
+        with its last words."""
         command = [os.path.join(self.o.bundle, "bin", name), *map(str, arguments)]
         log("$ " + " ".join(command))
         child = subprocess.Popen(command, env=self.env, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         said = collections.deque(maxlen=20)
         listener = threading.Thread(target=listen, args=(child.stderr, said))
         listener.start()
-        lines = []
-        for line in child.stdout:
-            lines.append(line.rstrip("\n"))
-            if take:
-                take(lines[-1])
-        code = child.wait()
-        listener.join()
+        try:
+            yield child
+        finally:
+            code = child.wait()
+            listener.join()
         if code:
             last = [line for line in said if line.strip() and " INFO " not in line]
             raise RuntimeError(f"{name} ended with {code}: {last[-1] if last else ''}")
+
+    def program(self, name, *arguments, take=None):
+        """Its lines of output, each given to `take` as it comes."""
+        lines = []
+        with self.running(name, *arguments) as child:
+            for line in child.stdout:
+                lines.append(line.rstrip("\n"))
+                if take:
+                    take(lines[-1])
         return lines
 
     def bench(self, model, *arguments, take=None):
@@ -105,21 +114,16 @@ class Part:
             raise RuntimeError(f"{name} was not made: that takes PyTorch (part place)")
         return path
 
-    def folder(self, name):
+    def folder(self, name, root="models", max_batch=None, slo_ms=1000):
         """The same as a model of a repository, in half precision."""
-        return make_model(self, os.path.join(self.o.work, "models"), name, f"max_batch: {MODES_BATCH}\nslo_ms: 1000\nprecision: {PRECISION}\n")
-
-
-def make_model(part, root, name, config):
-    """The folder of that network in a repository."""
-    folder = os.path.join(root, name)
-    if not os.path.exists(folder):
-        network = part.model(name)
-        os.makedirs(os.path.join(folder, "1"))
-        os.link(network, os.path.join(folder, "1", "model.onnx"))
-        with open(os.path.join(folder, "config.yaml"), "w") as file:
-            file.write(config)
-    return folder
+        folder = os.path.join(self.o.work, root, name)
+        if not os.path.exists(folder):
+            network = self.model(name)
+            os.makedirs(os.path.join(folder, "1"))
+            os.link(network, os.path.join(folder, "1", "model.onnx"))
+            with open(os.path.join(folder, "config.yaml"), "w") as file:
+                file.write(f"max_batch: {max_batch or MODES_BATCH}\nslo_ms: {slo_ms}\nprecision: {PRECISION}\n")
+        return folder
 
 
 def library_path(bundle):

@@ -2,8 +2,6 @@
 import contextlib
 import json
 import os
-import signal
-import subprocess
 import threading
 
 import parts
@@ -23,38 +21,29 @@ def repository(part):
         import tiny
         tiny.save(os.path.join(part.o.work, "tiny.onnx"))
         names = ["tiny"]
-    root = os.path.join(part.o.work, "served")
     for name in names:
-        parts.make_model(part, root, name, f"max_batch: {MAX_BATCH}\nslo_ms: {SLO_MS}\nprecision: {parts.PRECISION}\n")
-    return root, names
+        folder = part.folder(name, "served", MAX_BATCH, SLO_MS)
+    return os.path.dirname(folder), names
 
 
 @contextlib.contextmanager
 def served(part, root, policy):
     """What it says when it is ready."""
-    command = [os.path.join(part.o.bundle, "bin", "fermata-serve"), "--models", root, "--engine", part.o.engine, "--policy", policy,
-               "--http-address", ANY, "--grpc-address", ANY, "--metrics-address", ANY, "--data-address", ANY, "--gateway-threads", "4",
-               "--devices", "1", "--json"]
-    parts.log("$ " + " ".join(command))
-    child = subprocess.Popen(command, env=part.env, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    said = []
-    listener = threading.Thread(target=parts.listen, args=(child.stderr, said))
-    listener.start()
-    late = threading.Timer(READY_S, child.kill)
-    late.start()
-    try:
-        line = child.stdout.readline()
-        late.cancel()
-        if not line:
-            raise RuntimeError(f"fermata-serve was not ready: {said[-1] if said else 'it said nothing'}")
-        yield json.loads(line)
-    finally:
-        late.cancel()
-        child.send_signal(signal.SIGTERM)
-        code = child.wait(timeout=30)
-        listener.join()
-    if code:
-        raise RuntimeError(f"fermata-serve ended with {code}")
+    flags = ["--models", root, "--engine", part.o.engine, "--policy", policy, "--http-address", ANY, "--grpc-address", ANY,
+             "--metrics-address", ANY, "--data-address", ANY, "--gateway-threads", "4", "--devices", "1", "--json"]
+    with part.running("fermata-serve", *flags) as child:
+        late = threading.Timer(READY_S, child.kill)
+        late.start()
+        try:
+            line = child.stdout.readline()
+            late.cancel()
+            if line:
+                yield json.loads(line)
+        finally:
+            late.cancel()
+            child.terminate()
+    if not line:
+        raise RuntimeError("fermata-serve ended before it was ready")
 
 
 def ask(part, address, *arguments):
