@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -91,34 +90,6 @@ static status_t check_size(int fd, const char *path, size_t bytes_max, err_t *er
     if (fstat(fd, &about) != 0)
         return no_access(path, err);
     return (uintmax_t)about.st_size > bytes_max ? too_large(path, bytes_max, err) : STATUS_OK;
-}
-
-static status_t map(int fd, const char *path, void **bytes, size_t *len_bytes, err_t *err)
-{
-    struct stat about;
-
-    if (fstat(fd, &about) != 0)
-        return no_access(path, err);
-    if (about.st_size == 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is empty", path);
-    void *at = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (at == MAP_FAILED)
-        return no_access(path, err);
-    *bytes = at;
-    *len_bytes = (size_t)about.st_size;
-    return STATUS_OK;
-}
-
-status_t file_map(const char *path, void **bytes, size_t *len_bytes, err_t *err)
-{
-    int fd;
-    status_t status = file_open(path, &fd, err);
-
-    if (status != STATUS_OK)
-        return status;
-    status = map(fd, path, bytes, len_bytes, err);
-    close(fd);
-    return status;
 }
 
 status_t file_open_stream(const char *path, size_t bytes_max, FILE **file, err_t *err)

@@ -30,9 +30,6 @@ status_t file_open_stream(const char *path, size_t bytes_max, FILE **file, err_t
 /* Whether file_open takes it: for a path that a foreign library is to open. */
 status_t file_check(const char *path, err_t *err);
 
-/* Its bytes as they lie on disk, for the caller to munmap. INVALID_ARGUMENT: there are none. Who reads where the file ended meanwhile gets a SIGBUS. */
-status_t file_map(const char *path, void **bytes, size_t *len_bytes, err_t *err);
-
 /*
  * The whole of a file of at most bytes_max, with a NUL behind it, for the caller to free; TOO_LARGE otherwise. No other copy of it
  * is left in memory, so a caller who wipes it has wiped a secret. The second reads on from where an open one stands.

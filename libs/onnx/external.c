@@ -131,68 +131,87 @@ status_t external_read(const onnx_model_t *model, const Onnx__TensorProto *t, co
 
 /* ---- all of them ---- */
 
-static status_t check_tensor(const onnx_model_t *model, const Onnx__TensorProto *t, err_t *err)
+typedef struct {
+    const onnx_model_t *model;
+    bool open;  /* each, to see that it is there */
+    bool found; /* one at least */
+    status_t status;
+    err_t *err;
+} search_t;
+
+static void visit_tensor(search_t *s, const Onnx__TensorProto *t)
 {
     external_t e;
     int fd;
     if (!t || !tensor_is_external(t))
-        return STATUS_OK;
-    status_t status = open_external(model, t, &e, &fd, err);
-    if (status == STATUS_OK)
+        return;
+    s->found = true;
+    if (!s->open || s->status != STATUS_OK)
+        return;
+    s->status = open_external(s->model, t, &e, &fd, s->err);
+    if (s->status == STATUS_OK)
         close(fd);
-    return status;
 }
 
-static status_t check_sparse(const onnx_model_t *model, const Onnx__SparseTensorProto *s, err_t *err)
+static void visit_sparse(search_t *s, const Onnx__SparseTensorProto *t)
 {
-    status_t status = s ? check_tensor(model, s->values, err) : STATUS_OK;
-    return s && status == STATUS_OK ? check_tensor(model, s->indices, err) : status;
+    if (!t)
+        return;
+    visit_tensor(s, t->values);
+    visit_tensor(s, t->indices);
 }
 
-static status_t check_graph(const onnx_model_t *model, const Onnx__GraphProto *g,
-                            err_t *err); /* attributes hold graphs */
+static void visit_graph(search_t *s, const Onnx__GraphProto *g); /* attributes hold graphs */
 
-static status_t check_attribute(const onnx_model_t *model, const Onnx__AttributeProto *a, err_t *err)
+static void visit_attribute(search_t *s, const Onnx__AttributeProto *a)
 {
-    status_t status = check_tensor(model, a->t, err);
-    if (status == STATUS_OK)
-        status = check_sparse(model, a->sparse_tensor, err);
-    for (size_t i = 0; status == STATUS_OK && i < a->n_tensors; i++)
-        status = check_tensor(model, a->tensors[i], err);
-    for (size_t i = 0; status == STATUS_OK && i < a->n_sparse_tensors; i++)
-        status = check_sparse(model, a->sparse_tensors[i], err);
-    if (status == STATUS_OK && a->g)
-        status = check_graph(model, a->g, err);
-    for (size_t i = 0; status == STATUS_OK && i < a->n_graphs; i++)
-        status = check_graph(model, a->graphs[i], err);
-    return status;
+    visit_tensor(s, a->t);
+    visit_sparse(s, a->sparse_tensor);
+    for (size_t i = 0; i < a->n_tensors; i++)
+        visit_tensor(s, a->tensors[i]);
+    for (size_t i = 0; i < a->n_sparse_tensors; i++)
+        visit_sparse(s, a->sparse_tensors[i]);
+    if (a->g)
+        visit_graph(s, a->g);
+    for (size_t i = 0; i < a->n_graphs; i++)
+        visit_graph(s, a->graphs[i]);
 }
 
-static status_t check_nodes(const onnx_model_t *model, Onnx__NodeProto **nodes, size_t count, err_t *err)
+static void visit_nodes(search_t *s, Onnx__NodeProto **nodes, size_t count)
 {
-    status_t status = STATUS_OK;
     for (size_t n = 0; n < count; n++)
-        for (size_t i = 0; status == STATUS_OK && i < nodes[n]->n_attribute; i++)
-            status = check_attribute(model, nodes[n]->attribute[i], err);
-    return status;
+        for (size_t i = 0; i < nodes[n]->n_attribute; i++)
+            visit_attribute(s, nodes[n]->attribute[i]);
 }
 
 /* How deep it can go was bounded when the file was read. */
-static status_t check_graph(const onnx_model_t *model, const Onnx__GraphProto *g, err_t *err)
+static void visit_graph(search_t *s, const Onnx__GraphProto *g)
 {
-    status_t status = STATUS_OK;
-    for (size_t i = 0; status == STATUS_OK && i < g->n_initializer; i++)
-        status = check_tensor(model, g->initializer[i], err);
-    for (size_t i = 0; status == STATUS_OK && i < g->n_sparse_initializer; i++)
-        status = check_sparse(model, g->sparse_initializer[i], err);
-    return status == STATUS_OK ? check_nodes(model, g->node, g->n_node, err) : status;
+    for (size_t i = 0; i < g->n_initializer; i++)
+        visit_tensor(s, g->initializer[i]);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        visit_sparse(s, g->sparse_initializer[i]);
+    visit_nodes(s, g->node, g->n_node);
+}
+
+static void visit_all(search_t *s)
+{
+    const Onnx__ModelProto *proto = s->model->proto;
+    visit_graph(s, proto->graph);
+    for (size_t i = 0; i < proto->n_functions; i++)
+        visit_nodes(s, proto->functions[i]->node, proto->functions[i]->n_node);
+}
+
+bool external_is_used(const onnx_model_t *model)
+{
+    search_t search = {.model = model};
+    visit_all(&search);
+    return search.found;
 }
 
 status_t onnx_model_check_external(const onnx_model_t *model, err_t *err)
 {
-    const Onnx__ModelProto *proto = model->proto;
-    status_t status = check_graph(model, proto->graph, err);
-    for (size_t i = 0; status == STATUS_OK && i < proto->n_functions; i++)
-        status = check_nodes(model, proto->functions[i]->node, proto->functions[i]->n_node, err);
-    return status;
+    search_t search = {.model = model, .open = true, .status = STATUS_OK, .err = err};
+    visit_all(&search);
+    return search.status;
 }

@@ -4,6 +4,7 @@
 
 #include "onnx.pb-c.h"
 
+#include "base/mapped.h"
 #include "onnx/model.h"
 #include "onnx/outline.h"
 
@@ -11,8 +12,10 @@
 
 struct onnx_model {
     Onnx__ModelProto *proto;
-    outline_t outline;            /* from NULL: all of it was unpacked */
+    mapped_t file;                /* it lies in; bytes NULL: all of it was unpacked */
+    outline_t outline;            /* of the file */
     ProtobufCAllocator allocator; /* of proto */
+    char *path;                   /* the file's, resolved; NULL = it has none */
     char *folder;                 /* resolved; NULL = no external data */
 };
 
@@ -20,7 +23,9 @@ struct onnx_model {
 const char *tensor_name(const Onnx__TensorProto *t); /* for errors */
 bool tensor_is_external(const Onnx__TensorProto *t);
 
-/* external.c: of a tensor that is, info->len_bytes of it. */
+/* external.c */
+bool external_is_used(const onnx_model_t *model);
+/* Of a tensor that is, info->len_bytes of it. */
 status_t external_read(const onnx_model_t *model, const Onnx__TensorProto *t, const onnx_tensor_info_t *info,
                        void *to, err_t *err);
 

@@ -1,6 +1,5 @@
 #include "onnx/model.h"
 
-#include "base/file.h"
 #include "onnx.pb-c.h"
 #include "onnx/internal.h"
 #include "onnx/scan.h"
@@ -9,7 +8,6 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Protobuf itself stops at 2 GiB; larger models keep their weights in external files. */
 #define MAX_FILE_BYTES ((size_t)1 << 31)
@@ -23,19 +21,23 @@ static status_t check_model(const Onnx__ModelProto *proto, err_t *err)
     return STATUS_OK;
 }
 
-/* Not the bytes. */
-static void destroy(onnx_model_t *model)
+void onnx_model_destroy(onnx_model_t *model)
 {
+    if (!model)
+        return;
     if (model->proto)
         onnx__model_proto__free_unpacked(model->proto, &model->allocator);
     strbuf_dispose(&model->outline.text);
+    if (model->file.bytes)
+        mapped_close(&model->file);
+    free(model->path);
     free(model->folder);
     free(model);
 }
 
 static status_t unpack(onnx_model_t *model, const void *bytes, size_t len_bytes, err_t *err)
 {
-    outline_t *outline = model->outline.from ? &model->outline : NULL;
+    outline_t *outline = model->file.bytes ? &model->outline : NULL;
     model->allocator = outline_allocator(&model->outline);
     status_t status = scan_message(&onnx__model_proto__descriptor, bytes, len_bytes, ONNX_MAX_DEPTH,
                                    ONNX_MAX_MESSAGES, outline, err);
@@ -51,62 +53,65 @@ static status_t unpack(onnx_model_t *model, const void *bytes, size_t len_bytes,
     return check_model(model->proto, err);
 }
 
-/* stays: the bytes live as long as the model. */
-static status_t parse(const void *bytes, size_t len_bytes, bool stays, const char *folder, onnx_model_t **out,
+static status_t parse(onnx_model_t *model, const void *bytes, size_t len_bytes, const char *folder,
                       err_t *err)
 {
     if (len_bytes > MAX_FILE_BYTES)
         return err_set(err, STATUS_TOO_LARGE, "the file has %zu bytes; at most %zu are read", len_bytes,
                        MAX_FILE_BYTES);
-    onnx_model_t *model = calloc(1, sizeof *model);
-    if (!model)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for the model");
-    if (stays)
-        outline_init(
-            &model->outline,
-            protobuf_c_message_descriptor_get_field_by_name(&onnx__tensor_proto__descriptor, "raw_data"),
-            bytes, len_bytes);
     status_t status = unpack(model, bytes, len_bytes, err);
     if (status == STATUS_OK && folder && !(model->folder = realpath(folder, NULL)))
         status = err_set(err, STATUS_IO, "the folder '%s' cannot be resolved: %s", folder, strerror(errno));
+    return status;
+}
+
+/* What was changed while it was read may have become anything. */
+static status_t parse_file(onnx_model_t *model, const char *path, const char *folder, err_t *err)
+{
+    status_t status = mapped_open(path, &model->file, err);
+    if (status != STATUS_OK)
+        return status;
+    outline_init(&model->outline,
+                 protobuf_c_message_descriptor_get_field_by_name(&onnx__tensor_proto__descriptor, "raw_data"),
+                 model->file.bytes, model->file.len_bytes);
+    model->path = realpath(path, NULL);
+    status = parse(model, model->file.bytes, model->file.len_bytes, folder, err);
+    status_t changed = mapped_check(&model->file.about, path, status == STATUS_OK ? err : NULL);
+    return status == STATUS_OK ? changed : status;
+}
+
+static status_t create(onnx_model_t **model, err_t *err)
+{
+    *model = calloc(1, sizeof **model);
+    return *model ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for the model");
+}
+
+static status_t give(onnx_model_t *model, status_t status, onnx_model_t **out)
+{
     if (status == STATUS_OK)
         *out = model;
     else
-        destroy(model);
+        onnx_model_destroy(model);
     return status;
 }
 
-status_t onnx_model_parse(const void *bytes, size_t len_bytes, const char *folder, onnx_model_t **model,
+status_t onnx_model_parse(const void *bytes, size_t len_bytes, const char *folder, onnx_model_t **out,
                           err_t *err)
 {
-    return parse(bytes, len_bytes, false, folder, model, err);
+    onnx_model_t *model;
+    status_t status = create(&model, err);
+    return status == STATUS_OK ? give(model, parse(model, bytes, len_bytes, folder, err), out) : status;
 }
 
-status_t onnx_model_load(const char *path, onnx_model_t **model, err_t *err)
+status_t onnx_model_load(const char *path, onnx_model_t **out, err_t *err)
 {
-    void *bytes;
-    size_t len;
-    status_t status = file_map(path, &bytes, &len, err);
-    if (status != STATUS_OK)
-        return status;
+    onnx_model_t *model;
     char *copy = strdup(path);
-    status = copy ? parse(bytes, len, true, dirname(copy), model, err)
-                  : err_set(err, STATUS_NO_MEMORY, "no memory for the model");
+    status_t status = copy ? create(&model, err) : err_set(err, STATUS_NO_MEMORY, "no memory for the model");
+    if (status == STATUS_OK)
+        status = give(model, parse_file(model, path, dirname(copy), err), out);
     free(copy);
-    if (status != STATUS_OK)
-        munmap(bytes, len);
     return status;
-}
-
-void onnx_model_destroy(onnx_model_t *model)
-{
-    if (!model)
-        return;
-    void *bytes = (void *)(uintptr_t)model->outline.from;
-    size_t len = model->outline.from_bytes;
-    destroy(model);
-    if (bytes)
-        munmap(bytes, len);
 }
 
 const struct Onnx__ModelProto *onnx_model_proto(const onnx_model_t *model)

@@ -1,16 +1,16 @@
 #include "engine/onnxruntime/session.h"
 
-#include "base/file.h"
+#include "base/mapped.h"
 #include "engine/compile/describe.h"
 #include "engine/onnxruntime/providers.h"
 #include "onnx.pb-c.h"
+#include "onnx/pack.h"
 
 #include <libgen.h>
 #include <onnxruntime_session_options_config_keys.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { AFFINITY_BYTES = 4096 };
 
@@ -34,22 +34,6 @@ static status_t pin(OrtSessionOptions *options, const session_threads_t *how, er
         err);
 }
 
-/* Where external data of a model that comes as bytes lies. */
-static status_t set_folder(OrtSessionOptions *options, const engine_load_t *what, err_t *err)
-{
-    if (!what->path)
-        return STATUS_OK;
-    char *copy = strdup(what->path);
-    if (!copy)
-        return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
-    status_t status =
-        library_check(ort->AddSessionConfigEntry(
-                          options, kOrtSessionOptionsModelExternalInitializersFileFolderPath, dirname(copy)),
-                      what->name, err);
-    free(copy);
-    return status;
-}
-
 static status_t set_options(OrtSessionOptions *options, const engine_load_t *what,
                             const session_threads_t *how, err_t *err)
 {
@@ -63,10 +47,9 @@ static status_t set_options(OrtSessionOptions *options, const engine_load_t *wha
     status_t status = library_check(failed, what->name, err);
     if (status == STATUS_OK)
         status = pin(options, how, err);
-    if (status == STATUS_OK)
-        status =
-            providers_append(options, what->providers ? what->providers : how->providers, how->device, err);
-    return status == STATUS_OK ? set_folder(options, what, err) : status;
+    return status == STATUS_OK ? providers_append(options, what->providers ? what->providers : how->providers,
+                                                  how->device, err)
+                               : status;
 }
 
 /* ---- A batch where the file says one ---- */
@@ -99,28 +82,29 @@ static void close_leading(Onnx__ValueInfoProto **values, size_t count)
     }
 }
 
-/* The file again, with open leading dimensions of its inputs and outputs, and without what it says of shapes between. */
-static status_t rewrite(const engine_load_t *what, void **bytes, size_t *len_bytes, err_t *err)
+/* With open leading dimensions of its inputs and outputs, and without what it says of shapes between. */
+static status_t pack_open(const onnx_model_t *model, onnx_text_t *text, err_t *err)
+{
+    Onnx__GraphProto *graph = onnx_model_proto(model)->graph;
+    size_t said = graph->n_value_info;
+    graph->n_value_info = 0;
+    open_leading(graph->input, graph->n_input);
+    open_leading(graph->output, graph->n_output);
+    status_t status = onnx_model_pack(model, text, err);
+    close_leading(graph->input, graph->n_input);
+    close_leading(graph->output, graph->n_output);
+    graph->n_value_info = said;
+    return status;
+}
+
+/* By itself it reads a file into a string that it doubles as it goes, and keeps two copies of the weights until it has a third. */
+static status_t write_text(const engine_load_t *what, bool open_batch, onnx_text_t *text, err_t *err)
 {
     onnx_model_t *model;
     status_t status = describe_read(what, &model, err);
     if (status != STATUS_OK)
         return status;
-    const Onnx__ModelProto *proto = onnx_model_proto(model);
-    Onnx__GraphProto *graph = proto->graph;
-    size_t said = graph->n_value_info;
-    graph->n_value_info = 0;
-    open_leading(graph->input, graph->n_input);
-    open_leading(graph->output, graph->n_output);
-    *len_bytes = onnx__model_proto__get_packed_size(proto);
-    *bytes = malloc(*len_bytes);
-    if (*bytes)
-        onnx__model_proto__pack(proto, *bytes);
-    else
-        status = err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
-    close_leading(graph->input, graph->n_input);
-    close_leading(graph->output, graph->n_output);
-    graph->n_value_info = said;
+    status = open_batch ? pack_open(model, text, err) : onnx_model_pack(model, text, err);
     onnx_model_destroy(model);
     return status;
 }
@@ -142,38 +126,58 @@ static status_t lacks(const engine_load_t *what, status_t status, err_t *err)
     return status;
 }
 
-static status_t create_of_bytes(const engine_load_t *what, const void *bytes, size_t len_bytes,
-                                const OrtSessionOptions *options, OrtSession **session, err_t *err)
+/* folder: of external data. */
+static status_t create(const engine_load_t *what, const void *bytes, size_t len_bytes, const char *folder,
+                       OrtSessionOptions *options, OrtSession **session, err_t *err)
 {
-    return library_check(ort->CreateSessionFromArray(library_env(), bytes, len_bytes, options, session),
-                         what->name, err);
+    OrtStatus *failed = NULL;
+    if (folder)
+        failed = ort->AddSessionConfigEntry(
+            options, kOrtSessionOptionsModelExternalInitializersFileFolderPath, folder);
+    if (!failed)
+        failed = ort->CreateSessionFromArray(library_env(), bytes, len_bytes, options, session);
+    return lacks(what, library_check(failed, what->name, err), err);
 }
 
-/* By itself it reads a file into a string that it doubles as it goes: three and a half times the file, all written. */
-static status_t create_of_file(const engine_load_t *what, const OrtSessionOptions *options,
+/* What it keeps mapped of a file is ours before anybody can change it. */
+static status_t create_of_text(const engine_load_t *what, const onnx_text_t *text, OrtSessionOptions *options,
                                OrtSession **session, err_t *err)
 {
-    void *bytes;
-    size_t len;
-    status_t status = file_map(what->path, &bytes, &len, err);
-    if (status != STATUS_OK)
-        return status;
-    status = create_of_bytes(what, bytes, len, options, session, err);
-    munmap(bytes, len);
+    const char *folder = text->folder[0] ? text->folder : NULL;
+    mapped_watch_t watch;
+    mapped_begin(&watch);
+    status_t status = create(what, text->bytes, text->len_bytes, folder, options, session, err);
+    bool made = status == STATUS_OK;
+    status_t ended = mapped_end(&watch, folder, made ? err : NULL);
+    if (made)
+        status = ended == STATUS_OK ? onnx_text_check(text, err) : ended;
+    if (made && status != STATUS_OK)
+        ort->ReleaseSession(*session);
     return status;
 }
 
-static status_t create(const engine_load_t *what, const OrtSessionOptions *options, bool open_batch,
-                       OrtSession **session, err_t *err)
+static status_t create_of_file(const engine_load_t *what, bool open_batch, OrtSessionOptions *options,
+                               OrtSession **session, err_t *err)
 {
-    if (!open_batch && !what->bytes)
-        return create_of_file(what, options, session, err);
-    void *rewritten = NULL;
-    size_t len = what->len_bytes;
-    status_t status = open_batch ? rewrite(what, &rewritten, &len, err) : STATUS_OK;
-    if (status == STATUS_OK)
-        status = create_of_bytes(what, rewritten ? rewritten : what->bytes, len, options, session, err);
-    free(rewritten);
+    onnx_text_t text;
+    status_t status = write_text(what, open_batch, &text, err);
+    if (status != STATUS_OK)
+        return status;
+    status = create_of_text(what, &text, options, session, err);
+    onnx_text_dispose(&text);
+    return status;
+}
+
+/* A part of a model, whose external data lies where the whole has it. */
+static status_t create_of_part(const engine_load_t *what, OrtSessionOptions *options, OrtSession **session,
+                               err_t *err)
+{
+    char *copy = what->path ? strdup(what->path) : NULL;
+    status_t status =
+        copy || !what->path
+            ? create(what, what->bytes, what->len_bytes, copy ? dirname(copy) : NULL, options, session, err)
+            : err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
+    free(copy);
     return status;
 }
 
@@ -185,8 +189,10 @@ status_t session_create(const engine_load_t *what, const session_threads_t *thre
     if (status != STATUS_OK)
         return status;
     status = set_options(options, what, threads, err);
-    if (status == STATUS_OK)
-        status = lacks(what, create(what, options, open_batch, session, err), err);
+    if (status == STATUS_OK && what->bytes && !open_batch)
+        status = create_of_part(what, options, session, err);
+    else if (status == STATUS_OK)
+        status = create_of_file(what, open_batch, options, session, err);
     ort->ReleaseSessionOptions(options);
     return status;
 }

@@ -1,6 +1,11 @@
 #include "engine/openvino/network.h"
 
+#include "base/mapped.h"
+
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Ports ---- */
@@ -191,13 +196,31 @@ static status_t count_ports(network_t *network, const char *name, err_t *err)
     return status;
 }
 
+static status_t read_bytes(network_t *network, const engine_load_t *what, err_t *err)
+{
+    return library_check(ov_core_read_model_from_memory_buffer(library_core(), what->bytes, what->len_bytes,
+                                                               NULL, &network->model),
+                         what->name, STATUS_UNSUPPORTED, err);
+}
+
+/* The model's file it copies; external data it maps, and what it keeps mapped is ours before anybody can change it. */
+static status_t read_file(network_t *network, const engine_load_t *what, err_t *err)
+{
+    char path[PATH_MAX];
+    mapped_watch_t watch;
+    if (!realpath(what->path, path))
+        return err_set(err, STATUS_IO, "%.300s: %m", what->path);
+    mapped_begin(&watch);
+    status_t status = library_check(ov_core_read_model(library_core(), what->path, NULL, &network->model),
+                                    what->name, STATUS_UNSUPPORTED, err);
+    status_t ended = mapped_end(&watch, dirname(path), status == STATUS_OK ? err : NULL);
+    return status == STATUS_OK ? ended : status;
+}
+
 status_t network_read(network_t *network, const engine_load_t *what, err_t *err)
 {
     *network = (network_t){0};
-    ov_status_e code = what->path ? ov_core_read_model(library_core(), what->path, NULL, &network->model)
-                                  : ov_core_read_model_from_memory_buffer(
-                                        library_core(), what->bytes, what->len_bytes, NULL, &network->model);
-    status_t status = library_check(code, what->name, STATUS_UNSUPPORTED, err);
+    status_t status = what->path ? read_file(network, what, err) : read_bytes(network, what, err);
     if (status == STATUS_OK)
         status = count_ports(network, what->name, err);
     if (status != STATUS_OK)

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -129,23 +128,6 @@ Test(file, those_of_proc_claim_no_size_and_are_read)
     cr_expect_eq(strncmp(text, "Name:", 5), 0);
     cr_expect_eq(text[len], '\0');
     free(text);
-}
-
-Test(file, is_mapped_as_it_lies_on_disk_unless_it_is_empty_or_none)
-{
-    void *bytes;
-    size_t len;
-    err_t err;
-    put(path, "words");
-    cr_assert_eq(file_map(path, &bytes, &len, &err), STATUS_OK, "%s", err.text);
-    cr_expect(len == 5 && memcmp(bytes, "words", 5) == 0);
-    cr_expect_eq(munmap(bytes, len), 0);
-    put(path, "");
-    cr_expect_eq(file_map(path, &bytes, &len, &err), STATUS_INVALID_ARGUMENT);
-    cr_expect(strstr(err.text, "is empty"), "%s", err.text);
-    cr_expect_eq(file_map(other, &bytes, &len, &err), STATUS_NOT_FOUND);
-    cr_assert_eq(mkfifo(other, 0600), 0);
-    cr_expect_eq(file_map(other, &bytes, &len, &err), STATUS_INVALID_ARGUMENT);
 }
 
 Test(file, more_than_the_bound_is_too_large)

@@ -119,6 +119,39 @@ Test(openvino, every_batch_size_agrees_with_the_reference)
     compare_batches(1);
 }
 
+/* Weights that are large enough to stay in the file while it is read; a sum takes them as they are. */
+Test(openvino, a_model_outlives_its_file)
+{
+    enum { WIDE = 1 << 15 };
+    static float w[WIDE], in[WIDE], out[WIDE];
+    char path[] = "/tmp/fermata-outlives-XXXXXX";
+    engine_t *engine = open_engine(1, 1);
+    engine_model_t *model;
+    size_t len;
+    err_t err;
+    maker_t *m = maker_create(17);
+    network_noise(w, WIDE, 3);
+    network_noise(in, WIDE, 4);
+    maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, WIDE});
+    maker_floats(m, "w", 1, (int64_t[]){WIDE}, w);
+    maker_node(m, "Add", "x w", "y");
+    maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, WIDE});
+    uint8_t *bytes = maker_pack(m, &len);
+    int fd = mkstemp(path);
+    cr_assert_eq(write(fd, bytes, len), (ssize_t)len);
+    free(bytes);
+    const engine_load_t what = {.name = "it", .path = path, .max_batch = 1};
+    cr_assert_eq(ops->load(engine, &what, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(ftruncate(fd, 0), 0);
+    close(fd);
+    run(ops, engine, model, 1, in, out);
+    for (int i = 0; i < WIDE; i++)
+        cr_assert_float_eq(out[i], in[i] + w[i], 1e-6f, "element %d", i);
+    ops->unload(model);
+    ops->close(engine);
+    unlink(path);
+}
+
 Test(openvino, several_threads_agree_with_the_reference)
 {
     compare_batches(2);
