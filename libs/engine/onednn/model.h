@@ -35,9 +35,10 @@ struct engine_model {
     weights_t weights;
     pthread_mutex_t segmenting; /* the forks of the plans, and what the model takes: */
     uint64_t graph_bytes, counted_bytes;
-    uint64_t weight_bytes; /* reordered, as of the newest plan */
-    uint64_t work_bytes;   /* the largest of its plans */
-    uint64_t fork_bytes;   /* of all of its plans */
+    uint64_t weight_bytes;  /* reordered, as of the newest plan */
+    uint64_t dropped_bytes; /* of the graph's, likewise */
+    uint64_t work_bytes;    /* the largest of its plans */
+    uint64_t fork_bytes;    /* of all of its plans */
 };
 
 static inline const engine_model_info_t *model_info(const engine_model_t *model)

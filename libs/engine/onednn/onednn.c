@@ -222,6 +222,8 @@ static status_t load_into(engine_t *engine, engine_model_t *model, const engine_
     status_t status = blueprint_open(&model->blueprint, what, onednn_supports_epilogue, &model_borders, err);
     if (status == STATUS_OK)
         status = model_init_plans(model, err);
+    if (status == STATUS_OK)
+        status = weights_may_drop(&model->weights, model->blueprint.graph, err);
     if (status != STATUS_OK)
         return status;
     model->graph_bytes = constant_bytes(model->blueprint.graph);

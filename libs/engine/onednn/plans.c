@@ -46,7 +46,8 @@ static status_t compile(engine_model_t *model, const tensor_t *inputs, plan_t **
 /* Under the lock. NO_MEMORY: what came on top is not counted. */
 static status_t count_bytes(engine_model_t *model, err_t *err)
 {
-    uint64_t bytes = model->graph_bytes + model->weight_bytes + model->work_bytes + model->fork_bytes;
+    uint64_t bytes = model->graph_bytes - model->dropped_bytes + model->weight_bytes + model->work_bytes +
+                     model->fork_bytes;
     if (bytes == model->counted_bytes)
         return STATUS_OK;
     status_t status = model_account(model->engine, (int64_t)(bytes - model->counted_bytes), err);
@@ -61,6 +62,7 @@ static status_t account_plan(engine_model_t *model, const plan_t *plan, err_t *e
     pthread_mutex_lock(&model->segmenting);
     uint64_t before = model->work_bytes;
     model->weight_bytes = model->weights.len_bytes;
+    model->dropped_bytes = model->weights.dropped_bytes;
     model->work_bytes = plan->work_bytes > before ? plan->work_bytes : before;
     status_t status = count_bytes(model, err);
     if (status != STATUS_OK)

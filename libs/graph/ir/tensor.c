@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 size_t tensor_count_range(const tensor_t *t, uint32_t from, uint32_t to)
 {
@@ -177,15 +179,22 @@ uint16_t float_to_bf16(float value)
 
 struct blob {
     _Atomic uint32_t refs;
+    bool dropped;
+    size_t len_bytes;
     _Alignas(64) unsigned char data[];
 };
+
+static _Atomic uint32_t drops; /* blobs that are dropped */
 
 blob_t *blob_create(size_t len_bytes)
 {
     size_t whole = (sizeof(blob_t) + len_bytes + 63) / 64 * 64;
     blob_t *blob = whole < len_bytes ? NULL : aligned_alloc(64, whole);
-    if (blob)
-        atomic_init(&blob->refs, 1);
+    if (!blob)
+        return NULL;
+    atomic_init(&blob->refs, 1);
+    blob->dropped = false;
+    blob->len_bytes = len_bytes;
     return blob;
 }
 
@@ -200,8 +209,44 @@ blob_t *blob_ref(blob_t *blob)
     return blob;
 }
 
+/* What is not its own of the first page and of the last one stays. */
+static size_t own_pages(blob_t *blob, void **first)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)blob->data % page) % page;
+    *first = blob->data + before;
+    return blob->len_bytes > before ? (blob->len_bytes - before) / page * page : 0;
+}
+
+size_t blob_drop(blob_t *blob)
+{
+    void *first;
+    size_t len = own_pages(blob, &first);
+    if (blob->dropped || blob->len_bytes < BLOB_DROP_LEAST_BYTES)
+        return 0;
+    if (atomic_fetch_add(&drops, 1) < BLOB_DROPS_MOST && mprotect(first, len, PROT_NONE) == 0) {
+        blob->dropped = true;
+        return madvise(first, len, MADV_DONTNEED) == 0 || !blob_restore(blob) ? len
+                                                                              : 0; /* pages may be locked */
+    }
+    atomic_fetch_sub(&drops, 1);
+    return 0;
+}
+
+size_t blob_restore(blob_t *blob)
+{
+    void *first;
+    size_t len = own_pages(blob, &first);
+    if (!blob->dropped || mprotect(first, len, PROT_READ | PROT_WRITE) != 0)
+        return 0;
+    blob->dropped = false;
+    atomic_fetch_sub(&drops, 1);
+    return len;
+}
+
 void blob_unref(blob_t *blob)
 {
-    if (blob && atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel) == 1)
-        free(blob);
+    if (!blob || atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (!blob->dropped || blob_restore(blob))
+        free(blob); /* else nobody else may get these addresses */
 }

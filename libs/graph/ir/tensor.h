@@ -60,4 +60,16 @@ void *blob_data(blob_t *blob);
 blob_t *blob_ref(blob_t *blob);
 void blob_unref(blob_t *blob); /* NULL is fine */
 
+/*
+ * Who alone reads a large blob, and can make its contents again, may drop them: the pages go back to the host, and the addresses stay
+ * what they are. To touch them then is a fault, where zeros would be computed with without a word. One thread at a time.
+ */
+enum {
+    BLOB_DROP_LEAST_BYTES = 128 << 10,
+    BLOB_DROPS_MOST = 8192, /* of the process: each takes two of the kernel's 65,530 mappings */
+};
+size_t blob_drop(blob_t *blob); /* as many bytes; 0: it is as it was */
+size_t
+blob_restore(blob_t *blob); /* as many bytes are there again, all to be written anew; 0: it is as it was */
+
 #endif

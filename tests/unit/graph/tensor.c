@@ -2,7 +2,9 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 Test(half, every_half_survives_the_round_trip)
 {
@@ -65,4 +67,59 @@ Test(tensor, text_is_bounded)
     for (int i = 0; i < 8; i++)
         t.dims[i] = INT64_MIN;
     cr_assert_lt(strlen(tensor_text(&t, text)), sizeof text);
+}
+
+/* The kernel, asked to copy it, says what a read would run into. */
+static bool can_be_read(const char *at)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    bool can = write(ends[1], at, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return can;
+}
+
+Test(blob, what_is_dropped_cannot_be_read_until_there_is_room_again)
+{
+    enum { LEN = BLOB_DROP_LEAST_BYTES + 5 };
+    blob_t *blob = blob_create(LEN);
+    unsigned char *data = blob_data(blob);
+    memset(data, 7, LEN);
+    size_t dropped = blob_drop(blob);
+    cr_expect_geq(dropped, BLOB_DROP_LEAST_BYTES - 4096 * 16u);
+    cr_expect_not(can_be_read((char *)data + LEN / 2));
+    cr_expect_eq(blob_drop(blob), 0, "once");
+    cr_expect_eq(blob_restore(blob), dropped);
+    cr_expect_eq(blob_data(blob), data);
+    memset(data, 9, LEN);
+    cr_expect_eq(data[LEN / 2], 9);
+    cr_expect_eq(blob_restore(blob), 0, "it is there");
+    cr_expect_gt(blob_drop(blob), 0);
+    blob_unref(blob);
+}
+
+Test(blob, a_small_one_is_kept)
+{
+    blob_t *blob = blob_create(BLOB_DROP_LEAST_BYTES - 1);
+    cr_expect_eq(blob_drop(blob), 0);
+    cr_expect(can_be_read(blob_data(blob)));
+    blob_unref(blob);
+}
+
+Test(blob, no_more_are_dropped_than_the_kernel_has_mappings_for)
+{
+    enum { TOO_MANY = BLOB_DROPS_MOST + 3 };
+    blob_t **blobs = calloc(TOO_MANY, sizeof(*blobs));
+    uint32_t dropped = 0;
+    for (uint32_t i = 0; i < TOO_MANY; i++) {
+        blobs[i] = blob_create(BLOB_DROP_LEAST_BYTES);
+        dropped += blob_drop(blobs[i]) > 0;
+    }
+    cr_expect_eq(dropped, BLOB_DROPS_MOST);
+    blob_unref(blobs[0]);
+    cr_expect_gt(blob_drop(blobs[TOO_MANY - 1]), 0, "another one has been freed");
+    for (uint32_t i = 1; i < TOO_MANY; i++)
+        blob_unref(blobs[i]);
+    free(blobs);
 }

@@ -116,6 +116,8 @@ static status_t add_binding(lower_t *l, uint32_t buffer, dnnl_memory_t memory, v
     binding_t binding = {.buffer = buffer, .step = p->step_count - 1, .memory = memory, .pointer = pointer};
     buffer_kind_t kind = p->buffers[buffer].kind;
     if (kind == BUFFER_CONSTANT) {
+        if (!weights_read(l->weights, p->buffers[buffer].data, l->engine, l->stream))
+            return lower_no_memory(l);
         if (memory)
             dnnl_memory_set_data_handle(memory, p->buffers[buffer].data);
         else
