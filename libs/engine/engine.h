@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_ABI = 10,     /* changes with any change of the types below */
+    ENGINE_ABI = 11,     /* changes with any change of the types below */
     ENGINE_MAX_RANK = 8, /* dims of a tensor; ONNX models in the wild stop at 6 */
     ENGINE_MAX_IO = 64,  /* inputs or outputs of a model */
     ENGINE_MAX_BATCH = 1024,
@@ -185,6 +185,12 @@ struct engine_job {
         *inputs;          /* per input: batch rows, one after the other; buffer_alloc memory is fastest */
     void *const *outputs; /* per output: room for batch rows */
     /*
+     * Of an engine with rows_apart, in place of both, for a whole job of a model of which no dimension varies: row r has its inputs at
+     * row_inputs[r · inputs] and behind it, and its outputs likewise, wherever they lie, aligned or not. NULL: rows lie one after the other.
+     */
+    const void *const *row_inputs;
+    void *const *row_outputs;
+    /*
      * Only when a dimension of the model varies, else NULL: the shapes of the inputs; and room for those of
      * the outputs. An output that varies needs output_capacity_bytes (per output); one that does not fit
      * fails the job, TOO_LARGE, and the shapes then say what each output needs: that of the job's rows, before which
@@ -242,6 +248,7 @@ typedef struct engine_ops {
     uint32_t abi; /* ENGINE_ABI */
     uint32_t size_bytes;
     const char *name; /* "onednn", "auto", "emulated", "cuda" */
+    bool rows_apart;  /* takes rows that do not lie one after the other (engine_job_t.row_inputs) */
 
     /* How many devices of this kind are here; UINT32_MAX when any number can be opened. */
     uint32_t (*device_count)(void);

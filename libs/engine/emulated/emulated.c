@@ -122,6 +122,19 @@ static uint32_t list_ops(engine_t *engine, const engine_job_t *job, accel_op_t o
 
 /* ---- what a job does ---- */
 
+static const char *input_row(const engine_model_info_t *info, const engine_job_t *job,
+                             const char *const *inputs, uint32_t i, uint32_t row)
+{
+    return job->row_inputs ? job->row_inputs[row * info->input_count + i]
+                           : inputs[i] + row * info->inputs[i].row_bytes;
+}
+
+static char *output_row(const engine_model_info_t *info, const engine_job_t *job, uint32_t i, uint32_t row)
+{
+    return job->row_outputs ? job->row_outputs[row * info->output_count + i]
+                            : (char *)job->outputs[i] + row * info->outputs[i].row_bytes;
+}
+
 static void write_outputs(const engine_model_info_t *info, engine_job_t *job, const char *const *inputs)
 {
     for (uint32_t i = 0; i < info->output_count; i++) {
@@ -130,9 +143,9 @@ static void write_outputs(const engine_model_info_t *info, engine_job_t *job, co
         size_t from_bytes = info->input_count ? info->inputs[from].row_bytes : 0;
         size_t len = from_bytes < to_bytes ? from_bytes : to_bytes;
         for (uint32_t row = job->row; row < job->row + job->batch; row++) {
-            char *to = (char *)job->outputs[i] + row * to_bytes;
+            char *to = output_row(info, job, i, row);
             if (len)
-                memcpy(to, inputs[from] + row * from_bytes, len);
+                memcpy(to, input_row(info, job, inputs, from, row), len);
             memset(to + len, 0, to_bytes - len);
         }
     }
@@ -472,6 +485,7 @@ const engine_ops_t engine_emulated = {
     .abi = ENGINE_ABI,
     .size_bytes = sizeof(engine_ops_t),
     .name = "emulated",
+    .rows_apart = true,
     .device_count = cpu_device_count,
     .open = emulated_open,
     .close = emulated_close,

@@ -154,10 +154,31 @@ static status_t check_range(const engine_job_t *job, const engine_cuts_t *cuts, 
     return STATUS_OK;
 }
 
+/* Tensor i of count, which lie together or, row by row, apart. */
+static bool has_buffer(const engine_job_t *job, const void *const *together, const void *const *apart,
+                       uint32_t count, uint32_t i)
+{
+    for (uint32_t row = 0; apart && row < job->batch; row++)
+        if (!apart[row * count + i])
+            return false;
+    return apart || together[i];
+}
+
+static status_t check_apart(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
+{
+    if (!job->row_inputs && !job->row_outputs)
+        return STATUS_OK;
+    if (!segment_is_whole(job) || job->input_shapes || (info->input_count && !job->row_inputs) ||
+        (info->output_count && !job->row_outputs))
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "only whole jobs without shapes have rows that lie apart, and then on both sides");
+    return STATUS_OK;
+}
+
 static status_t check_inputs(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
 {
     for (uint32_t i = 0; i < info->input_count; i++) {
-        if (!job->range.from && !job->inputs[i])
+        if (!job->range.from && !has_buffer(job, job->inputs, job->row_inputs, info->input_count, i))
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has no buffer", info->inputs[i].name);
         if (!info->inputs[i].row_bytes && !job->input_shapes)
             return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' varies but has no shape",
@@ -169,7 +190,8 @@ static status_t check_inputs(const engine_model_info_t *info, const engine_job_t
 static status_t check_outputs(const engine_model_info_t *info, const engine_job_t *job, err_t *err)
 {
     for (uint32_t i = 0; i < info->output_count; i++) {
-        if (!job->outputs[i])
+        if (!has_buffer(job, (const void *const *)job->outputs, (const void *const *)job->row_outputs,
+                        info->output_count, i))
             return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' has no buffer", info->outputs[i].name);
         if (!info->outputs[i].row_bytes && (!job->output_shapes || !job->output_capacity_bytes))
             return err_set(err, STATUS_INVALID_ARGUMENT, "output '%s' varies but has no capacity",
@@ -187,7 +209,9 @@ status_t fifo_check_job(const engine_model_info_t *info, const engine_cuts_t *cu
     if (job->range.stream >= streams)
         return err_set(err, STATUS_INVALID_ARGUMENT, "there is no stream %u; the engine was opened with %u",
                        job->range.stream, streams);
-    status_t status = segment_is_whole(job) ? STATUS_OK : check_range(job, cuts, err);
+    status_t status = check_apart(info, job, err);
+    if (status == STATUS_OK && !segment_is_whole(job))
+        status = check_range(job, cuts, err);
     if (status == STATUS_OK)
         status = check_inputs(info, job, err);
     if (status == STATUS_OK && segment_is_last(job, cuts))

@@ -191,7 +191,7 @@ static void fetch_groups(batch_t *batch, uint64_t timeout_ns)
 
 void batch_fetch(batch_t *batch, uint64_t timeout_ns)
 {
-    if (reads_anywhere(batch) && batch_hold(batch)) {
+    if (reads_anywhere(batch) && batch_hold(batch, batch->run->options.devices->ops->rows_apart)) {
         for (uint32_t i = 0; i < batch->count; i++)
             batch->items[i].status = STATUS_OK;
         metrics_add(batch->model->serving->inputs_in_place, 1);

@@ -135,7 +135,7 @@ void run_grant(run_t *run, uint32_t generation, model_t *model, const Control__G
     batch->granted_ns = clock_now_ns();
     batch->fetched_ns = batch->started_ns = batch->finished_ns = batch->device_ns = 0;
     batch->pending = batch->push_count = batch->lost = 0;
-    batch->revoked = batch->begun = batch->shared = batch->on_device = false;
+    batch->revoked = batch->begun = batch->shared = batch->on_device = batch->apart = false;
     batch->stretches = grant->stretches;
     batch->answer_by_ns = batch->granted_ns + shortest_budget_ns(grant);
     batch->state = BATCH_FETCHING;

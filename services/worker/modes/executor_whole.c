@@ -18,24 +18,39 @@ static void *const *from_row(void **at, const void *const *buffers, const size_t
     return at;
 }
 
-static void launch_part(executor_t *executor, batch_t *batch, const batch_part_t *part)
+/* Rows that lie one after the other. */
+static void put_together(batch_t *batch, uint32_t first, engine_job_t *job)
 {
     const engine_model_info_t *info = batch->model->info;
-    const void *const *inputs = batch_inputs(batch);
-    void *const *outputs = batch_outputs(batch);
 
-    if (part->first > 0) {
-        inputs = (const void *const *)from_row(batch->part_inputs, inputs, batch->in_bytes, info->input_count,
-                                               part->first);
-        outputs = from_row(batch->part_outputs, (const void *const *)outputs, batch->out_bytes,
-                           info->output_count, part->first);
+    job->inputs = batch_inputs(batch);
+    job->outputs = batch_outputs(batch);
+    if (first > 0) {
+        job->inputs = (const void *const *)from_row(batch->part_inputs, job->inputs, batch->in_bytes,
+                                                    info->input_count, first);
+        job->outputs = from_row(batch->part_outputs, (const void *const *)job->outputs, batch->out_bytes,
+                                info->output_count, first);
     }
-    batch->launch.job = (engine_job_t){.model = batch->model->on_device[executor->device],
-                                       .batch = part->count,
-                                       .inputs = inputs,
-                                       .outputs = outputs};
     if (batch->model->shapes)
-        batch_put_shapes(batch, &batch->launch.job);
+        batch_put_shapes(batch, job);
+}
+
+static void put_apart(const batch_t *batch, uint32_t first, engine_job_t *job)
+{
+    const engine_model_info_t *info = batch->model->info;
+
+    job->row_inputs = batch->row_inputs + first * info->input_count;
+    job->row_outputs = batch->row_outputs + first * info->output_count;
+}
+
+static void launch_part(executor_t *executor, batch_t *batch, const batch_part_t *part)
+{
+    batch->launch.job =
+        (engine_job_t){.model = batch->model->on_device[executor->device], .batch = part->count};
+    if (batch->apart)
+        put_apart(batch, part->first, &batch->launch.job);
+    else
+        put_together(batch, part->first, &batch->launch.job);
     launch_submit(executor->env->launcher, executor->device, &batch->launch);
 }
 

@@ -43,17 +43,21 @@ bool batch_reserve(batch_t *batch, const model_t *model, uint32_t rows)
             !grow(&batch->results, rows, sizeof(*batch->results)) ||
             !grow(&batch->failed_row, rows, sizeof(uint32_t)) ||
             !grow(&batch->failed_status, rows, sizeof(uint32_t)) ||
-            !grow(&batch->group_of, rows, sizeof(uint32_t)))
+            !grow(&batch->group_of, rows, sizeof(uint32_t)) ||
+            !grow(&batch->held, rows, sizeof(*batch->held)) ||
+            !grow(&batch->placed, rows, sizeof(*batch->placed)))
             return false;
         batch->cap_rows = rows;
     }
     if (in > batch->cap_in) {
-        if (!grow(&batch->in_iov, in, sizeof(struct iovec)))
+        if (!grow(&batch->in_iov, in, sizeof(struct iovec)) ||
+            !grow(&batch->row_inputs, in, sizeof(*batch->row_inputs)))
             return false;
         batch->cap_in = in;
     }
     if (out > batch->cap_out) {
-        if (!grow(&batch->out_iov, out, sizeof(struct iovec)))
+        if (!grow(&batch->out_iov, out, sizeof(struct iovec)) ||
+            !grow(&batch->row_outputs, out, sizeof(*batch->row_outputs)))
             return false;
         batch->cap_out = out;
     }
@@ -74,6 +78,10 @@ void batch_free_memory(batch_t *batch)
     free(batch->failed_row);
     free(batch->failed_status);
     free(batch->group_of);
+    free(batch->held);
+    free(batch->placed);
+    free(batch->row_inputs);
+    free(batch->row_outputs);
     if (batch->shapes)
         free(batch->shapes->output_sizes);
     free(batch->shapes);
@@ -311,47 +319,103 @@ void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant)
 enum { HELD_ALIGN_BYTES = 16 }; /* as malloc gives it: no engine asks for more */
 
 /* One behind the other in the same region. */
+static bool row_follows(const batch_t *batch, uint32_t row)
+{
+    const transfer_item_t *item = &batch->items[row], *before = item - 1;
+
+    return transfer_handle_equal(item->handle, before->handle) &&
+           item->offset == before->offset + batch->row_in_bytes;
+}
+
 static bool rows_follow(const batch_t *batch)
 {
-    const transfer_item_t *first = &batch->items[0];
-
-    for (uint32_t i = 1; i < batch->count; i++) {
-        const transfer_item_t *item = &batch->items[i];
-        if (!transfer_handle_equal(item->handle, first->handle) ||
-            item->offset != first->offset + i * batch->row_in_bytes)
+    for (uint32_t row = 1; row < batch->count; row++) {
+        if (!row_follows(batch, row))
             return false;
     }
     return true;
 }
 
-bool batch_hold(batch_t *batch)
+/* So many rows from this one on, of which each input lies in one piece at inputs[k]. */
+static bool hold_rows(batch_t *batch, const batch_group_t *group, uint32_t row, uint32_t count,
+                      const void **inputs)
 {
-    const engine_model_info_t *info = batch->model->info;
-    const transfer_item_t *item = &batch->items[0];
+    const transfer_item_t *item = &batch->items[row];
+    batch_held_t *held = &batch->held[batch->held_count];
     const uint8_t *data;
-    bool aligned = true;
 
-    if (batch->model->shapes || batch->group_count != 1 || batch->count != batch->granted ||
-        !batch->groups[0].peer->here || (batch->count > 1 && info->input_count > 1) || !rows_follow(batch) ||
-        transfer_hold(batch->groups[0].peer->here, item->handle, item->offset,
-                      batch->count * batch->row_in_bytes, &batch->held_pin, &data) != STATUS_OK)
+    held->owner = group->peer->here;
+    if (transfer_hold(held->owner, item->handle, item->offset, count * batch->row_in_bytes, &held->pin,
+                      &data) != STATUS_OK)
         return false;
-    batch->held_by = batch->groups[0].peer->here;
-    for (uint32_t k = 0; k < info->input_count; k++) {
-        batch->held_inputs[k] = data;
-        aligned &= (uintptr_t)data % HELD_ALIGN_BYTES == 0;
+    batch->held_count++;
+    for (uint32_t k = 0; k < batch->model->info->input_count; k++) {
+        inputs[k] = data;
         data += batch->in_bytes[k];
     }
-    if (!aligned)
+    return true;
+}
+
+static bool are_aligned(const void *const *tensors, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        if ((uintptr_t)tensors[k] % HELD_ALIGN_BYTES != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool hold_together(batch_t *batch)
+{
+    uint32_t inputs = batch->model->info->input_count;
+
+    return batch->group_count == 1 && (batch->count == 1 || inputs == 1) && rows_follow(batch) &&
+           hold_rows(batch, &batch->groups[0], 0, batch->count, batch->held_inputs) &&
+           are_aligned(batch->held_inputs, inputs);
+}
+
+static bool hold_apart(batch_t *batch)
+{
+    uint32_t inputs = batch->model->info->input_count;
+
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        const batch_group_t *group = &batch->groups[g];
+        for (uint32_t row = group->first; row < group->first + group->count; row++) {
+            if (!hold_rows(batch, group, row, 1, &batch->row_inputs[row * inputs]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool all_are_here(const batch_t *batch)
+{
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        if (!batch->groups[g].peer->here)
+            return false;
+    }
+    return true;
+}
+
+bool batch_hold(batch_t *batch, bool rows_apart)
+{
+    if (batch->model->shapes || batch->count != batch->granted || !all_are_here(batch))
+        return false;
+    if (hold_together(batch))
+        return true;
+    batch_let_go(batch);
+    batch->apart = rows_apart && hold_apart(batch);
+    if (!batch->apart)
         batch_let_go(batch);
-    return aligned;
+    return batch->apart;
 }
 
 void batch_let_go(batch_t *batch)
 {
-    if (batch->held_by)
-        transfer_release(batch->held_by, batch->held_pin);
-    batch->held_by = NULL;
+    while (batch->held_count > 0) {
+        const batch_held_t *held = &batch->held[--batch->held_count];
+        transfer_release(held->owner, held->pin);
+    }
 }
 
 void batch_aim(batch_t *batch, bool on_device)
@@ -367,41 +431,107 @@ void batch_aim(batch_t *batch, bool on_device)
     }
 }
 
-static void *place_of(const batch_t *batch, void **token)
+static size_t row_out_bytes(const batch_t *batch)
+{
+    size_t sum = 0;
+
+    for (uint32_t k = 0; k < batch->model->info->output_count; k++)
+        sum += batch->out_bytes[k];
+    return sum;
+}
+
+/* So many rows of one request, from this one on: where their outputs are to be written one behind the other. NULL: nowhere. */
+static uint8_t *place_rows(batch_t *batch, const batch_group_t *group, uint32_t row, uint32_t count)
+{
+    batch_placed_t *placed = &batch->placed[batch->placed_count];
+    const transfer_wanted_t wanted = {.task_id = batch->rows[row].task_id,
+                                      .handle = batch->rows[row].handle,
+                                      .count = count,
+                                      .len_bytes = row_out_bytes(batch)};
+
+    placed->owner = group->peer->here;
+    placed->memory = transfer_place(placed->owner, &wanted, &placed->token);
+    if (placed->memory)
+        batch->placed_count++;
+    return placed->memory;
+}
+
+static void aim_outputs(const batch_t *batch, uint8_t *at, void **outputs)
+{
+    for (uint32_t k = 0; k < batch->model->info->output_count; k++) {
+        outputs[k] = at;
+        at += batch->out_bytes[k];
+    }
+}
+
+static bool place_together(batch_t *batch)
+{
+    uint32_t outputs = batch->model->info->output_count;
+    bool in_pieces = batch->count > 1 && outputs > 1;
+    uint8_t *at = in_pieces ? NULL : place_rows(batch, &batch->groups[0], 0, batch->count);
+
+    if (!at)
+        return false;
+    aim_outputs(batch, at, batch->placed_outputs);
+    if (!are_aligned((const void *const *)batch->placed_outputs, outputs))
+        batch_vacate(batch);
+    return batch->placed_count > 0;
+}
+
+/* Rows of its request that stand behind this one, and itself. */
+static uint32_t rows_of_request(const batch_t *batch, const batch_group_t *group, uint32_t row)
+{
+    uint32_t count = 1;
+
+    while (row + count < group->first + group->count && row_follows(batch, row + count) &&
+           batch->rows[row + count].task_id == batch->rows[row].task_id + count)
+        count++;
+    return count;
+}
+
+/* False: they go to the buffers. */
+static bool place_request(batch_t *batch, const batch_group_t *group, uint32_t first, uint32_t count)
 {
     const engine_model_info_t *info = batch->model->info;
-    transfer_wanted_t wanted = {
-        .task_id = batch->rows[0].task_id, .handle = batch->rows[0].handle, .count = batch->count};
+    uint8_t *at = place_rows(batch, group, first, count);
 
-    if (!batch->held_by || (batch->count > 1 && info->output_count > 1))
-        return NULL;
-    for (uint32_t k = 0; k < info->output_count; k++)
-        wanted.len_bytes += batch->out_bytes[k];
-    return transfer_place(batch->groups[0].peer->here, &wanted, token);
+    for (uint32_t i = 0; i < count; i++) {
+        void **outputs = &batch->row_outputs[(first + i) * info->output_count];
+        if (at)
+            aim_outputs(batch, at + i * row_out_bytes(batch), outputs);
+        for (uint32_t k = 0; !at && k < info->output_count; k++)
+            outputs[k] = (uint8_t *)batch->buffers->outputs[k] + (first + i) * batch->out_bytes[k];
+    }
+    return at;
+}
+
+static bool place_apart(batch_t *batch)
+{
+    bool all = true;
+
+    for (uint32_t g = 0; g < batch->group_count; g++) {
+        const batch_group_t *group = &batch->groups[g];
+        for (uint32_t i = 0, count; i < group->count; i += count) {
+            count = rows_of_request(batch, group, group->first + i);
+            all &= place_request(batch, group, group->first + i, count);
+        }
+    }
+    return all;
 }
 
 bool batch_place_outputs(batch_t *batch)
 {
-    const engine_model_info_t *info = batch->model->info;
-    uint8_t *at = place_of(batch, &batch->placed_token);
-    bool aligned = true;
-
-    batch->placed = at;
-    for (uint32_t k = 0; at && k < info->output_count; k++) {
-        batch->placed_outputs[k] = at;
-        aligned &= (uintptr_t)at % HELD_ALIGN_BYTES == 0;
-        at += batch->out_bytes[k];
-    }
-    if (!aligned)
-        batch_vacate(batch);
-    return batch->placed;
+    if (batch->apart)
+        return place_apart(batch);
+    return batch->held_count > 0 && place_together(batch);
 }
 
 void batch_vacate(batch_t *batch)
 {
-    if (batch->placed)
-        transfer_vacate(batch->groups[0].peer->here, batch->placed_token, batch->placed);
-    batch->placed = NULL;
+    while (batch->placed_count > 0) {
+        const batch_placed_t *placed = &batch->placed[--batch->placed_count];
+        transfer_vacate(placed->owner, placed->token, placed->memory);
+    }
 }
 
 static void move_row(batch_t *batch, uint32_t to, uint32_t from)
@@ -436,6 +566,12 @@ void batch_compact(batch_t *batch)
     batch->count = to;
 }
 
+static void *batch_output(const batch_t *batch, uint32_t row, uint32_t k)
+{
+    return batch->apart ? batch->row_outputs[row * batch->model->info->output_count + k]
+                        : (uint8_t *)batch_outputs(batch)[k] + row * batch->out_bytes[k];
+}
+
 void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const transfer_timing_t *timing)
 {
     const engine_model_info_t *info = batch->model->info;
@@ -445,8 +581,7 @@ void batch_fill_results(batch_t *batch, uint32_t first, uint32_t count, const tr
     for (uint32_t row = first; row < first + count; row++) {
         struct iovec *iov = &batch->out_iov[row * pieces];
         for (uint32_t k = 0; k < info->output_count; k++)
-            iov[k] = (struct iovec){(uint8_t *)batch_outputs(batch)[k] + row * batch->out_bytes[k],
-                                    batch->out_bytes[k]};
+            iov[k] = (struct iovec){batch_output(batch, row, k), batch->out_bytes[k]};
         if (open)
             iov[info->output_count] =
                 (struct iovec){batch->shapes->output_sizes, open * sizeof(batch->shapes->output_sizes[0])};

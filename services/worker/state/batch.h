@@ -51,6 +51,17 @@ typedef struct {
     uint32_t first, count;
 } batch_part_t;
 
+/* Memory of a gateway of this process: inputs that are read there, and outputs that are written there. */
+typedef struct {
+    transfer_owner_t *owner;
+    uint32_t pin;
+} batch_held_t;
+
+typedef struct {
+    transfer_owner_t *owner;
+    void *memory, *token;
+} batch_placed_t;
+
 /* Halves of halves of the largest batch, two of each size. */
 enum { BATCH_PARTS_MAX = 24 };
 _Static_assert(1 << (BATCH_PARTS_MAX / 2 - 1) > ENGINE_MAX_BATCH, "the halves of a batch must find room");
@@ -91,13 +102,17 @@ struct batch {
     model_buffers_t *buffers;
     bool on_device; /* its inputs are fetched into the device's memory, and read there */
     int64_t fetch_until_ns;
-    /* Its inputs are read where a gateway of this process has them, not from the buffers; NULL: they are. */
-    transfer_owner_t *held_by;
-    uint32_t held_pin;
+    /* Its inputs are read where gateways of this process have them, not from the buffers; 0: they are. */
+    uint32_t held_count;
+    batch_held_t *held;
     const void *held_inputs[ENGINE_MAX_IO];
-    /* Its outputs are written where that gateway answers from, not to the buffers; NULL: they are. */
-    void *placed, *placed_token;
+    /* Its outputs are written where those gateways answer from, not to the buffers; 0: they are. */
+    uint32_t placed_count;
+    batch_placed_t *placed;
     void *placed_outputs[ENGINE_MAX_IO];
+    bool apart;              /* each row by itself: held, and placed where it can be */
+    const void **row_inputs; /* apart: as engine_job_t wants them */
+    void **row_outputs;
     batch_shapes_t *shapes; /* meaningful when the model has shapes; kept from use to use */
     uint64_t row_in_bytes;  /* of one task's input item */
     size_t in_bytes[ENGINE_MAX_IO], out_bytes[ENGINE_MAX_IO]; /* of one row of each input and output */
@@ -176,32 +191,33 @@ void batch_regain_rows(batch_t *batch);
 void batch_compact(batch_t *batch);
 
 /*
- * Leaves the inputs where they lie, if they are of one gateway of this process and lie there as the engine wants them: rows one behind the
- * other of a model with one input, or one row. The gateway keeps them until batch_let_go, whatever its client does. False: they are to
- * be fetched.
+ * Leaves the inputs where they lie, if they are of gateways of this process and lie there as the engine wants them: rows one behind the
+ * other of a model with one input, or one row; or each row somewhere (rows_apart), and then the batch is `apart`. The gateways keep them
+ * until batch_let_go, whatever their clients do. False: they are to be fetched.
  */
-bool batch_hold(batch_t *batch);
+bool batch_hold(batch_t *batch, bool rows_apart);
 /* From now on its inputs are to be in the device's memory, or in the host's: for batch->count rows. */
 void batch_aim(batch_t *batch, bool on_device);
 /* Nobody reads them any more. Once or twice is the same. */
 void batch_let_go(batch_t *batch);
 static inline const void *const *batch_inputs(const batch_t *batch)
 {
-    return batch->held_by     ? batch->held_inputs
+    return batch->held_count  ? batch->held_inputs
            : batch->on_device ? (const void *const *)batch->buffers->device_inputs
                               : (const void *const *)batch->buffers->inputs;
 }
 
 /*
- * Has the outputs of a batch whose inputs are held written where its gateway answers from, if it is one request, and they lie there as the engine
- * writes them: of a model with one output, or of one row. Until batch_vacate, behind the last result. False: they are to be pushed.
+ * Has the outputs of a batch whose inputs are held written where its gateways answer from, if it holds all of a request, and they lie there as the
+ * engine writes them: of a model with one output, of one row, or apart. Until batch_vacate, behind the last result. False: not all are, and
+ * those that are not are to be pushed from the buffers.
  */
 bool batch_place_outputs(batch_t *batch);
 /* Nobody writes them any more. Once or twice is the same. */
 void batch_vacate(batch_t *batch);
 static inline void *const *batch_outputs(const batch_t *batch)
 {
-    return batch->placed ? batch->placed_outputs : batch->buffers->outputs;
+    return batch->placed_count ? batch->placed_outputs : batch->buffers->outputs;
 }
 
 /* Fills the results of these rows from the outputs. */

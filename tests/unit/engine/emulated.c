@@ -120,6 +120,64 @@ Test(emulated, zero_latency_answers_inside_submit_with_the_leading_bytes)
     ops->close(engine);
 }
 
+Test(emulated, rows_may_lie_apart)
+{
+    int64_t zero[2] = {0, 0};
+    engine_t *engine = open_gpu((engine_config_t){0});
+    engine_model_t *model = load(engine, zero);
+    seen_t seen;
+    batch_t batch;
+    seen_init(&seen);
+    batch_init(&batch, model, &seen, 'a', 2);
+    const void *row_inputs[2] = {batch.in + 2, batch.in};
+    void *row_outputs[2] = {batch.out + 5, batch.out + 1};
+    memset(batch.out, 0, sizeof batch.out);
+    batch.job.inputs = NULL;
+    batch.job.outputs = NULL;
+    batch.job.row_inputs = row_inputs;
+    batch.job.row_outputs = row_outputs;
+    ops->submit(engine, &batch.job);
+    cr_assert_eq(seen.status, STATUS_OK, "%s", seen.text);
+    const float want[8] = {0, 1, 2, 0, 0, 3, 4, 0};
+    cr_assert(!memcmp(batch.out, want, sizeof want));
+    ops->unload(model);
+    ops->close(engine);
+}
+
+/* What is wrong with a job whose rows lie apart; "" nothing. */
+static void check_apart(const void *const *row_inputs, void *const *row_outputs, uint32_t to,
+                        const char *text)
+{
+    int64_t zero[2] = {0, 0};
+    engine_t *engine = open_gpu((engine_config_t){0});
+    engine_model_t *model = load(engine, zero);
+    seen_t seen;
+    batch_t batch;
+    seen_init(&seen);
+    batch_init(&batch, model, &seen, 'a', 2);
+    batch.job.row_inputs = row_inputs;
+    batch.job.row_outputs = row_outputs;
+    batch.job.range.to = to;
+    ops->submit(engine, &batch.job);
+    cr_expect_eq(seen.status, *text ? STATUS_INVALID_ARGUMENT : STATUS_OK);
+    cr_expect(strstr(seen.text, text), "%s", seen.text);
+    ops->unload(model);
+    ops->close(engine);
+}
+
+Test(emulated, rows_apart_that_are_not_all_there_are_refused)
+{
+    float in[2], out[3];
+    const void *inputs[2] = {in, in}, *no_input[2] = {in, NULL};
+    void *outputs[2] = {out, out}, *no_output[2] = {out, NULL};
+    check_apart(inputs, outputs, 0, "");
+    check_apart(no_input, outputs, 0, "input 'x' has no buffer");
+    check_apart(inputs, no_output, 0, "output 'y' has no buffer");
+    check_apart(inputs, NULL, 0, "on both sides");
+    check_apart(NULL, outputs, 0, "on both sides");
+    check_apart(inputs, outputs, 1, "only whole jobs");
+}
+
 Test(emulated, a_batch_takes_its_latency_and_batches_queue)
 {
     int64_t profile[2] = {1 * NS_PER_MS, 4 * NS_PER_MS};

@@ -142,8 +142,25 @@ static bool has_room(const engine_job_t *job)
 }
 
 /* Output row: first of a, first of b, number of the row. */
+static void compute_row(float *out, const float *a, const float *b, uint32_t row)
+{
+    out[0] = a[0];
+    out[1] = b[0];
+    out[2] = (float)row;
+}
+
+static void compute_apart(const engine_job_t *job)
+{
+    for (uint32_t row = 0; row < job->batch; row++)
+        compute_row(job->row_outputs[row], job->row_inputs[2 * row], job->row_inputs[2 * row + 1], row);
+}
+
 static void manual_compute(const engine_job_t *job)
 {
+    if (job->row_inputs) {
+        compute_apart(job);
+        return;
+    }
     const float *a = job->source ? job->source->a : job->inputs[0];
     const float *b = job->source ? job->source->b : job->inputs[1];
     size_t in_a = job->input_shapes ? (size_t)job->input_shapes[0].dims[1] : IN_A;
@@ -165,10 +182,7 @@ static void manual_compute(const engine_job_t *job)
             double_row(job, a, row, in_a);
             continue;
         }
-        float *out = job->outputs[0];
-        out[row * OUT] = a[row * in_a];
-        out[row * OUT + 1] = b[row * IN_B];
-        out[row * OUT + 2] = (float)row;
+        compute_row((float *)job->outputs[0] + row * OUT, &a[row * in_a], &b[row * IN_B], row);
     }
 }
 
@@ -237,6 +251,15 @@ const engine_ops_t *engine_manual(void)
                                      .is_lost = manual_is_lost,
                                      .buffer_alloc = manual_alloc,
                                      .buffer_free = manual_free};
+    return &ops;
+}
+
+const engine_ops_t *engine_manual_apart(void)
+{
+    static engine_ops_t ops;
+
+    ops = *engine_manual();
+    ops.rows_apart = true;
     return &ops;
 }
 
@@ -333,7 +356,29 @@ static transfer_dest_t gateway_begin(void *ctx, const transfer_incoming_t *resul
         cr_assert_leq(result->len_bytes, sizeof(pushed->values));
     else
         cr_assert_eq(result->len_bytes, OUT * sizeof(float));
-    return (transfer_dest_t){.buffer = pushed->values};
+    bool in_place =
+        result->made_at >= (void *)gateway->place &&
+        result->made_at < (void *)(gateway->place + sizeof(gateway->place) / sizeof(gateway->place[0]));
+    return (transfer_dest_t){.buffer = in_place ? (void *)(uintptr_t)result->made_at : pushed->values};
+}
+
+static void *gateway_place(void *ctx, const transfer_wanted_t *wanted, void **token)
+{
+    gateway_t *gateway = ctx;
+    float *at = gateway->place[gateway->placed];
+
+    (void)token;
+    if (gateway->placed + wanted->count > gateway->places)
+        return NULL;
+    cr_assert_eq(wanted->len_bytes, sizeof(gateway->place[0]));
+    gateway->placed += wanted->count;
+    return at;
+}
+
+static void gateway_vacate(void *ctx, void *token, void *memory)
+{
+    (void)token, (void)memory;
+    ((gateway_t *)ctx)->vacated++;
 }
 
 static void gateway_done(void *ctx, void *token, uint64_t task_id, status_t status)
@@ -351,7 +396,10 @@ static void gateway_init(rig_t *rig, uint32_t index)
     transfer_owner_options_t options = {.loop = loop_uv(rig->loop),
                                         .address = "127.0.0.1:0",
                                         .instance_id = 1000 + index,
-                                        .receiver = {.begin = gateway_begin, .done = gateway_done},
+                                        .receiver = {.begin = gateway_begin,
+                                                     .done = gateway_done,
+                                                     .place = gateway_place,
+                                                     .vacate = gateway_vacate},
                                         .ctx = gateway};
 
     /* Element j of row r of gateway g holds 1000 g + 10 r + j. */

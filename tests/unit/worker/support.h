@@ -37,6 +37,9 @@ typedef struct {
     _Alignas(64) float arena[ARENA_BYTES / 4];
     pushed_t pushed[64];
     int begun, done;
+    uint32_t places, placed; /* rows that may be made where it answers from; none but what a test says */
+    int vacated;
+    float place[MAX_BATCH][OUT];
 } gateway_t;
 
 typedef struct {
@@ -126,6 +129,8 @@ void engine_finish(status_t status, const char *text);
 /* How often a job was to be stopped; the running one goes on until engine_finish says how it ended. */
 int engine_stops(void);
 const engine_ops_t *engine_manual(void);
+/* The same, and it takes rows that lie apart. */
+const engine_ops_t *engine_manual_apart(void);
 /* From now on it says of its devices that they are lost; until the next rig_init. */
 void engine_lose(void);
 
