@@ -46,6 +46,7 @@
     X(GATEWAY_PREPROCESS_UNWANTED, "fermata_gateway_preprocess_unwanted_total", COUNTER, NONE, "when", "Requests with pictures that were given up, or late, before any was decoded (waiting) or after (begun).") \
     X(GATEWAY_ARENA_USED_BYTES, "fermata_gateway_arena_used_bytes", GAUGE, NONE, "", "Bytes of the tensor arena in use.") \
     X(GATEWAY_ARENA_BYTES, "fermata_gateway_arena_bytes", GAUGE, NONE, "", "Size of the tensor arena.") \
+    X(GATEWAY_REGIONS, "fermata_gateway_shared_memory_regions", GAUGE, NONE, "", "Regions of shared memory that clients have registered.") \
     X(GATEWAY_ARENA_REFUSALS, "fermata_gateway_arena_refusals_total", COUNTER, NONE, "", "Allocations that found the tensor arena full.") \
     X(GATEWAY_LATE_RESULTS, "fermata_gateway_late_results_total", COUNTER, NONE, "", "Results that came after their task had ended.") \
     X(GATEWAY_SCHEDULER_CONNECTED, "fermata_gateway_scheduler_connected", GAUGE, NONE, "", "1 while the stream to the scheduler is up.") \

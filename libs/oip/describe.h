@@ -9,8 +9,10 @@
 
 #include "base/strbuf.h"
 #include "oip/model_spec.h"
+#include "oip/region.h"
 
-/* What we honour of Triton's list; clients look for "statistics", "binary_tensor_data", … */
+/* What we honour of Triton's list; clients look for "statistics", "binary_tensor_data", … The last, `system_shared_memory`, only where clients may
+ * use that. */
 extern const char *const oip_extensions[];
 extern const uint32_t oip_extension_count;
 
@@ -39,19 +41,22 @@ typedef struct {
     const char *reason; /* "" when there is none */
 } oip_index_entry_t;
 
-status_t oip_describe_server_json(strbuf_t *out, const char *name, const char *version);
+/* regions: system shared memory is served. */
+status_t oip_describe_server_json(strbuf_t *out, const char *name, const char *version, bool regions);
 /* versions: all that the server has of the model. */
 status_t oip_describe_model_json(strbuf_t *out, const oip_model_spec_t *spec, const char *const *versions,
                                  uint32_t version_count);
 status_t oip_describe_config_json(strbuf_t *out, const oip_model_spec_t *spec);
 status_t oip_describe_stats_json(strbuf_t *out, const oip_model_stats_t *stats, uint32_t count);
 status_t oip_describe_index_json(strbuf_t *out, const oip_index_entry_t *entries, uint32_t count);
+status_t oip_describe_regions_json(strbuf_t *out, const oip_region_t *regions, uint32_t count);
 
-status_t oip_describe_server_pb(strbuf_t *out, const char *name, const char *version);
+status_t oip_describe_server_pb(strbuf_t *out, const char *name, const char *version, bool regions);
 status_t oip_describe_model_pb(strbuf_t *out, const oip_model_spec_t *spec, const char *const *versions,
                                uint32_t version_count);
 status_t oip_describe_config_pb(strbuf_t *out, const oip_model_spec_t *spec);
 status_t oip_describe_stats_pb(strbuf_t *out, const oip_model_stats_t *stats, uint32_t count);
 status_t oip_describe_index_pb(strbuf_t *out, const oip_index_entry_t *entries, uint32_t count);
+status_t oip_describe_regions_pb(strbuf_t *out, const oip_region_t *regions, uint32_t count);
 
 #endif

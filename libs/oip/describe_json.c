@@ -3,8 +3,9 @@
 #include <jansson.h>
 
 const char *const oip_extensions[] = {
-    "classification", "model_configuration", "schedule_policy",  "binary_tensor_data",
-    "parameters",     "statistics",          "model_repository", "model_repository(unload_dependents)"};
+    "classification",      "model_configuration", "schedule_policy",  "binary_tensor_data",
+    "parameters",          "statistics",          "model_repository", "model_repository(unload_dependents)",
+    "system_shared_memory"};
 const uint32_t oip_extension_count = sizeof oip_extensions / sizeof oip_extensions[0];
 
 static int append_text(const char *text, size_t len, void *user)
@@ -49,10 +50,10 @@ static json_t *dims_list(const oip_shape_t *shape)
     return list;
 }
 
-status_t oip_describe_server_json(strbuf_t *out, const char *name, const char *version)
+status_t oip_describe_server_json(strbuf_t *out, const char *name, const char *version, bool regions)
 {
     return finish(out, json_pack("{s:s, s:s, s:o}", "name", name, "version", version, "extensions",
-                                 text_list(oip_extensions, oip_extension_count)));
+                                 text_list(oip_extensions, oip_extension_count - !regions)));
 }
 
 static json_t *tensor_metadata(const oip_model_spec_t *spec, const oip_tensor_spec_t *tensors, uint32_t count)
@@ -167,5 +168,15 @@ status_t oip_describe_index_json(strbuf_t *out, const oip_index_entry_t *entries
             json_object_set_new(entry, "reason", json_string(entries[i].reason));
         append(&list, entry);
     }
+    return finish(out, list);
+}
+
+status_t oip_describe_regions_json(strbuf_t *out, const oip_region_t *regions, uint32_t count)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        append(&list,
+               json_pack("{s:s, s:s, s:I, s:I}", "name", regions[i].name, "key", regions[i].key, "offset",
+                         (json_int_t)regions[i].offset_bytes, "byte_size", (json_int_t)regions[i].len_bytes));
     return finish(out, list);
 }

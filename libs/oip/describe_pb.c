@@ -21,12 +21,12 @@ static status_t pack(strbuf_t *out, const ProtobufCMessage *message)
     return STATUS_OK;
 }
 
-status_t oip_describe_server_pb(strbuf_t *out, const char *name, const char *version)
+status_t oip_describe_server_pb(strbuf_t *out, const char *name, const char *version, bool regions)
 {
     Inference__ServerMetadataResponse message = INFERENCE__SERVER_METADATA_RESPONSE__INIT;
     message.name = text(name);
     message.version = text(version);
-    message.n_extensions = oip_extension_count;
+    message.n_extensions = oip_extension_count - !regions;
     message.extensions = (char **)(uintptr_t)oip_extensions;
     return pack(out, &message.base);
 }
@@ -267,5 +267,32 @@ status_t oip_describe_index_pb(strbuf_t *out, const oip_index_entry_t *entries, 
     }
     status_t status = pack(out, &response.base);
     free(response.models);
+    return status;
+}
+
+typedef Inference__SystemSharedMemoryStatusResponse__RegionStatus region_status_t;
+
+status_t oip_describe_regions_pb(strbuf_t *out, const oip_region_t *regions, uint32_t count)
+{
+    Inference__SystemSharedMemoryStatusResponse response =
+        INFERENCE__SYSTEM_SHARED_MEMORY_STATUS_RESPONSE__INIT;
+    region_status_t **values = repeated_make(
+        &inference__system_shared_memory_status_response__region_status__descriptor, count, NULL);
+    response.regions = repeated_make(
+        &inference__system_shared_memory_status_response__regions_entry__descriptor, count, NULL);
+    status_t status = values && response.regions ? STATUS_OK : STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        values[i]->name = text(regions[i].name);
+        values[i]->key = text(regions[i].key);
+        values[i]->offset = regions[i].offset_bytes;
+        values[i]->byte_size = regions[i].len_bytes;
+        response.regions[i]->key = values[i]->name;
+        response.regions[i]->value = values[i];
+    }
+    response.n_regions = count;
+    if (status == STATUS_OK)
+        status = pack(out, &response.base);
+    free(response.regions);
+    free(values);
     return status;
 }

@@ -104,20 +104,14 @@ static status_t on_request_parameter(grpc_parse_t *parse, const wire_field_t *en
                : STATUS_OK;
 }
 
-static status_t refuse_shared_memory(grpc_parse_t *parse, const parameter_t *parameter)
-{
-    if (strncmp(parameter->name, "shared_memory", strlen("shared_memory")) != 0)
-        return STATUS_OK;
-    return err_set(parse->err, STATUS_UNSUPPORTED, "parameter '%.100s': shared memory is not supported",
-                   parameter->name);
-}
-
-static status_t on_input_parameter(grpc_parse_t *parse, const wire_field_t *entry)
+static status_t on_input_parameter(grpc_parse_t *parse, const wire_field_t *entry, oip_input_t *input)
 {
     parameter_t parameter;
     if (!read_parameter(entry, &parameter))
         return broken(parse, "input parameters");
-    return refuse_shared_memory(parse, &parameter);
+    return parameter.set ? oip_memory_set_parameter(parse->request, &input->memory, parameter.name,
+                                                    &parameter.value, parse->err)
+                         : STATUS_OK;
 }
 
 static status_t on_output_parameter(grpc_parse_t *parse, const wire_field_t *entry,
@@ -126,10 +120,13 @@ static status_t on_output_parameter(grpc_parse_t *parse, const wire_field_t *ent
     parameter_t parameter;
     if (!read_parameter(entry, &parameter))
         return broken(parse, "output parameters");
-    status_t status = refuse_shared_memory(parse, &parameter);
-    if (status || !parameter.set)
-        return status;
-    return oip_requested_set_parameter(requested, parameter.name, &parameter.value, parse->err);
+    if (!parameter.set)
+        return STATUS_OK;
+    status_t status = oip_memory_set_parameter(parse->request, &requested->memory, parameter.name,
+                                               &parameter.value, parse->err);
+    return status == STATUS_OK
+               ? oip_requested_set_parameter(requested, parameter.name, &parameter.value, parse->err)
+               : status;
 }
 
 /* ---- inputs and outputs ---- */
@@ -180,7 +177,7 @@ static status_t read_input_field(grpc_parse_t *parse, oip_input_t *input, const 
     case 3:
         return read_shape(parse, input, field);
     case 4:
-        return on_input_parameter(parse, field);
+        return on_input_parameter(parse, field, input);
     case 5:
         if (field->type != WIRE_LEN || contents->number)
             return broken(parse, "contents");
@@ -191,12 +188,25 @@ static status_t read_input_field(grpc_parse_t *parse, oip_input_t *input, const 
     }
 }
 
+static status_t finish_in_memory(grpc_parse_t *parse, oip_input_t *input, const wire_field_t *contents)
+{
+    if (contents->value > 0)
+        return err_set(parse->err, STATUS_INVALID_ARGUMENT,
+                       "input '%s' has both contents and a region of shared memory", input->name);
+    input->len_bytes = input->memory.len_bytes;
+    return STATUS_OK;
+}
+
 static status_t finish_input(grpc_parse_t *parse, oip_input_t *input, const wire_field_t *contents)
 {
     if (!input->name)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT, "an input has no name");
     if (input->datatype == OIP_INVALID)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT, "input '%s' has no valid datatype", input->name);
+    if (oip_memory_finish(&input->memory, "input", input->name, parse->err) != STATUS_OK)
+        return STATUS_INVALID_ARGUMENT;
+    if (input->memory.region)
+        return finish_in_memory(parse, input, contents);
     if (contents->value == 0) /* absent or an empty message: the data are raw */
         return STATUS_OK;
     parse->typed = true;
@@ -246,7 +256,7 @@ static status_t on_output(grpc_parse_t *parse, const wire_field_t *message)
         if (status)
             return status;
     }
-    return requested->name ? STATUS_OK
+    return requested->name ? oip_memory_finish(&requested->memory, "output", requested->name, parse->err)
                            : err_set(parse->err, STATUS_INVALID_ARGUMENT, "an output has no name");
 }
 
@@ -286,21 +296,35 @@ static status_t on_field(grpc_parse_t *parse, const wire_field_t *field)
     }
 }
 
+/* raw_input_contents are of the inputs that lie nowhere else, in their order. */
+static uint32_t raw_wanted(const oip_request_t *request)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < request->input_count; i++)
+        count += !request->inputs[i].memory.region;
+    return count;
+}
+
 static status_t assign_raw(grpc_parse_t *parse)
 {
     oip_request_t *request = parse->request;
+    const struct iovec *raw = parse->raw;
     if (parse->raw_count == 0)
         return STATUS_OK;
     if (parse->typed)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT,
                        "typed contents and raw_input_contents in one request: use one of them");
-    if (parse->raw_count != request->input_count)
+    if (parse->raw_count != raw_wanted(request))
         return err_set(parse->err, STATUS_INVALID_ARGUMENT, "%u raw_input_contents for %u inputs",
-                       parse->raw_count, request->input_count);
-    for (uint32_t i = 0; i < parse->raw_count; i++) {
-        request->inputs[i].data = parse->raw[i].iov_base;
-        request->inputs[i].len_bytes = parse->raw[i].iov_len;
-        request->inputs[i].borrowed = true;
+                       parse->raw_count, raw_wanted(request));
+    for (uint32_t i = 0; i < request->input_count; i++) {
+        oip_input_t *input = &request->inputs[i];
+        if (input->memory.region)
+            continue;
+        input->data = raw->iov_base;
+        input->len_bytes = raw->iov_len;
+        input->borrowed = true;
+        raw++;
     }
     return STATUS_OK;
 }

@@ -69,8 +69,9 @@ status_t oip_grpc_write(oip_reply_t *reply, const oip_response_t *response, err_
     }
     for (uint32_t i = 0; i < response->output_count; i++) {
         const oip_output_t *output = &response->outputs[i];
-        write_head(out, 6, NULL, reply_output_bytes(output));
-        reply_pieces(reply, output->pieces, output->piece_count);
+        uint32_t count = output->memory ? 0 : output->piece_count; /* each has one, which may be empty */
+        write_head(out, 6, NULL, count > 0 ? reply_output_bytes(output) : 0);
+        reply_pieces(reply, output->pieces, count);
     }
     return reply_finish(reply, err);
 }

@@ -9,6 +9,7 @@ void oip_request_init(oip_request_t *request)
     request->timeout_us = 0;
     request->priority = 0;
     request->sequence = request->wants_timing = request->binary_output = request->base64 = false;
+    request->in_memory = false;
     request->input_count = request->requested_count = 0;
     request->rows = 0;
     request->batched = false;
@@ -96,4 +97,35 @@ status_t oip_requested_set_parameter(oip_requested_t *requested, const char *nam
             requested->classification = (uint32_t)k;
     }
     return status;
+}
+
+status_t oip_memory_set_parameter(oip_request_t *request, oip_memory_t *memory, const char *name,
+                                  const oip_value_t *value, err_t *err)
+{
+    if (strcmp(name, "shared_memory_offset") == 0)
+        return get_uint64(name, value, &memory->offset_bytes, err);
+    if (strcmp(name, "shared_memory_byte_size") == 0)
+        return get_uint64(name, value, &memory->len_bytes, err);
+    if (strcmp(name, "shared_memory_region") != 0)
+        return STATUS_OK;
+    if (value->kind != OIP_PARAM_STRING || !value->str[0])
+        return wrong_kind(name, "the name of a region", err);
+    memory->region = oip_request_keep(request, value->str, strlen(value->str));
+    if (!memory->region)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "parameter '%s': over %d bytes of names in one request",
+                       name, OIP_TEXT_BYTES);
+    request->in_memory = true;
+    return STATUS_OK;
+}
+
+status_t oip_memory_finish(const oip_memory_t *memory, const char *what, const char *tensor, err_t *err)
+{
+    bool placed = memory->offset_bytes > 0 || memory->len_bytes > 0;
+    if (!memory->region && placed)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "%s '%s' has a place in shared memory and no 'shared_memory_region'", what, tensor);
+    if (memory->region && memory->len_bytes == 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "%s '%s' needs a 'shared_memory_byte_size' of at least 1", what, tensor);
+    return STATUS_OK;
 }

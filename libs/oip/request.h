@@ -10,6 +10,7 @@
 
 #include "base/strbuf.h"
 #include "oip/model_spec.h"
+#include "oip/region.h"
 
 #include <sys/uio.h>
 
@@ -26,9 +27,10 @@ typedef struct {
     oip_shape_t shape;
     const uint8_t *data; /* NULL until it is there; len_bytes may be 0 */
     size_t len_bytes;
-    bool borrowed;      /* data points into the body, at any alignment */
-    bool base64;        /* REST, parameter `content_type` of the input; as long as it is parsed */
-    int32_t spec_index; /* set by oip_validate_request */
+    oip_memory_t memory; /* with a region: data is NULL until the owner of the request has read it */
+    bool borrowed;       /* data points into the body, at any alignment */
+    bool base64;         /* REST, parameter `content_type` of the input; as long as it is parsed */
+    int32_t spec_index;  /* set by oip_validate_request */
     bool picture; /* BYTES with encoded pictures for the model's picture input; set by oip_validate_request */
 } oip_input_t;
 
@@ -37,6 +39,7 @@ typedef struct {
     bool binary;             /* REST: wants raw bytes behind the JSON */
     bool binary_set;         /* it said so itself, else the request's binary_data_output counts */
     uint32_t classification; /* k of top-k; 0 = the tensor itself */
+    oip_memory_t memory;     /* where it is to be written, if not into the answer */
     int32_t spec_index;      /* set by oip_validate_request */
 } oip_requested_t;
 
@@ -52,6 +55,7 @@ typedef struct {
     bool wants_timing;           /* parameter `fermata_timing` */
     bool binary_output;          /* parameter `binary_data_output` */
     bool base64;                 /* parameter `content_type` is "base64": so are all BYTES of `data` */
+    bool in_memory;              /* some of these lie, or are wanted, in a region */
     uint32_t input_count, requested_count;
     oip_input_t inputs[OIP_MAX_TENSORS];
     oip_requested_t requested[OIP_MAX_TENSORS]; /* none = all outputs */
@@ -92,13 +96,22 @@ status_t oip_request_set_parameter(oip_request_t *request, const char *name, con
 status_t oip_requested_set_parameter(oip_requested_t *requested, const char *name, const oip_value_t *value,
                                      err_t *err);
 
+/* The same for the parameters of a tensor that say where it lies (`shared_memory_…`), a name that begins otherwise is ignored. */
+status_t oip_memory_set_parameter(oip_request_t *request, oip_memory_t *memory, const char *name,
+                                  const oip_value_t *value, err_t *err);
+/* When all of them are known: whether they are whole. what: "input" or "output". */
+status_t oip_memory_finish(const oip_memory_t *memory, const char *what, const char *tensor, err_t *err);
+
 /*
  * Checks a parsed request against the model: every input there, once, known, of the right datatype, shape and
  * size; the same number of rows everywhere, at most max_batch; each axis of one size wherever it occurs,
  * within its bounds; every requested output known and named once, and one that can be classified where that
- * is asked. INVALID_ARGUMENT names the field. Fills rows, batched, axis_sizes, spec_index and picture.
+ * is asked. INVALID_ARGUMENT names the field. Fills rows, batched, axis_sizes, spec_index and picture. The elements of
+ * BYTES inputs that are still to be read from a region are left to oip_validate_elements.
  */
 status_t oip_validate_request(oip_request_t *request, const oip_model_spec_t *spec, err_t *err);
+/* Of an input that is there; only BYTES have any that can be wrong. */
+status_t oip_validate_elements(const oip_input_t *input, const oip_model_spec_t *spec, err_t *err);
 
 /* One output of the answer. Its data are `pieces` in order (one per row, or one for all); no element may
  * straddle two pieces. The pieces are borrowed until the reply is sent. */
@@ -108,7 +121,8 @@ typedef struct {
     oip_shape_t shape;
     const struct iovec *pieces;
     uint32_t piece_count;
-    bool binary; /* REST: raw behind the JSON */
+    bool binary;                /* REST: raw behind the JSON */
+    const oip_memory_t *memory; /* where its data have been written; NULL: they are in the answer */
 } oip_output_t;
 
 typedef struct {

@@ -23,6 +23,12 @@ typedef struct {
     json_reader_t data; /* where `data` begins and at most ends; .at NULL when there is none */
 } input_parse_t;
 
+/* The same of `outputs`. */
+typedef struct {
+    rest_parse_t *parse;
+    oip_requested_t *requested;
+} output_parse_t;
+
 static status_t keep_text(rest_parse_t *parse, json_reader_t *reader, const char *what, const char **kept)
 {
     char text[OIP_NAME_BYTES];
@@ -80,11 +86,17 @@ static status_t on_request_parameter(json_reader_t *reader, const char *key, voi
     return oip_request_set_parameter(parse->request, key, &value, parse->err);
 }
 
-static status_t refuse_shared_memory(const char *key, err_t *err)
+/* Of a tensor; what says where it lies is taken. */
+static status_t read_tensor_value(json_reader_t *reader, rest_parse_t *parse, oip_memory_t *memory,
+                                  const char *key, oip_value_t *value, char text[OIP_NAME_BYTES],
+                                  bool *scalar)
 {
-    if (strncmp(key, "shared_memory", strlen("shared_memory")) != 0)
-        return STATUS_OK;
-    return err_set(err, STATUS_UNSUPPORTED, "parameter '%s': shared memory is not supported", key);
+    status_t status = read_value(reader, value, text, scalar);
+    if (status)
+        return status;
+    if (!*scalar)
+        value->kind = OIP_PARAM_BOOL; /* of no use either, where a region, a size or an offset is wanted */
+    return oip_memory_set_parameter(parse->request, memory, key, value, parse->err);
 }
 
 static status_t on_input_parameter(json_reader_t *reader, const char *key, void *user)
@@ -93,9 +105,8 @@ static status_t on_input_parameter(json_reader_t *reader, const char *key, void 
     oip_value_t value;
     char text[OIP_NAME_BYTES];
     bool scalar;
-    status_t status = refuse_shared_memory(key, state->parse->err);
-    if (status == STATUS_OK)
-        status = read_value(reader, &value, text, &scalar);
+    status_t status =
+        read_tensor_value(reader, state->parse, &state->input->memory, key, &value, text, &scalar);
     if (status == STATUS_OK && strcmp(key, "content_type") == 0)
         state->input->base64 = scalar && value.kind == OIP_PARAM_STRING && strcmp(value.str, "base64") == 0;
     if (status || strcmp(key, "binary_data_size") != 0)
@@ -109,15 +120,15 @@ static status_t on_input_parameter(json_reader_t *reader, const char *key, void 
 
 static status_t on_output_parameter(json_reader_t *reader, const char *key, void *user)
 {
+    output_parse_t *state = user;
     oip_value_t value;
     char text[OIP_NAME_BYTES];
     bool scalar;
-    status_t status = refuse_shared_memory(key, reader->err);
-    if (status == STATUS_OK)
-        status = read_value(reader, &value, text, &scalar);
+    status_t status =
+        read_tensor_value(reader, state->parse, &state->requested->memory, key, &value, text, &scalar);
     if (status || !scalar)
         return status;
-    return oip_requested_set_parameter(user, key, &value, reader->err);
+    return oip_requested_set_parameter(state->requested, key, &value, reader->err);
 }
 
 /* ---- inputs ---- */
@@ -216,19 +227,34 @@ static status_t check_known(const input_parse_t *state)
     return STATUS_OK;
 }
 
+static status_t finish_in_memory(const input_parse_t *state)
+{
+    oip_input_t *input = state->input;
+    if (state->has_binary || state->data.at)
+        return err_set(state->parse->err, STATUS_INVALID_ARGUMENT,
+                       "input '%s' has both data and a region of shared memory", input->name);
+    input->len_bytes = input->memory.len_bytes;
+    return STATUS_OK;
+}
+
 static status_t finish_input(input_parse_t *state)
 {
     rest_parse_t *parse = state->parse;
     const char *name = state->input->name;
     status_t status = check_known(state);
+    if (status == STATUS_OK)
+        status = oip_memory_finish(&state->input->memory, "input", name, parse->err);
     if (status)
         return status;
     if (state->has_binary && state->data.at)
         return err_set(parse->err, STATUS_INVALID_ARGUMENT,
                        "input '%s' has both 'data' and 'binary_data_size'", name);
-    if (state->input->base64 && (state->has_binary || state->input->datatype != OIP_BYTES))
+    if (state->input->base64 &&
+        (state->has_binary || state->input->memory.region || state->input->datatype != OIP_BYTES))
         return err_set(parse->err, STATUS_INVALID_ARGUMENT,
                        "input '%s': content_type base64 is for BYTES in 'data'", name);
+    if (state->input->memory.region)
+        return finish_in_memory(state);
     if (state->has_binary)
         return take_binary(state);
     if (!state->data.at)
@@ -304,18 +330,13 @@ static status_t on_input(json_reader_t *reader, void *user)
 
 /* ---- outputs and the whole ---- */
 
-typedef struct {
-    rest_parse_t *parse;
-    oip_requested_t *requested;
-} output_parse_t;
-
 static status_t on_output_member(json_reader_t *reader, const char *key, void *user)
 {
     output_parse_t *state = user;
     if (strcmp(key, "name") == 0)
         return keep_text(state->parse, reader, "output name", &state->requested->name);
     if (strcmp(key, "parameters") == 0)
-        return json_read_object(reader, on_output_parameter, state->requested);
+        return json_read_object(reader, on_output_parameter, state);
     return json_read_skip(reader);
 }
 
@@ -330,6 +351,8 @@ static status_t on_output(json_reader_t *reader, void *user)
     status_t status = json_read_object(reader, on_output_member, &state);
     if (status == STATUS_OK && !state.requested->name)
         status = err_set(parse->err, STATUS_INVALID_ARGUMENT, "an output has no 'name'");
+    if (status == STATUS_OK)
+        status = oip_memory_finish(&state.requested->memory, "output", state.requested->name, parse->err);
     request->requested_count++;
     return status;
 }
@@ -363,7 +386,8 @@ static status_t decode_base64(rest_parse_t *parse)
     status_t status = STATUS_OK;
     for (uint32_t i = 0; i < request->input_count && status == STATUS_OK; i++) {
         oip_input_t *input = &request->inputs[i];
-        if ((input->base64 || request->base64) && input->datatype == OIP_BYTES && !input->borrowed)
+        if ((input->base64 || request->base64) && input->datatype == OIP_BYTES && !input->borrowed &&
+            !input->memory.region)
             status = oip_base64_decode(input->name, (uint8_t *)(uintptr_t)input->data, &input->len_bytes,
                                        parse->err);
     }

@@ -59,7 +59,9 @@ status_t oip_rest_check(const oip_request_t *request, const oip_model_spec_t *sp
     for (uint32_t i = 0; i < count; i++) {
         const oip_requested_t *requested = all ? NULL : &request->requested[i];
         const oip_tensor_spec_t *output = &spec->outputs[requested ? (uint32_t)requested->spec_index : i];
-        if (check_form(output->name, output->datatype, oip_request_is_binary(request, requested), err))
+        bool in_memory = requested && requested->memory.region;
+        if (check_form(output->name, output->datatype, in_memory || oip_request_is_binary(request, requested),
+                       err))
             return err->code;
     }
     return STATUS_OK;
@@ -68,19 +70,27 @@ status_t oip_rest_check(const oip_request_t *request, const oip_model_spec_t *sp
 static status_t write_output(strbuf_t *out, const oip_output_t *output, err_t *err)
 {
     char shape[OIP_SHAPE_TEXT_BYTES];
-    if (check_form(output->name, output->datatype, output->binary, err))
+    if (check_form(output->name, output->datatype, output->binary || output->memory, err))
         return err->code;
     write_text_member(out, "{\"name\":", output->name);
     write_text_member(out, ",\"datatype\":", oip_datatype_name(output->datatype));
     strbuf_puts(out, ",\"shape\":");
     strbuf_puts(out, oip_shape_format(&output->shape, shape));
-    if (output->binary) {
+    if (output->memory) { /* not told again: stock clients take parameters for those of a binary output */
+        strbuf_putc(out, '}');
+    } else if (output->binary) {
         write_uint(out, ",\"parameters\":{\"binary_data_size\":", reply_output_bytes(output));
         strbuf_puts(out, "}}");
     } else {
         write_data(out, output);
     }
     return STATUS_OK;
+}
+
+/* Its data follow the document. */
+static bool is_behind(const oip_output_t *output)
+{
+    return output->binary && !output->memory;
 }
 
 status_t oip_rest_write(oip_reply_t *reply, const oip_response_t *response, err_t *err)
@@ -95,12 +105,12 @@ status_t oip_rest_write(oip_reply_t *reply, const oip_response_t *response, err_
         status_t status = write_output(&reply->head, &response->outputs[i], err);
         if (status)
             return status;
-        binary = binary || response->outputs[i].binary;
+        binary = binary || is_behind(&response->outputs[i]);
     }
     strbuf_puts(&reply->head, "]}");
     size_t json_bytes = reply->head.len_bytes;
     for (uint32_t i = 0; i < response->output_count; i++)
-        if (response->outputs[i].binary)
+        if (is_behind(&response->outputs[i]))
             reply_pieces(reply, response->outputs[i].pieces, response->outputs[i].piece_count);
     status_t status = reply_finish(reply, err);
     if (status == STATUS_OK)

@@ -16,20 +16,10 @@ static status_t check_size(const oip_input_t *input, err_t *err)
 {
     uint64_t wanted;
     char text[OIP_SHAPE_TEXT_BYTES];
-    if (!input->data)
+    if (!input->data && !input->memory.region)
         return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has no data", input->name);
-    if (input->datatype == OIP_BYTES) {
-        int64_t count = oip_bytes_count(input->data, input->len_bytes);
-        if (count < 0)
-            return err_set(err, STATUS_INVALID_ARGUMENT,
-                           "input '%s' has broken BYTES data: element lengths and size disagree",
-                           input->name);
-        if (!oip_shape_elements(&input->shape, &wanted) || (uint64_t)count != wanted)
-            return err_set(err, STATUS_INVALID_ARGUMENT,
-                           "input '%s' has %lld elements, shape %s needs others", input->name,
-                           (long long)count, oip_shape_format(&input->shape, text));
+    if (input->datatype == OIP_BYTES)
         return STATUS_OK;
-    }
     if (!oip_shape_bytes(&input->shape, input->datatype, &wanted))
         return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has the impossible shape %s", input->name,
                        oip_shape_format(&input->shape, text));
@@ -38,6 +28,25 @@ static status_t check_size(const oip_input_t *input, err_t *err)
                        input->name, input->len_bytes, oip_shape_format(&input->shape, text),
                        oip_datatype_name(input->datatype), (unsigned long long)wanted);
     return STATUS_OK;
+}
+
+status_t oip_validate_elements(const oip_input_t *input, const oip_model_spec_t *spec, err_t *err)
+{
+    uint64_t wanted;
+    char text[OIP_SHAPE_TEXT_BYTES];
+    const oip_tensor_spec_t *tensor = &spec->inputs[input->spec_index];
+    if (input->datatype != OIP_BYTES)
+        return STATUS_OK;
+    int64_t count = oip_bytes_count(input->data, input->len_bytes);
+    if (count < 0)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "input '%s' has broken BYTES data: element lengths and size disagree", input->name);
+    if (!oip_shape_elements(&input->shape, &wanted) || (uint64_t)count != wanted)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has %lld elements, shape %s needs others",
+                       input->name, (long long)count, oip_shape_format(&input->shape, text));
+    return tensor->text_bytes > 0
+               ? oip_text_check(input->name, input->data, input->len_bytes, tensor->text_bytes, err)
+               : STATUS_OK;
 }
 
 /* Encoded pictures have no dims of their own: [n] and [n,1] both mean n of them, [1] one also without batching. */
@@ -81,14 +90,11 @@ static status_t check_input(const oip_model_spec_t *spec, oip_input_t *input, in
                                               : check_tensor(spec, input, rows, err);
     if (status)
         return status;
-    const oip_tensor_spec_t *tensor = &spec->inputs[input->spec_index];
     if (*rows < 1 || *rows > (spec->max_batch > 0 ? spec->max_batch : 1))
         return err_set(err, STATUS_INVALID_ARGUMENT, "input '%s' has a batch of %lld, 1 to %u are possible",
                        input->name, (long long)*rows, spec->max_batch);
     status = check_size(input, err);
-    return status == STATUS_OK && tensor->text_bytes > 0
-               ? oip_text_check(input->name, input->data, input->len_bytes, tensor->text_bytes, err)
-               : status;
+    return status == STATUS_OK && input->data ? oip_validate_elements(input, spec, err) : status;
 }
 
 enum { UNSEEN = -1 };

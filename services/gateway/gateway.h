@@ -5,6 +5,7 @@
  *   front/ ──▶ sessions/ ──▶ links/control.c   ──▶ scheduler     {task id, model, budget, handle}
  *  (REST, gRPC)   │   └─────▶ links/dataplane.c ◀─▶ workers       inputs out, results in
  *                 ├─────────▶ access/                             keys of clients: who may do what, and how much
+ *                 ├─────────▶ regions/                            memory that clients of this host share
  *                 └─────────▶ models/                             what the scheduler says is there, and its statistics
  *
  * A room calls those behind it and none before (scripts/check-calls).
@@ -20,7 +21,8 @@
 #define GATEWAY_SERVER_NAME "fermata"
 
 /* Why both front ends refuse what Triton serves. */
-#define GATEWAY_NO_SHARED_MEMORY "shared memory is not supported: clients and gateway need not share a host"
+#define GATEWAY_NO_CUDA_SHARED_MEMORY \
+    "shared memory of a GPU is not supported: tensors pass through the gateway's memory"
 #define GATEWAY_NO_TRACING "tracing is not configured over this protocol"
 #define GATEWAY_NO_LOGGING "logging is not configured over this protocol"
 
@@ -34,6 +36,7 @@ typedef struct clients clients_t;
 typedef struct gateway_control gateway_control_t;
 typedef struct dataplane dataplane_t;
 typedef struct preprocess preprocess_t;
+typedef struct regions regions_t;
 typedef struct sessions sessions_t;
 
 /* What the gRPC port answers beside inference, with keys only to those of AUTH_ADMIN. Handlers are called on the loop of any gateway of the process. */
@@ -55,6 +58,7 @@ typedef struct gateway {
     access_t *access;           /* who may do what; NULL: everybody everything */
     clients_t *clients;         /* what each has of it; NULL: nobody is held */
     preprocess_t *preprocess;   /* pictures to tensors; NULL: no model can take pictures */
+    regions_t *regions;         /* memory that clients share; NULL: they may not */
     awake_t *awake;             /* keeps CPUs from sleeping under way; NULL: they may */
     sessions_t *sessions;       /* the requests under way */
     size_t body_bytes_max;      /* of one client request */

@@ -5,6 +5,7 @@
 #include "exporter/data.h"
 #include "exporter/exporter.h"
 #include "gateway/models/stats.h"
+#include "gateway/regions/regions.h"
 #include "http/address.h"
 
 #include <errno.h>
@@ -361,6 +362,7 @@ void gateway_loops_destroy(gateway_loops_t *loops)
     if (loops->members)
         gateway_service_destroy(loops->members[0].service);
     http_server_destroy(loops->http);
+    regions_destroy(loops->within.regions);
     metrics_destroy(loops->metrics);
     stats_board_dispose(&loops->board);
     auth_usages_destroy(loops->within.usages);
@@ -470,6 +472,8 @@ static status_t start(gateway_loops_t *loops, err_t *err)
     if (!loops->within.metrics)
         return err->code;
     status_t status = auth_usages_create(&loops->within.usages, err);
+    if (status == STATUS_OK && loops->options->client_shared_memory)
+        status = regions_create(loops->within.metrics, &loops->within.regions, err);
     if (status == STATUS_OK)
         status = open_tls(loops, err);
     for (uint32_t i = 0; i < loops->count && status == STATUS_OK; i++)

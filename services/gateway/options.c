@@ -46,6 +46,10 @@ static const config_option_t option_table[] = {
      .def = "300ms", .min = 0, .max = 600 * NS_PER_S, AT(drain_delay)},
     {"reuse_port", CONFIG_BOOL, "Listening", "Let several gateways share the REST port of one host.",
      .def = "false", AT(reuse_port)},
+    {"client_shared_memory", CONFIG_BOOL, "Access",
+     "Let clients of this host register objects of /dev/shm and pass tensors in them (Triton's system shared "
+     "memory). They reach every object of this program's user there.",
+     .def = "false", AT(client_shared_memory)},
     {"arena_bytes", CONFIG_BYTES, "Limits", "Memory for tensors; touched when it is used.", .def = "1GiB",
      .min = 1 << 20, .max = INT64_MAX, AT(arena_bytes)},
     {"max_body_bytes", CONFIG_BYTES, "Limits", "Largest body of a request.", .def = "64MiB", .min = 1024,

@@ -14,7 +14,7 @@ typedef struct {
     tls_cluster_options_t cluster;
     int64_t arena_bytes, max_body_bytes, max_connections, max_requests, preprocess_threads, gateway_threads;
     int64_t drain_timeout, drain_delay, header_timeout, body_timeout, idle_timeout, write_timeout;
-    bool reuse_port, keep_awake, transfer_spin, insecure;
+    bool reuse_port, client_shared_memory, keep_awake, transfer_spin, insecure;
     int transfer;
     int log_level, log_format;
 } gateway_options_t;

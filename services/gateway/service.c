@@ -384,6 +384,7 @@ status_t gateway_service_create(loop_t *loop, const gateway_options_t *options,
     service->gateway.loop = loop;
     service->within = *within;
     service->gateway.calls = within->calls;
+    service->gateway.regions = within->regions;
     pthread_mutex_init(&service->lock, NULL);
     status_t status = open_base(service, err);
     if (status == STATUS_OK)

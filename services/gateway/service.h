@@ -24,6 +24,7 @@ typedef struct {
     struct stats_board *board; /* where they count what their models did; NULL: there is one gateway */
     gateway_calls_t calls;
     struct auth_usages *usages; /* what keys have used of their limits, at all of them */
+    struct regions *regions;    /* memory that clients share; NULL: they may not */
     tls_context_t *tls;         /* of what clients reach; NULL: plain */
     tls_context_t *dialled;     /* of how the scheduler is dialled; NULL: plain */
     transfer_trust_t trust;     /* of the data plane */

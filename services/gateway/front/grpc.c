@@ -6,6 +6,7 @@
 #include "gateway/access/access.h"
 #include "gateway/front/grpc_front.h"
 #include "gateway/front/grpc_infer.h"
+#include "gateway/front/grpc_regions.h"
 #include "gateway/front/grpc_stream.h"
 #include "gateway/front/readiness.h"
 #include "gateway/links/control.h"
@@ -306,7 +307,8 @@ static void on_server_metadata(rpc_call_t *call, void *arg)
 {
     grpc_front_t *front = arg;
     finish_document(front, call,
-                    oip_describe_server_pb(&front->document, GATEWAY_SERVER_NAME, FERMATA_VERSION));
+                    oip_describe_server_pb(&front->document, GATEWAY_SERVER_NAME, FERMATA_VERSION,
+                                           front->gateway->regions != NULL));
 }
 
 static void on_model_metadata(rpc_call_t *call, void *arg)
@@ -456,6 +458,24 @@ static void on_unload(rpc_call_t *call, void *arg)
     pb_arena_reset(&front->unpacked);
 }
 
+static void on_regions_status(rpc_call_t *call, void *arg)
+{
+    grpc_front_t *front = arg;
+    grpc_regions_status(front->gateway, front->caller, call);
+}
+
+static void on_region_register(rpc_call_t *call, void *arg)
+{
+    grpc_front_t *front = arg;
+    grpc_regions_register(front->gateway, front->caller, call);
+}
+
+static void on_region_unregister(rpc_call_t *call, void *arg)
+{
+    grpc_front_t *front = arg;
+    grpc_regions_unregister(front->gateway, front->caller, call);
+}
+
 /* The whole server, or a service of it, for load balancers and kubelets. */
 static void on_health_check(rpc_call_t *call, void *arg)
 {
@@ -506,12 +526,12 @@ static const method_t methods[] = {
     {"/grpc.health.v1.Health/Check", on_health_check, NULL, 0, false},
     {PATH("RepositoryModelLoad"), on_load, NULL, AUTH_ADMIN, false},
     {PATH("RepositoryModelUnload"), on_unload, NULL, AUTH_ADMIN, false},
-    {PATH("SystemSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
-    {PATH("SystemSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
-    {PATH("SystemSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
-    {PATH("CudaSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
-    {PATH("CudaSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
-    {PATH("CudaSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_SHARED_MEMORY, 0, false},
+    {PATH("SystemSharedMemoryStatus"), on_regions_status, NULL, AUTH_INFER, false},
+    {PATH("SystemSharedMemoryRegister"), on_region_register, NULL, AUTH_INFER, false},
+    {PATH("SystemSharedMemoryUnregister"), on_region_unregister, NULL, AUTH_INFER, false},
+    {PATH("CudaSharedMemoryStatus"), on_unimplemented, GATEWAY_NO_CUDA_SHARED_MEMORY, 0, false},
+    {PATH("CudaSharedMemoryRegister"), on_unimplemented, GATEWAY_NO_CUDA_SHARED_MEMORY, 0, false},
+    {PATH("CudaSharedMemoryUnregister"), on_unimplemented, GATEWAY_NO_CUDA_SHARED_MEMORY, 0, false},
     {PATH("TraceSetting"), on_unimplemented, GATEWAY_NO_TRACING, 0, false},
     {PATH("LogSettings"), on_unimplemented, GATEWAY_NO_LOGGING, 0, false},
 };

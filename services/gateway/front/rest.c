@@ -2,6 +2,7 @@
 
 #include "gateway/access/access.h"
 #include "gateway/front/readiness.h"
+#include "gateway/front/rest_regions.h"
 #include "gateway/links/control.h"
 #include "gateway/sessions/session.h"
 #include "http/url.h"
@@ -340,7 +341,9 @@ static void get_server(http_request_t *request, void *user)
 {
     rest_t *rest = user;
     respond_document(rest, request,
-                     oip_describe_server_json(&rest->document, GATEWAY_SERVER_NAME, FERMATA_VERSION), NULL);
+                     oip_describe_server_json(&rest->document, GATEWAY_SERVER_NAME, FERMATA_VERSION,
+                                              rest->gateway->regions != NULL),
+                     NULL);
 }
 
 static void get_live(http_request_t *request, void *user)
@@ -504,6 +507,23 @@ static void ask_closed(http_request_t *request, void *user)
     http_respond_error(request, 499, NULL, "the client is gone");
 }
 
+/* ------------------------------------------------------------------ shared memory */
+
+static void get_regions(http_request_t *request, void *user)
+{
+    rest_regions_status(((rest_t *)user)->gateway, request);
+}
+
+static void post_register(http_request_t *request, void *user)
+{
+    rest_regions_register(((rest_t *)user)->gateway, request);
+}
+
+static void post_unregister(http_request_t *request, void *user)
+{
+    rest_regions_unregister(((rest_t *)user)->gateway, request);
+}
+
 /* user says why. */
 static void refuse_unserved(http_request_t *request, void *user)
 {
@@ -524,6 +544,9 @@ static const http_handler_ops_t stats_ops = {.on_request = get_stats};
 static const http_handler_ops_t index_ops = {.on_request = post_index};
 static const http_handler_ops_t load_ops = {.on_request = post_load, .on_close = ask_closed};
 static const http_handler_ops_t unload_ops = {.on_request = post_unload, .on_close = ask_closed};
+static const http_handler_ops_t regions_ops = {.on_request = get_regions};
+static const http_handler_ops_t register_ops = {.on_request = post_register};
+static const http_handler_ops_t unregister_ops = {.on_request = post_unregister};
 static const http_handler_ops_t unserved_ops = {.on_request = refuse_unserved};
 
 /* A row of the table below. */
@@ -536,12 +559,12 @@ typedef struct {
 /* clang-format off */
 #define UNSERVED(method, path, reason) {{HTTP_METHOD_##method, path, &unserved_ops, (void *)(uintptr_t)(reason)}, 0}
 #define UNSERVED_SETTING(path, reason) UNSERVED(GET, path, reason), UNSERVED(POST, path, reason)
-#define UNSERVED_MEMORY(kind) \
-    UNSERVED(GET, "/v2/" kind "/status", GATEWAY_NO_SHARED_MEMORY), \
-    UNSERVED(GET, "/v2/" kind "/region/{region}/status", GATEWAY_NO_SHARED_MEMORY), \
-    UNSERVED(POST, "/v2/" kind "/region/{region}/register", GATEWAY_NO_SHARED_MEMORY), \
-    UNSERVED(POST, "/v2/" kind "/region/{region}/unregister", GATEWAY_NO_SHARED_MEMORY), \
-    UNSERVED(POST, "/v2/" kind "/unregister", GATEWAY_NO_SHARED_MEMORY)
+#define UNSERVED_MEMORY(path) \
+    UNSERVED(GET, path "/status", GATEWAY_NO_CUDA_SHARED_MEMORY), \
+    UNSERVED(GET, path "/region/{region}/status", GATEWAY_NO_CUDA_SHARED_MEMORY), \
+    UNSERVED(POST, path "/region/{region}/register", GATEWAY_NO_CUDA_SHARED_MEMORY), \
+    UNSERVED(POST, path "/region/{region}/unregister", GATEWAY_NO_CUDA_SHARED_MEMORY), \
+    UNSERVED(POST, path "/unregister", GATEWAY_NO_CUDA_SHARED_MEMORY)
 /* clang-format on */
 
 /* The first that fits counts: the hot ones are first, and "stats" is no model. */
@@ -563,8 +586,13 @@ static const rest_route_t routes[] = {
     {{HTTP_METHOD_POST, "/v2/repository/index", &index_ops, NULL}, AUTH_READ},
     {{HTTP_METHOD_POST, "/v2/repository/models/{model}/load", &load_ops, NULL}, AUTH_ADMIN},
     {{HTTP_METHOD_POST, "/v2/repository/models/{model}/unload", &unload_ops, NULL}, AUTH_ADMIN},
-    UNSERVED_MEMORY("systemsharedmemory"),
-    UNSERVED_MEMORY("cudasharedmemory"),
+    {{HTTP_METHOD_GET, "/v2/systemsharedmemory/status", &regions_ops, NULL}, AUTH_INFER},
+    {{HTTP_METHOD_GET, "/v2/systemsharedmemory/region/{region}/status", &regions_ops, NULL}, AUTH_INFER},
+    {{HTTP_METHOD_POST, "/v2/systemsharedmemory/region/{region}/register", &register_ops, NULL}, AUTH_INFER},
+    {{HTTP_METHOD_POST, "/v2/systemsharedmemory/region/{region}/unregister", &unregister_ops, NULL},
+     AUTH_INFER},
+    {{HTTP_METHOD_POST, "/v2/systemsharedmemory/unregister", &unregister_ops, NULL}, AUTH_INFER},
+    UNSERVED_MEMORY("/v2/cudasharedmemory"),
     UNSERVED_SETTING("/v2/trace/setting", GATEWAY_NO_TRACING),
     UNSERVED_SETTING("/v2/models/{model}/trace/setting", GATEWAY_NO_TRACING),
     UNSERVED_SETTING("/v2/logging", GATEWAY_NO_LOGGING),

@@ -83,7 +83,9 @@ static status_t check(slot_t *slot, int64_t budget_ns, err_t *err)
         return model_entry_not_ready(model, err);
     if (session->request.sequence)
         return err_set(err, STATUS_UNSUPPORTED, "sequences are not supported");
-    status_t status = oip_validate_request(&session->request, &model->spec, err);
+    status_t status = slot_check_memory(slot, err);
+    if (status == STATUS_OK)
+        status = oip_validate_request(&session->request, &model->spec, err);
     if (status == STATUS_OK && slot->protocol == PROTOCOL_REST)
         status = oip_rest_check(&session->request, &model->spec, err);
     if (status != STATUS_OK)
@@ -104,6 +106,8 @@ static status_t reserve(slot_t *slot, err_t *err)
     status_t status = slot_shape(slot, err);
     if (status == STATUS_OK && slot->session.model->open_outputs == 0)
         status = slot_reserve_output(slot, slot->session.model->output_row_bytes, err);
+    if (status == STATUS_OK)
+        status = slot_take_memory(slot, err);
     return status == STATUS_OK ? slot_gather(slot, err) : status;
 }
 

@@ -30,8 +30,8 @@ static oip_shape_t public_shape(const slot_t *slot, const oip_shape_t *row)
 }
 
 /* pieces: room for one per row, or for one when one is enough. */
-static void fill_output(slot_t *slot, uint32_t spec_index, const output_layout_t *layout, bool binary,
-                        struct iovec *pieces, oip_output_t *output)
+static void fill_output(slot_t *slot, uint32_t spec_index, const output_layout_t *layout,
+                        const oip_requested_t *wanted, struct iovec *pieces, oip_output_t *output)
 {
     const oip_model_spec_t *spec = &slot->session.model->spec;
     uint8_t *at = slot->output + layout->offset_bytes;
@@ -44,7 +44,8 @@ static void fill_output(slot_t *slot, uint32_t spec_index, const output_layout_t
                              .shape = public_shape(slot, &layout->dims),
                              .pieces = pieces,
                              .piece_count = count,
-                             .binary = binary};
+                             .binary = oip_request_is_binary(&slot->session.request, wanted),
+                             .memory = wanted && wanted->memory.region ? &wanted->memory : NULL};
 }
 
 static status_t fill_outputs(slot_t *slot, err_t *err)
@@ -68,8 +69,7 @@ static status_t fill_outputs(slot_t *slot, err_t *err)
     for (uint32_t i = 0; i < count; i++) {
         const oip_requested_t *wanted = request->requested_count > 0 ? &request->requested[i] : NULL;
         uint32_t spec_index = wanted ? (uint32_t)wanted->spec_index : i;
-        fill_output(slot, spec_index, &layouts[spec_index], oip_request_is_binary(request, wanted),
-                    pieces + i * each, &response->outputs[i]);
+        fill_output(slot, spec_index, &layouts[spec_index], wanted, pieces + i * each, &response->outputs[i]);
     }
     return STATUS_OK;
 }
@@ -89,5 +89,5 @@ status_t slot_answer(slot_t *slot, err_t *err)
     if (status == STATUS_OK && needs_postprocessing(&session->request, &session->model->spec))
         status =
             postprocess_apply(&session->model->spec, &session->request, &session->allocator, response, err);
-    return status;
+    return status == STATUS_OK ? slot_fill_memory(slot, err) : status;
 }

@@ -1,6 +1,6 @@
 /*
  * What the session's files share, from the top: session.c (submit, backstop, all of them), session_input.c, session_tasks.c,
- * session_early.c, session_answer.c, session_shape.c, session_slot.c; each calls those behind it only. A session is a slot of a pool; it is free again when nobody refers to it:
+ * session_early.c, session_answer.c, session_shape.c, session_slot.c, session_memory.c; each calls those behind it only. A session is a slot of a pool; it is free again when nobody refers to it:
  *
  *   refs = front end (open … close) + published input (… released) + each push being received + a running preprocess job
  *
@@ -40,6 +40,7 @@ typedef struct session_private {
     session_state_t state;
     protocol_t protocol;
     struct keyring_holder *holder; /* who asks; NULL: anybody */
+    bool is_near;                  /* from where clients may share memory, if that is wanted at all */
     client_hold_t hold;
     bool any_version;         /* the client named none */
     model_entry_t *parsed_by; /* whose names the request points to, when it has moved on; kept till the end */
@@ -69,6 +70,9 @@ typedef struct session_private {
     uint64_t receiving[SESSION_ROWS_MAX / 64], finished[SESSION_ROWS_MAX / 64];
     row_timing_t timing; /* of the row that came last */
     preprocess_job_t job;
+    struct region
+        *held[OIP_MAX_TENSORS]; /* of the requested outputs that are to lie in one, in their order */
+    uint32_t held_count;
     struct iovec pieces[OIP_MAX_TENSORS]; /* of the response, when one per output is enough */
 } slot_t;
 
@@ -170,6 +174,12 @@ const model_entry_t *slot_target(const slot_t *slot);
 status_t slot_foresee(slot_t *slot, uint32_t *retry_after_ms, err_t *err);
 struct Control__Estimate;
 void sessions_on_estimate(void *sessions, const struct Control__Estimate *estimate);
+
+/* session_memory.c: tensors in memory that the client shares */
+status_t slot_check_memory(const slot_t *slot, err_t *err); /* whether it may, where it wants to */
+/* Reads the inputs, and holds what the outputs are to go to. */
+status_t slot_take_memory(slot_t *slot, err_t *err);
+status_t slot_fill_memory(slot_t *slot, err_t *err); /* writes the outputs of the response */
 
 /* session_answer.c */
 status_t slot_answer(slot_t *slot, err_t *err);

@@ -1,5 +1,6 @@
 /* The slot of a session: its memory, its beginning and its end. */
 #include "gateway/access/access.h"
+#include "gateway/regions/regions.h"
 #include "gateway/sessions/awake.h"
 #include "gateway/sessions/session_private.h"
 
@@ -65,7 +66,8 @@ session_t *session_open(gateway_t *gateway, protocol_t protocol, err_t *err)
     slot->protocol = protocol;
     slot->holder = NULL;
     slot->hold = (client_hold_t){0};
-    slot->region_count = 0;
+    slot->region_count = slot->held_count = 0;
+    slot->is_near = false;
     slot->input = slot->output = slot->placed = NULL;
     slot->published = slot->sent_before = slot->missed = false;
     slot->admitted_up_ns = 0;
@@ -84,6 +86,8 @@ void slot_unref(slot_t *slot)
     if (--slot->refs > 0)
         return;
     sessions_t *sessions = slot->owner;
+    while (slot->held_count > 0)
+        region_put(sessions->gateway->regions, slot->held[--slot->held_count]);
     for (uint32_t i = 0; i < slot->region_count; i++)
         arena_free(sessions->gateway->arena, slot->regions[i]);
     clients_leave(sessions->gateway->clients, &slot->hold);
@@ -112,6 +116,8 @@ status_t session_admit(session_t *session, keyring_holder_t *holder, const char 
 {
     slot_t *slot = slot_of(session);
     uint32_t *retry_ms = &session->retry_after_ms;
+    slot->is_near =
+        session->gateway->regions && regions_check_peer(session->gateway->regions, peer, NULL) == STATUS_OK;
     status_t status = clients_enter(session->gateway->clients, holder, peer, &slot->hold, retry_ms, err);
     if (status != STATUS_OK || !holder)
         return status;

@@ -41,16 +41,37 @@ static void assert_text(const char *wanted)
 
 Test(describe, server)
 {
-    cr_assert_eq(oip_describe_server_json(&out, "fermata", "0.1.0"), STATUS_OK);
+    cr_assert_eq(oip_describe_server_json(&out, "fermata", "0.1.0", false), STATUS_OK);
     cr_assert(strstr(out.data, "\"statistics\""));
-    cr_assert(strstr(out.data, "\"binary_tensor_data\""));
+    cr_assert(strstr(out.data, "\"binary_tensor_data\"") && !strstr(out.data, "shared_memory"));
     strbuf_clear(&out);
-    cr_assert_eq(oip_describe_server_pb(&out, "fermata", "0.1.0"), STATUS_OK);
+    cr_assert_eq(oip_describe_server_json(&out, "fermata", "0.1.0", true), STATUS_OK);
+    cr_assert(strstr(out.data, "\"system_shared_memory\""));
+    strbuf_clear(&out);
+    cr_assert_eq(oip_describe_server_pb(&out, "fermata", "0.1.0", false), STATUS_OK);
     Inference__ServerMetadataResponse *message =
         inference__server_metadata_response__unpack(NULL, out.len_bytes, (uint8_t *)out.data);
     cr_assert_str_eq(message->name, "fermata");
-    cr_assert_eq(message->n_extensions, oip_extension_count);
+    cr_assert_eq(message->n_extensions, oip_extension_count - 1);
     inference__server_metadata_response__free_unpacked(message, NULL);
+}
+
+Test(describe, regions)
+{
+    static const oip_region_t regions[] = {{"a\"b", "/k", 8, INT64_MAX}, {"c", "k2", 0, 1}};
+    cr_assert_eq(oip_describe_regions_json(&out, NULL, 0), STATUS_OK);
+    assert_text("[]");
+    cr_assert_eq(oip_describe_regions_json(&out, regions, 2), STATUS_OK);
+    assert_text("[{\"name\":\"a\\\"b\",\"key\":\"/k\",\"offset\":8,\"byte_size\":9223372036854775807},"
+                "{\"name\":\"c\",\"key\":\"k2\",\"offset\":0,\"byte_size\":1}]");
+    cr_assert_eq(oip_describe_regions_pb(&out, regions, 2), STATUS_OK);
+    Inference__SystemSharedMemoryStatusResponse *message =
+        inference__system_shared_memory_status_response__unpack(NULL, out.len_bytes, (uint8_t *)out.data);
+    cr_assert_eq(message->n_regions, 2);
+    cr_assert_str_eq(message->regions[1]->key, "c");
+    cr_assert_str_eq(message->regions[0]->value->key, "/k");
+    cr_assert_eq(message->regions[0]->value->byte_size, INT64_MAX);
+    inference__system_shared_memory_status_response__free_unpacked(message, NULL);
 }
 
 Test(describe, model)

@@ -241,6 +241,77 @@ Test(grpc, bad_requests_name_the_field)
     assert_bad(&pair, "'timeout'");
 }
 
+/* Parameters of a tensor that say where it lies. */
+typedef struct {
+    Inference__InferParameter region, size;
+    Inference__ModelInferRequest__InferInputTensor__ParametersEntry entry[2], *entries[2];
+} place_t;
+
+static void place_init(place_t *place, input_message_t *input)
+{
+    inference__infer_parameter__init(&place->region);
+    inference__infer_parameter__init(&place->size);
+    place->region.parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM;
+    place->region.string_param = (char *)"r";
+    place->size.parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM;
+    place->size.int64_param = 12;
+    for (int i = 0; i < 2; i++) {
+        inference__model_infer_request__infer_input_tensor__parameters_entry__init(&place->entry[i]);
+        place->entry[i].key = (char *)(i ? "shared_memory_byte_size" : "shared_memory_region");
+        place->entry[i].value = i ? &place->size : &place->region;
+        place->entries[i] = &place->entry[i];
+    }
+    input->n_parameters = 2;
+    input->parameters = place->entries;
+}
+
+Test(grpc, raw_contents_are_of_those_that_are_not_in_shared_memory)
+{
+    pair_t pair;
+    place_t place;
+    pair_init(&pair);
+    place_init(&place, &pair.input[0]);
+    pair.raw[0] = pair.raw[1];
+    pair.message.n_raw_input_contents = 1;
+    cr_assert_eq(parse(&pair.message), STATUS_OK, "%s", err.text);
+    cr_assert_eq(oip_validate_request(&request, &fixture_pair, &err), STATUS_OK, "%s", err.text);
+    cr_assert(request.in_memory && !request.inputs[0].data);
+    cr_assert_str_eq(request.inputs[0].memory.region, "r");
+    cr_assert(request.inputs[1].len_bytes == 9 && request.inputs[1].data[4] == 'x');
+    pair.message.n_raw_input_contents = 2;
+    assert_bad(&pair, "2 raw_input_contents for 1 inputs");
+    pair.message.n_raw_input_contents = 0;
+    assert_bad(&pair, "input 'b' has no data");
+}
+
+Test(grpc, places_in_shared_memory_are_whole)
+{
+    pair_t pair;
+    place_t place;
+    Inference__InferTensorContents contents = INFERENCE__INFER_TENSOR_CONTENTS__INIT;
+    float floats[] = {1, 2, 3};
+    contents.n_fp32_contents = 3;
+    contents.fp32_contents = floats;
+    pair_init(&pair);
+    place_init(&place, &pair.input[0]);
+    pair.message.n_raw_input_contents = 1;
+    pair.input[0].contents = &contents;
+    assert_bad(&pair, "both contents and a region");
+    pair.input[0].contents = NULL;
+    place.size.int64_param = -12;
+    assert_bad(&pair, "'shared_memory_byte_size' must be an integer of at least 0");
+    place.size.int64_param = 0;
+    assert_bad(&pair, "input 'a' needs a 'shared_memory_byte_size'");
+    place.size.int64_param = 12;
+    place.region.string_param = (char *)"";
+    assert_bad(&pair, "'shared_memory_region' must be the name of a region");
+    place.entry[0].key = (char *)"else";
+    assert_bad(&pair, "no 'shared_memory_region'");
+    pair_init(&pair);
+    pair.output_entry.key = (char *)"shared_memory_offset";
+    assert_bad(&pair, "output 'y' has a place in shared memory and no");
+}
+
 Test(grpc, ranges_of_narrow_integers)
 {
     Inference__ModelInferRequest message = INFERENCE__MODEL_INFER_REQUEST__INIT;
@@ -365,5 +436,32 @@ Test(grpc, answer_is_what_protobuf_reads)
     cr_assert_eq(message->raw_output_contents[2].len, 0);
     inference__model_infer_response__free_unpacked(message, NULL);
     free(bytes);
+    oip_reply_dispose(&reply);
+}
+
+Test(grpc, an_output_in_shared_memory_keeps_its_place_among_the_raw_ones)
+{
+    struct iovec piece = {(void *)"12345678", 8};
+    const oip_memory_t place = {"r", 0, 99};
+    oip_response_t response = {.model = "m", .version = "3", .id = "", .output_count = 2};
+    response.outputs[1] = (oip_output_t){.name = "z",
+                                         .datatype = OIP_INT64,
+                                         .shape = {.rank = 1, .dims = {1}},
+                                         .pieces = &piece,
+                                         .piece_count = 1};
+    response.outputs[0] = response.outputs[1];
+    response.outputs[0].name = "y";
+    response.outputs[0].memory = &place;
+    oip_reply_t reply;
+    oip_reply_init(&reply, 1 << 16);
+    cr_assert_eq(oip_grpc_write(&reply, &response, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(reply.iov_count, 1);
+    Inference__ModelInferResponse *message =
+        inference__model_infer_response__unpack(NULL, reply.len_bytes, reply.iov[0].iov_base);
+    cr_assert_not_null(message);
+    cr_assert_str_eq(message->outputs[0]->name, "y");
+    cr_assert_eq(message->n_raw_output_contents, 2);
+    cr_assert(message->raw_output_contents[0].len == 0 && message->raw_output_contents[1].len == 8);
+    inference__model_infer_response__free_unpacked(message, NULL);
     oip_reply_dispose(&reply);
 }

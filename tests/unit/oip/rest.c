@@ -1,3 +1,4 @@
+#include "oip/region.h"
 #include "oip/rest_codec.h"
 
 #include <criterion/criterion.h>
@@ -214,11 +215,99 @@ Test(rest, bad_requests_name_the_field)
     assert_bad("{\"id\":\"a\\u0000b\"}", "NUL");
 }
 
-Test(rest, shared_memory_is_unsupported)
+#define IN_MEMORY(parameters) \
+    "{\"name\":\"a\",\"shape\":[1,3],\"datatype\":\"FP32\",\"parameters\":{" parameters "}}"
+#define REGION "\"shared_memory_region\":\"r\""
+#define SIZE "\"shared_memory_byte_size\":12"
+
+Test(rest, tensors_in_shared_memory)
+{
+    static const char body[] = "{\"inputs\":[" IN_MEMORY(
+        REGION "," SIZE ",\"shared_memory_offset\":4096") "," B_DATA "],\"outputs\":[{\"name\":\"z\"},{"
+                                                          "\"name\":\"y\",\"parameters\":{" REGION "," SIZE
+                                                          ",\"binary_data\":false}}]}";
+    cr_assert_eq(parse(&fixture_pair, body, sizeof body - 1, OIP_REST_ALL_JSON), STATUS_OK, "%s", err.text);
+    cr_assert_eq(oip_validate_request(&request, &fixture_pair, &err), STATUS_OK, "%s", err.text);
+    cr_assert(request.in_memory && !request.inputs[0].data && request.inputs[0].len_bytes == 12);
+    cr_assert_str_eq(request.inputs[0].memory.region, "r");
+    cr_assert(request.inputs[0].memory.offset_bytes == 4096 && request.inputs[0].memory.len_bytes == 12);
+    cr_assert_null(request.inputs[1].memory.region);
+    cr_assert_null(request.requested[0].memory.region);
+    cr_assert(request.requested[1].memory.offset_bytes == 0 && request.requested[1].memory.len_bytes == 12);
+}
+
+Test(rest, elements_in_shared_memory_are_looked_at_when_they_are_there)
 {
     static const char body[] =
-        "{\"inputs\":[{\"name\":\"a\",\"parameters\":{\"shared_memory_region\":\"r\"}}]}";
-    cr_assert_eq(parse(&fixture_pair, body, sizeof body - 1, OIP_REST_ALL_JSON), STATUS_UNSUPPORTED);
+        "{\"inputs\":[" A_DATA
+        ",{\"name\":\"b\",\"shape\":[1,2],\"datatype\":\"BYTES\",\"parameters\":{" REGION
+        ",\"shared_memory_byte_size\":9}}],\"parameters\":{\"content_type\":\"base64\"}}";
+    cr_assert_eq(parse(&fixture_pair, body, sizeof body - 1, OIP_REST_ALL_JSON), STATUS_OK, "%s", err.text);
+    cr_assert_eq(oip_validate_request(&request, &fixture_pair, &err), STATUS_OK, "%s", err.text);
+    oip_input_t *input = &request.inputs[1];
+    input->data = (const uint8_t *)"\1\0\0\0x\0\0\0\0";
+    cr_assert_eq(oip_validate_elements(input, &fixture_pair, &err), STATUS_OK, "%s", err.text);
+    input->data = (const uint8_t *)"\5\0\0\0x\0\0\0\0";
+    cr_assert_eq(oip_validate_elements(input, &fixture_pair, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(err.text, "has 1 elements"), "%s", err.text);
+    input->data = (const uint8_t *)"\377\0\0\0x\0\0\0\0";
+    cr_assert_eq(oip_validate_elements(input, &fixture_pair, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(err.text, "broken BYTES"), "%s", err.text);
+}
+
+Test(rest, places_in_shared_memory_are_whole)
+{
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION) "]}", "input 'a' needs a 'shared_memory_byte_size'");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION ",\"shared_memory_byte_size\":0") "]}", "of at least 1");
+    assert_bad("{\"inputs\":[" IN_MEMORY(SIZE) "]}", "no 'shared_memory_region'");
+    assert_bad("{\"inputs\":[" IN_MEMORY("\"shared_memory_offset\":1") "]}", "no 'shared_memory_region'");
+    assert_bad("{\"inputs\":[" IN_MEMORY("\"shared_memory_region\":7") "]}", "must be the name of a region");
+    assert_bad("{\"inputs\":[" IN_MEMORY("\"shared_memory_region\":\"\"") "]}",
+               "must be the name of a region");
+    assert_bad("{\"inputs\":[" IN_MEMORY("\"shared_memory_region\":[\"r\"]") "]}",
+               "must be the name of a region");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION ",\"shared_memory_byte_size\":-1") "]}", "at least 0");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION ",\"shared_memory_byte_size\":\"12\"") "]}", "at least 0");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION "," SIZE ",\"shared_memory_offset\":null") "]}",
+               "at least 0");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION "," SIZE ",\"binary_data_size\":0") "]}",
+               "both data and a region");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION "," SIZE ",\"content_type\":\"base64\"") "]}", "base64");
+    assert_bad("{\"inputs\":[" IN_MEMORY(REGION ",\"shared_memory_byte_size\":11") "," B_DATA "]}",
+               "input 'a' has 11 bytes");
+    assert_bad("{\"inputs\":[" A_DATA "," B_DATA "],\"outputs\":[{\"name\":\"y\",\"parameters\":{" REGION
+               "}}]}",
+               "output 'y' needs a 'shared_memory_byte_size'");
+}
+
+static status_t parse_region(const char *body, char key[OIP_KEY_BYTES], oip_region_t *region)
+{
+    return oip_rest_parse_region(body, strlen(body), key, region, &err);
+}
+
+Test(rest, the_body_of_a_registration)
+{
+    static const struct {
+        const char *body, *says;
+    } bad[] = {{"", "JSON"},
+               {"{}", "'key'"},
+               {"{\"byte_size\":1}", "'key'"},
+               {"{\"key\":\"/k\"}", "'byte_size'"},
+               {"{\"key\":7,\"byte_size\":1}", "'key'"},
+               {"{\"key\":\"/\\u0000\",\"byte_size\":1}", "NUL"},
+               {"{\"key\":\"/k\",\"byte_size\":-1}", "'byte_size'"},
+               {"{\"key\":\"/k\",\"byte_size\":18446744073709551616}", "'byte_size'"},
+               {"{\"key\":\"/k\",\"byte_size\":1,\"offset\":0.5}", "'offset'"},
+               {"{\"key\":\"/k\",\"byte_size\":1}{}", "follows"}};
+    char key[OIP_KEY_BYTES];
+    oip_region_t region;
+    cr_assert_eq(parse_region("{\"key\":\"/k\",\"offset\":8,\"byte_size\":64,\"more\":{}}", key, &region),
+                 STATUS_OK, "%s", err.text);
+    cr_assert(strcmp(region.key, "/k") == 0 && region.offset_bytes == 8 && region.len_bytes == 64);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_eq(parse_region(bad[i].body, key, &region), STATUS_INVALID_ARGUMENT, "%s", bad[i].body);
+        cr_assert(strstr(err.text, bad[i].says), "%s: %s", bad[i].body, err.text);
+    }
 }
 
 Test(rest, bounds)
@@ -350,6 +439,14 @@ Test(rest, json_answer)
     response.outputs[0].datatype = OIP_FP16;
     cr_assert_eq(oip_rest_write(&reply, &response, &err), STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(err.text, "no JSON form"));
+    response.outputs[0].memory = &(oip_memory_t){"r", 0, 99};
+    response.outputs[0].binary = true;
+    cr_assert_eq(oip_rest_write(&reply, &response, &err), STATUS_OK, "%s", err.text);
+    join(&reply, text);
+    cr_assert(strstr(text, "\"shape\":[2,2]}]}"), "%s", text);
+    cr_assert_eq(reply.json_bytes, 0, "nothing follows");
+    response.outputs[0].memory = NULL;
+    response.outputs[0].binary = false;
     oip_reply_dispose(&reply);
     oip_reply_init(&reply, 64);
     response.outputs[0].datatype = OIP_FP32;
